@@ -1,0 +1,113 @@
+# s2 - one Makefile, not recursive. `make help` is its manual.
+#
+#   BUILD=release|debug|asan   (release)      CC=gcc|clang      CUDA=0 leaves the GPU kernels out
+#
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+.DEFAULT_GOAL := all
+
+BUILD ?= release
+CC    := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+NVCC  ?= $(shell command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
+CUDA  ?= $(if $(NVCC),1,0)
+JOBS  ?= $(shell nproc)
+
+OPT_release := -O3 -g -DNDEBUG
+OPT_debug   := -O0 -g
+OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+ifeq ($(OPT_$(BUILD)),)
+$(error BUILD=$(BUILD) is none of release, debug, asan)
+endif
+
+B        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)
+WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+            -Wwrite-strings -Wvla $(if $(CI),-Werror)
+CFLAGS   := -std=c11 -D_GNU_SOURCE -I. $(OPT_$(BUILD)) $(WARN) -pthread -fno-math-errno $(EXTRA_CFLAGS)
+NVFLAGS  := -std=c++17 -I. -O3 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
+            -Xptxas --warn-on-spills -Xcompiler -Wall,-Wextra $(EXTRA_NVFLAGS)
+# Debian's static archives: one binary runs on a bare machine. Their order is the order of dependence.
+LIBS_CORE := -l:libmd.a -lm -pthread
+LIBS      := -l:libjansson.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:libpng.a -l:libz.a $(LIBS_CORE) -ldl
+LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))/lib64 \
+             -L$(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))/targets/x86_64-linux/lib -lcudart_static -lrt -ldl -l:libstdc++.a)
+
+CORE    := base pattern coverage
+MODULES := $(CORE) plan sim kernels db export tui
+CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
+LIB_C   := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
+CLI_C   := $(filter-out $(wildcard cli/main_*.c),$(wildcard cli/*.c))
+LIB_CU  := $(if $(filter 1,$(CUDA)),$(wildcard kernels/cuda/*.cu))
+TEST_C  := $(wildcard tests/test_*.c)
+HEADERS := $(foreach m,$(MODULES) cli kernels/cuda,$(wildcard $(m)/*.h))
+obj      = $(patsubst %,$(B)/%.o,$(1))
+
+CUDA_DEFINE := -DS2_HAVE_CUDA=$(CUDA)
+
+## all: the programs s2check, s2 and s2cert
+all: $(B)/s2check $(B)/s2 $(B)/s2cert
+	@mkdir -p build && ln -sfn $(notdir $(B)) build/current
+
+# A change of flags or of the list of files rebuilds what depends on it, and nothing else does.
+define stamp
+	@mkdir -p $(@D); printf '%s\n' '$(1)' | cmp -s - $@ || printf '%s\n' '$(1)' > $@
+endef
+.PHONY: FORCE
+FORCE:
+$(B)/flags: FORCE
+	$(call stamp,$(CC) $(CFLAGS) $(CUDA_DEFINE))
+$(B)/nvflags: FORCE
+	$(call stamp,$(NVCC) $(NVFLAGS))
+$(B)/members: FORCE
+	$(call stamp,$(LIB_C) $(LIB_CU) $(CLI_C))
+
+$(B)/%.c.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
+$(B)/%.cu.o: %.cu $(B)/nvflags
+	@mkdir -p $(@D)
+	$(NVCC) $(NVFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(B)/libcore.a: $(call obj,$(CORE_C)) $(B)/members
+	rm -f $@ && ar rcs $@ $(filter %.o,$^)
+$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU)) $(B)/members
+	rm -f $@ && ar rcs $@ $(filter %.o,$^)
+$(B)/libcli.a: $(call obj,$(CLI_C)) $(B)/members
+	rm -f $@ && ar rcs $@ $(filter %.o,$^)
+
+$(B)/s2check: $(call obj,cli/main_s2check.c) $(B)/libcli.a $(B)/libcore.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
+$(B)/s2cert: $(call obj,cli/main_s2cert.c)
+	$(CC) $(CFLAGS) $^ -o $@ -l:libmd.a
+$(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+$(B)/tests/test_%: $(B)/tests/test_%.c.o $(B)/libcli.a $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
+
+-include $(shell find $(B) -name '*.d' 2>/dev/null)
+
+## unit: build and run the unit and property tests (T=name for one)
+TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(TEST_C)))
+unit: $(TESTS)
+	tests/run.sh $^
+
+## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
+check-layers:
+	tests/lint/layers.sh
+	@for h in $(HEADERS); do $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fsyntax-only -x c $$h || exit 1; done
+	@echo "$(words $(HEADERS)) headers stand alone"
+
+## format: rewrite C and CUDA sources in the house's style
+format:
+	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+
+## clean: remove build/
+clean:
+	rm -rf build
+
+## help: this text
+help:
+	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
+
+.PHONY: all unit check-layers format clean help

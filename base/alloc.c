@@ -1,0 +1,40 @@
+#include "base/alloc.h"
+
+#include <stdlib.h>
+
+static s2_alloc_hook alloc_hook;
+static void *alloc_hook_user;
+
+void s2_alloc_set_hook(s2_alloc_hook hook, void *user)
+{
+    alloc_hook = hook;
+    alloc_hook_user = user;
+}
+
+static bool may_allocate(size_t n_bytes)
+{
+    return alloc_hook == NULL || alloc_hook(alloc_hook_user, n_bytes);
+}
+
+void *s2_malloc(size_t n_bytes)
+{
+    return may_allocate(n_bytes) ? malloc(n_bytes != 0 ? n_bytes : 1) : NULL;
+}
+
+void *s2_calloc(size_t n, size_t size)
+{
+    size_t n_bytes;
+    if (!s2_mul_size(n, size, &n_bytes) || !may_allocate(n_bytes))
+        return NULL;
+    return calloc(n != 0 ? n : 1, size != 0 ? size : 1);
+}
+
+void *s2_realloc(void *old, size_t n_bytes)
+{
+    return may_allocate(n_bytes) ? realloc(old, n_bytes != 0 ? n_bytes : 1) : NULL;
+}
+
+void s2_free(void *p)
+{
+    free(p);
+}

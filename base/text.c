@@ -1,0 +1,225 @@
+#include "base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+size_t s2_utf8_len(const char *s, size_t n)
+{
+    const unsigned char *const u = (const unsigned char *)s;
+    if (n == 0)
+        return 0;
+    if (u[0] < 0x80)
+        return 1;
+    const size_t len = u[0] >= 0xf0 ? 4 : u[0] >= 0xe0 ? 3 : 2;
+    if (u[0] < 0xc2 || u[0] > 0xf4 || n < len)
+        return 0;
+    for (size_t b = 1; b < len; b++)
+        if ((u[b] & 0xc0) != 0x80)
+            return 0;
+    const uint32_t cp = s2_utf8_decode(s, len);
+    const bool overlong = (len == 3 && cp < 0x800) || (len == 4 && cp < 0x10000);
+    const bool surrogate = cp >= 0xd800 && cp <= 0xdfff;
+    return overlong || surrogate || cp > 0x10ffff ? 0 : len;
+}
+
+uint32_t s2_utf8_decode(const char *s, size_t len)
+{
+    const unsigned char *const u = (const unsigned char *)s;
+    if (len == 1)
+        return u[0];
+    uint32_t cp = u[0] & (0x7fu >> len);
+    for (size_t b = 1; b < len; b++)
+        cp = cp << 6 | (u[b] & 0x3fu);
+    return cp;
+}
+
+bool s2_codepoint_is_hostile(uint32_t cp)
+{
+    return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0xad || cp == 0x61c || cp == 0x180e ||
+           (cp >= 0x200b && cp <= 0x200f) || (cp >= 0x2028 && cp <= 0x202e) ||
+           (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff || (cp >= 0xfff9 && cp <= 0xfffb) ||
+           (cp >= 0xe0000 && cp <= 0xe0fff);
+}
+
+void s2_text_clean(char *dst, size_t cap, const char *src)
+{
+    const size_t n = strlen(src);
+    size_t out = 0;
+    for (size_t at = 0; at < n && cap > 0;) {
+        const size_t len = s2_utf8_len(src + at, n - at);
+        const bool bad = len == 0 || s2_codepoint_is_hostile(s2_utf8_decode(src + at, len));
+        const size_t add = bad ? 1 : len;
+        if (out + add >= cap)
+            break;
+        memcpy(dst + out, bad ? "?" : src + at, add);
+        out += add;
+        at += len != 0 ? len : 1;
+    }
+    if (cap > 0)
+        dst[out] = '\0';
+}
+
+int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap)
+{
+    enum { LONGEST = 32 };
+    const size_t b_len = strlen(b);
+    if (a_len > LONGEST || b_len > LONGEST)
+        return cap;
+    int32_t row[LONGEST + 1];
+    for (size_t col = 0; col <= b_len; col++)
+        row[col] = (int32_t)col;
+    for (size_t at = 1; at <= a_len; at++) {
+        int32_t diagonal = row[0];
+        row[0] = (int32_t)at;
+        for (size_t col = 1; col <= b_len; col++) {
+            const int32_t above = row[col];
+            int32_t best = diagonal + (a[at - 1] != b[col - 1]);
+            best = above + 1 < best ? above + 1 : best;
+            best = row[col - 1] + 1 < best ? row[col - 1] + 1 : best;
+            diagonal = above;
+            row[col] = best;
+        }
+    }
+    return row[b_len] < cap ? row[b_len] : cap;
+}
+
+static bool buf_reserve(s2_buf *buf, size_t extra)
+{
+    if (buf->status != S2_OK)
+        return false;
+    if (extra < buf->cap - buf->len)
+        return true;
+    size_t cap = buf->cap != 0 ? buf->cap : 256;
+    while (cap - buf->len <= extra && cap < SIZE_MAX / 2)
+        cap *= 2;
+    char *const grown = s2_realloc(buf->data, cap);
+    if (grown == NULL) {
+        buf->status = S2_ENOMEM;
+        return false;
+    }
+    buf->data = grown;
+    buf->cap = cap;
+    return true;
+}
+
+void s2_buf_add(s2_buf *buf, const char *bytes, size_t n)
+{
+    if (!buf_reserve(buf, n))
+        return;
+    memcpy(buf->data + buf->len, bytes, n);
+    buf->len += n;
+    buf->data[buf->len] = '\0';
+}
+
+void s2_buf_puts(s2_buf *buf, const char *text)
+{
+    s2_buf_add(buf, text, strlen(text));
+}
+
+void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, fmt, args);
+    va_end(args);
+    if (n >= 0 && buf_reserve(buf, (size_t)n)) {
+        vsnprintf(buf->data + buf->len, (size_t)n + 1, fmt, again);
+        buf->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+void s2_buf_release(s2_buf *buf)
+{
+    s2_free(buf->data);
+    *buf = (s2_buf){0};
+}
+
+/* A comma is due unless the buffer is empty or the last byte opens a container or follows a key. */
+static void json_separate(s2_buf *buf)
+{
+    const char last = buf->len != 0 ? buf->data[buf->len - 1] : '\n';
+    if (last != '{' && last != '[' && last != ':' && last != '\n')
+        s2_buf_puts(buf, ",");
+}
+
+void s2_json_begin(s2_buf *buf, char bracket)
+{
+    json_separate(buf);
+    s2_buf_add(buf, &bracket, 1);
+}
+
+void s2_json_end(s2_buf *buf, char bracket)
+{
+    s2_buf_add(buf, &bracket, 1);
+}
+
+void s2_json_key(s2_buf *buf, const char *key)
+{
+    s2_json_str(buf, key);
+    s2_buf_puts(buf, ":");
+}
+
+void s2_json_str(s2_buf *buf, const char *text)
+{
+    if (text == NULL) {
+        s2_json_null(buf);
+        return;
+    }
+    json_separate(buf);
+    s2_buf_puts(buf, "\"");
+    const size_t n = strlen(text);
+    for (size_t at = 0; at < n;) {
+        const size_t len = s2_utf8_len(text + at, n - at);
+        const uint32_t cp = len != 0 ? s2_utf8_decode(text + at, len) : 0xfffd;
+        if (cp == '"' || cp == '\\')
+            s2_buf_printf(buf, "\\%c", (int)cp);
+        else if (len == 0 || (cp < 0x10000 && s2_codepoint_is_hostile(cp)))
+            s2_buf_printf(buf, "\\u%04x", (unsigned)cp);
+        else if (s2_codepoint_is_hostile(cp))
+            s2_buf_puts(buf, "?");
+        else
+            s2_buf_add(buf, text + at, len);
+        at += len != 0 ? len : 1;
+    }
+    s2_buf_puts(buf, "\"");
+}
+
+void s2_json_int(s2_buf *buf, int64_t value)
+{
+    json_separate(buf);
+    s2_buf_printf(buf, "%lld", (long long)value);
+}
+
+void s2_json_num(s2_buf *buf, double value)
+{
+    if (!isfinite(value)) {
+        s2_json_null(buf);
+        return;
+    }
+    char text[40];
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    json_separate(buf);
+    s2_buf_puts(buf, text);
+}
+
+void s2_json_bool(s2_buf *buf, bool value)
+{
+    json_separate(buf);
+    s2_buf_puts(buf, value ? "true" : "false");
+}
+
+void s2_json_null(s2_buf *buf)
+{
+    json_separate(buf);
+    s2_buf_puts(buf, "null");
+}

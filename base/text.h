@@ -1,0 +1,71 @@
+/*
+ * base/text.h - strings: cleaning what came from outside, and a growing buffer for what goes out.
+ *
+ * Text from files, databases and command lines passes s2_text_clean() before it reaches a terminal
+ * or another format: control characters, invalid UTF-8, bidirectional overrides and zero-width
+ * characters become '?'. Nothing else in the project decides what is safe to show.
+ */
+#ifndef S2_BASE_TEXT_H
+#define S2_BASE_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Copy src into dst (cap bytes, always terminated, never cut inside a character), made harmless. */
+void s2_text_clean(char *dst, size_t cap, const char *src);
+
+/* Length in bytes of the UTF-8 character at s (n bytes left), or 0 when it is not well formed. */
+size_t s2_utf8_len(const char *s, size_t n);
+
+/*
+ * The code point of the well-formed character of `len` bytes at s (len from s2_utf8_len).
+ */
+uint32_t s2_utf8_decode(const char *s, size_t len);
+
+/* True for what must never be shown raw: C0/C1 controls, bidi marks, zero-width, line separators. */
+bool s2_codepoint_is_hostile(uint32_t cp);
+
+/* Edit distance (insert, delete, replace), for "did you mean"; at most `cap` is returned. */
+int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap);
+
+/*
+ * A growing string. Zero-initialise; the first failure sticks in `status` and later appends do
+ * nothing, so a writer checks once at the end. data is NULL until something was appended.
+ */
+typedef struct s2_buf {
+    char *data;
+    size_t len;
+    size_t cap;
+    s2_status status;
+} s2_buf;
+
+void s2_buf_add(s2_buf *buf, const char *bytes, size_t n);
+void s2_buf_puts(s2_buf *buf, const char *text);
+void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
+void s2_buf_release(s2_buf *buf);
+
+/*
+ * JSON. Values are appended to an s2_buf; s2_json_key writes the comma where one is due by looking
+ * at the last byte, so there is no writer state to get wrong. Strings are escaped; text that is not
+ * UTF-8 is cleaned. Numbers that are not finite are written as null.
+ */
+void s2_json_begin(s2_buf *buf, char bracket);          /* '{' or '[' ; as an array element too */
+void s2_json_end(s2_buf *buf, char bracket);            /* '}' or ']' */
+void s2_json_key(s2_buf *buf, const char *key);         /* then exactly one value */
+void s2_json_str(s2_buf *buf, const char *text);        /* value or array element; NULL -> null */
+void s2_json_int(s2_buf *buf, int64_t value);
+void s2_json_num(s2_buf *buf, double value);            /* shortest text that reads back as the same */
+void s2_json_bool(s2_buf *buf, bool value);
+void s2_json_null(s2_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_BASE_TEXT_H */

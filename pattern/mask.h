@@ -1,0 +1,28 @@
+/*
+ * pattern/mask.h - boolean NumPy arrays (.npy, dtype bool) as mask terms, and out again.
+ *
+ * A file is mapped read-only; its header is checked (magic, version, dtype |b1, C order, 2 or 3
+ * dimensions, size equal to the file) before a byte of it is trusted, and values other than 0 and 1
+ * are refused. The mapping lives until the process ends or s2_mask_unmap() is called.
+ */
+#ifndef S2_PATTERN_MASK_H
+#define S2_PATTERN_MASK_H
+
+#include "base/text.h"
+#include "pattern/spec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* S2_EIO when the file cannot be opened, S2_EPARSE (diag without position) when it is no such array. */
+s2_status s2_mask_load(s2_arena *arena, const char *path, s2_mask *out, s2_diag *diag) S2_MUST_CHECK;
+void s2_mask_unmap(s2_mask *mask);
+
+/* The 128-byte-aligned .npy header for an array of the given dtype ("|b1", "<i4") and shape. */
+s2_status s2_npy_header(const char *dtype, const int64_t *shape, int32_t n_dims, s2_buf *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_PATTERN_MASK_H */

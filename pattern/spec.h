@@ -1,0 +1,171 @@
+/*
+ * pattern/spec.h - the pattern as data: shape, rules, bodies, terms.
+ *
+ * A pattern says, for each layer, query head and phase, which keys each query reads. It is what
+ * pattern/parse.h makes from text, what importers build, and what every other module is handed.
+ *
+ * Units: a quantity of the language is in blocks of `block_tok` tokens, or in tokens where its
+ * `tok` flag is set. Everything derived from it (pattern/view.h) is in tokens.
+ * Invariants: those of s2_pattern_check(). Ranges are half-open.
+ * Ownership: all pointers lead into the arena that the pattern was built in.
+ * Threads: immutable once built; share freely.
+ */
+#ifndef S2_PATTERN_SPEC_H
+#define S2_PATTERN_SPEC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Caps, so that every derived quantity fits its type and every input costs bounded work. */
+enum {
+    S2_LIMIT_HEADS = 4096,
+    S2_LIMIT_LAYERS = 1024,
+    S2_LIMIT_BLOCK_TOK = 1024,
+    S2_LIMIT_HEAD_DIM = 4096,
+    S2_LIMIT_CONTEXT_TOK = 1 << 24,
+    S2_LIMIT_STRIDE = 1 << 16,
+    S2_LIMIT_TEXT_BYTES = 1 << 20,
+    S2_LIMIT_RULES = 4096,
+    S2_LIMIT_NAME_BYTES = 200
+};
+
+/* End of a range that the text left open. */
+#define S2_OPEN INT64_MAX
+
+typedef enum s2_term_kind {
+    S2_TERM_DENSE,
+    S2_TERM_NONE,
+    S2_TERM_LOCAL,
+    S2_TERM_SINK,
+    S2_TERM_STRIDE,
+    S2_TERM_DILATED,
+    S2_TERM_COLUMNS,
+    S2_TERM_ROWS,
+    S2_TERM_CHUNK,
+    S2_TERM_RANDOM,
+    S2_TERM_MASK,
+    S2_TERM_PAGES,
+    S2_TERM_HEAVY,
+    S2_TERM_TOPK,
+    S2_N_TERM_KINDS
+} s2_term_kind;
+
+/* The word of a term in the language ("stride"); never NULL for a valid kind. */
+const char *s2_term_word(s2_term_kind kind);
+
+/* Elements begin, begin + step, ... below end (S2_OPEN: without end). step >= 1. */
+typedef struct s2_span {
+    int64_t begin;
+    int64_t end;
+    int64_t step;
+} s2_span;
+
+typedef struct s2_span_list {
+    int32_t n_spans;
+    const s2_span *spans; /* ascending by begin, disjoint where step is 1 */
+} s2_span_list;
+
+/* P = constant + head_coef * head + kv_coef * kv + layer_coef * layer, all >= 0. */
+typedef struct s2_phase_expr {
+    int64_t constant;
+    int64_t head_coef;
+    int64_t kv_coef;
+    int64_t layer_coef;
+} s2_phase_expr;
+
+/* `when` restrictions: one range per quantity and unit; whole = {0, S2_OPEN} where absent. */
+typedef enum s2_when_quantity { S2_WHEN_DISTANCE, S2_WHEN_KEY, S2_WHEN_QUERY, S2_N_WHEN } s2_when_quantity;
+typedef struct s2_range {
+    int64_t begin;
+    int64_t end;
+} s2_range;
+enum { S2_UNIT_BLK, S2_UNIT_TOK, S2_N_UNITS };
+
+/*
+ * A mask file, memory-mapped or in the arena: allowed[head][q_blk][k_blk], one byte each, 0 or 1.
+ * n_heads is 1 when one mask serves all heads.
+ */
+typedef struct s2_mask {
+    const char *path;       /* as written in the pattern */
+    int32_t n_heads;
+    int32_t n_q_blk;
+    int32_t n_k_blk;
+    const uint8_t *allowed;
+} s2_mask;
+
+typedef struct s2_term {
+    s2_term_kind kind;
+    bool tok;              /* n, width and list are in tokens, else in blocks */
+    int64_t n;             /* the number after the word: N, or V of stride and dilated */
+    int64_t width;         /* W of stride and dilated */
+    s2_phase_expr phase;   /* P of stride and dilated */
+    int64_t page_tok;      /* P of pages: tokens per page */
+    uint64_t seed;         /* of random */
+    s2_span_list list;     /* of columns and rows */
+    const s2_mask *mask;   /* of mask */
+    s2_range when[S2_N_WHEN][S2_N_UNITS];
+} s2_term;
+
+/* A term with no `when` and width 1; the one way to start filling a term. */
+s2_term s2_term_init(s2_term_kind kind, int64_t n);
+
+/* pages, heavy and topk choose keys at run time; everything else is static. */
+bool s2_term_is_dynamic(const s2_term *term);
+
+typedef struct s2_body {
+    int32_t n_terms;
+    const s2_term *terms;
+} s2_body;
+
+typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_N_PHASES } s2_phase;
+const char *s2_phase_word(s2_phase phase); /* "prefill", "decode" */
+
+/*
+ * The resolved pattern. body_of[(phase * n_layers + layer) * n_heads + head] indexes bodies: rules
+ * with selectors are resolved by whoever builds a pattern (last matching rule wins).
+ */
+typedef struct s2_pattern {
+    const char *name;       /* cleaned, may be "" */
+    const char *model;      /* entry of the built-in model table, or "" */
+    int32_t n_layers;
+    int32_t n_heads;        /* query heads H */
+    int32_t n_kv_heads;     /* KV heads G, divides H */
+    int32_t head_dim;       /* D */
+    int32_t block_tok;      /* B, a power of two */
+    bool causal;
+    int32_t n_bodies;       /* distinct, each used at least once */
+    const s2_body *bodies;
+    const uint16_t *body_of;
+} s2_pattern;
+
+static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head)
+{
+    return pattern->body_of[((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads + head];
+}
+
+/* KV head of a query head. */
+static inline int32_t s2_pattern_kv_head(const s2_pattern *pattern, int32_t head)
+{
+    return head / (pattern->n_heads / pattern->n_kv_heads);
+}
+
+/* True when some (layer, head) has different bodies in prefill and decode. */
+bool s2_pattern_has_phases(const s2_pattern *pattern);
+
+/*
+ * Check every invariant and cap. Builders of patterns (importers, search, the workbench) call it;
+ * the parser's results always pass. S2_EINVAL with the reason in *diag.
+ */
+s2_status s2_pattern_check(const s2_pattern *pattern, s2_diag *diag) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_PATTERN_SPEC_H */

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Which module may include which: tests/lint/layers.txt is the only table. Prints each violation as
+# file:line: module may not include module, and exits 1 when there is one.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+bad=$(
+    git ls-files --cached --others --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' | while read -r file; do
+        [ -f "$file" ] || continue
+        module=${file%%/*}
+        allowed=$(sed -n "s/^$module:\(.*\)/\1/p" tests/lint/layers.txt)
+        if ! grep -q "^$module:" tests/lint/layers.txt; then
+            case $module in docs) continue ;; esac
+            echo "$file:1: $module is not in tests/lint/layers.txt"
+            continue
+        fi
+        grep -nE '^[[:space:]]*#[[:space:]]*include' "$file" | while IFS= read -r line; do
+            at=${line%%:*}
+            target=$(printf '%s\n' "$line" | sed -n 's/.*include[[:space:]]*"\([^"]*\)".*/\1/p')
+            if [ -n "$target" ]; then
+                to=${target%%/*}
+                case $target in
+                */*) ;;
+                *) echo "$file:$at: include \"$target\" from the root (module/file.h)"; continue ;;
+                esac
+                case " $module $allowed " in
+                *" $to "*) ;;
+                *) echo "$file:$at: $module may not include $to" ;;
+                esac
+            fi
+            case $line in
+            *'<sqlite3'*) case $file in db/*.c | tests/*) ;; *) echo "$file:$at: sqlite3.h belongs in db/*.c" ;; esac ;;
+            *'<ncurses'* | *'<curses'*) case $file in tui/term_ncurses.c) ;; *) echo "$file:$at: curses belongs in tui/term_ncurses.c" ;; esac ;;
+            *'<cuda'*) case $file in kernels/cuda/* | tests/kcheck/*.cu) ;; *) echo "$file:$at: CUDA headers belong under kernels/cuda/" ;; esac ;;
+            *'<jansson'*) case $file in export/*.c) ;; *) echo "$file:$at: jansson belongs in export/*.c" ;; esac ;;
+            *'<png'*) case $file in export/*.c) ;; *) echo "$file:$at: libpng belongs in export/*.c" ;; esac ;;
+            esac
+        done
+    done
+)
+if [ -n "$bad" ]; then
+    printf '%s\n' "$bad"
+    exit 1
+fi
+echo "layers: every include is allowed"

@@ -1,0 +1,48 @@
+/*
+ * tests/s2test.h - cmocka with the house's rules.
+ *
+ * cmocka's float asserts pass NaN and infinity (seen with 1.1.5), so they are banned here: compare
+ * with s2_assert_close(), which cannot. Test names are sentences; tables carry a label that is
+ * printed when a row fails. Seeds come from $S2_SEED and are printed.
+ */
+#ifndef S2_TESTS_S2TEST_H
+#define S2_TESTS_S2TEST_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#undef assert_float_equal
+#define assert_float_equal(a, b, e) s2_banned_use_s2_assert_close
+#undef assert_float_not_equal
+#define assert_float_not_equal(a, b, e) s2_banned_use_s2_assert_close
+
+/* |a - b| <= tol, written so that NaN fails. */
+#define s2_assert_close(a, b, tol)                                                                           \
+    do {                                                                                                     \
+        const double s2_a_ = (a), s2_b_ = (b), s2_tol_ = (tol);                                              \
+        const double s2_d_ = s2_a_ > s2_b_ ? s2_a_ - s2_b_ : s2_b_ - s2_a_;                                  \
+        if (!(s2_d_ <= s2_tol_))                                                                             \
+            fail_msg("%.17g is not within %g of %.17g", s2_a_, s2_tol_, s2_b_);                              \
+    } while (0)
+
+/* The seed of a property test: $S2_SEED or the given default; print it with the failing case. */
+static inline uint64_t s2_test_seed(uint64_t fallback)
+{
+    const char *const text = getenv("S2_SEED");
+    return text != NULL ? strtoull(text, NULL, 0) : fallback;
+}
+
+/* How many cases: $S2_CASES or the given default. */
+static inline int64_t s2_test_cases(int64_t fallback)
+{
+    const char *const text = getenv("S2_CASES");
+    return text != NULL ? strtoll(text, NULL, 0) : fallback;
+}
+
+#endif /* S2_TESTS_S2TEST_H */
