@@ -8,8 +8,7 @@ const char *s2_status_text(s2_status status)
 {
     switch (status) {
 #define S2_STATUS_CASE(code, value, text)                                                                    \
-    case code:                                                                                               \
-        return text;
+    case code: return text;
         S2_STATUS_TABLE(S2_STATUS_CASE)
 #undef S2_STATUS_CASE
     }

@@ -89,4 +89,34 @@ static inline int64_t s2_comb_count_below(const s2_comb *comb, int64_t x)
     return total[1] - total[0];
 }
 
+/* Smallest element >= x of a union of combs, or S2_OPEN. */
+static inline int64_t s2_combs_next(const s2_comb *combs, int32_t n, int64_t x)
+{
+    int64_t best = S2_OPEN;
+    for (int32_t c = 0; c < n; c++) {
+        const int64_t next = s2_comb_next(&combs[c], x);
+        best = next < best ? next : best;
+    }
+    return best;
+}
+
+/*
+ * The first position >= x outside the union: x itself when no comb has it, S2_OPEN when the run
+ * never ends. Runs of several combs may chain without end although none of them is endless, so the
+ * walk stops at `give_up` and returns it.
+ */
+static inline int64_t s2_combs_end(const s2_comb *combs, int32_t n, int64_t x, int64_t give_up)
+{
+    for (bool grew = true; grew && x < give_up;) {
+        grew = false;
+        for (int32_t c = 0; c < n && x < give_up; c++) {
+            if (s2_comb_has(&combs[c], x)) {
+                x = s2_comb_run_end(&combs[c], x);
+                grew = true;
+            }
+        }
+    }
+    return x < give_up || x == S2_OPEN ? x : give_up;
+}
+
 #endif /* S2_PATTERN_COMB_H */

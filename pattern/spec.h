@@ -33,6 +33,7 @@ enum {
     S2_LIMIT_STRIDE = 1 << 16,
     S2_LIMIT_TEXT_BYTES = 1 << 20,
     S2_LIMIT_RULES = 4096,
+    S2_LIMIT_RANDOM = 1024, /* blocks per row of a random list */
     S2_LIMIT_NAME_BYTES = 200
 };
 

@@ -33,7 +33,7 @@ typedef enum s2_atom_kind {
 
 typedef struct s2_atom {
     s2_atom_kind kind;
-    int32_t term;      /* index in the body: which term this atom comes from */
+    int32_t term; /* index in the body: which term this atom comes from */
     int64_t gran;
     int64_t period;
     int64_t width;
@@ -64,8 +64,8 @@ typedef struct s2_view {
  * read everything while q < N (tokens), pages N page P while q < N * P.
  * S2_ENOMEM; on failure *out is untouched.
  */
-s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
-                        s2_bound bound, s2_view *out) S2_MUST_CHECK;
+s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                        int32_t head, s2_bound bound, s2_view *out) S2_MUST_CHECK;
 
 /* The queries that read key k_tok through this atom (causal: from k_tok on). Not for explicit atoms. */
 bool s2_atom_column(const s2_view *view, const s2_atom *atom, int64_t k_tok, s2_comb *out);
@@ -75,12 +75,12 @@ bool s2_atom_row(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_
 
 /* What the columns of a set of views depend on, in tokens (proof in docs/proof.md). */
 typedef struct s2_view_shape {
-    int64_t threshold;    /* columns k >= threshold repeat with key_period, as shifted copies */
-    int64_t key_period;   /* S2_OPEN when it does not fit 2^40 */
-    int64_t reach;        /* beyond distance `reach` (and q >= threshold) a column repeats ... */
-    int64_t query_period; /* ... with query_period; S2_OPEN as above */
-    bool query_thresholds;/* some query threshold: columns below `threshold` do not repeat at all */
-    bool block_aligned;   /* all quantities are whole blocks: one column per block decides */
+    int64_t threshold;     /* columns k >= threshold repeat with key_period, as shifted copies */
+    int64_t key_period;    /* S2_OPEN when it does not fit 2^40 */
+    int64_t reach;         /* beyond distance `reach` (and q >= threshold) a column repeats ... */
+    int64_t query_period;  /* ... with query_period; S2_OPEN as above */
+    bool query_thresholds; /* some query threshold: columns below `threshold` do not repeat at all */
+    bool block_aligned;    /* all quantities are whole blocks: one column per block decides */
 } s2_view_shape;
 void s2_view_shape_init(s2_view_shape *shape);
 void s2_view_shape_add(s2_view_shape *shape, const s2_view *view);
@@ -94,7 +94,7 @@ typedef struct s2_run {
 /*
  * The keys of query q_tok in a context of n_tok tokens as maximal ascending runs, explicit atoms included.
  * Fills at most cap runs and returns how many there are; call again with more room when that is larger.
- * Costs O(runs * atoms).
+ * -1 when memory ran out, which only views of many atoms can meet. Costs O(runs * atoms).
  */
 int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap);
 

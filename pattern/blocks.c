@@ -1,0 +1,146 @@
+#include "pattern/blocks.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct s2_block_builder {
+    const s2_view *view;
+    int64_t n_tok;
+    int64_t block_tok;
+    int64_t n_blk;
+    int64_t *pairs; /* pairs read per key block of the row at hand */
+    s2_run *runs;
+    int64_t cap;
+    int32_t *k_blk;
+    uint8_t *full;
+    int64_t n_entries;
+    int64_t entry_cap;
+} s2_block_builder;
+
+/* Fill builder->runs with the row of one query; -1 when memory ran out. */
+static int64_t row_runs(s2_block_builder *builder, int64_t q_tok)
+{
+    int64_t n_runs = s2_view_row(builder->view, q_tok, builder->n_tok, builder->runs, builder->cap);
+    while (n_runs > builder->cap) {
+        s2_run *const grown = s2_realloc(builder->runs, (size_t)n_runs * 2 * sizeof *grown);
+        if (grown == NULL)
+            return -1;
+        builder->runs = grown;
+        builder->cap = n_runs * 2;
+        n_runs = s2_view_row(builder->view, q_tok, builder->n_tok, builder->runs, builder->cap);
+    }
+    return n_runs;
+}
+
+static void add_run(s2_block_builder *builder, s2_run run, int64_t weight)
+{
+    for (int64_t blk = run.begin / builder->block_tok; blk * builder->block_tok < run.end; blk++) {
+        const int64_t begin = blk * builder->block_tok, end = begin + builder->block_tok;
+        const int64_t from = run.begin > begin ? run.begin : begin, to = run.end < end ? run.end : end;
+        builder->pairs[blk] += (to - from) * weight;
+    }
+}
+
+/* Pairs of a block that a dense head would read. */
+static int64_t possible_pairs(const s2_block_builder *builder, int64_t q_blk, int64_t k_blk)
+{
+    const int64_t size = builder->block_tok;
+    const int64_t n_rows = (q_blk + 1) * size < builder->n_tok ? size : builder->n_tok - q_blk * size;
+    const int64_t n_cols = (k_blk + 1) * size < builder->n_tok ? size : builder->n_tok - k_blk * size;
+    if (!builder->view->pattern->causal || k_blk < q_blk)
+        return n_rows * n_cols;
+    return n_rows * (n_rows + 1) / 2;
+}
+
+static bool push_entry(s2_block_builder *builder, int64_t k_blk, bool full)
+{
+    if (builder->n_entries == builder->entry_cap) {
+        const int64_t cap = builder->entry_cap * 2 + 64;
+        int32_t *const k_grown = s2_realloc(builder->k_blk, (size_t)cap * sizeof *k_grown);
+        if (k_grown == NULL)
+            return false;
+        builder->k_blk = k_grown;
+        uint8_t *const full_grown = s2_realloc(builder->full, (size_t)cap);
+        if (full_grown == NULL)
+            return false;
+        builder->full = full_grown;
+        builder->entry_cap = cap;
+    }
+    builder->k_blk[builder->n_entries] = (int32_t)k_blk;
+    builder->full[builder->n_entries++] = full;
+    return true;
+}
+
+/* One row of blocks. `uniform`: all its queries read the same blocks, so its last query stands for all. */
+static bool build_row(s2_block_builder *builder, int64_t q_blk, bool uniform)
+{
+    const int64_t q_begin = q_blk * builder->block_tok;
+    const int64_t q_end =
+        q_begin + builder->block_tok < builder->n_tok ? q_begin + builder->block_tok : builder->n_tok;
+    memset(builder->pairs, 0, (size_t)builder->n_blk * sizeof *builder->pairs);
+    for (int64_t q_tok = uniform ? q_end - 1 : q_begin; q_tok < q_end; q_tok++) {
+        const int64_t n_runs = row_runs(builder, q_tok);
+        if (n_runs < 0)
+            return false;
+        for (int64_t r = 0; r < n_runs; r++)
+            add_run(builder, builder->runs[r], uniform ? q_end - q_begin : 1);
+    }
+    for (int64_t k_blk = 0; k_blk < builder->n_blk; k_blk++) {
+        if (builder->pairs[k_blk] == 0)
+            continue;
+        const bool full = builder->pairs[k_blk] >= possible_pairs(builder, q_blk, k_blk);
+        if (!push_entry(builder, k_blk, full))
+            return false;
+    }
+    return true;
+}
+
+static s2_status finish(s2_arena *arena, const s2_block_builder *builder, const int64_t *row_begin,
+                        s2_blocks *out)
+{
+    int32_t *const k_blk = S2_NEW(arena, int32_t, builder->n_entries);
+    uint8_t *const full = S2_NEW(arena, uint8_t, builder->n_entries);
+    if (k_blk == NULL || full == NULL)
+        return S2_ENOMEM;
+    if (builder->n_entries > 0) {
+        memcpy(k_blk, builder->k_blk, (size_t)builder->n_entries * sizeof *k_blk);
+        memcpy(full, builder->full, (size_t)builder->n_entries);
+    }
+    *out = (s2_blocks){.n_q_blk = (int32_t)builder->n_blk,
+                       .n_k_blk = (int32_t)builder->n_blk,
+                       .block_tok = (int32_t)builder->block_tok,
+                       .row_begin = row_begin,
+                       .k_blk = k_blk,
+                       .full = full};
+    return S2_OK;
+}
+
+s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, int32_t block_tok,
+                          s2_blocks *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, view);
+    const bool uniform = shape.block_aligned && block_tok <= view->pattern->block_tok;
+    s2_block_builder builder = {.view = view, .n_tok = n_tok, .block_tok = block_tok};
+    builder.n_blk = (n_tok + block_tok - 1) / block_tok;
+    builder.pairs = s2_calloc((size_t)builder.n_blk, sizeof *builder.pairs);
+    int64_t *const row_begin = S2_NEW(arena, int64_t, builder.n_blk + 1);
+    bool good = builder.pairs != NULL && row_begin != NULL;
+    for (int64_t q_blk = 0; good && q_blk < builder.n_blk; q_blk++) {
+        good = build_row(&builder, q_blk, uniform);
+        row_begin[q_blk + 1] = builder.n_entries;
+    }
+    s2_status status = S2_ENOMEM;
+    if (good)
+        status = finish(arena, &builder, row_begin, out);
+    if (status != S2_OK)
+        s2_arena_rewind(arena, mark);
+    s2_free(builder.pairs);
+    s2_free(builder.runs);
+    s2_free(builder.k_blk);
+    s2_free(builder.full);
+    return status;
+}
