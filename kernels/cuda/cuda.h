@@ -1,0 +1,22 @@
+/*
+ * kernels/cuda/cuda.h - the seam: all that the rest of the project knows of CUDA, in plain C.
+ *
+ * Compiled in when the build has nvcc (S2_HAVE_CUDA is 1). The driver is opened at run time: on a
+ * machine without one, opening a device says so and nothing else happens.
+ */
+#ifndef S2_KERNELS_CUDA_CUDA_H
+#define S2_KERNELS_CUDA_CUDA_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* S2_EUNSUPPORTED with the reason: no driver, a driver too old, or no GPU of this index. */
+s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_KERNELS_CUDA_CUDA_H */

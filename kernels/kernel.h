@@ -1,0 +1,133 @@
+/*
+ * kernels/kernel.h - the contract between whoever wants attention computed and whoever computes it.
+ *
+ * Legend: H query heads, G KV heads (G divides H), Tq queries, Tk keys, D head dimension, B block tokens.
+ *
+ *     o[q][h]   = sum over keys k that head h reads from q of  softmax_k(scale * q . k) * v[k][kv(h)]
+ *     lse[h][q] = ln of the softmax's denominator, natural logarithm
+ *
+ * Corners, defined here and tested for every kernel:
+ *   - a row that reads no key: output 0, LSE minus infinity;
+ *   - Tk need not be a multiple of anything: keys at or beyond Tk are never read;
+ *   - Tq <= Tk: the queries are the LAST Tq positions of the sequence, for causality and blocks alike;
+ *   - G < H: query head h reads KV head h / (H / G);
+ *   - one token is a sequence;
+ *   - a kernel writes the rows of the plan's items and nothing else.
+ *
+ * Adding a kernel is one file and one line in kernels/registry.c: docs/adding-a-kernel.md.
+ */
+#ifndef S2_KERNELS_KERNEL_H
+#define S2_KERNELS_KERNEL_H
+
+#include "kernels/device.h"
+#include "plan/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* FORWARD also covers chunked prefill (Tq < Tk). DECODE: Tq <= 16, keys split over the chip. */
+typedef enum s2_kernel_phase { S2_FORWARD, S2_BACKWARD, S2_DECODING, S2_N_KERNEL_PHASES } s2_kernel_phase;
+const char *s2_kernel_phase_word(s2_kernel_phase phase); /* "forward", "backward", "decode" */
+
+/*
+ * One tensor [seq][token][head][d] anywhere in device memory, distances in elements, d contiguous. In a
+ * batch of unequal lengths seq is 0 and sequence s begins at token begin_tok[s].
+ */
+typedef struct s2_tensor {
+    void *data;   /* 16-byte aligned */
+    int64_t seq;  /* distance between sequences */
+    int64_t tok;  /* ... between tokens of a sequence */
+    int64_t head; /* ... between heads */
+} s2_tensor;
+
+/* fp32 [seq][head][token], tokens contiguous. */
+typedef struct s2_rows {
+    float *data;
+    int64_t seq;
+    int64_t head;
+} s2_rows;
+
+typedef struct s2_attn_problem {
+    s2_kernel_phase phase;
+    s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
+    const s2_plan *plan;        /* pattern, layer, sequences, tiles: cut with the kernel's own options */
+    int32_t n_seqs;             /* = plan->n_seqs */
+    int32_t n_heads;            /* H */
+    int32_t n_kv_heads;         /* G */
+    int32_t head_dim;           /* D */
+    const int32_t *q_begin_tok; /* host, n_seqs + 1; NULL: all sequences have q[seq] strides */
+    const int32_t *k_begin_tok; /* host, n_seqs + 1; NULL as above; both or none */
+    float scale;                /* of q . k; usually 1 / sqrt(D); any finite value */
+    s2_tensor q;                /* H heads */
+    s2_tensor k, v;             /* G heads */
+    s2_tensor o;                /* H heads: written by FORWARD and DECODING, read by BACKWARD */
+    s2_rows lse;                /* like o */
+    s2_tensor d_o;              /* BACKWARD only, like o: the incoming gradient, read */
+    s2_tensor d_q, d_k, d_v;    /* BACKWARD only, like q, k, v: written */
+} s2_attn_problem;
+
+/* Token `tok` of sequence `seq` and head `head`, as an element offset from tensor->data. */
+static inline int64_t s2_tensor_at(const s2_tensor *tensor, const int32_t *begin_tok, int32_t seq,
+                                   int64_t tok, int32_t head)
+{
+    const int64_t from = begin_tok != NULL ? begin_tok[seq] : 0;
+    return (begin_tok != NULL ? 0 : seq * tensor->seq) + (from + tok) * tensor->tok + head * tensor->head;
+}
+static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, int32_t seq, int64_t tok,
+                                 int32_t head)
+{
+    const int64_t from = begin_tok != NULL ? begin_tok[seq] : 0;
+    return (begin_tok != NULL ? 0 : seq * rows->seq) + head * rows->head + from + tok;
+}
+
+/*
+ * What a result may be wrong by (docs/numerics.md). EXACT kernels round once, at the end; ROUNDED_P kernels
+ * also round the softmax weights to the storage type before the second product.
+ */
+typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_N_TOLERANCES } s2_tolerance;
+
+typedef struct s2_kernel {
+    const char *name;    /* one word: "ref_f64", "cpu", "sm80", "sm90" */
+    const char *summary; /* one sentence */
+    s2_device_kind device;
+    s2_tolerance tolerance;
+    bool deterministic; /* the same inputs give the same bits, always */
+    int32_t rank;       /* among the kernels that support a problem the highest is taken */
+    /* How it wants its plan cut for this problem; problem->plan is not looked at. */
+    void (*options)(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out);
+    /* S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
+     */
+    s2_status (*supports)(const s2_device *device, const s2_attn_problem *problem, s2_diag *why);
+    /* Upload the plan, allocate workspaces: all that must not be timed. *state is the kernel's own. */
+    s2_status (*prepare)(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why);
+    /*
+     * Compute once, queued on the device (s2_device_ops.sync waits). The problem is the prepared one; its
+     * data may have changed, its pointers not. May be called any number of times.
+     */
+    s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
+    void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
+} s2_kernel;
+
+/* The registry: kernels in the order of kernels/registry.c; NULL past the end. */
+const s2_kernel *s2_kernel_at(int32_t index);
+/* By name; NULL when there is none. */
+const s2_kernel *s2_kernel_find(const char *name);
+
+/*
+ * The kernel of this device for this problem (its plan may be NULL): `name`, or the highest rank that
+ * supports it when name is NULL. S2_EUNSUPPORTED with the reason (of the best candidate) in *why.
+ */
+s2_status s2_kernel_choose(const s2_device *device, const s2_attn_problem *problem, const char *name,
+                           const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;
+
+/* The invariants of a problem that every kernel may rely on; S2_EINVAL with the reason in *why. */
+s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
+
+extern const s2_kernel s2_kernel_ref_f64;
+extern const s2_kernel s2_kernel_cpu;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_KERNELS_KERNEL_H */
