@@ -62,6 +62,12 @@ $(B)/nvflags: FORCE
 $(B)/members: FORCE
 	$(call stamp,$(LIB_C) $(LIB_CU) $(CLI_C))
 
+# The commit that a binary reports and stores with each result.
+$(B)/commit: FORCE
+	$(call stamp,$(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown))
+$(B)/cli/version.c.o: $(B)/commit
+$(B)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(B)/commit 2>/dev/null)"'
+
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@

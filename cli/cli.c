@@ -1,0 +1,105 @@
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
+{
+    *cli = (s2_cli){.program = program,
+                    .command = "",
+                    .in = stdin,
+                    .out = stdout,
+                    .err = stderr,
+                    .argc = argc,
+                    .argv = argv,
+                    .seed = S2_DB_NONE,
+                    .started_us = now_us()};
+}
+
+int s2_cli_finish(s2_cli *cli, int code)
+{
+    const bool bad = ferror(cli->out) != 0;
+    if (fflush(cli->out) != 0 || bad) {
+        s2_cli_error(cli, "the results could not be written: %s", strerror(errno != 0 ? errno : EIO));
+        code = s2_exit_combine(code, S2_EXIT_ENVIRONMENT);
+    }
+    s2_arena_release(&cli->arena);
+    return code;
+}
+
+static void say(s2_cli *cli, const char *before, const char *fmt, va_list args)
+{
+    char raw[2048], clean[4096];
+    vsnprintf(raw, sizeof raw, fmt, args);
+    s2_text_clean(clean, sizeof clean, raw);
+    fprintf(cli->err, "%s%s\n", before, clean);
+}
+
+void s2_cli_error(s2_cli *cli, const char *fmt, ...)
+{
+    char before[64];
+    snprintf(before, sizeof before, "%s%s%s: ", cli->program, cli->command[0] != '\0' ? " " : "",
+             cli->command);
+    va_list args;
+    va_start(args, fmt);
+    say(cli, before, fmt, args);
+    va_end(args);
+}
+
+void s2_cli_hint(s2_cli *cli, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(cli, "  ", fmt, args);
+    va_end(args);
+}
+
+int s2_cli_print(s2_cli *cli, s2_buf *buf)
+{
+    const s2_status status = buf->status;
+    if (status == S2_OK && buf->len > 0)
+        fwrite(buf->data, 1, buf->len, cli->out);
+    s2_buf_release(buf);
+    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "output");
+}
+
+int s2_exit_of(s2_status status)
+{
+    switch (status) {
+    case S2_OK: return S2_EXIT_OK;
+    case S2_EINVAL:
+    case S2_EPARSE: return S2_EXIT_REFUSED;
+    case S2_ENOMEM:
+    case S2_ELIMIT: return S2_EXIT_UNDECIDED;
+    case S2_EUNSUPPORTED:
+    case S2_EIO:
+    case S2_EDB:
+    case S2_ECUDA: return S2_EXIT_ENVIRONMENT;
+    case S2_EINTERNAL: return S2_EXIT_INTERNAL;
+    }
+    return S2_EXIT_INTERNAL;
+}
+
+int s2_cli_fail(s2_cli *cli, s2_status status, const char *what)
+{
+    s2_cli_error(cli, "%s: %s", what, s2_status_text(status));
+    return s2_exit_of(status);
+}
+
+int s2_exit_combine(int a, int b)
+{
+    static const int order[] = {S2_EXIT_INTERNAL, S2_EXIT_ENVIRONMENT, S2_EXIT_USAGE,
+                                S2_EXIT_REFUSED,  S2_EXIT_VIOLATED,    S2_EXIT_UNDECIDED};
+    for (size_t n = 0; n < sizeof order / sizeof order[0]; n++)
+        if (a == order[n] || b == order[n])
+            return order[n];
+    return S2_EXIT_OK;
+}

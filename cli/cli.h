@@ -1,0 +1,98 @@
+/*
+ * cli/cli.h - what every command is handed: streams, memory, seams; and the exit codes.
+ *
+ * Only cli/ chooses exit codes and speaks to people. A command is one file cli/cmd_<name>.c with one
+ * function of type s2_command_fn that returns an exit code; it writes results to `out`, everything
+ * else to `err`, and takes memory from `arena`, which main releases.
+ *
+ * s2check links base, pattern, coverage and the files it reaches in cli/ alone. What needs more (the
+ * database, foreign configs) is reached through `hooks`, which main_s2.c sets and s2check leaves NULL.
+ *
+ * Threads: one s2_cli belongs to one thread.
+ */
+#ifndef S2_CLI_CLI_H
+#define S2_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+#include "db/db.h"
+#include "pattern/spec.h"
+
+/* Exit codes of all binaries (README, "exit codes"). */
+typedef enum s2_exit {
+    S2_EXIT_OK = 0,
+    S2_EXIT_VIOLATED = 1,    /* decided, and a property does not hold; wrong result; difference */
+    S2_EXIT_USAGE = 2,       /* called wrongly */
+    S2_EXIT_REFUSED = 3,     /* input refused */
+    S2_EXIT_UNDECIDED = 4,   /* a stated limit was hit */
+    S2_EXIT_ENVIRONMENT = 5, /* no GPU, database locked or damaged, disk full */
+    S2_EXIT_INTERNAL = 6     /* two engines disagree */
+} s2_exit;
+
+/* "Go on": what a step returns instead of an exit code when the command is to continue. */
+enum { S2_GO_ON = -1 };
+
+typedef struct s2_cli s2_cli;
+struct s2_input; /* cli/input.h */
+typedef int (*s2_command_fn)(s2_cli *cli, int argc, char **argv);
+
+/* What s2 has and s2check has not. Each may be NULL. Functions that print return an exit code or S2_GO_ON. */
+typedef struct s2_cli_hooks {
+    /*
+     * Recognise a foreign config by its content and import it into cli->arena. S2_EUNSUPPORTED: it is none
+     * (the text is then read as a pattern); S2_EPARSE with *diag: it is one, and refused.
+     */
+    s2_status (*import)(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
+                        s2_diag *diag);
+    /* The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
+     */
+    int (*design)(s2_cli *cli, const char *key, const char **text);
+    /* Store what a check decided; does nothing under --no-db. */
+    int (*record_checks)(s2_cli *cli, const struct s2_input *input, const s2_db_check *checks,
+                         int32_t n_checks);
+} s2_cli_hooks;
+
+struct s2_cli {
+    const char *program; /* "s2" or "s2check" */
+    const char *command; /* "check", or "" outside a command */
+    FILE *in;
+    FILE *out;
+    FILE *err;
+    s2_arena arena; /* lives until the process ends */
+    int argc;       /* as the process was called, for provenance */
+    char **argv;
+    const char *db_path;       /* --db; NULL: $S2_DB, else s2.db */
+    bool no_db;                /* --no-db: record nothing */
+    s2_db *db;                 /* opened when first needed (cli/store.h) */
+    const s2_cli_hooks *hooks; /* NULL in s2check */
+};
+
+void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv);
+
+/* Flush, release, and turn a failed write of results into exit code 5. */
+int s2_cli_finish(s2_cli *cli, int code);
+
+/* One line on stderr, "s2 check: ...", cleaned as a whole, so that arguments may come from anywhere. */
+void s2_cli_error(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
+/* A following, indented line: what to do about it. */
+void s2_cli_hint(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
+
+/* Write a buffer to stdout and release it; S2_GO_ON, or the code of what went wrong while it was filled. */
+int s2_cli_print(s2_cli *cli, s2_buf *buf);
+
+/* The exit code of a status, and the same with a message "what: sentence of the status". */
+int s2_exit_of(s2_status status);
+int s2_cli_fail(s2_cli *cli, s2_status status, const char *what);
+
+/* Of several inputs: the first present of 6, 5, 3, 1, 4, 0 (2 ends a command before it reads inputs). */
+int s2_exit_combine(int a, int b);
+
+/* "0.1.0" and the commit it was built from ("1a2b3c4", "-dirty" behind it where the tree was changed). */
+const char *s2_version(void);
+const char *s2_version_commit(void);
+
+#endif /* S2_CLI_CLI_H */

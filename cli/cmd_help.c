@@ -1,0 +1,46 @@
+#include "cli/commands.h"
+#include "cli/help.h"
+
+#include <string.h>
+
+static int print_man(s2_cli *cli, const char *name)
+{
+    const bool is_s2check = name != NULL && strcmp(name, "s2check") == 0;
+    s2_buf buf = {0};
+    s2_help_man(is_s2check ? "s2check" : "s2",
+                name == NULL ? NULL : s2_command_find(is_s2check ? "check" : name), &buf);
+    const int end = s2_cli_print(cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+static int wrong_name(s2_cli *cli, const char *name)
+{
+    const char *const near = s2_command_nearest(name);
+    s2_cli_error(cli, "no command %s%s%s%s", name, near != NULL ? "; did you mean " : "",
+                 near != NULL ? near : "", near != NULL ? "?" : "");
+    return S2_EXIT_USAGE;
+}
+
+int s2_cmd_help(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    const int end = s2_args_parse(cli, "help", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    const char *const shell = s2_args_str(&args, "completion");
+    if (shell != NULL) {
+        s2_buf buf = {0};
+        s2_help_completion(shell, &buf);
+        const int printed = s2_cli_print(cli, &buf);
+        return printed == S2_GO_ON ? S2_EXIT_OK : printed;
+    }
+    const char *const name = args.n_operands > 0 ? args.operands[0] : NULL;
+    const bool known = name == NULL || s2_command_find(name) != NULL || strcmp(name, "s2check") == 0;
+    if (!known)
+        return wrong_name(cli, name);
+    if (s2_args_has(&args, "man"))
+        return print_man(cli, name);
+    if (name == NULL)
+        return s2_help_overview(cli);
+    return s2_help_print(cli, s2_command_find(strcmp(name, "s2check") == 0 ? "check" : name));
+}

@@ -1,0 +1,306 @@
+#include "cli/help.h"
+
+#include <ctype.h>
+#include <string.h>
+
+enum { WIDTH = 88 };
+
+static const char EXIT_CODES[] =
+    "0 every asked property holds, or done; 1 a property is violated, a result is wrong, or a difference was "
+    "found; 2 called wrongly; 3 input refused; 4 not decided, a stated limit was hit; 5 environment: no GPU, "
+    "database locked or damaged, disk full; 6 internal, two computations of one fact disagree. Of several "
+    "inputs the first present of 6, 5, 3, 1, 4, 0.";
+
+/* Paragraphs, filled to WIDTH and indented. */
+static void add_filled(s2_buf *buf, const char *text, int indent)
+{
+    int col = 0;
+    while (*text != '\0') {
+        if (*text == '\n') {
+            s2_buf_puts(buf, "\n");
+            col = 0;
+            text++;
+            continue;
+        }
+        const int n = (int)strcspn(text, " \n");
+        if (col > 0 && col + 1 + n > WIDTH) {
+            s2_buf_puts(buf, "\n");
+            col = 0;
+        }
+        s2_buf_printf(buf, "%*s%.*s", col == 0 ? indent : 1, "", n, text);
+        col += n + (col == 0 ? indent : 1);
+        text += n;
+        text += *text == ' ';
+    }
+    s2_buf_puts(buf, "\n");
+}
+
+static bool is_shown(const char *program, const s2_option *option)
+{
+    return !option->s2_only || strcmp(program, "s2") == 0;
+}
+
+/* "-n, --len N" */
+static void add_option_name(s2_buf *buf, const s2_option *option)
+{
+    if (option->letter != '\0')
+        s2_buf_printf(buf, "-%c, ", option->letter);
+    s2_buf_printf(buf, "--%s%s%s", option->name, option->arg != NULL ? " " : "",
+                  option->arg != NULL ? option->arg : "");
+}
+
+static void add_option(s2_buf *buf, const s2_option *option)
+{
+    s2_buf name = {0};
+    add_option_name(&name, option);
+    s2_buf_printf(buf, "  %-26s", name.data != NULL ? name.data : "");
+    if (name.len > 26)
+        s2_buf_printf(buf, "\n  %-26s", "");
+    s2_buf_release(&name);
+    s2_buf_printf(buf, "  %s", option->help);
+    if (option->fallback != NULL)
+        s2_buf_printf(buf, " (%s)", option->fallback);
+    s2_buf_puts(buf, "\n");
+}
+
+int s2_help_print(s2_cli *cli, const s2_command *command)
+{
+    const bool is_s2 = strcmp(cli->program, "s2") == 0;
+    s2_buf buf = {0};
+    s2_buf_printf(&buf, "usage: %s%s%s [OPTIONS] %s\n\n", cli->program, is_s2 ? " " : "",
+                  is_s2 ? command->name : "", command->operands);
+    s2_buf_printf(&buf, "%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
+    if (command->about != NULL) {
+        s2_buf_puts(&buf, "\n");
+        add_filled(&buf, command->about, 0);
+    }
+    s2_buf_puts(&buf, "\n");
+    for (const s2_option *option = command->options; option->name != NULL; option++)
+        if (is_shown(cli->program, option))
+            add_option(&buf, option);
+    s2_buf_puts(&buf, "  -h, --help                  print this, and end\n");
+    if (command->examples != NULL && is_s2)
+        s2_buf_printf(&buf, "\n%s", command->examples);
+    const int end = s2_cli_print(cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+int s2_help_overview(s2_cli *cli)
+{
+    s2_buf buf = {0};
+    s2_buf_puts(&buf, "usage: s2 [--db FILE] COMMAND [OPTIONS] ...\n\n"
+                      "Proves, prices, validates and exports sharded sparse attention patterns.\n\n");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        s2_buf_printf(&buf, "  %-10s %s\n", command->name, command->summary);
+    s2_buf_puts(&buf,
+                "\n`s2 help COMMAND` explains one; `s2 --version` prints the version.\n\nexit codes:\n");
+    add_filled(&buf, EXIT_CODES, 2);
+    const int end = s2_cli_print(cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+/* groff reads '-' as a hyphen, '\' as an escape and a leading '.' or '\'' as a request. */
+static void add_groff(s2_buf *buf, const char *text)
+{
+    bool line_start = true;
+    for (; *text != '\0'; text++) {
+        if (line_start && (*text == '.' || *text == '\''))
+            s2_buf_puts(buf, "\\&");
+        line_start = *text == '\n';
+        if (*text == '-')
+            s2_buf_puts(buf, "\\-");
+        else if (*text == '\\')
+            s2_buf_puts(buf, "\\e");
+        else if (*text == '\n')
+            s2_buf_puts(buf, "\n.PP\n");
+        else
+            s2_buf_add(buf, text, 1);
+    }
+    s2_buf_puts(buf, "\n");
+}
+
+static void add_man_options(const char *program, const s2_command *command, s2_buf *buf)
+{
+    s2_buf_puts(buf, ".SH OPTIONS\n");
+    for (const s2_option *option = command->options; option->name != NULL; option++) {
+        if (!is_shown(program, option))
+            continue;
+        s2_buf name = {0};
+        add_option_name(&name, option);
+        s2_buf_puts(buf, ".TP\n.B ");
+        add_groff(buf, name.data != NULL ? name.data : "");
+        s2_buf_release(&name);
+        add_groff(buf, option->help);
+        if (option->fallback != NULL) {
+            s2_buf_puts(buf, "Default: ");
+            add_groff(buf, option->fallback);
+        }
+    }
+    s2_buf_puts(buf, ".TP\n.B \\-h, \\-\\-help\nPrint help, and end.\n");
+}
+
+static void add_man_examples(const s2_command *command, s2_buf *buf)
+{
+    if (command->examples == NULL)
+        return;
+    s2_buf_puts(buf, ".SH EXAMPLES\n.nf\n");
+    for (const char *at = command->examples; *at != '\0';) {
+        const size_t n = strcspn(at, "\n");
+        s2_buf line = {0};
+        s2_buf_add(&line, at, n);
+        add_groff(buf, line.data != NULL ? line.data : "");
+        s2_buf_release(&line);
+        at += n + (at[n] == '\n');
+    }
+    s2_buf_puts(buf, ".fi\n");
+}
+
+static void add_man_tail(s2_buf *buf, const char *see_also)
+{
+    s2_buf_puts(buf, ".SH EXIT STATUS\n");
+    add_groff(buf, EXIT_CODES);
+    s2_buf_puts(buf,
+                ".SH ENVIRONMENT\n.TP\n.B S2_DB\nThe database, where \\-\\-db names none.\n.SH SEE ALSO\n");
+    s2_buf_printf(buf, "%s\n", see_also);
+}
+
+static void add_man_overview(s2_buf *buf)
+{
+    s2_buf_printf(
+        buf,
+        ".TH S2 1 \"\" \"s2 %s\" \"User Commands\"\n.SH NAME\ns2 \\- prove, price, validate and export "
+        "sharded sparse attention patterns\n.SH SYNOPSIS\n.B s2\n[\\-\\-db FILE] COMMAND [OPTIONS] ...\n"
+        ".SH COMMANDS\n",
+        s2_version());
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        s2_buf_printf(buf, ".TP\n.BR s2\\-%s (1)\n", command->name);
+        add_groff(buf, command->summary);
+    }
+    add_man_tail(buf, ".BR s2check (1)");
+}
+
+void s2_help_man(const char *program, const s2_command *command, s2_buf *buf)
+{
+    if (command == NULL) {
+        add_man_overview(buf);
+        return;
+    }
+    const bool is_s2 = strcmp(program, "s2") == 0;
+    char page[64];
+    snprintf(page, sizeof page, is_s2 ? "%s\\-%s" : "%s", program, command->name);
+    s2_buf_printf(buf, ".TH \"%s\" 1 \"\" \"s2 %s\" \"User Commands\"\n.SH NAME\n%s \\- ", page, s2_version(),
+                  page);
+    add_groff(buf, command->summary);
+    s2_buf_printf(buf, ".SH SYNOPSIS\n.B %s %s\n[OPTIONS] ", program, is_s2 ? command->name : "");
+    add_groff(buf, command->operands);
+    if (command->about != NULL) {
+        s2_buf_puts(buf, ".SH DESCRIPTION\n");
+        add_groff(buf, command->about);
+    }
+    add_man_options(program, command, buf);
+    add_man_examples(command, buf);
+    add_man_tail(buf, is_s2 ? ".BR s2 (1)" : ".BR s2 (1), s2cert (1)");
+}
+
+static void add_words(s2_buf *buf, const char *bars)
+{
+    for (; *bars != '\0'; bars++)
+        s2_buf_add(buf, *bars == '|' ? " " : bars, 1);
+}
+
+static void add_bash_command(s2_buf *buf, const char *label, const char *program, const s2_command *command)
+{
+    s2_buf_printf(buf, "    %s)\n        case $prev in\n", label);
+    for (const s2_option *option = command->options; option->name != NULL; option++) {
+        if (!s2_arg_is_words(option->arg))
+            continue;
+        s2_buf_printf(buf, "        --%s) COMPREPLY=($(compgen -W \"", option->name);
+        add_words(buf, option->arg);
+        s2_buf_puts(buf, "\" -- \"$cur\")); return ;;\n");
+    }
+    s2_buf_puts(buf, "        esac\n        words=\"--help");
+    for (const s2_option *option = command->options; option->name != NULL; option++)
+        if (is_shown(program, option))
+            s2_buf_printf(buf, " --%s", option->name);
+    s2_buf_puts(buf, "\" ;;\n");
+}
+
+static void add_bash(s2_buf *buf)
+{
+    s2_buf_puts(buf, "# bash completion for s2 and s2check\n_s2() {\n    local cur=${COMP_WORDS[COMP_CWORD]} "
+                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= command=${COMP_WORDS[1]}\n"
+                     "    [[ ${COMP_WORDS[0]##*/} == s2check ]] && command=s2check\n"
+                     "    if [[ $COMP_CWORD -eq 1 && $command != s2check ]]; then\n"
+                     "        COMPREPLY=($(compgen -W \"--help --version --db");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        s2_buf_printf(buf, " %s", command->name);
+    s2_buf_puts(buf, "\" -- \"$cur\"))\n        return\n    fi\n    case $command in\n");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        add_bash_command(buf, command->name, "s2", command);
+    add_bash_command(buf, "s2check", "s2check", s2_command_find("check"));
+    s2_buf_puts(
+        buf,
+        "    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+        "    else\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n    fi\n}\n"
+        "complete -o filenames -F _s2 s2 s2check\n");
+}
+
+/* Text inside '...' of a zsh _arguments specification: no quote, bracket or colon. */
+static void add_zsh_text(s2_buf *buf, const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (strchr("'[]:", *text) == NULL)
+            s2_buf_add(buf, text, 1);
+}
+
+static void add_zsh_command(s2_buf *buf, const char *label, const char *program, const s2_command *command)
+{
+    s2_buf_printf(buf, "    %s) _arguments '--help[print help]'", label);
+    for (const s2_option *option = command->options; option->name != NULL; option++) {
+        if (!is_shown(program, option))
+            continue;
+        s2_buf_printf(buf, " \\\n        '%s--%s[", option->repeated ? "*" : "", option->name);
+        add_zsh_text(buf, option->help);
+        s2_buf_puts(buf, "]");
+        if (option->arg != NULL) {
+            s2_buf_puts(buf, ":value:");
+            if (s2_arg_is_words(option->arg)) {
+                s2_buf_puts(buf, "(");
+                add_words(buf, option->arg);
+                s2_buf_puts(buf, ")");
+            } else if (strcmp(option->arg, "FILE") == 0) {
+                s2_buf_puts(buf, "_files");
+            }
+        }
+        s2_buf_puts(buf, "'");
+    }
+    s2_buf_puts(buf, " \\\n        '*:file:_files' ;;\n");
+}
+
+static void add_zsh(s2_buf *buf)
+{
+    s2_buf_puts(buf,
+                "#compdef s2 s2check\n_s2() {\n    local command=$words[2]\n"
+                "    [[ ${words[1]:t} == s2check ]] && command=s2check\n"
+                "    if (( CURRENT == 2 )) && [[ $command != s2check ]]; then\n        local -a commands=(");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        s2_buf_printf(buf, "\n            '%s:", command->name);
+        add_zsh_text(buf, command->summary);
+        s2_buf_puts(buf, "'");
+    }
+    s2_buf_puts(buf,
+                ")\n        _describe command commands\n        return\n    fi\n"
+                "    [[ $command != s2check ]] && shift words && (( CURRENT-- ))\n    case $command in\n");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        add_zsh_command(buf, command->name, "s2", command);
+    add_zsh_command(buf, "s2check", "s2check", s2_command_find("check"));
+    s2_buf_puts(buf, "    esac\n}\ncompdef _s2 s2 s2check\n");
+}
+
+void s2_help_completion(const char *shell, s2_buf *buf)
+{
+    if (strcmp(shell, "zsh") == 0)
+        add_zsh(buf);
+    else
+        add_bash(buf);
+}

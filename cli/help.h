@@ -1,0 +1,19 @@
+/*
+ * cli/help.h - help, manual pages and shell completion, all from the table of commands.
+ */
+#ifndef S2_CLI_HELP_H
+#define S2_CLI_HELP_H
+
+#include "cli/options.h"
+
+/* What `s2 help` prints: every command with its summary. */
+int s2_help_overview(s2_cli *cli);
+/* What `s2 COMMAND --help` prints; returns an exit code. */
+int s2_help_print(s2_cli *cli, const s2_command *command);
+/* A manual page in groff's man macros; NULL: the page of s2 itself. program "s2check" gives that one's page.
+ */
+void s2_help_man(const char *program, const s2_command *command, s2_buf *buf);
+/* A completion script for "bash" or "zsh". */
+void s2_help_completion(const char *shell, s2_buf *buf);
+
+#endif /* S2_CLI_HELP_H */

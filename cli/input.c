@@ -1,0 +1,240 @@
+#include "cli/input.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pattern/parse.h"
+
+enum {
+    /* Foreign configs carry more than a pattern does (per-head tables of a model). */
+    FOREIGN_LIMIT_BYTES = 16 << 20,
+    /* A pipe that nobody writes to must not hold a script for ever. */
+    PIPE_WAIT_MS = 10000
+};
+
+/* A file's bytes, read up to a limit. */
+typedef struct bytes {
+    char *data;
+    size_t n;
+} bytes;
+
+static int refuse_file(s2_cli *cli, const char *path, const char *why, int code)
+{
+    s2_cli_error(cli, "%s: %s", path, why);
+    return code;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Wait until fd has bytes or its end; false at the deadline. deadline_ms < 0: for ever. */
+static bool wait_readable(int fd, int64_t deadline_ms)
+{
+    for (;;) {
+        const int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+        if (deadline_ms >= 0 && left <= 0)
+            return false;
+        struct pollfd entry = {.fd = fd, .events = POLLIN};
+        const int n = poll(&entry, 1, (int)left);
+        if (n > 0)
+            return true;
+        if (n < 0 && errno != EINTR)
+            return true;
+    }
+}
+
+/* Read to the end or to limit + 1 bytes; 0 on success, else errno (ETIMEDOUT at the deadline). */
+static int read_bounded(s2_cli *cli, int fd, size_t limit, int64_t deadline_ms, bytes *out)
+{
+    size_t cap = 0, n = 0;
+    char *data = NULL;
+    while (n <= limit) {
+        if (n == cap) {
+            const size_t want = cap == 0 ? 65536 : cap * 2;
+            char *const grown = s2_arena_grow(&cli->arena, data, n, want + 1, 1);
+            if (grown == NULL)
+                return ENOMEM;
+            data = grown;
+            cap = want;
+        }
+        const ssize_t got = read(fd, data + n, cap - n);
+        if (got == 0)
+            break;
+        if (got > 0)
+            n += (size_t)got;
+        else if (errno == EAGAIN && !wait_readable(fd, deadline_ms))
+            return ETIMEDOUT;
+        else if (errno != EAGAIN && errno != EINTR)
+            return errno;
+    }
+    if (data == NULL && (data = s2_arena_alloc(&cli->arena, 1, 1)) == NULL)
+        return ENOMEM;
+    *out = (bytes){data, n};
+    return 0;
+}
+
+static int report_errno(s2_cli *cli, const char *label, int error)
+{
+    if (error == ENOMEM)
+        return s2_cli_fail(cli, S2_ENOMEM, label);
+    if (error == ETIMEDOUT)
+        return refuse_file(cli, label, "nothing was written to this pipe for 10 seconds", S2_EXIT_REFUSED);
+    const bool environment = error == EIO || error == EMFILE || error == ENFILE || error == ESTALE;
+    return refuse_file(cli, label, strerror(error), environment ? S2_EXIT_ENVIRONMENT : S2_EXIT_REFUSED);
+}
+
+static size_t limit_of(const s2_cli *cli)
+{
+    return cli->hooks != NULL && cli->hooks->import != NULL ? FOREIGN_LIMIT_BYTES : S2_LIMIT_TEXT_BYTES;
+}
+
+/* Opened without blocking, so that a pipe without a writer reads as empty instead of hanging. */
+static int read_file(s2_cli *cli, const char *path, bytes *out)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return report_errno(cli, path, errno);
+    struct stat info;
+    int error = fstat(fd, &info) != 0 ? errno : 0;
+    if (error == 0 && S_ISDIR(info.st_mode))
+        error = EISDIR;
+    if (error == 0)
+        error = read_bounded(cli, fd, limit_of(cli), now_ms() + PIPE_WAIT_MS, out);
+    close(fd);
+    return error == 0 ? S2_GO_ON : report_errno(cli, path, error);
+}
+
+static int read_stdin(s2_cli *cli, bytes *out)
+{
+    const int error = read_bounded(cli, fileno(cli->in), limit_of(cli), -1, out);
+    return error == 0 ? S2_GO_ON : report_errno(cli, "-", error);
+}
+
+int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
+                    const s2_diag *diag)
+{
+    char name[512], msg[2 * sizeof diag->msg];
+    s2_text_clean(name, sizeof name, label);
+    s2_text_clean(msg, sizeof msg, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    fprintf(cli->err, "%s:", name);
+    if (diag->line > 0)
+        fprintf(cli->err, "%d:%d:", (int)diag->line, (int)diag->col);
+    if (diag->code > 0)
+        fprintf(cli->err, " S2P%03d", (int)diag->code);
+    fprintf(cli->err, " %s\n", msg);
+    s2_buf caret = {0};
+    s2_diag_print_caret(diag, text, n_bytes, &caret);
+    if (caret.status == S2_OK && caret.data != NULL)
+        fputs(caret.data, cli->err);
+    s2_buf_release(&caret);
+    return s2_exit_of(status);
+}
+
+/* Directory of a path, for the relative names of mask files; NULL: the working directory. */
+static const char *dir_of(s2_cli *cli, const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash == NULL ? NULL
+                         : s2_arena_strndup(&cli->arena, path, (size_t)(slash - path) + (slash == path));
+}
+
+static int parse_text(s2_cli *cli, const char *path, const s2_parse_options *options, s2_input *input)
+{
+    s2_diag diag = {0};
+    s2_status status = S2_EUNSUPPORTED;
+    if (cli->hooks != NULL && cli->hooks->import != NULL && path != NULL)
+        status = cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &diag);
+    if (status == S2_EUNSUPPORTED) {
+        diag = (s2_diag){0};
+        status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
+    }
+    return status == S2_OK ? S2_GO_ON
+                           : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);
+}
+
+static int read_design(s2_cli *cli, const char *key, s2_input *input)
+{
+    const char *text = NULL;
+    if (cli->hooks != NULL && cli->hooks->design != NULL) {
+        const int end = cli->hooks->design(cli, key, &text);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    if (text == NULL) {
+        s2_cli_error(cli, "%s: no such file%s", key,
+                     cli->hooks != NULL ? ", and no design of that name or hash" : "");
+        s2_cli_hint(cli, "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | stride "
+                         "8 phase head'");
+        return S2_EXIT_REFUSED;
+    }
+    *input = (s2_input){.label = key, .text = text, .n_bytes = strlen(text)};
+    const s2_parse_options options = {.dir = NULL, .no_files = false};
+    return parse_text(cli, NULL, &options, input);
+}
+
+static bool is_inline(const char *operand)
+{
+    return strpbrk(operand, ":;\n") != NULL;
+}
+
+int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
+{
+    const bool is_stdin = strcmp(operand, "-") == 0;
+    struct stat info;
+    const bool is_file = !is_stdin && stat(operand, &info) == 0;
+    const bool blocked =
+        !is_stdin && !is_file && errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG;
+    if (blocked)
+        return report_errno(cli, operand, errno);
+    s2_input input = {.label = operand};
+    bytes read = {0};
+    int end = S2_GO_ON;
+    if (is_stdin || is_file) {
+        end = is_stdin ? read_stdin(cli, &read) : read_file(cli, operand, &read);
+        input.text = read.data;
+        input.n_bytes = read.n;
+    } else if (is_inline(operand)) {
+        input = (s2_input){.label = "inline", .text = operand, .n_bytes = strlen(operand)};
+    } else {
+        end = read_design(cli, operand, &input);
+        if (end == S2_GO_ON)
+            *out = input;
+        return end;
+    }
+    if (end != S2_GO_ON)
+        return end;
+    const s2_parse_options options = {.dir = is_file ? dir_of(cli, operand) : NULL};
+    end = parse_text(cli, is_stdin || is_file ? operand : NULL, &options, &input);
+    if (end == S2_GO_ON)
+        *out = input;
+    return end;
+}
+
+const char *s2_input_name(s2_cli *cli, const s2_input *input)
+{
+    if (input->pattern.name[0] != '\0')
+        return input->pattern.name;
+    const char *const slash = strrchr(input->label, '/');
+    const char *const base = slash != NULL ? slash + 1 : input->label;
+    size_t n = strlen(base);
+    if (n > 3 && strcmp(base + n - 3, ".s2") == 0)
+        n -= 3;
+    char *const copy = s2_arena_strndup(&cli->arena, base, n);
+    if (copy == NULL)
+        return "";
+    const size_t cap = 3 * n + 1;
+    char *const clean = s2_arena_alloc(&cli->arena, cap, 1);
+    if (clean == NULL)
+        return "";
+    s2_text_clean(clean, cap, copy);
+    return clean;
+}

@@ -1,0 +1,33 @@
+/*
+ * cli/input.h - a PATTERN argument, whatever it is, to a pattern.
+ *
+ * In this order: "-" is standard input; an existing file is read (a foreign config, where the hook
+ * knows it); a text with ':', ';' or a line end is inline; else it is a design in the database, by name
+ * or hash prefix. Reading is bounded in bytes and, for pipes, in time.
+ */
+#ifndef S2_CLI_INPUT_H
+#define S2_CLI_INPUT_H
+
+#include "cli/cli.h"
+
+typedef struct s2_input {
+    const char *label; /* where it came from, as diagnostics show it: a path, "-", "inline", a design */
+    const char *text;  /* as read; carets point into it */
+    size_t n_bytes;
+    s2_pattern pattern; /* in cli->arena */
+} s2_input;
+
+/*
+ * S2_GO_ON, or the exit code after a message on stderr: `label:line:col: S2Pnnn message` with a caret
+ * for a refused text.
+ */
+int s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
+
+/* The pattern's own name, else the file's, without directory and ".s2". Cleaned. */
+const char *s2_input_name(s2_cli *cli, const s2_input *input);
+
+/* Print a refusal of `text` known as `label`; returns the exit code of the status. */
+int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
+                    const s2_diag *diag);
+
+#endif /* S2_CLI_INPUT_H */

@@ -1,0 +1,73 @@
+/*
+ * s2: finds the command, hands it the seams that s2check does without, ends with its exit code.
+ */
+#include "cli/commands.h"
+#include "cli/help.h"
+
+#include <string.h>
+
+/* Every command of cli/table.c with its function. */
+static const struct {
+    const char *name;
+    s2_command_fn run;
+} BODIES[] = {
+    {"help", s2_cmd_help},
+};
+
+static s2_command_fn find_body(const char *name)
+{
+    for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++)
+        if (strcmp(BODIES[n].name, name) == 0)
+            return BODIES[n].run;
+    return NULL;
+}
+
+static int run_command(s2_cli *cli, int argc, char **argv)
+{
+    const s2_command_fn run = find_body(argv[0]);
+    if (run != NULL)
+        return run(cli, argc, argv);
+    const char *const near = s2_command_nearest(argv[0]);
+    s2_cli_error(cli, "no command %s%s%s%s", argv[0], near != NULL ? "; did you mean " : "",
+                 near != NULL ? near : "", near != NULL ? "?" : "");
+    s2_cli_hint(cli, "s2 help lists them");
+    return S2_EXIT_USAGE;
+}
+
+static int print_version(s2_cli *cli)
+{
+    fprintf(cli->out, "s2 %s (%s)\n", s2_version(), s2_version_commit());
+    return S2_EXIT_OK;
+}
+
+/* Options before the command, then the command. */
+static int run(s2_cli *cli, int argc, char **argv)
+{
+    int at = 1;
+    while (at < argc && argv[at][0] == '-') {
+        if (strcmp(argv[at], "--version") == 0)
+            return print_version(cli);
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)
+            return s2_help_overview(cli);
+        if (strncmp(argv[at], "--db=", 5) == 0) {
+            cli->db_path = argv[at++] + 5;
+        } else if (strcmp(argv[at], "--db") == 0 && at + 1 < argc) {
+            cli->db_path = argv[at + 1];
+            at += 2;
+        } else {
+            s2_cli_error(cli, "unknown option %s before the command", argv[at]);
+            return S2_EXIT_USAGE;
+        }
+    }
+    if (at < argc)
+        return run_command(cli, argc - at, argv + at);
+    s2_cli_error(cli, "a command is needed; s2 help lists them");
+    return S2_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    s2_cli cli;
+    s2_cli_init(&cli, "s2", argc, argv);
+    return s2_cli_finish(&cli, run(&cli, argc, argv));
+}

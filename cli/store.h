@@ -1,0 +1,39 @@
+/*
+ * cli/store.h - what commands record, so that none of them speaks to the database itself.
+ *
+ * The database is opened when something is first stored or looked up. The first row that a command
+ * stores also stores the command itself: tool, commit, command line, host, seed. Under --no-db nothing
+ * is stored and every function here returns S2_GO_ON.
+ *
+ * Each function is one transaction; when it returns S2_GO_ON the rows survive a crash. Otherwise a
+ * message was printed and the result is the exit code; the command goes on with its next input and
+ * combines the codes, so that a full disk never hides a result from the person who waits for it.
+ *
+ * Not for s2check: its files reach storing through s2_cli.hooks.
+ */
+#ifndef S2_CLI_STORE_H
+#define S2_CLI_STORE_H
+
+#include "cli/input.h"
+
+int s2_store_design(s2_cli *cli, const s2_input *input);
+int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks);
+int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
+int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
+int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);
+
+/* The seed that the run's row will carry; call before the first row is stored. */
+void s2_store_set_seed(s2_cli *cli, int64_t seed);
+
+/* The hook behind PATTERN arguments that name a design (cli/cli.h). */
+int s2_store_find_design(s2_cli *cli, const char *key, const char **text);
+
+/* The database, opened; S2_GO_ON, or the exit code after a message. */
+int s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db);
+/* Where the database is: --db, $S2_DB, "s2.db". */
+const char *s2_store_path(const s2_cli *cli);
+
+/* Main calls it last: the run's row gets its exit code and duration, the database is closed. */
+int s2_store_finish(s2_cli *cli, int code);
+
+#endif /* S2_CLI_STORE_H */

@@ -1,0 +1,229 @@
+/*
+ * The one table of commands and options. To add a command: an entry here, a file cli/cmd_<name>.c, a
+ * line in cli/commands.h and one in cli/main_s2.c.
+ */
+#include "cli/options.h"
+
+#define OPT_JSON                                                                                             \
+    {                                                                                                        \
+        "json", '\0', NULL, NULL, "one JSON object per line instead of text", false, false                   \
+    }
+#define OPT_DB                                                                                               \
+    {                                                                                                        \
+        "db", '\0', "FILE", NULL, "the database; default $S2_DB, else s2.db in the working directory",       \
+            false, true                                                                                      \
+    }
+#define OPT_NO_DB                                                                                            \
+    {                                                                                                        \
+        "no-db", '\0', NULL, NULL, "record nothing", false, true                                             \
+    }
+#define OPT_LEN(fallback)                                                                                    \
+    {                                                                                                        \
+        "len", 'n', "N", fallback, "context length in tokens; k and m multiply by 1024 and 1048576", false,  \
+            false                                                                                            \
+    }
+#define OPT_OUTPUT                                                                                           \
+    {                                                                                                        \
+        "output", 'o', "FILE", NULL, "write there instead of to standard output", false, false               \
+    }
+#define OPT_END                                                                                              \
+    {                                                                                                        \
+        NULL, '\0', NULL, NULL, NULL, false, false                                                           \
+    }
+
+#define PATTERN_ABOUT                                                                                        \
+    "PATTERN is a pattern file, a foreign config that `s2 import` understands (told by its content), a "     \
+    "design in the database (its name or the first 4 or more digits of its hash), an inline text with ';' "  \
+    "for line ends, or '-' for standard input."
+
+static const s2_option CHECK[] = {
+    {"require", 'r', "LIST", "rows,union,kv",
+     "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D", false, false},
+    {"len", 'n', "N|all", "all", "context length in tokens, or every length", false, false},
+    {"pair", '\0', "Q,K", NULL, "say, head by head, whether query Q reads key K, and why", false, false},
+    {"engine", '\0', "algebra|enumerate|both", "algebra",
+     "prove by residue classes, by enumeration (needs --len), or both and compare", false, false},
+    {"certificate", '\0', "FILE", NULL,
+     "write what s2cert re-checks, when every property holds for all lengths", false, false},
+    {"explain", '\0', "CODE", NULL, "explain a property or a diagnostic code, and end", false, false},
+    OPT_JSON,
+    {"version", '\0', NULL, NULL, "print the version, and end", false, false},
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
+static const s2_option SHOW[] = {{"canonical", 'c', NULL, NULL,
+                                  "print the canonical text, of which the hash is the SHA-256", false, false},
+                                 {"hash", '\0', NULL, NULL, "print the hash alone", false, false},
+                                 OPT_LEN("8k"),
+                                 OPT_JSON,
+                                 OPT_DB,
+                                 OPT_END};
+
+static const s2_option MASK[] = {
+    OPT_LEN(NULL),
+    {"layer", 'l', "L", "0", "the layer", false, false},
+    {"head", 'H', "H|kv:G|union", NULL,
+     "one query head, what the heads of one KV head read together, or what all heads read together", false,
+     false},
+    {"phase", '\0', "prefill|decode", "prefill", "whose rules", false, false},
+    {"tokens", 't', NULL, NULL, "one entry per token instead of per block", false, false},
+    {"format", 'f', "txt|pbm|npy|csr", "txt", "text, Portable Bitmap, NumPy bool array, or row lists", false,
+     false},
+    OPT_OUTPUT,
+    OPT_DB,
+    OPT_END};
+
+static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_JSON, OPT_DB, OPT_END};
+
+static const s2_option SIM[] = {
+    OPT_LEN("8k"),
+    {"gpu", 'g', "NAME", "h200", "the GPU to predict", false, false},
+    {"model", 'm', "NAME", NULL, "take head dimension and sizes from this model", false, false},
+    {"phase", 'p', "prefill|decode", "prefill", "what is priced", false, false},
+    {"batch", 'b', "N", "1", "sequences at once", false, false},
+    {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    OPT_JSON,
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
+static const s2_option VALIDATE[] = {
+    {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, or a GPU by number", false, false},
+    OPT_LEN("1k"),
+    {"kernel", 'k', "NAME", NULL, "the kernel; default: the best that supports the pattern", false, false},
+    {"phase", 'p', "forward|backward|decode", "forward", "what is computed", false, false},
+    {"batch", 'b', "N", "1", "sequences at once", false, false},
+    {"dtype", '\0', "fp32|bf16|fp16|fp8", NULL, "type of Q, K and V; default: the kernel's own", false,
+     false},
+    {"seed", '\0', "N", "1", "seed of the input data", false, false},
+    {"runs", '\0', "N", "5", "timed repetitions", false, false},
+    {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
+    OPT_JSON,
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
+static const s2_option IMPORT[] = {
+    {"from", '\0', "NAME", NULL, "the format; default: told by the content", false, false},
+    OPT_OUTPUT,
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
+static const s2_option EXPORT[] = {
+    {"to", '\0', "NAME", NULL, "the format: hf, vllm, dkernel, ...", false, false},
+    OPT_OUTPUT,
+    {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
+    OPT_LEN(NULL),
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
+static const s2_option DRAW[] = {
+    {"what", 'w', "mask|shards|flow|kv", "mask", "the picture", false, false},
+    {"as", '\0', "ansi|ascii|png|svg|dot", NULL, "the form; default: by FILE, else ansi", false, false},
+    OPT_LEN("8k"),
+    {"layer", 'l', "L", "0", "the layer", false, false},
+    {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},
+    OPT_OUTPUT,
+    OPT_DB,
+    OPT_END};
+
+static const s2_option LS[] = {
+    {"filter", '\0', "EXPR", NULL, "conditions that must all hold; the operands are joined to it", false,
+     false},
+    {"sort", 's', "COLUMN", "-created", "order by a column; -COLUMN: largest first", false, false},
+    {"limit", 'L', "N", "50", "rows at most", false, false},
+    {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
+    {"columns", '\0', "A,B,...", "name,hash,family,rows,union,kv,density,kv_mib,us,gpu_us,tags",
+     "what is shown", false, false},
+    {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    {"trash", '\0', NULL, NULL, "show removed designs instead", false, false},
+    OPT_DB,
+    OPT_END};
+
+static const s2_option DB[] = {
+    {"force", '\0', NULL, NULL, "overwrite the file that backup writes", false, false},
+    OPT_JSON,
+    OPT_DB,
+    OPT_END};
+
+static const s2_option PEOPLE[] = {OPT_DB, OPT_END};
+static const s2_option NONE[] = {OPT_END};
+static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
+static const s2_option HELP[] = {
+    {"man", '\0', NULL, NULL, "print the manual page as groff source", false, false},
+    {"completion", '\0', "bash|zsh", NULL, "print a completion script for this shell", false, false},
+    OPT_END};
+
+const s2_command s2_command_table[] = {
+    {"check", "PATTERN...", 0, -1, "prove that every query still reaches every key, or show where not",
+     PATTERN_ABOUT "\n"
+                   "Each required property gets a verdict: holds, violated (with the smallest witness) or "
+                   "unknown (with the "
+                   "limit that was hit). With --len all the verdict is a proof for every context length.",
+     "$ s2 check phi3.s2\n"
+     "$ s2 check 'heads 16; layers all: local 16 | stride 16 phase kv' --len 128k\n"
+     "$ s2 check phi3.s2 --pair 1088,64\n",
+     CHECK},
+    {"show", "PATTERN...", 1, -1, "print shape, hash, distinct bodies and density", PATTERN_ABOUT,
+     "$ s2 show phi3.s2\n$ s2 show config.json --canonical > phi3.s2\n", SHOW},
+    {"mask", "PATTERN", 1, 1, "write the mask itself, for other tools",
+     PATTERN_ABOUT "\nRows are queries, columns are keys, in blocks or with --tokens in tokens; a block is "
+                   "set when any of its "
+                   "pairs is read.\n"
+                   "txt: '#' and '.', one line per row. pbm: binary Portable Bitmap, black is read. npy: a "
+                   "NumPy bool array "
+                   "[rows, columns], or [heads, rows, columns] when no head is named. csr: a NumPy int32 "
+                   "array file of crow "
+                   "([rows + 1] or [heads, rows + 1]) followed in the same file by one of col ([nnz] or "
+                   "[heads, largest nnz], "
+                   "padded with -1); numpy.load on the open file reads one after the other.\n"
+                   "txt and pbm need --head where the layer has more than one head, or show the union.",
+     "$ s2 mask phi3.s2 --len 2k --head 3\n$ s2 mask phi3.s2 --len 8k --format npy -o mask.npy\n", MASK},
+    {"diff", "A B", 2, 2, "do two patterns read the same pairs? else the first that differs",
+     PATTERN_ABOUT
+     "\nCompared for every layer, head and phase at one context length. Exit code 1: they differ.",
+     "$ s2 diff phi3.s2 config.json --len 8k\n", DIFF},
+    {"sim", "PATTERN...", 1, -1, "predict work, traffic, time and KV cache on a GPU", PATTERN_ABOUT,
+     "$ s2 sim phi3.s2 --len 128k --gpu h200\n", SIM},
+    {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
+     PATTERN_ABOUT, "$ s2 validate phi3.s2 --device cpu --len 2k\n", VALIDATE},
+    {"import", "FILE...", 1, -1, "read another stack's config and print it as a pattern",
+     "The format is told by the content. The pattern is stored in the database.", "$ s2 import config.json\n",
+     IMPORT},
+    {"export", "PATTERN", 1, 1, "write a config for another stack, re-imported and compared first",
+     PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
+     "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
+    {"draw", "PATTERN", 1, 1, "draw the mask, the shards, the flow of information, or the KV cache",
+     PATTERN_ABOUT, "$ s2 draw phi3.s2 --len 4k --head union\n", DRAW},
+    {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
+     "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
+     "tag; "
+     "a leading ! negates. Numbers take k and m. A row without a value never satisfies a comparison.\n"
+     "Columns: name hash family model layers heads kv_heads block created rows union kv group shards density "
+     "us "
+     "kv_mib gpu_us outcome star tags.",
+     "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --format csv > designs.csv\n", LS},
+    {"db", "check|backup FILE|stat|dump|merge FILE", 1, 2, "look after the database",
+     "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "
+     "holds. "
+     "dump: all of it as SQL text. merge FILE: bring in what another machine found; the other file is not "
+     "trusted, "
+     "and merging twice changes nothing.",
+     "$ s2 db backup designs.db\n$ s2 db merge h200.db\n", DB},
+    {"tag", "DESIGN TAG...", 2, -1, "tag a design; -TAG after -- takes a tag away", NULL,
+     "$ s2 tag phi3 keep\n", PEOPLE},
+    {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",
+     PEOPLE},
+    {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", PEOPLE},
+    {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", PEOPLE},
+    {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
+    {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
+     "$ s2 explain S2P012\n$ s2 explain union\n", NONE},
+    {"doctor", "", 0, 0, "say what this machine has: versions, GPU, database, terminal", NULL,
+     "$ s2 doctor\n", DOCTOR},
+    {"help", "[COMMAND]", 0, 1, "explain a command; also prints manual pages and completion", NULL,
+     "$ s2 help mask\n$ s2 help --man check | man -l -\n$ source <(s2 help --completion bash)\n", HELP},
+    {NULL, NULL, 0, 0, NULL, NULL, NULL, NULL}};
