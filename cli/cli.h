@@ -68,6 +68,9 @@ struct s2_cli {
     const char *db_path;       /* --db; NULL: $S2_DB, else s2.db */
     bool no_db;                /* --no-db: record nothing */
     s2_db *db;                 /* opened when first needed (cli/store.h) */
+    int64_t run_id;            /* the row of this command in it; 0: not yet stored */
+    int64_t seed;              /* of the run; S2_DB_NONE: it uses none */
+    int64_t started_us;        /* Unix time */
     const s2_cli_hooks *hooks; /* NULL in s2check */
 };
 
