@@ -536,7 +536,8 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
 {
     int64_t total = 0;
     for (int64_t x = s2_combs_next(combs, n_combs, begin); x < n_tok; x = s2_combs_next(combs, n_combs, x)) {
-        const int64_t end = s2_combs_end(combs, n_combs, x, n_tok);
+        const int64_t run_end = s2_combs_end(combs, n_combs, x, n_tok);
+        const int64_t end = run_end < n_tok ? run_end : n_tok;
         total += end - x;
         x = end;
     }

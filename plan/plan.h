@@ -126,7 +126,7 @@ typedef struct s2_plan_item {
 typedef struct s2_plan_counts {
     int64_t pairs;          /* (query, key) pairs that are read */
     int64_t pairs_causal;   /* pairs that a dense causal layer reads */
-    int64_t pairs_executed; /* pairs computed: whole slabs x whole steps of key_tok keys */
+    int64_t pairs_executed; /* pairs computed: whole tiles x whole steps of key_tok keys */
     int64_t n_tiles;        /* items x heads of each */
     int64_t n_blk_loaded;   /* key blocks fetched: once an item */
     int64_t n_blk_partial;

@@ -1,0 +1,385 @@
+#include "plan/internal.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+void s2_plan_list_release(s2_plan_list *list)
+{
+    s2_free(list->entries);
+    s2_free(list->bits);
+    s2_free(list->runs);
+    *list = (s2_plan_list){0};
+}
+
+int32_t s2_plan_n_tiles(const s2_plan *plan, int32_t seq)
+{
+    const int64_t size = plan->options.tile_tok;
+    const int64_t q_off = plan->seqs[seq].k_tok - plan->seqs[seq].q_tok;
+    return (int32_t)(s2_ceil_div(plan->seqs[seq].k_tok, size) - q_off / size);
+}
+
+int64_t s2_plan_tile_begin(const s2_plan *plan, int32_t seq, int32_t tile)
+{
+    const int64_t size = plan->options.tile_tok;
+    const int64_t q_off = plan->seqs[seq].k_tok - plan->seqs[seq].q_tok;
+    return (q_off / size + tile) * size;
+}
+
+s2_tile_rows s2_plan_tile_rows(const s2_plan *plan, int32_t seq, int32_t tile)
+{
+    const s2_plan_seq lens = plan->seqs[seq];
+    const int64_t begin = s2_plan_tile_begin(plan, seq, tile);
+    return (s2_tile_rows){begin, s2_max_i64(begin, lens.k_tok - lens.q_tok),
+                          s2_min_i64(begin + plan->options.tile_tok, lens.k_tok)};
+}
+
+/* What one list is made for, and where the rows lie. */
+typedef struct s2_lister {
+    const s2_plan *plan;
+    const s2_plan_class *cls;
+    s2_tile_rows rows;
+    int64_t k_tok;
+    s2_plan_list *list;
+    uint32_t real; /* slabs with at least one real row */
+} s2_lister;
+
+static int32_t n_slabs(const s2_lister *lister)
+{
+    return lister->plan->options.tile_tok / S2_PLAN_SLAB_TOK;
+}
+
+/* The real rows of a slab; false when it has none. */
+static bool slab_rows(const s2_lister *lister, int32_t slab, int64_t *begin, int64_t *end)
+{
+    const int64_t first = lister->rows.tile_begin + (int64_t)slab * S2_PLAN_SLAB_TOK;
+    *begin = s2_max_i64(first, lister->rows.begin);
+    *end = s2_min_i64(first + S2_PLAN_SLAB_TOK, lister->rows.end);
+    return *begin < *end;
+}
+
+static s2_lister open_lister(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list)
+{
+    s2_lister lister = {.plan = plan,
+                        .cls = &plan->classes[cls],
+                        .rows = s2_plan_tile_rows(plan, seq, tile),
+                        .k_tok = plan->seqs[seq].k_tok,
+                        .list = list};
+    for (int32_t slab = 0; slab < n_slabs(&lister); slab++) {
+        int64_t begin, end;
+        lister.real |= (uint32_t)slab_rows(&lister, slab, &begin, &end) << slab;
+    }
+    list->n_entries = list->n_partial = list->n_masks = 0;
+    return lister;
+}
+
+static s2_status reserve_entry(s2_plan_list *list)
+{
+    if (list->n_entries < list->cap_entries)
+        return S2_OK;
+    const int32_t cap = list->cap_entries * 2 + 64;
+    s2_plan_entry *const grown = s2_realloc(list->entries, (size_t)cap * sizeof *grown);
+    if (grown == NULL)
+        return S2_ENOMEM;
+    list->entries = grown;
+    list->cap_entries = cap;
+    return S2_OK;
+}
+
+static size_t mask_len(const s2_plan *plan)
+{
+    return (size_t)plan->options.tile_tok * (size_t)plan->mask_words;
+}
+
+static s2_status reserve_mask(const s2_plan *plan, s2_plan_list *list)
+{
+    if (list->n_masks == list->cap_masks) {
+        const int32_t cap = list->cap_masks * 2 + 4;
+        uint32_t *const grown = s2_realloc(list->bits, (size_t)cap * mask_len(plan) * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        list->bits = grown;
+        list->cap_masks = cap;
+    }
+    memset(&list->bits[(size_t)list->n_masks * mask_len(plan)], 0, mask_len(plan) * sizeof *list->bits);
+    return S2_OK;
+}
+
+static void set_bits(uint32_t *words, int64_t begin, int64_t end)
+{
+    for (int64_t at = begin; at < end; at++)
+        words[at / 32] |= UINT32_C(1) << (at % 32);
+}
+
+/* Bits of the keys [k_begin, k_end) that position p reads through atoms with a comb form. */
+static void atom_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64_t k_end, uint32_t *words)
+{
+    const s2_view *const view = &lister->cls->view;
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        s2_comb comb;
+        if (!s2_atom_row(view, &view->atoms[a], p, lister->k_tok, &comb))
+            continue;
+        int64_t k = s2_comb_next(&comb, k_begin);
+        while (k < k_end) {
+            const int64_t run_end = s2_min_i64(s2_comb_run_end(&comb, k), k_end);
+            set_bits(words, k - k_begin, run_end - k_begin);
+            k = run_end < k_end ? s2_comb_next(&comb, run_end) : k_end;
+        }
+    }
+}
+
+/* The same for heads with drawn or filed blocks, whose rows exist only as runs. */
+static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64_t k_end, uint32_t *words)
+{
+    s2_plan_list *const list = lister->list;
+    int64_t n_runs = s2_view_row(&lister->cls->view, p, lister->k_tok, list->runs, list->cap_runs);
+    if (n_runs > list->cap_runs) {
+        s2_run *const grown = s2_realloc(list->runs, (size_t)n_runs * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        list->runs = grown;
+        list->cap_runs = n_runs;
+        n_runs = s2_view_row(&lister->cls->view, p, lister->k_tok, list->runs, list->cap_runs);
+    }
+    if (n_runs < 0)
+        return S2_ENOMEM;
+    for (int64_t r = 0; r < n_runs; r++)
+        set_bits(words, s2_max_i64(list->runs[r].begin, k_begin) - k_begin,
+                 s2_min_i64(list->runs[r].end, k_end) - k_begin);
+    return S2_OK;
+}
+
+/* Keys of [k_begin, ...) that position p could read at all: before the causal edge and the end. */
+static int64_t visible_end(const s2_lister *lister, int64_t p, int64_t k_begin)
+{
+    const int64_t k_end = s2_min_i64(k_begin + lister->plan->blk_tok, lister->k_tok);
+    return lister->plan->pattern->causal ? s2_min_i64(k_end, p + 1) : k_end;
+}
+
+static int64_t count_bits(const uint32_t *words, int32_t n_words)
+{
+    int64_t n = 0;
+    for (int32_t w = 0; w < n_words; w++)
+        n += __builtin_popcount(words[w]);
+    return n;
+}
+
+static bool needs_edge(const s2_lister *lister, uint32_t slabs, int64_t k_begin)
+{
+    const int64_t k_end = k_begin + lister->plan->blk_tok;
+    if (k_end > lister->k_tok)
+        return true;
+    int64_t begin, end;
+    return lister->plan->pattern->causal && slabs != 0 &&
+           slab_rows(lister, __builtin_ctz(slabs), &begin, &end) && k_end > begin + 1;
+}
+
+static s2_status push(s2_lister *lister, int64_t k_blk, uint32_t slabs, int32_t mask)
+{
+    if (slabs == 0)
+        return S2_OK;
+    S2_TRY(reserve_entry(lister->list));
+    const bool edge = needs_edge(lister, slabs, k_blk * lister->plan->blk_tok);
+    const bool full = !edge && mask < 0 && slabs == lister->real;
+    lister->list->entries[lister->list->n_entries++] =
+        (s2_plan_entry){.k_blk = (int32_t)k_blk, .slabs = slabs, .mask = mask, .edge = edge, .full = full};
+    return S2_OK;
+}
+
+/* Read the block element by element, and keep a mask only where whole slabs do not tell. */
+static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candidates)
+{
+    const int64_t k_begin = k_blk * lister->plan->blk_tok;
+    const int32_t n_words = lister->plan->mask_words;
+    s2_plan_list *const list = lister->list;
+    S2_TRY(reserve_mask(lister->plan, list));
+    uint32_t *const bits = &list->bits[(size_t)list->n_masks * mask_len(lister->plan)];
+    uint32_t slabs = 0;
+    bool whole = true;
+    for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
+        int64_t begin, end, seen = 0, possible = 0;
+        if ((candidates >> slab & 1) == 0 || !slab_rows(lister, slab, &begin, &end))
+            continue;
+        for (int64_t p = begin; p < end; p++) {
+            uint32_t *const row = &bits[(p - lister->rows.tile_begin) * n_words];
+            const int64_t k_end = visible_end(lister, p, k_begin);
+            if (k_end <= k_begin)
+                continue;
+            if (lister->cls->view.has_explicit)
+                S2_TRY(run_bits(lister, p, k_begin, k_end, row));
+            else
+                atom_bits(lister, p, k_begin, k_end, row);
+            seen += count_bits(row, n_words);
+            possible += k_end - k_begin;
+        }
+        slabs |= (uint32_t)(seen > 0) << slab;
+        whole = whole && (seen == 0 || seen == possible);
+    }
+    if (whole || slabs == 0)
+        return push(lister, k_blk, slabs, -1);
+    return push(lister, k_blk, slabs, list->n_masks++);
+}
+
+/* ------------------------------------------------------------------ arithmetic classes */
+
+typedef enum s2_reads { S2_READS_NONE, S2_READS_SOME, S2_READS_ALL } s2_reads;
+
+/* What rows [begin, end) of one slab read of the block at k_begin, causality aside. */
+static s2_reads slab_reads(const s2_lister *lister, int64_t begin, int64_t end, int64_t k_begin)
+{
+    const s2_plan_periodic *const as = &lister->cls->as;
+    const int64_t k_end = k_begin + lister->plan->blk_tok, k_own = k_begin / as->block_tok;
+    if (as->dense || begin / as->block_tok - k_own < as->local_blk || k_end <= as->sink_tok ||
+        end - 1 - k_begin < as->window_tok)
+        return S2_READS_ALL;
+    if (as->stride_blk > 0 && (k_own + as->stride_shift) % as->stride_blk < as->stride_width)
+        return S2_READS_ALL;
+    const bool some = k_begin < as->sink_tok || begin - (k_end - 1) < as->window_tok;
+    return some ? S2_READS_SOME : S2_READS_NONE;
+}
+
+static s2_status push_periodic(s2_lister *lister, int64_t k_blk)
+{
+    const int64_t k_begin = k_blk * lister->plan->blk_tok;
+    uint32_t all = 0, some = 0;
+    for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
+        int64_t begin, end;
+        if (!slab_rows(lister, slab, &begin, &end) || end <= k_begin)
+            continue;
+        const s2_reads reads = slab_reads(lister, begin, end, k_begin);
+        all |= (uint32_t)(reads == S2_READS_ALL) << slab;
+        some |= (uint32_t)(reads == S2_READS_SOME) << slab;
+    }
+    return some != 0 ? push_examined(lister, k_blk, all | some) : push(lister, k_blk, all, -1);
+}
+
+static s2_status list_piece(s2_lister *lister, s2_piece piece)
+{
+    const s2_comb stride = s2_plan_stride_comb(lister->plan, &lister->cls->as, piece.begin, piece.end);
+    for (int64_t k_blk = piece.stride ? s2_comb_next(&stride, piece.begin) : piece.begin; k_blk < piece.end;
+         k_blk = piece.stride ? s2_comb_next(&stride, k_blk + 1) : k_blk + 1)
+        S2_TRY(piece.sure ? push(lister, k_blk, lister->real, -1) : push_periodic(lister, k_blk));
+    return S2_OK;
+}
+
+static s2_status list_periodic(s2_lister *lister)
+{
+    s2_piece pieces[S2_PLAN_MAX_PIECES];
+    const int32_t n = s2_plan_pieces(lister->plan, &lister->cls->as, lister->rows, pieces);
+    for (int32_t p = 0; p < n; p++)
+        S2_TRY(list_piece(lister, pieces[p]));
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ block-list classes */
+
+typedef struct s2_cursor {
+    int64_t at;
+    int64_t end;
+    uint32_t slabs; /* slabs of the tile that lie in this row of blocks */
+} s2_cursor;
+
+/* One cursor per row of blocks that the tile's slabs touch; slabs ascend, so rows do. */
+static int32_t open_cursors(const s2_lister *lister, s2_cursor cursors[S2_PLAN_LIMIT_SLABS])
+{
+    const s2_blocks *const blocks = &lister->cls->blocks;
+    int64_t previous = -1;
+    int32_t n = 0;
+    for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
+        int64_t begin, end;
+        if (!slab_rows(lister, slab, &begin, &end))
+            continue;
+        const int64_t q_blk = begin / blocks->block_tok;
+        if (q_blk != previous)
+            cursors[n++] = (s2_cursor){blocks->row_begin[q_blk], blocks->row_begin[q_blk + 1], 0};
+        previous = q_blk;
+        cursors[n - 1].slabs |= UINT32_C(1) << slab;
+    }
+    return n;
+}
+
+static s2_status list_blocks(s2_lister *lister)
+{
+    const s2_blocks *const blocks = &lister->cls->blocks;
+    s2_cursor cursors[S2_PLAN_LIMIT_SLABS];
+    const int32_t n = open_cursors(lister, cursors);
+    for (;;) {
+        int32_t k_blk = INT32_MAX;
+        for (int32_t c = 0; c < n; c++)
+            if (cursors[c].at < cursors[c].end && blocks->k_blk[cursors[c].at] < k_blk)
+                k_blk = blocks->k_blk[cursors[c].at];
+        if (k_blk == INT32_MAX || (int64_t)k_blk * blocks->block_tok >= lister->k_tok)
+            return S2_OK;
+        uint32_t slabs = 0;
+        bool full = true;
+        for (int32_t c = 0; c < n; c++) {
+            if (cursors[c].at == cursors[c].end || blocks->k_blk[cursors[c].at] != k_blk)
+                continue;
+            slabs |= cursors[c].slabs;
+            full = blocks->full[cursors[c].at++] != 0 && full;
+        }
+        S2_TRY(full ? push(lister, k_blk, slabs, -1) : push_examined(lister, k_blk, slabs));
+    }
+}
+
+/* Stable partition: the partial entries first. In place, with the full ones set aside behind the list. */
+static s2_status partial_first(s2_plan_list *list)
+{
+    const int32_t n = list->n_entries;
+    s2_plan_entry *const full = s2_malloc((size_t)n * sizeof *full);
+    if (full == NULL)
+        return S2_ENOMEM;
+    int32_t n_partial = 0, n_full = 0;
+    for (int32_t e = 0; e < n; e++) {
+        if (list->entries[e].full)
+            full[n_full++] = list->entries[e];
+        else
+            list->entries[n_partial++] = list->entries[e];
+    }
+    if (n_full > 0)
+        memcpy(&list->entries[n_partial], full, (size_t)n_full * sizeof *full);
+    list->n_partial = n_partial;
+    s2_free(full);
+    return S2_OK;
+}
+
+s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list)
+{
+    s2_lister lister = open_lister(plan, cls, seq, tile, list);
+    s2_status status = lister.cls->periodic ? list_periodic(&lister) : list_blocks(&lister);
+    if (status == S2_OK)
+        status = partial_first(list);
+    if (status != S2_OK)
+        list->n_entries = list->n_partial = list->n_masks = 0;
+    return status;
+}
+
+s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile,
+                            s2_plan_list *scratch, int32_t *n_blk, int32_t *n_partial)
+{
+    const s2_plan_class *const one = &plan->classes[cls];
+    if (!one->periodic) {
+        S2_TRY(s2_plan_tile_list(plan, cls, seq, tile, scratch));
+        *n_blk = scratch->n_entries;
+        *n_partial = scratch->n_partial;
+        return S2_OK;
+    }
+    s2_piece pieces[S2_PLAN_MAX_PIECES];
+    s2_lister lister = open_lister(plan, cls, seq, tile, scratch);
+    const int32_t n = s2_plan_pieces(plan, &one->as, lister.rows, pieces);
+    int64_t sure = 0;
+    for (int32_t p = 0; p < n; p++) {
+        const s2_comb stride = s2_plan_stride_comb(plan, &one->as, pieces[p].begin, pieces[p].end);
+        if (!pieces[p].sure)
+            S2_TRY(list_piece(&lister, pieces[p]));
+        else
+            sure += pieces[p].stride ? s2_comb_count_below(&stride, pieces[p].end)
+                                     : pieces[p].end - pieces[p].begin;
+    }
+    int32_t partial = 0;
+    for (int32_t e = 0; e < scratch->n_entries; e++)
+        partial += !scratch->entries[e].full;
+    *n_blk = (int32_t)(sure + scratch->n_entries);
+    *n_partial = partial;
+    return S2_OK;
+}

@@ -1,0 +1,402 @@
+#include "plan/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+s2_plan_options s2_plan_options_default(void)
+{
+    return (s2_plan_options){.tile_tok = 128, .key_tok = 128, .pack_heads = 1, .elem_bytes = 2};
+}
+
+static bool is_power_of_two(int64_t n)
+{
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+static s2_status check_options(const s2_plan_options *options, s2_diag *why)
+{
+    const int32_t tile_limit = S2_PLAN_SLAB_TOK * S2_PLAN_LIMIT_SLABS;
+    if (options->tile_tok < S2_PLAN_SLAB_TOK || options->tile_tok > tile_limit ||
+        options->tile_tok % S2_PLAN_SLAB_TOK != 0)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows is not a multiple of 16 up to %d",
+                           options->tile_tok, tile_limit);
+    if (!is_power_of_two(options->key_tok) || options->key_tok < S2_PLAN_SLAB_TOK)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a step of %d keys is no power of two from 16 on",
+                           options->key_tok);
+    if (options->pack_heads < 1 || options->section_bytes < 0 || options->elem_bytes < 1)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "packing, section or element size out of range");
+    return S2_OK;
+}
+
+static s2_status check_seqs(const s2_plan_seq *seqs, int32_t n_seqs, bool causal, s2_diag *why)
+{
+    if (n_seqs < 1)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a batch has at least one sequence");
+    for (int32_t seq = 0; seq < n_seqs; seq++) {
+        const s2_plan_seq lens = seqs[seq];
+        if (lens.q_tok < 1 || lens.q_tok > lens.k_tok || lens.k_tok > S2_LIMIT_CONTEXT_TOK)
+            return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sequence %d: %d queries on %d keys", seq, lens.q_tok,
+                               lens.k_tok);
+        if (!causal && lens.k_tok != seqs[0].k_tok)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "a pattern that is not causal needs sequences of equal length");
+    }
+    return S2_OK;
+}
+
+static int32_t longest(const s2_plan_seq *seqs, int32_t n_seqs)
+{
+    int32_t k_tok = 0;
+    for (int32_t seq = 0; seq < n_seqs; seq++)
+        k_tok = seqs[seq].k_tok > k_tok ? seqs[seq].k_tok : k_tok;
+    return k_tok;
+}
+
+/* ------------------------------------------------------------------ classes */
+
+static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view *view, s2_plan_class *cls)
+{
+    *cls = (s2_plan_class){.first_head = view->head, .view = *view};
+    cls->periodic = s2_plan_periodic_of(view, &cls->as);
+    if (cls->periodic) {
+        cls->block_exact = cls->as.window_tok == 0 && cls->as.sink_tok % plan->blk_tok == 0;
+        return S2_OK;
+    }
+    S2_TRY(s2_blocks_build(arena, view, longest(plan->seqs, plan->n_seqs), plan->blk_tok, &cls->blocks));
+    cls->block_exact = true;
+    for (int64_t e = 0; e < cls->blocks.row_begin[cls->blocks.n_q_blk]; e++)
+        cls->block_exact = cls->block_exact && cls->blocks.full[e] != 0;
+    return S2_OK;
+}
+
+static s2_status build_classes(s2_arena *arena, s2_plan *plan, s2_diag *why)
+{
+    const int32_t n_heads = plan->pattern->n_heads;
+    s2_plan_class *const classes = S2_NEW(arena, s2_plan_class, n_heads);
+    int32_t *const class_of = S2_NEW(arena, int32_t, n_heads);
+    if (classes == NULL || class_of == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n_heads; head++) {
+        s2_view view;
+        S2_TRY(s2_view_build(arena, plan->pattern, plan->phase, plan->layer, head, S2_AT_LEAST, &view));
+        if (view.has_dynamic)
+            return s2_diag_set(
+                why, S2_EUNSUPPORTED, 0, 0, 0,
+                "layer %d, head %d chooses its keys at run time; only static terms are planned", plan->layer,
+                head);
+        int32_t cls = 0;
+        while (cls < plan->n_classes && !s2_plan_views_equal(&classes[cls].view, &view))
+            cls++;
+        if (cls == plan->n_classes) {
+            S2_TRY(fill_class(arena, plan, &view, &classes[cls]));
+            plan->n_classes++;
+        }
+        classes[cls].n_heads++;
+        class_of[head] = cls;
+    }
+    plan->classes = classes;
+    plan->class_of = class_of;
+    return S2_OK;
+}
+
+/* The largest divisor of the group up to the wish, provided that every group shares one class. */
+static int32_t packing(const s2_plan *plan)
+{
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
+    for (int32_t head = 0; head < plan->pattern->n_heads; head++)
+        if (plan->class_of[head] != plan->class_of[head - head % group])
+            return 1;
+    int32_t pack = plan->options.pack_heads < group ? plan->options.pack_heads : group;
+    while (group % pack != 0)
+        pack--;
+    return pack;
+}
+
+/* ------------------------------------------------------------------ costs and sections */
+
+/* cost[(cls * n_seqs + seq)][tile], and how many of the entries are partial. */
+typedef struct s2_tile_cost {
+    int32_t n_blk;
+    int32_t n_partial;
+} s2_tile_cost;
+
+typedef struct s2_costs {
+    s2_tile_cost *of;
+    int64_t *begin; /* [cls * n_seqs + seq] */
+} s2_costs;
+
+static void release_costs(s2_costs *costs)
+{
+    s2_free(costs->of);
+    s2_free(costs->begin);
+}
+
+static s2_tile_cost cost_at(const s2_plan *plan, const s2_costs *costs, int32_t cls, int32_t seq,
+                            int32_t tile)
+{
+    return costs->of[costs->begin[(int64_t)cls * plan->n_seqs + seq] + tile];
+}
+
+static s2_status measure_tiles(const s2_plan *plan, s2_costs *costs)
+{
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n += s2_plan_n_tiles(plan, seq);
+    costs->of = s2_calloc((size_t)(n * plan->n_classes), sizeof *costs->of);
+    costs->begin = s2_calloc((size_t)plan->n_classes * (size_t)plan->n_seqs, sizeof *costs->begin);
+    if (costs->of == NULL || costs->begin == NULL)
+        return S2_ENOMEM;
+    s2_plan_list scratch = {0};
+    s2_status status = S2_OK;
+    int64_t at = 0;
+    for (int32_t cls = 0; status == S2_OK && cls < plan->n_classes; cls++)
+        for (int32_t seq = 0; status == S2_OK && seq < plan->n_seqs; seq++) {
+            costs->begin[(int64_t)cls * plan->n_seqs + seq] = at;
+            const int32_t n_tiles = s2_plan_n_tiles(plan, seq);
+            for (int32_t tile = 0; status == S2_OK && tile < n_tiles; tile++, at++)
+                status = s2_plan_tile_cost(plan, cls, seq, tile, &scratch, &costs->of[at].n_blk,
+                                           &costs->of[at].n_partial);
+        }
+    s2_plan_list_release(&scratch);
+    return status;
+}
+
+/* K and V bytes of one KV head that its longest tiles touch: what wants to stay in the cache. */
+static int64_t live_bytes(const s2_plan *plan, const s2_costs *costs, int32_t seq, int32_t kv_head)
+{
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
+    const int64_t blk_bytes = 2 * (int64_t)plan->blk_tok * plan->pattern->head_dim * plan->options.elem_bytes;
+    int64_t n_blk = 0;
+    for (int32_t head = kv_head * group; head < (kv_head + 1) * group; head++)
+        if (head == kv_head * group || plan->class_of[head] != plan->class_of[head - 1])
+            n_blk += cost_at(plan, costs, plan->class_of[head], seq, s2_plan_n_tiles(plan, seq) - 1).n_blk;
+    const int64_t all = s2_ceil_div(plan->seqs[seq].k_tok, plan->blk_tok);
+    return s2_min_i64(n_blk, all) * blk_bytes;
+}
+
+/* section_of[seq * G + kv_head], filled greedily in that order. */
+static void assign_sections(const s2_plan *plan, const s2_costs *costs, int32_t *section_of)
+{
+    const int32_t n_kv = plan->pattern->n_kv_heads;
+    int32_t section = 0;
+    int64_t held = 0;
+    for (int64_t at = 0; at < (int64_t)plan->n_seqs * n_kv; at++) {
+        const int64_t bytes = live_bytes(plan, costs, (int32_t)(at / n_kv), (int32_t)(at % n_kv));
+        if (plan->options.section_bytes > 0 && held > 0 && held + bytes > plan->options.section_bytes) {
+            section++;
+            held = 0;
+        }
+        held += bytes;
+        section_of[at] = section;
+    }
+}
+
+/* ------------------------------------------------------------------ items and counts */
+
+static int order_items(const void *left, const void *right)
+{
+    const s2_plan_item *const a = left, *const b = right;
+    if (a->section != b->section)
+        return a->section < b->section ? -1 : 1;
+    if (a->n_blk != b->n_blk)
+        return a->n_blk > b->n_blk ? -1 : 1;
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    if (a->tile != b->tile)
+        return a->tile > b->tile ? -1 : 1;
+    return a->head < b->head ? -1 : a->head > b->head;
+}
+
+static void add_item_counts(s2_plan *plan, const s2_plan_item *item, int32_t n_partial)
+{
+    s2_plan_counts *const counts = &plan->counts;
+    const int64_t n_steps = s2_ceil_div((int64_t)item->n_blk * plan->blk_tok, plan->options.key_tok);
+    counts->n_tiles += item->n_heads;
+    counts->n_blk_loaded += item->n_blk;
+    counts->n_blk_partial += n_partial;
+    counts->n_steps += n_steps;
+    counts->pairs_executed += n_steps * plan->options.key_tok * plan->options.tile_tok * item->n_heads;
+}
+
+static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *costs, const int32_t *section_of)
+{
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
+    int64_t n = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        n += (int64_t)s2_plan_n_tiles(plan, seq) * (plan->pattern->n_heads / plan->pack_heads);
+    s2_plan_item *const items = n <= INT32_MAX ? S2_NEW(arena, s2_plan_item, n) : NULL;
+    if (items == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        for (int32_t head = 0; head < plan->pattern->n_heads; head += plan->pack_heads)
+            for (int32_t tile = 0; tile < s2_plan_n_tiles(plan, seq); tile++) {
+                const int32_t cls = plan->class_of[head];
+                const s2_tile_cost cost = cost_at(plan, costs, cls, seq, tile);
+                s2_plan_item *const item = &items[plan->n_items++];
+                *item = (s2_plan_item){.seq = seq,
+                                       .head = head,
+                                       .n_heads = plan->pack_heads,
+                                       .tile = tile,
+                                       .cls = cls,
+                                       .section = section_of[seq * plan->pattern->n_kv_heads + head / group],
+                                       .n_blk = cost.n_blk};
+                add_item_counts(plan, item, cost.n_partial);
+            }
+    qsort(items, (size_t)n, sizeof *items, order_items);
+    plan->items = items;
+    return S2_OK;
+}
+
+/* Pairs of the last q_tok rows. Without causality a context is no part of a longer one: by rows. */
+static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *out)
+{
+    int64_t total = 0, cap = 64;
+    s2_run *runs = s2_malloc((size_t)cap * sizeof *runs);
+    bool good = runs != NULL;
+    for (int64_t q_tok = lens.k_tok - lens.q_tok; good && q_tok < lens.k_tok;) {
+        const int64_t n = s2_view_row(view, q_tok, lens.k_tok, runs, cap);
+        if (n > cap) {
+            s2_free(runs);
+            cap = n;
+            runs = s2_malloc((size_t)cap * sizeof *runs);
+            good = runs != NULL;
+            continue;
+        }
+        good = n >= 0;
+        for (int64_t r = 0; r < n; r++)
+            total += runs[r].end - runs[r].begin;
+        q_tok++;
+    }
+    s2_free(runs);
+    if (good)
+        *out = total;
+    return good ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status count_view(const s2_view *view, s2_plan_seq lens, int64_t *out)
+{
+    int64_t all, before = 0;
+    if (!view->pattern->causal && lens.q_tok < lens.k_tok)
+        return count_rows(view, lens, out);
+    S2_TRY(s2_view_count_pairs(view, lens.k_tok, &all));
+    if (lens.q_tok < lens.k_tok)
+        S2_TRY(s2_view_count_pairs(view, lens.k_tok - lens.q_tok, &before));
+    *out = all - before;
+    return S2_OK;
+}
+
+static s2_status count_pairs(s2_plan *plan)
+{
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
+        const s2_plan_seq lens = plan->seqs[seq];
+        const int64_t k_tok = lens.k_tok, q_tok = lens.q_tok, off = k_tok - q_tok;
+        plan->counts.pairs_causal += plan->pattern->n_heads * (k_tok * (k_tok + 1) / 2 - off * (off + 1) / 2);
+        for (int32_t cls = 0; cls < plan->n_classes; cls++) {
+            int64_t pairs;
+            S2_TRY(count_view(&plan->classes[cls].view, lens, &pairs));
+            plan->counts.pairs += pairs * plan->classes[cls].n_heads;
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status schedule(s2_arena *arena, s2_plan *plan)
+{
+    s2_costs costs = {0};
+    int32_t *const section_of =
+        s2_calloc((size_t)plan->n_seqs * (size_t)plan->pattern->n_kv_heads, sizeof *section_of);
+    s2_status status = section_of != NULL ? measure_tiles(plan, &costs) : S2_ENOMEM;
+    if (status == S2_OK) {
+        assign_sections(plan, &costs, section_of);
+        status = build_items(arena, plan, &costs, section_of);
+    }
+    release_costs(&costs);
+    s2_free(section_of);
+    return status;
+}
+
+static s2_status build(s2_arena *arena, s2_plan *plan, const s2_plan_seq *seqs, s2_diag *why)
+{
+    s2_plan_seq *const copy = S2_NEW(arena, s2_plan_seq, plan->n_seqs);
+    if (copy == NULL)
+        return S2_ENOMEM;
+    memcpy(copy, seqs, (size_t)plan->n_seqs * sizeof *copy);
+    plan->seqs = copy;
+    S2_TRY(build_classes(arena, plan, why));
+    plan->pack_heads = packing(plan);
+    S2_TRY(schedule(arena, plan));
+    return count_pairs(plan);
+}
+
+s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                        const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options, s2_plan *out,
+                        s2_diag *why)
+{
+    S2_TRY(check_options(options, why));
+    S2_TRY(check_seqs(seqs, n_seqs, pattern->causal, why));
+    if (layer < 0 || layer >= pattern->n_layers)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "layer %d of %d", layer, pattern->n_layers);
+    s2_plan plan = {
+        .pattern = pattern, .phase = phase, .layer = layer, .options = *options, .n_seqs = n_seqs};
+    plan.blk_tok = pattern->block_tok > S2_PLAN_SLAB_TOK ? pattern->block_tok : S2_PLAN_SLAB_TOK;
+    plan.blk_tok = plan.blk_tok < options->key_tok ? plan.blk_tok : options->key_tok;
+    plan.mask_words = plan.blk_tok > 32 ? plan.blk_tok / 32 : 1;
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    const s2_status status = build(arena, &plan, seqs, why);
+    if (status != S2_OK) {
+        s2_arena_rewind(arena, mark);
+        return status;
+    }
+    *out = plan;
+    return S2_OK;
+}
+
+s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
+                         bool (*keep)(void *user, const s2_plan_item *item), void *user, s2_plan *out)
+{
+    s2_plan_item *const items = S2_NEW(arena, s2_plan_item, plan->n_items);
+    if (items == NULL)
+        return S2_ENOMEM;
+    s2_plan kept = *plan;
+    kept.n_items = 0;
+    for (int32_t at = 0; at < plan->n_items; at++)
+        if (keep(user, &plan->items[at]))
+            items[kept.n_items++] = plan->items[at];
+    kept.items = items;
+    *out = kept;
+    return S2_OK;
+}
+
+s2_status s2_plan_distinct_layers(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
+                                  const int32_t **layers, int32_t *n_out, int32_t *layer_of)
+{
+    const int32_t n_layers = pattern->n_layers, n_heads = pattern->n_heads;
+    int32_t *const found = S2_NEW(arena, int32_t, n_layers);
+    s2_view *const views = S2_NEW(arena, s2_view, (int64_t)n_layers * n_heads);
+    if (found == NULL || views == NULL)
+        return S2_ENOMEM;
+    int32_t n = 0;
+    for (int32_t layer = 0; layer < n_layers; layer++) {
+        s2_view *const own = &views[(int64_t)layer * n_heads];
+        for (int32_t head = 0; head < n_heads; head++)
+            S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &own[head]));
+        int32_t at = 0;
+        for (; at < n; at++) {
+            int32_t head = 0;
+            while (head < n_heads &&
+                   s2_plan_views_equal(&views[(int64_t)found[at] * n_heads + head], &own[head]))
+                head++;
+            if (head == n_heads)
+                break;
+        }
+        if (at == n)
+            found[n++] = layer;
+        if (layer_of != NULL)
+            layer_of[layer] = found[at];
+    }
+    *layers = found;
+    *n_out = n;
+    return S2_OK;
+}

@@ -1,0 +1,385 @@
+#include "tests/s2test.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/dense.h"
+#include "plan/plan.h"
+#include "tests/s2gen.h"
+
+typedef struct s2_case {
+    s2_pattern *pattern;
+    s2_plan_options options;
+    s2_plan_seq seqs[3];
+    int32_t n_seqs;
+} s2_case;
+
+static void draw_seqs(s2_gen *gen, s2_case *test)
+{
+    test->n_seqs = (int32_t)s2_gen_in(gen, 1, gen->causal ? 3 : 1);
+    for (int32_t seq = 0; seq < test->n_seqs; seq++) {
+        test->seqs[seq].k_tok = (int32_t)s2_gen_in(gen, 1, 420);
+        test->seqs[seq].q_tok = s2_gen_in(gen, 0, 2) == 0 ? (int32_t)s2_gen_in(gen, 1, test->seqs[seq].k_tok)
+                                                          : test->seqs[seq].k_tok;
+    }
+}
+
+static s2_case draw_case(s2_gen *gen, s2_arena *arena, int64_t number)
+{
+    static const int32_t blocks[] = {1, 4, 16, 32, 64, 128, 256}, tiles[] = {16, 32, 48, 64, 128, 192},
+                         keys[] = {16, 64, 128};
+    s2_case test = {0};
+    gen->arithmetic = number % 2 == 0;
+    gen->causal = number % 7 != 3;
+    const int32_t n_kv = (int32_t)s2_gen_in(gen, 1, 3), group = (int32_t)s2_gen_in(gen, 1, 4);
+    test.pattern = s2_gen_pattern(gen, arena, n_kv * group, n_kv, 64, blocks[s2_gen_in(gen, 0, 6)]);
+    draw_seqs(gen, &test);
+    test.options = s2_plan_options_default();
+    test.options.tile_tok = tiles[s2_gen_in(gen, 0, 5)];
+    test.options.key_tok = keys[s2_gen_in(gen, 0, 2)];
+    test.options.pack_heads = (int32_t)s2_gen_in(gen, 1, 4);
+    test.options.section_bytes = s2_gen_in(gen, 0, 1) * 100000;
+    return test;
+}
+
+/* Whether the list says that position p reads key k. */
+static bool list_reads(const s2_plan *plan, const s2_plan_list *list, int64_t tile_begin, int64_t k_tok,
+                       int64_t p, int64_t k)
+{
+    const int64_t row = p - tile_begin;
+    for (int32_t e = 0; e < list->n_entries; e++) {
+        const s2_plan_entry entry = list->entries[e];
+        const int64_t in_blk = k - (int64_t)entry.k_blk * plan->blk_tok;
+        if (in_blk < 0 || in_blk >= plan->blk_tok || (entry.slabs >> (row / S2_PLAN_SLAB_TOK) & 1) == 0)
+            continue;
+        if (entry.full)
+            return true;
+        if (entry.edge && ((plan->pattern->causal && k > p) || k >= k_tok))
+            continue;
+        const int64_t at =
+            ((int64_t)entry.mask * plan->options.tile_tok + row) * plan->mask_words + in_blk / 32;
+        if (entry.mask < 0 || (list->bits[at] >> (in_blk % 32) & 1) != 0)
+            return true;
+    }
+    return false;
+}
+
+static int64_t compare_tile(const s2_plan *plan, const s2_plan_item *item, const s2_plan_list *list)
+{
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    const int64_t begin = s2_plan_tile_begin(plan, item->seq, item->tile);
+    int64_t pairs = 0;
+    for (int64_t p = begin; p < begin + plan->options.tile_tok; p++) {
+        if (p < lens.k_tok - lens.q_tok || p >= lens.k_tok)
+            continue;
+        for (int64_t k = 0; k < lens.k_tok; k++) {
+            const bool listed = list_reads(plan, list, begin, lens.k_tok, p, k);
+            pairs += listed;
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++)
+                if (s2_pattern_reads(plan->pattern, plan->phase, plan->layer, head, lens.k_tok, p, k) !=
+                    listed)
+                    fail_msg("head %d, query %lld, key %lld: the plan says %d", head, (long long)p,
+                             (long long)k, listed);
+        }
+    }
+    return pairs * item->n_heads;
+}
+
+static void check_shape(const s2_plan *plan, const s2_plan_list *list)
+{
+    for (int32_t e = 0; e < list->n_entries; e++) {
+        assert_true((e >= list->n_partial) == (list->entries[e].full != 0));
+        assert_true(list->entries[e].slabs != 0);
+        if (e > 0 && e != list->n_partial)
+            assert_true(list->entries[e].k_blk > list->entries[e - 1].k_blk);
+        assert_true(list->entries[e].mask < list->n_masks);
+    }
+    assert_true(plan->blk_tok <= plan->options.key_tok);
+}
+
+static void each_tile_lists_exactly_the_pairs_of_the_definition(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20261121);
+    const int64_t n_cases = s2_test_cases(150);
+    int64_t total = 0;
+    for (int64_t number = 0; number < n_cases; number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        const s2_case test = draw_case(&gen, &arena, number);
+        s2_plan plan;
+        s2_diag why = {0};
+        const s2_status status = s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                               &test.options, &plan, &why);
+        if (status != S2_OK)
+            fail_msg("S2_SEED=%llu: %s %s", (unsigned long long)(seed + (uint64_t)number),
+                     s2_status_text(status), why.msg);
+        s2_plan_list list = {0};
+        int64_t pairs = 0;
+        for (int32_t at = 0; at < plan.n_items; at++) {
+            const s2_plan_item *const item = &plan.items[at];
+            assert_int_equal(s2_plan_tile_list(&plan, item->cls, item->seq, item->tile, &list), S2_OK);
+            assert_int_equal(list.n_entries, item->n_blk);
+            check_shape(&plan, &list);
+            pairs += compare_tile(&plan, item, &list);
+        }
+        assert_int_equal(pairs, plan.counts.pairs);
+        assert_true(plan.counts.pairs <= plan.counts.pairs_executed);
+        total += pairs;
+        s2_plan_list_release(&list);
+        s2_arena_release(&arena);
+    }
+    print_message("# s2: %lld plans, %lld pairs equal to the definition\n", (long long)n_cases,
+                  (long long)total);
+}
+
+static void items_cover_each_tile_of_each_head_once_and_the_longest_come_first(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(7);
+    for (int64_t number = 0; number < s2_test_cases(60); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        const s2_case test = draw_case(&gen, &arena, number);
+        s2_plan plan;
+        assert_int_equal(s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                       &test.options, &plan, NULL),
+                         S2_OK);
+        uint8_t seen[3][16][64] = {0};
+        for (int32_t at = 0; at < plan.n_items; at++) {
+            const s2_plan_item item = plan.items[at];
+            if (at > 0 && item.section == plan.items[at - 1].section)
+                assert_true(item.n_blk <= plan.items[at - 1].n_blk);
+            if (at > 0)
+                assert_true(item.section >= plan.items[at - 1].section);
+            for (int32_t head = item.head; head < item.head + item.n_heads; head++) {
+                assert_int_equal(plan.class_of[head], item.cls);
+                assert_int_equal(seen[item.seq][head][item.tile]++, 0);
+            }
+        }
+        for (int32_t seq = 0; seq < test.n_seqs; seq++)
+            for (int32_t head = 0; head < test.pattern->n_heads; head++)
+                for (int32_t tile = 0; tile < s2_plan_n_tiles(&plan, seq); tile++)
+                    assert_int_equal(seen[seq][head][tile], 1);
+        s2_arena_release(&arena);
+    }
+}
+
+static void flattened_lists_equal_the_enumerated_ones(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(99);
+    for (int64_t number = 0; number < s2_test_cases(60); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        const s2_case test = draw_case(&gen, &arena, number);
+        s2_plan plan;
+        s2_plan_flat flat;
+        assert_int_equal(s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                       &test.options, &plan, NULL),
+                         S2_OK);
+        assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
+        s2_plan_list list = {0};
+        const size_t mask_len = (size_t)(plan.options.tile_tok * plan.mask_words);
+        for (int32_t at = 0; at < plan.n_items; at++) {
+            const s2_plan_item item = plan.items[at];
+            const s2_plan_span span = flat.span_of[at];
+            assert_int_equal(s2_plan_tile_list(&plan, item.cls, item.seq, item.tile, &list), S2_OK);
+            assert_int_equal(span.n, list.n_entries);
+            assert_int_equal(span.n_partial, list.n_partial);
+            for (int32_t e = 0; e < span.n; e++) {
+                const s2_plan_entry a = flat.entries[span.begin + e], b = list.entries[e];
+                assert_true(a.k_blk == b.k_blk && a.slabs == b.slabs && a.edge == b.edge && a.full == b.full);
+                assert_true((a.mask < 0) == (b.mask < 0));
+                if (a.mask >= 0)
+                    assert_memory_equal(&flat.bits[(size_t)a.mask * mask_len],
+                                        &list.bits[(size_t)b.mask * mask_len], mask_len * sizeof(uint32_t));
+            }
+        }
+        s2_plan_list_release(&list);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Phi-3-small's sparse layer: 32 query heads on 8 KV heads, local 16, stride 8 with the head's phase. */
+static s2_pattern *phi3(s2_arena *arena, bool by_kv)
+{
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_body *const body = S2_NEW(arena, s2_body, 1);
+    s2_term *const terms = S2_NEW(arena, s2_term, 2);
+    terms[0] = s2_gen_plain(S2_TERM_LOCAL, 16);
+    terms[1] = s2_gen_plain(S2_TERM_STRIDE, 8);
+    terms[1].phase = (s2_phase_expr){1, !by_kv, by_kv, 0};
+    *body = (s2_body){2, terms};
+    *pattern = (s2_pattern){"phi3", "", 1, 32, 8, 128, 64, true, 1, body, S2_NEW(arena, uint16_t, 64)};
+    return pattern;
+}
+
+static void phi3_small_has_eight_classes_and_the_known_density(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_plan plan;
+    const s2_plan_seq seq = {8192, 8192};
+    s2_plan_options options = s2_plan_options_default();
+    options.pack_heads = 4;
+    assert_int_equal(
+        s2_plan_build(&arena, phi3(&arena, false), S2_PREFILL, 0, &seq, 1, &options, &plan, NULL), S2_OK);
+    assert_int_equal(plan.n_classes, 8);
+    assert_int_equal(plan.pack_heads, 1);
+    assert_true(plan.classes[0].periodic && plan.classes[0].block_exact);
+    const double density = (double)plan.counts.pairs / (double)plan.counts.pairs_causal;
+    s2_assert_close(density, 0.32418, 0.00001); /* by tokens; 0.32934 by blocks */
+    print_message("# s2: phi-3-small at 8192: density %.5f, executed / useful %.4f\n", density,
+                  (double)plan.counts.pairs_executed / (double)plan.counts.pairs);
+    assert_int_equal(s2_plan_build(&arena, phi3(&arena, true), S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
+                     S2_OK);
+    assert_int_equal(plan.pack_heads, 4);
+    assert_int_equal(plan.n_items, 8 * 64);
+    s2_arena_release(&arena);
+}
+
+static void long_dense_plans_need_no_lists(void **state)
+{
+    (void)state;
+    s2_arena arena = {.limit_bytes = 16 << 20};
+    s2_plan plan;
+    s2_pattern *const pattern = phi3(&arena, true);
+    const s2_plan_seq seq = {1 << 20, 1 << 20};
+    const s2_plan_options options = s2_plan_options_default();
+    assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL), S2_OK);
+    assert_int_equal(plan.n_items, 32 * 8192);
+    s2_arena_release(&arena);
+}
+
+static void refused_options_and_lengths_leave_the_output_alone(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern *const pattern = phi3(&arena, true);
+    const s2_plan_options good = s2_plan_options_default();
+    const struct {
+        const char *label;
+        int32_t tile_tok, key_tok;
+        s2_plan_seq seq;
+        int32_t layer;
+        bool causal;
+    } rows[] = {
+        {"tile of 100", 100, 128, {8, 8}, 0, true},
+        {"tile of 1024", 1024, 128, {8, 8}, 0, true},
+        {"step of 96", 128, 96, {8, 8}, 0, true},
+        {"no query", 128, 128, {0, 8}, 0, true},
+        {"more queries than keys", 128, 128, {9, 8}, 0, true},
+        {"no such layer", 128, 128, {8, 8}, 1, true},
+    };
+    for (size_t at = 0; at < sizeof rows / sizeof *rows; at++) {
+        s2_plan plan = {.n_items = -77};
+        s2_plan_options options = good;
+        s2_diag why = {0};
+        options.tile_tok = rows[at].tile_tok;
+        options.key_tok = rows[at].key_tok;
+        print_message("# %s\n", rows[at].label);
+        assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, rows[at].layer, &rows[at].seq, 1,
+                                       &options, &plan, &why),
+                         S2_EINVAL);
+        assert_int_equal(plan.n_items, -77);
+        assert_true(why.msg[0] != '\0');
+    }
+    s2_arena_release(&arena);
+}
+
+static void terms_chosen_at_run_time_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern *const pattern = phi3(&arena, true);
+    s2_term *const term = S2_NEW(&arena, s2_term, 1);
+    *term = s2_gen_plain(S2_TERM_HEAVY, 64);
+    term->tok = true;
+    *(s2_body *)(uintptr_t)pattern->bodies = (s2_body){1, term};
+    const s2_plan_seq seq = {128, 128};
+    const s2_plan_options options = s2_plan_options_default();
+    s2_plan plan;
+    s2_diag why = {0};
+    assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, &why),
+                     S2_EUNSUPPORTED);
+    assert_non_null(strstr(why.msg, "run time"));
+    s2_arena_release(&arena);
+}
+
+typedef struct s2_countdown {
+    int64_t left;
+} s2_countdown;
+
+static bool fail_at_zero(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return ((s2_countdown *)user)->left-- != 0;
+}
+
+static void every_allocation_may_fail_without_harm(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {5}, .causal = true};
+    for (int64_t nth = 0;; nth++) {
+        s2_arena arena = {0}, made = {0};
+        s2_gen again = gen;
+        const s2_pattern *const pattern = s2_gen_pattern(&again, &made, 6, 3, 64, 64);
+        const s2_plan_seq seq = {200, 300};
+        const s2_plan_options options = s2_plan_options_default();
+        s2_plan plan;
+        s2_plan_flat flat;
+        s2_countdown countdown = {nth};
+        s2_alloc_set_hook(fail_at_zero, &countdown);
+        s2_status status = s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL);
+        if (status == S2_OK)
+            status = s2_plan_flatten(&arena, &plan, &flat);
+        s2_alloc_set_hook(NULL, NULL);
+        s2_arena_release(&arena);
+        s2_arena_release(&made);
+        if (countdown.left >= 0) {
+            assert_int_equal(status, S2_OK);
+            assert_true(nth > 4);
+            return;
+        }
+        assert_int_equal(status, S2_ENOMEM);
+    }
+}
+
+static void layers_that_read_the_same_are_told_once(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern = *phi3(&arena, true);
+    s2_body bodies[2] = {pattern.bodies[0]};
+    const s2_term dense = s2_gen_plain(S2_TERM_DENSE, 1);
+    bodies[1] = (s2_body){1, &dense};
+    uint16_t body_of[2 * 4 * 32];
+    for (int32_t at = 0; at < 2 * 4 * 32; at++)
+        body_of[at] = (uint16_t)(at / 32 % 2);
+    pattern.n_layers = 4;
+    pattern.bodies = bodies;
+    pattern.body_of = body_of;
+    const int32_t *layers;
+    int32_t n, layer_of[4];
+    assert_int_equal(s2_plan_distinct_layers(&arena, &pattern, S2_PREFILL, &layers, &n, layer_of), S2_OK);
+    assert_int_equal(n, 2);
+    assert_true(layers[0] == 0 && layers[1] == 1 && layer_of[2] == 0 && layer_of[3] == 1);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_tile_lists_exactly_the_pairs_of_the_definition),
+        cmocka_unit_test(items_cover_each_tile_of_each_head_once_and_the_longest_come_first),
+        cmocka_unit_test(flattened_lists_equal_the_enumerated_ones),
+        cmocka_unit_test(phi3_small_has_eight_classes_and_the_known_density),
+        cmocka_unit_test(long_dense_plans_need_no_lists),
+        cmocka_unit_test(refused_options_and_lengths_leave_the_output_alone),
+        cmocka_unit_test(terms_chosen_at_run_time_are_refused_with_a_reason),
+        cmocka_unit_test(every_allocation_may_fail_without_harm),
+        cmocka_unit_test(layers_that_read_the_same_are_told_once),
+    };
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
