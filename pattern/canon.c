@@ -1,0 +1,618 @@
+#include "pattern/canon.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "pattern/parse.h"
+
+uint64_t s2_hash_bytes(const void *bytes, size_t n)
+{
+    const unsigned char *const u = bytes;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t at = 0; at < n; at++)
+        hash = (hash ^ u[at]) * UINT64_C(0x100000001b3);
+    return hash ^ (hash >> 29);
+}
+
+/* --- text set --------------------------------------------------------------------------------- */
+
+static s2_status text_set_grow(s2_arena *arena, s2_text_set *set)
+{
+    const int32_t cap = set->cap != 0 ? set->cap * 2 : 16;
+    int32_t *const slot = S2_NEW(arena, int32_t, cap);
+    uint64_t *const hash = s2_arena_grow(arena, set->hash, (size_t)set->n, (size_t)cap, sizeof *hash);
+    const char **const text = s2_arena_grow(arena, set->text, (size_t)set->n, (size_t)cap, sizeof *text);
+    size_t *const n_bytes = s2_arena_grow(arena, set->n_bytes, (size_t)set->n, (size_t)cap, sizeof *n_bytes);
+    if (slot == NULL || hash == NULL || text == NULL || n_bytes == NULL)
+        return S2_ENOMEM;
+    for (int32_t t = 0; t < set->n; t++) {
+        uint32_t at = (uint32_t)hash[t];
+        while (slot[at & (uint32_t)(cap - 1)] != 0)
+            at++;
+        slot[at & (uint32_t)(cap - 1)] = t + 1;
+    }
+    *set = (s2_text_set){set->n, cap, slot, hash, text, n_bytes};
+    return S2_OK;
+}
+
+s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, size_t n_bytes, int32_t *out)
+{
+    if (set->n * 2 >= set->cap)
+        S2_TRY(text_set_grow(arena, set));
+    const uint64_t hash = s2_hash_bytes(text, n_bytes);
+    const uint32_t mask = (uint32_t)(set->cap - 1);
+    uint32_t at = (uint32_t)hash & mask;
+    for (; set->slot[at] != 0; at = (at + 1) & mask) {
+        const int32_t t = set->slot[at] - 1;
+        if (set->hash[t] == hash && set->n_bytes[t] == n_bytes && memcmp(set->text[t], text, n_bytes) == 0) {
+            *out = t;
+            return S2_OK;
+        }
+    }
+    const char *const copy = s2_arena_strndup(arena, text, n_bytes);
+    if (copy == NULL)
+        return S2_ENOMEM;
+    set->hash[set->n] = hash;
+    set->text[set->n] = copy;
+    set->n_bytes[set->n] = n_bytes;
+    set->slot[at] = ++set->n;
+    *out = set->n - 1;
+    return S2_OK;
+}
+
+/* --- lists ------------------------------------------------------------------------------------ */
+
+static int compare_spans(const void *left, const void *right)
+{
+    const s2_span *const a = left, *const b = right;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    return a->end < b->end ? -1 : a->end > b->end;
+}
+
+/* A bounded span ends just behind its last element, and has a step only when it has three. */
+static int32_t span_simplify(s2_span span, s2_span out[2])
+{
+    if (span.end == S2_OPEN || span.step == 1) {
+        out[0] = span;
+        return 1;
+    }
+    const int64_t n = (span.end - span.begin + span.step - 1) / span.step;
+    const int64_t last = span.begin + (n - 1) * span.step;
+    out[0] = n >= 3 ? (s2_span){span.begin, last + 1, span.step} : (s2_span){span.begin, span.begin + 1, 1};
+    out[1] = (s2_span){last, last + 1, 1};
+    return n == 2 ? 2 : 1;
+}
+
+/* Merge the sorted spans in place: step-1 spans that touch, and exact repetitions. */
+static int32_t spans_merge(s2_span *spans, int32_t n)
+{
+    int32_t n_out = 0, last_plain = -1;
+    for (int32_t s = 0; s < n; s++) {
+        const s2_span span = spans[s];
+        if (span.step == 1 && last_plain >= 0 && span.begin <= spans[last_plain].end) {
+            if (span.end > spans[last_plain].end)
+                spans[last_plain].end = span.end;
+            continue;
+        }
+        if (n_out > 0 && compare_spans(&spans[n_out - 1], &span) == 0)
+            continue;
+        if (span.step == 1)
+            last_plain = n_out;
+        spans[n_out++] = span;
+    }
+    return n_out;
+}
+
+static bool spans_are_blocks(const s2_span_list *list, int64_t block)
+{
+    for (int32_t s = 0; s < list->n_spans; s++) {
+        const s2_span span = list->spans[s];
+        if (block > 1 &&
+            (span.step != 1 || span.begin % block != 0 || (span.end != S2_OPEN && span.end % block != 0)))
+            return false;
+    }
+    return true;
+}
+
+static s2_status list_canonical(s2_arena *arena, const s2_span_list *list, s2_span_list *out)
+{
+    s2_span *const spans = S2_NEW(arena, s2_span, 2 * (int64_t)list->n_spans);
+    if (spans == NULL)
+        return S2_ENOMEM;
+    int32_t n = 0;
+    for (int32_t s = 0; s < list->n_spans; s++)
+        n += span_simplify(list->spans[s], spans + n);
+    bool sorted = true;
+    for (int32_t s = 1; s < n; s++)
+        sorted = sorted && compare_spans(&spans[s - 1], &spans[s]) <= 0;
+    if (!sorted)
+        qsort(spans, (size_t)n, sizeof *spans, compare_spans);
+    *out = (s2_span_list){spans_merge(spans, n), spans};
+    return S2_OK;
+}
+
+/* In place: the spans were just copied by list_canonical. */
+static void spans_to_blocks(s2_span_list *list, int64_t block)
+{
+    s2_span *const spans = (s2_span *)(uintptr_t)list->spans;
+    for (int32_t s = 0; s < list->n_spans; s++) {
+        spans[s].begin /= block;
+        if (spans[s].end != S2_OPEN)
+            spans[s].end /= block;
+    }
+}
+
+/* --- terms ------------------------------------------------------------------------------------ */
+
+static bool phase_is_blocks(const s2_phase_expr *phase, int64_t block)
+{
+    return phase->constant % block == 0 && phase->head_coef % block == 0 && phase->kv_coef % block == 0 &&
+           phase->layer_coef % block == 0;
+}
+
+/* Whether the term reads the same keys with all its quantities divided by the block size. */
+static bool term_is_blocks(const s2_term *term, int64_t block)
+{
+    switch (term->kind) {
+    case S2_TERM_SINK:
+    case S2_TERM_CHUNK: return term->n % block == 0;
+    case S2_TERM_STRIDE:
+        return term->n % block == 0 && term->width % block == 0 && phase_is_blocks(&term->phase, block);
+    case S2_TERM_COLUMNS:
+    case S2_TERM_ROWS: return spans_are_blocks(&term->list, block);
+    case S2_TERM_LOCAL:
+    case S2_TERM_DILATED: return block == 1;
+    default: return true; /* no quantity with a unit */
+    }
+}
+
+static void term_to_blocks(s2_term *term, int64_t block)
+{
+    term->tok = false;
+    if (term->kind == S2_TERM_COLUMNS || term->kind == S2_TERM_ROWS)
+        spans_to_blocks(&term->list, block);
+    if (term->kind == S2_TERM_SINK || term->kind == S2_TERM_CHUNK || term->kind == S2_TERM_STRIDE)
+        term->n /= block;
+    if (term->kind == S2_TERM_STRIDE) {
+        term->width /= block;
+        term->phase.constant /= block;
+        term->phase.head_coef /= block;
+        term->phase.kv_coef /= block;
+        term->phase.layer_coef /= block;
+    }
+}
+
+static s2_range range_intersect(s2_range a, s2_range b)
+{
+    return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
+}
+
+/* Key and query ranges are thresholds on one axis: each bound in blocks when whole, else in tokens. */
+static void when_simplify(s2_range when[S2_N_UNITS], int64_t block)
+{
+    s2_range tok = when[S2_UNIT_BLK];
+    tok.begin *= block;
+    tok.end = tok.end == S2_OPEN ? S2_OPEN : tok.end * block;
+    tok = range_intersect(tok, when[S2_UNIT_TOK]);
+    s2_range blk = {0, S2_OPEN};
+    if (tok.begin % block == 0) {
+        blk.begin = tok.begin / block;
+        tok.begin = 0;
+    }
+    if (tok.end != S2_OPEN && tok.end % block == 0) {
+        blk.end = tok.end / block;
+        tok.end = S2_OPEN;
+    }
+    when[S2_UNIT_BLK] = blk;
+    when[S2_UNIT_TOK] = tok;
+}
+
+static bool when_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
+{
+    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
+    if (blk.begin >= blk.end || tok.begin >= tok.end)
+        return true;
+    /* a block distance of d allows token distances in (d - 1) * block + 1 .. (d + 1) * block - 1 */
+    const bool tok_below = tok.end != S2_OPEN && blk.begin > 0 && tok.end <= (blk.begin - 1) * block + 1;
+    const bool tok_above = blk.end != S2_OPEN && tok.begin >= blk.end * block;
+    return tok_below || tok_above;
+}
+
+static bool axis_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
+{
+    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
+    const int64_t begin = tok.begin > blk.begin * block ? tok.begin : blk.begin * block;
+    const int64_t blk_end = blk.end == S2_OPEN ? S2_OPEN : blk.end * block;
+    return begin >= (tok.end < blk_end ? tok.end : blk_end);
+}
+
+s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *term, s2_term *out)
+{
+    s2_term made = *term;
+    if (axis_is_empty(made.when[S2_WHEN_KEY], block_tok) ||
+        axis_is_empty(made.when[S2_WHEN_QUERY], block_tok) ||
+        when_is_empty(made.when[S2_WHEN_DISTANCE], block_tok))
+        return S2_EINVAL;
+    when_simplify(made.when[S2_WHEN_KEY], block_tok);
+    when_simplify(made.when[S2_WHEN_QUERY], block_tok);
+    if (block_tok == 1)
+        when_simplify(made.when[S2_WHEN_DISTANCE], 1);
+    if (made.kind == S2_TERM_COLUMNS || made.kind == S2_TERM_ROWS)
+        S2_TRY(list_canonical(arena, &term->list, &made.list));
+    if (made.tok && term_is_blocks(&made, block_tok))
+        term_to_blocks(&made, block_tok);
+    *out = made;
+    return S2_OK;
+}
+
+static s2_status terms_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body, s2_term *terms,
+                                 int32_t *n_terms, s2_arena *scratch, s2_buf *text)
+{
+    s2_text_set seen = {0};
+    for (int32_t t = 0; t < body->n_terms; t++) {
+        S2_TRY(s2_term_canonical(arena, block_tok, &body->terms[t], &terms[*n_terms]));
+        text->len = 0;
+        s2_term_print(&terms[*n_terms], text);
+        S2_TRY(text->status);
+        int32_t number;
+        S2_TRY(s2_text_set_add(scratch, &seen, text->data, text->len, &number));
+        if (number == *n_terms)
+            ++*n_terms;
+    }
+    return S2_OK;
+}
+
+s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body, s2_body *out)
+{
+    s2_term *const terms = S2_NEW(arena, s2_term, body->n_terms + 1);
+    if (terms == NULL)
+        return S2_ENOMEM;
+    int32_t n_terms = 0;
+    s2_status status = S2_OK;
+    if (body->n_terms == 0) {
+        terms[n_terms++] = s2_term_init(S2_TERM_NONE, 0);
+    } else if (body->n_terms == 1) {
+        status = s2_term_canonical(arena, block_tok, &body->terms[0], &terms[0]);
+        n_terms = 1;
+    } else {
+        s2_arena scratch = {0};
+        s2_buf text = {0};
+        status = terms_canonical(arena, block_tok, body, terms, &n_terms, &scratch, &text);
+        s2_buf_release(&text);
+        s2_arena_release(&scratch);
+    }
+    if (status == S2_OK)
+        *out = (s2_body){n_terms, terms};
+    return status;
+}
+
+/* --- rules ------------------------------------------------------------------------------------ */
+
+enum {
+    BOTH_PHASES = 3,
+    /* the fallback body removes at most one rule per layer and phase */
+    MOST_RULES = S2_LIMIT_RULES + S2_N_PHASES * S2_LIMIT_LAYERS
+};
+
+typedef struct draft {
+    int32_t body;
+    uint32_t phases;
+    int32_t n_heads;
+    const int32_t *heads;
+    uint64_t hash;
+    uint64_t layer_bits[S2_LIMIT_LAYERS / 64];
+} draft;
+
+typedef struct rule_builder {
+    s2_arena *arena;
+    const s2_pattern *pattern;
+    const int32_t *class_of;
+    int32_t n_classes;
+    int32_t n_drafts;
+    int32_t cap_drafts;
+    draft *drafts;
+    int32_t cap_slots;           /* a power of two */
+    int32_t *slot;               /* draft + 1 by hash */
+    int32_t *begin[S2_N_PHASES]; /* heads of body b in the layer at hand: sorted[begin[b]..begin[b + 1]) */
+    int32_t *sorted[S2_N_PHASES];
+    uint64_t *row_hash;
+    int32_t *group; /* of each layer: the lowest layer that equals it */
+    int32_t layer_words;
+    uint64_t *group_bits; /* of each lowest layer: its whole group, layer_words words */
+} rule_builder;
+
+static s2_status builder_init(rule_builder *rb)
+{
+    const s2_pattern *const pattern = rb->pattern;
+    rb->cap_slots = 64;
+    rb->slot = S2_NEW(rb->arena, int32_t, rb->cap_slots);
+    rb->row_hash = S2_NEW(rb->arena, uint64_t, pattern->n_layers);
+    rb->group = S2_NEW(rb->arena, int32_t, pattern->n_layers);
+    rb->layer_words = (pattern->n_layers + 63) / 64;
+    rb->group_bits = S2_NEW(rb->arena, uint64_t, (int64_t)pattern->n_layers * rb->layer_words);
+    bool whole = rb->slot != NULL && rb->row_hash != NULL && rb->group != NULL && rb->group_bits != NULL;
+    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        rb->begin[phase] = S2_NEW(rb->arena, int32_t, rb->n_classes + 2);
+        rb->sorted[phase] = S2_NEW(rb->arena, int32_t, pattern->n_heads);
+        whole = whole && rb->begin[phase] != NULL && rb->sorted[phase] != NULL;
+    }
+    return whole ? S2_OK : S2_ENOMEM;
+}
+
+static const uint16_t *row_of(const s2_pattern *pattern, int phase, int32_t layer)
+{
+    return pattern->body_of + ((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads;
+}
+
+static bool layers_equal(const rule_builder *rb, int32_t a, int32_t b)
+{
+    const s2_pattern *const pattern = rb->pattern;
+    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        const uint16_t *const left = row_of(pattern, phase, a), *const right = row_of(pattern, phase, b);
+        for (int32_t head = 0; head < pattern->n_heads; head++)
+            if (rb->class_of[left[head]] != rb->class_of[right[head]])
+                return false;
+    }
+    return true;
+}
+
+static void group_layers(rule_builder *rb)
+{
+    const s2_pattern *const pattern = rb->pattern;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        uint64_t hash = 0;
+        for (int phase = 0; phase < S2_N_PHASES; phase++) {
+            const uint16_t *const row = row_of(pattern, phase, layer);
+            for (int32_t head = 0; head < pattern->n_heads; head++)
+                hash =
+                    (hash ^ (uint64_t)rb->class_of[row[head]]) * UINT64_C(0x9e3779b97f4a7c15) + (hash >> 31);
+        }
+        rb->row_hash[layer] = hash;
+        rb->group[layer] = layer;
+        for (int32_t other = 0; other < layer; other++)
+            if (rb->group[other] == other && rb->row_hash[other] == hash && layers_equal(rb, other, layer)) {
+                rb->group[layer] = other;
+                break;
+            }
+        rb->group_bits[(int64_t)rb->group[layer] * rb->layer_words + layer / 64] |= UINT64_C(1)
+                                                                                    << (layer % 64);
+    }
+}
+
+/* Counting sort of the heads of one layer by body, ascending within a body. */
+static void sort_heads(rule_builder *rb, int phase, int32_t layer)
+{
+    const uint16_t *const row = row_of(rb->pattern, phase, layer);
+    int32_t *const begin = rb->begin[phase];
+    memset(begin, 0, ((size_t)rb->n_classes + 2) * sizeof *begin);
+    for (int32_t head = 0; head < rb->pattern->n_heads; head++)
+        begin[rb->class_of[row[head]] + 2]++;
+    for (int32_t body = 0; body < rb->n_classes; body++)
+        begin[body + 2] += begin[body + 1];
+    for (int32_t head = 0; head < rb->pattern->n_heads; head++)
+        rb->sorted[phase][begin[rb->class_of[row[head]] + 1]++] = head;
+}
+
+static s2_status slots_grow(rule_builder *rb)
+{
+    const int32_t cap = rb->cap_slots * 2;
+    int32_t *const slot = S2_NEW(rb->arena, int32_t, cap);
+    if (slot == NULL)
+        return S2_ENOMEM;
+    for (int32_t d = 0; d < rb->n_drafts; d++) {
+        uint32_t at = (uint32_t)rb->drafts[d].hash & (uint32_t)(cap - 1);
+        while (slot[at] != 0)
+            at = (at + 1) & (uint32_t)(cap - 1);
+        slot[at] = d + 1;
+    }
+    rb->slot = slot;
+    rb->cap_slots = cap;
+    return S2_OK;
+}
+
+static s2_status draft_new(rule_builder *rb, const draft *key, draft **out)
+{
+    if (rb->n_drafts == MOST_RULES)
+        return S2_ELIMIT;
+    if (rb->n_drafts == rb->cap_drafts) {
+        const int32_t cap = rb->cap_drafts != 0 ? rb->cap_drafts * 2 : 16;
+        draft *const grown =
+            s2_arena_grow(rb->arena, rb->drafts, (size_t)rb->n_drafts, (size_t)cap, sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        rb->drafts = grown;
+        rb->cap_drafts = cap;
+    }
+    draft *const made = &rb->drafts[rb->n_drafts];
+    *made = *key;
+    made->heads =
+        s2_arena_grow(rb->arena, key->heads, (size_t)key->n_heads, (size_t)key->n_heads, sizeof *key->heads);
+    if (made->heads == NULL)
+        return S2_ENOMEM;
+    rb->n_drafts++;
+    *out = made;
+    return S2_OK;
+}
+
+static bool draft_matches(const draft *a, const draft *b)
+{
+    return a->hash == b->hash && a->body == b->body && a->phases == b->phases && a->n_heads == b->n_heads &&
+           memcmp(a->heads, b->heads, (size_t)a->n_heads * sizeof *a->heads) == 0;
+}
+
+/* Add the layers of one group to the rule (body, phases, heads), made when it is new. */
+static s2_status draft_add(rule_builder *rb, int32_t body, uint32_t phases, int32_t group)
+{
+    const int phase = phases == 2 ? S2_DECODE : S2_PREFILL;
+    const int32_t *const begin = rb->begin[phase];
+    draft key = {.body = body,
+                 .phases = phases,
+                 .n_heads = begin[body + 1] - begin[body],
+                 .heads = rb->sorted[phase] + begin[body]};
+    key.hash = s2_hash_bytes(key.heads, (size_t)key.n_heads * sizeof *key.heads) +
+               ((uint64_t)body * 4 + phases) * UINT64_C(0x9e3779b97f4a7c15);
+    if (rb->n_drafts * 2 >= rb->cap_slots)
+        S2_TRY(slots_grow(rb));
+    const uint32_t mask = (uint32_t)(rb->cap_slots - 1);
+    uint32_t at = (uint32_t)key.hash & mask;
+    while (rb->slot[at] != 0 && !draft_matches(&rb->drafts[rb->slot[at] - 1], &key))
+        at = (at + 1) & mask;
+    draft *found = rb->slot[at] != 0 ? &rb->drafts[rb->slot[at] - 1] : NULL;
+    if (found == NULL) {
+        S2_TRY(draft_new(rb, &key, &found));
+        rb->slot[at] = rb->n_drafts;
+    }
+    for (int32_t word = 0; word < rb->layer_words; word++)
+        found->layer_bits[word] |= rb->group_bits[(int64_t)group * rb->layer_words + word];
+    return S2_OK;
+}
+
+static s2_status drafts_of_layer(rule_builder *rb, int32_t layer)
+{
+    sort_heads(rb, S2_PREFILL, layer);
+    sort_heads(rb, S2_DECODE, layer);
+    for (int32_t body = 0; body < rb->n_classes; body++) {
+        const int32_t *const first = rb->sorted[S2_PREFILL] + rb->begin[S2_PREFILL][body];
+        const int32_t *const second = rb->sorted[S2_DECODE] + rb->begin[S2_DECODE][body];
+        const int32_t n_first = rb->begin[S2_PREFILL][body + 1] - rb->begin[S2_PREFILL][body];
+        const int32_t n_second = rb->begin[S2_DECODE][body + 1] - rb->begin[S2_DECODE][body];
+        if (n_first == n_second && memcmp(first, second, (size_t)n_first * sizeof *first) == 0) {
+            if (n_first > 0)
+                S2_TRY(draft_add(rb, body, BOTH_PHASES, layer));
+            continue;
+        }
+        if (n_first > 0)
+            S2_TRY(draft_add(rb, body, 1u << S2_PREFILL, layer));
+        if (n_second > 0)
+            S2_TRY(draft_add(rb, body, 1u << S2_DECODE, layer));
+    }
+    return S2_OK;
+}
+
+static int32_t lowest_bit(const uint64_t *words)
+{
+    int32_t word = 0;
+    while (words[word] == 0)
+        word++;
+    return word * 64 + __builtin_ctzll(words[word]);
+}
+
+/* By first cell: layer, then head, then phase. Distinct rules of a pattern never share a cell. */
+static int compare_drafts(const void *left, const void *right)
+{
+    const draft *const a = left, *const b = right;
+    const int32_t layer_a = lowest_bit(a->layer_bits), layer_b = lowest_bit(b->layer_bits);
+    if (layer_a != layer_b)
+        return layer_a < layer_b ? -1 : 1;
+    if (a->heads[0] != b->heads[0])
+        return a->heads[0] < b->heads[0] ? -1 : 1;
+    return a->phases < b->phases ? -1 : a->phases > b->phases;
+}
+
+static s2_status draft_finish(rule_builder *rb, const draft *from, s2_rule *out)
+{
+    int32_t n_layers = 0;
+    int32_t *const layers = S2_NEW(rb->arena, int32_t, rb->pattern->n_layers);
+    if (layers == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < rb->pattern->n_layers; layer++)
+        if (from->layer_bits[layer / 64] >> (layer % 64) & 1)
+            layers[n_layers++] = layer;
+    *out = (s2_rule){from->body, from->phases, n_layers, layers, from->n_heads, from->heads};
+    return S2_OK;
+}
+
+/* The body whose rules, replaced by one leading `layers all` rule, save most text; -1 for none. */
+static s2_status choose_fallback(rule_builder *rb, const s2_rule *rules, const size_t *text_bytes,
+                                 int32_t *out)
+{
+    int64_t *const saving = S2_NEW(rb->arena, int64_t, rb->n_classes);
+    if (saving == NULL)
+        return S2_ENOMEM;
+    const int64_t around = 3; /* ": " and the line end */
+    for (int32_t body = 0; body < rb->n_classes; body++)
+        saving[body] = -((int64_t)strlen("layers all") + around + (int64_t)text_bytes[body]);
+    s2_buf text = {0};
+    for (int32_t rule = 0; rule < rb->n_drafts; rule++) {
+        text.len = 0;
+        s2_selector_print(rb->pattern, &rules[rule], &text);
+        saving[rules[rule].body] += (int64_t)text.len + around + (int64_t)text_bytes[rules[rule].body];
+    }
+    const s2_status status = text.status;
+    s2_buf_release(&text);
+    int32_t best = -1;
+    for (int32_t body = 0; body < rb->n_classes && status == S2_OK; body++)
+        if (saving[body] > 0 && (best < 0 || saving[body] > saving[best]))
+            best = body;
+    if (status == S2_OK)
+        *out = best;
+    return status;
+}
+
+s2_status s2_rules_build(s2_arena *arena, const s2_pattern *pattern, const int32_t *class_of,
+                         int32_t n_classes, const size_t *text_bytes, s2_rule_list *out)
+{
+    rule_builder rb = {.arena = arena, .pattern = pattern, .class_of = class_of, .n_classes = n_classes};
+    S2_TRY(builder_init(&rb));
+    group_layers(&rb);
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (rb.group[layer] == layer)
+            S2_TRY(drafts_of_layer(&rb, layer));
+    if (rb.n_drafts > 1)
+        qsort(rb.drafts, (size_t)rb.n_drafts, sizeof *rb.drafts, compare_drafts);
+    s2_rule *const rules = S2_NEW(arena, s2_rule, rb.n_drafts);
+    if (rules == NULL)
+        return S2_ENOMEM;
+    for (int32_t rule = 0; rule < rb.n_drafts; rule++)
+        S2_TRY(draft_finish(&rb, &rb.drafts[rule], &rules[rule]));
+    int32_t fallback;
+    S2_TRY(choose_fallback(&rb, rules, text_bytes, &fallback));
+    int32_t n_rules = 0;
+    for (int32_t rule = 0; rule < rb.n_drafts; rule++)
+        if (rules[rule].body != fallback)
+            rules[n_rules++] = rules[rule];
+    if (n_rules + (fallback >= 0) > S2_LIMIT_RULES)
+        return S2_ELIMIT;
+    *out = (s2_rule_list){n_rules, rules, fallback};
+    return S2_OK;
+}
+
+/* The KV heads whose groups make up the heads exactly, ascending; 0 when they do not. */
+static int32_t whole_groups(const s2_pattern *pattern, const s2_rule *rule, int32_t *kv)
+{
+    const int32_t size = pattern->n_heads / pattern->n_kv_heads;
+    if (size == 1 || rule->n_heads % size != 0)
+        return 0;
+    for (int32_t at = 0; at < rule->n_heads; at += size) {
+        if (rule->heads[at] % size != 0 || rule->heads[at + size - 1] != rule->heads[at] + size - 1)
+            return 0;
+        kv[at / size] = rule->heads[at] / size;
+    }
+    return rule->n_heads / size;
+}
+
+void s2_selector_print(const s2_pattern *pattern, const s2_rule *rule, s2_buf *buf)
+{
+    const size_t start = buf->len;
+    if (rule->phases != BOTH_PHASES)
+        s2_buf_puts(buf, rule->phases == 1u << S2_PREFILL ? "prefill" : "decode");
+    if (rule->n_layers < pattern->n_layers) {
+        s2_buf_puts(buf, buf->len > start ? " layers " : "layers ");
+        s2_index_list_print(rule->layers, rule->n_layers, pattern->n_layers, buf);
+    }
+    if (rule->n_heads < pattern->n_heads) {
+        int32_t kv[S2_LIMIT_HEADS];
+        const int32_t n_kv = whole_groups(pattern, rule, kv);
+        s2_buf_puts(buf, buf->len > start ? " " : "");
+        s2_buf_puts(buf, n_kv > 0 ? "kv " : "heads ");
+        if (n_kv > 0)
+            s2_index_list_print(kv, n_kv, pattern->n_kv_heads, buf);
+        else
+            s2_index_list_print(rule->heads, rule->n_heads, pattern->n_heads, buf);
+    }
+    if (buf->len == start)
+        s2_buf_puts(buf, "layers all");
+}

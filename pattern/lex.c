@@ -1,0 +1,375 @@
+#include "pattern/lex.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/text.h"
+
+/* --- refusals ------------------------------------------------------------------------------------ */
+
+static bool has_bom(const s2_lex *lex)
+{
+    return lex->n >= 3 && memcmp(lex->text, "\xef\xbb\xbf", 3) == 0;
+}
+
+static void locate(const s2_lex *lex, size_t at, int32_t *line, int32_t *col)
+{
+    const size_t end = at < lex->n ? at : lex->n;
+    size_t begin = 0;
+    *line = 1;
+    for (size_t byte = 0; byte < end; byte++)
+        if (lex->text[byte] == '\n') {
+            ++*line;
+            begin = byte + 1;
+        }
+    if (begin == 0 && has_bom(lex))
+        begin = 3;
+    *col = 1;
+    for (size_t byte = begin; byte < end; ++*col) {
+        const size_t n = s2_utf8_len(lex->text + byte, lex->n - byte);
+        byte += n != 0 ? n : 1;
+    }
+}
+
+s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t at, const char *fmt, ...)
+{
+    char message[sizeof lex->diag->msg];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(message, sizeof message, fmt, args);
+    va_end(args);
+    int32_t line, col;
+    locate(lex, at, &line, &col);
+    return s2_diag_set(lex->diag, S2_EPARSE, code, line, col, "%s", message);
+}
+
+s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, const char *what,
+                             const char *const *candidates)
+{
+    enum { FARTHEST = 3, SHOWN = 40 };
+    const char *nearest = NULL;
+    int32_t best = word.n > 2 ? FARTHEST : 2;
+    for (; *candidates != NULL; candidates++) {
+        const int32_t distance = s2_text_distance(word.text, word.n, *candidates, best);
+        if (distance < best) {
+            best = distance;
+            nearest = *candidates;
+        }
+    }
+    const int shown = word.n < SHOWN ? (int)word.n : SHOWN;
+    if (nearest == NULL)
+        return s2_lex_refuse(lex, code, word.at, "unknown %s '%.*s'", what, shown, word.text);
+    return s2_lex_refuse(lex, code, word.at, "unknown %s '%.*s'; did you mean '%s'?", what, shown, word.text,
+                         nearest);
+}
+
+/* --- the whole text ------------------------------------------------------------------------------- */
+
+static bool is_plain(unsigned char byte)
+{
+    return (byte >= 0x20 && byte < 0x7f) || byte == '\n' || byte == '\t';
+}
+
+s2_status s2_lex_check_text(s2_lex *lex)
+{
+    if (lex->n > S2_LIMIT_TEXT_BYTES)
+        return s2_diag_set(lex->diag, S2_EPARSE, S2P_TOO_LONG, 1, 1, "the text is longer than 1 MiB");
+    lex->at = has_bom(lex) ? 3 : 0;
+    for (size_t at = lex->at; at < lex->n;) {
+        const unsigned char byte = (unsigned char)lex->text[at];
+        if (is_plain(byte) || (byte == '\r' && at + 1 < lex->n && lex->text[at + 1] == '\n')) {
+            at++;
+            continue;
+        }
+        if (byte == 0)
+            return s2_lex_refuse(lex, S2P_NUL, at, "a NUL byte: this is a binary file, not a pattern");
+        const size_t n = s2_utf8_len(lex->text + at, lex->n - at);
+        if (n == 0)
+            return s2_lex_refuse(lex, S2P_UTF8, at, "byte 0x%02x is not valid UTF-8", byte);
+        const uint32_t cp = s2_utf8_decode(lex->text + at, n);
+        if (s2_codepoint_is_hostile(cp))
+            return s2_lex_refuse(lex, S2P_CONTROL, at,
+                                 "character U+%04X is not allowed: control, invisible or direction-changing",
+                                 (unsigned)cp);
+        at += n;
+    }
+    return S2_OK;
+}
+
+/* --- blanks ---------------------------------------------------------------------------------------- */
+
+static char byte_at(const s2_lex *lex, size_t at)
+{
+    return at < lex->n ? lex->text[at] : '\0';
+}
+
+static void skip_comment(s2_lex *lex)
+{
+    const char *const newline = memchr(lex->text + lex->at, '\n', lex->n - lex->at);
+    lex->at = newline != NULL ? (size_t)(newline - lex->text) : lex->n;
+}
+
+void s2_lex_skip_blanks(s2_lex *lex)
+{
+    for (char byte = byte_at(lex, lex->at); byte == ' ' || byte == '\t' || byte == '\r';)
+        byte = byte_at(lex, ++lex->at);
+}
+
+void s2_lex_skip_between(s2_lex *lex)
+{
+    for (;;) {
+        s2_lex_skip_blanks(lex);
+        const char byte = byte_at(lex, lex->at);
+        if (byte == '#')
+            skip_comment(lex);
+        else if (byte == '\n' || byte == ';')
+            lex->at++;
+        else
+            return;
+    }
+}
+
+/* Past a quoted text, or to the end of its line when it is not closed. */
+static void skip_quoted(s2_lex *lex)
+{
+    for (lex->at++; lex->at < lex->n && lex->text[lex->at] != '\n'; lex->at++) {
+        if (lex->text[lex->at] == '"') {
+            lex->at++;
+            return;
+        }
+        if (lex->text[lex->at] == '\\' && byte_at(lex, lex->at + 1) != '\n' && lex->at + 1 < lex->n)
+            lex->at++;
+    }
+}
+
+void s2_lex_skip_statement(s2_lex *lex)
+{
+    while (!s2_lex_at_end(lex)) {
+        if (lex->text[lex->at] == '"')
+            skip_quoted(lex);
+        else
+            lex->at++;
+    }
+}
+
+char s2_lex_peek(s2_lex *lex)
+{
+    s2_lex_skip_blanks(lex);
+    const char byte = byte_at(lex, lex->at);
+    return byte == '\n' || byte == ';' || byte == '#' ? '\0' : byte;
+}
+
+bool s2_lex_at_end(s2_lex *lex)
+{
+    return s2_lex_peek(lex) == '\0';
+}
+
+bool s2_lex_take(s2_lex *lex, char byte)
+{
+    if (s2_lex_peek(lex) != byte)
+        return false;
+    lex->at++;
+    return true;
+}
+
+/* --- words ------------------------------------------------------------------------------------------ */
+
+static bool is_letter(char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
+}
+
+static bool is_digit(char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+s2_word s2_lex_word(s2_lex *lex, bool dashes)
+{
+    s2_lex_skip_blanks(lex);
+    const size_t begin = lex->at;
+    if (is_letter(byte_at(lex, lex->at)))
+        for (lex->at++;; lex->at++) {
+            const char byte = byte_at(lex, lex->at);
+            if (!is_letter(byte) && !(dashes && (is_digit(byte) || byte == '-' || byte == '_')))
+                break;
+        }
+    return (s2_word){lex->text + begin, lex->at - begin, begin};
+}
+
+bool s2_word_is(s2_word word, const char *text)
+{
+    return strlen(text) == word.n && memcmp(word.text, text, word.n) == 0;
+}
+
+s2_word s2_lex_run(s2_lex *lex)
+{
+    const size_t begin = (s2_lex_skip_blanks(lex), lex->at);
+    for (char byte = byte_at(lex, lex->at); lex->at < lex->n && byte != ' ' && byte != '\t' && byte != '\r' &&
+                                            byte != '\n' && byte != ';' && byte != '#';)
+        byte = byte_at(lex, ++lex->at);
+    return (s2_word){lex->text + begin, lex->at - begin, begin};
+}
+
+/* --- numbers ------------------------------------------------------------------------------------------ */
+
+static s2_status refuse_no_number(s2_lex *lex, const char *what)
+{
+    const char next = s2_lex_peek(lex);
+    if (next == '-')
+        return s2_lex_refuse(lex, S2P_NEGATIVE, lex->at, "%s must not be negative", what);
+    return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected %s, a number", what);
+}
+
+static s2_status read_digits(s2_lex *lex, const char *what, uint64_t most, uint64_t *out)
+{
+    s2_lex_skip_blanks(lex);
+    const size_t begin = lex->at;
+    if (!is_digit(byte_at(lex, begin)))
+        return refuse_no_number(lex, what);
+    uint64_t value = 0;
+    for (; is_digit(byte_at(lex, lex->at)); lex->at++) {
+        const uint64_t digit = (uint64_t)(lex->text[lex->at] - '0');
+        if (value > (most - digit) / 10)
+            return s2_lex_refuse(lex, S2P_OVERFLOW, begin, "%s is a number too large for this machine", what);
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return S2_OK;
+}
+
+s2_status s2_lex_u64(s2_lex *lex, const char *what, uint64_t *out)
+{
+    S2_TRY(read_digits(lex, what, UINT64_MAX, out));
+    if (is_letter(byte_at(lex, lex->at)))
+        return s2_lex_refuse(lex, S2P_UNIT, lex->at, "%s takes no suffix", what);
+    return S2_OK;
+}
+
+s2_status s2_lex_number(s2_lex *lex, const char *what, s2_unit_rule units, s2_number *out)
+{
+    s2_lex_skip_blanks(lex);
+    const size_t begin = lex->at;
+    uint64_t value = 0;
+    S2_TRY(read_digits(lex, what, INT64_MAX, &value));
+    s2_word suffix = {lex->text + lex->at, 0, lex->at};
+    if (is_letter(byte_at(lex, lex->at)))
+        suffix = s2_lex_word(lex, false);
+    uint64_t scale = 1;
+    size_t used = 0;
+    if (suffix.n > 0 && (suffix.text[0] == 'k' || suffix.text[0] == 'm')) {
+        scale = suffix.text[0] == 'k' ? 1024 : 1048576;
+        used = 1;
+    }
+    const bool tok = used < suffix.n && suffix.text[used] == 't';
+    used += tok;
+    if (used != suffix.n)
+        return s2_lex_refuse(lex, S2P_UNIT, suffix.at, "unknown suffix '%.*s'; there are t, k, m, kt and mt",
+                             suffix.n < 20 ? (int)suffix.n : 20, suffix.text);
+    if (tok && units == S2_UNIT_NONE)
+        return s2_lex_refuse(lex, S2P_UNIT, suffix.at, "%s has no unit: leave out the suffix t", what);
+    if (value > (uint64_t)INT64_MAX / scale)
+        return s2_lex_refuse(lex, S2P_OVERFLOW, begin, "%s is a number too large for this machine", what);
+    *out = (s2_number){(int64_t)(value * scale), tok, begin};
+    return S2_OK;
+}
+
+/* --- quoted texts --------------------------------------------------------------------------------------- */
+
+s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const char **out)
+{
+    s2_lex_skip_blanks(lex);
+    const size_t begin = lex->at;
+    if (byte_at(lex, begin) != '"')
+        return s2_lex_refuse(lex, S2P_EXPECTED, begin, "expected %s in double quotes", what);
+    skip_quoted(lex);
+    if (lex->at < begin + 2 || lex->text[lex->at - 1] != '"')
+        return s2_lex_refuse(lex, S2P_STRING, begin, "the quoted text is not closed on its line");
+    char *const copy = S2_NEW(arena, char, lex->at - begin);
+    if (copy == NULL)
+        return S2_ENOMEM;
+    size_t n = 0;
+    for (size_t at = begin + 1; at + 1 < lex->at; at++) {
+        if (lex->text[at] == '\t')
+            return s2_lex_refuse(lex, S2P_CONTROL, at, "a tab inside a quoted text");
+        if (lex->text[at] == '\\') {
+            at++;
+            if (at + 1 >= lex->at || (lex->text[at] != '"' && lex->text[at] != '\\'))
+                return s2_lex_refuse(lex, S2P_STRING, at - 1, "unknown escape; there are \\\" and \\\\");
+        }
+        copy[n++] = lex->text[at];
+    }
+    if (n == 0)
+        return s2_lex_refuse(lex, S2P_STRING, begin, "%s is empty", what);
+    *out = copy;
+    return S2_OK;
+}
+
+/* --- list items --------------------------------------------------------------------------------------------
+ */
+
+static bool word_follows(const s2_lex *lex, size_t at, const char *word)
+{
+    const size_t n = strlen(word);
+    return lex->n - at >= n && memcmp(lex->text + at, word, n) == 0 && !is_letter(byte_at(lex, at + n));
+}
+
+/*
+ * Whether the colon at lex->at ends the selector instead of belonging to begin:end:step: nothing
+ * that could continue the selector follows it.
+ */
+static bool colon_ends_selector(const s2_lex *lex)
+{
+    static const char *const parts[] = {"layers", "heads", "kv", "prefill", "decode"};
+    s2_lex ahead = *lex;
+    ahead.at++;
+    if (is_digit(byte_at(&ahead, ahead.at)))
+        return false;
+    const char next = s2_lex_peek(&ahead);
+    if (next == ':' || next == ',')
+        return false;
+    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++)
+        if (word_follows(&ahead, ahead.at, parts[part]))
+            return false;
+    return true;
+}
+
+static bool take_colon(s2_lex *lex, bool in_selector)
+{
+    if (byte_at(lex, lex->at) != ':' || (in_selector && colon_ends_selector(lex)))
+        return false;
+    lex->at++;
+    return true;
+}
+
+static s2_status optional_number(s2_lex *lex, s2_unit_rule units, bool *has, s2_number *out)
+{
+    *has = is_digit(byte_at(lex, lex->at));
+    return *has ? s2_lex_number(lex, "the index", units, out) : S2_OK;
+}
+
+s2_status s2_lex_item(s2_lex *lex, bool in_selector, s2_unit_rule units, s2_item *out)
+{
+    s2_lex_skip_blanks(lex);
+    s2_item item = {.at = lex->at};
+    const char first = byte_at(lex, lex->at);
+    if (!is_digit(first) && !(first == ':' && !(in_selector && colon_ends_selector(lex)))) {
+        if (first == '-')
+            return s2_lex_refuse(lex, S2P_NEGATIVE, lex->at, "an index must not be negative");
+        return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected a list: all, n, a-b or start:stop:step");
+    }
+    S2_TRY(optional_number(lex, units, &item.has_begin, &item.begin));
+    if (byte_at(lex, lex->at) == '-') {
+        lex->at++;
+        if (!is_digit(byte_at(lex, lex->at)))
+            return s2_lex_refuse(lex, S2P_EXPECTED, lex->at, "expected the last index of the range a-b");
+        S2_TRY(optional_number(lex, units, &item.has_end, &item.end));
+    } else if (take_colon(lex, in_selector)) {
+        item.slice = true;
+        S2_TRY(optional_number(lex, units, &item.has_end, &item.end));
+        if (take_colon(lex, in_selector))
+            S2_TRY(optional_number(lex, units, &item.has_step, &item.step));
+    }
+    *out = item;
+    return S2_OK;
+}

@@ -1,0 +1,216 @@
+#include "pattern/spec.h"
+
+#include <string.h>
+
+#include "base/text.h"
+#include "pattern/codes.h"
+
+const char *s2_term_word(s2_term_kind kind)
+{
+    static const char *const words[S2_N_TERM_KINDS] = {
+        "dense", "none",  "local",  "sink", "stride", "dilated", "columns",
+        "rows",  "chunk", "random", "mask", "pages",  "heavy",   "topk",
+    };
+    return kind >= 0 && kind < S2_N_TERM_KINDS ? words[kind] : "?";
+}
+
+const char *s2_phase_word(s2_phase phase)
+{
+    return phase == S2_PREFILL ? "prefill" : "decode";
+}
+
+s2_term s2_term_init(s2_term_kind kind, int64_t n)
+{
+    s2_term term = {.kind = kind, .n = n, .width = 1};
+    for (int what = 0; what < S2_N_WHEN; what++)
+        for (int unit = 0; unit < S2_N_UNITS; unit++)
+            term.when[what][unit] = (s2_range){0, S2_OPEN};
+    return term;
+}
+
+bool s2_term_is_dynamic(const s2_term *term)
+{
+    return term->kind == S2_TERM_PAGES || term->kind == S2_TERM_HEAVY || term->kind == S2_TERM_TOPK;
+}
+
+bool s2_pattern_has_phases(const s2_pattern *pattern)
+{
+    const size_t cells = (size_t)pattern->n_layers * (size_t)pattern->n_heads;
+    return memcmp(pattern->body_of, pattern->body_of + cells, cells * sizeof *pattern->body_of) != 0;
+}
+
+/* --- checking --------------------------------------------------------------------------------- */
+
+/* NULL, or what is wrong. Sentences name the field, for builders of patterns. */
+static const char *shape_fault(const s2_pattern *pattern)
+{
+    const int32_t block = pattern->block_tok;
+    if (pattern->name == NULL || pattern->model == NULL)
+        return "name and model must be texts, \"\" where absent";
+    if (strlen(pattern->name) > S2_LIMIT_NAME_BYTES)
+        return "the name is longer than 200 bytes";
+    if (pattern->n_layers < 1 || pattern->n_layers > S2_LIMIT_LAYERS)
+        return "layers must be 1 to 1024";
+    if (pattern->n_heads < 1 || pattern->n_heads > S2_LIMIT_HEADS)
+        return "heads must be 1 to 4096";
+    if (pattern->n_kv_heads < 1 || pattern->n_heads % pattern->n_kv_heads != 0)
+        return "kv-heads must divide heads";
+    if (pattern->head_dim < 1 || pattern->head_dim > S2_LIMIT_HEAD_DIM)
+        return "head-dim must be 1 to 4096";
+    if (block < 1 || block > S2_LIMIT_BLOCK_TOK || (block & (block - 1)) != 0)
+        return "block must be a power of two from 1 to 1024";
+    if (pattern->n_bodies < 1 || pattern->n_bodies > S2_LIMIT_RULES)
+        return "there must be 1 to 4096 bodies";
+    return NULL;
+}
+
+static bool within(int64_t value, int64_t lowest, int64_t highest)
+{
+    return value >= lowest && value <= highest;
+}
+
+static const char *when_fault(const s2_term *term, int64_t block)
+{
+    for (int what = 0; what < S2_N_WHEN; what++)
+        for (int unit = 0; unit < S2_N_UNITS; unit++) {
+            const s2_range range = term->when[what][unit];
+            const int64_t most = S2_LIMIT_CONTEXT_TOK / (unit == S2_UNIT_TOK ? 1 : block);
+            if (range.begin < 0 || range.begin >= range.end)
+                return "a when range is empty or negative";
+            if (range.begin > most || (range.end != S2_OPEN && range.end > most))
+                return "a when bound exceeds 2^24 tokens";
+        }
+    return NULL;
+}
+
+static const char *list_fault(const s2_span_list *list, int64_t most)
+{
+    if (list->n_spans < 1 || list->spans == NULL)
+        return "the list is empty";
+    int64_t plain_end = 0;
+    for (int32_t s = 0; s < list->n_spans; s++) {
+        const s2_span span = list->spans[s];
+        if (span.begin < 0 || span.begin >= span.end || !within(span.step, 1, most))
+            return "a span of the list is empty, or its step is below 1";
+        if (span.begin > most || (span.end != S2_OPEN && span.end > most))
+            return "a span of the list exceeds 2^24 tokens";
+        if (s > 0 && span.begin < list->spans[s - 1].begin)
+            return "the spans of the list do not ascend";
+        if (span.step == 1 && span.begin < plain_end)
+            return "the spans of the list overlap";
+        if (span.step == 1)
+            plain_end = span.end;
+    }
+    return NULL;
+}
+
+static const char *stride_fault(const s2_term *term)
+{
+    const s2_phase_expr *const phase = &term->phase;
+    if (!within(term->n, 1, S2_LIMIT_STRIDE))
+        return "the stride must be 1 to 65536";
+    if (!within(term->width, 1, term->n))
+        return "the width must be 1 to the stride";
+    if (!within(phase->constant, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(phase->head_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(phase->kv_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(phase->layer_coef, 0, S2_LIMIT_CONTEXT_TOK))
+        return "the numbers of a phase must be 0 to 2^24";
+    return NULL;
+}
+
+static const char *mask_fault(const s2_pattern *pattern, const s2_mask *mask)
+{
+    if (mask == NULL || mask->path == NULL || mask->path[0] == '\0' || mask->allowed == NULL)
+        return "the mask has no file";
+    if (mask->n_heads != 1 && mask->n_heads != pattern->n_heads)
+        return "the mask has neither one plane nor one per head";
+    const int64_t most = S2_LIMIT_CONTEXT_TOK / pattern->block_tok;
+    if (!within(mask->n_q_blk, 1, most) || !within(mask->n_k_blk, 1, most))
+        return "the mask is larger than 2^24 tokens: its rows and columns are blocks";
+    return NULL;
+}
+
+static const char *term_fault(const s2_pattern *pattern, const s2_term *term)
+{
+    const int64_t most = S2_LIMIT_CONTEXT_TOK / (term->tok ? 1 : pattern->block_tok);
+    switch (term->kind) {
+    case S2_TERM_DENSE:
+    case S2_TERM_NONE: break;
+    case S2_TERM_LOCAL:
+    case S2_TERM_SINK:
+    case S2_TERM_CHUNK:
+        if (!within(term->n, 1, most))
+            return "the number must be 1 to 2^24 tokens";
+        break;
+    case S2_TERM_STRIDE:
+    case S2_TERM_DILATED:
+        if (stride_fault(term) != NULL)
+            return stride_fault(term);
+        break;
+    case S2_TERM_COLUMNS:
+    case S2_TERM_ROWS:
+        if (list_fault(&term->list, most) != NULL)
+            return list_fault(&term->list, most);
+        break;
+    case S2_TERM_RANDOM:
+        if (!within(term->n, 1, S2_LIMIT_RANDOM))
+            return "random draws 1 to 1024 blocks";
+        break;
+    case S2_TERM_MASK:
+        if (mask_fault(pattern, term->mask) != NULL)
+            return mask_fault(pattern, term->mask);
+        break;
+    case S2_TERM_PAGES:
+        if (!within(term->page_tok, 1, S2_LIMIT_CONTEXT_TOK))
+            return "a page must be 1 to 2^24 tokens";
+        if (!within(term->n, 1, S2_LIMIT_CONTEXT_TOK))
+            return "the number must be 1 to 2^24";
+        break;
+    case S2_TERM_HEAVY:
+    case S2_TERM_TOPK:
+        if (!within(term->n, 1, S2_LIMIT_CONTEXT_TOK))
+            return "the number must be 1 to 2^24 tokens";
+        break;
+    case S2_N_TERM_KINDS:
+    default: return "there is no such term";
+    }
+    return when_fault(term, pattern->block_tok);
+}
+
+static s2_status bodies_check(const s2_pattern *pattern, s2_diag *diag)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
+            const s2_term *const term = &pattern->bodies[body].terms[t];
+            const char *const fault = term_fault(pattern, term);
+            if (fault != NULL)
+                return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body %d, term %d (%s): %s", body, t,
+                                   s2_term_word(term->kind), fault);
+        }
+    return S2_OK;
+}
+
+s2_status s2_pattern_check(const s2_pattern *pattern, s2_diag *diag)
+{
+    const char *const fault = shape_fault(pattern);
+    if (fault != NULL)
+        return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "%s", fault);
+    char clean[S2_LIMIT_NAME_BYTES + 1];
+    s2_text_clean(clean, sizeof clean, pattern->name);
+    if (strcmp(clean, pattern->name) != 0)
+        return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0,
+                           "the name has characters that must not be shown");
+    const int64_t n_cells = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    uint8_t used[S2_LIMIT_RULES] = {0};
+    for (int64_t cell = 0; cell < n_cells; cell++) {
+        if (pattern->body_of[cell] >= pattern->n_bodies)
+            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body_of[%lld] is no body",
+                               (long long)cell);
+        used[pattern->body_of[cell]] = 1;
+    }
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        if (!used[body])
+            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "body %d is never used", body);
+    return bodies_check(pattern, diag);
+}
