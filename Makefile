@@ -77,7 +77,15 @@ $(B)/%.cu.o: %.cu $(B)/nvflags
 
 $(B)/libcore.a: $(call obj,$(CORE_C)) $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
-$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU)) $(B)/members
+# GPU and model tables are text files that anybody can read; one C table of them makes one program enough.
+SIM_TXT := $(wildcard sim/gpus/*.txt) sim/models.txt
+$(B)/sim/texts.c: sim/embed.awk $(SIM_TXT)
+	@mkdir -p $(@D)
+	awk -f sim/embed.awk $(SIM_TXT) > $@
+$(B)/sim/texts.o: $(B)/sim/texts.c $(B)/flags
+	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU)) $(B)/sim/texts.o $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 $(B)/libcli.a: $(call obj,$(CLI_C)) $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)

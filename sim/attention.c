@@ -1,0 +1,389 @@
+#include "sim/attention.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sim/schedule.h"
+
+/* FlashAttention backward: five products where the forward pass has two. */
+#define BACKWARD_FLOP 2.5
+
+/* Rates of one chip, per microsecond. */
+typedef struct s2_rates {
+    double mma;
+    double exp;
+    double hbm;
+    double launch_us;
+    int32_t n_sms;
+} s2_rates;
+
+static s2_rates rates_of(const s2_sim_options *options)
+{
+    const s2_gpu *const gpu = &options->gpu;
+    const bool fp8 = options->dtype == S2_FP8 && gpu->fp8_tflops > 0;
+    return (s2_rates){
+        .mma = (fp8 ? gpu->fp8_tflops : gpu->bf16_tflops) * 1e6,
+        .exp = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms,
+        .hbm = gpu->hbm_gb_s * 1e3,
+        .launch_us = gpu->launch_us,
+        .n_sms = (int32_t)gpu->sms,
+    };
+}
+
+typedef struct s2_pricing {
+    s2_arena *scratch;
+    const s2_classes *classes;
+    const s2_sim_options *options;
+    s2_tile_shape shape;
+    s2_rates rates;
+    s2_head_work *work; /* of each head class, prefill and training */
+    s2_head_work dense;
+    s2_attention *out;
+    double densities; /* summed over the heads of sparse layers */
+    double executed;
+    int64_t n_sparse_heads;
+    double most_work;
+} s2_pricing;
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* sum += a * b * c, and remember when it did not fit. */
+static void add_product(s2_attention *out, int64_t *sum, int64_t a, int64_t b, int64_t c)
+{
+    int64_t product;
+    if (!s2_mul_i64(a, b, &product) || !s2_mul_i64(product, c, &product) || !s2_add_i64(*sum, product, sum))
+        out->overflow = true;
+}
+
+/* Work of one layer, batch included. */
+typedef struct s2_layer {
+    int64_t pairs;
+    int64_t blk_pairs;
+    int64_t tiles;
+    int64_t steps;
+    int64_t read_bytes;
+    int64_t write_bytes;
+    int64_t load_bytes;
+    int64_t rows_per_step; /* query rows that a step computes */
+    double busiest_steps;  /* steps of the busiest SM */
+} s2_layer;
+
+static int64_t kv_row_bytes(const s2_pricing *pricing)
+{
+    return 2 * (int64_t)pricing->classes->pattern->head_dim * s2_dtype_bytes(pricing->options->dtype);
+}
+
+/* Bytes of one query row of one head: Q in, O out (never below 2 bytes an element), log-sum-exp. */
+static int64_t q_row_bytes(const s2_pricing *pricing)
+{
+    return (int64_t)pricing->classes->pattern->head_dim * s2_dtype_bytes(pricing->options->dtype);
+}
+
+static int64_t o_row_bytes(const s2_pricing *pricing)
+{
+    return (int64_t)pricing->classes->pattern->head_dim * 2;
+}
+
+/* Keys of one KV head that any query reads; budgets may name any. */
+static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_class, int32_t n_group,
+                              s2_combset *set, int64_t *out)
+{
+    const int64_t n_tok = pricing->options->len_tok;
+    s2_combset_clear(set);
+    for (int32_t h = 0; h < n_group; h++) {
+        const s2_reads *const reads = &pricing->classes->reads[head_class[h]];
+        if (reads->budget_tok > 0 || reads->reads_diagonal) {
+            *out = n_tok;
+            return S2_OK;
+        }
+    }
+    for (int32_t h = 0; h < n_group; h++)
+        S2_TRY(s2_reads_add_touched(&pricing->classes->reads[head_class[h]], n_tok, set));
+    *out = s2_combset_count(set, 0, n_tok);
+    return *out < 0 ? S2_ENOMEM : S2_OK;
+}
+
+static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *layer, int64_t *out)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    int64_t total = 0;
+    s2_combset set = {0};
+    s2_status status = S2_OK;
+    for (int32_t kv = 0; kv < pattern->n_kv_heads && status == S2_OK; kv++) {
+        int64_t keys = 0;
+        status = touched_keys(pricing, layer->head_class + (int64_t)kv * n_group, n_group, &set, &keys);
+        total += keys;
+    }
+    s2_combset_release(&set);
+    *out = total;
+    return status;
+}
+
+/* Steps of the busiest SM when the tiles of all heads and sequences are handed out longest first. */
+static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
+{
+    int64_t most = 0;
+    for (int32_t tile = 0; tile < pricing->dense.n_q_tiles; tile++) {
+        const int64_t steps = s2_tile_steps(pricing->shape, pricing->dense.visits[tile]);
+        most = steps > most ? steps : most;
+    }
+    const s2_arena_mark_t mark = s2_arena_mark(pricing->scratch);
+    int64_t *const count = S2_NEW(pricing->scratch, int64_t, most + 1);
+    if (count == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < pricing->classes->pattern->n_heads; head++) {
+        const s2_head_work *const work = &pricing->work[layer->head_class[head]];
+        for (int32_t tile = 0; tile < work->n_q_tiles; tile++)
+            count[s2_tile_steps(pricing->shape, work->visits[tile])] += pricing->options->batch;
+    }
+    sum->busiest_steps = (double)s2_makespan(count, (int32_t)most + 1, pricing->rates.n_sms);
+    s2_arena_rewind(pricing->scratch, mark);
+    return S2_OK;
+}
+
+static void note_density(s2_pricing *pricing, const s2_layer_class *layer, bool sparse, double blocks,
+                         double executed)
+{
+    if (!sparse)
+        return;
+    const double n_heads = (double)pricing->classes->pattern->n_heads;
+    pricing->out->n_sparse_layers += layer->n_layers;
+    pricing->n_sparse_heads += (int64_t)n_heads * layer->n_layers;
+    pricing->densities += blocks * layer->n_layers;
+    pricing->executed += executed * layer->n_layers;
+}
+
+static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
+{
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
+    bool sparse = false;
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_head_work *const work = &pricing->work[layer->head_class[head]];
+        sum->pairs += work->pairs;
+        sum->blk_pairs += work->blk_pairs;
+        sum->tiles += work->tiles;
+        sum->steps += work->steps;
+        sparse |= work->pairs != pricing->dense.pairs;
+    }
+    note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)pricing->dense.blk_pairs,
+                 (double)sum->steps / (double)pricing->dense.steps);
+    int64_t keys;
+    S2_TRY(layer_touched(pricing, layer, &keys));
+    S2_TRY(layer_makespan(pricing, layer, sum));
+    const int64_t rows = n_tok * pattern->n_heads;
+    sum->rows_per_step = pricing->shape.q_tok;
+    sum->read_bytes = (rows * q_row_bytes(pricing) + keys * kv_row_bytes(pricing)) * batch;
+    sum->write_bytes = rows * (o_row_bytes(pricing) + (int64_t)sizeof(float)) * batch;
+    const int64_t q_loads = (int64_t)pricing->dense.n_q_tiles * pricing->shape.q_tok * pattern->n_heads;
+    sum->load_bytes =
+        (sum->tiles * pricing->shape.k_tok * kv_row_bytes(pricing) + q_loads * q_row_bytes(pricing)) * batch;
+    sum->pairs *= batch;
+    sum->blk_pairs *= batch;
+    sum->tiles *= batch;
+    sum->steps *= batch;
+    return S2_OK;
+}
+
+/* One token: query heads of a KV head share its keys, in groups of 8 rows; keys spread over all SMs. */
+static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
+{
+    enum { ROWS = 8 };
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
+    const int64_t n_blk = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
+    int64_t keys = 0;
+    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+        s2_step_work step;
+        S2_TRY(s2_step_work_count(pricing->classes, layer->head_class + (int64_t)kv * n_group, n_group, n_tok,
+                                  pricing->shape.k_tok, &step));
+        sum->pairs += step.pairs;
+        sum->blk_pairs += step.blk_pairs;
+        sum->tiles += step.tiles;
+        keys += step.keys;
+    }
+    const bool sparse = sum->pairs != n_tok * pattern->n_heads;
+    const int64_t dense_tiles = (n_tok + pricing->shape.k_tok - 1) / pricing->shape.k_tok;
+    note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)n_blk,
+                 (double)sum->tiles * n_group / (double)dense_tiles);
+    sum->rows_per_step = (n_group + ROWS - 1) / ROWS * ROWS;
+    sum->read_bytes =
+        ((int64_t)pattern->n_heads * q_row_bytes(pricing) + keys * kv_row_bytes(pricing)) * batch;
+    sum->write_bytes = (int64_t)pattern->n_heads * (o_row_bytes(pricing) + (int64_t)sizeof(float)) * batch;
+    sum->load_bytes = sum->tiles * pricing->shape.k_tok * kv_row_bytes(pricing) * batch;
+    sum->pairs *= batch;
+    sum->blk_pairs *= batch;
+    sum->tiles *= batch;
+    /* a step of decode is one key block */
+    sum->steps = sum->tiles;
+    sum->busiest_steps = (double)sum->steps / pricing->rates.n_sms;
+    return S2_OK;
+}
+
+static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layers, int64_t step_pairs)
+{
+    s2_attention *const out = pricing->out;
+    s2_counts *const counts = &out->counts;
+    /* two products of 2 D operations a pair; training adds five backward and the exponentials once more */
+    const bool train = pricing->options->phase == S2_SIM_TRAIN;
+    const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->classes->pattern->head_dim;
+    const int64_t n_exp = train ? 2 : 1;
+    add_product(out, &counts->pairs, sum->pairs, n_layers, 1);
+    add_product(out, &counts->blk_pairs, sum->blk_pairs, n_layers, 1);
+    add_product(out, &counts->tiles, sum->tiles, n_layers, 1);
+    add_product(out, &counts->steps, sum->steps, n_layers, 1);
+    add_product(out, &counts->flop_useful, sum->pairs, n_layers, flop);
+    add_product(out, &counts->exp_useful, sum->pairs, n_layers, n_exp);
+    int64_t executed;
+    if (!s2_mul_i64(sum->steps, step_pairs, &executed)) {
+        out->overflow = true;
+        return;
+    }
+    add_product(out, &counts->flop_executed, executed, n_layers, flop);
+    add_product(out, &counts->exp_executed, executed, n_layers, n_exp);
+    add_product(out, &counts->hbm_read, sum->read_bytes, n_layers, 1);
+    add_product(out, &counts->hbm_write, sum->write_bytes, n_layers, 1);
+    add_product(out, &counts->l2, sum->load_bytes, n_layers, train ? 2 : 1);
+}
+
+/* One kernel launch: the plan's time and the floor of any kernel; flop_scale 1 forward, 2.5 backward. */
+static void add_times(s2_pricing *pricing, const s2_layer *sum, double n_layers, double step_pairs,
+                      double flop_scale, double bytes)
+{
+    s2_attention *const out = pricing->out;
+    const s2_rates *const rates = &pricing->rates;
+    const double flop = 4.0 * pricing->classes->pattern->head_dim * flop_scale;
+    const double hbm_us = bytes / rates->hbm;
+    const double step_mma = flop * step_pairs / (rates->mma / rates->n_sms);
+    const double step_exp = step_pairs / (rates->exp / rates->n_sms);
+    const double mma_us = sum->busiest_steps * step_mma, exp_us = sum->busiest_steps * step_exp;
+    const double time = rates->launch_us + larger(larger(mma_us, exp_us), hbm_us);
+    const double useful = larger((double)sum->pairs * flop / rates->mma, (double)sum->pairs / rates->exp);
+    out->time_us += time * n_layers;
+    out->bound_us += larger(larger(useful, hbm_us), rates->launch_us) * n_layers;
+    out->busy_us[S2_MMA] += mma_us * n_layers;
+    out->busy_us[S2_EXP] += exp_us * n_layers;
+    out->busy_us[S2_HBM] += hbm_us * n_layers;
+    out->busy_us[S2_LAUNCH] += rates->launch_us * n_layers;
+}
+
+static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
+{
+    const bool decode = pricing->options->phase == S2_SIM_DECODE;
+    s2_layer sum = {0};
+    S2_TRY(decode ? sum_decode(pricing, layer, &sum) : sum_prefill(pricing, layer, &sum));
+    const int64_t keys = decode ? pricing->shape.k_tok : pricing->shape.step_tok;
+    const int64_t step_pairs = sum.rows_per_step * keys;
+    const double mean = (double)sum.steps / pricing->rates.n_sms;
+    if (mean > pricing->most_work) {
+        pricing->most_work = mean;
+        pricing->out->imbalance = sum.busiest_steps / mean;
+    }
+    const int64_t read = sum.read_bytes, write = sum.write_bytes;
+    const double before_us = pricing->out->time_us;
+    add_times(pricing, &sum, layer->n_layers, (double)step_pairs, 1, (double)(read + write));
+    pricing->out->forward_us += pricing->out->time_us - before_us;
+    if (pricing->options->phase == S2_SIM_TRAIN) {
+        /* reads Q K V, O dO and two numbers a row; writes dQ dK dV */
+        add_times(pricing, &sum, layer->n_layers, (double)step_pairs, BACKWARD_FLOP,
+                  2 * (double)(read + write));
+        sum.read_bytes += read + 2 * write;
+        sum.write_bytes += read;
+    }
+    add_counts(pricing, &sum, layer->n_layers, step_pairs);
+    return S2_OK;
+}
+
+static s2_status count_classes(s2_pricing *pricing)
+{
+    const s2_classes *const classes = pricing->classes;
+    const int64_t n_tok = pricing->options->len_tok;
+    S2_TRY(s2_dense_work(pricing->scratch, classes->pattern->causal, classes->pattern->block_tok, n_tok,
+                         pricing->shape, &pricing->dense));
+    pricing->work = S2_NEW(pricing->scratch, s2_head_work, classes->n_reads);
+    if (pricing->work == NULL)
+        return S2_ENOMEM;
+    for (int32_t c = 0; c < classes->n_reads; c++)
+        S2_TRY(s2_head_work_count(pricing->scratch, &classes->reads[c], n_tok, pricing->shape,
+                                  &pricing->work[c]));
+    return S2_OK;
+}
+
+/*
+ * Choosing keys: pages score the elementwise minimum and maximum of each page's keys (4 D operations),
+ * topk an index key of 128 elements with 64 index heads.
+ */
+static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
+{
+    enum { INDEX_BYTES = 132, INDEX_FLOP = 64 * 128 * 2 };
+    const s2_pattern *const pattern = pricing->classes->pattern;
+    const s2_sim_options *const options = pricing->options;
+    const bool decode = options->phase == S2_SIM_DECODE;
+    const double n_tok = (double)options->len_tok;
+    const double pairs = decode ? n_tok : (double)s2_dense_pairs(pattern->causal, options->len_tok);
+    double flop = 0, bytes = 0;
+    bool tokens = false;
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_reads *const reads = &pricing->classes->reads[layer->head_class[head]];
+        tokens |= reads->selects_tokens;
+        if (!reads->selects_pages)
+            continue;
+        flop += pairs / (double)reads->page_tok * 4.0 * pattern->head_dim;
+        bytes += n_tok / (double)reads->page_tok * (double)kv_row_bytes(pricing) * pattern->n_kv_heads /
+                 pattern->n_heads;
+    }
+    if (tokens) {
+        flop += pairs * INDEX_FLOP;
+        bytes += n_tok * INDEX_BYTES;
+    }
+    if (flop == 0)
+        return;
+    const double mma_us = flop * (double)options->batch / pricing->rates.mma;
+    const double hbm_us = bytes * (double)options->batch / pricing->rates.hbm;
+    const double slower = larger(mma_us, hbm_us);
+    pricing->out->select_by = slower <= pricing->rates.launch_us ? S2_LAUNCH
+                              : mma_us > hbm_us                  ? S2_MMA
+                                                                 : S2_HBM;
+    pricing->out->select_us += (slower + pricing->rates.launch_us) * layer->n_layers;
+    add_product(pricing->out, &pricing->out->counts.hbm_read, (int64_t)bytes, options->batch,
+                layer->n_layers);
+}
+
+static s2_status price_layers(s2_pricing *pricing)
+{
+    if (pricing->options->phase != S2_SIM_DECODE)
+        S2_TRY(count_classes(pricing));
+    for (int32_t c = 0; c < pricing->classes->n_layer_classes; c++) {
+        S2_TRY(add_layer(pricing, &pricing->classes->layers[c]));
+        add_selection(pricing, &pricing->classes->layers[c]);
+    }
+    return S2_OK;
+}
+
+s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
+                             s2_tile_shape shape, s2_attention *out)
+{
+    s2_attention result = {.imbalance = 1};
+    s2_pricing pricing = {.scratch = scratch,
+                          .classes = classes,
+                          .options = options,
+                          .shape = shape,
+                          .rates = rates_of(options),
+                          .out = &result};
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    const s2_status status = price_layers(&pricing);
+    s2_arena_rewind(scratch, mark);
+    S2_TRY(status);
+    if (result.overflow)
+        return S2_ELIMIT;
+    const double n_heads = (double)pricing.n_sparse_heads;
+    result.density = n_heads > 0 ? pricing.densities / n_heads : 1;
+    result.executed_density = n_heads > 0 ? pricing.executed / n_heads : 1;
+    *out = result;
+    return S2_OK;
+}

@@ -1,0 +1,36 @@
+/*
+ * sim/attention.h - the attention kernels of all layers, priced at peak rates.
+ *
+ * Shared by s2_sim_run for the pattern and for the dense pattern beside it.
+ */
+#ifndef S2_SIM_ATTENTION_H
+#define S2_SIM_ATTENTION_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_attention {
+    s2_counts counts;
+    double time_us;
+    double bound_us;
+    double busy_us[S2_N_RESOURCES]; /* each resource by itself */
+    double forward_us;              /* of time_us, in training */
+    double select_us;               /* choosing keys at run time, not in time_us */
+    s2_resource select_by;
+    double imbalance;
+    double density;
+    double executed_density;
+    int32_t n_sparse_layers;
+    bool overflow;
+} s2_attention;
+
+s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
+                             s2_tile_shape shape, s2_attention *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_ATTENTION_H */

@@ -1,0 +1,130 @@
+#include "sim/classes.h"
+
+#include <string.h>
+
+typedef struct s2_classifier {
+    s2_arena *arena;
+    s2_classes classes;
+    s2_reads *reads;
+    uint64_t *keys; /* one per class: unequal keys, unequal heads */
+    int32_t cap;
+} s2_classifier;
+
+static uint64_t mixed(uint64_t key, int64_t value)
+{
+    key = (key ^ (uint64_t)value) * UINT64_C(0x9e3779b97f4a7c15);
+    return key ^ key >> 29;
+}
+
+static uint64_t reads_key(const s2_reads *reads)
+{
+    uint64_t key = mixed((uint64_t)reads->budget_tok, reads->view.n_atoms);
+    for (int32_t a = 0; a < reads->view.n_atoms; a++) {
+        const s2_atom *const atom = &reads->view.atoms[a];
+        key = mixed(mixed(mixed(key, (int64_t)atom->kind), atom->shift), atom->period);
+        key = mixed(mixed(key, atom->distance_blk.end), atom->key_tok.end);
+        /* explicit heads of different places are hardly ever equal, so keep them apart early */
+        if (atom->kind == S2_ATOM_RANDOM)
+            key = mixed(mixed(key, reads->view.layer), reads->view.head);
+    }
+    return key;
+}
+
+static bool term_depends_on_layer(const s2_term *term)
+{
+    return term->kind == S2_TERM_RANDOM || term->phase.layer_coef != 0;
+}
+
+static bool layer_depends(const s2_pattern *pattern, s2_phase phase, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
+        for (int32_t t = 0; t < body->n_terms; t++)
+            if (term_depends_on_layer(&body->terms[t]))
+                return true;
+    }
+    return false;
+}
+
+static const uint16_t *bodies_of(const s2_pattern *pattern, s2_phase phase, int32_t layer)
+{
+    return pattern->body_of + ((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads;
+}
+
+/* The class of an earlier layer with the same bodies, or -1. */
+static int32_t find_layer(const s2_classes *classes, int32_t layer)
+{
+    const s2_pattern *const pattern = classes->pattern;
+    const size_t n_bytes = (size_t)pattern->n_heads * sizeof(uint16_t);
+    if (layer_depends(pattern, classes->phase, layer))
+        return -1;
+    for (int32_t c = 0; c < classes->n_layer_classes; c++)
+        if (memcmp(bodies_of(pattern, classes->phase, classes->layers[c].first_layer),
+                   bodies_of(pattern, classes->phase, layer), n_bytes) == 0)
+            return c;
+    return -1;
+}
+
+static s2_status classify_head(s2_classifier *to, int32_t layer, int32_t head, int32_t *out)
+{
+    s2_classes *const classes = &to->classes;
+    s2_reads reads;
+    const s2_arena_mark_t mark = s2_arena_mark(to->arena);
+    S2_TRY(s2_reads_build(to->arena, classes->pattern, classes->phase, layer, head, &reads));
+    const uint64_t key = reads_key(&reads);
+    for (int32_t c = 0; c < classes->n_reads; c++) {
+        if (to->keys[c] == key && s2_reads_equal(&to->reads[c], &reads)) {
+            s2_arena_rewind(to->arena, mark);
+            *out = c;
+            return S2_OK;
+        }
+    }
+    if (classes->n_reads == to->cap) {
+        const size_t have = (size_t)to->cap, want = have * 2 + 16;
+        s2_reads *const grown = s2_arena_grow(to->arena, to->reads, have, want, sizeof *grown);
+        uint64_t *const keys = s2_arena_grow(to->arena, to->keys, have, want, sizeof *keys);
+        if (grown == NULL || keys == NULL)
+            return S2_ENOMEM;
+        to->reads = grown;
+        to->keys = keys;
+        to->cap = (int32_t)want;
+    }
+    classes->has_dynamic |= reads.budget_tok > 0;
+    to->keys[classes->n_reads] = key;
+    to->reads[classes->n_reads] = reads;
+    *out = classes->n_reads++;
+    return S2_OK;
+}
+
+static s2_status add_layer(s2_classifier *to, int32_t layer, s2_layer_class *out)
+{
+    const int32_t n_heads = to->classes.pattern->n_heads;
+    int32_t *const head_class = S2_NEW(to->arena, int32_t, n_heads);
+    if (head_class == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n_heads; head++)
+        S2_TRY(classify_head(to, layer, head, &head_class[head]));
+    *out = (s2_layer_class){layer, 1, head_class};
+    return S2_OK;
+}
+
+s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_classes *out)
+{
+    s2_classifier to = {.arena = arena, .classes = {.pattern = pattern, .phase = phase}};
+    s2_layer_class *const layers = S2_NEW(arena, s2_layer_class, pattern->n_layers);
+    if (layers == NULL)
+        return S2_ENOMEM;
+    to.classes.layers = layers;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int32_t known = find_layer(&to.classes, layer);
+        if (known >= 0) {
+            layers[known].n_layers++;
+            continue;
+        }
+        S2_TRY(add_layer(&to, layer, &layers[to.classes.n_layer_classes]));
+        to.classes.n_layer_classes++;
+    }
+    to.classes.reads = to.reads;
+    *out = to.classes;
+    return S2_OK;
+}

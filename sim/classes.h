@@ -1,0 +1,41 @@
+/*
+ * sim/classes.h - the heads and layers of a pattern, each distinct one once.
+ *
+ * Models repeat themselves: Phi-3-small has 1024 (layer, head) pairs and 9 distinct heads. Everything
+ * that is counted is counted per class and multiplied.
+ *
+ * Ownership: arrays live in the arena. Threads: immutable once built.
+ */
+#ifndef S2_SIM_CLASSES_H
+#define S2_SIM_CLASSES_H
+
+#include "sim/reads.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_layer_class {
+    int32_t first_layer;
+    int32_t n_layers;
+    const int32_t *head_class; /* n_heads entries */
+} s2_layer_class;
+
+typedef struct s2_classes {
+    const s2_pattern *pattern;
+    s2_phase phase;
+    int32_t n_reads;
+    const s2_reads *reads; /* distinct heads */
+    int32_t n_layer_classes;
+    const s2_layer_class *layers;
+    bool has_dynamic;
+} s2_classes;
+
+/* S2_ENOMEM; *out untouched on failure. */
+s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
+                           s2_classes *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_CLASSES_H */

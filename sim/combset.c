@@ -1,0 +1,240 @@
+#include "sim/combset.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+void s2_combset_clear(s2_combset *set)
+{
+    set->n_combs = 0;
+}
+
+void s2_combset_release(s2_combset *set)
+{
+    s2_free(set->combs);
+    *set = (s2_combset){0};
+}
+
+void s2_combset_add(s2_combset *set, const s2_comb *comb)
+{
+    if (comb->begin >= comb->end || set->failed)
+        return;
+    if (set->n_combs == set->cap) {
+        const int32_t cap = set->cap * 2 + 8;
+        s2_comb *const grown = s2_realloc(set->combs, (size_t)cap * sizeof *grown);
+        if (grown == NULL) {
+            set->failed = true;
+            return;
+        }
+        set->combs = grown;
+        set->cap = cap;
+    }
+    set->combs[set->n_combs++] = *comb;
+}
+
+void s2_combset_add_range(s2_combset *set, int64_t begin, int64_t end)
+{
+    s2_combset_add(set, &(s2_comb){begin, end, 1, 1, 1, 0});
+}
+
+static int64_t tile_ceil(int64_t x, int64_t tile)
+{
+    return x / tile + (x % tile != 0);
+}
+
+/* One range of tiles per run; runs that meet in a tile overlap there, which a union allows. */
+static void add_tiles_by_runs(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
+{
+    for (int64_t x = s2_comb_next(comb, 0); x != S2_OPEN;) {
+        const int64_t end = s2_comb_run_end(comb, x);
+        s2_combset_add_range(set, x / tile_tok, tile_ceil(end, tile_tok));
+        x = s2_comb_next(comb, end);
+    }
+}
+
+/* A tile that [begin, end) cuts: it counts when an element lies in the part inside. */
+static void add_cut_tile(s2_combset *set, const s2_comb *comb, int64_t tile, int64_t tile_tok)
+{
+    const int64_t x = s2_comb_next(comb, tile * tile_tok);
+    if (x != S2_OPEN && x / tile_tok == tile)
+        s2_combset_add_range(set, tile, tile + 1);
+}
+
+/*
+ * Tiles of m groups each. Tile b holds groups mb .. mb+m-1, so it is touched when
+ * (mb + shift + m-1) mod period < width + m-1; with m dividing the period this is again a comb.
+ */
+static void add_tiles_of_groups(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
+{
+    const int64_t m = tile_tok / comb->gran, reach = comb->width + m - 1;
+    const bool always = reach >= comb->period;
+    if (!always && comb->period % m != 0) {
+        add_tiles_by_runs(set, comb, tile_tok);
+        return;
+    }
+    const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
+    const int64_t shift = comb->shift + m - 1, period = always ? 1 : comb->period / m;
+    const int64_t width = always ? 1 : (reach - shift % m + m - 1) / m;
+    s2_combset_add(set, &(s2_comb){begin, end, 1, period, width, shift / m % period});
+    if (comb->begin % tile_tok != 0)
+        add_cut_tile(set, comb, comb->begin / tile_tok, tile_tok);
+    if (comb->end % tile_tok != 0)
+        add_cut_tile(set, comb, comb->end / tile_tok, tile_tok);
+}
+
+void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
+{
+    if (comb->begin >= comb->end)
+        return;
+    const int64_t begin = comb->begin / tile_tok, end = tile_ceil(comb->end, tile_tok);
+    if (s2_comb_is_interval(comb))
+        s2_combset_add_range(set, begin, end);
+    else if (comb->gran % tile_tok == 0)
+        s2_combset_add(set,
+                       &(s2_comb){begin, end, comb->gran / tile_tok, comb->period, comb->width, comb->shift});
+    else if (tile_tok % comb->gran == 0)
+        add_tiles_of_groups(set, comb, tile_tok);
+    else
+        add_tiles_by_runs(set, comb, tile_tok);
+}
+
+/* Intervals first, ascending; combs with a residue behind them. */
+static int by_kind_then_begin(const void *left, const void *right)
+{
+    const s2_comb *const a = left, *const b = right;
+    const bool a_comb = !s2_comb_is_interval(a), b_comb = !s2_comb_is_interval(b);
+    if (a_comb != b_comb)
+        return a_comb - b_comb;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+static void sort_combs(s2_comb *combs, int32_t n)
+{
+    enum { SMALL = 16 };
+    if (n > SMALL) {
+        qsort(combs, (size_t)n, sizeof *combs, by_kind_then_begin);
+        return;
+    }
+    for (int32_t at = 1; at < n; at++) {
+        const s2_comb moved = combs[at];
+        int32_t to = at;
+        for (; to > 0 && by_kind_then_begin(&combs[to - 1], &moved) > 0; to--)
+            combs[to] = combs[to - 1];
+        combs[to] = moved;
+    }
+}
+
+void s2_combset_merge(s2_combset *set)
+{
+    sort_combs(set->combs, set->n_combs);
+    int32_t kept = 0;
+    for (int32_t c = 0; c < set->n_combs; c++) {
+        const s2_comb comb = set->combs[c];
+        s2_comb *const before = kept > 0 ? &set->combs[kept - 1] : NULL;
+        if (before != NULL && s2_comb_is_interval(&comb) && comb.begin <= before->end)
+            before->end = comb.end > before->end ? comb.end : before->end;
+        else
+            set->combs[kept++] = comb;
+    }
+    set->n_combs = kept;
+}
+
+static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+{
+    int64_t total = 0;
+    for (int64_t x = s2_combs_next(combs, n, begin); x < end;) {
+        const int64_t run_end = s2_combs_end(combs, n, x, end);
+        total += run_end - x;
+        x = s2_combs_next(combs, n, run_end);
+    }
+    return total;
+}
+
+/* The cycle after which all combs repeat together, or S2_OPEN when it is longer than `most`. */
+static int64_t common_cycle(const s2_comb *combs, int32_t n, int64_t most)
+{
+    int64_t cycle = 1;
+    for (int32_t c = 0; c < n; c++) {
+        const int64_t own = combs[c].gran * combs[c].period;
+        int64_t a = cycle, b = own;
+        while (b != 0) {
+            const int64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        if (own > most || cycle / a > most / own)
+            return S2_OPEN;
+        cycle = cycle / a * own;
+    }
+    return cycle;
+}
+
+/* Several combs, all active over the whole of [begin, end). */
+static int64_t count_overlap(const s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+{
+    const int64_t length = end - begin, cycle = common_cycle(combs, n, length);
+    if (cycle == S2_OPEN || cycle * 2 > length)
+        return count_runs(combs, n, begin, end);
+    const int64_t whole = count_runs(combs, n, begin, begin + cycle);
+    return whole * (length / cycle) + count_runs(combs, n, begin, begin + length % cycle);
+}
+
+static int64_t comb_between(const s2_comb *comb, int64_t begin, int64_t end)
+{
+    return begin < end ? s2_comb_count_below(comb, end) - s2_comb_count_below(comb, begin) : 0;
+}
+
+/* Combs with residues in [begin, end): cut where one starts or stops, then each piece is uniform. */
+static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+{
+    if (n == 1)
+        return comb_between(combs, begin, end);
+    int64_t total = 0;
+    for (int64_t x = begin; x < end;) {
+        int64_t stop = end;
+        int32_t n_active = 0;
+        for (int32_t c = 0; c < n; c++) {
+            const s2_comb comb = combs[c];
+            if (comb.begin > x && comb.begin < stop)
+                stop = comb.begin;
+            if (comb.begin > x || comb.end <= x)
+                continue;
+            if (comb.end < stop)
+                stop = comb.end;
+            combs[c] = combs[n_active];
+            combs[n_active++] = comb;
+        }
+        total += n_active == 1  ? comb_between(combs, x, stop)
+                 : n_active > 1 ? count_overlap(combs, n_active, x, stop)
+                                : 0;
+        x = stop;
+    }
+    return total;
+}
+
+int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
+{
+    if (set->failed)
+        return -1;
+    sort_combs(set->combs, set->n_combs);
+    int32_t n_ranges = 0;
+    while (n_ranges < set->n_combs && s2_comb_is_interval(&set->combs[n_ranges]))
+        n_ranges++;
+    s2_comb *const residues = set->combs + n_ranges;
+    const int32_t n_residues = set->n_combs - n_ranges;
+    int64_t total = 0, covered = begin; /* everything below `covered` is counted */
+    for (int32_t r = 0; r <= n_ranges && covered < end; r++) {
+        int64_t from = r < n_ranges ? set->combs[r].begin : end;
+        from = from < end ? from : end;
+        if (from > covered && n_residues > 0)
+            total += count_residues(residues, n_residues, covered, from);
+        covered = from > covered ? from : covered;
+        int64_t to = r < n_ranges ? set->combs[r].end : end;
+        to = to < end ? to : end;
+        if (to > covered) {
+            total += to - covered;
+            covered = to;
+        }
+    }
+    return total;
+}

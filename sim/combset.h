@@ -1,0 +1,52 @@
+/*
+ * sim/combset.h - a union of combs, counted without visiting its elements.
+ *
+ * What one query (or one tile of queries) reads, and what a cache must hold, are unions of combs.
+ * s2_combset_count() costs O(c log c) in the number of combs c where at most one comb with a residue
+ * is active at a place, and one cycle of the active combs where several are.
+ *
+ * Ownership: the set owns its arrays; release it. A failed allocation sticks and makes counts -1.
+ * Threads: one set, one thread.
+ */
+#ifndef S2_SIM_COMBSET_H
+#define S2_SIM_COMBSET_H
+
+#include "base/status.h"
+#include "pattern/comb.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialise. */
+typedef struct s2_combset {
+    s2_comb *combs;
+    int32_t n_combs;
+    int32_t cap;
+    bool failed;
+} s2_combset;
+
+void s2_combset_clear(s2_combset *set);
+void s2_combset_release(s2_combset *set);
+
+/* Add a comb; empty ranges are left out. */
+void s2_combset_add(s2_combset *set, const s2_comb *comb);
+void s2_combset_add_range(s2_combset *set, int64_t begin, int64_t end);
+
+/*
+ * Add the tiles of tile_tok tokens that hold at least one element of the comb: x / tile_tok for every
+ * element x. The comb must be bounded. O(1) where gran and tile_tok divide one another and the period
+ * allows it, else one range per run.
+ */
+void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok);
+
+/* Join ranges that meet, so that a long enumeration stays small. */
+void s2_combset_merge(s2_combset *set);
+
+/* Elements of the union in [begin, end); reorders the combs. -1 when an addition failed. */
+int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_COMBSET_H */

@@ -1,0 +1,25 @@
+/*
+ * sim/endtoend.h - the layers around attention, at peak rates: lower bounds as everywhere in sim/.
+ *
+ * Matrix products are bound by the matrix peak or by reading their weights once; element-wise work by
+ * reading and writing the hidden state; the all-reduce of tensor parallelism by the links.
+ */
+#ifndef S2_SIM_ENDTOEND_H
+#define S2_SIM_ENDTOEND_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Appends parts to sim->parts; attention is there already. */
+void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
+
+/* Weights of one rank in bytes. */
+int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_ENDTOEND_H */

@@ -1,0 +1,194 @@
+#include "sim/gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+
+typedef struct s2_gpu_key {
+    const char *word;
+    size_t offset;
+    double low;
+    double high;
+    bool required;
+} s2_gpu_key;
+
+static const s2_gpu_key KEYS[] = {
+#define KEY_ROW(key, low, high, required, text) {#key, offsetof(s2_gpu, key), low, high, required},
+    S2_GPU_KEYS(KEY_ROW)
+#undef KEY_ROW
+};
+enum { N_KEYS = sizeof KEYS / sizeof KEYS[0], CODE_GPU = 700, MAX_BYTES = 1 << 16 };
+
+typedef struct s2_line {
+    const char *text; /* the line, not terminated */
+    size_t n;
+    int32_t number;
+} s2_line;
+
+static size_t skip_blanks(const s2_line *line, size_t at)
+{
+    while (at < line->n && (line->text[at] == ' ' || line->text[at] == '\t'))
+        at++;
+    return at;
+}
+
+static size_t word_end(const s2_line *line, size_t at)
+{
+    while (at < line->n && line->text[at] != ' ' && line->text[at] != '\t')
+        at++;
+    return at;
+}
+
+static int32_t find_key(const char *word, size_t n)
+{
+    for (int32_t key = 0; key < N_KEYS; key++)
+        if (strlen(KEYS[key].word) == n && memcmp(KEYS[key].word, word, n) == 0)
+            return key;
+    return -1;
+}
+
+static const char *nearest_key(const char *word, size_t n)
+{
+    const char *best = "sms";
+    int32_t least = INT32_MAX;
+    for (int32_t key = 0; key < N_KEYS; key++) {
+        const int32_t distance = s2_text_distance(word, n, KEYS[key].word, 1000);
+        if (distance < least) {
+            least = distance;
+            best = KEYS[key].word;
+        }
+    }
+    return best;
+}
+
+static s2_status refuse(s2_diag *diag, const s2_line *line, size_t at, const char *what, const char *word)
+{
+    return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)at + 1, "%s%s", what, word);
+}
+
+static bool number_at(const s2_line *line, size_t begin, size_t end, double *out)
+{
+    char copy[40];
+    if (end - begin == 0 || end - begin >= sizeof copy)
+        return false;
+    memcpy(copy, line->text + begin, end - begin);
+    copy[end - begin] = '\0';
+    /* strtod also takes inf, nan and hexadecimal, none of which a data sheet writes */
+    if (strspn(copy, "0123456789.e+-") != end - begin)
+        return false;
+    char *stop;
+    *out = strtod(copy, &stop);
+    return *stop == '\0';
+}
+
+static s2_status parse_number(const s2_line *line, int32_t key, size_t at, s2_gpu *gpu, s2_diag *diag)
+{
+    const size_t end = word_end(line, at);
+    double value;
+    if (!number_at(line, at, end, &value))
+        return refuse(diag, line, at, "expected a number for ", KEYS[key].word);
+    if (!(value >= KEYS[key].low && value <= KEYS[key].high))
+        return s2_diag_set(diag, S2_EPARSE, CODE_GPU, line->number, (int32_t)at + 1,
+                           "%s must lie between %g and %g", KEYS[key].word, KEYS[key].low, KEYS[key].high);
+    const size_t source = skip_blanks(line, end);
+    if (source >= line->n || line->text[source] != '#' || skip_blanks(line, source + 1) >= line->n)
+        return refuse(diag, line, source, "expected `# source` behind ", KEYS[key].word);
+    memcpy((char *)gpu + KEYS[key].offset, &value, sizeof value);
+    return S2_OK;
+}
+
+static s2_status parse_title(const s2_line *line, size_t at, s2_gpu *gpu, s2_diag *diag)
+{
+    char copy[sizeof gpu->title];
+    if (at >= line->n || line->n - at >= sizeof copy)
+        return refuse(diag, line, at, "expected a title of at most 79 bytes", "");
+    memcpy(copy, line->text + at, line->n - at);
+    copy[line->n - at] = '\0';
+    s2_text_clean(gpu->title, sizeof gpu->title, copy);
+    return S2_OK;
+}
+
+static s2_status parse_line(const s2_line *line, s2_gpu *gpu, uint64_t *seen, s2_diag *diag)
+{
+    const size_t begin = skip_blanks(line, 0);
+    if (begin >= line->n || line->text[begin] == '#')
+        return S2_OK;
+    const size_t end = word_end(line, begin), value = skip_blanks(line, end);
+    if (end - begin == 5 && memcmp(line->text + begin, "title", 5) == 0)
+        return parse_title(line, value, gpu, diag);
+    const int32_t key = find_key(line->text + begin, end - begin);
+    if (key < 0)
+        return refuse(diag, line, begin, "unknown word; the nearest known one is ",
+                      nearest_key(line->text + begin, end - begin));
+    if (*seen >> key & 1)
+        return refuse(diag, line, begin, "named twice: ", KEYS[key].word);
+    *seen |= UINT64_C(1) << key;
+    return parse_number(line, key, value, gpu, diag);
+}
+
+static s2_status check_complete(const s2_gpu *gpu, uint64_t seen, const s2_line *end, s2_diag *diag)
+{
+    for (int32_t key = 0; key < N_KEYS; key++)
+        if (KEYS[key].required && !(seen >> key & 1))
+            return refuse(diag, end, 0, "the file ends without ", KEYS[key].word);
+    return gpu->title[0] != '\0' ? S2_OK : refuse(diag, end, 0, "the file ends without ", "title");
+}
+
+s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gpu *out, s2_diag *diag)
+{
+    s2_gpu gpu = {0};
+    uint64_t seen = 0;
+    s2_line line = {text, 0, 1};
+    if (n_bytes > MAX_BYTES)
+        return refuse(diag, &line, 0, "a GPU file has at most 65536 bytes", "");
+    if (memchr(text, '\0', n_bytes) != NULL)
+        return refuse(diag, &line, 0, "expected text, found a NUL byte", "");
+    for (size_t at = 0; at < n_bytes; line.number++) {
+        const char *const stop = memchr(text + at, '\n', n_bytes - at);
+        line.text = text + at;
+        line.n = stop != NULL ? (size_t)(stop - line.text) : n_bytes - at;
+        at += line.n + 1;
+        if (line.n > 0 && line.text[line.n - 1] == '\r')
+            line.n--;
+        S2_TRY(parse_line(&line, &gpu, &seen, diag));
+    }
+    S2_TRY(check_complete(&gpu, seen, &line, diag));
+    s2_text_clean(gpu.name, sizeof gpu.name, name);
+    *out = gpu;
+    return S2_OK;
+}
+
+static bool is_gpu(const s2_sim_text *text)
+{
+    return strcmp(text->name, "models") != 0;
+}
+
+const char *s2_gpu_name(int32_t index)
+{
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
+        if (is_gpu(text) && index-- == 0)
+            return text->name;
+    return NULL;
+}
+
+s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
+{
+    const char *nearest = "";
+    int32_t least = INT32_MAX;
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
+        if (!is_gpu(text))
+            continue;
+        if (strcmp(text->name, name) == 0)
+            return s2_gpu_parse(name, text->text, strlen(text->text), out, diag);
+        const int32_t distance = s2_text_distance(name, strlen(name), text->name, 1000);
+        if (distance < least) {
+            least = distance;
+            nearest = text->name;
+        }
+    }
+    char clean[60];
+    s2_text_clean(clean, sizeof clean, name);
+    return s2_diag_set(diag, S2_EINVAL, CODE_GPU, 0, 0, "no GPU %s is built in; the nearest is %s", clean,
+                       nearest);
+}

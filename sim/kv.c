@@ -1,0 +1,233 @@
+#include "sim/kv.h"
+
+#include <string.h>
+
+static int64_t pages_of(int64_t n_tok, int64_t page_tok)
+{
+    return n_tok / page_tok + (n_tok % page_tok != 0);
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* The query heads of one KV head, or of a whole layer. */
+typedef struct s2_group {
+    const s2_classes *classes;
+    const int32_t *head_class;
+    int32_t n_heads;
+} s2_group;
+
+typedef struct s2_group_slots {
+    int64_t used;
+    int64_t paged;
+    int64_t ring_stripes;
+    int64_t meta_elems;
+} s2_group_slots;
+
+static void add_kept(const s2_group *group, int64_t n_tok, s2_combset *set)
+{
+    for (int32_t h = 0; h < group->n_heads; h++) {
+        const s2_reads *const reads = &group->classes->reads[group->head_class[h]];
+        bool seen = false;
+        for (int32_t before = 0; before < h && !seen; before++)
+            seen = group->head_class[before] == group->head_class[h];
+        if (seen)
+            continue;
+        if (reads->selects_pages || reads->selects_tokens)
+            s2_combset_add_range(set, 0, n_tok);
+        else
+            s2_reads_add_kept(reads, n_tok, set);
+    }
+}
+
+static int64_t heavy_of(const s2_group *group)
+{
+    int64_t heavy_tok = 0;
+    for (int32_t h = 0; h < group->n_heads; h++) {
+        const int64_t own = group->classes->reads[group->head_class[h]].heavy_tok;
+        heavy_tok = own > heavy_tok ? own : heavy_tok;
+    }
+    return heavy_tok;
+}
+
+/* The pages of the keys of `set` below `end`; `pages` is scratch. */
+static int64_t count_pages(const s2_combset *set, int64_t end, int64_t page_tok, s2_combset *pages)
+{
+    s2_combset_clear(pages);
+    for (int32_t c = 0; c < set->n_combs; c++) {
+        s2_comb comb = set->combs[c];
+        comb.end = lesser(comb.end, end);
+        s2_combset_add_tiles(pages, &comb, page_tok);
+    }
+    return s2_combset_count(pages, 0, pages_of(end, page_tok));
+}
+
+/* The largest window of the group, or capacity 0. */
+static s2_window window_of(const s2_group *group, int64_t n_tok)
+{
+    s2_window widest = {n_tok, 0};
+    for (int32_t h = 0; h < group->n_heads; h++) {
+        const s2_window own = s2_reads_window(&group->classes->reads[group->head_class[h]], n_tok);
+        if (own.capacity_tok > widest.capacity_tok)
+            widest = own;
+    }
+    return widest;
+}
+
+static int64_t smallest_page(const s2_group *group)
+{
+    int64_t page_tok = 0;
+    for (int32_t h = 0; h < group->n_heads; h++) {
+        const int64_t own = group->classes->reads[group->head_class[h]].page_tok;
+        if (own != 0 && (page_tok == 0 || own < page_tok))
+            page_tok = own;
+    }
+    return page_tok;
+}
+
+typedef struct s2_kv_scratch {
+    s2_combset kept;
+    s2_combset pages;
+} s2_kv_scratch;
+
+static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_tok, s2_kv_scratch *scratch,
+                             s2_group_slots *out)
+{
+    s2_combset_clear(&scratch->kept);
+    add_kept(group, n_tok, &scratch->kept);
+    const int64_t heavy_tok = heavy_of(group), used = s2_combset_count(&scratch->kept, 0, n_tok);
+    const s2_window window = window_of(group, n_tok);
+    const int64_t paged = count_pages(&scratch->kept, n_tok, page_tok, &scratch->pages);
+    const int64_t far = count_pages(&scratch->kept, window.begin, page_tok, &scratch->pages);
+    if (used < 0 || paged < 0 || far < 0)
+        return S2_ENOMEM;
+    const int64_t heavy_pages = pages_of(heavy_tok, page_tok), all_pages = pages_of(n_tok, page_tok);
+    const int64_t summary_tok = smallest_page(group);
+    *out = (s2_group_slots){
+        .used = lesser(used + heavy_tok, n_tok),
+        .paged = lesser(paged + heavy_pages, all_pages) * page_tok,
+        .ring_stripes = lesser(far + heavy_pages, all_pages) * page_tok + lesser(window.capacity_tok, n_tok),
+        .meta_elems = summary_tok != 0 ? 2 * pages_of(n_tok, summary_tok) : 0,
+    };
+    return S2_OK;
+}
+
+/* The KV head before `kv` with the same query heads, or -1. */
+static int32_t find_twin(const int32_t *head_class, int32_t kv, int32_t n_group)
+{
+    const size_t n_bytes = (size_t)n_group * sizeof *head_class;
+    for (int32_t before = 0; before < kv; before++)
+        if (memcmp(head_class + (int64_t)before * n_group, head_class + (int64_t)kv * n_group, n_bytes) == 0)
+            return before;
+    return -1;
+}
+
+static void add_slots(s2_kv_slots *slots, const s2_group_slots *group, int64_t n)
+{
+    slots->used += group->used * n;
+    slots->head_pages += group->paged * n;
+    slots->ring_stripes += group->ring_stripes * n;
+    slots->meta_elems += group->meta_elems * n;
+}
+
+static bool selects_tokens(const s2_classes *classes, const s2_layer_class *layer)
+{
+    for (int32_t head = 0; head < classes->pattern->n_heads; head++)
+        if (classes->reads[layer->head_class[head]].selects_tokens)
+            return true;
+    return false;
+}
+
+static s2_status count_layer(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok,
+                             int64_t page_tok, s2_kv_scratch *scratch, s2_kv_slots *slots)
+{
+    enum { INDEX_KEY_BYTES = 132 };
+    const s2_pattern *const pattern = classes->pattern;
+    const int32_t n_kv = pattern->n_kv_heads, n_group = pattern->n_heads / n_kv;
+    for (int32_t kv = 0; kv < n_kv; kv++) {
+        if (find_twin(layer->head_class, kv, n_group) >= 0)
+            continue;
+        const s2_group group = {classes, layer->head_class + (int64_t)kv * n_group, n_group};
+        int64_t n_twins = 1;
+        for (int32_t other = kv + 1; other < n_kv; other++)
+            n_twins += find_twin(layer->head_class, other, n_group) == kv;
+        s2_group_slots own;
+        S2_TRY(count_group(&group, n_tok, page_tok, scratch, &own));
+        add_slots(slots, &own, n_twins * layer->n_layers);
+    }
+    s2_group_slots all;
+    const s2_group whole = {classes, layer->head_class, pattern->n_heads};
+    S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
+    slots->shared_pages += all.paged * n_kv * layer->n_layers;
+    slots->index_bytes += selects_tokens(classes, layer) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
+    return S2_OK;
+}
+
+s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_slots *out)
+{
+    const s2_pattern *const pattern = classes->pattern;
+    s2_kv_slots slots = {.dense = n_tok * pattern->n_kv_heads * pattern->n_layers};
+    s2_kv_scratch scratch = {0};
+    s2_status status = S2_OK;
+    for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++)
+        status = count_layer(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
+    s2_combset_release(&scratch.kept);
+    s2_combset_release(&scratch.pages);
+    if (status == S2_OK)
+        *out = slots;
+    return status;
+}
+
+/* Heads whose kept set needs a walk over all keys are too dear to ask at every block. */
+static bool has_closed_form(const s2_classes *classes)
+{
+    for (int32_t c = 0; c < classes->n_reads; c++) {
+        const s2_view *const view = &classes->reads[c].view;
+        for (int32_t a = 0; a < view->n_atoms; a++)
+            if (view->atoms[a].kind != S2_ATOM_PLAIN && view->atoms[a].kind != S2_ATOM_KEY &&
+                view->atoms[a].kind != S2_ATOM_CHUNK)
+                return false;
+    }
+    return classes->n_reads <= 64;
+}
+
+s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_line *out)
+{
+    enum { SAMPLES = 64 };
+    const int64_t block = classes->pattern->block_tok, n_blk = pages_of(n_tok, block);
+    s2_kv_line line = {.every_block = has_closed_form(classes) && n_blk <= 4096};
+    const int64_t n_points = line.every_block ? n_blk : lesser(n_blk, SAMPLES);
+    double total = 0;
+    for (int64_t point = 1; point <= n_points; point++) {
+        const int64_t at = lesser(n_blk * point / n_points * block, n_tok);
+        s2_kv_slots slots;
+        S2_TRY(s2_kv_count(classes, at, page_tok, &slots));
+        total += (double)slots.head_pages;
+        if (slots.head_pages > line.peak_slots) {
+            line.peak_slots = slots.head_pages;
+            line.peak_tok = at;
+        }
+    }
+    line.n_points = (int32_t)n_points;
+    line.mean_slots = total / (double)n_points;
+    *out = line;
+    return S2_OK;
+}
+
+s2_kv_bytes s2_kv_slots_bytes(const s2_pattern *pattern, const s2_kv_slots *slots, double elem_bytes,
+                              int64_t batch)
+{
+    const double slot = 2.0 * pattern->head_dim * elem_bytes * (double)batch;
+    const int64_t meta =
+        (int64_t)((double)slots->meta_elems * pattern->head_dim * elem_bytes * (double)batch) +
+        slots->index_bytes * batch;
+    return (s2_kv_bytes){
+        .dense = (int64_t)((double)slots->dense * slot),
+        .used = (int64_t)((double)slots->used * slot) + meta,
+        .head_pages = (int64_t)((double)slots->head_pages * slot) + meta,
+        .shared_pages = (int64_t)((double)slots->shared_pages * slot) + meta,
+        .ring_stripes = (int64_t)((double)slots->ring_stripes * slot) + meta,
+    };
+}

@@ -1,0 +1,65 @@
+/*
+ * sim/kv.h - what the KV cache holds after n_tok tokens, in three layouts.
+ *
+ * The resident set of a KV head is the union over its query heads of the keys that query n_tok - 1 or
+ * a later one may read (sim/reads.h). Layouts:
+ *   head pages     a page table per KV head; a page stays while the head needs one of its keys;
+ *   shared pages   one page holds all KV heads of a layer (as vLLM's); it stays while any head needs it;
+ *   ring+stripes   the local window in a ring of its full capacity, the rest in pages of its own.
+ * Counts are key slots (one key and one value of one KV head), summed over layers and KV heads; bytes
+ * are slots * 2 * head_dim * bytes of an element.
+ *
+ * Dynamic terms: pages and topk may choose any key later, so nothing is dropped, and their metadata
+ * is counted apart; heavy keeps its budget.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_KV_H
+#define S2_SIM_KV_H
+
+#include "sim/classes.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_kv_slots {
+    int64_t dense; /* n_tok in every KV head of every layer */
+    int64_t used;  /* exact resident sets */
+    int64_t head_pages;
+    int64_t shared_pages;
+    int64_t ring_stripes;
+    int64_t meta_elems;  /* elements per head dimension of page summaries (minimum and maximum of K) */
+    int64_t index_bytes; /* index keys of topk: 132 bytes a token and layer (128 of fp8, one scale) */
+} s2_kv_slots;
+
+/* After n_tok >= 1 tokens, with pages of page_tok tokens. S2_ENOMEM. */
+s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
+                      s2_kv_slots *out) S2_MUST_CHECK;
+
+/* The most slots that head pages hold at any block end up to n_tok, and where; and the mean over them. */
+typedef struct s2_kv_line {
+    int64_t peak_slots;
+    int64_t peak_tok;
+    double mean_slots;
+    int32_t n_points;
+    bool every_block; /* false: a pattern without closed form, sampled at 64 lengths */
+} s2_kv_line;
+s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
+                             s2_kv_line *out) S2_MUST_CHECK;
+
+/* Bytes in the three layouts, metadata included. */
+typedef struct s2_kv_bytes {
+    int64_t dense;
+    int64_t used;
+    int64_t head_pages;
+    int64_t shared_pages;
+    int64_t ring_stripes;
+} s2_kv_bytes;
+s2_kv_bytes s2_kv_slots_bytes(const s2_pattern *pattern, const s2_kv_slots *slots, double elem_bytes,
+                              int64_t batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_KV_H */

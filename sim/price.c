@@ -1,0 +1,259 @@
+#include "sim/price.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sim/attention.h"
+#include "sim/endtoend.h"
+
+enum { CODE_SIM = 702 };
+
+const char *s2_sim_phase_word(s2_sim_phase phase)
+{
+    static const char *const words[S2_N_SIM_PHASES] = {"prefill", "decode", "train"};
+    return words[phase];
+}
+
+const char *s2_dtype_word(s2_dtype dtype)
+{
+    static const char *const words[S2_N_DTYPES] = {"bf16", "fp16", "fp8"};
+    return words[dtype];
+}
+
+int32_t s2_dtype_bytes(s2_dtype dtype)
+{
+    return dtype == S2_FP8 ? 1 : 2;
+}
+
+const char *s2_resource_word(s2_resource resource)
+{
+    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "link", "launch"};
+    return words[resource];
+}
+
+s2_status s2_sim_options_default(s2_sim_options *out)
+{
+    s2_sim_options options = {
+        .phase = S2_SIM_PREFILL, .dtype = S2_BF16, .len_tok = 8192, .batch = 1, .page_tok = 16, .n_ranks = 1};
+    S2_TRY(s2_gpu_find("h200", &options.gpu, NULL));
+    *out = options;
+    return S2_OK;
+}
+
+static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const s2_net *const net = options->net;
+    if (options->len_tok < 1 || options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 ||
+        options->batch > 65536 || options->page_tok < 1 || options->page_tok > 65536)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "length, batch or page is out of range");
+    if (options->n_ranks < 1 || pattern->n_kv_heads % options->n_ranks != 0)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "%d ranks do not divide %d KV heads",
+                           options->n_ranks, pattern->n_kv_heads);
+    if (net != NULL && (net->n_layers != pattern->n_layers || net->n_heads != pattern->n_heads ||
+                        net->n_kv_heads != pattern->n_kv_heads || net->head_dim != pattern->head_dim))
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SIM, 0, 0,
+            "model %s has %d layers, %d heads, %d KV heads of %d; the pattern has %d, %d, %d of %d",
+            net->name, net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, pattern->n_layers,
+            pattern->n_heads, pattern->n_kv_heads, pattern->head_dim);
+    return S2_OK;
+}
+
+/* The same shape with every head dense. */
+static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
+{
+    s2_term *const term = S2_NEW(arena, s2_term, 1);
+    s2_body *const body = S2_NEW(arena, s2_body, 1);
+    uint16_t *const body_of =
+        S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads);
+    if (term == NULL || body == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    *term = s2_term_init(S2_TERM_DENSE, 0);
+    *body = (s2_body){1, term};
+    *out = *pattern;
+    out->n_bodies = 1;
+    out->bodies = body;
+    out->body_of = body_of;
+    return S2_OK;
+}
+
+/* One rank of tensor parallelism runs 1/n of the heads; the slowest cannot beat the mean. */
+static double per_rank(double us, const s2_sim_options *options, double launch_us)
+{
+    return options->n_ranks == 1 ? us : launch_us + (us - launch_us) / options->n_ranks;
+}
+
+static s2_resource busiest(const s2_attention *attention)
+{
+    s2_resource most = S2_MMA;
+    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
+        if (attention->busy_us[r] > attention->busy_us[most])
+            most = r;
+    return most;
+}
+
+static void add_attention_parts(const s2_attention *attention, const s2_sim_options *options, s2_sim *sim)
+{
+    const double launch_us = attention->busy_us[S2_LAUNCH];
+    const double share = per_rank(attention->time_us, options, launch_us) / attention->time_us;
+    const double forward_us = attention->forward_us * share;
+    sim->parts[sim->n_parts++] = (s2_part){"attention", forward_us, busiest(attention)};
+    if (options->phase == S2_SIM_TRAIN)
+        sim->parts[sim->n_parts++] =
+            (s2_part){"attention backward", attention->time_us * share - forward_us, busiest(attention)};
+    if (attention->select_us > 0)
+        sim->parts[sim->n_parts++] =
+            (s2_part){"selection", attention->select_us / options->n_ranks, attention->select_by};
+}
+
+static void take_attention(const s2_attention *attention, const s2_attention *dense,
+                           const s2_sim_options *options, s2_sim *sim)
+{
+    sim->counts = attention->counts;
+    sim->dense = dense->counts;
+    sim->density = attention->density;
+    sim->executed_density = attention->executed_density;
+    sim->token_density = (double)attention->counts.pairs / (double)dense->counts.pairs;
+    sim->n_sparse_layers = attention->n_sparse_layers;
+    sim->imbalance = attention->imbalance;
+    add_attention_parts(attention, options, sim);
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        sim->time_us += sim->parts[part].time_us;
+    /* the floor of a rank: its share of the work, and at least its launches */
+    const double launch_us = dense->busy_us[S2_LAUNCH];
+    const double floor_us = attention->bound_us / options->n_ranks;
+    sim->bound_us = options->n_ranks == 1 ? attention->bound_us : fmax(floor_us, launch_us);
+    sim->dense_time_us = per_rank(dense->time_us, options, launch_us);
+    sim->bound_by = attention->select_us > attention->time_us ? attention->select_by : busiest(attention);
+}
+
+static s2_status price_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                                 s2_sim *sim)
+{
+    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    s2_classes classes, dense_classes;
+    s2_pattern dense_pattern;
+    s2_attention attention, dense;
+    S2_TRY(s2_classes_build(arena, pattern, phase, &classes));
+    S2_TRY(make_dense(arena, pattern, &dense_pattern));
+    S2_TRY(s2_classes_build(arena, &dense_pattern, phase, &dense_classes));
+    S2_TRY(s2_attention_price(arena, &classes, options, sim->tile, &attention));
+    S2_TRY(s2_attention_price(arena, &dense_classes, options, sim->tile, &dense));
+    sim->n_head_classes = classes.n_reads;
+    take_attention(&attention, &dense, options, sim);
+    return S2_OK;
+}
+
+/* Bytes of one rank. */
+static s2_status kv_bytes_at(const s2_classes *classes, const s2_sim_options *options, int64_t len_tok,
+                             int64_t batch, s2_kv_bytes *out)
+{
+    s2_kv_slots slots;
+    S2_TRY(s2_kv_count(classes, len_tok, options->page_tok, &slots));
+    *out = s2_kv_slots_bytes(classes->pattern, &slots, s2_dtype_bytes(options->dtype), batch);
+    return S2_OK;
+}
+
+static s2_status price_waste(const s2_classes *classes, const s2_sim_options *options, s2_sim *sim)
+{
+    static const int32_t pages[2] = {16, 64};
+    for (int32_t p = 0; p < 2; p++) {
+        s2_kv_slots slots;
+        S2_TRY(s2_kv_count(classes, options->len_tok, pages[p], &slots));
+        const s2_kv_bytes bytes =
+            s2_kv_slots_bytes(classes->pattern, &slots, s2_dtype_bytes(options->dtype), options->batch);
+        sim->kv_wasted[p] = bytes.head_pages - bytes.used;
+    }
+    return S2_OK;
+}
+
+/* The longest context (whole blocks) whose cache fits; head pages, or all keys when `dense`. */
+static s2_status longest_fit(const s2_classes *classes, const s2_sim_options *options, double room,
+                             bool dense, int64_t *out)
+{
+    const int64_t block = classes->pattern->block_tok;
+    int64_t fits = 0, beyond = S2_LIMIT_CONTEXT_TOK / block + 1;
+    while (beyond - fits > 1) {
+        const int64_t middle = fits + (beyond - fits) / 2;
+        s2_kv_bytes bytes;
+        S2_TRY(kv_bytes_at(classes, options, middle * block, options->batch, &bytes));
+        if ((double)(dense ? bytes.dense : bytes.head_pages) / options->n_ranks <= room)
+            fits = middle;
+        else
+            beyond = middle;
+    }
+    *out = fits * block;
+    return S2_OK;
+}
+
+static s2_status price_capacity(const s2_classes *classes, const s2_sim_options *options, s2_sim *sim)
+{
+    const double room = options->gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(options);
+    sim->weight_bytes = s2_end_to_end_weight_bytes(options);
+    if (room <= 0)
+        return S2_OK;
+    s2_kv_bytes one;
+    S2_TRY(kv_bytes_at(classes, options, options->len_tok, 1, &one));
+    const double ranks = options->n_ranks;
+    sim->fit_batch = one.head_pages > 0 ? (int64_t)(room / ((double)one.head_pages / ranks)) : 0;
+    sim->fit_batch_dense = (int64_t)(room / ((double)one.dense / ranks));
+    S2_TRY(longest_fit(classes, options, room, false, &sim->fit_len_tok));
+    return longest_fit(classes, options, room, true, &sim->fit_len_dense_tok);
+}
+
+static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                          s2_sim *sim)
+{
+    s2_classes classes;
+    s2_kv_line line;
+    /* what stays after prefill is what decoding may still read */
+    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
+    S2_TRY(kv_bytes_at(&classes, options, options->len_tok, options->batch, &sim->kv));
+    S2_TRY(price_waste(&classes, options, sim));
+    S2_TRY(price_capacity(&classes, options, sim));
+    S2_TRY(s2_kv_over_context(&classes, options->len_tok, options->page_tok, &line));
+    const double slot = 2.0 * pattern->head_dim * s2_dtype_bytes(options->dtype) * (double)options->batch;
+    sim->kv_peak = (int64_t)((double)line.peak_slots * slot);
+    sim->kv_peak_tok = line.peak_tok;
+    sim->kv_mean = line.mean_slots * slot;
+    sim->kv_every_block = line.every_block;
+    return S2_OK;
+}
+
+/* The physical floor: no output may claim less work or time than the pattern needs. */
+static bool floors_hold(const s2_sim *sim)
+{
+    const double slack = 1 + 1e-9;
+    return sim->bound_us <= sim->time_us * slack && sim->counts.flop_useful <= sim->counts.flop_executed &&
+           sim->counts.exp_useful <= sim->counts.exp_executed && sim->kv.used <= sim->kv.head_pages &&
+           sim->kv.head_pages <= sim->kv.shared_pages && sim->bound_us > 0;
+}
+
+static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim,
+                     s2_diag *diag)
+{
+    S2_TRY(check_options(pattern, options, diag));
+    sim->tile = s2_tile_shape_default(pattern);
+    S2_TRY(price_attention(scratch, pattern, options, sim));
+    S2_TRY(price_kv(scratch, pattern, options, sim));
+    s2_end_to_end_add(options, sim);
+    if (!floors_hold(sim))
+        return s2_diag_set(diag, S2_EINTERNAL, CODE_SIM, 0, 0,
+                           "a physical floor is broken: %.9g us below %.9g us", sim->time_us, sim->bound_us);
+    return S2_OK;
+}
+
+s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
+                     s2_diag *diag)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_sim sim = {0};
+    const s2_status status = run(scratch, pattern, options, &sim, diag);
+    s2_arena_rewind(scratch, mark);
+    if (status == S2_ELIMIT)
+        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0, "a total exceeds 2^63");
+    if (status == S2_OK)
+        *out = sim;
+    return status;
+}

@@ -1,0 +1,377 @@
+#include "sim/reads.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Beyond any context, and far from overflow when a threshold is added. */
+#define FAR_TOK (INT64_C(1) << 40)
+
+static bool is_explicit(const s2_atom *atom)
+{
+    return atom->kind == S2_ATOM_RANDOM || atom->kind == S2_ATOM_MASK;
+}
+
+static bool reads_every_diagonal(const s2_atom *atom)
+{
+    return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
+           atom->distance_blk.end > 0 && atom->distance_tok.end > 0 && atom->key_tok.begin <= 0 &&
+           atom->key_tok.end == S2_OPEN && atom->query_tok.begin <= 0 && atom->query_tok.end == S2_OPEN;
+}
+
+static void add_budget(s2_reads *reads, const s2_term *term)
+{
+    if (term->kind == S2_TERM_PAGES) {
+        reads->budget_tok += term->n * term->page_tok;
+        reads->selects_pages = true;
+        if (reads->page_tok == 0 || term->page_tok < reads->page_tok)
+            reads->page_tok = term->page_tok;
+    } else {
+        reads->budget_tok += term->n;
+        reads->heavy_tok += term->kind == S2_TERM_HEAVY ? term->n : 0;
+        reads->selects_tokens |= term->kind == S2_TERM_TOPK;
+    }
+}
+
+s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                         int32_t head, s2_reads *out)
+{
+    s2_reads reads = {0};
+    S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &reads.view));
+    const s2_body *const body = reads.view.body;
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (s2_term_is_dynamic(&body->terms[t]))
+            add_budget(&reads, &body->terms[t]);
+    s2_atom *const atoms = S2_NEW(arena, s2_atom, reads.view.n_atoms);
+    if (atoms == NULL)
+        return S2_ENOMEM;
+    int32_t n_atoms = 0;
+    for (int32_t a = 0; a < reads.view.n_atoms; a++)
+        if (!s2_term_is_dynamic(&body->terms[reads.view.atoms[a].term]))
+            atoms[n_atoms++] = reads.view.atoms[a];
+    reads.view.atoms = atoms;
+    reads.view.n_atoms = n_atoms;
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, &reads.view);
+    reads.block_aligned = shape.block_aligned;
+    for (int32_t a = 0; a < n_atoms; a++)
+        reads.reads_diagonal |= reads_every_diagonal(&atoms[a]);
+    *out = reads;
+    return S2_OK;
+}
+
+static bool range_equal(s2_range a, s2_range b)
+{
+    return a.begin == b.begin && a.end == b.end;
+}
+
+static bool atom_equal(const s2_atom *a, const s2_atom *b)
+{
+    return a->kind == b->kind && a->term == b->term && a->gran == b->gran && a->period == b->period &&
+           a->width == b->width && a->shift == b->shift && range_equal(a->distance_blk, b->distance_blk) &&
+           range_equal(a->distance_tok, b->distance_tok) && range_equal(a->key_tok, b->key_tok) &&
+           range_equal(a->query_tok, b->query_tok);
+}
+
+/* What an explicit atom reads beyond its thresholds depends on the head (and, for random, the layer). */
+static bool explicit_equal(const s2_view *a, const s2_view *b, const s2_atom *atom)
+{
+    if (a->body != b->body)
+        return false;
+    if (atom->kind == S2_ATOM_RANDOM)
+        return a->layer == b->layer && a->head == b->head;
+    return a->head == b->head || a->body->terms[atom->term].mask->n_heads == 1;
+}
+
+bool s2_reads_equal(const s2_reads *a, const s2_reads *b)
+{
+    if (a->view.n_atoms != b->view.n_atoms || a->budget_tok != b->budget_tok ||
+        a->heavy_tok != b->heavy_tok || a->page_tok != b->page_tok || a->selects_pages != b->selects_pages ||
+        a->selects_tokens != b->selects_tokens)
+        return false;
+    for (int32_t t = 0; t < a->view.n_atoms; t++) {
+        const s2_atom *const atom = &a->view.atoms[t];
+        if (!atom_equal(atom, &b->view.atoms[t]))
+            return false;
+        if (is_explicit(atom) && !explicit_equal(&a->view, &b->view, atom))
+            return false;
+    }
+    return true;
+}
+
+static int64_t plus(int64_t bound, int64_t by)
+{
+    return bound >= FAR_TOK ? FAR_TOK : bound <= -FAR_TOK ? -FAR_TOK : bound + by;
+}
+
+static int64_t times(int64_t bound, int64_t by)
+{
+    return bound >= FAR_TOK / by ? FAR_TOK : bound <= -(FAR_TOK / by) ? -FAR_TOK : bound * by;
+}
+
+static int64_t greater(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static int64_t lesser(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Keys with q - distance.end < k <= q - distance.begin, in both units, before the fixed ranges. */
+static int64_t keys_begin(const s2_view *view, const s2_atom *atom, int64_t q_tok)
+{
+    const int64_t block = view->pattern->block_tok;
+    const int64_t tok = plus(-plus(atom->distance_tok.end, 0), q_tok + 1);
+    const int64_t blk = times(plus(-plus(atom->distance_blk.end, 0), q_tok / block + 1), block);
+    return greater(greater(tok, blk), greater(atom->key_tok.begin, 0));
+}
+
+static int64_t keys_end(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_t n_tok)
+{
+    const int64_t block = view->pattern->block_tok;
+    const int64_t tok = plus(-plus(atom->distance_tok.begin, 0), q_tok + 1);
+    const int64_t blk = times(plus(-plus(atom->distance_blk.begin, 0), q_tok / block + 1), block);
+    const int64_t causal = view->pattern->causal ? lesser(q_tok + 1, n_tok) : n_tok;
+    return lesser(lesser(tok, blk), lesser(causal, atom->key_tok.end));
+}
+
+/* Two sliding windows of different units may leave gaps, so such an atom is taken query by query. */
+static bool slides_unevenly(const s2_atom *atom)
+{
+    const bool tok = atom->distance_tok.begin > 0 || atom->distance_tok.end != S2_OPEN;
+    const bool blk = atom->distance_blk.begin > 0 || atom->distance_blk.end != S2_OPEN;
+    return tok && blk;
+}
+
+/* Queries of one piece: those for which the residue of the atom is one and the same. */
+static int64_t piece_end(const s2_atom *atom, int64_t q_tok, int64_t q_end)
+{
+    if (slides_unevenly(atom))
+        return q_tok + 1;
+    if (atom->kind == S2_ATOM_DISTANCE || atom->kind == S2_ATOM_QUERY || atom->kind == S2_ATOM_CHUNK)
+        return lesser((q_tok / atom->gran + 1) * atom->gran, q_end);
+    return q_end;
+}
+
+/* The comb of one piece [q_begin, q_end); false when it reads nothing. */
+static bool piece_comb(const s2_view *view, const s2_atom *atom, int64_t q_begin, int64_t q_end,
+                       int64_t n_tok, s2_comb *out)
+{
+    s2_comb comb = {keys_begin(view, atom, q_begin), keys_end(view, atom, q_end - 1, n_tok), 1, 1, 1, 0};
+    const int64_t group = q_begin / atom->gran;
+    if (atom->kind == S2_ATOM_QUERY && (group + atom->shift) % atom->period >= atom->width)
+        return false;
+    if (atom->kind == S2_ATOM_CHUNK) {
+        comb.begin = greater(comb.begin, group * atom->gran);
+        comb.end = lesser(comb.end, (group + 1) * atom->gran);
+    }
+    if (atom->kind == S2_ATOM_KEY || atom->kind == S2_ATOM_DISTANCE) {
+        comb.gran = atom->gran;
+        comb.period = atom->period;
+        comb.width = atom->width;
+        /* (i - j + P) mod V < W read as a condition on j: the residue is mirrored */
+        comb.shift = atom->kind == S2_ATOM_KEY ? atom->shift
+                                               : s2_mod(atom->width - 1 - group - atom->shift, atom->period);
+    }
+    *out = comb;
+    return comb.begin < comb.end;
+}
+
+static void add_atom_rows(const s2_view *view, const s2_atom *atom, int64_t q_begin, int64_t q_end,
+                          int64_t n_tok, int64_t tile_tok, s2_combset *set)
+{
+    q_end = lesser(q_end, atom->query_tok.end);
+    for (int64_t q_tok = greater(q_begin, atom->query_tok.begin); q_tok < q_end;) {
+        const int64_t end = piece_end(atom, q_tok, q_end);
+        s2_comb comb;
+        if (piece_comb(view, atom, q_tok, end, n_tok, &comb)) {
+            if (tile_tok == 1)
+                s2_combset_add(set, &comb);
+            else
+                s2_combset_add_tiles(set, &comb, tile_tok);
+        }
+        q_tok = end;
+    }
+}
+
+/* The runs of one row of an explicit head. */
+static s2_status add_explicit_row(const s2_reads *reads, int64_t q_tok, int64_t n_tok, int64_t tile_tok,
+                                  s2_combset *set)
+{
+    enum { FEW = 512 };
+    s2_run few[FEW], *runs = few;
+    int64_t n_runs = s2_view_row(&reads->view, q_tok, n_tok, few, FEW);
+    if (n_runs > FEW) {
+        runs = s2_malloc((size_t)n_runs * sizeof *runs);
+        n_runs = runs != NULL ? s2_view_row(&reads->view, q_tok, n_tok, runs, n_runs) : -1;
+    }
+    for (int64_t r = 0; r < n_runs; r++)
+        s2_combset_add_range(set, runs[r].begin / tile_tok,
+                             runs[r].end / tile_tok + (runs[r].end % tile_tok != 0));
+    if (runs != few)
+        s2_free(runs);
+    return n_runs < 0 ? S2_ENOMEM : S2_OK;
+}
+
+s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_end, int64_t n_tok,
+                            int64_t tile_tok, s2_combset *set)
+{
+    const s2_view *const view = &reads->view;
+    if (!view->has_explicit) {
+        for (int32_t a = 0; a < view->n_atoms; a++)
+            add_atom_rows(view, &view->atoms[a], q_begin, q_end, n_tok, tile_tok, set);
+        return S2_OK;
+    }
+    /* in a head of whole blocks the last query of a block reads what the others do, and more */
+    const int64_t step = reads->block_aligned ? view->pattern->block_tok : 1;
+    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok = (q_tok / step + 1) * step) {
+        const int64_t last_q = lesser((q_tok / step + 1) * step, q_end) - 1;
+        S2_TRY(add_explicit_row(reads, last_q, n_tok, tile_tok, set));
+    }
+    return S2_OK;
+}
+
+/*
+ * Keys that some query >= q_tok reads through the atom, by walking its columns; `step` keys share one
+ * column. Consecutive keys are joined.
+ */
+static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q_begin, int64_t q_end,
+                           int64_t n_tok, s2_combset *set)
+{
+    const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
+    int64_t run_begin = -1;
+    for (int64_t k_tok = 0; k_tok < n_tok; k_tok += step) {
+        s2_comb column;
+        const bool kept =
+            s2_atom_column(&reads->view, atom, k_tok, &column) && s2_comb_next(&column, q_begin) < q_end;
+        if (kept && run_begin < 0)
+            run_begin = k_tok;
+        if (!kept && run_begin >= 0) {
+            s2_combset_add_range(set, run_begin, k_tok);
+            run_begin = -1;
+        }
+    }
+    if (run_begin >= 0)
+        s2_combset_add_range(set, run_begin, n_tok);
+}
+
+/* Key blocks that rows >= n_tok - 1 of a mask file allow. */
+static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t n_tok, s2_combset *set)
+{
+    const s2_view *const view = &reads->view;
+    const s2_mask *const mask = view->body->terms[atom->term].mask;
+    const int64_t block = view->pattern->block_tok;
+    const uint8_t *const plane =
+        mask->allowed + (int64_t)(mask->n_heads > 1 ? view->head : 0) * mask->n_q_blk * mask->n_k_blk;
+    const int64_t first = greater(n_tok - 1, atom->query_tok.begin);
+    const int64_t stop = lesser(atom->query_tok.end, mask->n_q_blk * block);
+    for (int64_t q_tok = first; q_tok < stop;) {
+        const int64_t next = slides_unevenly(atom) ? q_tok + 1 : lesser((q_tok / block + 1) * block, stop);
+        const uint8_t *const row = plane + q_tok / block * mask->n_k_blk;
+        const int64_t begin = keys_begin(view, atom, q_tok), end = keys_end(view, atom, next - 1, n_tok);
+        for (int64_t k_blk = begin / block; k_blk < mask->n_k_blk && k_blk * block < end; k_blk++)
+            if (row[k_blk])
+                s2_combset_add_range(set, greater(k_blk * block, begin), lesser((k_blk + 1) * block, end));
+        q_tok = next;
+        s2_combset_merge(set);
+    }
+}
+
+/* DISTANCE with open reach: every residue comes round again, so nothing in range is ever dropped. */
+static bool keeps_as_plain(const s2_atom *atom)
+{
+    const bool open_query = atom->query_tok.end == S2_OPEN;
+    const bool open_reach = atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN;
+    switch (atom->kind) {
+    case S2_ATOM_PLAIN:
+    case S2_ATOM_KEY:
+    case S2_ATOM_RANDOM: return !slides_unevenly(atom);
+    case S2_ATOM_DISTANCE:
+    case S2_ATOM_QUERY: return open_query && open_reach;
+    case S2_ATOM_CHUNK:
+    case S2_ATOM_MASK: break;
+    }
+    return false;
+}
+
+static void add_kept_plain(const s2_view *view, const s2_atom *atom, int64_t n_tok, s2_combset *set)
+{
+    const int64_t q_begin = greater(n_tok - 1, atom->query_tok.begin);
+    const int64_t q_end = lesser(FAR_TOK / 4, atom->query_tok.end);
+    if (q_begin >= q_end)
+        return;
+    s2_comb comb = {keys_begin(view, atom, q_begin), keys_end(view, atom, q_end - 1, n_tok), 1, 1, 1, 0};
+    if (atom->kind == S2_ATOM_KEY) {
+        comb.gran = atom->gran;
+        comb.period = atom->period;
+        comb.width = atom->width;
+        comb.shift = atom->shift;
+    }
+    s2_combset_add(set, &comb);
+}
+
+/* Only queries of the chunk that holds query n_tok - 1 can still read keys below n_tok. */
+static void add_kept_chunk(const s2_view *view, const s2_atom *atom, int64_t n_tok, s2_combset *set)
+{
+    const int64_t chunk_end = ((n_tok - 1) / atom->gran + 1) * atom->gran;
+    const int64_t q_end = lesser(chunk_end, atom->query_tok.end);
+    const int64_t q_begin = greater(n_tok - 1, atom->query_tok.begin);
+    s2_comb comb;
+    if (q_begin < q_end && piece_comb(view, atom, q_begin, q_end, n_tok, &comb))
+        s2_combset_add(set, &comb);
+}
+
+void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set)
+{
+    const s2_view *const view = &reads->view;
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        const s2_atom *const atom = &view->atoms[a];
+        if (atom->kind == S2_ATOM_MASK)
+            add_mask_columns(reads, atom, n_tok, set);
+        else if (keeps_as_plain(atom))
+            add_kept_plain(view, atom, n_tok, set);
+        else if (atom->kind == S2_ATOM_CHUNK && !slides_unevenly(atom))
+            add_kept_chunk(view, atom, n_tok, set);
+        else
+            add_by_columns(reads, atom, n_tok - 1, S2_OPEN, n_tok, set);
+    }
+}
+
+s2_status s2_reads_add_touched(const s2_reads *reads, int64_t n_tok, s2_combset *set)
+{
+    const s2_view *const view = &reads->view;
+    if (reads->reads_diagonal) {
+        s2_combset_add_range(set, 0, n_tok);
+        return S2_OK;
+    }
+    if (!view->has_explicit) {
+        for (int32_t a = 0; a < view->n_atoms; a++)
+            add_by_columns(reads, &view->atoms[a], 0, n_tok, n_tok, set);
+        return S2_OK;
+    }
+    for (int64_t q_tok = 0; q_tok < n_tok; q_tok += view->pattern->block_tok) {
+        S2_TRY(
+            s2_reads_add_rows(reads, q_tok, lesser(q_tok + view->pattern->block_tok, n_tok), n_tok, 1, set));
+        s2_combset_merge(set);
+    }
+    return S2_OK;
+}
+
+s2_window s2_reads_window(const s2_reads *reads, int64_t n_tok)
+{
+    const s2_view *const view = &reads->view;
+    s2_window window = {n_tok, 0};
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        const s2_atom *const atom = &view->atoms[a];
+        const int64_t block_end = times(plus(atom->distance_blk.end, 0), view->pattern->block_tok);
+        const int64_t capacity = lesser(block_end, plus(atom->distance_tok.end, 0));
+        if (!reads_every_diagonal(atom) || capacity >= FAR_TOK || capacity <= window.capacity_tok)
+            continue;
+        window.capacity_tok = capacity;
+        window.begin = keys_begin(view, atom, n_tok - 1);
+    }
+    return window;
+}

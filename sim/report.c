@@ -1,0 +1,326 @@
+#include "sim/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void key_int(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static void key_num(s2_buf *buf, const char *key, double value)
+{
+    s2_json_key(buf, key);
+    s2_json_num(buf, value);
+}
+
+static void key_str(s2_buf *buf, const char *key, const char *value)
+{
+    s2_json_key(buf, key);
+    s2_json_str(buf, value);
+}
+
+static void open_object(s2_buf *buf, const char *key)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '{');
+}
+
+/* Rounded to what a person may rely on, so that equal inputs give equal and short text. */
+static double rounded(double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.6g", value);
+    double back = value;
+    sscanf(text, "%lf", &back);
+    return back;
+}
+
+static void json_subject(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    key_str(buf, "schema", "s2sim/1");
+    key_str(buf, "name", subject->name);
+    key_str(buf, "hash", subject->hash);
+    key_str(buf, "gpu", options->gpu.name);
+    s2_json_key(buf, "model");
+    s2_json_str(buf, options->net != NULL ? options->net->name : NULL);
+    key_str(buf, "phase", s2_sim_phase_word(options->phase));
+    key_int(buf, "len", options->len_tok);
+    key_int(buf, "batch", options->batch);
+    key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    key_int(buf, "tp", options->n_ranks);
+}
+
+static void json_counts(const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "pairs");
+    key_int(buf, "read", sim->counts.pairs);
+    key_int(buf, "causal", sim->dense.pairs);
+    s2_json_end(buf, '}');
+    key_num(buf, "density", rounded(sim->density));
+    key_num(buf, "token_density", rounded(sim->token_density));
+    key_num(buf, "executed_density", rounded(sim->executed_density));
+    open_object(buf, "flop");
+    key_int(buf, "useful", sim->counts.flop_useful);
+    key_int(buf, "executed", sim->counts.flop_executed);
+    key_int(buf, "dense", sim->dense.flop_useful);
+    s2_json_end(buf, '}');
+    open_object(buf, "exp");
+    key_int(buf, "useful", sim->counts.exp_useful);
+    key_int(buf, "executed", sim->counts.exp_executed);
+    s2_json_end(buf, '}');
+    open_object(buf, "tiles");
+    key_int(buf, "query_tok", sim->tile.q_tok);
+    key_int(buf, "block_tok", sim->tile.k_tok);
+    key_int(buf, "step_tok", sim->tile.step_tok);
+    key_int(buf, "blocks", sim->counts.tiles);
+    key_int(buf, "steps", sim->counts.steps);
+    key_int(buf, "dense_steps", sim->dense.steps);
+    key_num(buf, "imbalance", rounded(sim->imbalance));
+    s2_json_end(buf, '}');
+    open_object(buf, "bytes");
+    key_int(buf, "hbm_read", sim->counts.hbm_read);
+    key_int(buf, "hbm_write", sim->counts.hbm_write);
+    key_int(buf, "hbm_floor", sim->counts.hbm_read + sim->counts.hbm_write);
+    key_int(buf, "l2", sim->counts.l2);
+    s2_json_end(buf, '}');
+}
+
+static void json_kv(const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "kv");
+    key_int(buf, "dense", sim->kv.dense);
+    key_int(buf, "shared_pages", sim->kv.shared_pages);
+    key_int(buf, "head_pages", sim->kv.head_pages);
+    key_int(buf, "ring_stripes", sim->kv.ring_stripes);
+    key_int(buf, "used", sim->kv.used);
+    key_int(buf, "wasted_page_16", sim->kv_wasted[0]);
+    key_int(buf, "wasted_page_64", sim->kv_wasted[1]);
+    key_int(buf, "peak", sim->kv_peak);
+    key_int(buf, "peak_at", sim->kv_peak_tok);
+    s2_json_key(buf, "peak_exact");
+    s2_json_bool(buf, sim->kv_every_block);
+    key_num(buf, "mean_over_context", rounded(sim->kv_mean));
+    s2_json_end(buf, '}');
+    open_object(buf, "fit");
+    key_int(buf, "weight_bytes", sim->weight_bytes);
+    key_int(buf, "batch", sim->fit_batch);
+    key_int(buf, "batch_dense", sim->fit_batch_dense);
+    key_int(buf, "len", sim->fit_len_tok);
+    key_int(buf, "len_dense", sim->fit_len_dense_tok);
+    s2_json_end(buf, '}');
+}
+
+static void json_parts(const s2_sim *sim, s2_buf *buf)
+{
+    s2_json_key(buf, "parts");
+    s2_json_begin(buf, '[');
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        s2_json_begin(buf, '{');
+        key_str(buf, "name", sim->parts[part].name);
+        key_num(buf, "time_us", rounded(sim->parts[part].time_us));
+        key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
+void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    json_subject(subject, buf);
+    json_counts(sim, buf);
+    key_num(buf, "time_us", rounded(sim->time_us));
+    key_num(buf, "bound_us", rounded(sim->bound_us));
+    key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
+    key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
+    s2_json_key(buf, "error_pct");
+    s2_json_null(buf);
+    json_kv(sim, buf);
+    json_parts(sim, buf);
+    if (sim->end_to_end_us > 0) {
+        open_object(buf, "end_to_end");
+        key_num(buf, "time_us", rounded(sim->end_to_end_us));
+        key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, '}');
+}
+
+void s2_bytes_print(double bytes, s2_buf *buf)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 5; unit++)
+        bytes /= 1024;
+    s2_buf_printf(buf, unit == 0 ? "%.0f %s" : "%.4g %s", bytes, units[unit]);
+}
+
+void s2_time_print(double us, s2_buf *buf)
+{
+    if (us >= 1e6)
+        s2_buf_printf(buf, "%.3g s", us / 1e6);
+    else if (us >= 1e3)
+        s2_buf_printf(buf, "%.3g ms", us / 1e3);
+    else
+        s2_buf_printf(buf, "%.3g us", us);
+}
+
+static void count_print(double value, const char *unit, s2_buf *buf)
+{
+    static const char *const scale[] = {"", "k", "M", "G", "T", "P", "E"};
+    int at = 0;
+    for (; value >= 1000 && at < 6; at++)
+        value /= 1000;
+    s2_buf_printf(buf, *unit == ' ' ? "%.4g%s%s" : "%.4g %s%s", value, scale[at], unit);
+}
+
+static void line_begin(const char *label, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %-13s ", label);
+}
+
+static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
+{
+    line_begin("density", buf);
+    s2_buf_printf(buf,
+                  "%.5f of the causal blocks in the %d sparse layers; %.5f of all pairs; %.5f executed\n",
+                  sim->density, sim->n_sparse_layers, sim->token_density, sim->executed_density);
+    line_begin("work", buf);
+    count_print((double)sim->counts.flop_useful, "FLOP useful, ", buf);
+    count_print((double)sim->counts.flop_executed, "FLOP executed, dense ", buf);
+    count_print((double)sim->dense.flop_useful, "FLOP\n", buf);
+    line_begin("", buf);
+    count_print((double)sim->counts.exp_useful, " exponentials useful, ", buf);
+    count_print((double)sim->counts.exp_executed, " executed\n", buf);
+    line_begin("tiles", buf);
+    count_print((double)sim->counts.steps, "", buf);
+    if (decode)
+        s2_buf_puts(buf, " steps, one key block each, ");
+    else
+        s2_buf_printf(buf, " steps of %d x %d, ", sim->tile.q_tok, sim->tile.step_tok);
+    count_print((double)sim->counts.tiles, "", buf);
+    s2_buf_printf(buf, " key blocks of %d; busiest SM %.3f of the mean\n", sim->tile.k_tok, sim->imbalance);
+    line_begin("bytes", buf);
+    s2_bytes_print((double)sim->counts.hbm_read, buf);
+    s2_buf_puts(buf, " read and ");
+    s2_bytes_print((double)sim->counts.hbm_write, buf);
+    s2_buf_puts(buf, " written at least; ");
+    s2_bytes_print((double)sim->counts.l2, buf);
+    s2_buf_puts(buf, " loaded by tiles\n");
+}
+
+static void text_time(const s2_sim *sim, s2_buf *buf)
+{
+    line_begin("time", buf);
+    s2_buf_puts(buf, "at least ");
+    s2_time_print(sim->time_us, buf);
+    s2_buf_printf(buf, " for this plan, bound by %s; any kernel: ", s2_resource_word(sim->bound_by));
+    s2_time_print(sim->bound_us, buf);
+    s2_buf_puts(buf, "\n");
+    line_begin("", buf);
+    s2_buf_puts(buf, "dense ");
+    s2_time_print(sim->dense_time_us, buf);
+    s2_buf_printf(buf, ", %.3g times as long (bounds at peak rates, not predictions)\n",
+                  sim->dense_time_us / sim->time_us);
+    if (sim->n_parts < 2)
+        return;
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        line_begin(part == 0 ? "parts" : "", buf);
+        s2_buf_printf(buf, "%-18s  ", sim->parts[part].name);
+        s2_time_print(sim->parts[part].time_us, buf);
+        s2_buf_printf(buf, " (%s)\n", s2_resource_word(sim->parts[part].bound_by));
+    }
+    if (sim->end_to_end_us <= 0)
+        return;
+    line_begin("end to end", buf);
+    s2_buf_puts(buf, "at least ");
+    s2_time_print(sim->end_to_end_us, buf);
+    s2_buf_puts(buf, "; with dense attention ");
+    s2_time_print(sim->end_to_end_dense_us, buf);
+    s2_buf_puts(buf, "\n");
+}
+
+static void layout(const char *label, double bytes, double dense, const char *note, s2_buf *buf)
+{
+    line_begin(label, buf);
+    s2_bytes_print(bytes, buf);
+    s2_buf_printf(buf, "  %.4f of dense%s\n", bytes / dense, note);
+}
+
+static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const double dense = (double)sim->kv.dense;
+    char note[80];
+    line_begin("kv cache", buf);
+    s2_bytes_print(dense, buf);
+    s2_buf_puts(buf, " dense\n");
+    layout(" shared pages", (double)sim->kv.shared_pages, dense,
+           sim->kv.shared_pages == sim->kv.dense ? "; frees nothing: every key is some head's" : "", buf);
+    snprintf(note, sizeof note, "; pages of %d", subject->options->page_tok);
+    layout(" head pages", (double)sim->kv.head_pages, dense, note, buf);
+    layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
+    line_begin("", buf);
+    s2_buf_puts(buf, "peak ");
+    s2_bytes_print((double)sim->kv_peak, buf);
+    s2_buf_printf(buf, " at %lld tokens; unused in pages of 16: ", (long long)sim->kv_peak_tok);
+    s2_bytes_print((double)sim->kv_wasted[0], buf);
+    s2_buf_puts(buf, ", of 64: ");
+    s2_bytes_print((double)sim->kv_wasted[1], buf);
+    s2_buf_puts(buf, "\n");
+    line_begin("fits", buf);
+    s2_buf_printf(buf, "batch %lld (dense %lld) of this length, or ", (long long)sim->fit_batch,
+                  (long long)sim->fit_batch_dense);
+    s2_buf_printf(buf, "%lld tokens (dense %lld) at this batch, beside ", (long long)sim->fit_len_tok,
+                  (long long)sim->fit_len_dense_tok);
+    s2_bytes_print((double)sim->weight_bytes, buf);
+    s2_buf_puts(buf, " of weights\n");
+}
+
+void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_pattern *const pattern = subject->pattern;
+    s2_buf_printf(buf, "%s  %d layers, %d heads on %d KV heads of %d, block %d, %d distinct heads\n",
+                  subject->name, pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim,
+                  pattern->block_tok, sim->n_head_classes);
+    s2_buf_printf(buf, "  %s of %lld tokens, batch %lld, %s, %s%s%s", s2_sim_phase_word(options->phase),
+                  (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
+                  options->gpu.title, options->net != NULL ? ", model " : "",
+                  options->net != NULL ? options->net->name : "");
+    s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
+    text_work(sim, options->phase == S2_SIM_DECODE, buf);
+    text_time(sim, buf);
+    text_kv(subject, sim, buf);
+}
+
+void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; times are lower bounds\n",
+                  s2_sim_phase_word(options->phase), (long long)options->len_tok, (long long)options->batch,
+                  s2_dtype_word(options->dtype), options->gpu.title);
+    s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
+                  "speed-up", "by", "kv", "of it", "end to end");
+}
+
+static void cell(void (*print)(double, s2_buf *), double value, int width, s2_buf *buf)
+{
+    s2_buf text = {0};
+    print(value, &text);
+    s2_buf_printf(buf, " %*s", width, text.data != NULL ? text.data : "");
+    s2_buf_release(&text);
+}
+
+void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
+    cell(s2_time_print, sim->time_us, 11, buf);
+    s2_buf_printf(buf, " %7.2fx %7s", sim->dense_time_us / sim->time_us, s2_resource_word(sim->bound_by));
+    cell(s2_bytes_print, (double)sim->kv.head_pages, 11, buf);
+    s2_buf_printf(buf, " %7.4f", (double)sim->kv.head_pages / (double)sim->kv.dense);
+    if (sim->end_to_end_us > 0)
+        cell(s2_time_print, sim->end_to_end_us, 11, buf);
+    s2_buf_puts(buf, "\n");
+}
