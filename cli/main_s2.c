@@ -11,7 +11,8 @@ static const struct {
     const char *name;
     s2_command_fn run;
 } BODIES[] = {
-    {"help", s2_cmd_help},
+    {"ls", s2_cmd_ls},     {"db", s2_cmd_db}, {"tag", s2_cmd_tag},   {"note", s2_cmd_note},
+    {"star", s2_cmd_star}, {"rm", s2_cmd_rm}, {"undo", s2_cmd_undo}, {"help", s2_cmd_help},
 };
 
 static s2_command_fn find_body(const char *name)

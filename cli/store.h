@@ -28,6 +28,11 @@ void s2_store_set_seed(s2_cli *cli, int64_t seed);
 /* The hook behind PATTERN arguments that name a design (cli/cli.h). */
 int s2_store_find_design(s2_cli *cli, const char *key, const char **text);
 
+/* The one design that a name or hash prefix means; *design_id is 0 when there is none; 2 when several are. */
+int s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id);
+/* Print a refusal of the database; returns the exit code of the status. */
+int s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag);
+
 /* The database, opened; S2_GO_ON, or the exit code after a message. */
 int s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db);
 /* Where the database is: --db, $S2_DB, "s2.db". */

@@ -150,6 +150,8 @@ static const s2_option DB[] = {
     OPT_END};
 
 static const s2_option PEOPLE[] = {OPT_DB, OPT_END};
+static const s2_option STAR[] = {
+    {"off", '\0', NULL, NULL, "take the star away", false, false}, OPT_DB, OPT_END};
 static const s2_option NONE[] = {OPT_END};
 static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
 static const s2_option HELP[] = {
@@ -217,7 +219,7 @@ const s2_command s2_command_table[] = {
      "$ s2 tag phi3 keep\n", PEOPLE},
     {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",
      PEOPLE},
-    {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", PEOPLE},
+    {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", STAR},
     {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", PEOPLE},
     {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
     {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,

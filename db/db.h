@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 1,
+    S2_DB_SCHEMA_VERSION = 3,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -182,6 +182,90 @@ s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s
 /* The exit code and duration with which the run ended. */
 s2_status s2_db_end_run(s2_db *db, int64_t run_id, int32_t exit_code, int64_t wall_us,
                         s2_diag *diag) S2_MUST_CHECK;
+
+/* One line of a list. */
+typedef struct s2_db_row {
+    int64_t id;
+    const char *hash;
+    const char *name;
+    const char *family;
+    const char *model;
+    int64_t n_layers;
+    int64_t n_heads;
+    int64_t n_kv_heads;
+    int64_t block_tok;
+    int64_t created_us;
+    int64_t rows; /* s2_db_verdict, or S2_DB_NONE */
+    int64_t unions;
+    int64_t kv;
+    int64_t group;
+    int64_t shards;
+    double density;
+    double sim_us;
+    double kv_bytes;
+    double gpu_us;
+    const char *outcome;
+    bool starred;
+    const char *tags; /* joined by commas */
+} s2_db_row;
+
+/* The columns that filters and sorts know, ended by NULL: "name", "us", "kv_mib", ... */
+extern const char *const s2_db_columns[];
+
+typedef struct s2_db_query {
+    const char *filter; /* docs/database.md; NULL or "": all */
+    const char *sort;   /* a column; NULL: created */
+    bool descending;
+    int32_t limit;    /* 1 .. 1000000 */
+    int64_t after_id; /* last id of the page before; 0: the first page */
+    bool trash;       /* removed designs instead */
+} s2_db_query;
+
+/*
+ * A page of designs; rows without a value in the sorted column come last. The rows live in the arena.
+ * S2_EINVAL with the reason for a filter or column that is none (*diag has its column).
+ */
+s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const s2_db_row **rows,
+                     int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+
+/* At most `cap` designs with this name, this hash, or a hash that begins with these (4 or more) digits. */
+s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s2_db_row *rows,
+                     int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+/* The canonical text of a design, in the arena; re-hashed, so damage and forgery are S2_EDB. */
+s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char **text,
+                     s2_diag *diag) S2_MUST_CHECK;
+
+/* What people add, each its own transaction and undoable. */
+s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_star(s2_db *db, int64_t design_id, bool on, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
+/* Take back the last of them: *what says it, "" when there is nothing left to take back. */
+s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag) S2_MUST_CHECK;
+
+/* Care of the file. */
+/* Every page, foreign key, hash and JSON text. One line per finding in *findings; none: sound. */
+s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag) S2_MUST_CHECK;
+/* A consistent copy while others write; written beside `path`, synced and renamed. */
+s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
+/* All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. */
+typedef bool (*s2_db_line_fn)(void *user, const char *text, size_t n_bytes);
+s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag) S2_MUST_CHECK;
+/* Rows of a table of this schema. */
+s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+extern const char *const s2_db_tables[];
+
+typedef struct s2_db_merged {
+    int64_t n_runs;
+    int64_t n_designs;
+    int64_t n_results;
+    int64_t n_tags_notes;
+} s2_db_merged;
+/*
+ * Bring in what `other` holds, in one transaction: designs by hash, results by (run, number), so that
+ * merging twice changes nothing. `other` should be opened as S2_DB_UNTRUSTED.
+ */
+s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

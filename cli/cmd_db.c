@@ -1,0 +1,133 @@
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/store.h"
+
+#include <string.h>
+
+/* One word after `s2 db`. */
+typedef struct action {
+    const char *word;
+    bool takes_file;
+    s2_db_mode mode;
+    int (*run)(s2_cli *cli, const s2_args *args, s2_db *db);
+} action;
+
+static int run_check(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    (void)args;
+    s2_buf findings = {0};
+    s2_diag diag = {0};
+    const s2_status status = s2_db_verify(db, &findings, &diag);
+    if (status != S2_OK) {
+        s2_buf_release(&findings);
+        return s2_store_report(cli, status, &diag);
+    }
+    if (findings.len == 0)
+        fprintf(cli->out, "sound\n");
+    const bool sound = findings.len == 0;
+    const int end = s2_cli_print(cli, &findings);
+    if (end != S2_GO_ON)
+        return end;
+    if (!sound)
+        s2_cli_error(cli, "the database is damaged; s2 db dump saves what can be read");
+    return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
+}
+
+static int run_backup(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    s2_diag diag = {0};
+    const s2_status status = s2_db_backup(db, args->operands[1], s2_args_has(args, "force"), &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
+}
+
+static int run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    const bool json = s2_args_has(args, "json");
+    s2_buf buf = {0};
+    if (json) {
+        s2_json_begin(&buf, '{');
+        s2_json_key(&buf, "schema");
+        s2_json_str(&buf, "s2dbstat/1");
+    }
+    for (const char *const *table = s2_db_tables; *table != NULL; table++) {
+        int64_t n_rows;
+        s2_diag diag = {0};
+        const s2_status status = s2_db_count(db, *table, &n_rows, &diag);
+        if (status != S2_OK) {
+            s2_buf_release(&buf);
+            return s2_store_report(cli, status, &diag);
+        }
+        if (json) {
+            s2_json_key(&buf, *table);
+            s2_json_int(&buf, n_rows);
+        } else {
+            s2_buf_printf(&buf, "%-12s %10lld\n", *table, (long long)n_rows);
+        }
+    }
+    if (json) {
+        s2_json_end(&buf, '}');
+        s2_buf_puts(&buf, "\n");
+    }
+    const int end = s2_cli_print(cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+static bool put_line(void *user, const char *text, size_t n_bytes)
+{
+    s2_cli *const cli = user;
+    return fwrite(text, 1, n_bytes, cli->out) == n_bytes && fputc('\n', cli->out) != EOF;
+}
+
+static int run_dump(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    (void)args;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_dump(db, put_line, cli, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
+}
+
+static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    s2_db *other;
+    s2_db_merged merged;
+    s2_diag diag = {0};
+    s2_status status = s2_db_open(args->operands[1], S2_DB_UNTRUSTED, &other, &diag);
+    if (status == S2_OK) {
+        status = s2_db_merge(db, other, &merged, &diag);
+        s2_db_close(&other);
+    }
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    fprintf(cli->out, "new: %lld runs, %lld designs, %lld results, %lld tags and notes\n",
+            (long long)merged.n_runs, (long long)merged.n_designs, (long long)merged.n_results,
+            (long long)merged.n_tags_notes);
+    return S2_EXIT_OK;
+}
+
+static const action ACTIONS[] = {{"check", false, S2_DB_READ, run_check},
+                                 {"backup", true, S2_DB_READ, run_backup},
+                                 {"stat", false, S2_DB_READ, run_stat},
+                                 {"dump", false, S2_DB_READ, run_dump},
+                                 {"merge", true, S2_DB_WRITE, run_merge}};
+
+int s2_cmd_db(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    int end = s2_args_parse(cli, "db", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    const action *found = NULL;
+    for (size_t n = 0; n < sizeof ACTIONS / sizeof ACTIONS[0]; n++)
+        if (strcmp(ACTIONS[n].word, args.operands[0]) == 0)
+            found = &ACTIONS[n];
+    if (found == NULL || (args.n_operands == 2) != found->takes_file) {
+        s2_cli_error(cli, "expected %s", args.command->operands);
+        return S2_EXIT_USAGE;
+    }
+    s2_db *db;
+    if ((end = s2_store_open(cli, found->mode, &db)) != S2_GO_ON)
+        return end;
+    const int code = found->run(cli, &args, db);
+    s2_db_close(&db);
+    return code;
+}

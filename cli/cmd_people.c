@@ -1,0 +1,117 @@
+/* tag, note, star, rm and undo: what people add to designs, all of it undoable. */
+#include "cli/commands.h"
+#include "cli/options.h"
+#include "cli/store.h"
+
+#include <string.h>
+
+typedef s2_status (*change_fn)(s2_db *db, int64_t design_id, const s2_args *args, s2_diag *diag);
+
+static s2_status change_tags(s2_db *db, int64_t design_id, const s2_args *args, s2_diag *diag)
+{
+    for (int32_t n = 1; n < args->n_operands; n++) {
+        const char *const word = args->operands[n];
+        const bool off = word[0] == '-';
+        S2_TRY(s2_db_tag(db, design_id, word + off, !off, diag));
+    }
+    return S2_OK;
+}
+
+static s2_status change_note(s2_db *db, int64_t design_id, const s2_args *args, s2_diag *diag)
+{
+    return s2_db_note(db, design_id, args->operands[1], diag);
+}
+
+static s2_status change_star(s2_db *db, int64_t design_id, const s2_args *args, s2_diag *diag)
+{
+    return s2_db_star(db, design_id, !s2_args_has(args, "off"), diag);
+}
+
+static s2_status change_trash(s2_db *db, int64_t design_id, const s2_args *args, s2_diag *diag)
+{
+    (void)args;
+    return s2_db_remove(db, design_id, diag);
+}
+
+static int change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args *args, change_fn change)
+{
+    int64_t design_id;
+    const int end = s2_store_pick(cli, db, key, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    if (design_id == 0) {
+        s2_cli_error(cli, "%s: no design of that name or hash", key);
+        return S2_EXIT_USAGE;
+    }
+    s2_diag diag = {0};
+    const s2_status status = change(db, design_id, args, &diag);
+    if (status == S2_EINVAL) {
+        s2_cli_error(cli, "%s", diag.msg);
+        return S2_EXIT_USAGE;
+    }
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
+}
+
+/* `all`: every operand is a design; else the first is. */
+static int change_designs(s2_cli *cli, const char *command, int argc, char **argv, bool all, change_fn change)
+{
+    s2_args args;
+    int end = s2_args_parse(cli, command, argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    s2_db *db;
+    if ((end = s2_store_open(cli, S2_DB_WRITE, &db)) != S2_GO_ON)
+        return end;
+    int code = S2_EXIT_OK;
+    for (int32_t n = 0; n < (all ? args.n_operands : 1); n++)
+        code = s2_exit_combine(code, change_one(cli, db, args.operands[n], &args, change));
+    s2_db_close(&db);
+    return code;
+}
+
+int s2_cmd_tag(s2_cli *cli, int argc, char **argv)
+{
+    return change_designs(cli, "tag", argc, argv, false, change_tags);
+}
+
+int s2_cmd_note(s2_cli *cli, int argc, char **argv)
+{
+    return change_designs(cli, "note", argc, argv, false, change_note);
+}
+
+int s2_cmd_star(s2_cli *cli, int argc, char **argv)
+{
+    return change_designs(cli, "star", argc, argv, true, change_star);
+}
+
+int s2_cmd_rm(s2_cli *cli, int argc, char **argv)
+{
+    return change_designs(cli, "rm", argc, argv, true, change_trash);
+}
+
+int s2_cmd_undo(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    int end = s2_args_parse(cli, "undo", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    s2_db *db;
+    if ((end = s2_store_open(cli, S2_DB_WRITE, &db)) != S2_GO_ON)
+        return end;
+    s2_buf what = {0};
+    s2_diag diag = {0};
+    const s2_status status = s2_db_undo(db, &what, &diag);
+    s2_db_close(&db);
+    if (status != S2_OK) {
+        s2_buf_release(&what);
+        return s2_store_report(cli, status, &diag);
+    }
+    char clean[512];
+    s2_text_clean(clean, sizeof clean, what.data != NULL ? what.data : "");
+    s2_buf_release(&what);
+    if (clean[0] != '\0')
+        fprintf(cli->out, "undone: %s\n", clean);
+    else
+        fprintf(cli->out, "nothing to undo\n");
+    return S2_EXIT_OK;
+}

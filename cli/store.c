@@ -1,0 +1,310 @@
+#include "cli/store.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pattern/parse.h"
+#include "pattern/view.h"
+
+enum { DENSITY_TOK = 8192, CANDIDATES = 8 };
+
+const char *s2_store_path(const s2_cli *cli)
+{
+    const char *const from_environment = getenv("S2_DB");
+    if (cli->db_path != NULL)
+        return cli->db_path;
+    return from_environment != NULL && from_environment[0] != '\0' ? from_environment : "s2.db";
+}
+
+void s2_store_set_seed(s2_cli *cli, int64_t seed)
+{
+    cli->seed = seed;
+}
+
+static int report(s2_cli *cli, s2_status status, const s2_diag *diag)
+{
+    if (diag->msg[0] == '\0')
+        return s2_cli_fail(cli, status, s2_store_path(cli));
+    s2_cli_error(cli, "%s", diag->msg);
+    return s2_exit_of(status);
+}
+
+int s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db)
+{
+    s2_diag diag = {0};
+    const s2_status status = s2_db_open(s2_store_path(cli), mode, db, &diag);
+    return status == S2_OK ? S2_GO_ON : report(cli, status, &diag);
+}
+
+static void add_argv(const s2_cli *cli, s2_buf *buf)
+{
+    s2_json_begin(buf, '[');
+    for (int n = 0; n < cli->argc; n++)
+        s2_json_str(buf, cli->argv[n]);
+    s2_json_end(buf, ']');
+    s2_buf_add(buf, "", 1);
+}
+
+static s2_status put_run(s2_cli *cli, s2_diag *diag)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    s2_buf argv = {0};
+    add_argv(cli, &argv);
+    s2_status status = argv.status;
+    const s2_db_run run = {.tool_version = s2_version(),
+                           .commit = s2_version_commit(),
+                           .command = cli->command,
+                           .argv_json = argv.data,
+                           .host = host,
+                           .seed = cli->seed,
+                           .started_us = cli->started_us};
+    if (status == S2_OK)
+        status = s2_db_put_run(cli->db, &run, &cli->run_id, diag);
+    s2_buf_release(&argv);
+    return status;
+}
+
+/* "local+stride": the words of the terms, each once, in the order of the language. */
+static void add_family(const s2_pattern *pattern, s2_buf *buf)
+{
+    bool seen[S2_N_TERM_KINDS] = {false};
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++)
+            seen[pattern->bodies[body].terms[term].kind] = true;
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++)
+        if (seen[kind])
+            s2_buf_printf(buf, "%s%s", buf->len > 0 ? "+" : "", s2_term_word((s2_term_kind)kind));
+    s2_buf_add(buf, "", 1);
+}
+
+/* Pairs read / causal pairs, over all heads and layers; NAN where that is not known without enumeration. */
+static double density_of(const s2_pattern *pattern, int64_t n_tok)
+{
+    double sum = 0;
+    s2_arena scratch = {0};
+    for (int32_t layer = 0; layer < pattern->n_layers && !isnan(sum); layer++)
+        for (int32_t head = 0; head < pattern->n_heads && !isnan(sum); head++) {
+            s2_view view;
+            int64_t pairs = 0;
+            const bool good =
+                s2_view_build(&scratch, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view) == S2_OK &&
+                !view.has_explicit && !view.has_dynamic && s2_view_count_pairs(&view, n_tok, &pairs) == S2_OK;
+            sum = good ? sum + (double)pairs : (double)NAN;
+        }
+    s2_arena_release(&scratch);
+    const double n = (double)n_tok;
+    const double all = pattern->causal ? n * (n + 1) / 2 : n * n;
+    return sum / all / pattern->n_layers / pattern->n_heads;
+}
+
+/* What put_design copies from; released after it. */
+typedef struct row_text {
+    s2_buf text;
+    s2_buf family;
+    char hash[S2_HASH_HEX];
+} row_text;
+
+static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_id, s2_diag *diag)
+{
+    const s2_pattern *const pattern = &input->pattern;
+    row_text t = {0};
+    s2_pattern_print(pattern, &t.text);
+    s2_buf_add(&t.text, "", 1);
+    add_family(pattern, &t.family);
+    s2_status status = t.text.status != S2_OK ? t.text.status : t.family.status;
+    if (status == S2_OK)
+        status = s2_pattern_hash(pattern, t.hash);
+    if (status == S2_OK) {
+        const s2_db_design design = {.hash = t.hash,
+                                     .name = s2_input_name(cli, input),
+                                     .text = t.text.data,
+                                     .model = pattern->model,
+                                     .family = t.family.data,
+                                     .origin = input->label,
+                                     .n_layers = pattern->n_layers,
+                                     .n_heads = pattern->n_heads,
+                                     .n_kv_heads = pattern->n_kv_heads,
+                                     .head_dim = pattern->head_dim,
+                                     .block_tok = pattern->block_tok,
+                                     .density = density_of(pattern, DENSITY_TOK),
+                                     .density_tok = DENSITY_TOK};
+        status = s2_db_put_design(cli->db, cli->run_id, &design, design_id, diag);
+    }
+    s2_buf_release(&t.text);
+    s2_buf_release(&t.family);
+    return status;
+}
+
+/* A transaction with the run and the design in it, or the exit code of what went wrong. */
+static int begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
+{
+    if (cli->db == NULL) {
+        const int end = s2_store_open(cli, S2_DB_WRITE, &cli->db);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    s2_diag diag = {0};
+    s2_status status = s2_db_begin(cli->db, &diag);
+    const int64_t run_before = cli->run_id;
+    if (status == S2_OK && cli->run_id == 0)
+        status = put_run(cli, &diag);
+    if (status == S2_OK)
+        status = put_design(cli, input, design_id, &diag);
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_db_rollback(cli->db);
+    cli->run_id = run_before;
+    return report(cli, status, &diag);
+}
+
+static int finish(s2_cli *cli, s2_status status, s2_diag *diag, int64_t run_before)
+{
+    if (status == S2_OK)
+        status = s2_db_commit(cli->db, diag);
+    else
+        s2_db_rollback(cli->db);
+    if (status == S2_OK)
+        return S2_GO_ON;
+    cli->run_id = run_before;
+    return report(cli, status, diag);
+}
+
+int s2_store_design(s2_cli *cli, const s2_input *input)
+{
+    return s2_store_checks(cli, input, NULL, 0);
+}
+
+int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks)
+{
+    if (cli->no_db)
+        return S2_GO_ON;
+    int64_t design_id;
+    const int64_t run_before = cli->run_id;
+    const int end = begin(cli, input, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    s2_status status = S2_OK;
+    for (int32_t n = 0; n < n_checks && status == S2_OK; n++)
+        status = s2_db_put_check(cli->db, cli->run_id, design_id, &checks[n], &diag);
+    return finish(cli, status, &diag, run_before);
+}
+
+int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
+{
+    if (cli->no_db)
+        return S2_GO_ON;
+    int64_t design_id;
+    const int64_t run_before = cli->run_id;
+    const int end = begin(cli, input, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_put_sim(cli->db, cli->run_id, design_id, sim, &diag);
+    return finish(cli, status, &diag, run_before);
+}
+
+int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
+{
+    if (cli->no_db)
+        return S2_GO_ON;
+    int64_t design_id;
+    const int64_t run_before = cli->run_id;
+    const int end = begin(cli, input, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_put_validation(cli->db, cli->run_id, design_id, validation, &diag);
+    return finish(cli, status, &diag, run_before);
+}
+
+int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row)
+{
+    if (cli->no_db)
+        return S2_GO_ON;
+    int64_t design_id;
+    const int64_t run_before = cli->run_id;
+    const int end = begin(cli, input, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_put_export(cli->db, cli->run_id, design_id, row, &diag);
+    return finish(cli, status, &diag, run_before);
+}
+
+static int report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows, int32_t n_rows)
+{
+    s2_cli_error(cli, "%s: %s%d designs are meant", key, n_rows == CANDIDATES ? "at least " : "",
+                 (int)n_rows);
+    for (int32_t n = 0; n < n_rows; n++)
+        s2_cli_hint(cli, "%.16s  %s", rows[n].hash, rows[n].name);
+    return S2_EXIT_USAGE;
+}
+
+int s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
+{
+    s2_db_row rows[CANDIDATES];
+    int32_t n_rows;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_find(db, &cli->arena, key, CANDIDATES, rows, &n_rows, &diag);
+    if (status != S2_OK)
+        return report(cli, status, &diag);
+    if (n_rows > 1)
+        return report_candidates(cli, key, rows, n_rows);
+    *design_id = n_rows == 1 ? rows[0].id : 0;
+    return S2_GO_ON;
+}
+
+int s2_store_find_design(s2_cli *cli, const char *key, const char **text)
+{
+    *text = NULL;
+    if (access(s2_store_path(cli), F_OK) != 0)
+        return S2_GO_ON;
+    s2_db *db;
+    const int end = s2_store_open(cli, S2_DB_READ, &db);
+    if (end != S2_GO_ON)
+        return end;
+    int64_t design_id;
+    int code = s2_store_pick(cli, db, key, &design_id);
+    if (code == S2_GO_ON && design_id != 0) {
+        s2_diag diag = {0};
+        const s2_status status = s2_db_text(db, &cli->arena, design_id, text, &diag);
+        if (status != S2_OK)
+            code = report(cli, status, &diag);
+    }
+    s2_db_close(&db);
+    return code;
+}
+
+int s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag)
+{
+    return report(cli, status, diag);
+}
+
+static int64_t elapsed_us(const s2_cli *cli)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    const int64_t us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000 - cli->started_us;
+    return us > 0 ? us : 0;
+}
+
+int s2_store_finish(s2_cli *cli, int code)
+{
+    if (cli->db == NULL)
+        return code;
+    if (cli->run_id != 0) {
+        s2_diag diag = {0};
+        s2_status status = s2_db_begin(cli->db, &diag);
+        if (status == S2_OK)
+            status = s2_db_end_run(cli->db, cli->run_id, code, elapsed_us(cli), &diag);
+        if (finish(cli, status, &diag, cli->run_id) != S2_GO_ON)
+            code = s2_exit_combine(code, S2_EXIT_ENVIRONMENT);
+    }
+    s2_db_close(&cli->db);
+    return code;
+}

@@ -1,0 +1,230 @@
+#include "db/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+#include "db/sql.h"
+
+enum { FINDINGS = 100, BACKUP_PAGES = 256 };
+
+const char *const s2_db_tables[] = {"meta",       "migration", "run", "design", "chk",  "sim", "env",
+                                    "validation", "export",    "tag", "note",   "undo", NULL};
+
+static void add_finding(s2_buf *findings, const char *before, const char *text)
+{
+    char clean[512];
+    s2_text_clean(clean, sizeof clean, text != NULL ? text : "");
+    s2_buf_printf(findings, "%s%s\n", before, clean);
+}
+
+/* Each row of a query is a finding. */
+static s2_status ask(s2_db *db, const char *sql, const char *before, s2_buf *findings, s2_diag *diag)
+{
+    sqlite3_stmt *statement;
+    S2_TRY(s2_sql_prepare(db, sql, &statement, diag));
+    for (int32_t n = 0; n < FINDINGS; n++) {
+        bool has_row;
+        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+        if (!has_row)
+            break;
+        const char *const text = (const char *)sqlite3_column_text(statement, 0);
+        if (text == NULL || strcmp(text, "ok") != 0)
+            add_finding(findings, before, text);
+    }
+    sqlite3_reset(statement);
+    return findings->status;
+}
+
+static s2_status verify_hashes(s2_db *db, s2_buf *findings, s2_diag *diag)
+{
+    sqlite3_stmt *statement;
+    S2_TRY(s2_sql_prepare(db, "SELECT hash,text FROM design", &statement, diag));
+    for (;;) {
+        bool has_row;
+        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+        if (!has_row)
+            return findings->status;
+        char own[S2_DB_HASH_HEX];
+        const char *const hash = (const char *)sqlite3_column_text(statement, 0);
+        const void *const text = sqlite3_column_text(statement, 1);
+        s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, 1), own);
+        if (hash == NULL || strcmp(own, hash) != 0)
+            add_finding(findings, "the text of a design has another hash: ", hash);
+    }
+}
+
+static s2_status verify_steps(s2_db *db, s2_buf *findings, s2_diag *diag)
+{
+    S2_TRY(ask(db, "PRAGMA integrity_check(100)", "", findings, diag));
+    S2_TRY(ask(db,
+               "SELECT \"table\"||' row '||rowid||' leads nowhere in '||parent FROM pragma_foreign_key_check",
+               "", findings, diag));
+    S2_TRY(verify_hashes(db, findings, diag));
+    s2_diag reason = {0};
+    const s2_status status = s2_db_compare_schema(db, S2_DB_SCHEMA_VERSION, &reason);
+    if (status == S2_EPARSE)
+        add_finding(findings, "", reason.msg);
+    return status == S2_EPARSE ? S2_OK : status;
+}
+
+s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag)
+{
+    s2_diag reason = {0};
+    const s2_status status = verify_steps(db, findings, &reason);
+    if (status == S2_EDB && findings->status == S2_OK) {
+        add_finding(findings, "", reason.msg);
+        return S2_OK;
+    }
+    return status == S2_OK ? S2_OK : s2_diag_set(diag, status, 0, 0, 0, "%s", reason.msg);
+}
+
+static s2_status copy_pages(s2_db *db, const char *path, s2_diag *diag)
+{
+    s2_db copy = {.path = db->path, .lock_fd = -1};
+    int rc = sqlite3_open_v2(path, &copy.sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+    sqlite3_backup *const backup =
+        rc == SQLITE_OK ? sqlite3_backup_init(copy.sql, "main", db->sql, "main") : NULL;
+    if (rc == SQLITE_OK && backup == NULL)
+        rc = sqlite3_errcode(copy.sql);
+    while (backup != NULL && rc == SQLITE_OK)
+        rc = sqlite3_backup_step(backup, BACKUP_PAGES);
+    sqlite3_backup_finish(backup);
+    const s2_status status = rc == SQLITE_DONE ? S2_OK : s2_sql_fail(&copy, rc, diag);
+    sqlite3_close(copy.sql);
+    return status;
+}
+
+static s2_status sync_path(const char *path, int flags, s2_diag *diag)
+{
+    const int fd = open(path, flags | O_CLOEXEC);
+    const bool good = fd >= 0 && fsync(fd) == 0;
+    const int error = errno;
+    if (fd >= 0)
+        close(fd);
+    return good ? S2_OK : s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s", path, strerror(error));
+}
+
+static s2_status put_in_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag)
+{
+    S2_TRY(sync_path(temporary, O_RDONLY, diag));
+    /* link() refuses an existing name, which rename() would replace */
+    const int rc = overwrite ? rename(temporary, path) : link(temporary, path);
+    if (rc != 0)
+        return s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s%s", path, strerror(errno),
+                           errno == EEXIST ? "; --force overwrites it" : "");
+    const char *const slash = strrchr(path, '/');
+    char dir[4096];
+    snprintf(dir, sizeof dir, "%.*s", slash == NULL ? 1 : (int)(slash - path) + (slash == path),
+             slash == NULL ? "." : path);
+    return sync_path(dir, O_RDONLY | O_DIRECTORY, diag);
+}
+
+s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag)
+{
+    s2_buf temporary = {0};
+    s2_buf_printf(&temporary, "%s.tmp.%ld", path, (long)getpid());
+    s2_buf_add(&temporary, "", 1);
+    S2_TRY(temporary.status);
+    unlink(temporary.data);
+    s2_status status = copy_pages(db, temporary.data, diag);
+    if (status == S2_OK)
+        status = put_in_place(temporary.data, path, overwrite, diag);
+    unlink(temporary.data);
+    s2_buf_release(&temporary);
+    return status;
+}
+
+/* A dump in progress. */
+typedef struct dump {
+    s2_db *db;
+    s2_db_line_fn put;
+    void *user;
+} dump;
+
+static s2_status put_line(const dump *d, const char *text, size_t n, s2_diag *diag)
+{
+    if (text != NULL && !d->put(d->user, text, n))
+        return s2_diag_set(diag, S2_EIO, 0, 0, 0, "the dump could not be written");
+    return S2_OK;
+}
+
+/* Every row of a query is a line. The query's text is ours: table and column names of the schema. */
+static s2_status dump_query(const dump *d, const char *sql, s2_diag *diag)
+{
+    sqlite3_stmt *statement = NULL;
+    s2_status status = s2_sql_fail(d->db, sqlite3_prepare_v2(d->db->sql, sql, -1, &statement, NULL), diag);
+    while (status == S2_OK) {
+        bool has_row;
+        status = s2_sql_step(d->db, statement, &has_row, diag);
+        if (status != S2_OK || !has_row)
+            break;
+        status = put_line(d, (const char *)sqlite3_column_text(statement, 0),
+                          (size_t)sqlite3_column_bytes(statement, 0), diag);
+    }
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* "SELECT 'INSERT INTO t VALUES('||quote(a)||','||quote(b)||');' FROM t", from the columns that the file has.
+ */
+static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
+{
+    sqlite3_stmt *columns;
+    s2_buf sql = {0};
+    S2_TRY(s2_sql_prepare(d->db, "SELECT name FROM pragma_table_info(?) ORDER BY cid", &columns, diag));
+    sqlite3_bind_text(columns, 1, table, -1, SQLITE_STATIC);
+    s2_buf_printf(&sql, "SELECT 'INSERT INTO %s VALUES('", table);
+    const char *between = "||quote(\"";
+    for (bool has_row = true;; between = "||','||quote(\"") {
+        const s2_status status = s2_sql_step(d->db, columns, &has_row, diag);
+        if (status != S2_OK) {
+            s2_buf_release(&sql);
+            return status;
+        }
+        if (!has_row)
+            break;
+        s2_buf_printf(&sql, "%s%s\")", between, (const char *)sqlite3_column_text(columns, 0));
+    }
+    s2_buf_printf(&sql, "||');' FROM %s", table);
+    s2_buf_add(&sql, "", 1);
+    const s2_status status = sql.status == S2_OK ? dump_query(d, sql.data, diag) : sql.status;
+    s2_buf_release(&sql);
+    return status;
+}
+
+s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag)
+{
+    const dump d = {db, put, user};
+    char head[160];
+    snprintf(head, sizeof head,
+             "PRAGMA foreign_keys=OFF;\nPRAGMA application_id=%d;\nPRAGMA user_version=%d;\nBEGIN;",
+             S2_DB_APPLICATION_ID, S2_DB_SCHEMA_VERSION);
+    S2_TRY(put_line(&d, head, strlen(head), diag));
+    S2_TRY(dump_query(
+        &d, "SELECT sql||';' FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite_%'", diag));
+    for (const char *const *table = s2_db_tables; *table != NULL; table++)
+        S2_TRY(dump_table(&d, *table, diag));
+    S2_TRY(dump_query(&d, "SELECT sql||';' FROM sqlite_schema WHERE type='index' AND sql IS NOT NULL", diag));
+    return put_line(&d, "COMMIT;", 7, diag);
+}
+
+s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag)
+{
+    char sql[64];
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %.32s", table);
+    sqlite3_stmt *statement = NULL;
+    bool has_row;
+    s2_status status = s2_sql_fail(db, sqlite3_prepare_v2(db->sql, sql, -1, &statement, NULL), diag);
+    if (status == S2_OK)
+        status = s2_sql_step(db, statement, &has_row, diag);
+    if (status == S2_OK)
+        *n_rows = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return status;
+}

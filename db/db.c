@@ -1,0 +1,409 @@
+#include "db/db.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+#include "db/sql.h"
+
+enum {
+    HEADER_BYTES = 100,
+    POLL_MS = 10,
+    /* A checkpoint copies pages back to the file; 1000 is SQLite's own habit. */
+    CHECKPOINT_PAGES = 1000,
+    UNTRUSTED_BASE_MS = 5000,
+    UNTRUSTED_MS_PER_MIB = 100
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static char *join(const char *a, const char *b)
+{
+    const size_t n_a = strlen(a), n_b = strlen(b);
+    char *const text = s2_malloc(n_a + n_b + 1);
+    if (text != NULL) {
+        memcpy(text, a, n_a);
+        memcpy(text + n_a, b, n_b + 1);
+    }
+    return text;
+}
+
+/*
+ * The writers' lock. SQLite before 3.51.3 can lose a transaction when a writer restarts the log while
+ * another process checkpoints; with both under one lock that cannot meet.
+ */
+static s2_status lock_file_open(s2_db *db, s2_diag *diag)
+{
+    if (db->lock_fd >= 0)
+        return S2_OK;
+    char *const path = join(db->path, "-lock");
+    if (path == NULL)
+        return S2_ENOMEM;
+    db->lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    const int error = errno;
+    s2_free(path);
+    if (db->lock_fd < 0)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s-lock: %s", db->path, strerror(error));
+    return S2_OK;
+}
+
+static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
+{
+    S2_TRY(lock_file_open(db, diag));
+    const int64_t deadline_ms = now_ms() + wait_ms;
+    while (flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= deadline_ms)
+            return s2_sql_fail(db, SQLITE_BUSY, diag);
+        const struct timespec pause = {0, POLL_MS * 1000000};
+        nanosleep(&pause, NULL);
+    }
+    db->locked = true;
+    return S2_OK;
+}
+
+static void unlock(s2_db *db)
+{
+    if (db->locked)
+        flock(db->lock_fd, LOCK_UN);
+    db->locked = false;
+}
+
+/* What the first 100 bytes and the size of a file say, before SQLite reads it. */
+typedef struct file_facts {
+    bool exists;
+    bool has_log; /* a write-ahead log with content lies beside it */
+    bool is_wal;
+    int64_t n_bytes;
+    int64_t expected_bytes; /* by the header; 0: unknown */
+} file_facts;
+
+static uint32_t big_endian(const uint8_t *at)
+{
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static s2_status read_header(s2_db *db, int fd, file_facts *facts, s2_diag *diag)
+{
+    uint8_t header[HEADER_BYTES];
+    const ssize_t n = pread(fd, header, sizeof header, 0);
+    if (n < 0)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path, strerror(errno));
+    if (n == 0)
+        return S2_OK;
+    if (n < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a database", db->path);
+    facts->is_wal = header[18] == 2;
+    const int64_t page_bytes = header[16] << 8 | header[17];
+    /* The page count is valid when the change counter was written together with it. */
+    if (big_endian(header + 24) == big_endian(header + 92))
+        facts->expected_bytes = (int64_t)big_endian(header + 28) * (page_bytes == 1 ? 65536 : page_bytes);
+    return S2_OK;
+}
+
+static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
+{
+    *facts = (file_facts){0};
+    const int fd = open(db->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 && errno == ENOENT && db->mode == S2_DB_WRITE)
+        return S2_OK;
+    if (fd < 0)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
+                           errno == ENOENT ? "there is no such database" : strerror(errno));
+    struct stat info, log;
+    s2_status status = S2_OK;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
+        status = s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
+    else
+        status = read_header(db, fd, facts, diag);
+    close(fd);
+    S2_TRY(status);
+    facts->exists = true;
+    facts->n_bytes = info.st_size;
+    char *const log_path = join(db->path, "-wal");
+    if (log_path == NULL)
+        return S2_ENOMEM;
+    facts->has_log = stat(log_path, &log) == 0 && log.st_size > 0;
+    s2_free(log_path);
+    if (!facts->has_log && facts->n_bytes < facts->expected_bytes)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged, %lld of its %lld bytes are missing", db->path,
+                           (long long)(facts->expected_bytes - facts->n_bytes),
+                           (long long)facts->expected_bytes);
+    return S2_OK;
+}
+
+/* SQLite cannot read a WAL file where it may not create the log's index; without a log it needs none. */
+static bool must_be_immutable(const s2_db *db, const file_facts *facts)
+{
+    if (db->mode == S2_DB_WRITE || facts->has_log)
+        return false;
+    if (db->mode == S2_DB_UNTRUSTED)
+        return true;
+    const char *const slash = strrchr(db->path, '/');
+    char *const dir = slash == NULL ? NULL : join(db->path, "");
+    if (dir != NULL)
+        dir[slash == db->path ? 1 : slash - db->path] = '\0';
+    const bool writable = access(dir != NULL ? dir : ".", W_OK) == 0;
+    s2_free(dir);
+    return facts->is_wal && !writable;
+}
+
+/* A path as file: URI; every byte that means something in one is escaped. */
+static char *uri_of(const char *path, bool immutable)
+{
+    s2_buf buf = {0};
+    s2_buf_puts(&buf, path[0] == '/' ? "file://" : "file:");
+    for (; *path != '\0'; path++) {
+        if (strchr("?#%", *path) != NULL)
+            s2_buf_printf(&buf, "%%%02x", (unsigned)(unsigned char)*path);
+        else
+            s2_buf_add(&buf, path, 1);
+    }
+    s2_buf_puts(&buf, immutable ? "?immutable=1" : "");
+    s2_buf_add(&buf, "", 1);
+    if (buf.status != S2_OK) {
+        s2_buf_release(&buf);
+        return NULL;
+    }
+    return buf.data;
+}
+
+static int past_deadline(void *user)
+{
+    const s2_db *const db = user;
+    return now_ms() > db->deadline_ms;
+}
+
+/* Nothing in a file may run code: no triggers, no views, no functions with side effects. */
+static void harden(s2_db *db, const file_facts *facts)
+{
+    static const int off[] = {SQLITE_DBCONFIG_TRUSTED_SCHEMA, SQLITE_DBCONFIG_ENABLE_TRIGGER,
+                              SQLITE_DBCONFIG_ENABLE_VIEW,    SQLITE_DBCONFIG_DQS_DML,
+                              SQLITE_DBCONFIG_DQS_DDL,        SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION};
+    for (size_t n = 0; n < sizeof off / sizeof off[0]; n++)
+        sqlite3_db_config(db->sql, off[n], 0, NULL);
+    sqlite3_db_config(db->sql, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_LENGTH, 16 << 20);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_SQL_LENGTH, 100000);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_TRIGGER_DEPTH, 10);
+    sqlite3_limit(db->sql, SQLITE_LIMIT_VDBE_OP, 25000);
+    if (db->mode == S2_DB_UNTRUSTED) {
+        db->deadline_ms = now_ms() + UNTRUSTED_BASE_MS + (facts->n_bytes >> 20) * UNTRUSTED_MS_PER_MIB;
+        sqlite3_progress_handler(db->sql, 1000, past_deadline, db);
+    }
+}
+
+static s2_status connect_file(s2_db *db, const file_facts *facts, s2_diag *diag)
+{
+    const bool writes = db->mode == S2_DB_WRITE;
+    int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    flags |= writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
+    if (db->mode == S2_DB_UNTRUSTED)
+        flags |= SQLITE_OPEN_NOFOLLOW;
+    char *const uri = uri_of(db->path, must_be_immutable(db, facts));
+    if (uri == NULL)
+        return S2_ENOMEM;
+    const int rc = sqlite3_open_v2(uri, &db->sql, flags, NULL);
+    s2_free(uri);
+    if (rc != SQLITE_OK)
+        return s2_sql_fail(db, rc, diag);
+    sqlite3_busy_timeout(db->sql, S2_DB_LOCK_WAIT_MS);
+    harden(db, facts);
+    return s2_sql_exec(
+        db, "PRAGMA foreign_keys=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY",
+        diag);
+}
+
+/* The file's schema version; 0 for a file without tables. */
+static s2_status read_version(s2_db *db, int64_t *version, s2_diag *diag)
+{
+    int64_t application, tables, found;
+    S2_TRY(s2_sql_int(db, diag, &application, "PRAGMA application_id", ""));
+    S2_TRY(s2_sql_int(db, diag, &found, "PRAGMA user_version", ""));
+    S2_TRY(s2_sql_int(db, diag, &tables, "SELECT count(*) FROM sqlite_schema", ""));
+    if (application != S2_DB_APPLICATION_ID && (application != 0 || found != 0 || tables != 0))
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: a database of another program", db->path);
+    if (found > S2_DB_SCHEMA_VERSION)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                           "%s: written by a newer s2 (schema %lld, this one knows %d); update s2 to use it",
+                           db->path, (long long)found, S2_DB_SCHEMA_VERSION);
+    if (found < 0 || (found == 0 && tables != 0))
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, schema %lld does not exist", db->path,
+                           (long long)found);
+    *version = found;
+    return S2_OK;
+}
+
+static s2_status migrate_locked(s2_db *db, s2_diag *diag)
+{
+    int64_t version;
+    S2_TRY(s2_db_begin(db, diag));
+    s2_status status = read_version(db, &version, diag);
+    if (status == S2_OK)
+        status = s2_db_migrate(db, (int32_t)version, diag);
+    if (status == S2_OK)
+        return s2_db_commit(db, diag);
+    s2_db_rollback(db);
+    return status;
+}
+
+/* journal_mode is set under the lock and only where it is not yet WAL, so that readers never meet the switch.
+ */
+static s2_status prepare_writing(s2_db *db, const file_facts *facts, s2_diag *diag)
+{
+    if (!facts->is_wal) {
+        S2_TRY(lock(db, S2_DB_LOCK_WAIT_MS, diag));
+        const s2_status status = s2_sql_exec(db, "PRAGMA journal_mode=WAL", diag);
+        unlock(db);
+        S2_TRY(status);
+    }
+    return s2_sql_exec(db, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0", diag);
+}
+
+static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
+{
+    S2_TRY(s2_db_compare_schema(db, (int32_t)version, diag));
+    struct sqlite3_stmt *statement;
+    bool has_row;
+    S2_TRY(s2_sql_prepare(db, "PRAGMA quick_check(1)", &statement, diag));
+    S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+    const char *const verdict = has_row ? (const char *)sqlite3_column_text(statement, 0) : "no answer";
+    const bool good = verdict != NULL && strcmp(verdict, "ok") == 0;
+    char clean[128];
+    s2_text_clean(clean, sizeof clean, verdict != NULL ? verdict : "");
+    sqlite3_reset(statement);
+    return good ? S2_OK : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged (%s)", db->path, clean);
+}
+
+static s2_status open_steps(s2_db *db, s2_diag *diag)
+{
+    file_facts facts;
+    int64_t version;
+    S2_TRY(read_facts(db, &facts, diag));
+    if (db->mode != S2_DB_WRITE && facts.n_bytes == 0 && !facts.has_log)
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: an empty file, not a database", db->path);
+    S2_TRY(connect_file(db, &facts, diag));
+    S2_TRY(read_version(db, &version, diag));
+    if (db->mode == S2_DB_UNTRUSTED)
+        return check_untrusted(db, version, diag);
+    if (db->mode == S2_DB_WRITE)
+        S2_TRY(prepare_writing(db, &facts, diag));
+    if (version == S2_DB_SCHEMA_VERSION)
+        return S2_OK;
+    if (db->mode == S2_DB_WRITE)
+        return migrate_locked(db, diag);
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                       "%s: of an older s2 (schema %lld); any command that records brings it up to date",
+                       db->path, (long long)version);
+}
+
+s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag)
+{
+    s2_db *db = s2_calloc(1, sizeof *db);
+    if (db == NULL)
+        return S2_ENOMEM;
+    db->mode = mode;
+    db->lock_fd = -1;
+    db->path = join(path, "");
+    s2_status status = db->path != NULL ? open_steps(db, diag) : S2_ENOMEM;
+    if (status != S2_OK) {
+        s2_db_close(&db);
+        return status;
+    }
+    *out = db;
+    return S2_OK;
+}
+
+/* The last writer out leaves one file behind; one that cannot have the lock leaves that to the next. */
+static void leave(s2_db *db)
+{
+    if (db->mode != S2_DB_WRITE)
+        return;
+    if (lock(db, 0, NULL) != S2_OK)
+        sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+}
+
+void s2_db_close(s2_db **handle)
+{
+    s2_db *const db = *handle;
+    if (db == NULL)
+        return;
+    if (db->in_transaction)
+        s2_db_rollback(db);
+    for (int32_t n = 0; n < db->n_cached; n++)
+        sqlite3_finalize(db->cached[n].statement);
+    if (db->sql != NULL)
+        leave(db);
+    sqlite3_close(db->sql);
+    unlock(db);
+    if (db->lock_fd >= 0)
+        close(db->lock_fd);
+    s2_free(db->path);
+    s2_free(db);
+    *handle = NULL;
+}
+
+s2_status s2_db_begin(s2_db *db, s2_diag *diag)
+{
+    if (db->mode != S2_DB_WRITE || db->in_transaction)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: opened for reading, or in a transaction", db->path);
+    S2_TRY(lock(db, S2_DB_LOCK_WAIT_MS, diag));
+    const s2_status status = s2_sql_exec(db, "BEGIN IMMEDIATE", diag);
+    if (status != S2_OK)
+        unlock(db);
+    db->in_transaction = status == S2_OK;
+    return status;
+}
+
+/* Copying the log back may fail (a reader holds it, the disk is full); the transaction is safe in the log. */
+static void checkpoint(s2_db *db)
+{
+    sqlite3_busy_timeout(db->sql, 0);
+    sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    sqlite3_busy_timeout(db->sql, S2_DB_LOCK_WAIT_MS);
+}
+
+static int count_log_pages(void *user, sqlite3 *sql, const char *name, int n_pages)
+{
+    (void)sql;
+    (void)name;
+    *(int *)user = n_pages;
+    return SQLITE_OK;
+}
+
+s2_status s2_db_commit(s2_db *db, s2_diag *diag)
+{
+    int n_pages = 0;
+    sqlite3_wal_hook(db->sql, count_log_pages, &n_pages);
+    const s2_status status = s2_sql_exec(db, "COMMIT", diag);
+    sqlite3_wal_hook(db->sql, NULL, NULL);
+    if (status != S2_OK) {
+        s2_db_rollback(db);
+        return status;
+    }
+    if (n_pages > CHECKPOINT_PAGES)
+        checkpoint(db);
+    db->in_transaction = false;
+    unlock(db);
+    return S2_OK;
+}
+
+void s2_db_rollback(s2_db *db)
+{
+    if (db->in_transaction && sqlite3_get_autocommit(db->sql) == 0)
+        sqlite3_exec(db->sql, "ROLLBACK", NULL, NULL, NULL);
+    db->in_transaction = false;
+    unlock(db);
+}

@@ -1,0 +1,49 @@
+/*
+ * db/filter.h - inside db/: the filter language to a WHERE clause with bound values.
+ *
+ *     union=holds kv_mib<4096 us<900 !tag:rejected family=ls name~phi star
+ *
+ * Conditions are separated by blanks and must all hold. No text of a filter becomes SQL: columns come
+ * from one table, values are bound.
+ */
+#ifndef S2_DB_FILTER_H
+#define S2_DB_FILTER_H
+
+#include "db/db.h"
+
+enum { S2_FILTER_CONDITIONS = 32, S2_FILTER_VALUE_BYTES = 256 };
+
+typedef enum s2_column_kind {
+    S2_COLUMN_TEXT,
+    S2_COLUMN_NUMBER,
+    S2_COLUMN_VERDICT,
+    S2_COLUMN_FLAG
+} s2_column_kind;
+
+typedef struct s2_column {
+    const char *name;
+    const char *sql;
+    s2_column_kind kind;
+    double scale; /* stored value = written value * scale */
+} s2_column;
+
+/* NULL when there is none of this name. */
+const s2_column *s2_column_find(const char *name, size_t n);
+
+typedef struct s2_filter_value {
+    bool is_text;
+    double number;
+    char text[S2_FILTER_VALUE_BYTES];
+} s2_filter_value;
+
+typedef struct s2_filter {
+    s2_buf where; /* " AND (...)" for each condition */
+    int32_t n_values;
+    s2_filter_value values[S2_FILTER_CONDITIONS];
+} s2_filter;
+
+/* S2_EINVAL with column (counted from 1, in bytes) and reason. Release with s2_filter_release in any case. */
+s2_status s2_filter_build(const char *text, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;
+void s2_filter_release(s2_filter *filter);
+
+#endif /* S2_DB_FILTER_H */

@@ -1,0 +1,173 @@
+#include "db/db.h"
+
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "db/sql.h"
+
+/*
+ * One kind of row to carry over: the query that reads it from the other file, and the statement that
+ * writes it into ours, with the same columns in the same order. Ids differ between files, so runs go by
+ * uid, designs and environments by hash.
+ */
+typedef struct carry {
+    const char *read;
+    const char *write;
+    int hash_of; /* column holding a hash ... */
+    int text_of; /* ... of this column's text; -1: none */
+} carry;
+
+#define RUN    "(SELECT id FROM run WHERE uid=?1)"
+#define DESIGN "(SELECT id FROM design WHERE hash=?3)"
+
+static const carry RUNS = {
+    "SELECT "
+    "uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code FROM "
+    "run",
+    "INSERT INTO "
+    "run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code)"
+    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ON CONFLICT(uid) DO UPDATE SET wall_us=excluded.wall_us,"
+    "exit_code=excluded.exit_code WHERE exit_code IS NULL AND excluded.exit_code IS NOT NULL",
+    -1, -1};
+
+static const carry DESIGNS = {
+    "SELECT "
+    "r.uid,hash,text,name,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,block_tok,density,density_"
+    "tok,"
+    "created_us FROM design JOIN run r ON r.id=run_id WHERE deleted_us IS NULL",
+    "INSERT OR IGNORE INTO "
+    "design(run_id,hash,text,name,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
+    "block_tok,density,density_tok,created_us) VALUES(" RUN
+    ",?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+    1, 2};
+
+static const carry ENVS = {
+    "SELECT sha,device,device_uuid,driver,runtime FROM env",
+    "INSERT OR IGNORE INTO env(sha,device,device_uuid,driver,runtime) VALUES(?1,?2,?3,?4,?5)", -1, -1};
+
+static const carry RESULTS[] = {
+    {"SELECT "
+     "r.uid,seq,d.hash,property,verdict,required,scope_tok,complete_to_tok,layer,head,query_tok,key_tok,"
+     "failing_layers,detail,engine,t.wall_us FROM chk t JOIN run r ON r.id=t.run_id JOIN design d ON "
+     "d.id=t.design_id"
+     " WHERE d.deleted_us IS NULL",
+     "INSERT OR IGNORE INTO "
+     "chk(run_id,seq,design_id,property,verdict,required,scope_tok,complete_to_tok,layer,head,"
+     "query_tok,key_tok,failing_layers,detail,engine,wall_us) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+     -1, -1},
+    {"SELECT "
+     "r.uid,seq,d.hash,gpu,t.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,t.density,"
+     "hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,error_pct,json"
+     " FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",
+     "INSERT OR IGNORE INTO "
+     "sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,"
+     "bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_"
+     "bytes,"
+     "error_pct,json) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
+     -1, -1},
+    {"SELECT "
+     "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"
+     "max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,json FROM "
+     "validation t"
+     " JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id JOIN env e ON e.id=env_id WHERE "
+     "d.deleted_us IS NULL",
+     "INSERT OR IGNORE INTO "
+     "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,"
+     "pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
+     "json)"
+     " VALUES(" RUN ",?2," DESIGN
+     ",(SELECT id FROM env WHERE sha=?4),?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
+     "?18,?19,?20,?21,?22,?23)",
+     -1, -1},
+    {"SELECT r.uid,seq,d.hash,target,path,out_sha FROM export t JOIN run r ON r.id=t.run_id"
+     " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",
+     "INSERT OR IGNORE INTO export(run_id,seq,design_id,target,path,out_sha) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6)",
+     -1, -1},
+};
+
+static const carry PEOPLE[] = {
+    {"SELECT hash,tag FROM tag JOIN design d ON d.id=design_id WHERE deleted_us IS NULL",
+     "INSERT OR IGNORE INTO tag(design_id,tag) VALUES((SELECT id FROM design WHERE hash=?1),?2)", -1, -1},
+    {"SELECT hash,at_us,body FROM note JOIN design d ON d.id=design_id WHERE deleted_us IS NULL",
+     "INSERT OR IGNORE INTO note(design_id,at_us,body) VALUES((SELECT id FROM design WHERE hash=?1),?2,?3)",
+     -1, -1},
+};
+
+static s2_status check_hash(const s2_db *other, sqlite3_stmt *from, const carry *kind, s2_diag *diag)
+{
+    if (kind->hash_of < 0)
+        return S2_OK;
+    char own[S2_DB_HASH_HEX];
+    const char *const hash = (const char *)sqlite3_column_text(from, kind->hash_of);
+    const void *const text = sqlite3_column_text(from, kind->text_of);
+    s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(from, kind->text_of), own);
+    if (hash == NULL || strcmp(own, hash) != 0)
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0,
+                           "%s: refused, the text of a design has another hash than it claims", other->path);
+    return S2_OK;
+}
+
+static s2_status carry_row(s2_db *db, sqlite3_stmt *from, sqlite3_stmt *to, s2_diag *diag)
+{
+    for (int column = 0; column < sqlite3_column_count(from); column++)
+        sqlite3_bind_value(to, column + 1, sqlite3_column_value(from, column));
+    bool has_row;
+    const s2_status status = s2_sql_step(db, to, &has_row, diag);
+    sqlite3_reset(to);
+    return status;
+}
+
+/* Carry every row of a kind; *n counts those that were new. Results are the columns that our own CHECKs
+ * accept. */
+static s2_status carry_all(s2_db *db, s2_db *other, const carry *kind, int64_t *n, s2_diag *diag)
+{
+    sqlite3_stmt *from, *to;
+    S2_TRY(s2_sql_prepare(other, kind->read, &from, diag));
+    S2_TRY(s2_sql_prepare(db, kind->write, &to, diag));
+    for (;;) {
+        bool has_row;
+        S2_TRY(s2_sql_step(other, from, &has_row, diag));
+        if (!has_row)
+            return S2_OK;
+        S2_TRY(check_hash(other, from, kind, diag));
+        S2_TRY(carry_row(db, from, to, diag));
+        *n += sqlite3_changes(db->sql);
+    }
+}
+
+static s2_status carry_everything(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)
+{
+    int64_t n_envs = 0;
+    S2_TRY(carry_all(db, other, &RUNS, &out->n_runs, diag));
+    S2_TRY(carry_all(db, other, &DESIGNS, &out->n_designs, diag));
+    S2_TRY(carry_all(db, other, &ENVS, &n_envs, diag));
+    for (size_t n = 0; n < sizeof RESULTS / sizeof RESULTS[0]; n++)
+        S2_TRY(carry_all(db, other, &RESULTS[n], &out->n_results, diag));
+    for (size_t n = 0; n < sizeof PEOPLE / sizeof PEOPLE[0]; n++)
+        S2_TRY(carry_all(db, other, &PEOPLE[n], &out->n_tags_notes, diag));
+    return out->n_results + out->n_designs > 0 ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
+}
+
+s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)
+{
+    s2_db_merged merged = {0};
+    int64_t version;
+    S2_TRY(s2_sql_int(other, diag, &version, "PRAGMA user_version", ""));
+    if (version != S2_DB_SCHEMA_VERSION)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                           "%s: of an older s2 (schema %lld); open it once with this one first", other->path,
+                           (long long)version);
+    S2_TRY(s2_db_begin(db, diag));
+    const s2_status status = carry_everything(db, other, &merged, diag);
+    if (status != S2_OK) {
+        s2_db_rollback(db);
+        return status;
+    }
+    S2_TRY(s2_db_commit(db, diag));
+    *out = merged;
+    return S2_OK;
+}

@@ -1,0 +1,249 @@
+#include "db/db.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "db/sql.h"
+
+const char *s2_db_verdict_word(s2_db_verdict verdict)
+{
+    static const char *const words[] = {"holds", "violated", "unknown"};
+    return verdict >= S2_DB_HOLDS && verdict <= S2_DB_UNKNOWN ? words[verdict] : "-";
+}
+
+s2_status s2_db_put_run(s2_db *db, const s2_db_run *run, int64_t *run_id, s2_diag *diag)
+{
+    uint8_t uid[16];
+    sqlite3_randomness(sizeof uid, uid);
+    S2_TRY(s2_sql_run(
+        db, diag,
+        "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us)"
+        " VALUES(?,?,?,?,?,?,?,?,?)",
+        "bttttttii", uid, sizeof uid, run->tool_version, run->commit, sqlite3_libversion(), run->command,
+        run->argv_json, run->host, run->seed, run->started_us));
+    *run_id = sqlite3_last_insert_rowid(db->sql);
+    return S2_OK;
+}
+
+s2_status s2_db_end_run(s2_db *db, int64_t run_id, int32_t exit_code, int64_t wall_us, s2_diag *diag)
+{
+    return s2_sql_run(db, diag, "UPDATE run SET exit_code=?, wall_us=? WHERE id=?", "iii", (int64_t)exit_code,
+                      wall_us, run_id);
+}
+
+static s2_status check_hash(const s2_db *db, const s2_db_design *design, s2_diag *diag)
+{
+    char hash[S2_DB_HASH_HEX];
+    s2_db_sha256(design->text, strlen(design->text), hash);
+    if (strcmp(hash, design->hash) != 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a design's hash is not that of its text", db->path);
+    return S2_OK;
+}
+
+s2_status s2_db_put_design(s2_db *db, int64_t run_id, const s2_db_design *design, int64_t *design_id,
+                           s2_diag *diag)
+{
+    S2_TRY(check_hash(db, design, diag));
+    S2_TRY(s2_sql_run(
+        db, diag,
+        "INSERT INTO design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
+        "block_tok,density,density_tok,created_us,run_id) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        " ON CONFLICT(hash) DO UPDATE SET density=coalesce(density,excluded.density),"
+        " density_tok=coalesce(density_tok,excluded.density_tok), deleted_us=NULL"
+        " WHERE density IS NULL OR deleted_us IS NOT NULL",
+        "ttttttiiiiidiii", design->hash, design->name, design->text, design->model, design->family,
+        design->origin, (int64_t)design->n_layers, (int64_t)design->n_heads, (int64_t)design->n_kv_heads,
+        (int64_t)design->head_dim, (int64_t)design->block_tok, design->density, design->density_tok,
+        s2_db_now_us(), run_id));
+    return s2_sql_int(db, diag, design_id, "SELECT id FROM design WHERE hash=?", "t", design->hash);
+}
+
+/* The next number of a result within its run; (run, seq) names a result in every file it is merged into. */
+static s2_status next_seq(s2_db *db, int64_t run_id, int64_t *seq, s2_diag *diag)
+{
+    return s2_sql_int(db, diag, seq,
+                      "SELECT 1+max(coalesce((SELECT max(seq) FROM chk WHERE run_id=?1),0),"
+                      "coalesce((SELECT max(seq) FROM sim WHERE run_id=?1),0),"
+                      "coalesce((SELECT max(seq) FROM validation WHERE run_id=?1),0),"
+                      "coalesce((SELECT max(seq) FROM export WHERE run_id=?1),0))",
+                      "i", run_id);
+}
+
+s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_check *check,
+                          s2_diag *diag)
+{
+    int64_t seq;
+    S2_TRY(next_seq(db, run_id, &seq, diag));
+    S2_TRY(s2_sql_run(
+        db, diag,
+        "INSERT INTO chk(run_id,seq,design_id,property,verdict,required,scope_tok,complete_to_tok,layer,"
+        "head,query_tok,key_tok,failing_layers,detail,engine,wall_us) "
+        "VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiitiiiiiiiittti", run_id, seq, design_id, check->property, (int64_t)check->verdict,
+        (int64_t)check->required, check->scope_tok, check->complete_to_tok, check->layer, check->head,
+        check->query_tok, check->key_tok, check->failing_layers, check->detail, check->engine,
+        check->wall_us));
+    return s2_db_refresh(db, design_id, diag);
+}
+
+s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_sim *sim, s2_diag *diag)
+{
+    int64_t seq;
+    S2_TRY(next_seq(db, run_id, &seq, diag));
+    S2_TRY(s2_sql_run(
+        db, diag,
+        "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
+        "dense_us,bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,"
+        "kv_ring_stripes_bytes,error_pct,json) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiittttiidddtdddddddt", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
+        sim->len_tok, sim->batch, sim->time_us, sim->bound_us, sim->dense_us, sim->bound_by, sim->density,
+        sim->hbm_bytes, sim->kv_dense_bytes, sim->kv_shared_pages_bytes, sim->kv_head_pages_bytes,
+        sim->kv_ring_stripes_bytes, sim->error_pct, sim->json));
+    return s2_db_refresh(db, design_id, diag);
+}
+
+static s2_status put_env(s2_db *db, const s2_db_validation *v, int64_t *env_id, s2_diag *diag)
+{
+    /* Lengths in front keep "a" + "bc" apart from "ab" + "c". */
+    s2_buf facts = {0};
+    const char *const field[] = {v->device, v->device_uuid, v->driver, v->runtime};
+    for (size_t n = 0; n < sizeof field / sizeof field[0]; n++)
+        s2_buf_printf(&facts, "%zu:%s", strlen(field[n]), field[n]);
+    char sha[S2_DB_HASH_HEX];
+    if (facts.status == S2_OK)
+        s2_db_sha256(facts.data, facts.len, sha);
+    const s2_status status = facts.status;
+    s2_buf_release(&facts);
+    S2_TRY(status);
+    S2_TRY(s2_sql_run(db, diag,
+                      "INSERT OR IGNORE INTO env(sha,device,device_uuid,driver,runtime) VALUES(?,?,?,?,?)",
+                      "ttttt", sha, v->device, v->device_uuid, v->driver, v->runtime));
+    return s2_sql_int(db, diag, env_id, "SELECT id FROM env WHERE sha=?", "t", sha);
+}
+
+s2_status s2_db_put_validation(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_validation *v,
+                               s2_diag *diag)
+{
+    int64_t seq, env_id;
+    S2_TRY(next_seq(db, run_id, &seq, diag));
+    S2_TRY(put_env(db, v, &env_id, diag));
+    S2_TRY(s2_sql_run(
+        db, diag,
+        "INSERT INTO "
+        "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,pairs,"
+        "pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
+        "json)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiiitttttiiiiiddiidddbt", run_id, seq, design_id, env_id, v->kernel, v->phase, v->dtype, v->outcome,
+        v->reason, v->len_tok, v->batch, v->seed, v->pairs, v->pairs_wrong, v->max_err, v->tolerance,
+        v->needles_found, v->needles_expected, v->median_ms, v->min_ms, v->sm_mhz,
+        (const void *)v->samples_ms, (size_t)v->n_samples * sizeof(float), v->json));
+    return s2_db_refresh(db, design_id, diag);
+}
+
+s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_export *row,
+                           s2_diag *diag)
+{
+    int64_t seq;
+    S2_TRY(next_seq(db, run_id, &seq, diag));
+    return s2_sql_run(db, diag,
+                      "INSERT INTO export(run_id,seq,design_id,target,path,out_sha) VALUES(?,?,?,?,?,?)",
+                      "iiittt", run_id, seq, design_id, row->target, row->path, row->out_hash);
+}
+
+/*
+ * Of several verdicts on one property the list shows the one of the widest scope (every length before
+ * any one length), of those the latest: "holds at 1k" must not hide "violated for every length".
+ */
+#define LATEST_VERDICT(name)                                                                                 \
+    "v_" name "=(SELECT verdict FROM chk JOIN run ON run.id=chk.run_id WHERE design_id=design.id AND "       \
+    "property='" name                                                                                        \
+    "' ORDER BY scope_tok IS NULL DESC, scope_tok DESC, started_us DESC, chk.id DESC LIMIT 1)"
+#define LATEST_SIM(column, what)                                                                             \
+    column "=(SELECT " what " FROM sim JOIN run ON run.id=sim.run_id WHERE design_id=design.id"              \
+           " ORDER BY started_us DESC, sim.id DESC LIMIT 1)"
+
+s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag)
+{
+    return s2_sql_run(
+        db, diag,
+        "UPDATE design SET " LATEST_VERDICT("rows") "," LATEST_VERDICT("union") "," LATEST_VERDICT("kv") "," LATEST_VERDICT("group") "," LATEST_VERDICT(
+            "shards") "," LATEST_SIM("sim_us", "coalesce(time_us,bound_us)") "," LATEST_SIM("kv_bytes",
+                                                                                            "kv_head_pages_"
+                                                                                            "bytes") ","
+                                                                                                     "gpu_us="
+                                                                                                     "(SELECT"
+                                                                                                     " median"
+                                                                                                     "_ms*"
+                                                                                                     "1000 "
+                                                                                                     "FROM "
+                                                                                                     "validat"
+                                                                                                     "ion "
+                                                                                                     "JOIN "
+                                                                                                     "run ON "
+                                                                                                     "run.id="
+                                                                                                     "validat"
+                                                                                                     "ion."
+                                                                                                     "run_id "
+                                                                                                     "JOIN "
+                                                                                                     "env ON "
+                                                                                                     "env.id="
+                                                                                                     "env_id"
+                                                                                                     " WHERE "
+                                                                                                     "design_"
+                                                                                                     "id="
+                                                                                                     "design."
+                                                                                                     "id AND "
+                                                                                                     "outcome"
+                                                                                                     "='ok' "
+                                                                                                     "AND "
+                                                                                                     "device_"
+                                                                                                     "uuid<>'"
+                                                                                                     "' "
+                                                                                                     "ORDER "
+                                                                                                     "BY "
+                                                                                                     "started"
+                                                                                                     "_us "
+                                                                                                     "DESC, "
+                                                                                                     "validat"
+                                                                                                     "ion.id "
+                                                                                                     "DESC "
+                                                                                                     "LIMIT "
+                                                                                                     "1),"
+                                                                                                     "outcome"
+                                                                                                     "=("
+                                                                                                     "SELECT "
+                                                                                                     "outcome"
+                                                                                                     " FROM "
+                                                                                                     "validat"
+                                                                                                     "ion "
+                                                                                                     "JOIN "
+                                                                                                     "run ON "
+                                                                                                     "run.id="
+                                                                                                     "validat"
+                                                                                                     "ion."
+                                                                                                     "run_id "
+                                                                                                     "WHERE "
+                                                                                                     "design_"
+                                                                                                     "id="
+                                                                                                     "design."
+                                                                                                     "id"
+                                                                                                     " ORDER "
+                                                                                                     "BY "
+                                                                                                     "started"
+                                                                                                     "_us "
+                                                                                                     "DESC, "
+                                                                                                     "validat"
+                                                                                                     "ion.id "
+                                                                                                     "DESC "
+                                                                                                     "LIMIT "
+                                                                                                     "1) "
+                                                                                                     "WHERE "
+                                                                                                     "id=?1 "
+                                                                                                     "OR ?1 "
+                                                                                                     "IS "
+                                                                                                     "NULL",
+        "i", design_id);
+}

@@ -1,0 +1,196 @@
+#include "db/sql.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include <sha2.h>
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+
+int64_t s2_db_now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX])
+{
+    static const char digits[] = "0123456789abcdef";
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    SHA2_CTX context;
+    SHA256Init(&context);
+    SHA256Update(&context, data, n_bytes);
+    SHA256Final(digest, &context);
+    for (size_t n = 0; n < sizeof digest; n++) {
+        hex[2 * n] = digits[digest[n] >> 4];
+        hex[2 * n + 1] = digits[digest[n] & 15];
+    }
+    hex[S2_DB_HASH_HEX - 1] = '\0';
+}
+
+static s2_status io_failure(s2_db *db, const char *what, s2_diag *diag)
+{
+    const int error = db->sql != NULL ? sqlite3_system_errno(db->sql) : 0;
+    return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s%s%s", db->path, what, error != 0 ? ": " : "",
+                       error != 0 ? strerror(error) : "");
+}
+
+s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
+{
+    switch (rc & 0xff) {
+    case SQLITE_OK:
+    case SQLITE_ROW:
+    case SQLITE_DONE: return S2_OK;
+    case SQLITE_NOMEM: return s2_diag_set(diag, S2_ENOMEM, 0, 0, 0, "%s: out of memory", db->path);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: locked by another process; waited %d s", db->path,
+                           S2_DB_LOCK_WAIT_MS / 1000);
+    case SQLITE_FULL: return io_failure(db, "the disk is full", diag);
+    case SQLITE_IOERR: return io_failure(db, "could not be read or written", diag);
+    case SQLITE_READONLY:
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: read-only, nothing was recorded", db->path);
+    case SQLITE_CANTOPEN: return io_failure(db, "cannot be opened", diag);
+    case SQLITE_NOTADB: return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a database", db->path);
+    case SQLITE_INTERRUPT:
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0,
+                           "%s: refused, reading it takes longer than its size explains", db->path);
+    case SQLITE_CORRUPT:
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0,
+                           "%s: damaged (%s); s2 db check says what, s2 db dump saves the rest", db->path,
+                           db->sql != NULL ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc));
+    case SQLITE_CONSTRAINT:
+    case SQLITE_TOOBIG:
+    case SQLITE_RANGE:
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a value is outside its range (%s)", db->path,
+                           sqlite3_errmsg(db->sql));
+    default:
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
+                           db->sql != NULL ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc));
+    }
+}
+
+s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out, s2_diag *diag)
+{
+    for (int32_t n = 0; n < db->n_cached; n++)
+        if (db->cached[n].text == text) {
+            sqlite3_reset(db->cached[n].statement);
+            sqlite3_clear_bindings(db->cached[n].statement);
+            *out = db->cached[n].statement;
+            return S2_OK;
+        }
+    sqlite3_stmt *statement;
+    const int rc = sqlite3_prepare_v3(db->sql, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
+    if (rc != SQLITE_OK)
+        return s2_sql_fail(db, rc, diag);
+    assert(db->n_cached < S2_SQL_CACHED);
+    db->cached[db->n_cached].text = text;
+    db->cached[db->n_cached++].statement = statement;
+    *out = statement;
+    return S2_OK;
+}
+
+s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag)
+{
+    return s2_sql_fail(db, sqlite3_exec(db->sql, text, NULL, NULL, NULL), diag);
+}
+
+static int bind_text(sqlite3_stmt *statement, int at, const char *text)
+{
+    return text == NULL ? sqlite3_bind_null(statement, at)
+                        : sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+}
+
+static int bind_one(sqlite3_stmt *statement, int at, char type, va_list *args)
+{
+    if (type == 't')
+        return bind_text(statement, at, va_arg(*args, const char *));
+    if (type == 'd')
+        return sqlite3_bind_double(statement, at, va_arg(*args, double));
+    if (type == 'b') {
+        const void *const data = va_arg(*args, const void *);
+        return sqlite3_bind_blob64(statement, at, data, va_arg(*args, size_t), SQLITE_STATIC);
+    }
+    assert(type == 'i');
+    const int64_t value = va_arg(*args, int64_t);
+    return value == S2_DB_NONE ? sqlite3_bind_null(statement, at) : sqlite3_bind_int64(statement, at, value);
+}
+
+static s2_status bind_all(s2_db *db, sqlite3_stmt *statement, const char *types, va_list *args, s2_diag *diag)
+{
+    for (int at = 1; types[at - 1] != '\0'; at++) {
+        const int rc = bind_one(statement, at, types[at - 1], args);
+        if (rc != SQLITE_OK)
+            return s2_sql_fail(db, rc, diag);
+    }
+    return S2_OK;
+}
+
+s2_status s2_sql_step(s2_db *db, struct sqlite3_stmt *statement, bool *has_row, s2_diag *diag)
+{
+    const int rc = sqlite3_step(statement);
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) {
+        const s2_status status = s2_sql_fail(db, sqlite3_extended_errcode(db->sql), diag);
+        sqlite3_reset(statement);
+        return status == S2_OK ? S2_EDB : status;
+    }
+    *has_row = rc == SQLITE_ROW;
+    if (rc == SQLITE_DONE)
+        sqlite3_reset(statement);
+    return S2_OK;
+}
+
+static s2_status run_va(s2_db *db, s2_diag *diag, int64_t *out, const char *text, const char *types,
+                        va_list *args)
+{
+    sqlite3_stmt *statement;
+    S2_TRY(s2_sql_prepare(db, text, &statement, diag));
+    S2_TRY(bind_all(db, statement, types, args, diag));
+    bool has_row;
+    S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+    if (out != NULL)
+        *out = has_row ? s2_sql_column_int(statement, 0) : S2_DB_NONE;
+    sqlite3_reset(statement);
+    return S2_OK;
+}
+
+s2_status s2_sql_run(s2_db *db, s2_diag *diag, const char *text, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    const s2_status status = run_va(db, diag, NULL, text, types, &args);
+    va_end(args);
+    return status;
+}
+
+s2_status s2_sql_int(s2_db *db, s2_diag *diag, int64_t *out, const char *text, const char *types, ...)
+{
+    va_list args;
+    va_start(args, types);
+    const s2_status status = run_va(db, diag, out, text, types, &args);
+    va_end(args);
+    return status;
+}
+
+const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int column)
+{
+    const char *const text = (const char *)sqlite3_column_text(statement, column);
+    return s2_arena_strndup(arena, text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, column));
+}
+
+int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column)
+{
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? S2_DB_NONE
+                                                                 : sqlite3_column_int64(statement, column);
+}
+
+double s2_sql_column_num(struct sqlite3_stmt *statement, int column)
+{
+    return sqlite3_column_type(statement, column) == SQLITE_NULL ? (double)NAN
+                                                                 : sqlite3_column_double(statement, column);
+}

@@ -1,0 +1,73 @@
+/*
+ * db/sql.h - inside db/: the handle, and statements in one line each.
+ *
+ * Statements are prepared once per handle and found again by the address of their text, so only
+ * literals may be passed. Nothing outside db/ includes this.
+ */
+#ifndef S2_DB_SQL_H
+#define S2_DB_SQL_H
+
+#include "db/db.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+enum { S2_SQL_CACHED = 64, S2_DB_APPLICATION_ID = 0x53324442 /* "S2DB" */, S2_DB_LOCK_WAIT_MS = 10000 };
+
+struct s2_db {
+    struct sqlite3 *sql;
+    char *path;
+    s2_db_mode mode;
+    int lock_fd; /* of PATH-lock, -1 when not open */
+    bool locked;
+    bool in_transaction;
+    bool wrote;
+    int64_t deadline_ms; /* monotonic; 0: none. Of untrusted files only */
+    int32_t n_cached;
+    struct {
+        const char *text;
+        struct sqlite3_stmt *statement;
+    } cached[S2_SQL_CACHED];
+};
+
+/* Status and message of an SQLite result code. */
+s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag);
+/* Prepared, reset and without bindings; owned by the handle. */
+s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out, s2_diag *diag) S2_MUST_CHECK;
+/* Any number of statements, without results. */
+s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag) S2_MUST_CHECK;
+/*
+ * Run one statement. types, a letter for each '?': i int64_t (S2_DB_NONE is NULL), t text (NULL is NULL),
+ * d double (NAN is NULL), b const void * and size_t.
+ */
+s2_status s2_sql_run(s2_db *db, s2_diag *diag, const char *text, const char *types, ...) S2_MUST_CHECK;
+/* The same, with the first column of the first row; S2_DB_NONE where there is no row or it is NULL. */
+s2_status s2_sql_int(s2_db *db, s2_diag *diag, int64_t *out, const char *text, const char *types,
+                     ...) S2_MUST_CHECK;
+/* One step: S2_OK and *has_row. */
+s2_status s2_sql_step(s2_db *db, struct sqlite3_stmt *statement, bool *has_row, s2_diag *diag) S2_MUST_CHECK;
+/* A column as text in the arena ("" for NULL), or NULL when memory is short. */
+const char *s2_sql_text(s2_arena *arena, struct sqlite3_stmt *statement, int column);
+int64_t s2_sql_column_int(struct sqlite3_stmt *statement, int column); /* NULL: S2_DB_NONE */
+double s2_sql_column_num(struct sqlite3_stmt *statement, int column);  /* NULL: NAN */
+
+int64_t s2_db_now_us(void);
+/* Lower-case hex SHA-256, terminated. */
+void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
+
+/* A step of the schema; version n is applied to a file of version n - 1. */
+typedef struct s2_db_migration {
+    int32_t version;
+    const char *sql;
+} s2_db_migration;
+extern const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION];
+
+/* Apply what a file of `version` lacks, inside the caller's transaction. */
+s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK;
+/* Is the schema, object by object, what the migrations make? S2_EPARSE otherwise. */
+s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUST_CHECK;
+
+/* Rebuild the list columns of one design (all: S2_DB_NONE) from its results. */
+s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
+
+#endif /* S2_DB_SQL_H */
