@@ -3,6 +3,7 @@
  */
 #include "cli/commands.h"
 #include "cli/help.h"
+#include "cli/store.h"
 
 #include <string.h>
 
@@ -14,6 +15,9 @@ static const struct {
     {"ls", s2_cmd_ls},     {"db", s2_cmd_db}, {"tag", s2_cmd_tag},   {"note", s2_cmd_note},
     {"star", s2_cmd_star}, {"rm", s2_cmd_rm}, {"undo", s2_cmd_undo}, {"help", s2_cmd_help},
 };
+
+/* What files that s2check shares reach through here. */
+static const s2_cli_hooks HOOKS = {.design = s2_store_find_design, .record_checks = s2_store_checks};
 
 static s2_command_fn find_body(const char *name)
 {
@@ -70,5 +74,6 @@ int main(int argc, char **argv)
 {
     s2_cli cli;
     s2_cli_init(&cli, "s2", argc, argv);
-    return s2_cli_finish(&cli, run(&cli, argc, argv));
+    cli.hooks = &HOOKS;
+    return s2_cli_finish(&cli, s2_store_finish(&cli, run(&cli, argc, argv)));
 }

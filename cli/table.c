@@ -220,7 +220,7 @@ const s2_command s2_command_table[] = {
     {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",
      PEOPLE},
     {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", STAR},
-    {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", PEOPLE},
+    {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", STAR},
     {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
     {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
      "$ s2 explain S2P012\n$ s2 explain union\n", NONE},

@@ -304,6 +304,8 @@ static s2_status open_steps(s2_db *db, s2_diag *diag)
         return S2_OK;
     if (db->mode == S2_DB_WRITE)
         return migrate_locked(db, diag);
+    if (version == 0)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: holds nothing yet", db->path);
     return s2_diag_set(diag, S2_EDB, 0, 0, 0,
                        "%s: of an older s2 (schema %lld); any command that records brings it up to date",
                        db->path, (long long)version);
