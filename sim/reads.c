@@ -19,6 +19,18 @@ static bool reads_every_diagonal(const s2_atom *atom)
            atom->key_tok.end == S2_OPEN && atom->query_tok.begin <= 0 && atom->query_tok.end == S2_OPEN;
 }
 
+static bool is_empty(s2_range range)
+{
+    return range.begin >= range.end;
+}
+
+/* Restrictions can contradict a term; what follows counts on every range holding something. */
+static bool reads_nothing(const s2_atom *atom)
+{
+    return is_empty(atom->distance_blk) || is_empty(atom->distance_tok) || is_empty(atom->key_tok) ||
+           is_empty(atom->query_tok);
+}
+
 static void add_budget(s2_reads *reads, const s2_term *term)
 {
     if (term->kind == S2_TERM_PAGES) {
@@ -47,7 +59,8 @@ s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
         return S2_ENOMEM;
     int32_t n_atoms = 0;
     for (int32_t a = 0; a < reads.view.n_atoms; a++)
-        if (!s2_term_is_dynamic(&body->terms[reads.view.atoms[a].term]))
+        if (!s2_term_is_dynamic(&body->terms[reads.view.atoms[a].term]) &&
+            !reads_nothing(&reads.view.atoms[a]))
             atoms[n_atoms++] = reads.view.atoms[a];
     reads.view.atoms = atoms;
     reads.view.n_atoms = n_atoms;

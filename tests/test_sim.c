@@ -1,0 +1,702 @@
+/*
+ * The simulator against enumeration from the definition (pattern/dense.h), against the plan that the
+ * kernels run, and against the published figures of known configurations.
+ */
+#include "tests/s2test.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "pattern/dense.h"
+#include "pattern/models.h"
+#include "pattern/parse.h"
+#include "plan/plan.h"
+#include "sim/price.h"
+#include "sim/report.h"
+#include "sim/schedule.h"
+
+#define GIB 1073741824.0
+
+static s2_pattern parsed(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%d:%d %s in %s", diag.line, diag.col, diag.msg, text);
+    return pattern;
+}
+
+static s2_sim priced(const char *text, int64_t len_tok, s2_sim_phase phase)
+{
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, text);
+    s2_sim_options options;
+    s2_sim sim;
+    s2_diag diag = {0};
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = len_tok;
+    options.phase = phase;
+    if (s2_sim_run(&arena, &pattern, &options, &sim, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    s2_arena_release(&arena);
+    return sim;
+}
+
+#define PHI                                                                                                  \
+    "layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense"
+#define PHI_KV "layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase kv; layers 1::2: dense"
+#define DUO    "layers 32; heads 32; kv-heads 8; kv 0-3: dense; kv 4-7: sink 64t | local 256t"
+
+typedef struct s2_figure {
+    const char *label;
+    const char *text;
+    int64_t len_tok;
+    double density; /* of blocks; 0: not compared */
+    double token_density;
+    double dense_gib;
+    double used_gib; /* exact resident sets */
+    double shared_gib;
+} s2_figure;
+
+static void known_configurations_have_their_known_figures(void **state)
+{
+    static const s2_figure rows[] = {
+        {"Phi-3-small 8k", PHI, 8192, .32934, 0, 1, .78125, 1},
+        {"Phi-3-small 128k", PHI, 131072, 0, 0, 16, 12.03125, 16},
+        {"DKernel over 8 KV heads 8k", PHI_KV, 8192, .32934, 0, 1, .6172, 1},
+        {"DKernel over 8 KV heads 128k", PHI_KV, 131072, 0, 0, 16, 9.0547, 16},
+        {"DKernel README", "heads 32; heads all: local 32 | stride 8 phase head", 8192, .50654, 0, 0, 0, 0},
+        {"DeepSpeed fixed", "heads 8; block 16; heads all: chunk 8 | stride 8 phase 1", 2048, .18605, 0, 0, 0,
+         0},
+        {"StreamingLLM", "layers 32; heads 32; heads all: sink 4t | local 2000t", 32768, 0, .11857, 16,
+         .06116 * 16, 0},
+        {"gpt-oss-20b", "model gpt-oss-20b; layers 0::2: local 128t; layers 1::2: dense", 131072, 0, 0, 6,
+         3.003, 0},
+        {"DuoAttention, half", DUO, 131072, 0, 0, 16, 8.0195, 16},
+    };
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        const s2_figure *const row = &rows[r];
+        const s2_sim sim = priced(row->text, row->len_tok, S2_SIM_PREFILL);
+        print_message("# %s: density %.5f, pairs %.5f, KV %.4f -> %.4f GiB, shared %.4f\n", row->label,
+                      sim.density, sim.token_density, (double)sim.kv.dense / GIB, (double)sim.kv.used / GIB,
+                      (double)sim.kv.shared_pages / GIB);
+        if (row->density > 0)
+            s2_assert_close(sim.density, row->density, 5e-6);
+        if (row->token_density > 0)
+            s2_assert_close(sim.token_density, row->token_density, 5e-6);
+        if (row->dense_gib > 0)
+            s2_assert_close((double)sim.kv.dense / GIB, row->dense_gib, 1e-9);
+        if (row->used_gib > 0)
+            s2_assert_close((double)sim.kv.used / GIB, row->used_gib, row->dense_gib * 5e-5);
+        if (row->shared_gib > 0)
+            s2_assert_close((double)sim.kv.shared_pages / GIB, row->shared_gib, 1e-9);
+    }
+}
+
+static void phi_heads_read_what_its_authors_count(void **state)
+{
+    static const int64_t nnz[8] = {2670, 2684, 2698, 2712, 2726, 2740, 2754, 2768};
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_classes classes;
+    assert_int_equal(s2_classes_build(&arena, &pattern, S2_PREFILL, &classes), S2_OK);
+    assert_int_equal(classes.n_reads, 9);
+    assert_int_equal(classes.n_layer_classes, 2);
+    for (int32_t head = 0; head < 8; head++) {
+        const int32_t cls = classes.layers[0].head_class[head];
+        s2_head_work work;
+        assert_int_equal(
+            s2_head_work_count(&arena, &classes.reads[cls], 8192, (s2_tile_shape){64, 64, 64}, &work), S2_OK);
+        assert_int_equal(work.blk_pairs, nnz[head]);
+        assert_int_equal(work.tiles, nnz[head]);
+    }
+    s2_step_work one, group;
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class + 7, 1, 8192, 64, &one),
+                     S2_OK);
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 4, 8192, 64, &group), S2_OK);
+    assert_int_equal(one.tiles, 30);
+    assert_int_equal(group.tiles, 72);
+    const s2_pattern fixed = parsed(&arena, "heads 8; block 16; heads all: chunk 8 | stride 8 phase 1");
+    assert_int_equal(s2_classes_build(&arena, &fixed, S2_PREFILL, &classes), S2_OK);
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 1, 2048, 16, &one), S2_OK);
+    assert_int_equal(one.tiles, 23);
+    s2_arena_release(&arena);
+}
+
+/* ---- random patterns as text, so that a failing one can be pasted ---- */
+
+typedef struct s2_draw {
+    s2_rng rng;
+    s2_buf text;
+} s2_draw;
+
+static int64_t in(s2_draw *draw, int64_t low, int64_t high)
+{
+    return low + (int64_t)s2_rng_below(&draw->rng, (uint64_t)(high - low + 1));
+}
+
+static const char *unit(s2_draw *draw)
+{
+    return in(draw, 0, 2) == 0 ? "t" : "";
+}
+
+static void put_when(s2_draw *draw)
+{
+    static const char *const words[] = {"distance", "key", "query"};
+    const int64_t begin = in(draw, 0, 6);
+    s2_buf_printf(&draw->text, " when %s %lld", words[in(draw, 0, 2)], (long long)begin);
+    const char *const of = unit(draw);
+    s2_buf_printf(&draw->text, "%s..", of);
+    if (in(draw, 0, 1) == 0)
+        s2_buf_printf(&draw->text, "%lld%s", (long long)(begin + in(draw, 1, 9)), of);
+}
+
+static void put_term(s2_draw *draw, bool random)
+{
+    s2_buf *const text = &draw->text;
+    const long long v = in(draw, 1, 6), w = in(draw, 1, v), p = in(draw, 0, 7), a = in(draw, 0, 5);
+    switch (in(draw, 0, random ? 9 : 8)) {
+    case 0: s2_buf_printf(text, "local %lld%s", (long long)in(draw, 1, 9), unit(draw)); break;
+    case 1: s2_buf_printf(text, "sink %lld%s", v, unit(draw)); break;
+    case 2:
+    case 3: s2_buf_printf(text, "stride %lld width %lld phase head*%lld+%lld", v, w, a, p); break;
+    case 4: s2_buf_printf(text, "dilated %lld width %lld phase kv+%lld", v, w, p); break;
+    case 5: s2_buf_printf(text, "columns %lld,%lld:30:%lld", a, a + 1, v); break;
+    case 6: s2_buf_printf(text, "rows %lld,%lld::%lld", a, a + 1, v); break;
+    case 7: s2_buf_printf(text, "chunk %lld%s", v, unit(draw)); break;
+    case 8: s2_buf_printf(text, "local %lld", v); break;
+    default: s2_buf_printf(text, "random %lld seed %lld", v, p); break;
+    }
+    if (in(draw, 0, 2) == 0)
+        put_when(draw);
+}
+
+static void draw_text(s2_draw *draw, bool random)
+{
+    draw->text.len = 0;
+    const long long n_kv = 1 << in(draw, 0, 1), n_heads = n_kv << in(draw, 0, 1),
+                    block = 1LL << in(draw, 0, 4);
+    s2_buf_printf(&draw->text, "layers 2; heads %lld; kv-heads %lld; block %lld", n_heads, n_kv, block);
+    if (in(draw, 0, 7) == 0)
+        s2_buf_puts(&draw->text, "; causal no");
+    static const char *const selectors[] = {"heads all", "heads 0", "layers 1"};
+    for (int rule = 0; rule < 3; rule++) {
+        s2_buf_printf(&draw->text, "; %s: ", selectors[rule]);
+        const int64_t n_terms = in(draw, 1, 3);
+        for (int64_t t = 0; t < n_terms; t++) {
+            s2_buf_puts(&draw->text, t > 0 ? " | " : "");
+            put_term(draw, random);
+        }
+    }
+}
+
+typedef struct s2_case {
+    s2_arena arena;
+    s2_pattern pattern;
+    s2_classes classes;
+    const char *text;
+    int64_t n_tok;
+    s2_tile_shape shape;
+} s2_case;
+
+static bool reads(const s2_case *one, int32_t layer, int32_t head, int64_t q_tok, int64_t k_tok)
+{
+    return s2_pattern_reads(&one->pattern, S2_PREFILL, layer, head, one->n_tok, q_tok, k_tok);
+}
+
+/* Tiles of size q x k with at least one pair, straight from the definition. */
+static int64_t enumerate_tiles(const s2_case *one, int32_t layer, int32_t head, int64_t q_size,
+                               int64_t k_size)
+{
+    int64_t total = 0;
+    uint8_t hit[512];
+    for (int64_t q_begin = 0; q_begin < one->n_tok; q_begin += q_size) {
+        memset(hit, 0, sizeof hit);
+        for (int64_t q_tok = q_begin; q_tok < q_begin + q_size && q_tok < one->n_tok; q_tok++)
+            for (int64_t k_tok = 0; k_tok < one->n_tok; k_tok++)
+                hit[k_tok / k_size] |= reads(one, layer, head, q_tok, k_tok);
+        for (size_t tile = 0; tile < sizeof hit; tile++)
+            total += hit[tile];
+    }
+    return total;
+}
+
+static void check_work(const s2_case *one, const s2_layer_class *layer, int32_t head)
+{
+    s2_arena scratch = {0};
+    const s2_reads *const head_reads = &one->classes.reads[layer->head_class[head]];
+    const int32_t at = layer->first_layer, block = one->pattern.block_tok;
+    s2_head_work work;
+    assert_int_equal(s2_head_work_count(&scratch, head_reads, one->n_tok, one->shape, &work), S2_OK);
+    const int64_t pairs = enumerate_tiles(one, at, head, 1, 1);
+    const int64_t blocks = enumerate_tiles(one, at, head, block, block);
+    const int64_t tiles = enumerate_tiles(one, at, head, one->shape.q_tok, one->shape.k_tok);
+    if (work.pairs != pairs || work.blk_pairs != blocks || work.tiles != tiles)
+        fail_msg(
+            "layer %d head %d at %lld: pairs %lld of %lld, blocks %lld of %lld, tiles %dx%d %lld of %lld: %s",
+            at, head, (long long)one->n_tok, (long long)work.pairs, (long long)pairs,
+            (long long)work.blk_pairs, (long long)blocks, one->shape.q_tok, one->shape.k_tok,
+            (long long)work.tiles, (long long)tiles, one->text);
+    s2_arena_release(&scratch);
+}
+
+static void draw_case(s2_draw *draw, bool random, s2_case *one)
+{
+    *one = (s2_case){0};
+    draw_text(draw, random);
+    one->text = draw->text.data;
+    one->pattern = parsed(&one->arena, one->text);
+    one->n_tok = in(draw, 1, 80);
+    one->shape = (s2_tile_shape){1 << in(draw, 0, 5), 1 << in(draw, 0, 4), 64};
+    assert_int_equal(s2_classes_build(&one->arena, &one->pattern, S2_PREFILL, &one->classes), S2_OK);
+}
+
+static void work_of_random_patterns_equals_enumeration(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20261121);
+    const int64_t n_cases = s2_test_cases(600);
+    s2_draw draw = {.rng = {seed}};
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_case one;
+        draw_case(&draw, true, &one);
+        for (int32_t c = 0; c < one.classes.n_layer_classes; c++)
+            for (int32_t head = 0; head < one.pattern.n_heads; head++)
+                check_work(&one, &one.classes.layers[c], head);
+        s2_arena_release(&one.arena);
+    }
+    s2_buf_release(&draw.text);
+    print_message("# %lld patterns, seed %llu\n", (long long)n_cases, (unsigned long long)seed);
+}
+
+/* Keys of a KV head that query n_tok - 1 or any of the next HORIZON ones reads. */
+static void enumerate_kept(const s2_case *one, int32_t layer, int32_t kv, uint8_t *kept)
+{
+    enum { HORIZON = 700 };
+    const int32_t n_group = one->pattern.n_heads / one->pattern.n_kv_heads;
+    for (int64_t k_tok = 0; k_tok < one->n_tok; k_tok++)
+        for (int64_t q_tok = one->n_tok - 1; q_tok < one->n_tok + HORIZON && !kept[k_tok]; q_tok++)
+            for (int32_t h = 0; h < n_group; h++)
+                kept[k_tok] |= s2_pattern_reads(&one->pattern, S2_PREFILL, layer, kv * n_group + h,
+                                                one->n_tok + HORIZON, q_tok, k_tok);
+}
+
+static int64_t pages_held(const uint8_t *kept, int64_t n_tok, int64_t page_tok)
+{
+    int64_t total = 0;
+    for (int64_t page = 0; page * page_tok < n_tok; page++) {
+        bool held = false;
+        for (int64_t k_tok = page * page_tok; k_tok < n_tok && k_tok < (page + 1) * page_tok; k_tok++)
+            held |= kept[k_tok];
+        total += held;
+    }
+    return total * page_tok;
+}
+
+static void cache_of_random_patterns_equals_enumeration(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(7);
+    const int64_t n_cases = s2_test_cases(300);
+    s2_draw draw = {.rng = {seed}};
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_case one;
+        draw_case(&draw, false, &one);
+        int64_t used = 0, paged = 0, shared = 0;
+        const int32_t page_tok = (int32_t)in(&draw, 1, 12);
+        for (int32_t layer = 0; layer < 2; layer++) {
+            uint8_t all[128] = {0};
+            for (int32_t kv = 0; kv < one.pattern.n_kv_heads; kv++) {
+                uint8_t kept[128] = {0};
+                enumerate_kept(&one, layer, kv, kept);
+                used += pages_held(kept, one.n_tok, 1);
+                paged += pages_held(kept, one.n_tok, page_tok);
+                for (size_t k = 0; k < sizeof all; k++)
+                    all[k] |= kept[k];
+            }
+            shared += pages_held(all, one.n_tok, page_tok) * one.pattern.n_kv_heads;
+        }
+        s2_kv_slots slots;
+        assert_int_equal(s2_kv_count(&one.classes, one.n_tok, page_tok, &slots), S2_OK);
+        if (slots.used != used || slots.head_pages != paged || slots.shared_pages != shared)
+            fail_msg("at %lld: used %lld of %lld, pages of %d %lld of %lld, shared %lld of %lld: %s",
+                     (long long)one.n_tok, (long long)slots.used, (long long)used, page_tok,
+                     (long long)slots.head_pages, (long long)paged, (long long)slots.shared_pages,
+                     (long long)shared, one.text);
+        s2_arena_release(&one.arena);
+    }
+    s2_buf_release(&draw.text);
+    print_message("# %lld patterns, seed %llu\n", (long long)n_cases, (unsigned long long)seed);
+}
+
+static void work_equals_the_plan_that_kernels_run(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {s2_test_seed(11)}};
+    int64_t n_compared = 0;
+    for (int64_t at = 0; at < s2_test_cases(200); at++) {
+        s2_case one;
+        draw_case(&draw, true, &one);
+        const s2_tile_shape shape = s2_tile_shape_default(&one.pattern);
+        const s2_plan_options options = s2_plan_options_default();
+        const s2_plan_seq seq = {(int32_t)one.n_tok, (int32_t)one.n_tok};
+        s2_plan plan;
+        s2_diag why = {0};
+        if (one.pattern.causal &&
+            s2_plan_build(&one.arena, &one.pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, &why) == S2_OK) {
+            int64_t pairs = 0, tiles = 0, steps = 0;
+            for (int32_t head = 0; head < one.pattern.n_heads; head++) {
+                s2_head_work work;
+                assert_int_equal(
+                    s2_head_work_count(&one.arena, &one.classes.reads[one.classes.layers[0].head_class[head]],
+                                       one.n_tok, shape, &work),
+                    S2_OK);
+                pairs += work.pairs;
+                tiles += work.tiles;
+                steps += work.steps;
+            }
+            if (pairs != plan.counts.pairs || tiles != plan.counts.n_blk_loaded ||
+                steps != plan.counts.n_steps)
+                fail_msg("at %lld: pairs %lld of %lld, blocks %lld of %lld, steps %lld of %lld: %s",
+                         (long long)one.n_tok, (long long)pairs, (long long)plan.counts.pairs,
+                         (long long)tiles, (long long)plan.counts.n_blk_loaded, (long long)steps,
+                         (long long)plan.counts.n_steps, one.text);
+            n_compared++;
+        }
+        s2_arena_release(&one.arena);
+    }
+    s2_buf_release(&draw.text);
+    assert_true(n_compared > 100);
+}
+
+static void combs_are_counted_as_if_visited(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {s2_test_seed(3)}};
+    for (int64_t at = 0; at < s2_test_cases(5000); at++) {
+        s2_combset set = {0}, tiles = {0};
+        uint8_t has[400] = {0}, tile_has[400] = {0};
+        const int64_t tile_tok = in(&draw, 1, 9);
+        const int64_t n_combs = in(&draw, 0, 5);
+        for (int64_t c = 0; c < n_combs; c++) {
+            const int64_t begin = in(&draw, 0, 200), period = in(&draw, 1, 9);
+            const s2_comb comb = {begin,  begin + in(&draw, 0, 190), in(&draw, 1, 12),
+                                  period, in(&draw, 1, period),      in(&draw, 0, period - 1)};
+            s2_combset_add(&set, &comb);
+            s2_combset_add_tiles(&tiles, &comb, tile_tok);
+            for (int64_t x = 0; x < 400; x++) {
+                has[x] |= s2_comb_has(&comb, x);
+                tile_has[x / tile_tok] |= s2_comb_has(&comb, x);
+            }
+        }
+        int64_t n = 0, n_tiles = 0;
+        const int64_t begin = in(&draw, 0, 100), end = begin + in(&draw, 0, 300);
+        for (int64_t x = 0; x < 400; x++) {
+            n += x >= begin && x < end && has[x];
+            n_tiles += tile_has[x];
+        }
+        assert_int_equal(s2_combset_count(&set, begin, end), n);
+        assert_int_equal(s2_combset_count(&tiles, 0, 400), n_tiles);
+        s2_combset_release(&set);
+        s2_combset_release(&tiles);
+    }
+    s2_buf_release(&draw.text);
+}
+
+/* Piece by piece, longest first, to the worker that is free first. */
+static int64_t plain_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers)
+{
+    int64_t load[16] = {0}, most = 0;
+    for (int32_t cost = n_costs - 1; cost > 0; cost--)
+        for (int64_t piece = 0; piece < count[cost]; piece++) {
+            int32_t least = 0;
+            for (int32_t worker = 1; worker < n_workers; worker++)
+                least = load[worker] < load[least] ? worker : least;
+            load[least] += cost;
+        }
+    for (int32_t worker = 0; worker < n_workers; worker++)
+        most = load[worker] > most ? load[worker] : most;
+    return most;
+}
+
+static void makespan_by_classes_equals_piece_by_piece(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {s2_test_seed(5)}};
+    for (int64_t at = 0; at < s2_test_cases(3000); at++) {
+        int64_t count[24] = {0};
+        const int32_t n_workers = (int32_t)in(&draw, 1, 16);
+        for (int32_t cost = 0; cost < 24; cost++)
+            count[cost] = in(&draw, 0, 2) == 0 ? in(&draw, 0, 40) : 0;
+        const int64_t exact = s2_makespan(count, 24, n_workers);
+        assert_int_equal(exact, plain_makespan(count, 24, n_workers));
+        assert_true(s2_makespan_floor(count, 24, n_workers) <= exact);
+    }
+}
+
+static void cost_never_falls_as_the_context_grows(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {PHI, DUO,
+                                        "heads 8; heads all: sink 4t | local 200t | dilated 4 phase head"};
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        s2_sim before = priced(texts[t], 64, S2_SIM_PREFILL);
+        for (int64_t len_tok = 65; len_tok < 4000; len_tok += 517) {
+            const s2_sim now = priced(texts[t], len_tok, S2_SIM_PREFILL);
+            assert_true(now.counts.flop_useful > before.counts.flop_useful);
+            assert_true(now.counts.flop_executed >= before.counts.flop_executed);
+            assert_true(now.kv.used >= before.kv.used);
+            assert_true(now.bound_us >= before.bound_us);
+            assert_true(now.counts.l2 >= now.counts.hbm_read);
+            before = now;
+        }
+    }
+}
+
+static void every_phase_keeps_above_the_physical_floor(void **state)
+{
+    (void)state;
+    for (s2_sim_phase phase = S2_SIM_PREFILL; phase < S2_N_SIM_PHASES; phase++) {
+        const s2_sim sim = priced(PHI, 16384, phase);
+        const double mma_us = (double)sim.counts.flop_useful / 989e6;
+        const double hbm_us = (double)(sim.counts.hbm_read + sim.counts.hbm_write) / 4.8e6;
+        assert_true(sim.time_us >= sim.bound_us);
+        assert_true(sim.bound_us >= mma_us * (1 - 1e-9));
+        assert_true(sim.bound_us >= hbm_us * (1 - 1e-9));
+        assert_true(sim.dense_time_us > sim.time_us);
+    }
+    const s2_sim forward = priced(PHI, 16384, S2_SIM_PREFILL), train = priced(PHI, 16384, S2_SIM_TRAIN);
+    assert_int_equal(train.counts.flop_useful * 2, forward.counts.flop_useful * 7);
+    s2_assert_close(train.parts[0].time_us, forward.time_us, 1e-6 * forward.time_us);
+}
+
+static void dense_pattern_is_its_own_baseline(void **state)
+{
+    (void)state;
+    const s2_sim sim = priced("heads 4; heads all: dense", 1000, S2_SIM_PREFILL);
+    s2_assert_close(sim.density, 1, 0);
+    s2_assert_close(sim.time_us, sim.dense_time_us, 0);
+    assert_int_equal(sim.counts.pairs, INT64_C(4) * 1000 * 1001 / 2);
+    assert_int_equal(sim.counts.flop_useful, sim.counts.pairs * 512);
+    assert_int_equal(sim.kv.used, sim.kv.dense);
+    assert_int_equal(sim.n_sparse_layers, 0);
+}
+
+static void dynamic_terms_are_priced_by_their_budgets(void **state)
+{
+    (void)state;
+    /* Quest: pages of 16, 64 of them; the summaries cost 1/16 of the cache and nothing is freed */
+    const s2_sim quest = priced("heads 32; heads all: pages 64 page 16", 32768, S2_SIM_DECODE);
+    const double dense = (double)quest.kv.dense;
+    s2_assert_close((double)quest.kv.used / dense, 1.0625, 1e-12);
+    s2_assert_close((double)quest.counts.hbm_read / dense, .03125 + .0625, 1e-4);
+    assert_int_equal(quest.counts.pairs, 32 * 1024);
+    assert_string_equal(quest.parts[1].name, "selection");
+    /* H2O keeps its heavy keys and the recent ones, never more than there are */
+    const s2_sim heavy = priced("heads 4; heads all: heavy 409 | local 409t", 4096, S2_SIM_DECODE);
+    s2_assert_close((double)heavy.kv.used / (double)heavy.kv.dense, 818.0 / 4096, 1e-12);
+    const s2_sim early = priced("heads 4; heads all: heavy 409 | local 409t", 500, S2_SIM_DECODE);
+    s2_assert_close((double)early.kv.used / (double)early.kv.dense, 1, 0);
+    /* topk frees nothing; pairs: everything up to the budget, the budget from there on */
+    const s2_sim topk = priced("heads 1; heads all: topk 100", 1000, S2_SIM_PREFILL);
+    assert_int_equal(topk.counts.pairs, 100 * 101 / 2 + 900 * 100);
+    assert_true(topk.kv.used > topk.kv.dense);
+}
+
+static void cache_follows_the_decode_rules_after_prefill(void **state)
+{
+    (void)state;
+    const s2_sim sim = priced("heads 1; prefill: dense; decode: sink 64t | local 192t", 4096, S2_SIM_PREFILL);
+    s2_assert_close(sim.density, 1, 0);
+    s2_assert_close((double)sim.kv.used / (double)sim.kv.dense, 256.0 / 4096, 1e-12);
+}
+
+static void built_in_gpus_and_models_are_whole(void **state)
+{
+    (void)state;
+    int32_t n_gpus = 0;
+    for (const char *name; (name = s2_gpu_name(n_gpus)) != NULL; n_gpus++) {
+        s2_gpu gpu;
+        s2_diag diag = {0};
+        if (s2_gpu_find(name, &gpu, &diag) != S2_OK)
+            fail_msg("%s:%d:%d %s", name, diag.line, diag.col, diag.msg);
+        assert_string_equal(gpu.name, name);
+        assert_true(gpu.tensor_mhz <= gpu.boost_mhz);
+    }
+    assert_true(n_gpus >= 8);
+    for (int32_t m = 0; m < s2_model_count(); m++) {
+        const s2_model *const model = s2_model_at(m);
+        s2_net net;
+        s2_diag diag = {0};
+        if (s2_net_find(model->name, &net, &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        if (net.n_layers != model->n_layers || net.n_heads != model->n_heads ||
+            net.n_kv_heads != model->n_kv_heads || net.head_dim != model->head_dim)
+            fail_msg("%s has two shapes", model->name);
+    }
+    s2_net net;
+    assert_int_equal(s2_net_find("llama-3.1-8b", &net, NULL), S2_OK);
+    s2_assert_close((double)s2_net_weights(&net), 8.03e9, 0.01e9);
+}
+
+static void bad_gpu_files_are_refused_with_a_position(void **state)
+{
+    static const struct {
+        const char *text;
+        int32_t line;
+        int32_t col;
+        const char *word;
+    } rows[] = {
+        {"title X\nsmz 132 # s\n", 2, 1, "nearest known one is sms"},
+        {"title X\nsms 132\n", 2, 8, "# source"},
+        {"title X\nsms 132 #\n", 2, 9, "# source"},
+        {"title X\nsms many # s\n", 2, 5, "expected a number"},
+        {"title X\nsms inf # s\n", 2, 5, "expected a number"},
+        {"title X\nsms 0 # s\n", 2, 5, "between"},
+        {"title X\nsms 1 # s\nsms 1 # s\n", 3, 1, "twice"},
+        {"title X\nsms 132 # s\n", 3, 1, "ends without"},
+        {"title\n", 1, 6, "title"},
+    };
+    (void)state;
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        s2_gpu gpu;
+        s2_diag diag = {0};
+        assert_int_equal(s2_gpu_parse("x", rows[r].text, strlen(rows[r].text), &gpu, &diag), S2_EPARSE);
+        if (diag.line != rows[r].line || strstr(diag.msg, rows[r].word) == NULL ||
+            (diag.col != rows[r].col && diag.col != rows[r].col - 1))
+            fail_msg("row %zu: %d:%d %s", r, diag.line, diag.col, diag.msg);
+    }
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    assert_int_equal(s2_gpu_find("h2000", &gpu, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "h200"));
+    assert_int_equal(s2_gpu_parse("x", "a\0b", 3, &gpu, &diag), S2_EPARSE);
+}
+
+static void json_holds_every_promised_key(void **state)
+{
+    static const char *const keys[] = {"{\"schema\":\"s2sim/1\"",
+                                       "\"name\":\"n\"",
+                                       "\"hash\":\"h\"",
+                                       "\"gpu\":\"h200\"",
+                                       "\"model\":null",
+                                       "\"phase\":\"prefill\"",
+                                       "\"len\":8192",
+                                       "\"batch\":1",
+                                       "\"dtype\":\"bf16\"",
+                                       "\"pairs\":{\"read\":",
+                                       "\"causal\":",
+                                       "\"density\":0.32933",
+                                       "\"executed_density\":",
+                                       "\"flop\":{\"useful\":",
+                                       "\"executed\":",
+                                       "\"dense\":",
+                                       "\"bytes\":{\"hbm_read\":",
+                                       "\"hbm_write\":",
+                                       "\"hbm_floor\":",
+                                       "\"l2\":",
+                                       "\"time_us\":",
+                                       "\"bound_us\":",
+                                       "\"dense_time_us\":",
+                                       "\"bound_by\":\"mma\"",
+                                       "\"error_pct\":null",
+                                       "\"kv\":{\"dense\":1073741824,\"shared_pages\":1073741824,\"head_"
+                                       "pages\":838860800,\"ring_stripes\":838860800",
+                                       "\"parts\":[{\"name\":\"attention\",\"time_us\":"};
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    s2_sim sim;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    s2_buf buf = {0};
+    const s2_report_subject subject = {"n", "h", &pattern, &options};
+    s2_sim_report_json(&subject, &sim, &buf);
+    for (size_t k = 0; k < sizeof keys / sizeof keys[0]; k++)
+        if (strstr(buf.data, keys[k]) == NULL)
+            fail_msg("no %s in %s", keys[k], buf.data);
+    s2_buf_release(&buf);
+    s2_arena_release(&arena);
+}
+
+static void wrong_options_are_refused_with_a_reason(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_sim_options options;
+    s2_net net;
+    s2_sim sim;
+    s2_diag diag = {0};
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_net_find("llama-2-7b", &net, &diag), S2_OK);
+    options.net = &net;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "llama-2-7b"));
+    options.net = NULL;
+    options.n_ranks = 3;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    options.n_ranks = 1;
+    options.len_tok = 0;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    s2_arena_release(&arena);
+}
+
+static bool fail_at(void *user, size_t n_bytes)
+{
+    int64_t *const left = user;
+    (void)n_bytes;
+    return (*left)-- > 0;
+}
+
+static void each_failed_allocation_is_reported(void **state)
+{
+    (void)state;
+    for (int64_t n = 0;; n++) {
+        assert_true(n < 500);
+        s2_arena arena = {0}, scratch = {0};
+        const s2_pattern pattern =
+            parsed(&arena, "heads 2; heads 0: local 2 | random 2 seed 1; heads 1: heavy 9 | rows 1");
+        s2_sim_options options;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.len_tok = 300;
+        s2_sim sim;
+        int64_t left = n;
+        s2_alloc_set_hook(fail_at, &left);
+        const s2_status status = s2_sim_run(&scratch, &pattern, &options, &sim, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        s2_arena_release(&scratch);
+        s2_arena_release(&arena);
+        if (status == S2_OK)
+            return;
+        assert_int_equal(status, S2_ENOMEM);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_configurations_have_their_known_figures),
+        cmocka_unit_test(phi_heads_read_what_its_authors_count),
+        cmocka_unit_test(work_of_random_patterns_equals_enumeration),
+        cmocka_unit_test(cache_of_random_patterns_equals_enumeration),
+        cmocka_unit_test(work_equals_the_plan_that_kernels_run),
+        cmocka_unit_test(combs_are_counted_as_if_visited),
+        cmocka_unit_test(makespan_by_classes_equals_piece_by_piece),
+        cmocka_unit_test(cost_never_falls_as_the_context_grows),
+        cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
+        cmocka_unit_test(dense_pattern_is_its_own_baseline),
+        cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),
+        cmocka_unit_test(cache_follows_the_decode_rules_after_prefill),
+        cmocka_unit_test(built_in_gpus_and_models_are_whole),
+        cmocka_unit_test(bad_gpu_files_are_refused_with_a_position),
+        cmocka_unit_test(json_holds_every_promised_key),
+        cmocka_unit_test(wrong_options_are_refused_with_a_reason),
+        cmocka_unit_test(each_failed_allocation_is_reported),
+    };
+    return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
+}
