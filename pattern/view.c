@@ -273,7 +273,7 @@ bool s2_atom_row(const s2_view *view, const s2_atom *atom, int64_t q_tok, int64_
 
 enum { PERIOD_BITS = 40 };
 
-static int64_t lcm(int64_t a, int64_t b)
+int64_t s2_period_lcm(int64_t a, int64_t b)
 {
     if (a == S2_OPEN || b == S2_OPEN)
         return S2_OPEN;
@@ -328,7 +328,7 @@ static bool distance_is_whole(const s2_view *view, s2_range distance)
 static void shape_add_distances(s2_view_shape *shape, const s2_view *view, const s2_atom *atom, int64_t block)
 {
     if (!distance_is_whole(view, atom->distance_blk)) {
-        shape->key_period = lcm(shape->key_period, block);
+        shape->key_period = s2_period_lcm(shape->key_period, block);
         raise_to(&shape->reach, scale(magnitude(atom->distance_blk.begin), block) + block);
         if (atom->distance_blk.end != S2_OPEN)
             raise_to(&shape->reach, (magnitude(atom->distance_blk.end) + 1) * block);
@@ -349,13 +349,13 @@ void s2_view_shape_add(s2_view_shape *shape, const s2_view *view)
         shape_add_thresholds(shape, atom, block);
         shape_add_distances(shape, view, atom, block);
         if (atom->kind == S2_ATOM_KEY || atom->kind == S2_ATOM_DISTANCE || atom->kind == S2_ATOM_QUERY) {
-            shape->key_period = lcm(shape->key_period, atom->kind == S2_ATOM_DISTANCE ? atom->gran : cycle);
+            shape->key_period = s2_period_lcm(shape->key_period, atom->kind == S2_ATOM_DISTANCE ? atom->gran : cycle);
             if (atom->kind != S2_ATOM_KEY)
-                shape->query_period = lcm(shape->query_period, cycle);
+                shape->query_period = s2_period_lcm(shape->query_period, cycle);
             shape->block_aligned &= atom->gran % block == 0;
         }
         if (atom->kind == S2_ATOM_CHUNK) {
-            shape->key_period = lcm(shape->key_period, atom->gran);
+            shape->key_period = s2_period_lcm(shape->key_period, atom->gran);
             raise_to(&shape->reach, atom->gran);
             shape->block_aligned &= atom->gran % block == 0;
         }

@@ -82,6 +82,8 @@ typedef struct s2_view_shape {
     bool query_thresholds; /* some query threshold: columns below `threshold` do not repeat at all */
     bool block_aligned;    /* all quantities are whole blocks: one column per block decides */
 } s2_view_shape;
+/* Least common multiple, S2_OPEN when an argument is or the result exceeds 2^40. */
+int64_t s2_period_lcm(int64_t a, int64_t b);
 void s2_view_shape_init(s2_view_shape *shape);
 void s2_view_shape_add(s2_view_shape *shape, const s2_view *view);
 
