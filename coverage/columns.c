@@ -23,9 +23,17 @@ static bool same_atom(const s2_atom *a, const s2_atom *b)
 
 static uint64_t atom_hash(const s2_atom *atom)
 {
-    const int64_t parts[] = {atom->kind,  atom->gran,  atom->period,           atom->width,
-                             atom->shift, atom->distance_blk.begin, atom->distance_blk.end, atom->distance_tok.end,
-                             atom->key_tok.begin, atom->key_tok.end, atom->query_tok.end};
+    const int64_t parts[] = {atom->kind,
+                             atom->gran,
+                             atom->period,
+                             atom->width,
+                             atom->shift,
+                             atom->distance_blk.begin,
+                             atom->distance_blk.end,
+                             atom->distance_tok.end,
+                             atom->key_tok.begin,
+                             atom->key_tok.end,
+                             atom->query_tok.end};
     uint64_t hash = 0;
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         hash = (hash ^ (uint64_t)parts[p]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -192,7 +200,8 @@ static void column_load(s2_search *search, s2_column *column, int64_t k_tok)
  * First query >= x that the column does not hold, or S2_OPEN: all are held from x to `end`, which is
  * column_end(), and so for ever. A walk that the work limit stops sets *limited.
  */
-static int64_t first_outside(s2_search *search, const s2_column *column, int64_t x, int64_t end, bool *limited)
+static int64_t first_outside(s2_search *search, const s2_column *column, int64_t x, int64_t end,
+                             bool *limited)
 {
     enum { STRETCH = 1 << 16 };
     while (x < end) {
@@ -221,7 +230,9 @@ void s2_violation_keep(s2_violation *best, int64_t q_tok, int64_t k_tok, int64_t
 {
     if (best->found) {
         const int64_t mine = context_of(q_tok, k_tok), theirs = context_of(best->q_tok, best->k_tok);
-        if (mine != theirs ? mine > theirs : q_tok != best->q_tok ? q_tok > best->q_tok : k_tok >= best->k_tok)
+        if (mine != theirs         ? mine > theirs
+            : q_tok != best->q_tok ? q_tok > best->q_tok
+                                   : k_tok >= best->k_tok)
             return;
     }
     *best = (s2_violation){true, best->limited, q_tok, k_tok, other};
@@ -259,8 +270,9 @@ static bool cut_matters(const s2_search *search, const s2_classes *classes, cons
 static bool is_unrestricted(const s2_view *view, const s2_atom *atom)
 {
     const int64_t low = is_causal(view) ? 0 : -S2_OPEN;
-    return atom->distance_blk.begin <= low && atom->distance_blk.end == S2_OPEN && atom->distance_tok.begin <= low &&
-           atom->distance_tok.end == S2_OPEN && atom->query_tok.begin == 0 && atom->query_tok.end == S2_OPEN;
+    return atom->distance_blk.begin <= low && atom->distance_blk.end == S2_OPEN &&
+           atom->distance_tok.begin <= low && atom->distance_tok.end == S2_OPEN &&
+           atom->query_tok.begin == 0 && atom->query_tok.end == S2_OPEN;
 }
 
 /* Mark the columns of the range that one plain or key-residue atom reads from every query. */
@@ -280,8 +292,8 @@ static void mark_whole_columns(const s2_view *view, s2_range range, int64_t unit
     }
 }
 
-static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_range range, s2_column *column,
-                               s2_violation *best)
+static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_range range,
+                               s2_column *column, s2_violation *best)
 {
     range.end = range.end < search->n_tok ? range.end : search->n_tok;
     const int64_t unit = classes->unit;
@@ -303,7 +315,8 @@ static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_
             break;
         column_load(search, column, k_tok);
         const int64_t from = is_causal(column->view) ? k_tok : 0;
-        const int64_t q_tok = first_outside(search, column, from, column_end(&classes->shape, k_tok), &best->limited);
+        const int64_t q_tok =
+            first_outside(search, column, from, column_end(&classes->shape, k_tok), &best->limited);
         if (q_tok != S2_OPEN)
             s2_violation_keep(best, q_tok, k_tok, -1);
         at = memchr(at + 1, 0, (size_t)(marks + n_columns - (at + 1)));
@@ -403,11 +416,11 @@ s2_status s2_columns_hole(s2_search *search, const s2_view *view, s2_violation *
 
 /* ---- a loop over the representative columns of several views ----------------------------------- */
 
-typedef void (*s2_column_test)(s2_search *search, const s2_view_shape *shape, const s2_column *columns, int32_t n,
-                               int64_t k_tok, void *user, s2_violation *best);
+typedef void (*s2_column_test)(s2_search *search, const s2_view_shape *shape, const s2_column *columns,
+                               int32_t n, int64_t k_tok, void *user, s2_violation *best);
 
-static void visit_range(s2_search *search, const s2_classes *classes, s2_range range, s2_column *columns, int32_t n,
-                        s2_column_test test, void *user, s2_violation *best)
+static void visit_range(s2_search *search, const s2_classes *classes, s2_range range, s2_column *columns,
+                        int32_t n, s2_column_test test, void *user, s2_violation *best)
 {
     for (int64_t k_tok = range.begin; k_tok < range.end && !key_is_past(search, best, k_tok);
          k_tok += classes->unit) {
@@ -420,8 +433,8 @@ static void visit_range(s2_search *search, const s2_classes *classes, s2_range r
     }
 }
 
-static s2_status visit(s2_search *search, const s2_view *const *views, int32_t n, s2_column_test test, void *user,
-                       s2_violation *out)
+static s2_status visit(s2_search *search, const s2_view *const *views, int32_t n, s2_column_test test,
+                       void *user, s2_violation *out)
 {
     s2_classes classes;
     s2_violation best = {0};
@@ -457,7 +470,8 @@ static void test_revival(s2_search *search, const s2_view_shape *shape, const s2
 {
     (void)n;
     (void)user;
-    const int64_t dropped = first_outside(search, &columns[0], k_tok, column_end(shape, k_tok), &best->limited);
+    const int64_t dropped =
+        first_outside(search, &columns[0], k_tok, column_end(shape, k_tok), &best->limited);
     if (dropped == S2_OPEN)
         return;
     const int64_t again = s2_combs_next(columns[1].combs, columns[1].n, dropped + 1);
@@ -465,7 +479,8 @@ static void test_revival(s2_search *search, const s2_view_shape *shape, const s2
         s2_violation_keep(best, again, k_tok, dropped);
 }
 
-s2_status s2_columns_revival(s2_search *search, const s2_view *dropped, const s2_view *again, s2_violation *out)
+s2_status s2_columns_revival(s2_search *search, const s2_view *dropped, const s2_view *again,
+                             s2_violation *out)
 {
     if (dropped == again && s2_columns_are_prefixes(dropped)) {
         *out = (s2_violation){0};
@@ -490,11 +505,12 @@ static int64_t next_change(s2_search *search, const s2_column *column, int64_t x
                            bool *limited)
 {
     search->work_left -= column->n + 1;
-    return inside ? first_outside(search, column, x, end, limited) : s2_combs_next(column->combs, column->n, x);
+    return inside ? first_outside(search, column, x, end, limited)
+                  : s2_combs_next(column->combs, column->n, x);
 }
 
-static void test_difference(s2_search *search, const s2_view_shape *shape, const s2_column *columns, int32_t n,
-                            int64_t k_tok, void *user, s2_violation *best)
+static void test_difference(s2_search *search, const s2_view_shape *shape, const s2_column *columns,
+                            int32_t n, int64_t k_tok, void *user, s2_violation *best)
 {
     (void)n;
     (void)user;
@@ -537,7 +553,8 @@ static void test_window(s2_search *search, const s2_view_shape *shape, const s2_
 {
     s2_shared_window *const window = user;
     for (int32_t v = 0; v < n; v++) {
-        const int64_t q_tok = first_outside(search, &columns[v], k_tok, column_end(shape, k_tok), &best->limited);
+        const int64_t q_tok =
+            first_outside(search, &columns[v], k_tok, column_end(shape, k_tok), &best->limited);
         if (q_tok == S2_OPEN)
             continue;
         const int64_t blk = q_tok / window->block_tok - k_tok / window->block_tok;

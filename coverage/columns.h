@@ -14,7 +14,7 @@
 
 typedef struct s2_violation {
     bool found;
-    bool limited;  /* the work limit was hit before the answer was sure; found may still be set */
+    bool limited; /* the work limit was hit before the answer was sure; found may still be set */
     int64_t q_tok;
     int64_t k_tok; /* -1 for an empty row */
     int64_t other; /* kv: an earlier query that did not read; shards: number of readers */
@@ -47,7 +47,8 @@ s2_status s2_columns_difference(s2_search *search, const s2_view *a, const s2_vi
                                 s2_violation *out) S2_MUST_CHECK;
 
 /* A pair beyond the window shared by all n views that is not read by exactly one of them (causal). */
-s2_status s2_columns_shards(s2_search *search, const s2_view *views, int32_t n, s2_violation *out) S2_MUST_CHECK;
+s2_status s2_columns_shards(s2_search *search, const s2_view *views, int32_t n,
+                            s2_violation *out) S2_MUST_CHECK;
 
 /* An empty row of one head. */
 s2_status s2_columns_empty_row(s2_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;

@@ -78,7 +78,7 @@ typedef struct s2_finding {
     int64_t complete_to_tok; /* violated: the longest context up to which the property holds */
     s2_reason reason;        /* of unknown */
     int64_t reason_tok;
-    s2_witness witness;      /* of violated */
+    s2_witness witness; /* of violated */
     int32_t n_failing_layers;
     const int32_t *failing_layers; /* ascending; layers that do not hold */
 } s2_finding;
@@ -102,8 +102,14 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
  * dynamic, the verdict is unknown.
  */
 enum { S2_ENUMERATE_LIMIT_TOK = 4096 };
-s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements, int32_t n,
-                       const s2_prove_options *options, s2_finding *findings) S2_MUST_CHECK;
+s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
+                       int32_t n, const s2_prove_options *options, s2_finding *findings) S2_MUST_CHECK;
+
+/*
+ * The length that a question is decided for: n_tok, or, where it is S2_OPEN and the pattern has mask
+ * files, the length of the shortest file.
+ */
+int64_t s2_prove_scope(const s2_pattern *pattern, int64_t n_tok);
 
 /* False when two findings of one requirement are both decided and differ in verdict, length or place. */
 bool s2_finding_agrees(const s2_finding *a, const s2_finding *b);

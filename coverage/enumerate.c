@@ -1,0 +1,424 @@
+#include "coverage/prove.h"
+
+#include "pattern/dense.h"
+
+/* Bytes of one layer's table of reads; beyond it enumeration says that it was limited. */
+static const int64_t MOST_TABLE = INT64_C(1) << 28;
+
+/* reads[(head * n + q) * n + k] of one layer and phase, filled from the definition. */
+typedef struct s2_table {
+    const s2_pattern *pattern;
+    int64_t n;
+    uint8_t *reads;
+} s2_table;
+
+static void table_fill(s2_table *table, s2_phase phase, int32_t layer)
+{
+    int64_t at = 0;
+    for (int32_t head = 0; head < table->pattern->n_heads; head++)
+        for (int64_t q_tok = 0; q_tok < table->n; q_tok++)
+            for (int64_t k_tok = 0; k_tok < table->n; k_tok++)
+                table->reads[at++] =
+                    s2_pattern_reads(table->pattern, phase, layer, head, table->n, q_tok, k_tok);
+}
+
+static bool reads(const s2_table *table, int32_t head, int64_t q_tok, int64_t k_tok)
+{
+    return table->reads[(head * table->n + q_tok) * table->n + k_tok] != 0;
+}
+
+static bool any_reads(const s2_table *table, int32_t begin, int32_t end, int64_t q_tok, int64_t k_tok)
+{
+    for (int32_t head = begin; head < end; head++)
+        if (reads(table, head, q_tok, k_tok))
+            return true;
+    return false;
+}
+
+/* The smallest place so far: pairs are offered in the order (context, query, key). */
+typedef struct s2_place {
+    bool found;
+    int64_t context_tok;
+    s2_witness witness;
+} s2_place;
+
+/* Is (q, k) a violation? Tables: [0] prefill, [1] decode. */
+typedef struct s2_question {
+    const s2_table *tables;
+    int n_phases;
+    s2_phase phase;
+    int32_t head;
+    int32_t begin; /* heads of a rank */
+    int32_t end;
+    int64_t window_blk; /* shards */
+    int64_t window_tok;
+    s2_witness *note; /* extra fields of the witness */
+} s2_question;
+
+static bool is_hole(const s2_question *question, int64_t q_tok, int64_t k_tok)
+{
+    return !any_reads(&question->tables[question->phase], question->begin, question->end, q_tok, k_tok);
+}
+
+static bool is_difference(const s2_question *question, int64_t q_tok, int64_t k_tok)
+{
+    const s2_table *const table = &question->tables[question->phase];
+    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    return reads(table, question->head, q_tok, k_tok) !=
+           reads(table, question->head / group * group, q_tok, k_tok);
+}
+
+static bool is_revival(const s2_question *question, int64_t q_tok, int64_t k_tok)
+{
+    if (k_tok > q_tok || !reads(&question->tables[question->phase], question->head, q_tok, k_tok))
+        return false;
+    for (int from = 0; from <= (int)question->phase; from++) {
+        for (int64_t earlier = k_tok; earlier < q_tok; earlier++) {
+            if (!reads(&question->tables[from], question->head, earlier, k_tok)) {
+                question->note->earlier_q_tok = earlier;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static int32_t count_readers(const s2_table *table, int64_t q_tok, int64_t k_tok)
+{
+    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    int32_t n_readers = 0;
+    for (int32_t head = 0; head < table->pattern->n_heads; head += group)
+        n_readers += any_reads(table, head, head + group, q_tok, k_tok);
+    return n_readers;
+}
+
+static bool is_badly_shared(const s2_question *question, int64_t q_tok, int64_t k_tok)
+{
+    const s2_table *const table = &question->tables[question->phase];
+    const int64_t block = table->pattern->block_tok;
+    if (k_tok > q_tok || q_tok / block - k_tok / block < question->window_blk ||
+        q_tok - k_tok < question->window_tok)
+        return false;
+    question->note->readers = count_readers(table, q_tok, k_tok);
+    return question->note->readers != 1;
+}
+
+typedef bool (*s2_is_violation)(const s2_question *question, int64_t q_tok, int64_t k_tok);
+
+/* First violating pair in the order (context, query, key) of a context of n tokens. */
+static s2_place first_pair(const s2_question *question, s2_is_violation is_violation, s2_witness witness)
+{
+    const s2_table *const table = &question->tables[question->phase];
+    const bool causal = table->pattern->causal;
+    for (int64_t context = 0; context < table->n; context++) {
+        for (int64_t q_tok = causal ? context : 0; q_tok <= context; q_tok++) {
+            for (int64_t k_tok = q_tok == context ? 0 : context; k_tok <= context; k_tok++) {
+                if (is_violation(question, q_tok, k_tok)) {
+                    const s2_witness note = *question->note;
+                    witness.q_tok = q_tok;
+                    witness.k_tok = k_tok;
+                    witness.earlier_q_tok = note.earlier_q_tok;
+                    witness.readers = note.readers;
+                    return (s2_place){true, context, witness};
+                }
+            }
+        }
+    }
+    return (s2_place){0};
+}
+
+static bool row_is_empty(const s2_table *table, int32_t head, int64_t q_tok, int64_t n_keys)
+{
+    for (int64_t k_tok = 0; k_tok < n_keys; k_tok++)
+        if (reads(table, head, q_tok, k_tok))
+            return false;
+    return true;
+}
+
+/* Every length: the context that ends with the query. One length: that one, and the shortest that fails. */
+static s2_place first_empty_row(const s2_table *table, int32_t head, bool every_length, s2_witness witness)
+{
+    s2_place place = {0};
+    int64_t shortest = S2_OPEN;
+    for (int64_t q_tok = 0; q_tok < table->n; q_tok++) {
+        const bool at_end = row_is_empty(table, head, q_tok, q_tok + 1);
+        if (at_end && shortest == S2_OPEN)
+            shortest = q_tok;
+        if (place.found || !(every_length ? at_end : row_is_empty(table, head, q_tok, table->n)))
+            continue;
+        witness.q_tok = q_tok;
+        witness.k_tok = -1;
+        place = (s2_place){true, q_tok, witness};
+    }
+    if (place.found && shortest < place.context_tok)
+        place.context_tok = shortest;
+    return place;
+}
+
+static void window_of(const s2_table *table, int64_t *blk, int64_t *tok)
+{
+    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    const int64_t block = table->pattern->block_tok;
+    for (int32_t head = 0; head < table->pattern->n_heads; head += group) {
+        for (int64_t q_tok = 0; q_tok < table->n; q_tok++) {
+            for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++) {
+                if (any_reads(table, head, head + group, q_tok, k_tok))
+                    continue;
+                if (q_tok / block - k_tok / block < *blk)
+                    *blk = q_tok / block - k_tok / block;
+                if (q_tok - k_tok < *tok)
+                    *tok = q_tok - k_tok;
+            }
+        }
+    }
+}
+
+/* Depth by the definition: which tokens' information each token holds after each layer. */
+static void flow(const s2_table *table, const uint8_t *before, uint8_t *after)
+{
+    const int64_t n = table->n;
+    for (int64_t q_tok = 0; q_tok < n; q_tok++) {
+        for (int64_t k_tok = 0; k_tok < n; k_tok++)
+            after[q_tok * n + k_tok] = before[q_tok * n + k_tok];
+        for (int64_t via = 0; via < n; via++) {
+            if (!any_reads(table, 0, table->pattern->n_heads, q_tok, via))
+                continue;
+            for (int64_t k_tok = 0; k_tok < n; k_tok++)
+                after[q_tok * n + k_tok] |= before[via * n + k_tok];
+        }
+    }
+}
+
+typedef struct s2_enumerator {
+    s2_arena *arena;
+    const s2_pattern *pattern;
+    bool every_length;
+    s2_table tables[S2_N_PHASES];
+    int n_phases;
+    s2_table window_table; /* shards: long enough to see the shared window */
+    bool has_dynamic;
+    s2_verdict undecided;
+} s2_enumerator;
+
+static s2_witness witness_of(int phase, int32_t layer, int32_t head, int32_t rank)
+{
+    return (s2_witness){.phase = (s2_phase)phase,
+                        .layer = layer,
+                        .head = head,
+                        .rank = rank,
+                        .readers = -1,
+                        .earlier_q_tok = -1};
+}
+
+/* Places of one layer come head by head; of equal heads the smaller pair, of equal pairs the first phase. */
+static void offer(s2_place *best, int64_t *context_tok, s2_place place)
+{
+    if (!place.found)
+        return;
+    if (!best->found || place.context_tok < *context_tok)
+        *context_tok = place.context_tok;
+    const s2_witness *const a = &place.witness, *const b = &best->witness;
+    bool earlier = !best->found;
+    if (best->found) {
+        const int64_t mine = a->q_tok > a->k_tok ? a->q_tok : a->k_tok;
+        const int64_t theirs = b->q_tok > b->k_tok ? b->q_tok : b->k_tok;
+        if (a->head != b->head)
+            earlier = a->head < b->head;
+        else if (mine != theirs)
+            earlier = mine < theirs;
+        else if (a->q_tok != b->q_tok)
+            earlier = a->q_tok < b->q_tok;
+        else
+            earlier = a->k_tok < b->k_tok;
+    }
+    if (earlier)
+        *best = place;
+}
+
+static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *requirement, int32_t layer,
+                            s2_place *best, int64_t *context_tok)
+{
+    const s2_pattern *const pattern = enumerator->pattern;
+    const int32_t n_heads = pattern->n_heads;
+    const int32_t n_ranks = requirement->property == S2_RANKS ? requirement->arg : 1;
+    for (int phase = 0; phase < enumerator->n_phases; phase++) {
+        s2_witness note = witness_of(phase, layer, -1, -1);
+        s2_question question = {.tables = enumerator->tables,
+                                .phase = (s2_phase)phase,
+                                .note = &note,
+                                .window_blk = S2_OPEN,
+                                .window_tok = S2_OPEN};
+        const bool per_head = requirement->property == S2_ROWS || requirement->property == S2_KV ||
+                              requirement->property == S2_GROUP;
+        for (int32_t head = 0; per_head && head < n_heads; head++) {
+            const s2_witness witness = witness_of(phase, layer, head, -1);
+            question.head = head;
+            s2_place place;
+            if (requirement->property == S2_ROWS)
+                place = first_empty_row(&enumerator->tables[phase], head, enumerator->every_length, witness);
+            else
+                place = first_pair(&question, requirement->property == S2_KV ? is_revival : is_difference,
+                                   witness);
+            offer(best, context_tok, place);
+        }
+        for (int32_t rank = 0; !per_head && rank < n_ranks; rank++) {
+            question.begin = n_heads / n_ranks * rank;
+            question.end = n_heads / n_ranks * (rank + 1);
+            s2_is_violation test = is_hole;
+            if (requirement->property == S2_SHARDS) {
+                table_fill(&enumerator->window_table, (s2_phase)phase, layer);
+                window_of(&enumerator->window_table, &question.window_blk, &question.window_tok);
+                test = is_badly_shared;
+            }
+            const int32_t named = requirement->property == S2_RANKS ? rank : -1;
+            offer(best, context_tok, first_pair(&question, test, witness_of(phase, layer, -1, named)));
+        }
+    }
+}
+
+static s2_status enumerate_depth(s2_enumerator *enumerator, int32_t depth, int32_t first_layer,
+                                 s2_place *best, int64_t *context_tok)
+{
+    const int64_t n = enumerator->tables[0].n;
+    uint8_t *before = S2_NEW(enumerator->arena, uint8_t, n * n),
+            *after = S2_NEW(enumerator->arena, uint8_t, n * n);
+    if (before == NULL || after == NULL)
+        return S2_ENOMEM;
+    for (int phase = 0; phase < enumerator->n_phases; phase++) {
+        for (int64_t at = 0; at < n * n; at++)
+            before[at] = at / n == at % n;
+        for (int32_t layer = first_layer; layer < first_layer + depth; layer++) {
+            table_fill(&enumerator->tables[0], (s2_phase)phase, layer);
+            flow(&enumerator->tables[0], before, after);
+            uint8_t *const swap = before;
+            before = after;
+            after = swap;
+        }
+        const bool causal = enumerator->pattern->causal;
+        s2_place place = {0};
+        for (int64_t context = 0; context < n && !place.found; context++)
+            for (int64_t q_tok = causal ? context : 0; q_tok <= context && !place.found; q_tok++)
+                for (int64_t k_tok = q_tok == context ? 0 : context; k_tok <= context && !place.found;
+                     k_tok++)
+                    if (before[q_tok * n + k_tok] == 0) {
+                        place = (s2_place){true, context, witness_of(phase, first_layer, -1, -1)};
+                        place.witness.q_tok = q_tok;
+                        place.witness.k_tok = k_tok;
+                    }
+        offer(best, context_tok, place);
+    }
+    return S2_OK;
+}
+
+static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *requirement,
+                               s2_finding *finding)
+{
+    const int32_t n_layers = enumerator->pattern->n_layers;
+    const bool depth = requirement->property == S2_DEPTH;
+    const int32_t n_window = depth && requirement->arg < n_layers ? requirement->arg : depth ? n_layers : 1;
+    int32_t *const failing = S2_NEW(enumerator->arena, int32_t, n_layers);
+    if (failing == NULL)
+        return S2_ENOMEM;
+    finding->failing_layers = failing;
+    for (int32_t layer = 0; layer + n_window <= n_layers; layer++) {
+        s2_place best = {0};
+        int64_t context_tok = 0;
+        if (depth) {
+            S2_TRY(enumerate_depth(enumerator, n_window, layer, &best, &context_tok));
+        } else {
+            for (int phase = 0; phase < enumerator->n_phases; phase++)
+                table_fill(&enumerator->tables[phase], (s2_phase)phase, layer);
+            enumerate_layer(enumerator, requirement, layer, &best, &context_tok);
+        }
+        if (!best.found)
+            continue;
+        if (finding->verdict != S2_VIOLATED) {
+            finding->verdict = S2_VIOLATED;
+            finding->witness = best.witness;
+            finding->complete_to_tok = context_tok;
+        }
+        finding->complete_to_tok =
+            context_tok < finding->complete_to_tok ? context_tok : finding->complete_to_tok;
+        failing[finding->n_failing_layers++] = layer;
+    }
+    return S2_OK;
+}
+
+static bool pattern_has(const s2_pattern *pattern, bool (*is)(const s2_term *))
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (is(&pattern->bodies[body].terms[t]))
+                return true;
+    return false;
+}
+
+static bool is_random(const s2_term *term)
+{
+    return term->kind == S2_TERM_RANDOM;
+}
+
+static s2_status table_init(s2_arena *arena, const s2_pattern *pattern, int64_t n, s2_table *table)
+{
+    *table = (s2_table){pattern, n, S2_NEW(arena, uint8_t, n * n * pattern->n_heads)};
+    return table->reads != NULL ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status enumerate_all(s2_enumerator *enumerator, const s2_requirement *requirements, int32_t n,
+                               int64_t n_tok, int64_t window_tok, s2_finding *findings)
+{
+    const s2_pattern *const pattern = enumerator->pattern;
+    const bool random = pattern_has(pattern, is_random);
+    enumerator->n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        S2_TRY(table_init(enumerator->arena, pattern, n_tok, &enumerator->tables[phase]));
+    S2_TRY(table_init(enumerator->arena, pattern, window_tok, &enumerator->window_table));
+    for (int32_t r = 0; r < n; r++) {
+        S2_TRY(enumerate_one(enumerator, &requirements[r], &findings[r]));
+        const bool no_theorem = random || requirements[r].property == S2_DEPTH;
+        if (findings[r].verdict == S2_HOLDS && enumerator->every_length && no_theorem) {
+            findings[r].verdict = S2_UNKNOWN;
+            findings[r].reason = random ? S2_REASON_RANDOM : S2_REASON_BEYOND;
+            findings[r].reason_tok = n_tok;
+        }
+        if (requirements[r].property == S2_SHARDS && !pattern->causal) {
+            findings[r].verdict = S2_UNKNOWN;
+            findings[r].reason = S2_REASON_CAUSAL;
+        }
+    }
+    return S2_OK;
+}
+
+s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
+                       int32_t n, const s2_prove_options *options, s2_finding *findings)
+{
+    int64_t sufficient = 0, n_tok = s2_prove_scope(pattern, options->n_tok);
+    S2_TRY(s2_sufficient_length(arena, pattern, &sufficient));
+    for (int32_t r = 0; r < n; r++)
+        findings[r] = (s2_finding){.requirement = requirements[r], .scope_tok = n_tok};
+    s2_enumerator enumerator = {.pattern = pattern, .every_length = n_tok == S2_OPEN};
+    n_tok = n_tok == S2_OPEN ? sufficient : n_tok;
+    const bool explicit_lists = pattern_has(pattern, is_random);
+    const int64_t window_tok = explicit_lists || sufficient > S2_ENUMERATE_LIMIT_TOK ? n_tok : sufficient;
+    const bool dynamic = pattern_has(pattern, s2_term_is_dynamic);
+    if (dynamic || n_tok > S2_ENUMERATE_LIMIT_TOK || n_tok * n_tok * pattern->n_heads > MOST_TABLE) {
+        for (int32_t r = 0; r < n; r++) {
+            findings[r].verdict = S2_UNKNOWN;
+            findings[r].reason = dynamic ? S2_REASON_DYNAMIC : S2_REASON_LIMIT;
+        }
+        return S2_OK;
+    }
+    s2_arena tables = {0};
+    enumerator.arena = &tables;
+    s2_status status = enumerate_all(&enumerator, requirements, n, n_tok, window_tok, findings);
+    for (int32_t r = 0; status == S2_OK && r < n; r++) {
+        int32_t *const kept = S2_NEW(arena, int32_t, findings[r].n_failing_layers + 1);
+        if (kept == NULL)
+            status = S2_ENOMEM;
+        for (int32_t at = 0; status == S2_OK && at < findings[r].n_failing_layers; at++)
+            kept[at] = findings[r].failing_layers[at];
+        findings[r].failing_layers = kept;
+    }
+    s2_arena_release(&tables);
+    return status;
+}

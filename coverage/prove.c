@@ -1,0 +1,804 @@
+#include "coverage/prove.h"
+
+#include <string.h>
+
+#include "coverage/bits.h"
+#include "coverage/columns.h"
+
+static const int64_t DEFAULT_WORK = INT64_C(4000000000);
+/* Contexts tried by bitset when a property is asked for every length but no theorem applies. */
+enum { TRIAL_BLOCKS = 128, TRIAL_TOKENS = 4096, TRIAL_LEAST_BLOCKS = 8 };
+
+static const char *const PROPERTY_WORDS[S2_N_PROPERTIES] = {"rows",   "union", "kv",   "group",
+                                                            "shards", "ranks", "depth"};
+
+const char *s2_property_word(s2_property property)
+{
+    return PROPERTY_WORDS[property];
+}
+
+const char *s2_verdict_word(s2_verdict verdict)
+{
+    static const char *const words[] = {"holds", "violated", "unknown"};
+    return words[verdict];
+}
+
+/* Layers that read the same keys share one class; the first of them stands for all. */
+typedef struct s2_layer_class {
+    int32_t first_layer;
+    int32_t n_phases; /* 1: prefill and decode are the same */
+    bool has_explicit;
+    bool has_random;
+    bool has_dynamic;
+    s2_view *least[S2_N_PHASES];       /* per head: what is certainly read, explicit atoms left out */
+    s2_view *most[S2_N_PHASES];        /* per head: what might be read; == least where static */
+    s2_view *whole_least[S2_N_PHASES]; /* with explicit atoms */
+    s2_view *whole_most[S2_N_PHASES];
+    s2_view all_least[S2_N_PHASES]; /* all heads merged */
+    s2_view all_most[S2_N_PHASES];
+} s2_layer_class;
+
+typedef struct s2_prover {
+    s2_arena *arena;
+    s2_arena *scratch;
+    const s2_pattern *pattern;
+    int64_t n_tok;
+    int64_t work_left;
+    int32_t n_classes;
+    s2_layer_class *classes;
+    int32_t *class_of; /* per layer */
+} s2_prover;
+
+/* ---- classes of layers --------------------------------------------------------------------------- */
+
+static bool body_depends_on_layer(const s2_body *body)
+{
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (body->terms[t].phase.layer_coef != 0 || body->terms[t].kind == S2_TERM_RANDOM)
+            return true;
+    return false;
+}
+
+static bool layer_is_own_class(const s2_pattern *pattern, const bool *depends, int32_t layer)
+{
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t head = 0; head < pattern->n_heads; head++)
+            if (depends[s2_pattern_body(pattern, (s2_phase)phase, layer, head)])
+                return true;
+    return false;
+}
+
+static const uint16_t *layer_row(const s2_pattern *pattern, int phase, int32_t layer)
+{
+    return pattern->body_of + ((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads;
+}
+
+static bool same_rows(const s2_pattern *pattern, int phase_a, int32_t a, int phase_b, int32_t b)
+{
+    return memcmp(layer_row(pattern, phase_a, a), layer_row(pattern, phase_b, b),
+                  (size_t)pattern->n_heads * sizeof(uint16_t)) == 0;
+}
+
+/* Layers are compared with the class leaders in order; patterns have few classes. */
+static s2_status find_classes(s2_prover *prover)
+{
+    const s2_pattern *const pattern = prover->pattern;
+    bool *const depends = S2_NEW(prover->scratch, bool, pattern->n_bodies);
+    bool *const own = S2_NEW(prover->scratch, bool, pattern->n_layers);
+    prover->classes = S2_NEW(prover->scratch, s2_layer_class, pattern->n_layers);
+    prover->class_of = S2_NEW(prover->scratch, int32_t, pattern->n_layers);
+    if (depends == NULL || own == NULL || prover->classes == NULL || prover->class_of == NULL)
+        return S2_ENOMEM;
+    bool any = false;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        any |= depends[body] = body_depends_on_layer(&pattern->bodies[body]);
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        int32_t found = prover->n_classes;
+        own[layer] = any && layer_is_own_class(pattern, depends, layer);
+        for (int32_t c = 0; c < prover->n_classes && !own[layer] && found == prover->n_classes; c++) {
+            const int32_t leader = prover->classes[c].first_layer;
+            if (!own[leader] && same_rows(pattern, 0, layer, 0, leader) &&
+                same_rows(pattern, 1, layer, 1, leader))
+                found = c;
+        }
+        if (found == prover->n_classes)
+            prover->classes[prover->n_classes++].first_layer = layer;
+        prover->class_of[layer] = found;
+    }
+    return S2_OK;
+}
+
+static s2_status without_explicit(s2_arena *arena, const s2_view *view, s2_view *out)
+{
+    s2_view kept = *view;
+    s2_atom *const atoms = S2_NEW(arena, s2_atom, view->n_atoms);
+    if (atoms == NULL)
+        return S2_ENOMEM;
+    kept.n_atoms = 0;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (view->atoms[a].kind != S2_ATOM_RANDOM && view->atoms[a].kind != S2_ATOM_MASK)
+            atoms[kept.n_atoms++] = view->atoms[a];
+    kept.atoms = atoms;
+    *out = kept;
+    return S2_OK;
+}
+
+static s2_status fold_heads(s2_prover *prover, s2_layer_class *class, int phase, s2_bound bound,
+                            s2_view **whole, s2_view **plain)
+{
+    const int32_t n_heads = prover->pattern->n_heads;
+    s2_view *const views = S2_NEW(prover->scratch, s2_view, n_heads);
+    if (views == NULL)
+        return S2_ENOMEM;
+    bool any_explicit = false;
+    for (int32_t head = 0; head < n_heads; head++) {
+        S2_TRY(s2_view_build(prover->scratch, prover->pattern, (s2_phase)phase, class->first_layer, head,
+                             bound, &views[head]));
+        any_explicit |= views[head].has_explicit;
+        class->has_dynamic |= views[head].has_dynamic;
+    }
+    *whole = views;
+    *plain = views;
+    if (!any_explicit)
+        return S2_OK;
+    class->has_explicit = true;
+    s2_view *const kept = S2_NEW(prover->scratch, s2_view, n_heads);
+    if (kept == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n_heads; head++)
+        S2_TRY(without_explicit(prover->scratch, &views[head], &kept[head]));
+    *plain = kept;
+    return S2_OK;
+}
+
+static void note_random(s2_layer_class *class, const s2_view *views, int32_t n)
+{
+    for (int32_t v = 0; v < n; v++)
+        for (int32_t a = 0; a < views[v].n_atoms; a++)
+            class->has_random |= views[v].atoms[a].kind == S2_ATOM_RANDOM;
+}
+
+static s2_status fold_class(s2_prover *prover, s2_layer_class *class)
+{
+    const s2_pattern *const pattern = prover->pattern;
+    class->n_phases = same_rows(pattern, 0, class->first_layer, 1, class->first_layer) ? 1 : 2;
+    for (int phase = 0; phase < class->n_phases; phase++) {
+        S2_TRY(
+            fold_heads(prover, class, phase, S2_AT_LEAST, &class->whole_least[phase], &class->least[phase]));
+        class->most[phase] = class->least[phase];
+        class->whole_most[phase] = class->whole_least[phase];
+        if (class->has_dynamic)
+            S2_TRY(
+                fold_heads(prover, class, phase, S2_AT_MOST, &class->whole_most[phase], &class->most[phase]));
+        S2_TRY(s2_columns_merge(prover->scratch, class->least[phase], pattern->n_heads,
+                                &class->all_least[phase]));
+        class->all_most[phase] = class->all_least[phase];
+        if (class->has_dynamic)
+            S2_TRY(s2_columns_merge(prover->scratch, class->most[phase], pattern->n_heads,
+                                    &class->all_most[phase]));
+        if (class->has_explicit)
+            note_random(class, class->whole_least[phase], pattern->n_heads);
+    }
+    return S2_OK;
+}
+
+/* ---- one answer per class ------------------------------------------------------------------------- */
+
+/* What a class says about one requirement. */
+typedef struct s2_answer {
+    s2_verdict verdict;
+    s2_reason reason;
+    int64_t reason_tok;
+    int64_t context_tok; /* violated: smallest violating context - 1 over all heads and phases */
+    s2_witness witness;
+} s2_answer;
+
+/* How to look at a class: by columns for n_tok (which may be S2_OPEN), or by bitsets for a length. */
+typedef struct s2_look {
+    s2_prover *prover;
+    const s2_layer_class *class;
+    bool by_bits;
+    int64_t n_tok;
+} s2_look;
+
+static s2_search look_search(const s2_look *look)
+{
+    return (s2_search){
+        .scratch = look->prover->scratch, .n_tok = look->n_tok, .work_left = look->prover->work_left};
+}
+
+static const s2_view *look_views(const s2_look *look, int phase, s2_bound bound)
+{
+    const s2_layer_class *const class = look->class;
+    if (look->by_bits)
+        return bound == S2_AT_LEAST ? class->whole_least[phase] : class->whole_most[phase];
+    return bound == S2_AT_LEAST ? class->least[phase] : class->most[phase];
+}
+
+static void answer_unknown(s2_answer *answer, s2_reason reason)
+{
+    if (answer->verdict == S2_HOLDS) {
+        answer->verdict = S2_UNKNOWN;
+        answer->reason = reason;
+    }
+}
+
+static int64_t most_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Fold one violation in: the witness is the first by (head, context, query, key), the context the smallest.
+ */
+static void answer_violated(s2_answer *answer, const s2_violation *violation, int64_t context_tok,
+                            s2_witness witness)
+{
+    witness.q_tok = violation->q_tok;
+    witness.k_tok = violation->k_tok;
+    if (answer->verdict != S2_VIOLATED) {
+        *answer = (s2_answer){.verdict = S2_VIOLATED, .context_tok = context_tok, .witness = witness};
+        return;
+    }
+    const s2_witness *const held = &answer->witness;
+    const int64_t mine = most_of(witness.q_tok, witness.k_tok), theirs = most_of(held->q_tok, held->k_tok);
+    bool earlier = mine < theirs;
+    if (mine == theirs)
+        earlier = witness.q_tok != held->q_tok ? witness.q_tok < held->q_tok : witness.k_tok < held->k_tok;
+    if (witness.head != held->head)
+        earlier = witness.head < held->head;
+    if (witness.rank != held->rank)
+        earlier = mine != theirs ? mine < theirs : witness.rank < held->rank;
+    if (earlier)
+        answer->witness = witness;
+    answer->context_tok = context_tok < answer->context_tok ? context_tok : answer->context_tok;
+}
+
+static s2_witness witness_at(const s2_look *look, int phase, int32_t head)
+{
+    return (s2_witness){.phase = (s2_phase)phase,
+                        .layer = look->class->first_layer,
+                        .head = head,
+                        .rank = -1,
+                        .readers = -1,
+                        .earlier_q_tok = -1};
+}
+
+/* A limited search that found nothing is no answer. One that found something is still a refutation. */
+static void fold(s2_answer *answer, const s2_violation *violation, s2_witness witness)
+{
+    if (violation->found)
+        answer_violated(answer, violation, most_of(violation->q_tok, violation->k_tok), witness);
+    else if (violation->limited)
+        answer_unknown(answer, S2_REASON_LIMIT);
+}
+
+static s2_status search_hole(const s2_look *look, const s2_view *views, const s2_view *merged, int32_t n,
+                             s2_violation *out)
+{
+    s2_search search = look_search(look);
+    s2_view union_of;
+    s2_status status;
+    if (look->by_bits) {
+        status = s2_bits_hole(&search, views, n, out);
+    } else {
+        if (merged == NULL) {
+            S2_TRY(s2_columns_merge(look->prover->scratch, views, n, &union_of));
+            merged = &union_of;
+        }
+        status = s2_columns_hole(&search, merged, out);
+    }
+    look->prover->work_left = search.work_left;
+    return status;
+}
+
+/* Heads [begin, end) as one union: no hole even in what is certain, a hole even in what is possible, or open.
+ */
+static s2_status union_of_heads(const s2_look *look, int phase, int32_t begin, int32_t end, int32_t rank,
+                                s2_answer *answer)
+{
+    const bool all = begin == 0 && end == look->prover->pattern->n_heads;
+    s2_violation hole;
+    S2_TRY(search_hole(look, look_views(look, phase, S2_AT_LEAST) + begin,
+                       all ? &look->class->all_least[phase] : NULL, end - begin, &hole));
+    if (hole.found && look->class->has_dynamic) {
+        S2_TRY(search_hole(look, look_views(look, phase, S2_AT_MOST) + begin,
+                           all ? &look->class->all_most[phase] : NULL, end - begin, &hole));
+        if (!hole.found)
+            answer_unknown(answer, S2_REASON_DYNAMIC);
+    }
+    s2_witness witness = witness_at(look, phase, -1);
+    witness.rank = rank;
+    fold(answer, &hole, witness);
+    return S2_OK;
+}
+
+static s2_status decide_union(const s2_look *look, int32_t arg, s2_answer *answer)
+{
+    (void)arg;
+    for (int phase = 0; phase < look->class->n_phases; phase++)
+        S2_TRY(union_of_heads(look, phase, 0, look->prover->pattern->n_heads, -1, answer));
+    return S2_OK;
+}
+
+static s2_status decide_ranks(const s2_look *look, int32_t n_ranks, s2_answer *answer)
+{
+    const int32_t per_rank = look->prover->pattern->n_heads / n_ranks;
+    for (int phase = 0; phase < look->class->n_phases; phase++)
+        for (int32_t rank = 0; rank < n_ranks; rank++)
+            S2_TRY(union_of_heads(look, phase, rank * per_rank, (rank + 1) * per_rank, rank, answer));
+    return S2_OK;
+}
+
+/* An earlier head that reads the same keys has the same answer and is the canonical witness. */
+static bool seen_before(const s2_view *views, int32_t head, const int32_t *distinct, int32_t n_distinct)
+{
+    for (int32_t d = 0; d < n_distinct; d++)
+        if (s2_columns_same_atoms(&views[distinct[d]], &views[head]))
+            return true;
+    return false;
+}
+
+/* Heads worth deciding: one of each kind, and never more than this many compared. */
+enum { MOST_DISTINCT = 128 };
+typedef struct s2_distinct {
+    int32_t n;
+    int32_t heads[MOST_DISTINCT];
+} s2_distinct;
+
+static bool is_new_head(const s2_look *look, s2_distinct *distinct, int32_t head)
+{
+    if (look->by_bits)
+        return true;
+    for (int phase = 0; phase < look->class->n_phases; phase++)
+        if (!seen_before(look_views(look, phase, S2_AT_LEAST), head, distinct->heads, distinct->n) ||
+            look->class->has_dynamic || look->class->n_phases > 1) {
+            if (distinct->n < MOST_DISTINCT)
+                distinct->heads[distinct->n++] = head;
+            return true;
+        }
+    return false;
+}
+
+/* Not causal: the row with the fewest keys is the one of the context that the query ends. */
+static s2_status smallest_empty_context(const s2_look *look, const s2_view *view, int64_t fallback,
+                                        int64_t *out)
+{
+    *out = fallback;
+    if (look->prover->pattern->causal || look->n_tok == S2_OPEN || look->by_bits)
+        return S2_OK;
+    s2_search search = look_search(look);
+    search.n_tok = S2_OPEN;
+    s2_violation earlier;
+    S2_TRY(s2_columns_empty_row(&search, view, &earlier));
+    if (earlier.found && earlier.q_tok < fallback)
+        *out = earlier.q_tok;
+    return S2_OK;
+}
+
+static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer)
+{
+    (void)arg;
+    for (int phase = 0; phase < look->class->n_phases; phase++) {
+        /* a dynamic term always chooses something where there is something to choose from */
+        const s2_view *const views = look_views(look, phase, S2_AT_MOST);
+        s2_distinct distinct = {0};
+        for (int32_t head = 0; head < look->prover->pattern->n_heads; head++) {
+            if (s2_columns_fill_rows(&views[head]) || !is_new_head(look, &distinct, head))
+                continue;
+            s2_search search = look_search(look);
+            s2_violation row;
+            if (look->by_bits)
+                S2_TRY(s2_bits_empty_row(&search, &views[head], &row));
+            else
+                S2_TRY(s2_columns_empty_row(&search, &views[head], &row));
+            look->prover->work_left = search.work_left;
+            if (row.found) {
+                int64_t context_tok;
+                S2_TRY(smallest_empty_context(look, &views[head], row.q_tok, &context_tok));
+                answer_violated(answer, &row, context_tok, witness_at(look, phase, head));
+            } else {
+                fold(answer, &row, witness_at(look, phase, head));
+            }
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status search_revival(const s2_look *look, const s2_view *dropped, const s2_view *again,
+                                s2_violation *out)
+{
+    s2_search search = look_search(look);
+    const s2_status status = look->by_bits ? s2_bits_revival(&search, dropped, again, out)
+                                           : s2_columns_revival(&search, dropped, again, out);
+    look->prover->work_left = search.work_left;
+    return status;
+}
+
+/* Keys that phase `from` left unread and phase `to` reads later, for one head. */
+static s2_status revival_of_head(const s2_look *look, int from, int to, int32_t head, s2_answer *answer)
+{
+    s2_violation revival;
+    s2_witness witness = witness_at(look, to, head);
+    S2_TRY(search_revival(look, &look_views(look, from, S2_AT_MOST)[head],
+                          &look_views(look, to, S2_AT_LEAST)[head], &revival));
+    witness.earlier_q_tok = revival.other;
+    fold(answer, &revival, witness);
+    if (revival.found || !look_views(look, to, S2_AT_LEAST)[head].has_dynamic)
+        if (revival.found || !look_views(look, from, S2_AT_LEAST)[head].has_dynamic)
+            return S2_OK;
+    S2_TRY(search_revival(look, &look_views(look, from, S2_AT_LEAST)[head],
+                          &look_views(look, to, S2_AT_MOST)[head], &revival));
+    if (revival.found)
+        answer_unknown(answer, S2_REASON_DYNAMIC);
+    return S2_OK;
+}
+
+static s2_status decide_kv(const s2_look *look, int32_t arg, s2_answer *answer)
+{
+    (void)arg;
+    s2_distinct distinct = {0};
+    const s2_layer_class *const class = look->class;
+    for (int32_t head = 0; head < look->prover->pattern->n_heads; head++) {
+        const s2_view *const least = look_views(look, 0, S2_AT_LEAST);
+        if (class->n_phases == 1 && !class->has_dynamic && s2_columns_are_prefixes(&least[head]))
+            continue;
+        if (!is_new_head(look, &distinct, head))
+            continue;
+        S2_TRY(revival_of_head(look, S2_PREFILL, S2_PREFILL, head, answer));
+        if (class->n_phases == 1)
+            continue;
+        S2_TRY(revival_of_head(look, S2_PREFILL, S2_DECODE, head, answer));
+        S2_TRY(revival_of_head(look, S2_DECODE, S2_DECODE, head, answer));
+    }
+    return S2_OK;
+}
+
+static s2_status decide_group(const s2_look *look, int32_t arg, s2_answer *answer)
+{
+    (void)arg;
+    const s2_pattern *const pattern = look->prover->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    for (int phase = 0; phase < look->class->n_phases; phase++) {
+        const s2_view *const views = look_views(look, phase, S2_AT_LEAST);
+        for (int32_t head = 0; head < pattern->n_heads; head++) {
+            const int32_t first = head / group * group;
+            if (head == first)
+                continue;
+            if (views[head].has_dynamic || views[first].has_dynamic) {
+                answer_unknown(answer, S2_REASON_DYNAMIC);
+                continue;
+            }
+            s2_search search = look_search(look);
+            s2_violation pair;
+            if (look->by_bits)
+                S2_TRY(s2_bits_difference(&search, &views[first], &views[head], &pair));
+            else
+                S2_TRY(s2_columns_difference(&search, &views[first], &views[head], &pair));
+            look->prover->work_left = search.work_left;
+            fold(answer, &pair, witness_at(look, phase, head));
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status decide_shards(const s2_look *look, int32_t arg, s2_answer *answer)
+{
+    (void)arg;
+    const s2_pattern *const pattern = look->prover->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    if (!pattern->causal || look->class->has_dynamic) {
+        answer_unknown(answer, pattern->causal ? S2_REASON_DYNAMIC : S2_REASON_CAUSAL);
+        return S2_OK;
+    }
+    for (int phase = 0; phase < look->class->n_phases; phase++) {
+        const s2_view *const views = look_views(look, phase, S2_AT_LEAST);
+        s2_search search = look_search(look);
+        s2_violation pair;
+        if (look->by_bits) {
+            S2_TRY(s2_bits_shards(&search, views, pattern->n_heads, group, &pair));
+        } else {
+            s2_view *const merged = S2_NEW(look->prover->scratch, s2_view, pattern->n_kv_heads);
+            if (merged == NULL)
+                return S2_ENOMEM;
+            for (int32_t kv_head = 0; kv_head < pattern->n_kv_heads; kv_head++)
+                S2_TRY(s2_columns_merge(look->prover->scratch, views + kv_head * group, group,
+                                        &merged[kv_head]));
+            S2_TRY(s2_columns_shards(&search, merged, pattern->n_kv_heads, &pair));
+        }
+        look->prover->work_left = search.work_left;
+        s2_witness witness = witness_at(look, phase, -1);
+        witness.readers = (int32_t)pair.other;
+        fold(answer, &pair, witness);
+    }
+    return S2_OK;
+}
+
+typedef s2_status (*s2_decide)(const s2_look *look, int32_t arg, s2_answer *answer);
+static const s2_decide DECIDE[S2_DEPTH] = {decide_rows,  decide_union,  decide_kv,
+                                           decide_group, decide_shards, decide_ranks};
+
+/* A length for trials where no theorem applies: short enough to be quick, long enough to be telling. */
+static int64_t trial_tok(const s2_pattern *pattern)
+{
+    const int64_t block = pattern->block_tok;
+    const int64_t n_tok = TRIAL_BLOCKS * block < TRIAL_TOKENS ? TRIAL_BLOCKS * block : TRIAL_TOKENS;
+    return n_tok < TRIAL_LEAST_BLOCKS * block ? TRIAL_LEAST_BLOCKS * block : n_tok;
+}
+
+/*
+ * Explicit heads have no columns. For one length bitsets decide. For every length, what holds without
+ * random lists holds with them, except efficiency and equality; what fails at a trial length fails.
+ */
+static s2_status decide_explicit(s2_look *look, const s2_requirement *requirement, s2_answer *answer)
+{
+    const s2_decide decide = DECIDE[requirement->property];
+    look->by_bits = true;
+    if (look->n_tok != S2_OPEN)
+        return decide(look, requirement->arg, answer);
+    look->n_tok = trial_tok(look->prover->pattern);
+    S2_TRY(decide(look, requirement->arg, answer));
+    look->by_bits = false;
+    look->n_tok = S2_OPEN;
+    if (answer->verdict == S2_VIOLATED)
+        return S2_OK;
+    const s2_property property = requirement->property;
+    s2_answer without = {.verdict = S2_HOLDS};
+    if (property == S2_ROWS || property == S2_UNION || property == S2_RANKS)
+        S2_TRY(decide(look, requirement->arg, &without));
+    else
+        without.verdict = S2_UNKNOWN;
+    if (without.verdict != S2_HOLDS)
+        answer_unknown(answer, S2_REASON_RANDOM);
+    return S2_OK;
+}
+
+static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
+                              const s2_requirement *requirement, s2_answer *answer)
+{
+    s2_look look = {.prover = prover, .class = class, .n_tok = prover->n_tok};
+    *answer = (s2_answer){.verdict = S2_HOLDS};
+    if (class->has_explicit)
+        return decide_explicit(&look, requirement, answer);
+    return DECIDE[requirement->property](&look, requirement->arg, answer);
+}
+
+/* ---- findings -------------------------------------------------------------------------------------- */
+
+static void finding_fold(s2_finding *finding, const s2_answer *answer)
+{
+    if (answer->verdict == S2_VIOLATED) {
+        if (finding->verdict != S2_VIOLATED) {
+            finding->witness = answer->witness;
+            finding->complete_to_tok = answer->context_tok;
+        }
+        if (answer->context_tok < finding->complete_to_tok)
+            finding->complete_to_tok = answer->context_tok;
+        finding->verdict = S2_VIOLATED;
+        finding->reason = S2_REASON_NONE;
+    } else if (answer->verdict == S2_UNKNOWN && finding->verdict == S2_HOLDS) {
+        finding->verdict = S2_UNKNOWN;
+        finding->reason = answer->reason;
+        finding->reason_tok = answer->reason_tok;
+    }
+}
+
+static s2_status list_failing(s2_prover *prover, const s2_answer *answers, s2_finding *finding)
+{
+    const int32_t n_layers = prover->pattern->n_layers;
+    int32_t *const layers = S2_NEW(prover->arena, int32_t, n_layers);
+    if (layers == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < n_layers; layer++) {
+        const s2_verdict verdict = answers[prover->class_of[layer]].verdict;
+        if (verdict == finding->verdict && verdict != S2_HOLDS)
+            layers[finding->n_failing_layers++] = layer;
+    }
+    finding->failing_layers = layers;
+    return S2_OK;
+}
+
+static s2_status find_by_class(s2_prover *prover, s2_finding *finding)
+{
+    s2_answer *const answers = S2_NEW(prover->scratch, s2_answer, prover->n_classes);
+    if (answers == NULL)
+        return S2_ENOMEM;
+    for (int32_t c = 0; c < prover->n_classes; c++) {
+        S2_TRY(decide_class(prover, &prover->classes[c], &finding->requirement, &answers[c]));
+        finding_fold(finding, &answers[c]);
+    }
+    return finding->verdict == S2_HOLDS ? S2_OK : list_failing(prover, answers, finding);
+}
+
+/* ---- depth: through several layers ------------------------------------------------------------------ */
+
+/* One phase's views of the layers of a window, side by side. */
+static s2_status depth_window(s2_prover *prover, int phase, int32_t first_layer, int32_t n_window,
+                              int64_t n_tok, s2_violation *out)
+{
+    const int32_t n_heads = prover->pattern->n_heads;
+    s2_view *const views = S2_NEW(prover->scratch, s2_view, (int64_t)n_window * n_heads);
+    if (views == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < n_window; layer++) {
+        const s2_layer_class *const class = &prover->classes[prover->class_of[first_layer + layer]];
+        const s2_view *const from = class->whole_least[phase < class->n_phases ? phase : 0];
+        memcpy(views + (int64_t)layer * n_heads, from, (size_t)n_heads * sizeof *views);
+    }
+    s2_search search = {.scratch = prover->scratch, .n_tok = n_tok, .work_left = prover->work_left};
+    S2_TRY(s2_bits_unreached(&search, views, n_window, n_heads, out));
+    prover->work_left = search.work_left;
+    return S2_OK;
+}
+
+static bool window_has(const s2_prover *prover, const bool *of_class, int32_t first_layer, int32_t n_window)
+{
+    for (int32_t layer = first_layer; layer < first_layer + n_window; layer++)
+        if (of_class[prover->class_of[layer]])
+            return true;
+    return false;
+}
+
+/* A window with one union-complete layer reaches everything. The others are tried at one length. */
+static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n_window, s2_answer *answer)
+{
+    const int64_t n_tok = prover->n_tok == S2_OPEN ? trial_tok(prover->pattern) : prover->n_tok;
+    bool dynamic = false, two_phases = false;
+    for (int32_t layer = first_layer; layer < first_layer + n_window; layer++) {
+        dynamic |= prover->classes[prover->class_of[layer]].has_dynamic;
+        two_phases |= prover->classes[prover->class_of[layer]].n_phases > 1;
+    }
+    for (int phase = 0; phase < (two_phases ? 2 : 1); phase++) {
+        s2_violation pair;
+        S2_TRY(depth_window(prover, phase, first_layer, n_window, n_tok, &pair));
+        s2_witness witness = {.phase = (s2_phase)phase,
+                              .layer = first_layer,
+                              .head = -1,
+                              .rank = -1,
+                              .readers = -1,
+                              .earlier_q_tok = -1};
+        if (pair.found && dynamic)
+            answer_unknown(answer, S2_REASON_DYNAMIC);
+        else
+            fold(answer, &pair, witness);
+    }
+    if (answer->verdict == S2_HOLDS && prover->n_tok == S2_OPEN) {
+        answer->verdict = S2_UNKNOWN;
+        answer->reason = S2_REASON_BEYOND;
+        answer->reason_tok = n_tok;
+    }
+    return S2_OK;
+}
+
+static s2_status complete_classes(s2_prover *prover, bool *complete)
+{
+    const s2_requirement in_one_layer = {.property = S2_UNION};
+    for (int32_t c = 0; c < prover->n_classes; c++) {
+        s2_answer answer;
+        S2_TRY(decide_class(prover, &prover->classes[c], &in_one_layer, &answer));
+        complete[c] = answer.verdict == S2_HOLDS;
+    }
+    return S2_OK;
+}
+
+/* Two windows with the same classes in the same order have the same answer. */
+static bool window_repeats(const s2_prover *prover, int32_t first_layer, int32_t n_window)
+{
+    for (int32_t earlier = 0; earlier < first_layer; earlier++)
+        if (memcmp(prover->class_of + earlier, prover->class_of + first_layer,
+                   (size_t)n_window * sizeof *prover->class_of) == 0)
+            return true;
+    return false;
+}
+
+static s2_status find_depth(s2_prover *prover, s2_finding *finding)
+{
+    const int32_t n_layers = prover->pattern->n_layers;
+    const int32_t n_window = finding->requirement.arg < n_layers ? finding->requirement.arg : n_layers;
+    bool *const complete = S2_NEW(prover->scratch, bool, prover->n_classes);
+    int32_t *const failing = S2_NEW(prover->arena, int32_t, n_layers);
+    if (complete == NULL || failing == NULL)
+        return S2_ENOMEM;
+    S2_TRY(complete_classes(prover, complete));
+    finding->failing_layers = failing;
+    for (int32_t first_layer = 0; first_layer + n_window <= n_layers; first_layer++) {
+        if (window_has(prover, complete, first_layer, n_window) ||
+            window_repeats(prover, first_layer, n_window))
+            continue;
+        s2_answer answer = {.verdict = S2_HOLDS};
+        S2_TRY(decide_window(prover, first_layer, n_window, &answer));
+        finding_fold(finding, &answer);
+        if (answer.verdict != S2_HOLDS)
+            failing[finding->n_failing_layers++] = first_layer;
+    }
+    return S2_OK;
+}
+
+/* ---- entry ------------------------------------------------------------------------------------------- */
+
+static s2_status check_requirement(const s2_pattern *pattern, const s2_requirement *requirement)
+{
+    if (requirement->property == S2_RANKS)
+        return requirement->arg >= 1 && pattern->n_heads % requirement->arg == 0 ? S2_OK : S2_EINVAL;
+    if (requirement->property == S2_DEPTH)
+        return requirement->arg >= 1 ? S2_OK : S2_EINVAL;
+    return (int)requirement->property >= 0 && requirement->property < S2_N_PROPERTIES ? S2_OK : S2_EINVAL;
+}
+
+int64_t s2_prove_scope(const s2_pattern *pattern, int64_t n_tok)
+{
+    int64_t shortest = S2_OPEN;
+    if (n_tok != S2_OPEN)
+        return n_tok;
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
+            const s2_mask *const mask = pattern->bodies[body].terms[t].mask;
+            if (mask != NULL && (int64_t)mask->n_q_blk * pattern->block_tok < shortest)
+                shortest = (int64_t)mask->n_q_blk * pattern->block_tok;
+        }
+    }
+    return shortest;
+}
+
+static s2_status prove_all(s2_prover *prover, const s2_requirement *requirements, int32_t n,
+                           s2_finding *findings)
+{
+    S2_TRY(find_classes(prover));
+    for (int32_t c = 0; c < prover->n_classes; c++)
+        S2_TRY(fold_class(prover, &prover->classes[c]));
+    for (int32_t r = 0; r < n; r++) {
+        s2_finding finding = {.requirement = requirements[r], .scope_tok = prover->n_tok};
+        if (requirements[r].property == S2_DEPTH)
+            S2_TRY(find_depth(prover, &finding));
+        else
+            S2_TRY(find_by_class(prover, &finding));
+        findings[r] = finding;
+    }
+    return S2_OK;
+}
+
+s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements, int32_t n,
+                   const s2_prove_options *options, s2_finding *findings)
+{
+    for (int32_t r = 0; r < n; r++)
+        S2_TRY(check_requirement(pattern, &requirements[r]));
+    s2_arena scratch = {0};
+    s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
+    prover.work_left = options->work_limit > 0 ? options->work_limit : DEFAULT_WORK;
+    prover.n_tok = s2_prove_scope(pattern, options->n_tok);
+    const s2_status status = prove_all(&prover, requirements, n, findings);
+    s2_arena_release(&scratch);
+    return status;
+}
+
+s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64_t *out)
+{
+    s2_arena scratch = {0};
+    s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
+    int64_t length = 1;
+    s2_status status = find_classes(&prover);
+    for (int32_t c = 0; status == S2_OK && c < prover.n_classes; c++) {
+        status = fold_class(&prover, &prover.classes[c]);
+        s2_view both[S2_N_PHASES];
+        for (int phase = 0; status == S2_OK && phase < prover.classes[c].n_phases; phase++)
+            both[phase] = prover.classes[c].all_least[phase];
+        if (status == S2_OK)
+            length = most_of(length, s2_columns_sufficient_tok(both, prover.classes[c].n_phases));
+    }
+    s2_arena_release(&scratch);
+    if (status == S2_OK)
+        *out = length;
+    return status;
+}
+
+bool s2_finding_agrees(const s2_finding *a, const s2_finding *b)
+{
+    if (a->verdict == S2_UNKNOWN || b->verdict == S2_UNKNOWN)
+        return true;
+    if (a->verdict != b->verdict)
+        return false;
+    const s2_witness *const x = &a->witness, *const y = &b->witness;
+    return a->verdict == S2_HOLDS ||
+           (a->complete_to_tok == b->complete_to_tok && x->phase == y->phase && x->layer == y->layer &&
+            x->head == y->head && x->rank == y->rank && x->readers == y->readers && x->q_tok == y->q_tok &&
+            x->k_tok == y->k_tok && a->n_failing_layers == b->n_failing_layers);
+}
