@@ -185,6 +185,20 @@ static s2_status first_unread(s2_grid *grid, const s2_view *view, int64_t k_unit
     return S2_EINTERNAL;
 }
 
+/* Prefill may end inside a block: its first query leaves a key unread that the second, decoding, reads. */
+static void revival_in_unit(s2_grid *grid, uint64_t *again, const uint64_t *dropped, int64_t q_unit,
+                            s2_violation *best)
+{
+    const int64_t q_tok = q_unit * grid->unit;
+    if (grid->unit == 1 || q_tok + 1 >= grid->search->n_tok)
+        return;
+    for (int64_t word = 0; word < grid->n_words; word++)
+        again[word] &= ~dropped[word];
+    const int64_t k_unit = first_bit(again, 0, q_unit + 1);
+    if (k_unit >= 0)
+        s2_violation_keep(best, q_tok + 1, k_unit * grid->unit, q_tok);
+}
+
 static s2_status revival(s2_grid *grid, const s2_view *dropped, const s2_view *again, s2_violation *best)
 {
     uint64_t *const dead = words_new(grid, 3);
@@ -202,8 +216,13 @@ static s2_status revival(s2_grid *grid, const s2_view *dropped, const s2_view *a
             keep_unit(grid, best, q_unit, k_unit, unread * grid->unit);
             break;
         }
-        if (dropped != again)
+        if (dropped != again) {
+            memcpy(row, reader, (size_t)grid->n_words * sizeof *row);
             S2_TRY(load_row(grid, dropped, q_unit, reader));
+            revival_in_unit(grid, row, reader, q_unit, best);
+            if (best->found)
+                break;
+        }
         for (int64_t word = 0; word * 64 <= q_unit; word++) {
             const int64_t rest = q_unit + 1 - word * 64;
             dead[word] |= ~reader[word] & (rest >= 64 ? ~UINT64_C(0) : (UINT64_C(1) << rest) - 1);
@@ -237,9 +256,11 @@ static s2_status empty_row(s2_grid *grid, const s2_view *view, s2_violation *bes
     uint64_t *const row = words_new(grid, 1);
     if (row == NULL)
         return S2_ENOMEM;
-    best->k_tok = -1;
+    best->k_tok = best->other = -1;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
         S2_TRY(load_row(grid, view, q_unit, row));
+        if (best->other < 0 && first_bit(row, 0, q_unit + 1) < 0)
+            best->other = q_unit * grid->unit;
         if (first_bit(row, 0, row_end(grid, q_unit)) < 0) {
             best->found = true;
             best->q_tok = q_unit * grid->unit;
@@ -267,9 +288,19 @@ static s2_status count_readers(s2_grid *grid, const s2_view *views, int32_t n, i
     return S2_OK;
 }
 
-static int32_t readers_of(const uint64_t *once, const uint64_t *twice, int64_t k_unit)
+/* Exactly how many KV heads read one pair. */
+static s2_status readers_of(s2_grid *grid, const s2_view *views, int32_t n, int32_t group, int64_t q_unit,
+                            int64_t k_unit, uint64_t *row, int32_t *out)
 {
-    return (int32_t)(once[k_unit / 64] >> k_unit % 64 & 1) + (int32_t)(twice[k_unit / 64] >> k_unit % 64 & 1);
+    int32_t n_readers = 0;
+    for (int32_t v = 0; v < n; v += group) {
+        memset(row, 0, (size_t)grid->n_words * sizeof *row);
+        for (int32_t member = 0; member < group; member++)
+            S2_TRY(add_row(grid, &views[v + member], q_unit, row));
+        n_readers += (int32_t)(row[k_unit / 64] >> k_unit % 64 & 1);
+    }
+    *out = n_readers;
+    return S2_OK;
 }
 
 /* Nearest unread key of any KV head over all rows, in units and (exact for tokens) in tokens. */
@@ -314,9 +345,10 @@ static s2_status shards(s2_grid *grid, const s2_view *views, int32_t n, int32_t 
             const int64_t q_tok = q_unit * grid->unit, k_tok = k_unit * grid->unit;
             if (q_tok / block - k_tok / block < window_blk || q_tok - k_tok < window_tok)
                 break;
-            const int32_t readers = readers_of(once, twice, k_unit);
-            if (readers != 1) {
-                keep_unit(grid, best, q_unit, k_unit, readers);
+            if (((once[k_unit / 64] & ~twice[k_unit / 64]) >> k_unit % 64 & 1) == 0) {
+                int32_t n_readers;
+                S2_TRY(readers_of(grid, views, n, group, q_unit, k_unit, row, &n_readers));
+                keep_unit(grid, best, q_unit, k_unit, n_readers);
                 return S2_OK;
             }
         }

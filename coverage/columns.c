@@ -134,7 +134,9 @@ static int compare_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static s2_status classes_build(s2_arena *arena, const s2_view *const *views, int32_t n, s2_classes *out)
+/* block_tok: the test asks for block distances itself, so whole blocks are a period too; else 1. */
+static s2_status classes_build(s2_arena *arena, const s2_view *const *views, int32_t n, int64_t block_tok,
+                               s2_classes *out)
 {
     s2_classes classes = {.cut_tok = S2_OPEN};
     int32_t n_atoms = 0, n_edges = 1, n_distinct = 1;
@@ -143,6 +145,8 @@ static s2_status classes_build(s2_arena *arena, const s2_view *const *views, int
         s2_view_shape_add(&classes.shape, views[v]);
         n_atoms += views[v]->n_atoms;
     }
+    classes.shape.key_period = s2_period_lcm(classes.shape.key_period, block_tok);
+    classes.shape.reach += block_tok - 1;
     classes.unit = classes.shape.block_aligned ? views[0]->pattern->block_tok : 1;
     int64_t *const edges = S2_NEW(arena, int64_t, 2 * n_atoms + 2);
     classes.ranges = S2_NEW(arena, s2_range, 2 * n_atoms + 2);
@@ -329,7 +333,7 @@ static s2_status hole_of(s2_search *search, const s2_view *view, s2_violation *b
 {
     s2_classes classes;
     s2_column column;
-    S2_TRY(classes_build(search->scratch, &view, 1, &classes));
+    S2_TRY(classes_build(search->scratch, &view, 1, 1, &classes));
     S2_TRY(column_init(search->scratch, view, &column));
     for (int32_t r = 0; r < classes.n_ranges && !key_is_past(search, best, classes.ranges[r].begin); r++)
         S2_TRY(hole_in_range(search, &classes, classes.ranges[r], &column, best));
@@ -433,12 +437,12 @@ static void visit_range(s2_search *search, const s2_classes *classes, s2_range r
     }
 }
 
-static s2_status visit(s2_search *search, const s2_view *const *views, int32_t n, s2_column_test test,
-                       void *user, s2_violation *out)
+static s2_status visit(s2_search *search, const s2_view *const *views, int32_t n, int64_t block_tok,
+                       s2_column_test test, void *user, s2_violation *out)
 {
     s2_classes classes;
     s2_violation best = {0};
-    S2_TRY(classes_build(search->scratch, views, n, &classes));
+    S2_TRY(classes_build(search->scratch, views, n, block_tok, &classes));
     s2_column *const columns = S2_NEW(search->scratch, s2_column, n);
     if (columns == NULL)
         return S2_ENOMEM;
@@ -487,7 +491,7 @@ s2_status s2_columns_revival(s2_search *search, const s2_view *dropped, const s2
         return S2_OK;
     }
     const s2_view *const views[2] = {dropped, again};
-    WITH_SCRATCH(search, visit(search, views, 2, test_revival, NULL, out));
+    WITH_SCRATCH(search, visit(search, views, 2, 1, test_revival, NULL, out));
 }
 
 /* ---- equality ------------------------------------------------------------------------------------ */
@@ -536,7 +540,7 @@ s2_status s2_columns_difference(s2_search *search, const s2_view *a, const s2_vi
         return S2_OK;
     }
     const s2_view *const views[2] = {a, b};
-    WITH_SCRATCH(search, visit(search, views, 2, test_difference, NULL, out));
+    WITH_SCRATCH(search, visit(search, views, 2, 1, test_difference, NULL, out));
 }
 
 /* ---- shards -------------------------------------------------------------------------------------- */
@@ -612,9 +616,9 @@ static s2_status shards_search(s2_search *search, const s2_view *views, int32_t 
     s2_violation window_search;
     /* the shared window is a property of the pattern, not of the length asked for */
     s2_search every_length = {.scratch = search->scratch, .n_tok = S2_OPEN, .work_left = search->work_left};
-    S2_TRY(visit(&every_length, list, n, test_window, &window, &window_search));
+    S2_TRY(visit(&every_length, list, n, window.block_tok, test_window, &window, &window_search));
     search->work_left = every_length.work_left;
-    S2_TRY(visit(search, list, n, test_shards, &window, out));
+    S2_TRY(visit(search, list, n, window.block_tok, test_shards, &window, out));
     out->limited |= window_search.limited;
     return S2_OK;
 }
@@ -631,7 +635,8 @@ static bool fills_every_row(const s2_atom *atom)
 {
     const bool every_distance = atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN;
     return atom->kind == S2_ATOM_PLAIN && atom->query_tok.begin == 0 && atom->query_tok.end == S2_OPEN &&
-           atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 && atom->key_tok.begin == 0 &&
+           atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 && atom->distance_blk.end > 0 &&
+           atom->distance_tok.end > 0 && atom->key_tok.begin == 0 &&
            (atom->key_tok.end == S2_OPEN || (every_distance && atom->key_tok.end > 0));
 }
 
@@ -667,7 +672,9 @@ s2_status s2_columns_empty_row(s2_search *search, const s2_view *view, s2_violat
     s2_view_shape_add(&shape, view);
     const int64_t unit = shape.block_aligned ? view->pattern->block_tok : 1;
     int64_t end = add_open(rows_end(&shape), unit);
-    end = end < search->n_tok ? end : search->n_tok;
+    /* the end of a context takes keys from the rows before it, so every row of that context is visited */
+    if (end > search->n_tok || (!is_causal(view) && search->n_tok != S2_OPEN))
+        end = search->n_tok;
     if (s2_columns_fill_rows(view))
         end = 0;
     for (int64_t q_tok = 0; q_tok < end && !best.found && !best.limited; q_tok += unit) {

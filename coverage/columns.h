@@ -17,7 +17,8 @@ typedef struct s2_violation {
     bool limited; /* the work limit was hit before the answer was sure; found may still be set */
     int64_t q_tok;
     int64_t k_tok; /* -1 for an empty row */
-    int64_t other; /* kv: an earlier query that did not read; shards: number of readers */
+    int64_t other; /* kv: an earlier query that did not read; shards: number of readers; rows by bitset: the
+                      first query with no key up to itself */
 } s2_violation;
 
 typedef struct s2_search {

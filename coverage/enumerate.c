@@ -235,6 +235,19 @@ static void offer(s2_place *best, int64_t *context_tok, s2_place place)
         *best = place;
 }
 
+/* Random lists and masks have no reads beyond the length asked for, so their window is that length's. */
+static bool layer_is_explicit(const s2_pattern *pattern, int32_t layer)
+{
+    for (int32_t at = 0; at < S2_N_PHASES * pattern->n_heads; at++) {
+        const int32_t phase = at / pattern->n_heads, head = at % pattern->n_heads;
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)];
+        for (int32_t t = 0; t < body->n_terms; t++)
+            if (body->terms[t].kind == S2_TERM_RANDOM || body->terms[t].kind == S2_TERM_MASK)
+                return true;
+    }
+    return false;
+}
+
 static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *requirement, int32_t layer,
                             s2_place *best, int64_t *context_tok)
 {
@@ -266,8 +279,11 @@ static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *req
             question.end = n_heads / n_ranks * (rank + 1);
             s2_is_violation test = is_hole;
             if (requirement->property == S2_SHARDS) {
-                table_fill(&enumerator->window_table, (s2_phase)phase, layer);
-                window_of(&enumerator->window_table, &question.window_blk, &question.window_tok);
+                const bool explicit_reads = layer_is_explicit(pattern, layer);
+                s2_table *const seen =
+                    explicit_reads ? &enumerator->tables[phase] : &enumerator->window_table;
+                table_fill(seen, (s2_phase)phase, layer);
+                window_of(seen, &question.window_blk, &question.window_tok);
                 test = is_badly_shared;
             }
             const int32_t named = requirement->property == S2_RANKS ? rank : -1;
@@ -398,8 +414,7 @@ s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requ
         findings[r] = (s2_finding){.requirement = requirements[r], .scope_tok = n_tok};
     s2_enumerator enumerator = {.pattern = pattern, .every_length = n_tok == S2_OPEN};
     n_tok = n_tok == S2_OPEN ? sufficient : n_tok;
-    const bool explicit_lists = pattern_has(pattern, is_random);
-    const int64_t window_tok = explicit_lists || sufficient > S2_ENUMERATE_LIMIT_TOK ? n_tok : sufficient;
+    const int64_t window_tok = sufficient > S2_ENUMERATE_LIMIT_TOK ? n_tok : sufficient;
     const bool dynamic = pattern_has(pattern, s2_term_is_dynamic);
     if (dynamic || n_tok > S2_ENUMERATE_LIMIT_TOK || n_tok * n_tok * pattern->n_heads > MOST_TABLE) {
         for (int32_t r = 0; r < n; r++) {

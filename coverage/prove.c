@@ -246,8 +246,6 @@ static void answer_violated(s2_answer *answer, const s2_violation *violation, in
         earlier = witness.q_tok != held->q_tok ? witness.q_tok < held->q_tok : witness.k_tok < held->k_tok;
     if (witness.head != held->head)
         earlier = witness.head < held->head;
-    if (witness.rank != held->rank)
-        earlier = mine != theirs ? mine < theirs : witness.rank < held->rank;
     if (earlier)
         answer->witness = witness;
     answer->context_tok = context_tok < answer->context_tok ? context_tok : answer->context_tok;
@@ -359,18 +357,19 @@ static bool is_new_head(const s2_look *look, s2_distinct *distinct, int32_t head
     return false;
 }
 
-/* Not causal: the row with the fewest keys is the one of the context that the query ends. */
-static s2_status smallest_empty_context(const s2_look *look, const s2_view *view, int64_t fallback,
+/* Not causal: a row has the fewest keys in the context that its query ends, which may fail earlier. */
+static s2_status smallest_empty_context(const s2_look *look, const s2_view *view, const s2_violation *row,
                                         int64_t *out)
 {
-    *out = fallback;
-    if (look->prover->pattern->causal || look->n_tok == S2_OPEN || look->by_bits)
+    *out = row->q_tok;
+    if (look->prover->pattern->causal || look->n_tok == S2_OPEN)
         return S2_OK;
+    s2_violation earlier = {.found = look->by_bits, .q_tok = row->other};
     s2_search search = look_search(look);
     search.n_tok = S2_OPEN;
-    s2_violation earlier;
-    S2_TRY(s2_columns_empty_row(&search, view, &earlier));
-    if (earlier.found && earlier.q_tok < fallback)
+    if (!look->by_bits)
+        S2_TRY(s2_columns_empty_row(&search, view, &earlier));
+    if (earlier.found && earlier.q_tok < row->q_tok)
         *out = earlier.q_tok;
     return S2_OK;
 }
@@ -394,7 +393,7 @@ static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer
             look->prover->work_left = search.work_left;
             if (row.found) {
                 int64_t context_tok;
-                S2_TRY(smallest_empty_context(look, &views[head], row.q_tok, &context_tok));
+                S2_TRY(smallest_empty_context(look, &views[head], &row, &context_tok));
                 answer_violated(answer, &row, context_tok, witness_at(look, phase, head));
             } else {
                 fold(answer, &row, witness_at(look, phase, head));
@@ -680,14 +679,14 @@ static s2_status complete_classes(s2_prover *prover, bool *complete)
     return S2_OK;
 }
 
-/* Two windows with the same classes in the same order have the same answer. */
-static bool window_repeats(const s2_prover *prover, int32_t first_layer, int32_t n_window)
+/* The first window with the same classes in the same order, which has the same answer; or this one. */
+static int32_t first_such_window(const s2_prover *prover, int32_t first_layer, int32_t n_window)
 {
-    for (int32_t earlier = 0; earlier < first_layer; earlier++)
-        if (memcmp(prover->class_of + earlier, prover->class_of + first_layer,
-                   (size_t)n_window * sizeof *prover->class_of) == 0)
-            return true;
-    return false;
+    int32_t earlier = 0;
+    while (memcmp(prover->class_of + earlier, prover->class_of + first_layer,
+                  (size_t)n_window * sizeof *prover->class_of) != 0)
+        earlier++;
+    return earlier;
 }
 
 static s2_status find_depth(s2_prover *prover, s2_finding *finding)
@@ -696,18 +695,21 @@ static s2_status find_depth(s2_prover *prover, s2_finding *finding)
     const int32_t n_window = finding->requirement.arg < n_layers ? finding->requirement.arg : n_layers;
     bool *const complete = S2_NEW(prover->scratch, bool, prover->n_classes);
     int32_t *const failing = S2_NEW(prover->arena, int32_t, n_layers);
-    if (complete == NULL || failing == NULL)
+    bool *const fails = S2_NEW(prover->scratch, bool, n_layers);
+    if (complete == NULL || failing == NULL || fails == NULL)
         return S2_ENOMEM;
     S2_TRY(complete_classes(prover, complete));
     finding->failing_layers = failing;
     for (int32_t first_layer = 0; first_layer + n_window <= n_layers; first_layer++) {
-        if (window_has(prover, complete, first_layer, n_window) ||
-            window_repeats(prover, first_layer, n_window))
-            continue;
-        s2_answer answer = {.verdict = S2_HOLDS};
-        S2_TRY(decide_window(prover, first_layer, n_window, &answer));
-        finding_fold(finding, &answer);
-        if (answer.verdict != S2_HOLDS)
+        const int32_t same = first_such_window(prover, first_layer, n_window);
+        if (same == first_layer && !window_has(prover, complete, first_layer, n_window)) {
+            s2_answer answer = {.verdict = S2_HOLDS};
+            S2_TRY(decide_window(prover, first_layer, n_window, &answer));
+            finding_fold(finding, &answer);
+            fails[first_layer] = answer.verdict != S2_HOLDS;
+        }
+        fails[first_layer] = fails[same];
+        if (fails[first_layer])
             failing[finding->n_failing_layers++] = first_layer;
     }
     return S2_OK;

@@ -1,0 +1,238 @@
+#include "tests/s2test.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/text.h"
+#include "coverage/prove.h"
+#include "pattern/blocks.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "pattern/view.h"
+#include "tests/gen_spec.h"
+
+/* ---- the folded view against the definition --------------------------------------------------------- */
+
+static void print_pattern(const s2_pattern *pattern, uint64_t seed)
+{
+    s2_buf text = {0};
+    s2_pattern_print(pattern, &text);
+    print_message("seed %llu, pattern:\n%s\n", (unsigned long long)seed, text.data != NULL ? text.data : "(no text)");
+    s2_buf_release(&text);
+}
+
+/* Reads of a dynamic head lie between the two bounds; the definition counts its static part only. */
+static int64_t compare_row(const s2_view *view, int64_t n_tok, int64_t q_tok)
+{
+    s2_run runs[256];
+    const int64_t n_runs = s2_view_row(view, q_tok, n_tok, runs, 256);
+    assert_in_range(n_runs, 0, 256);
+    int64_t run = 0, n_read = 0;
+    for (int64_t k_tok = 0; k_tok < n_tok; k_tok++) {
+        while (run < n_runs && runs[run].end <= k_tok)
+            run++;
+        const bool got = run < n_runs && runs[run].begin <= k_tok;
+        const bool want = s2_pattern_reads(view->pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
+        if (got != want)
+            return -1 - k_tok;
+        n_read += want;
+    }
+    return n_read;
+}
+
+static void row_runs_equal_the_definition_on_random_patterns(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(11);
+    const int64_t n_cases = s2_test_cases(1500);
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_rng rng = {seed + (uint64_t)at};
+        const s2_gen_spec options = {2, 4, true, false, true};
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 60);
+        const int32_t head = (int32_t)s2_rng_below(&rng, (uint64_t)pattern->n_heads);
+        s2_view view;
+        assert_int_equal(s2_view_build(&arena, pattern, S2_DECODE, 0, head, S2_AT_LEAST, &view), S2_OK);
+        int64_t n_pairs = 0, n_counted = 0;
+        for (int64_t q_tok = 0; q_tok < n_tok; q_tok++) {
+            const int64_t n_read = compare_row(&view, n_tok, q_tok);
+            if (n_read < 0) {
+                print_pattern(pattern, rng.state);
+                fail_msg("case seed %llu: head %d, query %lld, key %lld", (unsigned long long)(seed + (uint64_t)at), head,
+                         (long long)q_tok, (long long)(-1 - n_read));
+            }
+            n_pairs += n_read;
+        }
+        assert_int_equal(s2_view_count_pairs(&view, n_tok, &n_counted), S2_OK);
+        if (n_counted != n_pairs)
+            print_pattern(pattern, seed + (uint64_t)at);
+        assert_int_equal(n_counted, n_pairs);
+        s2_arena_release(&arena);
+    }
+}
+
+static void check_blocks(const s2_pattern *pattern, const s2_view *view, const s2_blocks *blocks, int64_t n_tok)
+{
+    const int64_t size = blocks->block_tok;
+    for (int64_t q_blk = 0; q_blk < blocks->n_q_blk; q_blk++) {
+        for (int64_t k_blk = 0; k_blk < blocks->n_k_blk; k_blk++) {
+            int64_t n_read = 0, n_possible = 0;
+            for (int64_t q_tok = q_blk * size; q_tok < (q_blk + 1) * size && q_tok < n_tok; q_tok++)
+                for (int64_t k_tok = k_blk * size; k_tok < (k_blk + 1) * size && k_tok < n_tok; k_tok++) {
+                    n_possible += !pattern->causal || k_tok <= q_tok;
+                    n_read += s2_pattern_reads(pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
+                }
+            int64_t entry = -1;
+            for (int64_t at = blocks->row_begin[q_blk]; at < blocks->row_begin[q_blk + 1]; at++)
+                if (blocks->k_blk[at] == k_blk)
+                    entry = at;
+            assert_int_equal(entry >= 0, n_read > 0);
+            if (entry >= 0)
+                assert_int_equal(blocks->full[entry], n_read == n_possible);
+        }
+    }
+}
+
+static void block_lists_equal_the_definition_at_every_granularity(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(23);
+    const int64_t n_cases = s2_test_cases(400);
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_rng rng = {seed + (uint64_t)at};
+        const s2_gen_spec options = {1, 3, true, false, true};
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 40);
+        s2_view view;
+        s2_blocks blocks;
+        assert_int_equal(s2_view_build(&arena, pattern, S2_PREFILL, 0, 0, S2_AT_LEAST, &view), S2_OK);
+        for (int32_t block_tok = 1; block_tok <= 16; block_tok *= 2) {
+            assert_int_equal(s2_blocks_build(&arena, &view, n_tok, block_tok, &blocks), S2_OK);
+            check_blocks(pattern, &view, &blocks, n_tok);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- the prover against enumeration ------------------------------------------------------------------ */
+
+enum { N_ASKED = 7 };
+
+static void ask_all(const s2_pattern *pattern, s2_rng *rng, s2_requirement *asked)
+{
+    for (int32_t property = 0; property < N_ASKED; property++)
+        asked[property] = (s2_requirement){(s2_property)property, 0, true};
+    int32_t n_ranks = 1;
+    for (int32_t divisor = 2; divisor <= pattern->n_heads; divisor++)
+        if (pattern->n_heads % divisor == 0)
+            n_ranks = divisor;
+    asked[S2_RANKS].arg = n_ranks;
+    asked[S2_DEPTH].arg = 1 + (int32_t)s2_rng_below(rng, 3);
+}
+
+static void print_finding(const char *engine, const s2_finding *finding)
+{
+    const s2_witness *const w = &finding->witness;
+    print_message("  %-9s %s %s reason %d complete_to %lld failing %d; phase %d layer %d head %d rank %d readers %d q %lld k %lld\n",
+                  engine, s2_property_word(finding->requirement.property), s2_verdict_word(finding->verdict),
+                  finding->reason, (long long)finding->complete_to_tok, finding->n_failing_layers, w->phase, w->layer,
+                  w->head, w->rank, w->readers, (long long)w->q_tok, (long long)w->k_tok);
+}
+
+typedef struct s2_tally {
+    int64_t n_patterns;
+    int64_t by_verdict[N_ASKED][3];
+    int64_t n_compared;
+} s2_tally;
+
+static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally *tally)
+{
+    s2_arena arena = {0};
+    s2_rng rng = {seed};
+    const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
+    const bool every_length = !options->explicit_terms && s2_rng_below(&rng, 4) != 0;
+    s2_prove_options how = {.n_tok = every_length ? S2_OPEN : 1 + (int64_t)s2_rng_below(&rng, 60)};
+    int64_t sufficient;
+    assert_int_equal(s2_sufficient_length(&arena, pattern, &sufficient), S2_OK);
+    /* enumeration is cubic for depth: keep the cases that fit */
+    if (every_length && sufficient > 220)
+        how.n_tok = 64;
+    s2_requirement asked[N_ASKED];
+    s2_finding proved[N_ASKED], counted[N_ASKED];
+    ask_all(pattern, &rng, asked);
+    const int32_t n = how.n_tok == S2_OPEN || how.n_tok > 32 ? S2_DEPTH : N_ASKED;
+    assert_int_equal(s2_prove(&arena, pattern, asked, n, &how, proved), S2_OK);
+    assert_int_equal(s2_enumerate(&arena, pattern, asked, n, &how, counted), S2_OK);
+    for (int32_t property = 0; property < n; property++) {
+        const bool decided = proved[property].verdict != S2_UNKNOWN;
+        tally->by_verdict[property][proved[property].verdict]++;
+        tally->n_compared += decided && counted[property].verdict != S2_UNKNOWN;
+        /* where nothing is random, dynamic or not causal, the prover must decide */
+        const bool must = !options->explicit_terms && !options->dynamic_terms && pattern->causal;
+        if (!s2_finding_agrees(&proved[property], &counted[property]) ||
+            (must && !decided && counted[property].verdict != S2_UNKNOWN)) {
+            print_pattern(pattern, seed);
+            print_message("length %lld, sufficient %lld\n", (long long)how.n_tok, (long long)sufficient);
+            print_finding("prover", &proved[property]);
+            print_finding("enumerate", &counted[property]);
+            fail_msg("the engines disagree; S2_SEED=%llu S2_CASES=1 replays it", (unsigned long long)seed);
+        }
+    }
+    tally->n_patterns++;
+    s2_arena_release(&arena);
+}
+
+static void report(const char *what, uint64_t seed, const s2_tally *tally)
+{
+    printf("# s2: %s: %lld patterns from seed %llu, %lld verdicts compared;", what, (long long)tally->n_patterns,
+           (unsigned long long)seed, (long long)tally->n_compared);
+    for (int32_t property = 0; property < N_ASKED; property++)
+        printf(" %s %lld/%lld/%lld", s2_property_word((s2_property)property), (long long)tally->by_verdict[property][0],
+               (long long)tally->by_verdict[property][1], (long long)tally->by_verdict[property][2]);
+    printf(" (holds/violated/unknown)\n");
+}
+
+static void run_engines(const char *what, uint64_t default_seed, int64_t default_cases, const s2_gen_spec *options)
+{
+    const uint64_t seed = s2_test_seed(default_seed);
+    const int64_t n_cases = s2_test_cases(default_cases);
+    s2_tally tally = {0};
+    for (int64_t at = 0; at < n_cases; at++)
+        compare_engines(seed + (uint64_t)at, options, &tally);
+    report(what, seed, &tally);
+}
+
+static void the_prover_equals_enumeration_on_static_patterns(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {2, 4, false, false, false};
+    run_engines("static", 1000000, 20000, &options);
+}
+
+static void the_prover_equals_enumeration_where_patterns_are_not_causal(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {2, 3, false, false, true};
+    run_engines("not causal", 3000000, 3000, &options);
+}
+
+static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {2, 4, true, false, true};
+    run_engines("masks and random lists", 5000000, 4000, &options);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(row_runs_equal_the_definition_on_random_patterns),
+        cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
+        cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
+        cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
+        cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),
+    };
+    return cmocka_run_group_tests_name("prove", tests, NULL, NULL);
+}
