@@ -96,7 +96,7 @@ $(B)/s2cert: $(call obj,cli/main_s2cert.c)
 	$(CC) $(CFLAGS) $^ -o $@ -l:libmd.a
 $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
-$(B)/tests/test_%: $(B)/tests/test_%.c.o $(B)/libcli.a $(B)/libs2.a
+$(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
