@@ -43,7 +43,7 @@ TEST_C  := $(wildcard tests/test_*.c)
 HEADERS := $(foreach m,$(MODULES) cli kernels/cuda,$(wildcard $(m)/*.h))
 obj      = $(patsubst %,$(B)/%.o,$(1))
 
-CUDA_DEFINE := -DS2_HAVE_CUDA=$(CUDA)
+CUDA_DEFINE := -DS2_HAVE_CUDA=$(if $(LIB_CU),1,0)
 
 ## all: the programs s2check, s2 and s2cert
 all: $(B)/s2check $(B)/s2 $(B)/s2cert

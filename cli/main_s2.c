@@ -12,9 +12,8 @@ static const struct {
     const char *name;
     s2_command_fn run;
 } BODIES[] = {
-    {"sim", s2_cmd_sim}, {"ls", s2_cmd_ls},     {"db", s2_cmd_db},
-    {"tag", s2_cmd_tag}, {"note", s2_cmd_note}, {"star", s2_cmd_star},
-    {"rm", s2_cmd_rm},   {"undo", s2_cmd_undo}, {"help", s2_cmd_help},
+    {"ls", s2_cmd_ls},     {"db", s2_cmd_db}, {"tag", s2_cmd_tag},   {"note", s2_cmd_note},
+    {"star", s2_cmd_star}, {"rm", s2_cmd_rm}, {"undo", s2_cmd_undo}, {"help", s2_cmd_help},
 };
 
 /* What files that s2check shares reach through here. */

@@ -1,0 +1,420 @@
+/*
+ * Idea: the plan's lists, one item at a time per thread, online softmax in fp32.
+ * A tile is 64 queries x 64 keys: K is transposed into fp32 once a block, so that both products run over
+ * contiguous lanes: S over keys, O over the head dimension. Items are independent and each is computed
+ * in the order of its list, so results do not depend on threads.
+ */
+#include "kernels/kernel.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+
+enum {
+    TILE = 64,        /* queries of a tile and keys of a step */
+    LANES = 8,        /* floats of one vector */
+    ROWS = 4,         /* query rows whose accumulators stay in registers: 4 x 2 vectors of 16 */
+    STEP = 2 * LANES, /* columns per pass */
+    LIMIT_DIM = 1024,
+    LIMIT_THREADS = 64
+};
+
+typedef float lanes_f __attribute__((vector_size(LANES * sizeof(float))));
+typedef int32_t lanes_i __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* The products are compiled twice; the machine picks at start-up. Neither fuses, so both give the same bits.
+ */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
+#define FOR_WIDE_CPUS __attribute__((target_clones("arch=haswell", "default")))
+#else
+#define FOR_WIDE_CPUS
+#endif
+
+/* One thread's scratch; arrays are [row][column] with rows of `dim` (a multiple of STEP) or TILE floats. */
+typedef struct s2_cpu_scratch {
+    float *q;         /* [TILE][dim] */
+    float *k_t;       /* [dim][TILE] */
+    float *v;         /* [TILE][dim] */
+    float *o;         /* [TILE][dim] */
+    float *s;         /* [TILE][TILE] */
+    float peak[TILE]; /* running maximum, in powers of two */
+    float sum[TILE];
+    float decay[TILE];
+    s2_plan_list list;
+    s2_status status;
+} s2_cpu_scratch;
+
+typedef struct s2_cpu_state {
+    int32_t n_threads;
+    int32_t dim;
+    s2_cpu_scratch scratch[LIMIT_THREADS];
+} s2_cpu_state;
+
+typedef struct s2_cpu_job {
+    const s2_attn_problem *problem;
+    s2_cpu_state *state;
+    atomic_int *next_item;
+    int32_t thread;
+} s2_cpu_job;
+
+/* The same vector at any address: only loads and stores go through it. */
+typedef float lanes_at __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
+#define LOAD(at)     (*(const lanes_at *)(at))
+#define STORE(at, x) (*(lanes_at *)(at) = (x))
+
+/* out[r][0..TILE) (+)= sum over n of left[r][n] * right[n][0..width), for ROWS rows from `row` on. */
+#define MULTIPLY_ROWS(out, out_stride, left, left_stride, right, right_stride, depth, width, keep)           \
+    for (int32_t column = 0; column < (width); column += STEP) {                                             \
+        lanes_f acc[ROWS][2];                                                                                \
+        for (int32_t r = 0; r < ROWS; r++)                                                                   \
+            for (int32_t half = 0; half < 2; half++)                                                         \
+                acc[r][half] = LOAD(&(out)[r * (out_stride) + column + half * LANES]) * (keep)[r];           \
+        for (int32_t n = 0; n < (depth); n++) {                                                              \
+            const lanes_f low = LOAD(&(right)[(int64_t)n * (right_stride) + column]);                        \
+            const lanes_f high = LOAD(&(right)[(int64_t)n * (right_stride) + column + LANES]);               \
+            for (int32_t r = 0; r < ROWS; r++) {                                                             \
+                acc[r][0] += low * (left)[r * (left_stride) + n];                                            \
+                acc[r][1] += high * (left)[r * (left_stride) + n];                                           \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int32_t r = 0; r < ROWS; r++)                                                                   \
+            for (int32_t half = 0; half < 2; half++)                                                         \
+                STORE(&(out)[r * (out_stride) + column + half * LANES], acc[r][half]);                       \
+    }
+
+FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+{
+    static const float fresh[ROWS] = {0};
+    float *const s = &at->s[row * TILE];
+    const float *const q = &at->q[row * dim];
+    MULTIPLY_ROWS(s, TILE, q, dim, at->k_t, TILE, dim, TILE, fresh)
+}
+
+FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+{
+    float *const o = &at->o[row * dim];
+    const float *const p = &at->s[row * TILE];
+    const float *const decay = &at->decay[row];
+    MULTIPLY_ROWS(o, dim, p, TILE, at->v, dim, TILE, dim, decay)
+}
+
+/*
+ * 2^x for x <= 0: x = n + f with |f| <= 1/2, a polynomial for 2^f (error below 2e-7, exactly 1 at 0), n into
+ * the exponent. Below -126 the result is 0: no subnormals.
+ */
+FOR_WIDE_CPUS static void exponentials(float *row, float peak, float *sum)
+{
+    const float to_integer = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
+    lanes_f total = {0};
+    for (int32_t column = 0; column < TILE; column += LANES) {
+        const lanes_f x = LOAD(&row[column]) - peak;
+        const lanes_i alive = x > -126.0f;
+        const lanes_f y = (lanes_f)((lanes_i)x & alive);
+        const lanes_f shifted = y + to_integer;
+        const lanes_f f = y - (shifted - to_integer);
+        lanes_f p = f * 1.5403530e-4f + 1.3333558e-3f;
+        p = p * f + 9.6181291e-3f;
+        p = p * f + 5.5504109e-2f;
+        p = p * f + 2.4022651e-1f;
+        p = p * f + 6.9314718e-1f;
+        p = p * f + 1.0f;
+        const lanes_i power = (lanes_i)shifted << 23;
+        const lanes_f result = (lanes_f)(((lanes_i)p + power) & alive);
+        STORE(&row[column], result);
+        total += result;
+    }
+    float lanes[LANES];
+    STORE(lanes, total);
+    for (int32_t lane = 0; lane < LANES; lane++)
+        *sum += lanes[lane];
+}
+
+/* ------------------------------------------------------------------ one block of keys */
+
+static void load_rows(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, int32_t n_rows,
+                      int32_t dim, float *out)
+{
+    memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
+    for (int32_t row = 0; row < n_rows; row++)
+        for (int32_t d = 0; d < p->head_dim; d++)
+            out[row * dim + d] = s2_load(tensor->data, p->dtype, at + row * tensor->tok + d);
+}
+
+static void load_keys(const s2_attn_problem *p, int64_t at, int32_t n_keys, int32_t dim, float *out)
+{
+    memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
+    for (int32_t key = 0; key < n_keys; key++)
+        for (int32_t d = 0; d < p->head_dim; d++)
+            out[d * TILE + key] = s2_load(p->k.data, p->dtype, at + key * p->k.tok + d);
+}
+
+/* What an item is computed from. */
+typedef struct s2_cpu_tile {
+    const s2_attn_problem *problem;
+    const s2_plan_item *item;
+    int32_t head;
+    int64_t begin; /* position of row 0 */
+    int64_t q_off;
+    int64_t k_tok;
+    int32_t row_begin; /* real rows of the tile */
+    int32_t row_end;
+} s2_cpu_tile;
+
+/* Keys [from, to) of the block that the row may read when there is no element mask. */
+static void mask_row(const s2_cpu_tile *tile, const s2_plan_entry *entry, const s2_plan_list *list,
+                     int32_t row, float *s)
+{
+    const s2_plan *const plan = tile->problem->plan;
+    const int64_t k_begin = (int64_t)entry->k_blk * plan->blk_tok;
+    int64_t n = tile->k_tok - k_begin;
+    if (plan->pattern->causal && tile->begin + row + 1 - k_begin < n)
+        n = tile->begin + row + 1 - k_begin;
+    n = n < plan->blk_tok ? n : plan->blk_tok;
+    const uint32_t *const bits =
+        entry->mask < 0
+            ? NULL
+            : &list->bits[((int64_t)entry->mask * plan->options.tile_tok + row) * plan->mask_words];
+    for (int32_t key = 0; key < TILE; key++)
+        if (key >= n || (bits != NULL && (bits[key / 32] >> (key % 32) & 1) == 0))
+            s[key] = -INFINITY;
+}
+
+/* Fold one row of scores into the running softmax; the row becomes its weights. */
+static void fold_row(s2_cpu_scratch *at, int32_t row, float scale)
+{
+    float *const s = &at->s[row * TILE];
+    float peak = at->peak[row];
+    for (int32_t key = 0; key < TILE; key++) {
+        s[key] *= scale;
+        peak = s[key] > peak ? s[key] : peak;
+    }
+    at->decay[row] = 1.0f;
+    if (peak == -INFINITY) {
+        memset(s, 0, TILE * sizeof *s);
+        return;
+    }
+    if (peak > at->peak[row]) {
+        at->decay[row] = at->peak[row] == -INFINITY ? 0.0f : exp2f(at->peak[row] - peak);
+        at->peak[row] = peak;
+    }
+    float sum = 0.0f;
+    exponentials(s, peak, &sum);
+    at->sum[row] = at->sum[row] * at->decay[row] + sum;
+}
+
+static void drop_row(s2_cpu_scratch *at, int32_t row)
+{
+    memset(&at->s[row * TILE], 0, TILE * sizeof *at->s);
+    at->decay[row] = 1.0f;
+}
+
+static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32_t dim, s2_cpu_scratch *at)
+{
+    const s2_attn_problem *const p = tile->problem;
+    const int64_t k_begin = (int64_t)entry->k_blk * p->plan->blk_tok;
+    const int64_t left = tile->k_tok - k_begin;
+    const int32_t n_keys = (int32_t)(left < p->plan->blk_tok ? left : p->plan->blk_tok);
+    const int32_t kv_head = s2_pattern_kv_head(p->plan->pattern, tile->head);
+    load_keys(p, s2_tensor_at(&p->k, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
+              at->k_t);
+    load_rows(p, &p->v, s2_tensor_at(&p->v, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
+              at->v);
+    const float scale = p->scale * 1.44269504f;
+    for (int32_t slab = 0; slab < p->plan->options.tile_tok / S2_PLAN_SLAB_TOK; slab++) {
+        if ((entry->slabs >> slab & 1) == 0)
+            continue;
+        for (int32_t row = slab * S2_PLAN_SLAB_TOK; row < (slab + 1) * S2_PLAN_SLAB_TOK; row += ROWS) {
+            score_rows(at, dim, row);
+            for (int32_t r = row; r < row + ROWS; r++) {
+                if (r < tile->row_begin || r >= tile->row_end) {
+                    drop_row(at, r);
+                    continue;
+                }
+                if (!entry->full || n_keys < TILE)
+                    mask_row(tile, entry, &at->list, r, &at->s[r * TILE]);
+                fold_row(at, r, scale);
+            }
+            value_rows(at, dim, row);
+        }
+    }
+}
+
+/* ------------------------------------------------------------------ items */
+
+static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratch *at)
+{
+    const s2_attn_problem *const p = tile->problem;
+    for (int32_t row = tile->row_begin; row < tile->row_end; row++) {
+        const int64_t q_tok = tile->begin + row - tile->q_off;
+        const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
+        const float inverse = at->sum[row] > 0.0f ? 1.0f / at->sum[row] : 0.0f;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            s2_store(p->o.data, p->dtype, o_at + d, at->o[row * dim + d] * inverse);
+        const double lse = (double)at->peak[row] * 0.693147180559945309 + log((double)at->sum[row]);
+        p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, tile->item->seq, q_tok, tile->head)] =
+            at->sum[row] > 0.0f ? (float)lse : -INFINITY;
+    }
+}
+
+static void one_head(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
+{
+    const s2_attn_problem *const p = tile->problem;
+    const int64_t q_tok = tile->begin + tile->row_begin - tile->q_off;
+    const int32_t n_rows = tile->row_end - tile->row_begin;
+    memset(at->q, 0, (size_t)TILE * (size_t)dim * sizeof *at->q);
+    memset(at->o, 0, (size_t)TILE * (size_t)dim * sizeof *at->o);
+    const int64_t q_at = s2_tensor_at(&p->q, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
+    for (int32_t row = 0; row < n_rows; row++)
+        for (int32_t d = 0; d < p->head_dim; d++)
+            at->q[(tile->row_begin + row) * dim + d] =
+                s2_load(p->q.data, p->dtype, q_at + row * p->q.tok + d);
+    for (int32_t row = 0; row < TILE; row++) {
+        at->peak[row] = -INFINITY;
+        at->sum[row] = 0.0f;
+    }
+    for (int32_t entry = 0; entry < at->list.n_entries; entry++)
+        one_block(tile, &at->list.entries[entry], dim, at);
+    store_tile(tile, dim, at);
+}
+
+static s2_status one_item(const s2_attn_problem *problem, const s2_plan_item *item, int32_t dim,
+                          s2_cpu_scratch *at)
+{
+    const s2_plan *const plan = problem->plan;
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    s2_cpu_tile tile = {
+        .problem = problem, .item = item, .q_off = lens.k_tok - lens.q_tok, .k_tok = lens.k_tok};
+    tile.begin = s2_plan_tile_begin(plan, item->seq, item->tile);
+    tile.row_begin = tile.begin < tile.q_off ? (int32_t)(tile.q_off - tile.begin) : 0;
+    tile.row_end = plan->options.tile_tok;
+    if (tile.begin + tile.row_end > lens.k_tok)
+        tile.row_end = (int32_t)(lens.k_tok - tile.begin);
+    S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, &at->list));
+    for (tile.head = item->head; tile.head < item->head + item->n_heads; tile.head++)
+        one_head(&tile, dim, at);
+    return S2_OK;
+}
+
+static void *work(void *user)
+{
+    const s2_cpu_job *const job = user;
+    s2_cpu_scratch *const at = &job->state->scratch[job->thread];
+    at->status = S2_OK;
+    for (;;) {
+        const int32_t item = atomic_fetch_add(job->next_item, 1);
+        if (item >= job->problem->plan->n_items || at->status != S2_OK)
+            return NULL;
+        at->status = one_item(job->problem, &job->problem->plan->items[item], job->state->dim, at);
+    }
+}
+
+/* ------------------------------------------------------------------ the contract */
+
+static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
+{
+    (void)device;
+    *out = s2_plan_options_default();
+    out->tile_tok = problem->phase == S2_DECODING ? S2_PLAN_SLAB_TOK : TILE;
+    out->key_tok = TILE;
+}
+
+static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    (void)device;
+    if (problem->phase == S2_BACKWARD)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the CPU kernel computes no gradients");
+    if (problem->head_dim > LIMIT_DIM)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension %d is above %d", problem->head_dim,
+                           LIMIT_DIM);
+    if (problem->plan != NULL &&
+        (problem->plan->options.tile_tok > TILE || problem->plan->options.key_tok > TILE))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for larger tiles than %d x %d",
+                           TILE, TILE);
+    return S2_OK;
+}
+
+static void finish(s2_device *device, void *state)
+{
+    (void)device;
+    s2_cpu_state *const own = state;
+    for (int32_t thread = 0; own != NULL && thread < own->n_threads; thread++) {
+        s2_free(own->scratch[thread].q);
+        s2_plan_list_release(&own->scratch[thread].list);
+    }
+    s2_free(own);
+}
+
+/* One allocation holds the five arrays of a thread. */
+static s2_status init_scratch(s2_cpu_scratch *at, int32_t dim)
+{
+    const size_t wide = (size_t)TILE * (size_t)dim;
+    at->q = s2_calloc(4 * wide + (size_t)TILE * TILE, sizeof *at->q);
+    if (at->q == NULL)
+        return S2_ENOMEM;
+    at->k_t = at->q + wide;
+    at->v = at->k_t + wide;
+    at->o = at->v + wide;
+    at->s = at->o + wide;
+    return S2_OK;
+}
+
+static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    s2_cpu_state *const own = s2_calloc(1, sizeof *own);
+    if (own == NULL)
+        return S2_ENOMEM;
+    own->dim = (problem->head_dim + STEP - 1) / STEP * STEP;
+    own->n_threads = device->n_units < LIMIT_THREADS ? device->n_units : LIMIT_THREADS;
+    s2_status status = S2_OK;
+    for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)
+        status = init_scratch(&own->scratch[thread], own->dim);
+    if (status != S2_OK)
+        finish(device, own);
+    else
+        *state = own;
+    return status;
+}
+
+static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    (void)device;
+    (void)why;
+    s2_cpu_state *const own = state;
+    atomic_int next_item = 0;
+    s2_cpu_job jobs[LIMIT_THREADS];
+    pthread_t threads[LIMIT_THREADS];
+    int32_t n_started = 1;
+    for (int32_t thread = 0; thread < own->n_threads; thread++)
+        jobs[thread] = (s2_cpu_job){problem, own, &next_item, thread};
+    /* fewer threads than asked for only take longer: the calling one alone would do */
+    while (n_started < own->n_threads && n_started < problem->plan->n_items &&
+           pthread_create(&threads[n_started], NULL, work, &jobs[n_started]) == 0)
+        n_started++;
+    work(&jobs[0]);
+    s2_status status = own->scratch[0].status;
+    for (int32_t thread = 1; thread < n_started; thread++) {
+        pthread_join(threads[thread], NULL);
+        status = status != S2_OK ? status : own->scratch[thread].status;
+    }
+    return status;
+}
+
+const s2_kernel s2_kernel_cpu = {
+    .name = "cpu",
+    .summary = "threads and vectors over the plan's lists, fp32 online softmax",
+    .device = S2_DEVICE_CPU,
+    .tolerance = S2_TOL_EXACT,
+    .deterministic = true,
+    .rank = 10,
+    .options = options,
+    .supports = supports,
+    .prepare = prepare,
+    .run = run,
+    .finish = finish,
+};

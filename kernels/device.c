@@ -1,0 +1,173 @@
+#include "kernels/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#if S2_HAVE_CUDA
+#include "kernels/cuda/cuda.h"
+#endif
+
+const char *s2_dtype_word(s2_dtype dtype)
+{
+    static const char *const words[S2_N_DTYPES] = {"f32", "bf16", "f16"};
+    return words[dtype];
+}
+
+int32_t s2_dtype_bytes(s2_dtype dtype)
+{
+    return dtype == S2_F32 ? 4 : 2;
+}
+
+/* The CPU needs the time at which a span began, and the addresses that malloc gave. */
+typedef struct s2_cpu_impl {
+    struct timespec begin;
+} s2_cpu_impl;
+
+enum { ALIGN_BYTES = 256 };
+
+/* The pointer that was allocated is kept just below the aligned one. */
+static s2_status cpu_alloc(s2_device *device, size_t n_bytes, void **out)
+{
+    (void)device;
+    char *const raw = n_bytes < SIZE_MAX / 2 ? s2_malloc(n_bytes + 2 * ALIGN_BYTES) : NULL;
+    if (raw == NULL)
+        return S2_ENOMEM;
+    const size_t shift = ALIGN_BYTES - (uintptr_t)(raw + sizeof(void *)) % ALIGN_BYTES;
+    char *const aligned = raw + sizeof(void *) + shift;
+    memcpy(aligned - sizeof raw, &raw, sizeof raw);
+    *out = aligned;
+    return S2_OK;
+}
+
+static void cpu_release(s2_device *device, void *memory)
+{
+    (void)device;
+    if (memory == NULL)
+        return;
+    void *raw;
+    memcpy(&raw, (char *)memory - sizeof raw, sizeof raw);
+    s2_free(raw);
+}
+
+static s2_status cpu_copy(s2_device *device, void *dst, const void *src, size_t n_bytes)
+{
+    (void)device;
+    if (n_bytes > 0)
+        memcpy(dst, src, n_bytes);
+    return S2_OK;
+}
+
+static s2_status cpu_fill(s2_device *device, void *dst, uint8_t byte, size_t n_bytes)
+{
+    (void)device;
+    memset(dst, byte, n_bytes);
+    return S2_OK;
+}
+
+static s2_status cpu_fill_normal(s2_device *device, void *dst, int64_t n, s2_dtype dtype, uint64_t seed,
+                                 float scale)
+{
+    (void)device;
+    for (int64_t at = 0; at < n; at++)
+        s2_store(dst, dtype, at, s2_input_value(seed, (uint64_t)at) * scale);
+    return S2_OK;
+}
+
+static s2_status cpu_sync(s2_device *device, s2_diag *why)
+{
+    (void)device;
+    (void)why;
+    return S2_OK;
+}
+
+static s2_status cpu_time_begin(s2_device *device)
+{
+    clock_gettime(CLOCK_MONOTONIC, &((s2_cpu_impl *)device->impl)->begin);
+    return S2_OK;
+}
+
+static s2_status cpu_time_end(s2_device *device, double *ms)
+{
+    const struct timespec begin = ((s2_cpu_impl *)device->impl)->begin;
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    *ms = (double)(end.tv_sec - begin.tv_sec) * 1e3 + (double)(end.tv_nsec - begin.tv_nsec) * 1e-6;
+    return S2_OK;
+}
+
+static void cpu_close(s2_device *device)
+{
+    s2_free(device->impl);
+    s2_free(device);
+}
+
+static const s2_device_ops cpu_ops = {
+    .alloc = cpu_alloc,
+    .release = cpu_release,
+    .copy_in = cpu_copy,
+    .copy_out = cpu_copy,
+    .fill = cpu_fill,
+    .fill_normal = cpu_fill_normal,
+    .sync = cpu_sync,
+    .time_begin = cpu_time_begin,
+    .time_end = cpu_time_end,
+    .close = cpu_close,
+};
+
+static s2_status open_cpu(s2_device **out)
+{
+    s2_device *const device = s2_calloc(1, sizeof *device);
+    s2_cpu_impl *const impl = s2_calloc(1, sizeof *impl);
+    if (device == NULL || impl == NULL) {
+        s2_free(device);
+        s2_free(impl);
+        return S2_ENOMEM;
+    }
+    const long n_threads = sysconf(_SC_NPROCESSORS_ONLN);
+    *device = (s2_device){.ops = &cpu_ops,
+                          .kind = S2_DEVICE_CPU,
+                          .name = "CPU",
+                          .n_units = n_threads > 0 ? (int32_t)n_threads : 1,
+                          .memory_bytes = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE),
+                          .impl = impl};
+    *out = device;
+    return S2_OK;
+}
+
+static s2_status open_gpu(int32_t index, s2_device **out, s2_diag *why)
+{
+#if S2_HAVE_CUDA
+    return s2_cuda_open(index, out, why);
+#else
+    (void)index;
+    (void)out;
+    return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                       "this program was built without CUDA; install nvcc and rebuild, or use --device cpu");
+#endif
+}
+
+s2_status s2_device_open(const char *spec, s2_device **out, s2_diag *why)
+{
+    if (strcmp(spec, "cpu") == 0)
+        return open_cpu(out);
+    if (strcmp(spec, "gpu") == 0)
+        return open_gpu(0, out, why);
+    if (strncmp(spec, "gpu:", 4) == 0 && spec[4] >= '0' && spec[4] <= '9') {
+        char *end;
+        const long index = strtol(spec + 4, &end, 10);
+        if (*end == '\0' && index < 1024)
+            return open_gpu((int32_t)index, out, why);
+    }
+    return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a device is cpu, gpu or gpu:N");
+}
+
+void s2_device_close(s2_device **device)
+{
+    if (*device != NULL)
+        (*device)->ops->close(*device);
+    *device = NULL;
+}

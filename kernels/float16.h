@@ -1,0 +1,85 @@
+/*
+ * kernels/float16.h - bf16 and fp16 as bit patterns on the host; rounding is to nearest, ties to even.
+ */
+#ifndef S2_KERNELS_FLOAT16_H
+#define S2_KERNELS_FLOAT16_H
+
+#include <stdint.h>
+#include <string.h>
+
+#include "kernels/device.h"
+
+static inline uint32_t s2_float_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static inline float s2_bits_float(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static inline float s2_bf16_to_float(uint16_t h)
+{
+    return s2_bits_float((uint32_t)h << 16);
+}
+static inline uint16_t s2_bf16_of_float(float x)
+{
+    const uint32_t bits = s2_float_bits(x);
+    if ((bits & 0x7fffffffu) > 0x7f800000u)
+        return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
+/* Multiplying by 2^112 moves an fp16 exponent to its place in fp32, subnormals included. */
+static inline float s2_f16_to_float(uint16_t h)
+{
+    const uint32_t sign = (uint32_t)(h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u)
+        return s2_bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    const float value = s2_bits_float(rest << 13) * 0x1p112f;
+    return s2_bits_float(sign | s2_float_bits(value));
+}
+static inline uint16_t s2_f16_of_float(float x)
+{
+    const uint32_t bits = s2_float_bits(x), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    if (rest > 0x7f800000u)
+        return (uint16_t)(sign | 0x7e00u);
+    if (rest >= 0x477ff000u) /* 65520: the first value that rounds to infinity */
+        return (uint16_t)(sign | 0x7c00u);
+    if (rest < 0x38800000u) /* below 2^-14: adding 0.5 leaves multiples of 2^-24 in the low bits */
+        return (uint16_t)(sign | (s2_float_bits(s2_bits_float(rest) + 0.5f) - 0x3f000000u));
+    return (uint16_t)(sign | (rest - 0x38000000u + 0xfffu + (rest >> 13 & 1u)) >> 13);
+}
+
+/* Element i of an array of dtype. */
+static inline float s2_load(const void *data, s2_dtype dtype, int64_t i)
+{
+    if (dtype == S2_F32)
+        return ((const float *)data)[i];
+    const uint16_t h = ((const uint16_t *)data)[i];
+    return dtype == S2_BF16 ? s2_bf16_to_float(h) : s2_f16_to_float(h);
+}
+static inline void s2_store(void *data, s2_dtype dtype, int64_t i, float x)
+{
+    if (dtype == S2_F32)
+        ((float *)data)[i] = x;
+    else
+        ((uint16_t *)data)[i] = dtype == S2_BF16 ? s2_bf16_of_float(x) : s2_f16_of_float(x);
+}
+/* x as the type holds it. */
+static inline float s2_round_to(s2_dtype dtype, float x)
+{
+    switch (dtype) {
+    case S2_BF16: return s2_bf16_to_float(s2_bf16_of_float(x));
+    case S2_F16: return s2_f16_to_float(s2_f16_of_float(x));
+    case S2_F32:
+    case S2_N_DTYPES: break;
+    }
+    return x;
+}
+
+#endif /* S2_KERNELS_FLOAT16_H */

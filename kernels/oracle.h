@@ -1,0 +1,45 @@
+/*
+ * kernels/oracle.h - one row of attention, as the definition says, and what rounding alone would do to it.
+ *
+ * Keys come from pattern/dense.h, one by one; no plan, no blocks. Data pointers of the problem must be
+ * host addresses.
+ *
+ * Threads: each call has its own s2_oracle_row.
+ */
+#ifndef S2_KERNELS_ORACLE_H
+#define S2_KERNELS_ORACLE_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zero-initialise, reuse, release. o and rounded hold head_dim numbers. */
+typedef struct s2_oracle_row {
+    int32_t n_keys;  /* keys read */
+    double *o;       /* fp64 */
+    double lse;      /* fp64; -inf for an empty row */
+    double *rounded; /* the same row evaluated in the problem's precision: fp32 sums, rounded storage */
+    double rounded_lse;
+    double score_peak; /* largest |scale * q . k| */
+    double value_peak; /* largest |v| read */
+    int32_t *keys;
+    double *score;
+    double *weight;
+    int32_t cap_keys;
+    int32_t cap_dim;
+} s2_oracle_row;
+void s2_oracle_row_release(s2_oracle_row *row);
+
+/*
+ * Evaluate query number q_tok (from 0 in its sequence) of a head. `tolerance` says whether the rounded
+ * evaluation also rounds the softmax weights. S2_ENOMEM.
+ */
+s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,
+                         s2_tolerance tolerance, s2_oracle_row *row) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_KERNELS_ORACLE_H */

@@ -1,0 +1,219 @@
+#include "kernels/oracle.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#include "pattern/dense.h"
+
+void s2_oracle_row_release(s2_oracle_row *row)
+{
+    s2_free(row->o);
+    s2_free(row->rounded);
+    s2_free(row->keys);
+    s2_free(row->score);
+    s2_free(row->weight);
+    *row = (s2_oracle_row){0};
+}
+
+static s2_status reserve(s2_oracle_row *row, int32_t n_keys, int32_t head_dim)
+{
+    if (n_keys > row->cap_keys || head_dim > row->cap_dim) {
+        s2_oracle_row_release(row);
+        row->o = s2_calloc((size_t)head_dim, sizeof *row->o);
+        row->rounded = s2_calloc((size_t)head_dim, sizeof *row->rounded);
+        row->keys = s2_calloc((size_t)n_keys, sizeof *row->keys);
+        row->score = s2_calloc((size_t)n_keys, sizeof *row->score);
+        row->weight = s2_calloc((size_t)n_keys, sizeof *row->weight);
+        if (row->o == NULL || row->rounded == NULL || row->keys == NULL || row->score == NULL ||
+            row->weight == NULL) {
+            s2_oracle_row_release(row);
+            return S2_ENOMEM;
+        }
+        row->cap_keys = n_keys;
+        row->cap_dim = head_dim;
+    }
+    return S2_OK;
+}
+
+/* The row's addresses, resolved once. */
+typedef struct s2_row_data {
+    const s2_attn_problem *problem;
+    int32_t seq;
+    int32_t kv_head;
+    int64_t q_at;
+} s2_row_data;
+
+static double key_at(const s2_row_data *data, int32_t k_tok, int32_t d)
+{
+    const s2_attn_problem *const p = data->problem;
+    return s2_load(p->k.data, p->dtype,
+                   s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+}
+
+static double value_at(const s2_row_data *data, int32_t k_tok, int32_t d)
+{
+    const s2_attn_problem *const p = data->problem;
+    return s2_load(p->v.data, p->dtype,
+                   s2_tensor_at(&p->v, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+}
+
+static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_oracle_row *row)
+{
+    const s2_plan *const plan = data->problem->plan;
+    const s2_plan_seq lens = plan->seqs[data->seq];
+    const int32_t position = lens.k_tok - lens.q_tok + q_tok;
+    row->n_keys = 0;
+    for (int32_t k_tok = 0; k_tok < lens.k_tok; k_tok++)
+        if (s2_pattern_reads(plan->pattern, plan->phase, plan->layer, head, lens.k_tok, position, k_tok))
+            row->keys[row->n_keys++] = k_tok;
+}
+
+static void find_scores(const s2_row_data *data, s2_oracle_row *row)
+{
+    const s2_attn_problem *const p = data->problem;
+    row->score_peak = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++) {
+        double dot = 0.0;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            dot += (double)s2_load(p->q.data, p->dtype, data->q_at + d) * key_at(data, row->keys[n], d);
+        row->score[n] = dot * (double)p->scale;
+        row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
+    }
+}
+
+/* softmax(score) * V in fp64: the answer. */
+static void answer(const s2_row_data *data, s2_oracle_row *row)
+{
+    double peak = -INFINITY, sum = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        peak = fmax(peak, row->score[n]);
+    for (int32_t n = 0; n < row->n_keys; n++)
+        sum += row->weight[n] = exp(row->score[n] - peak);
+    row->lse = row->n_keys > 0 ? peak + log(sum) : -INFINITY;
+    row->value_peak = 0.0;
+    for (int32_t d = 0; d < data->problem->head_dim; d++) {
+        double o = 0.0;
+        for (int32_t n = 0; n < row->n_keys; n++) {
+            const double value = value_at(data, row->keys[n], d);
+            o += row->weight[n] / sum * value;
+            row->value_peak = fmax(row->value_peak, fabs(value));
+        }
+        row->o[d] = o;
+    }
+}
+
+/* The same formula in the precision of the storage: what a correct kernel cannot avoid. */
+static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
+{
+    const s2_dtype dtype = data->problem->dtype;
+    float peak = -INFINITY, sum = 0.0f;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        peak = fmaxf(peak, (float)row->score[n]);
+    for (int32_t n = 0; n < row->n_keys; n++) {
+        const float weight = expf((float)row->score[n] - peak);
+        sum += weight;
+        row->weight[n] = (double)(tolerance == S2_TOL_ROUNDED_P ? s2_round_to(dtype, weight) : weight);
+    }
+    row->rounded_lse = row->n_keys > 0 ? (double)(peak + logf(sum)) : -INFINITY;
+    for (int32_t d = 0; d < data->problem->head_dim; d++) {
+        float o = 0.0f;
+        for (int32_t n = 0; n < row->n_keys; n++)
+            o += (float)row->weight[n] * (float)value_at(data, row->keys[n], d);
+        row->rounded[d] = row->n_keys > 0 ? (double)s2_round_to(dtype, o / sum) : 0.0;
+    }
+}
+
+s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,
+                         s2_tolerance tolerance, s2_oracle_row *row)
+{
+    const s2_row_data data = {problem, seq, s2_pattern_kv_head(problem->plan->pattern, head),
+                              s2_tensor_at(&problem->q, problem->q_begin_tok, seq, q_tok, head)};
+    S2_TRY(reserve(row, problem->plan->seqs[seq].k_tok, problem->head_dim));
+    find_keys(&data, q_tok, head, row);
+    find_scores(&data, row);
+    answer(&data, row);
+    rounded_answer(&data, tolerance, row);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ the oracle as a kernel */
+
+static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
+{
+    (void)device;
+    (void)problem;
+    *out = s2_plan_options_default();
+    out->tile_tok = 16;
+}
+
+static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    (void)device;
+    if (problem->phase == S2_BACKWARD)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the reference computes no gradients");
+    return S2_OK;
+}
+
+static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why)
+{
+    (void)device;
+    S2_TRY(s2_problem_check(problem, why));
+    s2_oracle_row *const row = s2_calloc(1, sizeof *row);
+    if (row == NULL)
+        return S2_ENOMEM;
+    *state = row;
+    return S2_OK;
+}
+
+static void store_row(const s2_attn_problem *p, int32_t seq, int32_t q_tok, int32_t head,
+                      const s2_oracle_row *row)
+{
+    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
+    for (int32_t d = 0; d < p->head_dim; d++)
+        s2_store(p->o.data, p->dtype, o_at + d, (float)row->o[d]);
+    p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq, q_tok, head)] = (float)row->lse;
+}
+
+static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    (void)device;
+    (void)why;
+    const s2_plan *const plan = problem->plan;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        const s2_plan_seq lens = plan->seqs[item->seq];
+        const int64_t first = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
+        for (int64_t q_tok = first; q_tok < first + plan->options.tile_tok; q_tok++) {
+            if (q_tok < 0 || q_tok >= lens.q_tok)
+                continue;
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                S2_TRY(s2_oracle_eval(problem, item->seq, (int32_t)q_tok, head, S2_TOL_EXACT, state));
+                store_row(problem, item->seq, (int32_t)q_tok, head, state);
+            }
+        }
+    }
+    return S2_OK;
+}
+
+static void finish(s2_device *device, void *state)
+{
+    (void)device;
+    if (state != NULL)
+        s2_oracle_row_release(state);
+    s2_free(state);
+}
+
+const s2_kernel s2_kernel_ref_f64 = {
+    .name = "ref_f64",
+    .summary = "the definition itself in fp64, key by key, without blocks; slow",
+    .device = S2_DEVICE_CPU,
+    .tolerance = S2_TOL_EXACT,
+    .deterministic = true,
+    .rank = 0,
+    .options = options,
+    .supports = supports,
+    .prepare = prepare,
+    .run = run,
+    .finish = finish,
+};

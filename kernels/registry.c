@@ -1,0 +1,108 @@
+#include "kernels/kernel.h"
+
+#include <math.h>
+#include <string.h>
+
+#if S2_HAVE_CUDA
+#include "kernels/cuda/cuda.h"
+#endif
+
+static const s2_kernel *const registry[] = {
+    &s2_kernel_ref_f64,
+    &s2_kernel_cpu,
+};
+
+enum { N_KERNELS = sizeof registry / sizeof *registry };
+
+const char *s2_kernel_phase_word(s2_kernel_phase phase)
+{
+    static const char *const words[S2_N_KERNEL_PHASES] = {"forward", "backward", "decode"};
+    return words[phase];
+}
+
+const s2_kernel *s2_kernel_at(int32_t index)
+{
+    return index >= 0 && index < N_KERNELS ? registry[index] : NULL;
+}
+
+const s2_kernel *s2_kernel_find(const char *name)
+{
+    for (int32_t at = 0; at < N_KERNELS; at++)
+        if (strcmp(registry[at]->name, name) == 0)
+            return registry[at];
+    return NULL;
+}
+
+static s2_status try_named(const s2_device *device, const s2_attn_problem *problem, const char *name,
+                           const s2_kernel **out, s2_diag *why)
+{
+    const s2_kernel *const kernel = s2_kernel_find(name);
+    if (kernel == NULL)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "there is no kernel '%s' in this build", name);
+    if (kernel->device != device->kind)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s", name, device->name);
+    S2_TRY(kernel->supports(device, problem, why));
+    *out = kernel;
+    return S2_OK;
+}
+
+s2_status s2_kernel_choose(const s2_device *device, const s2_attn_problem *problem, const char *name,
+                           const s2_kernel **out, s2_diag *why)
+{
+    if (name != NULL)
+        return try_named(device, problem, name, out, why);
+    const s2_kernel *best = NULL;
+    int32_t refused_rank = INT32_MIN;
+    for (int32_t at = 0; at < N_KERNELS; at++) {
+        const s2_kernel *const kernel = registry[at];
+        if (kernel->device != device->kind)
+            continue;
+        s2_diag reason = {0};
+        if (kernel->supports(device, problem, &reason) == S2_OK) {
+            if (best == NULL || kernel->rank > best->rank)
+                best = kernel;
+        } else if (kernel->rank > refused_rank) {
+            refused_rank = kernel->rank;
+            s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s: %s", kernel->name, reason.msg);
+        }
+    }
+    if (best == NULL && refused_rank == INT32_MIN)
+        s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no kernel for %s", device->name);
+    if (best == NULL)
+        return S2_EUNSUPPORTED;
+    *out = best;
+    return S2_OK;
+}
+
+static bool aligned(const s2_tensor *tensor)
+{
+    return tensor->data != NULL && (uintptr_t)tensor->data % 16 == 0;
+}
+
+static bool begins_fit(const int32_t *begin_tok, int32_t seq, int32_t n_tok)
+{
+    return begin_tok == NULL || begin_tok[seq + 1] - begin_tok[seq] == n_tok;
+}
+
+s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    if (plan == NULL || problem->n_seqs != plan->n_seqs || problem->n_heads != plan->pattern->n_heads ||
+        problem->n_kv_heads != plan->pattern->n_kv_heads)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "the problem and its plan have different shapes");
+    if (problem->head_dim < 1 || problem->head_dim > S2_LIMIT_HEAD_DIM || !isfinite(problem->scale))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "head dimension %d or scale %g out of range",
+                           problem->head_dim, (double)problem->scale);
+    if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
+        problem->lse.data == NULL)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");
+    if ((problem->q_begin_tok == NULL) != (problem->k_begin_tok == NULL))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "unequal lengths need the beginnings of queries and of keys");
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        if (!begins_fit(problem->q_begin_tok, seq, plan->seqs[seq].q_tok) ||
+            !begins_fit(problem->k_begin_tok, seq, plan->seqs[seq].k_tok))
+            return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sequence %d begins where the plan does not say",
+                               seq);
+    return S2_OK;
+}

@@ -1,0 +1,186 @@
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#include "kernels/kernel.h"
+#include "tests/s2gen.h"
+
+static s2_device *open_cpu(void)
+{
+    s2_device *device = NULL;
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    return device;
+}
+
+static void sixteen_bit_types_round_trip_and_round_to_even(void **state)
+{
+    (void)state;
+    for (uint32_t h = 0; h < 0x10000; h++) {
+        const float b = s2_bf16_to_float((uint16_t)h), f = s2_f16_to_float((uint16_t)h);
+        if (!isnan(b))
+            assert_int_equal(s2_bf16_of_float(b), h);
+        if (!isnan(f))
+            assert_int_equal(s2_f16_of_float(f), h);
+        assert_true(!isnan(b) || isnan(s2_round_to(S2_BF16, b)));
+        assert_true(!isnan(f) || isnan(s2_round_to(S2_F16, f)));
+    }
+    const struct {
+        const char *label;
+        s2_dtype dtype;
+        float in, out;
+    } rows[] = {
+        {"tie to even, down", S2_F16, 2049.0f, 2048.0f},
+        {"tie to even, up", S2_F16, 2051.0f, 2052.0f},
+        {"overflow", S2_F16, 65520.0f, INFINITY},
+        {"just below overflow", S2_F16, 65519.0f, 65504.0f},
+        {"half the least", S2_F16, 0x1p-25f, 0.0f},
+        {"above half the least", S2_F16, 0x1.8p-25f, 0x1p-24f},
+        {"bf16 tie down", S2_BF16, 1.0f + 0x1p-8f, 1.0f},
+        {"bf16 tie up", S2_BF16, 1.0f + 0x1.8p-7f, 1.0f + 0x1p-6f},
+    };
+    for (size_t at = 0; at < sizeof rows / sizeof *rows; at++)
+        if (s2_round_to(rows[at].dtype, rows[at].in) != rows[at].out)
+            fail_msg("%s", rows[at].label);
+}
+
+static void inputs_have_mean_zero_and_variance_one(void **state)
+{
+    (void)state;
+    double sum = 0.0, squares = 0.0;
+    enum { N = 1 << 16 };
+    for (uint64_t at = 0; at < N; at++) {
+        const double x = (double)s2_input_value(3, at);
+        sum += x;
+        squares += x * x;
+    }
+    s2_assert_close(sum / N, 0.0, 0.02);
+    s2_assert_close(squares / N, 1.0, 0.02);
+}
+
+/* A problem in host memory, contiguous. */
+typedef struct s2_setup {
+    s2_arena arena;
+    s2_attn_problem problem;
+    s2_plan plan;
+} s2_setup;
+
+static void *fill(s2_arena *arena, int64_t n, s2_dtype dtype, uint64_t seed)
+{
+    float *const data = S2_NEW(arena, float, n + 4);
+    for (int64_t at = 0; at < n; at++)
+        s2_store(data, dtype, at, s2_input_value(seed, (uint64_t)at));
+    return data;
+}
+
+static void set_up(s2_setup *setup, const s2_device *device, const s2_kernel *kernel,
+                   const s2_pattern *pattern, s2_plan_seq seq, s2_dtype dtype)
+{
+    const int64_t h = pattern->n_heads, g = pattern->n_kv_heads, d = pattern->head_dim;
+    s2_attn_problem *const p = &setup->problem;
+    *p = (s2_attn_problem){.dtype = dtype,
+                           .n_seqs = 1,
+                           .n_heads = pattern->n_heads,
+                           .n_kv_heads = pattern->n_kv_heads,
+                           .head_dim = pattern->head_dim,
+                           .scale = 1.0f / sqrtf((float)d)};
+    s2_plan_options options;
+    kernel->options(device, p, &options);
+    assert_int_equal(
+        s2_plan_build(&setup->arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &setup->plan, NULL), S2_OK);
+    p->plan = &setup->plan;
+    p->q = (s2_tensor){fill(&setup->arena, h * seq.q_tok * d, dtype, 1), 0, h * d, d};
+    p->k = (s2_tensor){fill(&setup->arena, g * seq.k_tok * d, dtype, 2), 0, g * d, d};
+    p->v = (s2_tensor){fill(&setup->arena, g * seq.k_tok * d, dtype, 3), 0, g * d, d};
+    p->o = (s2_tensor){fill(&setup->arena, h * seq.q_tok * d, dtype, 4), 0, h * d, d};
+    p->lse = (s2_rows){fill(&setup->arena, h * seq.q_tok, S2_F32, 5), 0, seq.q_tok};
+}
+
+static void run_once(s2_device *device, const s2_kernel *kernel, const s2_attn_problem *problem)
+{
+    void *state = NULL;
+    s2_diag why = {0};
+    assert_int_equal(kernel->prepare(device, problem, &state, &why), S2_OK);
+    assert_int_equal(kernel->run(device, problem, state, &why), S2_OK);
+    kernel->finish(device, state);
+}
+
+static double worst_difference(const s2_setup *a, const s2_setup *b, int64_t n_o, int64_t n_lse)
+{
+    double worst = 0.0;
+    for (int64_t at = 0; at < n_o; at++)
+        worst = fmax(worst, fabs((double)s2_load(a->problem.o.data, a->problem.dtype, at) -
+                                 (double)s2_load(b->problem.o.data, b->problem.dtype, at)));
+    for (int64_t at = 0; at < n_lse; at++) {
+        const double x = (double)a->problem.lse.data[at], y = (double)b->problem.lse.data[at];
+        assert_true(isinf(x) == isinf(y));
+        worst = fmax(worst, isinf(x) ? 0.0 : fabs(x - y));
+    }
+    return worst;
+}
+
+static void the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(11);
+    const int64_t n_cases = s2_test_cases(40);
+    static const int32_t blocks[] = {4, 16, 64, 128}, dims[] = {8, 24, 64, 96};
+    s2_device *device = open_cpu();
+    double worst = 0.0;
+    for (int64_t number = 0; number < n_cases; number++) {
+        s2_gen gen = {
+            .rng = {seed + (uint64_t)number}, .arithmetic = number % 2 == 0, .causal = number % 5 != 4};
+        s2_setup ours = {0}, reference = {0};
+        const s2_pattern *const pattern = s2_gen_pattern(&gen, &ours.arena, 4, 2, dims[s2_gen_in(&gen, 0, 3)],
+                                                         blocks[s2_gen_in(&gen, 0, 3)]);
+        const int32_t k_tok = (int32_t)s2_gen_in(&gen, 1, 260);
+        const s2_plan_seq seq = {number % 3 == 0 ? (int32_t)s2_gen_in(&gen, 1, k_tok) : k_tok, k_tok};
+        set_up(&ours, device, &s2_kernel_cpu, pattern, seq, S2_F32);
+        set_up(&reference, device, &s2_kernel_ref_f64, pattern, seq, S2_F32);
+        run_once(device, &s2_kernel_cpu, &ours.problem);
+        run_once(device, &s2_kernel_ref_f64, &reference.problem);
+        const double err = worst_difference(&ours, &reference, (int64_t)4 * seq.q_tok * pattern->head_dim,
+                                            (int64_t)4 * seq.q_tok);
+        if (!(err < 4e-6))
+            fail_msg("S2_SEED=%llu: off by %g", (unsigned long long)(seed + (uint64_t)number), err);
+        worst = fmax(worst, err);
+        s2_arena_release(&ours.arena);
+        s2_arena_release(&reference.arena);
+    }
+    print_message("# s2: cpu against ref_f64 in f32: worst error %.2g\n", worst);
+    s2_device_close(&device);
+}
+
+static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    const s2_kernel *kernel = NULL;
+    const s2_attn_problem problem = {.n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 64};
+    const s2_attn_problem wide = {.n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 2048};
+    s2_diag why = {0};
+    assert_int_equal(s2_kernel_choose(device, &problem, NULL, &kernel, &why), S2_OK);
+    assert_string_equal(kernel->name, "cpu");
+    assert_int_equal(s2_kernel_choose(device, &wide, NULL, &kernel, &why), S2_OK);
+    assert_string_equal(kernel->name, "ref_f64");
+    assert_int_equal(s2_kernel_choose(device, &wide, "cpu", &kernel, &why), S2_EUNSUPPORTED);
+    assert_non_null(strstr(why.msg, "2048"));
+    assert_int_equal(s2_kernel_choose(device, &wide, "none", &kernel, &why), S2_EUNSUPPORTED);
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
+        assert_ptr_equal(s2_kernel_find(s2_kernel_at(at)->name), s2_kernel_at(at));
+    s2_device_close(&device);
+    assert_int_equal(s2_device_open("tpu", &device, &why), S2_EINVAL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sixteen_bit_types_round_trip_and_round_to_even),
+        cmocka_unit_test(inputs_have_mean_zero_and_variance_one),
+        cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
+        cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
+    };
+    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+}
