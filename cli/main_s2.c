@@ -7,14 +7,27 @@
 
 #include <string.h>
 
-/* Every command of cli/table.c with its function. */
+/* Every command of cli/table.c with its function, one a line. */
+/* clang-format off */
 static const struct {
     const char *name;
     s2_command_fn run;
 } BODIES[] = {
-    {"ls", s2_cmd_ls},     {"db", s2_cmd_db}, {"tag", s2_cmd_tag},   {"note", s2_cmd_note},
-    {"star", s2_cmd_star}, {"rm", s2_cmd_rm}, {"undo", s2_cmd_undo}, {"help", s2_cmd_help},
+    {"show", s2_cmd_show},
+    {"mask", s2_cmd_mask},
+    {"diff", s2_cmd_diff},
+    {"ls", s2_cmd_ls},
+    {"db", s2_cmd_db},
+    {"tag", s2_cmd_tag},
+    {"note", s2_cmd_note},
+    {"star", s2_cmd_star},
+    {"rm", s2_cmd_rm},
+    {"undo", s2_cmd_undo},
+    {"explain", s2_cmd_explain},
+    {"doctor", s2_cmd_doctor},
+    {"help", s2_cmd_help},
 };
+/* clang-format on */
 
 /* What files that s2check shares reach through here. */
 static const s2_cli_hooks HOOKS = {.design = s2_store_find_design, .record_checks = s2_store_checks};

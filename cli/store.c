@@ -6,8 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/folds.h"
 #include "pattern/parse.h"
-#include "pattern/view.h"
 
 enum { DENSITY_TOK = 8192, CANDIDATES = 8 };
 
@@ -81,24 +81,17 @@ static void add_family(const s2_pattern *pattern, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
-/* Pairs read / causal pairs, over all heads and layers; NAN where that is not known without enumeration. */
-static double density_of(const s2_pattern *pattern, int64_t n_tok)
+/* The density that lists show, at one length for all designs; NAN where it cannot be counted quickly. */
+static double density_of(const s2_pattern *pattern)
 {
-    double sum = 0;
     s2_arena scratch = {0};
-    for (int32_t layer = 0; layer < pattern->n_layers && !isnan(sum); layer++)
-        for (int32_t head = 0; head < pattern->n_heads && !isnan(sum); head++) {
-            s2_view view;
-            int64_t pairs = 0;
-            const bool good =
-                s2_view_build(&scratch, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view) == S2_OK &&
-                !view.has_explicit && !view.has_dynamic && s2_view_count_pairs(&view, n_tok, &pairs) == S2_OK;
-            sum = good ? sum + (double)pairs : (double)NAN;
-        }
+    s2_folds folds;
+    s2_density density = {(double)NAN, (double)NAN};
+    if (s2_folds_build(&scratch, pattern, S2_PREFILL, S2_AT_LEAST, &folds) != S2_OK ||
+        s2_density_count(pattern, &folds, DENSITY_TOK, &density) != S2_OK)
+        density.sparse_blocks = (double)NAN;
     s2_arena_release(&scratch);
-    const double n = (double)n_tok;
-    const double all = pattern->causal ? n * (n + 1) / 2 : n * n;
-    return sum / all / pattern->n_layers / pattern->n_heads;
+    return density.sparse_blocks;
 }
 
 /* What put_design copies from; released after it. */
@@ -130,7 +123,7 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .block_tok = pattern->block_tok,
-                                     .density = density_of(pattern, DENSITY_TOK),
+                                     .density = density_of(pattern),
                                      .density_tok = DENSITY_TOK};
         status = s2_db_put_design(cli->db, cli->run_id, &design, design_id, diag);
     }

@@ -182,7 +182,7 @@ const s2_command s2_command_table[] = {
                    "([rows + 1] or [heads, rows + 1]) followed in the same file by one of col ([nnz] or "
                    "[heads, largest nnz], "
                    "padded with -1); numpy.load on the open file reads one after the other.\n"
-                   "txt and pbm need --head where the layer has more than one head, or show the union.",
+                   "Without --head, txt and pbm show the union of the heads.",
      "$ s2 mask phi3.s2 --len 2k --head 3\n$ s2 mask phi3.s2 --len 8k --format npy -o mask.npy\n", MASK},
     {"diff", "A B", 2, 2, "do two patterns read the same pairs? else the first that differs",
      PATTERN_ABOUT

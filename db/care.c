@@ -66,11 +66,12 @@ static s2_status verify_steps(s2_db *db, s2_buf *findings, s2_diag *diag)
                "SELECT \"table\"||' row '||rowid||' leads nowhere in '||parent FROM pragma_foreign_key_check",
                "", findings, diag));
     /* Not a CHECK of the schema: SQLite lets no untrusted file call json_valid(). */
-    S2_TRY(ask(db,
-               "SELECT 'run '||id||': argv_json is not JSON' FROM run WHERE NOT json_valid(argv_json) UNION ALL "
-               "SELECT 'sim '||id||': json is not JSON' FROM sim WHERE NOT json_valid(json) UNION ALL "
-               "SELECT 'validation '||id||': json is not JSON' FROM validation WHERE NOT json_valid(json)",
-               "", findings, diag));
+    S2_TRY(
+        ask(db,
+            "SELECT 'run '||id||': argv_json is not JSON' FROM run WHERE NOT json_valid(argv_json) UNION ALL "
+            "SELECT 'sim '||id||': json is not JSON' FROM sim WHERE NOT json_valid(json) UNION ALL "
+            "SELECT 'validation '||id||': json is not JSON' FROM validation WHERE NOT json_valid(json)",
+            "", findings, diag));
     S2_TRY(verify_hashes(db, findings, diag));
     s2_diag reason = {0};
     const s2_status status = s2_db_compare_schema(db, S2_DB_SCHEMA_VERSION, &reason);
@@ -218,6 +219,11 @@ s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag)
         S2_TRY(dump_table(&d, *table, diag));
     S2_TRY(dump_query(&d, "SELECT sql||';' FROM sqlite_schema WHERE type='index' AND sql IS NOT NULL", diag));
     return put_line(&d, "COMMIT;", 7, diag);
+}
+
+const char *s2_db_library_version(void)
+{
+    return sqlite3_libversion();
 }
 
 s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag)

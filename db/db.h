@@ -251,6 +251,8 @@ s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *dia
 /* All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. */
 typedef bool (*s2_db_line_fn)(void *user, const char *text, size_t n_bytes);
 s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag) S2_MUST_CHECK;
+/* The version of the SQLite library linked in. */
+const char *s2_db_library_version(void);
 /* Rows of a table of this schema. */
 s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 extern const char *const s2_db_tables[];

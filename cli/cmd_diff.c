@@ -1,0 +1,243 @@
+#include "cli/commands.h"
+#include "cli/folds.h"
+#include "cli/input.h"
+#include "cli/options.h"
+
+#include <string.h>
+
+#include "pattern/comb.h"
+
+/* The lowest pair that one reads and the other does not. */
+typedef struct difference {
+    bool found;
+    bool only_a;
+    s2_phase phase;
+    int32_t layer;
+    int32_t head;
+    int64_t q_tok;
+    int64_t k_tok;
+} difference;
+
+/* Rows of one view, with room that grows. */
+typedef struct row {
+    const s2_view *view;
+    s2_run *runs;
+    int64_t cap;
+    int64_t n;
+} row;
+
+static s2_status read_row(s2_arena *arena, row *r, int64_t q_tok, int64_t n_tok)
+{
+    r->n = s2_view_row(r->view, q_tok, n_tok, r->runs, r->cap);
+    if (r->n <= r->cap)
+        return S2_OK;
+    r->cap = 2 * r->n;
+    r->runs = S2_NEW(arena, s2_run, r->cap);
+    if (r->runs == NULL)
+        return S2_ENOMEM;
+    r->n = s2_view_row(r->view, q_tok, n_tok, r->runs, r->cap);
+    return S2_OK;
+}
+
+/* Rows are maximal ascending runs, so the first run that differs holds the first key that does. */
+static bool first_difference(const row *a, const row *b, difference *out)
+{
+    for (int64_t at = 0; at < a->n || at < b->n; at++) {
+        const s2_run end = {S2_OPEN, S2_OPEN};
+        const s2_run x = at < a->n ? a->runs[at] : end, y = at < b->n ? b->runs[at] : end;
+        if (x.begin != y.begin) {
+            out->only_a = x.begin < y.begin;
+            out->k_tok = out->only_a ? x.begin : y.begin;
+            return true;
+        }
+        if (x.end != y.end) {
+            out->only_a = x.end > y.end;
+            out->k_tok = out->only_a ? y.end : x.end;
+            return true;
+        }
+    }
+    return false;
+}
+
+static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok, difference *out)
+{
+    s2_arena scratch = {0};
+    row rows[2] = {{.view = a}, {.view = b}};
+    s2_status status = S2_OK;
+    for (int64_t q_tok = 0; q_tok < n_tok && status == S2_OK && !out->found; q_tok++) {
+        status = read_row(&scratch, &rows[0], q_tok, n_tok);
+        if (status == S2_OK)
+            status = read_row(&scratch, &rows[1], q_tok, n_tok);
+        if (status == S2_OK && first_difference(&rows[0], &rows[1], out)) {
+            out->found = true;
+            out->q_tok = q_tok;
+        }
+    }
+    s2_arena_release(&scratch);
+    return status;
+}
+
+/* Two patterns under comparison. */
+typedef struct comparison {
+    s2_cli *cli;
+    const s2_input *a;
+    const s2_input *b;
+    int64_t n_tok;
+    difference first;
+    int64_t n_different; /* (phase, layer, head) that differ */
+    int64_t n_compared;
+} comparison;
+
+/* What is known of a pair of classes: compared once, used for every head that has them. */
+typedef struct known {
+    bool compared;
+    difference result;
+} known;
+
+static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
+{
+    s2_arena *const arena = &c->cli->arena;
+    const s2_pattern *const p = &c->a->pattern;
+    s2_folds a, b;
+    S2_TRY(s2_folds_build(arena, p, phase, bound, &a));
+    S2_TRY(s2_folds_build(arena, &c->b->pattern, phase, bound, &b));
+    known *const table = S2_NEW(arena, known, (int64_t)a.n_classes * b.n_classes);
+    if (table == NULL)
+        return S2_ENOMEM;
+    for (int64_t at = 0; at < (int64_t)p->n_layers * p->n_heads; at++) {
+        const int32_t x = a.class_of[at], y = b.class_of[at];
+        known *const k = &table[(int64_t)x * b.n_classes + y];
+        if (!k->compared && !s2_views_same(&a.views[x], &b.views[y]))
+            S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &k->result));
+        k->compared = true;
+        c->n_compared++;
+        c->n_different += k->result.found;
+        if (k->result.found && !c->first.found) {
+            c->first = k->result;
+            c->first.phase = phase;
+            c->first.layer = (int32_t)(at / p->n_heads);
+            c->first.head = (int32_t)(at % p->n_heads);
+        }
+    }
+    return S2_OK;
+}
+
+static bool has_dynamic(const s2_pattern *p)
+{
+    for (int32_t body = 0; body < p->n_bodies; body++)
+        for (int32_t term = 0; term < p->bodies[body].n_terms; term++)
+            if (s2_term_is_dynamic(&p->bodies[body].terms[term]))
+                return true;
+    return false;
+}
+
+/* Dynamic terms are compared by what they certainly read and by what they might. */
+static s2_status compare_all(comparison *c)
+{
+    const s2_pattern *const a = &c->a->pattern, *const b = &c->b->pattern;
+    const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? S2_N_PHASES : 1;
+    for (int phase = 0; phase < n_phases; phase++) {
+        S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_LEAST));
+        if (c->n_different == 0 && (has_dynamic(a) || has_dynamic(b)))
+            S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_MOST));
+    }
+    return S2_OK;
+}
+
+static void add_first(const comparison *c, s2_buf *buf)
+{
+    const difference *const d = &c->first;
+    s2_json_key(buf, "first");
+    if (!d->found) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "phase");
+    s2_json_str(buf, s2_phase_word(d->phase));
+    const char *const key[] = {"layer", "head", "query", "key"};
+    const int64_t value[] = {d->layer, d->head, d->q_tok, d->k_tok};
+    for (size_t n = 0; n < sizeof key / sizeof key[0]; n++) {
+        s2_json_key(buf, key[n]);
+        s2_json_int(buf, value[n]);
+    }
+    s2_json_key(buf, "read_by");
+    s2_json_str(buf, d->only_a ? "a" : "b");
+    s2_json_end(buf, '}');
+}
+
+static void add_json(const comparison *c, const char *shape, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2diff/1");
+    s2_json_key(buf, "same");
+    s2_json_bool(buf, shape == NULL && !c->first.found);
+    s2_json_key(buf, "len");
+    s2_json_int(buf, c->n_tok);
+    s2_json_key(buf, "shape");
+    s2_json_str(buf, shape);
+    s2_json_key(buf, "heads_different");
+    s2_json_int(buf, c->n_different);
+    add_first(c, buf);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}
+
+static void add_text(const comparison *c, const char *shape, s2_buf *buf)
+{
+    const difference *const d = &c->first;
+    char clean[512];
+    s2_text_clean(clean, sizeof clean, d->only_a ? c->a->label : c->b->label);
+    if (shape != NULL)
+        s2_buf_printf(buf, "different: %s\n", shape);
+    else if (d->found)
+        s2_buf_printf(buf,
+                      "different: %slayer %d, head %d, query %lld, key %lld is read by %s only; %lld of %lld "
+                      "heads differ at "
+                      "%lld tokens\n",
+                      d->phase == S2_DECODE ? "decode, " : "", (int)d->layer, (int)d->head,
+                      (long long)d->q_tok, (long long)d->k_tok, clean, (long long)c->n_different,
+                      (long long)c->n_compared, (long long)c->n_tok);
+    else
+        s2_buf_printf(buf, "same pairs in all %lld heads at %lld tokens\n", (long long)c->n_compared,
+                      (long long)c->n_tok);
+}
+
+/* Shapes that cannot be compared head by head. */
+static const char *shape_difference(const s2_pattern *a, const s2_pattern *b)
+{
+    if (a->n_layers != b->n_layers)
+        return "the numbers of layers";
+    if (a->n_heads != b->n_heads)
+        return "the numbers of heads";
+    if (a->n_kv_heads != b->n_kv_heads)
+        return "the numbers of KV heads";
+    return NULL;
+}
+
+int s2_cmd_diff(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    s2_input a, b;
+    comparison c = {.cli = cli, .a = &a, .b = &b};
+    int end = s2_args_parse(cli, "diff", argc, argv, &args);
+    if (end != S2_GO_ON ||
+        (end = s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &c.n_tok)) != S2_GO_ON ||
+        (end = s2_input_read(cli, args.operands[0], &a)) != S2_GO_ON ||
+        (end = s2_input_read(cli, args.operands[1], &b)) != S2_GO_ON)
+        return end;
+    const char *const shape = shape_difference(&a.pattern, &b.pattern);
+    const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "diff");
+    s2_buf buf = {0};
+    if (s2_args_has(&args, "json"))
+        add_json(&c, shape, &buf);
+    else
+        add_text(&c, shape, &buf);
+    end = s2_cli_print(cli, &buf);
+    if (end != S2_GO_ON)
+        return end;
+    return shape == NULL && !c.first.found ? S2_EXIT_OK : S2_EXIT_VIOLATED;
+}

@@ -1,0 +1,233 @@
+#include "cli/commands.h"
+#include "cli/folds.h"
+#include "cli/input.h"
+#include "cli/options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "pattern/parse.h"
+
+/* What is shown of one pattern. */
+typedef struct facts {
+    const s2_input *input;
+    const char *name;
+    char hash[S2_HASH_HEX];
+    int64_t n_tok;
+    s2_folds folds;
+    s2_density density;
+} facts;
+
+/* The layers in which these heads have this body, one line for each distinct list of heads. */
+typedef struct line_fn {
+    void (*put)(s2_buf *buf, const char *phase, const char *layers, const char *heads, const char *body);
+} line_fn;
+
+static bool heads_of_body(const s2_pattern *p, s2_phase phase, int32_t layer, int32_t body, int32_t *heads,
+                          int32_t *n)
+{
+    *n = 0;
+    for (int32_t head = 0; head < p->n_heads; head++)
+        if (s2_pattern_body(p, phase, layer, head) == body)
+            heads[(*n)++] = head;
+    return *n > 0;
+}
+
+/* Layers from `layer` on with the same heads; they are marked as done. */
+static int32_t same_layers(const s2_pattern *p, s2_phase phase, int32_t layer, int32_t body, bool *done,
+                           int32_t *layers)
+{
+    int32_t n = 0;
+    for (int32_t other = layer; other < p->n_layers; other++) {
+        bool same = !done[other];
+        for (int32_t head = 0; head < p->n_heads && same; head++)
+            same = (s2_pattern_body(p, phase, other, head) == body) ==
+                   (s2_pattern_body(p, phase, layer, head) == body);
+        if (same) {
+            done[other] = true;
+            layers[n++] = other;
+        }
+    }
+    return n;
+}
+
+static const char *text_of(s2_buf *buf)
+{
+    s2_buf_add(buf, "", 1);
+    return buf->data != NULL ? buf->data : "";
+}
+
+static s2_status add_body(const s2_pattern *p, s2_phase phase, int32_t body, const line_fn *line, s2_buf *out)
+{
+    s2_arena scratch = {0};
+    bool *const done = S2_NEW(&scratch, bool, p->n_layers);
+    int32_t *const layers = S2_NEW(&scratch, int32_t, p->n_layers), *const heads =
+                                                                        S2_NEW(&scratch, int32_t, p->n_heads);
+    const bool whole = done != NULL && layers != NULL && heads != NULL;
+    for (int32_t layer = 0; whole && layer < p->n_layers; layer++) {
+        int32_t n_heads;
+        if (done[layer] || !heads_of_body(p, phase, layer, body, heads, &n_heads))
+            continue;
+        const int32_t n_layers = same_layers(p, phase, layer, body, done, layers);
+        s2_buf layer_text = {0}, head_text = {0}, body_text = {0};
+        s2_index_list_print(layers, n_layers, p->n_layers, &layer_text);
+        s2_index_list_print(heads, n_heads, p->n_heads, &head_text);
+        s2_body_print(&p->bodies[body], &body_text);
+        line->put(out, s2_pattern_has_phases(p) ? s2_phase_word(phase) : "", text_of(&layer_text),
+                  text_of(&head_text), text_of(&body_text));
+        s2_buf_release(&layer_text);
+        s2_buf_release(&head_text);
+        s2_buf_release(&body_text);
+    }
+    s2_arena_release(&scratch);
+    return whole ? out->status : S2_ENOMEM;
+}
+
+static s2_status add_bodies(const s2_pattern *p, const line_fn *line, s2_buf *out)
+{
+    const int n_phases = s2_pattern_has_phases(p) ? S2_N_PHASES : 1;
+    for (int phase = 0; phase < n_phases; phase++)
+        for (int32_t body = 0; body < p->n_bodies; body++)
+            S2_TRY(add_body(p, (s2_phase)phase, body, line, out));
+    return S2_OK;
+}
+
+static void put_text_line(s2_buf *buf, const char *phase, const char *layers, const char *heads,
+                          const char *body)
+{
+    s2_buf_printf(buf, "  %-9s %slayers %s heads %s: %s\n", "reads", phase[0] != '\0' ? phase : "", layers,
+                  heads, body);
+}
+
+static void put_json_line(s2_buf *buf, const char *phase, const char *layers, const char *heads,
+                          const char *body)
+{
+    s2_json_begin(buf, '{');
+    if (phase[0] != '\0') {
+        s2_json_key(buf, "phase");
+        s2_json_str(buf, phase);
+    }
+    s2_json_key(buf, "layers");
+    s2_json_str(buf, layers);
+    s2_json_key(buf, "heads");
+    s2_json_str(buf, heads);
+    s2_json_key(buf, "body");
+    s2_json_str(buf, body);
+    s2_json_end(buf, '}');
+}
+
+static s2_status add_text(const facts *f, s2_buf *buf)
+{
+    const s2_pattern *const p = &f->input->pattern;
+    s2_buf_printf(buf, "%s\n  hash      %s\n", f->name, f->hash);
+    s2_buf_printf(
+        buf, "  shape     %d layer%s, %d heads on %d KV heads, head dimension %d, blocks of %d tokens%s\n",
+        (int)p->n_layers, p->n_layers == 1 ? "" : "s", (int)p->n_heads, (int)p->n_kv_heads, (int)p->head_dim,
+        (int)p->block_tok, p->causal ? "" : ", not causal");
+    s2_buf_printf(buf, "  distinct  %d of %lld heads read differently\n", (int)f->folds.n_classes,
+                  (long long)p->n_layers * p->n_heads);
+    if (!isnan(f->density.tokens))
+        s2_buf_printf(buf, "  density   %.5f of the %spairs at %lld tokens", f->density.tokens,
+                      p->causal ? "causal " : "", (long long)f->n_tok);
+    if (!isnan(f->density.sparse_blocks))
+        s2_buf_printf(buf, "; %.5f of the block pairs in layers that are not dense",
+                      f->density.sparse_blocks);
+    s2_buf_puts(buf, isnan(f->density.tokens) ? "" : "\n");
+    static const line_fn line = {put_text_line};
+    return add_bodies(p, &line, buf);
+}
+
+static void add_json_int(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static s2_status add_json(const facts *f, s2_buf *buf)
+{
+    const s2_pattern *const p = &f->input->pattern;
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2show/1");
+    s2_json_key(buf, "name");
+    s2_json_str(buf, f->name);
+    s2_json_key(buf, "hash");
+    s2_json_str(buf, f->hash);
+    add_json_int(buf, "layers", p->n_layers);
+    add_json_int(buf, "heads", p->n_heads);
+    add_json_int(buf, "kv_heads", p->n_kv_heads);
+    add_json_int(buf, "head_dim", p->head_dim);
+    add_json_int(buf, "block", p->block_tok);
+    s2_json_key(buf, "causal");
+    s2_json_bool(buf, p->causal);
+    add_json_int(buf, "distinct", f->folds.n_classes);
+    add_json_int(buf, "len", f->n_tok);
+    s2_json_key(buf, "token_density");
+    s2_json_num(buf, f->density.tokens);
+    s2_json_key(buf, "density");
+    s2_json_num(buf, f->density.sparse_blocks);
+    s2_json_key(buf, "bodies");
+    s2_json_begin(buf, '[');
+    static const line_fn line = {put_json_line};
+    S2_TRY(add_bodies(p, &line, buf));
+    s2_json_end(buf, ']');
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+    return S2_OK;
+}
+
+static s2_status gather(s2_cli *cli, const s2_input *input, int64_t n_tok, facts *f)
+{
+    *f = (facts){.input = input, .n_tok = n_tok, .name = s2_input_name(cli, input)};
+    S2_TRY(s2_pattern_hash(&input->pattern, f->hash));
+    S2_TRY(s2_folds_build(&cli->arena, &input->pattern, S2_PREFILL, S2_AT_LEAST, &f->folds));
+    return s2_density_count(&input->pattern, &f->folds, n_tok, &f->density);
+}
+
+/* The short forms need neither folds nor counts. */
+static s2_status add_short(const s2_input *input, bool canonical, s2_buf *buf)
+{
+    if (canonical) {
+        s2_pattern_print(&input->pattern, buf);
+        return buf->status;
+    }
+    char hash[S2_HASH_HEX];
+    S2_TRY(s2_pattern_hash(&input->pattern, hash));
+    s2_buf_printf(buf, "%s\n", hash);
+    return buf->status;
+}
+
+static int show_one(s2_cli *cli, const s2_args *args, const char *operand, int64_t n_tok)
+{
+    s2_input input;
+    int end = s2_input_read(cli, operand, &input);
+    if (end != S2_GO_ON)
+        return end;
+    s2_buf buf = {0};
+    facts f;
+    s2_status status;
+    if (s2_args_has(args, "canonical") || s2_args_has(args, "hash"))
+        status = add_short(&input, s2_args_has(args, "canonical"), &buf);
+    else if ((status = gather(cli, &input, n_tok, &f)) == S2_OK)
+        status = s2_args_has(args, "json") ? add_json(&f, &buf) : add_text(&f, &buf);
+    if (status != S2_OK) {
+        s2_buf_release(&buf);
+        return s2_cli_fail(cli, status, operand);
+    }
+    end = s2_cli_print(cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+int s2_cmd_show(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    int64_t n_tok;
+    int end = s2_args_parse(cli, "show", argc, argv, &args);
+    if (end != S2_GO_ON ||
+        (end = s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok)) != S2_GO_ON)
+        return end;
+    int code = S2_EXIT_OK;
+    for (int32_t n = 0; n < args.n_operands; n++)
+        code = s2_exit_combine(code, show_one(cli, &args, args.operands[n], n_tok));
+    return code;
+}

@@ -1,0 +1,37 @@
+/*
+ * cli/folds.h - the distinct heads of a pattern: heads whose constants fold to the same atoms read the
+ * same pairs, so that lists, counts and comparisons are made once for each.
+ *
+ * Heads with random lists or mask files stay apart, because what they read depends on the head itself.
+ * Ownership: everything lives in the arena given. Threads: immutable once built.
+ */
+#ifndef S2_CLI_FOLDS_H
+#define S2_CLI_FOLDS_H
+
+#include "pattern/view.h"
+
+typedef struct s2_folds {
+    int32_t n_classes;
+    const s2_view *views;    /* of one head of each class, the first in order of layer and head */
+    const int32_t *class_of; /* [layer * n_heads + head] */
+} s2_folds;
+
+s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_bound bound,
+                         s2_folds *out) S2_MUST_CHECK;
+
+/* Do two views have the same atoms? (They then read the same pairs; the converse does not hold.) */
+bool s2_views_same(const s2_view *a, const s2_view *b);
+
+/*
+ * Densities over all layers and heads at n_tok tokens: pairs read / causal pairs, and block pairs read /
+ * causal block pairs over the layers that are not dense throughout. NAN where it would take too long to
+ * count.
+ */
+typedef struct s2_density {
+    double tokens;
+    double sparse_blocks;
+} s2_density;
+s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok,
+                           s2_density *out) S2_MUST_CHECK;
+
+#endif /* S2_CLI_FOLDS_H */
