@@ -585,7 +585,7 @@ static s2_status read_mask(parser *p, s2_term *term)
             term->mask = p->masks[m];
             return S2_OK;
         }
-    s2_mask *mask;
+    s2_mask *mask = NULL;
     S2_TRY(load_mask(p, at, path, &mask));
     term->mask = mask;
     return S2_OK;

@@ -1,16 +1,30 @@
 #include "tests/s2test.h"
 
 #include <string.h>
+#include <time.h>
 
+#include "base/alloc.h"
+#include "pattern/codes.h"
+#include "pattern/dense.h"
+#include "pattern/models.h"
 #include "pattern/parse.h"
+#include "tests/gen_pattern.h"
 
-static char *print_text(const char *text)
+/* --- helpers ---------------------------------------------------------------------------------- */
+
+static s2_pattern parse_or_fail(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern = {0};
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%d:%d S2P%03d %s in:\n%s", diag.line, diag.col, diag.code, diag.msg, text);
+    return pattern;
+}
+
+static char *canonical(const char *text)
 {
     s2_arena arena = {0};
-    s2_pattern pattern;
-    s2_diag diag = {0};
-    if (s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
-        fail_msg("%d:%d S2P%03d %s in: %s", diag.line, diag.col, diag.code, diag.msg, text);
+    const s2_pattern pattern = parse_or_fail(&arena, text);
     s2_buf buf = {0};
     s2_pattern_print(&pattern, &buf);
     assert_int_equal(buf.status, S2_OK);
@@ -18,26 +32,661 @@ static char *print_text(const char *text)
     return buf.data;
 }
 
-static void canonical_text_is_a_fixed_point(void **state)
+static void check_canonical(const char *text, const char *expected)
+{
+    char *const got = canonical(text);
+    if (strcmp(got, expected) != 0)
+        fail_msg("from: %s\ngot:  %s\nwant: %s", text, got, expected);
+    free(got);
+}
+
+static bool lists_equal(const s2_span_list *a, const s2_span_list *b)
+{
+    return a->n_spans == b->n_spans &&
+           (a->n_spans == 0 || memcmp(a->spans, b->spans, (size_t)a->n_spans * sizeof *a->spans) == 0);
+}
+
+static bool terms_equal(const s2_term *a, const s2_term *b)
+{
+    return a->kind == b->kind && a->tok == b->tok && a->n == b->n && a->width == b->width &&
+           memcmp(&a->phase, &b->phase, sizeof a->phase) == 0 && a->page_tok == b->page_tok &&
+           a->seed == b->seed && lists_equal(&a->list, &b->list) && (a->mask == NULL) == (b->mask == NULL) &&
+           memcmp(a->when, b->when, sizeof a->when) == 0;
+}
+
+/* Field by field, not by text: a printer that loses something must not hide it. */
+static bool patterns_equal(const s2_pattern *a, const s2_pattern *b)
+{
+    if (strcmp(a->name, b->name) != 0 || strcmp(a->model, b->model) != 0 || a->n_layers != b->n_layers ||
+        a->n_heads != b->n_heads || a->n_kv_heads != b->n_kv_heads || a->head_dim != b->head_dim ||
+        a->block_tok != b->block_tok || a->causal != b->causal || a->n_bodies != b->n_bodies)
+        return false;
+    const size_t n_cells = (size_t)S2_N_PHASES * (size_t)a->n_layers * (size_t)a->n_heads;
+    if (memcmp(a->body_of, b->body_of, n_cells * sizeof *a->body_of) != 0)
+        return false;
+    for (int32_t body = 0; body < a->n_bodies; body++) {
+        if (a->bodies[body].n_terms != b->bodies[body].n_terms)
+            return false;
+        for (int32_t t = 0; t < a->bodies[body].n_terms; t++)
+            if (!terms_equal(&a->bodies[body].terms[t], &b->bodies[body].terms[t]))
+                return false;
+    }
+    return true;
+}
+
+/* --- canonical text --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *text, *expected;
+} canonical_rows[] = {
+    {"name phi-3-small-8k\nlayers 32\nheads 32\nkv-heads 8\nhead-dim 128\nblock 64\n\n"
+     "layers all: local 16 | stride 8 phase head+1\nlayers 1::2: dense",
+     "name phi-3-small-8k\nlayers 32\nheads 32\nkv-heads 8\nlayers all: local 16 | stride 8 phase head+1\n"
+     "layers 1::2: dense\n"},
+    {"heads 4; dense", "heads 4\nlayers all: dense\n"},
+    {"heads 4; : dense", "heads 4\nlayers all: dense\n"},
+    {"heads 4; all: dense", "heads 4\nlayers all: dense\n"},
+    {"\xef\xbb\xbfheads 4;dense", "heads 4\nlayers all: dense\n"},
+    {"dense; heads 4", "heads 4\nlayers all: dense\n"},
+    {"heads 4\r\nlayers all:dense # yes; no\r\n", "heads 4\nlayers all: dense\n"},
+    {"model gpt-oss-20b; layers 0::2: local 128t; layers 1::2: dense",
+     "model gpt-oss-20b\nlayers 24\nheads 64\nkv-heads 8\nhead-dim 64\nlayers all: local 128t\n"
+     "layers 1::2: dense\n"},
+    {"model llama-3-8b; layers 2; kv-heads 4; dense",
+     "model llama-3-8b\nlayers 2\nheads 32\nkv-heads 4\nhead-dim 128\nlayers all: dense\n"},
+    {"heads 4; causal no; block 1; local 5t", "heads 4\nblock 1\ncausal no\nlayers all: local 5\n"},
+    {"heads 4; causal yes; dense", "heads 4\nlayers all: dense\n"},
+    {"heads 1; local 2kt | sink 4t", "heads 1\nlayers all: local 2048t | sink 4t\n"},
+    {"heads 1; sink 128t | chunk 8kt | columns 0t:64t | rows 64t-127t",
+     "heads 1\nlayers all: sink 2 | chunk 128 | columns 0 | rows 1\n"},
+    {"heads 1; stride 512t width 64t phase head*64+64", "heads 1\nlayers all: stride 8 phase head+1\n"},
+    {"heads 1; stride 512t width 64t phase head", "heads 1\nlayers all: stride 512t width 64t phase head\n"},
+    {"heads 1; dilated 512t width 64t", "heads 1\nlayers all: dilated 512t width 64t\n"},
+    {"heads 1; stride 8 phase 1+2*kv+head+layer*3*2+2*3",
+     "heads 1\nlayers all: stride 8 phase head+kv*2+layer*6+7\n"},
+    {"heads 1; stride 8 phase kv*2+1", "heads 1\nlayers all: stride 8 phase kv*2+1\n"},
+    {"heads 1; stride 8 phase 0 width 1", "heads 1\nlayers all: stride 8\n"},
+    {"heads 1; stride 8 phase 9 width 8", "heads 1\nlayers all: stride 8 width 8 phase 9\n"},
+    {"heads 1; columns 0,1 | columns 5,3,4,9:12", "heads 1\nlayers all: columns 0-1 | columns 3-5,9-11\n"},
+    {"heads 1; columns 4::8,all", "heads 1\nlayers all: columns all,4::8\n"},
+    {"heads 1; columns 4: | rows :4 | rows 0:9:4 | rows 0:5:4",
+     "heads 1\nlayers all: columns 4:: | rows 0-3 | rows 0:9:4 | rows 0,4\n"},
+    {"heads 1; local 3 | local 3 | dense | local 3", "heads 1\nlayers all: local 3 | dense\n"},
+    {"heads 1; local 3 | sink 64t | sink 1", "heads 1\nlayers all: local 3 | sink 1\n"},
+    {"heads 1; none", "heads 1\nlayers all: none\n"},
+    {"heads 1; random 3 seed 1 | pages 64 page 64t | heavy 2k | topk 2048t",
+     "heads 1\nlayers all: random 3 seed 1 | pages 64 page 64 | heavy 2048 | topk 2048\n"},
+    {"heads 1; dense when distance 16.. & distance ..128 & key 64t..100t & query 3..",
+     "heads 1\nlayers all: dense when distance 16..128 & key 1..100t & query 3..\n"},
+    {"heads 1; dense when distance 2..5 & distance 100t..300t",
+     "heads 1\nlayers all: dense when distance 2..5 & distance 100t..300t\n"},
+    {"heads 1; dense when distance 2..300t", "heads 1\nlayers all: dense when distance 2..300t\n"},
+    {"heads 1; dense when key 0..", "heads 1\nlayers all: dense\n"},
+    {"heads 1; dense when key 1.. & key 100t..", "heads 1\nlayers all: dense when key 100t..\n"},
+    {"heads 8; kv-heads 4; dense; heads 2-5: local 3",
+     "heads 8\nkv-heads 4\nkv 0,3: dense\nkv 1-2: local 3\n"},
+    {"heads 8; kv-heads 4; dense; heads 2-4: local 3",
+     "heads 8\nkv-heads 4\nlayers all: dense\nheads 2-4: local 3\n"},
+    {"heads 4; prefill: local 3; decode: sink 1", "heads 4\nprefill: local 3\ndecode: sink 1\n"},
+    {"heads 4; dense; decode heads 3: none", "heads 4\nlayers all: dense\ndecode heads 3: none\n"},
+    {"heads 4; heads 0-1: dense; heads 2-3: none", "heads 4\nheads 0-1: dense\nheads 2-3: none\n"},
+    {"heads 4; local 7; dense; local 7 | sink 3; dense", "heads 4\nlayers all: dense\n"},
+    {"layers 8; heads 4; dense; layers 3:: heads 1: none",
+     "layers 8\nheads 4\nlayers all: dense\nlayers 3-7 heads 1: none\n"},
+    {"layers 8; heads 4; dense; layers ::2 heads 0:4:2 : none",
+     "layers 8\nheads 4\nlayers all: dense\nlayers 0::2 heads 0,2: none\n"},
+    {"layers 9; heads 2; none; layers :: heads 1:dense",
+     "layers 9\nheads 2\nheads 0: none\nheads 1: dense\n"},
+    {"layers 12; heads 2; dense; layers 0::4,1::4: local 2; layers 2::4: sink 1",
+     "layers 12\nheads 2\nlayers all: local 2\nlayers 2::4: sink 1\nlayers 3::4: dense\n"},
+    {"name   spaced  out \nheads 1;dense", "name spaced  out\nheads 1\nlayers all: dense\n"},
+    {"name \" a;b#c\\\"d\\\\\"\nheads 1;dense", "name \" a;b#c\\\"d\\\\\"\nheads 1\nlayers all: dense\n"},
+    {"name caf\xc3\xa9\theads\nheads 1;dense", "name caf\xc3\xa9 heads\nheads 1\nlayers all: dense\n"},
+};
+
+static void canonical_text_is_as_documented(void **state)
 {
     (void)state;
-    static const char *const texts[] = {
-        "layers 32\nheads 32\nkv-heads 8\nlayers all: local 16 | stride 8 phase head+1\nlayers 1::2: dense",
-        "model llama-3-8b; kv 0,3,5: dense; kv 1-2,4,6::1: sink 64t | local 256t",
-    };
-    for (size_t row = 0; row < sizeof texts / sizeof texts[0]; row++) {
-        char *const once = print_text(texts[row]);
-        char *const twice = print_text(once);
-        assert_string_equal(once, twice);
-        free(once);
-        free(twice);
+    for (size_t row = 0; row < sizeof canonical_rows / sizeof canonical_rows[0]; row++) {
+        check_canonical(canonical_rows[row].text, canonical_rows[row].expected);
+        check_canonical(canonical_rows[row].expected, canonical_rows[row].expected);
     }
+}
+
+static void index_lists_are_short_and_mean_the_same(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t n_all, n, index[20];
+        const char *expected;
+    } rows[] = {
+        {4, 4, {0, 1, 2, 3}, "all"},
+        {8, 1, {5}, "5"},
+        {8, 2, {0, 1}, "0-1"},
+        {8, 2, {0, 7}, "0,7"},
+        {8, 4, {1, 3, 5, 7}, "1::2"},
+        {8, 3, {1, 3, 5}, "1:6:2"},
+        {9, 5, {0, 1, 3, 5, 7}, "0,1::2"},
+        {12, 6, {0, 1, 4, 5, 8, 9}, "0::4,1::4"},
+        {16, 6, {0, 4, 9, 10, 11, 12}, "0,4,9-12"},
+        {32, 16, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, "0-15"},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        s2_buf buf = {0};
+        s2_index_list_print(rows[row].index, rows[row].n, rows[row].n_all, &buf);
+        assert_string_equal(buf.data, rows[row].expected);
+        s2_buf_release(&buf);
+    }
+}
+
+/* --- properties ------------------------------------------------------------------------------- */
+
+static void check_round_trip(const char *text)
+{
+    s2_arena arena = {0};
+    const s2_pattern first = parse_or_fail(&arena, text);
+    s2_buf once = {0}, twice = {0};
+    s2_pattern_print(&first, &once);
+    assert_int_equal(once.status, S2_OK);
+    s2_diag diag;
+    if (s2_pattern_check(&first, &diag) != S2_OK)
+        fail_msg("check refuses what the parser made: %s\n%s", diag.msg, text);
+    const s2_pattern second = parse_or_fail(&arena, once.data);
+    if (!patterns_equal(&first, &second))
+        fail_msg("parse(print(p)) differs from p for:\n%s\nprinted as:\n%s", text, once.data);
+    s2_pattern_print(&second, &twice);
+    assert_string_equal(once.data, twice.data);
+    s2_buf_release(&once);
+    s2_buf_release(&twice);
+    s2_arena_release(&arena);
+}
+
+static void printing_and_parsing_again_gives_the_same_pattern(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(1)};
+    const int64_t n_cases = s2_test_cases(20000);
+    s2_gen_options options = s2_gen_defaults();
+    options.max_heads = 24;
+    options.max_layers = 24;
+    options.max_rules = 12;
+    options.max_block_tok = 64;
+    for (int64_t at = 0; at < n_cases; at++) {
+        const uint64_t seed = rng.state;
+        s2_buf text = {0};
+        s2_gen_pattern(&rng, &options, &text);
+        if (text.status != S2_OK)
+            fail_msg("out of memory at seed %llu", (unsigned long long)seed);
+        check_round_trip(text.data);
+        s2_buf_release(&text);
+    }
+    printf("# s2: parse(print(p)) == p on %lld random patterns, seed %llu\n", (long long)n_cases,
+           (unsigned long long)s2_test_seed(1));
+}
+
+static int64_t tokens_read_differently(const s2_pattern *a, const s2_pattern *b, int64_t n_tok)
+{
+    int64_t n = 0;
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t layer = 0; layer < a->n_layers; layer++)
+            for (int32_t head = 0; head < a->n_heads; head++)
+                for (int64_t q_tok = 0; q_tok < n_tok; q_tok++)
+                    for (int64_t k_tok = 0; k_tok < n_tok; k_tok++)
+                        n += s2_pattern_reads(a, (s2_phase)phase, layer, head, n_tok, q_tok, k_tok) !=
+                             s2_pattern_reads(b, (s2_phase)phase, layer, head, n_tok, q_tok, k_tok);
+    return n;
+}
+
+/* The units and lists of one term as written, past the parser's canonical form. */
+static void canonical_terms_read_what_the_written_ones_read(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(2)};
+    for (int64_t at = 0; at < s2_test_cases(2000); at++) {
+        s2_arena arena = {0};
+        s2_term term = s2_term_init((s2_term_kind[]){S2_TERM_LOCAL, S2_TERM_SINK, S2_TERM_STRIDE,
+                                                     S2_TERM_DILATED, S2_TERM_CHUNK}[s2_rng_below(&rng, 5)],
+                                    (int64_t)s2_rng_below(&rng, 16) + 1);
+        term.tok = true;
+        term.width = (int64_t)s2_rng_below(&rng, (uint64_t)term.n) + 1;
+        term.phase.constant = (int64_t)s2_rng_below(&rng, 3) * (int64_t)s2_rng_below(&rng, 5);
+        term.phase.head_coef = (int64_t)s2_rng_below(&rng, 3) * 2;
+        for (int what = 0; what < S2_N_WHEN; what++) {
+            if (s2_rng_below(&rng, 3) == 0)
+                term.when[what][S2_UNIT_TOK] =
+                    (s2_range){(int64_t)s2_rng_below(&rng, 8), 8 + (int64_t)s2_rng_below(&rng, 8)};
+            if (s2_rng_below(&rng, 3) == 0)
+                term.when[what][S2_UNIT_BLK] =
+                    (s2_range){(int64_t)s2_rng_below(&rng, 3), 4 + (int64_t)s2_rng_below(&rng, 3)};
+        }
+        const s2_body body = {1, &term};
+        static const uint16_t cells[8] = {0};
+        const s2_pattern written = {.name = "",
+                                    .model = "",
+                                    .n_layers = 1,
+                                    .n_heads = 2,
+                                    .n_kv_heads = 1,
+                                    .head_dim = 64,
+                                    .block_tok = 1 << s2_rng_below(&rng, 3),
+                                    .causal = s2_rng_below(&rng, 2) == 0,
+                                    .n_bodies = 1,
+                                    .bodies = &body,
+                                    .body_of = cells};
+        s2_buf text = {0};
+        s2_pattern_print(&written, &text);
+        if (text.status == S2_OK) {
+            const s2_pattern read = parse_or_fail(&arena, text.data);
+            if (tokens_read_differently(&written, &read, 24) != 0)
+                fail_msg("case %lld reads something else: %s", (long long)at, text.data);
+        } else {
+            /* conditions that exclude each other: then it must read nothing */
+            assert_int_equal(text.status, S2_EINVAL);
+            term.kind = S2_TERM_DENSE;
+            for (int64_t pair = 0; pair < 48 * 48; pair++)
+                assert_false(s2_term_reads(&written, &term, 0, 0, 48, pair / 48, pair % 48));
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Storage order of bodies, cut-off rules, spelling: none of it may show in the text. */
+static void text_depends_on_the_pattern_alone(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(3)};
+    s2_gen_options options = s2_gen_defaults();
+    options.max_rules = 8;
+    for (int64_t at = 0; at < s2_test_cases(2000); at++) {
+        s2_buf text = {0}, first = {0}, second = {0};
+        s2_arena arena = {0};
+        s2_gen_pattern(&rng, &options, &text);
+        s2_pattern pattern = parse_or_fail(&arena, text.data);
+        s2_pattern_print(&pattern, &first);
+        const int32_t n = pattern.n_bodies;
+        const size_t n_cells = (size_t)S2_N_PHASES * (size_t)pattern.n_layers * (size_t)pattern.n_heads;
+        s2_body *const bodies = S2_NEW(&arena, s2_body, n);
+        uint16_t *const body_of = S2_NEW(&arena, uint16_t, n_cells);
+        for (int32_t body = 0; body < n; body++)
+            bodies[n - 1 - body] = pattern.bodies[body];
+        for (size_t cell = 0; cell < n_cells; cell++)
+            body_of[cell] = (uint16_t)(n - 1 - pattern.body_of[cell]);
+        pattern.bodies = bodies;
+        pattern.body_of = body_of;
+        s2_pattern_print(&pattern, &second);
+        assert_string_equal(first.data, second.data);
+        s2_buf_release(&text);
+        s2_buf_release(&first);
+        s2_buf_release(&second);
+        s2_arena_release(&arena);
+    }
+}
+
+/* --- hash, models, codes ------------------------------------------------------------------------ */
+
+static void hash_is_the_sha256_of_the_canonical_text(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parse_or_fail(&arena, "heads 4; all: dense");
+    char hex[S2_HASH_HEX];
+    assert_int_equal(s2_pattern_hash(&pattern, hex), S2_OK);
+    /* printf 'heads 4\nlayers all: dense\n' | sha256sum */
+    assert_string_equal(hex, "11e6d5057be11357772dd6669017f78f44e315e92fbbfa7495062b8bd5db4ce5");
+    s2_arena_release(&arena);
+}
+
+static void every_model_is_a_shape_the_parser_takes(void **state)
+{
+    (void)state;
+    for (int32_t m = 0; m < s2_model_count(); m++) {
+        const s2_model *const model = s2_model_at(m);
+        char text[100];
+        snprintf(text, sizeof text, "model %s; dense", model->name);
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse_or_fail(&arena, text);
+        assert_int_equal(pattern.n_layers, model->n_layers);
+        assert_int_equal(pattern.n_heads, model->n_heads);
+        assert_int_equal(pattern.n_kv_heads, model->n_kv_heads);
+        assert_int_equal(pattern.head_dim, model->head_dim);
+        assert_true(m == 0 || strcmp(s2_model_at(m - 1)->name, model->name) < 0);
+        s2_arena_release(&arena);
+    }
+    assert_null(s2_model_at(s2_model_count()));
+}
+
+static void every_code_has_an_explanation(void **state)
+{
+    (void)state;
+    for (int32_t nth = 0; nth < S2_N_CODES; nth++) {
+        assert_non_null(s2_code_explain(s2_code_at(nth)));
+        assert_true(nth == 0 || s2_code_at(nth) > s2_code_at(nth - 1));
+    }
+    assert_null(s2_code_explain(999));
+}
+
+/* --- refusals ------------------------------------------------------------------------------------ */
+
+#include "tests/parse_refusals.h"
+
+static void check_refusal(const char *text, size_t n, int32_t line, int32_t col, int32_t code,
+                          const char *words)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern = {.n_heads = 77};
+    s2_diag diag = {0};
+    const s2_parse_options options = {.dir = "tests/data"};
+    const s2_status status = s2_pattern_parse(&arena, text, n, &options, &pattern, &diag);
+    if (status != S2_EPARSE || diag.line != line || diag.col != col || diag.code != code ||
+        strstr(diag.msg, words) == NULL)
+        fail_msg("%.200s\n got %d:%d S2P%03d (status %d) %s\nwant %d:%d S2P%03d %s", text, diag.line,
+                 diag.col, diag.code, status, diag.msg, line, col, code, words);
+    assert_int_equal(pattern.n_heads, 77);
+    assert_null(arena.last);
+    s2_arena_release(&arena);
+}
+
+static void refusals_name_line_column_code_and_reason(void **state)
+{
+    (void)state;
+    for (size_t row = 0; row < sizeof refusal_rows / sizeof refusal_rows[0]; row++)
+        check_refusal(refusal_rows[row].text, strlen(refusal_rows[row].text), refusal_rows[row].line,
+                      refusal_rows[row].col, refusal_rows[row].code, refusal_rows[row].words);
+}
+
+static void binary_texts_are_refused_at_the_first_bad_byte(void **state)
+{
+    (void)state;
+    check_refusal("heads 4\0; dense", 15, 1, 8, S2P_NUL, "NUL");
+    check_refusal("\0", 1, 1, 1, S2P_NUL, "NUL");
+    check_refusal("\x7f"
+                  "ELF\2\1\1",
+                  7, 1, 1, S2P_CONTROL, "U+007F");
+    check_refusal("heads 4\n# \xff\xfe", 12, 2, 3, S2P_UTF8, "0xff");
+    check_refusal("\xff\xfeh\0e\0", 6, 1, 1, S2P_UTF8, "0xff");
+    check_refusal("name \xc3", 6, 1, 6, S2P_UTF8, "0xc3");
+    check_refusal("name \xe2\x80", 7, 1, 6, S2P_UTF8, "0xe2");
+    check_refusal("name \xed\xa0\x80", 8, 1, 6, S2P_UTF8, "0xed");
+}
+
+static void a_text_beyond_one_mebibyte_is_refused(void **state)
+{
+    (void)state;
+    const size_t n = S2_LIMIT_TEXT_BYTES + 1;
+    char *const text = malloc(n);
+    memset(text, ' ', n);
+    memcpy(text, "heads 4;dense", 13);
+    check_refusal(text, n, 1, 1, S2P_TOO_LONG, "1 MiB");
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    assert_int_equal(s2_pattern_parse(&arena, text, n - 1, NULL, &pattern, NULL), S2_OK);
+    s2_arena_release(&arena);
+    free(text);
+}
+
+static void more_than_4096_rules_are_refused(void **state)
+{
+    (void)state;
+    s2_buf text = {0};
+    s2_buf_puts(&text, "heads 4\n");
+    for (int32_t rule = 0; rule < S2_LIMIT_RULES; rule++)
+        s2_buf_puts(&text, "dense\n");
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+    s2_arena_release(&arena);
+    s2_buf_puts(&text, "  dense\n");
+    check_refusal(text.data, text.len, S2_LIMIT_RULES + 2, 3, S2P_TOO_MANY_RULES, "4096");
+    s2_buf_release(&text);
+}
+
+/* Every prefix of a good text is refused with a position inside it, or is itself good. */
+static void truncated_texts_never_crash(void **state)
+{
+    (void)state;
+    for (size_t row = 0; row < sizeof canonical_rows / sizeof canonical_rows[0]; row++) {
+        const char *const text = canonical_rows[row].text;
+        for (size_t n = 0; n < strlen(text); n++) {
+            char *const copy =
+                malloc(n + 1); /* exactly sized: a read past the end is seen by the sanitizer */
+            memcpy(copy, text, n);
+            s2_arena arena = {0};
+            s2_pattern pattern;
+            s2_diag diag = {0};
+            if (s2_pattern_parse(&arena, copy, n, NULL, &pattern, &diag) != S2_OK)
+                assert_true(diag.line >= 1 && diag.col >= 1 && s2_code_explain(diag.code) != NULL);
+            s2_arena_release(&arena);
+            free(copy);
+        }
+    }
+}
+
+static void damaged_texts_are_accepted_or_refused_with_a_position(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(4)};
+    s2_gen_options options = s2_gen_defaults();
+    for (int64_t at = 0; at < s2_test_cases(20000); at++) {
+        s2_buf text = {0};
+        s2_gen_pattern(&rng, &options, &text);
+        for (uint64_t hits = s2_rng_below(&rng, 4) + 1; hits > 0; hits--)
+            text.data[s2_rng_below(&rng, text.len)] = (char)s2_rng_below(&rng, 256);
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        if (s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, &diag) != S2_OK)
+            assert_true(diag.line >= 1 && diag.col >= 1 && s2_code_explain(diag.code) != NULL);
+        else
+            assert_int_equal(s2_pattern_check(&pattern, &diag), S2_OK);
+        s2_arena_release(&arena);
+        s2_buf_release(&text);
+    }
+}
+
+static void the_caret_stands_under_the_column(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t line, col;
+        const char *expected;
+    } rows[] = {
+        {"heads 4\nlokal 3\n", 2, 1, "  lokal 3\n  ^\n"},
+        {"heads 4\r\nlayers\t0: dens\r\n", 2, 11, "  layers 0: dens\n            ^\n"},
+        {"name \xc3\xa9\xe2\x80\xae x", 1, 7, "  name \xc3\xa9? x\n        ^\n"},
+        {"\xef\xbb\xbflokal", 1, 1, "  lokal\n  ^\n"},
+        {"heads 4", 1, 8, "  heads 4\n         ^\n"},
+        {"", 1, 1, "  \n  ^\n"},
+        {"heads 4", 9, 1, ""},
+        {"heads 4", 0, 0, ""},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof rows[0]; row++) {
+        const s2_diag diag = {.line = rows[row].line, .col = rows[row].col};
+        s2_buf buf = {0};
+        s2_diag_print_caret(&diag, rows[row].text, strlen(rows[row].text), &buf);
+        assert_string_equal(buf.data != NULL ? buf.data : "", rows[row].expected);
+        s2_buf_release(&buf);
+    }
+}
+
+/* --- memory and time ------------------------------------------------------------------------------- */
+
+typedef struct failing_heap {
+    int64_t left;
+} failing_heap;
+
+static bool fail_the_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    failing_heap *const heap = user;
+    return heap->left-- > 0;
+}
+
+static const char sweep_text[] =
+    "name sweep\nlayers 40\nheads 200\nkv-heads 8\n"
+    "local 16 | stride 8 phase head+1 | columns 0,5,9,12,20::3,7 | sink 4t\n"
+    "layers 1::2 heads 0::3,7: dense | local 3\nlayers 2,5,9,11 kv 3: none\n"
+    "decode heads 5: sink 1\nmask \"mask1.npy\" | local 3\nlayers 3: rows 1,3,5 | local 7";
+
+/* The n-th allocation fails, for n = 1, 2, ... until parsing, printing and hashing all succeed. */
+static void every_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    const s2_parse_options options = {.dir = "tests/data/masks"};
+    int64_t n_failed = 0;
+    for (int64_t nth = 0;; nth++) {
+        failing_heap heap = {nth};
+        s2_arena arena = {0};
+        s2_pattern pattern = {.n_heads = 77};
+        char hex[S2_HASH_HEX] = "untouched";
+        s2_buf text = {0};
+        s2_diag diag = {0};
+        s2_alloc_set_hook(fail_the_nth, &heap);
+        const s2_status parsed =
+            s2_pattern_parse(&arena, sweep_text, sizeof sweep_text - 1, &options, &pattern, &diag);
+        const s2_status hashed = parsed == S2_OK ? s2_pattern_hash(&pattern, hex) : parsed;
+        if (parsed == S2_OK)
+            s2_pattern_print(&pattern, &text);
+        s2_alloc_set_hook(NULL, NULL);
+        if (parsed != S2_OK) {
+            assert_int_equal(parsed, S2_ENOMEM);
+            assert_int_equal(pattern.n_heads, 77);
+            assert_null(arena.last);
+        }
+        if (hashed != S2_OK) {
+            assert_int_equal(hashed, S2_ENOMEM);
+            assert_string_equal(hex, "untouched");
+        }
+        const bool done = parsed == S2_OK && hashed == S2_OK && text.status == S2_OK;
+        assert_true(done || parsed != S2_OK || hashed == S2_ENOMEM || text.status == S2_ENOMEM);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+        n_failed += !done;
+        if (done)
+            break;
+    }
+    assert_true(n_failed > 20);
+    printf("# s2: allocation sweep of parse, hash and print: %lld failures, each reported\n",
+           (long long)n_failed);
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static double seconds_per_parse(const char *text, size_t n, s2_status expected, int32_t repeats)
+{
+    double best = 1e9;
+    for (int32_t round = 0; round < 3; round++) {
+        const double begin = seconds_now();
+        for (int32_t each = 0; each < repeats; each++) {
+            s2_arena arena = {0};
+            s2_pattern pattern;
+            s2_diag diag = {0};
+            const s2_status status = s2_pattern_parse(&arena, text, n, NULL, &pattern, &diag);
+            if (status != expected)
+                fail_msg("status %d at %d:%d S2P%03d %s", status, diag.line, diag.col, diag.code, diag.msg);
+            s2_arena_release(&arena);
+        }
+        const double each = (seconds_now() - begin) / repeats;
+        best = each < best ? each : best;
+    }
+    return best;
+}
+
+static void parsing_time_is_shown(void **state)
+{
+    (void)state;
+    const char *const text = canonical_rows[0].text;
+    printf("# s2: parse of the Phi-3-small file: %.1f us\n",
+           1e6 * seconds_per_parse(text, strlen(text), S2_OK, 2000));
+    s2_arena arena = {0};
+    const s2_pattern pattern = parse_or_fail(&arena, text);
+    const double begin = seconds_now();
+    for (int32_t each = 0; each < 2000; each++) {
+        char hex[S2_HASH_HEX];
+        assert_int_equal(s2_pattern_hash(&pattern, hex), S2_OK);
+    }
+    printf("# s2: canonical text and hash of it: %.1f us\n", 1e6 * (seconds_now() - begin) / 2000);
+    s2_arena_release(&arena);
+}
+
+static void put_big_shape(s2_buf *text)
+{
+    s2_buf_puts(text, "layers 1024\nheads 4096\ndense\n");
+}
+
+/* Hostile texts within the caps; their times are shown, and the test ends, which is the point. */
+static void large_hostile_texts_cost_bounded_time(void **state)
+{
+    (void)state;
+    s2_buf text = {0};
+    put_big_shape(&text);
+    for (int32_t rule = 0; rule < S2_LIMIT_RULES - 1; rule++)
+        s2_buf_printf(&text, "layers %d::3 heads %d::2: local %d\n", rule % 3, rule % 2, rule % 7 + 1);
+    printf("# s2: 4096 strided rules on 1024 layers x 4096 heads: %.0f ms\n",
+           1e3 * seconds_per_parse(text.data, text.len, S2_OK, 1));
+    text.len = 0;
+    put_big_shape(&text);
+    for (int32_t rule = 0; rule < S2_LIMIT_RULES - 1; rule++)
+        s2_buf_printf(&text, "layers %d heads %d:%d: local %d\n", rule % 1024, rule, rule + 1, rule + 1);
+    printf("# s2: 4095 bodies on 1024 layers x 4096 heads: %.0f ms\n",
+           1e3 * seconds_per_parse(text.data, text.len, S2_OK, 1));
+    text.len = 0;
+    put_big_shape(&text);
+    for (int32_t rule = 0; rule < 16 * 61; rule++)
+        s2_buf_printf(&text, "layers %d::16 heads %d::61: local %d\n", rule / 61, rule % 61,
+                      (rule % 61 + rule / 61) % 61 + 1);
+    for (int32_t rule = 0; rule < 15 * 20; rule++)
+        s2_buf_printf(&text, "layers %d::15 heads %d::118: sink 1\n", rule / 20,
+                      (rule * 13 + rule / 20 * 5) % 118);
+    printf("# s2: a pattern too irregular for the caps is refused in %.0f ms\n",
+           1e3 * seconds_per_parse(text.data, text.len, S2_EPARSE, 1));
+    text.len = 0;
+    s2_buf_puts(&text, "layers 1024\nheads 4096\nheads ::2");
+    while (text.len < S2_LIMIT_TEXT_BYTES - 40)
+        s2_buf_puts(&text, ",1::2");
+    s2_buf_puts(&text, ": dense");
+    printf("# s2: 1 MiB of selector items: %.0f ms\n",
+           1e3 * seconds_per_parse(text.data, text.len, S2_OK, 1));
+    text.len = 0;
+    s2_buf_puts(&text, "heads 1\ncolumns 0");
+    for (int32_t column = 130000; column > 0; column--)
+        s2_buf_printf(&text, ",%d", 2 * column);
+    printf("# s2: a list of 130001 columns, descending: %.0f ms\n",
+           1e3 * seconds_per_parse(text.data, text.len, S2_OK, 1));
+    text.len = 0;
+    s2_buf_puts(&text, "heads 1\nnone");
+    for (int32_t term = 1; text.len < S2_LIMIT_TEXT_BYTES - 40; term++)
+        s2_buf_printf(&text, " | sink %d", term);
+    printf("# s2: a body of 1 MiB: %.0f ms\n", 1e3 * seconds_per_parse(text.data, text.len, S2_OK, 1));
+    s2_buf_release(&text);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(canonical_text_is_a_fixed_point),
+        cmocka_unit_test(canonical_text_is_as_documented),
+        cmocka_unit_test(index_lists_are_short_and_mean_the_same),
+        cmocka_unit_test(printing_and_parsing_again_gives_the_same_pattern),
+        cmocka_unit_test(canonical_terms_read_what_the_written_ones_read),
+        cmocka_unit_test(text_depends_on_the_pattern_alone),
+        cmocka_unit_test(hash_is_the_sha256_of_the_canonical_text),
+        cmocka_unit_test(every_model_is_a_shape_the_parser_takes),
+        cmocka_unit_test(every_code_has_an_explanation),
+        cmocka_unit_test(refusals_name_line_column_code_and_reason),
+        cmocka_unit_test(binary_texts_are_refused_at_the_first_bad_byte),
+        cmocka_unit_test(a_text_beyond_one_mebibyte_is_refused),
+        cmocka_unit_test(more_than_4096_rules_are_refused),
+        cmocka_unit_test(truncated_texts_never_crash),
+        cmocka_unit_test(damaged_texts_are_accepted_or_refused_with_a_position),
+        cmocka_unit_test(the_caret_stands_under_the_column),
+        cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(parsing_time_is_shown),
+        cmocka_unit_test(large_hostile_texts_cost_bounded_time),
     };
     return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
 }
