@@ -2,6 +2,7 @@
  * s2: finds the command, hands it the seams that s2check does without, ends with its exit code.
  */
 #include "cli/commands.h"
+#include "cli/foreign.h"
 #include "cli/help.h"
 #include "cli/store.h"
 
@@ -16,6 +17,8 @@ static const struct {
     {"show", s2_cmd_show},
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},
+    {"import", s2_cmd_import},
+    {"export", s2_cmd_export},
     {"ls", s2_cmd_ls},
     {"db", s2_cmd_db},
     {"tag", s2_cmd_tag},
@@ -30,7 +33,8 @@ static const struct {
 /* clang-format on */
 
 /* What files that s2check shares reach through here. */
-static const s2_cli_hooks HOOKS = {.design = s2_store_find_design, .record_checks = s2_store_checks};
+static const s2_cli_hooks HOOKS = {
+    .import = s2_foreign_hook, .design = s2_store_find_design, .record_checks = s2_store_checks};
 
 static s2_command_fn find_body(const char *name)
 {

@@ -22,6 +22,15 @@
         "len", 'n', "N", fallback, "context length in tokens; k and m multiply by 1024 and 1048576", false,  \
             false                                                                                            \
     }
+#define OPT_SET                                                                                              \
+    {                                                                                                        \
+        "set", '\0', "KEY=VALUE", NULL, "say what the format leaves unsaid; --list shows the keys", true,    \
+            false                                                                                            \
+    }
+#define OPT_LIST                                                                                             \
+    {                                                                                                        \
+        "list", '\0', NULL, NULL, "list the formats", false, false                                           \
+    }
 #define OPT_OUTPUT                                                                                           \
     {                                                                                                        \
         "output", 'o', "FILE", NULL, "write there instead of to standard output", false, false               \
@@ -106,6 +115,8 @@ static const s2_option VALIDATE[] = {
 
 static const s2_option IMPORT[] = {
     {"from", '\0', "NAME", NULL, "the format; default: told by the content", false, false},
+    OPT_SET,
+    OPT_LIST,
     OPT_OUTPUT,
     OPT_DB,
     OPT_NO_DB,
@@ -113,6 +124,8 @@ static const s2_option IMPORT[] = {
 
 static const s2_option EXPORT[] = {
     {"to", '\0', "NAME", NULL, "the format: hf, vllm, dkernel, ...", false, false},
+    OPT_SET,
+    OPT_LIST,
     OPT_OUTPUT,
     {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
     OPT_LEN(NULL),
@@ -192,10 +205,10 @@ const s2_command s2_command_table[] = {
      "$ s2 sim phi3.s2 --len 128k --gpu h200\n", SIM},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
      PATTERN_ABOUT, "$ s2 validate phi3.s2 --device cpu --len 2k\n", VALIDATE},
-    {"import", "FILE...", 1, -1, "read another stack's config and print it as a pattern",
+    {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",
      "The format is told by the content. The pattern is stored in the database.", "$ s2 import config.json\n",
      IMPORT},
-    {"export", "PATTERN", 1, 1, "write a config for another stack, re-imported and compared first",
+    {"export", "PATTERN", 0, 1, "write a config for another stack, re-imported and compared first",
      PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
     {"draw", "PATTERN", 1, 1, "draw the mask, the shards, the flow of information, or the KV cache",

@@ -1,0 +1,218 @@
+#include "cli/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include <sha2.h>
+#include <unistd.h>
+
+#include "cli/foreign.h"
+#include "cli/input.h"
+#include "cli/store.h"
+#include "pattern/parse.h"
+
+typedef struct job {
+    const s2_format *format;
+    const char *output; /* NULL: standard output */
+    bool force;
+    s2_input input;
+    s2_target target;
+    s2_fileset files;
+    s2_buf notes;
+    s2_diag diag;
+    s2_export_report report;
+} job;
+
+static void say_notes(s2_cli *cli, const s2_buf *notes)
+{
+    char line[512];
+    const char *at = notes->data != NULL ? notes->data : "";
+    while (*at != '\0') {
+        const size_t n = strcspn(at, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)n, at);
+        s2_cli_hint(cli, "%s", line);
+        at += n + (at[n] == '\n');
+    }
+}
+
+/* The comparison, and what was lost, in words. */
+static void say_report(s2_cli *cli, const job *at)
+{
+    s2_buf words = {0};
+    s2_difference_print(&at->report.difference, "the pattern", "what is written", &words);
+    s2_cli_error(cli, "%s: %s", at->format->name, words.data != NULL ? words.data : "");
+    s2_buf_release(&words);
+    if (at->report.has_loss)
+        s2_cli_hint(cli, "at %lld tokens it adds %lld pairs and drops %lld of the pattern's %lld",
+                    (long long)at->report.loss.n_tok, (long long)at->report.loss.added,
+                    (long long)at->report.loss.dropped, (long long)at->report.loss.n_first);
+}
+
+static int run_export(s2_cli *cli, job *at)
+{
+    const s2_status status = s2_export_run(at->format, &at->target, &at->report);
+    if (status == S2_EUNSUPPORTED) {
+        s2_cli_error(cli, "%s cannot hold this pattern: %s", at->format->name, at->diag.msg);
+        return S2_EXIT_VIOLATED;
+    }
+    if (status != S2_OK) {
+        s2_cli_error(cli, "%s: %s", at->format->name,
+                     at->diag.msg[0] != '\0' ? at->diag.msg : s2_status_text(status));
+        return s2_exit_of(status);
+    }
+    say_report(cli, at);
+    if (at->report.refused) {
+        s2_cli_hint(cli, "nothing was written");
+        return S2_EXIT_VIOLATED;
+    }
+    say_notes(cli, &at->notes);
+    return S2_GO_ON;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+/* Where file n goes: the output itself, or a name inside the output directory. */
+static void target_path(const job *at, int32_t n, bool inside, char *path, size_t cap)
+{
+    if (inside)
+        snprintf(path, cap, "%s/%s", at->output, at->files.files[n].name);
+    else
+        snprintf(path, cap, "%s", at->output);
+}
+
+static int refuse_overwrite(s2_cli *cli, const job *at, bool inside)
+{
+    for (int32_t n = 0; n < at->files.n_files; n++) {
+        char path[4096];
+        target_path(at, n, inside, path, sizeof path);
+        if (!at->force && access(path, F_OK) == 0) {
+            s2_cli_error(cli, "%s is there already; --force overwrites it", path);
+            return S2_EXIT_USAGE;
+        }
+    }
+    return S2_GO_ON;
+}
+
+static int write_files(s2_cli *cli, const job *at)
+{
+    const bool inside = at->files.n_files > 1 || is_directory(at->output);
+    if (inside && mkdir(at->output, 0777) != 0 && errno != EEXIST) {
+        s2_cli_error(cli, "%s: %s", at->output, strerror(errno));
+        return S2_EXIT_ENVIRONMENT;
+    }
+    const int end = refuse_overwrite(cli, at, inside);
+    if (end != S2_GO_ON)
+        return end;
+    for (int32_t n = at->files.n_files - 1; n >= 0; n--) {
+        char path[4096];
+        s2_diag diag = {0};
+        target_path(at, n, inside, path, sizeof path);
+        if (s2_file_write(path, at->files.files[n].bytes, at->files.files[n].n_bytes, &diag) != S2_OK) {
+            s2_cli_error(cli, "%s", diag.msg);
+            return S2_EXIT_ENVIRONMENT;
+        }
+    }
+    return S2_GO_ON;
+}
+
+static int deliver(s2_cli *cli, const job *at)
+{
+    if (at->output != NULL)
+        return write_files(cli, at);
+    if (at->files.n_files > 1) {
+        s2_cli_error(cli, "%s is %d files: name a directory with -o DIR", at->format->name,
+                     at->files.n_files);
+        return S2_EXIT_USAGE;
+    }
+    fwrite(at->files.files[0].bytes, 1, at->files.files[0].n_bytes, cli->out);
+    return S2_GO_ON;
+}
+
+/* Of everything that was written, in the order of the set. */
+static void files_hash(const s2_fileset *files, char hex[S2_HASH_HEX])
+{
+    SHA2_CTX state;
+    SHA256Init(&state);
+    for (int32_t n = 0; n < files->n_files; n++)
+        SHA256Update(&state, (const uint8_t *)files->files[n].bytes, files->files[n].n_bytes);
+    SHA256End(&state, hex);
+}
+
+static int store(s2_cli *cli, const job *at)
+{
+    char hex[S2_HASH_HEX];
+    files_hash(&at->files, hex);
+    const s2_db_export row = {
+        .target = at->format->name, .path = at->output != NULL ? at->output : "", .out_hash = hex};
+    return s2_store_export(cli, &at->input, &row);
+}
+
+static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
+{
+    const char *const to = s2_args_str(args, "to");
+    const s2_format *const format = to != NULL ? s2_format_find(to) : NULL;
+    if (format != NULL) {
+        *out = format;
+        return S2_GO_ON;
+    }
+    s2_buf names = {0};
+    s2_foreign_names(&names, true);
+    s2_cli_error(cli, "%s%s; --to takes %s", to != NULL ? "no format " : "a format is needed",
+                 to != NULL ? to : "", names.data != NULL ? names.data : "");
+    s2_buf_release(&names);
+    return S2_EXIT_USAGE;
+}
+
+static int run(s2_cli *cli, const s2_args *args, job *at)
+{
+    enum { DEFAULT_TOK = 8192 };
+    int64_t n_tok = DEFAULT_TOK;
+    int end = find_format(cli, args, &at->format);
+    if (end == S2_GO_ON)
+        end = s2_foreign_settings(cli, args, &at->target.settings);
+    if (end == S2_GO_ON && s2_args_str(args, "len") != NULL)
+        end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok);
+    if (end == S2_GO_ON && args->n_operands != 1) {
+        s2_cli_error(cli, "name a PATTERN");
+        end = S2_EXIT_USAGE;
+    }
+    if (end == S2_GO_ON)
+        end = s2_input_read(cli, args->operands[0], &at->input);
+    if (end != S2_GO_ON)
+        return end;
+    at->output = s2_args_str(args, "output");
+    at->force = s2_args_has(args, "force");
+    at->files.arena = &cli->arena;
+    at->target.arena = &cli->arena;
+    at->target.pattern = &at->input.pattern;
+    at->target.n_tok = n_tok;
+    at->target.provenance = "";
+    at->target.notes = &at->notes;
+    at->target.files = &at->files;
+    at->target.diag = &at->diag;
+    end = run_export(cli, at);
+    if (end == S2_GO_ON)
+        end = deliver(cli, at);
+    return end == S2_GO_ON ? store(cli, at) : end;
+}
+
+int s2_cmd_export(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    int end = s2_args_parse(cli, "export", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    if (s2_args_has(&args, "list"))
+        return s2_foreign_list(cli, true);
+    job at = {0};
+    end = run(cli, &args, &at);
+    s2_buf_release(&at.notes);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}

@@ -1,0 +1,137 @@
+#include "cli/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/foreign.h"
+#include "cli/input.h"
+#include "cli/store.h"
+#include "pattern/parse.h"
+
+/* One imported file: the pattern, and what to say about it. */
+typedef struct imported {
+    const s2_format *format;
+    s2_pattern pattern;
+    s2_buf notes;
+    s2_fileset side;
+} imported;
+
+static int import_file(s2_cli *cli, const char *path, const char *from, const s2_settings *settings,
+                       imported *result)
+{
+    s2_file file;
+    s2_diag diag = {0};
+    s2_status status = s2_file_read(&cli->arena, path, S2_DOC_BYTES, &file, &diag);
+    if (status != S2_OK) {
+        s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+        return status == S2_EIO ? S2_EXIT_REFUSED : s2_exit_of(status);
+    }
+    result->side = (s2_fileset){.arena = &cli->arena};
+    s2_source source = {.arena = &cli->arena,
+                        .name = file.name,
+                        .bytes = file.bytes,
+                        .n_bytes = file.n_bytes,
+                        .finder = {.dir = s2_path_dir(&cli->arena, path)},
+                        .settings = *settings,
+                        .notes = &result->notes,
+                        .side = &result->side,
+                        .diag = &diag};
+    status = s2_import_run(&source, from, &result->format, &result->pattern);
+    if (status == S2_OK)
+        return S2_GO_ON;
+    const int code = s2_input_refuse(cli, status, path, file.bytes, file.n_bytes, &diag);
+    if (status == S2_EUNSUPPORTED || status == S2_EIO)
+        return S2_EXIT_REFUSED;
+    return code;
+}
+
+/* The canonical text, with what the format leaves unsaid above it as comments. */
+static void print_text(const imported *result, const char *path, s2_buf *buf)
+{
+    char clean[512];
+    s2_text_clean(clean, sizeof clean, s2_path_base(path));
+    s2_buf_printf(buf, "# %s, read as %s: %s\n", clean, result->format->name, result->format->summary);
+    const char *at = result->notes.data != NULL ? result->notes.data : "";
+    while (*at != '\0') {
+        const size_t n = strcspn(at, "\n");
+        s2_buf_printf(buf, "# - %.*s\n", (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+    s2_pattern_print(&result->pattern, buf);
+}
+
+static int write_text(s2_cli *cli, const char *path, s2_buf *buf)
+{
+    s2_diag diag = {0};
+    s2_status status = buf->status;
+    if (status == S2_OK)
+        status = s2_file_write(path, buf->data, buf->len, &diag);
+    s2_buf_release(buf);
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    return s2_exit_of(status);
+}
+
+static int store(s2_cli *cli, const char *path, const imported *result)
+{
+    s2_buf text = {0};
+    s2_pattern_print(&result->pattern, &text);
+    const char *const kept = text.status == S2_OK ? s2_arena_strndup(&cli->arena, text.data, text.len) : NULL;
+    const s2_input input = {.label = path, .text = kept, .n_bytes = text.len, .pattern = result->pattern};
+    s2_buf_release(&text);
+    return kept != NULL ? s2_store_design(cli, &input) : s2_cli_fail(cli, S2_ENOMEM, path);
+}
+
+static int import_one(s2_cli *cli, const char *path, const s2_args *args, const s2_settings *settings)
+{
+    imported result = {0};
+    const char *const output = s2_args_str(args, "output");
+    int end = import_file(cli, path, s2_args_str(args, "from"), settings, &result);
+    if (end == S2_GO_ON && result.side.n_files > 0 && output == NULL) {
+        s2_cli_error(cli, "%s needs a mask file beside its text: name the text with -o FILE", path);
+        end = S2_EXIT_USAGE;
+    }
+    if (end == S2_GO_ON)
+        end = s2_foreign_write_side(cli, &result.side, output);
+    if (end == S2_GO_ON) {
+        s2_buf buf = {0};
+        print_text(&result, path, &buf);
+        end = output != NULL ? write_text(cli, output, &buf) : s2_cli_print(cli, &buf);
+    }
+    if (end == S2_GO_ON)
+        end = store(cli, path, &result);
+    s2_buf_release(&result.notes);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+int s2_cmd_import(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    s2_settings settings;
+    int end = s2_args_parse(cli, "import", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    if (s2_args_has(&args, "list"))
+        return s2_foreign_list(cli, false);
+    end = s2_foreign_settings(cli, &args, &settings);
+    if (end != S2_GO_ON)
+        return end;
+    const char *const from = s2_args_str(&args, "from");
+    if (args.n_operands == 0 || (args.n_operands > 1 && s2_args_has(&args, "output"))) {
+        s2_cli_error(cli, args.n_operands == 0 ? "name a FILE (s2 import --list shows the formats)"
+                                               : "-o takes one FILE to import");
+        return S2_EXIT_USAGE;
+    }
+    if (from != NULL && s2_format_find(from) == NULL) {
+        s2_buf names = {0};
+        s2_foreign_names(&names, false);
+        s2_cli_error(cli, "no format %s; there are %s", from, names.data != NULL ? names.data : "none");
+        s2_buf_release(&names);
+        return S2_EXIT_USAGE;
+    }
+    int code = S2_EXIT_OK;
+    for (int32_t n = 0; n < args.n_operands; n++)
+        code = s2_exit_combine(code, import_one(cli, args.operands[n], &args, &settings));
+    return code;
+}

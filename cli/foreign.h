@@ -1,0 +1,28 @@
+/*
+ * cli/foreign.h - the seam between PATTERN arguments and export/: foreign configs told by their content.
+ */
+#ifndef S2_CLI_FOREIGN_H
+#define S2_CLI_FOREIGN_H
+
+#include "cli/options.h"
+#include "export/format.h"
+
+/*
+ * The import hook of s2_cli_hooks (cli/cli.h). What the format leaves unsaid goes to stderr.
+ */
+s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
+                          s2_diag *diag);
+
+/* The --set KEY=VALUE of a command line; S2_GO_ON, or S2_EXIT_USAGE after a message. */
+int s2_foreign_settings(s2_cli *cli, const s2_args *args, s2_settings *out);
+
+/* The formats that can be read (or written), one a line, with the settings they know. */
+int s2_foreign_list(s2_cli *cli, bool written);
+
+/* "hf, vllm, ..." in the order of the table; those that can be written, or read. */
+void s2_foreign_names(s2_buf *buf, bool written);
+
+/* Put side files of an import beside `path` (NULL: the working directory); S2_GO_ON or an exit code. */
+int s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path);
+
+#endif /* S2_CLI_FOREIGN_H */

@@ -1,0 +1,374 @@
+#include "export/compare.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/parse.h"
+#include "pattern/view.h"
+
+/* Rows that one call may enumerate before it says "limit": a second or two of work. */
+#define ROW_BUDGET ((int64_t)1 << 26)
+
+typedef struct s2_rows_pair {
+    s2_run *runs[2];
+    int64_t cap[2];
+    int64_t n[2];
+} s2_rows_pair;
+
+static void rows_release(s2_rows_pair *rows)
+{
+    s2_free(rows->runs[0]);
+    s2_free(rows->runs[1]);
+}
+
+static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, int64_t q_tok, int64_t n_tok)
+{
+    int64_t n = s2_view_row(view, q_tok, n_tok, rows->runs[side], rows->cap[side]);
+    while (n > rows->cap[side]) {
+        s2_run *const grown = s2_realloc(rows->runs[side], (size_t)n * 2 * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        rows->runs[side] = grown;
+        rows->cap[side] = n * 2;
+        n = s2_view_row(view, q_tok, n_tok, rows->runs[side], rows->cap[side]);
+    }
+    rows->n[side] = n;
+    return S2_OK;
+}
+
+static bool atoms_equal(const s2_atom *a, const s2_atom *b)
+{
+    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
+           a->shift == b->shift && memcmp(&a->distance_blk, &b->distance_blk, sizeof a->distance_blk) == 0 &&
+           memcmp(&a->distance_tok, &b->distance_tok, sizeof a->distance_tok) == 0 &&
+           memcmp(&a->key_tok, &b->key_tok, sizeof a->key_tok) == 0 &&
+           memcmp(&a->query_tok, &b->query_tok, sizeof a->query_tok) == 0;
+}
+
+static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
+{
+    const s2_term *const first = &a->body->terms[a->atoms[at].term];
+    const s2_term *const second = &b->body->terms[b->atoms[at].term];
+    if (first->kind != second->kind)
+        return false;
+    return first->kind == S2_TERM_RANDOM ? first->n == second->n && first->seed == second->seed &&
+                                               a->layer == b->layer && a->head == b->head
+                                         : first->mask == second->mask;
+}
+
+/* The same atoms in the same order: the same pairs at every length, without looking at one. */
+static bool views_same(const s2_view *a, const s2_view *b)
+{
+    if (a->n_atoms != b->n_atoms || a->pattern->block_tok != b->pattern->block_tok)
+        return false;
+    for (int32_t at = 0; at < a->n_atoms; at++) {
+        const s2_atom_kind kind = a->atoms[at].kind;
+        if (!atoms_equal(&a->atoms[at], &b->atoms[at]))
+            return false;
+        if ((kind == S2_ATOM_RANDOM || kind == S2_ATOM_MASK) && !explicit_equal(a, b, at))
+            return false;
+    }
+    return true;
+}
+
+/* How far rows must be compared for every length, and at which step of queries. */
+typedef struct s2_extent {
+    int64_t n_tok;
+    int64_t step;
+    bool every_length;
+} s2_extent;
+
+static int64_t explicit_extent(const s2_view *view)
+{
+    int64_t extent = 0;
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        const s2_term *const term = &view->body->terms[view->atoms[a].term];
+        if (view->atoms[a].kind == S2_ATOM_MASK) {
+            const int64_t blk =
+                term->mask->n_q_blk > term->mask->n_k_blk ? term->mask->n_q_blk : term->mask->n_k_blk;
+            extent = blk * view->pattern->block_tok > extent ? blk * view->pattern->block_tok : extent;
+        }
+    }
+    return extent;
+}
+
+static bool has_random(const s2_view *view)
+{
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (view->atoms[a].kind == S2_ATOM_RANDOM)
+            return true;
+    return false;
+}
+
+static s2_extent extent_of(const s2_view *a, const s2_view *b, int64_t n_tok)
+{
+    enum { FALLBACK_TOK = 1 << 17, MOST_TOK = 1 << 21 };
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, a);
+    s2_view_shape_add(&shape, b);
+    const int64_t block =
+        a->pattern->block_tok < b->pattern->block_tok ? a->pattern->block_tok : b->pattern->block_tok;
+    s2_extent extent = {.n_tok = n_tok, .step = shape.block_aligned ? block : 1};
+    if (n_tok > 0)
+        return extent;
+    const int64_t explicit_tok = explicit_extent(a) + explicit_extent(b);
+    int64_t bound = S2_OPEN;
+    if (shape.key_period < MOST_TOK && shape.query_period < MOST_TOK && shape.threshold < MOST_TOK &&
+        shape.reach < MOST_TOK)
+        bound =
+            shape.threshold + shape.key_period + shape.reach + shape.query_period + 2 * block + explicit_tok;
+    extent.every_length = bound <= MOST_TOK && !has_random(a) && !has_random(b);
+    extent.n_tok = bound <= MOST_TOK && extent.every_length ? bound : FALLBACK_TOK;
+    return extent;
+}
+
+/* The lowest key that one row has and the other has not; S2_OPEN when they are the same. */
+static int64_t rows_first_difference(const s2_rows_pair *rows, bool *first_reads)
+{
+    int64_t at = 0;
+    while (at < rows->n[0] && at < rows->n[1] &&
+           memcmp(&rows->runs[0][at], &rows->runs[1][at], sizeof(s2_run)) == 0)
+        at++;
+    if (at == rows->n[0] && at == rows->n[1])
+        return S2_OPEN;
+    if (at == rows->n[0] || at == rows->n[1]) {
+        *first_reads = at < rows->n[0];
+        return rows->runs[*first_reads ? 0 : 1][at].begin;
+    }
+    const s2_run a = rows->runs[0][at], b = rows->runs[1][at];
+    if (a.begin != b.begin) {
+        *first_reads = a.begin < b.begin;
+        return a.begin < b.begin ? a.begin : b.begin;
+    }
+    *first_reads = a.end > b.end;
+    return a.end < b.end ? a.end : b.end;
+}
+
+/*
+ * Rows of an aligned pair of views agree within a block up to the diagonal, so the last query of each block
+ * decides, except for the tail of the context, whose last query is the last token.
+ */
+static s2_status compare_rows(const s2_view views[2], const s2_extent *extent, int64_t *budget,
+                              s2_difference *out)
+{
+    s2_rows_pair rows = {0};
+    s2_status status = S2_OK;
+    for (int64_t begin = 0; begin < extent->n_tok && status == S2_OK && !out->differs;
+         begin += extent->step) {
+        const int64_t end = begin + extent->step < extent->n_tok ? begin + extent->step : extent->n_tok;
+        if (--*budget < 0) {
+            status = S2_ELIMIT;
+            break;
+        }
+        for (int side = 0; side < 2 && status == S2_OK; side++)
+            status = rows_fill(&rows, side, &views[side], end - 1, extent->n_tok);
+        if (status != S2_OK)
+            break;
+        bool first_reads = false;
+        const int64_t key = rows_first_difference(&rows, &first_reads);
+        if (key != S2_OPEN) {
+            out->differs = true;
+            out->first_reads = first_reads;
+            out->k_tok = key;
+            out->q_tok = views[0].pattern->causal && key > begin ? key : begin;
+        }
+    }
+    rows_release(&rows);
+    return status;
+}
+
+static void dynamic_terms(const s2_body *body, s2_buf *buf)
+{
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (s2_term_is_dynamic(&body->terms[t])) {
+            s2_term_print(&body->terms[t], buf);
+            s2_buf_puts(buf, " | ");
+        }
+}
+
+static s2_status compare_dynamic(const s2_view views[2], s2_difference *out)
+{
+    s2_buf text[2] = {{0}, {0}};
+    dynamic_terms(views[0].body, &text[0]);
+    dynamic_terms(views[1].body, &text[1]);
+    const char *const first = text[0].data != NULL ? text[0].data : "";
+    const char *const second = text[1].data != NULL ? text[1].data : "";
+    if (strcmp(first, second) != 0) {
+        out->differs = true;
+        snprintf(out->what, sizeof out->what,
+                 "layer %d head %d chooses keys by \"%.50s\" and is read back as \"%.50s\"", views[0].layer,
+                 views[0].head, first, second);
+    }
+    s2_status status = text[0].status != S2_OK ? text[0].status : text[1].status;
+    s2_buf_release(&text[0]);
+    s2_buf_release(&text[1]);
+    return status;
+}
+
+static s2_status compare_head(s2_arena *arena, const s2_pattern *const patterns[2], int64_t n_tok,
+                              int64_t *budget, s2_difference *out)
+{
+    s2_view views[2];
+    for (int side = 0; side < 2; side++)
+        S2_TRY(s2_view_build(arena, patterns[side], out->phase, out->layer, out->head, S2_AT_LEAST,
+                             &views[side]));
+    if (views[0].has_dynamic || views[1].has_dynamic) {
+        S2_TRY(compare_dynamic(views, out));
+        if (out->differs)
+            return S2_OK;
+    }
+    if (views_same(&views[0], &views[1]))
+        return S2_OK;
+    const s2_extent extent = extent_of(&views[0], &views[1], n_tok);
+    if (n_tok == 0 && !extent.every_length) {
+        out->every_length = false;
+        out->n_tok = extent.n_tok;
+    }
+    return compare_rows(views, &extent, budget, out);
+}
+
+static bool shapes_differ(const s2_pattern *a, const s2_pattern *b, s2_difference *out)
+{
+    const struct {
+        const char *name;
+        int32_t first, second;
+    } shape[] = {{"layers", a->n_layers, b->n_layers},
+                 {"heads", a->n_heads, b->n_heads},
+                 {"kv-heads", a->n_kv_heads, b->n_kv_heads},
+                 {"causal", a->causal, b->causal}};
+    for (size_t s = 0; s < sizeof shape / sizeof *shape; s++)
+        if (shape[s].first != shape[s].second) {
+            out->differs = true;
+            snprintf(out->what, sizeof out->what, "%s %d is read back as %d", shape[s].name, shape[s].first,
+                     shape[s].second);
+            return true;
+        }
+    return false;
+}
+
+s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
+                              s2_difference *out)
+{
+    const s2_pattern *const patterns[2] = {first, second};
+    s2_difference result = {.every_length = n_tok == 0, .n_tok = n_tok};
+    int64_t budget = ROW_BUDGET;
+    if (shapes_differ(first, second, &result)) {
+        *out = result;
+        return S2_OK;
+    }
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t layer = 0; layer < first->n_layers; layer++)
+            for (int32_t head = 0; head < first->n_heads; head++) {
+                s2_arena arena = {0};
+                result.phase = (s2_phase)phase;
+                result.layer = layer;
+                result.head = head;
+                const s2_status status = compare_head(&arena, patterns, n_tok, &budget, &result);
+                s2_arena_release(&arena);
+                S2_TRY(status);
+                if (result.differs) {
+                    *out = result;
+                    return S2_OK;
+                }
+            }
+    *out = result;
+    return S2_OK;
+}
+
+/* Keys of run list `a` that list `b` has not, counted with the causal weight of an aligned block of rows. */
+static int64_t runs_excess(const s2_rows_pair *rows, int a, int64_t q_begin, int64_t q_end, bool causal)
+{
+    const int b = 1 - a;
+    int64_t at = 0, total = 0;
+    for (int64_t r = 0; r < rows->n[a]; r++) {
+        int64_t begin = rows->runs[a][r].begin;
+        const int64_t end = rows->runs[a][r].end;
+        while (begin < end) {
+            while (at < rows->n[b] && rows->runs[b][at].end <= begin)
+                at++;
+            int64_t stop = end;
+            if (at < rows->n[b] && rows->runs[b][at].begin < end) {
+                stop = rows->runs[b][at].begin > begin ? rows->runs[b][at].begin : begin;
+            }
+            const int64_t whole_end = !causal || stop < q_begin ? stop : (begin > q_begin ? begin : q_begin);
+            total += whole_end > begin ? (whole_end - begin) * (q_end - q_begin) : 0;
+            for (int64_t key = whole_end > begin ? whole_end : begin; key < stop; key++)
+                total += q_end - (key > q_begin ? key : q_begin);
+            begin = at < rows->n[b] && rows->runs[b][at].begin < end ? rows->runs[b][at].end : end;
+        }
+    }
+    return total;
+}
+
+static s2_status loss_head(const s2_view views[2], int64_t n_tok, int64_t *budget, s2_loss *loss)
+{
+    const s2_extent extent = extent_of(&views[0], &views[1], n_tok);
+    s2_rows_pair rows = {0};
+    s2_status status = S2_OK;
+    for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += extent.step) {
+        const int64_t end = begin + extent.step < n_tok ? begin + extent.step : n_tok;
+        if (--*budget < 0)
+            status = S2_ELIMIT;
+        for (int side = 0; side < 2 && status == S2_OK; side++)
+            status = rows_fill(&rows, side, &views[side], end - 1, n_tok);
+        if (status != S2_OK)
+            break;
+        loss->dropped += runs_excess(&rows, 0, begin, end, views[0].pattern->causal);
+        loss->added += runs_excess(&rows, 1, begin, end, views[0].pattern->causal);
+    }
+    rows_release(&rows);
+    return status;
+}
+
+s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok, s2_loss *out)
+{
+    s2_loss loss = {.n_tok = n_tok};
+    int64_t budget = ROW_BUDGET;
+    const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_PHASES : 1;
+    if (first->n_layers != second->n_layers || first->n_heads != second->n_heads ||
+        first->causal != second->causal)
+        return S2_EINVAL;
+    for (int phase = 0; phase < n_phases; phase++)
+        for (int32_t layer = 0; layer < first->n_layers; layer++)
+            for (int32_t head = 0; head < first->n_heads; head++) {
+                s2_arena arena = {0};
+                s2_view views[2];
+                int64_t n_pairs = 0;
+                s2_status status =
+                    s2_view_build(&arena, first, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[0]);
+                if (status == S2_OK)
+                    status =
+                        s2_view_build(&arena, second, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[1]);
+                if (status == S2_OK)
+                    status = s2_view_count_pairs(&views[0], n_tok, &n_pairs);
+                if (status == S2_OK && !views_same(&views[0], &views[1]))
+                    status = loss_head(views, n_tok, &budget, &loss);
+                s2_arena_release(&arena);
+                S2_TRY(status);
+                loss.n_first += n_pairs;
+            }
+    *out = loss;
+    return S2_OK;
+}
+
+void s2_difference_print(const s2_difference *difference, const char *first_name, const char *second_name,
+                         s2_buf *buf)
+{
+    if (!difference->differs) {
+        if (difference->every_length)
+            s2_buf_printf(buf, "%s reads the same pairs as %s at every length", second_name, first_name);
+        else
+            s2_buf_printf(buf, "%s reads the same pairs as %s in contexts of up to %lld tokens", second_name,
+                          first_name, (long long)difference->n_tok);
+    } else if (difference->what[0] != '\0') {
+        s2_buf_printf(buf, "%s differs from %s: %s", second_name, first_name, difference->what);
+    } else {
+        s2_buf_printf(buf, "%s, layer %d, head %d: query %lld reads key %lld in %s and not in %s",
+                      s2_phase_word(difference->phase), difference->layer, difference->head,
+                      (long long)difference->q_tok, (long long)difference->k_tok,
+                      difference->first_reads ? first_name : second_name,
+                      difference->first_reads ? second_name : first_name);
+    }
+}

@@ -1,0 +1,479 @@
+#include "export/doc.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/alloc.h"
+#include "base/text.h"
+
+void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
+{
+    const size_t end = offset < n_bytes ? offset : n_bytes;
+    int32_t at_line = 1;
+    size_t line_begin = 0;
+    for (size_t at = 0; at < end; at++)
+        if (text[at] == '\n') {
+            at_line++;
+            line_begin = at + 1;
+        }
+    *line = at_line;
+    *col = (int32_t)(end - line_begin < INT32_MAX ? end - line_begin + 1 : INT32_MAX);
+}
+
+/* One step of a slash path; false at its end. */
+static bool path_step(const char **path, char *name, size_t cap)
+{
+    if (**path != '/')
+        return false;
+    const char *const begin = *path + 1;
+    const size_t n = strcspn(begin, "/");
+    snprintf(name, cap, "%.*s", (int)n, begin);
+    *path = begin + n;
+    return true;
+}
+
+static json_t *doc_at(const s2_doc *doc, const char *path)
+{
+    json_t *node = doc->root;
+    char name[256];
+    while (node != NULL && path_step(&path, name, sizeof name)) {
+        if (json_is_array(node))
+            node = isdigit((unsigned char)name[0]) ? json_array_get(node, (size_t)strtoull(name, NULL, 10))
+                                                   : NULL;
+        else
+            node = json_object_get(node, name);
+    }
+    return node;
+}
+
+static size_t skip_blank(const char *text, size_t n, size_t at)
+{
+    while (at < n && (isspace((unsigned char)text[at]) || text[at] == ',' || text[at] == ':'))
+        at++;
+    return at;
+}
+
+static size_t skip_string(const char *text, size_t n, size_t at)
+{
+    for (at++; at < n && text[at] != '"'; at++)
+        if (text[at] == '\\')
+            at++;
+    return at < n ? at + 1 : n;
+}
+
+/* The text has passed jansson, so brackets balance and strings end. */
+static size_t skip_value(const char *text, size_t n, size_t at)
+{
+    int64_t depth = 0;
+    at = skip_blank(text, n, at);
+    do {
+        if (at >= n)
+            return n;
+        if (text[at] == '"') {
+            at = skip_string(text, n, at);
+        } else if (text[at] == '{' || text[at] == '[') {
+            depth++;
+            at++;
+        } else if (text[at] == '}' || text[at] == ']') {
+            depth--;
+            at++;
+        } else {
+            while (at < n && strchr(",:]}\"", text[at]) == NULL && !isspace((unsigned char)text[at]))
+                at++;
+        }
+        if (depth > 0)
+            at = skip_blank(text, n, at);
+    } while (depth > 0);
+    return at;
+}
+
+static bool key_is(const char *text, size_t begin, size_t end, const char *name)
+{
+    const size_t n = strlen(name);
+    return end - begin == n + 2 && memcmp(text + begin + 1, name, n) == 0;
+}
+
+/* Offset of a member or element of the container at `at`; `at` itself when it is not found. */
+static size_t step_offset(const char *text, size_t n, size_t at, const char *name)
+{
+    size_t cursor = at + 1;
+    const bool is_object = text[at] == '{';
+    if (!is_object && !isdigit((unsigned char)name[0]))
+        return at;
+    int64_t left = is_object ? 0 : strtoll(name, NULL, 10);
+    for (;;) {
+        cursor = skip_blank(text, n, cursor);
+        if (cursor >= n || text[cursor] == '}' || text[cursor] == ']')
+            return at;
+        if (is_object) {
+            const size_t key = cursor;
+            cursor = skip_string(text, n, cursor);
+            const bool found = key_is(text, key, cursor, name);
+            cursor = skip_blank(text, n, cursor);
+            if (found)
+                return cursor;
+        } else if (left-- == 0) {
+            return cursor;
+        }
+        cursor = skip_value(text, n, cursor);
+    }
+}
+
+static size_t json_offset(const s2_doc *doc, const char *path)
+{
+    char name[256];
+    size_t at = skip_blank(doc->text, doc->n_bytes, 0);
+    while (at < doc->n_bytes && (doc->text[at] == '{' || doc->text[at] == '[') &&
+           path_step(&path, name, sizeof name)) {
+        const size_t next = step_offset(doc->text, doc->n_bytes, at, name);
+        if (next == at)
+            break;
+        at = next;
+    }
+    return at;
+}
+
+/* In settings text a key is found by its letters, dashes and underscores being one. */
+static size_t settings_offset(const s2_doc *doc, const char *path)
+{
+    char name[256];
+    if (!path_step(&path, name, sizeof name))
+        return 0;
+    const size_t n = strlen(name);
+    for (size_t at = 0; at + n <= doc->n_bytes; at++) {
+        size_t same = 0;
+        while (same < n && (doc->text[at + same] == '-' ? '_' : doc->text[at + same]) == name[same])
+            same++;
+        if (same == n && (at == 0 || !isalnum((unsigned char)doc->text[at - 1])))
+            return at;
+    }
+    return 0;
+}
+
+s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)
+{
+    char msg[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    int32_t line = 1, col = 1;
+    const size_t offset = doc->is_json ? json_offset(doc, path) : settings_offset(doc, path);
+    s2_text_position(doc->text, doc->n_bytes, offset, &line, &col);
+    return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
+}
+
+/* ---- settings text ------------------------------------------------------------------------- */
+
+typedef struct lexer {
+    const char *text;
+    size_t n;
+    size_t at;
+} lexer;
+
+typedef struct word {
+    char text[256];
+    size_t begin;
+    bool is_key;
+} word;
+
+static bool is_separator(char c)
+{
+    return isspace((unsigned char)c) || strchr(",(){}[];\\'\"", c) != NULL;
+}
+
+static bool is_key_text(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n; at++)
+        if (!isalnum((unsigned char)text[at]) && text[at] != '_' && text[at] != '-' && text[at] != '.')
+            return false;
+    return n != 0 && !isdigit((unsigned char)text[0]) && text[0] != '.';
+}
+
+static void key_normalise(char *key)
+{
+    const size_t skip = strspn(key, "-");
+    memmove(key, key + skip, strlen(key + skip) + 1);
+    for (char *c = key; *c != '\0'; c++)
+        if (*c == '-')
+            *c = '_';
+}
+
+static bool lexer_next(lexer *lex, word *out)
+{
+    while (lex->at < lex->n && (is_separator(lex->text[lex->at]) || lex->text[lex->at] == '#')) {
+        if (lex->text[lex->at] == '#')
+            while (lex->at < lex->n && lex->text[lex->at] != '\n')
+                lex->at++;
+        else
+            lex->at++;
+    }
+    const size_t begin = lex->at;
+    while (lex->at < lex->n && !is_separator(lex->text[lex->at]) && lex->text[lex->at] != '=' &&
+           lex->text[lex->at] != ':')
+        lex->at++;
+    const size_t n = lex->at - begin;
+    size_t after = lex->at;
+    while (after < lex->n && (lex->text[after] == '\'' || lex->text[after] == '"' || lex->text[after] == ' '))
+        after++;
+    const bool assigns = after < lex->n && (lex->text[after] == '=' || lex->text[after] == ':');
+    if (assigns)
+        lex->at = after + 1;
+    else if (n == 0 && lex->at < lex->n)
+        lex->at++;
+    out->begin = begin;
+    snprintf(out->text, sizeof out->text, "%.*s", (int)(n < 255 ? n : 255), lex->text + begin);
+    const bool flag = n > 2 && lex->text[begin] == '-' && lex->text[begin + 1] == '-';
+    out->is_key = (assigns || flag) &&
+                  is_key_text(out->text + strspn(out->text, "-"), strlen(out->text + strspn(out->text, "-")));
+    return n != 0 || lex->at < lex->n;
+}
+
+static json_t *scalar(const char *text)
+{
+    if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0)
+        return json_true();
+    if (strcmp(text, "False") == 0 || strcmp(text, "false") == 0)
+        return json_false();
+    if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0)
+        return json_null();
+    char *end = NULL;
+    const long long whole = strtoll(text, &end, 10);
+    if (end != text && *end == '\0')
+        return json_integer(whole);
+    const double real = strtod(text, &end);
+    if (end != text && *end == '\0' && isfinite(real))
+        return json_real(real);
+    const json_t *const made = json_string(text);
+    return made != NULL ? (json_t *)(uintptr_t)made : json_string("?");
+}
+
+/* A second value for a key makes an array of it; no value at all means true. */
+static int settings_put(json_t *object, const char *key, json_t *value)
+{
+    json_t *const had = json_object_get(object, key);
+    if (value == NULL)
+        return had != NULL ? 0 : json_object_set_new(object, key, json_true());
+    if (had == NULL)
+        return json_object_set_new(object, key, value);
+    if (json_is_array(had))
+        return json_array_append_new(had, value);
+    json_t *const list = json_array();
+    if (json_array_append(list, had) != 0 || json_array_append_new(list, value) != 0) {
+        json_decref(list);
+        return -1;
+    }
+    return json_object_set_new(object, key, list);
+}
+
+static s2_status settings_refuse(const lexer *lex, size_t at, s2_diag *diag, const char *msg, const char *key)
+{
+    int32_t line, col;
+    s2_text_position(lex->text, lex->n, at, &line, &col);
+    return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s%s", msg, key);
+}
+
+static s2_status settings_parse(const char *text, size_t n_bytes, json_t *object, s2_diag *diag)
+{
+    lexer lex = {.text = text, .n = n_bytes};
+    word at = {0};
+    char key[256] = "";
+    bool has_value = true;
+    while (lexer_next(&lex, &at)) {
+        if (at.is_key) {
+            if (!has_value && settings_put(object, key, NULL) != 0)
+                return S2_ENOMEM;
+            key_normalise(at.text);
+            memcpy(key, at.text, sizeof key);
+            has_value = false;
+            if (json_object_get(object, key) != NULL)
+                return settings_refuse(&lex, at.begin, diag, "this setting is given twice: ", key);
+        } else if (key[0] != '\0' && at.text[0] != '\0') {
+            if (settings_put(object, key, scalar(at.text)) != 0)
+                return S2_ENOMEM;
+            has_value = true;
+        }
+    }
+    if (!has_value && settings_put(object, key, NULL) != 0)
+        return S2_ENOMEM;
+    if (json_object_size(object) == 0)
+        return settings_refuse(&lex, 0, diag,
+                               "neither JSON nor settings (`--key value`, `key: value`, `key=value`)", "");
+    return S2_OK;
+}
+
+/* ---- life cycle ----------------------------------------------------------------------------- */
+
+/*
+ * jansson reports a failed allocation as whatever syntax it then expected, or loses bytes of a string in
+ * silence, so failures are noted here; its hook takes no context, hence one flag per thread, meaningful only
+ * between two lines of json_parse().
+ */
+static _Thread_local bool allocation_failed;
+
+static void *doc_malloc(size_t n_bytes)
+{
+    void *const memory = s2_malloc(n_bytes);
+    allocation_failed |= memory == NULL;
+    return memory;
+}
+
+static s2_status json_parse(const char *text, size_t n_bytes, json_t **out, s2_diag *diag)
+{
+    json_error_t error;
+    json_set_alloc_funcs(doc_malloc, s2_free);
+    allocation_failed = false;
+    json_t *const root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (allocation_failed) {
+        json_decref(root);
+        return S2_ENOMEM;
+    }
+    if (root == NULL)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, error.line > 0 ? error.line : 1,
+                           error.column > 0 ? error.column : 1, "JSON: %s", error.text);
+    *out = root;
+    return S2_OK;
+}
+
+s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
+{
+    enum { SETTINGS_BYTES = 1 << 20 };
+    if (n_bytes > S2_DOC_BYTES)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "a configuration may have at most 64 MiB");
+    size_t first = 0;
+    while (first < n_bytes && isspace((unsigned char)text[first]))
+        first++;
+    const bool is_json = first < n_bytes && (text[first] == '{' || text[first] == '[');
+    json_t *root = NULL;
+    if (is_json) {
+        S2_TRY(json_parse(text, n_bytes, &root, diag));
+    } else {
+        if (n_bytes > SETTINGS_BYTES || memchr(text, '\0', n_bytes) != NULL)
+            return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                               "not a configuration: more than 1 MiB of settings, or NUL bytes");
+        json_set_alloc_funcs(doc_malloc, s2_free);
+        allocation_failed = false;
+        root = json_object();
+        if (root == NULL)
+            return S2_ENOMEM;
+        s2_status status = settings_parse(text, n_bytes, root, diag);
+        if (allocation_failed)
+            status = S2_ENOMEM;
+        if (status != S2_OK) {
+            json_decref(root);
+            return status;
+        }
+    }
+    *out = (s2_doc){.text = text, .n_bytes = n_bytes, .root = root, .is_json = is_json};
+    return S2_OK;
+}
+
+void s2_doc_release(s2_doc *doc)
+{
+    json_decref(doc->root);
+    *doc = (s2_doc){0};
+}
+
+/* ---- values --------------------------------------------------------------------------------- */
+
+bool s2_doc_has(const s2_doc *doc, const char *path)
+{
+    const json_t *const node = doc_at(doc, path);
+    return node != NULL && !json_is_null(node);
+}
+
+int64_t s2_doc_len(const s2_doc *doc, const char *path)
+{
+    const json_t *const node = doc_at(doc, path);
+    if (json_is_array(node))
+        return (int64_t)json_array_size(node);
+    return json_is_object(node) ? (int64_t)json_object_size(node) : -1;
+}
+
+bool s2_doc_is_array(const s2_doc *doc, const char *path)
+{
+    return json_is_array(doc_at(doc, path));
+}
+
+bool s2_doc_is_number(const s2_doc *doc, const char *path)
+{
+    return json_is_number(doc_at(doc, path));
+}
+
+const char *s2_doc_text(const s2_doc *doc, const char *path)
+{
+    return json_string_value(doc_at(doc, path));
+}
+
+const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n)
+{
+    json_t *const node = doc_at(doc, path);
+    void *member = json_object_iter(node);
+    while (member != NULL && n-- > 0)
+        member = json_object_iter_next(node, member);
+    return member != NULL ? json_object_iter_key(member) : NULL;
+}
+
+static const char *leaf(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+s2_status s2_doc_int(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t *out,
+                     s2_diag *diag)
+{
+    const json_t *const node = doc_at(doc, path);
+    if (node == NULL || json_is_null(node))
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", leaf(path));
+    int64_t value;
+    if (json_is_integer(node)) {
+        value = json_integer_value(node);
+    } else if (json_is_real(node) && fabs(json_real_value(node)) < 0x1p53 &&
+               json_real_value(node) == floor(json_real_value(node))) {
+        value = (int64_t)json_real_value(node);
+    } else {
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a whole number", leaf(path));
+    }
+    if (value < low || value > high)
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is %lld, but must be from %lld to %lld", leaf(path),
+                             (long long)value, (long long)low, (long long)high);
+    *out = value;
+    return S2_OK;
+}
+
+s2_status s2_doc_int_or(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t fallback,
+                        int64_t *out, s2_diag *diag)
+{
+    if (s2_doc_has(doc, path))
+        return s2_doc_int(doc, path, low, high, out, diag);
+    *out = fallback;
+    return S2_OK;
+}
+
+s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double high, double *out, s2_diag *diag)
+{
+    const json_t *const node = doc_at(doc, path);
+    if (!json_is_number(node))
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be a number", leaf(path));
+    const double value = json_number_value(node);
+    if (!(value >= low && value <= high))
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is %g, but must be from %g to %g", leaf(path), value,
+                             low, high);
+    *out = value;
+    return S2_OK;
+}
+
+s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, bool *out, s2_diag *diag)
+{
+    const json_t *const node = doc_at(doc, path);
+    if (node != NULL && !json_is_null(node) && !json_is_boolean(node))
+        return s2_doc_refuse(doc, path, diag, "\"%s\" must be true or false", leaf(path));
+    *out = json_is_boolean(node) ? json_is_true(node) : fallback;
+    return S2_OK;
+}

@@ -1,0 +1,71 @@
+/*
+ * export/doc.h - a foreign configuration as one tree: JSON, command-line flags, or keyword lists.
+ *
+ * s2_doc_parse reads strict JSON (duplicate keys refused) or, when the text does not start with a
+ * bracket, settings written as `--key value`, `key: value`, `key=value` or `Call(key=value, ...)`;
+ * those become an object of scalars (arrays where several values follow one key) whose keys have
+ * their dashes turned into underscores. Values are addressed by slash paths: "/a/b/3".
+ *
+ * Invariants: at most S2_DOC_BYTES of text; what is refused has a line and a column.
+ * Ownership:  s2_doc_release frees the tree; the text stays the caller's and must outlive it.
+ * Threads:    one document, one thread.
+ */
+#ifndef S2_EXPORT_DOC_H
+#define S2_EXPORT_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct json_t;
+
+#define S2_DOC_BYTES ((size_t)64 << 20)
+
+/* The number printed as S2Pnnn for what an importer refuses. */
+enum { S2_CODE_FOREIGN = 400 };
+
+typedef struct s2_doc {
+    const char *text;
+    size_t n_bytes;
+    struct json_t *root;
+    bool is_json;
+} s2_doc;
+
+/* S2_EPARSE with a position; S2_ENOMEM. */
+s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag) S2_MUST_CHECK;
+void s2_doc_release(s2_doc *doc);
+
+/* Present and not null. */
+bool s2_doc_has(const s2_doc *doc, const char *path);
+/* Elements of an array, members of an object, else -1. */
+int64_t s2_doc_len(const s2_doc *doc, const char *path);
+bool s2_doc_is_array(const s2_doc *doc, const char *path);
+bool s2_doc_is_number(const s2_doc *doc, const char *path);
+/* The text of a string value, or NULL. */
+const char *s2_doc_text(const s2_doc *doc, const char *path);
+/* The key of the n-th member of an object, in the order of the file, or NULL. */
+const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n);
+
+/*
+ * A value with its type and range checked. The plain forms need it present; the _or forms give the
+ * fallback when it is absent or null. S2_EPARSE with the position of the value.
+ */
+s2_status s2_doc_int(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t *out,
+                     s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_doc_int_or(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t fallback,
+                        int64_t *out, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double high, double *out,
+                     s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, bool *out,
+                         s2_diag *diag) S2_MUST_CHECK;
+
+/* S2_EPARSE at the position of a value (of its nearest present parent when it is absent). */
+s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)
+    S2_PRINTF(4, 5);
+
+/* Line and column (from 1, columns in bytes) of an offset. */
+void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col);
+
+#endif /* S2_EXPORT_DOC_H */

@@ -1,0 +1,178 @@
+#include "export/files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "export/doc.h"
+
+s2_status s2_fileset_add(s2_fileset *set, const char *name, const char *bytes, size_t n_bytes)
+{
+    if (set->n_files == set->cap) {
+        const int32_t cap = set->cap * 2 + 4;
+        s2_file *const grown =
+            s2_arena_grow(set->arena, set->files, (size_t)set->n_files, (size_t)cap, sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        set->files = grown;
+        set->cap = cap;
+    }
+    const char *const kept_name = s2_arena_strndup(set->arena, name, strlen(name));
+    char *const kept = s2_arena_alloc(set->arena, n_bytes + 1, 1);
+    if (kept_name == NULL || kept == NULL)
+        return S2_ENOMEM;
+    if (n_bytes != 0)
+        memcpy(kept, bytes, n_bytes);
+    set->files[set->n_files++] = (s2_file){kept_name, kept, n_bytes};
+    return S2_OK;
+}
+
+s2_status s2_fileset_add_buf(s2_fileset *set, const char *name, s2_buf *buf)
+{
+    s2_status status = buf->status;
+    if (status == S2_OK)
+        status = s2_fileset_add(set, name, buf->data, buf->len);
+    s2_buf_release(buf);
+    return status;
+}
+
+const s2_file *s2_fileset_find(const s2_fileset *set, const char *name)
+{
+    for (int32_t f = 0; f < set->n_files; f++)
+        if (strcmp(set->files[f].name, name) == 0)
+            return &set->files[f];
+    return NULL;
+}
+
+static s2_status io_refuse(s2_diag *diag, const char *what, const char *path)
+{
+    return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s %s: %s", what, path, strerror(errno));
+}
+
+/* Read to the end of fd in growing pieces; size is not trusted, since pipes have none. */
+static s2_status read_all(s2_arena *arena, int fd, const char *path, size_t max_bytes, s2_file *out,
+                          s2_diag *diag)
+{
+    size_t cap = 1 << 16, len = 0;
+    char *bytes = s2_arena_alloc(arena, cap + 1, 1);
+    while (bytes != NULL) {
+        const ssize_t got = read(fd, bytes + len, cap - len);
+        if (got < 0)
+            return io_refuse(diag, "cannot read", path);
+        len += (size_t)got;
+        if (got == 0) {
+            *out = (s2_file){s2_path_base(path), bytes, len};
+            return S2_OK;
+        }
+        if (len > max_bytes)
+            return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s is larger than %zu MiB", path,
+                               max_bytes >> 20);
+        if (len == cap) {
+            bytes = s2_arena_grow(arena, bytes, len, cap * 2 + 1, 1);
+            cap *= 2;
+        }
+    }
+    return S2_ENOMEM;
+}
+
+s2_status s2_file_read(s2_arena *arena, const char *path, size_t max_bytes, s2_file *out, s2_diag *diag)
+{
+    if (strcmp(path, "-") == 0)
+        return read_all(arena, STDIN_FILENO, path, max_bytes, out, diag);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat info;
+    if (fd < 0)
+        return io_refuse(diag, "cannot open", path);
+    s2_status status = S2_OK;
+    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
+        status = s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s is a directory", path);
+    if (status == S2_OK)
+        status = read_all(arena, fd, path, max_bytes, out, diag);
+    close(fd);
+    return status;
+}
+
+static bool name_is_safe(const char *name)
+{
+    for (const char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x20)
+            return false;
+    const char *up = name;
+    while ((up = strstr(up, "..")) != NULL) {
+        if ((up == name || up[-1] == '/') && (up[2] == '/' || up[2] == '\0'))
+            return false;
+        up += 2;
+    }
+    return name[0] != '/' && name[0] != '\0';
+}
+
+s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *name, size_t max_bytes,
+                         s2_file *out, s2_diag *diag)
+{
+    if (!name_is_safe(name))
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "the file names a neighbour outside its own directory; give that file itself");
+    if (finder->set != NULL) {
+        const s2_file *const found = s2_fileset_find(finder->set, name);
+        if (found == NULL)
+            return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s is not in the set", name);
+        *out = *found;
+        return S2_OK;
+    }
+    char path[4096];
+    const int n = snprintf(path, sizeof path, "%s/%s", finder->dir != NULL ? finder->dir : ".", name);
+    if (n < 0 || (size_t)n >= sizeof path)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "the name of a neighbour is too long");
+    return s2_file_read(arena, path, max_bytes, out, diag);
+}
+
+static s2_status write_all(int fd, const char *bytes, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t put = write(fd, bytes + done, n_bytes - done);
+        if (put < 0 && errno != EINTR)
+            return S2_EIO;
+        done += put > 0 ? (size_t)put : 0;
+    }
+    return fsync(fd) == 0 || errno == EINVAL ? S2_OK : S2_EIO;
+}
+
+s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_diag *diag)
+{
+    char beside[4096];
+    const int n = snprintf(beside, sizeof beside, "%s.tmp%ld", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof beside)
+        return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "the path is too long");
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return io_refuse(diag, "cannot write", path);
+    s2_status status = write_all(fd, bytes, n_bytes);
+    if (close(fd) != 0)
+        status = S2_EIO;
+    if (status == S2_OK && rename(beside, path) != 0)
+        status = S2_EIO;
+    if (status != S2_OK) {
+        const s2_status why = io_refuse(diag, "cannot write", path);
+        unlink(beside);
+        return why;
+    }
+    return S2_OK;
+}
+
+const char *s2_path_base(const char *path)
+{
+    const char *const slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *s2_path_dir(s2_arena *arena, const char *path)
+{
+    const char *const base = s2_path_base(path);
+    if (base == path)
+        return s2_arena_strndup(arena, ".", 1);
+    const size_t n = (size_t)(base - path) - 1;
+    return s2_arena_strndup(arena, n != 0 ? path : "/", n != 0 ? n : 1);
+}

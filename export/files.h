@@ -1,0 +1,64 @@
+/*
+ * export/files.h - the files of a foreign format: several in memory, from a directory, to a directory.
+ *
+ * An exporter fills an s2_fileset; the same set is what the import reads when the result is compared,
+ * so nothing touches the disk before it has been found equal. Importers reach the neighbours of a file
+ * (a config beside its table) through an s2_finder.
+ *
+ * Ownership: names and bytes live in the arena of the set or of the reader. Threads: none shared.
+ */
+#ifndef S2_EXPORT_FILES_H
+#define S2_EXPORT_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/text.h"
+
+typedef struct s2_file {
+    const char *name; /* relative, no directory part that leads upwards */
+    const char *bytes;
+    size_t n_bytes;
+} s2_file;
+
+typedef struct s2_fileset {
+    s2_arena *arena;
+    s2_file *files;
+    int32_t n_files;
+    int32_t cap;
+} s2_fileset;
+
+/* Copies name and bytes into the arena. */
+s2_status s2_fileset_add(s2_fileset *set, const char *name, const char *bytes, size_t n_bytes) S2_MUST_CHECK;
+/* As above from a buffer, which is released on every outcome. */
+s2_status s2_fileset_add_buf(s2_fileset *set, const char *name, s2_buf *buf) S2_MUST_CHECK;
+const s2_file *s2_fileset_find(const s2_fileset *set, const char *name);
+
+/* Where an importer finds other files: in a set (when set is not NULL), else under dir. */
+typedef struct s2_finder {
+    const s2_fileset *set;
+    const char *dir;
+} s2_finder;
+
+/*
+ * A neighbour by its relative name. S2_EIO when there is none; S2_EPARSE for a name that is absolute, leads
+ * upwards or has control characters, and for files above max_bytes.
+ */
+s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *name, size_t max_bytes,
+                         s2_file *out, s2_diag *diag) S2_MUST_CHECK;
+
+/* A whole file of at most max_bytes ("-" reads standard input). S2_EIO, S2_EPARSE (too large), S2_ENOMEM. */
+s2_status s2_file_read(s2_arena *arena, const char *path, size_t max_bytes, s2_file *out,
+                       s2_diag *diag) S2_MUST_CHECK;
+
+/* Write beside the target and rename over it, so that a reader sees the old file or the new one. */
+s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_diag *diag) S2_MUST_CHECK;
+
+/* The directory part of a path ("." when there is none), in the arena; NULL when memory ran out. */
+const char *s2_path_dir(s2_arena *arena, const char *path);
+/* The last component; never NULL. */
+const char *s2_path_base(const char *path);
+
+#endif /* S2_EXPORT_FILES_H */

@@ -1,0 +1,133 @@
+/*
+ * DKernel's LocalStrideSparseAttention arguments: phase 0 by default, rotated over KV heads where
+ * num_kv_heads is given, while the step is still computed from the query heads.
+ */
+#include "export/rotation.h"
+
+#include <stdio.h>
+
+#define WRAPPER "/LocalStrideSparseAttention"
+
+static int recognises(const s2_source *source)
+{
+    static const char *const own[] = {"max_seq_len", "head_sliding_offset", "num_dense_heads",
+                                      "active_head_range"};
+    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (at == NULL)
+        return 0;
+    if (at[0] != '\0')
+        return 95;
+    for (size_t n = 0; n < sizeof own / sizeof *own; n++) {
+        char path[64];
+        snprintf(path, sizeof path, "/%s", own[n]);
+        if (s2_doc_has(source->doc, path))
+            return 92;
+    }
+    return 50;
+}
+
+static s2_status refuse_unsaid(const s2_source *source, const char *at)
+{
+    char path[96];
+    bool causal;
+    snprintf(path, sizeof path, "%s/causal", at);
+    S2_TRY(s2_doc_bool_or(source->doc, path, true, &causal, source->diag));
+    if (!causal)
+        return s2_doc_refuse(
+            source->doc, path, source->diag,
+            "without causal DKernel strides over distances on both sides; only causal is read");
+    snprintf(path, sizeof path, "%s/active_head_range", at);
+    if (s2_doc_has(source->doc, path))
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "active_head_range is one rank's slice; give the arguments of the whole layer");
+    return S2_OK;
+}
+
+static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
+{
+    char path[96];
+    int64_t n_kv;
+    snprintf(path, sizeof path, "%s/num_heads", at);
+    S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS, &rotation->n_heads, source->diag));
+    snprintf(path, sizeof path, "%s/num_kv_heads", at);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, rotation->n_heads, 0, &n_kv, source->diag));
+    if (n_kv != 0 && rotation->n_heads % n_kv != 0)
+        return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
+    rotation->over_kv = n_kv != 0;
+    rotation->n_kv_heads = n_kv != 0 ? n_kv : rotation->n_heads;
+    snprintf(path, sizeof path, "%s/num_dense_heads", at);
+    return s2_doc_int_or(source->doc, path, 0, rotation->n_kv_heads, 0, &rotation->n_dense_kv, source->diag);
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_rotation rotation, heads;
+    char path[96];
+    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (at == NULL)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "there is no \"vert_stride\"");
+    S2_TRY(s2_rotation_read(source, at, "block_size", "local_blocks", "vert_stride", 1, &rotation));
+    S2_TRY(refuse_unsaid(source, at));
+    heads = rotation;
+    S2_TRY(read_heads(source, at, &heads));
+    rotation.over_kv = heads.over_kv;
+    rotation.n_dense_kv = heads.n_dense_kv;
+    S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
+    snprintf(path, sizeof path, "%s/homo_head", at);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
+    snprintf(path, sizeof path, "%s/head_sliding_offset", at);
+    S2_TRY(s2_doc_int_or(source->doc, path, 0, S2_LIMIT_STRIDE, 0, &rotation.offset, source->diag));
+    rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
+    s2_note(source->notes,
+            "phase: (block + %s*%lld + %lld) mod %lld; the step is stride / num_heads (query heads), "
+            "also where the mask is built per KV head",
+            rotation.over_kv ? "kv" : "head", (long long)(rotation.homogeneous ? 0 : rotation.step),
+            (long long)rotation.offset, (long long)rotation.stride_blk);
+    if (!rotation.over_kv)
+        s2_note(source->notes,
+                "num_kv_heads is not given: every query head has its own pattern and KV is repeated");
+    return s2_rotation_import(source, &rotation, out);
+}
+
+static s2_status export(const s2_target *target)
+{
+    s2_rotation rotation;
+    s2_buf buf = {0};
+    S2_TRY(s2_rotation_derive(target, &rotation));
+    if (rotation.stride_blk == 0)
+        return s2_target_refuse(target, "this format has no window without a stride");
+    s2_buf_puts(&buf, "{\n  \"LocalStrideSparseAttention\": {\n");
+    s2_buf_printf(&buf, "    \"num_heads\": %lld,\n    \"max_seq_len\": %lld,\n", (long long)rotation.n_heads,
+                  (long long)target->n_tok);
+    s2_buf_printf(&buf, "    \"block_size\": %lld,\n    \"local_blocks\": %lld,\n",
+                  (long long)rotation.block_tok, (long long)rotation.local_blk);
+    s2_buf_printf(&buf, "    \"vert_stride\": %lld,\n    \"homo_head\": %s,\n",
+                  (long long)rotation.stride_blk,
+                  rotation.homogeneous && rotation.n_heads > 1 ? "true" : "false");
+    s2_buf_printf(&buf, "    \"num_dense_heads\": %lld,\n", (long long)rotation.n_dense_kv);
+    if (rotation.over_kv || rotation.n_dense_kv > 0)
+        s2_buf_printf(&buf, "    \"num_kv_heads\": %lld,\n", (long long)rotation.n_kv_heads);
+    else
+        s2_buf_puts(&buf, "    \"num_kv_heads\": null,\n");
+    s2_buf_printf(&buf, "    \"head_sliding_offset\": %lld,\n    \"causal\": true\n  },\n",
+                  (long long)rotation.offset);
+    s2_rotation_print_model(&buf, target, &rotation);
+    if (!rotation.over_kv && rotation.n_kv_heads < rotation.n_heads)
+        s2_note(target->notes,
+                "heads of one KV head differ: DKernel wants K and V repeated to all query heads");
+    if (rotation.dense_every > 0)
+        s2_note(target->notes,
+                "dense layers are the model's business: every %lld-th layer gets no sparse attention",
+                (long long)rotation.dense_every);
+    return s2_fileset_add_buf(target->files, "dkernel.json", &buf);
+}
+
+const s2_format s2_format_dkernel = {
+    .name = "dkernel",
+    .summary = "DKernel LocalStrideSparseAttention arguments",
+    .file_name = "dkernel.json",
+    .settings = "layers, kv-heads, head-dim, dense-every",
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

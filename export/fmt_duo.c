@@ -1,0 +1,449 @@
+/*
+ * DuoAttention: full_attention_heads.tsv (a score per layer and KV head) with config.json beside it. LServe
+ * and KVPress read the same table. A KV head with a score at or above the quantile of the wanted
+ * sparsity is dense, the others keep a sink and a recent window.
+ */
+#include "export/format.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_NAME "full_attention_heads.tsv"
+
+typedef struct table {
+    double *score; /* [layer][kv head], clipped to [0, 1] */
+    int32_t n_layers;
+    int32_t n_kv;
+} table;
+
+static s2_status table_refuse(const s2_source *source, int32_t line, size_t col, const char *msg)
+{
+    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, (int32_t)col + 1, "%s", msg);
+}
+
+static bool looks_like_table(const char *bytes, size_t n_bytes)
+{
+    size_t at = 0;
+    bool tab = false;
+    while (at < n_bytes && bytes[at] != '\n') {
+        if (strchr("0123456789+-.eE\t\r ", bytes[at]) == NULL || bytes[at] == '\0')
+            return false;
+        tab |= bytes[at] == '\t';
+        at++;
+    }
+    return tab;
+}
+
+/* One line of numbers; *n is how many. */
+static s2_status read_line(const s2_source *source, const char *line, size_t n_bytes, int32_t line_no,
+                           double *out, int32_t cap, int32_t *n)
+{
+    size_t at = 0;
+    *n = 0;
+    while (at < n_bytes) {
+        char word[64], *end;
+        const char *const tab = memchr(line + at, '\t', n_bytes - at);
+        const size_t len = tab != NULL ? (size_t)(tab - line) - at : n_bytes - at;
+        if (len == 0 || len >= sizeof word)
+            return table_refuse(source, line_no, at, "expected a number");
+        memcpy(word, line + at, len);
+        word[len] = '\0';
+        const double value = strtod(word, &end);
+        if (end == word || *end != '\0' || !isfinite(value))
+            return table_refuse(source, line_no, at, "expected a number");
+        if (*n == cap)
+            return table_refuse(source, line_no, at, "too many columns");
+        out[(*n)++] = value < 0 ? 0 : value > 1 ? 1 : value;
+        at += len + (tab != NULL);
+    }
+    return S2_OK;
+}
+
+static s2_status read_table(const s2_source *source, const char *bytes, size_t n_bytes, table *out)
+{
+    table result = {.score = S2_NEW(source->arena, double, (size_t)S2_LIMIT_LAYERS *S2_LIMIT_HEADS / 16)};
+    const int32_t cap = S2_LIMIT_LAYERS * (S2_LIMIT_HEADS / 16);
+    int32_t line_no = 0, used = 0;
+    if (result.score == NULL)
+        return S2_ENOMEM;
+    for (size_t at = 0; at < n_bytes;) {
+        const char *const line = bytes + at;
+        const char *const feed = memchr(line, '\n', n_bytes - at);
+        size_t len = feed != NULL ? (size_t)(feed - line) : n_bytes - at;
+        at += len + 1;
+        line_no++;
+        if (len != 0 && line[len - 1] == '\r')
+            len--;
+        if (len == 0 && at >= n_bytes)
+            break;
+        int32_t n = 0;
+        S2_TRY(read_line(source, line, len, line_no, result.score + used, cap - used, &n));
+        if (n == 0 || (result.n_kv != 0 && n != result.n_kv) || result.n_layers == S2_LIMIT_LAYERS)
+            return table_refuse(source, line_no, 0, "every line must have the same number of columns");
+        result.n_kv = n;
+        result.n_layers++;
+        used += n;
+    }
+    if (result.n_layers == 0)
+        return table_refuse(source, 1, 0, "the table is empty");
+    *out = result;
+    return S2_OK;
+}
+
+/* ---- which heads are dense --------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* NumPy's linear quantile. */
+static double quantile(const double *sorted, int32_t n, double share)
+{
+    const double at = share * (n - 1);
+    const int32_t below = (int32_t)floor(at);
+    const int32_t above = below + 1 < n ? below + 1 : below;
+    return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
+}
+
+static s2_status choose_roles(const s2_source *source, const table *scores, double sparsity, uint16_t *role)
+{
+    const int32_t n = scores->n_layers * scores->n_kv;
+    double *const sorted = S2_NEW(source->arena, double, n);
+    if (sorted == NULL)
+        return S2_ENOMEM;
+    memcpy(sorted, scores->score, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    const double threshold = quantile(sorted, n, sparsity);
+    const char *const tie = s2_setting_text(&source->settings, "tie");
+    const bool first = tie != NULL && strcmp(tie, "first") == 0;
+    if (tie != NULL && !first && strcmp(tie, "all") != 0)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set tie must be all or first");
+    int32_t n_full = 0, n_above = 0, n_ties = 0;
+    for (int32_t at = 0; at < n; at++) {
+        n_above += scores->score[at] > threshold;
+        n_ties += scores->score[at] == threshold;
+    }
+    int32_t ties_left = first ? (int32_t)lround((1 - sparsity) * n) - n_above : n_ties;
+    for (int32_t at = 0; at < n; at++) {
+        const bool tied = scores->score[at] == threshold;
+        bool full = scores->score[at] > threshold || (tied && ties_left-- > 0);
+        full = sparsity <= 0 || (full && sparsity < 1);
+        role[at] = full ? 0 : 1;
+        n_full += full;
+    }
+    s2_note(source->notes,
+            "roles: full when the score, clipped to [0, 1], is at or above the linear quantile %g = %.6g:"
+            " %d of %d KV heads are dense",
+            sparsity, threshold, n_full, n);
+    if (n_ties > 1)
+        s2_note(source->notes,
+                "ties: %d heads score exactly the threshold; upstream breaks ties with random noise, here %s "
+                "(--set tie=%s)",
+                n_ties, first ? "the lowest layers and heads become dense first" : "all of them are dense",
+                first ? "all" : "first");
+    return S2_OK;
+}
+
+/* ---- the config beside it ---------------------------------------------------------------------- */
+
+typedef struct deployment {
+    double sparsity;
+    int64_t sink_tok, recent_tok, chunk_tok;
+    int64_t n_heads, head_dim;
+    const char *model;
+    int64_t config_sink, config_recent;
+} deployment;
+
+/* Query heads of the published models, whose tables count KV heads only. */
+static int64_t known_heads(const char *model)
+{
+    static const struct {
+        const char *part;
+        int64_t n_heads;
+    } models[] = {{"Llama-2-7B", 32}, {"Llama-3-8B", 32}, {"Llama-3.1-8B", 32}, {"Mistral-7B", 32}};
+    for (size_t n = 0; model != NULL && n < sizeof models / sizeof *models; n++)
+        if (strstr(model, models[n].part) != NULL)
+            return models[n].n_heads;
+    return 0;
+}
+
+static s2_status read_config(const s2_source *source, const s2_doc *doc, deployment *out)
+{
+    int64_t sink, recent;
+    S2_TRY(s2_doc_int_or(doc, "/sink_size", 1, S2_LIMIT_CONTEXT_TOK, 128, &out->config_sink, source->diag));
+    S2_TRY(
+        s2_doc_int_or(doc, "/recent_size", 1, S2_LIMIT_CONTEXT_TOK, 256, &out->config_recent, source->diag));
+    S2_TRY(s2_doc_int_or(doc, "/deploy_sink_size", 1, S2_LIMIT_CONTEXT_TOK, 64, &sink, source->diag));
+    S2_TRY(s2_doc_int_or(doc, "/deploy_recent_size", 1, S2_LIMIT_CONTEXT_TOK, 256, &recent, source->diag));
+    if (s2_doc_has(doc, "/sparsity"))
+        S2_TRY(s2_doc_num(doc, "/sparsity", 0, 1, &out->sparsity, source->diag));
+    const char *const model = s2_doc_text(doc, "/model_name");
+    out->sink_tok = sink;
+    out->recent_tok = recent;
+    out->model = model != NULL ? s2_arena_strndup(source->arena, model, strlen(model)) : NULL;
+    out->n_heads = known_heads(out->model);
+    if (s2_doc_has(doc, "/num_attention_heads"))
+        S2_TRY(s2_doc_int(doc, "/num_attention_heads", 1, S2_LIMIT_HEADS, &out->n_heads, source->diag));
+    return s2_doc_int_or(doc, "/head_dim", 1, S2_LIMIT_HEAD_DIM, 128, &out->head_dim, source->diag);
+}
+
+static s2_status read_neighbour_config(const s2_source *source, const char *dir, deployment *out)
+{
+    char name[1024];
+    s2_file file;
+    s2_doc doc;
+    snprintf(name, sizeof name, "%s%sconfig.json", dir, dir[0] != '\0' ? "/" : "");
+    if (s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, NULL) != S2_OK) {
+        s2_note(source->notes, "there is no config.json beside the table: defaults are used");
+        return S2_OK;
+    }
+    S2_TRY(s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag));
+    const s2_status status = read_config(source, &doc, out);
+    s2_doc_release(&doc);
+    return status;
+}
+
+static s2_status apply_settings(const s2_source *source, const table *scores, deployment *out)
+{
+    const s2_settings *const set = &source->settings;
+    if (out->n_heads == 0) {
+        out->n_heads = scores->n_kv;
+        if (s2_setting_text(set, "heads") == NULL)
+            s2_note(source->notes,
+                    "the table counts KV heads only; %d query heads are assumed (--set heads=N)",
+                    scores->n_kv);
+    }
+    S2_TRY(s2_setting_num(set, "sparsity", 0, 1, out->sparsity, &out->sparsity, source->diag));
+    S2_TRY(s2_setting_int(set, "sink", 1, S2_LIMIT_CONTEXT_TOK, out->sink_tok, &out->sink_tok, source->diag));
+    S2_TRY(s2_setting_int(set, "recent", 1, S2_LIMIT_CONTEXT_TOK, out->recent_tok, &out->recent_tok,
+                          source->diag));
+    S2_TRY(s2_setting_int(set, "chunk", 0, S2_LIMIT_CONTEXT_TOK, 0, &out->chunk_tok, source->diag));
+    S2_TRY(s2_setting_int(set, "heads", scores->n_kv, S2_LIMIT_HEADS, out->n_heads, &out->n_heads,
+                          source->diag));
+    if (out->n_heads < scores->n_kv || out->n_heads % scores->n_kv != 0)
+        return table_refuse(source, 1, 0, "the number of columns does not divide the query heads");
+    s2_note(source->notes,
+            "streaming heads: sink %lld, recent %lld tokens, as the published evaluation deploys them unless "
+            "the config or --set say otherwise; training used %lld and %lld",
+            (long long)out->sink_tok, (long long)out->recent_tok, (long long)out->config_sink,
+            (long long)out->config_recent);
+    if (out->chunk_tok == 0)
+        s2_note(source->notes,
+                "prefill in chunks is not modelled: upstream's first chunk is dense for every head "
+                "(--set chunk=N)");
+    return S2_OK;
+}
+
+/*
+ * Chunked prefill of a streaming head: the first chunk is dense, a later one sees itself and what the cache
+ * held at its start. The window before a chunk start does not move with the query, so it is a range of keys.
+ */
+static void chunked_body(const deployment *deploy, s2_buf *body)
+{
+    enum { MOST_CHUNKS = 64 };
+    const int64_t chunk = deploy->chunk_tok;
+    s2_buf_printf(body, "chunk %lldt | sink %lldt", (long long)chunk, (long long)deploy->sink_tok);
+    for (int64_t c = 1; c < MOST_CHUNKS; c++) {
+        const int64_t begin = c * chunk - deploy->recent_tok > 0 ? c * chunk - deploy->recent_tok : 0;
+        s2_buf_printf(body, " | dense when key %lldt..%lldt & query %lldt..%lldt", (long long)begin,
+                      (long long)(c * chunk), (long long)(c * chunk), (long long)((c + 1) * chunk));
+        if ((c + 1) * chunk > S2_LIMIT_CONTEXT_TOK / 2)
+            break;
+    }
+}
+
+static s2_status build(const s2_source *source, const table *scores, deployment *deploy, s2_pattern *out)
+{
+    uint16_t *const role = S2_NEW(source->arena, uint16_t, scores->n_layers * scores->n_kv);
+    s2_buf text = {0}, body = {0}, prefill = {0};
+    if (role == NULL)
+        return S2_ENOMEM;
+    S2_TRY(apply_settings(source, scores, deploy));
+    S2_TRY(choose_roles(source, scores, deploy->sparsity, role));
+    s2_buf_printf(&body, "sink %lldt | local %lldt", (long long)deploy->sink_tok,
+                  (long long)deploy->recent_tok);
+    s2_language_name(&text, deploy->model != NULL ? s2_path_base(deploy->model) : source->name);
+    s2_language_shape(&text, scores->n_layers, deploy->n_heads, scores->n_kv, deploy->head_dim, 64);
+    const char *const bodies[] = {"dense", body.data != NULL ? body.data : "none"};
+    s2_language_roles(&text, deploy->chunk_tok > 0 ? "decode " : "", "kv", scores->n_layers, scores->n_kv,
+                      role, bodies, 2);
+    if (deploy->chunk_tok > 0) {
+        chunked_body(deploy, &prefill);
+        const char *const chunked[] = {"dense", prefill.data != NULL ? prefill.data : "none"};
+        s2_language_roles(&text, "prefill ", "kv", scores->n_layers, scores->n_kv, role, chunked, 2);
+        s2_note(source->notes, "prefill: chunks of %lld tokens, written out for the first 63 chunks",
+                (long long)deploy->chunk_tok);
+    }
+    s2_buf_release(&prefill);
+    s2_buf_release(&body);
+    return s2_language_parse(source, &text, out);
+}
+
+/* ---- the three ways in -------------------------------------------------------------------------- */
+
+/* A git symlink stored as a file: one line that is a path. */
+static bool link_text(const s2_source *source, char *path, size_t cap)
+{
+    size_t n = source->n_bytes;
+    while (n != 0 && (source->bytes[n - 1] == '\n' || source->bytes[n - 1] == '\r'))
+        n--;
+    if (n == 0 || n >= cap || memchr(source->bytes, '\n', n) != NULL ||
+        memchr(source->bytes, '\t', n) != NULL || memchr(source->bytes, '\0', n) != NULL)
+        return false;
+    memcpy(path, source->bytes, n);
+    path[n] = '\0';
+    return strstr(path, "lr=") != NULL || strstr(path, TABLE_NAME) != NULL;
+}
+
+static s2_status import_link(const s2_source *source, char *path, deployment *deploy, s2_pattern *out)
+{
+    s2_file file;
+    table scores;
+    char name[1024];
+    const size_t n = strlen(path);
+    const bool is_table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
+    snprintf(name, sizeof name, "%.900s%s", path, is_table ? "" : "/" TABLE_NAME);
+    s2_note(source->notes, "the file is the text of a symbolic link; %s is read instead", name);
+    S2_TRY(s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, source->diag));
+    if (!looks_like_table(file.bytes, file.n_bytes))
+        return table_refuse(source, 1, 0, "the file that the link names is no table of numbers");
+    S2_TRY(read_table(source, file.bytes, file.n_bytes, &scores));
+    char *const slash = strrchr(name, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    S2_TRY(read_neighbour_config(source, slash != NULL ? name : "", deploy));
+    return build(source, &scores, deploy, out);
+}
+
+static bool is_config(const s2_source *source)
+{
+    return source->doc != NULL && source->doc->is_json && s2_doc_has(source->doc, "/sink_size") &&
+           s2_doc_has(source->doc, "/recent_size") &&
+           (s2_doc_has(source->doc, "/reg_weight") || s2_doc_has(source->doc, "/supervision") ||
+            s2_doc_has(source->doc, "/deploy_sink_size"));
+}
+
+static int recognises(const s2_source *source)
+{
+    char path[900];
+    if (is_config(source))
+        return 90;
+    if (link_text(source, path, sizeof path))
+        return 80;
+    return looks_like_table(source->bytes, source->n_bytes) ? 80 : 0;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    char path[900];
+    table scores;
+    deployment deploy = {.sparsity = 0.5,
+                         .sink_tok = 64,
+                         .recent_tok = 256,
+                         .head_dim = 128,
+                         .config_sink = 128,
+                         .config_recent = 256};
+    if (is_config(source)) {
+        s2_file file;
+        S2_TRY(read_config(source, source->doc, &deploy));
+        S2_TRY(s2_finder_read(&source->finder, source->arena, TABLE_NAME, S2_DOC_BYTES, &file, source->diag));
+        S2_TRY(read_table(source, file.bytes, file.n_bytes, &scores));
+        return build(source, &scores, &deploy, out);
+    }
+    if (link_text(source, path, sizeof path))
+        return import_link(source, path, &deploy, out);
+    S2_TRY(read_table(source, source->bytes, source->n_bytes, &scores));
+    S2_TRY(read_neighbour_config(source, "", &deploy));
+    return build(source, &scores, &deploy, out);
+}
+
+/* ---- out ---------------------------------------------------------------------------------------- */
+
+/* sink and local in tokens of a streaming body; false for any other body. */
+static bool streaming_form(const s2_pattern *pattern, const s2_body *body, int64_t *sink_tok,
+                           int64_t *recent_tok)
+{
+    if (body->n_terms != 2)
+        return false;
+    *sink_tok = *recent_tok = 0;
+    for (int t = 0; t < 2; t++) {
+        const s2_term *const term = &body->terms[t];
+        if (term->kind == S2_TERM_SINK)
+            *sink_tok = term->n * (term->tok ? 1 : pattern->block_tok);
+        else if (term->kind == S2_TERM_LOCAL && term->tok)
+            *recent_tok = term->n;
+    }
+    return *sink_tok > 0 && *recent_tok > 0;
+}
+
+static s2_status print_scores(const s2_target *target, s2_buf *table_text, deployment *deploy,
+                              int32_t *n_streaming)
+{
+    const s2_pattern *const pattern = target->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+            const s2_body *const body =
+                &pattern->bodies[s2_pattern_body(pattern, S2_DECODE, layer, kv * group)];
+            int64_t sink_tok, recent_tok;
+            const bool streams = streaming_form(pattern, body, &sink_tok, &recent_tok);
+            if (!streams && !(body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE))
+                return s2_target_refuse(
+                    target, "layer %d KV head %d is neither dense nor sink and recent tokens", layer, kv);
+            if (streams) {
+                deploy->sink_tok = deploy->sink_tok != 0 ? deploy->sink_tok : sink_tok;
+                deploy->recent_tok = deploy->recent_tok != 0 ? deploy->recent_tok : recent_tok;
+                ++*n_streaming;
+            }
+            s2_buf_printf(table_text, "%s%.18e", kv != 0 ? "\t" : "", streams ? 0.0 : 1.0);
+            if (kv + 1 == pattern->n_kv_heads)
+                s2_buf_puts(table_text, "\n");
+        }
+    return S2_OK;
+}
+
+static s2_status export(const s2_target *target)
+{
+    const s2_pattern *const pattern = target->pattern;
+    s2_buf table_text = {0}, config = {0};
+    deployment deploy = {0};
+    int32_t n_streaming = 0;
+    const s2_status status = print_scores(target, &table_text, &deploy, &n_streaming);
+    if (status != S2_OK) {
+        s2_buf_release(&table_text);
+        return status;
+    }
+    const double sparsity = (double)n_streaming / ((double)pattern->n_layers * pattern->n_kv_heads);
+    s2_buf_printf(&config, "{\n  \"model_name\": ");
+    s2_buf_puts(&config, "null,\n");
+    s2_model_shape_print(&config, pattern, "  ");
+    s2_buf_printf(&config, "  \"sink_size\": %lld,\n  \"recent_size\": %lld,\n",
+                  (long long)(deploy.sink_tok != 0 ? deploy.sink_tok : 64),
+                  (long long)(deploy.recent_tok != 0 ? deploy.recent_tok : 256));
+    s2_buf_printf(&config, "  \"deploy_sink_size\": %lld,\n  \"deploy_recent_size\": %lld,\n",
+                  (long long)(deploy.sink_tok != 0 ? deploy.sink_tok : 64),
+                  (long long)(deploy.recent_tok != 0 ? deploy.recent_tok : 256));
+    s2_buf_printf(&config, "  \"sparsity\": %.17g,\n", sparsity);
+    s2_provenance_print(&config, target, "  ");
+    s2_buf_puts(&config, "}\n");
+    s2_note(target->notes,
+            "scores are 0 and 1: the quantile at sparsity %g lies strictly between them, so the loader's "
+            "random noise cannot change a role",
+            sparsity);
+    S2_TRY(s2_fileset_add_buf(target->files, TABLE_NAME, &table_text));
+    return s2_fileset_add_buf(target->files, "config.json", &config);
+}
+
+const s2_format s2_format_duo = {
+    .name = "duo",
+    .summary = "DuoAttention full_attention_heads.tsv and config.json (LServe, KVPress)",
+    .file_name = TABLE_NAME,
+    .settings = "sparsity (0.5), sink (64), recent (256), tie all|first (all), heads, chunk (0: none)",
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,198 @@
+/*
+ * Per-layer windows of Hugging Face configs: layer_types with sliding_window or attention_chunk_size
+ * (gpt-oss, Gemma, Llama 4), and the older forms: one sliding_window for all layers (Mistral), or every n-th
+ * layer full (Gemma's _sliding_window_pattern). A window of N tokens includes the query itself.
+ */
+#include "export/format.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef enum role { FULL, SLIDING, CHUNKED, N_ROLES } role;
+
+static const char *const role_words[N_ROLES] = {"full_attention", "sliding_attention", "chunked_attention"};
+
+/* Multimodal configs keep the text model's fields in an object of their own. */
+static const char *prefix_of(const s2_source *source)
+{
+    return s2_doc_has(source->doc, "/text_config/num_hidden_layers") ? "/text_config" : "";
+}
+
+static bool has(const s2_source *source, const char *prefix, const char *key)
+{
+    char path[96];
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    return s2_doc_has(source->doc, path);
+}
+
+static int recognises(const s2_source *source)
+{
+    if (source->doc == NULL || !source->doc->is_json)
+        return 0;
+    const char *const prefix = prefix_of(source);
+    if (!has(source, prefix, "num_attention_heads"))
+        return 0;
+    if (has(source, prefix, "layer_types"))
+        return 80;
+    return has(source, prefix, "sliding_window") || has(source, prefix, "attention_chunk_size") ? 70 : 0;
+}
+
+static s2_status read_types(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/layer_types", prefix);
+    if (s2_doc_len(source->doc, path) != n_layers)
+        return s2_doc_refuse(source->doc, path, source->diag, "layer_types has %lld entries for %lld layers",
+                             (long long)s2_doc_len(source->doc, path), (long long)n_layers);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        snprintf(path, sizeof path, "%s/layer_types/%lld", prefix, (long long)layer);
+        const char *const word = s2_doc_text(source->doc, path);
+        int which = 0;
+        while (which < N_ROLES && (word == NULL || strcmp(word, role_words[which]) != 0))
+            which++;
+        if (which == N_ROLES)
+            return s2_doc_refuse(
+                source->doc, path, source->diag,
+                "a layer type must be full_attention, sliding_attention or chunked_attention");
+        roles[layer] = (uint16_t)which;
+    }
+    return S2_OK;
+}
+
+/* Configs without layer_types: every n-th layer full, or all layers alike. */
+static s2_status derive_types(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
+{
+    char path[128];
+    int64_t every = 0;
+    const bool chunked = has(source, prefix, "attention_chunk_size");
+    snprintf(path, sizeof path, "%s/%s", prefix,
+             has(source, prefix, "_sliding_window_pattern") ? "_sliding_window_pattern"
+                                                            : "sliding_window_pattern");
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, 0, &every, source->diag));
+    S2_TRY(s2_setting_int(&source->settings, "full-every", 0, S2_LIMIT_LAYERS, every, &every, source->diag));
+    for (int64_t layer = 0; layer < n_layers; layer++)
+        roles[layer] = every > 0 && (layer + 1) % every == 0 ? FULL : chunked ? CHUNKED : SLIDING;
+    s2_note(source->notes,
+            every > 0 ? "layer_types is absent: every %lld-th layer is full"
+                      : "layer_types is absent: all layers use the window (--set full-every=N)",
+            (long long)every);
+    return S2_OK;
+}
+
+static s2_status read_size(const s2_source *source, const char *prefix, const char *key, bool needed,
+                           int64_t *out)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    if (needed)
+        return s2_doc_int(source->doc, path, 1, S2_LIMIT_CONTEXT_TOK, out, source->diag);
+    *out = 1;
+    return S2_OK;
+}
+
+static s2_status window_off(const s2_source *source, const char *prefix, uint16_t *roles, int64_t n_layers)
+{
+    char path[128];
+    bool used;
+    int64_t from;
+    snprintf(path, sizeof path, "%s/use_sliding_window", prefix);
+    S2_TRY(s2_doc_bool_or(source->doc, path, true, &used, source->diag));
+    snprintf(path, sizeof path, "%s/max_window_layers", prefix);
+    S2_TRY(s2_doc_int_or(source->doc, path, 0, INT32_MAX, used ? 0 : n_layers, &from, source->diag));
+    if (has(source, prefix, "layer_types"))
+        return S2_OK;
+    if (!used)
+        s2_note(source->notes, "use_sliding_window is false: every layer is full");
+    else if (from > 0)
+        s2_note(source->notes, "max_window_layers: layers below %lld are full", (long long)from);
+    for (int64_t layer = 0; layer < n_layers && (layer < from || !used); layer++)
+        roles[layer] = FULL;
+    return S2_OK;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_model_shape shape;
+    int64_t window_tok, chunk_tok;
+    bool uses[N_ROLES] = {false};
+    s2_buf text = {0};
+    char bodies_text[N_ROLES][48];
+    if (source->doc == NULL)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 0, 0, "a JSON config is expected");
+    const char *const prefix = prefix_of(source);
+    S2_TRY(s2_model_shape_read(source, prefix, &shape));
+    uint16_t *const roles = S2_NEW(source->arena, uint16_t, shape.n_layers);
+    if (roles == NULL)
+        return S2_ENOMEM;
+    if (has(source, prefix, "layer_types"))
+        S2_TRY(read_types(source, prefix, shape.n_layers, roles));
+    else
+        S2_TRY(derive_types(source, prefix, shape.n_layers, roles));
+    S2_TRY(window_off(source, prefix, roles, shape.n_layers));
+    for (int64_t layer = 0; layer < shape.n_layers; layer++)
+        uses[roles[layer]] = true;
+    S2_TRY(read_size(source, prefix, "sliding_window", uses[SLIDING], &window_tok));
+    S2_TRY(read_size(source, prefix, "attention_chunk_size", uses[CHUNKED], &chunk_tok));
+    s2_language_name(&text, source->name);
+    s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 64);
+    snprintf(bodies_text[SLIDING], sizeof bodies_text[0], "local %lldt", (long long)window_tok);
+    snprintf(bodies_text[CHUNKED], sizeof bodies_text[0], "chunk %lldt", (long long)chunk_tok);
+    const char *const bodies[N_ROLES] = {"dense", bodies_text[SLIDING], bodies_text[CHUNKED]};
+    s2_language_roles(&text, "", "heads", (int32_t)shape.n_layers, 1, roles, bodies, N_ROLES);
+    s2_note(source->notes,
+            "a window of N tokens includes the query itself; chunks are aligned to multiples of their size");
+    return s2_language_parse(source, &text, out);
+}
+
+/* ---- out ---------------------------------------------------------------------------------------- */
+
+static bool layer_role(const s2_pattern *pattern, int32_t layer, role *out, int64_t *size_tok)
+{
+    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, 0)];
+    const s2_term *const term = &body->terms[0];
+    if (body->n_terms != 1)
+        return false;
+    *size_tok = term->n * (term->tok ? 1 : pattern->block_tok);
+    *out = term->kind == S2_TERM_DENSE ? FULL : term->kind == S2_TERM_CHUNK ? CHUNKED : SLIDING;
+    return term->kind == S2_TERM_DENSE || term->kind == S2_TERM_CHUNK ||
+           (term->kind == S2_TERM_LOCAL && term->tok);
+}
+
+static s2_status export(const s2_target *target)
+{
+    const s2_pattern *const pattern = target->pattern;
+    int64_t size_tok[N_ROLES] = {0};
+    s2_buf buf = {0};
+    s2_buf_puts(&buf, "{\n");
+    s2_model_shape_print(&buf, pattern, "  ");
+    s2_buf_puts(&buf, "  \"layer_types\": [");
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        role which;
+        int64_t tok;
+        if (!layer_role(pattern, layer, &which, &tok)) {
+            s2_buf_release(&buf);
+            return s2_target_refuse(target, "layer %d is not full, a window in tokens, or aligned chunks",
+                                    layer);
+        }
+        size_tok[which] = size_tok[which] != 0 ? size_tok[which] : tok;
+        s2_buf_printf(&buf, "%s\"%s\"", layer != 0 ? ", " : "", role_words[which]);
+    }
+    s2_buf_puts(&buf, "],\n");
+    if (size_tok[SLIDING] > 0)
+        s2_buf_printf(&buf, "  \"sliding_window\": %lld,\n", (long long)size_tok[SLIDING]);
+    if (size_tok[CHUNKED] > 0)
+        s2_buf_printf(&buf, "  \"attention_chunk_size\": %lld,\n", (long long)size_tok[CHUNKED]);
+    s2_provenance_print(&buf, target, "  ");
+    s2_buf_puts(&buf, "}\n");
+    return s2_fileset_add_buf(target->files, "config.json", &buf);
+}
+
+const s2_format s2_format_layers = {
+    .name = "layers",
+    .summary = "HF layer_types, sliding_window, attention_chunk_size (gpt-oss, Gemma, Mistral, Llama 4)",
+    .file_name = "config.json",
+    .settings = "full-every, layers, heads, kv-heads, head-dim",
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,108 @@
+/*
+ * vLLM's BlocksparseParams (up to 0.9): the same family as Phi-3-small's config, heads counted per
+ * tensor-parallel rank, and a flag that only the decode kernel obeys.
+ */
+#include "export/rotation.h"
+
+#include <stdio.h>
+
+#define WRAPPER "/blocksparse_params"
+
+static int recognises(const s2_source *source)
+{
+    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (at == NULL)
+        return 0;
+    char path[64];
+    snprintf(path, sizeof path, "%s/max_seqlen", at);
+    return at[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
+}
+
+static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
+{
+    char path[64];
+    int64_t n_ranks;
+    S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &n_ranks, source->diag));
+    snprintf(path, sizeof path, "%s/num_heads", at);
+    S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS / n_ranks, &rotation->n_heads, source->diag));
+    snprintf(path, sizeof path, "%s/num_kv_heads", at);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, rotation->n_heads, rotation->n_heads, &rotation->n_kv_heads,
+                         source->diag));
+    if (rotation->n_heads % rotation->n_kv_heads != 0)
+        return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
+    rotation->n_heads *= n_ranks;
+    rotation->n_kv_heads *= n_ranks;
+    s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s assumed (--set tp=N)",
+            (long long)n_ranks, n_ranks == 1 ? "" : "s");
+    return S2_OK;
+}
+
+static s2_status read_flags(const s2_source *source, const char *at, s2_rotation *rotation)
+{
+    char path[64];
+    bool group_flag;
+    snprintf(path, sizeof path, "%s/homo_head", at);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation->homogeneous, source->diag));
+    snprintf(path, sizeof path, "%s/homo_head_group", at);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, &group_flag, source->diag));
+    if (group_flag && !rotation->homogeneous) {
+        rotation->decode_kv_step = s2_rotation_step(rotation->stride_blk, rotation->n_kv_heads);
+        s2_note(source->notes,
+                "homo_head_group reaches vLLM's decode kernel only: prefill rotates over query heads, "
+                "decode over KV heads, and the two masks disagree");
+    }
+    return S2_OK;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_rotation rotation, heads;
+    const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
+    if (at == NULL)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "there is no \"vert_stride\"");
+    S2_TRY(s2_rotation_read(source, at, "block_size", "local_blocks", "vert_stride", 1, &rotation));
+    heads = rotation;
+    S2_TRY(read_heads(source, at, &heads));
+    S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
+    S2_TRY(read_flags(source, at, &rotation));
+    rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
+    rotation.offset = 1;
+    s2_note(source->notes, "phase: (block + head*%lld + 1) mod %lld, as vLLM computes it",
+            (long long)(rotation.homogeneous ? 0 : rotation.step), (long long)rotation.stride_blk);
+    s2_note(source->notes, "vLLM keeps every page of a sparse layer: it reads less and frees nothing");
+    return s2_rotation_import(source, &rotation, out);
+}
+
+static s2_status export(const s2_target *target)
+{
+    s2_rotation rotation;
+    s2_buf buf = {0};
+    S2_TRY(s2_rotation_derive(target, &rotation));
+    if (rotation.stride_blk == 0 || rotation.n_dense_kv > 0)
+        return s2_target_refuse(target, "this format has no %s",
+                                rotation.stride_blk == 0 ? "window without a stride" : "dense heads");
+    s2_buf_puts(&buf, "{\n  \"blocksparse_params\": {\n");
+    s2_buf_printf(&buf, "    \"max_seqlen\": %lld,\n", (long long)target->n_tok);
+    s2_buf_printf(&buf, "    \"num_heads\": %lld,\n", (long long)rotation.n_heads);
+    s2_buf_printf(&buf, "    \"num_kv_heads\": %lld,\n", (long long)rotation.n_kv_heads);
+    s2_buf_printf(&buf, "    \"block_size\": %lld,\n", (long long)rotation.block_tok);
+    s2_buf_printf(&buf, "    \"local_blocks\": %lld,\n", (long long)rotation.local_blk);
+    s2_buf_printf(&buf, "    \"vert_stride\": %lld,\n", (long long)rotation.stride_blk);
+    s2_buf_printf(&buf, "    \"homo_head\": %s,\n    \"homo_head_group\": false\n  },\n",
+                  rotation.homogeneous ? "true" : "false");
+    s2_rotation_print_model(&buf, target, &rotation);
+    s2_note(target->notes,
+            "num_heads and num_kv_heads are the whole model's; divide them by the tensor-parallel "
+            "size. Dense layers get no blocksparse_params");
+    return s2_fileset_add_buf(target->files, "blocksparse_params.json", &buf);
+}
+
+const s2_format s2_format_vllm = {
+    .name = "vllm",
+    .summary = "vLLM BlocksparseParams (vLLM up to 0.9)",
+    .file_name = "blocksparse_params.json",
+    .settings = "layers, head-dim, dense-every, tp (1)",
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

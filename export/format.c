@@ -1,0 +1,345 @@
+#include "export/format.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pattern/parse.h"
+
+#define S2_FORMAT_ADDRESS(id) &s2_format_##id,
+static const s2_format *const formats[] = {S2_FORMAT_TABLE(S2_FORMAT_ADDRESS)};
+#undef S2_FORMAT_ADDRESS
+enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+
+const s2_format *s2_format_at(int32_t n)
+{
+    return n >= 0 && n < N_FORMATS ? formats[n] : NULL;
+}
+
+const s2_format *s2_format_find(const char *name)
+{
+    for (int32_t n = 0; n < N_FORMATS; n++)
+        if (strcmp(formats[n]->name, name) == 0)
+            return formats[n];
+    return NULL;
+}
+
+static const s2_format *recognise(const s2_source *source)
+{
+    const s2_format *best = NULL;
+    int best_confidence = 0;
+    for (int32_t n = 0; n < N_FORMATS; n++) {
+        const int confidence = formats[n]->recognises != NULL ? formats[n]->recognises(source) : 0;
+        if (confidence > best_confidence) {
+            best = formats[n];
+            best_confidence = confidence;
+        }
+    }
+    return best;
+}
+
+/* No other kind of file, ours included, begins with a bracket. */
+static bool starts_like_json(const s2_source *source)
+{
+    size_t at = 0;
+    while (at < source->n_bytes && isspace((unsigned char)source->bytes[at]))
+        at++;
+    return at < source->n_bytes && (source->bytes[at] == '{' || source->bytes[at] == '[');
+}
+
+s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
+{
+    s2_doc doc = {0};
+    s2_diag doc_diag = {0};
+    const s2_status doc_status = s2_doc_parse(source->bytes, source->n_bytes, &doc, &doc_diag);
+    if (doc_status == S2_ENOMEM)
+        return S2_ENOMEM;
+    if (doc_status == S2_EPARSE && starts_like_json(source)) {
+        if (source->diag != NULL)
+            *source->diag = doc_diag;
+        return S2_EPARSE;
+    }
+    source->doc = doc_status == S2_OK ? &doc : NULL;
+    const s2_format *const format = name != NULL ? s2_format_find(name) : recognise(source);
+    s2_status status = S2_OK;
+    if (format == NULL || format->import == NULL) {
+        status =
+            s2_diag_set(source->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
+                        name != NULL        ? "there is no import of that name"
+                        : doc_diag.line > 0 ? doc_diag.msg
+                                            : "no format is known by this content");
+    } else {
+        status = format->import(source, out);
+        if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&
+            source->diag->line == 0)
+            *source->diag = doc_diag;
+    }
+    if (status == S2_OK)
+        *used = format;
+    if (source->doc != NULL)
+        s2_doc_release(&doc);
+    source->doc = NULL;
+    return status;
+}
+
+static s2_status read_back(const s2_format *format, s2_target *target, s2_pattern *out)
+{
+    s2_buf notes = {0};
+    s2_diag why = {0};
+    s2_fileset side = {.arena = target->arena};
+    const s2_file *const file = &target->files->files[0];
+    s2_source source = {.arena = target->arena,
+                        .name = file->name,
+                        .bytes = file->bytes,
+                        .n_bytes = file->n_bytes,
+                        .finder = {.set = target->files},
+                        .settings = target->settings,
+                        .notes = &notes,
+                        .side = &side,
+                        .diag = &why};
+    const s2_format *used = NULL;
+    const s2_status status = s2_import_run(&source, format->name, &used, out);
+    s2_buf_release(&notes);
+    if (status == S2_OK || status == S2_ENOMEM)
+        return status;
+    return s2_diag_set(target->diag, S2_EINTERNAL, S2_CODE_FOREIGN, 0, 0,
+                       "what was written for %s cannot be read back: line %d: %s", format->name, why.line,
+                       why.msg);
+}
+
+s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
+{
+    s2_export_report result = {0};
+    s2_pattern again;
+    if (format->export == NULL)
+        return s2_target_refuse(target, "%s is read but not written", format->name);
+    S2_TRY(format->export(target));
+    S2_TRY(read_back(format, target, &again));
+    S2_TRY(s2_patterns_compare(target->pattern, &again, format->fixed_length ? target->n_tok : 0,
+                               &result.difference));
+    if (result.difference.differs) {
+        result.refused = !format->lossy || result.difference.what[0] != '\0';
+        if (!result.refused) {
+            S2_TRY(s2_patterns_loss(target->pattern, &again, target->n_tok, &result.loss));
+            result.has_loss = true;
+        }
+    }
+    *report = result;
+    return S2_OK;
+}
+
+void s2_note(s2_buf *notes, const char *fmt, ...)
+{
+    char sentence[512], clean[768];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(sentence, sizeof sentence, fmt, args);
+    va_end(args);
+    s2_text_clean(clean, sizeof clean, sentence);
+    s2_buf_puts(notes, clean);
+    s2_buf_puts(notes, "\n");
+}
+
+const char *s2_setting_text(const s2_settings *settings, const char *key)
+{
+    for (int32_t n = 0; n < settings->n; n++)
+        if (strcmp(settings->list[n].key, key) == 0)
+            return settings->list[n].value;
+    return NULL;
+}
+
+s2_status s2_setting_num(const s2_settings *settings, const char *key, double low, double high,
+                         double fallback, double *out, s2_diag *diag)
+{
+    const char *const text = s2_setting_text(settings, key);
+    if (text == NULL) {
+        *out = fallback;
+        return S2_OK;
+    }
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !(value >= low && value <= high))
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a number from %g to %g",
+                           key, low, high);
+    *out = value;
+    return S2_OK;
+}
+
+s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t low, int64_t high,
+                         int64_t fallback, int64_t *out, s2_diag *diag)
+{
+    double value;
+    S2_TRY(s2_setting_num(settings, key, (double)low, (double)high, (double)fallback, &value, diag));
+    if (value != floor(value))
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a whole number", key);
+    *out = (int64_t)value;
+    return S2_OK;
+}
+
+void s2_language_name(s2_buf *text, const char *name)
+{
+    char word[64];
+    size_t n = 0;
+    for (const char *c = name; *c != '\0' && n + 1 < sizeof word; c++)
+        if (isalnum((unsigned char)*c) || (n != 0 && strchr("._-", *c) != NULL))
+            word[n++] = (char)tolower((unsigned char)*c);
+    word[n] = '\0';
+    char *const dot = strrchr(word, '.');
+    if (dot != NULL && strlen(dot) <= 5)
+        *dot = '\0';
+    if (word[0] != '\0')
+        s2_buf_printf(text, "name %s\n", word);
+}
+
+void s2_language_shape(s2_buf *text, int64_t n_layers, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim,
+                       int64_t block_tok)
+{
+    s2_buf_printf(text, "layers %lld\nheads %lld\nkv-heads %lld\n", (long long)n_layers, (long long)n_heads,
+                  (long long)n_kv_heads);
+    if (head_dim > 0)
+        s2_buf_printf(text, "head-dim %lld\n", (long long)head_dim);
+    s2_buf_printf(text, "block %lld\n", (long long)block_tok);
+}
+
+static void print_rule(s2_buf *text, const char *before, const char *axis, int32_t layer_begin,
+                       int32_t layer_end, const uint16_t *roles, int32_t n_columns, uint16_t role,
+                       const char *body)
+{
+    int32_t n = 0;
+    for (int32_t column = 0; column < n_columns; column++)
+        n += roles[column] == role;
+    if (n == 0)
+        return;
+    s2_buf_printf(text, "%slayers %d", before, layer_begin);
+    if (layer_end > layer_begin + 1)
+        s2_buf_printf(text, "-%d", layer_end - 1);
+    if (n < n_columns) {
+        s2_buf_printf(text, " %s ", axis);
+        const char *comma = "";
+        for (int32_t column = 0; column < n_columns; column++)
+            if (roles[column] == role) {
+                s2_buf_printf(text, "%s%d", comma, column);
+                comma = ",";
+            }
+    }
+    s2_buf_printf(text, ": %s\n", body);
+}
+
+void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32_t n_layers,
+                       int32_t n_columns, const uint16_t *role_of, const char *const *body, int32_t n_roles)
+{
+    for (int32_t begin = 0; begin < n_layers;) {
+        const uint16_t *const roles = role_of + (int64_t)begin * n_columns;
+        int32_t end = begin + 1;
+        while (end < n_layers &&
+               memcmp(roles, role_of + (int64_t)end * n_columns, (size_t)n_columns * sizeof *roles) == 0)
+            end++;
+        for (int32_t role = 0; role < n_roles; role++)
+            print_rule(text, before, axis, begin, end, roles, n_columns, (uint16_t)role, body[role]);
+        begin = end;
+    }
+}
+
+s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out)
+{
+    s2_status status = text->status;
+    s2_diag why = {0};
+    if (status == S2_OK)
+        status = s2_pattern_parse(source->arena, text->data, text->len, NULL, out, &why);
+    s2_buf_release(text);
+    if (status == S2_EPARSE)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "it asks for what the language does not hold: %s", why.msg);
+    return status;
+}
+
+s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...)
+{
+    char msg[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(msg, sizeof msg, fmt, args);
+    va_end(args);
+    return s2_diag_set(target->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0, "%s", msg);
+}
+
+/* First of several spellings that the document has, under prefix; NULL when none is there. */
+static const char *spelled(const s2_doc *doc, const char *prefix, const char *const *names, char *path,
+                           size_t cap)
+{
+    for (; *names != NULL; names++) {
+        snprintf(path, cap, "%s/%s", prefix, *names);
+        if (s2_doc_has(doc, path))
+            return path;
+    }
+    return NULL;
+}
+
+static s2_status shape_number(const s2_source *source, const char *prefix, const char *const *names,
+                              const char *key, int64_t high, int64_t fallback, int64_t *out)
+{
+    char path[128];
+    const bool stated = spelled(source->doc, prefix, names, path, sizeof path) != NULL;
+    int64_t value = fallback;
+    if (stated)
+        S2_TRY(s2_doc_int(source->doc, path, 1, high, &value, source->diag));
+    return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
+}
+
+s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
+{
+    static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", NULL};
+    static const char *const heads[] = {"num_attention_heads", "n_head", "num_heads", "n_heads", NULL};
+    static const char *const kv[] = {"num_key_value_heads", "num_kv_heads",     "kv_num_heads",
+                                     "n_kv_heads",          "num_query_groups", NULL};
+    static const char *const dim[] = {"head_dim", "attention_head_dim", "kv_channels", NULL};
+    static const char *const hidden[] = {"hidden_size", "n_embd", NULL};
+    s2_model_shape shape;
+    int64_t n_hidden;
+    S2_TRY(shape_number(source, prefix, layers, "layers", S2_LIMIT_LAYERS, 1, &shape.n_layers));
+    S2_TRY(shape_number(source, prefix, heads, "heads", S2_LIMIT_HEADS, 0, &shape.n_heads));
+    if (shape.n_heads == 0) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/num_attention_heads", prefix);
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "\"num_attention_heads\" is missing (or --set heads=N)");
+    }
+    S2_TRY(shape_number(source, prefix, kv, "kv-heads", shape.n_heads, shape.n_heads, &shape.n_kv_heads));
+    if (shape.n_heads % shape.n_kv_heads != 0)
+        return s2_doc_refuse(source->doc, prefix, source->diag, "%lld KV heads do not divide %lld heads",
+                             (long long)shape.n_kv_heads, (long long)shape.n_heads);
+    S2_TRY(shape_number(source, prefix, hidden, "hidden", INT32_MAX, 0, &n_hidden));
+    int64_t dim_fallback = n_hidden / shape.n_heads;
+    if (dim_fallback > S2_LIMIT_HEAD_DIM)
+        dim_fallback = 0;
+    S2_TRY(shape_number(source, prefix, dim, "head-dim", S2_LIMIT_HEAD_DIM, dim_fallback, &shape.head_dim));
+    *out = shape;
+    return S2_OK;
+}
+
+void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent)
+{
+    s2_buf_printf(buf, "%s\"num_hidden_layers\": %d,\n%s\"num_attention_heads\": %d,\n", indent,
+                  pattern->n_layers, indent, pattern->n_heads);
+    s2_buf_printf(buf, "%s\"num_key_value_heads\": %d,\n%s\"head_dim\": %d,\n", indent, pattern->n_kv_heads,
+                  indent, pattern->head_dim);
+}
+
+void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent)
+{
+    char hash[S2_HASH_HEX] = "";
+    if (s2_pattern_hash(target->pattern, hash) != S2_OK)
+        hash[0] = '\0';
+    s2_buf_printf(buf, "%s\"s2\":", indent);
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "name");
+    s2_json_str(buf, target->pattern->name);
+    s2_json_key(buf, "hash");
+    s2_json_str(buf, hash);
+    s2_json_key(buf, "by");
+    s2_json_str(buf, target->provenance);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}

@@ -1,0 +1,171 @@
+/*
+ * export/format.h - foreign formats, in and out: one file per format, one row in the table below.
+ *
+ * An importer turns a foreign text into our language (so that it produces what a person could have
+ * written) and says in notes what the format leaves unsaid: phase, ties, window widths, chunk sizes.
+ * An exporter derives the format's own parameters from a pattern. s2_export_run() then reads the result
+ * back with the importer of the same row and compares pair for pair; a format that cannot hold the
+ * pattern is refused with the first pair that would differ, or, for formats declared `lossy`, the pairs
+ * added and dropped are counted.
+ *
+ * Adding a format: docs/adding-a-format.md.
+ *
+ * Ownership: results live in the arena of the source or target; notes is the caller's buffer.
+ * Threads: no state; one source or target, one thread.
+ */
+#ifndef S2_EXPORT_FORMAT_H
+#define S2_EXPORT_FORMAT_H
+
+#include "base/text.h"
+#include "export/compare.h"
+#include "export/doc.h"
+#include "export/files.h"
+#include "pattern/spec.h"
+
+/* A user's `--set KEY=VALUE`: what a format leaves unsaid and a default would otherwise fill. */
+typedef struct s2_setting {
+    const char *key;
+    const char *value;
+} s2_setting;
+
+typedef struct s2_settings {
+    const s2_setting *list;
+    int32_t n;
+} s2_settings;
+
+/* What an importer is handed. */
+typedef struct s2_source {
+    s2_arena *arena;
+    const char *name; /* of the file, for the pattern's name */
+    const char *bytes;
+    size_t n_bytes;
+    const s2_doc *doc; /* the bytes as a configuration, or NULL when they are none */
+    s2_finder finder;  /* for neighbours */
+    s2_settings settings;
+    s2_buf *notes;    /* one sentence per line */
+    s2_fileset *side; /* files that the pattern refers to (mask arrays); written beside it */
+    s2_diag *diag;
+} s2_source;
+
+/* What an exporter is handed. */
+typedef struct s2_target {
+    s2_arena *arena;
+    const s2_pattern *pattern;
+    int64_t n_tok;          /* the context that formats of a fixed length are written for */
+    const char *provenance; /* who proved and ran what, one line, may be "" */
+    s2_settings settings;
+    s2_buf *notes;
+    s2_fileset *files; /* the first one is what is read back */
+    s2_diag *diag;
+} s2_target;
+
+typedef struct s2_format {
+    const char *name;      /* of --from and --to */
+    const char *summary;   /* one line */
+    const char *file_name; /* of what is written, when the user names a directory */
+    const char *settings;  /* the keys of --set that it knows, with their defaults; "" none */
+    bool fixed_length;     /* what is written holds for contexts of n_tok tokens only */
+    bool lossy;            /* differences are counted and said instead of refused */
+    int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
+    s2_status (*import)(const s2_source *source, s2_pattern *out);
+    s2_status (*export)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
+} s2_format;
+
+/* The table: one row per format, in the order shown to people. */
+#define S2_FORMAT_TABLE(X)                                                                                   \
+    X(hf)                                                                                                    \
+    X(vllm)                                                                                                  \
+    X(trtllm)                                                                                                \
+    X(dkernel)                                                                                               \
+    X(megatron)                                                                                              \
+    X(duo)                                                                                                   \
+    X(layers)                                                                                                \
+    X(minference)                                                                                            \
+    X(moa)                                                                                                   \
+    X(deepspeed)                                                                                             \
+    X(longformer)                                                                                            \
+    X(bigbird)                                                                                               \
+    X(streamingllm)                                                                                          \
+    X(h2o)                                                                                                   \
+    X(quest)                                                                                                 \
+    X(lserve)                                                                                                \
+    X(snapkv)                                                                                                \
+    X(nsa)                                                                                                   \
+    X(dsa)
+
+#define S2_FORMAT_DECLARE(id) extern const s2_format s2_format_##id;
+S2_FORMAT_TABLE(S2_FORMAT_DECLARE)
+#undef S2_FORMAT_DECLARE
+
+/* Row n of the table, NULL past its end. */
+const s2_format *s2_format_at(int32_t n);
+const s2_format *s2_format_find(const char *name);
+
+/* ---- the two operations ---------------------------------------------------------------------- */
+
+/*
+ * Import source->bytes. name NULL: by content; then S2_EUNSUPPORTED means that no format knows it. *used is
+ * set on success. S2_EPARSE with a position; S2_EIO (a neighbour is missing); S2_ENOMEM.
+ */
+s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used,
+                        s2_pattern *out) S2_MUST_CHECK;
+
+typedef struct s2_export_report {
+    bool refused; /* it would not read the same pairs, and the format has no business losing any */
+    s2_difference difference;
+    bool has_loss;
+    s2_loss loss; /* when the format is lossy and something differs */
+} s2_export_report;
+
+/*
+ * Export, read back, compare. S2_OK with report->refused when the result is not to be written;
+ * S2_EUNSUPPORTED when the pattern is not of the format's family (diag says why); S2_EINVAL for a setting;
+ * S2_EINTERNAL when the format cannot read back what it wrote.
+ */
+s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report) S2_MUST_CHECK;
+
+/* ---- for the files of formats ---------------------------------------------------------------- */
+
+/* Append a sentence to the notes. */
+void s2_note(s2_buf *notes, const char *fmt, ...) S2_PRINTF(2, 3);
+
+/* A setting of the user, or the fallback. S2_EINVAL with the reason in *diag. */
+s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t low, int64_t high,
+                         int64_t fallback, int64_t *out, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_setting_num(const s2_settings *settings, const char *key, double low, double high,
+                         double fallback, double *out, s2_diag *diag) S2_MUST_CHECK;
+const char *s2_setting_text(const s2_settings *settings, const char *key); /* NULL: not given */
+
+/* `name WORD` from a file or model name: letters, digits, '.', '_', '-'. */
+void s2_language_name(s2_buf *text, const char *name);
+/* The shape statements; head_dim 0 leaves the default. */
+void s2_language_shape(s2_buf *text, int64_t n_layers, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim,
+                       int64_t block_tok);
+
+/*
+ * Rules for a table of roles: body[role_of[layer * n_columns + column]], where columns are query heads
+ * (axis "heads") or KV heads ("kv"). before goes ahead of each selector ("decode ").
+ */
+void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32_t n_layers,
+                       int32_t n_columns, const uint16_t *role_of, const char *const *body, int32_t n_roles);
+
+/* Parse the text an importer wrote, and release it. A refusal is turned to line 1 of the foreign file. */
+s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
+
+/* S2_EUNSUPPORTED with the reason: the pattern is not of the format's family. */
+s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
+
+/* Shape of a decoder config: num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim. */
+typedef struct s2_model_shape {
+    int64_t n_layers;
+    int64_t n_heads;
+    int64_t n_kv_heads;
+    int64_t head_dim;
+} s2_model_shape;
+s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
+/* The same, written as members of an open JSON object on lines of their own, each ended by a comma. */
+void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
+/* "name", "hash" and provenance as the member "s2", the last of an object. */
+void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
+
+#endif /* S2_EXPORT_FORMAT_H */

@@ -1,0 +1,265 @@
+#include "export/rotation.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pattern/parse.h"
+
+int64_t s2_rotation_step(int64_t stride_blk, int64_t n_heads)
+{
+    return stride_blk / n_heads > 1 ? stride_blk / n_heads : 1;
+}
+
+const char *s2_rotation_holder(const s2_source *source, const char *key, const char *wrapper)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", wrapper, key);
+    if (source->doc != NULL && s2_doc_has(source->doc, path))
+        return wrapper;
+    snprintf(path, sizeof path, "/%s", key);
+    return source->doc != NULL && s2_doc_has(source->doc, path) ? "" : NULL;
+}
+
+static s2_status read_key(const s2_source *source, const char *prefix, const char *key, int64_t low,
+                          int64_t high, int64_t *out)
+{
+    char path[160];
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    return s2_doc_int(source->doc, path, low, high, out, source->diag);
+}
+
+s2_status s2_rotation_read(const s2_source *source, const char *prefix, const char *block_key,
+                           const char *local_key, const char *stride_key, int64_t least_stride,
+                           s2_rotation *out)
+{
+    enum { MOST_LOCAL = S2_LIMIT_CONTEXT_TOK };
+    s2_rotation rotation = {.n_layers = 1};
+    S2_TRY(read_key(source, prefix, block_key, 1, S2_LIMIT_BLOCK_TOK, &rotation.block_tok));
+    if ((rotation.block_tok & (rotation.block_tok - 1)) != 0) {
+        char path[160];
+        snprintf(path, sizeof path, "%s/%s", prefix, block_key);
+        return s2_doc_refuse(source->doc, path, source->diag, "\"%s\" is %lld, no power of two", block_key,
+                             (long long)rotation.block_tok);
+    }
+    S2_TRY(read_key(source, prefix, local_key, 1, MOST_LOCAL / rotation.block_tok, &rotation.local_blk));
+    S2_TRY(read_key(source, prefix, stride_key, least_stride, S2_LIMIT_STRIDE, &rotation.stride_blk));
+    *out = rotation;
+    return S2_OK;
+}
+
+s2_status s2_rotation_read_model(const s2_source *source, const char *prefix, s2_rotation *rotation)
+{
+    char path[160];
+    s2_model_shape shape;
+    S2_TRY(s2_model_shape_read(source, prefix, &shape));
+    snprintf(path, sizeof path, "%s/dense_attention_every_n_layers", prefix);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, 0, &rotation->dense_every, source->diag));
+    S2_TRY(s2_setting_int(&source->settings, "dense-every", 0, S2_LIMIT_LAYERS, rotation->dense_every,
+                          &rotation->dense_every, source->diag));
+    rotation->n_layers = shape.n_layers;
+    rotation->n_heads = shape.n_heads;
+    rotation->n_kv_heads = shape.n_kv_heads;
+    rotation->head_dim = shape.head_dim;
+    return S2_OK;
+}
+
+s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *heads, s2_rotation *rotation)
+{
+    const char *const prefix = s2_doc_has(source->doc, "/model") ? "/model" : "";
+    s2_setting stated[8];
+    char number[2][24];
+    s2_source with = *source;
+    if (heads == NULL)
+        return s2_rotation_read_model(source, prefix, rotation);
+    int32_t n = 0;
+    for (int32_t at = 0; at < source->settings.n && n < 6; at++)
+        stated[n++] = source->settings.list[at];
+    snprintf(number[0], sizeof number[0], "%lld", (long long)heads->n_heads);
+    stated[n++] = (s2_setting){"heads", number[0]};
+    const bool repeats = heads->n_kv_heads == heads->n_heads && !heads->over_kv;
+    if (!repeats) {
+        snprintf(number[1], sizeof number[1], "%lld", (long long)heads->n_kv_heads);
+        stated[n++] = (s2_setting){"kv-heads", number[1]};
+    }
+    with.settings = (s2_settings){stated, n};
+    return s2_rotation_read_model(&with, prefix, rotation);
+}
+
+static void print_body(s2_buf *text, const s2_rotation *rotation, const char *axis, int64_t step)
+{
+    const char *bar = "";
+    if (rotation->local_blk > 0) {
+        s2_buf_printf(text, "local %lld", (long long)rotation->local_blk);
+        bar = " | ";
+    }
+    if (rotation->stride_blk > 0) {
+        s2_buf_printf(text, "%sstride %lld phase ", bar, (long long)rotation->stride_blk);
+        if (step > 0)
+            s2_buf_printf(text, "%s*%lld+", axis, (long long)step);
+        s2_buf_printf(text, "%lld", (long long)rotation->offset);
+    }
+    s2_buf_puts(text, "\n");
+}
+
+s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotation, s2_pattern *out)
+{
+    s2_buf text = {0};
+    const int64_t step = rotation->homogeneous ? 0 : rotation->step;
+    s2_language_name(&text, source->name);
+    s2_language_shape(&text, rotation->n_layers, rotation->n_heads, rotation->n_kv_heads, rotation->head_dim,
+                      rotation->block_tok);
+    s2_buf_puts(&text, "layers all: ");
+    print_body(&text, rotation, rotation->over_kv ? "kv" : "head", step);
+    if (rotation->decode_kv_step > 0) {
+        s2_buf_puts(&text, "decode layers all: ");
+        print_body(&text, rotation, "kv", rotation->decode_kv_step);
+    }
+    if (rotation->n_dense_kv > 0)
+        s2_buf_printf(&text, "kv %lld-%lld: dense\n",
+                      (long long)(rotation->n_kv_heads - rotation->n_dense_kv),
+                      (long long)(rotation->n_kv_heads - 1));
+    if (rotation->dense_every > 0 && rotation->dense_every <= rotation->n_layers)
+        s2_buf_printf(&text, "layers %lld::%lld: dense\n", (long long)(rotation->dense_every - 1),
+                      (long long)rotation->dense_every);
+    return s2_language_parse(source, &text, out);
+}
+
+/* ---- from a pattern --------------------------------------------------------------------------- */
+
+static bool has_when(const s2_term *term)
+{
+    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
+        for (int unit = 0; unit < S2_N_UNITS; unit++)
+            if (term->when[quantity][unit].begin > 0 || term->when[quantity][unit].end != S2_OPEN)
+                return true;
+    return false;
+}
+
+static bool is_dense(const s2_pattern *pattern, int32_t layer, int32_t head)
+{
+    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
+    return body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE && !has_when(&body->terms[0]);
+}
+
+static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        if (!is_dense(pattern, layer, head))
+            return false;
+    return true;
+}
+
+/* local and stride of one body; false when it has any other term. */
+static bool body_form(const s2_body *body, int64_t *local_blk, const s2_term **stride)
+{
+    *local_blk = 0;
+    *stride = NULL;
+    for (int32_t t = 0; t < body->n_terms; t++) {
+        const s2_term *const term = &body->terms[t];
+        if (term->tok || has_when(term))
+            return false;
+        if (term->kind == S2_TERM_LOCAL && *local_blk == 0)
+            *local_blk = term->n;
+        else if (term->kind == S2_TERM_STRIDE && *stride == NULL && term->width == 1)
+            *stride = term;
+        else
+            return false;
+    }
+    return *local_blk > 0;
+}
+
+static int64_t phase_at(const s2_pattern *pattern, const s2_term *stride, int32_t layer, int32_t head)
+{
+    const int64_t phase = stride->phase.constant + stride->phase.head_coef * head +
+                          stride->phase.kv_coef * s2_pattern_kv_head(pattern, head) +
+                          stride->phase.layer_coef * layer;
+    return phase % stride->n;
+}
+
+static void derive_dense(const s2_pattern *pattern, int32_t sparse_layer, s2_rotation *out)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers && out->dense_every == 0; layer++)
+        if (layer_is_dense(pattern, layer))
+            out->dense_every = layer + 1;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    while (out->n_dense_kv < pattern->n_kv_heads) {
+        const int32_t head = (int32_t)(pattern->n_kv_heads - out->n_dense_kv) * group - 1;
+        if (!is_dense(pattern, sparse_layer, head))
+            break;
+        out->n_dense_kv++;
+    }
+}
+
+/* Which axis the phases walk on, and whether they walk at all. */
+static s2_status derive_phases(const s2_target *target, int32_t layer, s2_rotation *out)
+{
+    const s2_pattern *const pattern = target->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t n_sparse = (int32_t)(out->n_kv_heads - out->n_dense_kv) * group;
+    int64_t first = 0, previous = 0;
+    out->homogeneous = true;
+    out->over_kv = group > 1;
+    for (int32_t head = 0; head < n_sparse; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
+        const s2_term *stride;
+        int64_t local_blk;
+        if (!body_form(body, &local_blk, &stride) || local_blk != out->local_blk ||
+            (stride != NULL ? stride->n : 0) != out->stride_blk)
+            return s2_target_refuse(target, "layer %d head %d is not of the form local %lld | stride %lld",
+                                    layer, head, (long long)out->local_blk, (long long)out->stride_blk);
+        const int64_t phase = stride != NULL ? phase_at(pattern, stride, layer, head) : 0;
+        first = head == 0 ? phase : first;
+        out->homogeneous &= phase == first;
+        out->over_kv &= head % group == 0 || phase == previous;
+        previous = phase;
+    }
+    out->offset = first;
+    return S2_OK;
+}
+
+s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out)
+{
+    const s2_pattern *const pattern = target->pattern;
+    int32_t layer = 0;
+    while (layer < pattern->n_layers && layer_is_dense(pattern, layer))
+        layer++;
+    if (layer == pattern->n_layers)
+        return s2_target_refuse(target, "every layer is dense: there is no stride to name");
+    if (!pattern->causal)
+        return s2_target_refuse(target, "the pattern is not causal");
+    s2_rotation rotation = {.n_layers = pattern->n_layers,
+                            .n_heads = pattern->n_heads,
+                            .n_kv_heads = pattern->n_kv_heads,
+                            .head_dim = pattern->head_dim,
+                            .block_tok = pattern->block_tok};
+    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, 0)];
+    const s2_term *stride;
+    if (!body_form(body, &rotation.local_blk, &stride)) {
+        s2_buf shown = {0};
+        s2_body_print(body, &shown);
+        const s2_status status = s2_target_refuse(
+            target, "layer %d head 0 reads \"%.80s\", which is not local N | stride V in blocks", layer,
+            shown.data != NULL ? shown.data : "");
+        s2_buf_release(&shown);
+        return status;
+    }
+    rotation.stride_blk = stride != NULL ? stride->n : 0;
+    derive_dense(pattern, layer, &rotation);
+    S2_TRY(derive_phases(target, layer, &rotation));
+    rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
+    *out = rotation;
+    return S2_OK;
+}
+
+void s2_rotation_print_model(s2_buf *buf, const s2_target *target, const s2_rotation *rotation)
+{
+    s2_buf_puts(buf, "  \"model\": {\n");
+    s2_model_shape_print(buf, target->pattern, "    ");
+    if (rotation->dense_every > 0)
+        s2_buf_printf(buf, "    \"dense_attention_every_n_layers\": %lld\n  },\n",
+                      (long long)rotation->dense_every);
+    else
+        s2_buf_puts(buf, "    \"dense_attention_every_n_layers\": null\n  },\n");
+    s2_provenance_print(buf, target, "  ");
+    s2_buf_puts(buf, "}\n");
+}

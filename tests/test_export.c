@@ -1,0 +1,932 @@
+/*
+ * Formats in and out, judged by the definition (pattern/dense.h) and by block counts that published
+ * descriptions of the formats imply.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "export/format.h"
+#include "pattern/blocks.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "tests/s2gen.h"
+
+/* ---- helpers ------------------------------------------------------------------------------------ */
+
+typedef struct imported {
+    s2_arena arena;
+    s2_buf notes;
+    s2_diag diag;
+    s2_fileset side;
+    const s2_format *format;
+    s2_pattern pattern;
+    s2_setting set[8];
+    int32_t n_set;
+} imported;
+
+/* settings: "key=value key=value", or "". */
+static void split_settings(imported *at, const char *settings)
+{
+    while (*settings != '\0') {
+        const size_t key = strcspn(settings, "="), value = strcspn(settings + key + 1, " ");
+        at->set[at->n_set++] = (s2_setting){s2_arena_strndup(&at->arena, settings, key),
+                                            s2_arena_strndup(&at->arena, settings + key + 1, value)};
+        settings += key + 1 + value;
+        settings += *settings == ' ';
+    }
+}
+
+static s2_status try_import(imported *at, const char *from, const char *bytes, size_t n_bytes,
+                            const char *settings, const s2_fileset *neighbours)
+{
+    split_settings(at, settings);
+    at->side.arena = &at->arena;
+    s2_source source = {.arena = &at->arena,
+                        .name = "test.json",
+                        .bytes = bytes,
+                        .n_bytes = n_bytes,
+                        .finder = {.set = neighbours, .dir = "/nonexistent"},
+                        .settings = {at->set, at->n_set},
+                        .notes = &at->notes,
+                        .side = &at->side,
+                        .diag = &at->diag};
+    return s2_import_run(&source, from, &at->format, &at->pattern);
+}
+
+static void import_text(imported *at, const char *text, const char *settings)
+{
+    *at = (imported){0};
+    if (try_import(at, NULL, text, strlen(text), settings, NULL) != S2_OK)
+        fail_msg("%d:%d: %s in %s", at->diag.line, at->diag.col, at->diag.msg, text);
+}
+
+static void imported_release(imported *at)
+{
+    s2_buf_release(&at->notes);
+    s2_arena_release(&at->arena);
+}
+
+static s2_pattern parse(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    return pattern;
+}
+
+typedef struct exported {
+    s2_arena arena;
+    s2_buf notes;
+    s2_diag diag;
+    s2_fileset files;
+    s2_export_report report;
+} exported;
+
+static s2_status try_export(exported *at, const char *to, const s2_pattern *pattern, int64_t n_tok)
+{
+    *at = (exported){0};
+    at->files.arena = &at->arena;
+    s2_target target = {.arena = &at->arena,
+                        .pattern = pattern,
+                        .n_tok = n_tok,
+                        .provenance = "a test",
+                        .notes = &at->notes,
+                        .files = &at->files,
+                        .diag = &at->diag};
+    return s2_export_run(s2_format_find(to), &target, &at->report);
+}
+
+static void exported_release(exported *at)
+{
+    s2_buf_release(&at->notes);
+    s2_arena_release(&at->arena);
+}
+
+/* Pairs that two patterns read differently, by the definition alone. */
+static void count_differences(const s2_pattern *a, const s2_pattern *b, int64_t n_tok, int64_t *added,
+                              int64_t *dropped)
+{
+    const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? 2 : 1;
+    *added = *dropped = 0;
+    for (int phase = 0; phase < n_phases; phase++)
+        for (int32_t layer = 0; layer < a->n_layers; layer++)
+            for (int32_t head = 0; head < a->n_heads; head++)
+                for (int64_t q = 0; q < n_tok; q++)
+                    for (int64_t k = 0; k < (a->causal ? q + 1 : n_tok); k++) {
+                        const bool first = s2_pattern_reads(a, (s2_phase)phase, layer, head, n_tok, q, k);
+                        const bool second = s2_pattern_reads(b, (s2_phase)phase, layer, head, n_tok, q, k);
+                        *added += !first && second;
+                        *dropped += first && !second;
+                    }
+}
+
+static double block_density(const s2_pattern *pattern, int32_t layer, int64_t n_tok, int64_t *last_row)
+{
+    s2_arena arena = {0};
+    int64_t n_read = 0;
+    const int64_t n_blk = n_tok / pattern->block_tok;
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        s2_view view;
+        s2_blocks blocks;
+        assert_int_equal(s2_view_build(&arena, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view), S2_OK);
+        assert_int_equal(s2_blocks_build(&arena, &view, n_tok, pattern->block_tok, &blocks), S2_OK);
+        n_read += blocks.row_begin[n_blk];
+        if (head == 0 && last_row != NULL)
+            *last_row = blocks.row_begin[n_blk] - blocks.row_begin[n_blk - 1];
+    }
+    s2_arena_release(&arena);
+    const int64_t causal = pattern->causal ? n_blk * (n_blk + 1) / 2 : n_blk * n_blk;
+    return (double)n_read / (double)(causal * pattern->n_heads);
+}
+
+static double token_density(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
+                            int64_t n_tok)
+{
+    s2_arena arena = {0};
+    s2_view view;
+    int64_t n_pairs;
+    assert_int_equal(s2_view_build(&arena, pattern, phase, layer, head, S2_AT_LEAST, &view), S2_OK);
+    assert_int_equal(s2_view_count_pairs(&view, n_tok, &n_pairs), S2_OK);
+    s2_arena_release(&arena);
+    const double all =
+        pattern->causal ? (double)n_tok * ((double)n_tok + 1) / 2 : (double)n_tok * (double)n_tok;
+    return (double)n_pairs / all;
+}
+
+static bool says(const imported *at, const char *words)
+{
+    return at->notes.data != NULL && strstr(at->notes.data, words) != NULL;
+}
+
+#define PHI3                                                                                                 \
+    "{\"model_type\": \"phi3small\", \"num_hidden_layers\": 32, \"num_attention_heads\": 32,"                \
+    " \"num_key_value_heads\": 8, \"hidden_size\": 4096, \"max_position_embeddings\": 8192,"                 \
+    " \"blocksparse_block_size\": 64, \"blocksparse_homo_head_pattern\": false,"                             \
+    " \"blocksparse_num_local_blocks\": 16, \"blocksparse_triton_kernel_block_size\": 64,"                   \
+    " \"blocksparse_vert_stride\": 8, \"dense_attention_every_n_layers\": 2}"
+
+/* ---- the stride family ---------------------------------------------------------------------------- */
+
+static void phi3_small_has_the_published_counts(void **state)
+{
+    (void)state;
+    static const int64_t entries[8] = {2670, 2684, 2698, 2712, 2726, 2740, 2754, 2768};
+    imported at;
+    import_text(&at, PHI3, "");
+    assert_string_equal(at.format->name, "hf");
+    int64_t last_row = 0;
+    s2_assert_close(block_density(&at.pattern, 0, 8192, &last_row), 0.32934, 5e-6);
+    assert_int_equal(last_row, 30);
+    for (int32_t head = 0; head < 8; head++) {
+        s2_view view;
+        s2_blocks blocks;
+        assert_int_equal(s2_view_build(&at.arena, &at.pattern, S2_PREFILL, 0, head, S2_AT_LEAST, &view),
+                         S2_OK);
+        assert_int_equal(s2_blocks_build(&at.arena, &view, 8192, 64, &blocks), S2_OK);
+        assert_int_equal(blocks.row_begin[128], entries[head]);
+    }
+    for (int32_t layer = 0; layer < 32; layer++)
+        s2_assert_close(block_density(&at.pattern, layer, 1024 * 2, NULL) == 1.0, layer % 2 == 1, 0);
+    imported_release(&at);
+}
+
+static void phi3_small_needs_72_blocks_per_kv_head(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at, PHI3, "");
+    int64_t n_union = 0;
+    for (int64_t k_blk = 0; k_blk < 128; k_blk++) {
+        bool read = false;
+        for (int32_t head = 0; head < 4; head++)
+            read |= s2_pattern_reads(&at.pattern, S2_DECODE, 0, head, 8192, 8191, k_blk * 64);
+        n_union += read;
+    }
+    assert_int_equal(n_union, 72);
+    imported_release(&at);
+}
+
+static void phi3_128k_differs_from_8k_in_length_alone(void **state)
+{
+    (void)state;
+    imported small, large;
+    s2_difference difference;
+    import_text(&small, PHI3, "");
+    char text[1024];
+    snprintf(text, sizeof text, "%s", PHI3);
+    char *const at = strstr(text, "8192");
+    memmove(at + 6, at + 4, strlen(at + 4) + 1);
+    memcpy(at, "131072", 6);
+    import_text(&large, text, "");
+    assert_int_equal(s2_patterns_compare(&small.pattern, &large.pattern, 0, &difference), S2_OK);
+    assert_false(difference.differs);
+    assert_true(difference.every_length);
+    int64_t last_row = 0;
+    block_density(&large.pattern, 0, 131072, &last_row);
+    assert_int_equal(last_row, 270);
+    imported_release(&small);
+    imported_release(&large);
+}
+
+static void the_phase_is_one_later_than_in_dkernel(void **state)
+{
+    (void)state;
+    static const char *const hf = "{\"num_attention_heads\": 4, \"blocksparse_block_size\": 1,"
+                                  "\"blocksparse_num_local_blocks\": 2, \"blocksparse_vert_stride\": 4}";
+    static const char *const dkernel =
+        "{\"num_heads\": 4, \"max_seq_len\": 8, \"block_size\": 1, \"local_blocks\": 2, \"vert_stride\": 4}";
+    static const char *const expected[2][4] = {{"3,6,7", "2,6,7", "1,5,6,7", "0,4,6,7"},
+                                               {"0,4,6,7", "3,6,7", "2,6,7", "1,5,6,7"}};
+    for (int which = 0; which < 2; which++) {
+        imported at;
+        import_text(&at, which == 0 ? hf : dkernel, "");
+        for (int32_t head = 0; head < 4; head++) {
+            s2_buf row = {0};
+            for (int64_t k = 0; k < 8; k++)
+                if (s2_pattern_reads(&at.pattern, S2_PREFILL, 0, head, 8, 7, k))
+                    s2_buf_printf(&row, "%s%d", row.len != 0 ? "," : "", (int)k);
+            assert_string_equal(row.data, expected[which][head]);
+            s2_buf_release(&row);
+        }
+        imported_release(&at);
+    }
+}
+
+static void dkernel_readme_has_the_published_density(void **state)
+{
+    (void)state;
+    imported at;
+    int64_t last_row = 0;
+    import_text(&at,
+                "{\"num_heads\": 32, \"max_seq_len\": 8192, \"block_size\": 64, \"local_blocks\": 32, "
+                "\"vert_stride\": 8}",
+                "");
+    assert_string_equal(at.format->name, "dkernel");
+    s2_assert_close(block_density(&at.pattern, 0, 8192, &last_row), 0.50654, 5e-6);
+    assert_int_equal(last_row, 44);
+    imported_release(&at);
+}
+
+static void dkernel_on_four_kv_heads_leaves_half_the_columns_unread(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"num_heads\": 32, \"max_seq_len\": 8192, \"block_size\": 64, \"local_blocks\": 16,"
+                "\"vert_stride\": 8, \"num_kv_heads\": 4}",
+                "");
+    for (int64_t k_blk = 0; k_blk < 100; k_blk++) {
+        bool read = false;
+        for (int32_t head = 0; head < 32; head++)
+            read |= s2_pattern_reads(&at.pattern, S2_PREFILL, 0, head, 8192, 8191, k_blk * 64);
+        assert_int_equal(read, !(k_blk % 8 >= 1 && k_blk % 8 <= 4));
+    }
+    imported_release(&at);
+}
+
+static void names_of_other_stacks_give_the_same_pattern(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format, *text, *settings;
+    } rows[] = {
+        {"vllm",
+         "BlocksparseParams(max_seqlen=8192, num_heads=32, num_kv_heads=8, block_size=64, local_blocks=16, "
+         "vert_stride=8, homo_head=False)",
+         "layers=32 dense-every=2"},
+        {"trtllm", "block_size=64, homo_head_pattern=False, num_local_blocks=16, vertical_stride=8",
+         "layers=32 dense-every=2 heads=32 kv-heads=8"},
+        {"dkernel",
+         "{\"num_heads\": 32, \"max_seq_len\": 8192, \"block_size\": 64, \"local_blocks\": 16, "
+         "\"vert_stride\": 8,"
+         "\"head_sliding_offset\": 1}",
+         "layers=32 dense-every=2 kv-heads=8"},
+        {"megatron",
+         "--sparse-block-size 64 --sparse-local-blocks 16 --sparse-vertical-stride 8 \\\n"
+         "  --sparse-head-sliding-offset 1 --num-attention-heads 32",
+         "layers=32 dense-every=2"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported phi, at;
+        s2_difference difference;
+        import_text(&phi, PHI3, strcmp(rows[r].format, "megatron") == 0 ? "kv-heads=32" : "");
+        import_text(&at, rows[r].text, rows[r].settings);
+        assert_string_equal(at.format->name, rows[r].format);
+        assert_int_equal(s2_patterns_compare(&phi.pattern, &at.pattern, 0, &difference), S2_OK);
+        if (difference.differs)
+            fail_msg("%s differs: %s", rows[r].format, difference.what);
+        imported_release(&phi);
+        imported_release(&at);
+    }
+}
+
+static void homo_head_group_makes_prefill_and_decode_disagree(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"max_seqlen\": 8192, \"num_heads\": 8, \"num_kv_heads\": 4, \"block_size\": 64, "
+                "\"local_blocks\": 4,"
+                "\"vert_stride\": 4, \"homo_head_group\": true}",
+                "");
+    assert_true(s2_pattern_has_phases(&at.pattern));
+    assert_true(says(&at, "disagree"));
+    imported_release(&at);
+}
+
+/* Random members of the family are written by every format that holds them, and read back as the same pairs.
+ */
+static void members_of_the_stride_family_survive_every_format(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20260101);
+    const int64_t n_cases = s2_test_cases(60);
+    s2_rng rng = {seed};
+    printf("# s2: stride family: %lld random members, seed %llu\n", (long long)n_cases,
+           (unsigned long long)seed);
+    for (int64_t c = 0; c < n_cases; c++) {
+        static const char *const formats[] = {"hf", "vllm", "trtllm", "dkernel", "megatron"};
+        const int which = (int)s2_rng_below(&rng, 5);
+        const int group = which == 3 ? 1 << s2_rng_below(&rng, 2) : 1 << s2_rng_below(&rng, 3);
+        const int kv = 1 + (int)s2_rng_below(&rng, 4), heads = which == 4 ? kv : kv * group;
+        const int stride = 2 + (int)s2_rng_below(&rng, 20), local = 1 + (int)s2_rng_below(&rng, 5);
+        const int step = stride / heads > 1 ? stride / heads : 1;
+        const int offset = which < 3 ? 1 : (int)s2_rng_below(&rng, (uint64_t)stride);
+        const bool over_kv = which == 3 && group > 1;
+        const int dense_every = which == 4 ? 0 : (int)s2_rng_below(&rng, 3);
+        char text[256];
+        snprintf(
+            text, sizeof text,
+            "layers 3; heads %d; kv-heads %d; block %d; layers all: local %d | stride %d phase %s*%d+%d%s",
+            heads, kv, 1 << s2_rng_below(&rng, 3), local, stride, over_kv ? "kv" : "head", step, offset,
+            dense_every == 1   ? "; layers 2: dense"
+            : dense_every == 2 ? "; layers 1: dense"
+                               : "");
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse(&arena, text);
+        exported out;
+        const s2_status status = try_export(&out, formats[which], &pattern, 64);
+        if (status != S2_OK || out.report.refused)
+            fail_msg("%s refuses \"%s\" (seed %llu): %s%s", formats[which], text, (unsigned long long)seed,
+                     out.diag.msg, out.report.difference.what);
+        imported again = {0};
+        assert_int_equal(try_import(&again, formats[which], out.files.files[0].bytes,
+                                    out.files.files[0].n_bytes, "", NULL),
+                         S2_OK);
+        int64_t added, dropped;
+        count_differences(&pattern, &again.pattern, 40, &added, &dropped);
+        assert_int_equal(added + dropped, 0);
+        imported_release(&again);
+        exported_release(&out);
+        s2_arena_release(&arena);
+    }
+}
+
+static void what_is_not_of_the_family_is_refused_with_a_pair(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        s2_status status;
+    } rows[] = {
+        {"heads 4; layers all: local 2 | stride 4 phase head", S2_OK}, /* the phase of DKernel, not of HF */
+        {"heads 4; layers all: local 2 | stride 4 phase head*2+1", S2_OK}, /* a step of its own */
+        {"heads 8; kv-heads 4; layers all: local 2 | stride 4 phase kv+1", S2_OK},
+        {"heads 4; layers 4; layers all: local 2 | stride 4 phase head+1; layers 1,2: dense", S2_OK},
+        {"heads 4; prefill layers all: local 2 | stride 4 phase head+1; decode layers all: local 2", S2_OK},
+        {"heads 4; layers all: local 2 | stride 4 phase head+1 | sink 1", S2_EUNSUPPORTED},
+        {"heads 4; layers all: local 128t | stride 4 phase head+1", S2_EUNSUPPORTED},
+        {"heads 4; layers all: local 2 | stride 4 width 2 phase head+1", S2_EUNSUPPORTED},
+        {"heads 4; layers all: local 2 | stride 4 phase head+1 when distance 8..", S2_EUNSUPPORTED},
+        {"heads 4; layers all: dense", S2_EUNSUPPORTED},
+        {"heads 4; causal no; layers all: local 2 | stride 4 phase head+1", S2_EUNSUPPORTED},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse(&arena, rows[r].text);
+        exported out;
+        const s2_status status = try_export(&out, "hf", &pattern, 8192);
+        if (status != rows[r].status || (status == S2_OK && !out.report.refused))
+            fail_msg("\"%s\" is not refused", rows[r].text);
+        if (status == S2_OK) {
+            imported again = {0};
+            const s2_difference *const at = &out.report.difference;
+            assert_int_equal(
+                try_import(&again, "hf", out.files.files[0].bytes, out.files.files[0].n_bytes, "", NULL),
+                S2_OK);
+            const bool first =
+                s2_pattern_reads(&pattern, at->phase, at->layer, at->head, 8192, at->q_tok, at->k_tok);
+            const bool second =
+                s2_pattern_reads(&again.pattern, at->phase, at->layer, at->head, 8192, at->q_tok, at->k_tok);
+            assert_int_equal(first, at->first_reads);
+            assert_int_equal(second, !at->first_reads);
+            imported_release(&again);
+        }
+        exported_release(&out);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- comparison ----------------------------------------------------------------------------------- */
+
+static void comparison_and_loss_equal_enumeration(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(77);
+    const int64_t n_cases = s2_test_cases(80);
+    printf("# s2: comparison: %lld random pairs of patterns, seed %llu\n", (long long)n_cases,
+           (unsigned long long)seed);
+    for (int64_t c = 0; c < n_cases; c++) {
+        s2_gen gen = {.rng = {seed + (uint64_t)c}, .causal = c % 4 != 0};
+        s2_arena arena = {0};
+        enum { N_TOK = 61 };
+        const s2_pattern *const a = s2_gen_pattern(&gen, &arena, 2, 1, 16, 4);
+        const s2_pattern *const b =
+            c % 5 == 0 ? a : s2_gen_pattern(&gen, &arena, 2, 1, 16, c % 3 == 0 ? 8 : 4);
+        int64_t added, dropped;
+        s2_loss loss;
+        s2_difference difference;
+        count_differences(a, b, N_TOK, &added, &dropped);
+        assert_int_equal(s2_patterns_loss(a, b, N_TOK, &loss), S2_OK);
+        assert_int_equal(s2_patterns_compare(a, b, N_TOK, &difference), S2_OK);
+        if (loss.added != added || loss.dropped != dropped || difference.differs != (added + dropped != 0))
+            fail_msg("seed %llu case %lld: counted +%lld -%lld, enumerated +%lld -%lld",
+                     (unsigned long long)seed, (long long)c, (long long)loss.added, (long long)loss.dropped,
+                     (long long)added, (long long)dropped);
+        if (difference.differs) {
+            const bool first = s2_pattern_reads(a, difference.phase, difference.layer, difference.head, N_TOK,
+                                                difference.q_tok, difference.k_tok);
+            assert_int_equal(first, difference.first_reads);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+static void a_difference_far_out_is_found_for_every_length(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"heads 1; layers all: local 4", "heads 1; layers all: local 4 | sink 1 when query 900.."},
+        {"heads 1; layers all: stride 7", "heads 1; layers all: stride 7 | stride 13 when distance 500.."},
+        {"heads 1; layers all: chunk 100", "heads 1; layers all: chunk 100 | columns 99 when query 99..101"},
+        {"heads 1; layers all: dilated 6", "heads 1; layers all: dilated 12 | dilated 12 phase 7"},
+    };
+    for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
+        s2_arena arena = {0};
+        s2_difference difference;
+        const s2_pattern a = parse(&arena, pairs[r][0]), b = parse(&arena, pairs[r][1]);
+        assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
+        assert_true(difference.differs);
+        s2_arena_release(&arena);
+    }
+}
+
+static void equal_patterns_written_differently_are_equal_at_every_length(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"heads 2; layers all: local 4 | stride 4 phase head",
+         "heads 2; layers all: stride 4 phase head | local 256t when distance ..4 | local 4"},
+        {"heads 2; layers all: dense", "heads 2; layers all: local 5 | dense when distance 5.."},
+        {"heads 2; layers all: stride 2", "heads 2; layers all: stride 4 | stride 4 phase 2"},
+    };
+    for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
+        s2_arena arena = {0};
+        s2_difference difference;
+        const s2_pattern a = parse(&arena, pairs[r][0]), b = parse(&arena, pairs[r][1]);
+        assert_int_equal(s2_patterns_compare(&a, &b, 0, &difference), S2_OK);
+        if (difference.differs || !difference.every_length)
+            fail_msg("\"%s\" and \"%s\" are not found equal", pairs[r][0], pairs[r][1]);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- the other formats: figures that their definitions imply ------------------------------------------- */
+
+static void published_figures_of_other_formats_hold(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *label, *format, *text, *settings;
+        s2_phase phase;
+        int32_t layer, head;
+        int64_t n_tok;
+        double density;
+    } rows[] = {
+        {"StreamingLLM 4 + 2000", "streamingllm", "--start_size 4 --recent_size 2000", "", S2_PREFILL, 0, 0,
+         32768, 0.11857},
+        {"gpt-oss window", "layers",
+         "{\"num_hidden_layers\": 2, \"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"head_dim\": "
+         "64,"
+         "\"sliding_window\": 128, \"layer_types\": [\"sliding_attention\", \"full_attention\"]}",
+         "", S2_DECODE, 0, 0, 131072, 0.00195},
+        {"gpt-oss full", "layers",
+         "{\"num_hidden_layers\": 2, \"num_attention_heads\": 64, \"num_key_value_heads\": 8, \"head_dim\": "
+         "64,"
+         "\"sliding_window\": 128, \"layer_types\": [\"sliding_attention\", \"full_attention\"]}",
+         "", S2_DECODE, 1, 63, 131072, 1},
+        {"a_shape 128 + 3968", "minference", "[{\"0\": [\"a_shape\", 128, 3968, 1]}]", "", S2_PREFILL, 0, 0,
+         131072, 0.06152},
+        {"MInference decodes densely", "minference", "[{\"0\": [\"a_shape\", 128, 3968, 1]}]", "", S2_DECODE,
+         0, 0, 4096, 1},
+        {"LServe prefill of a streaming head", "lserve",
+         "--ctx-sink-token 128 --ctx-local-token 8192 --dec-sink-token 128 "
+         "--dec-local-token 256 --dynamic-sparse-token-budget 4096",
+         "", S2_PREFILL, 0, 0, 131072, 0.12292},
+        {"Longformer +-256", "longformer",
+         "{\"attention_window\": 512, \"num_attention_heads\": 2, \"model_type\": \"longformer\"}",
+         "global=0", S2_PREFILL, 0, 0, 4096, 0.12132},
+        {"Duo streaming 64 + 256", "duo", "0.0\t1.0\n", "sparsity=0.5 heads=2", S2_PREFILL, 0, 0, 32768,
+         0.01944},
+        {"Duo streaming 128 + 256", "duo", "0.0\t1.0\n", "sparsity=0.5 heads=2 sink=128", S2_PREFILL, 0, 0,
+         32768, 0.02330},
+        {"Duo full", "duo", "0.0\t1.0\n", "sparsity=0.5 heads=2", S2_PREFILL, 0, 1, 32768, 1},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, rows[r].text, rows[r].settings);
+        assert_string_equal(at.format->name, rows[r].format);
+        const double density =
+            token_density(&at.pattern, rows[r].phase, rows[r].layer, rows[r].head, rows[r].n_tok);
+        if (!(fabs(density - rows[r].density) <= 6e-6))
+            fail_msg("%s: density %.6f, expected %.5f", rows[r].label, density, rows[r].density);
+        imported_release(&at);
+    }
+}
+
+static void deepspeed_fixed_has_the_published_counts(void **state)
+{
+    (void)state;
+    imported at;
+    int64_t last_row = 0;
+    import_text(
+        &at,
+        "{\"sparse_attention\": {\"mode\": \"fixed\", \"block\": 16, \"different_layout_per_head\": true,"
+        "\"num_local_blocks\": 8, \"num_global_blocks\": 1, \"attention\": \"unidirectional\","
+        "\"num_different_global_patterns\": 8}}",
+        "");
+    assert_string_equal(at.format->name, "deepspeed");
+    assert_int_equal(at.pattern.n_heads, 8);
+    s2_assert_close(block_density(&at.pattern, 0, 2048, &last_row), 0.18605, 5e-6);
+    assert_int_equal(last_row, 23);
+    imported_release(&at);
+}
+
+/* DeepSpeed's layout, restated: aligned chunks, and G global columns per chunk chosen by the head. */
+static void deepspeed_fixed_equals_its_layout_restated(void **state)
+{
+    (void)state;
+    for (int variant = 0; variant < 12; variant++) {
+        const int chunk = 4 + 4 * (variant % 2), n_global = 1 + variant % 2, n_patterns = 1 + variant % 3;
+        const bool causal = variant < 6, per_head = variant % 4 != 0;
+        char text[512];
+        imported at;
+        snprintf(
+            text, sizeof text,
+            "{\"mode\": \"fixed\", \"block\": 2, \"different_layout_per_head\": %s, \"num_local_blocks\": %d,"
+            "\"num_global_blocks\": %d, \"attention\": \"%s\", \"num_different_global_patterns\": %d,"
+            "\"horizontal_global_attention\": %s}",
+            per_head ? "true" : "false", chunk, n_global, causal ? "unidirectional" : "bidirectional",
+            n_patterns > chunk / n_global ? 1 : n_patterns, causal ? "false" : "true");
+        import_text(&at, text, "heads=4");
+        for (int32_t head = 0; head < 4; head++)
+            for (int64_t q = 0; q < 2 * 3 * chunk; q++)
+                for (int64_t k = 0; k < 2 * 3 * chunk; k++) {
+                    const int64_t i = q / 2, j = k / 2;
+                    const int64_t first =
+                        chunk -
+                        (1 + (per_head ? head % (n_patterns > chunk / n_global ? 1 : n_patterns) : 0)) *
+                            n_global;
+                    const bool global_column = j % chunk >= first && j % chunk < first + n_global;
+                    const bool global_row = !causal && i % chunk >= first && i % chunk < first + n_global;
+                    const bool layout = i / chunk == j / chunk || global_column || global_row;
+                    const bool expected = layout && (!causal || k <= q);
+                    assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, head, 2 * 3 * chunk, q, k),
+                                     expected);
+                }
+        imported_release(&at);
+    }
+}
+
+static void duo_roles_follow_the_quantile_and_state_ties(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *table, *settings;
+        int n_full;
+    } rows[] = {
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.5", 2},
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.75", 1},
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=1", 0},
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0", 4},
+        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5", 4}, /* clipped: all tie at 0 */
+        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5 tie=first", 2},
+        {"1.5\t1.0\n1\t0.5\n", "heads=2 sparsity=0.75 tie=all", 3}, /* clipped at 1 as well */
+        {"1.5\t1.0\r\n1\t0.5", "heads=2 sparsity=0.75 tie=first", 1},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, rows[r].table, rows[r].settings);
+        int n_full = 0;
+        for (int32_t layer = 0; layer < 2; layer++)
+            for (int32_t head = 0; head < 2; head++)
+                n_full += s2_pattern_reads(&at.pattern, S2_DECODE, layer, head, 4096, 4000, 2000);
+        if (n_full != rows[r].n_full)
+            fail_msg("row %zu: %d full heads, expected %d", r, n_full, rows[r].n_full);
+        imported_release(&at);
+    }
+}
+
+static void duo_follows_a_link_to_its_folder_and_no_further(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_fileset files = {.arena = &arena};
+    static const char table[] = "0.9\t0.1\n",
+                      config[] = "{\"sink_size\": 128, \"recent_size\": 256, \"deploy_sink_size\": 32}";
+    assert_int_equal(
+        s2_fileset_add(&files, "lr=0.02-reg=0.05/full_attention_heads.tsv", table, strlen(table)), S2_OK);
+    assert_int_equal(s2_fileset_add(&files, "lr=0.02-reg=0.05/config.json", config, strlen(config)), S2_OK);
+    imported at = {0};
+    assert_int_equal(try_import(&at, NULL, "lr=0.02-reg=0.05\n", 17, "heads=2", &files), S2_OK);
+    assert_false(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 40));
+    assert_true(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 31));
+    imported_release(&at);
+    static const char *const outside[] = {"../lr=1", "/etc/lr=1", "a/../../lr=1"};
+    for (size_t r = 0; r < sizeof outside / sizeof *outside; r++) {
+        at = (imported){0};
+        assert_int_equal(try_import(&at, NULL, outside[r], strlen(outside[r]), "", NULL), S2_EPARSE);
+        imported_release(&at);
+    }
+    s2_arena_release(&arena);
+}
+
+/* First chunk dense, later ones: the cached sink and the tokens before the chunk, and the chunk itself. */
+static void duo_chunked_prefill_equals_its_definition(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at, "0.0\t1.0\n", "sparsity=0.5 heads=2 sink=3 recent=5 chunk=16");
+    for (int64_t q = 0; q < 80; q++)
+        for (int64_t k = 0; k <= q; k++) {
+            const int64_t begin = q / 16 * 16;
+            const bool expected = k < 3 || k >= begin - 5;
+            assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, 0, 80, q, k), expected);
+            assert_int_equal(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 0, 80, q, k), k < 3 || q - k < 5);
+        }
+    imported_release(&at);
+}
+
+static void moa_widths_follow_alpha_and_beta(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at, "{\"alphas\": [[0, -1024, 8192, 0]], \"betas\": [[0.125, 1, 0, 0]]}", "len=4096");
+    static const int64_t width[] = {512, 3072, 4096, 128};
+    for (int32_t head = 0; head < 4; head++) {
+        int64_t n_keys = 0;
+        for (int64_t k = 0; k < 4096; k++)
+            n_keys += s2_pattern_reads(&at.pattern, S2_DECODE, 0, head, 4096, 4095, k);
+        assert_int_equal(n_keys, width[head]);
+    }
+    imported_release(&at);
+}
+
+static void budgets_of_eviction_methods_are_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *settings, *format, *body;
+    } rows[] = {
+        {"heavy_ratio: 0.1\nrecent_ratio: 0.1\n", "len=4096", "h2o", "layers all: local 409t | heavy 409"},
+        {"--token_budget 1024 --chunk_size 16", "", "quest", "pages 64 page 16"},
+        {"{\"window_size\": 32, \"max_capacity_prompt\": 2048, \"kernel_size\": 5}", "", "snapkv",
+         "heavy 2016"},
+        {"{\"index_topk\": 2048, \"index_n_heads\": 64, \"num_hidden_layers\": 61, \"num_attention_heads\": "
+         "128}",
+         "", "dsa", "topk 2048"},
+        {"kernel_size=32, kernel_stride=16, block_size=64, topk=16, init_blocks=1, local_blocks=2, "
+         "window_size=512",
+         "", "nsa", "pages 13 page 64"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        s2_buf text = {0};
+        import_text(&at, rows[r].text, rows[r].settings);
+        assert_string_equal(at.format->name, rows[r].format);
+        s2_pattern_print(&at.pattern, &text);
+        if (strstr(text.data, rows[r].body) == NULL && strcmp(rows[r].format, "h2o") != 0)
+            fail_msg("\"%s\" is not in %s", rows[r].body, text.data);
+        if (strcmp(rows[r].format, "h2o") == 0)
+            assert_true(strstr(text.data, "heavy 409") != NULL && strstr(text.data, "local 409t") != NULL);
+        s2_buf_release(&text);
+        imported_release(&at);
+    }
+}
+
+/* Patterns that a format holds come back as they went. */
+static void families_survive_their_own_format(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *to, *text;
+    } rows[] = {
+        {"duo", "layers 3; heads 8; kv-heads 4; layers all: sink 64t | local 256t; layers 0,2 kv 1,3: dense"},
+        {"duo", "layers 2; heads 4; layers all: dense"},
+        {"duo", "layers 2; heads 4; layers all: sink 8t | local 20t"},
+        {"layers", "layers 6; heads 4; layers all: local 128t; layers 5::6: dense"},
+        {"layers", "layers 6; heads 4; layers all: chunk 8192t; layers 3::4: dense"},
+        {"layers", "layers 3; heads 4; layers 0: local 7t; layers 1: chunk 64t; layers 2: dense"},
+        {"minference",
+         "layers 2; heads 3; prefill layers all: sink 128t | local 3968t; decode layers all: dense"},
+        {"minference",
+         "layers 1; heads 3; decode layers all: dense; prefill heads 0: sink 30t | local 100t | heavy 970 | "
+         "topk 5996;"
+         "prefill heads 1: sink 30t | local 100t | heavy 3470; prefill heads 2: pages 100 page 64"},
+        {"deepspeed",
+         "heads 8; block 16; heads 0::4: chunk 8 | stride 8 width 2 phase 2; heads 1::4: chunk 8 | stride 8 "
+         "width 2 phase 4;"
+         "heads 2::4: chunk 8 | stride 8 width 2 phase 6; heads 3::4: chunk 8 | stride 8 width 2"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse(&arena, rows[r].text);
+        exported out;
+        const s2_status status = try_export(&out, rows[r].to, &pattern, 8192);
+        if (status != S2_OK || out.report.refused || out.report.difference.differs)
+            fail_msg("%s refuses \"%s\": %s%s", rows[r].to, rows[r].text, out.diag.msg,
+                     out.report.difference.what);
+        exported_release(&out);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- hostile input ------------------------------------------------------------------------------------ */
+
+static void malformed_files_are_refused_with_a_position(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t line, col;
+    } rows[] = {
+        {"{\"blocksparse_vert_stride\": 8,\n \"blocksparse_block_size\": 63}", 2, 28},
+        {"{\"blocksparse_vert_stride\": 8,\n \"blocksparse_block_size\": \"64\"}", 2, 28},
+        {"{\"blocksparse_vert_stride\": 0, \"blocksparse_block_size\": 64, \"blocksparse_num_local_blocks\": "
+         "4}",
+         1, 29},
+        {"{\"blocksparse_vert_stride\": 99999999999999999999}", 1, 0},
+        {"{\"blocksparse_vert_stride\": 8, \"blocksparse_vert_stride\": 8}", 1, 0},
+        {"{\"blocksparse_vert_stride\": 8", 1, 0},
+        {"{\"blocksparse_vert_stride\": 8, \"blocksparse_block_size\": 64, \"blocksparse_num_local_blocks\": "
+         "4}",
+         1, 1},
+        {"[{\"0\": [\"vertical_and_slash\", 1, 2, 1]},\n {\"0\": [\"sideways\", 1, 2, 1]}]", 2, 9},
+        {"[{\"0\": [\"vertical_and_slash\", 1, -2, 1]}]", 1, 34},
+        {"{\"alphas\": [[0, 0]], \"betas\": [[0]]}", 1, 32},
+        {"{\"alphas\": [[0, \"x\"]], \"betas\": [[0, 0]]}", 1, 17},
+        {"0.5\t0.5\n0.5\n", 2, 1},
+        {"0.5\t0.5\n0.5\t1e\n", 2, 5},
+        {"0.5\tnan\n", 0, 0},
+        {"{\"sparse_attention\": {\"mode\": \"sideways\", \"block\": 16}}", 1, 31},
+        {"{\"sparse_attention\": {\"mode\": \"fixed\", \"block\": 3}}", 1, 49},
+        {"{\"num_attention_heads\": 4, \"sliding_window\": 128, \"num_hidden_layers\": 2, \"layer_types\": "
+         "[\"full_attention\", 3]}",
+         1, 109},
+        {"\xff\xfe\x00\x01", 0, 0},
+        {"", 0, 0},
+        {"{}", 0, 0},
+        {"[[[[[[[[[[", 1, 0},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at = {0};
+        const s2_status status = try_import(&at, NULL, rows[r].text, strlen(rows[r].text), "", NULL);
+        if (status != S2_EPARSE && !(status == S2_EUNSUPPORTED && rows[r].line == 0))
+            fail_msg("\"%s\" gives status %d", rows[r].text, status);
+        if (rows[r].line != 0 && at.diag.line != rows[r].line)
+            fail_msg("\"%s\": line %d, col %d: %s", rows[r].text, at.diag.line, at.diag.col, at.diag.msg);
+        if (rows[r].col != 0 && at.diag.col != rows[r].col)
+            fail_msg("\"%s\": line %d, col %d: %s", rows[r].text, at.diag.line, at.diag.col, at.diag.msg);
+        imported_release(&at);
+    }
+}
+
+static void deep_and_long_files_are_bounded(void **state)
+{
+    (void)state;
+    enum { N = 1 << 20 };
+    char *const text = malloc(N);
+    imported at = {0};
+    memset(text, '[', N);
+    assert_int_equal(try_import(&at, NULL, text, N, "", NULL), S2_EPARSE);
+    assert_true(at.diag.line == 1 && at.diag.col > 1000);
+    imported_release(&at);
+    at = (imported){0};
+    for (int n = 0; n < N; n++)
+        text[n] = "0.5\t"[n % 4];
+    assert_int_equal(try_import(&at, NULL, text, N, "", NULL), S2_EPARSE);
+    imported_release(&at);
+    free(text);
+}
+
+/* Every truncation and many single-byte changes of good files: an answer, never a crash. */
+static void mutated_files_are_answered(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        PHI3,
+        "{\"sparse_attention\": {\"mode\": \"variable\", \"local_window_blocks\": [2, 2, 4], "
+        "\"global_block_indices\": [0, 3],"
+        "\"global_block_end_indices\": [1, 5], \"num_random_blocks\": 1}}",
+        "[{\"0\": [\"vertical_and_slash\", 1000, 6096, 0.5], \"1\": [\"stream_llm\", 100, 800, 1]}]",
+        "{\"alphas\": [[0, 1024]], \"betas\": [[0.5, 0.125]]}",
+        "0.5\t0.25\n1.0\t-3e-4\n",
+        "BlocksparseParams(max_seqlen=8192, num_heads=32, num_kv_heads=8, block_size=64, local_blocks=16, "
+        "vert_stride=8)",
+        "--ctx-sink-token 128 --ctx-local-token 8192 --dynamic-sparse-token-budget 4096",
+        "{\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"sliding_window\": 9, \"layer_types\": "
+        "[\"full_attention\", \"sliding_attention\"]}",
+    };
+    s2_rng rng = {s2_test_seed(5)};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        const size_t n = strlen(texts[t]);
+        for (size_t c = 0; c < n + 300; c++) {
+            char *const copy = malloc(n + 1);
+            memcpy(copy, texts[t], n + 1);
+            const size_t len = c < n ? c : n;
+            if (c >= n)
+                copy[s2_rng_below(&rng, n)] = (char)s2_rng_below(&rng, 256);
+            imported at = {0};
+            const s2_status status = try_import(&at, NULL, copy, len, "", NULL);
+            assert_true(status == S2_OK || status == S2_EPARSE || status == S2_EUNSUPPORTED ||
+                        status == S2_EIO || status == S2_EINVAL);
+            imported_release(&at);
+            free(copy);
+        }
+    }
+}
+
+static bool fail_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return --*(int64_t *)user != 0;
+}
+
+static void every_failed_allocation_is_out_of_memory(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {PHI3, "0.5\t0.25\n1.0\t-3e-4\n",
+                                        "[{\"0\": [\"vertical_and_slash\", 1000, 6096, 0.5]}]",
+                                        "--start_size 4 --recent_size 2000"};
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        s2_status status = S2_ENOMEM;
+        for (int64_t n = 1; status != S2_OK && n < 3000; n++) {
+            int64_t left = n;
+            imported at = {0};
+            s2_alloc_set_hook(fail_nth, &left);
+            status = try_import(&at, NULL, texts[t], strlen(texts[t]), "", NULL);
+            s2_alloc_set_hook(NULL, NULL);
+            if (status != S2_OK && status != S2_ENOMEM)
+                fail_msg("allocation %lld of text %zu: status %d %s", (long long)n, t, status, at.diag.msg);
+            imported_release(&at);
+        }
+        assert_int_equal(status, S2_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(phi3_small_has_the_published_counts),
+        cmocka_unit_test(phi3_small_needs_72_blocks_per_kv_head),
+        cmocka_unit_test(phi3_128k_differs_from_8k_in_length_alone),
+        cmocka_unit_test(the_phase_is_one_later_than_in_dkernel),
+        cmocka_unit_test(dkernel_readme_has_the_published_density),
+        cmocka_unit_test(dkernel_on_four_kv_heads_leaves_half_the_columns_unread),
+        cmocka_unit_test(names_of_other_stacks_give_the_same_pattern),
+        cmocka_unit_test(homo_head_group_makes_prefill_and_decode_disagree),
+        cmocka_unit_test(members_of_the_stride_family_survive_every_format),
+        cmocka_unit_test(what_is_not_of_the_family_is_refused_with_a_pair),
+        cmocka_unit_test(comparison_and_loss_equal_enumeration),
+        cmocka_unit_test(a_difference_far_out_is_found_for_every_length),
+        cmocka_unit_test(equal_patterns_written_differently_are_equal_at_every_length),
+        cmocka_unit_test(published_figures_of_other_formats_hold),
+        cmocka_unit_test(deepspeed_fixed_has_the_published_counts),
+        cmocka_unit_test(deepspeed_fixed_equals_its_layout_restated),
+        cmocka_unit_test(duo_roles_follow_the_quantile_and_state_ties),
+        cmocka_unit_test(duo_follows_a_link_to_its_folder_and_no_further),
+        cmocka_unit_test(duo_chunked_prefill_equals_its_definition),
+        cmocka_unit_test(moa_widths_follow_alpha_and_beta),
+        cmocka_unit_test(budgets_of_eviction_methods_are_kept),
+        cmocka_unit_test(families_survive_their_own_format),
+        cmocka_unit_test(malformed_files_are_refused_with_a_position),
+        cmocka_unit_test(deep_and_long_files_are_bounded),
+        cmocka_unit_test(mutated_files_are_answered),
+        cmocka_unit_test(every_failed_allocation_is_out_of_memory),
+    };
+    return cmocka_run_group_tests_name("export", tests, NULL, NULL);
+}
