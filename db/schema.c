@@ -87,9 +87,10 @@ static const char MEASUREMENTS[] =
 static const char PEOPLE[] =
     "ALTER TABLE design ADD COLUMN starred INTEGER NOT NULL DEFAULT 0 CHECK(starred IN(0,1));\n"
     "ALTER TABLE design ADD COLUMN deleted_us INTEGER;\n"
-    "CREATE TABLE tag(design_id INTEGER NOT NULL REFERENCES design(id), tag TEXT NOT NULL CHECK(length(tag) "
-    "BETWEEN 1 AND 64),"
-    " PRIMARY KEY(tag,design_id)) STRICT, WITHOUT ROWID;\n"
+    /* The key's columns come first: the quick_check of SQLite 3.40 misreads WITHOUT ROWID tables otherwise.
+     */
+    "CREATE TABLE tag(tag TEXT NOT NULL CHECK(length(tag) BETWEEN 1 AND 64),"
+    " design_id INTEGER NOT NULL REFERENCES design(id), PRIMARY KEY(tag,design_id)) STRICT, WITHOUT ROWID;\n"
     "CREATE INDEX tag_design ON tag(design_id);\n"
     "CREATE TABLE note(id INTEGER PRIMARY KEY, design_id INTEGER NOT NULL REFERENCES design(id), at_us "
     "INTEGER NOT NULL,"

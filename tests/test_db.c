@@ -1,0 +1,847 @@
+/* The database: what is stored comes back, and no fault of file, disk or process loses or forges a row. */
+#include "db/db.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "db/sql.h"
+#include "tests/s2test.h"
+
+#define OK(expr) assert_int_equal((expr), S2_OK)
+
+static char dir[64];
+
+static const char *path_of(const char *name)
+{
+    static char path[4][256];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
+static void remove_db(const char *path)
+{
+    static const char *const suffix[] = {"", "-wal", "-shm", "-lock", "-journal"};
+    for (size_t n = 0; n < sizeof suffix / sizeof suffix[0]; n++) {
+        char name[300];
+        snprintf(name, sizeof name, "%s%s", path, suffix[n]);
+        unlink(name);
+    }
+}
+
+static s2_db *open_new(const char *path)
+{
+    s2_diag diag = {0};
+    s2_db *db = NULL;
+    remove_db(path);
+    if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return db;
+}
+
+static const s2_db_run RUN = {"0.1.0", "abc", "check", "[\"s2\",\"check\"]", "host", S2_DB_NONE, 1000};
+
+/* A design whose text and hash follow from n. */
+static s2_status put_numbered(s2_db *db, int64_t run_id, int n, int64_t *id, s2_diag *diag)
+{
+    char text[64], name[32], hash[S2_DB_HASH_HEX];
+    snprintf(text, sizeof text, "heads %d\nlayers all: dense\n", n + 1);
+    snprintf(name, sizeof name, "design-%03d", n);
+    s2_db_sha256(text, strlen(text), hash);
+    const s2_db_design design = {.hash = hash,
+                                 .name = name,
+                                 .text = text,
+                                 .model = "",
+                                 .family = n % 2 ? "local" : "dense",
+                                 .origin = "test",
+                                 .n_layers = 1,
+                                 .n_heads = n + 1,
+                                 .n_kv_heads = 1,
+                                 .head_dim = 128,
+                                 .block_tok = 64,
+                                 .density = n % 3 == 0 ? (double)NAN : n / 100.0,
+                                 .density_tok = 8192};
+    return s2_db_put_design(db, run_id, &design, id, diag);
+}
+
+static s2_db_check check_of(const char *property, s2_db_verdict verdict, int64_t scope)
+{
+    return (s2_db_check){.property = property,
+                         .verdict = verdict,
+                         .required = true,
+                         .scope_tok = scope,
+                         .complete_to_tok = S2_DB_NONE,
+                         .layer = S2_DB_NONE,
+                         .head = S2_DB_NONE,
+                         .query_tok = S2_DB_NONE,
+                         .key_tok = S2_DB_NONE,
+                         .engine = "algebra",
+                         .wall_us = 5};
+}
+
+static const s2_db_sim SIM = {.gpu = "h200",
+                              .model = "",
+                              .phase = "prefill",
+                              .dtype = "bf16",
+                              .len_tok = 8192,
+                              .batch = 1,
+                              .time_us = 850.0,
+                              .bound_us = 700.0,
+                              .dense_us = 2000.0,
+                              .bound_by = "mma",
+                              .kv_head_pages_bytes = 1048576.0 * 100,
+                              .json = "{\"schema\":\"s2sim/1\"}"};
+
+static s2_db_validation validation_of(const char *outcome, const float *samples, int32_t n)
+{
+    return (s2_db_validation){.device = "NVIDIA H200",
+                              .device_uuid = "GPU-1",
+                              .driver = "570",
+                              .runtime = "13.0",
+                              .kernel = "sm90",
+                              .phase = "forward",
+                              .dtype = "bf16",
+                              .outcome = outcome,
+                              .len_tok = 8192,
+                              .batch = 1,
+                              .seed = 7,
+                              .pairs = 10,
+                              .pairs_wrong = 0,
+                              .max_err = 1e-3,
+                              .tolerance = 1e-2,
+                              .needles_found = 4,
+                              .needles_expected = 4,
+                              .median_ms = 0.5,
+                              .min_ms = 0.4,
+                              .sm_mhz = (double)NAN,
+                              .n_samples = n,
+                              .samples_ms = samples,
+                              .json = "{\"schema\":\"s2validate/1\"}"};
+}
+
+/* n designs, each with a check; the even ones with a simulation. */
+static void fill(s2_db *db, int n)
+{
+    int64_t run_id, id;
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    for (int at = 0; at < n; at++) {
+        const s2_db_check check = check_of("union", at % 4 == 0 ? S2_DB_VIOLATED : S2_DB_HOLDS, S2_DB_NONE);
+        s2_db_sim sim = SIM;
+        sim.time_us = 1000 - at;
+        OK(put_numbered(db, run_id, at, &id, NULL));
+        OK(s2_db_put_check(db, run_id, id, &check, NULL));
+        if (at % 2 == 0)
+            OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
+    }
+    OK(s2_db_end_run(db, run_id, 0, 42, NULL));
+    OK(s2_db_commit(db, NULL));
+}
+
+static int32_t count_where(s2_db *db, const char *filter)
+{
+    s2_arena arena = {0};
+    const s2_db_row *rows;
+    int32_t n = -1;
+    s2_diag diag = {0};
+    const s2_db_query query = {.filter = filter, .limit = 1000};
+    if (s2_db_list(db, &arena, &query, &rows, &n, &diag) != S2_OK)
+        n = -diag.col;
+    s2_arena_release(&arena);
+    return n;
+}
+
+static void assert_sound(s2_db *db)
+{
+    s2_buf findings = {0};
+    s2_diag diag = {0};
+    if (s2_db_verify(db, &findings, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    if (findings.len > 0)
+        fail_msg("%.*s", (int)findings.len, findings.data);
+    s2_buf_release(&findings);
+}
+
+static void what_is_stored_is_listed(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    int64_t run_id, id, again;
+    const float samples[] = {0.5F, 0.4F, 0.6F};
+    s2_db_validation good = validation_of("ok", samples, 3), bad = validation_of("launch_failed", NULL, 0);
+    bad.reason = "no such device";
+    bad.median_ms = (double)NAN;
+    const s2_db_check wide = check_of("union", S2_DB_VIOLATED, S2_DB_NONE),
+                      narrow = check_of("union", S2_DB_HOLDS, 1024);
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(put_numbered(db, run_id, 5, &id, NULL));
+    OK(put_numbered(db, run_id, 5, &again, NULL));
+    assert_int_equal(id, again);
+    OK(s2_db_put_check(db, run_id, id, &wide, NULL));
+    OK(s2_db_put_check(db, run_id, id, &narrow, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &SIM, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &good, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &bad, NULL));
+    OK(s2_db_commit(db, NULL));
+    s2_arena arena = {0};
+    s2_db_row rows[2];
+    int32_t n;
+    OK(s2_db_find(db, &arena, "design-005", 2, rows, &n, NULL));
+    assert_int_equal(n, 1);
+    assert_int_equal(rows[0].unions, S2_DB_VIOLATED); /* the narrow verdict does not hide the wide one */
+    assert_true(rows[0].kv == S2_DB_NONE);
+    s2_assert_close(rows[0].sim_us, 850.0, 0);
+    s2_assert_close(rows[0].gpu_us, 500.0, 1e-9);
+    assert_string_equal(rows[0].outcome, "launch_failed"); /* failures are rows, and shown */
+    char prefix[9] = "";
+    memcpy(prefix, rows[0].hash, 8);
+    OK(s2_db_find(db, &arena, prefix, 2, rows, &n, NULL));
+    assert_int_equal(n, 1);
+    const char *text;
+    OK(s2_db_text(db, &arena, rows[0].id, &text, NULL));
+    assert_string_equal(text, "heads 6\nlayers all: dense\n");
+    s2_arena_release(&arena);
+    assert_sound(db);
+    s2_db_close(&db);
+}
+
+static void a_design_whose_hash_is_not_that_of_its_text_is_refused(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    int64_t run_id, id;
+    char hash[S2_DB_HASH_HEX];
+    s2_db_sha256("other", 5, hash);
+    const s2_db_design forged = {.hash = hash,
+                                 .name = "x",
+                                 .text = "text",
+                                 .model = "",
+                                 .family = "",
+                                 .origin = "",
+                                 .n_layers = 1,
+                                 .n_heads = 1,
+                                 .n_kv_heads = 1,
+                                 .head_dim = 1,
+                                 .block_tok = 1,
+                                 .density = (double)NAN};
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    assert_int_equal(s2_db_put_design(db, run_id, &forged, &id, NULL), S2_EINVAL);
+    s2_db_rollback(db);
+    int64_t n;
+    OK(s2_db_count(db, "run", &n, NULL));
+    assert_int_equal(n, 0); /* nothing of a transaction that was rolled back */
+    s2_db_close(&db);
+}
+
+static void filters_say_what_they_mean_or_where_they_do_not(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    fill(db, 40);
+    s2_arena arena = {0};
+    s2_db_row row;
+    int32_t n;
+    OK(s2_db_find(db, &arena, "design-007", 1, &row, &n, NULL));
+    OK(s2_db_tag(db, row.id, "keep", true, NULL));
+    OK(s2_db_star(db, row.id, true, NULL));
+    s2_arena_release(&arena);
+    static const struct {
+        const char *filter;
+        int32_t expected; /* rows, or minus the column of the refusal */
+    } table[] = {
+        {"", 40},
+        {"union=violated", 10},
+        {"union!=violated", 30},
+        {"!union=violated", 30},
+        {"us<=980", 10},
+        {"us<1k us>=990", 6},
+        {"kv_mib=100", 20},
+        {"kv_mib<1k", 20},
+        {"family=local", 20},
+        {"name~DESIGN-00", 10},
+        {"name='design-003'", 1},
+        {"tag:keep", 1},
+        {"!tag:keep", 39},
+        {"star", 1},
+        {"!star heads<3", 2},
+        {"gpu_us<1e9", 0},
+        {"name=\"'; DROP TABLE design; --\"", 0},
+        {"nme=x", -1},
+        {"star us<<1", -6},
+        {"us<abc", -1},
+        {"union<holds", -1},
+        {"union=maybe", -1},
+        {"star=1", -1},
+        {"name", -1},
+        {"=", -1},
+        {"us<nan", -1},
+        {"us<1e999", -1},
+    };
+    for (size_t at = 0; at < sizeof table / sizeof table[0]; at++) {
+        const int32_t got = count_where(db, table[at].filter);
+        if (got != table[at].expected)
+            fail_msg("filter \"%s\": %d instead of %d", table[at].filter, (int)got, (int)table[at].expected);
+    }
+    s2_db_close(&db);
+}
+
+static void pages_show_every_row_once_in_order(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    fill(db, 57);
+    static const char *const sorts[] = {"name", "us", "density", "created", "union", "gpu_us"};
+    for (size_t at = 0; at < 2 * sizeof sorts / sizeof sorts[0]; at++) {
+        s2_arena arena = {0};
+        bool seen[100] = {false};
+        int32_t total = 0;
+        s2_db_query query = {.sort = sorts[at / 2], .descending = at % 2 == 1, .limit = 10};
+        double before = query.descending ? 1e300 : -1e300;
+        for (int32_t n = 10; n == 10; total += n) {
+            const s2_db_row *rows;
+            OK(s2_db_list(db, &arena, &query, &rows, &n, NULL));
+            for (int32_t row = 0; row < n; row++) {
+                assert_false(seen[rows[row].id]);
+                seen[rows[row].id] = true;
+                if (strcmp(query.sort, "us") == 0 && !isnan(rows[row].sim_us)) {
+                    assert_true(query.descending ? rows[row].sim_us <= before : rows[row].sim_us >= before);
+                    before = rows[row].sim_us;
+                }
+                if (strcmp(query.sort, "us") == 0 && isnan(rows[row].sim_us))
+                    before = query.descending ? -1e300 : 1e300; /* rows without a value come last */
+                query.after_id = rows[row].id;
+            }
+        }
+        assert_int_equal(total, 57);
+        s2_arena_release(&arena);
+    }
+    s2_db_close(&db);
+}
+
+static void undo_takes_back_what_people_did_last_first(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    fill(db, 3);
+    OK(s2_db_tag(db, 1, "keep", true, NULL));
+    OK(s2_db_star(db, 1, true, NULL));
+    OK(s2_db_note(db, 1, "the baseline", NULL));
+    OK(s2_db_remove(db, 1, NULL));
+    assert_int_equal(s2_db_tag(db, 1, "two words", true, NULL), S2_EINVAL);
+    assert_int_equal(count_where(db, ""), 2);
+    static const char *const expected[] = {"rm", "note", "star", "tag keep", ""};
+    for (size_t n = 0; n < sizeof expected / sizeof expected[0]; n++) {
+        s2_buf what = {0};
+        OK(s2_db_undo(db, &what, NULL));
+        assert_int_equal(strncmp(what.data != NULL ? what.data : "", expected[n], strlen(expected[n])), 0);
+        s2_buf_release(&what);
+    }
+    assert_int_equal(count_where(db, ""), 3);
+    assert_int_equal(count_where(db, "star"), 0);
+    assert_int_equal(count_where(db, "tag:keep"), 0);
+    int64_t n;
+    OK(s2_db_count(db, "note", &n, NULL));
+    assert_int_equal(n, 0);
+    s2_db_close(&db);
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *raw;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    char *message = NULL;
+    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s", message);
+    sqlite3_close(raw);
+}
+
+static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
+{
+    (void)state;
+    for (int32_t version = 1; version < S2_DB_SCHEMA_VERSION; version++) {
+        const char *const path = path_of("old.db");
+        char pragma[128];
+        remove_db(path);
+        for (int32_t n = 0; n < version; n++)
+            run_sql(path, s2_db_migrations[n].sql);
+        snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d;",
+                 S2_DB_APPLICATION_ID, (int)version);
+        run_sql(path, pragma);
+        run_sql(path,
+                "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
+                " VALUES(zeroblob(16),'0','c','3','check','[]','h',1);"
+                "INSERT INTO meta VALUES(1,1,'s2')");
+        s2_db *db;
+        s2_diag diag = {0};
+        assert_int_equal(s2_db_open(path, S2_DB_READ, &db, &diag), S2_EDB);
+        assert_non_null(strstr(diag.msg, "of an older s2"));
+        OK(s2_db_open(path, S2_DB_WRITE, &db, &diag));
+        int64_t n;
+        OK(s2_db_count(db, "run", &n, NULL));
+        assert_int_equal(n, 1);
+        OK(s2_db_compare_schema(db, S2_DB_SCHEMA_VERSION, &diag));
+        assert_sound(db);
+        s2_db_close(&db);
+    }
+}
+
+static void write_bytes(const char *path, const void *data, size_t n)
+{
+    FILE *const file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(data, 1, n, file), n);
+    fclose(file);
+}
+
+static void expect_refusal(const char *path, s2_db_mode mode, s2_status expected, const char *words)
+{
+    s2_db *db = NULL;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_open(path, mode, &db, &diag);
+    if (status != expected || strstr(diag.msg, words) == NULL)
+        fail_msg("mode %d: status %d, \"%s\" instead of %d, \"%s\"", (int)mode, (int)status, diag.msg,
+                 (int)expected, words);
+    s2_db_close(&db);
+}
+
+static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
+{
+    (void)state;
+    const char *const path = path_of("odd.db");
+    for (int mode = S2_DB_READ; mode <= S2_DB_UNTRUSTED; mode++) {
+        remove_db(path);
+        write_bytes(path, "layers 32\nheads 32\n", 19);
+        expect_refusal(path, (s2_db_mode)mode, S2_EPARSE, "not a database");
+        remove_db(path);
+        run_sql(path, "CREATE TABLE t(a)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EPARSE, "a database of another program");
+        remove_db(path);
+        s2_db *db = open_new(path);
+        s2_db_close(&db);
+        run_sql(path, "PRAGMA user_version=99");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 3)");
+        remove_db(path);
+        db = open_new(path);
+        fill(db, 20);
+        s2_db_close(&db);
+        struct stat info;
+        assert_int_equal(stat(path, &info), 0);
+        assert_int_equal(truncate(path, info.st_size / 2), 0);
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "bytes are missing");
+        expect_refusal(dir, (s2_db_mode)mode, S2_EPARSE, "not a file that can be a database");
+    }
+    remove_db(path);
+    expect_refusal(path, S2_DB_READ, S2_EDB, "there is no such database");
+    write_bytes(path, "", 0);
+    expect_refusal(path, S2_DB_READ, S2_EPARSE, "an empty file");
+}
+
+static void a_foreign_schema_is_not_trusted(void **state)
+{
+    (void)state;
+    const char *const path = path_of("hostile.db");
+    static const char *const attacks[] = {
+        "CREATE VIEW v AS SELECT 1",
+        "CREATE TRIGGER t AFTER INSERT ON tag BEGIN DELETE FROM design; END",
+        "DROP TABLE tag; CREATE VIEW tag AS WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM c) "
+        "SELECT x AS design_id, "
+        "x AS tag FROM c",
+        "ALTER TABLE design ADD COLUMN extra TEXT",
+    };
+    for (size_t n = 0; n < sizeof attacks / sizeof attacks[0]; n++) {
+        s2_db *db = open_new(path);
+        fill(db, 2);
+        s2_db_close(&db);
+        run_sql(path, attacks[n]);
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 3");
+    }
+}
+
+static void flipped_bits_never_crash_and_never_forge_a_design(void **state)
+{
+    (void)state;
+    const char *const path = path_of("flip.db"), *const copy = path_of("flipped.db");
+    s2_db *db = open_new(path);
+    fill(db, 12);
+    s2_db_close(&db);
+    FILE *const file = fopen(path, "rb");
+    static uint8_t bytes[1 << 20];
+    const size_t n_bytes = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    const uint64_t seed = s2_test_seed(20260101);
+    s2_rng rng = {seed};
+    const int64_t n_cases = s2_test_cases(300);
+    int64_t n_refused = 0;
+    for (int64_t n = 0; n < n_cases; n++) {
+        const size_t at = (size_t)s2_rng_below(&rng, n % 3 == 0 ? 4096 : n_bytes);
+        const uint8_t bit = (uint8_t)(1U << s2_rng_below(&rng, 8));
+        bytes[at] ^= bit;
+        remove_db(copy);
+        write_bytes(copy, bytes, n_bytes);
+        bytes[at] ^= bit;
+        for (int mode = S2_DB_READ; mode <= S2_DB_UNTRUSTED; mode++) {
+            s2_diag diag = {0};
+            s2_arena arena = {0};
+            s2_db *flipped = NULL;
+            const s2_status status = s2_db_open(copy, (s2_db_mode)mode, &flipped, &diag);
+            assert_true(status == S2_OK || status == S2_EDB || status == S2_EPARSE || status == S2_EINVAL);
+            n_refused += status != S2_OK;
+            s2_db_row rows[4];
+            int32_t n_rows = 0;
+            const char *text;
+            s2_buf findings = {0};
+            if (status == S2_OK &&
+                s2_db_find(flipped, &arena, "design-003", 4, rows, &n_rows, NULL) == S2_OK && n_rows > 0 &&
+                s2_db_text(flipped, &arena, rows[0].id, &text, NULL) == S2_OK && strlen(rows[0].hash) == 64) {
+                char hash[S2_DB_HASH_HEX];
+                s2_db_sha256(text, strlen(text), hash);
+                assert_string_equal(hash, rows[0].hash);
+            }
+            if (status == S2_OK && s2_db_verify(flipped, &findings, &diag) == S2_OK)
+                n_refused += findings.len > 0;
+            s2_buf_release(&findings);
+            s2_arena_release(&arena);
+            s2_db_close(&flipped);
+        }
+    }
+    printf("# s2: %lld flipped bits (seed %llu), %lld of %lld openings refused or found damaged, no crash\n",
+           (long long)n_cases, (unsigned long long)seed, (long long)n_refused, (long long)(3 * n_cases));
+}
+
+/* Store designs one transaction each, writing a byte to `ack` after each commit. */
+static void write_and_acknowledge(const char *path, int first, int n, int ack)
+{
+    s2_db *db;
+    if (s2_db_open(path, S2_DB_WRITE, &db, NULL) != S2_OK)
+        _exit(3);
+    for (int at = first; at < first + n; at++) {
+        int64_t run_id, id;
+        const s2_db_check check = check_of("union", S2_DB_HOLDS, S2_DB_NONE);
+        if (s2_db_begin(db, NULL) != S2_OK || s2_db_put_run(db, &RUN, &run_id, NULL) != S2_OK ||
+            put_numbered(db, run_id, at, &id, NULL) != S2_OK ||
+            s2_db_put_check(db, run_id, id, &check, NULL) != S2_OK || s2_db_commit(db, NULL) != S2_OK)
+            _exit(4);
+        if (write(ack, "+", 1) != 1)
+            _exit(5);
+    }
+    s2_db_close(&db);
+    _exit(0);
+}
+
+static void a_killed_writer_loses_nothing_it_acknowledged(void **state)
+{
+    (void)state;
+    const char *const path = path_of("killed.db");
+    s2_db *db = open_new(path);
+    s2_db_close(&db);
+    const uint64_t seed = s2_test_seed(7);
+    s2_rng rng = {seed};
+    const int64_t n_kills = s2_test_cases(40);
+    int64_t n_acknowledged = 0;
+    int next = 0;
+    for (int64_t kills = 0; kills < n_kills; kills++) {
+        int ack[2];
+        assert_int_equal(pipe(ack), 0);
+        const pid_t child = fork();
+        if (child == 0) {
+            close(ack[0]);
+            write_and_acknowledge(path, next, 1000, ack[1]);
+        }
+        close(ack[1]);
+        const struct timespec pause = {0, 2000000 + (long)s2_rng_below(&rng, 28000000)};
+        nanosleep(&pause, NULL);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        char byte;
+        while (read(ack[0], &byte, 1) == 1) {
+            n_acknowledged++;
+            next++;
+        }
+        close(ack[0]);
+        next = next % 3000 + 1; /* the transaction under way may or may not be there */
+        OK(s2_db_open(path, S2_DB_WRITE, &db, NULL));
+        int64_t n_runs, n_checks;
+        OK(s2_db_count(db, "run", &n_runs, NULL));
+        OK(s2_db_count(db, "chk", &n_checks, NULL));
+        assert_int_equal(n_runs, n_checks); /* no half transaction */
+        assert_true(n_runs >= n_acknowledged);
+        assert_true(n_runs <= n_acknowledged + kills + 1);
+        assert_sound(db);
+        s2_db_close(&db);
+    }
+    printf("# s2: %lld kills (seed %llu), %lld acknowledged transactions, none lost\n", (long long)n_kills,
+           (unsigned long long)seed, (long long)n_acknowledged);
+}
+
+static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
+{
+    (void)state;
+    enum { WRITERS = 4, EACH = 40 };
+    const char *const path = path_of("many.db");
+    s2_db *db = open_new(path);
+    s2_db_close(&db);
+    const int nowhere = open("/dev/null", O_WRONLY);
+    pid_t child[WRITERS];
+    for (int n = 0; n < WRITERS; n++) {
+        child[n] = fork();
+        if (child[n] == 0)
+            write_and_acknowledge(path, n * EACH, EACH, nowhere);
+    }
+    OK(s2_db_open(path, S2_DB_READ, &db, NULL));
+    for (int n = 0; n < 50; n++)
+        assert_true(count_where(db, "union=holds") >= 0);
+    s2_db_close(&db);
+    for (int n = 0; n < WRITERS; n++) {
+        int status;
+        waitpid(child[n], &status, 0);
+        assert_int_equal(status, 0);
+    }
+    close(nowhere);
+    OK(s2_db_open(path, S2_DB_READ, &db, NULL));
+    assert_int_equal(count_where(db, "union=holds"), WRITERS * EACH);
+    assert_sound(db);
+    s2_db_close(&db);
+}
+
+static void a_full_disk_is_said_and_harms_nothing(void **state)
+{
+    (void)state;
+    const char *const path = path_of("full.db");
+    s2_db *db = open_new(path);
+    fill(db, 5);
+    s2_db_close(&db);
+    const pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {64 << 10, 64 << 10};
+        signal(SIGXFSZ, SIG_IGN);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        s2_diag diag = {0};
+        s2_status status = s2_db_open(path, S2_DB_WRITE, &db, &diag);
+        for (int n = 100; status == S2_OK && n < 500; n++) {
+            int64_t run_id, id;
+            status = s2_db_begin(db, &diag);
+            if (status == S2_OK && (status = s2_db_put_run(db, &RUN, &run_id, &diag)) == S2_OK)
+                status = put_numbered(db, run_id, n, &id, &diag);
+            if (status == S2_OK)
+                status = s2_db_commit(db, &diag);
+        }
+        s2_db_close(&db);
+        _exit(status == S2_EDB &&
+                      (strstr(diag.msg, "disk is full") != NULL || strstr(diag.msg, "written") != NULL)
+                  ? 0
+                  : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    OK(s2_db_open(path, S2_DB_WRITE, &db, NULL));
+    assert_true(count_where(db, "") >= 5);
+    assert_sound(db);
+    s2_db_close(&db);
+}
+
+static void read_only_media_can_be_read_and_not_written(void **state)
+{
+    (void)state;
+    char where[128], path[160];
+    snprintf(where, sizeof where, "%s/ro", dir);
+    snprintf(path, sizeof path, "%s/a.db", where);
+    mkdir(where, 0755);
+    s2_db *db = open_new(path);
+    fill(db, 5);
+    s2_db_close(&db);
+    char lock[180];
+    snprintf(lock, sizeof lock, "%s-lock", path);
+    unlink(lock);
+    chmod(path, 0444);
+    chmod(where, 0555);
+    chmod(dir, 0755);
+    const pid_t child = fork();
+    if (child == 0) {
+        if (getuid() == 0 && setuid(65534) != 0)
+            _exit(9);
+        s2_diag diag = {0};
+        if (s2_db_open(path, S2_DB_READ, &db, &diag) != S2_OK || count_where(db, "") != 5)
+            _exit(1);
+        s2_db_close(&db);
+        s2_status status = s2_db_open(path, S2_DB_WRITE, &db, &diag);
+        if (status == S2_OK)
+            status = s2_db_begin(db, &diag);
+        _exit(status == S2_EDB && diag.msg[0] != '\0' ? 0 : 2);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    chmod(where, 0755);
+    remove_db(path);
+    rmdir(where);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void merging_brings_everything_once(void **state)
+{
+    (void)state;
+    const char *const here = path_of("here.db"), *const there = path_of("there.db");
+    s2_db *a = open_new(here), *b = open_new(there);
+    fill(a, 4);
+    fill(b, 10);
+    OK(s2_db_tag(b, 1, "from-h200", true, NULL));
+    OK(s2_db_begin(b, NULL));
+    int64_t run_id;
+    const float samples[] = {1.0F, 2.0F};
+    const s2_db_validation v = validation_of("ok", samples, 2);
+    OK(s2_db_put_run(b, &RUN, &run_id, NULL));
+    OK(s2_db_put_validation(b, run_id, 1, &v, NULL));
+    OK(s2_db_commit(b, NULL));
+    s2_db_close(&b);
+    for (int round = 0; round < 2; round++) {
+        s2_db_merged merged;
+        s2_diag diag = {0};
+        if (s2_db_open(there, S2_DB_UNTRUSTED, &b, &diag) != S2_OK ||
+            s2_db_merge(a, b, &merged, &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        s2_db_close(&b);
+        assert_int_equal(merged.n_runs, round == 0 ? 2 : 0);
+        assert_int_equal(merged.n_designs, round == 0 ? 6 : 0);
+        assert_int_equal(merged.n_results, round == 0 ? 10 + 5 + 1 : 0);
+        assert_int_equal(merged.n_tags_notes, round == 0 ? 1 : 0);
+        assert_int_equal(count_where(a, ""), 10);
+        assert_int_equal(count_where(a, "tag:from-h200 gpu_us=500"), 1);
+        assert_sound(a);
+    }
+    run_sql(there, "UPDATE design SET text='layers 1' WHERE id=3");
+    s2_db_merged merged;
+    s2_diag diag = {0};
+    OK(s2_db_open(there, S2_DB_UNTRUSTED, &b, &diag));
+    assert_int_equal(s2_db_merge(a, b, &merged, &diag), S2_EPARSE);
+    assert_non_null(strstr(diag.msg, "another hash"));
+    s2_db_close(&b);
+    assert_int_equal(count_where(a, ""), 10);
+    s2_db_close(&a);
+}
+
+static bool keep_line(void *user, const char *text, size_t n)
+{
+    s2_buf_add(user, text, n);
+    s2_buf_puts(user, "\n");
+    return true;
+}
+
+static void backup_and_dump_hold_the_same_rows(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db")), *copy;
+    fill(db, 9);
+    const char *const backup = path_of("backup.db");
+    remove_db(backup);
+    OK(s2_db_backup(db, backup, false, NULL));
+    s2_diag diag = {0};
+    assert_int_equal(s2_db_backup(db, backup, false, &diag), S2_EIO);
+    assert_non_null(strstr(diag.msg, "--force"));
+    OK(s2_db_backup(db, backup, true, NULL));
+    OK(s2_db_open(backup, S2_DB_UNTRUSTED, &copy, NULL));
+    assert_int_equal(count_where(copy, ""), 9);
+    s2_db_close(&copy);
+    s2_buf sql = {0};
+    OK(s2_db_dump(db, keep_line, &sql, NULL));
+    s2_buf_add(&sql, "", 1);
+    OK(sql.status);
+    const char *const restored = path_of("restored.db");
+    remove_db(restored);
+    run_sql(restored, sql.data);
+    s2_buf_release(&sql);
+    OK(s2_db_open(restored, S2_DB_WRITE, &copy, NULL));
+    assert_int_equal(count_where(copy, "us<1e9"), 5);
+    assert_sound(copy);
+    s2_db_close(&copy);
+    s2_db_close(&db);
+}
+
+static bool fail_at(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    int *const left = user;
+    return (*left)-- != 0;
+}
+
+static void the_nth_allocation_may_fail(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db");
+    s2_db *db = open_new(path);
+    fill(db, 5);
+    s2_db_close(&db);
+    int n = 0;
+    for (s2_status status = S2_ENOMEM; status != S2_OK; n++) {
+        int left = n;
+        s2_arena arena = {0};
+        const s2_db_row *rows;
+        int32_t n_rows = 0;
+        db = NULL;
+        s2_alloc_set_hook(fail_at, &left);
+        status = s2_db_open(path, S2_DB_WRITE, &db, NULL);
+        if (status == S2_OK)
+            status = s2_db_list(db, &arena, &(s2_db_query){.filter = "union=holds", .limit = 10}, &rows,
+                                &n_rows, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        s2_arena_release(&arena);
+        s2_db_close(&db);
+        assert_true(n < 1000);
+    }
+    assert_true(n > 5);
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/s2-test-db-XXXXXX");
+    return mkdtemp(dir) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a.db",       "old.db",    "odd.db",     "hostile.db", "flip.db",
+                                        "flipped.db", "killed.db", "many.db",    "full.db",    "here.db",
+                                        "there.db",   "backup.db", "restored.db"};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+        remove_db(path_of(names[n]));
+    return rmdir(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_stored_is_listed),
+        cmocka_unit_test(a_design_whose_hash_is_not_that_of_its_text_is_refused),
+        cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
+        cmocka_unit_test(pages_show_every_row_once_in_order),
+        cmocka_unit_test(undo_takes_back_what_people_did_last_first),
+        cmocka_unit_test(a_file_of_every_older_schema_is_brought_up_to_date),
+        cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
+        cmocka_unit_test(a_foreign_schema_is_not_trusted),
+        cmocka_unit_test(flipped_bits_never_crash_and_never_forge_a_design),
+        cmocka_unit_test(a_killed_writer_loses_nothing_it_acknowledged),
+        cmocka_unit_test(many_writers_and_a_reader_do_not_disturb_each_other),
+        cmocka_unit_test(a_full_disk_is_said_and_harms_nothing),
+        cmocka_unit_test(read_only_media_can_be_read_and_not_written),
+        cmocka_unit_test(merging_brings_everything_once),
+        cmocka_unit_test(backup_and_dump_hold_the_same_rows),
+        cmocka_unit_test(the_nth_allocation_may_fail),
+    };
+    return cmocka_run_group_tests_name("db", tests, make_dir, remove_dir);
+}
