@@ -5,6 +5,7 @@
 #include "tests/s2test.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -12,6 +13,7 @@
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "plan/plan.h"
+#include "sim/fast.h"
 #include "sim/price.h"
 #include "sim/report.h"
 #include "sim/schedule.h"
@@ -677,6 +679,125 @@ static void each_failed_allocation_is_reported(void **state)
     }
 }
 
+static void draw_candidate(s2_draw *draw, const s2_pattern *shape, s2_candidate *one)
+{
+    *one = (s2_candidate){
+        .local_blk = (int32_t)in(draw, 1, 9),
+        .sink_blk = (int32_t)in(draw, 0, 3),
+        .stride_blk = (int32_t)in(draw, 0, 12),
+        .step = (int32_t)in(draw, 0, 3),
+        .offset = (int32_t)in(draw, 0, 9),
+        .by_kv = in(draw, 0, 1) == 1,
+        .n_dense_kv = (int32_t)(in(draw, 0, 2) == 0 ? in(draw, 0, shape->n_kv_heads - 1) : 0),
+        .n_dense_layers = (int32_t)in(draw, 0, 1),
+    };
+}
+
+/* The candidate in the pattern language. */
+static void candidate_text(const s2_candidate *one, const s2_pattern *shape, s2_buf *text)
+{
+    s2_buf_printf(text, "layers %d; heads %d; kv-heads %d; block %d; layers all: local %d", shape->n_layers,
+                  shape->n_heads, shape->n_kv_heads, shape->block_tok, one->local_blk);
+    if (one->sink_blk > 0)
+        s2_buf_printf(text, " | sink %d", one->sink_blk);
+    if (one->stride_blk > 0)
+        s2_buf_printf(text, " | stride %d phase %s*%d+%d", one->stride_blk, one->by_kv ? "kv" : "head",
+                      one->step, one->offset);
+    if (one->n_dense_kv > 0)
+        s2_buf_printf(text, "; kv %d::1: dense", shape->n_kv_heads - one->n_dense_kv);
+    if (one->n_dense_layers > 0)
+        s2_buf_printf(text, "; layers 0-%d: dense", one->n_dense_layers - 1);
+}
+
+static void fast_mode_equals_the_whole_simulator(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {s2_test_seed(17)}};
+    s2_fast *const fast = s2_malloc(sizeof *fast);
+    assert_non_null(fast);
+    for (int64_t at = 0; at < s2_test_cases(300); at++) {
+        s2_arena arena = {0};
+        s2_pattern shape = {.n_layers = 2, .n_heads = 8, .head_dim = 128, .causal = true};
+        shape.n_kv_heads = 1 << in(&draw, 0, 3);
+        shape.block_tok = 16 << in(&draw, 0, 4);
+        s2_sim_options options;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.len_tok = in(&draw, 1, 6000);
+        options.batch = in(&draw, 1, 3);
+        s2_candidate one;
+        draw_candidate(&draw, &shape, &one);
+        draw.text.len = 0;
+        candidate_text(&one, &shape, &draw.text);
+        const s2_pattern pattern = parsed(&arena, draw.text.data);
+        s2_sim sim;
+        s2_fast_cost cost;
+        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        assert_int_equal(s2_fast_init(&shape, &options, fast), S2_OK);
+        s2_fast_exact(fast, &one, &cost);
+        const double slots = (double)sim.kv.used / (512.0 * (double)options.batch);
+        if (cost.pairs != sim.counts.pairs || cost.steps != sim.counts.steps ||
+            (double)cost.kv_slots != slots)
+            fail_msg("at %lld: pairs %lld of %lld, steps %lld of %lld, slots %lld of %.0f: %s",
+                     (long long)options.len_tok, (long long)cost.pairs, (long long)sim.counts.pairs,
+                     (long long)cost.steps, (long long)sim.counts.steps, (long long)cost.kv_slots, slots,
+                     draw.text.data);
+        s2_assert_close(cost.density, sim.density, 1e-12);
+        s2_assert_close(cost.time_us, sim.time_us, 1e-9 * sim.time_us);
+        s2_assert_close(cost.bound_us, sim.bound_us, 1e-9 * sim.bound_us);
+        s2_arena_release(&arena);
+    }
+    s2_free(fast);
+    s2_buf_release(&draw.text);
+}
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* Candidates of a search at 128k, 32 heads on 8 KV heads, 32 layers: how many one core prices. */
+static void speed_of_candidates_is_printed(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {23}};
+    const s2_pattern shape = {
+        .n_layers = 32, .n_heads = 32, .n_kv_heads = 8, .head_dim = 128, .block_tok = 64, .causal = true};
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = 131072;
+    s2_fast *const fast = s2_malloc(sizeof *fast);
+    assert_non_null(fast);
+    assert_int_equal(s2_fast_init(&shape, &options, fast), S2_OK);
+    enum { N_CANDIDATES = 512 };
+    static s2_candidate candidates[N_CANDIDATES];
+    for (int32_t c = 0; c < N_CANDIDATES; c++) {
+        draw_candidate(&draw, &shape, &candidates[c]);
+        candidates[c].local_blk = (int32_t)in(&draw, 1, 64);
+        candidates[c].stride_blk = (int32_t)in(&draw, 2, 64);
+    }
+    double total = 0;
+    const double begin = seconds();
+    for (int32_t round = 0; round < 100; round++)
+        for (int32_t c = 0; c < N_CANDIDATES; c++) {
+            s2_fast_cost cost;
+            s2_fast_bound(fast, &candidates[c], &cost);
+            total += cost.bound_us;
+        }
+    const double middle = seconds();
+    for (int32_t c = 0; c < N_CANDIDATES; c++) {
+        s2_fast_cost cost;
+        s2_fast_exact(fast, &candidates[c], &cost);
+        total += cost.time_us;
+    }
+    const double end = seconds();
+    assert_true(total > 0);
+    printf("# s2: candidates a second at 128k, 32 heads, one core: %.0f exact makespan, %.0f bound only\n",
+           N_CANDIDATES / (end - middle), 100.0 * N_CANDIDATES / (middle - begin));
+    s2_free(fast);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -687,6 +808,8 @@ int main(void)
         cmocka_unit_test(work_equals_the_plan_that_kernels_run),
         cmocka_unit_test(combs_are_counted_as_if_visited),
         cmocka_unit_test(makespan_by_classes_equals_piece_by_piece),
+        cmocka_unit_test(fast_mode_equals_the_whole_simulator),
+        cmocka_unit_test(speed_of_candidates_is_printed),
         cmocka_unit_test(cost_never_falls_as_the_context_grows),
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),

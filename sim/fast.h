@@ -1,0 +1,79 @@
+/*
+ * sim/fast.h - local + sinks + one stride per head, priced by arithmetic alone: for searching spaces.
+ *
+ * The same numbers as s2_sim_run for these patterns (a property test holds them equal), without
+ * visiting rows of heads: heads differ only in where their stride starts, so a tile costs one of two
+ * numbers of blocks, and how many heads cost which is a prefix sum over residues.
+ *   bound   pairs, density, resident keys and the floor of time: O(heads), no memory
+ *   exact   also steps, the exact makespan and the plan's time: O(tiles + costs * SMs)
+ *
+ * Ownership: an s2_fast owns nothing outside itself but is large (about 300 KiB); allocate it once per
+ * thread. Threads: one s2_fast, one thread.
+ */
+#ifndef S2_SIM_FAST_H
+#define S2_SIM_FAST_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_FAST_STEPS = 1 << 15, S2_FAST_STRIDE = 4096 };
+
+/* What candidates of one search share. Build with s2_fast_init. */
+typedef struct s2_fast {
+    s2_sim_options options;
+    int32_t n_layers;
+    int32_t n_heads;
+    int32_t n_kv_heads;
+    int32_t head_dim;
+    int32_t block_tok;
+    s2_tile_shape shape;
+    double dense_time_us; /* of one dense layer */
+    double dense_bound_us;
+    int64_t dense_steps;
+    int64_t dense_pairs; /* of one head */
+    int64_t dense_blocks;
+    int64_t count[S2_FAST_STEPS];
+} s2_fast;
+
+/*
+ * Head h reads: local `local_blk` | sink `sink_blk` | stride `stride_blk` phase (by_kv ? kv : h) * step +
+ * offset; the last `n_dense_kv` KV heads are dense, and so are n_dense_layers layers.
+ */
+typedef struct s2_candidate {
+    int32_t local_blk; /* at least 1 */
+    int32_t sink_blk;
+    int32_t stride_blk; /* 0: none, else at most S2_FAST_STRIDE */
+    int32_t step;
+    int32_t offset;
+    bool by_kv;
+    int32_t n_dense_kv;
+    int32_t n_dense_layers;
+} s2_candidate;
+
+/* Totals over layers, heads and batch. */
+typedef struct s2_fast_cost {
+    int64_t pairs;
+    double density;
+    int64_t kv_slots; /* resident keys, exact */
+    double bound_us;
+    int64_t steps;         /* exact mode only, as are the following */
+    int64_t busiest_steps; /* of one sparse layer */
+    double time_us;
+} s2_fast_cost;
+
+/*
+ * Shape and options of the search; prefill of a causal pattern, one rank. S2_EINVAL when a limit above is
+ * exceeded, or blocks are smaller than 16 tokens.
+ */
+s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s2_fast *out) S2_MUST_CHECK;
+
+void s2_fast_bound(const s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
+void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_FAST_H */
