@@ -106,6 +106,18 @@ TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(TEST_C)
 unit: $(TESTS)
 	tests/run.sh $^
 
+## fuzz: libFuzzer on the parser, with round trip (clang; SECONDS=60)
+SECONDS ?= 60
+FUZZ_C  := $(wildcard base/*.c pattern/*.c)
+build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_C) $(HEADERS)
+	@mkdir -p $(@D)
+	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  $< $(FUZZ_C) -o $@ $(LIBS_CORE)
+fuzz: build/fuzz/fuzz_parse
+	@mkdir -p build/fuzz/corpus
+	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
+
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
 	tests/lint/layers.sh
@@ -114,7 +126,7 @@ check-layers:
 
 ## format: rewrite C and CUDA sources in the house's style
 format:
-	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/fuzz/*.c kernels/cuda/*.cu*) $(HEADERS)
 
 ## clean: remove build/
 clean:
@@ -124,4 +136,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: all unit check-layers format clean help
+.PHONY: all unit fuzz check-layers format clean help

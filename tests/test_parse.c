@@ -1,5 +1,6 @@
 #include "tests/s2test.h"
 
+#include <dirent.h>
 #include <string.h>
 #include <time.h>
 
@@ -320,6 +321,36 @@ static void text_depends_on_the_pattern_alone(void **state)
         s2_buf_release(&second);
         s2_arena_release(&arena);
     }
+}
+
+/* The files under tests/data/patterns: those called broken* are refused, all others are read. */
+static void example_files_are_read_or_refused_as_they_say(void **state)
+{
+    (void)state;
+    DIR *const dir = opendir("tests/data/patterns");
+    assert_non_null(dir);
+    const s2_parse_options options = {.dir = "tests/data/patterns"};
+    int32_t n_files = 0;
+    for (const struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        char path[512], text[16384];
+        if (strstr(entry->d_name, ".s2") == NULL)
+            continue;
+        snprintf(path, sizeof path, "tests/data/patterns/%s", entry->d_name);
+        FILE *const file = fopen(path, "rb");
+        const size_t n = fread(text, 1, sizeof text, file);
+        fclose(file);
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        const s2_status status = s2_pattern_parse(&arena, text, n, &options, &pattern, &diag);
+        const bool broken = strncmp(entry->d_name, "broken", 6) == 0;
+        if (status != (broken ? S2_EPARSE : S2_OK))
+            fail_msg("%s:%d:%d S2P%03d %s", path, diag.line, diag.col, diag.code, diag.msg);
+        s2_arena_release(&arena);
+        n_files++;
+    }
+    closedir(dir);
+    assert_true(n_files >= 18);
 }
 
 /* --- hash, models, codes ------------------------------------------------------------------------ */
@@ -674,6 +705,7 @@ int main(void)
         cmocka_unit_test(printing_and_parsing_again_gives_the_same_pattern),
         cmocka_unit_test(canonical_terms_read_what_the_written_ones_read),
         cmocka_unit_test(text_depends_on_the_pattern_alone),
+        cmocka_unit_test(example_files_are_read_or_refused_as_they_say),
         cmocka_unit_test(hash_is_the_sha256_of_the_canonical_text),
         cmocka_unit_test(every_model_is_a_shape_the_parser_takes),
         cmocka_unit_test(every_code_has_an_explanation),
