@@ -14,6 +14,7 @@ static const struct {
     const char *name;
     s2_command_fn run;
 } BODIES[] = {
+    {"check", s2_cmd_check},
     {"show", s2_cmd_show},
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},

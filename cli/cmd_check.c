@@ -1,0 +1,273 @@
+#include "cli/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/check.h"
+#include "cli/explain.h"
+#include "cli/input.h"
+#include "cli/options.h"
+#include "coverage/explain.h"
+#include "pattern/parse.h"
+
+/* What the command line asks of every pattern. */
+typedef struct s2_check_args {
+    s2_requirement requirements[S2_MOST_REQUIREMENTS];
+    int32_t n_requirements;
+    int64_t n_tok;
+    const char *engine;
+    bool json;
+    bool pair;
+    int64_t pair_q_tok;
+    int64_t pair_k_tok;
+} s2_check_args;
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+/* "1088,64": tokens below the context cap. */
+static int parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
+{
+    char first[32];
+    const size_t n = strcspn(text, ",");
+    int64_t q_tok, k_tok;
+    if (n < sizeof first && text[n] == ',') {
+        memcpy(first, text, n);
+        first[n] = '\0';
+        if (s2_number_parse(first, &q_tok) && s2_number_parse(text + n + 1, &k_tok) &&
+            q_tok < S2_LIMIT_CONTEXT_TOK && k_tok < S2_LIMIT_CONTEXT_TOK) {
+            out->pair = true;
+            out->pair_q_tok = q_tok;
+            out->pair_k_tok = k_tok;
+            return S2_GO_ON;
+        }
+    }
+    s2_cli_error(cli, "--pair needs two token positions below %d, as in 1088,64; not %s",
+                 S2_LIMIT_CONTEXT_TOK, text);
+    return S2_EXIT_USAGE;
+}
+
+static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
+{
+    *out = (s2_check_args){
+        .n_tok = S2_OPEN, .engine = s2_args_str(args, "engine"), .json = s2_args_has(args, "json")};
+    s2_diag diag = {0};
+    if (s2_requirements_parse(s2_args_str(args, "require"), out->requirements, &out->n_requirements, &diag) !=
+        S2_OK) {
+        s2_cli_error(cli, "--require: %s", diag.msg);
+        return S2_EXIT_USAGE;
+    }
+    if (strcmp(s2_args_str(args, "len"), "all") != 0) {
+        const int code = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &out->n_tok);
+        if (code != S2_GO_ON)
+            return code;
+    }
+    return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_GO_ON;
+}
+
+/* ---- one pattern
+ * -------------------------------------------------------------------------------------------- */
+
+static int disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding *a, const s2_finding *b)
+{
+    char name[32];
+    s2_requirement_name(&a->requirement, name, sizeof name);
+    s2_cli_error(cli, "internal: the two engines disagree on %s: algebra says %s, enumeration says %s", name,
+                 s2_verdict_word(a->verdict), s2_verdict_word(b->verdict));
+    s2_buf text = {0};
+    s2_pattern_print(pattern, &text);
+    s2_cli_hint(cli, "please report it with this pattern:");
+    if (text.data != NULL)
+        fputs(text.data, cli->err);
+    s2_buf_release(&text);
+    return S2_EXIT_INTERNAL;
+}
+
+static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern, s2_finding *findings)
+{
+    const s2_prove_options options = {.n_tok = check->n_tok};
+    const bool by_enumeration = strcmp(check->engine, "enumerate") == 0;
+    s2_finding second[S2_MOST_REQUIREMENTS];
+    s2_status status = (by_enumeration ? s2_enumerate : s2_prove)(&cli->arena, pattern, check->requirements,
+                                                                  check->n_requirements, &options, findings);
+    if (status == S2_OK && strcmp(check->engine, "both") == 0) {
+        status =
+            s2_enumerate(&cli->arena, pattern, check->requirements, check->n_requirements, &options, second);
+        for (int32_t f = 0; status == S2_OK && f < check->n_requirements; f++)
+            if (!s2_finding_agrees(&findings[f], &second[f]))
+                return disagree(cli, pattern, &findings[f], &second[f]);
+    }
+    if (status == S2_EINVAL) {
+        s2_cli_error(cli, "ranks:N must divide the %d heads", pattern->n_heads);
+        return S2_EXIT_USAGE;
+    }
+    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "check");
+}
+
+static const char *layers_text(s2_cli *cli, const s2_finding *finding)
+{
+    s2_buf list = {0};
+    s2_layers_print(finding->failing_layers, finding->n_failing_layers, &list);
+    const char *const text = s2_arena_strndup(&cli->arena, list.data != NULL ? list.data : "", list.len);
+    s2_buf_release(&list);
+    return text;
+}
+
+static const char *reason_text(s2_cli *cli, const s2_finding *finding)
+{
+    s2_buf reason = {0};
+    s2_explain_reason(finding, &reason);
+    const char *const text =
+        s2_arena_strndup(&cli->arena, reason.data != NULL ? reason.data : "", reason.len);
+    s2_buf_release(&reason);
+    return text;
+}
+
+static int64_t or_none(int64_t value)
+{
+    return value >= 0 ? value : S2_DB_NONE;
+}
+
+static s2_db_check db_row(s2_cli *cli, const s2_check_args *check, const s2_finding *finding, int64_t wall_us)
+{
+    char name[32];
+    s2_requirement_name(&finding->requirement, name, sizeof name);
+    const bool violated = finding->verdict == S2_VIOLATED;
+    const s2_witness none = {.layer = -1, .head = -1, .q_tok = -1, .k_tok = -1};
+    const s2_witness *const w = violated ? &finding->witness : &none;
+    return (s2_db_check){
+        .property = s2_arena_strndup(&cli->arena, name, strlen(name)),
+        .verdict = (s2_db_verdict)finding->verdict,
+        .required = finding->requirement.required,
+        .scope_tok = finding->scope_tok == S2_OPEN ? S2_DB_NONE : finding->scope_tok,
+        .complete_to_tok = violated ? finding->complete_to_tok : S2_DB_NONE,
+        .layer = or_none(w->layer),
+        .head = or_none(w->head),
+        .query_tok = or_none(w->q_tok),
+        .key_tok = or_none(w->k_tok),
+        .failing_layers = finding->verdict == S2_HOLDS ? NULL : layers_text(cli, finding),
+        .detail = finding->verdict == S2_UNKNOWN ? reason_text(cli, finding) : NULL,
+        .engine = check->engine,
+        .wall_us = wall_us,
+    };
+}
+
+static int record(s2_cli *cli, const s2_check_args *check, const s2_input *input, const s2_finding *findings,
+                  int64_t wall_us)
+{
+    if (cli->hooks == NULL || cli->hooks->record_checks == NULL || cli->no_db)
+        return S2_GO_ON;
+    s2_db_check rows[S2_MOST_REQUIREMENTS];
+    for (int32_t f = 0; f < check->n_requirements; f++)
+        rows[f] = db_row(cli, check, &findings[f], wall_us);
+    return cli->hooks->record_checks(cli, input, rows, check->n_requirements);
+}
+
+/* Does query Q read key K, head by head: what a person asks about one place. */
+static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
+{
+    s2_buf text = {0};
+    s2_status status = S2_OK;
+    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
+    for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++) {
+        bool repeats = false;
+        for (int32_t earlier = 0; earlier < layer && !repeats; earlier++) {
+            repeats = true;
+            for (int32_t at = 0; at < n_phases * pattern->n_heads && repeats; at++) {
+                const s2_phase phase = (s2_phase)(at / pattern->n_heads);
+                const int32_t head = at % pattern->n_heads;
+                repeats = s2_pattern_body(pattern, phase, layer, head) ==
+                          s2_pattern_body(pattern, phase, earlier, head);
+            }
+        }
+        for (int phase = 0; phase < n_phases && !repeats && status == S2_OK; phase++) {
+            s2_buf_printf(&text, "layer %d%s%s: query %lld (block %lld), key %lld (block %lld)\n", layer,
+                          n_phases > 1 ? ", " : "", n_phases > 1 ? s2_phase_word((s2_phase)phase) : "",
+                          (long long)check->pair_q_tok, (long long)(check->pair_q_tok / pattern->block_tok),
+                          (long long)check->pair_k_tok, (long long)(check->pair_k_tok / pattern->block_tok));
+            status = s2_explain_pair(pattern, (s2_phase)phase, layer, -1, check->pair_q_tok,
+                                     check->pair_k_tok, "  ", &text);
+        }
+    }
+    if (status != S2_OK) {
+        s2_buf_release(&text);
+        return s2_cli_fail(cli, status, "explain");
+    }
+    const int code = s2_cli_print(cli, &text);
+    return code == S2_GO_ON ? S2_EXIT_OK : code;
+}
+
+static int print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input, const char *operand,
+                          const s2_finding *findings)
+{
+    s2_buf text = {0};
+    const char *const name = s2_input_name(cli, input);
+    const s2_status status =
+        check->json
+            ? s2_findings_json(&input->pattern, name, findings, check->n_requirements,
+                               s2_prove_scope(&input->pattern, check->n_tok), &text)
+            : s2_findings_text(&input->pattern, name, operand, findings, check->n_requirements, &text);
+    if (status == S2_OK)
+        return s2_cli_print(cli, &text);
+    s2_buf_release(&text);
+    return s2_cli_fail(cli, status, "print");
+}
+
+static int check_one(s2_cli *cli, const s2_check_args *check, const char *operand)
+{
+    s2_input input;
+    s2_finding findings[S2_MOST_REQUIREMENTS];
+    int code = s2_input_read(cli, operand, &input);
+    if (code != S2_GO_ON)
+        return code;
+    if (check->pair)
+        return answer_pair(cli, check, &input.pattern);
+    const int64_t started_us = now_us();
+    code = decide(cli, check, &input.pattern, findings);
+    if (code != S2_GO_ON)
+        return code;
+    const int64_t wall_us = now_us() - started_us;
+    code = print_findings(cli, check, &input, operand, findings);
+    if (code != S2_GO_ON)
+        return code;
+    code = record(cli, check, &input, findings, wall_us);
+    const s2_verdict verdict = s2_findings_verdict(findings, check->n_requirements);
+    const int answer = verdict == S2_HOLDS      ? S2_EXIT_OK
+                       : verdict == S2_VIOLATED ? S2_EXIT_VIOLATED
+                                                : S2_EXIT_UNDECIDED;
+    return code == S2_GO_ON ? answer : s2_exit_combine(code, answer);
+}
+
+int s2_cmd_check(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    s2_check_args check;
+    int code = s2_args_parse(cli, "check", argc, argv, &args);
+    if (code != S2_GO_ON)
+        return code;
+    if (s2_args_has(&args, "version")) {
+        fprintf(cli->out, "%s %s (%s)\n", cli->program, s2_version(), s2_version_commit());
+        return S2_EXIT_OK;
+    }
+    if (s2_args_has(&args, "explain"))
+        return s2_explain_print(cli, s2_args_str(&args, "explain"));
+    code = read_args(cli, &args, &check);
+    if (code != S2_GO_ON)
+        return code;
+    if (args.n_operands == 0) {
+        s2_cli_error(cli, "a PATTERN is needed");
+        return S2_EXIT_USAGE;
+    }
+    for (int32_t at = 0; at < args.n_operands; at++) {
+        const int one = check_one(cli, &check, args.operands[at]);
+        if (one == S2_EXIT_USAGE)
+            return one;
+        code = at == 0 ? one : s2_exit_combine(code, one);
+    }
+    return code;
+}

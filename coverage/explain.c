@@ -1,0 +1,603 @@
+#include "coverage/explain.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "coverage/columns.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+
+void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf)
+{
+    /* one more layer than the last keeps "all" from hiding which they are */
+    s2_index_list_print(layers, n, n > 0 ? layers[n - 1] + 2 : 1, buf);
+}
+
+static long long blk(const s2_pattern *pattern, int64_t tok)
+{
+    return tok / pattern->block_tok;
+}
+
+/* "query 1088 (block 17)" */
+static void put_place(const s2_pattern *pattern, const char *what, int64_t tok, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s %lld", what, (long long)tok);
+    if (pattern->block_tok > 1)
+        s2_buf_printf(buf, " (block %lld)", blk(pattern, tok));
+}
+
+static void put_layer(const s2_pattern *pattern, const s2_witness *witness, s2_buf *buf)
+{
+    s2_buf_printf(buf, "layer %d", witness->layer);
+    if (s2_pattern_has_phases(pattern))
+        s2_buf_printf(buf, ", %s", s2_phase_word(witness->phase));
+}
+
+void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf)
+{
+    const s2_witness *const w = &finding->witness;
+    put_layer(pattern, w, buf);
+    if (w->head >= 0)
+        s2_buf_printf(buf, ", head %d", w->head);
+    if (w->rank >= 0)
+        s2_buf_printf(buf, ", rank %d", w->rank);
+    s2_buf_puts(buf, ": ");
+    put_place(pattern, "query", w->q_tok, buf);
+    switch (finding->requirement.property) {
+    case S2_ROWS: s2_buf_puts(buf, " reads no key at all"); return;
+    case S2_UNION: s2_buf_puts(buf, " reads "); break;
+    case S2_RANKS: s2_buf_puts(buf, " reads "); break;
+    case S2_KV: s2_buf_puts(buf, " reads "); break;
+    case S2_GROUP:
+        s2_buf_printf(buf, " and head %d differ on ",
+                      w->head / (pattern->n_heads / pattern->n_kv_heads) *
+                          (pattern->n_heads / pattern->n_kv_heads));
+        break;
+    case S2_SHARDS: s2_buf_printf(buf, ": %d KV heads read ", w->readers); break;
+    case S2_DEPTH:
+        s2_buf_printf(buf, " is not reached within %d layers by ", finding->requirement.arg);
+        break;
+    case S2_N_PROPERTIES: break;
+    }
+    put_place(pattern, "key", w->k_tok, buf);
+    if (finding->requirement.property == S2_UNION)
+        s2_buf_puts(buf, " through no head");
+    if (finding->requirement.property == S2_RANKS)
+        s2_buf_puts(buf, " through no head of that rank");
+    if (finding->requirement.property == S2_KV) {
+        s2_buf_puts(buf, ", which went unread at ");
+        put_place(pattern, "query", w->earlier_q_tok, buf);
+    }
+}
+
+void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
+{
+    switch (finding->reason) {
+    case S2_REASON_NONE: break;
+    case S2_REASON_DYNAMIC:
+        s2_buf_puts(
+            buf, "the static terms do not guarantee it, and what pages, heavy or topk choose is known only "
+                 "at run time");
+        break;
+    case S2_REASON_RANDOM:
+        s2_buf_puts(buf,
+                    "the static terms do not guarantee it, and random lists are decided for one length only: "
+                    "give --len");
+        break;
+    case S2_REASON_LIMIT:
+        s2_buf_puts(buf, "the work limit was reached; give --len for a smaller question");
+        break;
+    case S2_REASON_BEYOND:
+        s2_buf_printf(buf, "it holds up to %lld tokens; beyond it is neither proved nor refuted",
+                      (long long)finding->reason_tok);
+        break;
+    case S2_REASON_CAUSAL: s2_buf_puts(buf, "it is defined for causal patterns only"); break;
+    }
+}
+
+/* ---- why, head by head ------------------------------------------------------------------------------- */
+
+static bool in_range(s2_range range, int64_t x)
+{
+    return x >= range.begin && x < range.end;
+}
+
+static void put_range(s2_range range, const char *unit, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%lld..", (long long)range.begin);
+    if (range.end != S2_OPEN)
+        s2_buf_printf(buf, "%lld", (long long)range.end);
+    s2_buf_puts(buf, unit);
+}
+
+/* The first condition of a term's `when` that the pair misses; false when it meets all. */
+static bool put_when_miss(const s2_pattern *pattern, const s2_term *term, int64_t q_tok, int64_t k_tok,
+                          s2_buf *buf)
+{
+    static const char *const words[S2_N_WHEN] = {"distance", "key", "query"};
+    for (int unit = 0; unit < S2_N_UNITS; unit++) {
+        const int64_t size = unit == S2_UNIT_TOK ? 1 : pattern->block_tok;
+        const int64_t q = q_tok / size, k = k_tok / size;
+        const int64_t values[S2_N_WHEN] = {q > k ? q - k : k - q, k, q};
+        for (int what = 0; what < S2_N_WHEN; what++) {
+            if (in_range(term->when[what][unit], values[what]))
+                continue;
+            s2_buf_printf(buf, "%s %lld is outside ", words[what], (long long)values[what]);
+            put_range(term->when[what][unit], unit == S2_UNIT_TOK ? "t" : "", buf);
+            return true;
+        }
+    }
+    return false;
+}
+
+static void put_residue_miss(const s2_pattern *pattern, const s2_term *term, const s2_view *view,
+                             int64_t value, s2_buf *buf)
+{
+    const int64_t phase = (term->phase.constant + term->phase.head_coef * view->head +
+                           term->phase.kv_coef * s2_pattern_kv_head(pattern, view->head) +
+                           term->phase.layer_coef * view->layer) %
+                          term->n;
+    s2_buf_printf(buf, "(%lld + %lld) mod %lld = %lld, not below %lld", (long long)value, (long long)phase,
+                  (long long)term->n, (long long)s2_mod(value + phase, term->n), (long long)term->width);
+}
+
+static void put_term_miss(const s2_view *view, const s2_term *term, int64_t q_tok, int64_t k_tok, s2_buf *buf)
+{
+    const s2_pattern *const pattern = view->pattern;
+    const int64_t size = term->tok ? 1 : pattern->block_tok, q = q_tok / size, k = k_tok / size;
+    const char *const unit = term->tok ? "token" : "block";
+    if (put_when_miss(pattern, term, q_tok, k_tok, buf))
+        return;
+    switch (term->kind) {
+    case S2_TERM_LOCAL:
+        s2_buf_printf(buf, "%s distance %lld, the window ends at %lld", unit,
+                      (long long)(q > k ? q - k : k - q), (long long)term->n - 1);
+        break;
+    case S2_TERM_SINK: s2_buf_printf(buf, "key %s %lld is past the sink", unit, (long long)k); break;
+    case S2_TERM_STRIDE: put_residue_miss(pattern, term, view, k, buf); break;
+    case S2_TERM_DILATED: put_residue_miss(pattern, term, view, q - k, buf); break;
+    case S2_TERM_COLUMNS: s2_buf_printf(buf, "key %s %lld is not listed", unit, (long long)k); break;
+    case S2_TERM_ROWS: s2_buf_printf(buf, "query %s %lld is not listed", unit, (long long)q); break;
+    case S2_TERM_CHUNK:
+        s2_buf_printf(buf, "query in chunk %lld, key in chunk %lld", (long long)(q / term->n),
+                      (long long)(k / term->n));
+        break;
+    case S2_TERM_RANDOM: s2_buf_puts(buf, "not drawn for this query block"); break;
+    case S2_TERM_MASK: s2_buf_puts(buf, "the file has 0 there"); break;
+    case S2_TERM_PAGES:
+    case S2_TERM_HEAVY:
+    case S2_TERM_TOPK: s2_buf_puts(buf, "chosen at run time, not guaranteed"); break;
+    case S2_TERM_NONE: s2_buf_puts(buf, "reads nothing"); break;
+    case S2_TERM_DENSE:
+    case S2_N_TERM_KINDS: break;
+    }
+}
+
+static void put_head_reasons(const s2_view *view, int64_t q_tok, int64_t k_tok, s2_buf *buf)
+{
+    const s2_pattern *const pattern = view->pattern;
+    if (pattern->causal && k_tok > q_tok) {
+        s2_buf_puts(buf, "no: the key is in the future");
+        return;
+    }
+    const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    for (int32_t t = 0; t < view->body->n_terms; t++) {
+        const s2_term *const term = &view->body->terms[t];
+        if (!s2_term_reads(pattern, term, view->layer, view->head, n_tok, q_tok, k_tok))
+            continue;
+        s2_buf_puts(buf, "yes, by ");
+        s2_term_print(term, buf);
+        return;
+    }
+    s2_buf_puts(buf, "no: ");
+    for (int32_t t = 0; t < view->body->n_terms; t++) {
+        s2_buf_puts(buf, t > 0 ? "; " : "");
+        s2_term_print(&view->body->terms[t], buf);
+        s2_buf_puts(buf, ": ");
+        put_term_miss(view, &view->body->terms[t], q_tok, k_tok, buf);
+    }
+    if (view->body->n_terms == 0)
+        s2_buf_puts(buf, "reads nothing");
+}
+
+/* Heads [0, n) of one layer sorted into kinds: kind_of[head] is the first head that reads the same. */
+static s2_status sort_heads(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                            s2_view **views, int32_t **kind_of)
+{
+    const int32_t n = pattern->n_heads;
+    *views = S2_NEW(arena, s2_view, n);
+    *kind_of = S2_NEW(arena, int32_t, n);
+    if (*views == NULL || *kind_of == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n; head++) {
+        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &(*views)[head]));
+        int32_t kind = 0;
+        while (kind < head && ((*kind_of)[kind] != kind || (*views)[head].has_explicit ||
+                               (*views)[kind].body != (*views)[head].body ||
+                               !s2_columns_same_atoms(&(*views)[kind], &(*views)[head])))
+            kind++;
+        (*kind_of)[head] = kind;
+    }
+    return S2_OK;
+}
+
+static s2_status put_heads_of_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, int32_t n,
+                                   s2_buf *buf)
+{
+    int32_t *const heads = S2_NEW(arena, int32_t, n);
+    if (heads == NULL)
+        return S2_ENOMEM;
+    int32_t n_heads = 0;
+    for (int32_t head = kind; head < n; head++)
+        if (kind_of[head] == kind)
+            heads[n_heads++] = head;
+    s2_buf_puts(buf, n_heads > 1 ? "heads " : "head ");
+    s2_layers_print(heads, n_heads, buf);
+    return S2_OK;
+}
+
+enum { MOST_KINDS_SHOWN = 8 };
+
+static s2_status explain_pair(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                              int32_t head, int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
+{
+    s2_view *views;
+    int32_t *kind_of;
+    S2_TRY(sort_heads(arena, pattern, phase, layer, &views, &kind_of));
+    int32_t n_shown = 0, n_hidden = 0;
+    for (int32_t kind = 0; kind < pattern->n_heads; kind++) {
+        if (kind_of[kind] != kind || (head >= 0 && kind_of[head] != kind))
+            continue;
+        if (n_shown == MOST_KINDS_SHOWN) {
+            n_hidden++;
+            continue;
+        }
+        s2_buf_puts(buf, indent);
+        if (head >= 0)
+            s2_buf_printf(buf, "head %d", head);
+        else
+            S2_TRY(put_heads_of_kind(arena, kind_of, kind, pattern->n_heads, buf));
+        s2_buf_puts(buf, ": ");
+        put_head_reasons(&views[head >= 0 ? head : kind], q_tok, k_tok, buf);
+        s2_buf_puts(buf, "\n");
+        n_shown++;
+    }
+    if (n_hidden > 0)
+        s2_buf_printf(buf, "%sand %d more kinds of head, likewise\n", indent, n_hidden);
+    return S2_OK;
+}
+
+s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
+                          int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
+{
+    s2_arena arena = {0};
+    const s2_status status = explain_pair(&arena, pattern, phase, layer, head, q_tok, k_tok, indent, buf);
+    s2_arena_release(&arena);
+    return status;
+}
+
+/* ---- how much ----------------------------------------------------------------------------------------- */
+
+/* The length asked for, else eight times what holds, within [8192, 131072]. */
+static int64_t telling_length(const s2_finding *finding)
+{
+    enum { LEAST = 8192, MOST = 131072 };
+    if (finding->scope_tok != S2_OPEN)
+        return finding->scope_tok;
+    const int64_t n_tok = finding->complete_to_tok * 8;
+    return n_tok < LEAST ? LEAST : n_tok > MOST ? MOST : n_tok;
+}
+
+static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, const s2_finding *finding,
+                                const char *indent, s2_buf *buf)
+{
+    const s2_witness *const w = &finding->witness;
+    const int32_t n_ranks = finding->requirement.property == S2_RANKS ? finding->requirement.arg : 1;
+    const int32_t per_rank = pattern->n_heads / n_ranks, begin = w->rank > 0 ? w->rank * per_rank : 0;
+    s2_view *views, all;
+    int32_t *kind_of;
+    S2_TRY(sort_heads(arena, pattern, w->phase, w->layer, &views, &kind_of));
+    S2_TRY(s2_columns_merge(arena, views + begin, per_rank, &all));
+    if (all.has_explicit)
+        return S2_OK;
+    const int64_t n_tok = telling_length(finding);
+    int64_t n_read;
+    S2_TRY(s2_view_count_pairs(&all, n_tok, &n_read));
+    const int64_t n_pairs = pattern->causal ? n_tok * (n_tok + 1) / 2 : n_tok * n_tok;
+    s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
+                  (long long)n_tok, (long long)(n_pairs - n_read), (long long)n_pairs,
+                  100.0 * (double)(n_pairs - n_read) / (double)n_pairs, n_ranks > 1 ? " of the rank" : "");
+    return S2_OK;
+}
+
+s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                            s2_buf *buf)
+{
+    if (finding->requirement.property != S2_UNION && finding->requirement.property != S2_RANKS)
+        return S2_OK;
+    s2_arena arena = {0};
+    const s2_status status = explain_extent(&arena, pattern, finding, indent, buf);
+    s2_arena_release(&arena);
+    return status;
+}
+
+/* ---- the picture --------------------------------------------------------------------------------------- */
+
+enum { PICTURE_COLUMNS = 48, PICTURE_ROWS = 7 };
+
+/* What one cell shows: the future, the number of heads asked about that read it, or the place itself. */
+static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t begin, int32_t end,
+                         int64_t q_tok, int64_t k_tok, int64_t unit)
+{
+    if (pattern->causal && k_tok > q_tok)
+        return ' ';
+    if (q_tok / unit == w->q_tok / unit && w->k_tok >= 0 && k_tok / unit == w->k_tok / unit)
+        return 'X';
+    int32_t n_readers = 0;
+    const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    for (int32_t head = begin; head < end; head++)
+        n_readers += s2_pattern_reads(pattern, w->phase, w->layer, head, n_tok, q_tok, k_tok);
+    if (n_readers == 0)
+        return '.';
+    if (end - begin == 1)
+        return '#';
+    return (char)(n_readers > 9 ? '+' : '0' + n_readers);
+}
+
+static bool is_aligned(s2_arena *arena, const s2_pattern *pattern, const s2_witness *w, s2_status *status)
+{
+    s2_view *views;
+    int32_t *kind_of;
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    *status = sort_heads(arena, pattern, w->phase, w->layer, &views, &kind_of);
+    for (int32_t head = 0; *status == S2_OK && head < pattern->n_heads; head++)
+        s2_view_shape_add(&shape, &views[head]);
+    return shape.block_aligned;
+}
+
+static void put_picture(const s2_pattern *pattern, const s2_finding *finding, int64_t unit,
+                        const char *indent, s2_buf *buf)
+{
+    const s2_witness *const w = &finding->witness;
+    const int32_t n_ranks = finding->requirement.property == S2_RANKS ? finding->requirement.arg : 1;
+    const int32_t per_rank = pattern->n_heads / n_ranks;
+    const int32_t begin = w->head >= 0 ? w->head : w->rank > 0 ? w->rank * per_rank : 0;
+    const int32_t end = w->head >= 0 ? w->head + 1 : begin + per_rank;
+    const int64_t row = w->q_tok / unit, column = w->k_tok > 0 ? w->k_tok / unit : 0;
+    const int64_t first_row = row > PICTURE_ROWS - 3 ? row - (PICTURE_ROWS - 3) : 0;
+    const int64_t first_column = column > PICTURE_COLUMNS / 4 ? column - PICTURE_COLUMNS / 4 : 0;
+    s2_buf_printf(buf, "%srows: query %ss, columns: key %ss from %lld; %s, '.' unread, X the place\n", indent,
+                  unit > 1 ? "block" : "token", unit > 1 ? "block" : "token", (long long)first_column,
+                  end - begin == 1 ? "'#' read" : "digits: heads that read ('+' ten or more)");
+    for (int64_t q = first_row; q < first_row + PICTURE_ROWS; q++) {
+        s2_buf_printf(buf, "%s%8lld  ", indent, (long long)q);
+        for (int64_t k = first_column; k < first_column + PICTURE_COLUMNS && (!pattern->causal || k <= q);
+             k++) {
+            const char cell = picture_cell(pattern, w, begin, end, q * unit, k * unit, unit);
+            s2_buf_add(buf, &cell, 1);
+        }
+        s2_buf_puts(buf, "\n");
+    }
+}
+
+s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                             s2_buf *buf)
+{
+    s2_arena arena = {0};
+    s2_status status;
+    const bool aligned = is_aligned(&arena, pattern, &finding->witness, &status);
+    s2_arena_release(&arena);
+    if (status == S2_OK)
+        put_picture(pattern, finding, aligned ? pattern->block_tok : 1, indent, buf);
+    return status;
+}
+
+/* ---- repairs --------------------------------------------------------------------------------------------
+ */
+
+typedef struct s2_repair {
+    s2_arena *arena;
+    const s2_pattern *pattern;
+    const s2_finding *finding;
+    const char *indent;
+    s2_buf *buf;
+    bool found;
+} s2_repair;
+
+/* Does the property hold once the bodies (and which head has which) are these? */
+static s2_status would_hold(s2_repair *repair, const s2_pattern *changed, bool *holds)
+{
+    const s2_prove_options options = {.n_tok = repair->finding->scope_tok, .work_limit = 20000000};
+    s2_finding after;
+    S2_TRY(s2_prove(repair->arena, changed, &repair->finding->requirement, 1, &options, &after));
+    *holds = after.verdict == S2_HOLDS;
+    return S2_OK;
+}
+
+static void put_repair(s2_repair *repair, const char *text)
+{
+    s2_buf_printf(repair->buf, "%s%s\n", repair->indent, text);
+    repair->found = true;
+}
+
+/* A copy of the pattern whose every term passed through `edit`. */
+typedef void (*s2_edit)(s2_term *term, int64_t arg);
+static s2_status edited(s2_repair *repair, s2_edit edit, int64_t arg, s2_pattern *out)
+{
+    const s2_pattern *const pattern = repair->pattern;
+    s2_body *const bodies = S2_NEW(repair->arena, s2_body, pattern->n_bodies);
+    if (bodies == NULL)
+        return S2_ENOMEM;
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        const s2_body *const from = &pattern->bodies[body];
+        s2_term *const terms = S2_NEW(repair->arena, s2_term, from->n_terms + 1);
+        if (terms == NULL)
+            return S2_ENOMEM;
+        if (from->n_terms > 0)
+            memcpy(terms, from->terms, (size_t)from->n_terms * sizeof *terms);
+        for (int32_t t = 0; t < from->n_terms; t++)
+            edit(&terms[t], arg);
+        bodies[body] = (s2_body){from->n_terms, terms};
+    }
+    *out = *pattern;
+    out->bodies = bodies;
+    return S2_OK;
+}
+
+static void edit_stride(s2_term *term, int64_t stride)
+{
+    if (term->kind != S2_TERM_STRIDE || term->n <= stride)
+        return;
+    term->n = stride;
+    term->width = term->width < stride ? term->width : stride;
+}
+
+static void edit_rotate_by_head(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_STRIDE && term->phase.head_coef == 0) {
+        term->phase.head_coef = term->phase.kv_coef > 0 ? term->phase.kv_coef : 1;
+        term->phase.kv_coef = 0;
+    }
+}
+
+static void edit_dilated_to_stride(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_DILATED)
+        term->kind = S2_TERM_STRIDE;
+}
+
+static int64_t largest_stride(const s2_pattern *pattern)
+{
+    int64_t largest = 0;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (pattern->bodies[body].terms[t].kind == S2_TERM_STRIDE &&
+                pattern->bodies[body].terms[t].n > largest)
+                largest = pattern->bodies[body].terms[t].n;
+    return largest;
+}
+
+/* The largest smaller stride that works, tried downwards; strides beyond the heads there are cannot. */
+static s2_status try_strides(s2_repair *repair)
+{
+    const int64_t largest = largest_stride(repair->pattern);
+    const int64_t most = repair->pattern->n_heads < largest ? repair->pattern->n_heads : largest - 1;
+    int64_t stride = most < 256 ? most : 256;
+    for (; stride >= 2; stride--) {
+        s2_pattern changed;
+        bool holds;
+        S2_TRY(edited(repair, edit_stride, stride, &changed));
+        S2_TRY(would_hold(repair, &changed, &holds));
+        if (holds)
+            break;
+    }
+    if (stride < 2)
+        return S2_OK;
+    char text[160];
+    snprintf(text, sizeof text,
+             "stride %lld needs %lld heads of different phase or a dense head; stride %lld holds",
+             (long long)largest, (long long)largest, (long long)stride);
+    put_repair(repair, text);
+    return S2_OK;
+}
+
+static s2_status try_edit(s2_repair *repair, s2_edit edit, const char *text)
+{
+    s2_pattern changed;
+    bool holds;
+    S2_TRY(edited(repair, edit, 0, &changed));
+    S2_TRY(would_hold(repair, &changed, &holds));
+    if (holds)
+        put_repair(repair, text);
+    return S2_OK;
+}
+
+/* A copy in which the failing layers' heads [begin, n) get one more body, `extra`. */
+static s2_status with_body(s2_repair *repair, int32_t begin, s2_term extra, bool keep_old, s2_pattern *out)
+{
+    const s2_pattern *const pattern = repair->pattern;
+    const int64_t n = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    if (pattern->n_bodies * 2 >= UINT16_MAX)
+        return S2_ELIMIT;
+    s2_body *const bodies = S2_NEW(repair->arena, s2_body, 2 * pattern->n_bodies);
+    uint16_t *const body_of = S2_NEW(repair->arena, uint16_t, n);
+    if (bodies == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    memcpy(bodies, pattern->bodies, (size_t)pattern->n_bodies * sizeof *bodies);
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        const int32_t n_old = keep_old ? pattern->bodies[body].n_terms : 0;
+        s2_term *const terms = S2_NEW(repair->arena, s2_term, n_old + 1);
+        if (terms == NULL)
+            return S2_ENOMEM;
+        if (n_old > 0)
+            memcpy(terms, pattern->bodies[body].terms, (size_t)n_old * sizeof *terms);
+        terms[n_old] = extra;
+        bodies[pattern->n_bodies + body] = (s2_body){n_old + 1, terms};
+    }
+    for (int64_t at = 0; at < n; at++)
+        body_of[at] =
+            (uint16_t)(pattern->body_of[at] +
+                       (at % pattern->n_heads >= begin ? (uint16_t)pattern->n_bodies : (uint16_t)0));
+    *out = *pattern;
+    out->bodies = bodies;
+    out->n_bodies = 2 * pattern->n_bodies;
+    out->body_of = body_of;
+    return S2_OK;
+}
+
+static s2_status try_body(s2_repair *repair, int32_t begin, s2_term extra, bool keep_old, const char *text)
+{
+    s2_pattern changed;
+    bool holds;
+    const s2_status status = with_body(repair, begin, extra, keep_old, &changed);
+    if (status == S2_ELIMIT)
+        return S2_OK;
+    S2_TRY(status);
+    S2_TRY(would_hold(repair, &changed, &holds));
+    if (holds)
+        put_repair(repair, text);
+    return S2_OK;
+}
+
+static s2_status repair_union(s2_repair *repair)
+{
+    const s2_pattern *const pattern = repair->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    char text[160];
+    S2_TRY(try_strides(repair));
+    if (largest_stride(pattern) > 0 && group > 1)
+        S2_TRY(try_edit(
+            repair, edit_rotate_by_head,
+            "rotating over query heads (`phase head`) holds, but each KV head then keeps its group's union"));
+    snprintf(text, sizeof text, "a dense KV head holds: `kv %d: dense` in the failing layers",
+             pattern->n_kv_heads - 1);
+    return try_body(repair, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, text);
+}
+
+static s2_status find_repairs(s2_repair *repair)
+{
+    switch (repair->finding->requirement.property) {
+    case S2_UNION: return repair_union(repair);
+    case S2_RANKS: return try_strides(repair);
+    case S2_ROWS:
+        return try_body(repair, 0, s2_term_init(S2_TERM_LOCAL, 1), true,
+                        "adding `local 1` gives every query a key");
+    case S2_KV:
+        return try_edit(repair, edit_dilated_to_stride,
+                        "`stride` (absolute key blocks) in place of `dilated` (relative) holds");
+    default: return S2_OK;
+    }
+}
+
+s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                            s2_buf *buf)
+{
+    s2_arena arena = {0};
+    s2_repair repair = {&arena, pattern, finding, indent, buf, false};
+    const s2_status status = find_repairs(&repair);
+    s2_arena_release(&arena);
+    return status;
+}

@@ -1,0 +1,42 @@
+/*
+ * coverage/explain.h - a finding in words: where, why per head, how much, a picture, a repair.
+ *
+ * Text goes to a caller's buffer; nothing is printed here. Repairs are proved before they are
+ * suggested.
+ */
+#ifndef S2_COVERAGE_EXPLAIN_H
+#define S2_COVERAGE_EXPLAIN_H
+
+#include "base/text.h"
+#include "coverage/prove.h"
+
+/* Layers as a list that names its ends ("0-31", "1::2"), also when it is all of them. */
+void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf);
+
+/* "query 1088 (block 17) reads key 64 (block 1) through no head of layer 0"; one line without its end. */
+void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf);
+
+/*
+ * For each kind of head of one layer: whether query q reads key k, and which term says so or comes how
+ * near. head >= 0 restricts it to that head. Lines begin with `indent`. S2_ENOMEM.
+ */
+s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
+                          int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf) S2_MUST_CHECK;
+
+/* How many pairs of the witness's layer no head reads, at a telling length; nothing where it cannot be
+ * counted. */
+s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                            s2_buf *buf) S2_MUST_CHECK;
+
+/* Rows of queries by columns of keys around the witness: how many heads read, '.' none, 'X' the place. */
+s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                             s2_buf *buf) S2_MUST_CHECK;
+
+/* Small changes of the pattern under which the property holds for the same scope, each proved; or nothing. */
+s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
+                            s2_buf *buf) S2_MUST_CHECK;
+
+/* Why a verdict is unknown, one line. */
+void s2_explain_reason(const s2_finding *finding, s2_buf *buf);
+
+#endif /* S2_COVERAGE_EXPLAIN_H */
