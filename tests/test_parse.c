@@ -396,6 +396,31 @@ static void every_code_has_an_explanation(void **state)
     assert_null(s2_code_explain(999));
 }
 
+/* docs/pattern-language.md lists every code and every model. */
+static void the_reference_lists_every_code_and_model(void **state)
+{
+    (void)state;
+    FILE *const file = fopen("docs/pattern-language.md", "rb");
+    assert_non_null(file);
+    static char text[1 << 16];
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (int32_t nth = 0; nth < S2_N_CODES; nth++) {
+        char row[200];
+        snprintf(row, sizeof row, "| S2P%03d | %s |", s2_code_at(nth), s2_code_explain(s2_code_at(nth)));
+        if (strstr(text, row) == NULL)
+            fail_msg("not in the reference: %s", row);
+    }
+    for (int32_t m = 0; m < s2_model_count(); m++) {
+        const s2_model *const model = s2_model_at(m);
+        char row[200];
+        snprintf(row, sizeof row, "| %s | %d | %d | %d | %d | %s |", model->name, model->n_layers,
+                 model->n_heads, model->n_kv_heads, model->head_dim, model->source);
+        if (strstr(text, row) == NULL)
+            fail_msg("not in the reference: %s", row);
+    }
+}
+
 /* --- refusals ------------------------------------------------------------------------------------ */
 
 #include "tests/parse_refusals.h"
@@ -709,6 +734,7 @@ int main(void)
         cmocka_unit_test(hash_is_the_sha256_of_the_canonical_text),
         cmocka_unit_test(every_model_is_a_shape_the_parser_takes),
         cmocka_unit_test(every_code_has_an_explanation),
+        cmocka_unit_test(the_reference_lists_every_code_and_model),
         cmocka_unit_test(refusals_name_line_column_code_and_reason),
         cmocka_unit_test(binary_texts_are_refused_at_the_first_bad_byte),
         cmocka_unit_test(a_text_beyond_one_mebibyte_is_refused),
