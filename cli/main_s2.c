@@ -18,6 +18,7 @@ static const struct {
     {"show", s2_cmd_show},
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},
+    {"sim", s2_cmd_sim},
     {"import", s2_cmd_import},
     {"export", s2_cmd_export},
     {"ls", s2_cmd_ls},

@@ -87,9 +87,12 @@ static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_JSON, OPT_DB, OPT_END};
 
 static const s2_option SIM[] = {
     OPT_LEN("8k"),
-    {"gpu", 'g', "NAME", "h200", "the GPU to predict", false, false},
-    {"model", 'm', "NAME", NULL, "take head dimension and sizes from this model", false, false},
-    {"phase", 'p', "prefill|decode", "prefill", "what is priced", false, false},
+    {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
+    {"model", 'm', "NAME", NULL, "price the layers around attention of this model too", false, false},
+    {"phase", 'p', "prefill|decode|train", "prefill", "what is priced", false, false},
+    {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
+    {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
+    {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     OPT_JSON,

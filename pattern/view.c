@@ -11,7 +11,7 @@ static s2_range intersect(s2_range a, s2_range b)
 
 static int64_t scale(int64_t bound, int64_t by)
 {
-    return bound == S2_OPEN ? S2_OPEN : bound * by;
+    return bound == S2_OPEN || bound == -S2_OPEN ? bound : bound * by;
 }
 
 static s2_range scaled(s2_range range, int64_t by)

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "cli/commands.h"
 #include "pattern/dense.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
@@ -750,6 +751,48 @@ static void fast_mode_equals_the_whole_simulator(void **state)
     s2_buf_release(&draw.text);
 }
 
+/* The command as a person calls it: its exit code, and what it wrote. */
+static int command(char *text, size_t cap, int argc, char **argv)
+{
+    s2_cli cli;
+    s2_cli_init(&cli, "s2", argc, argv);
+    cli.out = tmpfile();
+    cli.err = tmpfile();
+    assert_non_null(cli.out);
+    assert_non_null(cli.err);
+    const int code = s2_cmd_sim(&cli, argc, argv);
+    rewind(cli.out);
+    text[fread(text, 1, cap - 1, cli.out)] = '\0';
+    fclose(cli.out);
+    fclose(cli.err);
+    s2_arena_release(&cli.arena);
+    return code;
+}
+
+static void command_answers_for_one_for_several_and_for_baselines(void **state)
+{
+    (void)state;
+    char text[8192], pattern[] = "name one; heads 4; heads all: local 3",
+                     other[] = "heads 4; heads all: dense";
+    char *one[] = {"sim", pattern, "--no-db"}, *json[] = {"sim", pattern, other, "--no-db", "--json"};
+    char *all[] = {"sim", pattern, "--no-db", "--compare", "--phase", "decode"};
+    char *wrong[] = {"sim", pattern, "--no-db", "--gpu", "h2000"},
+         *bad[] = {"sim", "heads 4: dense", "--no-db"};
+    assert_int_equal(command(text, sizeof text, 3, one), S2_EXIT_OK);
+    assert_non_null(strstr(text, "one  1 layers"));
+    assert_int_equal(command(text, sizeof text, 5, json), S2_EXIT_OK);
+    assert_non_null(strstr(text, "}\n{\"schema\":\"s2sim/1\""));
+    assert_int_equal(command(text, sizeof text, 6, all), S2_EXIT_OK);
+    static const char *const names[] = {"one ", "dense ", "StreamingLLM ",       "DuoAttention ", "LServe ",
+                                        "H2O ", "Quest ", "Hydra linear state ", "tiered memory "};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+        if (strstr(text, names[n]) == NULL)
+            fail_msg("no %s in %s", names[n], text);
+    assert_int_equal(command(text, sizeof text, 5, wrong), S2_EXIT_USAGE);
+    assert_int_equal(command(text, sizeof text, 3, bad), S2_EXIT_REFUSED);
+    assert_string_equal(text, "");
+}
+
 static double seconds(void)
 {
     struct timespec now;
@@ -810,6 +853,7 @@ int main(void)
         cmocka_unit_test(makespan_by_classes_equals_piece_by_piece),
         cmocka_unit_test(fast_mode_equals_the_whole_simulator),
         cmocka_unit_test(speed_of_candidates_is_printed),
+        cmocka_unit_test(command_answers_for_one_for_several_and_for_baselines),
         cmocka_unit_test(cost_never_falls_as_the_context_grows),
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),

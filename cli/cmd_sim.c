@@ -1,0 +1,275 @@
+#include "cli/commands.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/input.h"
+#include "cli/options.h"
+#include "cli/store.h"
+#include "pattern/parse.h"
+#include "sim/baseline.h"
+#include "sim/report.h"
+
+typedef struct s2_sim_run_state {
+    s2_cli *cli;
+    s2_args args;
+    s2_sim_options options;
+    s2_net net;
+    bool json;
+    bool table;
+} s2_sim_run_state;
+
+static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
+{
+    s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
+    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+}
+
+/* A name with a dot or a slash is the user's own file. */
+static int read_gpu_file(s2_cli *cli, const char *path, s2_gpu *gpu)
+{
+    enum { MOST = 1 << 16 };
+    char *const text = s2_arena_alloc(&cli->arena, MOST + 2, 1);
+    FILE *const file = text != NULL ? fopen(path, "rb") : NULL;
+    if (file == NULL) {
+        s2_cli_error(cli, "%s: cannot be read", path);
+        return S2_EXIT_USAGE;
+    }
+    const size_t n = fread(text, 1, MOST + 1, file);
+    const bool failed = ferror(file) != 0;
+    fclose(file);
+    if (failed) {
+        s2_cli_error(cli, "%s: cannot be read", path);
+        return S2_EXIT_USAGE;
+    }
+    const char *const slash = strrchr(path, '/');
+    s2_diag diag = {0};
+    const s2_status status = s2_gpu_parse(slash != NULL ? slash + 1 : path, text, n, gpu, &diag);
+    return status == S2_OK ? S2_GO_ON : s2_input_refuse(cli, status, path, text, n, &diag);
+}
+
+static int read_gpu(s2_sim_run_state *state)
+{
+    const char *const name = s2_args_str(&state->args, "gpu");
+    if (strpbrk(name, "./") != NULL)
+        return read_gpu_file(state->cli, name, &state->options.gpu);
+    s2_diag diag = {0};
+    const s2_status status = s2_gpu_find(name, &state->options.gpu, &diag);
+    return status == S2_OK ? S2_GO_ON : refuse(state->cli, status, &diag);
+}
+
+static int word_index(const char *word, const char *(*name)(int), int n)
+{
+    for (int at = 0; at < n; at++)
+        if (strcmp(word, name(at)) == 0)
+            return at;
+    return 0;
+}
+
+static const char *phase_name(int at)
+{
+    return s2_sim_phase_word((s2_sim_phase)at);
+}
+
+static const char *dtype_name(int at)
+{
+    return s2_dtype_word((s2_dtype)at);
+}
+
+static int read_numbers(s2_sim_run_state *state)
+{
+    s2_cli *const cli = state->cli;
+    s2_sim_options *const options = &state->options;
+    int64_t page_tok, n_ranks;
+    if (s2_args_int(cli, &state->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &options->len_tok) != S2_GO_ON ||
+        s2_args_int(cli, &state->args, "batch", 1, 65536, &options->batch) != S2_GO_ON ||
+        s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok) != S2_GO_ON ||
+        s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    options->page_tok = (int32_t)page_tok;
+    options->n_ranks = (int32_t)n_ranks;
+    options->phase =
+        (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
+    options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_DTYPES);
+    return S2_GO_ON;
+}
+
+static int read_options(s2_sim_run_state *state)
+{
+    int end = read_gpu(state);
+    if (end == S2_GO_ON)
+        end = read_numbers(state);
+    const char *const model = s2_args_str(&state->args, "model");
+    if (end != S2_GO_ON || model == NULL)
+        return end;
+    s2_diag diag = {0};
+    const s2_status status = s2_net_find(model, &state->net, &diag);
+    if (status != S2_OK)
+        return refuse(state->cli, status, &diag);
+    state->options.net = &state->net;
+    return S2_GO_ON;
+}
+
+static bool same_shape(const s2_net *net, const s2_pattern *pattern)
+{
+    return net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
+           net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim;
+}
+
+/* A pattern of one layer stands for every layer of the model that is named. */
+static int repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
+{
+    if (pattern->n_layers != 1 || pattern->n_heads != net->n_heads || pattern->n_kv_heads != net->n_kv_heads)
+        return S2_GO_ON;
+    const int64_t n_heads = pattern->n_heads;
+    uint16_t *const body_of = S2_NEW(&cli->arena, uint16_t, S2_N_PHASES * n_heads * net->n_layers);
+    if (body_of == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "sim");
+    for (int64_t phase = 0; phase < S2_N_PHASES; phase++)
+        for (int64_t at = 0; at < n_heads * net->n_layers; at++)
+            body_of[phase * n_heads * net->n_layers + at] = pattern->body_of[phase * n_heads + at % n_heads];
+    pattern->n_layers = net->n_layers;
+    pattern->head_dim = net->head_dim;
+    pattern->body_of = body_of;
+    return S2_GO_ON;
+}
+
+static int store(const s2_sim_run_state *state, const s2_input *input, const s2_sim *sim, const char *json)
+{
+    const s2_sim_options *const options = &state->options;
+    const s2_db_sim row = {
+        .gpu = options->gpu.name,
+        .model = options->net != NULL ? options->net->name : "",
+        .phase = s2_sim_phase_word(options->phase),
+        .dtype = s2_dtype_word(options->dtype),
+        .len_tok = options->len_tok,
+        .batch = options->batch,
+        .time_us = sim->time_us,
+        .bound_us = sim->bound_us,
+        .dense_us = sim->dense_time_us,
+        .bound_by = s2_resource_word(sim->bound_by),
+        .density = sim->density,
+        .hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write,
+        .kv_dense_bytes = (double)sim->kv.dense,
+        .kv_shared_pages_bytes = (double)sim->kv.shared_pages,
+        .kv_head_pages_bytes = (double)sim->kv.head_pages,
+        .kv_ring_stripes_bytes = (double)sim->kv.ring_stripes,
+        .error_pct = NAN,
+        .json = json,
+    };
+    return s2_store_sim(state->cli, input, &row);
+}
+
+static int print(s2_sim_run_state *state, const s2_report_subject *subject, const s2_sim *sim)
+{
+    s2_buf buf = {0};
+    if (state->json) {
+        s2_sim_report_json(subject, sim, &buf);
+        s2_buf_puts(&buf, "\n");
+    } else if (state->table) {
+        s2_sim_report_table_row(subject, sim, &buf);
+    } else {
+        s2_sim_report_text(subject, sim, &buf);
+    }
+    return s2_cli_print(state->cli, &buf);
+}
+
+/* Price one pattern, print it, and record it where it came from an operand. */
+static int price(s2_sim_run_state *state, const s2_input *input, const char *name, const s2_pattern *pattern,
+                 const s2_baseline *baseline)
+{
+    s2_cli *const cli = state->cli;
+    s2_sim_options options = state->options;
+    s2_net own;
+    if (options.net == NULL && pattern->model[0] != '\0' &&
+        s2_net_find(pattern->model, &own, NULL) == S2_OK && same_shape(&own, pattern))
+        options.net = &own;
+    char hash[S2_HASH_HEX];
+    s2_sim sim;
+    s2_diag diag = {0};
+    s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
+    if (status == S2_OK)
+        status = s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
+    if (status != S2_OK)
+        return refuse(cli, status, &diag);
+    if (baseline != NULL)
+        s2_baseline_adjust(baseline, pattern, &options, &sim);
+    const s2_report_subject subject = {name, hash, pattern, &options};
+    const int printed = print(state, &subject, &sim);
+    if (printed != S2_GO_ON || input == NULL)
+        return printed == S2_GO_ON ? S2_EXIT_OK : printed;
+    s2_buf json = {0};
+    s2_sim_report_json(&subject, &sim, &json);
+    const int stored = json.status == S2_OK ? store(state, input, &sim, json.data) : s2_exit_of(json.status);
+    s2_buf_release(&json);
+    return stored == S2_GO_ON ? S2_EXIT_OK : stored;
+}
+
+static int price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
+{
+    s2_input input;
+    const int end = s2_input_read(state->cli, operand, &input);
+    if (end != S2_GO_ON)
+        return end;
+    s2_pattern pattern = input.pattern;
+    if (state->options.net != NULL) {
+        const int repeated = repeat_layer(state->cli, state->options.net, &pattern);
+        if (repeated != S2_GO_ON)
+            return repeated;
+    }
+    if (first->n_heads == 0)
+        *first = pattern;
+    return price(state, &input, s2_input_name(state->cli, &input), &pattern, NULL);
+}
+
+static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
+{
+    int code = S2_EXIT_OK;
+    const s2_baseline *baseline;
+    for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++) {
+        s2_buf text = {0};
+        s2_baseline_text(baseline, like, state->options.len_tok, &text);
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        const s2_status status = text.status != S2_OK ? text.status
+                                                      : s2_pattern_parse(&state->cli->arena, text.data,
+                                                                         text.len, NULL, &pattern, &diag);
+        if (status == S2_OK)
+            pattern.model = like->model;
+        const int one = status == S2_OK ? price(state, NULL, baseline->name, &pattern, baseline)
+                                        : refuse(state->cli, status, &diag);
+        code = s2_exit_combine(code, one);
+        s2_buf_release(&text);
+    }
+    return code;
+}
+
+int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
+{
+    s2_sim_run_state state = {.cli = cli};
+    int end = s2_args_parse(cli, "sim", argc, argv, &state.args);
+    if (end != S2_GO_ON)
+        return end;
+    if (s2_sim_options_default(&state.options) != S2_OK)
+        return s2_cli_fail(cli, S2_EINTERNAL, "sim");
+    end = read_options(&state);
+    if (end != S2_GO_ON)
+        return end;
+    const bool compare = s2_args_has(&state.args, "compare");
+    state.json = s2_args_has(&state.args, "json");
+    state.table = compare || state.args.n_operands > 1;
+    if (state.table && !state.json) {
+        s2_buf head = {0};
+        s2_sim_report_table_head(&state.options, &head);
+        end = s2_cli_print(cli, &head);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    int code = S2_EXIT_OK;
+    s2_pattern first = {0};
+    for (int32_t n = 0; n < state.args.n_operands; n++)
+        code = s2_exit_combine(code, price_operand(&state, state.args.operands[n], &first));
+    if (compare && first.n_heads != 0)
+        code = s2_exit_combine(code, price_baselines(&state, &first));
+    return code;
+}

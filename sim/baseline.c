@@ -1,0 +1,110 @@
+#include "sim/baseline.h"
+
+#include <string.h>
+
+static const s2_baseline baselines[] = {
+    {"dense", S2_BASELINE_PATTERN, "heads all: dense"},
+    {"window 4096", S2_BASELINE_PATTERN, "heads all: local 4096t"},
+    {"StreamingLLM", S2_BASELINE_PATTERN, "heads all: sink 4t | local 2000t"},
+    {"DuoAttention", S2_BASELINE_PATTERN, "heads all: sink 64t | local 256t; kv :%H:1: dense"},
+    {"LServe", S2_BASELINE_PATTERN,
+     "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; "
+     "kv :%H:1 prefill: dense; kv :%H:1 decode: pages 64 page 64"},
+    {"H2O", S2_BASELINE_PATTERN, "heads all: heavy %T | local %Tt"},
+    {"Quest", S2_BASELINE_PATTERN, "prefill: dense; decode: pages 64 page 16; layers :2:1: dense"},
+    {"Hydra linear state", S2_BASELINE_LINEAR, "heads all: dense"},
+    {"tiered memory", S2_BASELINE_TIERED, "heads all: dense"},
+};
+
+const s2_baseline *s2_baseline_at(int32_t nth)
+{
+    return nth >= 0 && nth < (int32_t)(sizeof baselines / sizeof baselines[0]) ? &baselines[nth] : NULL;
+}
+
+static int64_t at_least_one(int64_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64_t len_tok, s2_buf *buf)
+{
+    s2_buf_printf(buf, "name %s; layers %d; heads %d; kv-heads %d; head-dim %d; block %d; ", baseline->name,
+                  like->n_layers, like->n_heads, like->n_kv_heads, like->head_dim, like->block_tok);
+    for (const char *at = baseline->rules; *at != '\0'; at++) {
+        if (*at != '%')
+            s2_buf_add(buf, at, 1);
+        else if (*++at == 'H')
+            s2_buf_printf(buf, "%lld", (long long)at_least_one(like->n_kv_heads / 2));
+        else
+            s2_buf_printf(buf, "%lld", (long long)at_least_one(len_tok / 10));
+    }
+}
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* One line of attention with a new time; what surrounds it is unchanged. */
+static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource by)
+{
+    if (sim->end_to_end_us > 0)
+        sim->end_to_end_us += time_us - sim->time_us;
+    sim->time_us = time_us;
+    sim->bound_us = bound_us;
+    sim->bound_by = by;
+    sim->parts[0].time_us = time_us;
+    sim->parts[0].bound_by = by;
+}
+
+/*
+ * Each query multiplies a state elementwise and each key adds to it: 4 D operations a token and head,
+ * and Q, K, V and O pass through memory once.
+ */
+static void price_linear(const s2_pattern *like, const s2_sim_options *options, s2_sim *sim)
+{
+    const int64_t elem = s2_dtype_bytes(options->dtype), width = like->head_dim;
+    const int64_t tokens = (options->phase == S2_SIM_DECODE ? 1 : options->len_tok) * options->batch;
+    const int64_t heads = (int64_t)like->n_layers * like->n_heads;
+    const int64_t state = heads * width * elem * options->batch;
+    const int64_t passes = options->phase == S2_SIM_TRAIN ? 3 : 1;
+    const int64_t rows = tokens * like->n_layers * (like->n_heads + 2 * (int64_t)like->n_kv_heads);
+    sim->counts.pairs = 0;
+    sim->counts.flop_useful = sim->counts.flop_executed = 4 * width * heads * tokens * passes;
+    sim->counts.exp_useful = sim->counts.exp_executed = 0;
+    sim->counts.hbm_read = rows * width * elem * passes + state;
+    sim->counts.hbm_write = tokens * heads * width * elem * passes + state;
+    sim->counts.l2 = sim->counts.hbm_read;
+    sim->kv = (s2_kv_bytes){sim->kv.dense, state, state, state, state};
+    sim->density = sim->token_density = 1;
+    const double hbm_us =
+        (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
+    const double launch_us = options->gpu.launch_us * like->n_layers * (double)passes;
+    const double bound_us = larger(hbm_us, launch_us) / options->n_ranks;
+    set_time(sim, bound_us, bound_us, hbm_us > launch_us ? S2_HBM : S2_LAUNCH);
+}
+
+/* Keys before the window cross the link at each decoded token; prefill runs from device memory. */
+static void price_tiered(const s2_pattern *like, const s2_sim_options *options, s2_sim *sim)
+{
+    enum { WINDOW_TOK = 8192 };
+    const int64_t far_tok = options->len_tok > WINDOW_TOK ? options->len_tok - WINDOW_TOK : 0;
+    const double slot = 2.0 * like->head_dim * s2_dtype_bytes(options->dtype) * (double)options->batch *
+                        like->n_layers * like->n_kv_heads;
+    const int64_t near_bytes = (int64_t)((double)(options->len_tok - far_tok) * slot);
+    sim->kv = (s2_kv_bytes){sim->kv.dense, near_bytes, near_bytes, near_bytes, near_bytes};
+    if (options->phase != S2_SIM_DECODE || options->gpu.pcie_gb_s <= 0)
+        return;
+    const double link_us = (double)far_tok * slot / (options->gpu.pcie_gb_s * 1e3) / options->n_ranks;
+    if (link_us > sim->time_us)
+        set_time(sim, link_us, larger(link_us, sim->bound_us), S2_LINK);
+}
+
+void s2_baseline_adjust(const s2_baseline *baseline, const s2_pattern *like, const s2_sim_options *options,
+                        s2_sim *sim)
+{
+    if (baseline->kind == S2_BASELINE_LINEAR)
+        price_linear(like, options, sim);
+    if (baseline->kind == S2_BASELINE_TIERED)
+        price_tiered(like, options, sim);
+}
