@@ -96,6 +96,7 @@ $(B)/s2cert: $(call obj,cli/main_s2cert.c)
 	$(CC) $(CFLAGS) $^ -o $@ -l:libmd.a
 $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+$(B)/tests/test_cli: | $(B)/s2
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 
@@ -128,6 +129,38 @@ check-layers:
 format:
 	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/fuzz/*.c kernels/cuda/*.cu*) $(HEADERS)
 
+## man: manual pages, made from the table of options, under build/man/
+man: $(B)/s2
+	@rm -rf build/man && mkdir -p build/man/man1
+	@$< help --man > build/man/man1/s2.1 && $< help --man s2check > build/man/man1/s2check.1
+	@for c in $$($< help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p'); do \
+	    if $< help --man $$c > build/man/man1/s2-$$c.1 2>/dev/null; then :; else rm build/man/man1/s2-$$c.1; fi; done
+	@echo "$$(ls build/man/man1 | wc -l) pages under build/man/man1"
+
+## completion: bash and zsh completion, made from the same table, under build/completion/
+completion: $(B)/s2
+	@mkdir -p build/completion
+	@$< help --completion bash > build/completion/s2 && $< help --completion zsh > build/completion/_s2
+	@echo "build/completion/s2 (bash), build/completion/_s2 (zsh)"
+
+PREFIX  ?= /usr/local
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
+## install: programs, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
+install: all man completion
+	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR)
+	install -m 755 $(B)/s2 $(B)/s2check $(B)/s2cert $(DESTDIR)$(PREFIX)/bin
+	install -m 644 build/man/man1/*.1 $(MANDIR)
+	install -m 644 build/completion/s2 $(BASHDIR)/s2
+	ln -sf s2 $(BASHDIR)/s2check
+	install -m 644 build/completion/_s2 $(ZSHDIR)/_s2
+
+## uninstall: what install put there
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2-*.1 \
+	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2
+
 ## clean: remove build/
 clean:
 	rm -rf build
@@ -136,4 +169,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: all unit fuzz check-layers format clean help
+.PHONY: all unit fuzz check-layers format clean help man completion install uninstall
