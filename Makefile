@@ -129,6 +129,10 @@ check-layers:
 format:
 	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/fuzz/*.c kernels/cuda/*.cu*) $(HEADERS)
 
+## golden: rewrite the transcripts under tests/cli/; review the difference
+golden: $(B)/s2
+	tests/cli/run.sh $(B) --write
+
 ## man: manual pages, made from the table of options, under build/man/
 man: $(B)/s2
 	@rm -rf build/man && mkdir -p build/man/man1
@@ -169,4 +173,4 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: all unit fuzz check-layers format clean help man completion install uninstall
+.PHONY: all unit fuzz check-layers format clean help man completion install uninstall golden

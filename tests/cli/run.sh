@@ -1,0 +1,43 @@
+#!/bin/sh
+# Replay transcripts: in tests/cli/*.txt a line "$ COMMAND" is run in an empty directory, and what
+# follows up to the next one must be its output (stdout and stderr together) and, where it is not 0,
+# its exit code as [N]. Lines before the first command are a comment.
+# usage: tests/cli/run.sh DIR_OF_PROGRAMS [--write] [NAME...]    exits 1 on a difference
+set -u
+programs=$(cd "$1" && pwd) || exit 2
+shift
+write=0
+[ "${1:-}" = --write ] && { write=1; shift; }
+root=$(cd "$(dirname "$0")/../.." && pwd)
+scratch=$(mktemp -d) || exit 2
+trap 'rm -rf "$scratch"' EXIT
+export PATH="$programs:$PATH" DATA="$root/tests/data" LC_ALL=C.UTF-8 TERM=dumb
+unset S2_DB NO_COLOR
+bad=0
+for file in "$root"/tests/cli/*.txt; do
+    name=$(basename "$file" .txt)
+    [ $# -gt 0 ] && case " $* " in *" $name "*) ;; *) continue ;; esac
+    mkdir "$scratch/$name" && cd "$scratch/$name" || exit 2
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in
+        '$ '*)
+            seen=1
+            printf '%s\n' "$line"
+            timeout 20 sh -c "${line#\$ }" </dev/null 2>&1
+            code=$?
+            [ $code -ne 0 ] && printf '[%s]\n' $code
+            ;;
+        *) [ -z "${seen:-}" ] && printf '%s\n' "$line" ;;
+        esac
+    done <"$file" >"$scratch/$name.out"
+    unset seen
+    cmp -s "$file" "$scratch/$name.out" && continue
+    if [ $write = 1 ]; then
+        cp "$scratch/$name.out" "$file"
+        echo "rewritten: tests/cli/$name.txt"
+    else
+        diff -u "$file" "$scratch/$name.out"
+        bad=1
+    fi
+done
+exit $bad

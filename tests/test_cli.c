@@ -1,0 +1,217 @@
+/* The command line: one table behind parser, help, manual pages and completion; transcripts of the programs.
+ */
+#include "cli/options.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cli/help.h"
+#include "tests/s2test.h"
+
+/* A command line with its messages caught in memory. */
+typedef struct session {
+    s2_cli cli;
+    char *err;
+    size_t n_err;
+} session;
+
+static void open_session(session *s, const char *program)
+{
+    static char *no_args[] = {NULL};
+    s2_cli_init(&s->cli, program, 0, no_args);
+    s->err = NULL;
+    s->cli.err = open_memstream(&s->err, &s->n_err);
+    s->cli.out = fopen("/dev/null", "w");
+}
+
+static void close_session(session *s)
+{
+    fclose(s->cli.err);
+    fclose(s->cli.out);
+    s2_arena_release(&s->cli.arena);
+    free(s->err);
+}
+
+static int parse(session *s, const char *command, int argc, const char *const *argv, s2_args *out)
+{
+    char *copy[16] = {NULL};
+    for (int n = 0; n < argc; n++)
+        copy[n] = (char *)(uintptr_t)argv[n];
+    const int end = s2_args_parse(&s->cli, command, argc, copy, out);
+    fflush(s->cli.err);
+    return end;
+}
+
+static void options_are_read_in_every_spelling(void **state)
+{
+    (void)state;
+    static const char *const lines[][6] = {
+        {"mask", "x.s2", "--len", "8k", "--format", "npy"},
+        {"mask", "--len=8k", "--format=npy", "x.s2", NULL, NULL},
+        {"mask", "-n8k", "-f", "npy", "x.s2", NULL},
+        {"mask", "-tn", "8k", "-fnpy", "x.s2", NULL},
+        {"mask", "-n", "8k", "-fnpy", "--", "x.s2"},
+    };
+    for (size_t n = 0; n < sizeof lines / sizeof lines[0]; n++) {
+        session s;
+        s2_args args;
+        int64_t len;
+        int argc = 0;
+        while (argc < 6 && lines[n][argc] != NULL)
+            argc++;
+        open_session(&s, "s2");
+        assert_int_equal(parse(&s, "mask", argc, lines[n], &args), S2_GO_ON);
+        assert_int_equal(args.n_operands, 1);
+        assert_string_equal(args.operands[0], "x.s2");
+        assert_string_equal(s2_args_str(&args, "format"), "npy");
+        assert_string_equal(s2_args_str(&args, "layer"), "0"); /* the fallback of the table */
+        assert_int_equal(s2_args_int(&s.cli, &args, "len", 1, 1 << 24, &len), S2_GO_ON);
+        assert_int_equal(len, 8192);
+        assert_int_equal(s2_args_has(&args, "tokens"), n == 3);
+        close_session(&s);
+    }
+}
+
+static void s2check_does_not_know_the_database(void **state)
+{
+    (void)state;
+    static const char *const line[] = {"check", "--db", "x.db", "x.s2"};
+    session s;
+    s2_args args;
+    open_session(&s, "s2check");
+    assert_int_equal(parse(&s, "check", 4, line, &args), S2_EXIT_USAGE);
+    assert_non_null(strstr(s.err, "s2check: unknown option --db"));
+    close_session(&s);
+    open_session(&s, "s2");
+    assert_int_equal(parse(&s, "check", 4, line, &args), S2_GO_ON);
+    assert_string_equal(s.cli.db_path, "x.db");
+    close_session(&s);
+}
+
+static void numbers_take_suffixes_and_nothing_else(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t value; /* -1: refused */
+    } table[] = {{"0", 0},
+                 {"8k", 8192},
+                 {"1m", 1048576},
+                 {"16M", 16777216},
+                 {"9007199254740992", INT64_C(1) << 53},
+                 {"", -1},
+                 {"k", -1},
+                 {"-1", -1},
+                 {"+1", -1},
+                 {" 1", -1},
+                 {"1 ", -1},
+                 {"1kk", -1},
+                 {"0x10", -1},
+                 {"1e9", -1},
+                 {"9007199254740993", -1},
+                 {"99999999999999999999", -1},
+                 {"9007199254740992k", -1},
+                 {"nan", -1}};
+    for (size_t n = 0; n < sizeof table / sizeof table[0]; n++) {
+        int64_t value = -1;
+        const bool good = s2_number_parse(table[n].text, &value);
+        if (good != (table[n].value >= 0) || value != table[n].value)
+            fail_msg("\"%s\" gives %lld", table[n].text, (long long)value);
+    }
+}
+
+static void codes_of_several_inputs_combine_worst_first(void **state)
+{
+    (void)state;
+    static const int order[] = {6, 5, 3, 1, 4, 0};
+    for (size_t a = 0; a < 6; a++)
+        for (size_t b = 0; b < 6; b++)
+            assert_int_equal(s2_exit_combine(order[a], order[b]), order[a < b ? a : b]);
+}
+
+static void the_table_is_sound_and_everything_is_made_from_it(void **state)
+{
+    (void)state;
+    s2_buf bash = {0}, zsh = {0};
+    s2_help_completion("bash", &bash);
+    s2_help_completion("zsh", &zsh);
+    s2_buf_add(&bash, "", 1);
+    s2_buf_add(&zsh, "", 1);
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        assert_ptr_equal(s2_command_find(command->name), command);
+        s2_buf page = {0};
+        s2_help_man("s2", command, &page);
+        s2_buf_add(&page, "", 1);
+        assert_non_null(strstr(page.data, command->name));
+        assert_non_null(strstr(bash.data, command->name));
+        assert_non_null(strstr(zsh.data, command->name));
+        for (const s2_option *option = command->options; option->name != NULL; option++) {
+            char word[64];
+            snprintf(word, sizeof word, "--%s", option->name);
+            assert_non_null(strstr(bash.data, word));
+            assert_non_null(option->help);
+            for (const s2_option *other = option + 1; other->name != NULL; other++) {
+                assert_string_not_equal(option->name, other->name);
+                assert_true(option->letter == '\0' || option->letter != other->letter);
+            }
+            assert_true(!s2_arg_is_words(option->arg) || option->fallback == NULL ||
+                        s2_word_in(option->arg, option->fallback));
+        }
+        s2_buf_release(&page);
+    }
+    s2_buf_release(&bash);
+    s2_buf_release(&zsh);
+}
+
+static void random_command_lines_end_with_a_code(void **state)
+{
+    (void)state;
+    static const char *const words[] = {
+        "--len", "8k", "-", "--", "--format=npy", "-t", "-fx", "--head", "", "-n", "--le=", "x", "-h"};
+    uint64_t x = s2_test_seed(3);
+    for (int64_t n = s2_test_cases(2000); n > 0; n--) {
+        const char *line[8] = {"mask"};
+        int argc = 1;
+        for (; argc < 8; argc++) {
+            x = x * UINT64_C(6364136223846793005) + 1442695040888963407U;
+            line[argc] = words[(x >> 33) % (sizeof words / sizeof words[0])];
+        }
+        session s;
+        s2_args args;
+        open_session(&s, "s2");
+        const int end = parse(&s, "mask", argc, line, &args);
+        assert_true(end == S2_GO_ON || end == S2_EXIT_OK || end == S2_EXIT_USAGE);
+        assert_true(end != S2_EXIT_USAGE || s.n_err > 0);
+        close_session(&s);
+    }
+}
+
+/* Programs lie one directory above the test: build/KIND/s2 and build/KIND/tests/test_cli. */
+static void transcripts_replay_to_the_byte(void **state)
+{
+    (void)state;
+    char path[1024], command[1200];
+    const ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    assert_true(n > 0);
+    path[n] = '\0';
+    for (int up = 0; up < 2; up++)
+        *strrchr(path, '/') = '\0';
+    snprintf(command, sizeof command, "tests/cli/run.sh '%s'", path);
+    const int status = system(command);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_are_read_in_every_spelling),
+        cmocka_unit_test(s2check_does_not_know_the_database),
+        cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
+        cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
+        cmocka_unit_test(the_table_is_sound_and_everything_is_made_from_it),
+        cmocka_unit_test(random_command_lines_end_with_a_code),
+        cmocka_unit_test(transcripts_replay_to_the_byte),
+    };
+    return cmocka_run_group_tests_name("cli", tests, NULL, NULL);
+}
