@@ -173,4 +173,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: all unit fuzz check-layers format clean help man completion install uninstall golden
+.PHONY: all unit fuzz check-layers format clean help
+.PHONY: golden man completion install uninstall
