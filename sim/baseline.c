@@ -11,7 +11,7 @@ static const s2_baseline baselines[] = {
      "prefill heads all: sink 128t | local 8192t; decode heads all: sink 128t | local 256t; "
      "kv :%H:1 prefill: dense; kv :%H:1 decode: pages 64 page 64"},
     {"H2O", S2_BASELINE_PATTERN, "heads all: heavy %T | local %Tt"},
-    {"Quest", S2_BASELINE_PATTERN, "prefill: dense; decode: pages 64 page 16; layers :2:1: dense"},
+    {"Quest", S2_BASELINE_PATTERN, "prefill: dense; decode: pages 64 page 16%L"},
     {"Hydra linear state", S2_BASELINE_LINEAR, "heads all: dense"},
     {"tiered memory", S2_BASELINE_TIERED, "heads all: dense"},
 };
@@ -35,8 +35,10 @@ void s2_baseline_text(const s2_baseline *baseline, const s2_pattern *like, int64
             s2_buf_add(buf, at, 1);
         else if (*++at == 'H')
             s2_buf_printf(buf, "%lld", (long long)at_least_one(like->n_kv_heads / 2));
-        else
+        else if (*at == 'T')
             s2_buf_printf(buf, "%lld", (long long)at_least_one(len_tok / 10));
+        else if (like->n_layers > 2)
+            s2_buf_puts(buf, "; layers 0,1: dense");
     }
 }
 

@@ -26,7 +26,8 @@ typedef enum s2_baseline_kind {
 typedef struct s2_baseline {
     const char *name;
     s2_baseline_kind kind;
-    const char *rules; /* %H: half of the KV heads; %T: a tenth of the context, in tokens */
+    const char *rules; /* %H: half of the KV heads; %T: a tenth of the context; %L: two dense layers where
+                          there are more */
 } s2_baseline;
 
 /* In the order of a table; NULL beyond the last. */

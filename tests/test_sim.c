@@ -752,8 +752,10 @@ static void fast_mode_equals_the_whole_simulator(void **state)
 }
 
 /* The command as a person calls it: its exit code, and what it wrote. */
-static int command(char *text, size_t cap, int argc, char **argv)
+static int command(char *text, size_t cap, int argc, const char *const *words)
 {
+    char *argv[8];
+    memcpy(argv, words, (size_t)argc * sizeof *argv);
     s2_cli cli;
     s2_cli_init(&cli, "s2", argc, argv);
     cli.out = tmpfile();
@@ -772,12 +774,14 @@ static int command(char *text, size_t cap, int argc, char **argv)
 static void command_answers_for_one_for_several_and_for_baselines(void **state)
 {
     (void)state;
-    char text[8192], pattern[] = "name one; heads 4; heads all: local 3",
-                     other[] = "heads 4; heads all: dense";
-    char *one[] = {"sim", pattern, "--no-db"}, *json[] = {"sim", pattern, other, "--no-db", "--json"};
-    char *all[] = {"sim", pattern, "--no-db", "--compare", "--phase", "decode"};
-    char *wrong[] = {"sim", pattern, "--no-db", "--gpu", "h2000"},
-         *bad[] = {"sim", "heads 4: dense", "--no-db"};
+    char text[8192];
+    static const char pattern[] = "name one; heads 4; heads all: local 3",
+                      other[] = "heads 4; heads all: dense";
+    const char *const one[] = {"sim", pattern, "--no-db"};
+    const char *const json[] = {"sim", pattern, other, "--no-db", "--json"};
+    const char *const all[] = {"sim", pattern, "--no-db", "--compare", "--phase", "decode"};
+    const char *const wrong[] = {"sim", pattern, "--no-db", "--gpu", "h2000"};
+    const char *const bad[] = {"sim", "heads 4: dense", "--no-db"};
     assert_int_equal(command(text, sizeof text, 3, one), S2_EXIT_OK);
     assert_non_null(strstr(text, "one  1 layers"));
     assert_int_equal(command(text, sizeof text, 5, json), S2_EXIT_OK);
