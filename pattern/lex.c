@@ -40,7 +40,7 @@ s2_status s2_lex_refuse(const s2_lex *lex, s2_code code, size_t at, const char *
     va_end(args);
     int32_t line, col;
     locate(lex, at, &line, &col);
-    return s2_diag_set(lex->diag, S2_EPARSE, code, line, col, "%s", message);
+    return s2_diag_set(lex->diag, S2_EPARSE, (int32_t)code, line, col, "%s", message);
 }
 
 s2_status s2_lex_refuse_word(const s2_lex *lex, s2_code code, s2_word word, const char *what,
