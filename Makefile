@@ -102,6 +102,27 @@ $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
+## demo: set up, build, and take Phi-3-small's config through the whole job
+demo: setup
+	@$(MAKE) -s -j$(JOBS) all
+	@tests/demo.sh build/current
+
+## check: set up, build every way, run every test; what CI runs
+check: setup-check
+	@tests/check.sh "$(MAKE)"
+
+## quick: the release build and its unit tests with few random cases
+quick:
+	@$(MAKE) -s -j$(JOBS) CUDA=0 all && S2_CASES=200 $(MAKE) -s -j$(JOBS) CUDA=0 unit
+
+setup:
+	@tests/setup.sh build
+setup-check:
+	@tests/setup.sh check
+
+## tests: build the test programs without running them
+tests: $(patsubst tests/%.c,$(B)/tests/%,$(TEST_C))
+
 ## unit: build and run the unit and property tests (T=name for one)
 TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(TEST_C)))
 unit: $(TESTS)
@@ -125,9 +146,13 @@ check-layers:
 	@for h in $(HEADERS); do $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fsyntax-only -x c $$h || exit 1; done
 	@echo "$(words $(HEADERS)) headers stand alone"
 
-## format: rewrite C and CUDA sources in the house's style
+FORMATTED = $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+## format: rewrite C and CUDA sources in the house's style (clang-format 14)
 format:
-	clang-format -i $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/fuzz/*.c kernels/cuda/*.cu*) $(HEADERS)
+	clang-format -i $(FORMATTED)
+check-format:
+	@clang-format --version | grep -q 'version 14' || { echo "skipped: clang-format 14 is the house's version"; exit 0; }; \
+	clang-format -n -Werror $(FORMATTED) && echo "$(words $(FORMATTED)) files are in the house's style"
 
 ## golden: rewrite the transcripts under tests/cli/; review the difference
 golden: $(B)/s2
@@ -173,5 +198,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: all unit fuzz check-layers format clean help
 .PHONY: golden man completion install uninstall
+.PHONY: all demo check quick setup setup-check tests check-format unit fuzz check-layers format clean help
