@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MAX_COLUMNS = 32, CELL_BYTES = 640, NAME_WIDTH = 36, LIMIT_ROWS = 1000000 };
+enum { MAX_COLUMNS = 32, CELL_BYTES = 640, NAME_WIDTH = 36, BRIEF_HASH = 12, LIMIT_ROWS = 1000000 };
 
 typedef enum cell_kind { CELL_TEXT, CELL_NUMBER } cell_kind;
 
@@ -40,7 +40,7 @@ static void put_verdict(char *out, int64_t value)
         body;                                                                                                \
     }
 CELL(name, s2_text_clean(out, CELL_BYTES, row->name))
-CELL(hash, snprintf(out, CELL_BYTES, "%.12s", row->hash))
+CELL(hash, s2_text_clean(out, CELL_BYTES, row->hash))
 CELL(family, s2_text_clean(out, CELL_BYTES, row->family))
 CELL(model, s2_text_clean(out, CELL_BYTES, row->model))
 CELL(layers, put_int(out, row->n_layers))
@@ -93,6 +93,7 @@ static const column COLUMNS[] = {{"name", CELL_TEXT, cell_name},
 /* What is printed. */
 typedef struct listing {
     s2_cli *cli;
+    bool brief; /* for people: hashes as the digits that name a design */
     int32_t n_columns;
     const column *columns[MAX_COLUMNS];
     const s2_db_row *rows;
@@ -126,6 +127,8 @@ static void read_cell(const listing *l, int32_t row, int32_t col, char *out)
 {
     out[0] = '\0';
     l->columns[col]->cell(&l->rows[row], out);
+    if (l->brief && l->columns[col]->cell == cell_hash && strlen(out) > BRIEF_HASH)
+        out[BRIEF_HASH] = '\0';
 }
 
 /* Characters of well-formed UTF-8; wide ones count as one. */
@@ -311,6 +314,7 @@ static int list(listing *l, s2_db *db, const s2_db_query *query, const char *for
     const s2_status status = s2_db_list(db, &l->cli->arena, query, &l->rows, &l->n_rows, &diag);
     if (status != S2_OK)
         return refuse_query(l->cli, status, query->filter, &diag);
+    l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;
     const int code = print_listing(l, format);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
