@@ -165,85 +165,69 @@ s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s
     column "=(SELECT " what " FROM sim JOIN run ON run.id=sim.run_id WHERE design_id=design.id"              \
            " ORDER BY started_us DESC, sim.id DESC LIMIT 1)"
 
+#define REFRESH                                                                                                                                      \
+    "UPDATE design SET " LATEST_VERDICT("rows") "," LATEST_VERDICT("union") "," LATEST_VERDICT("kv") "," LATEST_VERDICT("group") "," LATEST_VERDICT( \
+        "shards") "," LATEST_SIM("sim_us", "coalesce(time_us,bound_us)") "," LATEST_SIM("kv_bytes",                                                  \
+                                                                                        "kv_head_pages_"                                             \
+                                                                                        "bytes") ","                                                 \
+                                                                                                 "gpu_us=("                                          \
+                                                                                                 "SELECT "                                           \
+                                                                                                 "median_"                                           \
+                                                                                                 "ms*1000 "                                          \
+                                                                                                 "FROM "                                             \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n JOIN "                                           \
+                                                                                                 "run ON "                                           \
+                                                                                                 "run.id="                                           \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n.run_id"                                          \
+                                                                                                 " JOIN "                                            \
+                                                                                                 "env ON "                                           \
+                                                                                                 "env.id="                                           \
+                                                                                                 "env_id "                                           \
+                                                                                                 "WHERE "                                            \
+                                                                                                 "design_"                                           \
+                                                                                                 "id="                                               \
+                                                                                                 "design."                                           \
+                                                                                                 "id AND "                                           \
+                                                                                                 "outcome='"                                         \
+                                                                                                 "ok' AND "                                          \
+                                                                                                 "device_"                                           \
+                                                                                                 "uuid<>''"                                          \
+                                                                                                 " ORDER "                                           \
+                                                                                                 "BY "                                               \
+                                                                                                 "started_"                                          \
+                                                                                                 "us DESC, "                                         \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n.id "                                             \
+                                                                                                 "DESC "                                             \
+                                                                                                 "LIMIT 1),"                                         \
+                                                                                                 "outcome=("                                         \
+                                                                                                 "SELECT "                                           \
+                                                                                                 "outcome "                                          \
+                                                                                                 "FROM "                                             \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n JOIN "                                           \
+                                                                                                 "run ON "                                           \
+                                                                                                 "run.id="                                           \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n.run_id "                                         \
+                                                                                                 "WHERE "                                            \
+                                                                                                 "design_"                                           \
+                                                                                                 "id="                                               \
+                                                                                                 "design.id"                                         \
+                                                                                                 " ORDER "                                           \
+                                                                                                 "BY "                                               \
+                                                                                                 "started_"                                          \
+                                                                                                 "us DESC, "                                         \
+                                                                                                 "validatio"                                         \
+                                                                                                 "n.id "                                             \
+                                                                                                 "DESC "                                             \
+                                                                                                 "LIMIT 1)"
+
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    return s2_sql_run(
-        db, diag,
-        "UPDATE design SET " LATEST_VERDICT("rows") "," LATEST_VERDICT("union") "," LATEST_VERDICT("kv") "," LATEST_VERDICT("group") "," LATEST_VERDICT(
-            "shards") "," LATEST_SIM("sim_us", "coalesce(time_us,bound_us)") "," LATEST_SIM("kv_bytes",
-                                                                                            "kv_head_pages_"
-                                                                                            "bytes") ","
-                                                                                                     "gpu_us="
-                                                                                                     "(SELECT"
-                                                                                                     " median"
-                                                                                                     "_ms*"
-                                                                                                     "1000 "
-                                                                                                     "FROM "
-                                                                                                     "validat"
-                                                                                                     "ion "
-                                                                                                     "JOIN "
-                                                                                                     "run ON "
-                                                                                                     "run.id="
-                                                                                                     "validat"
-                                                                                                     "ion."
-                                                                                                     "run_id "
-                                                                                                     "JOIN "
-                                                                                                     "env ON "
-                                                                                                     "env.id="
-                                                                                                     "env_id"
-                                                                                                     " WHERE "
-                                                                                                     "design_"
-                                                                                                     "id="
-                                                                                                     "design."
-                                                                                                     "id AND "
-                                                                                                     "outcome"
-                                                                                                     "='ok' "
-                                                                                                     "AND "
-                                                                                                     "device_"
-                                                                                                     "uuid<>'"
-                                                                                                     "' "
-                                                                                                     "ORDER "
-                                                                                                     "BY "
-                                                                                                     "started"
-                                                                                                     "_us "
-                                                                                                     "DESC, "
-                                                                                                     "validat"
-                                                                                                     "ion.id "
-                                                                                                     "DESC "
-                                                                                                     "LIMIT "
-                                                                                                     "1),"
-                                                                                                     "outcome"
-                                                                                                     "=("
-                                                                                                     "SELECT "
-                                                                                                     "outcome"
-                                                                                                     " FROM "
-                                                                                                     "validat"
-                                                                                                     "ion "
-                                                                                                     "JOIN "
-                                                                                                     "run ON "
-                                                                                                     "run.id="
-                                                                                                     "validat"
-                                                                                                     "ion."
-                                                                                                     "run_id "
-                                                                                                     "WHERE "
-                                                                                                     "design_"
-                                                                                                     "id="
-                                                                                                     "design."
-                                                                                                     "id"
-                                                                                                     " ORDER "
-                                                                                                     "BY "
-                                                                                                     "started"
-                                                                                                     "_us "
-                                                                                                     "DESC, "
-                                                                                                     "validat"
-                                                                                                     "ion.id "
-                                                                                                     "DESC "
-                                                                                                     "LIMIT "
-                                                                                                     "1) "
-                                                                                                     "WHERE "
-                                                                                                     "id=?1 "
-                                                                                                     "OR ?1 "
-                                                                                                     "IS "
-                                                                                                     "NULL",
-        "i", design_id);
+    if (design_id == S2_DB_NONE)
+        return s2_sql_run(db, diag, REFRESH, "");
+    return s2_sql_run(db, diag, REFRESH " WHERE id=?", "i", design_id);
 }
