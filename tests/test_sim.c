@@ -18,6 +18,7 @@
 #include "sim/price.h"
 #include "sim/report.h"
 #include "sim/schedule.h"
+#include "tests/gen_spec.h"
 
 #define GIB 1073741824.0
 
@@ -275,6 +276,27 @@ static void work_of_random_patterns_equals_enumeration(void **state)
     print_message("# %lld patterns, seed %llu\n", (long long)n_cases, (unsigned long long)seed);
 }
 
+/* One decoded token, head by head and as the union over each KV head. */
+static void check_step(const s2_case *one, const s2_classes *classes, const s2_layer_class *layer, int32_t kv)
+{
+    const int32_t n_group = one->pattern.n_heads / one->pattern.n_kv_heads;
+    int64_t pairs = 0, keys = 0;
+    for (int64_t k_tok = 0; k_tok < one->n_tok; k_tok++) {
+        int64_t n = 0;
+        for (int32_t h = 0; h < n_group; h++)
+            n += s2_pattern_reads(&one->pattern, S2_DECODE, layer->first_layer, kv * n_group + h, one->n_tok,
+                                  one->n_tok - 1, k_tok);
+        pairs += n;
+        keys += n > 0;
+    }
+    s2_step_work step;
+    assert_int_equal(
+        s2_step_work_count(classes, layer->head_class + kv * n_group, n_group, one->n_tok, 4, &step), S2_OK);
+    if (step.pairs != pairs || step.keys != keys)
+        fail_msg("kv %d at %lld: pairs %lld of %lld, keys %lld of %lld: %s", kv, (long long)one->n_tok,
+                 (long long)step.pairs, (long long)pairs, (long long)step.keys, (long long)keys, one->text);
+}
+
 /* Keys of a KV head that query n_tok - 1 or any of the next HORIZON ones reads. */
 static void enumerate_kept(const s2_case *one, int32_t layer, int32_t kv, uint8_t *kept)
 {
@@ -299,6 +321,73 @@ static int64_t pages_held(const uint8_t *kept, int64_t n_tok, int64_t page_tok)
     return total * page_tok;
 }
 
+static bool draws_at_random(const s2_classes *classes)
+{
+    for (int32_t c = 0; c < classes->n_reads; c++)
+        for (int32_t a = 0; a < classes->reads[c].view.n_atoms; a++)
+            if (classes->reads[c].view.atoms[a].kind == S2_ATOM_RANDOM)
+                return true;
+    return false;
+}
+
+static void check_kept(const s2_case *one, int32_t page_tok)
+{
+    int64_t used = 0, paged = 0, shared = 0;
+    for (int32_t layer = 0; layer < one->pattern.n_layers; layer++) {
+        uint8_t all[128] = {0};
+        for (int32_t kv = 0; kv < one->pattern.n_kv_heads; kv++) {
+            uint8_t kept[128] = {0};
+            enumerate_kept(one, layer, kv, kept);
+            used += pages_held(kept, one->n_tok, 1);
+            paged += pages_held(kept, one->n_tok, page_tok);
+            for (size_t k = 0; k < sizeof all; k++)
+                all[k] |= kept[k];
+        }
+        shared += pages_held(all, one->n_tok, page_tok) * one->pattern.n_kv_heads;
+    }
+    s2_kv_slots slots;
+    assert_int_equal(s2_kv_count(&one->classes, one->n_tok, page_tok, &slots), S2_OK);
+    if (slots.used != used || slots.head_pages != paged || slots.shared_pages != shared)
+        fail_msg("at %lld: used %lld of %lld, pages of %d %lld of %lld, shared %lld of %lld: %s",
+                 (long long)one->n_tok, (long long)slots.used, (long long)used, page_tok,
+                 (long long)slots.head_pages, (long long)paged, (long long)slots.shared_pages,
+                 (long long)shared, one->text);
+}
+
+/* Patterns built as data: mask files, random lists, phases, and what no text generator here writes. */
+static void work_of_patterns_built_as_data_equals_enumeration(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(31)};
+    s2_draw draw = {.rng = {s2_rng_next(&rng)}};
+    const s2_gen_spec spec = {.most_layers = 2, .most_heads = 4, .explicit_terms = true, .not_causal = true};
+    for (int64_t at = 0; at < s2_test_cases(400); at++) {
+        s2_case one = {0};
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &spec, &one.arena);
+        assert_non_null(pattern);
+        one.pattern = *pattern;
+        draw.text.len = 0;
+        s2_pattern_print(pattern, &draw.text);
+        one.text = draw.text.data;
+        one.n_tok = in(&draw, 1, 70);
+        one.shape = (s2_tile_shape){1 << in(&draw, 0, 5), 1 << in(&draw, 0, 4), 64};
+        s2_classes decode;
+        assert_int_equal(s2_classes_build(&one.arena, pattern, S2_PREFILL, &one.classes), S2_OK);
+        assert_int_equal(s2_classes_build(&one.arena, pattern, S2_DECODE, &decode), S2_OK);
+        for (int32_t c = 0; c < one.classes.n_layer_classes; c++)
+            for (int32_t head = 0; head < pattern->n_heads; head++)
+                check_work(&one, &one.classes.layers[c], head);
+        for (int32_t c = 0; c < decode.n_layer_classes; c++)
+            for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++)
+                check_step(&one, &decode, &decode.layers[c], kv);
+        /* a random list may name any key some day, which no enumeration of a few queries shows */
+        if (!draws_at_random(&one.classes))
+            check_kept(&one, (int32_t)in(&draw, 1, 12));
+        s2_arena_release(&one.arena);
+    }
+    s2_buf_release(&draw.text);
+}
+
 static void cache_of_random_patterns_equals_enumeration(void **state)
 {
     (void)state;
@@ -308,27 +397,7 @@ static void cache_of_random_patterns_equals_enumeration(void **state)
     for (int64_t at = 0; at < n_cases; at++) {
         s2_case one;
         draw_case(&draw, false, &one);
-        int64_t used = 0, paged = 0, shared = 0;
-        const int32_t page_tok = (int32_t)in(&draw, 1, 12);
-        for (int32_t layer = 0; layer < 2; layer++) {
-            uint8_t all[128] = {0};
-            for (int32_t kv = 0; kv < one.pattern.n_kv_heads; kv++) {
-                uint8_t kept[128] = {0};
-                enumerate_kept(&one, layer, kv, kept);
-                used += pages_held(kept, one.n_tok, 1);
-                paged += pages_held(kept, one.n_tok, page_tok);
-                for (size_t k = 0; k < sizeof all; k++)
-                    all[k] |= kept[k];
-            }
-            shared += pages_held(all, one.n_tok, page_tok) * one.pattern.n_kv_heads;
-        }
-        s2_kv_slots slots;
-        assert_int_equal(s2_kv_count(&one.classes, one.n_tok, page_tok, &slots), S2_OK);
-        if (slots.used != used || slots.head_pages != paged || slots.shared_pages != shared)
-            fail_msg("at %lld: used %lld of %lld, pages of %d %lld of %lld, shared %lld of %lld: %s",
-                     (long long)one.n_tok, (long long)slots.used, (long long)used, page_tok,
-                     (long long)slots.head_pages, (long long)paged, (long long)slots.shared_pages,
-                     (long long)shared, one.text);
+        check_kept(&one, (int32_t)in(&draw, 1, 12));
         s2_arena_release(&one.arena);
     }
     s2_buf_release(&draw.text);
@@ -851,6 +920,7 @@ int main(void)
         cmocka_unit_test(known_configurations_have_their_known_figures),
         cmocka_unit_test(phi_heads_read_what_its_authors_count),
         cmocka_unit_test(work_of_random_patterns_equals_enumeration),
+        cmocka_unit_test(work_of_patterns_built_as_data_equals_enumeration),
         cmocka_unit_test(cache_of_random_patterns_equals_enumeration),
         cmocka_unit_test(work_equals_the_plan_that_kernels_run),
         cmocka_unit_test(combs_are_counted_as_if_visited),
