@@ -202,6 +202,21 @@ static s2_status price_capacity(const s2_classes *classes, const s2_sim_options 
     return longest_fit(classes, options, room, true, &sim->fit_len_dense_tok);
 }
 
+/* Halves of the length, down to one block. */
+static s2_status price_points(const s2_classes *classes, const s2_sim_options *options, s2_sim *sim)
+{
+    int32_t n = 1;
+    while (n < S2_MAX_KV_POINTS && options->len_tok >> n >= classes->pattern->block_tok)
+        n++;
+    for (int32_t point = 0; point < n; point++) {
+        s2_kv_point *const at = &sim->kv_points[point];
+        at->len_tok = options->len_tok >> (n - 1 - point);
+        S2_TRY(kv_bytes_at(classes, options, at->len_tok, options->batch, &at->bytes));
+    }
+    sim->n_kv_points = n;
+    return S2_OK;
+}
+
 static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                           s2_sim *sim)
 {
@@ -212,6 +227,7 @@ static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_s
     S2_TRY(kv_bytes_at(&classes, options, options->len_tok, options->batch, &sim->kv));
     S2_TRY(price_waste(&classes, options, sim));
     S2_TRY(price_capacity(&classes, options, sim));
+    S2_TRY(price_points(&classes, options, sim));
     S2_TRY(s2_kv_over_context(&classes, options->len_tok, options->page_tok, &line));
     const double slot = 2.0 * pattern->head_dim * s2_dtype_bytes(options->dtype) * (double)options->batch;
     sim->kv_peak = (int64_t)((double)line.peak_slots * slot);

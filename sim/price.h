@@ -51,7 +51,13 @@ typedef struct s2_part {
     double time_us;
     s2_resource bound_by;
 } s2_part;
-enum { S2_MAX_PARTS = 12 };
+enum { S2_MAX_PARTS = 12, S2_MAX_KV_POINTS = 12 };
+
+/* The cache at one length on the way. */
+typedef struct s2_kv_point {
+    int64_t len_tok;
+    s2_kv_bytes bytes;
+} s2_kv_point;
 
 /* Totals over layers, heads and batch. */
 typedef struct s2_counts {
@@ -88,6 +94,8 @@ typedef struct s2_sim {
     int64_t kv_peak_tok;
     double kv_mean;
     bool kv_every_block;
+    int32_t n_kv_points; /* lengths len_tok, len_tok / 2, ... in ascending order */
+    s2_kv_point kv_points[S2_MAX_KV_POINTS];
     int64_t weight_bytes; /* 0 without a net */
     int64_t fit_batch;    /* sequences of len_tok that fit beside the weights, head pages */
     int64_t fit_batch_dense;

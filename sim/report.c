@@ -104,6 +104,20 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_bool(buf, sim->kv_every_block);
     key_num(buf, "mean_over_context", rounded(sim->kv_mean));
     s2_json_end(buf, '}');
+    s2_json_key(buf, "kv_over_context");
+    s2_json_begin(buf, '[');
+    for (int32_t point = 0; point < sim->n_kv_points; point++) {
+        const s2_kv_point *const at = &sim->kv_points[point];
+        s2_json_begin(buf, '{');
+        key_int(buf, "len", at->len_tok);
+        key_int(buf, "dense", at->bytes.dense);
+        key_int(buf, "used", at->bytes.used);
+        key_int(buf, "shared_pages", at->bytes.shared_pages);
+        key_int(buf, "head_pages", at->bytes.head_pages);
+        key_int(buf, "ring_stripes", at->bytes.ring_stripes);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
     open_object(buf, "fit");
     key_int(buf, "weight_bytes", sim->weight_bytes);
     key_int(buf, "batch", sim->fit_batch);
@@ -269,6 +283,14 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_bytes_print((double)sim->kv_wasted[0], buf);
     s2_buf_puts(buf, ", of 64: ");
     s2_bytes_print((double)sim->kv_wasted[1], buf);
+    s2_buf_puts(buf, "\n");
+    line_begin("", buf);
+    s2_buf_puts(buf, "on the way:");
+    for (int32_t point = sim->n_kv_points > 5 ? sim->n_kv_points - 5 : 0; point < sim->n_kv_points; point++) {
+        s2_buf_printf(buf, "%s %lld: ", point + 5 > sim->n_kv_points && point > 0 ? "," : "",
+                      (long long)sim->kv_points[point].len_tok);
+        s2_bytes_print((double)sim->kv_points[point].bytes.head_pages, buf);
+    }
     s2_buf_puts(buf, "\n");
     line_begin("fits", buf);
     s2_buf_printf(buf, "batch %lld (dense %lld) of this length, or ", (long long)sim->fit_batch,
