@@ -316,6 +316,7 @@ static int list(listing *l, s2_db *db, const s2_db_query *query, const char *for
         return refuse_query(l->cli, status, query->filter, &diag);
     l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;
     const int code = print_listing(l, format);
+    fflush(l->cli->out);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
     return code;
