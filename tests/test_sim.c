@@ -575,6 +575,31 @@ static void end_to_end_is_the_sum_of_its_parts(void **state)
     s2_arena_release(&arena);
 }
 
+static void caches_that_do_not_fit_wait_for_the_link(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_sim_options options;
+    s2_sim sim;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.phase = S2_SIM_DECODE;
+    options.len_tok = 131072;
+    options.batch = 10;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(sim.host_bytes, 0);
+    /* 20 sequences: 240.6 GiB of cache, 141 GB of memory; static heads read all that they keep */
+    options.batch = 20;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    s2_assert_close((double)sim.host_bytes, (double)sim.kv.head_pages - 141e9, 1);
+    s2_assert_close((double)sim.host_read_bytes, (double)sim.host_bytes, 1e-3 * (double)sim.host_bytes);
+    s2_assert_close(sim.time_us, (double)sim.host_read_bytes / 64e3, 1);
+    assert_string_equal(sim.parts[1].name, "host memory");
+    assert_int_equal(sim.bound_by, S2_LINK);
+    assert_true(sim.dense_time_us > sim.time_us);
+    s2_arena_release(&arena);
+}
+
 static void totals_beyond_63_bits_are_a_stated_limit(void **state)
 {
     (void)state;
@@ -976,6 +1001,7 @@ int main(void)
         cmocka_unit_test(cost_never_falls_as_the_context_grows),
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
         cmocka_unit_test(end_to_end_is_the_sum_of_its_parts),
+        cmocka_unit_test(caches_that_do_not_fit_wait_for_the_link),
         cmocka_unit_test(totals_beyond_63_bits_are_a_stated_limit),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),
         cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),
