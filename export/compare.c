@@ -57,8 +57,7 @@ static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
                                          : first->mask == second->mask;
 }
 
-/* The same atoms in the same order: the same pairs at every length, without looking at one. */
-static bool views_same(const s2_view *a, const s2_view *b)
+bool s2_views_identical(const s2_view *a, const s2_view *b)
 {
     if (a->n_atoms != b->n_atoms || a->pattern->block_tok != b->pattern->block_tok)
         return false;
@@ -219,7 +218,7 @@ static s2_status compare_head(s2_arena *arena, const s2_pattern *const patterns[
         if (out->differs)
             return S2_OK;
     }
-    if (views_same(&views[0], &views[1]))
+    if (s2_views_identical(&views[0], &views[1]))
         return S2_OK;
     const s2_extent extent = extent_of(&views[0], &views[1], n_tok);
     if (n_tok == 0 && !extent.every_length) {
@@ -343,7 +342,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
                         s2_view_build(&arena, second, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[1]);
                 if (status == S2_OK)
                     status = s2_view_count_pairs(&views[0], n_tok, &n_pairs);
-                if (status == S2_OK && !views_same(&views[0], &views[1]))
+                if (status == S2_OK && !s2_views_identical(&views[0], &views[1]))
                     status = loss_head(views, n_tok, &budget, &loss);
                 s2_arena_release(&arena);
                 S2_TRY(status);

@@ -91,7 +91,14 @@ typedef struct s2_format {
     X(lserve)                                                                                                \
     X(snapkv)                                                                                                \
     X(nsa)                                                                                                   \
-    X(dsa)
+    X(dsa)                                                                                                   \
+    X(csr)                                                                                                   \
+    X(flashinfer)                                                                                            \
+    X(flex)                                                                                                  \
+    X(cute)                                                                                                  \
+    X(bsa)                                                                                                   \
+    X(npy)                                                                                                   \
+    X(c)
 
 #define S2_FORMAT_DECLARE(id) extern const s2_format s2_format_##id;
 S2_FORMAT_TABLE(S2_FORMAT_DECLARE)

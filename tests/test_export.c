@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "export/format.h"
+#include "export/layout.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -765,6 +766,141 @@ static void families_survive_their_own_format(void **state)
     }
 }
 
+/* Array formats on random static patterns: exact ones come back as the same pairs; what others say they add
+ * and drop is what enumeration finds between the pattern and what is read back. */
+static void arrays_hold_random_patterns_or_state_the_loss(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int32_t block_tok;
+        int64_t n_tok;
+        bool exact;
+    } formats[] = {{"csr", 4, 64, false},   {"flashinfer", 8, 64, false}, {"c", 4, 48, false},
+                   {"bsa", 64, 256, false}, {"flex", 64, 256, true},      {"cute", 64, 256, true}};
+    const uint64_t seed = s2_test_seed(4242);
+    const int64_t n_cases = s2_test_cases(60);
+    int64_t n_lossy = 0, n_refused = 0;
+    for (int64_t c = 0; c < n_cases; c++) {
+        const size_t which = (size_t)c % 6;
+        s2_gen gen = {.rng = {seed + (uint64_t)c}, .causal = c % 3 != 0};
+        s2_arena arena = {0};
+        s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 2, 1, 16, formats[which].block_tok);
+        pattern->name = "p";
+        exported out;
+        const s2_status status = try_export(&out, formats[which].name, pattern, formats[which].n_tok);
+        if (status == S2_EUNSUPPORTED) {
+            n_refused++;
+        } else {
+            imported again = {0};
+            int64_t added, dropped;
+            if (status != S2_OK || out.report.refused)
+                fail_msg("%s case %lld (seed %llu): status %d, %s%s", formats[which].name, (long long)c,
+                         (unsigned long long)seed, status, out.diag.msg, out.report.difference.what);
+            assert_int_equal(try_import(&again, NULL, out.files.files[0].bytes, out.files.files[0].n_bytes,
+                                        "", &out.files),
+                             S2_OK);
+            assert_string_equal(again.format->name, formats[which].name);
+            count_differences(pattern, &again.pattern, formats[which].n_tok, &added, &dropped);
+            assert_int_equal(out.report.loss.added, added);
+            assert_int_equal(out.report.loss.dropped, dropped);
+            assert_int_equal(dropped, 0);
+            if (formats[which].exact)
+                assert_int_equal(added, 0);
+            n_lossy += added > 0;
+            imported_release(&again);
+        }
+        exported_release(&out);
+        s2_arena_release(&arena);
+    }
+    printf("# s2: arrays: %lld random patterns, %lld with a stated loss, %lld refused, seed %llu\n",
+           (long long)n_cases, (long long)n_lossy, (long long)n_refused, (unsigned long long)seed);
+    assert_true(n_lossy > 0);
+}
+
+static int32_t array_at(const exported *out, const char *name, int64_t at)
+{
+    s2_array array;
+    const s2_file *const file = s2_fileset_find(&out->files, name);
+    assert_non_null(file);
+    assert_int_equal(s2_array_read(file->bytes, file->n_bytes, &array, NULL), S2_OK);
+    assert_true(at < array.n);
+    return s2_array_i32(&array, at);
+}
+
+/* H=2, four blocks, local 1, stride 2, phase +1: the arrays of each format, worked out by hand. */
+static void arrays_of_a_small_pattern_are_those_worked_out_by_hand(void **state)
+{
+    (void)state;
+    static const int32_t crow[10] = {0, 1, 2, 4, 6, 0, 1, 3, 5, 8};
+    static const int32_t col[16] = {0, 1, 1, 2, 1, 3, -1, -1, 0, 0, 1, 0, 2, 0, 2, 3};
+    static const int32_t full_count[8] = {0, 0, 1, 1, 0, 1, 1, 2};
+    s2_arena arena = {0};
+    const s2_pattern pattern =
+        parse(&arena, "heads 2; block 128; layers all: local 1 | stride 2 phase head+1");
+    exported out;
+    assert_int_equal(try_export(&out, "csr", &pattern, 512), S2_OK);
+    assert_false(out.report.difference.differs);
+    for (int at = 0; at < 10; at++)
+        assert_int_equal(array_at(&out, "layout0_crow.npy", at), crow[at]);
+    for (int at = 0; at < 16; at++)
+        assert_int_equal(array_at(&out, "layout0_col.npy", at), col[at]);
+    exported_release(&out);
+    assert_int_equal(try_export(&out, "flex", &pattern, 512), S2_OK);
+    for (int at = 0; at < 8; at++) {
+        assert_int_equal(array_at(&out, "layout0_kv_num_blocks.npy", at), 1);
+        assert_int_equal(array_at(&out, "layout0_kv_indices.npy", at * 4), at % 4);
+        assert_int_equal(array_at(&out, "layout0_full_kv_num_blocks.npy", at), full_count[at]);
+    }
+    exported_release(&out);
+    assert_int_equal(try_export(&out, "flashinfer", &pattern, 512), S2_OK);
+    for (int at = 0; at < 5; at++)
+        assert_int_equal(array_at(&out, "plan0_indptr.npy", at), crow[at]);
+    for (int at = 0; at < 6; at++)
+        assert_int_equal(array_at(&out, "plan0_indices.npy", at), col[at]);
+    exported_release(&out);
+    s2_arena_release(&arena);
+}
+
+static void arrays_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+#define SHAPE "\"num_attention_heads\": 1, \"block_size\": 16, \"len\": 32, "
+    static const char *const texts[] = {
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": [[0, 1, 9]], \"col\": [[0, 1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": [[0, 2, 1]], \"col\": [[0, 1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": [[0, 1, 2]], \"col\": [[0, 2]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": [[0, 1, 2]], \"col\": [[0, -1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [7], \"crow\": [[0, 1, 2]], \"col\": [[0, 1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [], \"crow\": [[0, 1, 2]], \"col\": [[0, 1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": [[0, 1, 2], [0]], \"col\": [[0, 1]]}]}",
+        "{" SHAPE "\"layouts\": [{\"layers\": [0], \"crow\": \"/etc/passwd\", \"col\": [[0, 1]]}]}",
+        "{\"indptr\": [0, 1, 2], \"indices\": [0, 2], \"M\": 32, \"N\": 32, \"R\": 16, \"C\": 16}",
+        "{\"indptr\": [0, 3, 2], \"indices\": [0, 1], \"M\": 32, \"N\": 32, \"R\": 16, \"C\": 16}",
+        "/* s2 block lists 1 */ S2_N_LAYERS = 1, S2_N_HEADS = 1, S2_N_KV_HEADS = 1, S2_HEAD_DIM = 1, "
+        "S2_BLOCK_TOK = 1, S2_N_BLK = 2,"
+        " S2_N_LISTS = 1, S2_CAUSAL = 1, int32_t s2_list_of[] = {0} int32_t s2_row_begin[] = {0, 5, 2} "
+        "int32_t s2_k_blk[] = {0, 1}",
+        "\x93NUMPY\x01",
+    };
+#undef SHAPE
+    for (size_t r = 0; r < sizeof texts / sizeof *texts; r++) {
+        imported at = {0};
+        const s2_status status = try_import(&at, NULL, texts[r], strlen(texts[r]), "", NULL);
+        if (status != S2_EPARSE && status != S2_EUNSUPPORTED)
+            fail_msg("\"%s\" gives status %d", texts[r], status);
+        imported_release(&at);
+    }
+    imported at;
+    import_text(&at,
+                "{\"indptr\": [0, 1, 3], \"indices\": [0, 0, 1], \"M\": 32, \"N\": 32, \"R\": 16, \"C\": 16, "
+                "\"causal\": true}",
+                "");
+    assert_true(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, 0, 32, 31, 16));
+    assert_false(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, 0, 32, 3, 16));
+    imported_release(&at);
+}
+
 /* ---- hostile input ------------------------------------------------------------------------------------ */
 
 static void malformed_files_are_refused_with_a_position(void **state)
@@ -923,6 +1059,9 @@ int main(void)
         cmocka_unit_test(moa_widths_follow_alpha_and_beta),
         cmocka_unit_test(budgets_of_eviction_methods_are_kept),
         cmocka_unit_test(families_survive_their_own_format),
+        cmocka_unit_test(arrays_hold_random_patterns_or_state_the_loss),
+        cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
+        cmocka_unit_test(arrays_that_do_not_fit_are_refused),
         cmocka_unit_test(malformed_files_are_refused_with_a_position),
         cmocka_unit_test(deep_and_long_files_are_bounded),
         cmocka_unit_test(mutated_files_are_answered),

@@ -1,0 +1,164 @@
+/*
+ * Block-Sparse-Attention: head_mask_type int32 [H] (0 dense, k > 0 the k-th mask of base_blockmask),
+ * streaming_info int32 [2H] (unused here: a streaming head is written as a block mask), base_blockmask bool
+ * [1, masks, n, n], blocks of 128.
+ */
+#include "export/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT_WORD "block-sparse-attention"
+enum { BLOCK_TOK = 128 };
+
+static bool list_is_dense(const s2_layouts *layouts, int32_t list, bool causal)
+{
+    const int64_t n = layouts->n_blk;
+    return layouts->lists[list].row_begin[n] == (causal ? n * (n + 1) / 2 : n * n);
+}
+
+/* Type of each head of a class, and the masks used, in the order of their numbers. */
+static int32_t number_masks(const s2_layouts *layouts, const int32_t *list_of, int32_t n_heads, bool causal,
+                            int32_t *type, int32_t *mask_list)
+{
+    int32_t n_masks = 0;
+    for (int32_t head = 0; head < n_heads; head++) {
+        type[head] = 0;
+        if (list_is_dense(layouts, list_of[head], causal))
+            continue;
+        while (type[head] < n_masks && mask_list[type[head]] != list_of[head])
+            type[head]++;
+        if (type[head] == n_masks)
+            mask_list[n_masks++] = list_of[head];
+        type[head]++;
+    }
+    return n_masks;
+}
+
+static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, s2_buf *manifest)
+{
+    const int32_t n_heads = target->pattern->n_heads, n_blk = layouts->n_blk;
+    const int64_t n_cells = (int64_t)n_blk * n_blk;
+    int32_t *const type = S2_NEW(target->arena, int32_t, n_heads), *const mask_list = S2_NEW(
+                                                                       target->arena, int32_t, n_heads);
+    int32_t *const streaming = S2_NEW(target->arena, int32_t, 2 * n_heads);
+    if (type == NULL || mask_list == NULL || streaming == NULL)
+        return S2_ENOMEM;
+    const int32_t n_masks =
+        number_masks(layouts, layouts->list_of + (int64_t)layouts->first_layer[c] * n_heads, n_heads,
+                     target->pattern->causal, type, mask_list);
+    uint8_t *const masks = S2_NEW(target->arena, uint8_t, n_masks * n_cells + 1);
+    if (masks == NULL)
+        return S2_ENOMEM;
+    for (int32_t m = 0; m < n_masks; m++) {
+        const s2_blocks *const list = &layouts->lists[mask_list[m]];
+        for (int32_t row = 0; row < n_blk; row++)
+            for (int64_t e = list->row_begin[row]; e < list->row_begin[row + 1]; e++)
+                masks[m * n_cells + (int64_t)row * n_blk + list->k_blk[e]] = 1;
+    }
+    char name[3][48];
+    snprintf(name[0], sizeof name[0], "layout%d_head_mask_type.npy", c);
+    snprintf(name[1], sizeof name[1], "layout%d_streaming_info.npy", c);
+    snprintf(name[2], sizeof name[2], "layout%d_base_blockmask.npy", c);
+    s2_buf_puts(manifest, c != 0 ? ",\n    {" : "\n    {");
+    s2_layouts_print_layers(manifest, layouts, c, target->pattern->n_layers);
+    s2_buf_printf(manifest,
+                  ", \"head_mask_type\": \"%s\", \"streaming_info\": \"%s\", \"base_blockmask\": \"%s\"}",
+                  name[0], name[1], name[2]);
+    S2_TRY(s2_fileset_add_i32(target->files, name[0], (const int64_t[]){n_heads}, 1, type));
+    S2_TRY(s2_fileset_add_i32(target->files, name[1], (const int64_t[]){2 * n_heads}, 1, streaming));
+    return s2_fileset_add_bool(target->files, name[2], (const int64_t[]){1, n_masks, n_blk, n_blk}, 4, masks);
+}
+
+static s2_status export(const s2_target *target)
+{
+    s2_layouts layouts;
+    s2_fileset arrays = {.arena = target->arena};
+    s2_target inner = *target;
+    s2_buf manifest = {0};
+    S2_TRY(s2_layouts_build(target, BLOCK_TOK, &layouts));
+    if (layouts.block_tok != BLOCK_TOK)
+        return s2_target_refuse(target, "this kernel has blocks of %d tokens only", BLOCK_TOK);
+    inner.files = &arrays;
+    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
+    s2_model_shape_print(&manifest, target->pattern, "  ");
+    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n  \"causal\": %s,\n  \"layouts\": [",
+                  layouts.block_tok, (long long)layouts.n_tok, target->pattern->causal ? "true" : "false");
+    s2_status status = S2_OK;
+    for (int32_t c = 0; c < layouts.n_classes && status == S2_OK; c++)
+        status = add_layout(&inner, &layouts, c, &manifest);
+    s2_buf_puts(&manifest, "\n  ],\n");
+    s2_provenance_print(&manifest, target, "  ");
+    s2_buf_puts(&manifest, "}\n");
+    if (status != S2_OK) {
+        s2_buf_release(&manifest);
+        return status;
+    }
+    S2_TRY(s2_fileset_add_buf(target->files, "block-sparse-attention.json", &manifest));
+    for (int32_t f = 0; f < arrays.n_files; f++)
+        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
+                              arrays.files[f].n_bytes));
+    s2_note(target->notes, "a 128 x 128 block is read whole when any of its pairs is wanted");
+    return S2_OK;
+}
+
+static int recognises(const s2_source *source)
+{
+    return source->doc != NULL && s2_doc_has(source->doc, "/layouts/0/head_mask_type") ? 90 : 0;
+}
+
+static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
+{
+    char path[64];
+    s2_array type, masks;
+    const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
+    snprintf(path, sizeof path, "/layouts/%d/base_blockmask", c);
+    S2_TRY(s2_array_of_doc(source, path, 4, &masks));
+    if (masks.dtype != 'b' || masks.shape[0] != 1 || masks.shape[2] != grid->n_blk ||
+        masks.shape[3] != grid->n_blk)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "base_blockmask must be bool [1, masks, %d, %d]", grid->n_blk, grid->n_blk);
+    snprintf(path, sizeof path, "/layouts/%d/head_mask_type", c);
+    S2_TRY(s2_array_of_doc(source, path, 1, &type));
+    if (type.dtype != 'i' || type.n != grid->n_heads)
+        return s2_doc_refuse(source->doc, path, source->diag, "head_mask_type must be int32 [%d]",
+                             grid->n_heads);
+    for (int32_t head = 0; head < grid->n_heads; head++) {
+        const int32_t kind = s2_array_i32(&type, head);
+        uint8_t *const allowed = grid->allowed[c] + head * n_cells;
+        if (kind < 0 || kind > masks.shape[1])
+            return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; 0 to %lld are read",
+                                 head, kind, (long long)masks.shape[1]);
+        for (int64_t cell = 0; cell < n_cells; cell++)
+            allowed[cell] = kind == 0 ? 1 : masks.data[(kind - 1) * n_cells + cell] != 0;
+    }
+    return S2_OK;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_grid grid;
+    if (!recognises(source))
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
+                           "expected layouts with head_mask_type and base_blockmask");
+    const int64_t n = s2_doc_len(source->doc, "/layouts");
+    if (n < 1 || n > S2_LIMIT_LAYERS)
+        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
+    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
+    S2_TRY(s2_grid_read_layers(source, &grid));
+    for (int32_t c = 0; c < grid.n_classes; c++)
+        S2_TRY(fill(source, c, &grid));
+    return s2_grid_pattern(source, &grid, out);
+}
+
+const s2_format s2_format_bsa = {
+    .name = "bsa",
+    .summary = "Block-Sparse-Attention: head_mask_type, streaming_info, base_blockmask at 128",
+    .file_name = "block-sparse-attention.json",
+    .settings = "",
+    .fixed_length = true,
+    .lossy = true,
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,231 @@
+/*
+ * A C header: the distinct block lists of a pattern at one length as constants, and the map from (layer,
+ * head) to list. docs/examples/ has a program that uses it. Read back by scanning the arrays it defines.
+ */
+#include "export/layout.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC "/* s2 block lists 1 */"
+
+static void print_numbers(s2_buf *buf, const char *type, const char *name, const int32_t *values, int64_t n)
+{
+    s2_buf_printf(buf, "static const %s %s[%lld] = {", type, name, (long long)(n > 0 ? n : 1));
+    for (int64_t at = 0; at < n; at++)
+        s2_buf_printf(buf, "%s%d", at % 24 == 0 ? "\n    " : "", values[at]),
+            s2_buf_puts(buf, at + 1 < n ? ", " : "");
+    s2_buf_puts(buf, n > 0 ? "\n};\n" : "0};\n");
+}
+
+/* The lists one after the other: rows of all lists, then entries of all rows. */
+static s2_status print_lists(const s2_target *target, const s2_layouts *layouts, s2_buf *buf)
+{
+    int64_t n_entries = 0, used = 0;
+    for (int32_t list = 0; list < layouts->n_lists; list++)
+        n_entries += layouts->lists[list].row_begin[layouts->n_blk];
+    if (n_entries > 1 << 26)
+        return s2_target_refuse(target, "%lld block entries are too many for a header", (long long)n_entries);
+    const int64_t n_rows = (int64_t)layouts->n_lists * (layouts->n_blk + 1);
+    int32_t *const row_begin = S2_NEW(target->arena, int32_t, n_rows);
+    int32_t *const k_blk = S2_NEW(target->arena, int32_t, n_entries + 1), *const full =
+                                                                              S2_NEW(target->arena, int32_t,
+                                                                                     n_entries + 1);
+    if (row_begin == NULL || k_blk == NULL || full == NULL)
+        return S2_ENOMEM;
+    for (int32_t list = 0; list < layouts->n_lists; list++) {
+        const s2_blocks *const at = &layouts->lists[list];
+        for (int32_t row = 0; row <= layouts->n_blk; row++)
+            row_begin[(int64_t)list * (layouts->n_blk + 1) + row] = (int32_t)(used + at->row_begin[row]);
+        for (int64_t e = 0; e < at->row_begin[layouts->n_blk]; e++, used++) {
+            k_blk[used] = at->k_blk[e];
+            full[used] = at->full[e];
+        }
+    }
+    s2_buf_puts(buf,
+                "/* Entries of row i of list l: [s2_row_begin[l * (S2_N_BLK + 1) + i], the next one). */\n");
+    print_numbers(buf, "int32_t", "s2_row_begin", row_begin, n_rows);
+    s2_buf_puts(buf, "/* Key blocks, ascending within a row. */\n");
+    print_numbers(buf, "int32_t", "s2_k_blk", k_blk, n_entries);
+    s2_buf_puts(buf, "/* 1: every pair of the block is read, up to causality; 0: only some are, the kernel "
+                     "reads it whole. */\n");
+    print_numbers(buf, "uint8_t", "s2_full", full, n_entries);
+    return S2_OK;
+}
+
+static s2_status export(const s2_target *target)
+{
+    const s2_pattern *const pattern = target->pattern;
+    s2_layouts layouts;
+    s2_buf buf = {0};
+    S2_TRY(s2_layouts_build(target, 0, &layouts));
+    s2_buf_printf(&buf, MAGIC "\n/* %s%s%s */\n", pattern->name, target->provenance[0] != '\0' ? ": " : "",
+                  target->provenance);
+    s2_buf_puts(
+        &buf,
+        "#ifndef S2_EXPORTED_PATTERN_H\n#define S2_EXPORTED_PATTERN_H\n\n#include <stdint.h>\n\nenum {\n");
+    s2_buf_printf(
+        &buf, "    S2_N_LAYERS = %d,\n    S2_N_HEADS = %d,\n    S2_N_KV_HEADS = %d,\n    S2_HEAD_DIM = %d,\n",
+        pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim);
+    s2_buf_printf(&buf,
+                  "    S2_BLOCK_TOK = %d,\n    S2_N_BLK = %d, /* of a context of %lld tokens */\n    "
+                  "S2_N_LISTS = %d,\n    S2_CAUSAL = %d\n};\n\n",
+                  layouts.block_tok, layouts.n_blk, (long long)layouts.n_tok, layouts.n_lists,
+                  pattern->causal);
+    s2_buf_puts(&buf, "/* The list of head h of layer l: s2_list_of[l * S2_N_HEADS + h]. */\n");
+    print_numbers(&buf, "int32_t", "s2_list_of", layouts.list_of,
+                  (int64_t)pattern->n_layers * pattern->n_heads);
+    const s2_status status = print_lists(target, &layouts, &buf);
+    s2_buf_puts(&buf, "\n#endif\n");
+    if (status != S2_OK) {
+        s2_buf_release(&buf);
+        return status;
+    }
+    return s2_fileset_add_buf(target->files, "pattern.h", &buf);
+}
+
+/* ---- in --------------------------------------------------------------------------------------------- */
+
+static int recognises(const s2_source *source)
+{
+    return source->n_bytes > strlen(MAGIC) && memcmp(source->bytes, MAGIC, strlen(MAGIC)) == 0 ? 100 : 0;
+}
+
+static s2_status refuse(const s2_source *source, const char *at, const char *msg)
+{
+    int32_t line, col;
+    s2_text_position(source->bytes, source->n_bytes, at != NULL ? (size_t)(at - source->bytes) : 0, &line,
+                     &col);
+    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
+}
+
+static s2_status read_constant(const s2_source *source, const char *name, int64_t low, int64_t high,
+                               int32_t *out)
+{
+    char wanted[48];
+    snprintf(wanted, sizeof wanted, "%s = ", name);
+    const char *const at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
+    if (at == NULL)
+        return refuse(source, NULL, "a constant of the header is missing");
+    const long long value = strtoll(at + strlen(wanted), NULL, 10);
+    if (value < low || value > high)
+        return refuse(source, at, "the constant is out of range");
+    *out = (int32_t)value;
+    return S2_OK;
+}
+
+/* The n numbers of an array, each in [low, high]; the bytes end with a terminator that is not counted. */
+static s2_status read_numbers(const s2_source *source, const char *name, int64_t n, int64_t low, int64_t high,
+                              int32_t **out)
+{
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, " %s[", name);
+    const char *at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
+    at = at != NULL ? memchr(at, '{', source->n_bytes - (size_t)(at - source->bytes)) : NULL;
+    const char *const end = source->bytes + source->n_bytes;
+    int32_t *const values = S2_NEW(source->arena, int32_t, n + 1);
+    if (values == NULL)
+        return S2_ENOMEM;
+    if (at == NULL)
+        return refuse(source, NULL, "an array of the header is missing");
+    at++;
+    for (int64_t v = 0; v < n; v++) {
+        while (at < end && (isspace((unsigned char)*at) || *at == ','))
+            at++;
+        int64_t value = 0;
+        const char *const begin = at;
+        while (at < end && isdigit((unsigned char)*at) && value <= high)
+            value = value * 10 + (*at++ - '0');
+        if (at == begin || value < low || value > high)
+            return refuse(source, at < end ? at : end - 1, "expected a number in range");
+        values[v] = (int32_t)value;
+    }
+    *out = values;
+    return S2_OK;
+}
+
+static s2_status read_shape(const s2_source *source, s2_grid *grid, int32_t *n_lists)
+{
+    int32_t causal;
+    S2_TRY(read_constant(source, "S2_N_LAYERS", 1, S2_LIMIT_LAYERS, &grid->n_layers));
+    S2_TRY(read_constant(source, "S2_N_HEADS", 1, S2_LIMIT_HEADS, &grid->n_heads));
+    S2_TRY(read_constant(source, "S2_N_KV_HEADS", 1, grid->n_heads, &grid->n_kv_heads));
+    S2_TRY(read_constant(source, "S2_HEAD_DIM", 1, S2_LIMIT_HEAD_DIM, &grid->head_dim));
+    S2_TRY(read_constant(source, "S2_BLOCK_TOK", 1, S2_LIMIT_BLOCK_TOK, &grid->block_tok));
+    S2_TRY(read_constant(source, "S2_N_BLK", 1, 1 << 14, &grid->n_blk));
+    S2_TRY(read_constant(source, "S2_N_LISTS", 1, INT32_MAX, n_lists));
+    S2_TRY(read_constant(source, "S2_CAUSAL", 0, 1, &causal));
+    grid->causal = causal != 0;
+    if (*n_lists > grid->n_layers * grid->n_heads || grid->n_heads % grid->n_kv_heads != 0 ||
+        (int64_t)grid->n_blk * grid->n_blk * grid->n_heads > 1 << 26)
+        return refuse(source, source->bytes, "the constants do not fit each other");
+    return S2_OK;
+}
+
+static s2_status fill_heads(const s2_source *source, s2_grid *grid, const int32_t *list_of,
+                            const int32_t *row_begin, int32_t n_rows, const int32_t *k_blk, int32_t layer)
+{
+    const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
+    for (int32_t head = 0; head < grid->n_heads; head++) {
+        const int64_t base = (int64_t)list_of[layer * grid->n_heads + head] * (grid->n_blk + 1);
+        for (int32_t row = 0; row < grid->n_blk; row++) {
+            if (base + row + 1 >= n_rows || row_begin[base + row] > row_begin[base + row + 1])
+                return refuse(source, source->bytes, "s2_row_begin falls");
+            for (int32_t e = row_begin[base + row]; e < row_begin[base + row + 1]; e++)
+                grid->allowed[grid->class_of[layer]][head * n_cells + (int64_t)row * grid->n_blk + k_blk[e]] =
+                    1;
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_grid grid = {0};
+    int32_t n_lists, *list_of, *row_begin, *k_blk;
+    if (!recognises(source))
+        return refuse(source, source->bytes, "expected a header written by s2 export --to c");
+    S2_TRY(read_shape(source, &grid, &n_lists));
+    const int64_t n_rows = (int64_t)n_lists * (grid.n_blk + 1);
+    S2_TRY(
+        read_numbers(source, "s2_list_of", (int64_t)grid.n_layers * grid.n_heads, 0, n_lists - 1, &list_of));
+    S2_TRY(read_numbers(source, "s2_row_begin", n_rows, 0, 1 << 26, &row_begin));
+    S2_TRY(read_numbers(source, "s2_k_blk", row_begin[n_rows - 1], 0, grid.n_blk - 1, &k_blk));
+    for (int64_t row = 0; row < n_rows; row++)
+        if (row_begin[row] > row_begin[n_rows - 1])
+            return refuse(source, source->bytes, "s2_row_begin exceeds its last element");
+    grid.class_of = S2_NEW(source->arena, int32_t, grid.n_layers);
+    grid.allowed = S2_NEW(source->arena, uint8_t *, grid.n_layers);
+    if (grid.class_of == NULL || grid.allowed == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < grid.n_layers; layer++) {
+        const size_t row = (size_t)grid.n_heads * sizeof *list_of;
+        int32_t like = 0;
+        while (like < layer &&
+               memcmp(list_of + like * grid.n_heads, list_of + layer * grid.n_heads, row) != 0)
+            like++;
+        grid.class_of[layer] = like < layer ? grid.class_of[like] : grid.n_classes;
+        if (like < layer)
+            continue;
+        grid.allowed[grid.n_classes] =
+            S2_NEW(source->arena, uint8_t, (int64_t)grid.n_heads * grid.n_blk * grid.n_blk);
+        if (grid.allowed[grid.n_classes++] == NULL)
+            return S2_ENOMEM;
+        S2_TRY(fill_heads(source, &grid, list_of, row_begin, (int32_t)n_rows, k_blk, layer));
+    }
+    return s2_grid_pattern(source, &grid, out);
+}
+
+const s2_format s2_format_c = {
+    .name = "c",
+    .summary = "C header with the block lists as constants",
+    .file_name = "pattern.h",
+    .settings = "block",
+    .fixed_length = true,
+    .lossy = true,
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,192 @@
+/*
+ * DKernel's layout: per head crow int32 [H, n + 1] and col int32 [H, most entries], padded on the right with
+ * -1. vLLM's and ONNX Runtime's sparse attention take the same arrays. Written as .npy files beside a
+ * layout.json; `s2 mask --format csr` output (two arrays in one file) is read too.
+ */
+#include "export/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT_WORD "dkernel-layout"
+
+static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, s2_buf *manifest)
+{
+    const int32_t n_heads = target->pattern->n_heads, n_blk = layouts->n_blk;
+    const int32_t *const list_of = layouts->list_of + (int64_t)layouts->first_layer[c] * n_heads;
+    int64_t most = 1;
+    for (int32_t head = 0; head < n_heads; head++) {
+        const int64_t n = layouts->lists[list_of[head]].row_begin[n_blk];
+        most = n > most ? n : most;
+    }
+    int32_t *const crow = S2_NEW(target->arena, int32_t, (int64_t)n_heads * (n_blk + 1));
+    int32_t *const col = S2_NEW(target->arena, int32_t, n_heads * most);
+    if (crow == NULL || col == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < n_heads; head++) {
+        const s2_blocks *const list = &layouts->lists[list_of[head]];
+        for (int32_t row = 0; row <= n_blk; row++)
+            crow[(int64_t)head * (n_blk + 1) + row] = (int32_t)list->row_begin[row];
+        for (int64_t e = 0; e < most; e++)
+            col[head * most + e] = e < list->row_begin[n_blk] ? list->k_blk[e] : -1;
+    }
+    char name[2][48];
+    snprintf(name[0], sizeof name[0], "layout%d_crow.npy", c);
+    snprintf(name[1], sizeof name[1], "layout%d_col.npy", c);
+    s2_buf_puts(manifest, c != 0 ? ",\n    {" : "\n    {");
+    s2_layouts_print_layers(manifest, layouts, c, target->pattern->n_layers);
+    s2_buf_printf(manifest, ", \"crow\": \"%s\", \"col\": \"%s\"}", name[0], name[1]);
+    S2_TRY(s2_fileset_add_i32(target->files, name[0], (const int64_t[]){n_heads, n_blk + 1}, 2, crow));
+    return s2_fileset_add_i32(target->files, name[1], (const int64_t[]){n_heads, most}, 2, col);
+}
+
+static s2_status export(const s2_target *target)
+{
+    s2_layouts layouts;
+    s2_fileset arrays = {.arena = target->arena};
+    s2_target inner = *target;
+    s2_buf manifest = {0};
+    S2_TRY(s2_layouts_build(target, 0, &layouts));
+    inner.files = &arrays;
+    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
+    s2_model_shape_print(&manifest, target->pattern, "  ");
+    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n  \"causal\": %s,\n  \"layouts\": [",
+                  layouts.block_tok, (long long)layouts.n_tok, target->pattern->causal ? "true" : "false");
+    s2_status status = S2_OK;
+    for (int32_t c = 0; c < layouts.n_classes && status == S2_OK; c++)
+        status = add_layout(&inner, &layouts, c, &manifest);
+    s2_buf_puts(&manifest, "\n  ],\n");
+    s2_provenance_print(&manifest, target, "  ");
+    s2_buf_puts(&manifest, "}\n");
+    if (status != S2_OK) {
+        s2_buf_release(&manifest);
+        return status;
+    }
+    S2_TRY(s2_fileset_add_buf(target->files, "layout.json", &manifest));
+    for (int32_t f = 0; f < arrays.n_files; f++)
+        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
+                              arrays.files[f].n_bytes));
+    if (layouts.has_partial)
+        s2_note(
+            target->notes,
+            "a block of which only some pairs are wanted is listed whole: the arrays have no finer mask than "
+            "causality inside the diagonal block");
+    s2_note(target->notes, "for contexts of up to %lld tokens (--len N), in blocks of %d (--set block=N)",
+            (long long)layouts.n_tok, layouts.block_tok);
+    return S2_OK;
+}
+
+/* ---- in ------------------------------------------------------------------------------------------- */
+
+static bool is_pair_file(const s2_source *source)
+{
+    s2_array first, second;
+    if (!s2_array_is_npy(source->bytes, source->n_bytes) ||
+        s2_array_read(source->bytes, source->n_bytes, &first, NULL) != S2_OK || first.dtype != 'i' ||
+        first.n_dims != 2)
+        return false;
+    return s2_array_read(source->bytes + first.end, source->n_bytes - first.end, &second, NULL) == S2_OK &&
+           second.dtype == 'i';
+}
+
+static int recognises(const s2_source *source)
+{
+    if (source->doc == NULL)
+        return is_pair_file(source) ? 80 : 0;
+    const char *const word = s2_doc_text(source->doc, "/format");
+    return (word != NULL && strcmp(word, FORMAT_WORD) == 0) || s2_doc_has(source->doc, "/layouts/0/crow") ? 90
+                                                                                                          : 0;
+}
+
+/* Switch on the blocks of one class, every index checked. */
+static s2_status fill(const s2_source *source, const s2_array *crow, const s2_array *col, int32_t n_heads,
+                      int32_t n_blk, uint8_t *allowed)
+{
+    if (crow->dtype != 'i' || col->dtype != 'i' || crow->shape[0] != n_heads || crow->shape[1] != n_blk + 1 ||
+        col->shape[0] != n_heads)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "crow must be int32 [%d, %d] and col int32 [%d, ...]", n_heads, n_blk + 1,
+                           n_heads);
+    for (int32_t head = 0; head < n_heads; head++)
+        for (int32_t row = 0; row < n_blk; row++) {
+            const int64_t at = (int64_t)head * (n_blk + 1) + row;
+            const int32_t begin = s2_array_i32(crow, at), end = s2_array_i32(crow, at + 1);
+            if (begin < 0 || begin > end || end > col->shape[1])
+                return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                                   "crow of head %d falls or exceeds col at row %d", head, row);
+            for (int32_t e = begin; e < end; e++) {
+                const int32_t k_blk = s2_array_i32(col, head * col->shape[1] + e);
+                if (k_blk < 0 || k_blk >= n_blk)
+                    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                                       "col of head %d row %d names block %d of %d", head, row, k_blk, n_blk);
+                allowed[((int64_t)head * n_blk + row) * n_blk + k_blk] = 1;
+            }
+        }
+    return S2_OK;
+}
+
+static s2_status import_pair(const s2_source *source, s2_pattern *out)
+{
+    s2_array crow, col;
+    int64_t block_tok, n_kv;
+    S2_TRY(s2_array_read(source->bytes, source->n_bytes, &crow, source->diag));
+    S2_TRY(s2_array_read(source->bytes + crow.end, source->n_bytes - crow.end, &col, source->diag));
+    if (crow.n_dims != 2 || col.n_dims != 2 || crow.shape[0] < 1 || crow.shape[0] > S2_LIMIT_HEADS ||
+        crow.shape[1] < 2 || crow.shape[1] > 1 << 15)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "expected crow [heads, rows + 1], then col");
+    S2_TRY(s2_setting_int(&source->settings, "block", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
+    S2_TRY(
+        s2_setting_int(&source->settings, "kv-heads", 1, crow.shape[0], crow.shape[0], &n_kv, source->diag));
+    const int32_t n_heads = (int32_t)crow.shape[0], n_blk = (int32_t)crow.shape[1] - 1;
+    int32_t class_of = 0;
+    uint8_t *allowed = S2_NEW(source->arena, uint8_t, (int64_t)n_heads * n_blk * n_blk);
+    if (allowed == NULL)
+        return S2_ENOMEM;
+    S2_TRY(fill(source, &crow, &col, n_heads, n_blk, allowed));
+    const s2_grid grid = {1,     n_heads, (int32_t)n_kv, 128,       (int32_t)block_tok,
+                          n_blk, 1,       true,          &class_of, &allowed};
+    s2_note(source->notes,
+            "the arrays do not say their block: %lld tokens (--set block=N), one layer, causal",
+            (long long)block_tok);
+    return s2_grid_pattern(source, &grid, out);
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_grid grid;
+    if (source->doc == NULL)
+        return import_pair(source, out);
+    const int64_t n = s2_doc_len(source->doc, "/layouts");
+    if (n < 1 || n > S2_LIMIT_LAYERS)
+        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
+    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
+    S2_TRY(s2_grid_read_layers(source, &grid));
+    for (int32_t c = 0; c < grid.n_classes; c++) {
+        char path[64];
+        s2_array crow, col;
+        snprintf(path, sizeof path, "/layouts/%d/crow", c);
+        S2_TRY(s2_array_of_doc(source, path, 2, &crow));
+        snprintf(path, sizeof path, "/layouts/%d/col", c);
+        S2_TRY(s2_array_of_doc(source, path, 2, &col));
+        S2_TRY(fill(source, &crow, &col, grid.n_heads, grid.n_blk, grid.allowed[c]));
+    }
+    s2_note(
+        source->notes,
+        "explicit blocks: the pattern holds for contexts of up to %lld tokens; causality inside the diagonal "
+        "block is the kernel's",
+        (long long)grid.n_blk * grid.block_tok);
+    return s2_grid_pattern(source, &grid, out);
+}
+
+const s2_format s2_format_csr = {
+    .name = "csr",
+    .summary = "DKernel layout: crow and col int32 per head, -1 padded (also vLLM, ONNX Runtime)",
+    .file_name = "layout.json",
+    .settings = "block, kv-heads",
+    .fixed_length = true,
+    .lossy = true,
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

@@ -1,0 +1,214 @@
+/*
+ * FlashInfer's BlockSparseAttentionWrapper: one BSR pattern per plan() for all its heads, so heads that share
+ * a list are one entry: indptr, indices, M, N, R, C, causal. Indices are checked to be below N / C, which
+ * FlashInfer's own guard does not do.
+ */
+#include "export/layout.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMAT_WORD "flashinfer-bsr"
+
+static s2_status add_list(const s2_target *target, const s2_layouts *layouts, int32_t list, s2_buf *manifest)
+{
+    const s2_blocks *const blocks = &layouts->lists[list];
+    const int64_t n = blocks->row_begin[layouts->n_blk];
+    int32_t *const indptr = S2_NEW(target->arena, int32_t, layouts->n_blk + 1);
+    char name[2][48];
+    if (indptr == NULL)
+        return S2_ENOMEM;
+    for (int32_t row = 0; row <= layouts->n_blk; row++)
+        indptr[row] = (int32_t)blocks->row_begin[row];
+    snprintf(name[0], sizeof name[0], "plan%d_indptr.npy", list);
+    snprintf(name[1], sizeof name[1], "plan%d_indices.npy", list);
+    s2_buf_printf(manifest, "%s{\"indptr\": \"%s\", \"indices\": \"%s\", \"heads\": [",
+                  list != 0 ? ",\n    " : "\n    ", name[0], name[1]);
+    const char *comma = "";
+    for (int32_t c = 0; c < layouts->n_classes; c++)
+        for (int32_t head = 0; head < target->pattern->n_heads; head++)
+            if (layouts->list_of[(int64_t)layouts->first_layer[c] * target->pattern->n_heads + head] ==
+                list) {
+                s2_buf_printf(manifest, "%s[%d, %d]", comma, c, head);
+                comma = ", ";
+            }
+    s2_buf_puts(manifest, "]}");
+    S2_TRY(s2_fileset_add_i32(target->files, name[0], (const int64_t[]){layouts->n_blk + 1}, 1, indptr));
+    return s2_fileset_add_i32(target->files, name[1], (const int64_t[]){n}, 1, blocks->k_blk);
+}
+
+static s2_status export(const s2_target *target)
+{
+    s2_layouts layouts;
+    s2_fileset arrays = {.arena = target->arena};
+    s2_target inner = *target;
+    s2_buf manifest = {0};
+    S2_TRY(s2_layouts_build(target, 0, &layouts));
+    inner.files = &arrays;
+    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
+    s2_model_shape_print(&manifest, target->pattern, "  ");
+    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n", layouts.block_tok,
+                  (long long)layouts.n_tok);
+    s2_buf_printf(&manifest,
+                  "  \"M\": %lld, \"N\": %lld, \"R\": %d, \"C\": %d,\n  \"causal\": %s,\n  \"layouts\": [",
+                  (long long)layouts.n_tok, (long long)layouts.n_tok, layouts.block_tok, layouts.block_tok,
+                  target->pattern->causal ? "true" : "false");
+    for (int32_t c = 0; c < layouts.n_classes; c++) {
+        s2_buf_puts(&manifest, c != 0 ? ", {" : "{");
+        s2_layouts_print_layers(&manifest, &layouts, c, target->pattern->n_layers);
+        s2_buf_puts(&manifest, "}");
+    }
+    s2_buf_puts(&manifest, "],\n  \"plans\": [");
+    s2_status status = S2_OK;
+    for (int32_t list = 0; list < layouts.n_lists && status == S2_OK; list++)
+        status = add_list(&inner, &layouts, list, &manifest);
+    s2_buf_puts(&manifest, "\n  ],\n");
+    s2_provenance_print(&manifest, target, "  ");
+    s2_buf_puts(&manifest, "}\n");
+    if (status != S2_OK) {
+        s2_buf_release(&manifest);
+        return status;
+    }
+    S2_TRY(s2_fileset_add_buf(target->files, "flashinfer.json", &manifest));
+    for (int32_t f = 0; f < arrays.n_files; f++)
+        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
+                              arrays.files[f].n_bytes));
+    s2_note(target->notes,
+            "%d plans: FlashInfer takes one pattern for all heads of a plan; \"heads\" lists [layer class, "
+            "head] of "
+            "each",
+            layouts.n_lists);
+    if (layouts.has_partial)
+        s2_note(target->notes, "a block of which only some pairs are wanted is listed whole; pass an element "
+                               "mask to plan() to be exact");
+    return S2_OK;
+}
+
+/* ---- in ------------------------------------------------------------------------------------------- */
+
+static int recognises(const s2_source *source)
+{
+    if (source->doc == NULL)
+        return 0;
+    return s2_doc_has(source->doc, "/plans/0/indptr") ||
+                   (s2_doc_has(source->doc, "/indptr") && s2_doc_has(source->doc, "/indices"))
+               ? 90
+               : 0;
+}
+
+static s2_status check_plan(const s2_source *source, const char *path, const s2_array *indptr,
+                            const s2_array *indices, int32_t n_blk)
+{
+    if (indptr->dtype != 'i' || indices->dtype != 'i' || indptr->n != n_blk + 1)
+        return s2_doc_refuse(source->doc, path, source->diag, "indptr must have %d int32 entries", n_blk + 1);
+    for (int32_t row = 0; row < n_blk; row++)
+        if (s2_array_i32(indptr, row) < 0 || s2_array_i32(indptr, row) > s2_array_i32(indptr, row + 1) ||
+            s2_array_i32(indptr, row + 1) > indices->n)
+            return s2_doc_refuse(source->doc, path, source->diag, "indptr falls or exceeds indices at row %d",
+                                 row);
+    for (int64_t e = 0; e < indices->n; e++)
+        if (s2_array_i32(indices, e) < 0 || s2_array_i32(indices, e) >= n_blk)
+            return s2_doc_refuse(source->doc, path, source->diag, "index %lld names block %d of %d",
+                                 (long long)e, s2_array_i32(indices, e), n_blk);
+    return S2_OK;
+}
+
+static void fill_head(const s2_array *indptr, const s2_array *indices, int32_t n_blk, uint8_t *allowed)
+{
+    for (int32_t row = 0; row < n_blk; row++)
+        for (int32_t e = s2_array_i32(indptr, row); e < s2_array_i32(indptr, row + 1); e++)
+            allowed[(int64_t)row * n_blk + s2_array_i32(indices, e)] = 1;
+}
+
+/* The heads a plan serves, as [layer class, head]; all of them when the plan does not say. */
+static s2_status fill_plan(const s2_source *source, const char *plan, s2_grid *grid)
+{
+    char path[96];
+    s2_array indptr, indices;
+    snprintf(path, sizeof path, "%s/indptr", plan);
+    S2_TRY(s2_array_of_doc(source, path, 1, &indptr));
+    snprintf(path, sizeof path, "%s/indices", plan);
+    S2_TRY(s2_array_of_doc(source, path, 1, &indices));
+    S2_TRY(check_plan(source, plan, &indptr, &indices, grid->n_blk));
+    const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
+    snprintf(path, sizeof path, "%s/heads", plan);
+    const int64_t n = s2_doc_len(source->doc, path);
+    for (int32_t head = 0; n < 0 && head < grid->n_heads; head++)
+        fill_head(&indptr, &indices, grid->n_blk, grid->allowed[0] + head * n_cells);
+    for (int64_t at = 0; at < n; at++) {
+        int64_t c, head;
+        snprintf(path, sizeof path, "%s/heads/%lld/0", plan, (long long)at);
+        S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_classes - 1, &c, source->diag));
+        snprintf(path, sizeof path, "%s/heads/%lld/1", plan, (long long)at);
+        S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_heads - 1, &head, source->diag));
+        fill_head(&indptr, &indices, grid->n_blk, grid->allowed[c] + head * n_cells);
+    }
+    return S2_OK;
+}
+
+/* One plan by itself: M, N, R, C and the arrays. */
+static s2_status read_bare(const s2_source *source, s2_grid *grid)
+{
+    int64_t m, n, r, c, n_heads, n_kv;
+    S2_TRY(s2_doc_int(source->doc, "/M", 1, S2_LIMIT_CONTEXT_TOK, &m, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/N", m, m, &n, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/R", 1, S2_LIMIT_BLOCK_TOK, &r, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/C", r, r, &c, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, "/num_qo_heads", 1, S2_LIMIT_HEADS, 1, &n_heads, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, "/num_kv_heads", 1, n_heads, n_heads, &n_kv, source->diag));
+    if ((r & (r - 1)) != 0 || m % r != 0 || n_heads % n_kv != 0 || m / r * (m / r) * n_heads > 1 << 28)
+        return s2_doc_refuse(source->doc, "/R", source->diag,
+                             "R must be a power of two that divides M, and the mask of a sane size");
+    *grid = (s2_grid){1,
+                      (int32_t)n_heads,
+                      (int32_t)n_kv,
+                      128,
+                      (int32_t)r,
+                      (int32_t)(m / r),
+                      1,
+                      false,
+                      S2_NEW(source->arena, int32_t, 1),
+                      S2_NEW(source->arena, uint8_t *, 1)};
+    if (grid->class_of == NULL || grid->allowed == NULL)
+        return S2_ENOMEM;
+    grid->allowed[0] = S2_NEW(source->arena, uint8_t, n_heads * grid->n_blk * grid->n_blk);
+    if (grid->allowed[0] == NULL)
+        return S2_ENOMEM;
+    return s2_doc_bool_or(source->doc, "/causal", false, &grid->causal, source->diag);
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_grid grid;
+    if (source->doc == NULL || !recognises(source))
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
+                           "expected plans with indptr and indices");
+    if (!s2_doc_has(source->doc, "/plans")) {
+        S2_TRY(read_bare(source, &grid));
+        S2_TRY(fill_plan(source, "", &grid));
+        return s2_grid_pattern(source, &grid, out);
+    }
+    const int64_t n = s2_doc_len(source->doc, "/layouts"), n_plans = s2_doc_len(source->doc, "/plans");
+    if (n < 1 || n > S2_LIMIT_LAYERS || n_plans > 1 << 16)
+        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
+    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
+    S2_TRY(s2_grid_read_layers(source, &grid));
+    for (int64_t plan = 0; plan < n_plans; plan++) {
+        char path[48];
+        snprintf(path, sizeof path, "/plans/%lld", (long long)plan);
+        S2_TRY(fill_plan(source, path, &grid));
+    }
+    return s2_grid_pattern(source, &grid, out);
+}
+
+const s2_format s2_format_flashinfer = {
+    .name = "flashinfer",
+    .summary = "FlashInfer BSR: one plan (indptr, indices) per distinct head pattern",
+    .file_name = "flashinfer.json",
+    .settings = "block",
+    .fixed_length = true,
+    .lossy = true,
+    .recognises = recognises,
+    .import = import,
+    .export = export,
+};

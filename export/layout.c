@@ -1,0 +1,397 @@
+#include "export/layout.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "pattern/mask.h"
+#include "pattern/parse.h"
+#include "pattern/view.h"
+
+/* Cells of one grid, and entries of one set of lists: more is a mistyped length. */
+#define CELL_LIMIT ((int64_t)1 << 26)
+
+/* ---- lists ---------------------------------------------------------------------------------------- */
+
+static bool lists_equal(const s2_blocks *a, const s2_blocks *b)
+{
+    const size_t n = (size_t)a->row_begin[a->n_q_blk];
+    return memcmp(a->row_begin, b->row_begin, ((size_t)a->n_q_blk + 1) * sizeof *a->row_begin) == 0 &&
+           memcmp(a->k_blk, b->k_blk, n * sizeof *a->k_blk) == 0 && memcmp(a->full, b->full, n) == 0;
+}
+
+static bool list_has_partial(const s2_blocks *list, bool causal)
+{
+    for (int32_t q_blk = 0; q_blk < list->n_q_blk; q_blk++)
+        for (int64_t e = list->row_begin[q_blk]; e < list->row_begin[q_blk + 1]; e++)
+            if (!list->full[e] && (!causal || list->k_blk[e] != q_blk))
+                return true;
+    return false;
+}
+
+static s2_status check_target(const s2_target *target, int64_t block_tok)
+{
+    const s2_pattern *const pattern = target->pattern;
+    if (s2_pattern_has_phases(pattern))
+        return s2_target_refuse(target, "prefill and decode differ, and an array holds one mask");
+    for (int32_t b = 0; b < pattern->n_bodies; b++)
+        for (int32_t t = 0; t < pattern->bodies[b].n_terms; t++)
+            if (s2_term_is_dynamic(&pattern->bodies[b].terms[t]))
+                return s2_target_refuse(target, "%s chooses keys at run time, and an array is fixed",
+                                        s2_term_word(pattern->bodies[b].terms[t].kind));
+    if (target->n_tok % block_tok != 0)
+        return s2_target_refuse(target, "the length must be a multiple of the block of %lld tokens (--len N)",
+                                (long long)block_tok);
+    const int64_t n_blk = target->n_tok / block_tok;
+    if (n_blk * n_blk * pattern->n_heads > CELL_LIMIT)
+        return s2_target_refuse(target, "%lld x %lld blocks of %d heads are too many for arrays",
+                                (long long)n_blk, (long long)n_blk, pattern->n_heads);
+    return S2_OK;
+}
+
+static s2_status list_of_head(const s2_target *target, int32_t layer, int32_t head, s2_view *views,
+                              s2_layouts *out)
+{
+    s2_view view;
+    s2_blocks blocks;
+    S2_TRY(s2_view_build(target->arena, target->pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view));
+    int32_t *const list = &out->list_of[(int64_t)layer * target->pattern->n_heads + head];
+    for (*list = 0; *list < out->n_lists; ++*list)
+        if (s2_views_identical(&views[*list], &view))
+            return S2_OK;
+    S2_TRY(s2_blocks_build(target->arena, &view, out->n_tok, out->block_tok, &blocks));
+    for (*list = 0; *list < out->n_lists; ++*list)
+        if (lists_equal(&out->lists[*list], &blocks))
+            return S2_OK;
+    views[out->n_lists] = view;
+    out->lists[out->n_lists++] = blocks;
+    out->has_partial |= list_has_partial(&blocks, target->pattern->causal);
+    return S2_OK;
+}
+
+static void class_layers(const s2_pattern *pattern, s2_layouts *out)
+{
+    const size_t row = (size_t)pattern->n_heads * sizeof *out->list_of;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        int32_t *const index = &out->class_of[layer];
+        for (*index = 0; *index < out->n_classes; ++*index)
+            if (memcmp(out->list_of + (int64_t)out->first_layer[*index] * pattern->n_heads,
+                       out->list_of + (int64_t)layer * pattern->n_heads, row) == 0)
+                break;
+        if (*index == out->n_classes)
+            out->first_layer[out->n_classes++] = layer;
+    }
+}
+
+s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layouts *out)
+{
+    const s2_pattern *const pattern = target->pattern;
+    const int64_t n = (int64_t)pattern->n_layers * pattern->n_heads;
+    int64_t block;
+    S2_TRY(s2_setting_int(&target->settings, "block", 1, S2_LIMIT_BLOCK_TOK,
+                          block_tok != 0 ? block_tok : pattern->block_tok, &block, target->diag));
+    if ((block & (block - 1)) != 0)
+        return s2_target_refuse(target, "the block must be a power of two");
+    S2_TRY(check_target(target, block));
+    s2_layouts result = {.n_tok = target->n_tok,
+                         .block_tok = (int32_t)block,
+                         .n_blk = (int32_t)(target->n_tok / block),
+                         .lists = S2_NEW(target->arena, s2_blocks, n),
+                         .list_of = S2_NEW(target->arena, int32_t, n),
+                         .class_of = S2_NEW(target->arena, int32_t, pattern->n_layers),
+                         .first_layer = S2_NEW(target->arena, int32_t, pattern->n_layers)};
+    s2_view *const views = S2_NEW(target->arena, s2_view, n);
+    if (result.lists == NULL || result.list_of == NULL || result.class_of == NULL ||
+        result.first_layer == NULL || views == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        for (int32_t head = 0; head < pattern->n_heads; head++)
+            S2_TRY(list_of_head(target, layer, head, views, &result));
+    class_layers(pattern, &result);
+    *out = result;
+    return S2_OK;
+}
+
+void s2_layouts_print_layers(s2_buf *buf, const s2_layouts *layouts, int32_t class_index, int32_t n_layers)
+{
+    const char *comma = "";
+    s2_buf_puts(buf, "\"layers\": [");
+    for (int32_t layer = 0; layer < n_layers; layer++)
+        if (layouts->class_of[layer] == class_index) {
+            s2_buf_printf(buf, "%s%d", comma, layer);
+            comma = ", ";
+        }
+    s2_buf_puts(buf, "]");
+}
+
+/* ---- arrays --------------------------------------------------------------------------------------- */
+
+static s2_status add_array(s2_fileset *files, const char *name, const char *dtype, size_t size,
+                           const int64_t *shape, int32_t n_dims, const void *values)
+{
+    s2_buf buf = {0};
+    int64_t n = 1;
+    for (int32_t d = 0; d < n_dims; d++)
+        n *= shape[d];
+    const s2_status status = s2_npy_header(dtype, shape, n_dims, &buf);
+    if (status != S2_OK) {
+        s2_buf_release(&buf);
+        return status;
+    }
+    if (n > 0)
+        s2_buf_add(&buf, values, (size_t)n * size);
+    return s2_fileset_add_buf(files, name, &buf);
+}
+
+s2_status s2_fileset_add_i32(s2_fileset *files, const char *name, const int64_t *shape, int32_t n_dims,
+                             const int32_t *values)
+{
+    return add_array(files, name, "<i4", sizeof *values, shape, n_dims, values);
+}
+
+s2_status s2_fileset_add_bool(s2_fileset *files, const char *name, const int64_t *shape, int32_t n_dims,
+                              const uint8_t *values)
+{
+    return add_array(files, name, "|b1", 1, shape, n_dims, values);
+}
+
+static s2_status npy_refuse(s2_diag *diag, const char *what)
+{
+    return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "not a usable .npy array: %s", what);
+}
+
+static s2_status read_shape(const char *header, s2_array *out, s2_diag *diag)
+{
+    const char *at = strstr(header, "'shape'");
+    at = at != NULL ? strchr(at, '(') : NULL;
+    if (at == NULL)
+        return npy_refuse(diag, "no shape");
+    out->n_dims = 0;
+    out->n = 1;
+    for (at++; *at != ')'; at += strspn(at, ", ")) {
+        char *end;
+        const long long dim = strtoll(at, &end, 10);
+        if (end == at || dim < 0 || dim > CELL_LIMIT || out->n_dims == 4)
+            return npy_refuse(diag, "a dimension is out of range");
+        out->shape[out->n_dims++] = dim;
+        out->n *= dim;
+        if (out->n > CELL_LIMIT)
+            return npy_refuse(diag, "too many elements");
+        at = end;
+    }
+    return S2_OK;
+}
+
+s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag)
+{
+    char header[1024];
+    s2_array result = {0};
+    if (!s2_array_is_npy(bytes, n_bytes) || bytes[6] != 1)
+        return npy_refuse(diag, "wrong magic or version");
+    const size_t n_header = (size_t)(unsigned char)bytes[8] | (size_t)(unsigned char)bytes[9] << 8;
+    if (n_header + 10 > n_bytes || n_header >= sizeof header)
+        return npy_refuse(diag, "the header is cut off");
+    memcpy(header, bytes + 10, n_header);
+    header[n_header] = '\0';
+    result.dtype = strstr(header, "'<i4'") != NULL ? 'i' : strstr(header, "'|b1'") != NULL ? 'b' : '\0';
+    if (result.dtype == '\0')
+        return npy_refuse(diag, "the type must be int32 or bool");
+    if (strstr(header, "'fortran_order': False") == NULL)
+        return npy_refuse(diag, "C order is expected");
+    S2_TRY(read_shape(header, &result, diag));
+    const size_t size = (size_t)result.n * (result.dtype == 'i' ? 4 : 1);
+    if (n_bytes - 10 - n_header < size)
+        return npy_refuse(diag, "the data is cut off");
+    result.data = bytes + 10 + n_header;
+    result.end = 10 + n_header + size;
+    *out = result;
+    return S2_OK;
+}
+
+int32_t s2_array_i32(const s2_array *array, int64_t at)
+{
+    int32_t value;
+    memcpy(&value, array->data + at * 4, sizeof value);
+    return value;
+}
+
+/* Nested lists, each level of one length. */
+static s2_status read_nested(const s2_source *source, const char *path, int32_t level, s2_array *array,
+                             int32_t *values, int64_t *used)
+{
+    char at[512];
+    if (level >= 4)
+        return S2_EINVAL;
+    if (s2_doc_len(source->doc, path) != array->shape[level] || !s2_doc_is_array(source->doc, path))
+        return s2_doc_refuse(source->doc, path, source->diag, "every list here must have %lld elements",
+                             (long long)array->shape[level]);
+    for (int64_t n = 0; n < array->shape[level]; n++) {
+        snprintf(at, sizeof at, "%.480s/%lld", path, (long long)n);
+        if (level + 1 < array->n_dims) {
+            S2_TRY(read_nested(source, at, level + 1, array, values, used));
+        } else {
+            int64_t value;
+            S2_TRY(s2_doc_int(source->doc, at, -1, INT32_MAX, &value, source->diag));
+            values[(*used)++] = (int32_t)value;
+        }
+    }
+    return S2_OK;
+}
+
+s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_dims, s2_array *out)
+{
+    const char *const name = s2_doc_text(source->doc, path);
+    s2_array result = {.dtype = 'i', .n_dims = n_dims, .n = 1};
+    if (name != NULL) {
+        s2_file file;
+        S2_TRY(s2_finder_read(&source->finder, source->arena, name, (size_t)CELL_LIMIT * 4, &file,
+                              source->diag));
+        S2_TRY(s2_array_read(file.bytes, file.n_bytes, &result, source->diag));
+        if (result.n_dims != n_dims)
+            return s2_doc_refuse(source->doc, path, source->diag, "%s must have %d dimensions", name, n_dims);
+        *out = result;
+        return S2_OK;
+    }
+    char at[512];
+    snprintf(at, sizeof at, "%.400s", path);
+    for (int32_t d = 0; d < n_dims; d++) {
+        result.shape[d] = s2_doc_len(source->doc, at);
+        if (result.shape[d] < 0 || result.shape[d] > CELL_LIMIT / (result.n > 0 ? result.n : 1))
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "expected a list of %d dimensions, or the name of an .npy file", n_dims);
+        result.n *= result.shape[d];
+        snprintf(at + strlen(at), sizeof at - strlen(at), "/0");
+    }
+    int32_t *const values = S2_NEW(source->arena, int32_t, result.n + 1);
+    int64_t used = 0;
+    if (values == NULL)
+        return S2_ENOMEM;
+    S2_TRY(read_nested(source, path, 0, &result, values, &used));
+    result.data = (const char *)values;
+    *out = result;
+    return S2_OK;
+}
+
+/* ---- back to a pattern ---------------------------------------------------------------------------- */
+
+s2_status s2_grid_read(const s2_source *source, int32_t n_classes, s2_grid *out)
+{
+    s2_model_shape shape;
+    int64_t block_tok, n_tok;
+    bool causal;
+    S2_TRY(s2_model_shape_read(source, "", &shape));
+    S2_TRY(s2_doc_int(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, &block_tok, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok, source->diag));
+    S2_TRY(s2_doc_bool_or(source->doc, "/causal", true, &causal, source->diag));
+    if ((block_tok & (block_tok - 1)) != 0 || n_tok % block_tok != 0)
+        return s2_doc_refuse(source->doc, "/block_size", source->diag,
+                             "block_size must be a power of two that divides len");
+    const int64_t n_blk = n_tok / block_tok;
+    if (n_blk > 1 << 20 || n_blk * n_blk > CELL_LIMIT / shape.n_heads / n_classes)
+        return s2_doc_refuse(source->doc, "/len", source->diag, "the mask has too many blocks");
+    s2_grid grid = {.n_layers = (int32_t)shape.n_layers,
+                    .n_heads = (int32_t)shape.n_heads,
+                    .n_kv_heads = (int32_t)shape.n_kv_heads,
+                    .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128,
+                    .block_tok = (int32_t)block_tok,
+                    .n_blk = (int32_t)n_blk,
+                    .n_classes = n_classes,
+                    .causal = causal,
+                    .class_of = S2_NEW(source->arena, int32_t, shape.n_layers),
+                    .allowed = S2_NEW(source->arena, uint8_t *, n_classes)};
+    if (grid.class_of == NULL || grid.allowed == NULL)
+        return S2_ENOMEM;
+    for (int32_t c = 0; c < n_classes; c++) {
+        grid.allowed[c] = S2_NEW(source->arena, uint8_t, shape.n_heads * n_blk * n_blk);
+        if (grid.allowed[c] == NULL)
+            return S2_ENOMEM;
+    }
+    *out = grid;
+    return S2_OK;
+}
+
+s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid)
+{
+    bool *const seen = S2_NEW(source->arena, bool, grid->n_layers);
+    if (seen == NULL)
+        return S2_ENOMEM;
+    for (int32_t c = 0; c < grid->n_classes; c++) {
+        char path[96];
+        snprintf(path, sizeof path, "/layouts/%d/layers", c);
+        const int64_t n = s2_doc_len(source->doc, path);
+        for (int64_t at = 0; at < n; at++) {
+            int64_t layer;
+            snprintf(path, sizeof path, "/layouts/%d/layers/%lld", c, (long long)at);
+            S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_layers - 1, &layer, source->diag));
+            grid->class_of[layer] = c;
+            seen[layer] = true;
+        }
+    }
+    for (int32_t layer = 0; layer < grid->n_layers; layer++)
+        if (!seen[layer])
+            return s2_doc_refuse(source->doc, "/layouts", source->diag, "layer %d has no layout", layer);
+    return S2_OK;
+}
+
+static s2_status grid_body(const s2_source *source, const s2_grid *grid, int32_t class_index, s2_body *out)
+{
+    char name[96];
+    s2_mask *const mask = S2_NEW(source->arena, s2_mask, 1);
+    s2_term *const term = S2_NEW(source->arena, s2_term, 1);
+    const int64_t shape[3] = {grid->n_heads, grid->n_blk, grid->n_blk};
+    size_t stem = strcspn(source->name, ".");
+    stem = stem > 60 ? 60 : stem;
+    snprintf(name, sizeof name, "%.*s-mask%d.npy", (int)stem, source->name, class_index);
+    for (char *c = name; *c != '\0'; c++)
+        if ((unsigned char)*c < 0x21 || *c == '"' || *c == '\\' || (unsigned char)*c > 0x7e)
+            *c = '_';
+    if (mask == NULL || term == NULL)
+        return S2_ENOMEM;
+    *mask = (s2_mask){.path = s2_arena_strndup(source->arena, name, strlen(name)),
+                      .n_heads = grid->n_heads,
+                      .n_q_blk = grid->n_blk,
+                      .n_k_blk = grid->n_blk,
+                      .allowed = grid->allowed[class_index]};
+    *term = s2_term_init(S2_TERM_MASK, 0);
+    term->mask = mask;
+    *out = (s2_body){1, term};
+    if (mask->path == NULL)
+        return S2_ENOMEM;
+    return s2_fileset_add_bool(source->side, name, shape, 3, mask->allowed);
+}
+
+s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_pattern *out)
+{
+    const int64_t n_cells = (int64_t)grid->n_layers * grid->n_heads;
+    s2_body *const bodies = S2_NEW(source->arena, s2_body, grid->n_classes);
+    uint16_t *const body_of = S2_NEW(source->arena, uint16_t, n_cells * S2_N_PHASES);
+    s2_buf name = {0};
+    if (bodies == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    for (int32_t c = 0; c < grid->n_classes; c++)
+        S2_TRY(grid_body(source, grid, c, &bodies[c]));
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int64_t cell = 0; cell < n_cells; cell++)
+            body_of[phase * n_cells + cell] = (uint16_t)grid->class_of[cell / grid->n_heads];
+    s2_language_name(&name, source->name);
+    const size_t n = name.data != NULL ? strlen(name.data) : 0;
+    const char *const kept = n > 6 ? s2_arena_strndup(source->arena, name.data + 5, n - 6) : "";
+    s2_buf_release(&name);
+    const s2_pattern pattern = {.name = kept != NULL ? kept : "",
+                                .model = "",
+                                .n_layers = grid->n_layers,
+                                .n_heads = grid->n_heads,
+                                .n_kv_heads = grid->n_kv_heads,
+                                .head_dim = grid->head_dim,
+                                .block_tok = grid->block_tok,
+                                .causal = grid->causal,
+                                .n_bodies = grid->n_classes,
+                                .bodies = bodies,
+                                .body_of = body_of};
+    const s2_status status = s2_pattern_check(&pattern, source->diag);
+    if (status == S2_EINVAL)
+        return S2_EPARSE;
+    if (status == S2_OK)
+        *out = pattern;
+    return status;
+}

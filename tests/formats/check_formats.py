@@ -1,0 +1,267 @@
+#!/usr/bin/env python3
+"""Foreign definitions, restated, against what s2 exports.
+
+Every pattern is exported with the s2 program; the foreign side is then evaluated here from its own definition
+(block lists, predicates, parameter formulas) and compared pair by pair with `s2 mask --tokens --format npy`.
+Plain Python 3; numpy, if there is, also loads the arrays and must see the same numbers; torch is not needed.
+
+usage: check_formats.py S2_PROGRAM        last line: N passed, N failed
+"""
+import importlib.util
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+PATTERNS = {
+    "phi": "layers 2; heads 8; kv-heads 2; block 16; layers all: local 2 | stride 4 phase head+1; layers 1::2: dense",
+    "rotation": "layers 1; heads 8; kv-heads 4; block 16; layers all: local 2 | stride 4 phase kv+2",
+    "dense-heads": "layers 1; heads 8; kv-heads 4; block 16; layers all: local 2 | stride 4 phase kv; kv 3: dense",
+    "streaming": "layers 2; heads 4; kv-heads 2; block 16; layers all: sink 4t | local 40t; layers 0 kv 1: dense",
+    "shards": "layers 1; heads 4; block 16; layers all: local 3 | stride 2 phase head when distance 3..6 | "
+              "stride 4 phase head when distance 6..",
+    "globals": "layers 1; heads 2; block 16; layers all: local 2 | columns 0,3-4 | rows 5::3",
+    "dilated": "layers 1; heads 2; block 16; layers all: dilated 3 phase head | chunk 4",
+    "encoder": "layers 1; heads 2; block 16; causal no; layers all: local 2 | columns 0 | rows 0",
+    "layers": "layers 3; heads 2; block 16; layers all: local 50t; layers 2: dense",
+    "by-layer": "layers 3; heads 2; block 16; layers all: local 1 | stride 4 phase head+layer",
+}
+LEN = 256
+
+
+def in_tokens(name):
+    """Some quantity is in tokens, so a block can be read in part."""
+    return re.search(r"[0-9]t\b", PATTERNS[name]) is not None
+
+
+def run(*args):
+    return subprocess.run(args, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def read_npy(path):
+    """(shape, flat list) of a bool or int32 array."""
+    data = open(path, "rb").read()
+    assert data[:6] == b"\x93NUMPY" and data[6] == 1, path
+    n = struct.unpack("<H", data[8:10])[0]
+    assert (10 + n) % 64 == 0, "data of %s is not aligned" % path
+    header = eval(data[10:10 + n].decode("latin-1"), {"__builtins__": {}}, {"False": False, "True": True})
+    shape, body = header["shape"], data[10 + n:]
+    count = 1
+    for dim in shape:
+        count *= dim
+    flat = list(body[:count]) if header["descr"] == "|b1" else list(struct.unpack("<%di" % count, body[:4 * count]))
+    assert not header["fortran_order"]
+    if numpy is not None:
+        loaded = numpy.load(path)
+        assert list(loaded.shape) == list(shape) and [int(x) for x in loaded.ravel()] == flat
+    return shape, flat
+
+
+class Checker:
+    def __init__(self, s2):
+        self.s2, self.passed, self.failed, self.dir = s2, 0, 0, tempfile.mkdtemp(prefix="s2-formats-")
+        self.masks = {}
+
+    def mask(self, name, layer):
+        """mask[h][q][k] of the pattern, from s2 mask (the language's own definition is tested in C)."""
+        if (name, layer) not in self.masks:
+            path = os.path.join(self.dir, "mask.npy")
+            done = run(self.s2, "mask", PATTERNS[name], "--len", str(LEN), "--layer", str(layer), "--tokens",
+                       "--format", "npy", "-o", path)
+            assert done.returncode == 0, done.stderr
+            shape, flat = read_npy(path)
+            self.masks[name, layer] = [[flat[(h * LEN + q) * LEN:(h * LEN + q + 1) * LEN] for q in range(LEN)]
+                                       for h in range(shape[0])]
+        return self.masks[name, layer]
+
+    def export(self, name, to, *options):
+        """Directory of the exported files, or None when the format refuses the pattern."""
+        out = os.path.join(self.dir, "%s-%s" % (name, to))
+        os.makedirs(out, exist_ok=True)
+        done = run(self.s2, "--db", os.path.join(self.dir, "s2.db"), "export", PATTERNS[name], "--to", to, "--len",
+                   str(LEN), "--force", "-o", out, *options)
+        assert done.returncode in (0, 1), done.stderr
+        return out if done.returncode == 0 else None
+
+    def compare(self, label, name, layers, reads, superset=False):
+        """reads(layer, h, q, k) against the pattern; a superset may read more, never less."""
+        for layer in layers:
+            mask = self.mask(name, layer)
+            for h in range(len(mask)):
+                for q in range(LEN):
+                    row = mask[h][q]
+                    for k in range(LEN):
+                        got = bool(reads(layer, h, q, k))
+                        if got != bool(row[k]) and not (superset and got):
+                            print("FAIL %s %s: layer %d head %d query %d key %d: %s" % (label, name, layer, h, q, k, got))
+                            self.failed += 1
+                            return
+        self.passed += 1
+
+
+def layers_of(manifest):
+    return {layer: c for c, layout in enumerate(manifest["layouts"]) for layer in layout["layers"]}
+
+
+def check_flex(check, name):
+    out = check.export(name, "flex", "--set", "block=32")
+    manifest = json.load(open(os.path.join(out, "flex.json")))
+    spec = importlib.util.spec_from_file_location("flex_mask", os.path.join(out, "flex_mask.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    size, by_layer, arrays = module.BLOCK, layers_of(manifest), {}
+    for c in range(len(manifest["layouts"])):
+        for part in ("kv", "full_kv"):
+            _, count = read_npy(os.path.join(out, "layout%d_%s_num_blocks.npy" % (c, part)))
+            shape, index = read_npy(os.path.join(out, "layout%d_%s_indices.npy" % (c, part)))
+            rows, cols = shape[1], shape[2]
+            arrays[c, part] = [[set(index[(h * rows + i) * cols:(h * rows + i) * cols + count[h * rows + i]])
+                                for i in range(rows)] for h in range(shape[0])]
+    mods = [module.make_mask_mod(layer) for layer in range(module.N_LAYERS)]
+
+    def reads(layer, h, q, k):
+        c, i, j = by_layer[layer], q // size, k // size
+        if j in arrays[c, "full_kv"][h][i]:
+            return True
+        return j in arrays[c, "kv"][h][i] and mods[layer](0, h, q, k)
+
+    check.compare("flex", name, range(module.N_LAYERS), reads)
+
+
+def check_cute(check, name):
+    out = check.export(name, "cute", "--set", "block=32")
+    manifest = json.load(open(os.path.join(out, "cute.json")))
+    spec = importlib.util.spec_from_file_location("cute_mask", os.path.join(out, "cute_mask.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    by_layer, size, lists = layers_of(manifest), manifest["block_size"], {}
+    for c in range(len(manifest["layouts"])):
+        for part in ("mask_block", "full_block"):
+            _, count = read_npy(os.path.join(out, "layout%d_%s_cnt.npy" % (c, part)))
+            shape, index = read_npy(os.path.join(out, "layout%d_%s_idx.npy" % (c, part)))
+            lists[c, part] = (shape, count, index)
+    mods = [module.make_mask_mod(layer) for layer in range(module.N_LAYERS)]
+
+    def listed(c, part, h, i, j):
+        shape, count, index = lists[c, part]
+        at = h * shape[1] + i
+        return j in index[at * shape[2]:at * shape[2] + count[at]]
+
+    check.compare("cute", name, range(module.N_LAYERS), lambda layer, h, q, k:
+                  listed(by_layer[layer], "full_block", h, q // size, k // size) or
+                  (listed(by_layer[layer], "mask_block", h, q // size, k // size) and mods[layer](0, h, q, k)))
+
+
+def check_csr(check, name):
+    out = check.export(name, "csr")
+    manifest = json.load(open(os.path.join(out, "layout.json")))
+    size, by_layer, lists = manifest["block_size"], layers_of(manifest), []
+    for layout in manifest["layouts"]:
+        shape, crow = read_npy(os.path.join(out, layout["crow"]))
+        width, col = read_npy(os.path.join(out, layout["col"]))
+        lists.append([[set(col[h * width[1] + crow[h * shape[1] + i]:h * width[1] + crow[h * shape[1] + i + 1]])
+                       for i in range(shape[1] - 1)] for h in range(shape[0])])
+        for h in range(shape[0]):
+            tail = col[h * width[1] + crow[(h + 1) * shape[1] - 1]:(h + 1) * width[1]]
+            assert all(x == -1 for x in tail), "padding"
+    check.compare("csr", name, by_layer, lambda layer, h, q, k:
+                  k // size in lists[by_layer[layer]][h][q // size] and (k <= q or not manifest["causal"]),
+                  superset=in_tokens(name))
+
+
+def check_flashinfer(check, name):
+    out = check.export(name, "flashinfer")
+    manifest = json.load(open(os.path.join(out, "flashinfer.json")))
+    size, by_layer, plans = manifest["R"], layers_of(manifest), {}
+    for plan in manifest["plans"]:
+        _, indptr = read_npy(os.path.join(out, plan["indptr"]))
+        _, indices = read_npy(os.path.join(out, plan["indices"]))
+        assert len(indptr) == manifest["M"] // size + 1 and all(0 <= x < manifest["N"] // manifest["C"] for x in indices)
+        rows = [set(indices[indptr[i]:indptr[i + 1]]) for i in range(len(indptr) - 1)]
+        for c, h in plan["heads"]:
+            assert (c, h) not in plans
+            plans[c, h] = rows
+    check.compare("flashinfer", name, by_layer, lambda layer, h, q, k:
+                  k // size in plans[by_layer[layer], h][q // size] and (k <= q or not manifest["causal"]),
+                  superset=in_tokens(name))
+
+
+def check_bsa(check, name):
+    out = check.export(name, "bsa")
+    manifest = json.load(open(os.path.join(out, "block-sparse-attention.json")))
+    by_layer, kinds, masks, n = layers_of(manifest), [], [], LEN // 128
+    for layout in manifest["layouts"]:
+        kinds.append(read_npy(os.path.join(out, layout["head_mask_type"]))[1])
+        masks.append(read_npy(os.path.join(out, layout["base_blockmask"]))[1])
+
+    def reads(layer, h, q, k):
+        c = by_layer[layer]
+        kind = kinds[c][h]
+        listed = kind == 0 or masks[c][((kind - 1) * n + q // 128) * n + k // 128]
+        return listed and (k <= q or not manifest["causal"])
+
+    check.compare("bsa", name, by_layer, reads, superset=True)
+
+
+def check_stride_family(check, name):
+    """The formulas of HF, vLLM, TensorRT-LLM and DKernel, each from its own parameters."""
+    formats = {"hf": "config.json", "vllm": "blocksparse_params.json", "trtllm": "block_sparse_params.json",
+               "dkernel": "dkernel.json"}
+    for to, file in formats.items():
+        out = check.export(name, to)
+        if out is None:
+            continue
+        data = json.load(open(os.path.join(out, file)))
+        model = data if to == "hf" else data["model"]
+        every, heads = model["dense_attention_every_n_layers"], model["num_attention_heads"]
+        kv_heads, dense, offset, group = model["num_key_value_heads"], 0, 1, 1
+        if to == "hf":
+            block, local, stride, homo = (data["blocksparse_" + key] for key in (
+                "block_size", "num_local_blocks", "vert_stride", "homo_head_pattern"))
+        elif to == "vllm":
+            block, local, stride, homo = (data["blocksparse_params"][key] for key in (
+                "block_size", "local_blocks", "vert_stride", "homo_head"))
+        elif to == "trtllm":
+            block, local, stride, homo = (data["block_sparse_params"][key] for key in (
+                "block_size", "num_local_blocks", "vertical_stride", "homo_head_pattern"))
+        else:
+            args = data["LocalStrideSparseAttention"]
+            block, local, stride, homo, offset = (args[key] for key in (
+                "block_size", "local_blocks", "vert_stride", "homo_head", "head_sliding_offset"))
+            dense = args["num_dense_heads"]
+            if args["num_kv_heads"] is not None:
+                kv_heads, group = args["num_kv_heads"], heads // args["num_kv_heads"]
+        step = 0 if homo else max(1, int(stride / heads))
+
+        def reads(layer, h, q, k):
+            i, j, g = q // block, k // block, h // group
+            if every is not None and (layer + 1) % every == 0:
+                return k <= q
+            if dense and h // (heads // kv_heads) >= kv_heads - dense:
+                return k <= q
+            return k <= q and (i - j < local or (j + g * step + offset) % stride == 0)
+
+        check.compare(to, name, range(model["num_hidden_layers"]), reads)
+
+
+def main():
+    check = Checker(sys.argv[1] if len(sys.argv) > 1 else "build/current/s2")
+    for name in PATTERNS:
+        for test in (check_flex, check_cute, check_csr, check_flashinfer, check_bsa, check_stride_family):
+            test(check, name)
+    if numpy is None:
+        print("numpy is not here: arrays were read by this file's own reader alone")
+    print("%d passed, %d failed" % (check.passed, check.failed))
+    return 1 if check.failed or not check.passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
