@@ -100,6 +100,9 @@ $(B)/tests/test_cli: | $(B)/s2
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 
+# This test runs the checker as a user does.
+$(B)/tests/test_certificate: | $(B)/s2cert
+
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 
 ## demo: set up, build, and take Phi-3-small's config through the whole job

@@ -277,9 +277,11 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
     if (w->k_tok >= 0) {
         s2_buf_puts(buf, "  why\n");
         S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, w->head, w->q_tok, w->k_tok, INDENT, buf));
-        if (w->earlier_q_tok >= 0)
-            S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, w->head, w->earlier_q_tok, w->k_tok,
-                                   "    but before, ", buf));
+        if (w->earlier_q_tok >= 0) {
+            s2_buf_printf(buf, "  but at query %lld\n", (long long)w->earlier_q_tok);
+            S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, w->head, w->earlier_q_tok, w->k_tok, INDENT,
+                                   buf));
+        }
     }
     s2_buf extra = {0};
     s2_status status = s2_explain_extent(pattern, finding, INDENT, &extra);

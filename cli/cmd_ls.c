@@ -1,321 +1,14 @@
 #include "cli/commands.h"
-#include "cli/options.h"
-#include "cli/store.h"
+#include "cli/listing.h"
 
-#include <math.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-enum { MAX_COLUMNS = 32, CELL_BYTES = 640, NAME_WIDTH = 36, BRIEF_HASH = 12, LIMIT_ROWS = 1000000 };
-
-typedef enum cell_kind { CELL_TEXT, CELL_NUMBER } cell_kind;
-
-/* A column of the list: its cell as text (empty: no value), and whether it is a number. */
-typedef struct column {
-    const char *name;
-    cell_kind kind;
-    void (*cell)(const s2_db_row *row, char *out);
-} column;
-
-static void put_int(char *out, int64_t value)
-{
-    if (value != S2_DB_NONE)
-        snprintf(out, CELL_BYTES, "%lld", (long long)value);
-}
-static void put_num(char *out, double value, const char *fmt)
-{
-    if (!isnan(value))
-        snprintf(out, CELL_BYTES, fmt, value);
-}
-static void put_verdict(char *out, int64_t value)
-{
-    if (value != S2_DB_NONE)
-        snprintf(out, CELL_BYTES, "%s", s2_db_verdict_word((s2_db_verdict)value));
-}
-
-#define CELL(name, body)                                                                                     \
-    static void cell_##name(const s2_db_row *row, char *out)                                                 \
-    {                                                                                                        \
-        body;                                                                                                \
-    }
-CELL(name, s2_text_clean(out, CELL_BYTES, row->name))
-CELL(hash, s2_text_clean(out, CELL_BYTES, row->hash))
-CELL(family, s2_text_clean(out, CELL_BYTES, row->family))
-CELL(model, s2_text_clean(out, CELL_BYTES, row->model))
-CELL(layers, put_int(out, row->n_layers))
-CELL(heads, put_int(out, row->n_heads))
-CELL(kv_heads, put_int(out, row->n_kv_heads))
-CELL(block, put_int(out, row->block_tok))
-CELL(rows, put_verdict(out, row->rows))
-CELL(union, put_verdict(out, row->unions))
-CELL(kv, put_verdict(out, row->kv))
-CELL(group, put_verdict(out, row->group))
-CELL(shards, put_verdict(out, row->shards))
-CELL(density, put_num(out, row->density, "%.5f"))
-CELL(us, put_num(out, row->sim_us, "%.3f"))
-CELL(kv_mib, put_num(out, row->kv_bytes / 1048576, "%.2f"))
-CELL(gpu_us, put_num(out, row->gpu_us, "%.3f"))
-CELL(outcome, s2_text_clean(out, CELL_BYTES, row->outcome))
-CELL(star, snprintf(out, CELL_BYTES, "%s", row->starred ? "*" : ""))
-CELL(tags, s2_text_clean(out, CELL_BYTES, row->tags))
-
-static void cell_created(const s2_db_row *row, char *out)
-{
-    const time_t seconds = (time_t)(row->created_us / 1000000);
-    struct tm t;
-    if (gmtime_r(&seconds, &t) != NULL)
-        strftime(out, CELL_BYTES, "%Y-%m-%dT%H:%M:%SZ", &t);
-}
-
-static const column COLUMNS[] = {{"name", CELL_TEXT, cell_name},
-                                 {"hash", CELL_TEXT, cell_hash},
-                                 {"family", CELL_TEXT, cell_family},
-                                 {"model", CELL_TEXT, cell_model},
-                                 {"layers", CELL_NUMBER, cell_layers},
-                                 {"heads", CELL_NUMBER, cell_heads},
-                                 {"kv_heads", CELL_NUMBER, cell_kv_heads},
-                                 {"block", CELL_NUMBER, cell_block},
-                                 {"created", CELL_TEXT, cell_created},
-                                 {"rows", CELL_TEXT, cell_rows},
-                                 {"union", CELL_TEXT, cell_union},
-                                 {"kv", CELL_TEXT, cell_kv},
-                                 {"group", CELL_TEXT, cell_group},
-                                 {"shards", CELL_TEXT, cell_shards},
-                                 {"density", CELL_NUMBER, cell_density},
-                                 {"us", CELL_NUMBER, cell_us},
-                                 {"kv_mib", CELL_NUMBER, cell_kv_mib},
-                                 {"gpu_us", CELL_NUMBER, cell_gpu_us},
-                                 {"outcome", CELL_TEXT, cell_outcome},
-                                 {"star", CELL_TEXT, cell_star},
-                                 {"tags", CELL_TEXT, cell_tags}};
-
-/* What is printed. */
-typedef struct listing {
-    s2_cli *cli;
-    bool brief; /* for people: hashes as the digits that name a design */
-    int32_t n_columns;
-    const column *columns[MAX_COLUMNS];
-    const s2_db_row *rows;
-    int32_t n_rows;
-} listing;
-
-static const column *find_column(const char *name, size_t n)
-{
-    for (size_t at = 0; at < sizeof COLUMNS / sizeof COLUMNS[0]; at++)
-        if (strlen(COLUMNS[at].name) == n && strncmp(COLUMNS[at].name, name, n) == 0)
-            return &COLUMNS[at];
-    return NULL;
-}
-
-static int choose_columns(listing *l, const char *list)
-{
-    for (const char *at = list; *at != '\0'; at += *at == ',') {
-        const size_t n = strcspn(at, ",");
-        const column *const chosen = find_column(at, n);
-        if (chosen == NULL || l->n_columns == MAX_COLUMNS) {
-            s2_cli_error(l->cli, "--columns: no column '%.*s'", (int)(n < 60 ? n : 60), at);
-            return S2_EXIT_USAGE;
-        }
-        l->columns[l->n_columns++] = chosen;
-        at += n;
-    }
-    return S2_GO_ON;
-}
-
-static void read_cell(const listing *l, int32_t row, int32_t col, char *out)
-{
-    out[0] = '\0';
-    l->columns[col]->cell(&l->rows[row], out);
-    if (l->brief && l->columns[col]->cell == cell_hash && strlen(out) > BRIEF_HASH)
-        out[BRIEF_HASH] = '\0';
-}
-
-/* Characters of well-formed UTF-8; wide ones count as one. */
-static int width_of(const char *text)
-{
-    int n = 0;
-    for (; *text != '\0'; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
-    return n;
-}
-
-/* Cut to `width` characters, with a mark that something is missing. */
-static void cut(char *text, int width)
-{
-    if (width_of(text) <= width)
-        return;
-    int n = 0;
-    char *at = text;
-    for (; *at != '\0' && n < width - 1; n++)
-        at += s2_utf8_len(at, strlen(at)) > 0 ? s2_utf8_len(at, strlen(at)) : 1;
-    at[0] = '~';
-    at[1] = '\0';
-}
-
-static void print_cell(FILE *out, const char *text, int width, bool right, bool last)
-{
-    const int pad = width - width_of(text);
-    if (right)
-        fprintf(out, "%*s%s", pad, "", text);
-    else
-        fprintf(out, "%s%*s", text, last ? 0 : pad, "");
-    fputs(last ? "\n" : "  ", out);
-}
-
-static void print_table(const listing *l)
-{
-    int width[MAX_COLUMNS];
-    char cell[CELL_BYTES];
-    for (int32_t col = 0; col < l->n_columns; col++) {
-        width[col] = width_of(l->columns[col]->name);
-        for (int32_t row = 0; row < l->n_rows; row++) {
-            read_cell(l, row, col, cell);
-            cut(cell, NAME_WIDTH);
-            width[col] = width_of(cell) > width[col] ? width_of(cell) : width[col];
-        }
-    }
-    for (int32_t row = -1; row < l->n_rows; row++)
-        for (int32_t col = 0; col < l->n_columns; col++) {
-            if (row < 0)
-                snprintf(cell, sizeof cell, "%s", l->columns[col]->name);
-            else
-                read_cell(l, row, col, cell);
-            cut(cell, NAME_WIDTH);
-            const bool missing = row >= 0 && cell[0] == '\0' && l->columns[col]->kind == CELL_NUMBER;
-            print_cell(l->cli->out, missing ? "-" : cell, width[col], l->columns[col]->kind == CELL_NUMBER,
-                       col + 1 == l->n_columns);
-        }
-}
-
-/* A spreadsheet takes a cell that begins with one of these for a formula: a quote in front makes it text. */
-static void print_csv_cell(FILE *out, const char *text, bool is_text)
-{
-    const bool formula = is_text && text[0] != '\0' && strchr("=+-@", text[0]) != NULL;
-    if (!formula && strpbrk(text, ",\"\n\r") == NULL) {
-        fputs(text, out);
-        return;
-    }
-    fprintf(out, "\"%s", formula ? "'" : "");
-    for (; *text != '\0'; text++)
-        fprintf(out, "%s%c", *text == '"' ? "\"" : "", *text);
-    fputc('"', out);
-}
-
-static void print_csv(const listing *l)
-{
-    char cell[CELL_BYTES];
-    for (int32_t row = -1; row < l->n_rows; row++)
-        for (int32_t col = 0; col < l->n_columns; col++) {
-            if (row < 0)
-                snprintf(cell, sizeof cell, "%s", l->columns[col]->name);
-            else
-                read_cell(l, row, col, cell);
-            print_csv_cell(l->cli->out, cell, l->columns[col]->kind == CELL_TEXT);
-            fputs(col + 1 == l->n_columns ? "\n" : ",", l->cli->out);
-        }
-}
-
-static void print_md(const listing *l)
-{
-    char cell[CELL_BYTES];
-    for (int32_t col = 0; col < l->n_columns; col++)
-        fprintf(l->cli->out, "| %s ", l->columns[col]->name);
-    fputs("|\n", l->cli->out);
-    for (int32_t col = 0; col < l->n_columns; col++)
-        fputs(l->columns[col]->kind == CELL_NUMBER ? "|---:" : "|---", l->cli->out);
-    fputs("|\n", l->cli->out);
-    for (int32_t row = 0; row < l->n_rows; row++) {
-        for (int32_t col = 0; col < l->n_columns; col++) {
-            read_cell(l, row, col, cell);
-            fputs("| ", l->cli->out);
-            for (const char *at = cell; *at != '\0'; at++)
-                fprintf(l->cli->out, "%s%c", *at == '|' || *at == '\\' ? "\\" : "", *at);
-            fputs(" ", l->cli->out);
-        }
-        fputs("|\n", l->cli->out);
-    }
-}
-
-static void add_json_cell(const listing *l, int32_t row, int32_t col, s2_buf *buf)
-{
-    char cell[CELL_BYTES];
-    read_cell(l, row, col, cell);
-    s2_json_key(buf, l->columns[col]->name);
-    if (cell[0] == '\0' && strcmp(l->columns[col]->name, "tags") != 0)
-        s2_json_null(buf);
-    else if (l->columns[col]->kind == CELL_NUMBER)
-        s2_buf_puts(buf, cell);
-    else
-        s2_json_str(buf, cell);
-}
-
-static int print_json(const listing *l)
-{
-    for (int32_t row = 0; row < l->n_rows; row++) {
-        s2_buf buf = {0};
-        s2_json_begin(&buf, '{');
-        s2_json_key(&buf, "schema");
-        s2_json_str(&buf, "s2ls/1");
-        s2_json_key(&buf, "id");
-        s2_json_int(&buf, l->rows[row].id);
-        for (int32_t col = 0; col < l->n_columns; col++)
-            add_json_cell(l, row, col, &buf);
-        s2_json_end(&buf, '}');
-        s2_buf_puts(&buf, "\n");
-        const int end = s2_cli_print(l->cli, &buf);
-        if (end != S2_GO_ON)
-            return end;
-    }
-    return S2_EXIT_OK;
-}
-
-static int print_listing(const listing *l, const char *format)
-{
-    if (strcmp(format, "json") == 0)
-        return print_json(l);
-    if (strcmp(format, "csv") == 0)
-        print_csv(l);
-    else if (strcmp(format, "md") == 0)
-        print_md(l);
-    else
-        print_table(l);
-    return S2_EXIT_OK;
-}
-
-/* --filter and the operands, joined by blanks: one text, so that positions in it can be shown. */
-static const char *join_filter(s2_cli *cli, const s2_args *args)
-{
-    s2_buf buf = {0};
-    const char *const option = s2_args_str(args, "filter");
-    s2_buf_puts(&buf, option != NULL ? option : "");
-    for (int32_t n = 0; n < args->n_operands; n++)
-        s2_buf_printf(&buf, "%s%s", buf.len > 0 ? " " : "", args->operands[n]);
-    const char *const text =
-        buf.status == S2_OK ? s2_arena_strndup(&cli->arena, buf.data != NULL ? buf.data : "", buf.len) : NULL;
-    s2_buf_release(&buf);
-    return text;
-}
-
-static int refuse_query(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)
-{
-    if (status != S2_EINVAL || diag->col == 0)
-        return status == S2_EINVAL ? (s2_cli_error(cli, "%s", diag->msg), S2_EXIT_USAGE)
-                                   : s2_store_report(cli, status, diag);
-    s2_cli_error(cli, "filter, column %d: %s", (int)diag->col, diag->msg);
-    s2_cli_hint(cli, "%s", filter);
-    s2_cli_hint(cli, "%*s^", (int)diag->col - 1, "");
-    return S2_EXIT_USAGE;
-}
-
-static int list(listing *l, s2_db *db, const s2_db_query *query, const char *format)
+static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
 {
     s2_diag diag = {0};
     const s2_status status = s2_db_list(db, &l->cli->arena, query, &l->rows, &l->n_rows, &diag);
     if (status != S2_OK)
-        return refuse_query(l->cli, status, query->filter, &diag);
-    l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;
-    const int code = print_listing(l, format);
+        return s2_listing_refuse(l->cli, status, query->filter, &diag);
+    const int code = s2_listing_print(l, format);
+    fflush(l->cli->out);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
     return code;
@@ -327,15 +20,15 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
     int end = s2_args_parse(cli, "ls", argc, argv, &args);
     if (end != S2_GO_ON)
         return end;
-    listing l = {.cli = cli};
+    s2_listing l = {.cli = cli};
     int64_t limit, after = 0;
-    if ((end = choose_columns(&l, s2_args_str(&args, "columns"))) != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "limit", 1, LIMIT_ROWS, &limit)) != S2_GO_ON ||
+    if ((end = s2_listing_choose(&l, s2_args_str(&args, "columns"))) != S2_GO_ON ||
+        (end = s2_args_int(cli, &args, "limit", 1, S2_LIST_LIMIT_ROWS, &limit)) != S2_GO_ON ||
         (s2_args_has(&args, "after") &&
          (end = s2_args_int(cli, &args, "after", 1, INT64_C(1) << 53, &after)) != S2_GO_ON))
         return end;
     const char *const sort = s2_args_str(&args, "sort");
-    const s2_db_query query = {.filter = join_filter(cli, &args),
+    const s2_db_query query = {.filter = s2_listing_filter(cli, &args),
                                .sort = sort + (sort[0] == '-'),
                                .descending = sort[0] == '-',
                                .limit = (int32_t)limit,
@@ -343,11 +36,8 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
                                .trash = s2_args_has(&args, "trash")};
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
-    if (access(s2_store_path(cli), F_OK) != 0) {
-        fprintf(cli->err, "no database yet: s2 check, sim, validate and import make %s\n",
-                s2_store_path(cli));
+    if (!s2_listing_has_database(cli))
         return S2_EXIT_OK;
-    }
     s2_db *db;
     if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
         return end;

@@ -19,6 +19,7 @@ int s2_cmd_import(s2_cli *cli, int argc, char **argv);
 int s2_cmd_export(s2_cli *cli, int argc, char **argv);
 int s2_cmd_draw(s2_cli *cli, int argc, char **argv);
 int s2_cmd_ls(s2_cli *cli, int argc, char **argv);
+int s2_cmd_pareto(s2_cli *cli, int argc, char **argv);
 int s2_cmd_db(s2_cli *cli, int argc, char **argv);
 int s2_cmd_tag(s2_cli *cli, int argc, char **argv);
 int s2_cmd_note(s2_cli *cli, int argc, char **argv);

@@ -177,7 +177,7 @@ static int read_design(s2_cli *cli, const char *key, s2_input *input)
         return S2_EXIT_REFUSED;
     }
     *input = (s2_input){.label = key, .text = text, .n_bytes = strlen(text)};
-    const s2_parse_options options = {.dir = NULL, .no_files = false};
+    const s2_parse_options options = {.no_files = true}; /* the file may have been merged from anywhere */
     return parse_text(cli, NULL, &options, input);
 }
 

@@ -22,6 +22,7 @@ static const struct {
     {"import", s2_cmd_import},
     {"export", s2_cmd_export},
     {"ls", s2_cmd_ls},
+    {"pareto", s2_cmd_pareto},
     {"db", s2_cmd_db},
     {"tag", s2_cmd_tag},
     {"note", s2_cmd_note},

@@ -159,6 +159,16 @@ static const s2_option LS[] = {
     OPT_DB,
     OPT_END};
 
+static const s2_option PARETO[] = {
+    {"minimize", 'm', "A,B,...", "us,kv_mib", "up to four of us, kv_mib, gpu_us, density", false, false},
+    {"filter", '\0', "EXPR", NULL,
+     "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
+    {"columns", '\0', "A,B,...", "name,hash,family,union,kv,kv_mib,us,gpu_us,density", "what is shown", false,
+     false},
+    {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    OPT_DB,
+    OPT_END};
+
 static const s2_option DB[] = {
     {"force", '\0', NULL, NULL, "overwrite the file that backup writes", false, false},
     OPT_JSON,
@@ -224,6 +234,11 @@ const s2_command s2_command_table[] = {
      "us "
      "kv_mib gpu_us outcome star tags.",
      "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --format csv > designs.csv\n", LS},
+    {"pareto", "[CONDITION...]", 0, -1, "list the designs that no other one beats everywhere",
+     "A design is on the front when no other is at least as good in every --minimize column and better in "
+     "one. Designs "
+     "without a value in one of them are left out. Conditions as in `s2 ls`.",
+     "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|stat|dump|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "
      "holds. "

@@ -173,31 +173,59 @@ static void put_term_miss(const s2_view *view, const s2_term *term, int64_t q_to
     }
 }
 
-static void put_head_reasons(const s2_view *view, int64_t q_tok, int64_t k_tok, s2_buf *buf)
+/* What one kind of head says about a pair: the term that reads it, or why each does not. */
+typedef struct s2_reasons {
+    const char *heads; /* "heads 0-3" */
+    bool reads;
+    int32_t n;
+    const char **lines;
+} s2_reasons;
+
+static const char *keep_text(s2_arena *arena, s2_buf *buf)
+{
+    const char *const text = buf->status == S2_OK ? s2_arena_strndup(arena, buf->data, buf->len) : NULL;
+    s2_buf_release(buf);
+    return text;
+}
+
+static s2_status one_line(const char *text, s2_reasons *out)
+{
+    out->n = 1;
+    out->lines[0] = text;
+    return S2_OK;
+}
+
+static s2_status find_reasons(s2_arena *arena, const s2_view *view, int64_t q_tok, int64_t k_tok,
+                              s2_reasons *out)
 {
     const s2_pattern *const pattern = view->pattern;
-    if (pattern->causal && k_tok > q_tok) {
-        s2_buf_puts(buf, "no: the key is in the future");
-        return;
-    }
     const int64_t n_tok = (q_tok > k_tok ? q_tok : k_tok) + 1;
+    *out = (s2_reasons){.lines = S2_NEW(arena, const char *, view->body->n_terms + 1)};
+    if (out->lines == NULL)
+        return S2_ENOMEM;
+    if (pattern->causal && k_tok > q_tok)
+        return one_line("the key is in the future", out);
+    if (view->body->n_terms == 0)
+        return one_line("reads nothing", out);
     for (int32_t t = 0; t < view->body->n_terms; t++) {
         const s2_term *const term = &view->body->terms[t];
-        if (!s2_term_reads(pattern, term, view->layer, view->head, n_tok, q_tok, k_tok))
-            continue;
-        s2_buf_puts(buf, "yes, by ");
-        s2_term_print(term, buf);
-        return;
+        const bool reads = s2_term_reads(pattern, term, view->layer, view->head, n_tok, q_tok, k_tok);
+        s2_buf line = {0};
+        s2_term_print(term, &line);
+        if (!reads) {
+            s2_buf_puts(&line, ": ");
+            put_term_miss(view, term, q_tok, k_tok, &line);
+        }
+        const char *const text = keep_text(arena, &line);
+        if (text == NULL)
+            return S2_ENOMEM;
+        if (reads) {
+            out->reads = true;
+            return one_line(text, out);
+        }
+        out->lines[out->n++] = text;
     }
-    s2_buf_puts(buf, "no: ");
-    for (int32_t t = 0; t < view->body->n_terms; t++) {
-        s2_buf_puts(buf, t > 0 ? "; " : "");
-        s2_term_print(&view->body->terms[t], buf);
-        s2_buf_puts(buf, ": ");
-        put_term_miss(view, &view->body->terms[t], q_tok, k_tok, buf);
-    }
-    if (view->body->n_terms == 0)
-        s2_buf_puts(buf, "reads nothing");
+    return S2_OK;
 }
 
 /* Heads [0, n) of one layer sorted into kinds: kind_of[head] is the first head that reads the same. */
@@ -221,8 +249,7 @@ static s2_status sort_heads(s2_arena *arena, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
-static s2_status put_heads_of_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, int32_t n,
-                                   s2_buf *buf)
+static s2_status name_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, int32_t n, const char **out)
 {
     int32_t *const heads = S2_NEW(arena, int32_t, n);
     if (heads == NULL)
@@ -231,39 +258,91 @@ static s2_status put_heads_of_kind(s2_arena *arena, const int32_t *kind_of, int3
     for (int32_t head = kind; head < n; head++)
         if (kind_of[head] == kind)
             heads[n_heads++] = head;
-    s2_buf_puts(buf, n_heads > 1 ? "heads " : "head ");
-    s2_layers_print(heads, n_heads, buf);
-    return S2_OK;
+    s2_buf name = {0};
+    s2_buf_puts(&name, n_heads > 1 ? "heads " : "head ");
+    s2_layers_print(heads, n_heads, &name);
+    *out = keep_text(arena, &name);
+    return *out != NULL ? S2_OK : S2_ENOMEM;
+}
+
+static bool says(const s2_reasons *reasons, const char *line)
+{
+    for (int32_t at = 0; at < reasons->n; at++)
+        if (strcmp(reasons->lines[at], line) == 0)
+            return true;
+    return false;
+}
+
+/* Whether several kinds do not read and all of those give this reason. */
+static bool all_say(const s2_reasons *kinds, int32_t n, const char *line)
+{
+    int32_t n_not = 0;
+    for (int32_t kind = 0; kind < n; kind++) {
+        if (kinds[kind].reads)
+            continue;
+        if (!says(&kinds[kind], line))
+            return false;
+        n_not++;
+    }
+    return n_not > 1;
 }
 
 enum { MOST_KINDS_SHOWN = 8 };
+
+/* Readers come first. What the others have in common is said once, then what is each kind's own. */
+static void put_reasons(const s2_reasons *kinds, int32_t n, const char *indent, s2_buf *buf)
+{
+    int32_t n_readers = 0;
+    while (n_readers < n && kinds[n_readers].reads)
+        n_readers++;
+    const char *const rest = n_readers > 0 ? "the others" : "every head";
+    for (int32_t kind = 0; kind < n && kind < MOST_KINDS_SHOWN; kind++) {
+        for (int32_t at = 0; kind == n_readers && at < kinds[kind].n; at++)
+            if (all_say(kinds, n, kinds[kind].lines[at]))
+                s2_buf_printf(buf, "%s%-12s no  %s\n", indent, rest, kinds[kind].lines[at]);
+        for (int32_t at = 0; at < kinds[kind].n; at++)
+            if (kinds[kind].reads || !all_say(kinds, n, kinds[kind].lines[at]))
+                s2_buf_printf(buf, "%s%-12s %-3s %s\n", indent, kinds[kind].heads,
+                              kinds[kind].reads ? "yes" : "no", kinds[kind].lines[at]);
+    }
+    if (n > MOST_KINDS_SHOWN)
+        s2_buf_printf(buf, "%sand %d more kinds of head, likewise\n", indent, n - MOST_KINDS_SHOWN);
+}
+
+/* A reader among the kinds comes before those that do not read, so that the cut never hides it. */
+static void readers_first(s2_reasons *kinds, int32_t n)
+{
+    int32_t n_readers = 0;
+    for (int32_t kind = 0; kind < n; kind++) {
+        if (!kinds[kind].reads)
+            continue;
+        const s2_reasons reader = kinds[kind];
+        memmove(&kinds[n_readers + 1], &kinds[n_readers], (size_t)(kind - n_readers) * sizeof *kinds);
+        kinds[n_readers++] = reader;
+    }
+}
 
 static s2_status explain_pair(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                               int32_t head, int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
 {
     s2_view *views;
-    int32_t *kind_of;
+    int32_t *kind_of, n_kinds = 0;
     S2_TRY(sort_heads(arena, pattern, phase, layer, &views, &kind_of));
-    int32_t n_shown = 0, n_hidden = 0;
+    s2_reasons *const kinds = S2_NEW(arena, s2_reasons, pattern->n_heads);
+    if (kinds == NULL)
+        return S2_ENOMEM;
     for (int32_t kind = 0; kind < pattern->n_heads; kind++) {
-        if (kind_of[kind] != kind || (head >= 0 && kind_of[head] != kind))
+        if (head >= 0 ? kind != head : kind_of[kind] != kind)
             continue;
-        if (n_shown == MOST_KINDS_SHOWN) {
-            n_hidden++;
-            continue;
-        }
-        s2_buf_puts(buf, indent);
+        S2_TRY(find_reasons(arena, &views[kind], q_tok, k_tok, &kinds[n_kinds]));
         if (head >= 0)
-            s2_buf_printf(buf, "head %d", head);
-        else
-            S2_TRY(put_heads_of_kind(arena, kind_of, kind, pattern->n_heads, buf));
-        s2_buf_puts(buf, ": ");
-        put_head_reasons(&views[head >= 0 ? head : kind], q_tok, k_tok, buf);
-        s2_buf_puts(buf, "\n");
-        n_shown++;
+            kind_of[kind] = kind;
+        S2_TRY(
+            name_kind(arena, kind_of, kind, head >= 0 ? head + 1 : pattern->n_heads, &kinds[n_kinds].heads));
+        n_kinds++;
     }
-    if (n_hidden > 0)
-        s2_buf_printf(buf, "%sand %d more kinds of head, likewise\n", indent, n_hidden);
+    readers_first(kinds, n_kinds);
+    put_reasons(kinds, n_kinds, indent, buf);
     return S2_OK;
 }
 

@@ -55,6 +55,12 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
     sim->time_us = time_us;
     sim->bound_us = bound_us;
     sim->bound_by = by;
+    /* attention comes first; the line of a cache that did not fit belongs to the dense pattern */
+    int32_t n_parts = 0;
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        if (strcmp(sim->parts[part].name, "host memory") != 0)
+            sim->parts[n_parts++] = sim->parts[part];
+    sim->n_parts = n_parts;
     sim->parts[0].time_us = time_us;
     sim->parts[0].bound_by = by;
 }
@@ -78,6 +84,7 @@ static void price_linear(const s2_pattern *like, const s2_sim_options *options, 
     sim->counts.hbm_write = tokens * heads * width * elem * passes + state;
     sim->counts.l2 = sim->counts.hbm_read;
     sim->kv = (s2_kv_bytes){sim->kv.dense, state, state, state, state};
+    sim->host_bytes = sim->host_read_bytes = 0;
     sim->density = sim->token_density = 1;
     const double hbm_us =
         (double)(sim->counts.hbm_read + sim->counts.hbm_write) / (options->gpu.hbm_gb_s * 1e3);
@@ -98,6 +105,7 @@ static void price_tiered(const s2_pattern *like, const s2_sim_options *options, 
     if (options->phase != S2_SIM_DECODE || options->gpu.pcie_gb_s <= 0)
         return;
     const double link_us = (double)far_tok * slot / (options->gpu.pcie_gb_s * 1e3) / options->n_ranks;
+    sim->host_bytes = sim->host_read_bytes = (int64_t)((double)far_tok * slot / options->n_ranks);
     if (link_us > sim->time_us)
         set_time(sim, link_us, larger(link_us, sim->bound_us), S2_LINK);
 }

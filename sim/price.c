@@ -237,6 +237,43 @@ static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_s
     return S2_OK;
 }
 
+/* Bytes of a cache of one rank beyond the memory beside the weights. */
+static double beyond_memory(const s2_sim_options *options, double kv_bytes)
+{
+    const double room = options->gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(options);
+    const double kept = room > 0 ? room : 0;
+    const double own = kv_bytes / options->n_ranks;
+    return own > kept ? own - kept : 0;
+}
+
+/* Time to read the host's share of what a step reads: every kept key is read alike. */
+static double link_us(const s2_sim_options *options, double read_bytes, double host_bytes, double kv_bytes)
+{
+    if (options->gpu.pcie_gb_s <= 0 || kv_bytes <= 0)
+        return 0;
+    return read_bytes * (host_bytes / kv_bytes) / (options->gpu.pcie_gb_s * 1e3);
+}
+
+/* A cache that does not fit spills to host memory, and each token waits for the link. */
+static void add_host_memory(const s2_sim_options *options, s2_sim *sim)
+{
+    const double kv = (double)sim->kv.head_pages, dense = (double)sim->kv.dense;
+    const double host = beyond_memory(options, kv), dense_host = beyond_memory(options, dense);
+    sim->host_bytes = (int64_t)host;
+    if (options->phase != S2_SIM_DECODE)
+        return;
+    sim->dense_time_us =
+        fmax(sim->dense_time_us, link_us(options, (double)sim->dense.hbm_read, dense_host, dense));
+    const double us = link_us(options, (double)sim->counts.hbm_read, host, kv);
+    sim->host_read_bytes = (int64_t)(us * options->gpu.pcie_gb_s * 1e3);
+    if (us <= sim->time_us)
+        return;
+    sim->parts[sim->n_parts++] = (s2_part){"host memory", us - sim->time_us, S2_LINK};
+    sim->time_us = us;
+    sim->bound_us = fmax(sim->bound_us, us);
+    sim->bound_by = S2_LINK;
+}
+
 /* The physical floor: no output may claim less work or time than the pattern needs. */
 static bool floors_hold(const s2_sim *sim)
 {
@@ -253,6 +290,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     sim->tile = s2_tile_shape_default(pattern);
     S2_TRY(price_attention(scratch, pattern, options, sim));
     S2_TRY(price_kv(scratch, pattern, options, sim));
+    add_host_memory(options, sim);
     s2_end_to_end_add(options, sim);
     if (!floors_hold(sim))
         return s2_diag_set(diag, S2_EINTERNAL, CODE_SIM, 0, 0,

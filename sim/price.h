@@ -101,7 +101,9 @@ typedef struct s2_sim {
     int64_t fit_batch_dense;
     int64_t fit_len_tok; /* longest context that fits at this batch, head pages; 0: none */
     int64_t fit_len_dense_tok;
-    int32_t n_parts; /* attention first */
+    int64_t host_bytes;      /* of the cache that must lie in host memory, one rank, head pages */
+    int64_t host_read_bytes; /* of these read over the link for one decoded token; 0 in other phases */
+    int32_t n_parts;         /* attention first */
     s2_part parts[S2_MAX_PARTS];
     double end_to_end_us; /* sum of all parts with a net, else 0 */
     double end_to_end_dense_us;

@@ -127,6 +127,15 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
+static void json_tiers(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "tiers");
+    key_int(buf, "hbm", sim->kv.head_pages / subject->options->n_ranks - sim->host_bytes);
+    key_int(buf, "host", sim->host_bytes);
+    key_int(buf, "host_read_per_step", sim->host_read_bytes);
+    s2_json_end(buf, '}');
+}
+
 static void json_parts(const s2_sim *sim, s2_buf *buf)
 {
     s2_json_key(buf, "parts");
@@ -153,6 +162,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_key(buf, "error_pct");
     s2_json_null(buf);
     json_kv(sim, buf);
+    json_tiers(subject, sim, buf);
     json_parts(sim, buf);
     if (sim->end_to_end_us > 0) {
         open_object(buf, "end_to_end");
@@ -301,6 +311,17 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, " of weights\n");
 }
 
+static void text_tiers(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->host_bytes == 0)
+        return;
+    line_begin("host memory", buf);
+    s2_bytes_print((double)sim->host_bytes, buf);
+    s2_buf_puts(buf, " of the cache do not fit on the GPU; ");
+    s2_bytes_print((double)sim->host_read_bytes, buf);
+    s2_buf_puts(buf, " cross the link for each token\n");
+}
+
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -316,6 +337,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_work(sim, options->phase == S2_SIM_DECODE, buf);
     text_time(sim, buf);
     text_kv(subject, sim, buf);
+    text_tiers(sim, buf);
 }
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)

@@ -545,6 +545,76 @@ static void every_phase_keeps_above_the_physical_floor(void **state)
     s2_assert_close(train.parts[0].time_us, forward.time_us, 1e-6 * forward.time_us);
 }
 
+static void end_to_end_is_the_sum_of_its_parts(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_net net;
+    s2_sim_options options;
+    assert_int_equal(s2_net_find("phi-3-small", &net, NULL), S2_OK);
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.net = &net;
+    for (s2_sim_phase phase = S2_SIM_PREFILL; phase < S2_N_SIM_PHASES; phase++)
+        for (int32_t n_ranks = 1; n_ranks <= 8; n_ranks *= 2) {
+            s2_sim sim;
+            double sum = 0;
+            options.phase = phase;
+            options.n_ranks = n_ranks;
+            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+            for (int32_t part = 0; part < sim.n_parts; part++)
+                sum += sim.parts[part].time_us;
+            s2_assert_close(sum, sim.end_to_end_us, 1e-9 * sum);
+            assert_true(sim.n_parts <= S2_MAX_PARTS);
+            assert_true(sim.end_to_end_dense_us >= sim.end_to_end_us);
+            /* every weight but the embedding rows of other tokens is read at least once */
+            const double weights_us = (double)s2_net_active_weights(&net) * 2 / n_ranks / 4.8e6;
+            assert_true(sim.end_to_end_us >= weights_us);
+            assert_true(sim.fit_batch >= sim.fit_batch_dense && sim.fit_len_tok >= sim.fit_len_dense_tok);
+        }
+    s2_arena_release(&arena);
+}
+
+static void caches_that_do_not_fit_wait_for_the_link(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, PHI);
+    s2_sim_options options;
+    s2_sim sim;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.phase = S2_SIM_DECODE;
+    options.len_tok = 131072;
+    options.batch = 10;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(sim.host_bytes, 0);
+    /* 20 sequences: 240.6 GiB of cache, 141 GB of memory; static heads read all that they keep */
+    options.batch = 20;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    s2_assert_close((double)sim.host_bytes, (double)sim.kv.head_pages - 141e9, 1);
+    s2_assert_close((double)sim.host_read_bytes, (double)sim.host_bytes, 1e-3 * (double)sim.host_bytes);
+    s2_assert_close(sim.time_us, (double)sim.host_read_bytes / 64e3, 1);
+    assert_string_equal(sim.parts[1].name, "host memory");
+    assert_int_equal(sim.bound_by, S2_LINK);
+    assert_true(sim.dense_time_us > sim.time_us);
+    s2_arena_release(&arena);
+}
+
+static void totals_beyond_63_bits_are_a_stated_limit(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "layers 512; heads 512; heads all: dense");
+    s2_sim_options options;
+    s2_sim sim;
+    s2_diag diag = {0};
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = S2_LIMIT_CONTEXT_TOK;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_ELIMIT);
+    assert_non_null(strstr(diag.msg, "2^63"));
+    s2_arena_release(&arena);
+}
+
 static void dense_pattern_is_its_own_baseline(void **state)
 {
     (void)state;
@@ -675,8 +745,8 @@ static void json_holds_every_promised_key(void **state)
                                        "\"dense_time_us\":",
                                        "\"bound_by\":\"mma\"",
                                        "\"error_pct\":null",
-                                       "\"kv\":{\"dense\":1073741824,\"shared_pages\":1073741824,\"head_"
-                                       "pages\":838860800,\"ring_stripes\":838860800",
+                                       "\"kv\":{\"dense\":1073741824,\"shared_pages\":1073741824,",
+                                       "\"head_pages\":838860800,\"ring_stripes\":838860800",
                                        "\"parts\":[{\"name\":\"attention\",\"time_us\":"};
     (void)state;
     s2_arena arena = {0};
@@ -930,6 +1000,9 @@ int main(void)
         cmocka_unit_test(command_answers_for_one_for_several_and_for_baselines),
         cmocka_unit_test(cost_never_falls_as_the_context_grows),
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
+        cmocka_unit_test(end_to_end_is_the_sum_of_its_parts),
+        cmocka_unit_test(caches_that_do_not_fit_wait_for_the_link),
+        cmocka_unit_test(totals_beyond_63_bits_are_a_stated_limit),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),
         cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),
         cmocka_unit_test(cache_follows_the_decode_rules_after_prefill),

@@ -1,0 +1,38 @@
+/*
+ * cli/listing.h - designs as a table, CSV, JSON lines or Markdown: what `s2 ls` and `s2 pareto` print.
+ *
+ * Every text passes s2_text_clean(); CSV cells that a spreadsheet would take for a formula are made text.
+ */
+#ifndef S2_CLI_LISTING_H
+#define S2_CLI_LISTING_H
+
+#include "cli/options.h"
+#include "cli/store.h"
+
+enum { S2_LIST_COLUMNS = 32, S2_LIST_LIMIT_ROWS = 1000000 };
+
+typedef struct s2_list_column s2_list_column;
+
+typedef struct s2_listing {
+    s2_cli *cli;
+    bool brief; /* for people: hashes as the digits that name a design */
+    int32_t n_columns;
+    const s2_list_column *columns[S2_LIST_COLUMNS];
+    const s2_db_row *rows;
+    int32_t n_rows;
+} s2_listing;
+
+/* "name,us,kv_mib"; S2_GO_ON, or 2 after a message. */
+int s2_listing_choose(s2_listing *listing, const char *list);
+/* format: table, csv, json or md; returns an exit code. */
+int s2_listing_print(s2_listing *listing, const char *format);
+
+/* --filter and the operands, joined by blanks, in the arena: one text, so that positions in it can be shown.
+ */
+const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
+/* Say why a query was refused, with a caret under the place in the filter; returns the exit code. */
+int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
+/* Is there a database to list? If not, says so. */
+bool s2_listing_has_database(s2_cli *cli);
+
+#endif /* S2_CLI_LISTING_H */
