@@ -269,6 +269,7 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
 {
     static const char INDENT[] = "    ";
     const s2_witness *const w = &finding->witness;
+    const s2_range heads = s2_explain_heads(pattern, finding);
     char name[32];
     s2_requirement_name(&finding->requirement, name, sizeof name);
     s2_buf_printf(buf, "\n%s: ", name);
@@ -276,11 +277,11 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
     s2_buf_puts(buf, "\n");
     if (w->k_tok >= 0) {
         s2_buf_puts(buf, "  why\n");
-        S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, w->head, w->q_tok, w->k_tok, INDENT, buf));
+        S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, heads, w->q_tok, w->k_tok, INDENT, buf));
         if (w->earlier_q_tok >= 0) {
             s2_buf_printf(buf, "  but at query %lld\n", (long long)w->earlier_q_tok);
-            S2_TRY(s2_explain_pair(pattern, w->phase, w->layer, w->head, w->earlier_q_tok, w->k_tok, INDENT,
-                                   buf));
+            S2_TRY(
+                s2_explain_pair(pattern, w->phase, w->layer, heads, w->earlier_q_tok, w->k_tok, INDENT, buf));
         }
     }
     s2_buf extra = {0};

@@ -174,6 +174,7 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
     s2_buf text = {0};
     s2_status status = S2_OK;
     const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
+    const s2_range every_head = {0, pattern->n_heads};
     for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++) {
         bool repeats = false;
         for (int32_t earlier = 0; earlier < layer && !repeats; earlier++) {
@@ -190,7 +191,7 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
                           n_phases > 1 ? ", " : "", n_phases > 1 ? s2_phase_word((s2_phase)phase) : "",
                           (long long)check->pair_q_tok, (long long)(check->pair_q_tok / pattern->block_tok),
                           (long long)check->pair_k_tok, (long long)(check->pair_k_tok / pattern->block_tok));
-            status = s2_explain_pair(pattern, (s2_phase)phase, layer, -1, check->pair_q_tok,
+            status = s2_explain_pair(pattern, (s2_phase)phase, layer, every_head, check->pair_q_tok,
                                      check->pair_k_tok, "  ", &text);
         }
     }

@@ -68,21 +68,6 @@ static bool is_difference(const s2_question *question, int64_t q_tok, int64_t k_
            reads(table, question->head / group * group, q_tok, k_tok);
 }
 
-static bool is_revival(const s2_question *question, int64_t q_tok, int64_t k_tok)
-{
-    if (k_tok > q_tok || !reads(&question->tables[question->phase], question->head, q_tok, k_tok))
-        return false;
-    for (int from = 0; from <= (int)question->phase; from++) {
-        for (int64_t earlier = k_tok; earlier < q_tok; earlier++) {
-            if (!reads(&question->tables[from], question->head, earlier, k_tok)) {
-                question->note->earlier_q_tok = earlier;
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static int32_t count_readers(const s2_table *table, int64_t q_tok, int64_t k_tok)
 {
     const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
@@ -123,6 +108,32 @@ static s2_place first_pair(const s2_question *question, s2_is_violation is_viola
                 }
             }
         }
+    }
+    return (s2_place){0};
+}
+
+/*
+ * Queries in order; unread[k] is the first query from k on that left k unread, by this phase or one
+ * before it. A key that is read after that is the violation.
+ */
+static s2_place first_revival(const s2_question *question, int64_t *unread, s2_witness witness)
+{
+    const int64_t n = question->tables[0].n;
+    for (int64_t k_tok = 0; k_tok < n; k_tok++)
+        unread[k_tok] = -1;
+    for (int64_t q_tok = 0; q_tok < n; q_tok++) {
+        for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++) {
+            if (unread[k_tok] < 0 || !reads(&question->tables[question->phase], question->head, q_tok, k_tok))
+                continue;
+            witness.q_tok = q_tok;
+            witness.k_tok = k_tok;
+            witness.earlier_q_tok = unread[k_tok];
+            return (s2_place){true, q_tok, witness};
+        }
+        for (int64_t k_tok = 0; k_tok <= q_tok; k_tok++)
+            for (int from = 0; from <= (int)question->phase && unread[k_tok] < 0; from++)
+                if (!reads(&question->tables[from], question->head, q_tok, k_tok))
+                    unread[k_tok] = q_tok;
     }
     return (s2_place){0};
 }
@@ -196,6 +207,7 @@ typedef struct s2_enumerator {
     s2_table tables[S2_N_PHASES];
     int n_phases;
     s2_table window_table; /* shards: long enough to see the shared window */
+    int64_t *unread;       /* kv: one entry per key */
     bool has_dynamic;
     s2_verdict undecided;
 } s2_enumerator;
@@ -269,9 +281,10 @@ static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *req
             s2_place place;
             if (requirement->property == S2_ROWS)
                 place = first_empty_row(&enumerator->tables[phase], head, enumerator->every_length, witness);
+            else if (requirement->property == S2_KV)
+                place = first_revival(&question, enumerator->unread, witness);
             else
-                place = first_pair(&question, requirement->property == S2_KV ? is_revival : is_difference,
-                                   witness);
+                place = first_pair(&question, is_difference, witness);
             offer(best, context_tok, place);
         }
         for (int32_t rank = 0; !per_head && rank < n_ranks; rank++) {
@@ -389,6 +402,9 @@ static s2_status enumerate_all(s2_enumerator *enumerator, const s2_requirement *
     for (int phase = 0; phase < S2_N_PHASES; phase++)
         S2_TRY(table_init(enumerator->arena, pattern, n_tok, &enumerator->tables[phase]));
     S2_TRY(table_init(enumerator->arena, pattern, window_tok, &enumerator->window_table));
+    enumerator->unread = S2_NEW(enumerator->arena, int64_t, n_tok);
+    if (enumerator->unread == NULL)
+        return S2_ENOMEM;
     for (int32_t r = 0; r < n; r++) {
         S2_TRY(enumerate_one(enumerator, &requirements[r], &findings[r]));
         const bool no_theorem = random || requirements[r].property == S2_DEPTH;

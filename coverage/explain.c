@@ -249,13 +249,14 @@ static s2_status sort_heads(s2_arena *arena, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
-static s2_status name_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, int32_t n, const char **out)
+static s2_status name_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, s2_range among,
+                           const char **out)
 {
-    int32_t *const heads = S2_NEW(arena, int32_t, n);
+    int32_t *const heads = S2_NEW(arena, int32_t, among.end - among.begin);
     if (heads == NULL)
         return S2_ENOMEM;
     int32_t n_heads = 0;
-    for (int32_t head = kind; head < n; head++)
+    for (int32_t head = (int32_t)among.begin; head < among.end; head++)
         if (kind_of[head] == kind)
             heads[n_heads++] = head;
     s2_buf name = {0};
@@ -323,22 +324,21 @@ static void readers_first(s2_reasons *kinds, int32_t n)
 }
 
 static s2_status explain_pair(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
-                              int32_t head, int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
+                              s2_range heads, int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
 {
     s2_view *views;
     int32_t *kind_of, n_kinds = 0;
     S2_TRY(sort_heads(arena, pattern, phase, layer, &views, &kind_of));
     s2_reasons *const kinds = S2_NEW(arena, s2_reasons, pattern->n_heads);
-    if (kinds == NULL)
+    uint8_t *const done = S2_NEW(arena, uint8_t, pattern->n_heads);
+    if (kinds == NULL || done == NULL)
         return S2_ENOMEM;
-    for (int32_t kind = 0; kind < pattern->n_heads; kind++) {
-        if (head >= 0 ? kind != head : kind_of[kind] != kind)
+    for (int32_t head = (int32_t)heads.begin; head < heads.end; head++) {
+        if (done[kind_of[head]])
             continue;
-        S2_TRY(find_reasons(arena, &views[kind], q_tok, k_tok, &kinds[n_kinds]));
-        if (head >= 0)
-            kind_of[kind] = kind;
-        S2_TRY(
-            name_kind(arena, kind_of, kind, head >= 0 ? head + 1 : pattern->n_heads, &kinds[n_kinds].heads));
+        done[kind_of[head]] = 1;
+        S2_TRY(find_reasons(arena, &views[head], q_tok, k_tok, &kinds[n_kinds]));
+        S2_TRY(name_kind(arena, kind_of, kind_of[head], heads, &kinds[n_kinds].heads));
         n_kinds++;
     }
     readers_first(kinds, n_kinds);
@@ -346,13 +346,24 @@ static s2_status explain_pair(s2_arena *arena, const s2_pattern *pattern, s2_pha
     return S2_OK;
 }
 
-s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
+s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, s2_range heads,
                           int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf)
 {
     s2_arena arena = {0};
-    const s2_status status = explain_pair(&arena, pattern, phase, layer, head, q_tok, k_tok, indent, buf);
+    const s2_status status = explain_pair(&arena, pattern, phase, layer, heads, q_tok, k_tok, indent, buf);
     s2_arena_release(&arena);
     return status;
+}
+
+s2_range s2_explain_heads(const s2_pattern *pattern, const s2_finding *finding)
+{
+    const s2_witness *const w = &finding->witness;
+    if (w->head >= 0)
+        return (s2_range){w->head, w->head + 1};
+    if (w->rank < 0)
+        return (s2_range){0, pattern->n_heads};
+    const int32_t per_rank = pattern->n_heads / finding->requirement.arg;
+    return (s2_range){w->rank * per_rank, (w->rank + 1) * per_rank};
 }
 
 /* ---- how much ----------------------------------------------------------------------------------------- */
@@ -371,12 +382,11 @@ static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, cons
                                 const char *indent, s2_buf *buf)
 {
     const s2_witness *const w = &finding->witness;
-    const int32_t n_ranks = finding->requirement.property == S2_RANKS ? finding->requirement.arg : 1;
-    const int32_t per_rank = pattern->n_heads / n_ranks, begin = w->rank > 0 ? w->rank * per_rank : 0;
+    const s2_range heads = s2_explain_heads(pattern, finding);
     s2_view *views, all;
     int32_t *kind_of;
     S2_TRY(sort_heads(arena, pattern, w->phase, w->layer, &views, &kind_of));
-    S2_TRY(s2_columns_merge(arena, views + begin, per_rank, &all));
+    S2_TRY(s2_columns_merge(arena, views + heads.begin, (int32_t)(heads.end - heads.begin), &all));
     if (all.has_explicit)
         return S2_OK;
     const int64_t n_tok = telling_length(finding);
@@ -385,7 +395,7 @@ static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, cons
     const int64_t n_pairs = pattern->causal ? n_tok * (n_tok + 1) / 2 : n_tok * n_tok;
     s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
                   (long long)n_tok, (long long)(n_pairs - n_read), (long long)n_pairs,
-                  100.0 * (double)(n_pairs - n_read) / (double)n_pairs, n_ranks > 1 ? " of the rank" : "");
+                  100.0 * (double)(n_pairs - n_read) / (double)n_pairs, w->rank >= 0 ? " of the rank" : "");
     return S2_OK;
 }
 
@@ -439,10 +449,8 @@ static void put_picture(const s2_pattern *pattern, const s2_finding *finding, in
                         const char *indent, s2_buf *buf)
 {
     const s2_witness *const w = &finding->witness;
-    const int32_t n_ranks = finding->requirement.property == S2_RANKS ? finding->requirement.arg : 1;
-    const int32_t per_rank = pattern->n_heads / n_ranks;
-    const int32_t begin = w->head >= 0 ? w->head : w->rank > 0 ? w->rank * per_rank : 0;
-    const int32_t end = w->head >= 0 ? w->head + 1 : begin + per_rank;
+    const s2_range heads = s2_explain_heads(pattern, finding);
+    const int32_t begin = (int32_t)heads.begin, end = (int32_t)heads.end;
     const int64_t row = w->q_tok / unit, column = w->k_tok > 0 ? w->k_tok / unit : 0;
     const int64_t first_row = row > PICTURE_ROWS - 3 ? row - (PICTURE_ROWS - 3) : 0;
     const int64_t first_column = column > PICTURE_COLUMNS / 4 ? column - PICTURE_COLUMNS / 4 : 0;
@@ -539,6 +547,14 @@ static void edit_rotate_by_head(s2_term *term, int64_t arg)
         term->phase.head_coef = term->phase.kv_coef > 0 ? term->phase.kv_coef : 1;
         term->phase.kv_coef = 0;
     }
+}
+
+/* Only strides that every head has in the same phase. */
+static void edit_rotate_by_kv(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_STRIDE && term->phase.head_coef == 0 && term->phase.kv_coef == 0)
+        term->phase.kv_coef = 1;
 }
 
 static void edit_dilated_to_stride(s2_term *term, int64_t arg)
@@ -641,12 +657,25 @@ static s2_status try_body(s2_repair *repair, int32_t begin, s2_term extra, bool 
     return S2_OK;
 }
 
+static bool rotates(const s2_pattern *pattern)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (pattern->bodies[body].terms[t].phase.head_coef +
+                    pattern->bodies[body].terms[t].phase.kv_coef >
+                0)
+                return true;
+    return false;
+}
+
 static s2_status repair_union(s2_repair *repair)
 {
     const s2_pattern *const pattern = repair->pattern;
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
     char text[160];
     S2_TRY(try_strides(repair));
+    if (largest_stride(pattern) > 0 && !rotates(pattern))
+        S2_TRY(try_edit(repair, edit_rotate_by_kv, "rotating the stride over KV heads (`phase kv`) holds"));
     if (largest_stride(pattern) > 0 && group > 1)
         S2_TRY(try_edit(
             repair, edit_rotate_by_head,

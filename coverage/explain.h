@@ -16,11 +16,14 @@ void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf);
 /* "query 1088 (block 17) reads key 64 (block 1) through no head of layer 0"; one line without its end. */
 void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf);
 
+/* The query heads that a finding's witness speaks of: one, a rank's, or all. */
+s2_range s2_explain_heads(const s2_pattern *pattern, const s2_finding *finding);
+
 /*
- * For each kind of head of one layer: whether query q reads key k, and which term says so or comes how
- * near. head >= 0 restricts it to that head. Lines begin with `indent`. S2_ENOMEM.
+ * For each kind of head among [heads): whether query q reads key k, and which term says so or why each
+ * does not. Lines begin with `indent`. S2_ENOMEM.
  */
-s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head,
+s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t layer, s2_range heads,
                           int64_t q_tok, int64_t k_tok, const char *indent, s2_buf *buf) S2_MUST_CHECK;
 
 /* How many pairs of the witness's layer no head reads, at a telling length; nothing where it cannot be
