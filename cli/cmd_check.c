@@ -1,13 +1,16 @@
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cli/check.h"
 #include "cli/explain.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "coverage/certificate.h"
 #include "coverage/explain.h"
 #include "pattern/parse.h"
 
@@ -17,6 +20,7 @@ typedef struct s2_check_args {
     int32_t n_requirements;
     int64_t n_tok;
     const char *engine;
+    const char *certificate; /* path, or NULL */
     bool json;
     bool pair;
     int64_t pair_q_tok;
@@ -56,6 +60,11 @@ static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
 {
     *out = (s2_check_args){
         .n_tok = S2_OPEN, .engine = s2_args_str(args, "engine"), .json = s2_args_has(args, "json")};
+    out->certificate = s2_args_str(args, "certificate");
+    if (out->certificate != NULL && args->n_operands > 1) {
+        s2_cli_error(cli, "--certificate takes one PATTERN");
+        return S2_EXIT_USAGE;
+    }
     s2_diag diag = {0};
     if (s2_requirements_parse(s2_args_str(args, "require"), out->requirements, &out->n_requirements, &diag) !=
         S2_OK) {
@@ -203,6 +212,46 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
     return code == S2_GO_ON ? S2_EXIT_OK : code;
 }
 
+/* Written beside its place and renamed, so that no half certificate is ever found there. */
+static int write_whole(s2_cli *cli, const char *path, const s2_buf *text)
+{
+    s2_buf beside = {0};
+    s2_buf_printf(&beside, "%s.%ld.tmp", path, (long)getpid());
+    if (beside.status != S2_OK)
+        return s2_cli_fail(cli, beside.status, "certificate");
+    FILE *const file = fopen(beside.data, "w");
+    bool good = file != NULL && fwrite(text->data, 1, text->len, file) == text->len;
+    good = file != NULL && fclose(file) == 0 && good && rename(beside.data, path) == 0;
+    if (!good) {
+        s2_cli_error(cli, "%s: %s", path, strerror(errno));
+        if (file != NULL)
+            remove(beside.data);
+    }
+    s2_buf_release(&beside);
+    return good ? S2_GO_ON : S2_EXIT_ENVIRONMENT;
+}
+
+static int write_certificate(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
+                             const s2_finding *findings)
+{
+    if (check->certificate == NULL)
+        return S2_GO_ON;
+    s2_buf text = {0};
+    s2_diag diag = {0};
+    const s2_status status =
+        s2_certificate_write(&cli->arena, pattern, findings, check->n_requirements, &text, &diag);
+    int code = S2_GO_ON;
+    if (status == S2_EUNSUPPORTED) {
+        s2_cli_error(cli, "no certificate: %s", diag.msg);
+        code = S2_EXIT_UNDECIDED;
+    } else {
+        code = status == S2_OK ? write_whole(cli, check->certificate, &text)
+                               : s2_cli_fail(cli, status, "certificate");
+    }
+    s2_buf_release(&text);
+    return code;
+}
+
 static int print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input, const char *operand,
                           const s2_finding *findings)
 {
@@ -236,7 +285,10 @@ static int check_one(s2_cli *cli, const s2_check_args *check, const char *operan
     code = print_findings(cli, check, &input, operand, findings);
     if (code != S2_GO_ON)
         return code;
+    const int certified = write_certificate(cli, check, &input.pattern, findings);
     code = record(cli, check, &input, findings, wall_us);
+    if (certified != S2_GO_ON)
+        code = code == S2_GO_ON ? certified : s2_exit_combine(code, certified);
     const s2_verdict verdict = s2_findings_verdict(findings, check->n_requirements);
     const int answer = verdict == S2_HOLDS      ? S2_EXIT_OK
                        : verdict == S2_VIOLATED ? S2_EXIT_VIOLATED
