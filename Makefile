@@ -99,6 +99,8 @@ $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 $(B)/tests/test_cli: | $(B)/s2
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
+$(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 
 # This test runs the checker as a user does.
 $(B)/tests/test_certificate: | $(B)/s2cert
@@ -142,6 +144,10 @@ fuzz: build/fuzz/fuzz_parse
 	@mkdir -p build/fuzz/corpus
 	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
 	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
+
+## kcheck: every kernel on every case, and the faulty kernels that must be convicted
+kcheck: $(B)/kcheck
+	$(B)/kcheck
 
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
@@ -202,4 +208,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
 .PHONY: golden man completion install uninstall
-.PHONY: all demo check quick setup setup-check tests check-format unit fuzz check-layers format clean help
+.PHONY: all demo check quick setup setup-check tests check-format unit kcheck fuzz check-layers format clean help

@@ -11,13 +11,13 @@
 #include "kernels/cuda/cuda.h"
 #endif
 
-const char *s2_dtype_word(s2_dtype dtype)
+const char *s2_dtype_name(s2_dtype dtype)
 {
     static const char *const words[S2_N_DTYPES] = {"f32", "bf16", "f16"};
     return words[dtype];
 }
 
-int32_t s2_dtype_bytes(s2_dtype dtype)
+int32_t s2_dtype_size(s2_dtype dtype)
 {
     return dtype == S2_F32 ? 4 : 2;
 }

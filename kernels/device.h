@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES } s2_dtype;
-const char *s2_dtype_word(s2_dtype dtype); /* "f32", "bf16", "f16" */
-int32_t s2_dtype_bytes(s2_dtype dtype);
+const char *s2_dtype_name(s2_dtype dtype); /* "f32", "bf16", "f16" */
+int32_t s2_dtype_size(s2_dtype dtype);
 
 typedef enum s2_device_kind { S2_DEVICE_CPU, S2_DEVICE_GPU } s2_device_kind;
 

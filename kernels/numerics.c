@@ -1,0 +1,340 @@
+#include "kernels/probe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#include "kernels/oracle.h"
+
+typedef struct s2_numerics {
+    s2_rig *rig;
+    s2_validation *out;
+    const s2_validate_request *request;
+    uint8_t *k; /* host copies of all keys and values, as the device lays them out */
+    uint8_t *v;
+    float *q_row;         /* room for one query in the problem's type */
+    s2_attn_problem host; /* the problem with host addresses; its q is q_row for every query */
+    s2_oracle_row oracle;
+    double closest; /* largest error / tolerance so far */
+} s2_numerics;
+
+enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3 };
+
+static uint64_t stream(const s2_numerics *at, uint64_t which)
+{
+    return at->request->seed * 16 + which;
+}
+
+/* ------------------------------------------------------------------ poison */
+
+/* Which keys of one KV head any row may read: 0 its block is in no list, 1 in a list but read by none, 2
+ * read. */
+static s2_status mark_lists(const s2_rig *rig, int32_t seq, int32_t kv_head, uint8_t *mark,
+                            s2_plan_list *list)
+{
+    const s2_plan *const plan = &rig->some;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
+            continue;
+        S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, list));
+        for (int32_t e = 0; e < list->n_entries; e++) {
+            const int64_t begin = (int64_t)list->entries[e].k_blk * plan->blk_tok;
+            for (int64_t k_tok = begin; k_tok < begin + plan->blk_tok && k_tok < plan->seqs[seq].k_tok;
+                 k_tok++)
+                mark[k_tok] = mark[k_tok] == 2 || list->entries[e].full ? 2 : 1;
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status mark_row(const s2_plan *plan, const s2_plan_item *item, int64_t q_tok, uint8_t *mark,
+                          s2_plan_list *scratch)
+{
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    const s2_view *const view = &plan->classes[item->cls].view;
+    const int64_t position = lens.k_tok - lens.q_tok + q_tok;
+    int64_t n = s2_view_row(view, position, lens.k_tok, scratch->runs, scratch->cap_runs);
+    if (n > scratch->cap_runs) {
+        s2_free(scratch->runs);
+        scratch->cap_runs = 0;
+        scratch->runs = s2_malloc((size_t)n * sizeof *scratch->runs);
+        if (scratch->runs == NULL)
+            return S2_ENOMEM;
+        scratch->cap_runs = n;
+        n = s2_view_row(view, position, lens.k_tok, scratch->runs, scratch->cap_runs);
+    }
+    for (int64_t r = 0; r < n; r++)
+        memset(mark + scratch->runs[r].begin, 2, (size_t)(scratch->runs[r].end - scratch->runs[r].begin));
+    return n < 0 ? S2_ENOMEM : S2_OK;
+}
+
+static s2_status mark_rows(const s2_rig *rig, int32_t seq, int32_t kv_head, uint8_t *mark, s2_plan_list *list)
+{
+    const s2_plan *const plan = &rig->some;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
+            continue;
+        int64_t end;
+        for (int64_t q_tok = s2_rig_item_queries(plan, item, &end); q_tok < end; q_tok++)
+            S2_TRY(mark_row(plan, item, q_tok, mark, list));
+    }
+    return S2_OK;
+}
+
+/* NaN where no list leads; a large finite value where a list leads but no row may read (0 times NaN is NaN).
+ */
+static void poison_keys(s2_numerics *at, int32_t seq, int32_t kv_head, const uint8_t *mark, bool rows_known)
+{
+    const s2_attn_problem *const p = &at->rig->problem;
+    for (int32_t k_tok = 0; k_tok < at->rig->some.seqs[seq].k_tok; k_tok++) {
+        if (mark[k_tok] == 2 || (mark[k_tok] == 1 && !rows_known))
+            continue;
+        const float value = mark[k_tok] == 0 ? NAN : 30000.0f;
+        const int64_t at_k = s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head);
+        const int64_t at_v = s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head);
+        for (int32_t d = 0; d < p->head_dim; d++) {
+            s2_store(at->k, p->dtype, at_k + d, value);
+            s2_store(at->v, p->dtype, at_v + d, value);
+        }
+    }
+}
+
+static s2_status poison(s2_numerics *at)
+{
+    const s2_plan *const plan = &at->rig->some;
+    const bool rows_known = plan->n_items * (int64_t)plan->options.tile_tok <= 300000;
+    s2_status status = S2_OK;
+    s2_plan_list list = {0};
+    for (int32_t seq = 0; status == S2_OK && seq < plan->n_seqs; seq++) {
+        uint8_t *const mark = s2_malloc((size_t)plan->seqs[seq].k_tok);
+        for (int32_t g = 0; mark != NULL && status == S2_OK && g < plan->pattern->n_kv_heads; g++) {
+            memset(mark, 0, (size_t)plan->seqs[seq].k_tok);
+            status = mark_lists(at->rig, seq, g, mark, &list);
+            if (status == S2_OK && rows_known)
+                status = mark_rows(at->rig, seq, g, mark, &list);
+            if (status == S2_OK)
+                poison_keys(at, seq, g, mark, rows_known);
+        }
+        status = mark == NULL ? S2_ENOMEM : status;
+        s2_free(mark);
+    }
+    s2_plan_list_release(&list);
+    return status;
+}
+
+/* ------------------------------------------------------------------ data */
+
+static s2_status fill(s2_numerics *at)
+{
+    s2_rig *const rig = at->rig;
+    s2_device *const device = rig->device;
+    const s2_device_ops *const ops = device->ops;
+    const s2_dtype dtype = rig->problem.dtype;
+    const int64_t bytes = s2_dtype_size(dtype);
+    const int64_t n_q = (int64_t)rig->q.n_bytes / bytes, n_kv = (int64_t)rig->k.n_bytes / bytes;
+    S2_TRY(
+        ops->fill_normal(device, rig->problem.q.data, n_q, dtype, stream(at, STREAM_Q), at->request->spread));
+    S2_TRY(ops->fill_normal(device, rig->problem.k.data, n_kv, dtype, stream(at, STREAM_K), 1.0f));
+    S2_TRY(ops->fill_normal(device, rig->problem.v.data, n_kv, dtype, stream(at, STREAM_V), 1.0f));
+    at->k = s2_malloc(rig->k.n_bytes);
+    at->v = s2_malloc(rig->v.n_bytes);
+    at->q_row = s2_calloc((size_t)rig->problem.head_dim, sizeof *at->q_row);
+    if (at->k == NULL || at->v == NULL || at->q_row == NULL)
+        return S2_ENOMEM;
+    S2_TRY(ops->copy_out(device, at->k, rig->problem.k.data, rig->k.n_bytes));
+    S2_TRY(ops->copy_out(device, at->v, rig->problem.v.data, rig->v.n_bytes));
+    S2_TRY(poison(at));
+    S2_TRY(ops->copy_in(device, rig->problem.k.data, at->k, rig->k.n_bytes));
+    S2_TRY(ops->copy_in(device, rig->problem.v.data, at->v, rig->v.n_bytes));
+    at->host = rig->problem;
+    at->host.q = (s2_tensor){.data = at->q_row};
+    at->host.k.data = at->k;
+    at->host.v.data = at->v;
+    return S2_OK;
+}
+
+/* The query as fill_normal made it: cheaper than a host copy of all of Q. */
+static void make_query(s2_numerics *at, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &at->rig->problem;
+    const int64_t from = s2_tensor_at(&p->q, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    for (int32_t d = 0; d < p->head_dim; d++)
+        s2_store(at->q_row, p->dtype, d,
+                 s2_input_value(stream(at, STREAM_Q), (uint64_t)(from + d)) * at->request->spread);
+}
+
+/* ------------------------------------------------------------------ verdicts */
+
+static s2_outcome blame(s2_numerics *at, s2_outcome outcome, s2_probe_row row, const char *what, double err,
+                        double tol)
+{
+    snprintf(at->out->reason, sizeof at->out->reason,
+             "layer %d, head %d, sequence %d, query %d: %s is off by %.3g where %.3g is allowed",
+             at->rig->some.layer, row.head, row.seq, row.q_tok, what, err, tol);
+    return outcome;
+}
+
+/*
+ * What rounding may do (docs/numerics.md): three times what it does to the plain evaluation in the same
+ * precision, and a floor of two units of the output type and of fp32 sums over the row.
+ */
+static double row_tolerance(const s2_numerics *at, double plain_err, double o_peak)
+{
+    static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
+    const double sums = 64.0 * 0x1p-24 * (1.0 + at->oracle.score_peak) * at->oracle.value_peak;
+    return 3.0 * plain_err + 4.0 * unit[at->rig->problem.dtype] * o_peak + sums;
+}
+
+static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &at->rig->problem;
+    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    const double lse =
+        (double)s2_rig_lse(at->rig)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
+    double err = 0.0, plain = 0.0, peak = 0.0;
+    for (int32_t d = 0; d < p->head_dim; d++) {
+        const double diff = fabs((double)s2_load(s2_rig_o(at->rig), p->dtype, o_at + d) - at->oracle.o[d]);
+        err = diff > err ? diff : err;
+        plain = fmax(plain, fabs(at->oracle.rounded[d] - at->oracle.o[d]));
+        peak = fmax(peak, fabs(at->oracle.o[d]));
+    }
+    const double tol = row_tolerance(at, plain, peak);
+    at->out->max_err = fmax(at->out->max_err, err);
+    if (tol > 0.0 && err / tol >= at->closest) {
+        at->closest = err / tol;
+        at->out->tol = tol;
+    }
+    at->out->rows++;
+    if (!(err <= tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the output", err, tol);
+    if (at->oracle.n_keys == 0)
+        return lse == -INFINITY
+                   ? S2_OUTCOME_OK
+                   : blame(at, S2_OUTCOME_WRONG_VALUES, row, "the LSE of an empty row", lse, 0.0);
+    const double lse_err = fabs(lse - at->oracle.lse);
+    const double lse_tol = 3.0 * fabs(at->oracle.rounded_lse - at->oracle.lse) + 4e-6 +
+                           16.0 * 0x1p-24 * (at->oracle.score_peak + fabs(at->oracle.lse));
+    at->out->lse_err = fmax(at->out->lse_err, lse_err);
+    if (!(lse_err <= lse_tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", lse_err, lse_tol);
+    return S2_OUTCOME_OK;
+}
+
+/* Every number that the plan owns is one. LSE may be minus infinity and nothing else that is not finite. */
+static s2_outcome find_nan(s2_numerics *at)
+{
+    const s2_attn_problem *const p = &at->rig->problem;
+    const s2_plan *const plan = &at->rig->some;
+    for (int32_t n = 0; n < plan->n_items; n++) {
+        const s2_plan_item *const item = &plan->items[n];
+        int64_t end;
+        for (int64_t q_tok = s2_rig_item_queries(plan, item, &end); q_tok < end; q_tok++)
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head);
+                const float lse =
+                    s2_rig_lse(at->rig)[s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head)];
+                bool good = !isnan(lse) && lse < INFINITY;
+                for (int32_t d = 0; d < p->head_dim && good; d++)
+                    good = isfinite(s2_load(s2_rig_o(at->rig), p->dtype, o_at + d));
+                if (good)
+                    continue;
+                snprintf(at->out->reason, sizeof at->out->reason,
+                         "layer %d, head %d, sequence %d, query %lld: the result is not a number",
+                         plan->layer, head, item->seq, (long long)q_tok);
+                return S2_OUTCOME_NAN;
+            }
+    }
+    return S2_OUTCOME_OK;
+}
+
+static s2_outcome find_stray(s2_numerics *at)
+{
+    const char *buffer = "";
+    const int64_t stray = s2_rig_stray_byte(at->rig, &buffer);
+    if (stray == INT64_MIN)
+        return S2_OUTCOME_OK;
+    snprintf(at->out->reason, sizeof at->out->reason,
+             "byte %lld of %s was written, which belongs to no row of the plan (the buffer has %lld bytes)",
+             (long long)stray, buffer,
+             (long long)(buffer[4] == 'o' ? at->rig->o.n_bytes : at->rig->lse.n_bytes));
+    return S2_OUTCOME_OUT_OF_BOUNDS;
+}
+
+static s2_outcome judge_rows(s2_numerics *at)
+{
+    const s2_attn_problem *const p = &at->rig->problem;
+    s2_probe_rows rows = {0};
+    /* a row costs about as much as head_dim / 16 pair look-ups a key */
+    const int64_t budget = at->request->budget_pairs / (4 + p->head_dim / 4);
+    s2_status status = s2_probe_rows_choose(at->rig, budget, at->request->seed, &rows);
+    s2_outcome outcome = S2_OUTCOME_OK;
+    for (int64_t n = 0; n < rows.n && status == S2_OK && outcome == S2_OUTCOME_OK; n++) {
+        const s2_probe_row row = rows.row[n];
+        make_query(at, row);
+        status =
+            s2_oracle_eval(&at->host, row.seq, row.q_tok, row.head, at->rig->kernel->tolerance, &at->oracle);
+        if (status == S2_OK)
+            outcome = judge_row(at, row);
+        if (at->request->progress != NULL && n % 16 == 0)
+            at->request->progress(at->request->user, "numerics", (int32_t)n, (int32_t)rows.n);
+    }
+    s2_free(rows.row);
+    if (status != S2_OK)
+        return s2_rig_failed(status, &(s2_diag){0}, at->out->reason, sizeof at->out->reason);
+    return outcome;
+}
+
+/* The second run must give the bits of the first. */
+static s2_outcome run_again(s2_numerics *at)
+{
+    s2_rig *const rig = at->rig;
+    const size_t o_bytes = rig->o.n_bytes + 2 * S2_GUARD_BYTES,
+                 lse_bytes = rig->lse.n_bytes + 2 * S2_GUARD_BYTES;
+    uint8_t *const o = s2_malloc(o_bytes), *const lse = s2_malloc(lse_bytes);
+    s2_outcome outcome = S2_OUTCOME_OUT_OF_MEMORY;
+    if (o != NULL && lse != NULL) {
+        memcpy(o, rig->host_o, o_bytes);
+        memcpy(lse, rig->host_lse, lse_bytes);
+        outcome = s2_rig_run(rig, NULL, at->out->reason, sizeof at->out->reason);
+        if (outcome == S2_OUTCOME_OK &&
+            (memcmp(o, rig->host_o, o_bytes) != 0 || memcmp(lse, rig->host_lse, lse_bytes) != 0)) {
+            snprintf(at->out->reason, sizeof at->out->reason,
+                     "layer %d: two runs on the same data differ in bits", rig->some.layer);
+            outcome = S2_OUTCOME_WRONG_VALUES;
+        }
+    }
+    s2_free(o);
+    s2_free(lse);
+    return outcome;
+}
+
+static s2_outcome judge(s2_numerics *at)
+{
+    s2_outcome outcome = s2_rig_run(at->rig, NULL, at->out->reason, sizeof at->out->reason);
+    if (outcome == S2_OUTCOME_OK)
+        outcome = find_stray(at);
+    if (outcome == S2_OUTCOME_OK)
+        outcome = find_nan(at);
+    if (outcome == S2_OUTCOME_OK)
+        outcome = judge_rows(at);
+    if (outcome == S2_OUTCOME_OK && at->rig->kernel->deterministic)
+        outcome = run_again(at);
+    return outcome;
+}
+
+s2_outcome s2_probe_numerics(s2_rig *rig, const s2_validate_request *request, s2_validation *out)
+{
+    s2_numerics at = {.rig = rig, .out = out, .request = request};
+    const s2_status status = fill(&at);
+    const s2_outcome outcome =
+        status == S2_OK ? judge(&at) : s2_rig_failed(status, &(s2_diag){0}, out->reason, sizeof out->reason);
+    s2_free(at.k);
+    s2_free(at.v);
+    s2_free(at.q_row);
+    s2_oracle_row_release(&at.oracle);
+    return outcome;
+}

@@ -1,0 +1,290 @@
+#include "kernels/rig.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+
+s2_outcome s2_rig_failed(s2_status status, const s2_diag *why, char *reason, size_t reason_cap)
+{
+    snprintf(reason, reason_cap, "%s", why->msg[0] != '\0' ? why->msg : s2_status_text(status));
+    switch (status) {
+    case S2_ENOMEM: return S2_OUTCOME_OUT_OF_MEMORY;
+    case S2_EUNSUPPORTED: return S2_OUTCOME_UNSUPPORTED;
+    default: return S2_OUTCOME_LAUNCH_FAILED;
+    }
+}
+
+/* ------------------------------------------------------------------ which items */
+
+typedef struct s2_sample {
+    const s2_plan *plan;
+    uint8_t *keep;
+    double flop;
+} s2_sample;
+
+static double item_flop(const s2_plan *plan, const s2_plan_item *item)
+{
+    return 4.0 * item->n_blk * plan->blk_tok * plan->options.tile_tok * plan->pattern->head_dim *
+           item->n_heads;
+}
+
+static void take(s2_sample *sample, int32_t item)
+{
+    if (sample->keep[item])
+        return;
+    sample->keep[item] = 1;
+    sample->flop += item_flop(sample->plan, &sample->plan->items[item]);
+}
+
+/* One head of each class contributes both ends of the first and of the last sequence, the rest is drawn. */
+static bool is_edge(const s2_plan *plan, const s2_plan_item *item)
+{
+    if (item->head != plan->classes[item->cls].first_head ||
+        (item->seq != 0 && item->seq != plan->n_seqs - 1))
+        return false;
+    return item->tile == 0 || item->tile == s2_plan_n_tiles(plan, item->seq) - 1;
+}
+
+static bool keep_item(void *user, const s2_plan_item *item)
+{
+    const s2_sample *const sample = user;
+    return sample->keep[item - sample->plan->items] != 0;
+}
+
+static s2_status sample_items(s2_rig *rig, const s2_validate_request *request)
+{
+    double all = 0.0;
+    for (int32_t item = 0; item < rig->whole.n_items; item++)
+        all += item_flop(&rig->whole, &rig->whole.items[item]);
+    rig->some = rig->whole;
+    if (request->budget_flop <= 0.0 || all <= request->budget_flop)
+        return S2_OK;
+    s2_sample sample = {.plan = &rig->whole};
+    sample.keep = s2_calloc((size_t)rig->whole.n_items, 1);
+    if (sample.keep == NULL)
+        return S2_ENOMEM;
+    s2_rng rng = {request->seed};
+    int32_t n_drawn = 0;
+    for (int32_t item = 0; item < rig->whole.n_items; item++)
+        if (is_edge(&rig->whole, &rig->whole.items[item]) && sample.flop < request->budget_flop)
+            take(&sample, item);
+    while (sample.flop < request->budget_flop || n_drawn < 2) {
+        take(&sample, (int32_t)s2_rng_below(&rng, (uint64_t)rig->whole.n_items));
+        n_drawn++;
+    }
+    const s2_status status = s2_plan_select(&rig->arena, &rig->whole, keep_item, &sample, &rig->some);
+    s2_free(sample.keep);
+    return status;
+}
+
+/* ------------------------------------------------------------------ layout */
+
+static s2_status allocate(s2_rig *rig, s2_guarded *buffer, int64_t n, int64_t elem_bytes)
+{
+    int64_t n_bytes;
+    if (!s2_mul_i64(n, elem_bytes, &n_bytes) || n_bytes > INT64_MAX / 4)
+        return S2_ENOMEM;
+    void *base;
+    S2_TRY(rig->device->ops->alloc(rig->device, (size_t)n_bytes + 2 * S2_GUARD_BYTES, &base));
+    *buffer = (s2_guarded){base, (size_t)n_bytes};
+    return rig->device->ops->fill(rig->device, base, 0xff, (size_t)n_bytes + 2 * S2_GUARD_BYTES);
+}
+
+static bool lengths_differ(const s2_validate_request *request)
+{
+    for (int32_t seq = 1; seq < request->n_seqs; seq++)
+        if (request->seqs[seq].q_tok != request->seqs[0].q_tok ||
+            request->seqs[seq].k_tok != request->seqs[0].k_tok)
+            return true;
+    return false;
+}
+
+static s2_status count_tokens(s2_rig *rig, const s2_validate_request *request)
+{
+    int32_t *const q_begin = S2_NEW(&rig->arena, int32_t, request->n_seqs + 1);
+    int32_t *const k_begin = S2_NEW(&rig->arena, int32_t, request->n_seqs + 1);
+    if (q_begin == NULL || k_begin == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < request->n_seqs; seq++) {
+        rig->n_q_tok += request->seqs[seq].q_tok;
+        rig->n_k_tok += request->seqs[seq].k_tok;
+        if (rig->n_k_tok > INT32_MAX)
+            return S2_ENOMEM;
+        q_begin[seq + 1] = (int32_t)rig->n_q_tok;
+        k_begin[seq + 1] = (int32_t)rig->n_k_tok;
+    }
+    if (lengths_differ(request)) {
+        rig->problem.q_begin_tok = q_begin;
+        rig->problem.k_begin_tok = k_begin;
+    }
+    return S2_OK;
+}
+
+/* Tokens of n_heads heads; padded ones leave room for one more head. */
+static s2_tensor tensor_of(const s2_guarded *buffer, int64_t n_heads, int64_t head_dim, int64_t seq_tok,
+                           bool padded)
+{
+    const int64_t tok = (n_heads + padded) * head_dim;
+    return (s2_tensor){buffer->base + S2_GUARD_BYTES, seq_tok * tok, tok, head_dim};
+}
+
+static s2_status lay_out(s2_rig *rig, const s2_validate_request *request)
+{
+    s2_attn_problem *const p = &rig->problem;
+    const int64_t d = p->head_dim, bytes = s2_dtype_size(p->dtype);
+    const int64_t h = p->n_heads + request->padded, g = p->n_kv_heads + request->padded;
+    S2_TRY(allocate(rig, &rig->q, rig->n_q_tok * h * d, bytes));
+    S2_TRY(allocate(rig, &rig->k, rig->n_k_tok * g * d, bytes));
+    S2_TRY(allocate(rig, &rig->v, rig->n_k_tok * g * d, bytes));
+    S2_TRY(allocate(rig, &rig->o, rig->n_q_tok * h * d, bytes));
+    S2_TRY(allocate(rig, &rig->lse, rig->n_q_tok * p->n_heads, 4));
+    p->q = tensor_of(&rig->q, p->n_heads, d, request->seqs[0].q_tok, request->padded);
+    p->o = tensor_of(&rig->o, p->n_heads, d, request->seqs[0].q_tok, request->padded);
+    p->k = tensor_of(&rig->k, p->n_kv_heads, d, request->seqs[0].k_tok, request->padded);
+    p->v = tensor_of(&rig->v, p->n_kv_heads, d, request->seqs[0].k_tok, request->padded);
+    const int64_t head_tok = p->q_begin_tok != NULL ? rig->n_q_tok : request->seqs[0].q_tok;
+    p->lse = (s2_rows){(float *)(void *)(rig->lse.base + S2_GUARD_BYTES), head_tok * p->n_heads, head_tok};
+    rig->host_o = s2_malloc(rig->o.n_bytes + 2 * S2_GUARD_BYTES);
+    rig->host_lse = s2_malloc(rig->lse.n_bytes + 2 * S2_GUARD_BYTES);
+    return rig->host_o != NULL && rig->host_lse != NULL ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status choose(s2_rig *rig, const s2_validate_request *request, s2_diag *why)
+{
+    if (request->kernel == NULL)
+        return s2_kernel_choose(rig->device, &rig->problem, NULL, &rig->kernel, why);
+    rig->kernel = request->kernel;
+    if (rig->kernel->device != rig->device->kind)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s", rig->kernel->name,
+                           rig->device->name);
+    return rig->kernel->supports(rig->device, &rig->problem, why);
+}
+
+static s2_status open(s2_rig *rig, const s2_validate_request *request, s2_diag *why)
+{
+    const s2_pattern *const pattern = request->pattern;
+    const float usual = 1.0f / sqrtf((float)pattern->head_dim);
+    rig->problem = (s2_attn_problem){.phase = request->kernel_phase,
+                                     .dtype = request->dtype,
+                                     .n_seqs = request->n_seqs,
+                                     .n_heads = pattern->n_heads,
+                                     .n_kv_heads = pattern->n_kv_heads,
+                                     .head_dim = pattern->head_dim,
+                                     .scale = request->scale != 0.0f ? request->scale : usual};
+    S2_TRY(choose(rig, request, why));
+    s2_plan_options options;
+    rig->kernel->options(rig->device, &rig->problem, &options);
+    S2_TRY(s2_plan_build(&rig->arena, pattern, request->phase, request->layer, request->seqs, request->n_seqs,
+                         &options, &rig->whole, why));
+    S2_TRY(sample_items(rig, request));
+    rig->problem.plan = &rig->some;
+    S2_TRY(rig->kernel->supports(rig->device, &rig->problem, why));
+    S2_TRY(count_tokens(rig, request));
+    S2_TRY(lay_out(rig, request));
+    return rig->kernel->prepare(rig->device, &rig->problem, &rig->state, why);
+}
+
+s2_outcome s2_rig_open(s2_rig *rig, s2_device *device, const s2_validate_request *request, char *reason,
+                       size_t reason_cap)
+{
+    *rig = (s2_rig){.device = device};
+    s2_diag why = {0};
+    const s2_status status = open(rig, request, &why);
+    return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
+}
+
+void s2_rig_close(s2_rig *rig)
+{
+    if (rig->kernel != NULL && rig->state != NULL)
+        rig->kernel->finish(rig->device, rig->state);
+    s2_guarded *const buffers[] = {&rig->q, &rig->k, &rig->v, &rig->o, &rig->lse};
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
+        rig->device->ops->release(rig->device, buffers[at]->base);
+    s2_free(rig->host_o);
+    s2_free(rig->host_lse);
+    s2_arena_release(&rig->arena);
+    *rig = (s2_rig){0};
+}
+
+static s2_status run(s2_rig *rig, double *ms, s2_diag *why)
+{
+    const s2_device_ops *const ops = rig->device->ops;
+    const size_t o_bytes = rig->o.n_bytes + 2 * S2_GUARD_BYTES,
+                 lse_bytes = rig->lse.n_bytes + 2 * S2_GUARD_BYTES;
+    double spent = 0.0;
+    S2_TRY(ops->fill(rig->device, rig->o.base, 0xff, o_bytes));
+    S2_TRY(ops->fill(rig->device, rig->lse.base, 0xff, lse_bytes));
+    S2_TRY(ops->time_begin(rig->device));
+    S2_TRY(rig->kernel->run(rig->device, &rig->problem, rig->state, why));
+    S2_TRY(ops->sync(rig->device, why));
+    S2_TRY(ops->time_end(rig->device, &spent));
+    S2_TRY(ops->copy_out(rig->device, rig->host_o, rig->o.base, o_bytes));
+    S2_TRY(ops->copy_out(rig->device, rig->host_lse, rig->lse.base, lse_bytes));
+    if (ms != NULL)
+        *ms = spent;
+    return S2_OK;
+}
+
+s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap)
+{
+    s2_diag why = {0};
+    const s2_status status = run(rig, ms, &why);
+    return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
+}
+
+/* ------------------------------------------------------------------ strays */
+
+static void own(uint8_t *owned, int64_t at, int64_t n)
+{
+    memset(owned + at, 1, (size_t)n);
+}
+
+/* Mark the bytes that the plan's rows own, per element of 4 or 2 bytes. */
+static void mark_owned(const s2_rig *rig, uint8_t *o_owned, uint8_t *lse_owned)
+{
+    const s2_attn_problem *const p = &rig->problem;
+    for (int32_t at = 0; at < rig->some.n_items; at++) {
+        const s2_plan_item *const item = &rig->some.items[at];
+        int64_t end;
+        for (int64_t q_tok = s2_rig_item_queries(&rig->some, item, &end); q_tok < end; q_tok++)
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                own(o_owned, s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head), p->head_dim);
+                own(lse_owned, s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head), 1);
+            }
+    }
+}
+
+static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const uint8_t *owned,
+                           size_t elem_bytes)
+{
+    const size_t data_end = S2_GUARD_BYTES + buffer->n_bytes;
+    for (size_t at = 0; at < data_end + S2_GUARD_BYTES; at++) {
+        const bool guard = at < S2_GUARD_BYTES || at >= data_end;
+        if (host[at] != 0xff && (guard || !owned[(at - S2_GUARD_BYTES) / elem_bytes]))
+            return (int64_t)at - S2_GUARD_BYTES;
+    }
+    return INT64_MIN;
+}
+
+int64_t s2_rig_stray_byte(const s2_rig *rig, const char **buffer)
+{
+    const size_t elem_bytes = (size_t)s2_dtype_size(rig->problem.dtype);
+    uint8_t *const o_owned = s2_calloc(rig->o.n_bytes / elem_bytes, 1);
+    uint8_t *const lse_owned = s2_calloc(rig->lse.n_bytes / 4, 1);
+    int64_t stray = INT64_MIN;
+    if (o_owned != NULL && lse_owned != NULL) {
+        mark_owned(rig, o_owned, lse_owned);
+        *buffer = "the output";
+        stray = first_stray(rig->host_o, &rig->o, o_owned, elem_bytes);
+        if (stray == INT64_MIN) {
+            *buffer = "the log-sum-exp";
+            stray = first_stray(rig->host_lse, &rig->lse, lse_owned, 4);
+        }
+    }
+    s2_free(o_owned);
+    s2_free(lse_owned);
+    return stray;
+}

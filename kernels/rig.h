@@ -1,0 +1,72 @@
+/*
+ * kernels/rig.h - a problem laid out on a device for judging: guarded buffers, a plan, a prepared kernel.
+ *
+ *     | guard 0xFF | data ............................ | guard 0xFF |
+ *
+ * 0xFF bytes are NaN in every type. Outputs are 0xFF throughout before a run, so a byte that no row of the
+ * plan owns must still be 0xFF afterwards.
+ *
+ * Ownership: s2_rig_close releases all. Threads: as the device.
+ */
+#ifndef S2_KERNELS_RIG_H
+#define S2_KERNELS_RIG_H
+
+#include "kernels/validate.h"
+
+enum { S2_GUARD_BYTES = 4096 };
+
+typedef struct s2_guarded {
+    uint8_t *base; /* device; data begins at base + S2_GUARD_BYTES */
+    size_t n_bytes;
+} s2_guarded;
+
+typedef struct s2_rig {
+    s2_device *device;
+    const s2_kernel *kernel;
+    s2_arena arena;
+    s2_attn_problem problem; /* runs `some` */
+    s2_plan whole;
+    s2_plan some;
+    int64_t n_q_tok; /* of the batch */
+    int64_t n_k_tok;
+    s2_guarded q, k, v, o, lse;
+    uint8_t *host_o; /* copies with guards */
+    uint8_t *host_lse;
+    void *state;
+} s2_rig;
+
+/*
+ * Choose the kernel, plan, sample items (budget_flop, seed), allocate, prepare. On failure *outcome and
+ * reason say what happened; the rig must be closed all the same.
+ */
+s2_outcome s2_rig_open(s2_rig *rig, s2_device *device, const s2_validate_request *request, char *reason,
+                       size_t reason_cap);
+void s2_rig_close(s2_rig *rig);
+
+/* Fill the outputs with NaN, run once, copy them back. ms may be NULL. */
+s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap);
+
+/* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
+int64_t s2_rig_stray_byte(const s2_rig *rig, const char **buffer);
+
+static inline const void *s2_rig_o(const s2_rig *rig)
+{
+    return rig->host_o + S2_GUARD_BYTES;
+}
+static inline const float *s2_rig_lse(const s2_rig *rig)
+{
+    return (const float *)(const void *)(rig->host_lse + S2_GUARD_BYTES);
+}
+/* First query of an item, from 0 in its sequence, and the end of its real queries. */
+static inline int64_t s2_rig_item_queries(const s2_plan *plan, const s2_plan_item *item, int64_t *end)
+{
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    const int64_t first = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
+    *end = first + plan->options.tile_tok < lens.q_tok ? first + plan->options.tile_tok : lens.q_tok;
+    return first > 0 ? first : 0;
+}
+
+/* The outcome of a failed status, its text in reason. */
+s2_outcome s2_rig_failed(s2_status status, const s2_diag *why, char *reason, size_t reason_cap);
+
+#endif /* S2_KERNELS_RIG_H */

@@ -1,0 +1,115 @@
+/*
+ * kernels/validate.h - does a kernel compute what the pattern says? Conviction, not hope.
+ *
+ * One run judges one kernel on one layer of one pattern, in this order; the first failure ends it:
+ *   touch      Q = 0 makes every weight 1/n, and V holds powers of two, so that the output decodes to the
+ * exact set of keys that each row read; compared with pattern/dense.h, no tolerance (docs/numerics.md)
+ *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and
+ *              rows outside the plan checked after, keys that nobody may read poisoned; twice, bit for bit
+ *   needles    a planted key at each depth of each length must come back through some head, exactly where the
+ *              pattern says so
+ *   time       median and spread of timed runs, after warm-up
+ * Nothing here prints. Threads: one validation, one thread, one device.
+ */
+#ifndef S2_KERNELS_VALIDATE_H
+#define S2_KERNELS_VALIDATE_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* value, word. Values are stable. */
+#define S2_OUTCOME_TABLE(X)                                                                                  \
+    X(S2_OUTCOME_OK, "ok")                                                                                   \
+    X(S2_OUTCOME_WRONG_PAIRS, "wrong_pairs")                                                                 \
+    X(S2_OUTCOME_WRONG_VALUES, "wrong_values")                                                               \
+    X(S2_OUTCOME_NAN, "nan")                                                                                 \
+    X(S2_OUTCOME_OUT_OF_BOUNDS, "out_of_bounds")                                                             \
+    X(S2_OUTCOME_LAUNCH_FAILED, "launch_failed")                                                             \
+    X(S2_OUTCOME_TIMEOUT, "timeout")                                                                         \
+    X(S2_OUTCOME_OUT_OF_MEMORY, "out_of_memory")                                                             \
+    X(S2_OUTCOME_UNSUPPORTED, "unsupported")
+typedef enum s2_outcome {
+#define S2_OUTCOME_ENUM(name, word) name,
+    S2_OUTCOME_TABLE(S2_OUTCOME_ENUM)
+#undef S2_OUTCOME_ENUM
+        S2_N_OUTCOMES
+} s2_outcome;
+const char *s2_outcome_word(s2_outcome outcome);
+
+enum { S2_NEEDLE_DEPTHS = 11, S2_NEEDLE_LENGTHS = 8, S2_LIMIT_SAMPLES = 64 };
+
+typedef enum s2_needle {
+    S2_NEEDLE_NONE,    /* not measured */
+    S2_NEEDLE_FOUND,   /* read, as the pattern says */
+    S2_NEEDLE_UNSEEN,  /* no head reads it, as the pattern says */
+    S2_NEEDLE_MISSING, /* the pattern says that some head reads it, and none brought it */
+    S2_NEEDLE_EXTRA    /* brought by a head that may not read it */
+} s2_needle;
+
+/* What to judge. Start from s2_validate_request_init(). */
+typedef struct s2_validate_request {
+    const s2_pattern *pattern;
+    s2_phase phase;
+    int32_t layer;
+    s2_kernel_phase kernel_phase;
+    const s2_plan_seq *seqs;
+    int32_t n_seqs;
+    s2_dtype dtype;
+    const s2_kernel *kernel; /* NULL: the best that supports the problem */
+    uint64_t seed;
+    float spread;         /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
+    float scale;          /* of the scores; 0: 1 / sqrt(D) */
+    bool padded;          /* tokens lie apart in memory, not back to back */
+    double budget_flop;   /* of one run; above it tiles are sampled. 0: run everything */
+    int64_t budget_pairs; /* (query, key) pairs compared by the touch probe at most */
+    bool needles;
+    int32_t n_timed;      /* timed runs wanted; 0: none */
+    double time_limit_ms; /* a run expected to take longer is not timed */
+    void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
+    void *user;
+} s2_validate_request;
+s2_validate_request s2_validate_request_init(const s2_device *device, const s2_pattern *pattern,
+                                             const s2_plan_seq *seqs, int32_t n_seqs);
+
+typedef struct s2_validation {
+    s2_outcome outcome;
+    char reason[240];   /* of an outcome that is not ok: where and what */
+    const char *kernel; /* its name; "" when none was found */
+    s2_plan_counts counts;
+    int32_t n_items; /* work items of the layer, and how many of them were run */
+    int32_t n_items_run;
+    int64_t touch_pairs;
+    int64_t touch_wrong;
+    bool touch_exhaustive; /* every pair of the layer */
+    int64_t rows;          /* compared with fp64 */
+    double max_err;        /* of the output, absolute */
+    double tol;            /* of the row that came closest to its tolerance */
+    double lse_err;
+    int32_t n_lengths;
+    int32_t needle_len[S2_NEEDLE_LENGTHS];
+    uint8_t needle[S2_NEEDLE_LENGTHS][S2_NEEDLE_DEPTHS]; /* s2_needle; depth 0 is the first key */
+    int64_t needle_cells;
+    int64_t needle_found;
+    int64_t needle_expected;
+    int32_t n_samples; /* 0: not timed */
+    float sample_ms[S2_LIMIT_SAMPLES];
+    double median_ms;
+    double min_ms;
+    double p95_ms;
+    double sm_mhz; /* 0 unknown */
+} s2_validation;
+
+/*
+ * Judge. S2_OK with *out filled whatever the verdict; other statuses only for requests that make no sense
+ * (S2_EINVAL) or host memory (S2_ENOMEM). A device that runs out of memory or faults is an outcome.
+ */
+s2_status s2_validate(s2_device *device, const s2_validate_request *request,
+                      s2_validation *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_KERNELS_VALIDATE_H */

@@ -1,0 +1,258 @@
+/*
+ * kcheck - every registered kernel x pattern family x shape x type x edge case, judged by s2_validate.
+ *
+ * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage]
+ * A failure line is the command that replays it. Kernels without a device here, and problems that a
+ * kernel does not support, are counted as skipped. Last line: N passed, N failed[, N skipped].
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/validate.h"
+#include "pattern/parse.h"
+#include "tests/kcheck/sabotage.h"
+
+/* What heads read; `heads`, `head-dim` and `block` come from the shape. */
+static const struct {
+    const char *name;
+    const char *rules;
+} families[] = {
+    {"dense", "layers all: dense"},
+    {"local", "layers all: local 3"},
+    {"rotated", "layers all: local 2 | stride 3 phase head+1"},
+    {"rotated_kv", "layers all: local 2 | stride 4 phase kv"},
+    {"stream", "layers all: sink 4t | local 70t"},
+    {"stride_only", "layers all: stride 4 phase head+1"},
+    {"mixed", "layers all: local 1 | stride 2; heads 0: dense"},
+    {"random", "layers all: local 1 | random 2 seed 3"},
+    {"chunks", "layers all: chunk 2"},
+    {"longformer", "layers all: local 33t | columns 1 | rows 2"},
+    {"empty_rows", "layers all: local 2 when query 2.."},
+    {"ranges", "layers all: local 2 | stride 2 phase kv when distance 2..5 | dilated 3 when distance 5.."},
+    {"both_ways", "causal no; layers all: local 2 | stride 3"},
+};
+
+static const struct {
+    const char *name;
+    int32_t heads, kv_heads, head_dim, block;
+    int32_t n_seqs;
+    s2_plan_seq seqs[3];
+    bool padded;
+    float spread;
+} shapes[] = {
+    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f},
+    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f},
+    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f},
+    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f},
+    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f},
+    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f},
+    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f},
+    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f},
+    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f},
+    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f},
+};
+
+enum { N_FAMILIES = sizeof families / sizeof *families, N_SHAPES = sizeof shapes / sizeof *shapes };
+
+typedef struct s2_kcheck {
+    const char *only_kernel;
+    const char *only_case;
+    uint64_t seed;
+    bool list, bench, sabotage;
+    int64_t passed, failed, skipped;
+} s2_kcheck;
+
+typedef struct s2_kcase {
+    int32_t family, shape;
+    s2_dtype dtype;
+    char name[80];
+} s2_kcase;
+
+/* The number-th case; false past the end. */
+static bool case_at(int32_t number, s2_kcase *out)
+{
+    if (number >= N_FAMILIES * N_SHAPES * S2_N_DTYPES)
+        return false;
+    out->dtype = (s2_dtype)(number % S2_N_DTYPES);
+    out->shape = number / S2_N_DTYPES % N_SHAPES;
+    out->family = number / S2_N_DTYPES / N_SHAPES;
+    snprintf(out->name, sizeof out->name, "%s.%s.%s", families[out->family].name, shapes[out->shape].name,
+             s2_dtype_name(out->dtype));
+    return true;
+}
+
+/* S2_OK with a verdict, or why there can be none. */
+static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcase *one, const s2_kcheck *run,
+                       s2_validation *out)
+{
+    char text[512];
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    const int32_t n =
+        snprintf(text, sizeof text, "heads %d; kv-heads %d; head-dim %d; block %d; %s",
+                 shapes[one->shape].heads, shapes[one->shape].kv_heads, shapes[one->shape].head_dim,
+                 shapes[one->shape].block, families[one->family].rules);
+    s2_status status = s2_pattern_parse(&arena, text, (size_t)n, NULL, &pattern, &diag);
+    if (status == S2_OK) {
+        s2_validate_request request =
+            s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, shapes[one->shape].n_seqs);
+        request.kernel = kernel;
+        request.dtype = one->dtype;
+        request.seed = run->seed;
+        request.spread = shapes[one->shape].spread;
+        request.padded = shapes[one->shape].padded;
+        request.budget_flop = 0.0;
+        request.budget_pairs = 4000000;
+        request.needles = shapes[one->shape].n_seqs == 1;
+        request.n_timed = run->bench ? 10 : 0;
+        status = s2_validate(device, &request, out);
+    } else {
+        fprintf(stderr, "%s: %s\n", one->name, diag.msg);
+    }
+    s2_arena_release(&arena);
+    return status;
+}
+
+static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel, const s2_kcase *one)
+{
+    s2_validation verdict;
+    const s2_status status = judge(device, kernel, one, run, &verdict);
+    if (status == S2_OK && verdict.outcome == S2_OUTCOME_UNSUPPORTED) {
+        run->skipped++;
+        return;
+    }
+    if (status == S2_OK && verdict.outcome == S2_OUTCOME_OK) {
+        run->passed++;
+        if (run->bench)
+            printf("%-10s %-28s median %8.3f ms  min %8.3f ms  %8.2f GFLOP/s useful\n", kernel->name,
+                   one->name, verdict.median_ms, verdict.min_ms,
+                   4e-6 * (double)verdict.counts.pairs * shapes[one->shape].head_dim / verdict.median_ms);
+        return;
+    }
+    run->failed++;
+    printf("FAIL kcheck --kernel=%s --case=%s --seed=%llu: %s: %s\n", kernel->name, one->name,
+           (unsigned long long)run->seed,
+           status == S2_OK ? s2_outcome_word(verdict.outcome) : s2_status_text(status),
+           status == S2_OK ? verdict.reason : "");
+}
+
+static bool wants(const char *only, const char *name)
+{
+    return only == NULL || strcmp(only, name) == 0;
+}
+
+static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
+{
+    s2_device *device = NULL;
+    s2_diag why = {0};
+    const s2_status status = s2_device_open(kernel->device == S2_DEVICE_GPU ? "gpu" : "cpu", &device, &why);
+    s2_kcase one;
+    if (status != S2_OK && !run->list)
+        printf("skip %s: %s\n", kernel->name, why.msg);
+    for (int32_t number = 0; case_at(number, &one); number++) {
+        if (!wants(run->only_case, one.name))
+            continue;
+        if (run->list)
+            printf("--kernel=%s --case=%s\n", kernel->name, one.name);
+        else if (status != S2_OK)
+            run->skipped++;
+        else
+            check_one(run, device, kernel, &one);
+    }
+    if (status == S2_OK)
+        s2_device_close(&device);
+}
+
+/* The cases of the faulty kernels: fp32, and the few shapes that a scalar kernel gets through quickly. */
+static bool is_quick(const s2_kcase *one)
+{
+    static const char *const names[] = {"tail", "small_blocks", "varlen", "one_dominant"};
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++)
+        if (one->dtype == S2_F32 && strcmp(shapes[one->shape].name, names[at]) == 0)
+            return true;
+    return false;
+}
+
+/* A fault must be convicted by some case; the control by none. */
+static void check_fault(s2_kcheck *run, s2_device *device, const s2_kernel *kernel, bool control)
+{
+    s2_kcase one;
+    for (int32_t number = 0; case_at(number, &one); number++) {
+        s2_validation verdict;
+        if (!wants(run->only_case, one.name) || !is_quick(&one))
+            continue;
+        if (judge(device, kernel, &one, run, &verdict) != S2_OK || verdict.outcome == S2_OUTCOME_OK ||
+            verdict.outcome == S2_OUTCOME_UNSUPPORTED)
+            continue;
+        if (control) {
+            run->failed++;
+            printf("FAIL the sound kernel was convicted on %s: %s: %s\n", one.name,
+                   s2_outcome_word(verdict.outcome), verdict.reason);
+        } else {
+            run->passed++;
+            printf("convicted %-16s on %-26s %-13s %s\n", kernel->name, one.name,
+                   s2_outcome_word(verdict.outcome), verdict.reason);
+        }
+        return;
+    }
+    run->passed += control;
+    run->failed += !control;
+    printf(control ? "acquitted %s\n" : "FAIL kcheck --sabotage --kernel=%s: no case convicts it\n",
+           kernel->name);
+}
+
+static void check_sabotage(s2_kcheck *run)
+{
+    s2_device *device = NULL;
+    if (s2_device_open("cpu", &device, NULL) != S2_OK)
+        return;
+    for (int32_t fault = 0; s2_sabotage_kernel(fault) != NULL; fault++)
+        if (wants(run->only_kernel, s2_sabotage_kernel(fault)->name))
+            check_fault(run, device, s2_sabotage_kernel(fault), fault == 0);
+    s2_device_close(&device);
+}
+
+static bool read_options(s2_kcheck *run, int argc, char **argv)
+{
+    for (int at = 1; at < argc; at++) {
+        if (strncmp(argv[at], "--kernel=", 9) == 0)
+            run->only_kernel = argv[at] + 9;
+        else if (strncmp(argv[at], "--case=", 7) == 0)
+            run->only_case = argv[at] + 7;
+        else if (strncmp(argv[at], "--seed=", 7) == 0)
+            run->seed = strtoull(argv[at] + 7, NULL, 0);
+        else if (strcmp(argv[at], "--list") == 0)
+            run->list = true;
+        else if (strcmp(argv[at], "--bench") == 0)
+            run->bench = true;
+        else if (strcmp(argv[at], "--sabotage") == 0)
+            run->sabotage = true;
+        else
+            return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    s2_kcheck run = {.seed = 1};
+    if (!read_options(&run, argc, argv)) {
+        fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage]\n",
+              stderr);
+        return 2;
+    }
+    for (int32_t at = 0; s2_kernel_at(at) != NULL && !run.sabotage; at++)
+        if (wants(run.only_kernel, s2_kernel_at(at)->name))
+            check_kernel(&run, s2_kernel_at(at));
+    if (run.sabotage || (!run.list && run.only_kernel == NULL))
+        check_sabotage(&run);
+    if (run.list)
+        return 0;
+    printf("%lld passed, %lld failed", (long long)run.passed, (long long)run.failed);
+    if (run.skipped > 0)
+        printf(", %lld skipped", (long long)run.skipped);
+    printf("\n");
+    return run.failed > 0 || run.passed == 0;
+}

@@ -1,0 +1,15 @@
+/*
+ * tests/kcheck/sabotage.h - kernels with one deliberate fault each: the test of the tests.
+ *
+ * A plain scalar kernel over the plan's lists; fault 0 is none, and must pass every check. Each other fault
+ * must be convicted, or the validator is worth nothing.
+ */
+#ifndef S2_TESTS_KCHECK_SABOTAGE_H
+#define S2_TESTS_KCHECK_SABOTAGE_H
+
+#include "kernels/kernel.h"
+
+/* The kernel of fault number `fault` from 0 on, and one line about it; NULL past the end. */
+const s2_kernel *s2_sabotage_kernel(int32_t fault);
+
+#endif /* S2_TESTS_KCHECK_SABOTAGE_H */
