@@ -29,6 +29,7 @@ static const struct {
     {"star", s2_cmd_star},
     {"rm", s2_cmd_rm},
     {"undo", s2_cmd_undo},
+    {"repro", s2_cmd_repro},
     {"explain", s2_cmd_explain},
     {"doctor", s2_cmd_doctor},
     {"help", s2_cmd_help},

@@ -237,7 +237,9 @@ const s2_command s2_command_table[] = {
     {"pareto", "[CONDITION...]", 0, -1, "list the designs that no other one beats everywhere",
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
-     "without a value in one of them are left out. Conditions as in `s2 ls`.",
+     "without a value in one of them are left out. What is compared is the latest prediction or timing of "
+     "each design: "
+     "make them at one length, phase and GPU first. Conditions as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|stat|dump|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "
@@ -253,6 +255,9 @@ const s2_command s2_command_table[] = {
     {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", STAR},
     {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", STAR},
     {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
+    {"repro", "[RUN]", 0, 1,
+     "print a recorded command, and what is different now; without RUN the latest runs", NULL,
+     "$ s2 repro\n$ s2 repro 17\n", PEOPLE},
     {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
      "$ s2 explain S2P012\n$ s2 explain union\n", NONE},
     {"doctor", "", 0, 0, "say what this machine has: versions, GPU, database, terminal", NULL,

@@ -215,10 +215,21 @@ s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag)
     S2_TRY(put_line(&d, head, strlen(head), diag));
     S2_TRY(dump_query(
         &d, "SELECT sql||';' FROM sqlite_schema WHERE type='table' AND name NOT LIKE 'sqlite_%'", diag));
-    for (const char *const *table = s2_db_tables; *table != NULL; table++)
-        S2_TRY(dump_table(&d, *table, diag));
+    /* What can be read of a damaged file is written; the caller still learns of the damage. */
+    s2_status worst = S2_OK;
+    for (const char *const *table = s2_db_tables; *table != NULL; table++) {
+        const s2_status status = dump_table(&d, *table, diag);
+        if (status != S2_OK && status != S2_EDB)
+            return status;
+        if (status == S2_EDB) {
+            snprintf(head, sizeof head, "-- %s: the rest could not be read", *table);
+            S2_TRY(put_line(&d, head, strlen(head), NULL));
+            worst = status;
+        }
+    }
     S2_TRY(dump_query(&d, "SELECT sql||';' FROM sqlite_schema WHERE type='index' AND sql IS NOT NULL", diag));
-    return put_line(&d, "COMMIT;", 7, diag);
+    S2_TRY(put_line(&d, "COMMIT;", 7, diag));
+    return worst;
 }
 
 const char *s2_db_library_version(void)

@@ -235,6 +235,28 @@ s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s
 s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char **text,
                      s2_diag *diag) S2_MUST_CHECK;
 
+/* A run as stored. */
+typedef struct s2_db_run_row {
+    int64_t id;
+    const char *tool_version;
+    const char *commit;
+    const char *sqlite_version;
+    const char *command;
+    const char *argv_json; /* as stored: of a merged file, anything */
+    const char *host;
+    int64_t seed;
+    int64_t started_us;
+    int64_t wall_us;   /* S2_DB_NONE: it did not end by itself */
+    int64_t exit_code; /* likewise */
+    int64_t n_results;
+} s2_db_run_row;
+/* Run `id`, or with id 0 the latest `cap`, latest first. S2_EINVAL when there is no such run. */
+s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_run_row *rows,
+                     int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+/* Word `nth` of a run's command line, in the arena; *word is NULL behind the last one. */
+s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,
+                         s2_diag *diag) S2_MUST_CHECK;
+
 /* What people add, each its own transaction and undoable. */
 s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *diag) S2_MUST_CHECK;
@@ -248,7 +270,10 @@ s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag) S2_MUST_CHECK;
 /* A consistent copy while others write; written beside `path`, synced and renamed. */
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
-/* All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. */
+/*
+ * All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. Of
+ * a damaged file what can be read is handed over before S2_EDB is returned.
+ */
 typedef bool (*s2_db_line_fn)(void *user, const char *text, size_t n_bytes);
 s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag) S2_MUST_CHECK;
 /* The version of the SQLite library linked in. */

@@ -230,3 +230,68 @@ s2_status s2_db_text(s2_db *db, s2_arena *arena, int64_t design_id, const char *
     *text = copy;
     return S2_OK;
 }
+
+static s2_status read_run(s2_arena *arena, sqlite3_stmt *s, s2_db_run_row *row)
+{
+    int at = 0;
+    row->id = s2_sql_column_int(s, at++);
+    const char **const text[] = {&row->tool_version, &row->commit,    &row->sqlite_version,
+                                 &row->command,      &row->argv_json, &row->host};
+    for (size_t n = 0; n < sizeof text / sizeof text[0]; n++)
+        if ((*text[n] = s2_sql_text(arena, s, at++)) == NULL)
+            return S2_ENOMEM;
+    int64_t *const whole[] = {&row->seed, &row->started_us, &row->wall_us, &row->exit_code, &row->n_results};
+    for (size_t n = 0; n < sizeof whole / sizeof whole[0]; n++)
+        *whole[n] = s2_sql_column_int(s, at++);
+    return S2_OK;
+}
+
+s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_run_row *rows,
+                     int32_t *n_rows, s2_diag *diag)
+{
+    sqlite3_stmt *statement;
+    S2_TRY(s2_sql_prepare(
+        db,
+        "SELECT id,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,"
+        "wall_us,exit_code,(SELECT count(*) FROM chk WHERE run_id=run.id)"
+        "+(SELECT count(*) FROM sim WHERE run_id=run.id)"
+        "+(SELECT count(*) FROM validation WHERE run_id=run.id)"
+        "+(SELECT count(*) FROM export WHERE run_id=run.id) FROM run WHERE ?1=0 OR id=?1"
+        " ORDER BY id DESC LIMIT ?2",
+        &statement, diag));
+    sqlite3_bind_int64(statement, 1, id);
+    sqlite3_bind_int(statement, 2, cap);
+    int32_t n = 0;
+    for (bool has_row = true;; n++) {
+        S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+        if (!has_row || n == cap)
+            break;
+        S2_TRY(read_run(arena, statement, &rows[n]));
+    }
+    sqlite3_reset(statement);
+    if (n == 0 && id != 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: there is no run %lld", db->path, (long long)id);
+    *n_rows = n;
+    return S2_OK;
+}
+
+s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,
+                         s2_diag *diag)
+{
+    sqlite3_stmt *statement;
+    bool has_row;
+    S2_TRY(s2_sql_prepare(
+        db,
+        "SELECT value FROM run,json_each(run.argv_json) WHERE run.id=?1 AND json_valid(argv_json)"
+        " AND key=?2",
+        &statement, diag));
+    sqlite3_bind_int64(statement, 1, run_id);
+    sqlite3_bind_int(statement, 2, nth);
+    S2_TRY(s2_sql_step(db, statement, &has_row, diag));
+    const char *const text = has_row ? s2_sql_text(arena, statement, 0) : NULL;
+    sqlite3_reset(statement);
+    if (has_row && text == NULL)
+        return S2_ENOMEM;
+    *word = text;
+    return S2_OK;
+}

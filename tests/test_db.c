@@ -770,6 +770,40 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     s2_db_close(&db);
 }
 
+static bool count_designs(void *user, const char *text, size_t n)
+{
+    *(int *)user += n > 18 && strncmp(text, "INSERT INTO design", 18) == 0;
+    return true;
+}
+
+static void a_dump_of_a_damaged_file_saves_the_other_tables(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db");
+    s2_db *db = open_new(path);
+    fill(db, 200);
+    OK(s2_db_begin(db, NULL));
+    int64_t root;
+    OK(s2_sql_int(db, NULL, &root, "SELECT rootpage FROM sqlite_schema WHERE name='sim'", ""));
+    OK(s2_db_commit(db, NULL));
+    s2_db_close(&db);
+    static const char garbage[4096] = {'!'};
+    const int fd = open(path, O_WRONLY);
+    assert_int_equal(pwrite(fd, garbage, sizeof garbage, (off_t)(root - 1) * 4096), sizeof garbage);
+    close(fd);
+    int n_designs = 0;
+    s2_diag diag = {0};
+    OK(s2_db_open(path, S2_DB_READ, &db, &diag));
+    assert_int_equal(s2_db_dump(db, count_designs, &n_designs, &diag), S2_EDB);
+    assert_non_null(strstr(diag.msg, "damaged"));
+    assert_int_equal(n_designs, 200);
+    s2_buf findings = {0};
+    OK(s2_db_verify(db, &findings, &diag));
+    assert_true(findings.len > 0);
+    s2_buf_release(&findings);
+    s2_db_close(&db);
+}
+
 static bool fail_at(void *user, size_t n_bytes)
 {
     (void)n_bytes;
@@ -841,6 +875,7 @@ int main(void)
         cmocka_unit_test(read_only_media_can_be_read_and_not_written),
         cmocka_unit_test(merging_brings_everything_once),
         cmocka_unit_test(backup_and_dump_hold_the_same_rows),
+        cmocka_unit_test(a_dump_of_a_damaged_file_saves_the_other_tables),
         cmocka_unit_test(the_nth_allocation_may_fail),
     };
     return cmocka_run_group_tests_name("db", tests, make_dir, remove_dir);
