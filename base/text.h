@@ -56,12 +56,12 @@ void s2_buf_release(s2_buf *buf);
  * at the last byte, so there is no writer state to get wrong. Strings are escaped; text that is not
  * UTF-8 is cleaned. Numbers that are not finite are written as null.
  */
-void s2_json_begin(s2_buf *buf, char bracket);          /* '{' or '[' ; as an array element too */
-void s2_json_end(s2_buf *buf, char bracket);            /* '}' or ']' */
-void s2_json_key(s2_buf *buf, const char *key);         /* then exactly one value */
-void s2_json_str(s2_buf *buf, const char *text);        /* value or array element; NULL -> null */
+void s2_json_begin(s2_buf *buf, char bracket);   /* '{' or '[' ; as an array element too */
+void s2_json_end(s2_buf *buf, char bracket);     /* '}' or ']' */
+void s2_json_key(s2_buf *buf, const char *key);  /* then exactly one value */
+void s2_json_str(s2_buf *buf, const char *text); /* value or array element; NULL -> null */
 void s2_json_int(s2_buf *buf, int64_t value);
-void s2_json_num(s2_buf *buf, double value);            /* shortest text that reads back as the same */
+void s2_json_num(s2_buf *buf, double value); /* shortest text that reads back as the same */
 void s2_json_bool(s2_buf *buf, bool value);
 void s2_json_null(s2_buf *buf);
 

@@ -21,8 +21,8 @@ extern "C" {
 #endif
 
 typedef struct s2_parse_options {
-    const char *dir;  /* where relative mask files are looked up; NULL: the working directory */
-    bool no_files;    /* refuse `mask` terms: text that came from a database or another machine */
+    const char *dir; /* where relative mask files are looked up; NULL: the working directory */
+    bool no_files;   /* refuse `mask` terms: text that came from a database or another machine */
 } s2_parse_options;
 
 /*

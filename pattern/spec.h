@@ -94,7 +94,7 @@ enum { S2_UNIT_BLK, S2_UNIT_TOK, S2_N_UNITS };
  * n_heads is 1 when one mask serves all heads.
  */
 typedef struct s2_mask {
-    const char *path;       /* as written in the pattern */
+    const char *path; /* as written in the pattern */
     int32_t n_heads;
     int32_t n_q_blk;
     int32_t n_k_blk;
@@ -103,14 +103,14 @@ typedef struct s2_mask {
 
 typedef struct s2_term {
     s2_term_kind kind;
-    bool tok;              /* n, width and list are in tokens, else in blocks */
-    int64_t n;             /* the number after the word: N, or V of stride and dilated */
-    int64_t width;         /* W of stride and dilated */
-    s2_phase_expr phase;   /* P of stride and dilated */
-    int64_t page_tok;      /* P of pages: tokens per page */
-    uint64_t seed;         /* of random */
-    s2_span_list list;     /* of columns and rows */
-    const s2_mask *mask;   /* of mask */
+    bool tok;            /* n, width and list are in tokens, else in blocks */
+    int64_t n;           /* the number after the word: N, or V of stride and dilated */
+    int64_t width;       /* W of stride and dilated */
+    s2_phase_expr phase; /* P of stride and dilated */
+    int64_t page_tok;    /* P of pages: tokens per page */
+    uint64_t seed;       /* of random */
+    s2_span_list list;   /* of columns and rows */
+    const s2_mask *mask; /* of mask */
     s2_range when[S2_N_WHEN][S2_N_UNITS];
 } s2_term;
 
@@ -133,15 +133,15 @@ const char *s2_phase_word(s2_phase phase); /* "prefill", "decode" */
  * with selectors are resolved by whoever builds a pattern (last matching rule wins).
  */
 typedef struct s2_pattern {
-    const char *name;       /* cleaned, may be "" */
-    const char *model;      /* entry of the built-in model table, or "" */
+    const char *name;  /* cleaned, may be "" */
+    const char *model; /* entry of the built-in model table, or "" */
     int32_t n_layers;
-    int32_t n_heads;        /* query heads H */
-    int32_t n_kv_heads;     /* KV heads G, divides H */
-    int32_t head_dim;       /* D */
-    int32_t block_tok;      /* B, a power of two */
+    int32_t n_heads;    /* query heads H */
+    int32_t n_kv_heads; /* KV heads G, divides H */
+    int32_t head_dim;   /* D */
+    int32_t block_tok;  /* B, a power of two */
     bool causal;
-    int32_t n_bodies;       /* distinct, each used at least once */
+    int32_t n_bodies; /* distinct, each used at least once */
     const s2_body *bodies;
     const uint16_t *body_of;
 } s2_pattern;

@@ -349,7 +349,8 @@ void s2_view_shape_add(s2_view_shape *shape, const s2_view *view)
         shape_add_thresholds(shape, atom, block);
         shape_add_distances(shape, view, atom, block);
         if (atom->kind == S2_ATOM_KEY || atom->kind == S2_ATOM_DISTANCE || atom->kind == S2_ATOM_QUERY) {
-            shape->key_period = s2_period_lcm(shape->key_period, atom->kind == S2_ATOM_DISTANCE ? atom->gran : cycle);
+            shape->key_period =
+                s2_period_lcm(shape->key_period, atom->kind == S2_ATOM_DISTANCE ? atom->gran : cycle);
             if (atom->kind != S2_ATOM_KEY)
                 shape->query_period = s2_period_lcm(shape->query_period, cycle);
             shape->block_aligned &= atom->gran % block == 0;

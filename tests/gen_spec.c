@@ -29,7 +29,8 @@ static const s2_mask *gen_mask(s2_rng *rng, const s2_pattern *pattern, s2_arena 
 {
     s2_mask *const mask = S2_NEW(arena, s2_mask, 1);
     const int32_t n = 4 + (int32_t)below(rng, 9);
-    *mask = (s2_mask){.path = "mask.npy", .n_heads = one_in(rng, 2) ? 1 : pattern->n_heads, .n_q_blk = n, .n_k_blk = n};
+    *mask = (s2_mask){
+        .path = "mask.npy", .n_heads = one_in(rng, 2) ? 1 : pattern->n_heads, .n_q_blk = n, .n_k_blk = n};
     const int64_t n_bytes = (int64_t)mask->n_heads * n * n;
     uint8_t *const allowed = S2_NEW(arena, uint8_t, n_bytes);
     const int64_t rarity = 2 + below(rng, 8);
@@ -48,9 +49,9 @@ static void gen_when(s2_rng *rng, s2_term *term)
 
 static s2_term_kind gen_kind(s2_rng *rng, const s2_gen_spec *options)
 {
-    static const s2_term_kind common[] = {S2_TERM_LOCAL,  S2_TERM_LOCAL,  S2_TERM_SINK,    S2_TERM_STRIDE, S2_TERM_STRIDE,
-                                          S2_TERM_STRIDE, S2_TERM_DILATED, S2_TERM_COLUMNS, S2_TERM_ROWS,   S2_TERM_CHUNK,
-                                          S2_TERM_DENSE,  S2_TERM_NONE};
+    static const s2_term_kind common[] = {S2_TERM_LOCAL,  S2_TERM_LOCAL,  S2_TERM_SINK,    S2_TERM_STRIDE,
+                                          S2_TERM_STRIDE, S2_TERM_STRIDE, S2_TERM_DILATED, S2_TERM_COLUMNS,
+                                          S2_TERM_ROWS,   S2_TERM_CHUNK,  S2_TERM_DENSE,   S2_TERM_NONE};
     if (options->explicit_terms && one_in(rng, 6))
         return one_in(rng, 2) ? S2_TERM_RANDOM : S2_TERM_MASK;
     if (options->dynamic_terms && one_in(rng, 6))
@@ -61,7 +62,8 @@ static s2_term_kind gen_kind(s2_rng *rng, const s2_gen_spec *options)
 static s2_term gen_term(s2_rng *rng, const s2_gen_spec *options, const s2_pattern *pattern, s2_arena *arena)
 {
     s2_term term = s2_term_init(gen_kind(rng, options), 1 + below(rng, 5));
-    const bool in_blocks_only = term.kind == S2_TERM_RANDOM || term.kind == S2_TERM_MASK || term.kind >= S2_TERM_PAGES;
+    const bool in_blocks_only =
+        term.kind == S2_TERM_RANDOM || term.kind == S2_TERM_MASK || term.kind >= S2_TERM_PAGES;
     term.tok = !in_blocks_only && one_in(rng, 3);
     if (term.kind == S2_TERM_STRIDE || term.kind == S2_TERM_DILATED) {
         term.width = one_in(rng, 3) ? 1 + below(rng, term.n) : 1;
@@ -107,9 +109,11 @@ s2_pattern *s2_gen_spec_pattern(s2_rng *rng, const s2_gen_spec *options, s2_aren
     if (pattern == NULL)
         return NULL;
     const int32_t group = 1 + (int32_t)below(rng, 2);
-    *pattern = (s2_pattern){.name = "", .model = "", .head_dim = 64, .causal = !(options->not_causal && one_in(rng, 5))};
+    *pattern = (s2_pattern){
+        .name = "", .model = "", .head_dim = 64, .causal = !(options->not_causal && one_in(rng, 5))};
     pattern->n_layers = 1 + (int32_t)below(rng, options->most_layers);
-    pattern->n_kv_heads = 1 + (int32_t)below(rng, options->most_heads / group > 0 ? options->most_heads / group : 1);
+    pattern->n_kv_heads =
+        1 + (int32_t)below(rng, options->most_heads / group > 0 ? options->most_heads / group : 1);
     pattern->n_heads = pattern->n_kv_heads * group;
     pattern->block_tok = 1 << below(rng, 3);
     pattern->n_bodies = 1 + (int32_t)below(rng, 3);

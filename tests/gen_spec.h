@@ -13,7 +13,7 @@ typedef struct s2_gen_spec {
     int32_t most_heads;
     bool explicit_terms; /* random lists and mask files (held in memory) */
     bool dynamic_terms;
-    bool not_causal;     /* also patterns that are not causal */
+    bool not_causal; /* also patterns that are not causal */
 } s2_gen_spec;
 
 /* A pattern that passes s2_pattern_check(); pieces live in the arena. NULL when memory ran out. */

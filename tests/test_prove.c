@@ -17,7 +17,8 @@ static void print_pattern(const s2_pattern *pattern, uint64_t seed)
 {
     s2_buf text = {0};
     s2_pattern_print(pattern, &text);
-    print_message("seed %llu, pattern:\n%s\n", (unsigned long long)seed, text.data != NULL ? text.data : "(no text)");
+    print_message("seed %llu, pattern:\n%s\n", (unsigned long long)seed,
+                  text.data != NULL ? text.data : "(no text)");
     s2_buf_release(&text);
 }
 
@@ -32,7 +33,8 @@ static int64_t compare_row(const s2_view *view, int64_t n_tok, int64_t q_tok)
         while (run < n_runs && runs[run].end <= k_tok)
             run++;
         const bool got = run < n_runs && runs[run].begin <= k_tok;
-        const bool want = s2_pattern_reads(view->pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
+        const bool want =
+            s2_pattern_reads(view->pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
         if (got != want)
             return -1 - k_tok;
         n_read += want;
@@ -59,8 +61,9 @@ static void row_runs_equal_the_definition_on_random_patterns(void **state)
             const int64_t n_read = compare_row(&view, n_tok, q_tok);
             if (n_read < 0) {
                 print_pattern(pattern, rng.state);
-                fail_msg("case seed %llu: head %d, query %lld, key %lld", (unsigned long long)(seed + (uint64_t)at), head,
-                         (long long)q_tok, (long long)(-1 - n_read));
+                fail_msg("case seed %llu: head %d, query %lld, key %lld",
+                         (unsigned long long)(seed + (uint64_t)at), head, (long long)q_tok,
+                         (long long)(-1 - n_read));
             }
             n_pairs += n_read;
         }
@@ -72,7 +75,8 @@ static void row_runs_equal_the_definition_on_random_patterns(void **state)
     }
 }
 
-static void check_blocks(const s2_pattern *pattern, const s2_view *view, const s2_blocks *blocks, int64_t n_tok)
+static void check_blocks(const s2_pattern *pattern, const s2_view *view, const s2_blocks *blocks,
+                         int64_t n_tok)
 {
     const int64_t size = blocks->block_tok;
     for (int64_t q_blk = 0; q_blk < blocks->n_q_blk; q_blk++) {
@@ -81,7 +85,8 @@ static void check_blocks(const s2_pattern *pattern, const s2_view *view, const s
             for (int64_t q_tok = q_blk * size; q_tok < (q_blk + 1) * size && q_tok < n_tok; q_tok++)
                 for (int64_t k_tok = k_blk * size; k_tok < (k_blk + 1) * size && k_tok < n_tok; k_tok++) {
                     n_possible += !pattern->causal || k_tok <= q_tok;
-                    n_read += s2_pattern_reads(pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
+                    n_read +=
+                        s2_pattern_reads(pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
                 }
             int64_t entry = -1;
             for (int64_t at = blocks->row_begin[q_blk]; at < blocks->row_begin[q_blk + 1]; at++)
@@ -135,10 +140,11 @@ static void ask_all(const s2_pattern *pattern, s2_rng *rng, s2_requirement *aske
 static void print_finding(const char *engine, const s2_finding *finding)
 {
     const s2_witness *const w = &finding->witness;
-    print_message("  %-9s %s %s reason %d complete_to %lld failing %d; phase %d layer %d head %d rank %d readers %d q %lld k %lld\n",
+    print_message("  %-9s %s %s reason %d complete_to %lld failing %d; phase %d layer %d head %d rank %d "
+                  "readers %d q %lld k %lld\n",
                   engine, s2_property_word(finding->requirement.property), s2_verdict_word(finding->verdict),
-                  finding->reason, (long long)finding->complete_to_tok, finding->n_failing_layers, w->phase, w->layer,
-                  w->head, w->rank, w->readers, (long long)w->q_tok, (long long)w->k_tok);
+                  finding->reason, (long long)finding->complete_to_tok, finding->n_failing_layers, w->phase,
+                  w->layer, w->head, w->rank, w->readers, (long long)w->q_tok, (long long)w->k_tok);
 }
 
 typedef struct s2_tally {
@@ -186,15 +192,17 @@ static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally 
 
 static void report(const char *what, uint64_t seed, const s2_tally *tally)
 {
-    printf("# s2: %s: %lld patterns from seed %llu, %lld verdicts compared;", what, (long long)tally->n_patterns,
-           (unsigned long long)seed, (long long)tally->n_compared);
+    printf("# s2: %s: %lld patterns from seed %llu, %lld verdicts compared;", what,
+           (long long)tally->n_patterns, (unsigned long long)seed, (long long)tally->n_compared);
     for (int32_t property = 0; property < N_ASKED; property++)
-        printf(" %s %lld/%lld/%lld", s2_property_word((s2_property)property), (long long)tally->by_verdict[property][0],
-               (long long)tally->by_verdict[property][1], (long long)tally->by_verdict[property][2]);
+        printf(" %s %lld/%lld/%lld", s2_property_word((s2_property)property),
+               (long long)tally->by_verdict[property][0], (long long)tally->by_verdict[property][1],
+               (long long)tally->by_verdict[property][2]);
     printf(" (holds/violated/unknown)\n");
 }
 
-static void run_engines(const char *what, uint64_t default_seed, int64_t default_cases, const s2_gen_spec *options)
+static void run_engines(const char *what, uint64_t default_seed, int64_t default_cases,
+                        const s2_gen_spec *options)
 {
     const uint64_t seed = s2_test_seed(default_seed);
     const int64_t n_cases = s2_test_cases(default_cases);
