@@ -2,12 +2,17 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
+enum { N_SLOTS = 4 * S2_LIMIT_CLASSES };
+
 typedef struct s2_classifier {
     s2_arena *arena;
     s2_classes classes;
     s2_reads *reads;
     uint64_t *keys; /* one per class: unequal keys, unequal heads */
     int32_t cap;
+    int32_t slots[N_SLOTS]; /* open addressing by key: class + 1, 0 where free */
 } s2_classifier;
 
 static uint64_t mixed(uint64_t key, int64_t value)
@@ -72,13 +77,17 @@ static s2_status classify_head(s2_classifier *to, int32_t layer, int32_t head, i
     const s2_arena_mark_t mark = s2_arena_mark(to->arena);
     S2_TRY(s2_reads_build(to->arena, classes->pattern, classes->phase, layer, head, &reads));
     const uint64_t key = reads_key(&reads);
-    for (int32_t c = 0; c < classes->n_reads; c++) {
-        if (to->keys[c] == key && s2_reads_equal(&to->reads[c], &reads)) {
+    size_t slot = key % N_SLOTS;
+    for (; to->slots[slot] != 0; slot = (slot + 1) % N_SLOTS) {
+        const int32_t known = to->slots[slot] - 1;
+        if (to->keys[known] == key && s2_reads_equal(&to->reads[known], &reads)) {
             s2_arena_rewind(to->arena, mark);
-            *out = c;
+            *out = known;
             return S2_OK;
         }
     }
+    if (classes->n_reads == S2_LIMIT_CLASSES)
+        return S2_ELIMIT;
     if (classes->n_reads == to->cap) {
         const size_t have = (size_t)to->cap, want = have * 2 + 16;
         s2_reads *const grown = s2_arena_grow(to->arena, to->reads, have, want, sizeof *grown);
@@ -93,6 +102,7 @@ static s2_status classify_head(s2_classifier *to, int32_t layer, int32_t head, i
     to->keys[classes->n_reads] = key;
     to->reads[classes->n_reads] = reads;
     *out = classes->n_reads++;
+    to->slots[slot] = classes->n_reads;
     return S2_OK;
 }
 
@@ -108,23 +118,35 @@ static s2_status add_layer(s2_classifier *to, int32_t layer, s2_layer_class *out
     return S2_OK;
 }
 
-s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_classes *out)
+static s2_status build(s2_classifier *to, s2_layer_class *layers)
 {
-    s2_classifier to = {.arena = arena, .classes = {.pattern = pattern, .phase = phase}};
-    s2_layer_class *const layers = S2_NEW(arena, s2_layer_class, pattern->n_layers);
-    if (layers == NULL)
-        return S2_ENOMEM;
-    to.classes.layers = layers;
-    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        const int32_t known = find_layer(&to.classes, layer);
+    s2_classes *const classes = &to->classes;
+    for (int32_t layer = 0; layer < classes->pattern->n_layers; layer++) {
+        const int32_t known = find_layer(classes, layer);
         if (known >= 0) {
             layers[known].n_layers++;
             continue;
         }
-        S2_TRY(add_layer(&to, layer, &layers[to.classes.n_layer_classes]));
-        to.classes.n_layer_classes++;
+        S2_TRY(add_layer(to, layer, &layers[classes->n_layer_classes]));
+        classes->n_layer_classes++;
     }
-    to.classes.reads = to.reads;
-    *out = to.classes;
+    classes->reads = to->reads;
     return S2_OK;
+}
+
+s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_classes *out)
+{
+    s2_layer_class *const layers = S2_NEW(arena, s2_layer_class, pattern->n_layers);
+    s2_classifier *const to = s2_calloc(1, sizeof *to);
+    if (layers == NULL || to == NULL) {
+        s2_free(to);
+        return S2_ENOMEM;
+    }
+    to->arena = arena;
+    to->classes = (s2_classes){.pattern = pattern, .phase = phase, .layers = layers};
+    const s2_status status = build(to, layers);
+    if (status == S2_OK)
+        *out = to->classes;
+    s2_free(to);
+    return status;
 }

@@ -15,6 +15,8 @@
 extern "C" {
 #endif
 
+enum { S2_LIMIT_CLASSES = 1 << 14 };
+
 typedef struct s2_layer_class {
     int32_t first_layer;
     int32_t n_layers;
@@ -31,7 +33,7 @@ typedef struct s2_classes {
     bool has_dynamic;
 } s2_classes;
 
-/* S2_ENOMEM; *out untouched on failure. */
+/* S2_ENOMEM; S2_ELIMIT beyond S2_LIMIT_CLASSES distinct heads; *out untouched on failure. */
 s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                            s2_classes *out) S2_MUST_CHECK;
 

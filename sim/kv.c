@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 static int64_t pages_of(int64_t n_tok, int64_t page_tok)
 {
     return n_tok / page_tok + (n_tok % page_tok != 0);
@@ -87,9 +89,16 @@ static int64_t smallest_page(const s2_group *group)
     return page_tok;
 }
 
+/* KV heads with the same query heads are counted once: their first, and how many they are. */
+typedef struct s2_twins {
+    int32_t first_kv;
+    int32_t n;
+} s2_twins;
+
 typedef struct s2_kv_scratch {
     s2_combset kept;
     s2_combset pages;
+    s2_twins *twins; /* n_kv_heads entries */
 } s2_kv_scratch;
 
 static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_tok, s2_kv_scratch *scratch,
@@ -114,14 +123,20 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     return S2_OK;
 }
 
-/* The KV head before `kv` with the same query heads, or -1. */
-static int32_t find_twin(const int32_t *head_class, int32_t kv, int32_t n_group)
+static int32_t find_twins(const int32_t *head_class, int32_t n_kv, int32_t n_group, s2_twins *twins)
 {
     const size_t n_bytes = (size_t)n_group * sizeof *head_class;
-    for (int32_t before = 0; before < kv; before++)
-        if (memcmp(head_class + (int64_t)before * n_group, head_class + (int64_t)kv * n_group, n_bytes) == 0)
-            return before;
-    return -1;
+    int32_t n_distinct = 0;
+    for (int32_t kv = 0; kv < n_kv; kv++) {
+        int32_t at = 0;
+        while (at < n_distinct && memcmp(head_class + (int64_t)twins[at].first_kv * n_group,
+                                         head_class + (int64_t)kv * n_group, n_bytes) != 0)
+            at++;
+        if (at == n_distinct)
+            twins[n_distinct++] = (s2_twins){kv, 0};
+        twins[at].n++;
+    }
+    return n_distinct;
 }
 
 static void add_slots(s2_kv_slots *slots, const s2_group_slots *group, int64_t n)
@@ -146,16 +161,13 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
     enum { INDEX_KEY_BYTES = 132 };
     const s2_pattern *const pattern = classes->pattern;
     const int32_t n_kv = pattern->n_kv_heads, n_group = pattern->n_heads / n_kv;
-    for (int32_t kv = 0; kv < n_kv; kv++) {
-        if (find_twin(layer->head_class, kv, n_group) >= 0)
-            continue;
-        const s2_group group = {classes, layer->head_class + (int64_t)kv * n_group, n_group};
-        int64_t n_twins = 1;
-        for (int32_t other = kv + 1; other < n_kv; other++)
-            n_twins += find_twin(layer->head_class, other, n_group) == kv;
+    const int32_t n_distinct = find_twins(layer->head_class, n_kv, n_group, scratch->twins);
+    for (int32_t at = 0; at < n_distinct; at++) {
+        const s2_twins twins = scratch->twins[at];
+        const s2_group group = {classes, layer->head_class + (int64_t)twins.first_kv * n_group, n_group};
         s2_group_slots own;
         S2_TRY(count_group(&group, n_tok, page_tok, scratch, &own));
-        add_slots(slots, &own, n_twins * layer->n_layers);
+        add_slots(slots, &own, (int64_t)twins.n * layer->n_layers);
     }
     s2_group_slots all;
     const s2_group whole = {classes, layer->head_class, pattern->n_heads};
@@ -170,11 +182,13 @@ s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok
     const s2_pattern *const pattern = classes->pattern;
     s2_kv_slots slots = {.dense = n_tok * pattern->n_kv_heads * pattern->n_layers};
     s2_kv_scratch scratch = {0};
-    s2_status status = S2_OK;
+    scratch.twins = s2_malloc((size_t)pattern->n_kv_heads * sizeof *scratch.twins);
+    s2_status status = scratch.twins != NULL ? S2_OK : S2_ENOMEM;
     for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++)
         status = count_layer(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
     s2_combset_release(&scratch.kept);
     s2_combset_release(&scratch.pages);
+    s2_free(scratch.twins);
     if (status == S2_OK)
         *out = slots;
     return status;
@@ -190,7 +204,7 @@ static bool has_closed_form(const s2_classes *classes)
                 view->atoms[a].kind != S2_ATOM_CHUNK)
                 return false;
     }
-    return classes->n_reads <= 64;
+    return classes->n_reads <= 64 && classes->pattern->n_kv_heads <= 256;
 }
 
 s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_line *out)

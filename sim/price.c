@@ -306,7 +306,8 @@ s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     const s2_status status = run(scratch, pattern, options, &sim, diag);
     s2_arena_rewind(scratch, mark);
     if (status == S2_ELIMIT)
-        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0, "a total exceeds 2^63");
+        return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
+                           "a total exceeds 2^63, or more than %d heads are distinct", S2_LIMIT_CLASSES);
     if (status == S2_OK)
         *out = sim;
     return status;
