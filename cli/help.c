@@ -63,6 +63,11 @@ static void add_option(s2_buf *buf, const s2_option *option)
     s2_buf_puts(buf, "\n");
 }
 
+static const char *about_of(const char *program, const s2_command *command)
+{
+    return strcmp(program, "s2check") == 0 ? s2check_about : command->about;
+}
+
 int s2_help_print(s2_cli *cli, const s2_command *command)
 {
     const bool is_s2 = strcmp(cli->program, "s2") == 0;
@@ -70,9 +75,9 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
     s2_buf_printf(&buf, "usage: %s%s%s [OPTIONS] %s\n\n", cli->program, is_s2 ? " " : "",
                   is_s2 ? command->name : "", command->operands);
     s2_buf_printf(&buf, "%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
-    if (command->about != NULL) {
+    if (about_of(cli->program, command) != NULL) {
         s2_buf_puts(&buf, "\n");
-        add_filled(&buf, command->about, 0);
+        add_filled(&buf, about_of(cli->program, command), 0);
     }
     s2_buf_puts(&buf, "\n");
     for (const s2_option *option = command->options; option->name != NULL; option++)
@@ -193,9 +198,9 @@ void s2_help_man(const char *program, const s2_command *command, s2_buf *buf)
     add_groff(buf, command->summary);
     s2_buf_printf(buf, ".SH SYNOPSIS\n.B %s %s\n[OPTIONS] ", program, is_s2 ? command->name : "");
     add_groff(buf, command->operands);
-    if (command->about != NULL) {
+    if (about_of(program, command) != NULL) {
         s2_buf_puts(buf, ".SH DESCRIPTION\n");
-        add_groff(buf, command->about);
+        add_groff(buf, about_of(program, command));
     }
     add_man_options(program, command, buf);
     add_man_examples(command, buf);

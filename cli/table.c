@@ -45,6 +45,16 @@
     "design in the database (its name or the first 4 or more digits of its hash), an inline text with ';' "  \
     "for line ends, or '-' for standard input."
 
+#define CHECK_ABOUT                                                                                          \
+    "Each required property gets a verdict: holds, violated (with the smallest witness) or unknown (with "   \
+    "the "                                                                                                   \
+    "limit that was hit). With --len all the verdict is a proof for every context length."
+
+const char s2check_about[] =
+    "PATTERN is a pattern file, an inline text with ';' for line ends, or '-' for standard input. Foreign "
+    "configs and "
+    "designs in a database are read by `s2 check`, which prints the same bytes.\n" CHECK_ABOUT;
+
 static const s2_option CHECK[] = {
     {"require", 'r', "LIST", "rows,union,kv",
      "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D", false, false},
@@ -187,10 +197,7 @@ static const s2_option HELP[] = {
 
 const s2_command s2_command_table[] = {
     {"check", "PATTERN...", 0, -1, "prove that every query still reaches every key, or show where not",
-     PATTERN_ABOUT "\n"
-                   "Each required property gets a verdict: holds, violated (with the smallest witness) or "
-                   "unknown (with the "
-                   "limit that was hit). With --len all the verdict is a proof for every context length.",
+     PATTERN_ABOUT "\n" CHECK_ABOUT,
      "$ s2 check phi3.s2\n"
      "$ s2 check 'heads 16; layers all: local 16 | stride 16 phase kv' --len 128k\n"
      "$ s2 check phi3.s2 --pair 1088,64\n",
