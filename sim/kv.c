@@ -28,15 +28,15 @@ typedef struct s2_group_slots {
     int64_t meta_elems;
 } s2_group_slots;
 
-static void add_kept(const s2_group *group, int64_t n_tok, s2_combset *set)
+/* Distinct heads once each: stamps[class] == stamp marks those already added. */
+static void add_kept(const s2_group *group, int64_t n_tok, int32_t *stamps, int32_t stamp, s2_combset *set)
 {
     for (int32_t h = 0; h < group->n_heads; h++) {
-        const s2_reads *const reads = &group->classes->reads[group->head_class[h]];
-        bool seen = false;
-        for (int32_t before = 0; before < h && !seen; before++)
-            seen = group->head_class[before] == group->head_class[h];
-        if (seen)
+        const int32_t cls = group->head_class[h];
+        const s2_reads *const reads = &group->classes->reads[cls];
+        if (stamps[cls] == stamp)
             continue;
+        stamps[cls] = stamp;
         if (reads->selects_pages || reads->selects_tokens)
             s2_combset_add_range(set, 0, n_tok);
         else
@@ -99,13 +99,15 @@ typedef struct s2_kv_scratch {
     s2_combset kept;
     s2_combset pages;
     s2_twins *twins; /* n_kv_heads entries */
+    int32_t *stamps; /* one per head class */
+    int32_t stamp;
 } s2_kv_scratch;
 
 static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_tok, s2_kv_scratch *scratch,
                              s2_group_slots *out)
 {
     s2_combset_clear(&scratch->kept);
-    add_kept(group, n_tok, &scratch->kept);
+    add_kept(group, n_tok, scratch->stamps, ++scratch->stamp, &scratch->kept);
     const int64_t heavy_tok = heavy_of(group), used = s2_combset_count(&scratch->kept, 0, n_tok);
     const s2_window window = window_of(group, n_tok);
     const int64_t paged = count_pages(&scratch->kept, n_tok, page_tok, &scratch->pages);
@@ -183,12 +185,14 @@ s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok
     s2_kv_slots slots = {.dense = n_tok * pattern->n_kv_heads * pattern->n_layers};
     s2_kv_scratch scratch = {0};
     scratch.twins = s2_malloc((size_t)pattern->n_kv_heads * sizeof *scratch.twins);
-    s2_status status = scratch.twins != NULL ? S2_OK : S2_ENOMEM;
+    scratch.stamps = s2_calloc((size_t)classes->n_reads, sizeof *scratch.stamps);
+    s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;
     for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++)
         status = count_layer(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
     s2_combset_release(&scratch.kept);
     s2_combset_release(&scratch.pages);
     s2_free(scratch.twins);
+    s2_free(scratch.stamps);
     if (status == S2_OK)
         *out = slots;
     return status;
@@ -209,10 +213,12 @@ static bool has_closed_form(const s2_classes *classes)
 
 s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_line *out)
 {
-    enum { SAMPLES = 64 };
+    /* fewer where each length costs a walk over very many KV heads */
+    enum { SAMPLES = 64, FEW_SAMPLES = 8, MANY = 1 << 16 };
     const int64_t block = classes->pattern->block_tok, n_blk = pages_of(n_tok, block);
     s2_kv_line line = {.every_block = has_closed_form(classes) && n_blk <= 4096};
-    const int64_t n_points = line.every_block ? n_blk : lesser(n_blk, SAMPLES);
+    const bool many = (int64_t)classes->n_layer_classes * classes->pattern->n_kv_heads > MANY;
+    const int64_t n_points = line.every_block ? n_blk : lesser(n_blk, many ? FEW_SAMPLES : SAMPLES);
     double total = 0;
     for (int64_t point = 1; point <= n_points; point++) {
         const int64_t at = lesser(n_blk * point / n_points * block, n_tok);

@@ -43,7 +43,7 @@ typedef struct s2_kv_line {
     int64_t peak_tok;
     double mean_slots;
     int32_t n_points;
-    bool every_block; /* false: a pattern without closed form, sampled at 64 lengths */
+    bool every_block; /* false: a pattern without closed form, sampled at up to 64 lengths */
 } s2_kv_line;
 s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                              s2_kv_line *out) S2_MUST_CHECK;

@@ -168,9 +168,9 @@ static s2_status price_waste(const s2_classes *classes, const s2_sim_options *op
     return S2_OK;
 }
 
-/* The longest context (whole blocks) whose cache fits; head pages, or all keys when `dense`. */
+/* The longest context (whole blocks) whose head pages fit. */
 static s2_status longest_fit(const s2_classes *classes, const s2_sim_options *options, double room,
-                             bool dense, int64_t *out)
+                             int64_t *out)
 {
     const int64_t block = classes->pattern->block_tok;
     int64_t fits = 0, beyond = S2_LIMIT_CONTEXT_TOK / block + 1;
@@ -178,13 +178,22 @@ static s2_status longest_fit(const s2_classes *classes, const s2_sim_options *op
         const int64_t middle = fits + (beyond - fits) / 2;
         s2_kv_bytes bytes;
         S2_TRY(kv_bytes_at(classes, options, middle * block, options->batch, &bytes));
-        if ((double)(dense ? bytes.dense : bytes.head_pages) / options->n_ranks <= room)
+        if ((double)bytes.head_pages / options->n_ranks <= room)
             fits = middle;
         else
             beyond = middle;
     }
     *out = fits * block;
     return S2_OK;
+}
+
+/* The same when every key stays: whole blocks of a cache that grows evenly. */
+static int64_t longest_dense_fit(const s2_pattern *pattern, const s2_sim_options *options, double room)
+{
+    const double token = 2.0 * pattern->head_dim * s2_dtype_bytes(options->dtype) * pattern->n_kv_heads *
+                         pattern->n_layers * (double)options->batch / options->n_ranks;
+    const double blocks = fmin(room / token, (double)S2_LIMIT_CONTEXT_TOK) / pattern->block_tok;
+    return (int64_t)blocks * pattern->block_tok;
 }
 
 static s2_status price_capacity(const s2_classes *classes, const s2_sim_options *options, s2_sim *sim)
@@ -198,8 +207,8 @@ static s2_status price_capacity(const s2_classes *classes, const s2_sim_options 
     const double ranks = options->n_ranks;
     sim->fit_batch = one.head_pages > 0 ? (int64_t)(room / ((double)one.head_pages / ranks)) : 0;
     sim->fit_batch_dense = (int64_t)(room / ((double)one.dense / ranks));
-    S2_TRY(longest_fit(classes, options, room, false, &sim->fit_len_tok));
-    return longest_fit(classes, options, room, true, &sim->fit_len_dense_tok);
+    sim->fit_len_dense_tok = longest_dense_fit(classes->pattern, options, room);
+    return longest_fit(classes, options, room, &sim->fit_len_tok);
 }
 
 /* Halves of the length, down to one block. */
