@@ -19,6 +19,7 @@ static const struct {
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},
     {"sim", s2_cmd_sim},
+    {"validate", s2_cmd_validate},
     {"import", s2_cmd_import},
     {"export", s2_cmd_export},
     {"ls", s2_cmd_ls},

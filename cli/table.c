@@ -111,8 +111,10 @@ static const s2_option SIM[] = {
     OPT_END};
 
 static const s2_option VALIDATE[] = {
-    {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, or a GPU by number", false, false},
-    OPT_LEN("1k"),
+    {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N", false, false},
+    {"len", 'n', "N,...", "1k", "context lengths in tokens; k and m multiply by 1024 and 1048576", false,
+     false},
+    {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
     {"kernel", 'k', "NAME", NULL, "the kernel; default: the best that supports the pattern", false, false},
     {"phase", 'p', "forward|backward|decode", "forward", "what is computed", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
