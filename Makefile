@@ -171,6 +171,7 @@ golden: $(B)/s2
 man: $(B)/s2
 	@rm -rf build/man && mkdir -p build/man/man1
 	@$< help --man > build/man/man1/s2.1 && $< help --man s2check > build/man/man1/s2check.1
+	@$< help --man s2cert > build/man/man1/s2cert.1
 	@for c in $$($< help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p'); do \
 	    if $< help --man $$c > build/man/man1/s2-$$c.1 2>/dev/null; then :; else rm build/man/man1/s2-$$c.1; fi; done
 	@echo "$$(ls build/man/man1 | wc -l) pages under build/man/man1"
@@ -196,7 +197,7 @@ install: all man completion
 
 ## uninstall: what install put there
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2-*.1 \
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2cert.1 $(MANDIR)/s2-*.1 \
 	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2
 
 ## clean: remove build/

@@ -7,8 +7,11 @@ static int print_man(s2_cli *cli, const char *name)
 {
     const bool is_s2check = name != NULL && strcmp(name, "s2check") == 0;
     s2_buf buf = {0};
-    s2_help_man(is_s2check ? "s2check" : "s2",
-                name == NULL ? NULL : s2_command_find(is_s2check ? "check" : name), &buf);
+    if (name != NULL && strcmp(name, "s2cert") == 0)
+        s2_help_man_s2cert(&buf);
+    else
+        s2_help_man(is_s2check ? "s2check" : "s2",
+                    name == NULL ? NULL : s2_command_find(is_s2check ? "check" : name), &buf);
     const int end = s2_cli_print(cli, &buf);
     return end == S2_GO_ON ? S2_EXIT_OK : end;
 }
@@ -35,10 +38,12 @@ int s2_cmd_help(s2_cli *cli, int argc, char **argv)
         return printed == S2_GO_ON ? S2_EXIT_OK : printed;
     }
     const char *const name = args.n_operands > 0 ? args.operands[0] : NULL;
-    const bool known = name == NULL || s2_command_find(name) != NULL || strcmp(name, "s2check") == 0;
+    const bool man = s2_args_has(&args, "man");
+    const bool known = name == NULL || s2_command_find(name) != NULL || strcmp(name, "s2check") == 0 ||
+                       (man && strcmp(name, "s2cert") == 0);
     if (!known)
         return wrong_name(cli, name);
-    if (s2_args_has(&args, "man"))
+    if (man)
         return print_man(cli, name);
     if (name == NULL)
         return s2_help_overview(cli);

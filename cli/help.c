@@ -207,6 +207,19 @@ void s2_help_man(const char *program, const s2_command *command, s2_buf *buf)
     add_man_tail(buf, is_s2 ? ".BR s2 (1)" : ".BR s2 (1), s2cert (1)");
 }
 
+void s2_help_man_s2cert(s2_buf *buf)
+{
+    s2_buf_printf(
+        buf,
+        ".TH S2CERT 1 \"\" \"s2 %s\" \"User Commands\"\n.SH NAME\ns2cert \\- check a certificate "
+        "without the prover\n.SH SYNOPSIS\n.B s2cert\nFILE\n.SH DESCRIPTION\nFILE is what\n.B s2check "
+        "\\-\\-certificate\nwrote for a pattern whose properties hold for every context length. s2cert "
+        "reads it again with its own reader and its own definition of every term, and shares no code with "
+        "the prover.\n.SH EXIT STATUS\n0 verified; 1 not verified; 2 called wrongly; 3 not a certificate.\n"
+        ".SH SEE ALSO\n.BR s2check (1)\n",
+        s2_version());
+}
+
 static void add_words(s2_buf *buf, const char *bars)
 {
     for (; *bars != '\0'; bars++)
