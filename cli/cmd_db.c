@@ -104,11 +104,22 @@ static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
     return S2_EXIT_OK;
 }
 
-static const action ACTIONS[] = {{"check", false, S2_DB_READ, run_check},
-                                 {"backup", true, S2_DB_READ, run_backup},
-                                 {"stat", false, S2_DB_READ, run_stat},
-                                 {"dump", false, S2_DB_READ, run_dump},
-                                 {"merge", true, S2_DB_WRITE, run_merge}};
+static int run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    (void)args;
+    int64_t n;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_collect(db, &n, &diag);
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    fprintf(cli->out, "removed for good: %lld designs\n", (long long)n);
+    return S2_EXIT_OK;
+}
+
+static const action ACTIONS[] = {
+    {"check", false, S2_DB_READ, run_check}, {"backup", true, S2_DB_READ, run_backup},
+    {"stat", false, S2_DB_READ, run_stat},   {"dump", false, S2_DB_READ, run_dump},
+    {"gc", false, S2_DB_WRITE, run_gc},      {"merge", true, S2_DB_WRITE, run_merge}};
 
 int s2_cmd_db(s2_cli *cli, int argc, char **argv)
 {

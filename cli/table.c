@@ -250,10 +250,11 @@ const s2_command s2_command_table[] = {
      "each design: "
      "make them at one length, phase and GPU first. Conditions as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
-    {"db", "check|backup FILE|stat|dump|merge FILE", 1, 2, "look after the database",
+    {"db", "check|backup FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "
      "holds. "
-     "dump: all of it as SQL text. merge FILE: bring in what another machine found; the other file is not "
+     "dump: all of it as SQL text. gc: remove what is in the trash for good. merge FILE: bring in what "
+     "another machine found; the other file is not "
      "trusted, "
      "and merging twice changes nothing.",
      "$ s2 db backup designs.db\n$ s2 db merge h200.db\n", DB},

@@ -265,6 +265,9 @@ s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHEC
 /* Take back the last of them: *what says it, "" when there is nothing left to take back. */
 s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag) S2_MUST_CHECK;
 
+/* Remove what is in the trash for good, with its results; undo forgets those designs. */
+s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
+
 /* Care of the file. */
 /* Every page, foreign key, hash and JSON text. One line per finding in *findings; none: sound. */
 s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag) S2_MUST_CHECK;

@@ -149,3 +149,26 @@ s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag)
         s2_buf_printf(what, "%s%s%s on %.12s", a.word, tag ? " " : "", tag ? a.argument : "", a.design);
     return what->status;
 }
+
+static s2_status collect(s2_db *db, int64_t *n_designs, s2_diag *diag)
+{
+#define IN_TRASH " WHERE design_id IN(SELECT id FROM design WHERE deleted_us IS NOT NULL)"
+    S2_TRY(s2_sql_exec(db,
+                       "DELETE FROM chk" IN_TRASH ";DELETE FROM sim" IN_TRASH
+                       ";DELETE FROM validation" IN_TRASH ";DELETE FROM export" IN_TRASH
+                       ";DELETE FROM tag" IN_TRASH ";DELETE FROM note" IN_TRASH ";DELETE FROM undo" IN_TRASH,
+                       diag));
+#undef IN_TRASH
+    S2_TRY(s2_sql_run(db, diag, "DELETE FROM design WHERE deleted_us IS NOT NULL", ""));
+    *n_designs = sqlite3_changes(db->sql);
+    return S2_OK;
+}
+
+s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag)
+{
+    int64_t n = 0;
+    S2_TRY(s2_db_begin(db, diag));
+    S2_TRY(finish(db, collect(db, &n, diag), diag));
+    *n_designs = n;
+    return S2_OK;
+}
