@@ -41,7 +41,6 @@ stage layers "$make" -s CI=1 check-layers
 stage format "$make" -s check-format
 stage build-release "$make" -s -j"$jobs" CI=1 all
 stage tests-release "$make" -s -j"$jobs" CI=1 unit
-[ -x tests/cli/run.sh ] && stage transcripts tests/cli/run.sh build/current
 stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
 stage tests-asan env S2_CASES=300 "$make" -s CI=1 BUILD=asan CUDA=0 unit
