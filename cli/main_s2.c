@@ -22,6 +22,7 @@ static const struct {
     {"validate", s2_cmd_validate},
     {"import", s2_cmd_import},
     {"export", s2_cmd_export},
+    {"draw", s2_cmd_draw},
     {"ls", s2_cmd_ls},
     {"pareto", s2_cmd_pareto},
     {"db", s2_cmd_db},

@@ -1,0 +1,466 @@
+#include "export/picture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/view.h"
+
+/* ---- reads of several heads at once ------------------------------------------------------------------ */
+
+typedef struct s2_readers {
+    s2_view *views;
+    int32_t n;
+    s2_run *runs;
+    int64_t cap;
+    int64_t step; /* queries that read alike, the last of each standing for all */
+} s2_readers;
+
+static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int32_t head_begin,
+                               int32_t head_end, s2_readers *out)
+{
+    s2_view_shape shape;
+    s2_readers readers = {.views = S2_NEW(arena, s2_view, head_end - head_begin), .n = head_end - head_begin};
+    if (readers.views == NULL)
+        return S2_ENOMEM;
+    s2_view_shape_init(&shape);
+    for (int32_t head = head_begin; head < head_end; head++) {
+        s2_view *const view = &readers.views[head - head_begin];
+        S2_TRY(s2_view_build(arena, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, view));
+        s2_view_shape_add(&shape, view);
+    }
+    readers.step = shape.block_aligned ? pattern->block_tok : 1;
+    *out = readers;
+    return S2_OK;
+}
+
+/* The keys of one query through one view; n is how many runs. */
+static s2_status readers_row(s2_readers *readers, int32_t which, int64_t q_tok, int64_t n_tok, int64_t *n)
+{
+    *n = s2_view_row(&readers->views[which], q_tok, n_tok, readers->runs, readers->cap);
+    while (*n > readers->cap) {
+        s2_run *const grown = s2_realloc(readers->runs, (size_t)*n * 2 * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        readers->runs = grown;
+        readers->cap = *n * 2;
+        *n = s2_view_row(&readers->views[which], q_tok, n_tok, readers->runs, readers->cap);
+    }
+    return S2_OK;
+}
+
+/* ---- grids -------------------------------------------------------------------------------------------- */
+
+typedef struct s2_filler {
+    s2_picture *picture;
+    s2_readers readers;
+    int64_t n_tok;
+    bool causal;
+    uint8_t *seen;  /* [key]: read by some view, for one query */
+    int64_t *reads; /* [column]: reads of this row of cells, over views */
+    int64_t *pairs; /* [column]: pairs of this row of cells */
+} s2_filler;
+
+static void add_runs(s2_filler *filler, int64_t n_runs)
+{
+    for (int64_t r = 0; r < n_runs; r++) {
+        const s2_run run = filler->readers.runs[r];
+        memset(filler->seen + run.begin, 1, (size_t)(run.end - run.begin));
+        for (int64_t at = run.begin; at < run.end;) {
+            const int64_t col = at / filler->picture->col_tok, end = (col + 1) * filler->picture->col_tok;
+            filler->reads[col] += (end < run.end ? end : run.end) - at;
+            at = end;
+        }
+    }
+}
+
+/* Pairs of the query and, in a union, what nobody reads. */
+static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
+{
+    s2_picture *const picture = filler->picture;
+    for (int64_t col = 0; col * picture->col_tok < key_end; col++) {
+        const int64_t begin = col * picture->col_tok;
+        const int64_t end = begin + picture->col_tok < key_end ? begin + picture->col_tok : key_end;
+        s2_grid_cell *const cell = &picture->cells[(int64_t)row * picture->n_cols + col];
+        filler->pairs[col] += end - begin;
+        cell->future = false;
+        if (picture->is_union && memchr(filler->seen + begin, 0, (size_t)(end - begin)) != NULL) {
+            cell->hole = true;
+            for (int64_t key = begin; key < end; key++)
+                picture->n_holes += !filler->seen[key];
+        }
+    }
+}
+
+static s2_status fill_query(s2_filler *filler, int32_t row, int64_t q_tok)
+{
+    const int64_t key_end = filler->causal ? q_tok + 1 : filler->n_tok;
+    memset(filler->seen, 0, (size_t)key_end);
+    for (int32_t which = 0; which < filler->readers.n; which++) {
+        int64_t n_runs;
+        S2_TRY(readers_row(&filler->readers, which, q_tok, filler->n_tok, &n_runs));
+        add_runs(filler, n_runs);
+    }
+    close_query(filler, row, key_end);
+    return S2_OK;
+}
+
+static void close_row(s2_filler *filler, int32_t row)
+{
+    s2_picture *const picture = filler->picture;
+    for (int32_t col = 0; col < picture->n_cols; col++) {
+        s2_grid_cell *const cell = &picture->cells[(int64_t)row * picture->n_cols + col];
+        const double all = (double)filler->pairs[col] * filler->readers.n;
+        cell->share = all > 0 ? (float)((double)filler->reads[col] / all) : 0;
+        filler->reads[col] = filler->pairs[col] = 0;
+    }
+}
+
+static s2_status filler_init(s2_arena *arena, s2_filler *filler)
+{
+    s2_picture *const picture = filler->picture;
+    const int64_t n_cells = (int64_t)picture->n_rows * picture->n_cols;
+    picture->cells = S2_NEW(arena, s2_grid_cell, n_cells);
+    filler->seen = S2_NEW(arena, uint8_t, filler->n_tok + 1);
+    filler->reads = S2_NEW(arena, int64_t, picture->n_cols);
+    filler->pairs = S2_NEW(arena, int64_t, picture->n_cols);
+    if (picture->cells == NULL || filler->seen == NULL || filler->reads == NULL || filler->pairs == NULL)
+        return S2_ENOMEM;
+    for (int64_t cell = 0; cell < n_cells; cell++)
+        picture->cells[cell].future = true;
+    return S2_OK;
+}
+
+/* Tokens per cell: whole blocks, as few as fit. */
+static int64_t cell_tok(const s2_pattern *pattern, int64_t n_tok, int32_t max_cells)
+{
+    const int64_t blocks = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
+    return (blocks + max_cells - 1) / max_cells * pattern->block_tok;
+}
+
+static void head_range(const s2_pattern *pattern, s2_picture_of of, int32_t index, int32_t *begin,
+                       int32_t *end)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    *begin = of == S2_PICTURE_UNION ? 0 : of == S2_PICTURE_KV ? index * group : index;
+    *end = of == S2_PICTURE_UNION ? pattern->n_heads : of == S2_PICTURE_KV ? *begin + group : index + 1;
+}
+
+s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture_of of, int32_t layer,
+                          int32_t index, int64_t n_tok, int32_t max_cells, s2_picture *out)
+{
+    const int32_t n_index = of == S2_PICTURE_KV ? pattern->n_kv_heads : pattern->n_heads;
+    if (layer < 0 || layer >= pattern->n_layers || index < 0 || index >= n_index || n_tok < 1 ||
+        max_cells < 1)
+        return S2_EINVAL;
+    const int64_t size = cell_tok(pattern, n_tok, max_cells);
+    s2_picture picture = {.x_label = "key, tokens",
+                          .y_label = "query, tokens",
+                          .row_tok = size,
+                          .col_tok = size,
+                          .is_union = of == S2_PICTURE_UNION};
+    int32_t begin, end;
+    picture.n_rows = picture.n_cols = (int32_t)((n_tok + size - 1) / size);
+    head_range(pattern, of, index, &begin, &end);
+    const char *const words[] = {"head ", "KV head ", "all heads"};
+    snprintf(picture.title, sizeof picture.title, "%.80s  layer %d  %s", pattern->name, layer, words[of]);
+    if (of != S2_PICTURE_UNION)
+        snprintf(picture.title + strlen(picture.title), 16, "%d", index);
+    s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};
+    S2_TRY(readers_build(arena, pattern, layer, begin, end, &filler.readers));
+    S2_TRY(filler_init(arena, &filler));
+    s2_status status = S2_OK;
+    for (int32_t row = 0; row < picture.n_rows && status == S2_OK; row++) {
+        for (int64_t q = row * size; q < (row + 1) * size && q < n_tok && status == S2_OK;
+             q += filler.readers.step) {
+            const int64_t last =
+                q + filler.readers.step - 1 < n_tok ? q + filler.readers.step - 1 : n_tok - 1;
+            status = fill_query(&filler, row, last);
+        }
+        close_row(&filler, row);
+    }
+    s2_free(filler.readers.runs);
+    S2_TRY(status);
+    *out = picture;
+    return S2_OK;
+}
+
+s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int64_t n_tok,
+                            int32_t max_cells, s2_picture *out)
+{
+    if (layer < 0 || layer >= pattern->n_layers || n_tok < 1 || max_cells < 1)
+        return S2_EINVAL;
+    s2_picture picture = {.x_label = "key, tokens",
+                          .y_label = "KV head; last row: all",
+                          .row_tok = 0,
+                          .col_tok = cell_tok(pattern, n_tok, max_cells),
+                          .n_rows = pattern->n_kv_heads + 1};
+    picture.n_cols = (int32_t)((n_tok + picture.col_tok - 1) / picture.col_tok);
+    snprintf(picture.title, sizeof picture.title, "%.80s  layer %d  shards held for the last query",
+             pattern->name, layer);
+    s2_filler filler = {.picture = &picture, .n_tok = n_tok, .causal = pattern->causal};
+    S2_TRY(filler_init(arena, &filler));
+    s2_status status = S2_OK;
+    for (int32_t row = 0; row < picture.n_rows && status == S2_OK; row++) {
+        int32_t begin, end;
+        const bool all = row == pattern->n_kv_heads;
+        head_range(pattern, all ? S2_PICTURE_UNION : S2_PICTURE_KV, row, &begin, &end);
+        picture.is_union = all;
+        s2_free(filler.readers.runs);
+        status = readers_build(arena, pattern, layer, begin, end, &filler.readers);
+        if (status == S2_OK)
+            status = fill_query(&filler, row, n_tok - 1);
+        close_row(&filler, row);
+        for (int32_t col = 0; col < picture.n_cols; col++) {
+            s2_grid_cell *const cell = &picture.cells[(int64_t)row * picture.n_cols + col];
+            cell->share =
+                cell->share > 0
+                    ? (cell->share * (float)filler.readers.n < 1 ? cell->share * (float)filler.readers.n : 1)
+                    : 0;
+        }
+    }
+    s2_free(filler.readers.runs);
+    S2_TRY(status);
+    *out = picture;
+    return S2_OK;
+}
+
+/* ---- KV over the context ----------------------------------------------------------------------------------
+ */
+
+/* Keys that the group of one KV head reads from one query. */
+static s2_status group_keys(s2_readers *readers, int64_t q_tok, uint8_t *seen, int64_t *out)
+{
+    memset(seen, 0, (size_t)q_tok + 1);
+    for (int32_t which = 0; which < readers->n; which++) {
+        int64_t n;
+        S2_TRY(readers_row(readers, which, q_tok, q_tok + 1, &n));
+        for (int64_t r = 0; r < n; r++)
+            memset(seen + readers->runs[r].begin, 1, (size_t)(readers->runs[r].end - readers->runs[r].begin));
+    }
+    int64_t total = 0;
+    for (int64_t key = 0; key <= q_tok; key++)
+        total += seen[key];
+    *out = total;
+    return S2_OK;
+}
+
+enum { KV_POINTS = 64 };
+
+/* Add the keys of one layer to the curve; layers that read alike are asked once by the caller. */
+static s2_status layer_curve(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int64_t n_tok,
+                             uint8_t *seen, double *curve)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+        s2_readers readers;
+        S2_TRY(readers_build(arena, pattern, layer, kv * group, (kv + 1) * group, &readers));
+        s2_status status = S2_OK;
+        for (int32_t point = 0; point <= KV_POINTS && status == S2_OK; point++) {
+            int64_t n_keys = 0, q_tok = n_tok * point / KV_POINTS - 1;
+            if (q_tok >= 0)
+                status = group_keys(&readers, q_tok, seen, &n_keys);
+            curve[point] += (double)n_keys;
+        }
+        s2_free(readers.runs);
+        S2_TRY(status);
+    }
+    return S2_OK;
+}
+
+static bool layers_alike(const s2_pattern *pattern, int32_t a, int32_t b)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const int32_t body = s2_pattern_body(pattern, S2_PREFILL, a, head);
+        if (body != s2_pattern_body(pattern, S2_PREFILL, b, head))
+            return false;
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (pattern->bodies[body].terms[t].phase.layer_coef != 0 ||
+                pattern->bodies[body].terms[t].kind == S2_TERM_RANDOM)
+                return false;
+    }
+    return true;
+}
+
+static s2_status kv_curve(const s2_pattern *pattern, int64_t n_tok, double *total)
+{
+    s2_arena arena = {0};
+    uint8_t *const seen = S2_NEW(&arena, uint8_t, n_tok);
+    double(*const curves)[KV_POINTS + 1] = s2_arena_alloc(&arena, (size_t)pattern->n_layers, sizeof *curves);
+    s2_status status = seen != NULL && curves != NULL ? S2_OK : S2_ENOMEM;
+    for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++) {
+        int32_t like = 0;
+        while (like < layer && !layers_alike(pattern, like, layer))
+            like++;
+        if (like < layer)
+            memcpy(curves[layer], curves[like], sizeof *curves);
+        else
+            status = layer_curve(&arena, pattern, layer, n_tok, seen, curves[layer]);
+        for (int32_t point = 0; point <= KV_POINTS; point++)
+            total[point] += curves[layer][point];
+    }
+    s2_arena_release(&arena);
+    return status;
+}
+
+static void curve_path(s2_buf *buf, const double *curve, double scale, const char *colour, const char *dash)
+{
+    s2_buf_printf(buf, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"3\"%s points=\"", colour, dash);
+    for (int32_t point = 0; point <= KV_POINTS; point++)
+        s2_buf_printf(buf, "%s%.1f,%.1f", point != 0 ? " " : "", 80 + 560.0 * point / KV_POINTS,
+                      340 - 280 * curve[point] * scale);
+    s2_buf_puts(buf, "\"/>\n");
+}
+
+s2_status s2_picture_kv_svg(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf)
+{
+    double curve[KV_POINTS + 1] = {0}, dense[KV_POINTS + 1];
+    char name[256];
+    S2_TRY(kv_curve(pattern, n_tok, curve));
+    const double per_key = 4.0 * pattern->head_dim / (1024.0 * 1024.0); /* K and V, two bytes each, in MiB */
+    for (int32_t point = 0; point <= KV_POINTS; point++) {
+        dense[point] = (double)n_tok * point / KV_POINTS * pattern->n_layers * pattern->n_kv_heads * per_key;
+        curve[point] *= per_key;
+    }
+    s2_text_clean(name, sizeof name, pattern->name);
+    s2_buf_puts(
+        buf, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 420\" font-family=\"sans-serif\" "
+             "font-size=\"14\">\n<rect width=\"720\" height=\"420\" fill=\"#ffffff\"/>\n");
+    s2_buf_puts(buf, "<text x=\"80\" y=\"30\" font-size=\"16\">");
+    for (const char *c = name; *c != '\0'; c++)
+        s2_buf_add(buf, *c == '<' || *c == '&' || *c == '>' ? "?" : c, 1);
+    s2_buf_puts(buf, ": KV read at each position, bf16, one sequence</text>\n"
+                     "<path d=\"M80 60 V340 H640\" fill=\"none\" stroke=\"#000000\"/>\n");
+    for (int tick = 0; tick <= 4; tick++) {
+        s2_buf_printf(buf, "<text x=\"%d\" y=\"360\" text-anchor=\"middle\">%lld</text>\n", 80 + 140 * tick,
+                      (long long)(n_tok * tick / 4));
+        s2_buf_printf(buf, "<text x=\"72\" y=\"%d\" text-anchor=\"end\">%.0f</text>\n", 345 - 70 * tick,
+                      dense[KV_POINTS] * tick / 4);
+    }
+    s2_buf_puts(buf, "<text x=\"360\" y=\"385\" text-anchor=\"middle\">context, tokens</text>\n<text "
+                     "x=\"80\" y=\"52\">MiB</text>\n");
+    curve_path(buf, dense, 1 / dense[KV_POINTS], "#7c7b78", " stroke-dasharray=\"8 5\"");
+    curve_path(buf, curve, 1 / dense[KV_POINTS], "#00204c", "");
+    s2_buf_printf(buf,
+                  "<text x=\"440\" y=\"405\" fill=\"#00204c\">solid: pattern, %.0f MiB at the end</text>\n",
+                  curve[KV_POINTS]);
+    s2_buf_printf(
+        buf, "<text x=\"80\" y=\"405\" fill=\"#7c7b78\">dashed: dense, %.0f MiB at the end</text>\n</svg>\n",
+        dense[KV_POINTS]);
+    return buf->status;
+}
+
+/* ---- flow over layers
+ * -------------------------------------------------------------------------------------- */
+
+enum { FLOW_PARTS = 8, FLOW_LAYERS = 8 };
+
+typedef struct s2_flow {
+    int32_t n_layers;
+    bool edge[FLOW_LAYERS][FLOW_PARTS]
+             [FLOW_PARTS]; /* [layer][query part][key part]: every key reaches the last query of it */
+} s2_flow;
+
+/* An edge when the last query of part i reads some key of part j through some head. */
+static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_tok, s2_flow *flow)
+{
+    s2_arena arena = {0};
+    s2_readers readers = {0};
+    s2_status status = readers_build(&arena, pattern, layer, 0, pattern->n_heads, &readers);
+    for (int32_t part = 0; part < FLOW_PARTS && status == S2_OK; part++)
+        for (int32_t which = 0; which < readers.n && status == S2_OK; which++) {
+            int64_t n;
+            status = readers_row(&readers, which, n_tok * (part + 1) / FLOW_PARTS - 1, n_tok, &n);
+            for (int64_t r = 0; status == S2_OK && r < n; r++)
+                for (int64_t at = readers.runs[r].begin * FLOW_PARTS / n_tok;
+                     at <= (readers.runs[r].end - 1) * FLOW_PARTS / n_tok; at++)
+                    flow->edge[layer][part][at] = true;
+        }
+    s2_free(readers.runs);
+    s2_arena_release(&arena);
+    return status;
+}
+
+/* The earliest layer at which each part knows part 0, and from where; -1 never. */
+static void flow_path(const s2_flow *flow, int32_t from[FLOW_LAYERS + 1][FLOW_PARTS])
+{
+    for (int32_t layer = 0; layer <= flow->n_layers; layer++)
+        for (int32_t part = 0; part < FLOW_PARTS; part++)
+            from[layer][part] = -1;
+    from[0][0] = 0;
+    for (int32_t layer = 0; layer < flow->n_layers; layer++)
+        for (int32_t part = 0; part < FLOW_PARTS; part++) {
+            if (from[layer][part] >= 0)
+                from[layer + 1][part] = part;
+            for (int32_t key = 0; key < FLOW_PARTS && from[layer + 1][part] < 0; key++)
+                if (flow->edge[layer][part][key] && from[layer][key] >= 0)
+                    from[layer + 1][part] = key;
+        }
+}
+
+static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
+{
+    for (int32_t layer = 0; layer <= flow->n_layers; layer++) {
+        bool dense = layer > 0;
+        for (int32_t part = 0; dense && part < FLOW_PARTS; part++)
+            for (int32_t key = 0; key <= part; key++)
+                dense &= flow->edge[layer - 1][part][key];
+        s2_buf_puts(buf, "  { rank=same; ");
+        s2_buf_printf(buf, "l%d [shape=plaintext, label=\"", layer);
+        if (layer == 0)
+            s2_buf_puts(buf, "input");
+        else
+            s2_buf_printf(buf, "after layer %d%s", layer - 1, dense ? "\\nreaches all parts" : "");
+        s2_buf_puts(buf, "\"]; ");
+        for (int32_t part = 0; part < FLOW_PARTS; part++)
+            s2_buf_printf(buf, "n%d_%d [label=\"%lld..%lld\"]; ", layer, part,
+                          (long long)(n_tok * part / FLOW_PARTS),
+                          (long long)(n_tok * (part + 1) / FLOW_PARTS));
+        s2_buf_puts(buf, "}\n");
+    }
+    for (int32_t layer = 0; layer < flow->n_layers; layer++)
+        s2_buf_printf(buf, "  l%d -> l%d [style=invis];\n", layer, layer + 1);
+}
+
+static void flow_edges(const s2_flow *flow, s2_buf *buf)
+{
+    int32_t from[FLOW_LAYERS + 1][FLOW_PARTS], depth = 0;
+    bool heavy[FLOW_LAYERS][FLOW_PARTS][FLOW_PARTS] = {{{false}}};
+    flow_path(flow, from);
+    while (depth < flow->n_layers && from[depth][FLOW_PARTS - 1] < 0)
+        depth++;
+    for (int32_t layer = depth, part = FLOW_PARTS - 1; layer > 0 && from[layer][part] >= 0; layer--) {
+        heavy[layer - 1][part][from[layer][part]] = true;
+        part = from[layer][part];
+    }
+    for (int32_t layer = 0; layer < flow->n_layers; layer++)
+        for (int32_t part = 0; part < FLOW_PARTS; part++)
+            for (int32_t key = 0; key <= part; key++)
+                if (flow->edge[layer][part][key])
+                    s2_buf_printf(buf, "  n%d_%d -> n%d_%d%s;\n", layer, key, layer + 1, part,
+                                  heavy[layer][part][key] ? " [penwidth=4, color=\"#d55e00\"]" : "");
+    if (from[depth][FLOW_PARTS - 1] >= 0)
+        s2_buf_printf(
+            buf, "  label=\"heavy: the first part of the context reaches the last query in %d layer%s\";\n",
+            depth, depth == 1 ? "" : "s");
+    else
+        s2_buf_printf(
+            buf, "  label=\"the first part of the context does not reach the last query in %d layers\";\n",
+            flow->n_layers);
+}
+
+s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf)
+{
+    s2_flow flow = {.n_layers = pattern->n_layers < FLOW_LAYERS ? pattern->n_layers : FLOW_LAYERS};
+    flow.n_layers = flow.n_layers > 4 ? 4 : flow.n_layers;
+    for (int32_t layer = 0; layer < flow.n_layers; layer++)
+        S2_TRY(flow_layer(pattern, layer, n_tok < FLOW_PARTS ? FLOW_PARTS : n_tok, &flow));
+    s2_buf_puts(buf, "digraph flow {\n  rankdir=TB; splines=line; nodesep=0.15; ranksep=0.9; labelloc=b;\n"
+                     "  graph [fontname=\"sans-serif\"]; node [shape=box, style=filled, "
+                     "fillcolor=\"#e8ecf2\", color=\"#00204c\", "
+                     "fontname=\"sans-serif\", fontsize=10];\n  edge [color=\"#7c7b78\", arrowsize=0.5];\n");
+    flow_nodes(n_tok, &flow, buf);
+    flow_edges(&flow, buf);
+    s2_buf_puts(buf, "}\n");
+    return buf->status;
+}
