@@ -140,6 +140,15 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_C) $(HEADERS)
 	@mkdir -p $(@D)
 	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 	  $< $(FUZZ_C) -o $@ $(LIBS_CORE)
+build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_C) $(wildcard export/*.c) $(HEADERS)
+	@mkdir -p $(@D)
+	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	  $< $(FUZZ_C) $(wildcard export/*.c) -o $@ -l:libjansson.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+## fuzz-import: libFuzzer on every importer (clang; SECONDS=60)
+fuzz-import: build/fuzz/fuzz_import
+	@mkdir -p build/fuzz/import
+	$< -max_total_time=$(SECONDS) -timeout=10 -max_len=16384 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+	  -artifact_prefix=build/fuzz/ build/fuzz/import tests/data/foreign
 fuzz: build/fuzz/fuzz_parse
 	@mkdir -p build/fuzz/corpus
 	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
@@ -148,6 +157,30 @@ fuzz: build/fuzz/fuzz_parse
 ## kcheck: every kernel on every case, and the faulty kernels that must be convicted
 kcheck: $(B)/kcheck
 	$(B)/kcheck
+
+## formats: the foreign definitions restated in plain Python, against what s2 exports
+formats: $(B)/s2
+	python3 tests/formats/check_formats.py $(B)/s2
+## pictures: docs/pictures/ of Phi-3-small and of a pattern with holes
+PHI3   := name phi-3-small-8k; layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense
+BROKEN := name broken; heads 32; kv-heads 8; layers all: local 16 | stride 16 phase kv
+SINGLE := name window-only; layers 4; heads 8; layers all: local 1024t
+pictures: $(B)/s2
+	@mkdir -p docs/pictures
+	$(B)/s2 draw '$(PHI3)' -o docs/pictures/phi3-union.png
+	$(B)/s2 draw '$(PHI3)' -H 0 -o docs/pictures/phi3-head0.png
+	$(B)/s2 draw '$(PHI3)' -w shards -o docs/pictures/phi3-shards.svg
+	$(B)/s2 draw '$(BROKEN)' -o docs/pictures/broken-union.png
+	$(B)/s2 draw '$(BROKEN)' -w shards -o docs/pictures/broken-shards.png
+	$(B)/s2 draw '$(PHI3)' -w kv -o docs/pictures/phi3-kv.svg
+	$(B)/s2 draw '$(SINGLE)' -w flow -o docs/pictures/window-flow.dot
+	$(B)/s2 draw '$(SINGLE)' -w flow -o docs/pictures/window-flow.png
+## example: build docs/examples/count_pairs.c with an exported header, and run it
+example: $(B)/s2
+	@mkdir -p $(B)/example
+	$(B)/s2 --db $(B)/example/s2.db export '$(PHI3)' --to c --len 8k --force -o $(B)/example/pattern.h
+	$(CC) $(CFLAGS) -I$(B)/example docs/examples/count_pairs.c -o $(B)/example/count_pairs
+	$(B)/example/count_pairs
 
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
@@ -209,4 +242,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
 .PHONY: golden man completion install uninstall
-.PHONY: all demo check quick setup setup-check tests check-format unit kcheck fuzz check-layers format clean help
+.PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck fuzz check-layers format clean help

@@ -413,13 +413,18 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
             s2_buf_printf(buf, "after layer %d%s", layer - 1, dense ? "\\nreaches all parts" : "");
         s2_buf_puts(buf, "\"]; ");
         for (int32_t part = 0; part < FLOW_PARTS; part++)
-            s2_buf_printf(buf, "n%d_%d [label=\"%lld..%lld\"]; ", layer, part,
+            s2_buf_printf(buf, "n%d_%d [group=p%d, label=\"%lld..%lld\"]; ", layer, part, part,
                           (long long)(n_tok * part / FLOW_PARTS),
                           (long long)(n_tok * (part + 1) / FLOW_PARTS));
         s2_buf_puts(buf, "}\n");
     }
     for (int32_t layer = 0; layer < flow->n_layers; layer++)
-        s2_buf_printf(buf, "  l%d -> l%d [style=invis];\n", layer, layer + 1);
+        for (int32_t part = -1; part < FLOW_PARTS; part++) {
+            if (part < 0)
+                s2_buf_printf(buf, "  l%d -> l%d [style=invis, weight=100];\n", layer, layer + 1);
+            else
+                s2_buf_printf(buf, "  n%d_%d -> n%d_%d [style=invis, weight=100];\n", layer, part, layer + 1, part);
+        }
 }
 
 static void flow_edges(const s2_flow *flow, s2_buf *buf)
