@@ -29,7 +29,7 @@ typedef int32_t lanes_i __attribute__((vector_size(LANES * sizeof(int32_t))));
 /* The products are compiled twice; the machine picks at start-up. Neither fuses, so both give the same bits.
  */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define FOR_WIDE_CPUS __attribute__((target_clones("arch=haswell", "default")))
+#define FOR_WIDE_CPUS __attribute__((target_clones("avx2", "default")))
 #else
 #define FOR_WIDE_CPUS
 #endif

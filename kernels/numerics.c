@@ -179,14 +179,14 @@ static s2_outcome blame(s2_numerics *at, s2_outcome outcome, s2_probe_row row, c
 }
 
 /*
- * What rounding may do (docs/numerics.md): three times what it does to the plain evaluation in the same
+ * What rounding may do (docs/numerics.md): twice what it does to the plain evaluation in the same
  * precision, and a floor of two units of the output type and of fp32 sums over the row.
  */
 static double row_tolerance(const s2_numerics *at, double plain_err, double o_peak)
 {
     static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
     const double sums = 64.0 * 0x1p-24 * (1.0 + at->oracle.score_peak) * at->oracle.value_peak;
-    return 3.0 * plain_err + 4.0 * unit[at->rig->problem.dtype] * o_peak + sums;
+    return 2.0 * plain_err + 2.0 * unit[at->rig->problem.dtype] * o_peak + sums;
 }
 
 static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)

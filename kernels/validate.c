@@ -27,8 +27,8 @@ s2_validate_request s2_validate_request_init(const s2_device *device, const s2_p
                                  .dtype = S2_BF16,
                                  .seed = 1,
                                  .spread = 1.0f,
-                                 .budget_flop = gpu ? 0.0 : 4e8 * device->n_units,
-                                 .budget_pairs = gpu ? 100000000 : 15000000,
+                                 .budget_flop = gpu ? 0.0 : 8e8 * device->n_units,
+                                 .budget_pairs = gpu ? 100000000 : 40000000,
                                  .needles = true,
                                  .n_timed = gpu ? 20 : 3,
                                  .time_limit_ms = gpu ? 20000.0 : 1500.0};

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "kernels/float16.h"
 #include "kernels/kernel.h"
+#include "kernels/validate.h"
 #include "tests/s2gen.h"
 
 static s2_device *open_cpu(void)
@@ -174,6 +175,70 @@ static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
     assert_int_equal(s2_device_open("tpu", &device, &why), S2_EINVAL);
 }
 
+static void a_sound_kernel_is_acquitted_with_every_pair_compared(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {21}, .causal = true};
+    const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 4, 2, 64, 16);
+    const s2_plan_seq seq = {200, 200};
+    s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
+    request.budget_flop = 0.0;
+    s2_validation verdict;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_string_equal(s2_outcome_word(verdict.outcome), "ok");
+    assert_true(verdict.touch_exhaustive);
+    assert_int_equal(verdict.touch_pairs, (int64_t)4 * 200 * 200);
+    assert_int_equal(verdict.touch_wrong, 0);
+    assert_true(verdict.rows > 0 && verdict.max_err <= verdict.tol * 100.0);
+    assert_int_equal(verdict.needle_found, verdict.needle_expected);
+    assert_true(verdict.n_samples == 3 && verdict.min_ms <= verdict.median_ms &&
+                verdict.median_ms <= verdict.p95_ms);
+    s2_arena_release(&arena);
+    s2_device_close(&device);
+}
+
+static void a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {22}, .arithmetic = true, .causal = true};
+    const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 8, 2, 64, 64);
+    const s2_plan_seq seq = {1024, 1024};
+    s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
+    request.budget_flop = 1e7;
+    request.budget_pairs = 300000;
+    request.n_timed = 0;
+    s2_validation verdict;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_string_equal(s2_outcome_word(verdict.outcome), "ok");
+    assert_true(verdict.n_items_run < verdict.n_items && verdict.n_items_run > 0);
+    assert_false(verdict.touch_exhaustive);
+    assert_int_equal(verdict.n_samples, 0);
+    s2_arena_release(&arena);
+    s2_device_close(&device);
+}
+
+static void what_no_kernel_computes_is_unsupported_with_a_reason(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {23}, .causal = true};
+    const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 2, 2, 64, 64);
+    const s2_plan_seq seq = {64, 64};
+    s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
+    request.kernel_phase = S2_BACKWARD;
+    s2_validation verdict;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
+    assert_non_null(strstr(verdict.reason, "gradients"));
+    s2_arena_release(&arena);
+    s2_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -181,6 +246,9 @@ int main(void)
         cmocka_unit_test(inputs_have_mean_zero_and_variance_one),
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
+        cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
+        cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),
+        cmocka_unit_test(what_no_kernel_computes_is_unsupported_with_a_reason),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }
