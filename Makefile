@@ -96,7 +96,7 @@ $(B)/s2cert: $(call obj,cli/main_s2cert.c)
 	$(CC) $(CFLAGS) $^ -o $@ -l:libmd.a
 $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
-$(B)/tests/test_cli: | $(B)/s2
+$(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 $(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
@@ -197,7 +197,7 @@ check-format:
 	clang-format -n -Werror $(FORMATTED) && echo "$(words $(FORMATTED)) files are in the house's style"
 
 ## golden: rewrite the transcripts under tests/cli/; review the difference
-golden: $(B)/s2
+golden: $(B)/s2 $(B)/s2check $(B)/s2cert
 	tests/cli/run.sh $(B) --write
 
 ## man: manual pages, made from the table of options, under build/man/

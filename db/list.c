@@ -82,27 +82,44 @@ static s2_status read_rows(page *p, sqlite3_stmt *statement, s2_diag *diag)
     }
 }
 
-/*
- * One seek: the rows that have a value in the sorted column, or those that have none. `from` is the row
- * to go on after, 0 for none. Written out so that the index on (column, id) answers it.
- */
-static s2_status seek(page *p, bool with_value, int64_t from, s2_diag *diag)
+static void add_order(const page *p, bool with_value, s2_buf *sql)
 {
     const char *const direction = p->query->descending ? "DESC" : "ASC";
-    const char less_or_greater = p->query->descending ? '<' : '>';
-    s2_buf sql = {0};
-    s2_buf_printf(&sql, "SELECT " ROW_COLUMNS " FROM design WHERE deleted_us IS %sNULL AND %s IS %sNULL%s",
+    s2_buf_puts(sql, " ORDER BY ");
+    if (with_value)
+        s2_buf_printf(sql, "%s %s,", p->sort->sql, direction);
+    s2_buf_printf(sql, "id %s", direction);
+}
+
+/*
+ * One seek: the rows that have a value in the sorted column, or those that have none. `from` is the row
+ * to go on after, 0 for none. Written out so that the index on (column, id) answers it; the page's ids are
+ * found first, so that rows which only pass through a sort are never read whole.
+ */
+static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
+{
+    const char beyond = p->query->descending ? '<' : '>';
+    s2_buf_printf(sql,
+                  "SELECT " ROW_COLUMNS
+                  " FROM design WHERE id IN(SELECT id FROM design WHERE deleted_us IS %sNULL"
+                  " AND %s IS %sNULL%s",
                   p->query->trash ? "NOT " : "", p->sort->sql, with_value ? "NOT " : "",
                   p->filter->where.data != NULL ? p->filter->where.data : "");
     if (from != 0 && with_value)
-        s2_buf_printf(&sql, " AND (%s,id)%c(SELECT %s,id FROM design WHERE id=%lld)", p->sort->sql,
-                      less_or_greater, p->sort->sql, (long long)from);
+        s2_buf_printf(sql, " AND (%s,id)%c(SELECT %s,id FROM design WHERE id=%lld)", p->sort->sql, beyond,
+                      p->sort->sql, (long long)from);
     else if (from != 0)
-        s2_buf_printf(&sql, " AND id%c%lld", less_or_greater, (long long)from);
-    s2_buf_printf(&sql, " ORDER BY %s%s%s id %s LIMIT %d", with_value ? p->sort->sql : "",
-                  with_value ? " " : "", with_value ? (p->query->descending ? "DESC," : "ASC,") : "",
-                  direction, p->query->limit - p->n_rows);
-    s2_buf_add(&sql, "", 1);
+        s2_buf_printf(sql, " AND id%c%lld", beyond, (long long)from);
+    add_order(p, with_value, sql);
+    s2_buf_printf(sql, " LIMIT %d)", (int)(p->query->limit - p->n_rows));
+    add_order(p, with_value, sql);
+    s2_buf_add(sql, "", 1);
+}
+
+static s2_status seek(page *p, bool with_value, int64_t from, s2_diag *diag)
+{
+    s2_buf sql = {0};
+    add_seek(p, with_value, from, &sql);
     s2_status status = sql.status;
     sqlite3_stmt *statement = NULL;
     if (status == S2_OK)

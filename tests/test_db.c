@@ -433,7 +433,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 3)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 4)");
         remove_db(path);
         db = open_new(path);
         fill(db, 20);
@@ -467,7 +467,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 3");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 4");
     }
 }
 
