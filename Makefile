@@ -205,8 +205,7 @@ man: $(B)/s2
 	@rm -rf build/man && mkdir -p build/man/man1
 	@$< help --man > build/man/man1/s2.1 && $< help --man s2check > build/man/man1/s2check.1
 	@$< help --man s2cert > build/man/man1/s2cert.1
-	@for c in $$($< help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p'); do \
-	    if $< help --man $$c > build/man/man1/s2-$$c.1 2>/dev/null; then :; else rm build/man/man1/s2-$$c.1; fi; done
+	@for c in $$($< help --list); do $< help --man $$c > build/man/man1/s2-$$c.1 || exit 1; done
 	@echo "$$(ls build/man/man1 | wc -l) pages under build/man/man1"
 
 ## completion: bash and zsh completion, made from the same table, under build/completion/

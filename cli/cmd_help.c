@@ -37,6 +37,11 @@ int s2_cmd_help(s2_cli *cli, int argc, char **argv)
         const int printed = s2_cli_print(cli, &buf);
         return printed == S2_GO_ON ? S2_EXIT_OK : printed;
     }
+    if (s2_args_has(&args, "list")) {
+        for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+            fprintf(cli->out, "%s\n", command->name);
+        return S2_EXIT_OK;
+    }
     const char *const name = args.n_operands > 0 ? args.operands[0] : NULL;
     const bool man = s2_args_has(&args, "man");
     const bool known = name == NULL || s2_command_find(name) != NULL || strcmp(name, "s2check") == 0 ||

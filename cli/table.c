@@ -193,6 +193,7 @@ static const s2_option STAR[] = {
 static const s2_option NONE[] = {OPT_END};
 static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
 static const s2_option HELP[] = {
+    {"list", '\0', NULL, NULL, "print the names of the commands, one a line", false, false},
     {"man", '\0', NULL, NULL, "print the manual page as groff source", false, false},
     {"completion", '\0', "bash|zsh", NULL, "print a completion script for this shell", false, false},
     OPT_END};
