@@ -1,5 +1,7 @@
 #include "coverage/prove.h"
 
+#include <string.h>
+
 #include "pattern/dense.h"
 
 /* Bytes of one layer's table of reads; beyond it enumeration says that it was limited. */
@@ -421,8 +423,9 @@ static s2_status enumerate_all(s2_enumerator *enumerator, const s2_requirement *
     return S2_OK;
 }
 
-s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
-                       int32_t n, const s2_prove_options *options, s2_finding *findings)
+static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
+                                const s2_requirement *requirements, int32_t n,
+                                const s2_prove_options *options, s2_finding *findings)
 {
     int64_t sufficient = 0, n_tok = s2_prove_scope(pattern, options->n_tok);
     S2_TRY(s2_sufficient_length(arena, pattern, &sufficient));
@@ -452,4 +455,16 @@ s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requ
     }
     s2_arena_release(&tables);
     return status;
+}
+
+s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
+                       int32_t n, const s2_prove_options *options, s2_finding *findings)
+{
+    s2_finding *const counted = S2_NEW(arena, s2_finding, n);
+    if (counted == NULL)
+        return S2_ENOMEM;
+    S2_TRY(enumerate_into(arena, pattern, requirements, n, options, counted));
+    if (n > 0)
+        memcpy(findings, counted, (size_t)n * sizeof *findings);
+    return S2_OK;
 }

@@ -767,7 +767,10 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
     s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
     prover.work_left = options->work_limit > 0 ? options->work_limit : DEFAULT_WORK;
     prover.n_tok = s2_prove_scope(pattern, options->n_tok);
-    const s2_status status = prove_all(&prover, requirements, n, findings);
+    s2_finding *const decided = S2_NEW(&scratch, s2_finding, n);
+    const s2_status status = decided != NULL ? prove_all(&prover, requirements, n, decided) : S2_ENOMEM;
+    if (status == S2_OK && n > 0)
+        memcpy(findings, decided, (size_t)n * sizeof *findings);
     s2_arena_release(&scratch);
     return status;
 }
