@@ -72,16 +72,38 @@ static uint64_t gather_byte(const uint8_t *bytes)
     return eight * UINT64_C(0x0102040810204080) >> 56;
 }
 
+/* Eight bytes of np.packbits to 64 bits, first key lowest: each byte is turned round. */
+static uint64_t turn_bytes(const uint8_t *bytes)
+{
+    uint64_t word;
+    memcpy(&word, bytes, sizeof word);
+    word = (word >> 1 & UINT64_C(0x5555555555555555)) | (word & UINT64_C(0x5555555555555555)) << 1;
+    word = (word >> 2 & UINT64_C(0x3333333333333333)) | (word & UINT64_C(0x3333333333333333)) << 2;
+    return (word >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (word & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
+}
+
+static void add_packed_row(const uint8_t *bytes, int64_t end, uint64_t *row)
+{
+    int64_t at = 0;
+    for (; at + 64 <= end; at += 64)
+        row[at / 64] |= turn_bytes(bytes + at / 8);
+    for (; at < end; at++)
+        row[at / 64] |= (uint64_t)(bytes[at / 8] >> (7 - at % 8) & 1) << at % 64;
+}
+
 static void pack_mask_row(const s2_grid *grid, const s2_mask *mask, int32_t head, int64_t q_blk,
                           uint64_t *row)
 {
     if (q_blk >= mask->n_q_blk)
         return;
-    const int64_t plane = mask->n_heads > 1 ? head : 0;
-    const uint8_t *const bytes = mask->allowed + (plane * mask->n_q_blk + q_blk) * mask->n_k_blk;
+    const uint8_t *const bytes = s2_mask_row(mask, head, q_blk);
     int64_t end = mask->n_k_blk < grid->n_units ? mask->n_k_blk : grid->n_units;
     if (grid->causal && q_blk + 1 < end)
         end = q_blk + 1;
+    if (mask->packed) {
+        add_packed_row(bytes, end, row);
+        return;
+    }
     int64_t at = 0;
     for (; at + 64 <= end; at += 64)
         for (int64_t byte = 0; byte < 8; byte++)

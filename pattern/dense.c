@@ -54,8 +54,7 @@ static bool mask_has(const s2_mask *mask, int32_t head, int64_t q_blk, int64_t k
 {
     if (q_blk >= mask->n_q_blk || k_blk >= mask->n_k_blk)
         return false;
-    const int64_t plane = mask->n_heads > 1 ? head : 0;
-    return mask->allowed[(plane * mask->n_q_blk + q_blk) * mask->n_k_blk + k_blk] != 0;
+    return s2_mask_allows(mask, head, q_blk, k_blk);
 }
 
 bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer, int32_t head, int64_t n_tok,

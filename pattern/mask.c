@@ -26,7 +26,7 @@ static const char magic[] = "\x93NUMPY";
 
 typedef struct header {
     bool has_dtype, has_order, has_shape;
-    bool is_bool, fortran;
+    bool is_bool, is_packed, fortran;
     int32_t n_dims;
     int64_t shape[MOST_DIMS];
 } header;
@@ -130,6 +130,7 @@ static const char *read_entry(cursor *c, const char *key, size_t n, header *out)
         out->has_dtype = true;
         out->is_bool =
             text_is(dtype, n_dtype, "|b1") || text_is(dtype, n_dtype, "?") || text_is(dtype, n_dtype, "bool");
+        out->is_packed = text_is(dtype, n_dtype, "|u1") || text_is(dtype, n_dtype, "uint8");
         return NULL;
     }
     if (text_is(key, n, "fortran_order") && !out->has_order) {
@@ -172,8 +173,8 @@ static const char *read_header(const char *text, size_t n, header *out)
 
 static const char *header_fault(const header *head)
 {
-    if (!head->is_bool)
-        return "its dtype is not bool";
+    if (!head->is_bool && !head->is_packed)
+        return "its dtype is not bool, nor uint8 from np.packbits";
     if (head->fortran)
         return "it is in Fortran order; save it with np.ascontiguousarray";
     if (head->n_dims < 2)
@@ -181,6 +182,9 @@ static const char *header_fault(const header *head)
     for (int32_t dim = 0; dim < head->n_dims; dim++)
         if (head->shape[dim] < 1 || head->shape[dim] > S2_LIMIT_CONTEXT_TOK)
             return "a dimension is 0 or above 2^24";
+    const int64_t *const extent = head->shape + (head->n_dims - 2);
+    if (head->is_packed && extent[1] != (extent[0] + 7) / 8)
+        return "its dtype is not bool, and as uint8 from np.packbits its rows must be nq / 8 bytes";
     if (head->n_dims == 3 && head->shape[0] > S2_LIMIT_HEADS)
         return "it has more than 4096 heads";
     return NULL;
@@ -268,7 +272,7 @@ static s2_status check_file(int fd, const char *path, const uint8_t *file, size_
     fault = size_fault(head, n_bytes, at);
     if (fault != NULL)
         return refuse(diag, path, fault);
-    if (!data_are_boolean(fd, file, at, n_bytes))
+    if (!head->is_packed && !data_are_boolean(fd, file, at, n_bytes))
         return refuse(diag, path, "it holds values other than 0 and 1");
     *data_at = at;
     return S2_OK;
@@ -298,8 +302,9 @@ static s2_status map_file(int fd, const char *path, s2_mask *out, s2_diag *diag)
     *out = (s2_mask){.path = out->path,
                      .n_heads = head.n_dims == 3 ? (int32_t)head.shape[0] : 1,
                      .n_q_blk = (int32_t)extent[0],
-                     .n_k_blk = (int32_t)extent[1],
-                     .allowed = file + data_at};
+                     .n_k_blk = (int32_t)extent[head.is_packed ? 0 : 1],
+                     .allowed = file + data_at,
+                     .packed = head.is_packed};
     return S2_OK;
 }
 
@@ -337,7 +342,7 @@ void s2_mask_unmap(s2_mask *mask)
     if (mask->allowed == NULL)
         return;
     uint8_t *const file = mapping_start(mask);
-    const size_t n_data = (size_t)mask->n_heads * (size_t)mask->n_q_blk * (size_t)mask->n_k_blk;
+    const size_t n_data = (size_t)mask->n_heads * (size_t)mask->n_q_blk * (size_t)s2_mask_row_bytes(mask);
     munmap(file, (size_t)(mask->allowed - file) + n_data);
     mask->allowed = NULL;
 }

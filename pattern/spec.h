@@ -90,8 +90,9 @@ typedef struct s2_range {
 enum { S2_UNIT_BLK, S2_UNIT_TOK, S2_N_UNITS };
 
 /*
- * A mask file, memory-mapped or in the arena: allowed[head][q_blk][k_blk], one byte each, 0 or 1.
- * n_heads is 1 when one mask serves all heads.
+ * A mask file, memory-mapped or in the arena: allowed[head][q_blk][k_blk], one byte each, 0 or 1; or,
+ * packed, one bit each as np.packbits writes them: rows of whole bytes, the first key in bit 7.
+ * n_heads is 1 when one mask serves all heads. Read it with s2_mask_allows() where speed allows.
  */
 typedef struct s2_mask {
     const char *path; /* as written in the pattern */
@@ -99,7 +100,27 @@ typedef struct s2_mask {
     int32_t n_q_blk;
     int32_t n_k_blk;
     const uint8_t *allowed;
+    bool packed;
 } s2_mask;
+
+static inline int64_t s2_mask_row_bytes(const s2_mask *mask)
+{
+    return mask->packed ? ((int64_t)mask->n_k_blk + 7) / 8 : mask->n_k_blk;
+}
+
+/* The row of one query block; q_blk < n_q_blk. */
+static inline const uint8_t *s2_mask_row(const s2_mask *mask, int32_t head, int64_t q_blk)
+{
+    const int64_t plane = mask->n_heads > 1 ? head : 0;
+    return mask->allowed + (plane * mask->n_q_blk + q_blk) * s2_mask_row_bytes(mask);
+}
+
+/* Both blocks inside the file. */
+static inline bool s2_mask_allows(const s2_mask *mask, int32_t head, int64_t q_blk, int64_t k_blk)
+{
+    const uint8_t *const row = s2_mask_row(mask, head, q_blk);
+    return mask->packed ? (row[k_blk / 8] >> (7 - k_blk % 8) & 1) != 0 : row[k_blk] != 0;
+}
 
 typedef struct s2_term {
     s2_term_kind kind;

@@ -369,15 +369,31 @@ void s2_view_shape_add(s2_view_shape *shape, const s2_view *view)
  */
 typedef struct s2_row_source {
     s2_comb comb;           /* the thresholds, for explicit sources */
-    const uint8_t *allowed; /* mask row, n_blk bytes */
-    const int32_t *list;    /* random row, n_blk entries */
+    const uint8_t *allowed; /* mask row, n_blk bytes, or bits from bit 7 down where packed */
+    bool packed;
+    const int32_t *list; /* random row, n_blk entries */
     int64_t n_blk;
     int64_t block;
 } s2_row_source;
 
+/* First block >= blk, below n_blk, whose bit is set. */
+static int64_t packed_next_blk(const s2_row_source *source, int64_t blk)
+{
+    for (; blk < source->n_blk; blk = (blk / 8 + 1) * 8) {
+        const unsigned rest = source->allowed[blk / 8] & (0xffU >> blk % 8);
+        if (rest != 0) {
+            const int64_t at = blk / 8 * 8 + (__builtin_clz(rest) - 24);
+            return at < source->n_blk ? at : S2_OPEN;
+        }
+    }
+    return S2_OPEN;
+}
+
 static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
 {
     if (source->allowed != NULL) {
+        if (source->packed)
+            return packed_next_blk(source, blk);
         if (blk >= source->n_blk)
             return S2_OPEN;
         const uint8_t *const at = memchr(source->allowed + blk, 1, (size_t)(source->n_blk - blk));
@@ -427,8 +443,8 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
     const s2_mask *const mask = term->mask;
     if (q_blk >= mask->n_q_blk)
         return false;
-    const int64_t plane = mask->n_heads > 1 ? view->head : 0;
-    out->allowed = mask->allowed + (plane * mask->n_q_blk + q_blk) * mask->n_k_blk;
+    out->allowed = s2_mask_row(mask, view->head, q_blk);
+    out->packed = mask->packed;
     out->n_blk = mask->n_k_blk;
     return true;
 }

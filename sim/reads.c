@@ -277,16 +277,13 @@ static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t
     const s2_view *const view = &reads->view;
     const s2_mask *const mask = view->body->terms[atom->term].mask;
     const int64_t block = view->pattern->block_tok;
-    const uint8_t *const plane =
-        mask->allowed + (int64_t)(mask->n_heads > 1 ? view->head : 0) * mask->n_q_blk * mask->n_k_blk;
     const int64_t first = greater(n_tok - 1, atom->query_tok.begin);
     const int64_t stop = lesser(atom->query_tok.end, mask->n_q_blk * block);
     for (int64_t q_tok = first; q_tok < stop;) {
         const int64_t next = slides_unevenly(atom) ? q_tok + 1 : lesser((q_tok / block + 1) * block, stop);
-        const uint8_t *const row = plane + q_tok / block * mask->n_k_blk;
         const int64_t begin = keys_begin(view, atom, q_tok), end = keys_end(view, atom, next - 1, n_tok);
         for (int64_t k_blk = begin / block; k_blk < mask->n_k_blk && k_blk * block < end; k_blk++)
-            if (row[k_blk])
+            if (s2_mask_allows(mask, view->head, q_tok / block, k_blk))
                 s2_combset_add_range(set, greater(k_blk * block, begin), lesser((k_blk + 1) * block, end));
         q_tok = next;
         s2_combset_merge(set);

@@ -37,6 +37,13 @@ static const s2_mask *gen_mask(s2_rng *rng, const s2_pattern *pattern, s2_arena 
     for (int64_t at = 0; at < n_bytes; at++)
         allowed[at] = !one_in(rng, rarity);
     mask->allowed = allowed;
+    if (one_in(rng, 3)) {
+        mask->packed = true;
+        uint8_t *const bits = S2_NEW(arena, uint8_t, (int64_t)mask->n_heads * n * s2_mask_row_bytes(mask));
+        for (int64_t at = 0; at < n_bytes; at++)
+            bits[at / n * s2_mask_row_bytes(mask) + at % n / 8] |= (uint8_t)(allowed[at] << (7 - at % n % 8));
+        mask->allowed = bits;
+    }
     return mask;
 }
 

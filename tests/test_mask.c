@@ -235,6 +235,36 @@ static void the_written_header_is_aligned_and_read_back(void **state)
     s2_buf_release(&buf);
 }
 
+/* Bits that are written by hand: np.packbits of a 9 x 9 lower triangle, and padding that is set. */
+static void packed_masks_are_read_bit_by_bit(void **state)
+{
+    (void)state;
+    enum { SIDE = 9 };
+    const int64_t shape[] = {2, SIDE, 2};
+    s2_buf buf = {0};
+    assert_int_equal(s2_npy_header("|u1", shape, 3, &buf), S2_OK);
+    for (int32_t row = 0; row < 2 * SIDE; row++) {
+        const int32_t n_set = row < SIDE ? row + 1 : 1;
+        const unsigned bits = 0xffffU << (16 - n_set) | 0x7fU;
+        s2_buf_add(&buf, (const char[]){(char)(bits >> 8), (char)bits}, 2);
+    }
+    write_scratch(buf.data, buf.len);
+    s2_mask mask = {0};
+    s2_diag diag = {0};
+    assert_int_equal(load(&mask, &diag), S2_OK);
+    assert_true(mask.packed);
+    assert_int_equal(mask.n_heads, 2);
+    assert_int_equal(mask.n_k_blk, SIDE);
+    for (int32_t cell = 0; cell < 2 * SIDE * SIDE; cell++) {
+        const int32_t head = cell / (SIDE * SIDE), q_blk = cell / SIDE % SIDE, k_blk = cell % SIDE;
+        assert_int_equal(s2_mask_allows(&mask, head, q_blk, k_blk), k_blk <= (head == 0 ? q_blk : 0));
+    }
+    s2_mask_unmap(&mask);
+    write_scratch(buf.data, buf.len - 1);
+    assert_int_equal(load(&mask, &diag), S2_EPARSE);
+    s2_buf_release(&buf);
+}
+
 /* A bad value anywhere is seen: first, last, around the chunks of the scan. */
 static void a_bad_value_is_found_wherever_it_is(void **state)
 {
@@ -309,6 +339,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(every_truncation_and_damage_is_survived, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(the_written_header_is_aligned_and_read_back, make_scratch,
                                         drop_scratch),
+        cmocka_unit_test_setup_teardown(packed_masks_are_read_bit_by_bit, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_bad_value_is_found_wherever_it_is, make_scratch, drop_scratch),
         cmocka_unit_test_setup_teardown(a_mask_of_a_million_tokens_is_opened_quickly, make_scratch,
                                         drop_scratch),
