@@ -181,6 +181,16 @@ example: $(B)/s2
 	$(B)/s2 --db $(B)/example/s2.db export '$(PHI3)' --to c --len 8k --force -o $(B)/example/pattern.h
 	$(CC) $(CFLAGS) -I$(B)/example docs/examples/count_pairs.c -o $(B)/example/count_pairs
 	$(B)/example/count_pairs
+$(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.c.o $(B)/libcore.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
+## bench: print how fast verdicts come (docs/proof.md); judges nothing
+bench: $(B)/tests/bench/bench_prove $(B)/s2check
+	$< $(B)/s2check "$$(git describe --always --dirty 2>/dev/null || echo unknown)"
+
+## million: the prover against enumeration on a million patterns of each kind per seed (hours)
+MILLION_SEEDS ?= 10000000 20000000 30000000
+million: $(B)/tests/test_prove
+	@for seed in $(MILLION_SEEDS); do echo "seed $$seed"; S2_SEED=$$seed S2_CASES=1000000 $< || exit 1; done
 
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
@@ -242,3 +252,4 @@ help:
 
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck fuzz check-layers format clean help
+.PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
