@@ -82,7 +82,7 @@ static uint64_t turn_bytes(const uint8_t *bytes)
     return (word >> 4 & UINT64_C(0x0f0f0f0f0f0f0f0f)) | (word & UINT64_C(0x0f0f0f0f0f0f0f0f)) << 4;
 }
 
-static void add_packed_row(const uint8_t *bytes, int64_t end, uint64_t *row)
+static void add_packed_row(const uint8_t *restrict bytes, int64_t end, uint64_t *restrict row)
 {
     int64_t at = 0;
     for (; at + 64 <= end; at += 64)
@@ -112,10 +112,24 @@ static void pack_mask_row(const s2_grid *grid, const s2_mask *mask, int32_t head
         row[at / 64] |= (uint64_t)(bytes[at] != 0) << at % 64;
 }
 
+/* The mask to read whole rows of units from, or NULL. */
+static const s2_mask *row_mask(const s2_grid *grid, const s2_view *view)
+{
+    return grid->unit > 1 || view->pattern->block_tok == 1 ? only_mask(view) : NULL;
+}
+
+/* One bit tells most rows of a mask apart from empty ones, without reading them. */
+static bool reads_itself(const s2_grid *grid, const s2_view *view, int64_t q_unit)
+{
+    const s2_mask *const mask = row_mask(grid, view);
+    return mask != NULL && q_unit < mask->n_q_blk && q_unit < mask->n_k_blk &&
+           s2_mask_allows(mask, view->head, q_unit, q_unit);
+}
+
 /* OR the keys of query unit q into row. */
 static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uint64_t *row)
 {
-    const s2_mask *const mask = grid->unit > 1 || view->pattern->block_tok == 1 ? only_mask(view) : NULL;
+    const s2_mask *const mask = row_mask(grid, view);
     grid->search->work_left -= grid->n_words + 1;
     if (mask != NULL) {
         pack_mask_row(grid, mask, view->head, q_unit, row);
@@ -280,6 +294,8 @@ static s2_status empty_row(s2_grid *grid, const s2_view *view, s2_violation *bes
         return S2_ENOMEM;
     best->k_tok = best->other = -1;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
+        if (reads_itself(grid, view, q_unit))
+            continue;
         S2_TRY(load_row(grid, view, q_unit, row));
         if (best->other < 0 && first_bit(row, 0, q_unit + 1) < 0)
             best->other = q_unit * grid->unit;
