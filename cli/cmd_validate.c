@@ -292,8 +292,8 @@ static void print_text(const s2_subject *subject, s2_buf *buf)
         s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
     s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n",
                   s2_kernel_phase_word(subject->state->phase), (long long)subject->len_tok,
-                  (long long)subject->state->batch, s2_dtype_name(subject->state->dtype), v->kernel,
-                  subject->state->device->name);
+                  (long long)subject->state->batch, s2_dtype_name(subject->state->dtype),
+                  v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->state->device->name);
     if (v->touch_pairs > 0)
         s2_buf_printf(buf, "  touch     %lld pairs compared, %lld wrong; %d of %d work items run%s\n",
                       (long long)v->touch_pairs, (long long)v->touch_wrong, v->n_items_run, v->n_items,

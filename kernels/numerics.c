@@ -17,7 +17,6 @@ typedef struct s2_numerics {
     float *q_row;         /* room for one query in the problem's type */
     s2_attn_problem host; /* the problem with host addresses; its q is q_row for every query */
     s2_oracle_row oracle;
-    double closest; /* largest error / tolerance so far */
 } s2_numerics;
 
 enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3 };
@@ -203,9 +202,8 @@ static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)
         peak = fmax(peak, fabs(at->oracle.o[d]));
     }
     const double tol = row_tolerance(at, plain, peak);
-    at->out->max_err = fmax(at->out->max_err, err);
-    if (tol > 0.0 && err / tol >= at->closest) {
-        at->closest = err / tol;
+    if (!(err < at->out->max_err)) {
+        at->out->max_err = err;
         at->out->tol = tol;
     }
     at->out->rows++;

@@ -86,7 +86,7 @@ typedef struct s2_validation {
     bool touch_exhaustive; /* every pair of the layer */
     int64_t rows;          /* compared with fp64 */
     double max_err;        /* of the output, absolute */
-    double tol;            /* of the row that came closest to its tolerance */
+    double tol;            /* of the row with that error */
     double lse_err;
     int32_t n_lengths;
     int32_t needle_len[S2_NEEDLE_LENGTHS];
