@@ -164,7 +164,7 @@ formats: $(B)/s2
 ## pictures: docs/pictures/ of Phi-3-small and of a pattern with holes
 PHI3   := name phi-3-small-8k; layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense
 BROKEN := name broken; heads 32; kv-heads 8; layers all: local 16 | stride 16 phase kv
-SINGLE := name window-only; layers 4; heads 8; layers all: local 1024t
+SINGLE := name windows-then-dense; layers 4; heads 8; layers all: local 1024t; layers 3: dense
 pictures: $(B)/s2
 	@mkdir -p docs/pictures
 	$(B)/s2 draw '$(PHI3)' -o docs/pictures/phi3-union.png

@@ -12,6 +12,7 @@
 #include "cli/foreign.h"
 #include "cli/input.h"
 #include "cli/store.h"
+#include "coverage/prove.h"
 #include "pattern/parse.h"
 
 typedef struct job {
@@ -49,6 +50,28 @@ static void say_report(s2_cli *cli, const job *at)
         s2_cli_hint(cli, "at %lld tokens it adds %lld pairs and drops %lld of the pattern's %lld",
                     (long long)at->report.loss.n_tok, (long long)at->report.loss.added,
                     (long long)at->report.loss.dropped, (long long)at->report.loss.n_first);
+}
+
+/*
+ * What is known of the pattern, for the file that leaves the house: the verdicts for every length, freshly
+ * decided. A prover that gives up at its limit says unknown, and the export goes on.
+ */
+static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
+{
+    static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
+    enum { N_ASKED = sizeof asked / sizeof asked[0] };
+    const s2_prove_options options = {.n_tok = S2_OPEN};
+    s2_finding findings[N_ASKED];
+    s2_buf words = {0};
+    s2_buf_printf(&words, "s2 %s (%s)", s2_version(), s2_version_commit());
+    if (s2_prove(&cli->arena, pattern, asked, N_ASKED, &options, findings) == S2_OK)
+        for (int32_t n = 0; n < N_ASKED; n++)
+            s2_buf_printf(&words, "%s %s %s", n == 0 ? "; every length:" : ",",
+                          s2_property_word(asked[n].property), s2_verdict_word(findings[n].verdict));
+    const char *const kept =
+        words.status == S2_OK ? s2_arena_strndup(&cli->arena, words.data, words.len) : NULL;
+    s2_buf_release(&words);
+    return kept != NULL ? kept : "";
 }
 
 static int run_export(s2_cli *cli, job *at)
@@ -193,7 +216,7 @@ static int run(s2_cli *cli, const s2_args *args, job *at)
     at->target.arena = &cli->arena;
     at->target.pattern = &at->input.pattern;
     at->target.n_tok = n_tok;
-    at->target.provenance = "";
+    at->target.provenance = provenance(cli, &at->input.pattern);
     at->target.notes = &at->notes;
     at->target.files = &at->files;
     at->target.diag = &at->diag;

@@ -357,25 +357,33 @@ enum { FLOW_PARTS = 8, FLOW_LAYERS = 8 };
 
 typedef struct s2_flow {
     int32_t n_layers;
-    bool edge[FLOW_LAYERS][FLOW_PARTS]
-             [FLOW_PARTS]; /* [layer][query part][key part]: every key reaches the last query of it */
+    bool edge[FLOW_LAYERS][FLOW_PARTS][FLOW_PARTS]; /* [layer][query part][key part] */
 } s2_flow;
 
-/* An edge when the last query of part i reads some key of part j through some head. */
+static void flow_runs(const s2_readers *readers, int64_t n_runs, int64_t n_tok, bool *edges)
+{
+    for (int64_t r = 0; r < n_runs; r++) {
+        const int64_t begin = readers->runs[r].begin * FLOW_PARTS / n_tok;
+        const int64_t last = (readers->runs[r].end - 1) * FLOW_PARTS / n_tok;
+        memset(edges + begin, 1, (size_t)(last - begin + 1));
+    }
+}
+
+/* An edge when some query of the one part reads some key of the other through some head. */
 static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_tok, s2_flow *flow)
 {
     s2_arena arena = {0};
     s2_readers readers = {0};
     s2_status status = readers_build(&arena, pattern, layer, 0, pattern->n_heads, &readers);
-    for (int32_t part = 0; part < FLOW_PARTS && status == S2_OK; part++)
+    for (int64_t q = 0; q < n_tok && status == S2_OK; q += readers.step) {
+        const int64_t last = q + readers.step - 1 < n_tok ? q + readers.step - 1 : n_tok - 1;
         for (int32_t which = 0; which < readers.n && status == S2_OK; which++) {
-            int64_t n;
-            status = readers_row(&readers, which, n_tok * (part + 1) / FLOW_PARTS - 1, n_tok, &n);
-            for (int64_t r = 0; status == S2_OK && r < n; r++)
-                for (int64_t at = readers.runs[r].begin * FLOW_PARTS / n_tok;
-                     at <= (readers.runs[r].end - 1) * FLOW_PARTS / n_tok; at++)
-                    flow->edge[layer][part][at] = true;
+            int64_t n_runs;
+            status = readers_row(&readers, which, last, n_tok, &n_runs);
+            if (status == S2_OK)
+                flow_runs(&readers, n_runs, n_tok, flow->edge[layer][last * FLOW_PARTS / n_tok]);
         }
+    }
     s2_free(readers.runs);
     s2_arena_release(&arena);
     return status;
@@ -423,7 +431,8 @@ static void flow_nodes(int64_t n_tok, const s2_flow *flow, s2_buf *buf)
             if (part < 0)
                 s2_buf_printf(buf, "  l%d -> l%d [style=invis, weight=100];\n", layer, layer + 1);
             else
-                s2_buf_printf(buf, "  n%d_%d -> n%d_%d [style=invis, weight=100];\n", layer, part, layer + 1, part);
+                s2_buf_printf(buf, "  n%d_%d -> n%d_%d [style=invis, weight=100];\n", layer, part, layer + 1,
+                              part);
         }
 }
 
@@ -445,13 +454,14 @@ static void flow_edges(const s2_flow *flow, s2_buf *buf)
                     s2_buf_printf(buf, "  n%d_%d -> n%d_%d%s;\n", layer, key, layer + 1, part,
                                   heavy[layer][part][key] ? " [penwidth=4, color=\"#d55e00\"]" : "");
     if (from[depth][FLOW_PARTS - 1] >= 0)
-        s2_buf_printf(
-            buf, "  label=\"heavy: the first part of the context reaches the last query in %d layer%s\";\n",
-            depth, depth == 1 ? "" : "s");
+        s2_buf_printf(buf,
+                      "  label=\"heavy: the first part of the context reaches the last in no fewer than %d "
+                      "layer%s\";\n",
+                      depth, depth == 1 ? "" : "s");
     else
-        s2_buf_printf(
-            buf, "  label=\"the first part of the context does not reach the last query in %d layers\";\n",
-            flow->n_layers);
+        s2_buf_printf(buf,
+                      "  label=\"the first part of the context does not reach the last in %d layers\";\n",
+                      flow->n_layers);
 }
 
 s2_status s2_picture_flow_dot(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf)

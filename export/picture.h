@@ -31,7 +31,7 @@ typedef struct s2_picture {
     int32_t n_cols;
     int64_t row_tok; /* tokens per row of cells; 0: a row is a KV head */
     int64_t col_tok;
-    int64_t n_holes; /* pairs that nothing reads (rows of a union picture) */
+    int64_t n_holes; /* unread pairs of a union, one query standing for those of its block that read alike */
     bool is_union;
     s2_grid_cell *cells; /* [row][column] */
 } s2_picture;
