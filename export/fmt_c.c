@@ -225,6 +225,7 @@ const s2_format s2_format_c = {
     .settings = "block",
     .fixed_length = true,
     .lossy = true,
+    .reads_bytes = true,
     .recognises = recognises,
     .import = import,
     .export = export,

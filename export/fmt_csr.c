@@ -186,6 +186,7 @@ const s2_format s2_format_csr = {
     .settings = "block, kv-heads",
     .fixed_length = true,
     .lossy = true,
+    .reads_bytes = true,
     .recognises = recognises,
     .import = import,
     .export = export,

@@ -443,6 +443,7 @@ const s2_format s2_format_duo = {
     .summary = "DuoAttention full_attention_heads.tsv and config.json (LServe, KVPress)",
     .file_name = TABLE_NAME,
     .settings = "sparsity (0.5), sink (64), recent (256), tie all|first (all), heads, chunk (0: none)",
+    .reads_bytes = true,
     .recognises = recognises,
     .import = import,
     .export = export,

@@ -82,6 +82,7 @@ const s2_format s2_format_npy = {
     .settings = "block (64), heads, kv-heads, layers (1), causal 0|1 (1)",
     .fixed_length = true,
     .lossy = true,
+    .reads_bytes = true,
     .recognises = recognises,
     .import = import,
     .export = export,

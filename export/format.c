@@ -70,6 +70,9 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
                         name != NULL        ? "there is no import of that name"
                         : doc_diag.line > 0 ? doc_diag.msg
                                             : "no format is known by this content");
+    } else if (source->doc == NULL && !format->reads_bytes) {
+        status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
+                             doc_diag.msg);
     } else {
         status = format->import(source, out);
         if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&

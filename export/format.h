@@ -64,6 +64,7 @@ typedef struct s2_format {
     const char *summary;   /* one line */
     const char *file_name; /* of what is written, when the user names a directory */
     const char *settings;  /* the keys of --set that it knows, with their defaults; "" none */
+    bool reads_bytes;      /* also reads files that are no configuration: source->doc may be NULL */
     bool fixed_length;     /* what is written holds for contexts of n_tok tokens only */
     bool lossy;            /* differences are counted and said instead of refused */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */

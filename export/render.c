@@ -126,7 +126,10 @@ static void box(surface *to, int32_t x, int32_t y, int32_t w, int32_t h, rgb col
 /* Upper-case letters, digits and a few signs, 3 x 5 bits, most significant first. */
 static uint16_t glyph_bits(char c)
 {
-    static const uint16_t letters[26] = {0x2bed, 0x6bae, 0x3923, 0x6b6e, 0x79a7, 0x79a4, 0x396b, 0x5bed, 0x7497, 0x126a, 0x5bad, 0x4927, 0x5fed, 0x7b6d, 0x2b6a, 0x6ba4, 0x7b79, 0x6bad, 0x388e, 0x7492, 0x5b6f, 0x5b6a, 0x5bfd, 0x5aad, 0x5a92, 0x72a7};
+    static const uint16_t letters[26] = {0x2bed, 0x6bae, 0x3923, 0x6b6e, 0x79a7, 0x79a4, 0x396b,
+                                         0x5bed, 0x7497, 0x126a, 0x5bad, 0x4927, 0x5fed, 0x7b6d,
+                                         0x2b6a, 0x6ba4, 0x7b79, 0x6bad, 0x388e, 0x7492, 0x5b6f,
+                                         0x5b6a, 0x5bfd, 0x5aad, 0x5a92, 0x72a7};
     static const uint16_t digits[10] = {0x7b6f, 0x2c97, 0x73e7, 0x73cf, 0x5bc9,
                                         0x79cf, 0x79ef, 0x7249, 0x7bef, 0x7bcf};
     const char up = (char)toupper((unsigned char)c);
@@ -229,8 +232,7 @@ static void draw_legend(const s2_picture *picture, surface *to, int32_t y)
     cross(to, LEFT, y + 20, 12);
     holes_line(picture, text, sizeof text);
     words(to, LEFT + 18, y + 21,
-          picture->n_holes > 0 ? "hole: some pair that no head reads"
-                                                       : "hole: none here");
+          picture->n_holes > 0 ? "hole: some pair that no head reads" : "hole: none here");
 }
 
 static void draw_picture(const s2_picture *picture, surface *to)

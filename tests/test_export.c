@@ -905,8 +905,7 @@ static void arrays_that_do_not_fit_are_refused(void **state)
 /* ---- pictures -------------------------------------------------------------------------------------------
  */
 
-/* One unread block in 128 x 128 stays visible when the picture has 10 x 10 cells, and the count of pairs is
- * exact. */
+/* One unread block in 128 x 128 stays visible at every size of picture, down to one cell. */
 static void one_hole_is_visible_at_every_size(void **state)
 {
     (void)state;
@@ -1026,6 +1025,33 @@ static void malformed_files_are_refused_with_a_position(void **state)
     }
 }
 
+/* Every format, told by name what is not its own: refused or read, never a crash. */
+static void any_file_under_any_name_is_answered(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"",
+                                        "{}",
+                                        "[]",
+                                        "[{}]",
+                                        "\x04--a \0 1",
+                                        "0.5\t1\n",
+                                        "3",
+                                        "{\"layouts\": [{}]}",
+                                        "a=1",
+                                        "{\"plans\": [{}]}",
+                                        "{\"sparse_attention\": 3, \"alphas\": [], \"betas\": []}",
+                                        "\x93NUMPY\x01"};
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++)
+        for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+            imported at = {0};
+            const size_t n_bytes = t == 4 ? 9 : strlen(texts[t]);
+            const s2_status status = try_import(&at, s2_format_at(n)->name, texts[t], n_bytes, "", NULL);
+            if (status == S2_OK ? s2_pattern_check(&at.pattern, NULL) != S2_OK : status == S2_EINTERNAL)
+                fail_msg("%s on text %zu gives %d", s2_format_at(n)->name, t, status);
+            imported_release(&at);
+        }
+}
+
 static void deep_and_long_files_are_bounded(void **state)
 {
     (void)state;
@@ -1141,6 +1167,7 @@ int main(void)
         cmocka_unit_test(cells_show_the_share_of_pairs_read),
         cmocka_unit_test(pictures_are_written_in_every_form),
         cmocka_unit_test(malformed_files_are_refused_with_a_position),
+        cmocka_unit_test(any_file_under_any_name_is_answered),
         cmocka_unit_test(deep_and_long_files_are_bounded),
         cmocka_unit_test(mutated_files_are_answered),
         cmocka_unit_test(every_failed_allocation_is_out_of_memory),
