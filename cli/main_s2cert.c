@@ -129,6 +129,8 @@ static int64_t number(cert *c, bool *tok)
     int64_t value = 0;
     if (!at_digit(c))
         stop(c, MALFORMED, "expected a number");
+    if (*c->at == '0' && c->at + 1 < c->end && isdigit((unsigned char)c->at[1]))
+        stop(c, MALFORMED, "a number begins with 0");
     for (; c->at < c->end && isdigit((unsigned char)*c->at); c->at++)
         if ((value = value * 10 + (*c->at - '0')) >= MOST)
             stop(c, MALFORMED, "a number is too large");

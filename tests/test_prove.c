@@ -233,11 +233,50 @@ static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
     run_engines("masks and random lists", 5000000, 4000, &options);
 }
 
+/* docs/proof.md, closed form: complete iff the residues -p mod V of the heads are all of Z/V. */
+static void local_and_stride_is_complete_exactly_when_residues_cover(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(31)};
+    int32_t n_complete = 0;
+    const int64_t n_cases = s2_test_cases(2000);
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_finding finding;
+        char text[160];
+        bool covered[64] = {false};
+        const int32_t n_heads = 1 + (int32_t)s2_rng_below(&rng, 32),
+                      local = 1 + (int32_t)s2_rng_below(&rng, 20);
+        const int32_t stride = 1 + (int32_t)s2_rng_below(&rng, 40), step = 1 + (int32_t)s2_rng_below(&rng, 6);
+        const int32_t offset = (int32_t)s2_rng_below(&rng, 50);
+        snprintf(text, sizeof text, "heads %d;layers all: local %d | stride %d phase head*%d+%d", n_heads,
+                 local, stride, step, offset);
+        for (int32_t head = 0; head < n_heads; head++)
+            covered[(stride - (head * step + offset) % stride) % stride] = true;
+        int32_t missing = 0;
+        while (missing < stride && covered[missing])
+            missing++;
+        const s2_requirement asked = {S2_UNION, 0, true};
+        const s2_prove_options options = {.n_tok = S2_OPEN};
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &options, &finding), S2_OK);
+        assert_int_equal(finding.verdict, missing == stride ? S2_HOLDS : S2_VIOLATED);
+        if (missing < stride)
+            assert_int_equal(finding.complete_to_tok, (missing + local) * 64);
+        n_complete += missing == stride;
+        s2_arena_release(&arena);
+    }
+    printf("# s2: closed form of local and stride: %lld patterns, %d complete\n", (long long)n_cases,
+           n_complete);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_runs_equal_the_definition_on_random_patterns),
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
+        cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
         cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
         cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),
