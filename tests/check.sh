@@ -46,6 +46,13 @@ stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
 stage tests-asan env S2_CASES=300 "$make" -s CI=1 BUILD=asan CUDA=0 unit
 stage kcheck "$make" -s CI=1 kcheck
 stage fuzz "$make" -s fuzz SECONDS=60
+stage fuzz-import "$make" -s fuzz-import SECONDS=20
+if command -v python3 >/dev/null; then
+    stage formats "$make" -s formats
+else
+    echo "skipped: formats needs python3"
+fi
+stage example "$make" -s example
 stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
 tail=""

@@ -1,6 +1,6 @@
 /*
- * Uses a header written by `s2 export PATTERN --to c --len N -o pattern.h`: walks the block lists as a kernel would, and
- * prints what each layer reads. `make example` builds and runs it.
+ * Uses a header written by `s2 export PATTERN --to c --len N -o pattern.h`: walks the block lists as a kernel
+ * would, and prints what each layer reads. `make example` builds and runs it.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -32,9 +32,10 @@ static int64_t head_pairs(int32_t layer, int32_t head, int64_t *n_blocks)
 int main(void)
 {
     const int64_t n_tok = (int64_t)S2_N_BLK * S2_BLOCK_TOK;
-    const int64_t all_blocks = S2_CAUSAL ? (int64_t)S2_N_BLK * (S2_N_BLK + 1) / 2 : (int64_t)S2_N_BLK * S2_N_BLK;
-    printf("%d layers, %d heads, %lld tokens in blocks of %d, %d distinct lists\n", S2_N_LAYERS, S2_N_HEADS, (long long)n_tok, S2_BLOCK_TOK,
-           S2_N_LISTS);
+    const int64_t all_blocks =
+        S2_CAUSAL ? (int64_t)S2_N_BLK * (S2_N_BLK + 1) / 2 : (int64_t)S2_N_BLK * S2_N_BLK;
+    printf("%d layers, %d heads, %lld tokens in blocks of %d, %d distinct lists\n", S2_N_LAYERS, S2_N_HEADS,
+           (long long)n_tok, S2_BLOCK_TOK, S2_N_LISTS);
     for (int32_t layer = 0; layer < min64(S2_N_LAYERS, 4); layer++) {
         int64_t pairs = 0, n_blocks = 0;
         for (int32_t head = 0; head < S2_N_HEADS; head++)

@@ -1,6 +1,6 @@
 /*
- * libFuzzer on every importer: the first byte chooses the format (or recognition by content), the rest is the file. A file
- * that is taken must give a pattern that passes its check and prints as text that parses again.
+ * libFuzzer on every importer: the first byte chooses the format (or recognition by content), the rest is the
+ * file. A file that is taken must give a pattern that passes its check and prints as text that parses again.
  */
 #include <stdint.h>
 #include <stdlib.h>
