@@ -19,6 +19,7 @@ enum { DENSE, NONE, LOCAL, SINK, STRIDE, DILATED, COLUMNS, ROWS, CHUNK, N_KINDS 
 enum { DISTANCE, KEY, QUERY, N_QUANTITIES };
 enum {
     MOST_BYTES = 64 << 20,
+    MOST_TEXT = 1 << 20,
     MOST_COLUMNS = 1 << 22,
     MOST_LAYERS = 1024,
     MOST_HEADS = 4096,
@@ -42,6 +43,7 @@ typedef struct body {
     const char *text;
     size_t n_bytes;
     int first, n;
+    int64_t steps; /* to evaluate it once */
 } body;
 typedef struct head {
     int body;
@@ -232,12 +234,13 @@ static void read_term(cert *c)
 
 static int read_body(cert *c)
 {
-    body b = {.text = c->at, .first = c->n_terms};
+    body b = {.text = c->at, .first = c->n_terms, .steps = 1 - c->n_spans};
     do
         read_term(c);
     while (take(c, "|"));
     b.n_bytes = (size_t)(c->at - b.text);
     b.n = c->n_terms - b.first;
+    b.steps += b.n + c->n_spans;
     for (int same = 0; same < c->n_bodies; same++)
         if (c->bodies[same].n_bytes == b.n_bytes && memcmp(c->bodies[same].text, b.text, b.n_bytes) == 0)
             return same;
@@ -267,7 +270,7 @@ static void read_rule(cert *c)
     for (int64_t cell = 0, n = c->shape[0] * c->shape[1]; cell < 2 * n; cell++)
         if (phases[cell / n] && layers[cell % n / c->shape[1]] && heads[cell % c->shape[1]])
             c->body_of[cell] = (uint16_t)(b + 1);
-    spend(c, 2 * c->shape[0] * c->shape[1] + c->n_bodies);
+    spend(c, 16 * c->shape[0] * c->shape[1] + c->n_bodies);
 }
 
 static void read_shape(cert *c)
@@ -369,6 +372,7 @@ static int find_head(cert *c, int64_t cell)
         stop(c, MALFORMED, "a head has no rule");
     const body *const b = &c->bodies[c->body_of[cell] - 1];
     const size_t n_bytes = (size_t)b->n * sizeof(int64_t);
+    spend(c, b->n);
     head *const h = calloc(1, sizeof *h + n_bytes);
     if (h == NULL)
         stop(c, REFUTED, "not verified: out of memory");
@@ -384,6 +388,7 @@ static int find_head(cert *c, int64_t cell)
             return same;
         }
     }
+    spend(c, INT64_C(64) * b->n); /* which bounds the memory of heads too */
     c->heads = grow(c, c->heads, c->n_heads, sizeof *c->heads);
     c->heads[c->n_heads] = h;
     return c->n_heads++;
@@ -483,7 +488,8 @@ static void check_column(cert *c, const head *h, int64_t k)
     c->columns = grow(c, c->columns, h->first_column + k / c->unit, sizeof *c->columns);
     c->columns[h->first_column + k / c->unit] = c->n_edges;
     const int64_t end = horizon(c, k), begin = c->causal ? k : 0;
-    spend(c, (end - begin) / c->unit * c->bodies[h->body].n);
+    const int64_t n_queries = (end - begin) / c->unit + 1, steps = c->bodies[h->body].steps;
+    spend(c, n_queries > c->work_left / steps ? c->work_left + 1 : n_queries * steps);
     for (int64_t q = begin; q <= end; q += c->unit) {
         if ((q < end && reads(c, h, q, k)) == inside)
             continue;
@@ -523,9 +529,10 @@ static const head *head_at(const cert *c, int phase, int64_t layer, int64_t inde
 
 /* End of the run of query q in a listed column: q itself when unread, OPEN when the run reaches the horizon.
  */
-static int64_t run_end(const cert *c, const head *h, int64_t q, int64_t k)
+static int64_t run_end(cert *c, const head *h, int64_t q, int64_t k)
 {
     const int64_t column = h->first_column + k / c->unit;
+    spend(c, 1 + (c->columns[column + 1] - c->columns[column]) / 2);
     for (int64_t e = c->columns[column]; e < c->columns[column + 1]; e += 2)
         if (q >= c->edges[e] && q < c->edges[e + 1])
             return c->edges[e + 1] < horizon(c, k) ? c->edges[e + 1] : OPEN;
@@ -543,7 +550,6 @@ static bool member(cert *c, const head *h, int64_t q, int64_t k)
     const int64_t end = horizon(c, k);
     if (q >= end)
         q = end - c->tail + (q - end) % c->tail;
-    spend(c, 1);
     return run_end(c, h, q, k) != q;
 }
 
@@ -571,7 +577,6 @@ static int64_t first_unread(cert *c, int phase, int64_t layer, int64_t begin, in
         before = q;
         for (int64_t index = begin; index < end && q != OPEN; index++)
             q = run_end(c, head_at(c, phase, layer, index), q, k);
-        spend(c, end - begin);
     }
     return q < horizon(c, k) ? q : OPEN;
 }
@@ -723,8 +728,10 @@ static void check(cert *c)
         args[n_claims++] = take(c, ":") ? number_in(c, 1, MOST_HEADS) : 1;
         expect(c, "\n");
     }
+    if (n_claims == 0)
+        stop(c, MALFORMED, "it claims nothing");
     expect(c, "pattern");
-    const int64_t n_bytes = number_in(c, 1, MOST_BYTES);
+    const int64_t n_bytes = number_in(c, 1, MOST_TEXT);
     expect(c, "\n");
     const char *const whole_end = c->end, *const text = c->at;
     if (n_bytes > c->end - c->at || c->at[n_bytes - 1] != '\n')
