@@ -29,8 +29,8 @@ static const char *const patterns[] = {
     "heads 2;block 4;causal no;layers all: local 2 | dilated 2 phase head | rows 1",
     "heads 2;layers all: local 1 | random 2 seed 3",
     "heads 2;layers all: local 2 | topk 64 | columns 3,5:20:3",
-    "heads 4;block 1;layers all: stride 61 phase head | stride 59 | stride 53 | stride 47 | stride 43 | "
-    "stride 41 | stride 37",
+    ("heads 4;block 1;layers all: stride 61 phase head | stride 59 | stride 53 | stride 47 | stride 43 | "
+     "stride 41 | stride 37"),
 };
 enum { N_PATTERNS = sizeof patterns / sizeof *patterns, N_ASKED = 7 };
 
