@@ -755,6 +755,16 @@ static void check(cert *c)
     printf("\npattern %.64s, %d heads of %" PRId64 " columns\n", hex, c->n_heads, c->n_columns);
 }
 
+static void release(cert *c)
+{
+    for (int h = 0; h < c->n_heads; h++)
+        free(c->heads[h]);
+    void *const owned[] = {c->heads,   c->terms,   c->spans,   c->bodies,
+                           c->body_of, c->head_of, c->columns, c->edges};
+    for (size_t p = 0; p < sizeof owned / sizeof *owned; p++)
+        free(owned[p]);
+}
+
 int main(int argc, char **argv)
 {
     cert c = {.line = 1, .work_left = INT64_C(4000000000)};
@@ -773,5 +783,7 @@ int main(int argc, char **argv)
     if (n_bytes > MOST_BYTES)
         stop(&c, MALFORMED, "the file is longer than 64 MiB");
     check(&c);
+    release(&c);
+    free(bytes);
     return fflush(stdout) == 0 ? 0 : REFUTED;
 }
