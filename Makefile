@@ -38,7 +38,10 @@ MODULES := $(CORE) plan sim kernels db export tui
 CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
 LIB_C   := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 CLI_C   := $(filter-out $(wildcard cli/main_*.c),$(wildcard cli/*.c))
-LIB_CU  := $(if $(filter 1,$(CUDA)),$(wildcard kernels/cuda/*.cu))
+LIB_CU  := $(if $(filter 1,$(CUDA)),$(filter-out %_inst.cu,$(wildcard kernels/cuda/*.cu)))
+# X_inst.cu is compiled once for each head dimension and type: X_inst.d128.fp16_0.cu.o
+CU_INST := $(if $(filter 1,$(CUDA)),$(foreach f,$(wildcard kernels/cuda/*_inst.cu),\
+           $(foreach d,64 96 128 256,$(foreach t,0 1,$(basename $(f)).d$(d).fp16_$(t).cu))))
 TEST_C  := $(wildcard tests/test_*.c)
 HEADERS := $(foreach m,$(MODULES) cli kernels/cuda,$(wildcard $(m)/*.h))
 obj      = $(patsubst %,$(B)/%.o,$(1))
@@ -60,7 +63,7 @@ $(B)/flags: FORCE
 $(B)/nvflags: FORCE
 	$(call stamp,$(NVCC) $(NVFLAGS))
 $(B)/members: FORCE
-	$(call stamp,$(LIB_C) $(LIB_CU) $(CLI_C))
+	$(call stamp,$(LIB_C) $(LIB_CU) $(CU_INST) $(CLI_C))
 
 # The commit that a binary reports and stores with each result.
 $(B)/commit: FORCE
@@ -71,6 +74,13 @@ $(B)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(B)/commit 2>/dev/nul
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
+define instance
+$(B)/$(1).o: $(firstword $(subst .d, ,$(1))).cu $(B)/nvflags
+	@mkdir -p $$(@D)
+	$(NVCC) $(NVFLAGS) -DS2_HEAD_DIM=$(patsubst d%,%,$(word 2,$(subst ., ,$(1)))) \
+	  -DS2_FP16=$(patsubst fp16_%,%,$(word 3,$(subst ., ,$(1)))) -MD -MP -MF $$(@:.o=.d) -c $$< -o $$@
+endef
+$(foreach i,$(CU_INST),$(eval $(call instance,$(i))))
 $(B)/%.cu.o: %.cu $(B)/nvflags
 	@mkdir -p $(@D)
 	$(NVCC) $(NVFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
@@ -85,7 +95,7 @@ $(B)/sim/texts.c: sim/embed.awk $(SIM_TXT)
 $(B)/sim/texts.o: $(B)/sim/texts.c $(B)/flags
 	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
-$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU)) $(B)/sim/texts.o $(B)/members
+$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU) $(CU_INST)) $(B)/sim/texts.o $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 $(B)/libcli.a: $(call obj,$(CLI_C)) $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
@@ -99,6 +109,8 @@ $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
+$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c) $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 
@@ -153,6 +165,11 @@ fuzz: build/fuzz/fuzz_parse
 	@mkdir -p build/fuzz/corpus
 	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
 	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
+
+## bench-gpu: time the forward kernels on this GPU, one JSON row a shape (PEERS=1: torch's kernels too)
+bench-gpu: $(B)/bench_gpu
+	$(B)/bench_gpu --commit=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
+	$(if $(PEERS),python3 tests/peers/peers.py)
 
 ## kcheck: every kernel on every case, and the faulty kernels that must be convicted
 kcheck: $(B)/kcheck
@@ -251,5 +268,5 @@ help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
 .PHONY: golden man completion install uninstall
-.PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck fuzz check-layers format clean help
+.PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help

@@ -10,6 +10,10 @@
 static const s2_kernel *const registry[] = {
     &s2_kernel_ref_f64,
     &s2_kernel_cpu,
+#if S2_HAVE_CUDA
+    &s2_kernel_sm80,
+    &s2_kernel_sm90,
+#endif
 };
 
 enum { N_KERNELS = sizeof registry / sizeof *registry };

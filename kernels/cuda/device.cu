@@ -1,0 +1,228 @@
+#include "kernels/cuda/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "base/alloc.h"
+
+namespace
+{
+
+struct GpuImpl {
+    cudaStream_t stream;
+    cudaEvent_t begin, end;
+    void *flush; /* twice the L2, made when first asked for */
+    size_t flush_bytes;
+    long long *ticks; /* of the clock kernel: {cycles, nanoseconds} */
+};
+
+GpuImpl *impl_of(const s2_device *device)
+{
+    return (GpuImpl *)device->impl;
+}
+
+s2_status gpu_alloc(s2_device *, size_t n_bytes, void **out)
+{
+    void *memory = NULL;
+    S2_TRY(s2_cuda_try(cudaMalloc(&memory, n_bytes > 0 ? n_bytes : 1), NULL));
+    *out = memory;
+    return S2_OK;
+}
+
+void gpu_release(s2_device *, void *memory)
+{
+    (void)cudaFree(memory);
+}
+
+s2_status gpu_copy_in(s2_device *device, void *dst, const void *host_src, size_t n_bytes)
+{
+    S2_TRY(s2_cuda_try(
+        cudaMemcpyAsync(dst, host_src, n_bytes, cudaMemcpyHostToDevice, impl_of(device)->stream), NULL));
+    return s2_cuda_try(cudaStreamSynchronize(impl_of(device)->stream), NULL);
+}
+
+s2_status gpu_copy_out(s2_device *device, void *host_dst, const void *src, size_t n_bytes)
+{
+    S2_TRY(s2_cuda_try(
+        cudaMemcpyAsync(host_dst, src, n_bytes, cudaMemcpyDeviceToHost, impl_of(device)->stream), NULL));
+    return s2_cuda_try(cudaStreamSynchronize(impl_of(device)->stream), NULL);
+}
+
+s2_status gpu_fill(s2_device *device, void *dst, uint8_t byte, size_t n_bytes)
+{
+    return s2_cuda_try(cudaMemsetAsync(dst, byte, n_bytes, impl_of(device)->stream), NULL);
+}
+
+/* The same bits as s2_input_value() on the host: integers, one exact conversion, two rounded products. */
+__device__ float input_value(uint64_t seed, uint64_t at)
+{
+    uint64_t z = (seed ^ 0x5851f42d4c957f2dull) + (at + 1) * 0x9e3779b97f4a7c15ull;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    z ^= z >> 31;
+    const int sum = (int)(z & 0xffff) + (int)(z >> 16 & 0xffff) + (int)(z >> 32 & 0xffff) + (int)(z >> 48);
+    return __fmul_rn((float)(sum - 131070), 1.0f / 37837.0f);
+}
+
+__global__ void fill_normal(void *dst, int64_t n, s2_dtype dtype, uint64_t seed, float scale)
+{
+    const int64_t step = (int64_t)gridDim.x * blockDim.x;
+    for (int64_t at = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; at < n; at += step) {
+        const float x = __fmul_rn(input_value(seed, (uint64_t)at), scale);
+        if (dtype == S2_BF16)
+            ((__nv_bfloat16 *)dst)[at] = __float2bfloat16_rn(x);
+        else if (dtype == S2_F16)
+            ((__half *)dst)[at] = __float2half_rn(x);
+        else
+            ((float *)dst)[at] = x;
+    }
+}
+
+s2_status gpu_fill_normal(s2_device *device, void *dst, int64_t n, s2_dtype dtype, uint64_t seed, float scale)
+{
+    if (n <= 0)
+        return S2_OK;
+    fill_normal<<<2048, 256, 0, impl_of(device)->stream>>>(dst, n, dtype, seed, scale);
+    return s2_cuda_try(cudaGetLastError(), NULL);
+}
+
+s2_status gpu_sync(s2_device *device, s2_diag *why)
+{
+    return s2_cuda_try(cudaStreamSynchronize(impl_of(device)->stream), why);
+}
+
+s2_status gpu_time_begin(s2_device *device)
+{
+    return s2_cuda_try(cudaEventRecord(impl_of(device)->begin, impl_of(device)->stream), NULL);
+}
+
+s2_status gpu_time_end(s2_device *device, double *ms)
+{
+    GpuImpl *const impl = impl_of(device);
+    float elapsed = 0;
+    S2_TRY(s2_cuda_try(cudaEventRecord(impl->end, impl->stream), NULL));
+    S2_TRY(s2_cuda_try(cudaEventSynchronize(impl->end), NULL));
+    S2_TRY(s2_cuda_try(cudaEventElapsedTime(&elapsed, impl->begin, impl->end), NULL));
+    *ms = (double)elapsed;
+    return S2_OK;
+}
+
+s2_status gpu_flush_cache(s2_device *device)
+{
+    GpuImpl *const impl = impl_of(device);
+    if (impl->flush == NULL) {
+        impl->flush_bytes = (size_t)device->cache_bytes * 2 + 1;
+        S2_TRY(s2_cuda_try(cudaMalloc(&impl->flush, impl->flush_bytes), NULL));
+    }
+    return s2_cuda_try(cudaMemsetAsync(impl->flush, 0, impl->flush_bytes, impl->stream), NULL);
+}
+
+/* 20 microseconds of one thread: cycles against the global timer. */
+__global__ void read_clock(long long *ticks)
+{
+    long long begin_ns, now_ns;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin_ns));
+    const long long begin = clock64();
+    do
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now_ns));
+    while (now_ns - begin_ns < 20000);
+    ticks[0] = clock64() - begin;
+    ticks[1] = now_ns - begin_ns;
+}
+
+double gpu_clock_mhz(s2_device *device)
+{
+    GpuImpl *const impl = impl_of(device);
+    long long ticks[2] = {0, 1};
+    read_clock<<<1, 1, 0, impl->stream>>>(impl->ticks);
+    if (cudaGetLastError() != cudaSuccess || gpu_copy_out(device, ticks, impl->ticks, sizeof ticks) != S2_OK)
+        return 0.0;
+    return (double)ticks[0] * 1e3 / (double)ticks[1];
+}
+
+void gpu_close(s2_device *device)
+{
+    GpuImpl *const impl = impl_of(device);
+    (void)cudaFree(impl->flush);
+    (void)cudaFree(impl->ticks);
+    (void)cudaEventDestroy(impl->begin);
+    (void)cudaEventDestroy(impl->end);
+    (void)cudaStreamDestroy(impl->stream);
+    s2_free(impl);
+    s2_free(device);
+}
+
+const s2_device_ops gpu_ops = {gpu_alloc,    gpu_release,     gpu_copy_in,   gpu_copy_out,
+                               gpu_fill,     gpu_fill_normal, gpu_sync,      gpu_time_begin,
+                               gpu_time_end, gpu_flush_cache, gpu_clock_mhz, gpu_close};
+
+s2_status make_impl(GpuImpl *impl, s2_diag *why)
+{
+    S2_TRY(s2_cuda_try(cudaStreamCreateWithFlags(&impl->stream, cudaStreamNonBlocking), why));
+    S2_TRY(s2_cuda_try(cudaEventCreate(&impl->begin), why));
+    S2_TRY(s2_cuda_try(cudaEventCreate(&impl->end), why));
+    return s2_cuda_try(cudaMalloc((void **)&impl->ticks, 2 * sizeof(long long)), why);
+}
+
+} // namespace
+
+s2_status s2_cuda_try(cudaError_t error, s2_diag *why)
+{
+    if (error == cudaSuccess)
+        return S2_OK;
+    (void)cudaGetLastError();
+    const s2_status status = error == cudaErrorMemoryAllocation ? S2_ENOMEM : S2_ECUDA;
+    return s2_diag_set(why, status, 0, 0, 0, "%s: %s", cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+cudaStream_t s2_cuda_stream(const s2_device *device)
+{
+    return impl_of(device)->stream;
+}
+
+s2_status s2_cuda_upload(s2_device *, const void *host, size_t n_bytes, void **out, s2_diag *why)
+{
+    void *memory = NULL;
+    S2_TRY(s2_cuda_try(cudaMalloc(&memory, n_bytes > 0 ? n_bytes : 1), why));
+    const s2_status status =
+        n_bytes > 0 ? s2_cuda_try(cudaMemcpy(memory, host, n_bytes, cudaMemcpyHostToDevice), why) : S2_OK;
+    if (status != S2_OK) {
+        (void)cudaFree(memory);
+        return status;
+    }
+    *out = memory;
+    return S2_OK;
+}
+
+s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why)
+{
+    int n_devices = 0;
+    const cudaError_t found = cudaGetDeviceCount(&n_devices);
+    if (found != cudaSuccess || index >= n_devices)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no GPU %d here: %s", (int)index,
+                           found != cudaSuccess ? cudaGetErrorString(found) : "there are fewer");
+    cudaDeviceProp prop;
+    S2_TRY(s2_cuda_try(cudaSetDevice(index), why));
+    S2_TRY(s2_cuda_try(cudaGetDeviceProperties(&prop, index), why));
+    s2_device *const device = (s2_device *)s2_calloc(1, sizeof *device);
+    GpuImpl *const impl = (GpuImpl *)s2_calloc(1, sizeof *impl);
+    const s2_status status = device != NULL && impl != NULL ? make_impl(impl, why) : S2_ENOMEM;
+    if (status != S2_OK) {
+        s2_free(device);
+        s2_free(impl);
+        return status;
+    }
+    device->ops = &gpu_ops;
+    device->kind = S2_DEVICE_GPU;
+    device->index = index;
+    (void)snprintf(device->name, sizeof device->name, "%.79s", prop.name);
+    device->n_units = prop.multiProcessorCount;
+    device->capability = prop.major * 10 + prop.minor;
+    device->memory_bytes = (int64_t)prop.totalGlobalMem;
+    device->cache_bytes = prop.l2CacheSize;
+    device->impl = impl;
+    *out = device;
+    return S2_OK;
+}

@@ -1,0 +1,24 @@
+/*
+ * kernels/cuda/fwd_sm80_inst.cu - the portable forward for one head dimension and type.
+ *
+ * Compiled once for each S2_HEAD_DIM and S2_FP16.
+ */
+#include "kernels/cuda/fwd_sm80.cuh"
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/fwd_sm80_inst.cuh"
+
+cudaError_t S2_FWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80Params &params, int32_t n_items,
+                                                     cudaStream_t stream)
+{
+    constexpr bool FP16 = S2_FP16;
+    constexpr int SHARED_BYTES = s2::Sm80Forward<S2_HEAD_DIM, FP16>::SHARED_BYTES;
+    const cudaError_t raised =
+        cudaFuncSetAttribute((const void *)s2::fwd_sm80<S2_HEAD_DIM, FP16>,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
+    if (raised != cudaSuccess)
+        return raised;
+    s2::fwd_sm80<S2_HEAD_DIM, FP16><<<(unsigned)n_items, s2::SM80_THREADS, SHARED_BYTES, stream>>>(params);
+    return cudaGetLastError();
+}

@@ -1,0 +1,31 @@
+/*
+ * kernels/cuda/fwd_sm90_inst.cuh - the instances of the Hopper forward, one function per head dimension and
+ * type.
+ *
+ * C++ and CUDA only: seen by the files of this kernel alone. Each launches for one block size of 16, 32, 64
+ * or 128 tokens (head dimension 256: at most 64) and returns what the runtime says of the launch.
+ */
+#ifndef S2_KERNELS_CUDA_FWD_SM90_INST_CUH
+#define S2_KERNELS_CUDA_FWD_SM90_INST_CUH
+
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+namespace s2
+{
+struct FwdParams;
+}
+
+#define S2_FWD_SM90_PASTE(dim, fp16)  s2_fwd_sm90_d##dim##_fp16_##fp16
+#define S2_FWD_SM90_LAUNCH(dim, fp16) S2_FWD_SM90_PASTE(dim, fp16)
+#define S2_FWD_SM90_DIMS(X)           X(64) X(96) X(128) X(256)
+#define S2_FWD_SM90_DECLARE(dim)                                                                             \
+    cudaError_t S2_FWD_SM90_LAUNCH(dim, 0)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,        \
+                                           cudaStream_t);                                                    \
+    cudaError_t S2_FWD_SM90_LAUNCH(dim, 1)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,        \
+                                           cudaStream_t);
+S2_FWD_SM90_DIMS(S2_FWD_SM90_DECLARE)
+#undef S2_FWD_SM90_DECLARE
+
+#endif /* S2_KERNELS_CUDA_FWD_SM90_INST_CUH */

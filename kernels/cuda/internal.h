@@ -1,0 +1,27 @@
+/*
+ * kernels/cuda/internal.h - what the files of kernels/cuda/ share on the host side.
+ */
+#ifndef S2_KERNELS_CUDA_INTERNAL_H
+#define S2_KERNELS_CUDA_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+
+#include "kernels/cuda/cuda.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The one translation of the runtime's errors: S2_OK, S2_ENOMEM, or S2_ECUDA with its words in *why. */
+s2_status s2_cuda_try(cudaError_t error, s2_diag *why);
+
+/* Everything is queued here. */
+cudaStream_t s2_cuda_stream(const s2_device *device);
+
+/* Allocate and copy host data, at least one byte. */
+s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_KERNELS_CUDA_INTERNAL_H */
