@@ -1,0 +1,195 @@
+#include "tui/canvas.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { LINE_BYTES = 1024 };
+
+s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool ascii)
+{
+    if (rows < 1 || cols < 1 || rows > S2_CANVAS_LIMIT_ROWS || cols > S2_CANVAS_LIMIT_COLS)
+        return S2_EINVAL;
+    s2_cell *const cells = s2_calloc((size_t)rows * (size_t)cols, sizeof *cells);
+    if (cells == NULL)
+        return S2_ENOMEM;
+    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells};
+    s2_canvas_clear(canvas);
+    return S2_OK;
+}
+
+void s2_canvas_release(s2_canvas *canvas)
+{
+    s2_free(canvas->cells);
+    *canvas = (s2_canvas){0};
+}
+
+void s2_canvas_clear(s2_canvas *canvas)
+{
+    s2_canvas_clip(canvas, (s2_rect){0, 0, canvas->rows, canvas->cols});
+    s2_canvas_fill(canvas, canvas->clip, S2_STYLE_TEXT);
+}
+
+static int32_t clamp(int32_t value, int32_t least, int32_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* The part of b inside a. */
+static s2_rect cut(s2_rect a, s2_rect b)
+{
+    const int32_t row = clamp(b.row, a.row, a.row + a.rows), col = clamp(b.col, a.col, a.col + a.cols);
+    const int32_t row_end = clamp(b.row + b.rows, row, a.row + a.rows);
+    const int32_t col_end = clamp(b.col + b.cols, col, a.col + a.cols);
+    return (s2_rect){row, col, row_end - row, col_end - col};
+}
+
+void s2_canvas_clip(s2_canvas *canvas, s2_rect rect)
+{
+    canvas->clip = cut((s2_rect){0, 0, canvas->rows, canvas->cols}, rect);
+}
+
+static bool inside(const s2_canvas *canvas, int32_t row, int32_t col)
+{
+    const s2_rect *const clip = &canvas->clip;
+    return row >= clip->row && row < clip->row + clip->rows && col >= clip->col &&
+           col < clip->col + clip->cols;
+}
+
+static void put(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style)
+{
+    if (!inside(canvas, row, col))
+        return;
+    s2_cell *const cell = &canvas->cells[row * canvas->cols + col];
+    /* half of a wide character that is written over would shift the rest of the line */
+    if (cell->glyph == 0 && col > 0)
+        cell[-1].glyph = ' ';
+    if (col + 1 < canvas->cols && cell[1].glyph == 0 && glyph != 0)
+        cell[1].glyph = ' ';
+    *cell = (s2_cell){glyph, (uint8_t)style};
+}
+
+void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, char twin, s2_style style)
+{
+    put(canvas, row, col, canvas->ascii ? (unsigned char)twin : glyph, style);
+}
+
+/* Ranges of the Unicode data file EastAsianWidth.txt that are wide, joined where they touch. */
+static bool is_wide(uint32_t glyph)
+{
+    static const uint32_t ranges[][2] = {
+        {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0xa4cf}, {0xa960, 0xa97c},   {0xac00, 0xd7a3},
+        {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
+    for (size_t n = 0; n < sizeof ranges / sizeof ranges[0]; n++)
+        if (glyph >= ranges[n][0] && glyph <= ranges[n][1])
+            return true;
+    return false;
+}
+
+int32_t s2_glyph_width(uint32_t glyph)
+{
+    const bool combining = (glyph >= 0x300 && glyph <= 0x36f) || (glyph >= 0x1ab0 && glyph <= 0x1aff) ||
+                           (glyph >= 0x1dc0 && glyph <= 0x1dff) || (glyph >= 0x20d0 && glyph <= 0x20ff) ||
+                           (glyph >= 0xfe00 && glyph <= 0xfe0f) || (glyph >= 0xfe20 && glyph <= 0xfe2f) ||
+                           (glyph >= 0xe0100 && glyph <= 0xe01ef);
+    return combining ? 0 : is_wide(glyph) ? 2 : 1;
+}
+
+/* Columns taken. Combining marks are dropped: what they combine with cannot be known to fit. */
+static int32_t put_char(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style)
+{
+    const int32_t width = s2_glyph_width(glyph);
+    if (canvas->ascii && glyph > 126)
+        glyph = '?';
+    if (width == 2 && !canvas->ascii && inside(canvas, row, col) && inside(canvas, row, col + 1)) {
+        put(canvas, row, col, glyph, style);
+        put(canvas, row, col + 1, ' ', style);
+        canvas->cells[row * canvas->cols + col + 1].glyph = 0;
+    } else {
+        for (int32_t half = 0; half < width; half++)
+            put(canvas, row, col + half, width == 2 ? '?' : glyph, style);
+    }
+    return width;
+}
+
+int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text)
+{
+    char clean[LINE_BYTES];
+    s2_text_clean(clean, sizeof clean, text != NULL ? text : "");
+    const size_t n = strlen(clean);
+    for (size_t at = 0; at < n;) {
+        const size_t len = s2_utf8_len(clean + at, n - at);
+        col += put_char(canvas, row, col, len > 0 ? s2_utf8_decode(clean + at, len) : '?', style);
+        at += len > 0 ? len : 1;
+    }
+    return col;
+}
+
+int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *fmt, ...)
+{
+    char line[LINE_BYTES];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    return s2_canvas_text(canvas, row, col, style, line);
+}
+
+void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style)
+{
+    const s2_rect area = cut(canvas->clip, rect);
+    for (int32_t row = area.row; row < area.row + area.rows; row++)
+        for (int32_t col = area.col; col < area.col + area.cols; col++)
+            canvas->cells[row * canvas->cols + col] = (s2_cell){' ', (uint8_t)style};
+}
+
+void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style)
+{
+    const s2_rect area = cut(canvas->clip, rect);
+    for (int32_t row = area.row; row < area.row + area.rows; row++)
+        for (int32_t col = area.col; col < area.col + area.cols; col++)
+            canvas->cells[row * canvas->cols + col].style = (uint8_t)style;
+}
+
+static void add_glyph(uint32_t glyph, s2_buf *buf)
+{
+    char bytes[4];
+    size_t n = 0;
+    if (glyph < 0x80) {
+        bytes[n++] = (char)glyph;
+    } else {
+        const int tail = glyph < 0x800 ? 1 : glyph < 0x10000 ? 2 : 3;
+        static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+        bytes[n++] = (char)(lead[tail] | (glyph >> (6 * tail)));
+        for (int shift = 6 * (tail - 1); shift >= 0; shift -= 6)
+            bytes[n++] = (char)(0x80 | ((glyph >> shift) & 0x3f));
+    }
+    s2_buf_add(buf, bytes, n);
+}
+
+static char style_letter(int style)
+{
+    static const char letters[] = {
+#define LETTER(name, letter, text) letter,
+        S2_STYLE_TABLE(LETTER)
+#undef LETTER
+    };
+    return letters[style];
+}
+
+void s2_canvas_dump(const s2_canvas *canvas, bool styles, s2_buf *buf)
+{
+    for (int layer = 0; layer <= (int)styles; layer++)
+        for (int32_t row = 0; row < canvas->rows; row++) {
+            for (int32_t col = 0; col < canvas->cols; col++) {
+                const s2_cell cell = canvas->cells[row * canvas->cols + col];
+                if (layer == 1)
+                    add_glyph((unsigned char)style_letter(cell.style), buf);
+                else if (cell.glyph != 0)
+                    add_glyph(cell.glyph, buf);
+            }
+            s2_buf_puts(buf, "|\n");
+        }
+}

@@ -1,0 +1,107 @@
+/*
+ * tui/canvas.h - a screen as data: cells of one character and one meaning.
+ *
+ * Views draw on a canvas; tui/term_ncurses.c shows one, tests and `s2 tui --dump` print one. A cell
+ * carries what it means (S2_STYLE_HOLE), never a colour; colours are chosen in one place by the terminal.
+ * Glyphs have ASCII twins, chosen when they are put, so a canvas holds what the terminal can show.
+ *
+ * Everything put outside the canvas, or outside the clip, is dropped. Text is cleaned (base/text.h) on
+ * its way in: nothing that a terminal would obey can be in a cell.
+ *
+ * Ownership: cells are the canvas's own; release it. Threads: one canvas, one thread.
+ */
+#ifndef S2_TUI_CANVAS_H
+#define S2_TUI_CANVAS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* name, letter in dumps, what it marks */
+#define S2_STYLE_TABLE(X)                                                                                    \
+    X(TEXT, '.', "plain text")                                                                               \
+    X(DIM, 'd', "labels and hints")                                                                          \
+    X(BAR, 'b', "title and key bars")                                                                        \
+    X(HEAD, 'h', "headings")                                                                                 \
+    X(CURSOR, 'c', "the line or field that keys act on")                                                     \
+    X(GOOD, 'g', "holds")                                                                                    \
+    X(BAD, 'x', "violated, refused")                                                                         \
+    X(UNSURE, 'u', "unknown")                                                                                \
+    X(HOLE, 'o', "keys that no head reads")                                                                  \
+    X(WITNESS, 'w', "the smallest counterexample")                                                           \
+    X(HEAT0, '0', "nothing read")                                                                            \
+    X(HEAT1, '1', "up to a quarter read")                                                                    \
+    X(HEAT2, '2', "up to half")                                                                              \
+    X(HEAT3, '3', "up to three quarters")                                                                    \
+    X(HEAT4, '4', "more")                                                                                    \
+    X(HEAT5, '5', "all of it")                                                                               \
+    X(KEY, 'k', "a key that can be pressed")
+
+typedef enum s2_style {
+#define S2_STYLE_ENUM(name, letter, text) S2_STYLE_##name,
+    S2_STYLE_TABLE(S2_STYLE_ENUM)
+#undef S2_STYLE_ENUM
+        S2_N_STYLES
+} s2_style;
+
+typedef struct s2_rect {
+    int32_t row;
+    int32_t col;
+    int32_t rows;
+    int32_t cols;
+} s2_rect;
+
+typedef struct s2_cell {
+    uint32_t glyph; /* code point; 0: the right half of a wide character */
+    uint8_t style;  /* s2_style */
+} s2_cell;
+
+/* Screens beyond these are drawn as if they had this size. */
+enum { S2_CANVAS_LIMIT_ROWS = 500, S2_CANVAS_LIMIT_COLS = 1000 };
+
+typedef struct s2_canvas {
+    int32_t rows;
+    int32_t cols;
+    bool ascii;     /* the terminal shows ASCII only */
+    s2_rect clip;   /* what put writes to */
+    s2_cell *cells; /* [row * cols + col] */
+} s2_canvas;
+
+/* Blank, rows and cols at least 1. S2_EINVAL beyond the limits; S2_ENOMEM. */
+s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool ascii) S2_MUST_CHECK;
+void s2_canvas_release(s2_canvas *canvas);
+void s2_canvas_clear(s2_canvas *canvas);
+
+/* Only what lies in `rect` (cut to the canvas) is written from now on. */
+void s2_canvas_clip(s2_canvas *canvas, s2_rect rect);
+
+/* One character; where the terminal is ASCII, `twin` instead. */
+void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, char twin, s2_style style);
+/* Text from `col` on; returns the column after it, also where it was cut. */
+int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text);
+int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *fmt, ...)
+    S2_PRINTF(5, 6);
+/* Fill a rectangle with blanks of a style. */
+void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style);
+/* Give what is there another style. */
+void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style);
+
+/* Columns that a code point takes: 0 combining, 2 East Asian wide, else 1. */
+int32_t s2_glyph_width(uint32_t glyph);
+
+/*
+ * The glyphs as text, a '|' after the last column of each row so that trailing blanks count; with `styles`
+ * the letters of the styles in the same form follow. Check buf->status.
+ */
+void s2_canvas_dump(const s2_canvas *canvas, bool styles, s2_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_TUI_CANVAS_H */

@@ -1,0 +1,50 @@
+/*
+ * tui/grid.h - what a set of heads reads, reduced to a few cells for a screen.
+ *
+ * The source is a matrix of blocks; a cell stands for a rectangle of them. Density is reduced by mean,
+ * holes by worst: one unread block in a cell of a thousand makes the cell a hole. Heads are folded first
+ * (heads that differ only in their phase share one row of bits), so that 32 heads of 128k tokens take
+ * a millisecond.
+ *
+ * A block counts as read when all of its causal pairs are, decided from the first and last query of the
+ * block row: exact for patterns in whole blocks and for every window, sink and chunk in tokens.
+ *
+ * Threads: no state. Ownership: the caller's arrays.
+ */
+#ifndef S2_TUI_GRID_H
+#define S2_TUI_GRID_H
+
+#include "pattern/view.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Blocks [q_begin, q_end) x [k_begin, k_end). */
+typedef struct s2_zoom {
+    int64_t q_begin;
+    int64_t q_end;
+    int64_t k_begin;
+    int64_t k_end;
+} s2_zoom;
+
+typedef struct s2_grid_cell {
+    int64_t n_causal; /* blocks of the cell that a query may see; 0: all in the future */
+    int64_t n_read;   /* of these, touched by some head */
+    int64_t n_full;   /* of these, read whole */
+} s2_grid_cell;
+
+/*
+ * cells[rows * cols]: the union of the n views over the window, in a context of n_tok tokens. All
+ * views are of one pattern. S2_ENOMEM.
+ */
+s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_zoom window, int32_t rows,
+                       int32_t cols, s2_grid_cell *cells) S2_MUST_CHECK;
+
+/* The block range of cell `at` of `cells` that share [begin, end): at least one block. */
+s2_range s2_grid_share(int64_t begin, int64_t end, int32_t at, int32_t cells);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_TUI_GRID_H */

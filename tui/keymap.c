@@ -1,0 +1,111 @@
+#include "tui/keymap.h"
+
+#include <string.h>
+
+#include "base/text.h"
+
+#define IN(view) (1u << S2_VIEW_##view)
+enum { EVERY = (1u << S2_N_VIEWS) - 1 };
+#define MASKS (IN(BENCH) | IN(DESIGN))
+#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(LOG) | IN(HELP) | IN(COMPARE))
+
+static const s2_binding BINDINGS[] = {
+    {S2_ACT_UP, LISTS, {S2_KEY_UP, 'k'}, "up k", "up", "the knob, line or design above"},
+    {S2_ACT_DOWN, LISTS, {S2_KEY_DOWN, 'j'}, "down j", "down", "the one below"},
+    {S2_ACT_LESS, IN(BENCH), {S2_KEY_LEFT, 'h'}, "left h", "less", "turn the knob down one notch"},
+    {S2_ACT_MORE, IN(BENCH), {S2_KEY_RIGHT, 'l'}, "right l", "more", "turn the knob up one notch"},
+    {S2_ACT_HALVE, IN(BENCH), {'[', '-'}, "[ -", "halve", "half of the knob's value"},
+    {S2_ACT_DOUBLE, IN(BENCH), {']', '+'}, "] +", "double", "twice the knob's value"},
+    {S2_ACT_UNDO, IN(BENCH) | IN(DESIGNS), {'z', 'u'}, "z u", "undo", "take the last change back"},
+    {S2_ACT_SAVE, IN(BENCH), {'s'}, "s", "save", "save as a design in the database"},
+    {S2_ACT_HEAD_NEXT, MASKS, {'.', S2_KEY_TAB}, ". tab", "next head", "show the next query head"},
+    {S2_ACT_HEAD_PREVIOUS, MASKS, {','}, ",", "previous head", "show the query head before"},
+    {S2_ACT_LAYER_NEXT, MASKS, {'}', '>'}, "} >", "next layer", "show the next layer"},
+    {S2_ACT_LAYER_PREVIOUS, MASKS, {'{', '<'}, "{ <", "previous layer", "show the layer before"},
+    {S2_ACT_ZOOM_IN, MASKS, {'i'}, "i", "zoom in", "half as many blocks on the masks"},
+    {S2_ACT_ZOOM_OUT, MASKS, {'o'}, "o", "zoom out", "twice as many"},
+    {S2_ACT_FIT, MASKS, {'0'}, "0", "fit", "the whole context on the masks"},
+    {S2_ACT_PAN_LEFT, MASKS, {'H'}, "H", "pan left", "earlier keys"},
+    {S2_ACT_PAN_DOWN, MASKS, {'J'}, "J", "pan down", "later queries"},
+    {S2_ACT_PAN_UP, MASKS, {'K'}, "K", "pan up", "earlier queries"},
+    {S2_ACT_PAN_RIGHT, MASKS, {'L'}, "L", "pan right", "later keys"},
+    {S2_ACT_WITNESS, MASKS, {'n', 'w'}, "n w", "witness", "zoom to the smallest counterexample"},
+    {S2_ACT_PAGE_UP, LISTS & ~IN(BENCH), {S2_KEY_PAGE_UP}, "pgup", "page up", "a screen up"},
+    {S2_ACT_PAGE_DOWN, LISTS & ~IN(BENCH), {S2_KEY_PAGE_DOWN}, "pgdn", "page down", "a screen down"},
+    {S2_ACT_FIRST, LISTS, {S2_KEY_HOME, 'g'}, "home g", "first", "to the first line"},
+    {S2_ACT_LAST, LISTS, {S2_KEY_END, 'G'}, "end G", "last", "to the last line loaded"},
+    {S2_ACT_OPEN,
+     IN(DESIGNS) | IN(TOUR),
+     {S2_KEY_ENTER},
+     "enter",
+     "open",
+     "open the design; the next step of the tour"},
+    {S2_ACT_TO_BENCH, IN(DESIGNS) | IN(DESIGN), {'e'}, "e", "edit", "take the design to the workbench"},
+    {S2_ACT_MARK, IN(DESIGNS), {' '}, "space", "mark", "mark for comparing, at most 8"},
+    {S2_ACT_COMPARE, IN(DESIGNS), {'c'}, "c", "compare", "the marked designs side by side"},
+    {S2_ACT_STAR, IN(DESIGNS), {'*', 'f'}, "* f", "star", "star the design, or take the star away"},
+    {S2_ACT_FILTER, IN(DESIGNS), {'/'}, "/", "filter", "conditions, as in s2 ls: union=holds us<900"},
+    {S2_ACT_SORT, IN(DESIGNS), {'S'}, "S", "sort", "order by the next column"},
+    {S2_ACT_REVERSE, IN(DESIGNS), {'R'}, "R", "reverse", "the other way round"},
+    {S2_ACT_BENCH, EVERY, {'1'}, "1", "workbench", "to the workbench"},
+    {S2_ACT_DESIGNS, EVERY, {'2'}, "2", "designs", "to the list of designs"},
+    {S2_ACT_LOG, EVERY, {'3'}, "3", "log", "what was done"},
+    {S2_ACT_TOUR, EVERY, {'4'}, "4", "tour", "the tour in five steps"},
+    {S2_ACT_COMMAND, EVERY, {'='}, "=", "command", "the command that prints what is on screen"},
+    {S2_ACT_COPY, EVERY, {'y'}, "y", "copy", "copy that command to the clipboard"},
+    {S2_ACT_PALETTE, EVERY, {':'}, ":", "palette", "find an action by its name"},
+    {S2_ACT_HELP, EVERY, {'?', S2_KEY_F1}, "? F1", "help", "these keys"},
+    {S2_ACT_REDRAW, EVERY, {S2_KEY_REDRAW}, "^L", "redraw", "paint the screen anew"},
+    {S2_ACT_BACK,
+     EVERY,
+     {'q', S2_KEY_ESC},
+     "q esc",
+     "back",
+     "to where you came from; from the first view: quit"},
+    {S2_ACT_QUIT, EVERY, {'Q'}, "Q", "quit", "leave"}};
+
+int32_t s2_binding_count(void)
+{
+    return (int32_t)(sizeof BINDINGS / sizeof BINDINGS[0]);
+}
+
+const s2_binding *s2_binding_at(int32_t nth)
+{
+    return nth >= 0 && nth < s2_binding_count() ? &BINDINGS[nth] : NULL;
+}
+
+s2_action s2_keymap_find(s2_view_id view, int32_t key)
+{
+    for (int32_t nth = 0; nth < s2_binding_count() && key != 0; nth++)
+        for (int32_t at = 0; at < S2_BINDING_KEYS; at++)
+            if (BINDINGS[nth].keys[at] == key && (BINDINGS[nth].views & (1u << view)) != 0)
+                return BINDINGS[nth].action;
+    return S2_ACT_NONE;
+}
+
+int32_t s2_key_parse(const char *name, size_t n)
+{
+    static const struct {
+        const char *name;
+        int32_t key;
+    } names[] = {{"up", S2_KEY_UP},
+                 {"down", S2_KEY_DOWN},
+                 {"left", S2_KEY_LEFT},
+                 {"right", S2_KEY_RIGHT},
+                 {"pgup", S2_KEY_PAGE_UP},
+                 {"pgdn", S2_KEY_PAGE_DOWN},
+                 {"home", S2_KEY_HOME},
+                 {"end", S2_KEY_END},
+                 {"f1", S2_KEY_F1},
+                 {"enter", S2_KEY_ENTER},
+                 {"tab", S2_KEY_TAB},
+                 {"esc", S2_KEY_ESC},
+                 {"backspace", S2_KEY_BACKSPACE},
+                 {"space", ' '},
+                 {"redraw", S2_KEY_REDRAW}};
+    for (size_t at = 0; at < sizeof names / sizeof names[0]; at++)
+        if (strlen(names[at].name) == n && strncmp(names[at].name, name, n) == 0)
+            return names[at].key;
+    const size_t len = s2_utf8_len(name, n);
+    return len > 0 && len == n ? (int32_t)s2_utf8_decode(name, len) : 0;
+}

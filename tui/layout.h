@@ -1,0 +1,44 @@
+/*
+ * tui/layout.h - where things go: a function of the screen's size, nothing else.
+ *
+ * Every rectangle lies inside the screen, no two overlap, and none is negative; one that has no room has
+ * rows == 0. tests/test_tui.c holds this for every size.
+ */
+#ifndef S2_TUI_LAYOUT_H
+#define S2_TUI_LAYOUT_H
+
+#include "tui/canvas.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_layout {
+    s2_rect title;
+    s2_rect body;
+    s2_rect footer;
+    bool tiny; /* too small for views: one line of text */
+} s2_layout;
+s2_layout s2_layout_frame(int32_t rows, int32_t cols);
+
+typedef struct s2_layout_bench {
+    s2_rect knobs;
+    s2_rect verdicts;
+    s2_rect cost;
+    s2_rect union_mask;
+    s2_rect head_mask;
+    s2_rect readers; /* KV heads by key: who reads what at the last query */
+    s2_rect kv;      /* the cache over the context */
+} s2_layout_bench;
+s2_layout_bench s2_layout_bench_in(s2_rect body);
+
+typedef struct s2_layout_list {
+    s2_rect list;
+    s2_rect preview;
+} s2_layout_list;
+s2_layout_list s2_layout_list_in(s2_rect body);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_TUI_LAYOUT_H */
