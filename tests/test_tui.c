@@ -1,0 +1,497 @@
+/*
+ * Screens without a terminal: layout at every size, cells of masks against enumeration, every view as a
+ * golden text, random keys and sizes. S2_GOLDEN_WRITE=1 rewrites the goldens; review the difference.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "tui/session.h"
+#include "tui/view.h"
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static bool overlap(s2_rect a, s2_rect b)
+{
+    return a.rows > 0 && a.cols > 0 && b.rows > 0 && b.cols > 0 && a.row < b.row + b.rows &&
+           b.row < a.row + a.rows && a.col < b.col + b.cols && b.col < a.col + a.cols;
+}
+
+static void check_rects(const s2_rect *rects, int32_t n, s2_rect in, const char *what)
+{
+    for (int32_t a = 0; a < n; a++) {
+        const s2_rect r = rects[a];
+        if (r.rows < 0 || r.cols < 0 ||
+            (r.rows > 0 && (r.row < in.row || r.row + r.rows > in.row + in.rows)) ||
+            (r.rows > 0 && (r.col < in.col || r.col + r.cols > in.col + in.cols)))
+            fail_msg("%s: rectangle %d leaves %dx%d", what, a, in.cols, in.rows);
+        for (int32_t b = 0; b < a; b++)
+            if (overlap(r, rects[b]))
+                fail_msg("%s: rectangles %d and %d overlap at %dx%d", what, a, b, in.cols, in.rows);
+    }
+}
+
+static void layouts_stay_inside_and_apart_at_every_size(void **state)
+{
+    (void)state;
+    for (int32_t rows = 1; rows <= 60; rows++)
+        for (int32_t cols = 1; cols <= 200; cols++) {
+            const s2_rect screen = {0, 0, rows, cols};
+            const s2_layout frame = s2_layout_frame(rows, cols);
+            check_rects((const s2_rect[]){frame.title, frame.body, frame.footer}, 3, screen, "frame");
+            if (frame.tiny)
+                continue;
+            const s2_layout_bench b = s2_layout_bench_in(frame.body);
+            check_rects(
+                (const s2_rect[]){b.knobs, b.verdicts, b.cost, b.union_mask, b.head_mask, b.readers, b.kv}, 7,
+                frame.body, "workbench");
+            const s2_layout_list l = s2_layout_list_in(frame.body);
+            check_rects((const s2_rect[]){l.list, l.preview}, 2, frame.body, "list");
+        }
+}
+
+static void a_canvas_clips_and_marks_its_right_edge(void **state)
+{
+    (void)state;
+    s2_canvas canvas;
+    s2_buf buf = {0};
+    assert_int_equal(s2_canvas_init(&canvas, 2, 6, false), S2_OK);
+    s2_canvas_text(&canvas, 0, 3, S2_STYLE_BAD, "abcdef");
+    s2_canvas_text(&canvas, 1, -2, S2_STYLE_TEXT, "abcd");
+    s2_canvas_text(&canvas, 7, 0, S2_STYLE_TEXT, "nowhere");
+    s2_canvas_dump(&canvas, true, &buf);
+    s2_buf_add(&buf, "", 1);
+    assert_string_equal(buf.data, "   abc|\ncd    |\n...xxx|\n......|\n");
+    s2_buf_release(&buf);
+    s2_canvas_release(&canvas);
+}
+
+static void hostile_text_is_shown_harmlessly(void **state)
+{
+    (void)state;
+    static const char *const hostile[] = {"\033[2J\033]0;x\a",
+                                          "a\xe2\x80\xae"
+                                          "b",
+                                          "a\xe2\x80\x8b"
+                                          "b",
+                                          "\r\n\tx",
+                                          "\xc2\x9b"
+                                          "31m",
+                                          "\xff\xfe",
+                                          "e\xcc\x81\xcc\x81",
+                                          "\xe6\xbc\xa2\xe5\xad\x97"};
+    char longest[10241];
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    for (int ascii = 0; ascii < 2; ascii++)
+        for (size_t at = 0; at <= sizeof hostile / sizeof hostile[0]; at++) {
+            s2_canvas canvas;
+            assert_int_equal(s2_canvas_init(&canvas, 1, 9, ascii == 1), S2_OK);
+            s2_canvas_text(&canvas, 0, 0, S2_STYLE_TEXT, at < 8 ? hostile[at] : longest);
+            for (int32_t col = 0; col < 9; col++) {
+                const uint32_t glyph = canvas.cells[col].glyph;
+                assert_true(glyph == 0 || !s2_codepoint_is_hostile(glyph));
+                assert_true(!canvas.ascii || (glyph >= ' ' && glyph < 127));
+                assert_true(glyph != 0 || (col > 0 && s2_glyph_width(canvas.cells[col - 1].glyph) == 2));
+            }
+            s2_canvas_release(&canvas);
+        }
+}
+
+static void no_key_means_two_things_in_one_view(void **state)
+{
+    (void)state;
+    for (int32_t a = 0; a < s2_binding_count(); a++)
+        for (int32_t b = 0; b < a; b++)
+            for (int32_t x = 0; x < S2_BINDING_KEYS; x++)
+                for (int32_t y = 0; y < S2_BINDING_KEYS; y++) {
+                    const s2_binding *const p = s2_binding_at(a), *const q = s2_binding_at(b);
+                    if (p->keys[x] != 0 && p->keys[x] == q->keys[y] && (p->views & q->views) != 0)
+                        fail_msg("%s and %s share a key", p->name, q->name);
+                }
+}
+
+static const char *const SAMPLES[] = {
+    "name phi-3-small\nlayers 32\nheads 32\nkv-heads 8\nlocal 16|stride 8 phase head+1\nlayers 1::2:dense\n",
+    "name dkernel-llama-v16\nlayers 32\nheads 32\nkv-heads 8\nlocal 16 | stride 16 phase kv\n",
+    "name streaming-llm\nlayers 32\nheads 32\nsink 4t | local 2000t\n",
+    "name bigbird\nlayers 12\nheads 12\nlocal 3 | columns 0,1 | rows 0,1 | random 3 seed 1\n"};
+enum { N_SAMPLES = 4 };
+
+static s2_tui_row sample_row(int32_t at)
+{
+    static const char *const names[N_SAMPLES] = {"phi-3-small", "dkernel-llama-v16",
+                                                 "evil \033[31m \xe2\x80\xae name", "bigbird"};
+    return (s2_tui_row){.id = at + 1,
+                        .hash = "0123456789ab",
+                        .name = names[at],
+                        .family = "local",
+                        .tags = "baseline",
+                        .outcome = "",
+                        .n_layers = 32,
+                        .n_heads = 32,
+                        .n_kv_heads = 8,
+                        .block_tok = 64,
+                        .rows = 0,
+                        .unions = at % 3,
+                        .kv = S2_TUI_NOT_CHECKED,
+                        .density = 0.25 * (at + 1),
+                        .sim_us = 1234.5 * (at + 1),
+                        .kv_bytes = 1 << 28,
+                        .gpu_us = (double)NAN,
+                        .starred = at == 1,
+                        .text = SAMPLES[at]};
+}
+
+/* What cli/ does, with rows that do not come from a database. */
+static void serve(s2_session *session)
+{
+    const s2_request request = session->state.request;
+    session->state.request = S2_REQUEST_NONE;
+    if (request == S2_REQUEST_OPEN)
+        s2_session_open(session, SAMPLES[(session->state.request_id - 1) % N_SAMPLES]);
+    if (request == S2_REQUEST_COMPARE) {
+        s2_session_compare_none(session);
+        for (int32_t at = 0; at < session->state.n_marked; at++)
+            s2_session_compare_add(session, sample_row((int32_t)session->state.marked[at] - 1).name,
+                                   SAMPLES[session->state.marked[at] - 1]);
+    }
+}
+
+static void press(s2_session *session, const char *keys)
+{
+    for (const char *key = keys; *key != '\0'; key++) {
+        s2_session_key(session, *key);
+        serve(session);
+    }
+}
+
+static s2_tui_row rows_of_samples[N_SAMPLES];
+static const char *const LOG[] = {"opened", "saved one-hole"};
+
+static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
+{
+    for (int32_t at = 0; at < N_SAMPLES; at++)
+        rows_of_samples[at] = sample_row(at);
+    assert_int_equal(s2_session_init(session, rows, cols, ascii, S2_VIEW_DESIGNS), S2_OK);
+    session->model.source = "samples";
+    session->model.n_rows = N_SAMPLES;
+    session->model.rows = rows_of_samples;
+    session->model.n_log = 2;
+    session->model.log = LOG;
+}
+
+static const struct {
+    const char *name;
+    const char *keys; /* from the list of designs */
+} SCREENS[] = {{"designs", ""},
+               {"design", "j\n"},
+               {"witness", "j\nn"},
+               {"bench", "1"},
+               {"bench-broken", "1jl]jl"},
+               {"compare", " j j j c"},
+               {"log", "3"},
+               {"help", "1?"},
+               {"tour", "4"},
+               {"palette", "1:zoom"},
+               {"command", "1="},
+               {"filter", "/us<900"}};
+
+static void check_golden(const char *name, const s2_buf *buf)
+{
+    char path[160];
+    snprintf(path, sizeof path, "tests/golden/tui/%s.txt", name);
+    if (getenv("S2_GOLDEN_WRITE") != NULL) {
+        FILE *const out = fopen(path, "w");
+        assert_non_null(out);
+        fwrite(buf->data, 1, buf->len, out);
+        fclose(out);
+        return;
+    }
+    FILE *const in = fopen(path, "r");
+    if (in == NULL)
+        fail_msg("%s is missing; S2_GOLDEN_WRITE=1 writes it", path);
+    char *const want = s2_calloc(buf->len + 2, 1);
+    const size_t n = fread(want, 1, buf->len + 1, in);
+    fclose(in);
+    const bool same = n == buf->len && memcmp(want, buf->data, n) == 0;
+    s2_free(want);
+    if (!same)
+        fail_msg("%s differs; it is now:\n%.*s", path, (int)buf->len, buf->data);
+}
+
+static void every_view_equals_its_golden_at_four_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t cols;
+        int32_t rows;
+        bool ascii;
+    } sizes[] = {{80, 24, false}, {80, 24, true}, {40, 12, false}, {132, 50, false}, {20, 5, false}};
+    for (size_t screen = 0; screen < sizeof SCREENS / sizeof SCREENS[0]; screen++)
+        for (size_t size = 0; size < sizeof sizes / sizeof sizes[0]; size++) {
+            s2_session session;
+            s2_buf buf = {0};
+            char name[80];
+            begin(&session, sizes[size].rows, sizes[size].cols, sizes[size].ascii);
+            press(&session, SCREENS[screen].keys);
+            s2_session_draw(&session);
+            s2_canvas_dump(&session.canvas, true, &buf);
+            snprintf(name, sizeof name, "%s-%dx%d%s", SCREENS[screen].name, sizes[size].cols,
+                     sizes[size].rows, sizes[size].ascii ? "-ascii" : "");
+            check_golden(name, &buf);
+            s2_buf_release(&buf);
+            s2_session_release(&session);
+        }
+}
+
+/* One cell from the definition of a row: which causal pairs of its blocks some view reads. */
+static void cell_by_rows(const s2_view *views, int32_t n_views, int64_t n_tok, int64_t q_blk, int64_t k_blk,
+                         s2_grid_cell *cell)
+{
+    const int64_t b = views->pattern->block_tok;
+    int64_t causal = 0, read = 0;
+    for (int64_t q_tok = q_blk * b; q_tok < (q_blk + 1) * b && q_tok < n_tok; q_tok++)
+        for (int64_t k_tok = k_blk * b; k_tok < (k_blk + 1) * b && k_tok <= q_tok; k_tok++) {
+            bool reads = false;
+            for (int32_t view = 0; view < n_views && !reads; view++) {
+                s2_run runs[64];
+                const int64_t n = s2_view_row(&views[view], q_tok, n_tok, runs, 64);
+                for (int64_t run = 0; run < n && run < 64; run++)
+                    reads = reads || (k_tok >= runs[run].begin && k_tok < runs[run].end);
+            }
+            causal++;
+            read += reads;
+        }
+    cell->n_causal += causal > 0;
+    cell->n_read += read > 0;
+    cell->n_full += read > 0 && read == causal;
+}
+
+static void masks_equal_enumeration_block_for_block(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "heads 4\nblock 4\nlocal 2 | stride 3 phase head+1",
+        "heads 4\nkv-heads 2\nblock 8\nlocal 1 | sink 2 | stride 4 phase kv",
+        "heads 2\nblock 4\nlocal 2 | dilated 3 phase head",
+        "heads 3\nblock 4\nchunk 3 | columns 0,5 | rows 7",
+        "heads 2\nblock 4\nlocal 1 | random 2 seed 7",
+        "heads 1\nblock 8\nsink 4t | local 19t",
+        "heads 2\nblock 4\nlocal 2 | stride 3 width 2 phase head when distance 2..9",
+        "heads 2\nblock 4\ndense\nheads 0: none"};
+    for (size_t text = 0; text < sizeof texts / sizeof texts[0]; text++)
+        for (int64_t n_tok = 60; n_tok <= 64; n_tok += 4) {
+            const s2_question question = {.len_tok = n_tok, .gpu = "h200"};
+            s2_facts facts;
+            s2_arena arena = {0};
+            const s2_view *views;
+            s2_facts_build(texts[text], strlen(texts[text]), &question, &facts);
+            if (facts.status != S2_OK)
+                fail_msg("%s: %s", texts[text], facts.diag.msg);
+            assert_int_equal(s2_facts_views(&facts, &arena, 0, &views), S2_OK);
+            const int64_t n_blk = (n_tok + facts.pattern.block_tok - 1) / facts.pattern.block_tok;
+            s2_grid_cell cells[16 * 16];
+            const int32_t n = (int32_t)n_blk;
+            const s2_zoom zoom = {0, n_blk, 0, n_blk};
+            assert_int_equal(s2_grid_fill(views, facts.pattern.n_heads, n_tok, zoom, n, n, cells), S2_OK);
+            for (int32_t q_blk = 0; q_blk < n; q_blk++)
+                for (int32_t k_blk = 0; k_blk < n; k_blk++) {
+                    const s2_grid_cell *const got = &cells[q_blk * n + k_blk];
+                    s2_grid_cell want = {0};
+                    cell_by_rows(views, facts.pattern.n_heads, n_tok, q_blk, k_blk, &want);
+                    if (got->n_causal != want.n_causal || got->n_read != want.n_read ||
+                        got->n_full != want.n_full)
+                        fail_msg("%s, %lld tokens, cell %d,%d: %lld %lld %lld, should be %lld %lld %lld",
+                                 texts[text], (long long)n_tok, q_blk, k_blk, (long long)got->n_causal,
+                                 (long long)got->n_read, (long long)got->n_full, (long long)want.n_causal,
+                                 (long long)want.n_read, (long long)want.n_full);
+                }
+            s2_arena_release(&arena);
+            s2_facts_release(&facts);
+        }
+}
+
+static void one_unread_block_is_a_hole_at_every_zoom(void **state)
+{
+    (void)state;
+    /* of 2048 x 2048 blocks each query misses one key block: 700 */
+    static const char text[] =
+        "heads 2\nblock 64\nlocal 1 | stride 2\nheads 1: sink 700 | columns 701:4000:2";
+    const s2_question question = {.len_tok = 131072, .gpu = "h200"};
+    s2_facts facts;
+    s2_arena arena = {0};
+    const s2_view *views;
+    s2_facts_build(text, sizeof text - 1, &question, &facts);
+    assert_int_equal(facts.status, S2_OK);
+    assert_int_equal(s2_facts_views(&facts, &arena, 0, &views), S2_OK);
+    for (int32_t size = 1; size <= 60; size += 7) {
+        s2_grid_cell cells[60 * 60];
+        const s2_zoom zoom = {0, 2048, 0, 2048};
+        int64_t missing = 0;
+        assert_int_equal(s2_grid_fill(views, 1, question.len_tok, zoom, size, size, cells), S2_OK);
+        for (int32_t at = 0; at < size * size; at++)
+            missing += cells[at].n_causal - cells[at].n_full;
+        assert_true(missing > 0);
+        assert_int_equal(s2_grid_fill(views, 2, question.len_tok, zoom, size, size, cells), S2_OK);
+        int64_t both = 0, visible = 0;
+        for (int32_t at = 0; at < size * size; at++) {
+            both += cells[at].n_causal - cells[at].n_full;
+            visible += cells[at].n_causal;
+        }
+        assert_int_equal(both, 0);
+        assert_int_equal(visible, INT64_C(2048) * 2049 / 2);
+    }
+    s2_arena_release(&arena);
+    s2_facts_release(&facts);
+}
+
+static void knobs_say_what_they_read_back(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(11)};
+    for (int64_t n = s2_test_cases(300); n > 0; n--) {
+        s2_knobs knobs = s2_knobs_default(), back = s2_knobs_default();
+        for (int turn = 0; turn < 12; turn++)
+            s2_knobs_turn(&knobs, (s2_knob)s2_rng_below(&rng, S2_N_KNOBS),
+                          (int32_t)s2_rng_below(&rng, 5) - 2);
+        s2_buf text = {0};
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_diag diag;
+        s2_knobs_text(&knobs, "\n", &text);
+        if (s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, &diag) != S2_OK)
+            fail_msg("%s: %s", text.data, diag.msg);
+        if (s2_knobs_of(&pattern, &back)) {
+            s2_buf again = {0};
+            s2_knobs_text(&back, "\n", &again);
+            s2_pattern second;
+            char a[S2_HASH_HEX], b[S2_HASH_HEX];
+            assert_int_equal(s2_pattern_parse(&arena, again.data, again.len, NULL, &second, &diag), S2_OK);
+            assert_int_equal(s2_pattern_hash(&pattern, a), S2_OK);
+            assert_int_equal(s2_pattern_hash(&second, b), S2_OK);
+            assert_string_equal(a, b);
+            s2_buf_release(&again);
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+static void random_keys_and_sizes_leave_a_sound_state(void **state)
+{
+    (void)state;
+    static const int32_t keys[] = {S2_KEY_UP,
+                                   S2_KEY_DOWN,
+                                   S2_KEY_LEFT,
+                                   S2_KEY_RIGHT,
+                                   S2_KEY_ENTER,
+                                   S2_KEY_ESC,
+                                   'e',
+                                   'n',
+                                   'i',
+                                   'o',
+                                   'H',
+                                   'J',
+                                   'K',
+                                   'L',
+                                   '.',
+                                   ',',
+                                   '{',
+                                   '}',
+                                   ' ',
+                                   'c',
+                                   '1',
+                                   '2',
+                                   '3',
+                                   '4',
+                                   '?',
+                                   '=',
+                                   ':',
+                                   '/',
+                                   'S',
+                                   'R',
+                                   'z',
+                                   's',
+                                   'g',
+                                   'G',
+                                   '0',
+                                   '*',
+                                   S2_KEY_PAGE_UP,
+                                   S2_KEY_PAGE_DOWN,
+                                   S2_KEY_BACKSPACE,
+                                   0x10ffff,
+                                   -7,
+                                   'l',
+                                   'h'};
+    const uint64_t seed = s2_test_seed(5);
+    s2_rng rng = {seed};
+    s2_session session;
+    begin(&session, 24, 80, false);
+    session.state.knobs.value[S2_KNOB_LEN] = 4096;
+    const int64_t n = s2_test_cases(3000);
+    for (int64_t at = 0; at < n; at++) {
+        if (s2_rng_below(&rng, 40) == 0)
+            assert_int_equal(s2_session_resize(&session, (int32_t)s2_rng_below(&rng, 60) + 1,
+                                               (int32_t)s2_rng_below(&rng, 160) + 1),
+                             S2_OK);
+        s2_session_key(&session, keys[s2_rng_below(&rng, sizeof keys / sizeof keys[0])]);
+        if (session.state.knobs.value[S2_KNOB_LEN] > 16384)
+            session.state.knobs.value[S2_KNOB_LEN] = 16384;
+        serve(&session);
+        s2_session_draw(&session);
+        const s2_tui_state *const s = &session.state;
+        if (s->depth < 0 || s->depth >= S2_TUI_STACK || s->cursor < 0 || s->cursor >= N_SAMPLES ||
+            s->n_marked < 0 || s->n_marked > S2_TUI_COMPARE || s->head < 0)
+            fail_msg("state out of bounds after %lld keys of seed %llu", (long long)at,
+                     (unsigned long long)seed);
+    }
+    s2_session_release(&session);
+}
+
+static void a_turn_of_a_knob_at_128k_and_32_heads_is_measured(void **state)
+{
+    (void)state;
+    s2_session session;
+    double worst = 0, total = 0;
+    enum { TURNS = 60 };
+    begin(&session, 24, 80, false);
+    press(&session, "1j");
+    for (int turn = 0; turn < TURNS; turn++) {
+        const double start = now_ms();
+        s2_session_key(&session, turn % 8 < 4 ? 'l' : 'h');
+        s2_session_draw(&session);
+        const double ms = now_ms() - start;
+        worst = ms > worst ? ms : worst;
+        total += ms;
+    }
+    assert_int_equal(session.bench.status, S2_OK);
+    assert_true(session.bench.priced);
+    printf("# s2: workbench at 128k, 32 heads: knob to canvas mean %.1f ms, worst of %d %.1f ms\n",
+           total / TURNS, TURNS, worst);
+    s2_session_release(&session);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tui[] = {cmocka_unit_test(layouts_stay_inside_and_apart_at_every_size),
+                                     cmocka_unit_test(a_canvas_clips_and_marks_its_right_edge),
+                                     cmocka_unit_test(hostile_text_is_shown_harmlessly),
+                                     cmocka_unit_test(no_key_means_two_things_in_one_view),
+                                     cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+                                     cmocka_unit_test(masks_equal_enumeration_block_for_block),
+                                     cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
+                                     cmocka_unit_test(knobs_say_what_they_read_back),
+                                     cmocka_unit_test(random_keys_and_sizes_leave_a_sound_state),
+                                     cmocka_unit_test(a_turn_of_a_knob_at_128k_and_32_heads_is_measured)};
+    return cmocka_run_group_tests(tui, NULL, NULL);
+}

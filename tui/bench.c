@@ -1,0 +1,413 @@
+#include "tui/bench.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim/attention.h"
+#include "sim/gpu.h"
+
+enum { PAGE_TOK = 16, EXPLICIT_PRICE_TOK = 2048, PROVE_WORK = 4000000 };
+
+static const char *const KNOB_LABELS[] = {
+#define LABEL(name, label, help) label,
+    S2_KNOB_TABLE(LABEL)
+#undef LABEL
+};
+static const char *const KNOB_HELPS[] = {
+#define HELP(name, label, help) help,
+    S2_KNOB_TABLE(HELP)
+#undef HELP
+};
+static const char *const PHASES[] = {"head", "head+1", "kv", "kv+1", "none"};
+static const char *const DENSE_LAYERS[] = {"none", "every 2nd", "every 4th", "first two"};
+static const char *const DENSE_RULES[] = {"", "layers 1::2: dense", "layers 3::4: dense",
+                                          "layers 0-1: dense"};
+
+s2_knobs s2_knobs_default(void)
+{
+    s2_knobs knobs = {{16, 8, 1, 0, 32, 8, 64, 32, 1, 0, 131072, 0, 0}};
+    for (int32_t gpu = 0; s2_gpu_name(gpu) != NULL; gpu++)
+        if (strcmp(s2_gpu_name(gpu), "h200") == 0)
+            knobs.value[S2_KNOB_GPU] = gpu;
+    return knobs;
+}
+
+const char *s2_knob_label(s2_knob knob)
+{
+    return KNOB_LABELS[knob];
+}
+
+const char *s2_knob_help(s2_knob knob)
+{
+    return KNOB_HELPS[knob];
+}
+
+static int64_t n_gpus(void)
+{
+    int32_t n = 0;
+    while (s2_gpu_name(n) != NULL)
+        n++;
+    return n;
+}
+
+static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
+{
+    switch (knob) {
+    case S2_KNOB_LOCAL: return (s2_range){1, 4096};
+    case S2_KNOB_STRIDE: return (s2_range){0, 4096};
+    case S2_KNOB_PHASE: return (s2_range){0, 4};
+    case S2_KNOB_SINK: return (s2_range){0, 4096};
+    case S2_KNOB_HEADS: return (s2_range){1, 256};
+    case S2_KNOB_KV_HEADS: return (s2_range){1, knobs->value[S2_KNOB_HEADS]};
+    case S2_KNOB_BLOCK: return (s2_range){16, 1024};
+    case S2_KNOB_LAYERS: return (s2_range){1, 256};
+    case S2_KNOB_DENSE_LAYERS: return (s2_range){0, 3};
+    case S2_KNOB_DENSE_KV: return (s2_range){0, knobs->value[S2_KNOB_KV_HEADS]};
+    case S2_KNOB_LEN: return (s2_range){1024, 1048576};
+    case S2_KNOB_GPU: return (s2_range){0, n_gpus() - 1};
+    default: return (s2_range){0, 1};
+    }
+}
+
+static int64_t clamp(int64_t value, s2_range inclusive)
+{
+    return value < inclusive.begin ? inclusive.begin : value > inclusive.end ? inclusive.end : value;
+}
+
+static bool is_choice(s2_knob knob)
+{
+    return knob == S2_KNOB_PHASE || knob == S2_KNOB_DENSE_LAYERS || knob == S2_KNOB_GPU ||
+           knob == S2_KNOB_PRICE;
+}
+
+/* The next divisor of heads in a direction. */
+static int64_t next_divisor(int64_t value, int64_t of, int32_t by)
+{
+    const int64_t step = by > 0 ? 1 : -1;
+    for (int64_t at = value + step; at >= 1 && at <= of; at += step)
+        if (of % at == 0)
+            return at;
+    return value;
+}
+
+/* KV heads divide heads, dense KV heads are no more than there are. */
+static void settle(s2_knobs *knobs)
+{
+    int64_t *const v = knobs->value;
+    if (v[S2_KNOB_KV_HEADS] > v[S2_KNOB_HEADS])
+        v[S2_KNOB_KV_HEADS] = v[S2_KNOB_HEADS];
+    while (v[S2_KNOB_HEADS] % v[S2_KNOB_KV_HEADS] != 0)
+        v[S2_KNOB_KV_HEADS]--;
+    for (s2_knob knob = 0; knob < S2_N_KNOBS; knob++)
+        v[knob] = clamp(v[knob], range_of(knobs, knob));
+}
+
+void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by)
+{
+    int64_t *const value = &knobs->value[knob];
+    const int32_t step = by > 0 ? 1 : by < 0 ? -1 : 0;
+    if (by == 0 || is_choice(knob))
+        *value += step;
+    else if (knob == S2_KNOB_KV_HEADS)
+        *value = next_divisor(*value, knobs->value[S2_KNOB_HEADS], by);
+    else if (by == 2 || (by == 1 && (knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN)))
+        *value = *value == 0 ? 1 : *value * 2;
+    else if (by == -2 || (by == -1 && (knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN)))
+        *value /= 2;
+    else
+        *value += step;
+    *value = clamp(*value, range_of(knobs, knob));
+    settle(knobs);
+}
+
+void s2_tok_print(int64_t n_tok, s2_buf *buf)
+{
+    if (n_tok >= 1048576 && n_tok % 1048576 == 0)
+        s2_buf_printf(buf, "%lldm", (long long)(n_tok / 1048576));
+    else if (n_tok >= 1024 && n_tok % 1024 == 0)
+        s2_buf_printf(buf, "%lldk", (long long)(n_tok / 1024));
+    else
+        s2_buf_printf(buf, "%lld", (long long)n_tok);
+}
+
+void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
+{
+    const int64_t value = knobs->value[knob];
+    switch (knob) {
+    case S2_KNOB_PHASE: s2_buf_puts(buf, PHASES[value]); break;
+    case S2_KNOB_DENSE_LAYERS: s2_buf_puts(buf, DENSE_LAYERS[value]); break;
+    case S2_KNOB_GPU: s2_buf_puts(buf, s2_gpu_name((int32_t)value)); break;
+    case S2_KNOB_PRICE: s2_buf_puts(buf, value == 0 ? "prefill" : "decode"); break;
+    case S2_KNOB_LEN: s2_tok_print(value, buf); break;
+    default: s2_buf_printf(buf, "%lld", (long long)value);
+    }
+}
+
+void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
+{
+    const int64_t *const v = knobs->value;
+    s2_buf_printf(buf, "layers %lld%sheads %lld%skv-heads %lld%sblock %lld%slocal %lld",
+                  (long long)v[S2_KNOB_LAYERS], separator, (long long)v[S2_KNOB_HEADS], separator,
+                  (long long)v[S2_KNOB_KV_HEADS], separator, (long long)v[S2_KNOB_BLOCK], separator,
+                  (long long)v[S2_KNOB_LOCAL]);
+    if (v[S2_KNOB_SINK] > 0)
+        s2_buf_printf(buf, " | sink %lld", (long long)v[S2_KNOB_SINK]);
+    if (v[S2_KNOB_STRIDE] > 0)
+        s2_buf_printf(buf, " | stride %lld", (long long)v[S2_KNOB_STRIDE]);
+    if (v[S2_KNOB_STRIDE] > 0 && v[S2_KNOB_PHASE] < 4)
+        s2_buf_printf(buf, " phase %s", PHASES[v[S2_KNOB_PHASE]]);
+    if (v[S2_KNOB_DENSE_KV] > 0)
+        s2_buf_printf(buf, "%skv %lld-%lld: dense", separator,
+                      (long long)(v[S2_KNOB_KV_HEADS] - v[S2_KNOB_DENSE_KV]),
+                      (long long)(v[S2_KNOB_KV_HEADS] - 1));
+    /* a rule for layers that are not there is refused */
+    static const int64_t least_layers[] = {1, 2, 4, 2};
+    const int64_t dense = v[S2_KNOB_DENSE_LAYERS];
+    if (dense > 0 && v[S2_KNOB_LAYERS] >= least_layers[dense])
+        s2_buf_printf(buf, "%s%s", separator, DENSE_RULES[dense]);
+    s2_buf_puts(buf, separator[0] == '\n' ? "\n" : "");
+}
+
+static void knobs_of_term(const s2_term *term, s2_knobs *knobs)
+{
+    int64_t *const v = knobs->value;
+    if (term->kind == S2_TERM_LOCAL)
+        v[S2_KNOB_LOCAL] = term->n;
+    if (term->kind == S2_TERM_SINK)
+        v[S2_KNOB_SINK] = term->n;
+    if (term->kind == S2_TERM_STRIDE) {
+        v[S2_KNOB_STRIDE] = term->n;
+        const bool by_kv = term->phase.kv_coef != 0, by_head = term->phase.head_coef != 0;
+        v[S2_KNOB_PHASE] = by_kv ? 2 + term->phase.constant : by_head ? term->phase.constant : 4;
+    }
+}
+
+static const s2_body *sparse_body(const s2_pattern *pattern)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        if (pattern->bodies[body].terms[0].kind != S2_TERM_DENSE)
+            return &pattern->bodies[body];
+    return NULL;
+}
+
+static bool is_dense_at(const s2_pattern *pattern, int32_t layer, int32_t head)
+{
+    return pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)].terms[0].kind == S2_TERM_DENSE;
+}
+
+static void knobs_of_dense(const s2_pattern *pattern, s2_knobs *knobs)
+{
+    int64_t *const v = knobs->value;
+    const int32_t layers = pattern->n_layers;
+    v[S2_KNOB_DENSE_LAYERS] = layers > 3 && is_dense_at(pattern, 3, 0) && !is_dense_at(pattern, 1, 0) ? 2
+                              : is_dense_at(pattern, 0, 0)                                            ? 3
+                              : layers > 1 && is_dense_at(pattern, 1, 0)                              ? 1
+                                                                                                      : 0;
+    const int32_t layer = v[S2_KNOB_DENSE_LAYERS] == 3 && layers > 2 ? 2 : 0;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    v[S2_KNOB_DENSE_KV] = 0;
+    for (int32_t kv = pattern->n_kv_heads - 1; kv >= 0 && is_dense_at(pattern, layer, kv * group); kv--)
+        v[S2_KNOB_DENSE_KV]++;
+}
+
+/* The text of the knobs says the same pattern, apart from its name. */
+static bool says_the_same(const s2_knobs *knobs, const s2_pattern *pattern)
+{
+    s2_arena arena = {0};
+    s2_buf text = {0}, canonical = {0}, wanted = {0};
+    s2_pattern made, plain = *pattern;
+    s2_diag diag;
+    plain.name = plain.model = "";
+    s2_knobs_text(knobs, "\n", &text);
+    bool same = false;
+    if (text.status == S2_OK && s2_pattern_parse(&arena, text.data, text.len, NULL, &made, &diag) == S2_OK) {
+        made.head_dim = plain.head_dim;
+        s2_pattern_print(&made, &canonical);
+        s2_pattern_print(&plain, &wanted);
+        same = canonical.status == S2_OK && wanted.status == S2_OK && canonical.len == wanted.len &&
+               memcmp(canonical.data, wanted.data, wanted.len) == 0;
+    }
+    s2_buf_release(&text);
+    s2_buf_release(&canonical);
+    s2_buf_release(&wanted);
+    s2_arena_release(&arena);
+    return same;
+}
+
+bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
+{
+    const s2_body *const body = sparse_body(pattern);
+    s2_knobs made = *knobs;
+    int64_t *const v = made.value;
+    if (body == NULL)
+        return false;
+    v[S2_KNOB_HEADS] = pattern->n_heads;
+    v[S2_KNOB_KV_HEADS] = pattern->n_kv_heads;
+    v[S2_KNOB_BLOCK] = pattern->block_tok;
+    v[S2_KNOB_LAYERS] = pattern->n_layers;
+    v[S2_KNOB_LOCAL] = 1;
+    v[S2_KNOB_SINK] = v[S2_KNOB_STRIDE] = 0;
+    for (int32_t term = 0; term < body->n_terms; term++)
+        knobs_of_term(&body->terms[term], &made);
+    knobs_of_dense(pattern, &made);
+    for (s2_knob knob = 0; knob < S2_N_KNOBS; knob++)
+        if (v[knob] != clamp(v[knob], range_of(&made, knob)))
+            return false;
+    if (!says_the_same(&made, pattern))
+        return false;
+    *knobs = made;
+    return true;
+}
+
+s2_question s2_knobs_question(const s2_knobs *knobs)
+{
+    s2_question question = {.len_tok = knobs->value[S2_KNOB_LEN], .decode = knobs->value[S2_KNOB_PRICE] == 1};
+    snprintf(question.gpu, sizeof question.gpu, "%s", s2_gpu_name((int32_t)knobs->value[S2_KNOB_GPU]));
+    return question;
+}
+
+static s2_status prove(s2_facts *facts)
+{
+    static const s2_requirement asked[S2_N_VERDICTS] = {
+        {S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROVE_WORK};
+    return s2_prove(&facts->arena, &facts->pattern, asked, S2_N_VERDICTS, &options, facts->findings);
+}
+
+static bool has_explicit(const s2_pattern *pattern)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++) {
+            const s2_term_kind kind = pattern->bodies[body].terms[term].kind;
+            if (kind == S2_TERM_RANDOM || kind == S2_TERM_MASK)
+                return true;
+        }
+    return false;
+}
+
+static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options)
+{
+    s2_classes classes;
+    S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, S2_DECODE, &classes));
+    const double elem_bytes = s2_dtype_bytes(options->dtype);
+    for (int32_t at = 0; at < S2_KV_POINTS; at++) {
+        s2_kv_slots slots;
+        const int64_t len_tok = options->len_tok * (at + 1) / S2_KV_POINTS;
+        facts->kv_len[at] = len_tok < 1 ? 1 : len_tok;
+        S2_TRY(s2_kv_count(&classes, facts->kv_len[at], PAGE_TOK, &slots));
+        const s2_kv_bytes bytes = s2_kv_slots_bytes(&facts->pattern, &slots, elem_bytes, options->batch);
+        facts->kv_bytes[at] = bytes.head_pages;
+        facts->kv_dense[at] = bytes.dense;
+    }
+    return S2_OK;
+}
+
+/* The same shape with every head dense, for comparison. */
+static s2_status dense_twin(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
+{
+    char text[160];
+    s2_diag diag;
+    snprintf(text, sizeof text, "layers %d;heads %d;kv-heads %d;head-dim %d;block %d;causal %s;dense",
+             pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim, pattern->block_tok,
+             pattern->causal ? "yes" : "no");
+    return s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag);
+}
+
+static s2_status price(s2_facts *facts, const s2_sim_options *options)
+{
+    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
+    s2_pattern dense_pattern;
+    s2_classes classes, dense_classes;
+    s2_attention attention, dense;
+    const s2_tile_shape shape = s2_tile_shape_default(&facts->pattern);
+    S2_TRY(dense_twin(&facts->arena, &facts->pattern, &dense_pattern));
+    S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, phase, &classes));
+    S2_TRY(s2_classes_build(&facts->arena, &dense_pattern, phase, &dense_classes));
+    S2_TRY(s2_attention_price(&facts->arena, &classes, options, shape, &attention));
+    S2_TRY(s2_attention_price(&facts->arena, &dense_classes, options, shape, &dense));
+    facts->priced = true;
+    facts->time_us = attention.time_us + attention.select_us;
+    facts->bound_us = attention.bound_us;
+    facts->dense_us = dense.time_us;
+    facts->density = attention.density;
+    facts->token_density = (double)attention.counts.pairs / (double)dense.counts.pairs;
+    facts->imbalance = attention.imbalance;
+    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++) {
+        facts->busy_us[r] = attention.busy_us[r];
+        if (attention.busy_us[r] > attention.busy_us[facts->bound_by])
+            facts->bound_by = r;
+    }
+    return S2_OK;
+}
+
+static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
+{
+    const s2_parse_options parse = {.no_files = true};
+    S2_TRY(s2_pattern_parse(&facts->arena, text, n_bytes, &parse, &facts->pattern, &facts->diag));
+    S2_TRY(s2_pattern_hash(&facts->pattern, facts->hash));
+    s2_sim_options options;
+    S2_TRY(s2_sim_options_default(&options));
+    S2_TRY(s2_gpu_find(facts->question.gpu, &options.gpu, &facts->diag));
+    options.len_tok = facts->question.len_tok;
+    options.phase = facts->question.decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
+    S2_TRY(prove(facts));
+    S2_TRY(fill_kv(facts, &options));
+    const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
+    return quick ? price(facts, &options) : S2_OK;
+}
+
+void s2_facts_build(const char *text, size_t n_bytes, const s2_question *question, s2_facts *facts)
+{
+    *facts = (s2_facts){.question = *question};
+    facts->status = derive(facts, text, n_bytes);
+}
+
+void s2_facts_release(s2_facts *facts)
+{
+    s2_arena_release(&facts->arena);
+    *facts = (s2_facts){.status = S2_EINVAL};
+}
+
+s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer, const s2_view **views)
+{
+    const s2_pattern *const pattern = &facts->pattern;
+    s2_view *const made = S2_NEW(arena, s2_view, pattern->n_heads);
+    if (made == NULL)
+        return S2_ENOMEM;
+    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &made[head]));
+    *views = made;
+    return S2_OK;
+}
+
+int32_t s2_facts_layer(const s2_facts *facts)
+{
+    if (facts->status != S2_OK)
+        return 0;
+    for (int32_t at = 0; at < S2_N_VERDICTS; at++)
+        if (facts->findings[at].verdict == S2_VIOLATED)
+            return facts->findings[at].witness.layer;
+    for (int32_t layer = 0; layer < facts->pattern.n_layers; layer++)
+        for (int32_t head = 0; head < facts->pattern.n_heads; head++)
+            if (!is_dense_at(&facts->pattern, layer, head))
+                return layer;
+    return 0;
+}
+
+void s2_facts_repair(const s2_facts *facts, s2_buf *buf)
+{
+    if (facts->status != S2_OK || facts->findings[1].verdict != S2_VIOLATED)
+        return;
+    const s2_witness *const witness = &facts->findings[1].witness;
+    const s2_body *const body =
+        &facts->pattern.bodies[s2_pattern_body(&facts->pattern, witness->phase, witness->layer, 0)];
+    for (int32_t term = 0; term < body->n_terms; term++) {
+        const s2_term *const t = &body->terms[term];
+        const bool by_kv = t->phase.kv_coef != 0;
+        const int32_t have = by_kv ? facts->pattern.n_kv_heads : facts->pattern.n_heads;
+        if (t->kind == S2_TERM_STRIDE && t->n > have)
+            s2_buf_printf(buf, "stride %lld needs %lld %sheads or a dense one; %d are there", (long long)t->n,
+                          (long long)t->n, by_kv ? "KV " : "", have);
+    }
+}

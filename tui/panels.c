@@ -1,0 +1,431 @@
+#include "tui/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "sim/report.h"
+
+char s2_verdict_mark(int32_t verdict, s2_style *style)
+{
+    static const char marks[] = {'+', 'x', '?'};
+    static const s2_style styles[] = {S2_STYLE_GOOD, S2_STYLE_BAD, S2_STYLE_UNSURE};
+    *style = verdict >= 0 && verdict <= 2 ? styles[verdict] : S2_STYLE_DIM;
+    return verdict >= 0 && verdict <= 2 ? marks[verdict] : ' ';
+}
+
+int32_t s2_panels_layer(const s2_facts *facts, const s2_tui_state *state)
+{
+    const int32_t layer = state->layer < 0 ? s2_facts_layer(facts) : state->layer;
+    return layer < facts->pattern.n_layers ? layer : facts->pattern.n_layers - 1;
+}
+
+int32_t s2_panels_head(const s2_facts *facts, const s2_tui_state *state)
+{
+    return state->head < facts->pattern.n_heads ? state->head : facts->pattern.n_heads - 1;
+}
+
+static int64_t n_blocks(const s2_facts *facts)
+{
+    return (facts->question.len_tok + facts->pattern.block_tok - 1) / facts->pattern.block_tok;
+}
+
+static s2_zoom zoom_of(const s2_facts *facts, const s2_tui_state *state)
+{
+    const int64_t n_blk = n_blocks(facts);
+    s2_zoom zoom = state->zoomed ? state->zoom : (s2_zoom){0, n_blk, 0, n_blk};
+    if (zoom.q_end > n_blk || zoom.k_end > n_blk)
+        zoom = (s2_zoom){0, n_blk, 0, n_blk};
+    return zoom;
+}
+
+/* Heat by the mean; a hole by the worst, and only where every head was asked. */
+static void draw_cell(s2_canvas *canvas, int32_t row, int32_t col, const s2_grid_cell *cell, bool holes)
+{
+    static const uint32_t ramp[] = {0xb7, 0x2591, 0x2592, 0x2593, 0x2588, 0x2588};
+    static const char twins[] = {'.', '-', '+', '*', '%', '#'};
+    if (cell->n_causal == 0)
+        return;
+    if (holes && cell->n_full < cell->n_causal) {
+        const bool part = cell->n_read == cell->n_causal;
+        s2_canvas_glyph(canvas, row, col, part ? 0x25e6 : 0xd7, part ? 'o' : 'X', S2_STYLE_HOLE);
+        return;
+    }
+    const int64_t n = cell->n_read;
+    const int heat = n == 0 ? 0 : n == cell->n_causal ? 5 : 1 + (int)(4 * n / (cell->n_causal + 1));
+    s2_canvas_glyph(canvas, row, col, ramp[heat], twins[heat], (s2_style)(S2_STYLE_HEAT0 + heat));
+}
+
+/* Which of `cells` shares holds this block, or -1. */
+static int32_t share_of(int64_t begin, int64_t end, int32_t cells, int64_t blk)
+{
+    for (int32_t at = 0; at < cells; at++) {
+        const s2_range range = s2_grid_share(begin, end, at, cells);
+        if (blk >= range.begin && blk < range.end)
+            return at;
+    }
+    return -1;
+}
+
+static void draw_witness(const s2_facts *facts, int32_t layer, s2_zoom zoom, s2_canvas *canvas, s2_rect area)
+{
+    const s2_finding *const finding = &facts->findings[1];
+    if (finding->verdict != S2_VIOLATED || finding->witness.layer != layer)
+        return;
+    const int64_t b = facts->pattern.block_tok;
+    const int32_t row = share_of(zoom.q_begin, zoom.q_end, area.rows, finding->witness.q_tok / b);
+    const int32_t col = share_of(zoom.k_begin, zoom.k_end, area.cols, finding->witness.k_tok / b);
+    if (row >= 0 && col >= 0)
+        s2_canvas_glyph(canvas, area.row + row, area.col + col, '@', '@', S2_STYLE_WITNESS);
+}
+
+static void draw_grid(const s2_facts *facts, const s2_view *views, int32_t n_views, s2_zoom zoom, bool holes,
+                      s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 1 || area.cols < 1)
+        return;
+    s2_grid_cell *const cells = s2_malloc((size_t)area.rows * (size_t)area.cols * sizeof *cells);
+    if (cells == NULL ||
+        s2_grid_fill(views, n_views, facts->question.len_tok, zoom, area.rows, area.cols, cells) != S2_OK)
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD, "out of memory");
+    else
+        for (int32_t row = 0; row < area.rows; row++)
+            for (int32_t col = 0; col < area.cols; col++)
+                draw_cell(canvas, area.row + row, area.col + col, &cells[row * area.cols + col], holes);
+    s2_free(cells);
+}
+
+static s2_rect below_heading(s2_rect area)
+{
+    return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
+}
+
+/* Blocks that one cell stands for, so that nobody takes a mean for a measurement. */
+static void draw_scale(const s2_zoom *zoom, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
+{
+    const double per = (double)(zoom->q_end - zoom->q_begin) / (grid.rows > 0 ? grid.rows : 1);
+    if (per > 1)
+        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "  %.3g blk/row", per);
+    else
+        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "  q %lld..", (long long)zoom->q_begin);
+}
+
+static void draw_masks(const s2_facts *facts, const s2_tui_state *state, const s2_view *views,
+                       s2_canvas *canvas, const s2_layout_bench *at)
+{
+    const s2_zoom zoom = zoom_of(facts, state);
+    const int32_t layer = s2_panels_layer(facts, state), head = s2_panels_head(facts, state);
+    const s2_rect all = below_heading(at->union_mask), one = below_heading(at->head_mask);
+    if (at->union_mask.rows > 1) {
+        s2_canvas_clip(canvas, at->union_mask);
+        const int32_t col =
+            s2_canvas_printf(canvas, at->union_mask.row, all.col, S2_STYLE_HEAD, "union, layer %d", layer);
+        draw_scale(&zoom, all, canvas, at->union_mask.row, col);
+        draw_grid(facts, views, facts->pattern.n_heads, zoom, facts->pattern.causal, canvas, all);
+        draw_witness(facts, layer, zoom, canvas, all);
+    }
+    if (at->head_mask.rows > 1) {
+        s2_canvas_clip(canvas, at->head_mask);
+        s2_canvas_printf(canvas, at->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
+                         s2_pattern_kv_head(&facts->pattern, head));
+        draw_grid(facts, &views[head], 1, zoom, false, canvas, one);
+    }
+}
+
+/* A line for each KV head: which keys its group reads from the last query, and how many of all. */
+static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, s2_canvas *canvas,
+                        s2_rect line)
+{
+    enum { LABEL = 12 };
+    const int32_t group = facts->pattern.n_heads / facts->pattern.n_kv_heads;
+    const int64_t n_blk = n_blocks(facts);
+    const s2_zoom last = {n_blk - 1, n_blk, 0, n_blk};
+    s2_grid_cell whole;
+    const s2_rect bar = {line.row, line.col + LABEL, 1, line.cols - LABEL};
+    if (s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, 1, &whole) == S2_OK)
+        s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
+                         100.0 * (double)whole.n_read / (double)whole.n_causal);
+    draw_grid(facts, views + kv * group, group, last, false, canvas, bar);
+}
+
+static void draw_readers(const s2_facts *facts, const s2_view *views, s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 2)
+        return;
+    s2_canvas_clip(canvas, area);
+    const int32_t n = facts->pattern.n_kv_heads, shown = n < area.rows - 1 ? n : area.rows - 1;
+    const int32_t col =
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "keys read by the last query");
+    if (shown < n)
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, "  %d of %d KV heads", shown, n);
+    for (int32_t kv = 0; kv < shown; kv++)
+        draw_reader(facts, views, kv, canvas, (s2_rect){area.row + 1 + kv, area.col, 1, area.cols});
+}
+
+static void put_bytes(s2_canvas *canvas, int32_t row, int32_t *col, double bytes)
+{
+    s2_buf buf = {0};
+    s2_bytes_print(bytes, &buf);
+    *col = s2_canvas_text(canvas, row, *col, S2_STYLE_TEXT, buf.data);
+    s2_buf_release(&buf);
+}
+
+static int32_t put_time(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, double us)
+{
+    s2_buf buf = {0};
+    s2_time_print(us, &buf);
+    col = s2_canvas_text(canvas, row, col, style, buf.data);
+    s2_buf_release(&buf);
+    return col;
+}
+
+/* Eighths of a cell in UTF-8, whole cells and a '-' in ASCII; `dense` is the top of the panel. */
+static void draw_bar(s2_canvas *canvas, s2_rect area, int32_t col, double share)
+{
+    const int32_t eighths = (int32_t)(share * area.rows * 8 + 0.5);
+    for (int32_t row = 0; row < area.rows; row++) {
+        const int32_t fill = eighths - 8 * (area.rows - 1 - row);
+        if (fill >= 8)
+            s2_canvas_glyph(canvas, area.row + row, col, 0x2588, '#', S2_STYLE_HEAT3);
+        else if (fill > 0)
+            s2_canvas_glyph(canvas, area.row + row, col, 0x2580 + (uint32_t)fill, fill > 3 ? '=' : '_',
+                            S2_STYLE_HEAT3);
+    }
+}
+
+static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 2)
+        return;
+    s2_canvas_clip(canvas, area);
+    const int32_t end = S2_KV_POINTS - 1;
+    int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "KV cache ");
+    put_bytes(canvas, area.row, &col, (double)facts->kv_bytes[end]);
+    col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, " of ");
+    put_bytes(canvas, area.row, &col, (double)facts->kv_dense[end]);
+    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " (%.1f%%) over the context",
+                     100.0 * (double)facts->kv_bytes[end] / (double)facts->kv_dense[end]);
+    const s2_rect plot = below_heading(area);
+    for (int32_t x = 0; x < plot.cols; x++) {
+        const int32_t at = (int32_t)((int64_t)x * S2_KV_POINTS / plot.cols);
+        draw_bar(canvas, plot, plot.col + x, (double)facts->kv_bytes[at] / (double)facts->kv_dense[end]);
+    }
+}
+
+static void draw_verdict(const s2_facts *facts, const s2_finding *finding, s2_canvas *canvas, s2_rect area)
+{
+    s2_style style;
+    const char mark = s2_verdict_mark((int32_t)finding->verdict, &style);
+    int32_t col = s2_canvas_printf(canvas, area.row, area.col, style, "%c %-5s ", mark,
+                                   s2_property_word(finding->requirement.property));
+    const long long b = facts->pattern.block_tok;
+    if (finding->verdict == S2_HOLDS)
+        s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
+                       finding->scope_tok == S2_OPEN ? "every length" : "this length");
+    else if (finding->verdict == S2_UNKNOWN)
+        s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
+                       finding->reason == S2_REASON_DYNAMIC ? "chosen at run time" : "not decided");
+    else if (area.cols < 26 || finding->witness.k_tok < 0)
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT, "to %lld",
+                         (long long)finding->complete_to_tok);
+    else
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT, "to %lld: q%lld k%lld",
+                         (long long)finding->complete_to_tok, (long long)finding->witness.q_tok / b,
+                         (long long)finding->witness.k_tok / b);
+}
+
+void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    s2_canvas_clip(canvas, area);
+    if (facts->status != S2_OK) {
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD,
+                       facts->diag.msg[0] != '\0' ? facts->diag.msg : s2_status_text(facts->status));
+        return;
+    }
+    for (int32_t at = 0; at < S2_N_VERDICTS && at < area.rows; at++)
+        draw_verdict(facts, &facts->findings[at], canvas, (s2_rect){area.row + at, area.col, 1, area.cols});
+}
+
+/* A bar of the resource's own time against the longest. */
+static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas *canvas, s2_rect line)
+{
+    enum { LABEL = 16 };
+    const double most = facts->busy_us[facts->bound_by];
+    int32_t col = s2_canvas_printf(canvas, line.row, line.col,
+                                   resource == facts->bound_by ? S2_STYLE_HEAD : S2_STYLE_DIM, "%-6s ",
+                                   s2_resource_word(resource));
+    put_time(canvas, line.row, col, S2_STYLE_TEXT, facts->busy_us[resource]);
+    const int32_t n = most > 0 ? (int32_t)((line.cols - LABEL) * facts->busy_us[resource] / most + 0.5) : 0;
+    for (int32_t x = 0; x < n; x++)
+        s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
+}
+
+static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
+    col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, ">= ");
+    col = put_time(canvas, area.row, col, S2_STYLE_TEXT, facts->time_us);
+    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " %s", facts->question.decode ? "decode" : "");
+    col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
+    put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->bound_us);
+    col = s2_canvas_text(canvas, area.row + 2, area.col, S2_STYLE_DIM, "dense ");
+    col = put_time(canvas, area.row + 2, col, S2_STYLE_TEXT, facts->dense_us);
+    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %.3gx", facts->dense_us / facts->time_us);
+    s2_canvas_printf(canvas, area.row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
+}
+
+void s2_panels_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 1 || facts->status != S2_OK)
+        return;
+    s2_canvas_clip(canvas, area);
+    if (!facts->priced) {
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_UNSURE, "random lists, masks:");
+        s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_UNSURE, "priced here up to 2k");
+        return;
+    }
+    draw_times(facts, canvas, area);
+    int32_t row = area.row + 4;
+    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
+        if (facts->busy_us[r] > 0 && r != S2_LINK)
+            draw_resource(facts, r, canvas, (s2_rect){row++, area.col, 1, area.cols});
+}
+
+static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas,
+                            const s2_layout_bench *at)
+{
+    s2_arena scratch = {0};
+    const s2_view *views;
+    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK) {
+        draw_masks(facts, state, views, canvas, at);
+        draw_readers(facts, views, canvas, at->readers);
+    }
+    s2_arena_release(&scratch);
+}
+
+void s2_panels_draw(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas,
+                    const s2_layout_bench *at)
+{
+    s2_panels_verdicts(facts, canvas, at->verdicts);
+    if (facts->status != S2_OK)
+        return;
+    s2_panels_cost(facts, canvas, at->cost);
+    draw_with_views(facts, state, canvas, at);
+    draw_kv(facts, canvas, at->kv);
+}
+
+void s2_panels_union(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    const int64_t n_blk = facts->status == S2_OK ? n_blocks(facts) : 0;
+    s2_arena scratch = {0};
+    const s2_view *views;
+    const s2_zoom zoom = {0, n_blk, 0, n_blk};
+    const int32_t layer = s2_facts_layer(facts);
+    s2_canvas_clip(canvas, area);
+    if (n_blk > 0 && s2_facts_views(facts, &scratch, layer, &views) == S2_OK) {
+        draw_grid(facts, views, facts->pattern.n_heads, zoom, facts->pattern.causal, canvas, area);
+        draw_witness(facts, layer, zoom, canvas, area);
+    }
+    s2_arena_release(&scratch);
+}
+
+/* Zoom by a factor around the middle; at least 4 blocks. */
+static void zoom_by(const s2_facts *facts, s2_tui_state *state, bool in)
+{
+    s2_zoom zoom = zoom_of(facts, state);
+    const int64_t n_blk = n_blocks(facts), size = zoom.q_end - zoom.q_begin;
+    int64_t wanted = in ? size / 2 : size * 2;
+    wanted = wanted < 4 ? 4 : wanted;
+    if (wanted >= n_blk) {
+        state->zoomed = false;
+        return;
+    }
+    int64_t *const begins[] = {&zoom.q_begin, &zoom.k_begin}, *const ends[] = {&zoom.q_end, &zoom.k_end};
+    for (int axis = 0; axis < 2; axis++) {
+        const int64_t middle = (*begins[axis] + *ends[axis]) / 2;
+        int64_t begin = middle - wanted / 2;
+        begin = begin < 0 ? 0 : begin + wanted > n_blk ? n_blk - wanted : begin;
+        *begins[axis] = begin;
+        *ends[axis] = begin + wanted;
+    }
+    state->zoom = zoom;
+    state->zoomed = true;
+}
+
+static void pan(const s2_facts *facts, int64_t *begin, int64_t *end, int64_t by)
+{
+    const int64_t n_blk = n_blocks(facts), size = *end - *begin;
+    int64_t to = *begin + by;
+    to = to < 0 ? 0 : to + size > n_blk ? n_blk - size : to;
+    *begin = to;
+    *end = to + size;
+}
+
+static void to_witness(const s2_facts *facts, s2_tui_state *state)
+{
+    enum { AROUND = 16 };
+    const s2_finding *finding = NULL;
+    for (int32_t at = S2_N_VERDICTS - 1; at >= 0; at--)
+        if (facts->findings[at].verdict == S2_VIOLATED)
+            finding = at == 1 || finding == NULL ? &facts->findings[at] : finding;
+    if (finding == NULL || finding->witness.q_tok < 0) {
+        snprintf(state->message, sizeof state->message, "nothing is violated");
+        return;
+    }
+    const int64_t n_blk = n_blocks(facts), b = facts->pattern.block_tok;
+    const int64_t q_blk = finding->witness.q_tok / b, k_blk = finding->witness.k_tok / b;
+    state->layer = finding->witness.layer;
+    if (finding->witness.head >= 0)
+        state->head = finding->witness.head;
+    if (q_blk >= n_blk) {
+        snprintf(state->message, sizeof state->message, "the witness needs a longer context: query %lld",
+                 (long long)finding->witness.q_tok);
+        return;
+    }
+    const int64_t size = n_blk < 2 * AROUND ? n_blk : 2 * AROUND;
+    const int64_t q_begin = q_blk < AROUND ? 0 : q_blk + AROUND > n_blk ? n_blk - size : q_blk - AROUND;
+    const int64_t k_begin = k_blk < AROUND ? 0 : k_blk + AROUND > n_blk ? n_blk - size : k_blk - AROUND;
+    state->zoom = (s2_zoom){q_begin, q_begin + size, k_begin, k_begin + size};
+    state->zoomed = true;
+}
+
+static void step_layer(const s2_facts *facts, s2_tui_state *state, int32_t by)
+{
+    const int32_t n = facts->pattern.n_layers;
+    state->layer = (s2_panels_layer(facts, state) + by + n) % n;
+}
+
+static void pan_by(const s2_facts *facts, s2_tui_state *state, s2_action action)
+{
+    s2_zoom *const zoom = &state->zoom;
+    if (!state->zoomed)
+        return;
+    *zoom = zoom_of(facts, state);
+    const int64_t step = (zoom->q_end - zoom->q_begin + 3) / 4;
+    if (action == S2_ACT_PAN_LEFT || action == S2_ACT_PAN_RIGHT)
+        pan(facts, &zoom->k_begin, &zoom->k_end, action == S2_ACT_PAN_LEFT ? -step : step);
+    else
+        pan(facts, &zoom->q_begin, &zoom->q_end, action == S2_ACT_PAN_UP ? -step : step);
+}
+
+bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action action)
+{
+    if (facts == NULL || facts->status != S2_OK)
+        return false;
+    const int32_t n = facts->pattern.n_heads, head = s2_panels_head(facts, state);
+    switch (action) {
+    case S2_ACT_HEAD_NEXT: state->head = (head + 1) % n; return true;
+    case S2_ACT_HEAD_PREVIOUS: state->head = (head + n - 1) % n; return true;
+    case S2_ACT_LAYER_NEXT: step_layer(facts, state, 1); return true;
+    case S2_ACT_LAYER_PREVIOUS: step_layer(facts, state, -1); return true;
+    case S2_ACT_ZOOM_IN: zoom_by(facts, state, true); return true;
+    case S2_ACT_ZOOM_OUT: zoom_by(facts, state, false); return true;
+    case S2_ACT_FIT: state->zoomed = false; return true;
+    case S2_ACT_PAN_LEFT:
+    case S2_ACT_PAN_RIGHT:
+    case S2_ACT_PAN_UP:
+    case S2_ACT_PAN_DOWN: pan_by(facts, state, action); return true;
+    case S2_ACT_WITNESS: to_witness(facts, state); return true;
+    default: return false;
+    }
+}

@@ -1,0 +1,42 @@
+/*
+ * tui/term.h - the real terminal: shows a canvas, hands over keys. Implemented in tui/term_ncurses.c,
+ * the only file that knows curses.
+ *
+ * From open to close the terminal is in full-screen mode; SIGINT, SIGTERM, SIGHUP and a crash restore it.
+ * SIGTSTP and SIGCONT work as in other programs. One terminal at a time.
+ */
+#ifndef S2_TUI_TERM_H
+#define S2_TUI_TERM_H
+
+#include "tui/canvas.h"
+#include "tui/keymap.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_term s2_term;
+
+/* What s2_term_key returns beside keys. */
+enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2 };
+
+/*
+ * S2_EUNSUPPORTED with the reason in *diag: not a terminal, TERM unset or unknown. ascii: ASCII glyphs
+ * although the locale has more; mono: no colours although the terminal has them.
+ */
+s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag) S2_MUST_CHECK;
+void s2_term_close(s2_term **term);
+bool s2_term_is_ascii(const s2_term *term);
+void s2_term_size(const s2_term *term, int32_t *rows, int32_t *cols);
+void s2_term_show(s2_term *term, const s2_canvas *canvas);
+/* Paint everything anew the next time. */
+void s2_term_forget(s2_term *term);
+/* A key, or one of the above; waits at most wait_ms. */
+int32_t s2_term_key(s2_term *term, int32_t wait_ms);
+/* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know it ignore it. */
+void s2_term_copy(s2_term *term, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_TUI_TERM_H */

@@ -1,0 +1,239 @@
+#define NCURSES_WIDECHAR 1
+#include "tui/term.h"
+
+#include <langinfo.h>
+#include <locale.h>
+#include <ncurses.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+
+/* In decisive words of a terminal that no code of ours can be sure to reach any more. */
+static const char RESTORE[] = "\033[?1049l\033[?25h\033[0m\033[?1l\033>\r\n";
+
+struct s2_term {
+    SCREEN *screen;
+    bool ascii;
+    attr_t attr[S2_N_STYLES];
+    short pair[S2_N_STYLES];
+};
+
+static volatile sig_atomic_t ended;
+
+static void on_end(int number)
+{
+    (void)number;
+    ended = 1;
+}
+
+/* After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. */
+static void on_crash(int number)
+{
+    const ssize_t n = write(STDOUT_FILENO, RESTORE, sizeof RESTORE - 1);
+    (void)n;
+    reset_shell_mode();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+static void catch_signals(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP},
+                     crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+    struct sigaction end = {.sa_handler = on_end}, crash = {.sa_handler = on_crash};
+    crash.sa_flags = (int)SA_RESETHAND;
+    for (size_t n = 0; n < sizeof ends / sizeof ends[0]; n++)
+        sigaction(ends[n], &end, NULL);
+    for (size_t n = 0; n < sizeof crashes / sizeof crashes[0]; n++)
+        sigaction(crashes[n], &crash, NULL);
+}
+
+/* 256 colours (cividis, as its nearest entries), 8 colours, and attributes for no colours at all. */
+typedef struct look {
+    short fg256;
+    short bg256;
+    short fg8;
+    short bg8;
+    attr_t attr;
+    attr_t mono;
+} look;
+
+static const look LOOKS[S2_N_STYLES] = {
+    [S2_STYLE_TEXT] = {-1, -1, -1, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_DIM] = {245, -1, -1, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_BAR] = {255, 238, COLOR_WHITE, COLOR_BLUE, A_NORMAL, A_REVERSE},
+    [S2_STYLE_HEAD] = {-1, -1, -1, -1, A_BOLD, A_BOLD},
+    [S2_STYLE_CURSOR] = {16, 180, COLOR_BLACK, COLOR_CYAN, A_BOLD, A_REVERSE},
+    [S2_STYLE_GOOD] = {75, -1, COLOR_CYAN, -1, A_BOLD, A_BOLD},
+    [S2_STYLE_BAD] = {203, -1, COLOR_RED, -1, A_BOLD, A_REVERSE},
+    [S2_STYLE_UNSURE] = {221, -1, COLOR_YELLOW, -1, A_NORMAL, A_UNDERLINE},
+    [S2_STYLE_HOLE] = {231, 160, COLOR_WHITE, COLOR_RED, A_BOLD, A_REVERSE},
+    [S2_STYLE_WITNESS] = {16, 226, COLOR_BLACK, COLOR_YELLOW, A_BOLD, A_REVERSE | A_BOLD},
+    [S2_STYLE_HEAT0] = {239, -1, COLOR_BLUE, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_HEAT1] = {60, -1, COLOR_BLUE, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_HEAT2] = {102, -1, COLOR_CYAN, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_HEAT3] = {144, -1, COLOR_CYAN, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_HEAT4] = {179, -1, COLOR_YELLOW, -1, A_NORMAL, A_NORMAL},
+    [S2_STYLE_HEAT5] = {221, -1, COLOR_YELLOW, -1, A_NORMAL, A_BOLD},
+    [S2_STYLE_KEY] = {180, -1, COLOR_CYAN, -1, A_BOLD, A_BOLD}};
+
+static void choose_looks(s2_term *term, bool mono)
+{
+    const bool colours = !mono && has_colors() && start_color() == OK;
+    const bool defaults = colours && use_default_colors() == OK;
+    for (short style = 0; style < S2_N_STYLES; style++) {
+        const look *const l = &LOOKS[style];
+        term->attr[style] = colours ? l->attr : l->mono;
+        if (!colours)
+            continue;
+        short fg = COLORS >= 256 ? l->fg256 : l->fg8, bg = COLORS >= 256 ? l->bg256 : l->bg8;
+        fg = fg < 0 && !defaults ? COLOR_WHITE : fg;
+        bg = bg < 0 && !defaults ? COLOR_BLACK : bg;
+        term->pair[style] = (short)(style + 1);
+        init_pair(term->pair[style], fg, bg);
+    }
+}
+
+s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
+{
+    const char *const name = getenv("TERM");
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "standard input and output are not a terminal");
+    s2_term *const term = s2_calloc(1, sizeof *term);
+    if (term == NULL)
+        return S2_ENOMEM;
+    setlocale(LC_CTYPE, "");
+    term->ascii = ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    /* initscr would end the process on a terminal that it does not know */
+    term->screen = newterm(NULL, stdout, stdin);
+    if (term->screen == NULL) {
+        s2_free(term);
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "no description of the terminal '%s' (TERM)",
+                           name != NULL ? name : "");
+    }
+    set_term(term->screen);
+    set_escdelay(25);
+    raw();
+    noecho();
+    nonl();
+    keypad(stdscr, TRUE);
+    leaveok(stdscr, FALSE);
+    curs_set(0);
+    choose_looks(term, mono);
+    ended = 0;
+    catch_signals();
+    *out = term;
+    return S2_OK;
+}
+
+void s2_term_close(s2_term **term)
+{
+    if (*term == NULL)
+        return;
+    endwin();
+    delscreen((*term)->screen);
+    s2_free(*term);
+    *term = NULL;
+}
+
+bool s2_term_is_ascii(const s2_term *term)
+{
+    return term->ascii;
+}
+
+void s2_term_size(const s2_term *term, int32_t *rows, int32_t *cols)
+{
+    (void)term;
+    *rows = LINES;
+    *cols = COLS;
+}
+
+static void show_cell(const s2_term *term, int32_t row, int32_t col, s2_cell cell)
+{
+    const wchar_t text[2] = {(wchar_t)cell.glyph, L'\0'};
+    cchar_t out;
+    if (cell.glyph != 0 && setcchar(&out, text, term->attr[cell.style], term->pair[cell.style], NULL) == OK)
+        mvadd_wch(row, col, &out);
+}
+
+void s2_term_show(s2_term *term, const s2_canvas *canvas)
+{
+    for (int32_t row = 0; row < canvas->rows && row < LINES; row++)
+        for (int32_t col = 0; col < canvas->cols && col < COLS; col++)
+            show_cell(term, row, col, canvas->cells[row * canvas->cols + col]);
+    refresh();
+}
+
+void s2_term_forget(s2_term *term)
+{
+    (void)term;
+    clearok(curscr, TRUE);
+}
+
+static int32_t key_of(wint_t code)
+{
+    switch (code) {
+    case KEY_UP: return S2_KEY_UP;
+    case KEY_DOWN: return S2_KEY_DOWN;
+    case KEY_LEFT: return S2_KEY_LEFT;
+    case KEY_RIGHT: return S2_KEY_RIGHT;
+    case KEY_PPAGE: return S2_KEY_PAGE_UP;
+    case KEY_NPAGE: return S2_KEY_PAGE_DOWN;
+    case KEY_HOME: return S2_KEY_HOME;
+    case KEY_END: return S2_KEY_END;
+    case KEY_F(1): return S2_KEY_F1;
+    case KEY_ENTER: return S2_KEY_ENTER;
+    case KEY_BACKSPACE: return S2_KEY_BACKSPACE;
+    case KEY_RESIZE: return S2_TERM_RESIZED;
+    default: return S2_TERM_NOTHING;
+    }
+}
+
+/* raw() hands ^C and ^Z over as keys. */
+static int32_t control_key(wint_t code)
+{
+    if (code == 3)
+        return S2_TERM_END;
+    if (code == 26) {
+        endwin();
+        raise(SIGSTOP);
+        clearok(curscr, TRUE);
+        refresh();
+        return S2_TERM_RESIZED;
+    }
+    return (int32_t)code;
+}
+
+int32_t s2_term_key(s2_term *term, int32_t wait_ms)
+{
+    (void)term;
+    wint_t code = 0;
+    timeout(wait_ms);
+    const int got = ended ? ERR : get_wch(&code);
+    if (ended)
+        return S2_TERM_END;
+    if (got == ERR)
+        return isatty(STDIN_FILENO) ? S2_TERM_NOTHING : S2_TERM_END;
+    return got == KEY_CODE_YES ? key_of(code) : control_key(code);
+}
+
+void s2_term_copy(s2_term *term, const char *text)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t n = strlen(text);
+    (void)term;
+    fputs("\033]52;c;", stdout);
+    for (size_t at = 0; at < n; at += 3) {
+        uint32_t bits = 0;
+        for (size_t b = 0; b < 3; b++)
+            bits = bits << 8 | (at + b < n ? (unsigned char)text[at + b] : 0u);
+        for (size_t d = 0; d < 4; d++)
+            putchar(at + d <= n ? digits[(bits >> (18 - 6 * d)) & 63] : '=');
+    }
+    fputs("\a", stdout);
+    fflush(stdout);
+}

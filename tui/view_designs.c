@@ -1,0 +1,260 @@
+#include "tui/view.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "sim/report.h"
+
+const char *const s2_tui_sorts[] = {"created", "name", "density", "us", "kv_mib", "gpu_us"};
+
+static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *state)
+{
+    return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
+}
+
+static int32_t mark_of(const s2_tui_state *state, int64_t id)
+{
+    for (int32_t at = 0; at < state->n_marked; at++)
+        if (state->marked[at] == id)
+            return at;
+    return -1;
+}
+
+static void put_number(s2_canvas *canvas, int32_t row, int32_t right, double value,
+                       void (*print)(double, s2_buf *))
+{
+    s2_buf buf = {0};
+    if (isnan(value))
+        s2_buf_puts(&buf, "-");
+    else
+        print(value, &buf);
+    const int32_t len = (int32_t)buf.len;
+    s2_canvas_text(canvas, row, right - len, S2_STYLE_TEXT, buf.data);
+    s2_buf_release(&buf);
+}
+
+static void print_density(double value, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%.4f", value);
+}
+
+/* Right edges of the columns after the name; 0: no room. */
+typedef struct columns {
+    int32_t name;
+    int32_t heads;
+    int32_t density;
+    int32_t us;
+    int32_t kv;
+    int32_t gpu;
+    int32_t tags;
+} columns;
+
+static columns columns_of(int32_t cols)
+{
+    columns c = {.name = 8};
+    if (cols >= 40)
+        c.density = cols >= 60 ? 44 : cols - 1;
+    if (cols >= 60) {
+        c.heads = 36;
+        c.us = 56;
+    }
+    if (cols >= 78)
+        c.kv = 67;
+    if (cols >= 78)
+        c.gpu = 78;
+    if (cols >= 100)
+        c.tags = 80;
+    return c;
+}
+
+static void put_head(s2_canvas *canvas, int32_t row, int32_t right, const char *text)
+{
+    int32_t n = 0;
+    while (text[n] != '\0')
+        n++;
+    if (right > 0)
+        s2_canvas_text(canvas, row, right - n, S2_STYLE_HEAD, text);
+}
+
+static void draw_head(s2_canvas *canvas, s2_rect area)
+{
+    const columns c = columns_of(area.cols);
+    s2_canvas_text(canvas, area.row, 2, S2_STYLE_HEAD, "ruk");
+    s2_canvas_text(canvas, area.row, c.name, S2_STYLE_HEAD, "name");
+    put_head(canvas, area.row, c.heads, "heads");
+    put_head(canvas, area.row, c.density, "density");
+    put_head(canvas, area.row, c.us, "time");
+    put_head(canvas, area.row, c.kv, "kv");
+    put_head(canvas, area.row, c.gpu, "measured");
+    if (c.tags > 0)
+        s2_canvas_text(canvas, area.row, c.tags, S2_STYLE_HEAD, "tags");
+}
+
+static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, int32_t y)
+{
+    const int32_t verdicts[] = {row->rows, row->unions, row->kv};
+    if (mark_of(state, row->id) >= 0)
+        s2_canvas_glyph(canvas, y, 1, 0x25cf, 'o', S2_STYLE_KEY);
+    for (int32_t at = 0; at < 3; at++) {
+        s2_style style;
+        const char mark = s2_verdict_mark(verdicts[at], &style);
+        s2_canvas_glyph(canvas, y, 2 + at, (unsigned char)mark, mark, style);
+    }
+    if (row->starred)
+        s2_canvas_glyph(canvas, y, 6, 0x2605, '*', S2_STYLE_KEY);
+}
+
+static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, s2_rect line,
+                     bool here)
+{
+    const columns c = columns_of(line.cols);
+    const int32_t name_end = c.heads > 0 ? c.heads - 7 : c.density > 0 ? c.density - 8 : line.cols;
+    draw_marks(state, row, canvas, line.row);
+    s2_canvas_clip(canvas, (s2_rect){line.row, c.name, 1, name_end - c.name});
+    s2_canvas_text(canvas, line.row, c.name, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
+    s2_canvas_clip(canvas, line);
+    if (c.heads > 0) {
+        char text[48];
+        const int n =
+            snprintf(text, sizeof text, "%lld/%lld", (long long)row->n_heads, (long long)row->n_kv_heads);
+        s2_canvas_text(canvas, line.row, c.heads - n, S2_STYLE_TEXT, text);
+    }
+    if (c.density > 0)
+        put_number(canvas, line.row, c.density, row->density, print_density);
+    if (c.us > 0)
+        put_number(canvas, line.row, c.us, row->sim_us, s2_time_print);
+    if (c.kv > 0)
+        put_number(canvas, line.row, c.kv, row->kv_bytes, s2_bytes_print);
+    if (c.gpu > 0)
+        put_number(canvas, line.row, c.gpu, row->gpu_us, s2_time_print);
+    if (c.tags > 0)
+        s2_canvas_text(canvas, line.row, c.tags, S2_STYLE_DIM, row->tags);
+    if (here) {
+        s2_canvas_glyph(canvas, line.row, 0, 0x25b8, '>', S2_STYLE_HEAD);
+        s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
+    }
+}
+
+static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+{
+    s2_canvas_clip(canvas, line);
+    int32_t col =
+        s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %d%s designs, by %s %s", model->n_rows,
+                         model->more ? "+" : "", s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
+    if (model->list_error != NULL)
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAD, "  filter refused: %s", model->list_error);
+    else if (state->filter[0] != '\0')
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_KEY, "  filter: %s", state->filter);
+}
+
+static void draw_preview(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 5 || model->design == NULL)
+        return;
+    const s2_rect left = {area.row + 1, area.col + 1, area.rows - 1, 28};
+    s2_panels_verdicts(model->design, canvas, (s2_rect){left.row, left.col, 3, left.cols});
+    s2_panels_cost(model->design, canvas, (s2_rect){left.row + 4, left.col, left.rows - 4, left.cols});
+    s2_panels_union(
+        model->design, canvas,
+        (s2_rect){area.row + 1, left.col + left.cols + 2, area.rows - 1, area.cols - left.cols - 4});
+}
+
+static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    const s2_layout_list at = s2_layout_list_in(body);
+    s2_canvas_clip(canvas, at.list);
+    draw_status(model, state, canvas, (s2_rect){at.list.row, 0, 1, at.list.cols});
+    s2_canvas_clip(canvas, at.list);
+    draw_head(canvas, (s2_rect){at.list.row + 1, 0, 1, at.list.cols});
+    const int32_t shown = at.list.rows - 2;
+    int32_t top = state->top;
+    top = state->cursor < top            ? state->cursor
+          : state->cursor >= top + shown ? state->cursor - shown + 1
+                                         : top;
+    for (int32_t n = 0; n < shown && top + n < model->n_rows; n++) {
+        const s2_rect line = {at.list.row + 2 + n, 0, 1, at.list.cols};
+        s2_canvas_clip(canvas, line);
+        draw_row(state, &model->rows[top + n], canvas, line, top + n == state->cursor);
+    }
+    if (model->n_rows == 0)
+        s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM, "no design matches");
+    draw_preview(model, canvas, at.preview);
+}
+
+static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)
+{
+    const int32_t at = mark_of(state, row->id);
+    if (at >= 0)
+        state->marked[at] = state->marked[--state->n_marked];
+    else if (state->n_marked < S2_TUI_COMPARE)
+        state->marked[state->n_marked++] = row->id;
+    else
+        snprintf(state->message, sizeof state->message, "at most %d are compared", S2_TUI_COMPARE);
+}
+
+static void on_row(const s2_tui_row *row, s2_tui_state *state, s2_action action)
+{
+    if (action == S2_ACT_MARK) {
+        toggle_mark(row, state);
+        return;
+    }
+    if (action == S2_ACT_STAR) {
+        state->request = S2_REQUEST_STAR;
+        state->request_id = row->id;
+    }
+    if (action != S2_ACT_OPEN && action != S2_ACT_TO_BENCH)
+        return;
+    state->layer = -1;
+    state->zoomed = false;
+    state->design_id = row->id;
+    snprintf(state->design_name, sizeof state->design_name, "%s",
+             row->name[0] != '\0' ? row->name : row->hash);
+    s2_view_push(state, S2_VIEW_DESIGN);
+    state->request = S2_REQUEST_OPEN;
+    state->request_id = row->id;
+}
+
+static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    const s2_tui_row *const row = row_at(model, state);
+    if (s2_scroll(action, model->n_rows, state->rows / 2, &state->cursor) && model->more &&
+        state->cursor + state->rows >= model->n_rows)
+        state->request = S2_REQUEST_MORE;
+    if (row != NULL)
+        on_row(row, state, action);
+    switch (action) {
+    case S2_ACT_COMPARE:
+        if (state->n_marked < 2) {
+            snprintf(state->message, sizeof state->message, "mark two or more with space first");
+            break;
+        }
+        s2_view_push(state, S2_VIEW_COMPARE);
+        state->request = S2_REQUEST_COMPARE;
+        break;
+    case S2_ACT_FILTER:
+        state->mode = S2_MODE_FILTER;
+        snprintf(state->prompt, sizeof state->prompt, "%s", state->filter);
+        break;
+    case S2_ACT_SORT:
+        state->sort = (state->sort + 1) % S2_TUI_SORTS;
+        state->request = S2_REQUEST_LIST;
+        break;
+    case S2_ACT_REVERSE:
+        state->ascending = !state->ascending;
+        state->request = S2_REQUEST_LIST;
+        break;
+    case S2_ACT_UNDO: state->request = S2_REQUEST_UNDO; break;
+    default: break;
+    }
+}
+
+static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
+{
+    (void)model;
+    s2_buf_printf(buf, "s2 ls --sort %s%s", state->ascending ? "" : "-", s2_tui_sorts[state->sort]);
+    if (state->filter[0] != '\0')
+        s2_buf_printf(buf, " --filter '%s'", state->filter);
+}
+
+const s2_view_ops s2_view_designs = {"designs", "what is in the database: filter, sort, mark, open", draw,
+                                     handle, command};
