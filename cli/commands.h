@@ -27,6 +27,7 @@ int s2_cmd_star(s2_cli *cli, int argc, char **argv);
 int s2_cmd_rm(s2_cli *cli, int argc, char **argv);
 int s2_cmd_undo(s2_cli *cli, int argc, char **argv);
 int s2_cmd_repro(s2_cli *cli, int argc, char **argv);
+int s2_cmd_tui(s2_cli *cli, int argc, char **argv);
 int s2_cmd_explain(s2_cli *cli, int argc, char **argv);
 int s2_cmd_doctor(s2_cli *cli, int argc, char **argv);
 int s2_cmd_help(s2_cli *cli, int argc, char **argv);

@@ -32,6 +32,7 @@ static const struct {
     {"rm", s2_cmd_rm},
     {"undo", s2_cmd_undo},
     {"repro", s2_cmd_repro},
+    {"tui", s2_cmd_tui},
     {"explain", s2_cmd_explain},
     {"doctor", s2_cmd_doctor},
     {"help", s2_cmd_help},

@@ -187,6 +187,19 @@ static const s2_option DB[] = {
     OPT_DB,
     OPT_END};
 
+static const s2_option TUI[] = {
+    {"dump", '\0', "VIEW", NULL, "print a view and end: bench, designs, design, compare, log, help, tour",
+     false, false},
+    {"script", '\0', "FILE", NULL, "read keys from a file instead of the terminal; `dump` prints the screen",
+     false, false},
+    {"size", '\0', "COLSxROWS", "80x24", "of dumps and scripts", false, false},
+    {"styles", '\0', NULL, NULL, "dumps show what each cell means below the glyphs", false, false},
+    {"ascii", '\0', NULL, NULL, "no glyphs beyond ASCII", false, false},
+    {"mono", '\0', NULL, NULL, "no colours", false, false},
+    OPT_DB,
+    OPT_NO_DB,
+    OPT_END};
+
 static const s2_option PEOPLE[] = {OPT_DB, OPT_END};
 static const s2_option STAR[] = {
     {"off", '\0', NULL, NULL, "take the star away", false, false}, OPT_DB, OPT_END};
@@ -269,6 +282,13 @@ const s2_command s2_command_table[] = {
     {"repro", "[RUN]", 0, 1,
      "print a recorded command, and what is different now; without RUN the latest runs", NULL,
      "$ s2 repro\n$ s2 repro 17\n", PEOPLE},
+    {"tui", "", 0, 0, "explore designs on the screen: list, masks with holes, workbench",
+     "Without a database it opens on sample designs and a tour. ? shows the keys, = the command that prints "
+     "what "
+     "is on screen. A script has words for keys (up, enter, esc, x), `type TEXT`, `size 80x24` and `dump`, "
+     "one "
+     "kind a line.",
+     "$ s2 tui\n$ s2 tui --dump bench --size 132x50\n", TUI},
     {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
      "$ s2 explain S2P012\n$ s2 explain union\n", NONE},
     {"doctor", "", 0, 0, "say what this machine has: versions, GPU, database, terminal", NULL,
