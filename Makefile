@@ -107,6 +107,8 @@ $(B)/s2cert: $(call obj,cli/main_s2cert.c)
 $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
+# The terminal emulator that reads the screens of tests/test_tui_pty.c back.
+$(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c) $(B)/libs2.a

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <term.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -98,6 +99,12 @@ static void choose_looks(s2_term *term, bool mono)
     }
 }
 
+static bool can_address_cursor(void)
+{
+    const char *const cup = tigetstr("cup");
+    return cup != NULL && cup != (const char *)-1;
+}
+
 s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
 {
     const char *const name = getenv("TERM");
@@ -116,6 +123,13 @@ s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
                            name != NULL ? name : "");
     }
     set_term(term->screen);
+    if (!can_address_cursor()) {
+        endwin();
+        delscreen(term->screen);
+        s2_free(term);
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "the terminal '%s' (TERM) cannot place its cursor",
+                           name != NULL ? name : "");
+    }
     set_escdelay(25);
     raw();
     noecho();
