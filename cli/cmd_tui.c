@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/input.h"
@@ -14,6 +15,17 @@
 
 enum { PAGE_ROWS = 500, LOG_LINES = 200, IDLE_MS = 500, SCRIPT_BYTES = 1 << 20 };
 
+static const char SAMPLES[] = "samples, at 8k";
+
+/* What tells that the database's file changed. */
+typedef struct stamp {
+    ino_t inode;
+    off_t size;
+    struct timespec time;
+    off_t wal_size;
+    struct timespec wal_time;
+} stamp;
+
 /* What the command owns and the session points to. */
 typedef struct owner {
     s2_cli *cli;
@@ -21,6 +33,7 @@ typedef struct owner {
     s2_session session;
     s2_term *term;  /* NULL in scripts and dumps */
     s2_db *db;      /* for reading; NULL: the samples */
+    stamp seen;     /* of its file when it was last listed */
     s2_arena pages; /* of the list; rewound when the list is made anew */
     s2_arena log;
     s2_tui_row *rows;
@@ -92,10 +105,29 @@ static void add_db_row(owner *o, const s2_db_row *from)
                         .starred = from->starred};
 }
 
-/* The page after `after_id` (0: the first) is appended. */
+static void list_begin(owner *o, s2_arena pages)
+{
+    s2_arena_release(&o->pages);
+    o->pages = pages;
+    o->rows = NULL;
+    o->cap_rows = 0;
+    o->shown_id = 0;
+    o->session.model.rows = NULL;
+    o->session.model.n_rows = 0;
+    o->session.model.more = false;
+    o->session.model.list_error = NULL;
+}
+
+static void add_page(owner *o, const s2_db_row *rows, int32_t n_rows)
+{
+    for (int32_t n = 0; n < n_rows; n++)
+        add_db_row(o, &rows[n]);
+    o->session.model.more = n_rows == PAGE_ROWS;
+}
+
+/* The page after `after_id`, or the first one in place of what is there; a refusal leaves that as it is. */
 static void list_page(owner *o, int64_t after_id)
 {
-    s2_tui_model *const model = &o->session.model;
     const s2_tui_state *const state = &o->session.state;
     const s2_db_query query = {.filter = state->filter,
                                .sort = s2_tui_sorts[state->sort],
@@ -104,28 +136,20 @@ static void list_page(owner *o, int64_t after_id)
                                .after_id = after_id};
     const s2_db_row *rows;
     int32_t n_rows;
+    s2_arena fresh = {0};
     s2_diag diag = {0};
-    const s2_status status = s2_db_list(o->db, &o->pages, &query, &rows, &n_rows, &diag);
+    const s2_status status =
+        s2_db_list(o->db, after_id == 0 ? &fresh : &o->pages, &query, &rows, &n_rows, &diag);
     if (status != S2_OK) {
+        s2_arena_release(&fresh);
         say(o, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-        model->list_error = o->lines[model->n_log - 1];
+        o->session.model.list_error =
+            o->session.model.n_log > 0 ? o->lines[o->session.model.n_log - 1] : "out of memory";
         return;
     }
-    model->list_error = NULL;
-    for (int32_t n = 0; n < n_rows; n++)
-        add_db_row(o, &rows[n]);
-    model->more = n_rows == PAGE_ROWS;
-}
-
-static void list_begin(owner *o)
-{
-    s2_arena_release(&o->pages);
-    o->rows = NULL;
-    o->cap_rows = 0;
-    o->shown_id = 0;
-    o->session.model.rows = NULL;
-    o->session.model.n_rows = 0;
-    o->session.model.more = false;
+    if (after_id == 0)
+        list_begin(o, fresh);
+    add_page(o, rows, n_rows);
 }
 
 static void add_sample(owner *o, const char *text, int64_t id)
@@ -160,11 +184,11 @@ static void add_sample(owner *o, const char *text, int64_t id)
 static void list(owner *o)
 {
     s2_tui_model *const model = &o->session.model;
-    list_begin(o);
     if (o->db != NULL) {
         list_page(o, 0);
         return;
     }
+    list_begin(o, (s2_arena){0});
     for (int64_t at = 0; s2_samples[at] != NULL; at++)
         add_sample(o, s2_samples[at], at + 1);
     model->list_error = o->session.state.filter[0] != '\0' ? "samples are not filtered; a database is" : NULL;
@@ -299,6 +323,57 @@ static s2_status change_undo(owner *o, s2_db *db, s2_diag *diag)
     return status;
 }
 
+/* The list anew, with the cursor on the design it was on, wherever that is now. */
+static void list_again(owner *o)
+{
+    s2_tui_state *const state = &o->session.state;
+    const int64_t id = state->cursor < o->session.model.n_rows ? o->rows[state->cursor].id : 0;
+    list(o);
+    for (int32_t at = 0; at < o->session.model.n_rows; at++)
+        if (o->rows[at].id == id)
+            state->cursor = at;
+    s2_tui_settle(&o->session.model, state);
+}
+
+static stamp stamp_of(const owner *o)
+{
+    struct stat file, wal;
+    char path[4096];
+    stamp now;
+    /* compared as bytes, padding included */
+    memset(&now, 0, sizeof now);
+    if (stat(s2_store_path(o->cli), &file) != 0)
+        return now;
+    now.inode = file.st_ino;
+    now.size = file.st_size;
+    now.time = file.st_mtim;
+    snprintf(path, sizeof path, "%s-wal", s2_store_path(o->cli));
+    if (stat(path, &wal) == 0) {
+        now.wal_size = wal.st_size;
+        now.wal_time = wal.st_mtim;
+    }
+    return now;
+}
+
+/* Another process wrote, or put another file in place; true when the screen is to be drawn anew. */
+static bool follow(owner *o)
+{
+    const stamp now = stamp_of(o);
+    if (memcmp(&now, &o->seen, sizeof now) == 0)
+        return false;
+    const bool replaced = now.inode != o->seen.inode;
+    o->seen = now;
+    if (replaced) {
+        if (o->db != NULL)
+            s2_db_close(&o->db);
+        o->session.model.source = SAMPLES;
+        quietly(o, open_db,
+                now.inode == 0 ? "the database file is gone" : "the database file is another one now");
+    }
+    list_again(o);
+    return true;
+}
+
 static int store_star(owner *o)
 {
     return people(o, change_star);
@@ -317,11 +392,9 @@ static void change(owner *o, int (*store)(owner *o), const char *done, bool crea
         return;
     }
     quietly(o, store, done);
-    const int32_t cursor = o->session.state.cursor;
-    quietly(o, open_db, done);
-    list(o);
-    o->session.state.cursor = cursor;
-    s2_tui_settle(&o->session.model, &o->session.state);
+    if (o->db == NULL)
+        quietly(o, open_db, done);
+    list_again(o);
 }
 
 static void copy_command(owner *o)
@@ -438,6 +511,7 @@ static int run_terminal(owner *o)
         return S2_EXIT_ENVIRONMENT;
     }
     o->session.canvas.ascii = s2_term_is_ascii(o->term);
+    o->seen = stamp_of(o);
     int32_t key = S2_TERM_RESIZED;
     do {
         int32_t rows, cols;
@@ -456,6 +530,8 @@ static int run_terminal(owner *o)
         }
         if (key == S2_TERM_NOTHING)
             key = s2_term_key(o->term, IDLE_MS);
+        if (key == S2_TERM_NOTHING && follow(o))
+            key = S2_TERM_RESIZED;
     } while (key != S2_TERM_END && (key <= S2_TERM_NOTHING || press(o, key)));
     s2_term_close(&o->term);
     return S2_EXIT_OK;
@@ -515,7 +591,7 @@ int s2_cmd_tui(s2_cli *cli, int argc, char **argv)
     }
     const s2_status status =
         s2_session_init(&o.session, rows, cols, s2_args_has(&o.args, "ascii"), S2_VIEW_DESIGNS);
-    o.session.model.source = "samples, at 8k";
+    o.session.model.source = SAMPLES;
     end = status == S2_OK ? open_db(&o) : s2_cli_fail(cli, status, "tui");
     if (end == S2_GO_ON)
         end = run(&o);

@@ -40,7 +40,7 @@ static const s2_binding BINDINGS[] = {
      "enter",
      "open",
      "open the design; the next step of the tour"},
-    {S2_ACT_TO_BENCH, IN(DESIGNS) | IN(DESIGN), {'e'}, "e", "edit", "take the design to the workbench"},
+    {S2_ACT_TO_BENCH, IN(DESIGN), {'e'}, "e", "edit", "take the design to the workbench"},
     {S2_ACT_MARK, IN(DESIGNS), {' '}, "space", "mark", "mark for comparing, at most 8"},
     {S2_ACT_COMPARE, IN(DESIGNS), {'c'}, "c", "compare", "the marked designs side by side"},
     {S2_ACT_STAR, IN(DESIGNS), {'*', 'f'}, "* f", "star", "star the design, or take the star away"},

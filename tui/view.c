@@ -86,8 +86,11 @@ static void act(const s2_tui_model *model, s2_tui_state *state, s2_action action
 
 static void type_key(s2_tui_state *state, int32_t key)
 {
+    enum { CONTROL_U = 21 };
     const size_t n = strlen(state->prompt);
-    if (key == S2_KEY_BACKSPACE || key == 8)
+    if (key == CONTROL_U)
+        state->prompt[0] = '\0';
+    else if (key == S2_KEY_BACKSPACE || key == 8)
         state->prompt[n > 0 ? n - 1 : 0] = '\0';
     else if (key >= ' ' && key < 127 && n + 1 < sizeof state->prompt) {
         state->prompt[n] = (char)key;

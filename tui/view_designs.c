@@ -149,7 +149,7 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
 
 static void draw_preview(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
 {
-    if (area.rows < 5 || model->design == NULL)
+    if (area.rows < 5 || model->design == NULL || model->n_rows == 0)
         return;
     const s2_rect left = {area.row + 1, area.col + 1, area.rows - 1, 28};
     s2_panels_verdicts(model->design, canvas, (s2_rect){left.row, left.col, 3, left.cols});
@@ -202,7 +202,7 @@ static void on_row(const s2_tui_row *row, s2_tui_state *state, s2_action action)
         state->request = S2_REQUEST_STAR;
         state->request_id = row->id;
     }
-    if (action != S2_ACT_OPEN && action != S2_ACT_TO_BENCH)
+    if (action != S2_ACT_OPEN)
         return;
     state->layer = -1;
     state->zoomed = false;
