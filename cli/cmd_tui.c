@@ -539,7 +539,8 @@ static int run_terminal(owner *o)
 
 static int view_of(owner *o, const char *name, s2_view_id *view)
 {
-    static const char *const names[] = {"bench", "designs", "design", "compare", "log", "help", "tour"};
+    static const char *const names[] = {"bench",  "designs", "design", "compare",
+                                        "pareto", "log",     "help",   "tour"};
     for (int at = 0; at < S2_N_VIEWS; at++)
         if (strcmp(names[at], name) == 0) {
             *view = (s2_view_id)at;

@@ -188,8 +188,8 @@ static const s2_option DB[] = {
     OPT_END};
 
 static const s2_option TUI[] = {
-    {"dump", '\0', "VIEW", NULL, "print a view and end: bench, designs, design, compare, log, help, tour",
-     false, false},
+    {"dump", '\0', "VIEW", NULL,
+     "print a view and end: bench, designs, design, compare, pareto, log, help, tour", false, false},
     {"script", '\0', "FILE", NULL, "read keys from a file instead of the terminal; `dump` prints the screen",
      false, false},
     {"size", '\0', "COLSxROWS", "80x24", "of dumps and scripts", false, false},

@@ -146,7 +146,7 @@ static s2_tui_row sample_row(int32_t at)
                         .kv = S2_TUI_NOT_CHECKED,
                         .density = 0.25 * (at + 1),
                         .sim_us = 1234.5 * (at + 1),
-                        .kv_bytes = 1 << 28,
+                        .kv_bytes = (double)(1 << (28 - at)),
                         .gpu_us = (double)NAN,
                         .starred = at == 1,
                         .text = SAMPLES[at]};
@@ -204,7 +204,8 @@ static const struct {
                {"tour", "4"},
                {"palette", "1:zoom"},
                {"command", "1="},
-               {"filter", "/us<900"}};
+               {"filter", "/us<900"},
+               {"pareto", "5j"}};
 
 static void check_golden(const char *name, const s2_buf *buf)
 {
@@ -414,6 +415,7 @@ static void random_keys_and_sizes_leave_a_sound_state(void **state)
                                    '2',
                                    '3',
                                    '4',
+                                   '5',
                                    '?',
                                    '=',
                                    ':',

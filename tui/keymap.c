@@ -7,7 +7,7 @@
 #define IN(view) (1u << S2_VIEW_##view)
 enum { EVERY = (1u << S2_N_VIEWS) - 1 };
 #define MASKS (IN(BENCH) | IN(DESIGN))
-#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(LOG) | IN(HELP) | IN(COMPARE))
+#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(LOG) | IN(HELP) | IN(COMPARE) | IN(PARETO))
 
 static const s2_binding BINDINGS[] = {
     {S2_ACT_UP, LISTS, {S2_KEY_UP, 'k'}, "up k", "up", "the knob, line or design above"},
@@ -35,7 +35,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_FIRST, LISTS, {S2_KEY_HOME, 'g'}, "home g", "first", "to the first line"},
     {S2_ACT_LAST, LISTS, {S2_KEY_END, 'G'}, "end G", "last", "to the last line loaded"},
     {S2_ACT_OPEN,
-     IN(DESIGNS) | IN(TOUR),
+     IN(DESIGNS) | IN(PARETO) | IN(TOUR),
      {S2_KEY_ENTER},
      "enter",
      "open",
@@ -51,6 +51,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_DESIGNS, EVERY, {'2'}, "2", "designs", "to the list of designs"},
     {S2_ACT_LOG, EVERY, {'3'}, "3", "log", "what was done"},
     {S2_ACT_TOUR, EVERY, {'4'}, "4", "tour", "the tour in five steps"},
+    {S2_ACT_PARETO, EVERY, {'5'}, "5", "pareto", "time against cache of the designs in the list"},
     {S2_ACT_COMMAND, EVERY, {'='}, "=", "command", "the command that prints what is on screen"},
     {S2_ACT_COPY, EVERY, {'y'}, "y", "copy", "copy that command to the clipboard"},
     {S2_ACT_PALETTE, EVERY, {':'}, ":", "palette", "find an action by its name"},

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const s2_view_ops *const VIEWS[] = {&s2_view_bench,   &s2_view_designs, &s2_view_design,
-                                           &s2_view_compare, &s2_view_log,     &s2_view_help,
-                                           &s2_view_tour};
+                                           &s2_view_compare, &s2_view_pareto,  &s2_view_log,
+                                           &s2_view_help,    &s2_view_tour};
 
 const s2_view_ops *s2_view_at(s2_view_id id)
 {
@@ -151,6 +151,7 @@ static bool act_everywhere(s2_tui_state *state, s2_action action)
     case S2_ACT_BENCH: s2_view_push(state, S2_VIEW_BENCH); return true;
     case S2_ACT_DESIGNS: s2_view_push(state, S2_VIEW_DESIGNS); return true;
     case S2_ACT_LOG: s2_view_push(state, S2_VIEW_LOG); return true;
+    case S2_ACT_PARETO: s2_view_push(state, S2_VIEW_PARETO); return true;
     case S2_ACT_TOUR: s2_view_push(state, S2_VIEW_TOUR); return true;
     case S2_ACT_HELP: s2_view_push(state, S2_VIEW_HELP); return true;
     case S2_ACT_COMMAND: state->mode = S2_MODE_COMMAND; return true;
@@ -213,6 +214,7 @@ static const char *footer_of(s2_view_id id)
         "enter open  / filter  S sort  space mark  c compare  * star  = cmd  ? keys",
         ". , head  { } layer  n hole  i o 0 zoom  e edit  = command  q back  ? keys",
         "up down scroll  q back  = command  ? keys",
+        "up down next design  enter open  O front  . beaten  x union violated  ? keys",
         "up down scroll  q back",
         "up down scroll  q back",
         "enter next step  1 workbench  2 designs  q back"};

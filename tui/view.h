@@ -17,8 +17,8 @@ typedef struct s2_view_ops {
     void (*command)(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);
 } s2_view_ops;
 
-extern const s2_view_ops s2_view_bench, s2_view_designs, s2_view_design, s2_view_compare, s2_view_log,
-    s2_view_help, s2_view_tour;
+extern const s2_view_ops s2_view_bench, s2_view_designs, s2_view_design, s2_view_compare, s2_view_pareto,
+    s2_view_log, s2_view_help, s2_view_tour;
 /* By s2_view_id. */
 const s2_view_ops *s2_view_at(s2_view_id id);
 static inline s2_view_id s2_view_shown(const s2_tui_state *state)

@@ -1,0 +1,158 @@
+#include "tui/view.h"
+
+#include <math.h>
+
+#include "sim/report.h"
+
+/* Time against cache, both logarithmic; of the designs that were loaded into the list. */
+typedef struct axes {
+    double us_least;
+    double us_most;
+    double kv_least;
+    double kv_most;
+    int32_t n; /* designs with both */
+} axes;
+
+/* Every design is compared with every other: more would cost more than a frame. */
+enum { MOST = 1000 };
+
+static int32_t n_shown(const s2_tui_model *model)
+{
+    return model->n_rows < MOST ? model->n_rows : MOST;
+}
+
+static bool has_point(const s2_tui_row *row)
+{
+    return row->sim_us > 0 && row->kv_bytes > 0;
+}
+
+static axes axes_of(const s2_tui_model *model)
+{
+    axes a = {(double)INFINITY, 0, (double)INFINITY, 0, 0};
+    for (int32_t at = 0; at < n_shown(model); at++) {
+        const s2_tui_row *const row = &model->rows[at];
+        if (!has_point(row))
+            continue;
+        a.us_least = fmin(a.us_least, row->sim_us);
+        a.us_most = fmax(a.us_most, row->sim_us);
+        a.kv_least = fmin(a.kv_least, row->kv_bytes);
+        a.kv_most = fmax(a.kv_most, row->kv_bytes);
+        a.n++;
+    }
+    return a;
+}
+
+static int32_t place(double value, double least, double most, int32_t cells)
+{
+    if (most <= least)
+        return 0;
+    const int32_t at = (int32_t)(log(value / least) / log(most / least) * (cells - 1) + 0.5);
+    return at < 0 ? 0 : at >= cells ? cells - 1 : at;
+}
+
+/* No design whose union holds is at least as good in both and better in one. */
+static bool is_front(const s2_tui_model *model, const s2_tui_row *row)
+{
+    if (row->unions != (int32_t)S2_HOLDS)
+        return false;
+    for (int32_t at = 0; at < n_shown(model); at++) {
+        const s2_tui_row *const other = &model->rows[at];
+        if (other->unions == (int32_t)S2_HOLDS && has_point(other) && other->sim_us <= row->sim_us &&
+            other->kv_bytes <= row->kv_bytes &&
+            (other->sim_us < row->sim_us || other->kv_bytes < row->kv_bytes))
+            return false;
+    }
+    return true;
+}
+
+static void draw_point(const s2_tui_model *model, const s2_tui_row *row, const axes *a, bool fronts,
+                       s2_canvas *canvas, s2_rect plot)
+{
+    const int32_t x = plot.col + place(row->sim_us, a->us_least, a->us_most, plot.cols);
+    const int32_t y = plot.row + plot.rows - 1 - place(row->kv_bytes, a->kv_least, a->kv_most, plot.rows);
+    const bool front = is_front(model, row);
+    if (front && fronts)
+        s2_canvas_glyph(canvas, y, x, 0x25cf, 'O', S2_STYLE_GOOD);
+    else if (!front && !fronts && row->unions == (int32_t)S2_VIOLATED)
+        s2_canvas_glyph(canvas, y, x, 0xd7, 'x', S2_STYLE_BAD);
+    else if (!front && !fronts)
+        s2_canvas_glyph(canvas, y, x, 0xb7, '.', S2_STYLE_DIM);
+}
+
+static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, double value,
+                         void (*print)(double, s2_buf *))
+{
+    s2_buf buf = {0};
+    print(value, &buf);
+    col = s2_canvas_text(canvas, row, col, S2_STYLE_TEXT, buf.data);
+    s2_buf_release(&buf);
+    return col;
+}
+
+static void draw_scales(const axes *a, s2_canvas *canvas, s2_rect body)
+{
+    int32_t col = s2_canvas_text(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache ");
+    col = put_value(canvas, body.row, col, a->kv_least, s2_bytes_print);
+    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_DIM, " (bottom) to ");
+    col = put_value(canvas, body.row, col, a->kv_most, s2_bytes_print);
+    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_HEAD, "   time ");
+    col = put_value(canvas, body.row, col, a->us_least, s2_time_print);
+    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_DIM, " (left) to ");
+    put_value(canvas, body.row, col, a->us_most, s2_time_print);
+}
+
+/* The design of the list's cursor in words, under the plot. */
+static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, const axes *a,
+                        s2_canvas *canvas, s2_rect plot, int32_t line)
+{
+    if (state->cursor >= n_shown(model))
+        return;
+    const s2_tui_row *const row = &model->rows[state->cursor];
+    int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "%.30s  ",
+                                   row->name[0] != '\0' ? row->name : row->hash);
+    if (!has_point(row)) {
+        s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "not priced");
+        return;
+    }
+    col = put_value(canvas, line, col, row->sim_us, s2_time_print);
+    col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, ", ");
+    put_value(canvas, line, col, row->kv_bytes, s2_bytes_print);
+    const int32_t x = plot.col + place(row->sim_us, a->us_least, a->us_most, plot.cols);
+    const int32_t y = plot.row + plot.rows - 1 - place(row->kv_bytes, a->kv_least, a->kv_most, plot.rows);
+    s2_canvas_glyph(canvas, y, x, '@', '@', S2_STYLE_WITNESS);
+}
+
+static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    const axes a = axes_of(model);
+    s2_canvas_clip(canvas, body);
+    if (a.n == 0) {
+        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "no design is priced: s2 sim does");
+        return;
+    }
+    const s2_rect plot = {body.row + 1, body.col + 1, body.rows - 2, body.cols - 2};
+    draw_scales(&a, canvas, body);
+    for (int fronts = 0; fronts < 2 && plot.rows > 0 && plot.cols > 0; fronts++)
+        for (int32_t at = 0; at < n_shown(model); at++)
+            if (has_point(&model->rows[at]))
+                draw_point(model, &model->rows[at], &a, fronts == 1, canvas, plot);
+    draw_chosen(model, state, &a, canvas, plot, body.row + body.rows - 1);
+}
+
+static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    if (s2_scroll(action, n_shown(model), state->rows / 2, &state->cursor) || action != S2_ACT_OPEN)
+        return;
+    s2_view_designs.handle(model, state, action);
+}
+
+static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
+{
+    (void)model;
+    s2_buf_puts(buf, "s2 pareto union=holds --minimize us,kv_mib");
+    if (state->filter[0] != '\0')
+        s2_buf_printf(buf, " --filter '%s'", state->filter);
+}
+
+const s2_view_ops s2_view_pareto = {"pareto", "time against cache of the designs in the list", draw, handle,
+                                    command};
