@@ -106,14 +106,16 @@ typedef struct s2_classes {
 /*
  * Between two neighbouring key thresholds columns repeat with key_period, so one period of them is
  * enough; with query thresholds that is true only above the highest one. Where a pattern is not
- * causal the queries before a key have classes too, which adds their reach and period.
+ * causal a query long before its key stays where it is while the key moves by the common period of
+ * keys and queries, so that many more are needed.
  */
 static void classes_cut(s2_classes *classes, const int64_t *edges, int32_t n_edges, bool causal)
 {
     const s2_view_shape *const shape = &classes->shape;
     int64_t period = shape->key_period > classes->unit ? shape->key_period : classes->unit;
     if (!causal)
-        period = add_open(add_open(period, shape->reach), add_open(shape->query_period, classes->unit));
+        period = add_open(add_open(period, shape->reach),
+                          add_open(s2_period_lcm(period, shape->query_period), classes->unit));
     for (int32_t e = 0; e < n_edges; e++) {
         const int64_t begin = edges[e], end = e + 1 < n_edges ? edges[e + 1] : S2_OPEN;
         const bool repeats = !shape->query_thresholds || begin >= shape->threshold;
@@ -696,6 +698,6 @@ int64_t s2_columns_sufficient_tok(const s2_view *views, int32_t n)
         s2_view_shape_add(&shape, &views[v]);
     int64_t keys = add_open(rows_end(&shape), 2 * (int64_t)views[0].pattern->block_tok);
     if (!is_causal(&views[0]))
-        keys = add_open(keys, add_open(shape.reach, shape.query_period));
+        keys = add_open(keys, add_open(shape.reach, add_open(shape.key_period, shape.query_period)));
     return add_open(keys, add_open(shape.reach, shape.query_period));
 }
