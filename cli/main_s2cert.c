@@ -83,7 +83,7 @@ static range item(int64_t n_all, int64_t *size)
     } else if (!all) {
         expect(":");
         r.end = isdigit((unsigned char)*at) ? number(MOST, size, &threshold) : n_all;
-        r.step = take(":") ? number(MOST, NULL, NULL) : 1;
+        r.step = take(":") && isdigit((unsigned char)*at) ? number(MOST, size, &threshold) : 1;
     }
     if (r.end > n_all || r.step < 1)
         errx(MALFORMED, "a range goes too far or stands still");
@@ -214,7 +214,7 @@ static bool term_reads(const term *t, int64_t layer, int64_t head, int64_t q, in
 static bool reads(int64_t row, int64_t layer, int64_t q, int64_t k)
 {
     const int body = body_of[(row / n_heads * n_layers + layer) * n_heads + row % n_heads];
-    if (body == 0 || (n_steps += first_term[body] - first_term[body - 1] + 1) > INT64_C(10000000000))
+    if (body == 0 || (n_steps += first_term[body] - first_term[body - 1] + 1) > INT64_C(4000000000))
         errx(REFUTED, "not verified: %s", body == 0 ? "a head has no rule" : "the check would take too long");
     for (int t = first_term[body - 1]; t < first_term[body]; t++)
         if (term_reads(&terms[t], layer, row % n_heads, q, k))
