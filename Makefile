@@ -34,7 +34,7 @@ LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(patsubst %/bin/nvcc,%,$(realpath $(NVC
              -L$(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))/targets/x86_64-linux/lib -lcudart_static -lrt -ldl -l:libstdc++.a)
 
 CORE    := base pattern coverage
-MODULES := $(CORE) plan sim kernels db export tui
+MODULES := $(CORE) plan sim search kernels db export tui
 CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
 LIB_C   := $(foreach m,$(MODULES),$(wildcard $(m)/*.c))
 CLI_C   := $(filter-out $(wildcard cli/main_*.c),$(wildcard cli/*.c))
@@ -210,6 +210,10 @@ bench: $(B)/tests/bench/bench_prove $(B)/s2check
 MILLION_SEEDS ?= 10000000 20000000 30000000
 million: $(B)/tests/test_prove
 	@for seed in $(MILLION_SEEDS); do echo "seed $$seed"; S2_SEED=$$seed S2_CASES=1000000 $< || exit 1; done
+## bench-search: a million candidates for Llama-3.1-8B at 128k, on all cores
+bench-search: $(B)/s2
+	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \
+	  --model llama-3.1-8b --len 128k --phase prefill,decode --no-db
 
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
@@ -272,3 +276,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
+.PHONY: bench-search

@@ -37,23 +37,25 @@ static const objective OBJECTIVES[] = {
 typedef struct candidate {
     double value[MAX_OBJECTIVES];
     int32_t n_values;
+    const char *name;
     int32_t row;
 } candidate;
 
-/* By the objectives in turn, then by row, so that equal designs keep an order. */
+/* By the objectives in turn, then by name, so that equal designs keep an order wherever they were found. */
 static int compare(const void *left, const void *right)
 {
     const candidate *const a = left, *const b = right;
     for (int32_t n = 0; n < a->n_values; n++)
         if (a->value[n] != b->value[n])
             return a->value[n] < b->value[n] ? -1 : 1;
-    return (a->row > b->row) - (a->row < b->row);
+    const int by_name = strcmp(a->name, b->name);
+    return by_name != 0 ? by_name : (a->row > b->row) - (a->row < b->row);
 }
 
-/* Nowhere worse; what is equal everywhere does not dominate. */
-static bool dominates(const candidate *a, const candidate *b)
+/* Nowhere worse; what is equal everywhere dominates only where one of equals is wanted. */
+static bool dominates(const candidate *a, const candidate *b, bool distinct)
 {
-    bool better = false;
+    bool better = distinct;
     for (int32_t n = 0; n < a->n_values; n++) {
         if (a->value[n] > b->value[n])
             return false;
@@ -86,20 +88,21 @@ static int choose_objectives(s2_cli *cli, const char *list, const objective **ch
  * The front of candidates sorted by compare(): what dominates a candidate comes before it, and if anything
  * does, a member of the front does.
  */
-static int32_t keep_front(const candidate *sorted, int32_t n, int32_t *front)
+static int32_t keep_front(const candidate *sorted, int32_t n, bool distinct, int32_t *front)
 {
     int32_t n_front = 0;
     for (int32_t at = 0; at < n; at++) {
         bool dominated = false;
         for (int32_t f = n_front; f-- > 0 && !dominated;)
-            dominated = dominates(&sorted[front[f]], &sorted[at]);
+            dominated = dominates(&sorted[front[f]], &sorted[at], distinct);
         if (!dominated)
             front[n_front++] = at;
     }
     return n_front;
 }
 
-static s2_status find_front(s2_arena *arena, const objective *const *by, int32_t n_by, s2_listing *l)
+static s2_status find_front(s2_arena *arena, const objective *const *by, int32_t n_by, bool distinct,
+                            s2_listing *l)
 {
     candidate *const all = S2_NEW(arena, candidate, l->n_rows + 1);
     int32_t *const front = S2_NEW(arena, int32_t, l->n_rows + 1);
@@ -109,7 +112,7 @@ static s2_status find_front(s2_arena *arena, const objective *const *by, int32_t
     int32_t n = 0;
     for (int32_t row = 0; row < l->n_rows; row++) {
         bool measured = true;
-        all[n] = (candidate){.n_values = n_by, .row = row};
+        all[n] = (candidate){.n_values = n_by, .name = l->rows[row].name, .row = row};
         for (int32_t o = 0; o < n_by; o++) {
             all[n].value[o] = by[o]->value(&l->rows[row]);
             measured = measured && !isnan(all[n].value[o]);
@@ -117,7 +120,7 @@ static s2_status find_front(s2_arena *arena, const objective *const *by, int32_t
         n += measured;
     }
     qsort(all, (size_t)n, sizeof *all, compare);
-    const int32_t n_front = keep_front(all, n, front);
+    const int32_t n_front = keep_front(all, n, distinct, front);
     for (int32_t f = 0; f < n_front; f++)
         rows[f] = l->rows[all[front[f]].row];
     l->rows = rows;
@@ -137,7 +140,7 @@ static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const obje
     if (status != S2_OK)
         return s2_listing_refuse(cli, status, query.filter, &diag);
     const int32_t n_rows = l->n_rows;
-    const s2_status found = find_front(&cli->arena, by, n_by, l);
+    const s2_status found = find_front(&cli->arena, by, n_by, s2_args_has(args, "distinct"), l);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
     const int code = s2_listing_print(l, s2_args_str(args, "format"));

@@ -20,6 +20,7 @@ static const struct {
     {"diff", s2_cmd_diff},
     {"sim", s2_cmd_sim},
     {"validate", s2_cmd_validate},
+    {"search", s2_cmd_search},
     {"import", s2_cmd_import},
     {"export", s2_cmd_export},
     {"draw", s2_cmd_draw},

@@ -201,6 +201,34 @@ int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
     return finish(cli, status, &diag, run_before);
 }
 
+static s2_status put_results(s2_cli *cli, const s2_store_item *item, int64_t design_id, s2_diag *diag)
+{
+    for (int32_t n = 0; n < item->n_checks; n++)
+        S2_TRY(s2_db_put_check(cli->db, cli->run_id, design_id, &item->checks[n], diag));
+    for (int32_t n = 0; n < item->n_sims; n++)
+        S2_TRY(s2_db_put_sim(cli->db, cli->run_id, design_id, &item->sims[n], diag));
+    return S2_OK;
+}
+
+int s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
+{
+    if (cli->no_db || n_items == 0)
+        return S2_GO_ON;
+    int64_t design_id;
+    const int64_t run_before = cli->run_id;
+    const int end = begin(cli, &items[0].input, &design_id);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    s2_status status = put_results(cli, &items[0], design_id, &diag);
+    for (int32_t n = 1; n < n_items && status == S2_OK; n++) {
+        status = put_design(cli, &items[n].input, &design_id, &diag);
+        if (status == S2_OK)
+            status = put_results(cli, &items[n], design_id, &diag);
+    }
+    return finish(cli, status, &diag, run_before);
+}
+
 int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
 {
     if (cli->no_db)

@@ -22,6 +22,16 @@ int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
 int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
 int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);
 
+/* What a search found: designs with checks and predictions, all in one transaction. */
+typedef struct s2_store_item {
+    s2_input input;
+    int32_t n_checks;
+    const s2_db_check *checks;
+    int32_t n_sims;
+    const s2_db_sim *sims;
+} s2_store_item;
+int s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items);
+
 /* The seed that the run's row will carry; call before the first row is stored. */
 void s2_store_set_seed(s2_cli *cli, int64_t seed);
 

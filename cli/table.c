@@ -175,10 +175,32 @@ static const s2_option PARETO[] = {
     {"minimize", 'm', "A,B,...", "us,kv_mib", "up to four of us, kv_mib, gpu_us, density", false, false},
     {"filter", '\0', "EXPR", NULL,
      "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
+    {"distinct", '\0', NULL, NULL, "of designs with equal values, the first by name alone", false, false},
     {"columns", '\0', "A,B,...", "name,hash,family,union,kv,kv_mib,us,gpu_us,density", "what is shown", false,
      false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     OPT_DB,
+    OPT_END};
+
+static const s2_option SEARCH[] = {
+    {"model", 'm', "NAME", NULL, "the model whose shape the candidates have", false, false},
+    {"gpu", 'g', "NAME", "h200", "a built-in GPU", false, false},
+    OPT_LEN("128k"),
+    {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},
+    {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
+    {"minimize", '\0', "LIST", "us,kv_bytes",
+     "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread", false, false},
+    {"batch", 'b', "N", "1", "sequences at once", false, false},
+    {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    {"limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed", false, false},
+    {"seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all", false,
+     false},
+    {"jobs", 'j', "N", NULL, "threads; default: all cores", false, false},
+    {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
+    {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},
+    OPT_JSON,
+    OPT_DB,
+    OPT_NO_DB,
     OPT_END};
 
 static const s2_option DB[] = {
@@ -241,6 +263,23 @@ const s2_command s2_command_table[] = {
      "$ s2 sim phi3.s2 --len 128k --gpu h200\n", SIM},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
      PATTERN_ABOUT, "$ s2 validate phi3.s2 --device cpu --len 2k\n", VALIDATE},
+    {"search", "[SPACE]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
+     "SPACE is an inline pattern with choices in braces: {16,32,64}, {4..32:4} (up to and with 32), "
+     "{head,kv}, "
+     "{,sink 1 |} (also nothing). Without it one is proposed from the model.\n"
+     "Candidates that are not proved for every context length are dropped, and so is what a design of the "
+     "front "
+     "beats by its bounds alone; the others are priced exactly. The front is stored with checks and "
+     "predictions: "
+     "s2 ls and s2 pareto show it. unread is the share of causal pairs that no head reads, summed over "
+     "heads.\n"
+     "Ctrl-C ends after the current batch and stores what was found; exit code 4 says that the space was not "
+     "finished. Exit code 1: no candidate has the required properties.",
+     "$ s2 search 'block {32,64}; layers all: local {4..32:4} | stride {2..16} phase {head,kv}+{0,1}' "
+     "--model "
+     "llama-3.1-8b\n"
+     "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n",
+     SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",
      "The format is told by the content. The pattern is stored in the database.", "$ s2 import config.json\n",
      IMPORT},

@@ -1,0 +1,29 @@
+/*
+ * cli/found.h - the front of a search: each design priced in full, shown, explained and stored.
+ */
+#ifndef S2_CLI_FOUND_H
+#define S2_CLI_FOUND_H
+
+#include "cli/cli.h"
+#include "search/search.h"
+
+/* A search as the command line asked for it; plain data over cli->arena. */
+typedef struct s2_found {
+    s2_cli *cli;
+    const char *space_text; /* as given or proposed */
+    const char *model;      /* "" without */
+    s2_space space;
+    s2_net net;
+    s2_search search;
+    s2_search_state state;
+    int32_t n_phases;
+    s2_sim_phase phases[S2_N_SIM_PHASES];
+    int64_t until; /* visits end here: the shard's end, or --limit before it */
+    bool json;
+} s2_found;
+
+/* S2_GO_ON, or an exit code after a message. */
+int s2_found_show(const s2_found *found);
+int s2_found_store(const s2_found *found);
+
+#endif /* S2_CLI_FOUND_H */

@@ -1,0 +1,101 @@
+#include "search/front.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* Unused values are 0 in every point, so comparing all of them compares those that count. */
+static int compare(const void *left, const void *right)
+{
+    const s2_point *const a = left, *const b = right;
+    for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
+        if (a->value[v] != b->value[v])
+            return a->value[v] < b->value[v] ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+static bool nowhere_worse(const s2_front *front, const s2_point *a, const s2_point *b)
+{
+    for (int32_t v = 0; v < front->n_values; v++)
+        if (a->value[v] > b->value[v])
+            return false;
+    return true;
+}
+
+/* Of what precedes it in the order, a point is beaten also by its equal. */
+static int32_t keep(const s2_front *front, s2_point *sorted, int32_t n)
+{
+    int32_t kept = 0;
+    for (int32_t at = 0; at < n; at++) {
+        bool beaten = false;
+        for (int32_t k = kept; k-- > 0 && !beaten;)
+            beaten = nowhere_worse(front, &sorted[k], &sorted[at]);
+        if (!beaten)
+            sorted[kept++] = sorted[at];
+    }
+    return kept;
+}
+
+s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n)
+{
+    if (n == 0)
+        return S2_OK;
+    const int32_t total = front->n + n;
+    if (total > front->cap) {
+        s2_point *const grown = s2_realloc(front->points, (size_t)total * 2 * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        front->points = grown;
+        front->cap = total * 2;
+    }
+    memcpy(front->points + front->n, points, (size_t)n * sizeof *points);
+    qsort(front->points, (size_t)total, sizeof *front->points, compare);
+    front->n = keep(front, front->points, total);
+    return S2_OK;
+}
+
+/* Points behind the first with a greater first value cannot beat it. */
+bool s2_front_beats(const s2_front *front, const s2_point *at_least)
+{
+    for (int32_t p = 0; p < front->n; p++) {
+        const s2_point *const point = &front->points[p];
+        if (point->value[0] > at_least->value[0])
+            return false;
+        if (!nowhere_worse(front, point, at_least))
+            continue;
+        /* an equal of a lower index would replace it */
+        if (point->index < at_least->index || !nowhere_worse(front, at_least, point))
+            return true;
+    }
+    return false;
+}
+
+int32_t s2_front_best(const s2_front *front)
+{
+    double least[S2_MAX_OBJECTIVES];
+    for (int32_t v = 0; v < front->n_values; v++) {
+        least[v] = INFINITY;
+        for (int32_t p = 0; p < front->n; p++)
+            least[v] = fmin(least[v], front->points[p].value[v]);
+    }
+    int32_t best = -1;
+    double best_sum = INFINITY;
+    for (int32_t p = 0; p < front->n; p++) {
+        double sum = 0;
+        for (int32_t v = 0; v < front->n_values; v++)
+            sum += least[v] > 0 ? log(front->points[p].value[v] / least[v]) : 0;
+        if (sum < best_sum) {
+            best_sum = sum;
+            best = p;
+        }
+    }
+    return best;
+}
+
+void s2_front_release(s2_front *front)
+{
+    s2_free(front->points);
+    *front = (s2_front){.n_values = front->n_values};
+}

@@ -1,0 +1,55 @@
+/*
+ * search/front.h - the points that no other point beats: a Pareto front.
+ *
+ * A point beats another when it is nowhere worse and somewhere better; of points with equal values the
+ * one with the lowest index stays. What remains therefore does not depend on the order of adding, so
+ * threads, shards and resumed runs end at the same front.
+ *
+ * Invariant: points ascend by values in turn, then by index.
+ * Ownership: s2_front_release frees the points. Threads: readers only, or one writer.
+ */
+#ifndef S2_SEARCH_FRONT_H
+#define S2_SEARCH_FRONT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_MAX_OBJECTIVES = 6 };
+
+typedef struct s2_point {
+    int64_t index;
+    double value[S2_MAX_OBJECTIVES]; /* smaller is better */
+} s2_point;
+
+/* Zero-initialise, then set n_values. */
+typedef struct s2_front {
+    int32_t n_values;
+    int32_t n;
+    int32_t cap;
+    s2_point *points;
+} s2_front;
+
+/* Add points in any order and drop what is beaten. On S2_ENOMEM the front is as it was. */
+s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n) S2_MUST_CHECK;
+
+/* True when a candidate whose values are at least these cannot change the front. */
+bool s2_front_beats(const s2_front *front, const s2_point *at_least);
+
+/*
+ * The point with the smallest geometric mean of value / smallest value on the front, over the objectives;
+ * -1 for an empty front.
+ */
+int32_t s2_front_best(const s2_front *front);
+
+void s2_front_release(s2_front *front);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_FRONT_H */

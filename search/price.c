@@ -1,0 +1,266 @@
+#include "search/price.h"
+
+#include "base/alloc.h"
+#include "sim/attention.h"
+#include "sim/endtoend.h"
+#include "sim/kv.h"
+
+enum { N_FAST = sizeof((s2_pricer *)0)->fast / sizeof((s2_pricer *)0)->fast[0] };
+
+/* Both sides of a bound are sums of doubles; this is far above their rounding. */
+#define ROUNDING (1 - 1e-9)
+
+const char *s2_objective_word(s2_objective objective)
+{
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us", "kv_bytes",
+                                        "density",    "imbalance", "unread"};
+    return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
+}
+
+void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by)
+{
+    *pricer = (s2_pricer){.options = *options, .n_by = n_by};
+    pricer->options.phase = S2_SIM_PREFILL;
+    for (int32_t v = 0; v < n_by; v++)
+        pricer->by[v] = by[v];
+}
+
+void s2_pricer_release(s2_pricer *pricer)
+{
+    for (int32_t f = 0; f < pricer->n_fast; f++)
+        s2_free(pricer->fast[f]);
+    pricer->n_fast = 0;
+    s2_arena_release(&pricer->scratch);
+}
+
+static bool same_shape(const s2_fast *fast, const s2_pattern *pattern)
+{
+    return fast->n_layers == pattern->n_layers && fast->n_heads == pattern->n_heads &&
+           fast->n_kv_heads == pattern->n_kv_heads && fast->head_dim == pattern->head_dim &&
+           fast->block_tok == pattern->block_tok;
+}
+
+static double imbalance_of(const s2_fast *fast, int64_t busiest_steps, int64_t steps)
+{
+    return (double)busiest_steps / ((double)steps / fast->options.gpu.sms);
+}
+
+/* Of a layer whose heads are all dense. */
+static double price_dense_imbalance(s2_fast *fast)
+{
+    const s2_candidate dense = {.local_blk = 1, .n_dense_kv = fast->n_kv_heads};
+    s2_fast_cost cost;
+    s2_fast_exact(fast, &dense, &cost);
+    return imbalance_of(fast, cost.busiest_steps, cost.steps / fast->n_layers);
+}
+
+/* One for each shape; -1 when the shape is none of sim/fast.h or there are too many. */
+static s2_status find_fast(s2_pricer *pricer, const s2_pattern *pattern, int32_t *out)
+{
+    *out = -1;
+    for (int32_t f = 0; f < pricer->n_fast; f++)
+        if (same_shape(pricer->fast[f], pattern)) {
+            *out = f;
+            return S2_OK;
+        }
+    if (pricer->n_fast == N_FAST)
+        return S2_OK;
+    s2_fast *const fast = s2_malloc(sizeof *fast);
+    if (fast == NULL)
+        return S2_ENOMEM;
+    if (s2_fast_init(pattern, &pricer->options, fast) != S2_OK) {
+        s2_free(fast);
+        return S2_OK;
+    }
+    pricer->dense_imbalance[pricer->n_fast] = price_dense_imbalance(fast);
+    pricer->fast[pricer->n_fast] = fast;
+    *out = pricer->n_fast++;
+    return S2_OK;
+}
+
+/* Head pages hold exactly the resident keys when blocks and the context are whole pages. */
+static bool pages_are_exact(const s2_pricer *pricer, const s2_pattern *pattern)
+{
+    return pattern->block_tok % pricer->options.page_tok == 0 &&
+           pricer->options.len_tok % pricer->options.page_tok == 0;
+}
+
+static bool wants(const s2_pricer *pricer, s2_objective objective)
+{
+    for (int32_t v = 0; v < pricer->n_by; v++)
+        if (pricer->by[v] == objective)
+            return true;
+    return false;
+}
+
+static double slot_bytes(const s2_pricer *pricer, const s2_pattern *pattern)
+{
+    return 2.0 * pattern->head_dim * s2_dtype_bytes(pricer->options.dtype) * (double)pricer->options.batch;
+}
+
+/* The token that is decoded reads every resident key, and each layer is launched. */
+static double decode_bound(const s2_pricer *pricer, const s2_pattern *pattern, const s2_fast_cost *cost)
+{
+    const s2_gpu *const gpu = &pricer->options.gpu;
+    return (double)cost->kv_slots * slot_bytes(pricer, pattern) / (gpu->hbm_gb_s * 1e3) +
+           gpu->launch_us * pattern->n_layers;
+}
+
+/* The same division for every way of counting the pairs. */
+static double unread_of(const s2_pricer *pricer, const s2_pattern *pattern, int64_t pairs)
+{
+    const double all = (double)s2_dense_pairs(pattern->causal, pricer->options.len_tok) * pattern->n_heads *
+                       pattern->n_layers * (double)pricer->options.batch;
+    return 1 - (double)pairs / all;
+}
+
+s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote *quote,
+                         double value[S2_MAX_OBJECTIVES])
+{
+    s2_quote own = {.pattern = pattern, .fast = -1};
+    s2_fast_cost cost = {0};
+    if (!wants(pricer, S2_BY_TRAIN_US) && pages_are_exact(pricer, pattern) &&
+        s2_candidate_of(pattern, &own.candidate))
+        S2_TRY(find_fast(pricer, pattern, &own.fast));
+    const bool known = own.fast >= 0;
+    if (known)
+        s2_fast_bound(pricer->fast[own.fast], &own.candidate, &cost);
+    for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
+        value[v] = 0;
+    for (int32_t v = 0; v < pricer->n_by && known; v++)
+        switch (pricer->by[v]) {
+        case S2_BY_PREFILL_US: value[v] = cost.bound_us * ROUNDING; break;
+        case S2_BY_DECODE_US: value[v] = decode_bound(pricer, pattern, &cost) * ROUNDING; break;
+        case S2_BY_KV_BYTES: value[v] = (double)cost.kv_slots * slot_bytes(pricer, pattern); break;
+        case S2_BY_DENSITY: value[v] = cost.density; break;
+        case S2_BY_UNREAD: value[v] = unread_of(pricer, pattern, cost.pairs); break;
+        case S2_BY_IMBALANCE: value[v] = 1 * ROUNDING; break;
+        default: break;
+        }
+    *quote = own;
+    return S2_OK;
+}
+
+/* A cache that does not fit waits for the host: the whole simulator knows how long. */
+static bool spills(const s2_pricer *pricer, double kv_bytes)
+{
+    const double room =
+        pricer->options.gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(&pricer->options);
+    return kv_bytes > room;
+}
+
+static s2_status price_spilled(s2_pricer *pricer, const s2_pattern *pattern, double *us)
+{
+    s2_sim_options options = pricer->options;
+    s2_sim sim;
+    options.phase = S2_SIM_DECODE;
+    S2_TRY(s2_sim_run(&pricer->scratch, pattern, &options, &sim, NULL));
+    *us = sim.time_us;
+    return S2_OK;
+}
+
+static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_sim_phase phase,
+                             s2_attention *out)
+{
+    s2_sim_options options = pricer->options;
+    s2_classes classes;
+    options.phase = phase;
+    const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
+    s2_status status = s2_classes_build(&pricer->scratch, pattern,
+                                        phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL, &classes);
+    if (status == S2_OK)
+        status =
+            s2_attention_price(&pricer->scratch, &classes, &options, s2_tile_shape_default(pattern), out);
+    s2_arena_rewind(&pricer->scratch, mark);
+    return status;
+}
+
+static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *bytes)
+{
+    s2_classes classes;
+    s2_kv_slots slots;
+    const s2_sim_options *const options = &pricer->options;
+    const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
+    s2_status status = s2_classes_build(&pricer->scratch, pattern, S2_DECODE, &classes);
+    if (status == S2_OK)
+        status = s2_kv_count(&classes, options->len_tok, options->page_tok, &slots);
+    s2_arena_rewind(&pricer->scratch, mark);
+    S2_TRY(status);
+    *bytes =
+        (double)s2_kv_slots_bytes(pattern, &slots, s2_dtype_bytes(options->dtype), options->batch).head_pages;
+    return S2_OK;
+}
+
+static s2_status price_decode(s2_pricer *pricer, const s2_pattern *pattern, double kv_bytes, double *us)
+{
+    s2_attention attention;
+    if (spills(pricer, kv_bytes))
+        return price_spilled(pricer, pattern, us);
+    S2_TRY(price_phase(pricer, pattern, S2_SIM_DECODE, &attention));
+    *us = attention.time_us + attention.select_us;
+    return S2_OK;
+}
+
+/* What the exact values are taken from, however it was computed. */
+typedef struct prices {
+    double prefill_us;
+    double decode_us;
+    double train_us;
+    double kv_bytes;
+    double density;
+    double imbalance;
+    double unread;
+} prices;
+
+static s2_status price_fast(s2_pricer *pricer, const s2_quote *quote, prices *out)
+{
+    s2_fast *const fast = pricer->fast[quote->fast];
+    const s2_candidate *const candidate = &quote->candidate;
+    s2_fast_cost cost;
+    if (wants(pricer, S2_BY_PREFILL_US) || wants(pricer, S2_BY_IMBALANCE))
+        s2_fast_exact(fast, candidate, &cost);
+    else
+        s2_fast_bound(fast, candidate, &cost);
+    out->prefill_us = cost.time_us;
+    out->density = cost.density;
+    out->unread = unread_of(pricer, quote->pattern, cost.pairs);
+    out->kv_bytes = (double)cost.kv_slots * slot_bytes(pricer, quote->pattern);
+    const int64_t n_sparse = fast->n_layers - candidate->n_dense_layers;
+    const int64_t steps = (cost.steps - fast->dense_steps * candidate->n_dense_layers) / n_sparse;
+    /* no layer has more work than a dense one */
+    out->imbalance = candidate->n_dense_layers > 0 ? pricer->dense_imbalance[quote->fast]
+                                                   : imbalance_of(fast, cost.busiest_steps, steps);
+    return S2_OK;
+}
+
+static s2_status price_slowly(s2_pricer *pricer, const s2_quote *quote, prices *out)
+{
+    s2_attention attention;
+    if (wants(pricer, S2_BY_PREFILL_US) || wants(pricer, S2_BY_IMBALANCE) || wants(pricer, S2_BY_DENSITY) ||
+        wants(pricer, S2_BY_UNREAD)) {
+        S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_PREFILL, &attention));
+        out->prefill_us = attention.time_us + attention.select_us;
+        out->density = attention.density;
+        out->imbalance = attention.imbalance;
+        out->unread = unread_of(pricer, quote->pattern, attention.counts.pairs);
+    }
+    return count_kv(pricer, quote->pattern, &out->kv_bytes);
+}
+
+s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote, double value[S2_MAX_OBJECTIVES])
+{
+    prices own = {0};
+    S2_TRY(quote->fast >= 0 ? price_fast(pricer, quote, &own) : price_slowly(pricer, quote, &own));
+    if (wants(pricer, S2_BY_DECODE_US))
+        S2_TRY(price_decode(pricer, quote->pattern, own.kv_bytes, &own.decode_us));
+    if (wants(pricer, S2_BY_TRAIN_US)) {
+        s2_attention attention;
+        S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_TRAIN, &attention));
+        own.train_us = attention.time_us + attention.select_us;
+    }
+    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us, own.kv_bytes,
+                                         own.density,    own.imbalance, own.unread};
+    for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
+        value[v] = v < pricer->n_by ? all[pricer->by[v]] : 0;
+    return S2_OK;
+}

@@ -1,0 +1,65 @@
+/*
+ * search/price.h - what one candidate costs: a bound at once, the exact values when they are needed.
+ *
+ * Patterns of one local + sink + stride body, dense layers, and dense KV heads at the end are priced by
+ * sim/fast.h; every other pattern by the classes of sim/, which is slower and has no bound. Both give
+ * the same numbers (tests/test_search.c).
+ *
+ * Ownership: s2_pricer_release frees what it grew. Threads: one s2_pricer, one thread.
+ */
+#ifndef S2_SEARCH_PRICE_H
+#define S2_SEARCH_PRICE_H
+
+#include "search/front.h"
+#include "sim/fast.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum s2_objective {
+    S2_BY_PREFILL_US, /* attention of all layers, as s2 sim prices it */
+    S2_BY_DECODE_US,
+    S2_BY_TRAIN_US,
+    S2_BY_KV_BYTES,  /* KV cache in pages per KV head */
+    S2_BY_DENSITY,   /* of blocks, mean over the heads of the layers that are not dense */
+    S2_BY_IMBALANCE, /* prefill: longest SM / mean SM, of the layer with the most work */
+    S2_BY_UNREAD,    /* 1 - pairs read / causal pairs, over all layers: what is given up */
+    S2_N_OBJECTIVES
+} s2_objective;
+const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */
+
+typedef struct s2_pricer {
+    s2_sim_options options; /* the phase is set by each objective */
+    int32_t n_by;
+    s2_objective by[S2_MAX_OBJECTIVES];
+    s2_arena scratch;
+    int32_t n_fast;
+    s2_fast *fast[8]; /* one for each shape met */
+    double dense_imbalance[8];
+} s2_pricer;
+
+void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by);
+void s2_pricer_release(s2_pricer *pricer);
+
+/* A pattern, recognised. */
+typedef struct s2_quote {
+    const s2_pattern *pattern;
+    int32_t fast; /* index into s2_pricer.fast, -1: none fits */
+    s2_candidate candidate;
+} s2_quote;
+
+/* Values at least as small as the exact ones; without a fast form, 0. S2_ENOMEM. */
+s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote *quote,
+                         double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+/* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63. */
+s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote,
+                         double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+
+/* The fast form of a pattern; false when it has none. */
+bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_PRICE_H */

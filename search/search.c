@@ -1,0 +1,291 @@
+#include "search/search.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "pattern/parse.h"
+
+enum { FIRST_BATCH = 64, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
+
+/* ---- the order of visits ----------------------------------------------------------------------------------
+ */
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* visit * factor + shift mod n is a permutation when factor and n have no common divisor. */
+int64_t s2_search_candidate(const s2_search *search, int64_t visit)
+{
+    __extension__ typedef __int128 wide;
+    const int64_t n = search->space->n_candidates;
+    s2_rng rng = {search->seed};
+    const int64_t shift = (int64_t)s2_rng_below(&rng, (uint64_t)n);
+    int64_t factor = (int64_t)s2_rng_below(&rng, (uint64_t)n) | 1;
+    while (common_divisor(factor, n) != 1)
+        factor += 2;
+    return (int64_t)(((wide)visit * factor + shift) % n);
+}
+
+void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards)
+{
+    __extension__ typedef __int128 wide;
+    const wide n = search->space->n_candidates;
+    search->begin = (int64_t)(n * (shard - 1) / n_shards);
+    search->end = (int64_t)(n * shard / n_shards);
+}
+
+static int64_t batch_size(int64_t done)
+{
+    return done < FIRST_BATCH ? FIRST_BATCH : done > LARGEST_BATCH ? LARGEST_BATCH : done;
+}
+
+/* ---- one candidate ----------------------------------------------------------------------------------------
+ */
+
+typedef struct worker {
+    const s2_search *search;
+    const s2_front *front; /* of the batches before; nobody writes it meanwhile */
+    atomic_llong *next;    /* shared: the next visit to take */
+    int64_t end;
+    s2_pricer pricer;
+    s2_arena arena;
+    s2_buf text;
+    s2_search_counts counts;
+    int64_t refused_index;
+    int32_t n_found;
+    s2_point found[LARGEST_BATCH];
+    s2_status status;
+    pthread_t thread;
+    bool started;
+} worker;
+
+static s2_status parse_candidate(const s2_search *search, int64_t index, s2_arena *arena, s2_buf *text,
+                                 s2_pattern *out, s2_diag *diag)
+{
+    static const s2_parse_options no_files = {.no_files = true};
+    text->len = 0;
+    s2_space_expand(search->space, index, text);
+    if (text->status != S2_OK)
+        return text->status;
+    return s2_pattern_parse(arena, text->data != NULL ? text->data : "", text->len, &no_files, out, diag);
+}
+
+s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *arena, s2_pattern *out,
+                            s2_diag *diag)
+{
+    s2_buf text = {0};
+    const s2_status status = parse_candidate(search, index, arena, &text, out, diag);
+    s2_buf_release(&text);
+    return status;
+}
+
+/* True when every requirement holds for every length; else it was counted. */
+static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
+{
+    const s2_search *const search = w->search;
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
+    s2_finding findings[S2_SEARCH_REQUIREMENTS];
+    *holds = false;
+    S2_TRY(s2_prove(&w->arena, pattern, search->requirements, search->n_requirements, &options, findings));
+    bool unknown = false;
+    for (int32_t f = 0; f < search->n_requirements; f++) {
+        if (findings[f].verdict == S2_VIOLATED) {
+            w->counts.violated[findings[f].requirement.property]++;
+            return S2_OK;
+        }
+        unknown |= findings[f].verdict == S2_UNKNOWN;
+    }
+    w->counts.unknown += unknown;
+    *holds = !unknown;
+    return S2_OK;
+}
+
+static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
+{
+    s2_quote quote;
+    s2_point point = {.index = index};
+    S2_TRY(s2_price_bound(&w->pricer, pattern, &quote, point.value));
+    if (!w->search->no_pruning && quote.fast >= 0 && s2_front_beats(w->front, &point)) {
+        w->counts.beaten++;
+        return S2_OK;
+    }
+    S2_TRY(s2_price_exact(&w->pricer, &quote, point.value));
+    w->counts.priced++;
+    w->counts.priced_slowly += quote.fast < 0;
+    if (!s2_front_beats(w->front, &point))
+        w->found[w->n_found++] = point;
+    return S2_OK;
+}
+
+static void refuse(worker *w, int64_t index)
+{
+    w->counts.refused++;
+    if (w->refused_index < 0 || index < w->refused_index)
+        w->refused_index = index;
+}
+
+static s2_status visit(worker *w, int64_t index)
+{
+    s2_pattern pattern;
+    bool holds;
+    s2_status status = parse_candidate(w->search, index, &w->arena, &w->text, &pattern, NULL);
+    if (status == S2_EPARSE) {
+        refuse(w, index);
+        return S2_OK;
+    }
+    S2_TRY(status);
+    status = prove(w, &pattern, &holds);
+    if (status == S2_EINVAL) {
+        refuse(w, index);
+        return S2_OK;
+    }
+    S2_TRY(status);
+    return holds ? price(w, index, &pattern) : S2_OK;
+}
+
+/* ---- a batch ----------------------------------------------------------------------------------------------
+ */
+
+static void *work(void *user)
+{
+    worker *const w = user;
+    while (w->status == S2_OK) {
+        const int64_t begin = atomic_fetch_add(w->next, SLICE);
+        const int64_t end = begin + SLICE < w->end ? begin + SLICE : w->end;
+        if (begin >= end)
+            break;
+        for (int64_t v = begin; v < end && w->status == S2_OK; v++) {
+            const s2_arena_mark_t mark = s2_arena_mark(&w->arena);
+            w->status = visit(w, s2_search_candidate(w->search, v));
+            s2_arena_rewind(&w->arena, mark);
+        }
+    }
+    return NULL;
+}
+
+/* A thread that cannot be started is work that the others do: the first worker is this thread. */
+static void run_workers(worker *workers, int32_t n)
+{
+    for (int32_t at = 1; at < n; at++)
+        workers[at].started = pthread_create(&workers[at].thread, NULL, work, &workers[at]) == 0;
+    work(&workers[0]);
+    for (int32_t at = 1; at < n; at++)
+        if (workers[at].started)
+            pthread_join(workers[at].thread, NULL);
+}
+
+static void add_counts(s2_search_counts *sum, const s2_search_counts *own)
+{
+    sum->refused += own->refused;
+    for (int p = 0; p < S2_N_PROPERTIES; p++)
+        sum->violated[p] += own->violated[p];
+    sum->unknown += own->unknown;
+    sum->beaten += own->beaten;
+    sum->priced += own->priced;
+    sum->priced_slowly += own->priced_slowly;
+}
+
+/* Nothing of a batch counts unless all of it does. */
+static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_state *state)
+{
+    int32_t n_found = 0;
+    for (int32_t at = 0; at < n; at++) {
+        S2_TRY(workers[at].status);
+        n_found += workers[at].n_found;
+    }
+    s2_point *const found = s2_malloc((size_t)(n_found + 1) * sizeof *found);
+    if (found == NULL)
+        return S2_ENOMEM;
+    n_found = 0;
+    for (int32_t at = 0; at < n; at++) {
+        memcpy(found + n_found, workers[at].found, (size_t)workers[at].n_found * sizeof *found);
+        n_found += workers[at].n_found;
+    }
+    const s2_status status = s2_front_add(&state->front, found, n_found);
+    s2_free(found);
+    S2_TRY(status);
+    for (int32_t at = 0; at < n; at++) {
+        const int64_t refused = workers[at].refused_index;
+        add_counts(&state->counts, &workers[at].counts);
+        if (refused >= 0 && (state->refused_index < 0 || refused < state->refused_index))
+            state->refused_index = refused;
+    }
+    state->next = end;
+    return S2_OK;
+}
+
+static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, int64_t end,
+                           s2_search_state *state)
+{
+    atomic_llong next = state->next;
+    for (int32_t at = 0; at < n; at++) {
+        worker *const w = &workers[at];
+        w->search = search;
+        w->front = &state->front;
+        w->next = &next;
+        w->end = end;
+        w->counts = (s2_search_counts){0};
+        w->refused_index = -1;
+        w->n_found = 0;
+        w->status = S2_OK;
+        w->started = false;
+    }
+    run_workers(workers, n);
+    return take_batch(workers, n, end, state);
+}
+
+void s2_search_state_init(const s2_search *search, s2_search_state *out)
+{
+    *out = (s2_search_state){.next = search->begin, .refused_index = -1};
+    out->front.n_values = search->n_by;
+}
+
+void s2_search_state_release(s2_search_state *state)
+{
+    s2_front_release(&state->front);
+}
+
+static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_t until,
+                     s2_search_state *state, s2_search_batch_fn after_batch, void *user)
+{
+    while (state->next < until) {
+        const int64_t size = batch_size(state->next - search->begin);
+        const int64_t end = until - state->next < size ? until : state->next + size;
+        S2_TRY(run_batch(search, workers, n, end, state));
+        if (after_batch != NULL && !after_batch(user, state))
+            return S2_OK;
+    }
+    return S2_OK;
+}
+
+s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t until,
+                        s2_search_batch_fn after_batch, void *user)
+{
+    const int32_t n = search->n_jobs < 1                ? 1
+                      : search->n_jobs > S2_SEARCH_JOBS ? S2_SEARCH_JOBS
+                                                        : search->n_jobs;
+    worker *const workers = s2_calloc((size_t)n, sizeof *workers);
+    if (workers == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < n; at++)
+        s2_pricer_init(&workers[at].pricer, &search->options, search->by, search->n_by);
+    const s2_status status =
+        run(search, workers, n, until < search->end ? until : search->end, state, after_batch, user);
+    for (int32_t at = 0; at < n; at++) {
+        s2_pricer_release(&workers[at].pricer);
+        s2_arena_release(&workers[at].arena);
+        s2_buf_release(&workers[at].text);
+    }
+    s2_free(workers);
+    return status;
+}

@@ -1,0 +1,93 @@
+/*
+ * search/search.h - a whole space: expand, prove or drop, bound, price, keep the front.
+ *
+ * Candidates are visited in a fixed order that the seed chooses (a permutation without memory), in
+ * batches that grow from 64 to 8192. Within a batch the front of the batches before is what prunes, so
+ * that counts and front are the same for any number of threads. Pruning drops a candidate only when a
+ * point of the front is at least as good as its lower bounds, so no point of the front is ever lost.
+ *
+ * A shard is a range of visits; a state is the next visit, what was counted, and the front. Written
+ * after any batch and read back, it goes on as if it had never stopped.
+ *
+ * Ownership: a state owns its front; release it. Threads: s2_search_run starts and ends its own.
+ */
+#ifndef S2_SEARCH_SEARCH_H
+#define S2_SEARCH_SEARCH_H
+
+#include "coverage/prove.h"
+#include "search/price.h"
+#include "search/space.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_SEARCH_REQUIREMENTS = 16, S2_SEARCH_JOBS = 1024 };
+
+typedef struct s2_search {
+    const s2_space *space;
+    s2_sim_options options;
+    int32_t n_by;
+    s2_objective by[S2_MAX_OBJECTIVES];
+    int32_t n_requirements;
+    s2_requirement requirements[S2_SEARCH_REQUIREMENTS];
+    uint64_t seed;
+    int64_t begin; /* visits of this shard; s2_search_shard */
+    int64_t end;
+    int32_t n_jobs;
+    bool no_pruning; /* price everything; for tests */
+} s2_search;
+
+/* Visits of shard `shard` of n_shards (1 <= shard <= n_shards): disjoint, together all of them. */
+void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards);
+
+/* Every visited candidate is in exactly one of these. */
+typedef struct s2_search_counts {
+    int64_t refused;                   /* the text is no pattern, or a requirement does not fit it */
+    int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
+    int64_t unknown;                   /* a requirement is not decided */
+    int64_t beaten;                    /* by its bounds, without being priced */
+    int64_t priced;
+    int64_t priced_slowly; /* of those priced: without the fast form */
+} s2_search_counts;
+
+typedef struct s2_search_state {
+    int64_t next; /* visit; begins at s2_search.begin */
+    s2_search_counts counts;
+    s2_front front;
+    int64_t refused_index; /* the lowest candidate refused, -1: none */
+} s2_search_state;
+
+void s2_search_state_init(const s2_search *search, s2_search_state *out);
+void s2_search_state_release(s2_search_state *state);
+
+/* Called after each batch; false stops. */
+typedef bool (*s2_search_batch_fn)(void *user, const s2_search_state *state);
+
+/*
+ * Visit up to visit `until` (clipped to the shard), or until the callback says no. S2_ENOMEM, S2_ELIMIT:
+ * the state is that of the last whole batch.
+ */
+s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t until,
+                        s2_search_batch_fn after_batch, void *user) S2_MUST_CHECK;
+
+/* The candidate of a visit: a permutation of 0 .. n_candidates - 1. */
+int64_t s2_search_candidate(const s2_search *search, int64_t visit);
+
+/* The pattern of a candidate, in the arena; S2_EPARSE with *diag, S2_ENOMEM. */
+s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *arena, s2_pattern *out,
+                            s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * A state as text, with `key` saying what search it belongs to. Reading refuses text that is cut,
+ * changed, or of another key or shard: S2_EPARSE with the reason in *diag; *out is untouched then.
+ */
+void s2_search_state_print(const s2_search *search, const s2_search_state *state, const char *key,
+                           s2_buf *buf);
+s2_status s2_search_state_parse(const s2_search *search, const char *key, const char *text, size_t n_bytes,
+                                s2_search_state *out, s2_diag *diag) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_SEARCH_H */

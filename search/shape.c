@@ -1,0 +1,98 @@
+/* Recognising the patterns that sim/fast.h prices by arithmetic. */
+#include "search/price.h"
+
+static bool is_whole(const s2_term *term)
+{
+    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
+        for (int unit = 0; unit < S2_N_UNITS; unit++)
+            if (term->when[quantity][unit].begin != 0 || term->when[quantity][unit].end != S2_OPEN)
+                return false;
+    return true;
+}
+
+static bool body_is_dense(const s2_body *body)
+{
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (body->terms[t].kind == S2_TERM_DENSE && is_whole(&body->terms[t]))
+            return true;
+    return false;
+}
+
+static bool take_stride(const s2_term *term, s2_candidate *out)
+{
+    const s2_phase_expr *const phase = &term->phase;
+    if (out->stride_blk != 0 || term->n < 2 || term->n > S2_FAST_STRIDE || term->width != 1 ||
+        phase->layer_coef != 0 || (phase->head_coef != 0 && phase->kv_coef != 0))
+        return false;
+    out->stride_blk = (int32_t)term->n;
+    out->by_kv = phase->head_coef == 0;
+    out->step = (int32_t)((out->by_kv ? phase->kv_coef : phase->head_coef) % term->n);
+    out->offset = (int32_t)(phase->constant % term->n);
+    return true;
+}
+
+static bool take_count(const s2_term *term, int32_t *out)
+{
+    if (*out != 0 || term->n < 1 || term->n > S2_LIMIT_CONTEXT_TOK)
+        return false;
+    *out = (int32_t)term->n;
+    return true;
+}
+
+static bool take_body(const s2_body *body, s2_candidate *out)
+{
+    *out = (s2_candidate){0};
+    for (int32_t t = 0; t < body->n_terms; t++) {
+        const s2_term *const term = &body->terms[t];
+        const bool known = !term->tok && is_whole(term) &&
+                           ((term->kind == S2_TERM_LOCAL && take_count(term, &out->local_blk)) ||
+                            (term->kind == S2_TERM_SINK && take_count(term, &out->sink_blk)) ||
+                            (term->kind == S2_TERM_STRIDE && take_stride(term, out)));
+        if (!known)
+            return false;
+    }
+    return out->local_blk > 0;
+}
+
+/* Dense query heads of a layer must be those of the last KV heads; -1 when they are not. */
+static int32_t dense_kv_heads(const s2_pattern *pattern, const uint16_t *row, int32_t dense_body)
+{
+    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    int32_t n_dense = 0;
+    while (n_dense < pattern->n_heads && row[pattern->n_heads - 1 - n_dense] == dense_body)
+        n_dense++;
+    for (int32_t head = 0; head < pattern->n_heads - n_dense; head++)
+        if (row[head] == dense_body)
+            return -1;
+    return n_dense % n_group == 0 ? n_dense / n_group : -1;
+}
+
+static bool take_layers(const s2_pattern *pattern, int32_t dense_body, s2_candidate *out)
+{
+    int32_t n_dense_kv = -1;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const uint16_t *const row = pattern->body_of + (int64_t)layer * pattern->n_heads;
+        const int32_t own = dense_kv_heads(pattern, row, dense_body);
+        if (own == pattern->n_kv_heads) {
+            out->n_dense_layers++;
+            continue;
+        }
+        if (own < 0 || (n_dense_kv >= 0 && own != n_dense_kv))
+            return false;
+        n_dense_kv = own;
+    }
+    out->n_dense_kv = n_dense_kv;
+    return n_dense_kv >= 0;
+}
+
+bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out)
+{
+    int32_t dense_body = -1, other = -1;
+    if (!pattern->causal || pattern->n_bodies > 2 || s2_pattern_has_phases(pattern))
+        return false;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        *(body_is_dense(&pattern->bodies[body]) ? &dense_body : &other) = body;
+    if (other < 0 || (pattern->n_bodies == 2 && dense_body < 0))
+        return false;
+    return take_body(&pattern->bodies[other], out) && take_layers(pattern, dense_body, out);
+}

@@ -1,0 +1,236 @@
+#include "search/space.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+typedef struct cursor {
+    const char *text;
+    size_t n;
+    size_t at;
+    s2_arena *arena;
+    s2_diag *diag;
+} cursor;
+
+/* Line and column of a byte, counted only when something is refused. */
+static s2_status refuse(const cursor *c, size_t at, const char *why)
+{
+    int32_t line = 1, col = 1;
+    for (size_t byte = 0; byte < at && byte < c->n;) {
+        const size_t len = s2_utf8_len(c->text + byte, c->n - byte);
+        col++;
+        if (c->text[byte] == '\n') {
+            line++;
+            col = 1;
+        }
+        byte += len > 0 ? len : 1;
+    }
+    return s2_diag_set(c->diag, S2_EPARSE, 0, line, col, "%s", why);
+}
+
+static bool is_blank(char byte)
+{
+    return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
+}
+
+/* Digits, bounded well below overflow; false for anything else. */
+static bool take_number(const char **at, const char *end, int64_t *out)
+{
+    enum { DIGITS = 9 };
+    const char *const begin = *at;
+    int64_t value = 0;
+    while (*at < end && **at >= '0' && **at <= '9' && *at - begin <= DIGITS)
+        value = value * 10 + (*(*at)++ - '0');
+    *out = value;
+    return *at > begin && *at - begin <= DIGITS;
+}
+
+/* A..B[:STEP]; *is_range is false where the text is none, and it is refused where it only begins as one. */
+static s2_status parse_range(const cursor *c, const char *begin, const char *end, s2_choice *out,
+                             bool *is_range)
+{
+    const char *at = begin;
+    int64_t first, last, step = 1;
+    *is_range = false;
+    if (!take_number(&at, end, &first) || end - at < 2 || at[0] != '.' || at[1] != '.')
+        return S2_OK;
+    at += 2;
+    if (!take_number(&at, end, &last))
+        return refuse(c, (size_t)(at - c->text),
+                      "a range ends in a number of up to 9 digits, as in {4..32:4}");
+    if (at < end && *at == ':') {
+        at++;
+        if (!take_number(&at, end, &step) || step == 0)
+            return refuse(c, (size_t)(at - c->text),
+                          "the step of a range is a number above 0, as in {4..32:4}");
+    }
+    if (at != end)
+        return refuse(c, (size_t)(at - c->text), "a range is A..B or A..B:STEP, with nothing behind it");
+    if (last < first)
+        return refuse(c, (size_t)(begin - c->text), "a range does not run backwards");
+    *out = (s2_choice){NULL, 0, first, step, (last - first) / step + 1};
+    *is_range = true;
+    return S2_OK;
+}
+
+static s2_status parse_choice(const cursor *c, size_t from, size_t to, s2_choice *out)
+{
+    const char *begin = c->text + from, *end = c->text + to;
+    while (begin < end && is_blank(*begin))
+        begin++;
+    while (end > begin && is_blank(end[-1]))
+        end--;
+    bool is_range;
+    S2_TRY(parse_range(c, begin, end, out, &is_range));
+    if (!is_range)
+        *out = (s2_choice){begin, (size_t)(end - begin), 0, 0, 1};
+    return S2_OK;
+}
+
+/* The closing brace, and how many commas lie before it. */
+static s2_status find_close(const cursor *c, size_t open, size_t *close, int32_t *n_choices)
+{
+    *n_choices = 1;
+    for (size_t at = open + 1; at < c->n; at++) {
+        if (c->text[at] == '}') {
+            *close = at;
+            return S2_OK;
+        }
+        if (c->text[at] == '{')
+            return refuse(c, at, "choices do not nest");
+        *n_choices += c->text[at] == ',';
+    }
+    return refuse(c, open, "this brace is not closed");
+}
+
+static s2_status parse_hole(cursor *c, s2_piece *piece)
+{
+    const size_t open = c->at;
+    size_t close = open;
+    int32_t n_choices;
+    S2_TRY(find_close(c, open, &close, &n_choices));
+    s2_choice *const choices = S2_NEW(c->arena, s2_choice, n_choices);
+    if (choices == NULL)
+        return S2_ENOMEM;
+    size_t from = open + 1;
+    for (int32_t n = 0; n < n_choices; n++) {
+        size_t to = from;
+        while (c->text[to] != ',' && to < close)
+            to++;
+        S2_TRY(parse_choice(c, from, to, &choices[n]));
+        piece->n_values += choices[n].n;
+        if (piece->n_values > S2_SPACE_ALTERNATIVES)
+            return refuse(c, from, "one choice has more than 65536 values");
+        from = to + 1;
+    }
+    if (n_choices == 1 && choices[0].text != NULL && choices[0].n_bytes == 0)
+        return refuse(c, open, "a choice needs values: {16,32} or {4..32:4}");
+    piece->choices = choices;
+    piece->n_choices = n_choices;
+    c->at = close + 1;
+    return S2_OK;
+}
+
+/* Up to the next hole; braces in comments and quoted texts are plain. */
+static s2_status skip_plain(cursor *c)
+{
+    char inside = 0;
+    for (; c->at < c->n; c->at++) {
+        const char byte = c->text[c->at];
+        if (inside == '"' && byte == '\\' && c->at + 1 < c->n)
+            c->at++;
+        else if (inside != 0)
+            inside = (inside == '"' ? byte == '"' : byte == '\n') ? 0 : inside;
+        else if (byte == '{')
+            return S2_OK;
+        else if (byte == '}')
+            return refuse(c, c->at, "this brace closes nothing");
+        else if (byte == '#' || byte == '"')
+            inside = byte;
+    }
+    return S2_OK;
+}
+
+static s2_status multiply(const cursor *c, size_t at, int64_t n_values, int64_t *n_candidates)
+{
+    int64_t product;
+    if (!s2_mul_i64(*n_candidates, n_values, &product) || product > (INT64_C(1) << S2_SPACE_LOG2_CANDIDATES))
+        return refuse(c, at, "with this choice there are more than 2^40 candidates");
+    *n_candidates = product;
+    return S2_OK;
+}
+
+static s2_status parse_pieces(cursor *c, s2_piece *pieces, s2_space *space)
+{
+    for (;;) {
+        s2_piece *const piece = &pieces[space->n_pieces++];
+        const size_t begin = c->at;
+        S2_TRY(skip_plain(c));
+        piece->text = c->text + begin;
+        piece->n_bytes = c->at - begin;
+        if (c->at == c->n)
+            return S2_OK;
+        const size_t open = c->at;
+        if (space->n_pieces > S2_SPACE_HOLES)
+            return refuse(c, open, "there are more than 64 choices");
+        S2_TRY(parse_hole(c, piece));
+        S2_TRY(multiply(c, open, piece->n_values, &space->n_candidates));
+    }
+}
+
+s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_space *out, s2_diag *diag)
+{
+    cursor c = {.text = text, .arena = arena, .diag = diag};
+    if (n_bytes > S2_SPACE_BYTES)
+        return refuse(&c, 0, "a space has at most 65536 bytes");
+    c.text = s2_arena_strndup(arena, text, n_bytes);
+    c.n = n_bytes;
+    s2_piece *const pieces = S2_NEW(arena, s2_piece, S2_SPACE_HOLES + 1);
+    if (c.text == NULL || pieces == NULL)
+        return S2_ENOMEM;
+    s2_space space = {.pieces = pieces, .n_candidates = 1};
+    S2_TRY(parse_pieces(&c, pieces, &space));
+    *out = space;
+    return S2_OK;
+}
+
+static void put_value(const s2_piece *piece, int64_t value, s2_buf *buf)
+{
+    const s2_choice *choice = piece->choices;
+    while (value >= choice->n)
+        value -= (choice++)->n;
+    if (choice->text != NULL)
+        s2_buf_add(buf, choice->text, choice->n_bytes);
+    else
+        s2_buf_printf(buf, "%lld", (long long)(choice->begin + value * choice->step));
+}
+
+void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf)
+{
+    int64_t digits[S2_SPACE_HOLES + 1];
+    for (int32_t p = space->n_pieces - 1; p >= 0; p--) {
+        const int64_t radix = space->pieces[p].n_values;
+        digits[p] = radix > 0 ? index % radix : 0;
+        index = radix > 0 ? index / radix : index;
+    }
+    for (int32_t p = 0; p < space->n_pieces; p++) {
+        const s2_piece *const piece = &space->pieces[p];
+        s2_buf_add(buf, piece->text, piece->n_bytes);
+        if (piece->n_values > 0)
+            put_value(piece, digits[p], buf);
+    }
+}
+
+s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, s2_buf *buf)
+{
+    if (n_kv_heads < 1 || n_heads < n_kv_heads || n_heads % n_kv_heads != 0)
+        return S2_EINVAL;
+    const int32_t strides = n_heads < 2 ? 2 : n_heads;
+    s2_buf_printf(buf, "block {32,64,128}; layers all: local {4..64:4} {,| sink 1} | stride {2..%d} phase ",
+                  (int)strides);
+    s2_buf_puts(buf, n_kv_heads < n_heads ? "{head,kv}+{0,1}" : "head+{0,1}");
+    if (n_kv_heads > 1)
+        s2_buf_printf(buf, "; {,kv %d: dense}", (int)n_kv_heads - 1);
+    s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense,layers 7::8: dense}");
+    return buf->status;
+}

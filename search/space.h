@@ -1,0 +1,72 @@
+/*
+ * search/space.h - a design space: a pattern text with choices in braces.
+ *
+ *     block {16,32,64}; layers all: local {4..32:4} | stride 8 phase {head,kv}+{0,1}; {,layers 1::2: dense}
+ *
+ * A hole {...} holds alternatives joined by commas. A..B and A..B:STEP stand for every STEP-th number
+ * from A up to B inclusive; anything else is text that is put in as it stands, also nothing. Holes do
+ * not nest, and braces in comments and quoted texts are plain. Candidate n takes from each hole the
+ * digit of n in mixed radix, the last hole changing fastest.
+ *
+ * Ownership: the space lives in the arena given. Threads: immutable once parsed; share freely.
+ */
+#ifndef S2_SEARCH_SPACE_H
+#define S2_SEARCH_SPACE_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/text.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    S2_SPACE_BYTES = 1 << 16,        /* of the text */
+    S2_SPACE_HOLES = 64,             /* in it */
+    S2_SPACE_ALTERNATIVES = 1 << 16, /* of one hole, ranges counted in full */
+    S2_SPACE_LOG2_CANDIDATES = 40    /* in all */
+};
+
+/* One alternative of a hole: text, or the numbers begin, begin + step, ... of which there are n. */
+typedef struct s2_choice {
+    const char *text; /* NULL: numbers */
+    size_t n_bytes;
+    int64_t begin;
+    int64_t step;
+    int64_t n; /* 1 for text */
+} s2_choice;
+
+/* Plain text, then a hole (none behind the last piece: n_values is 0 there). */
+typedef struct s2_piece {
+    const char *text;
+    size_t n_bytes;
+    int32_t n_choices;
+    const s2_choice *choices;
+    int64_t n_values;
+} s2_piece;
+
+typedef struct s2_space {
+    int32_t n_pieces;
+    const s2_piece *pieces;
+    int64_t n_candidates; /* 1 .. 2^S2_SPACE_LOG2_CANDIDATES */
+} s2_space;
+
+/* S2_EPARSE with line and column (from 1, in characters) in *diag; S2_ENOMEM. */
+s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_space *out,
+                         s2_diag *diag) S2_MUST_CHECK;
+
+/* Append the text of candidate `index`; check buf->status afterwards. */
+void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
+
+/*
+ * A space for a shape alone: windows, sinks, strides rotated by head or by KV head, dense KV heads and
+ * dense layers. S2_EINVAL for a shape that is none.
+ */
+s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, s2_buf *buf) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_SPACE_H */

@@ -1,0 +1,741 @@
+/*
+ * Design spaces: what the language refuses, that pruning loses nothing, that shards, threads, resuming
+ * and seeds end at the same front, and how fast it goes.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "cli/commands.h"
+#include "cli/store.h"
+#include "db/db.h"
+#include "pattern/parse.h"
+#include "search/search.h"
+
+/* ---- the language
+ * ------------------------------------------------------------------------------------------ */
+
+static void spaces_expand_in_mixed_radix_order(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *space;
+        const char *candidates; /* joined by | */
+    } rows[] = {
+        {"a", "a"},
+        {"a{1,2}b", "a1b|a2b"},
+        {"{1,2}{x,y}", "1x|1y|2x|2y"},
+        {"{4..12:4}", "4|8|12"},
+        {"{4..13:4}", "4|8|12"},
+        {"{7..7}", "7"},
+        {"{1,3..4,9}", "1|3|4|9"},
+        {"x{,y}", "x|xy"},
+        {"{ head , kv }+{0,1}", "head+0|head+1|kv+0|kv+1"},
+        {"# {no}\n{1,2}", "# {no}\n1|# {no}\n2"},
+        {"mask \"{a\\\"}\" {1,2}", "mask \"{a\\\"}\" 1|mask \"{a\\\"}\" 2"},
+        {"{layers 1::2: dense}", "layers 1::2: dense"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        s2_arena arena = {0};
+        s2_space space;
+        s2_diag diag = {0};
+        s2_buf text = {0};
+        if (s2_space_parse(&arena, rows[r].space, strlen(rows[r].space), &space, &diag) != S2_OK)
+            fail_msg("%s: %s", rows[r].space, diag.msg);
+        for (int64_t n = 0; n < space.n_candidates; n++) {
+            s2_buf_puts(&text, n > 0 ? "|" : "");
+            s2_space_expand(&space, n, &text);
+        }
+        s2_buf_add(&text, "", 1);
+        assert_string_equal(text.data, rows[r].candidates);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+static void malformed_spaces_are_refused_with_their_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *space;
+        int32_t line, col;
+        const char *words;
+    } rows[] = {
+        {"local {4", 1, 7, "not closed"},
+        {"local 4}", 1, 8, "closes nothing"},
+        {"local {4,{5}}", 1, 10, "do not nest"},
+        {"local {}", 1, 7, "needs values"},
+        {"local { }", 1, 7, "needs values"},
+        {"local {4..}", 1, 11, "ends in a number"},
+        {"local {4..x}", 1, 11, "ends in a number"},
+        {"local {9..4}", 1, 8, "backwards"},
+        {"local {4..8:0}", 1, 14, "step"},
+        {"local {4..8:}", 1, 13, "step"},
+        {"local {4..8:2x}", 1, 14, "nothing behind"},
+        {"local {4..8x}", 1, 12, "nothing behind"},
+        {"local {1..99999999999}", 1, 21, "9 digits"},
+        {"local {0..65536}", 1, 8, "65536"},
+        {"heads 4\n\xc3\xa4 {1,2}}", 2, 8, "closes nothing"},
+        {"{0..65535}{0..65535}{0..65535}", 1, 21, "2^40"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        s2_arena arena = {0};
+        s2_space space = {.n_pieces = 77};
+        s2_diag diag = {0};
+        const s2_status status = s2_space_parse(&arena, rows[r].space, strlen(rows[r].space), &space, &diag);
+        if (status != S2_EPARSE || diag.line != rows[r].line || diag.col != rows[r].col ||
+            strstr(diag.msg, rows[r].words) == NULL || space.n_pieces != 77)
+            fail_msg("%s: %d at %d:%d: %s", rows[r].space, status, diag.line, diag.col, diag.msg);
+        s2_arena_release(&arena);
+    }
+}
+
+static void more_choices_or_bytes_than_the_cap_are_refused(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_space space;
+    s2_diag diag = {0};
+    s2_buf text = {0};
+    for (int32_t n = 0; n < S2_SPACE_HOLES; n++)
+        s2_buf_puts(&text, "{x}");
+    assert_int_equal(s2_space_parse(&arena, text.data, text.len, &space, &diag), S2_OK);
+    assert_int_equal(space.n_candidates, 1);
+    s2_buf_puts(&text, "{x}");
+    assert_int_equal(s2_space_parse(&arena, text.data, text.len, &space, &diag), S2_EPARSE);
+    while (text.len <= S2_SPACE_BYTES)
+        s2_buf_puts(&text, " ");
+    assert_int_equal(s2_space_parse(&arena, text.data, text.len, &space, &diag), S2_EPARSE);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
+static void every_text_of_random_bytes_is_parsed_or_refused(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(5)};
+    static const char alphabet[] = "{}{},..:0123456789ahk \"#\n\\";
+    for (int64_t at = 0; at < s2_test_cases(5000); at++) {
+        char text[24];
+        const size_t n = s2_rng_below(&rng, sizeof text);
+        for (size_t byte = 0; byte < n; byte++)
+            text[byte] = alphabet[s2_rng_below(&rng, sizeof alphabet - 1)];
+        s2_arena arena = {0};
+        s2_space space;
+        s2_diag diag = {0};
+        const s2_status status = s2_space_parse(&arena, text, n, &space, &diag);
+        assert_true(status == S2_OK || (status == S2_EPARSE && diag.line > 0 && diag.msg[0] != '\0'));
+        if (status == S2_OK) {
+            s2_buf out = {0};
+            s2_space_expand(&space, 0, &out);
+            s2_space_expand(&space, space.n_candidates - 1, &out);
+            assert_int_equal(out.status, S2_OK);
+            s2_buf_release(&out);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* ---- searches
+ * ---------------------------------------------------------------------------------------------- */
+
+typedef struct problem {
+    s2_arena arena;
+    s2_space space;
+    s2_search search;
+} problem;
+
+static void pose(problem *p, const char *text, int64_t len_tok)
+{
+    s2_diag diag = {0};
+    *p = (problem){0};
+    if (s2_space_parse(&p->arena, text, strlen(text), &p->space, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    p->search = (s2_search){.space = &p->space,
+                            .n_by = 3,
+                            .by = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_KV_BYTES},
+                            .n_requirements = 3,
+                            .requirements = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}},
+                            .seed = 1,
+                            .n_jobs = 1};
+    assert_int_equal(s2_sim_options_default(&p->search.options), S2_OK);
+    p->search.options.len_tok = len_tok;
+    s2_search_shard(&p->search, 1, 1);
+}
+
+static void solve(const problem *p, s2_search_state *out)
+{
+    s2_search_state_init(&p->search, out);
+    assert_int_equal(s2_search_run(&p->search, out, INT64_MAX, NULL, NULL), S2_OK);
+    assert_int_equal(out->next, p->search.end);
+}
+
+static void assert_same_front(const s2_front *a, const s2_front *b, const char *what)
+{
+    if (a->n != b->n)
+        fail_msg("%s: %d points and %d", what, a->n, b->n);
+    for (int32_t at = 0; at < a->n; at++)
+        if (memcmp(&a->points[at], &b->points[at], sizeof a->points[at]) != 0)
+            fail_msg("%s: point %d is candidate %lld and %lld", what, at, (long long)a->points[at].index,
+                     (long long)b->points[at].index);
+}
+
+/* A pattern's values by the whole simulator, sharing nothing with search/price.c. */
+static void simulate(const problem *p, const s2_pattern *pattern, double *value)
+{
+    s2_arena arena = {0};
+    s2_sim_options options = p->search.options;
+    s2_sim prefill, decode;
+    options.phase = S2_SIM_PREFILL;
+    assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
+    options.phase = S2_SIM_DECODE;
+    assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
+    const double all[S2_N_OBJECTIVES] = {
+        prefill.time_us,   decode.time_us,           0, (double)prefill.kv.head_pages, prefill.density,
+        prefill.imbalance, 1 - prefill.token_density};
+    for (int32_t v = 0; v < p->search.n_by; v++)
+        value[v] = all[p->search.by[v]];
+    s2_arena_release(&arena);
+}
+
+static const char *const TERMS[] = {
+    "local {1,4} {,| sink 2} | stride {2..5} phase {head,kv}*{1,3}+{0,1}",
+    "local {1,70} | stride {2,3,4} phase {head,kv}; {,kv 1: dense,kv 0: dense,heads 3: dense}",
+    "local {1..4} | stride {4,8} phase {head,layer,head+kv}; {,layers 1::2: dense,decode: dense}",
+    "{local 2,local 100t,dense,none,chunk 4,dilated 3 phase head,sink 1} | {stride 4 phase head,local 3}",
+    "local {1..3} | stride {2,4} width {1,2} phase head | {sink 1,columns 0,pages 4 page 16}",
+};
+
+static void draw_space(s2_rng *rng, char *out, size_t cap)
+{
+    const size_t n_terms = sizeof TERMS / sizeof TERMS[0];
+    const int kv_heads = 2 << s2_rng_below(rng, 2);
+    snprintf(out, cap, "layers %d; heads {4,8}; kv-heads %d; block %d; layers all: %s",
+             (int)s2_rng_below(rng, 3) + 1, kv_heads, 8 << s2_rng_below(rng, 4),
+             TERMS[s2_rng_below(rng, n_terms)]);
+}
+
+/* Everything that is proved, priced without closed form and without bounds. */
+static void price_plainly(const problem *p, const s2_pattern *pattern, double *value)
+{
+    s2_pricer pricer;
+    const s2_quote quote = {.pattern = pattern, .fast = -1};
+    s2_pricer_init(&pricer, &p->search.options, p->search.by, p->search.n_by);
+    assert_int_equal(s2_price_exact(&pricer, &quote, value), S2_OK);
+    s2_pricer_release(&pricer);
+}
+
+static void brute_force(const problem *p, s2_front *front)
+{
+    *front = (s2_front){.n_values = p->search.n_by};
+    for (int64_t index = 0; index < p->space.n_candidates; index++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_finding findings[3];
+        const s2_prove_options all = {.n_tok = S2_OPEN};
+        s2_point point = {.index = index};
+        if (s2_search_pattern(&p->search, index, &arena, &pattern, NULL) == S2_OK &&
+            s2_prove(&arena, &pattern, p->search.requirements, 3, &all, findings) == S2_OK &&
+            findings[0].verdict == S2_HOLDS && findings[1].verdict == S2_HOLDS &&
+            findings[2].verdict == S2_HOLDS) {
+            price_plainly(p, &pattern, point.value);
+            assert_int_equal(s2_front_add(front, &point, 1), S2_OK);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* Some point of `by` is at least as good everywhere, up to rounding. */
+static bool is_reached(const s2_front *by, const s2_point *point)
+{
+    for (int32_t at = 0; at < by->n; at++) {
+        bool reached = true;
+        for (int32_t v = 0; v < by->n_values; v++)
+            reached &= by->points[at].value[v] <= point->value[v] * (1 + 1e-9) + 1e-12;
+        if (reached)
+            return true;
+    }
+    return false;
+}
+
+static void the_front_is_that_of_brute_force(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(31)};
+    static const s2_objective others[] = {S2_BY_DENSITY, S2_BY_IMBALANCE, S2_BY_UNREAD};
+    for (int64_t at = 0; at < s2_test_cases(10) && at < 50; at++) {
+        char text[300];
+        problem p;
+        s2_search_state found;
+        s2_front brute;
+        draw_space(&rng, text, sizeof text);
+        pose(&p, text, (int64_t)s2_rng_below(&rng, 40) * 16 + 16 + (int64_t)s2_rng_below(&rng, 2) * 5);
+        p.search.by[s2_rng_below(&rng, 3)] = others[s2_rng_below(&rng, 3)];
+        solve(&p, &found);
+        brute_force(&p, &brute);
+        for (int32_t f = 0; f < brute.n; f++)
+            if (!is_reached(&found.front, &brute.points[f]))
+                fail_msg("candidate %lld is lost: %s", (long long)brute.points[f].index, text);
+        for (int32_t f = 0; f < found.front.n; f++)
+            if (!is_reached(&brute, &found.front.points[f]))
+                fail_msg("candidate %lld is too good: %s", (long long)found.front.points[f].index, text);
+        s2_front_release(&brute);
+        s2_search_state_release(&found);
+        s2_arena_release(&p.arena);
+    }
+}
+
+static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(37)};
+    static const s2_objective all[S2_MAX_OBJECTIVES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_KV_BYTES,
+                                                        S2_BY_DENSITY,    S2_BY_IMBALANCE, S2_BY_UNREAD};
+    int64_t n_fast = 0;
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        char text[300];
+        problem p;
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        draw_space(&rng, text, sizeof text);
+        pose(&p, text, (int64_t)s2_rng_below(&rng, 1500) + 1);
+        /* a small memory: what fits it is a short context, and one time in four the cache spills */
+        p.search.options.gpu.hbm_gb = s2_rng_below(&rng, 4) == 0 ? 1e-4 : 0.02;
+        if (s2_rng_below(&rng, 2) == 0)
+            p.search.options.len_tok = (p.search.options.len_tok / 16 + 1) * 16;
+        p.search.n_by = S2_MAX_OBJECTIVES;
+        memcpy(p.search.by, all, sizeof all);
+        const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
+        if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
+            s2_pricer pricer;
+            s2_quote quote;
+            double low[S2_MAX_OBJECTIVES], exact[S2_MAX_OBJECTIVES], whole[S2_MAX_OBJECTIVES];
+            s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
+            assert_int_equal(s2_price_bound(&pricer, &pattern, &quote, low), S2_OK);
+            assert_int_equal(s2_price_exact(&pricer, &quote, exact), S2_OK);
+            simulate(&p, &pattern, whole);
+            n_fast += quote.fast >= 0;
+            for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++) {
+                if (!(low[v] <= exact[v]) || !(fabs(exact[v] - whole[v]) <= 1e-9 * whole[v] + 1e-12))
+                    fail_msg("%s of candidate %lld at %lld: %.17g <= %.17g = %.17g: %s",
+                             s2_objective_word(p.search.by[v]), (long long)index,
+                             (long long)p.search.options.len_tok, low[v], exact[v], whole[v], text);
+            }
+            s2_pricer_release(&pricer);
+        }
+        s2_arena_release(&arena);
+        s2_arena_release(&p.arena);
+    }
+    assert_true(n_fast > 0 || s2_test_cases(60) < 60);
+}
+
+static const char SPACE[] =
+    "layers 4; heads 8; kv-heads 4; block {16,32,64}; layers all: local {1..12} {,| sink 1} | "
+    "stride {2..12} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}";
+
+static void solve_every_way(s2_objective second)
+{
+    problem p;
+    s2_search_state plain, other;
+    pose(&p, SPACE, 8192);
+    p.search.by[1] = second;
+    p.search.no_pruning = true;
+    solve(&p, &plain);
+    assert_int_equal(plain.counts.beaten, 0);
+    assert_true(plain.front.n > 1 || second == S2_BY_DECODE_US);
+    p.search.no_pruning = false;
+    s2_search_counts counts = {0};
+    for (int32_t jobs = 1; jobs <= 3; jobs++) {
+        p.search.n_jobs = jobs;
+        solve(&p, &other);
+        assert_same_front(&plain.front, &other.front, "jobs");
+        assert_true(other.counts.beaten > 0 || second != S2_BY_DECODE_US);
+        if (jobs > 1)
+            assert_memory_equal(&counts, &other.counts, sizeof counts);
+        counts = other.counts;
+        s2_search_state_release(&other);
+    }
+    for (p.search.seed = 2; p.search.seed < 5; p.search.seed++) {
+        solve(&p, &other);
+        assert_same_front(&plain.front, &other.front, "seed");
+        s2_search_state_release(&other);
+    }
+    s2_search_state_release(&plain);
+    s2_arena_release(&p.arena);
+}
+
+static void pruning_threads_and_seeds_leave_the_front_as_it_is(void **state)
+{
+    (void)state;
+    solve_every_way(S2_BY_DECODE_US);
+    solve_every_way(S2_BY_UNREAD);
+}
+
+static void every_candidate_is_visited_once_whatever_the_seed(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(41)};
+    for (int64_t at = 0; at < s2_test_cases(50); at++) {
+        s2_space space = {.n_candidates = (int64_t)s2_rng_below(&rng, 500) + 1};
+        s2_search search = {.space = &space, .seed = s2_rng_next(&rng)};
+        const int64_t n_shards = (int64_t)s2_rng_below(&rng, 7) + 1;
+        uint8_t seen[500] = {0};
+        int64_t end = 0;
+        for (int64_t shard = 1; shard <= n_shards; shard++) {
+            s2_search_shard(&search, shard, n_shards);
+            assert_int_equal(search.begin, end);
+            end = search.end;
+            for (int64_t visit = search.begin; visit < search.end; visit++)
+                seen[s2_search_candidate(&search, visit)]++;
+        }
+        assert_int_equal(end, space.n_candidates);
+        for (int64_t n = 0; n < space.n_candidates; n++)
+            assert_int_equal(seen[n], 1);
+    }
+}
+
+static void shards_together_have_the_front_of_one_run(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state whole, part;
+    pose(&p, SPACE, 8192);
+    p.search.by[1] = S2_BY_IMBALANCE;
+    solve(&p, &whole);
+    for (int64_t n_shards = 2; n_shards <= 5; n_shards++) {
+        s2_front merged = {.n_values = p.search.n_by};
+        for (int64_t shard = n_shards; shard >= 1; shard--) {
+            s2_search_shard(&p.search, shard, n_shards);
+            solve(&p, &part);
+            assert_int_equal(s2_front_add(&merged, part.front.points, part.front.n), S2_OK);
+            s2_search_state_release(&part);
+        }
+        assert_same_front(&whole.front, &merged, "shards");
+        s2_front_release(&merged);
+    }
+    s2_search_state_release(&whole);
+    s2_arena_release(&p.arena);
+}
+
+/* Stops after a number of batches. */
+static bool count_down(void *user, const s2_search_state *state)
+{
+    (void)state;
+    return --*(int32_t *)user > 0;
+}
+
+static void a_search_read_back_ends_as_if_it_had_never_stopped(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state whole, part, back;
+    s2_diag diag = {0};
+    pose(&p, SPACE, 8192);
+    solve(&p, &whole);
+    s2_search_state_init(&p.search, &part);
+    while (part.next < p.search.end) {
+        int32_t batches = 2;
+        s2_buf text = {0};
+        assert_int_equal(s2_search_run(&p.search, &part, INT64_MAX, count_down, &batches), S2_OK);
+        s2_search_state_print(&p.search, &part, "the\nkey", &text);
+        s2_search_state_release(&part);
+        assert_int_equal(s2_search_state_parse(&p.search, "the\nkey", text.data, text.len, &back, &diag),
+                         S2_OK);
+        part = back;
+        s2_buf_release(&text);
+    }
+    assert_same_front(&whole.front, &part.front, "resumed");
+    assert_memory_equal(&whole.counts, &part.counts, sizeof whole.counts);
+    s2_search_state_release(&part);
+    s2_search_state_release(&whole);
+    s2_arena_release(&p.arena);
+}
+
+static void a_damaged_or_foreign_state_is_refused(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state found, back = {.next = 77};
+    s2_diag diag = {0};
+    s2_buf text = {0};
+    pose(&p, "layers 2; heads 4; kv-heads 2; layers all: local {1..3} | stride {2,4} phase head", 1024);
+    solve(&p, &found);
+    s2_search_state_print(&p.search, &found, "key", &text);
+    for (size_t n = 0; n < text.len; n++)
+        assert_int_equal(s2_search_state_parse(&p.search, "key", text.data, n, &back, &diag), S2_EPARSE);
+    for (size_t n = 0; n < text.len; n++) {
+        text.data[n] ^= 1;
+        assert_int_equal(s2_search_state_parse(&p.search, "key", text.data, text.len, &back, &diag),
+                         S2_EPARSE);
+        text.data[n] ^= 1;
+    }
+    assert_int_equal(s2_search_state_parse(&p.search, "kez", text.data, text.len, &back, &diag), S2_EPARSE);
+    assert_non_null(strstr(diag.msg, "another search"));
+    s2_search_shard(&p.search, 1, 2);
+    assert_int_equal(s2_search_state_parse(&p.search, "key", text.data, text.len, &back, &diag), S2_EPARSE);
+    assert_int_equal(back.next, 77);
+    s2_buf_release(&text);
+    s2_search_state_release(&found);
+    s2_arena_release(&p.arena);
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool fail_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)user)-- != 0;
+}
+
+static void each_failed_allocation_is_reported_and_leaks_nothing(void **state)
+{
+    (void)state;
+    static const char space[] =
+        "layers 2; heads 4; kv-heads 2; layers all: local {1,2} | {stride 4 phase head,chunk 2}";
+    s2_status status = S2_ENOMEM;
+    for (int64_t nth = 0; status != S2_OK; nth++) {
+        problem p;
+        s2_search_state found;
+        assert_true(nth < 10000);
+        pose(&p, space, 256);
+        s2_search_state_init(&p.search, &found);
+        int64_t left = nth;
+        s2_alloc_set_hook(fail_nth, &left);
+        status = s2_search_run(&p.search, &found, INT64_MAX, NULL, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        if (status != S2_OK)
+            assert_int_equal(found.next, 0);
+        s2_search_state_release(&found);
+        s2_arena_release(&p.arena);
+    }
+}
+
+/* ---- the command
+ * ------------------------------------------------------------------------------------------- */
+
+enum { OUTPUT = 1 << 18 };
+
+/* The command as a person calls it; its output is in `text`. */
+static int command(char *text, int argc, const char *const *words)
+{
+    char *argv[24];
+    memcpy(argv, words, (size_t)argc * sizeof *argv);
+    s2_cli cli;
+    s2_cli_init(&cli, "s2", argc, argv);
+    cli.out = tmpfile();
+    cli.err = tmpfile();
+    assert_non_null(cli.out);
+    assert_non_null(cli.err);
+    const bool pareto = strcmp(argv[0], "pareto") == 0, db = strcmp(argv[0], "db") == 0;
+    cli.command = argv[0];
+    int code = (pareto ? s2_cmd_pareto : db ? s2_cmd_db : s2_cmd_search)(&cli, argc, argv);
+    code = s2_store_finish(&cli, code);
+    rewind(cli.out);
+    text[fread(text, 1, OUTPUT - 1, cli.out)] = '\0';
+    fclose(cli.out);
+    fclose(cli.err);
+    s2_arena_release(&cli.arena);
+    return code;
+}
+
+static char *fresh_dir(char *path, size_t cap)
+{
+    snprintf(path, cap, "/tmp/s2-search-XXXXXX");
+    assert_non_null(mkdtemp(path));
+    return path;
+}
+
+static void remove_dir(const char *path)
+{
+    char line[300];
+    snprintf(line, sizeof line, "rm -r '%s'", path);
+    assert_int_equal(system(line), 0);
+}
+
+#define SMALL_SPACE "block {32,64}; layers all: local {1..6} | stride {4..8} phase {head,kv}+{0,1}"
+
+static int search_into(char *text, const char *db, const char *shard, const char *more)
+{
+    const char *const words[] = {"search", SMALL_SPACE, "--model",    "llama-3.1-8b", "--len",   "4k",
+                                 "--db",   db,          "--minimize", "us,kv_bytes",  "--shard", shard,
+                                 "--json", more};
+    return command(text, more != NULL ? 14 : 13, words);
+}
+
+static int pareto_of(char *text, const char *db)
+{
+    const char *const words[] = {"pareto", "--db", db, "--distinct", "--columns", "name,union,kv,kv_mib,us"};
+    return command(text, 6, words);
+}
+
+static void shards_merged_in_the_database_show_the_front_of_one_run(void **state)
+{
+    (void)state;
+    static char one[OUTPUT], merged[OUTPUT], ignored[OUTPUT];
+    char dir[64], whole[128], sum[128], part[128], shard[8];
+    fresh_dir(dir, sizeof dir);
+    snprintf(whole, sizeof whole, "%s/whole.db", dir);
+    snprintf(sum, sizeof sum, "%s/shard1.db", dir);
+    assert_int_equal(search_into(ignored, whole, "1/1", NULL), S2_EXIT_OK);
+    assert_non_null(strstr(ignored, "\"schema\":\"s2search/1\""));
+    for (int32_t n = 1; n <= 4; n++) {
+        snprintf(part, sizeof part, "%s/shard%d.db", dir, n);
+        snprintf(shard, sizeof shard, "%d/4", n);
+        assert_int_equal(search_into(ignored, part, shard, NULL), S2_EXIT_OK);
+        const char *const merge[] = {"db", "merge", part, "--db", sum};
+        if (n > 1)
+            assert_int_equal(command(ignored, 5, merge), S2_EXIT_OK);
+    }
+    assert_int_equal(pareto_of(one, whole), S2_EXIT_OK);
+    assert_int_equal(pareto_of(merged, sum), S2_EXIT_OK);
+    assert_non_null(strstr(one, "llama-3.1-8b-"));
+    assert_string_equal(one, merged);
+    remove_dir(dir);
+}
+
+/* A child is killed while it searches; what it left is resumed, again and again, to the same front. */
+static void a_killed_search_resumes_to_the_same_bytes(void **state)
+{
+    (void)state;
+    static char one[OUTPUT], resumed[OUTPUT], ignored[OUTPUT];
+    char dir[64], whole[128], cut[128];
+    fresh_dir(dir, sizeof dir);
+    snprintf(whole, sizeof whole, "%s/whole.db", dir);
+    snprintf(cut, sizeof cut, "%s/cut.db", dir);
+    assert_int_equal(search_into(one, whole, "1/1", NULL), S2_EXIT_OK);
+    s2_rng rng = {s2_test_seed(43)};
+    for (int32_t kill_n = 0; kill_n < 6; kill_n++) {
+        fflush(NULL);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(search_into(ignored, cut, "1/1", "--resume") == S2_EXIT_OK ? 0 : 1);
+        usleep((useconds_t)s2_rng_below(&rng, 60000));
+        kill(child, SIGKILL);
+        int ended;
+        assert_int_equal(waitpid(child, &ended, 0), child);
+    }
+    assert_int_equal(search_into(resumed, cut, "1/1", "--resume"), S2_EXIT_OK);
+    assert_string_equal(one, resumed);
+    assert_int_equal(pareto_of(one, whole), S2_EXIT_OK);
+    assert_int_equal(pareto_of(resumed, cut), S2_EXIT_OK);
+    assert_string_equal(one, resumed);
+    remove_dir(dir);
+}
+
+static void wrong_calls_are_refused_with_their_exit_codes(void **state)
+{
+    (void)state;
+    static char text[OUTPUT];
+    static const struct {
+        const char *words[8];
+        int code;
+    } rows[] = {
+        {{"search", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "heads {4", "--no-db"}, S2_EXIT_REFUSED},
+        {{"search", "heads {4}: dense", "--no-db"}, S2_EXIT_REFUSED},
+        {{"search", "heads {4}", "--no-db", "--shard", "3/2"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--minimize", "us,us"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--minimize", "speed"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--phase", "forward"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--require", "unison"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--resume"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--model", "llama-9"}, S2_EXIT_USAGE},
+        {{"search", "heads 4; heads all: local {1,2}", "--no-db"}, S2_EXIT_VIOLATED},
+        {{"search", "heads 4; heads all: {local 1,dense}", "--no-db"}, S2_EXIT_OK},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+        int argc = 0;
+        while (argc < 8 && rows[r].words[argc] != NULL)
+            argc++;
+        const int code = command(text, argc, rows[r].words);
+        if (code != rows[r].code)
+            fail_msg("row %zu: exit code %d", r, code);
+    }
+}
+
+static void a_space_is_proposed_for_every_model_and_explained(void **state)
+{
+    (void)state;
+    static char text[OUTPUT];
+    for (int32_t kv = 1; kv <= 8; kv *= 2) {
+        s2_buf proposed = {0};
+        problem p;
+        assert_int_equal(s2_space_propose(8, kv, &proposed), S2_OK);
+        s2_buf_add(&proposed, "", 1);
+        pose(&p, proposed.data, 1024);
+        s2_arena_release(&p.arena);
+        s2_buf_release(&proposed);
+    }
+    const char *const words[] = {"search",  "--model", "llama-3.1-8b", "--len",   "8k",
+                                 "--limit", "500",     "--no-db",      "--phase", "decode,prefill"};
+    assert_int_equal(command(text, 10, words), S2_EXIT_OK);
+    assert_non_null(strstr(text, "best overall: "));
+    assert_non_null(strstr(text, "bound by "));
+    assert_non_null(strstr(text, "times faster than dense attention"));
+    assert_true(strstr(text, "against the next best") != NULL || strstr(text, "gives up nothing") != NULL);
+}
+
+/* ---- speed
+ * ------------------------------------------------------------------------------------------------- */
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void speed_of_a_search_is_printed(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state found;
+    pose(&p,
+         "model llama-3.1-8b; block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} "
+         "phase "
+         "{head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}",
+         131072);
+    assert_true(p.space.n_candidates >= 1000000);
+    s2_search_state_init(&p.search, &found);
+    const double begin = seconds();
+    assert_int_equal(s2_search_run(&p.search, &found, 20000, NULL, NULL), S2_OK);
+    printf("# s2: of %lld candidates for llama-3.1-8b at 128k, 20000 searched at %.0f a second of one core\n",
+           (long long)p.space.n_candidates, 20000 / (seconds() - begin));
+    s2_search_state_release(&found);
+    s2_arena_release(&p.arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spaces_expand_in_mixed_radix_order),
+        cmocka_unit_test(malformed_spaces_are_refused_with_their_place),
+        cmocka_unit_test(more_choices_or_bytes_than_the_cap_are_refused),
+        cmocka_unit_test(every_text_of_random_bytes_is_parsed_or_refused),
+        cmocka_unit_test(the_front_is_that_of_brute_force),
+        cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
+        cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
+        cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
+        cmocka_unit_test(shards_together_have_the_front_of_one_run),
+        cmocka_unit_test(a_search_read_back_ends_as_if_it_had_never_stopped),
+        cmocka_unit_test(a_damaged_or_foreign_state_is_refused),
+        cmocka_unit_test(each_failed_allocation_is_reported_and_leaks_nothing),
+        cmocka_unit_test(shards_merged_in_the_database_show_the_front_of_one_run),
+        cmocka_unit_test(a_killed_search_resumes_to_the_same_bytes),
+        cmocka_unit_test(wrong_calls_are_refused_with_their_exit_codes),
+        cmocka_unit_test(a_space_is_proposed_for_every_model_and_explained),
+        cmocka_unit_test(speed_of_a_search_is_printed),
+    };
+    return cmocka_run_group_tests_name("search", tests, NULL, NULL);
+}
