@@ -152,17 +152,40 @@ static s2_status lay_out(s2_rig *rig, const s2_validate_request *request)
     return rig->host_o != NULL && rig->host_lse != NULL ? S2_OK : S2_ENOMEM;
 }
 
-static s2_status choose(s2_rig *rig, const s2_validate_request *request, s2_diag *why)
+/* Everything that depends on the kernel; S2_EUNSUPPORTED where it cannot take this problem. */
+static s2_status open_with(s2_rig *rig, const s2_validate_request *request, const s2_kernel *kernel,
+                           s2_diag *why)
 {
-    if (request->kernel == NULL)
-        return s2_kernel_choose(rig->device, &rig->problem, NULL, &rig->kernel, why);
-    rig->kernel = request->kernel;
-    if (rig->kernel->device != rig->device->kind)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s", rig->kernel->name,
-                           rig->device->name);
-    return rig->kernel->supports(rig->device, &rig->problem, why);
+    s2_plan_options options;
+    rig->kernel = kernel;
+    rig->problem.plan = NULL;
+    S2_TRY(kernel->supports(rig->device, &rig->problem, why));
+    kernel->options(rig->device, &rig->problem, &options);
+    S2_TRY(s2_plan_build(&rig->arena, request->pattern, request->phase, request->layer, request->seqs,
+                         request->n_seqs, &options, &rig->whole, why));
+    S2_TRY(sample_items(rig, request));
+    rig->problem.plan = &rig->some;
+    S2_TRY(kernel->supports(rig->device, &rig->problem, why));
+    S2_TRY(count_tokens(rig, request));
+    S2_TRY(lay_out(rig, request));
+    return kernel->prepare(rig->device, &rig->problem, &rig->state, why);
 }
 
+/* The kernel of this device with the highest rank below `rank`, or NULL. */
+static const s2_kernel *next_best(const s2_device *device, int32_t rank)
+{
+    const s2_kernel *best = NULL;
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++) {
+        const s2_kernel *const kernel = s2_kernel_at(at);
+        if (kernel->device == device->kind && kernel->rank < rank &&
+            (best == NULL || kernel->rank > best->rank))
+            best = kernel;
+    }
+    return best;
+}
+
+/* The best kernel that takes the problem: what it refuses may depend on the plan, so the next one is tried.
+ */
 static s2_status open(s2_rig *rig, const s2_validate_request *request, s2_diag *why)
 {
     const s2_pattern *const pattern = request->pattern;
@@ -174,17 +197,20 @@ static s2_status open(s2_rig *rig, const s2_validate_request *request, s2_diag *
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .scale = request->scale != 0.0f ? request->scale : usual};
-    S2_TRY(choose(rig, request, why));
-    s2_plan_options options;
-    rig->kernel->options(rig->device, &rig->problem, &options);
-    S2_TRY(s2_plan_build(&rig->arena, pattern, request->phase, request->layer, request->seqs, request->n_seqs,
-                         &options, &rig->whole, why));
-    S2_TRY(sample_items(rig, request));
-    rig->problem.plan = &rig->some;
-    S2_TRY(rig->kernel->supports(rig->device, &rig->problem, why));
-    S2_TRY(count_tokens(rig, request));
-    S2_TRY(lay_out(rig, request));
-    return rig->kernel->prepare(rig->device, &rig->problem, &rig->state, why);
+    if (request->kernel != NULL && request->kernel->device != rig->device->kind)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s",
+                           request->kernel->name, rig->device->name);
+    if (request->kernel != NULL)
+        return open_with(rig, request, request->kernel, why);
+    const s2_kernel *kernel = next_best(rig->device, INT32_MAX);
+    if (kernel == NULL)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no kernel for %s",
+                           rig->device->name);
+    s2_status status = open_with(rig, request, kernel, why);
+    s2_diag ignored;
+    while (status == S2_EUNSUPPORTED && (kernel = next_best(rig->device, kernel->rank)) != NULL)
+        status = open_with(rig, request, kernel, &ignored);
+    return status;
 }
 
 s2_outcome s2_rig_open(s2_rig *rig, s2_device *device, const s2_validate_request *request, char *reason,

@@ -127,7 +127,7 @@ static void failing_any_allocation_of_a_certificate_is_out_of_memory(void **stat
 {
     (void)state;
     int64_t n_failed = 0;
-    for (size_t p = 0; p < 3; p++) {
+    for (size_t p = 0; p < 2; p++) {
         s2_arena arena = {0};
         s2_pattern pattern;
         const s2_requirement asked = {S2_ROWS, 0, true};
@@ -137,7 +137,7 @@ static void failing_any_allocation_of_a_certificate_is_out_of_memory(void **stat
                          S2_OK);
         assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &options, &finding), S2_OK);
         s2_status status = S2_ENOMEM;
-        for (n_failed = 0; status != S2_OK; n_failed++) {
+        for (n_failed = 0; status == S2_ENOMEM; n_failed++) {
             s2_saboteur saboteur = {.left = n_failed};
             s2_arena own = {0};
             s2_buf out = {0};
@@ -150,7 +150,8 @@ static void failing_any_allocation_of_a_certificate_is_out_of_memory(void **stat
             s2_buf_release(&out);
             s2_arena_release(&own);
         }
-        assert_true(n_failed > 10);
+        assert_int_equal(status, S2_OK);
+        assert_true(n_failed > 3);
         s2_arena_release(&arena);
     }
 }
