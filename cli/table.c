@@ -271,8 +271,7 @@ const s2_command s2_command_table[] = {
      "front "
      "beats by its bounds alone; the others are priced exactly. The front is stored with checks and "
      "predictions: "
-     "s2 ls and s2 pareto show it. unread is the share of causal pairs that no head reads, summed over "
-     "heads.\n"
+     "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read.\n"
      "Ctrl-C ends after the current batch and stores what was found; exit code 4 says that the space was not "
      "finished. Exit code 1: no candidate has the required properties.",
      "$ s2 search 'block {32,64}; layers all: local {4..32:4} | stride {2..16} phase {head,kv}+{0,1}' "
