@@ -582,7 +582,7 @@ static void shards_merged_in_the_database_show_the_front_of_one_run(void **state
 {
     (void)state;
     static char one[OUTPUT], merged[OUTPUT], ignored[OUTPUT];
-    char dir[64], whole[128], sum[128], part[128], shard[8];
+    char dir[64], whole[128], sum[128], part[128], shard[16];
     fresh_dir(dir, sizeof dir);
     snprintf(whole, sizeof whole, "%s/whole.db", dir);
     snprintf(sum, sizeof sum, "%s/shard1.db", dir);
