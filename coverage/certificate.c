@@ -58,8 +58,8 @@ static s2_status check_size(s2_arena *arena, const s2_pattern *pattern, int64_t 
     }
     const int64_t period = s2_period_lcm(shape.key_period, shape.query_period);
     const double unit = shape.block_aligned ? pattern->block_tok : 1;
-    const double columns = (double)(shape.threshold + period) / unit + 1;
-    const double column = (double)(shape.threshold + shape.reach + period) / unit + 2;
+    const double columns = ((double)shape.threshold + (double)period) / unit + 1;
+    const double column = ((double)shape.threshold + (double)shape.reach + (double)period) / unit + 2;
     const double heads = 2.0 * pattern->n_heads * pattern->n_layers;
     const double terms = (double)n_terms / pattern->n_bodies + 1;
     if (period == S2_OPEN || columns * column * heads * terms > MOST_STEPS)
