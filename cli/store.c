@@ -171,36 +171,6 @@ int s2_store_design(s2_cli *cli, const s2_input *input)
     return s2_store_checks(cli, input, NULL, 0);
 }
 
-int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks)
-{
-    if (cli->no_db)
-        return S2_GO_ON;
-    int64_t design_id;
-    const int64_t run_before = cli->run_id;
-    const int end = begin(cli, input, &design_id);
-    if (end != S2_GO_ON)
-        return end;
-    s2_diag diag = {0};
-    s2_status status = S2_OK;
-    for (int32_t n = 0; n < n_checks && status == S2_OK; n++)
-        status = s2_db_put_check(cli->db, cli->run_id, design_id, &checks[n], &diag);
-    return finish(cli, status, &diag, run_before);
-}
-
-int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
-{
-    if (cli->no_db)
-        return S2_GO_ON;
-    int64_t design_id;
-    const int64_t run_before = cli->run_id;
-    const int end = begin(cli, input, &design_id);
-    if (end != S2_GO_ON)
-        return end;
-    s2_diag diag = {0};
-    const s2_status status = s2_db_put_sim(cli->db, cli->run_id, design_id, sim, &diag);
-    return finish(cli, status, &diag, run_before);
-}
-
 static s2_status put_results(s2_cli *cli, const s2_store_item *item, int64_t design_id, s2_diag *diag)
 {
     for (int32_t n = 0; n < item->n_checks; n++)
@@ -227,6 +197,18 @@ int s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
             status = put_results(cli, &items[n], design_id, &diag);
     }
     return finish(cli, status, &diag, run_before);
+}
+
+int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks)
+{
+    const s2_store_item item = {.input = *input, .checks = checks, .n_checks = n_checks};
+    return s2_store_items(cli, &item, 1);
+}
+
+int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
+{
+    const s2_store_item item = {.input = *input, .sims = sim, .n_sims = 1};
+    return s2_store_items(cli, &item, 1);
 }
 
 int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
