@@ -30,8 +30,10 @@ NVFLAGS  := -std=c++17 -I. -O3 -lineinfo -gencode arch=compute_80,code=sm_80 -ge
 # Debian's static archives: one binary runs on a bare machine. Their order is the order of dependence.
 LIBS_CORE := -l:libmd.a -lm -pthread
 LIBS      := -l:libjansson.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:libpng.a -l:libz.a $(LIBS_CORE) -ldl
-LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))/lib64 \
-             -L$(patsubst %/bin/nvcc,%,$(realpath $(NVCC)))/targets/x86_64-linux/lib -lcudart_static -lrt -ldl -l:libstdc++.a)
+# The toolkit that nvcc belongs to; NVCC may carry a launcher ("ccache nvcc"), so its last word is the compiler.
+CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
+LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/targets/x86_64-linux/lib \
+             -lcudart_static -lrt -ldl -l:libstdc++.a)
 
 CORE    := base pattern coverage
 MODULES := $(CORE) plan sim search kernels db export tui
