@@ -142,7 +142,7 @@ static int read_numbers(running *r)
     if (s2_args_has(&r->args, "jobs") &&
         s2_args_int(cli, &r->args, "jobs", 1, S2_SEARCH_JOBS, &jobs) != S2_GO_ON)
         return S2_EXIT_USAGE;
-    for (int dtype = 0; dtype < S2_N_DTYPES; dtype++)
+    for (int dtype = 0; dtype < S2_N_PRICED_DTYPES; dtype++)
         if (strcmp(s2_args_str(&r->args, "dtype"), s2_dtype_word((s2_dtype)dtype)) == 0)
             search->options.dtype = (s2_dtype)dtype;
     search->seed = (uint64_t)seed;

@@ -90,7 +90,7 @@ static int read_numbers(s2_sim_run_state *state)
     options->n_ranks = (int32_t)n_ranks;
     options->phase =
         (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
-    options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_DTYPES);
+    options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_GO_ON;
 }
 

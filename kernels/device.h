@@ -14,13 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/dtype.h"
 #include "base/status.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES } s2_dtype;
 const char *s2_dtype_name(s2_dtype dtype); /* "f32", "bf16", "f16" */
 int32_t s2_dtype_size(s2_dtype dtype);
 

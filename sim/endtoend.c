@@ -84,7 +84,7 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
 {
     if (options->net == NULL)
         return;
-    const bool fp8 = options->dtype == S2_FP8 && options->gpu.fp8_tflops > 0;
+    const bool fp8 = options->dtype == S2_F8 && options->gpu.fp8_tflops > 0;
     const double per_sequence = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
     s2_around around = {options,
                         sim,

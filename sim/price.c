@@ -17,13 +17,13 @@ const char *s2_sim_phase_word(s2_sim_phase phase)
 
 const char *s2_dtype_word(s2_dtype dtype)
 {
-    static const char *const words[S2_N_DTYPES] = {"bf16", "fp16", "fp8"};
+    static const char *const words[S2_N_PRICED_DTYPES] = {"fp32", "bf16", "fp16", "fp8"};
     return words[dtype];
 }
 
 int32_t s2_dtype_bytes(s2_dtype dtype)
 {
-    return dtype == S2_FP8 ? 1 : 2;
+    return dtype == S2_F8 ? 1 : dtype == S2_F32 ? 4 : 2;
 }
 
 const char *s2_resource_word(s2_resource resource)

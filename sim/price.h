@@ -13,6 +13,7 @@
 #ifndef S2_SIM_PRICE_H
 #define S2_SIM_PRICE_H
 
+#include "base/dtype.h"
 #include "sim/gpu.h"
 #include "sim/kv.h"
 #include "sim/net.h"
@@ -23,7 +24,6 @@ extern "C" {
 #endif
 
 typedef enum s2_sim_phase { S2_SIM_PREFILL, S2_SIM_DECODE, S2_SIM_TRAIN, S2_N_SIM_PHASES } s2_sim_phase;
-typedef enum s2_dtype { S2_BF16, S2_FP16, S2_FP8, S2_N_DTYPES } s2_dtype;
 const char *s2_sim_phase_word(s2_sim_phase phase);
 const char *s2_dtype_word(s2_dtype dtype);
 int32_t s2_dtype_bytes(s2_dtype dtype);

@@ -1,0 +1,11 @@
+/*
+ * base/dtype.h - the types that numbers are stored in, one list for prices and kernels.
+ */
+#ifndef S2_BASE_DTYPE_H
+#define S2_BASE_DTYPE_H
+
+/* Kernels compute in the first S2_N_DTYPES; what follows is priced only. */
+typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES, S2_F8 = S2_N_DTYPES } s2_dtype;
+enum { S2_N_PRICED_DTYPES = S2_F8 + 1 };
+
+#endif /* S2_BASE_DTYPE_H */
