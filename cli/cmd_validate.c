@@ -112,7 +112,7 @@ static int read_options(s2_validate_state *state)
         s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs) != S2_GO_ON)
         return S2_EXIT_USAGE;
     const char *const phase = s2_args_str(&state->args, "phase");
-    state->phase = strcmp(phase, "backward") == 0 ? S2_BACKWARD
+    state->phase = strcmp(phase, "train") == 0    ? S2_BACKWARD
                    : strcmp(phase, "decode") == 0 ? S2_DECODING
                                                   : S2_FORWARD;
     state->json = s2_args_has(&state->args, "json");
@@ -155,23 +155,23 @@ static int open_device(s2_validate_state *state)
 
 static double tflops(double pairs, const s2_subject *subject)
 {
-    return 4.0 * pairs * subject->pattern->head_dim / (subject->verdict->median_ms * 1e9);
+    return 4.0 * pairs * subject->pattern->head_dim / (subject->verdict->warm.median_ms * 1e9);
 }
 
 static void json_tail(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
-    const bool timed = v->n_samples > 0;
+    const bool timed = v->warm.n > 0;
     s2_json_key(buf, "time_ms");
     s2_json_begin(buf, '{');
     s2_json_key(buf, "median");
-    s2_json_num(buf, timed ? v->median_ms : NAN);
+    s2_json_num(buf, timed ? v->warm.median_ms : NAN);
     s2_json_key(buf, "min");
-    s2_json_num(buf, timed ? v->min_ms : NAN);
+    s2_json_num(buf, timed ? v->warm.min_ms : NAN);
     s2_json_key(buf, "p95");
-    s2_json_num(buf, timed ? v->p95_ms : NAN);
+    s2_json_num(buf, timed ? v->warm.p95_ms : NAN);
     s2_json_key(buf, "runs");
-    s2_json_int(buf, v->n_samples);
+    s2_json_int(buf, v->warm.n);
     s2_json_key(buf, "sm_mhz");
     s2_json_num(buf, v->sm_mhz > 0.0 ? v->sm_mhz : NAN);
     s2_json_end(buf, '}');
@@ -306,12 +306,12 @@ static void print_text(const s2_subject *subject, s2_buf *buf)
                       (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);
         text_grid(v, buf);
     }
-    if (v->n_samples > 0)
+    if (v->warm.n > 0)
         s2_buf_printf(
             buf,
             "  time      median %.3f ms, min %.3f, p95 %.3f of %d runs; %.3f TFLOP/s useful, %.3f executed\n",
-            v->median_ms, v->min_ms, v->p95_ms, v->n_samples, tflops((double)v->counts.pairs, subject),
-            tflops((double)v->counts.pairs_executed, subject));
+            v->warm.median_ms, v->warm.min_ms, v->warm.p95_ms, v->warm.n,
+            tflops((double)v->counts.pairs, subject), tflops((double)v->counts.pairs_executed, subject));
     s2_buf_printf(buf, "  %s%s%s\n", s2_outcome_word(v->outcome), v->outcome != S2_OUTCOME_OK ? ": " : "",
                   v->outcome != S2_OUTCOME_OK ? v->reason : "");
 }
@@ -327,7 +327,7 @@ static int store(const s2_subject *subject, const s2_input *input, const char *j
 {
     const s2_validation *const v = subject->verdict;
     const s2_validate_state *const state = subject->state;
-    const bool timed = v->n_samples > 0;
+    const bool timed = v->warm.n > 0;
     const s2_db_validation row = {
         .device = state->device->kind == S2_DEVICE_CPU ? "cpu" : state->device->name,
         .device_uuid = "",
@@ -347,10 +347,10 @@ static int store(const s2_subject *subject, const s2_input *input, const char *j
         .tolerance = v->tol,
         .needles_found = v->needle_found,
         .needles_expected = v->needle_expected,
-        .median_ms = timed ? v->median_ms : NAN,
-        .min_ms = timed ? v->min_ms : NAN,
+        .median_ms = timed ? v->warm.median_ms : NAN,
+        .min_ms = timed ? v->warm.min_ms : NAN,
         .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
-        .n_samples = v->n_samples,
+        .n_samples = v->warm.n,
         .samples_ms = v->sample_ms,
         .json = json,
     };

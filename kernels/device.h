@@ -28,6 +28,14 @@ typedef enum s2_device_kind { S2_DEVICE_CPU, S2_DEVICE_GPU } s2_device_kind;
 
 typedef struct s2_device s2_device;
 
+/* What the board says of itself; 0: it does not. */
+typedef struct s2_sensors {
+    double sm_mhz;
+    double mem_mhz;
+    double power_w;
+    double temp_c;
+} s2_sensors;
+
 /* Addresses are device addresses: host code may look behind them only on the CPU device. */
 typedef struct s2_device_ops {
     s2_status (*alloc)(s2_device *device, size_t n_bytes, void **out); /* 256-byte aligned; S2_ENOMEM */
@@ -48,6 +56,10 @@ typedef struct s2_device_ops {
     s2_status (*flush_cache)(s2_device *device);
     /* The clock of the compute units right now in MHz, or 0 when unknown. NULL: never known. */
     double (*clock_mhz)(s2_device *device);
+    /* Clocks, power and temperature right now, without waiting for what is queued. NULL: never known. */
+    s2_sensors (*sense)(s2_device *device);
+    /* Tell a profiler that watches this process to look, or to look away. NULL: there is none here. */
+    void (*profile)(s2_device *device, bool on);
     void (*close)(s2_device *device);
 } s2_device_ops;
 
@@ -56,6 +68,9 @@ struct s2_device {
     s2_device_kind kind;
     int32_t index;
     char name[80];      /* "NVIDIA H200", "CPU" */
+    char uuid[48];      /* "GPU-..."; "" for the CPU */
+    char driver[32];    /* "580.159.04"; "" unknown or none */
+    char runtime[32];   /* "CUDA 13.0"; "" without one */
     int32_t n_units;    /* SMs or threads */
     int32_t capability; /* 80, 90, ...; 0 on the CPU */
     int64_t memory_bytes;

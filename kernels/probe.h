@@ -29,7 +29,5 @@ s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t
 s2_outcome s2_probe_touch(s2_rig *rig, const s2_validate_request *request, s2_validation *out);
 s2_outcome s2_probe_numerics(s2_rig *rig, const s2_validate_request *request, s2_validation *out);
 s2_outcome s2_probe_needles(s2_device *device, const s2_validate_request *request, s2_validation *out);
-s2_outcome s2_probe_time(s2_device *device, s2_rig *rig, const s2_validate_request *request,
-                         s2_validation *out);
 
 #endif /* S2_KERNELS_PROBE_H */

@@ -37,45 +37,36 @@ const s2_kernel *s2_kernel_find(const char *name)
     return NULL;
 }
 
-static s2_status try_named(const s2_device *device, const s2_attn_problem *problem, const char *name,
-                           const s2_kernel **out, s2_diag *why)
+/* The kernel of this device with the highest rank below `rank`, or NULL. */
+static const s2_kernel *next_best(const s2_device *device, int32_t rank)
 {
-    const s2_kernel *const kernel = s2_kernel_find(name);
-    if (kernel == NULL)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "there is no kernel '%s' in this build", name);
-    if (kernel->device != device->kind)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s", name, device->name);
-    S2_TRY(kernel->supports(device, problem, why));
-    *out = kernel;
-    return S2_OK;
+    const s2_kernel *best = NULL;
+    for (int32_t at = 0; at < N_KERNELS; at++)
+        if (registry[at]->device == device->kind && registry[at]->rank < rank &&
+            (best == NULL || registry[at]->rank > best->rank))
+            best = registry[at];
+    return best;
 }
 
-s2_status s2_kernel_choose(const s2_device *device, const s2_attn_problem *problem, const char *name,
+s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_kernel_take_fn take, void *user,
                            const s2_kernel **out, s2_diag *why)
 {
-    if (name != NULL)
-        return try_named(device, problem, name, out, why);
-    const s2_kernel *best = NULL;
-    int32_t refused_rank = INT32_MIN;
-    for (int32_t at = 0; at < N_KERNELS; at++) {
-        const s2_kernel *const kernel = registry[at];
-        if (kernel->device != device->kind)
-            continue;
-        s2_diag reason = {0};
-        if (kernel->supports(device, problem, &reason) == S2_OK) {
-            if (best == NULL || kernel->rank > best->rank)
-                best = kernel;
-        } else if (kernel->rank > refused_rank) {
-            refused_rank = kernel->rank;
-            s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s: %s", kernel->name, reason.msg);
-        }
+    const s2_kernel *kernel = only != NULL ? only : next_best(device, INT32_MAX);
+    if (kernel == NULL)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no kernel for %s", device->name);
+    if (kernel->device != device->kind)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s", kernel->name,
+                           device->name);
+    s2_status status = take(user, kernel, why);
+    s2_diag ignored;
+    const s2_kernel *next = kernel;
+    while (only == NULL && status == S2_EUNSUPPORTED && (next = next_best(device, next->rank)) != NULL) {
+        status = take(user, next, &ignored);
+        kernel = next;
     }
-    if (best == NULL && refused_rank == INT32_MIN)
-        s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no kernel for %s", device->name);
-    if (best == NULL)
-        return S2_EUNSUPPORTED;
-    *out = best;
-    return S2_OK;
+    if (status == S2_OK)
+        *out = kernel;
+    return status;
 }
 
 static bool aligned(const s2_tensor *tensor)

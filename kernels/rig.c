@@ -123,12 +123,15 @@ static s2_status count_tokens(s2_rig *rig, const s2_validate_request *request)
     return S2_OK;
 }
 
-/* Tokens of n_heads heads; padded ones leave room for one more head. */
+/* Tokens of n_heads heads, or heads of all_tok tokens; padded ones leave room for one more head. */
 static s2_tensor tensor_of(const s2_guarded *buffer, int64_t n_heads, int64_t head_dim, int64_t seq_tok,
-                           bool padded)
+                           int64_t all_tok, const s2_validate_request *request)
 {
-    const int64_t tok = (n_heads + padded) * head_dim;
-    return (s2_tensor){buffer->base + S2_GUARD_BYTES, seq_tok * tok, tok, head_dim};
+    const int64_t heads = n_heads + request->padded, tok = heads * head_dim;
+    void *const data = buffer->base + S2_GUARD_BYTES;
+    if (!request->head_major)
+        return (s2_tensor){data, seq_tok * tok, tok, head_dim};
+    return (s2_tensor){data, seq_tok * head_dim, head_dim, all_tok * head_dim};
 }
 
 static s2_status lay_out(s2_rig *rig, const s2_validate_request *request)
@@ -141,10 +144,10 @@ static s2_status lay_out(s2_rig *rig, const s2_validate_request *request)
     S2_TRY(allocate(rig, &rig->v, rig->n_k_tok * g * d, bytes));
     S2_TRY(allocate(rig, &rig->o, rig->n_q_tok * h * d, bytes));
     S2_TRY(allocate(rig, &rig->lse, rig->n_q_tok * p->n_heads, 4));
-    p->q = tensor_of(&rig->q, p->n_heads, d, request->seqs[0].q_tok, request->padded);
-    p->o = tensor_of(&rig->o, p->n_heads, d, request->seqs[0].q_tok, request->padded);
-    p->k = tensor_of(&rig->k, p->n_kv_heads, d, request->seqs[0].k_tok, request->padded);
-    p->v = tensor_of(&rig->v, p->n_kv_heads, d, request->seqs[0].k_tok, request->padded);
+    p->q = tensor_of(&rig->q, p->n_heads, d, request->seqs[0].q_tok, rig->n_q_tok, request);
+    p->o = tensor_of(&rig->o, p->n_heads, d, request->seqs[0].q_tok, rig->n_q_tok, request);
+    p->k = tensor_of(&rig->k, p->n_kv_heads, d, request->seqs[0].k_tok, rig->n_k_tok, request);
+    p->v = tensor_of(&rig->v, p->n_kv_heads, d, request->seqs[0].k_tok, rig->n_k_tok, request);
     const int64_t head_tok = p->q_begin_tok != NULL ? rig->n_q_tok : request->seqs[0].q_tok;
     p->lse = (s2_rows){(float *)(void *)(rig->lse.base + S2_GUARD_BYTES), head_tok * p->n_heads, head_tok};
     rig->host_o = s2_malloc(rig->o.n_bytes + 2 * S2_GUARD_BYTES);
@@ -171,21 +174,18 @@ static s2_status open_with(s2_rig *rig, const s2_validate_request *request, cons
     return kernel->prepare(rig->device, &rig->problem, &rig->state, why);
 }
 
-/* The kernel of this device with the highest rank below `rank`, or NULL. */
-static const s2_kernel *next_best(const s2_device *device, int32_t rank)
+typedef struct s2_attempt {
+    s2_rig *rig;
+    const s2_validate_request *request;
+} s2_attempt;
+
+static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
 {
-    const s2_kernel *best = NULL;
-    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++) {
-        const s2_kernel *const kernel = s2_kernel_at(at);
-        if (kernel->device == device->kind && kernel->rank < rank &&
-            (best == NULL || kernel->rank > best->rank))
-            best = kernel;
-    }
-    return best;
+    const s2_attempt *const at = user;
+    return open_with(at->rig, at->request, kernel, why);
 }
 
-/* The best kernel that takes the problem: what it refuses may depend on the plan, so the next one is tried.
- */
+/* The best kernel that takes the problem: what it refuses may depend on the plan, so the choice opens it. */
 static s2_status open(s2_rig *rig, const s2_validate_request *request, s2_diag *why)
 {
     const s2_pattern *const pattern = request->pattern;
@@ -197,20 +197,9 @@ static s2_status open(s2_rig *rig, const s2_validate_request *request, s2_diag *
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .scale = request->scale != 0.0f ? request->scale : usual};
-    if (request->kernel != NULL && request->kernel->device != rig->device->kind)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "kernel %s does not run on %s",
-                           request->kernel->name, rig->device->name);
-    if (request->kernel != NULL)
-        return open_with(rig, request, request->kernel, why);
-    const s2_kernel *kernel = next_best(rig->device, INT32_MAX);
-    if (kernel == NULL)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "this build has no kernel for %s",
-                           rig->device->name);
-    s2_status status = open_with(rig, request, kernel, why);
-    s2_diag ignored;
-    while (status == S2_EUNSUPPORTED && (kernel = next_best(rig->device, kernel->rank)) != NULL)
-        status = open_with(rig, request, kernel, &ignored);
-    return status;
+    s2_attempt at = {rig, request};
+    const s2_kernel *chosen;
+    return s2_kernel_choose(rig->device, request->kernel, attempt, &at, &chosen, why);
 }
 
 s2_outcome s2_rig_open(s2_rig *rig, s2_device *device, const s2_validate_request *request, char *reason,

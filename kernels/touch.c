@@ -118,24 +118,33 @@ static int64_t window_tok(const s2_touch *touch)
     return (int64_t)touch->n_bits * touch->rig->problem.head_dim;
 }
 
+/* Keys [begin, begin + n) of KV heads [head, head + n_heads), which lie together on the device. */
+static s2_status set_heads(s2_touch *touch, int32_t seq, int64_t begin, int64_t n, int32_t head,
+                           int32_t n_heads, bool clear)
+{
+    const s2_attn_problem *const p = &touch->rig->problem;
+    const int64_t bytes = s2_dtype_size(p->dtype);
+    const size_t n_bytes = (size_t)(n * p->v.tok * bytes);
+    memset(touch->window_v, 0, n_bytes);
+    for (int64_t key = 0; key < n && !clear; key++)
+        for (int32_t g = 0; g < n_heads; g++)
+            s2_store(touch->window_v, p->dtype, key * p->v.tok + g * p->v.head + key % p->head_dim,
+                     (float)(1 << (key / p->head_dim)));
+    const int64_t at = s2_tensor_at(&p->v, p->k_begin_tok, seq, begin, head);
+    return touch->rig->device->ops->copy_in(touch->rig->device, (uint8_t *)p->v.data + at * bytes,
+                                            touch->window_v, n_bytes);
+}
+
 /* Keys [begin, begin + window) of every sequence get their powers of two, or zeros again. */
 static s2_status set_window(s2_touch *touch, int64_t begin, bool clear)
 {
     const s2_attn_problem *const p = &touch->rig->problem;
-    const int64_t bytes = s2_dtype_size(p->dtype);
+    const int32_t together = p->v.head > p->v.tok ? 1 : p->n_kv_heads;
     for (int32_t seq = 0; seq < p->n_seqs; seq++) {
         const int64_t left = touch->rig->some.seqs[seq].k_tok - begin;
         const int64_t n = left < window_tok(touch) ? left : window_tok(touch);
-        if (n <= 0)
-            continue;
-        memset(touch->window_v, 0, (size_t)(n * p->v.tok * bytes));
-        for (int64_t key = 0; key < n && !clear; key++)
-            for (int32_t g = 0; g < p->n_kv_heads; g++)
-                s2_store(touch->window_v, p->dtype, key * p->v.tok + g * p->v.head + key % p->head_dim,
-                         (float)(1 << (key / p->head_dim)));
-        const int64_t at = s2_tensor_at(&p->v, p->k_begin_tok, seq, begin, 0);
-        S2_TRY(touch->rig->device->ops->copy_in(touch->rig->device, (uint8_t *)p->v.data + at * bytes,
-                                                touch->window_v, (size_t)(n * p->v.tok * bytes)));
+        for (int32_t head = 0; n > 0 && head < p->n_kv_heads; head += together)
+            S2_TRY(set_heads(touch, seq, begin, n, head, together, clear));
     }
     return S2_OK;
 }

@@ -8,7 +8,9 @@
  *              rows outside the plan checked after, keys that nobody may read poisoned; twice, bit for bit
  *   needles    a planted key at each depth of each length must come back through some head, exactly where the
  *              pattern says so
- *   time       median and spread of timed runs, after warm-up
+ *   time       timed runs after warm-up, with a warm and with a cold cache, the dense pattern of the same
+ *              shapes beside
+ * Which stages there are is the phase's matter (kernels/trial.h).
  * Nothing here prints. Threads: one validation, one thread, one device.
  */
 #ifndef S2_KERNELS_VALIDATE_H
@@ -39,7 +41,7 @@ typedef enum s2_outcome {
 } s2_outcome;
 const char *s2_outcome_word(s2_outcome outcome);
 
-enum { S2_NEEDLE_DEPTHS = 11, S2_NEEDLE_LENGTHS = 8, S2_LIMIT_SAMPLES = 64 };
+enum { S2_NEEDLE_DEPTHS = 11, S2_NEEDLE_LENGTHS = 8, S2_LIMIT_SAMPLES = 64, S2_LIMIT_FIGURES = 16 };
 
 typedef enum s2_needle {
     S2_NEEDLE_NONE,    /* not measured */
@@ -63,16 +65,33 @@ typedef struct s2_validate_request {
     float spread;         /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
     float scale;          /* of the scores; 0: 1 / sqrt(D) */
     bool padded;          /* tokens lie apart in memory, not back to back */
+    bool head_major;      /* [head][token][d], not [token][head][d] */
     double budget_flop;   /* of one run; above it tiles are sampled. 0: run everything */
     int64_t budget_pairs; /* (query, key) pairs compared by the touch probe at most */
     bool needles;
     int32_t n_timed;      /* timed runs wanted; 0: none */
+    bool dense_beside;    /* time the dense pattern of the same shapes too */
     double time_limit_ms; /* a run expected to take longer is not timed */
     void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
     void *user;
 } s2_validate_request;
 s2_validate_request s2_validate_request_init(const s2_device *device, const s2_pattern *pattern,
                                              const s2_plan_seq *seqs, int32_t n_seqs);
+
+/* The order statistics of repeated runs, in milliseconds. */
+typedef struct s2_times {
+    int32_t n; /* 0: not measured */
+    double median_ms;
+    double min_ms;
+    double max_ms;
+    double p95_ms;
+} s2_times;
+
+/* What a phase measures beyond the common fields. */
+typedef struct s2_figure {
+    char name[32]; /* one word, lower case */
+    double value;
+} s2_figure;
 
 typedef struct s2_validation {
     s2_outcome outcome;
@@ -94,12 +113,19 @@ typedef struct s2_validation {
     int64_t needle_cells;
     int64_t needle_found;
     int64_t needle_expected;
-    int32_t n_samples; /* 0: not timed */
-    float sample_ms[S2_LIMIT_SAMPLES];
-    double median_ms;
-    double min_ms;
-    double p95_ms;
-    double sm_mhz; /* 0 unknown */
+    double expected_ms;                /* of one launch, from the checks; 0 unknown */
+    double flop_useful;                /* of one launch: visible pairs only */
+    double flop_executed;              /* ... whole tiles */
+    double bytes_useful;               /* ... that any kernel must move; 0 not counted */
+    float sample_ms[S2_LIMIT_SAMPLES]; /* of `warm`, in order */
+    s2_times warm;                     /* one launch after the other on the same data */
+    s2_times cold;                     /* the last-level cache evicted before each */
+    s2_times dense;                    /* warm, the dense pattern of the same shapes */
+    const char *dense_kernel;          /* "" without one */
+    double sm_mhz;                     /* right after the warm runs; 0 unknown */
+    s2_sensors sensors;                /* beside the warm runs */
+    int32_t n_figures;
+    s2_figure figures[S2_LIMIT_FIGURES];
 } s2_validation;
 
 /*
@@ -108,6 +134,13 @@ typedef struct s2_validation {
  */
 s2_status s2_validate(s2_device *device, const s2_validate_request *request,
                       s2_validation *out) S2_MUST_CHECK;
+
+/*
+ * For a profiler: lay out, launch once unseen and once between s2_device_ops.profile(true) and (false).
+ * Nothing is judged or timed. The outcome, with the reason where it is not ok.
+ */
+s2_outcome s2_validate_launch(s2_device *device, const s2_validate_request *request, char *reason,
+                              size_t reason_cap);
 
 #ifdef __cplusplus
 }

@@ -154,6 +154,17 @@ static void the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns(void **st
     s2_device_close(&device);
 }
 
+typedef struct s2_offer {
+    const s2_device *device;
+    const s2_attn_problem *problem;
+} s2_offer;
+
+static s2_status take_what_it_supports(void *user, const s2_kernel *kernel, s2_diag *why)
+{
+    const s2_offer *const offer = user;
+    return kernel->supports(offer->device, offer->problem, why);
+}
+
 static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
 {
     (void)state;
@@ -162,13 +173,18 @@ static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
     const s2_attn_problem problem = {.n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 64};
     const s2_attn_problem wide = {.n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 2048};
     s2_diag why = {0};
-    assert_int_equal(s2_kernel_choose(device, &problem, NULL, &kernel, &why), S2_OK);
+    s2_offer fits = {device, &problem}, too_wide = {device, &wide};
+    s2_device other = {.kind = S2_DEVICE_GPU, .name = "some GPU"};
+    const s2_kernel_take_fn take = take_what_it_supports;
+    assert_int_equal(s2_kernel_choose(device, NULL, take, &fits, &kernel, &why), S2_OK);
     assert_string_equal(kernel->name, "cpu");
-    assert_int_equal(s2_kernel_choose(device, &wide, NULL, &kernel, &why), S2_OK);
+    assert_int_equal(s2_kernel_choose(device, NULL, take, &too_wide, &kernel, &why), S2_OK);
     assert_string_equal(kernel->name, "ref_f64");
-    assert_int_equal(s2_kernel_choose(device, &wide, "cpu", &kernel, &why), S2_EUNSUPPORTED);
+    assert_int_equal(s2_kernel_choose(device, &s2_kernel_cpu, take, &too_wide, &kernel, &why),
+                     S2_EUNSUPPORTED);
     assert_non_null(strstr(why.msg, "2048"));
-    assert_int_equal(s2_kernel_choose(device, &wide, "none", &kernel, &why), S2_EUNSUPPORTED);
+    assert_int_equal(s2_kernel_choose(&other, &s2_kernel_cpu, take, &fits, &kernel, &why), S2_EUNSUPPORTED);
+    assert_non_null(strstr(why.msg, "does not run on some GPU"));
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
         assert_ptr_equal(s2_kernel_find(s2_kernel_at(at)->name), s2_kernel_at(at));
     s2_device_close(&device);
@@ -193,8 +209,10 @@ static void a_sound_kernel_is_acquitted_with_every_pair_compared(void **state)
     assert_int_equal(verdict.touch_wrong, 0);
     assert_true(verdict.rows > 0 && verdict.max_err <= verdict.tol);
     assert_int_equal(verdict.needle_found, verdict.needle_expected);
-    assert_true(verdict.n_samples == 3 && verdict.min_ms <= verdict.median_ms &&
-                verdict.median_ms <= verdict.p95_ms);
+    assert_true(verdict.warm.n == 3 && verdict.warm.min_ms <= verdict.warm.median_ms &&
+                verdict.warm.median_ms <= verdict.warm.p95_ms);
+    assert_true(verdict.dense.n == 1 && verdict.dense.median_ms > 0.0);
+    assert_string_equal(verdict.dense_kernel, "cpu");
     s2_arena_release(&arena);
     s2_device_close(&device);
 }
@@ -216,7 +234,7 @@ static void a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone(void **
     assert_string_equal(s2_outcome_word(verdict.outcome), "ok");
     assert_true(verdict.n_items_run < verdict.n_items && verdict.n_items_run > 0);
     assert_false(verdict.touch_exhaustive);
-    assert_int_equal(verdict.n_samples, 0);
+    assert_int_equal(verdict.warm.n, 0);
     s2_arena_release(&arena);
     s2_device_close(&device);
 }

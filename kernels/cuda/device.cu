@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <cuda_bf16.h>
+#include <cuda_profiler_api.h>
 #include <cuda_fp16.h>
 
 #include "base/alloc.h"
+#include "kernels/cuda/board.h"
 
 namespace
 {
@@ -16,6 +18,7 @@ struct GpuImpl {
     void *flush; /* twice the L2, made when first asked for */
     size_t flush_bytes;
     long long *ticks; /* of the clock kernel: {cycles, nanoseconds} */
+    S2Board *board;   /* NULL where the management library is missing */
 };
 
 GpuImpl *impl_of(const s2_device *device)
@@ -142,9 +145,20 @@ double gpu_clock_mhz(s2_device *device)
     return (double)ticks[0] * 1e3 / (double)ticks[1];
 }
 
+s2_sensors gpu_sense(s2_device *device)
+{
+    return s2_board_sense(impl_of(device)->board);
+}
+
+void gpu_profile(s2_device *, bool on)
+{
+    (void)(on ? cudaProfilerStart() : cudaProfilerStop());
+}
+
 void gpu_close(s2_device *device)
 {
     GpuImpl *const impl = impl_of(device);
+    s2_board_close(impl->board);
     (void)cudaFree(impl->flush);
     (void)cudaFree(impl->ticks);
     (void)cudaEventDestroy(impl->begin);
@@ -154,9 +168,33 @@ void gpu_close(s2_device *device)
     s2_free(device);
 }
 
-const s2_device_ops gpu_ops = {gpu_alloc,    gpu_release,     gpu_copy_in,   gpu_copy_out,
-                               gpu_fill,     gpu_fill_normal, gpu_sync,      gpu_time_begin,
-                               gpu_time_end, gpu_flush_cache, gpu_clock_mhz, gpu_close};
+const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release, gpu_copy_in,    gpu_copy_out, gpu_fill,
+                               gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end, gpu_flush_cache,
+                               gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_close};
+
+/* As nvidia-smi writes it. */
+void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)
+{
+    size_t n = (size_t)snprintf(out, cap, "GPU-");
+    for (int at = 0; at < 16 && n < cap; at++)
+        n += (size_t)snprintf(out + n, cap - n, at == 4 || at == 6 || at == 8 || at == 10 ? "-%02x" : "%02x",
+                              (unsigned char)uuid->bytes[at]);
+}
+
+void describe(s2_device *device, const cudaDeviceProp *prop)
+{
+    int runtime = 0;
+    (void)snprintf(device->name, sizeof device->name, "%.79s", prop->name);
+    write_uuid(&prop->uuid, device->uuid, sizeof device->uuid);
+    if (cudaRuntimeGetVersion(&runtime) == cudaSuccess)
+        (void)snprintf(device->runtime, sizeof device->runtime, "CUDA %d.%d", runtime / 1000,
+                       runtime % 1000 / 10);
+    impl_of(device)->board = s2_board_open(device->uuid, device->driver, sizeof device->driver);
+    device->n_units = prop->multiProcessorCount;
+    device->capability = prop->major * 10 + prop->minor;
+    device->memory_bytes = (int64_t)prop->totalGlobalMem;
+    device->cache_bytes = prop->l2CacheSize;
+}
 
 s2_status make_impl(GpuImpl *impl, s2_diag *why)
 {
@@ -217,12 +255,8 @@ s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why)
     device->ops = &gpu_ops;
     device->kind = S2_DEVICE_GPU;
     device->index = index;
-    (void)snprintf(device->name, sizeof device->name, "%.79s", prop.name);
-    device->n_units = prop.multiProcessorCount;
-    device->capability = prop.major * 10 + prop.minor;
-    device->memory_bytes = (int64_t)prop.totalGlobalMem;
-    device->cache_bytes = prop.l2CacheSize;
     device->impl = impl;
+    describe(device, &prop);
     *out = device;
     return S2_OK;
 }

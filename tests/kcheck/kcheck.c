@@ -40,17 +40,18 @@ static const struct {
     s2_plan_seq seqs[3];
     bool padded;
     float spread;
+    bool head_major;
 } shapes[] = {
-    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f},
-    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f},
-    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f},
-    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f},
-    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f},
-    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f},
-    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f},
-    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f},
-    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f},
-    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f},
+    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false},
+    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true},
+    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false},
+    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false},
+    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f, false},
+    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f, true},
+    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false},
+    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false},
+    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false},
+    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false},
 };
 
 enum { N_FAMILIES = sizeof families / sizeof *families, N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -103,6 +104,8 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.seed = run->seed;
         request.spread = shapes[one->shape].spread;
         request.padded = shapes[one->shape].padded;
+        request.head_major = shapes[one->shape].head_major;
+        request.dense_beside = false;
         request.budget_flop = 0.0;
         request.budget_pairs = 4000000;
         request.needles = shapes[one->shape].n_seqs == 1;
@@ -127,8 +130,9 @@ static void check_one(s2_kcheck *run, s2_device *device, const s2_kernel *kernel
         run->passed++;
         if (run->bench)
             printf("%-10s %-28s median %8.3f ms  min %8.3f ms  %8.2f GFLOP/s useful\n", kernel->name,
-                   one->name, verdict.median_ms, verdict.min_ms,
-                   4e-6 * (double)verdict.counts.pairs * shapes[one->shape].head_dim / verdict.median_ms);
+                   one->name, verdict.warm.median_ms, verdict.warm.min_ms,
+                   4e-6 * (double)verdict.counts.pairs * shapes[one->shape].head_dim /
+                       verdict.warm.median_ms);
         return;
     }
     run->failed++;

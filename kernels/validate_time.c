@@ -1,0 +1,167 @@
+/*
+ * Two protocols, both of single launches between two events: warm, one launch after the other on the same
+ * data; cold, with the last-level cache evicted before each. The first launches are not counted.
+ */
+#include "kernels/trial.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/rig.h"
+
+enum { N_WARM_UP = 3, DENSE_RUNS = 5 };
+
+static int compare_ms(const void *left, const void *right)
+{
+    const float a = *(const float *)left, b = *(const float *)right;
+    return a < b ? -1 : a > b;
+}
+
+static s2_times summarise(const float *samples, int32_t n)
+{
+    float sorted[S2_LIMIT_SAMPLES];
+    if (n == 0)
+        return (s2_times){0};
+    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_ms);
+    return (s2_times){.n = n,
+                      .median_ms = ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2.0,
+                      .min_ms = (double)sorted[0],
+                      .max_ms = (double)sorted[n - 1],
+                      .p95_ms = (double)sorted[(int32_t)ceil(0.95 * n) - 1]};
+}
+
+static s2_status time_once(s2_device *device, const s2_trial *trial, double *ms, s2_diag *why)
+{
+    S2_TRY(device->ops->time_begin(device));
+    S2_TRY(trial->launch(trial->self, why));
+    const s2_status status = device->ops->time_end(device, ms);
+    return status == S2_OK ? S2_OK : device->ops->sync(device, why); /* which has the words */
+}
+
+static s2_status time_runs(s2_device *device, const s2_trial *trial, int32_t n, bool cold, float *samples,
+                           s2_diag *why)
+{
+    for (int32_t at = 0; at < n; at++) {
+        double ms = 0.0;
+        if (cold)
+            S2_TRY(device->ops->flush_cache(device));
+        S2_TRY(time_once(device, trial, &ms, why));
+        samples[at] = (float)ms;
+    }
+    return S2_OK;
+}
+
+static s2_status warm_up(s2_device *device, const s2_trial *trial, s2_diag *why)
+{
+    double ms = 0.0;
+    for (int32_t at = 0; at < N_WARM_UP && device->kind == S2_DEVICE_GPU; at++)
+        S2_TRY(time_once(device, trial, &ms, why));
+    return S2_OK;
+}
+
+static s2_status time_pattern(s2_device *device, const s2_trial *trial, const s2_validate_request *request,
+                              s2_validation *out, s2_diag *why)
+{
+    float cold[S2_LIMIT_SAMPLES];
+    const int32_t n = request->n_timed < S2_LIMIT_SAMPLES ? request->n_timed : S2_LIMIT_SAMPLES;
+    S2_TRY(warm_up(device, trial, why));
+    S2_TRY(time_runs(device, trial, n, false, out->sample_ms, why));
+    if (device->ops->sense != NULL)
+        out->sensors = device->ops->sense(device);
+    if (device->ops->clock_mhz != NULL)
+        out->sm_mhz = device->ops->clock_mhz(device);
+    out->warm = summarise(out->sample_ms, n);
+    if (device->ops->flush_cache == NULL)
+        return S2_OK;
+    S2_TRY(time_runs(device, trial, n, true, cold, why));
+    out->cold = summarise(cold, n);
+    return S2_OK;
+}
+
+static s2_status time_dense(s2_device *device, const s2_trial *trial, s2_validation *out, s2_diag *why)
+{
+    float samples[DENSE_RUNS];
+    const int32_t n = device->kind == S2_DEVICE_GPU ? DENSE_RUNS : 1;
+    S2_TRY(warm_up(device, trial, why));
+    S2_TRY(time_runs(device, trial, n, false, samples, why));
+    out->dense = summarise(samples, n);
+    out->dense_kernel = trial->kernel;
+    return S2_OK;
+}
+
+/* The dense pattern has no verdict of its own: what keeps it from being timed leaves a gap, and no failure.
+ */
+static void dense_beside(s2_device *device, const s2_trial_phase *phase, const s2_validate_request *request,
+                         s2_validation *out)
+{
+    const double per_flop = out->warm.median_ms / fmax(1.0, out->flop_executed);
+    s2_arena arena = {0};
+    s2_pattern dense;
+    s2_validate_request like = *request;
+    s2_trial trial;
+    s2_diag why = {0};
+    char reason[sizeof out->reason];
+    like.pattern = &dense;
+    like.phase = S2_PREFILL;
+    like.layer = 0;
+    like.kernel = NULL;
+    if (s2_trial_dense_pattern(&arena, request->pattern, &dense) == S2_OK &&
+        phase->open(device, &like, &trial, reason, sizeof reason) == S2_OUTCOME_OK) {
+        if (per_flop * trial.flop_executed <= request->time_limit_ms &&
+            time_dense(device, &trial, out, &why) != S2_OK)
+            out->dense = (s2_times){0};
+        trial.close(trial.self);
+    }
+    s2_arena_release(&arena);
+}
+
+s2_outcome s2_trial_time(s2_device *device, const s2_trial_phase *phase, const s2_validate_request *request,
+                         s2_validation *out)
+{
+    s2_trial trial;
+    s2_diag why = {0};
+    if (out->expected_ms > request->time_limit_ms)
+        return S2_OUTCOME_OK;
+    if (request->progress != NULL)
+        request->progress(request->user, "time", 0, 2);
+    const s2_outcome outcome = phase->open(device, request, &trial, out->reason, sizeof out->reason);
+    if (outcome != S2_OUTCOME_OK)
+        return outcome;
+    out->flop_useful = trial.flop_useful;
+    out->flop_executed = trial.flop_executed;
+    out->bytes_useful = trial.bytes_useful;
+    const s2_status status = time_pattern(device, &trial, request, out, &why);
+    trial.close(trial.self);
+    if (status != S2_OK)
+        return s2_rig_failed(status, &why, out->reason, sizeof out->reason);
+    if (request->progress != NULL)
+        request->progress(request->user, "dense", 1, 2);
+    if (request->dense_beside)
+        dense_beside(device, phase, request, out);
+    return S2_OUTCOME_OK;
+}
+
+s2_outcome s2_validate_launch(s2_device *device, const s2_validate_request *request, char *reason,
+                              size_t reason_cap)
+{
+    const s2_trial_phase *const phase = s2_trial_phase_of(request->kernel_phase);
+    s2_trial trial;
+    s2_diag why = {0};
+    if (phase == NULL)
+        return s2_rig_failed(S2_EUNSUPPORTED, &why, reason, reason_cap);
+    const s2_outcome outcome = phase->open(device, request, &trial, reason, reason_cap);
+    if (outcome != S2_OUTCOME_OK)
+        return outcome;
+    double ms;
+    s2_status status = time_once(device, &trial, &ms, &why);
+    if (device->ops->profile != NULL)
+        device->ops->profile(device, true);
+    if (status == S2_OK)
+        status = time_once(device, &trial, &ms, &why);
+    if (device->ops->profile != NULL)
+        device->ops->profile(device, false);
+    trial.close(trial.self);
+    return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
+}
