@@ -311,6 +311,11 @@ static s2_status open_steps(s2_db *db, s2_diag *diag)
                        db->path, (long long)version);
 }
 
+void s2_db_interrupt(s2_db *db)
+{
+    sqlite3_interrupt(db->sql);
+}
+
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag)
 {
     s2_db *db = s2_calloc(1, sizeof *db);

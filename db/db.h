@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 4,
+    S2_DB_SCHEMA_VERSION = 5,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -161,6 +161,8 @@ typedef struct s2_db_export {
  */
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_close(s2_db **db);
+/* From any thread: a call on this handle that is under way ends soon, with S2_EPARSE. */
+void s2_db_interrupt(s2_db *db);
 
 /* A transaction under the writers' lock; a second begin inside one is S2_EINVAL. */
 s2_status s2_db_begin(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
@@ -256,6 +258,51 @@ s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_
 /* Word `nth` of a run's command line, in the arena; *word is NULL behind the last one. */
 s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,
                          s2_diag *diag) S2_MUST_CHECK;
+
+/* What is stored of a design: what people wrote, then results, the latest of each kind first. */
+typedef enum s2_db_kind {
+    S2_DB_KIND_NOTE,
+    S2_DB_KIND_VALIDATION,
+    S2_DB_KIND_CHECK,
+    S2_DB_KIND_SIM,
+    S2_DB_KIND_EXPORT,
+    S2_DB_N_KINDS
+} s2_db_kind;
+typedef struct s2_db_result {
+    s2_db_kind kind;
+    const char *design; /* its name */
+    const char *hash;
+    const char *word; /* property, phase, outcome, format */
+    const char *text; /* what was found, as a sentence; of a note its body */
+    int64_t verdict;  /* s2_db_verdict (a validation holds or is violated), or S2_DB_NONE */
+    int64_t at_us;    /* Unix time of the run, or of the note */
+    int64_t run_id;   /* 0 of a note */
+    int64_t id;       /* of the row in its table */
+} s2_db_result;
+/* At most `cap` of a design, or, of_run, of a run. */
+s2_status s2_db_results(s2_db *db, s2_arena *arena, bool of_run, int64_t id, int32_t cap,
+                        s2_db_result *results, int32_t *n_results, s2_diag *diag) S2_MUST_CHECK;
+/* The needle grid of a stored validation: a line for each length, a cell for each depth ("#.!?" or blank). */
+typedef struct s2_db_needle {
+    int64_t len_tok;
+    const char *cells;
+} s2_db_needle;
+s2_status s2_db_needles(s2_db *db, s2_arena *arena, int64_t validation_id, int32_t cap, s2_db_needle *rows,
+                        int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+
+/* A filter and an order under a name. */
+typedef struct s2_db_view {
+    const char *name;   /* at most S2_DB_LIMIT_TAG_BYTES */
+    const char *filter; /* as in s2_db_query */
+    const char *sort;
+    bool descending;
+} s2_db_view;
+/* One of the same name is replaced. */
+s2_status s2_db_view_put(s2_db *db, const s2_db_view *view, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_db_view_drop(s2_db *db, const char *name, s2_diag *diag) S2_MUST_CHECK;
+/* At most `cap`, by name. */
+s2_status s2_db_views(s2_db *db, s2_arena *arena, int32_t cap, s2_db_view *views, int32_t *n_views,
+                      s2_diag *diag) S2_MUST_CHECK;
 
 /* What people add, each its own transaction and undoable. */
 s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_diag *diag) S2_MUST_CHECK;

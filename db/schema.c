@@ -113,8 +113,14 @@ static const char UNION_IN_ORDER[] =
     "CREATE INDEX design_union_created ON design(v_union,created_us,id) WHERE deleted_us IS NULL;\n"
     "CREATE INDEX design_union_sim ON design(v_union,sim_us,id) WHERE deleted_us IS NULL;\n";
 
+static const char VIEWS[] =
+    "CREATE TABLE view(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE CHECK(length(name) BETWEEN 1 AND "
+    "64),"
+    " filter TEXT NOT NULL CHECK(length(filter)<=4096), sort TEXT NOT NULL CHECK(length(sort)<=32),"
+    " descending INTEGER NOT NULL CHECK(descending IN(0,1)), at_us INTEGER NOT NULL) STRICT;\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
-    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}};
+    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS}};
 
 static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
 {

@@ -359,6 +359,68 @@ static void undo_takes_back_what_people_did_last_first(void **state)
     s2_db_close(&db);
 }
 
+static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **state)
+{
+    (void)state;
+    static const char grid[] =
+        "{\"schema\":\"s2validate/1\",\"needles\":{\"grid\":[{\"len\":1024,\"cells\":\"#.!? #\"},"
+        "{\"len\":2048,\"cells\":\"######\"}]}}";
+    s2_db *db = open_new(path_of("a.db"));
+    s2_arena arena = {0};
+    s2_db_result results[16];
+    s2_db_needle needles[4];
+    int64_t run_id;
+    int32_t n;
+    fill(db, 2);
+    OK(s2_db_note(db, 1, "the baseline", NULL));
+    s2_db_validation v = validation_of("wrong_pairs", NULL, 0);
+    v.json = grid;
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(s2_db_put_validation(db, run_id, 1, &v, NULL));
+    OK(s2_db_commit(db, NULL));
+    OK(s2_db_results(db, &arena, false, 1, 16, results, &n, NULL));
+    assert_true(n >= 4);
+    assert_int_equal(results[0].kind, S2_DB_KIND_NOTE);
+    assert_string_equal(results[0].text, "the baseline");
+    assert_int_equal(results[1].kind, S2_DB_KIND_VALIDATION);
+    assert_int_equal(results[1].verdict, S2_DB_VIOLATED);
+    OK(s2_db_needles(db, &arena, results[1].id, 4, needles, &n, NULL));
+    assert_int_equal(n, 2);
+    assert_int_equal(needles[0].len_tok, 1024);
+    assert_string_equal(needles[0].cells, "#.!? #");
+    OK(s2_db_results(db, &arena, true, run_id, 16, results, &n, NULL));
+    assert_int_equal(n, 1);
+    assert_int_equal(results[0].run_id, run_id);
+    OK(s2_db_results(db, &arena, false, 1, 2, results, &n, NULL));
+    assert_int_equal(n, 2);
+    s2_arena_release(&arena);
+    s2_db_close(&db);
+}
+
+static void a_view_is_kept_replaced_and_dropped_by_its_name(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    s2_arena arena = {0};
+    s2_db_view views[4];
+    int32_t n;
+    OK(s2_db_view_put(db, &(s2_db_view){"quick", "union=holds us<900", "us", false}, NULL));
+    OK(s2_db_view_put(db, &(s2_db_view){"all", "", "created", true}, NULL));
+    OK(s2_db_view_put(db, &(s2_db_view){"quick", "us<500", "us", true}, NULL));
+    assert_int_equal(s2_db_view_put(db, &(s2_db_view){"", "", "us", true}, NULL), S2_EINVAL);
+    OK(s2_db_views(db, &arena, 4, views, &n, NULL));
+    assert_int_equal(n, 2);
+    assert_string_equal(views[0].name, "all");
+    assert_string_equal(views[1].filter, "us<500");
+    assert_true(views[1].descending);
+    OK(s2_db_view_drop(db, "all", NULL));
+    OK(s2_db_views(db, &arena, 4, views, &n, NULL));
+    assert_int_equal(n, 1);
+    s2_arena_release(&arena);
+    s2_db_close(&db);
+}
+
 static void run_sql(const char *path, const char *sql)
 {
     sqlite3 *raw;
@@ -433,7 +495,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 4)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 5)");
         remove_db(path);
         db = open_new(path);
         fill(db, 20);
@@ -467,7 +529,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 4");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 5");
     }
 }
 
@@ -948,6 +1010,8 @@ int main(void)
         cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
         cmocka_unit_test(pages_show_every_row_once_in_order),
         cmocka_unit_test(undo_takes_back_what_people_did_last_first),
+        cmocka_unit_test(everything_stored_of_a_design_or_by_a_run_can_be_read_back),
+        cmocka_unit_test(a_view_is_kept_replaced_and_dropped_by_its_name),
         cmocka_unit_test(a_file_of_every_older_schema_is_brought_up_to_date),
         cmocka_unit_test(files_that_are_no_database_of_ours_are_refused_by_name),
         cmocka_unit_test(a_foreign_schema_is_not_trusted),
