@@ -71,7 +71,8 @@ $(B)/members: FORCE
 $(B)/commit: FORCE
 	$(call stamp,$(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown))
 $(B)/cli/version.c.o: $(B)/commit
-$(B)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(B)/commit 2>/dev/null)"'
+$(B)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(B)/commit 2>/dev/null)"' \
+                                -DS2_BUILD='"$(BUILD) $(OPT_$(BUILD)) CUDA=$(CUDA)"'
 
 $(B)/%.c.o: %.c $(B)/flags
 	@mkdir -p $(@D)

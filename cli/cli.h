@@ -97,5 +97,7 @@ int s2_exit_combine(int a, int b);
 /* "0.1.0" and the commit it was built from ("1a2b3c4", "-dirty" behind it where the tree was changed). */
 const char *s2_version(void);
 const char *s2_version_commit(void);
+/* The compiler and the options that it was built with. */
+const char *s2_version_build(void);
 
 #endif /* S2_CLI_CLI_H */

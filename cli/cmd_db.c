@@ -135,6 +135,10 @@ int s2_cmd_db(s2_cli *cli, int argc, char **argv)
         s2_cli_error(cli, "expected %s", args.command->operands);
         return S2_EXIT_USAGE;
     }
+    if (found->mode == S2_DB_WRITE) {
+        end = s2_store_run(cli);
+        return end == S2_GO_ON ? found->run(cli, &args, cli->db) : end;
+    }
     s2_db *db;
     if ((end = s2_store_open(cli, found->mode, &db)) != S2_GO_ON)
         return end;

@@ -1,6 +1,29 @@
 #include "cli/commands.h"
 #include "cli/listing.h"
 
+#include <string.h>
+
+static bool has_price(const s2_db_row *row)
+{
+    return row->phase[0] != '\0';
+}
+
+/* Times of different lengths in one table must not be taken for rivals. */
+static void say_mixture(const s2_listing *l)
+{
+    int32_t first = 0;
+    while (first < l->n_rows && !has_price(&l->rows[first]))
+        first++;
+    for (int32_t row = first; row < l->n_rows; row++)
+        if (has_price(&l->rows[row]) && (strcmp(l->rows[row].phase, l->rows[first].phase) != 0 ||
+                                         l->rows[row].len_tok != l->rows[first].len_tok)) {
+            fprintf(l->cli->err,
+                    "us, kv_mib and gpu_us of these designs are of several phases or lengths, as "
+                    "in columns phase and len; --phase and --len show one\n");
+            return;
+        }
+}
+
 static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
 {
     s2_diag diag = {0};
@@ -9,6 +32,8 @@ static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *
         return s2_listing_refuse(l->cli, status, query->filter, &diag);
     const int code = s2_listing_print(l, format);
     fflush(l->cli->out);
+    if (query->phase == NULL)
+        say_mixture(l);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
     return code;
@@ -28,12 +53,12 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
          (end = s2_args_int(cli, &args, "after", 1, INT64_C(1) << 53, &after)) != S2_GO_ON))
         return end;
     const char *const sort = s2_args_str(&args, "sort");
-    const s2_db_query query = {.filter = s2_listing_filter(cli, &args),
-                               .sort = sort + (sort[0] == '-'),
-                               .descending = sort[0] == '-',
-                               .limit = (int32_t)limit,
-                               .after_id = after,
-                               .trash = s2_args_has(&args, "trash")};
+    s2_db_query query = {.filter = s2_listing_filter(cli, &args),
+                         .sort = sort + (sort[0] == '-'),
+                         .descending = sort[0] == '-',
+                         .limit = (int32_t)limit,
+                         .after_id = after,
+                         .trash = s2_args_has(&args, "trash")};
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
     if (!s2_listing_has_database(cli))
@@ -41,7 +66,10 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
     s2_db *db;
     if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
         return end;
-    const int code = list(&l, db, &query, s2_args_str(&args, "format"));
+    bool empty;
+    end = s2_listing_price(cli, &args, db, false, &query, &empty);
+    if (end == S2_GO_ON)
+        end = empty ? S2_EXIT_OK : list(&l, db, &query, s2_args_str(&args, "format"));
     s2_db_close(&db);
-    return code;
+    return end;
 }

@@ -128,14 +128,26 @@ static s2_status find_front(s2_arena *arena, const objective *const *by, int32_t
     return S2_OK;
 }
 
+static bool needs_price(const objective *const *by, int32_t n_by)
+{
+    for (int32_t o = 0; o < n_by; o++)
+        if (by[o]->value != value_density)
+            return true;
+    return false;
+}
+
 static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const objective *const *by,
                        int32_t n_by)
 {
     s2_cli *const cli = l->cli;
     s2_diag diag = {0};
-    const s2_db_query query = {.filter = s2_listing_filter(cli, args), .limit = S2_LIST_LIMIT_ROWS};
+    s2_db_query query = {.filter = s2_listing_filter(cli, args), .limit = S2_LIST_LIMIT_ROWS};
+    bool empty;
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
+    const int end = s2_listing_price(cli, args, db, needs_price(by, n_by), &query, &empty);
+    if (end != S2_GO_ON)
+        return end;
     const s2_status status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);
     if (status != S2_OK)
         return s2_listing_refuse(cli, status, query.filter, &diag);

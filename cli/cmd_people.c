@@ -59,13 +59,11 @@ static int change_designs(s2_cli *cli, const char *command, int argc, char **arg
     int end = s2_args_parse(cli, command, argc, argv, &args);
     if (end != S2_GO_ON)
         return end;
-    s2_db *db;
-    if ((end = s2_store_open(cli, S2_DB_WRITE, &db)) != S2_GO_ON)
+    if ((end = s2_store_run(cli)) != S2_GO_ON)
         return end;
     int code = S2_EXIT_OK;
     for (int32_t n = 0; n < (all ? args.n_operands : 1); n++)
-        code = s2_exit_combine(code, change_one(cli, db, args.operands[n], &args, change));
-    s2_db_close(&db);
+        code = s2_exit_combine(code, change_one(cli, cli->db, args.operands[n], &args, change));
     return code;
 }
 
@@ -95,13 +93,11 @@ int s2_cmd_undo(s2_cli *cli, int argc, char **argv)
     int end = s2_args_parse(cli, "undo", argc, argv, &args);
     if (end != S2_GO_ON)
         return end;
-    s2_db *db;
-    if ((end = s2_store_open(cli, S2_DB_WRITE, &db)) != S2_GO_ON)
+    if ((end = s2_store_run(cli)) != S2_GO_ON)
         return end;
     s2_buf what = {0};
     s2_diag diag = {0};
-    const s2_status status = s2_db_undo(db, &what, &diag);
-    s2_db_close(&db);
+    const s2_status status = s2_db_undo(cli->db, &what, &diag);
     if (status != S2_OK) {
         s2_buf_release(&what);
         return s2_store_report(cli, status, &diag);

@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LATEST = 20, TEXT_BYTES = 512, WORDS = 4096 };
+enum { LATEST = 20, TEXT_BYTES = 512, WORDS = 4096, DESIGNS = 20 };
 
 /* A word as a shell reads it back; control characters are cleaned, so what was never printable stays
  * unprintable. */
@@ -73,7 +73,7 @@ static void format_time(int64_t us, char *out, size_t cap)
 static void print_fact(s2_cli *cli, const char *name, const char *then, const char *now)
 {
     char clean[TEXT_BYTES];
-    s2_text_clean(clean, sizeof clean, then);
+    s2_text_clean(clean, sizeof clean, then[0] != '\0' ? then : "not recorded");
     if (strcmp(then, now) == 0)
         fprintf(cli->out, "  %-8s %s\n", name, clean);
     else
@@ -95,12 +95,35 @@ static void print_end(s2_cli *cli, const s2_db_run_row *run)
         fprintf(cli->out, "  seed     %lld\n", (long long)run->seed);
 }
 
+/* Patterns that came from a file or from standard input are still here, whatever became of these. */
+static int print_designs(s2_cli *cli, s2_db *db, int64_t run_id)
+{
+    s2_db_row rows[DESIGNS];
+    int32_t n_rows;
+    int64_t n_all;
+    s2_diag diag = {0};
+    const s2_status status =
+        s2_db_run_designs(db, &cli->arena, run_id, DESIGNS, rows, &n_rows, &n_all, &diag);
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    for (int32_t n = 0; n < n_rows; n++) {
+        char name[TEXT_BYTES];
+        s2_text_clean(name, sizeof name, rows[n].name);
+        fprintf(cli->out, "  %-8s %.12s  %s\n", n == 0 ? "designs" : "", rows[n].hash, name);
+    }
+    if (n_all > n_rows)
+        fprintf(cli->out, "  %-8s and %lld more\n", "", (long long)(n_all - n_rows));
+    if (n_rows > 0)
+        fprintf(cli->out, "  s2 show %.12s --canonical prints what was read\n", rows[0].hash);
+    return S2_EXIT_OK;
+}
+
 static int print_run(s2_cli *cli, s2_db *db, int64_t id)
 {
     s2_db_run_row run;
     int32_t n;
     s2_diag diag = {0};
-    char host[256] = "";
+    char host[256] = "", cwd[4096], machine[S2_STORE_MACHINE_BYTES];
     const s2_status status = s2_db_runs(db, &cli->arena, id, 1, &run, &n, &diag);
     if (status == S2_EINVAL) {
         s2_cli_error(cli, "%s", diag.msg);
@@ -116,8 +139,12 @@ static int print_run(s2_cli *cli, s2_db *db, int64_t id)
     print_fact(cli, "commit", run.commit, s2_version_commit());
     print_fact(cli, "sqlite", run.sqlite_version, s2_db_library_version());
     print_fact(cli, "host", run.host, host);
+    print_fact(cli, "in", run.cwd, getcwd(cwd, sizeof cwd) != NULL ? cwd : "");
+    s2_store_machine(machine);
+    print_fact(cli, "machine", run.machine, machine);
+    print_fact(cli, "build", run.build, s2_version_build());
     print_end(cli, &run);
-    return S2_EXIT_OK;
+    return print_designs(cli, db, id);
 }
 
 static int print_latest(s2_cli *cli, s2_db *db)

@@ -352,6 +352,8 @@ static int store(const s2_subject *subject, const s2_input *input, const char *j
         .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
         .n_samples = v->warm.n,
         .samples_ms = v->sample_ms,
+        .layer = subject->layer,
+        .layers_alike = subject->n_like,
         .json = json,
     };
     return s2_store_validation(state->cli, input, &row);

@@ -51,6 +51,10 @@ CELL(kv, put_verdict(out, row->kv))
 CELL(group, put_verdict(out, row->group))
 CELL(shards, put_verdict(out, row->shards))
 CELL(density, put_num(out, row->density, "%.5f"))
+CELL(phase, s2_text_clean(out, CELL_BYTES, row->phase))
+CELL(len, put_int(out, row->len_tok))
+CELL(gpu, s2_text_clean(out, CELL_BYTES, row->gpu))
+CELL(batch, put_int(out, row->batch))
 CELL(us, put_num(out, row->sim_us, "%.3f"))
 CELL(kv_mib, put_num(out, row->kv_bytes / 1048576, "%.2f"))
 CELL(gpu_us, put_num(out, row->gpu_us, "%.3f"))
@@ -81,6 +85,10 @@ static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name},
                                          {"group", CELL_TEXT, cell_group},
                                          {"shards", CELL_TEXT, cell_shards},
                                          {"density", CELL_NUMBER, cell_density},
+                                         {"phase", CELL_TEXT, cell_phase},
+                                         {"len", CELL_NUMBER, cell_len},
+                                         {"gpu", CELL_TEXT, cell_gpu},
+                                         {"batch", CELL_NUMBER, cell_batch},
                                          {"us", CELL_NUMBER, cell_us},
                                          {"kv_mib", CELL_NUMBER, cell_kv_mib},
                                          {"gpu_us", CELL_NUMBER, cell_gpu_us},
@@ -283,6 +291,38 @@ const char *s2_listing_filter(s2_cli *cli, const s2_args *args)
         buf.status == S2_OK ? s2_arena_strndup(&cli->arena, buf.data != NULL ? buf.data : "", buf.len) : NULL;
     s2_buf_release(&buf);
     return text;
+}
+
+static void say_price(s2_cli *cli, const s2_db_query *query)
+{
+    char phase[64];
+    s2_text_clean(phase, sizeof phase, query->phase);
+    fprintf(cli->err, "us, kv_mib and gpu_us are of %s at %lld tokens\n", phase, (long long)query->len_tok);
+}
+
+int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
+                     bool *empty)
+{
+    const bool chosen = s2_args_has(args, "phase") && s2_args_has(args, "len");
+    *empty = false;
+    if (!choose && !s2_args_has(args, "phase") && !s2_args_has(args, "len"))
+        return S2_GO_ON;
+    query->phase = s2_args_str(args, "phase");
+    if (s2_args_has(args, "len")) {
+        const int end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &query->len_tok);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    s2_diag diag = {0};
+    const s2_status status = s2_db_common_price(db, &cli->arena, &query->phase, &query->len_tok, &diag);
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    *empty = query->phase == NULL && !choose;
+    if (*empty)
+        fprintf(cli->err, "no design has a prediction or timing of this phase and length\n");
+    else if (query->phase != NULL && !chosen)
+        say_price(cli, query);
+    return S2_GO_ON;
 }
 
 int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)

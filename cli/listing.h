@@ -30,6 +30,14 @@ int s2_listing_print(s2_listing *listing, const char *format);
 /* --filter and the operands, joined by blanks, in the arena: one text, so that positions in it can be shown.
  */
 const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
+/*
+ * Which phase and length the prices of a query are of: --phase and --len, and what most designs have where
+ * one of them is missing; with `choose` also where both are, and it is said. Phase and length stay open where
+ * neither is asked for, and *empty is set where no design has such a price. An exit code, or S2_GO_ON.
+ */
+int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
+                     bool *empty);
+
 /* Say why a query was refused, with a caret under the place in the filter; returns the exit code. */
 int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
 /* Is there a database to list? If not, says so. */

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -48,10 +49,36 @@ static void add_argv(const s2_cli *cli, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
+/* The first "model name" of Linux; "" where there is none. */
+static void read_cpu(char *out, size_t cap)
+{
+    static const char key[] = "model name";
+    char line[256];
+    out[0] = '\0';
+    FILE *const file = fopen("/proc/cpuinfo", "r");
+    while (file != NULL && out[0] == '\0' && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, key, sizeof key - 1) == 0 && strchr(line, ':') != NULL)
+            snprintf(out, cap, "%s", strchr(line, ':') + 2);
+    if (file != NULL)
+        fclose(file);
+    out[strcspn(out, "\n")] = '\0';
+}
+
+void s2_store_machine(char out[S2_STORE_MACHINE_BYTES])
+{
+    struct utsname system = {0};
+    char cpu[128];
+    uname(&system);
+    read_cpu(cpu, sizeof cpu);
+    snprintf(out, S2_STORE_MACHINE_BYTES, "%.64s %.64s %.32s, %ld x %s", system.sysname, system.release,
+             system.machine, sysconf(_SC_NPROCESSORS_ONLN), cpu[0] != '\0' ? cpu : "CPU");
+}
+
 static s2_status put_run(s2_cli *cli, s2_diag *diag)
 {
-    char host[256] = "";
+    char host[256] = "", cwd[4096], machine[S2_STORE_MACHINE_BYTES];
     gethostname(host, sizeof host - 1);
+    s2_store_machine(machine);
     s2_buf argv = {0};
     add_argv(cli, &argv);
     s2_status status = argv.status;
@@ -61,7 +88,10 @@ static s2_status put_run(s2_cli *cli, s2_diag *diag)
                            .argv_json = argv.data,
                            .host = host,
                            .seed = cli->seed,
-                           .started_us = cli->started_us};
+                           .started_us = cli->started_us,
+                           .cwd = getcwd(cwd, sizeof cwd) != NULL ? cwd : "",
+                           .machine = machine,
+                           .build = s2_version_build()};
     if (status == S2_OK)
         status = s2_db_put_run(cli->db, &run, &cli->run_id, diag);
     s2_buf_release(&argv);
@@ -164,6 +194,18 @@ static int finish(s2_cli *cli, s2_status status, s2_diag *diag, int64_t run_befo
         return S2_GO_ON;
     cli->run_id = run_before;
     return report(cli, status, diag);
+}
+
+int s2_store_run(s2_cli *cli)
+{
+    int end = cli->db == NULL ? s2_store_open(cli, S2_DB_WRITE, &cli->db) : S2_GO_ON;
+    if (end != S2_GO_ON || cli->run_id != 0)
+        return end;
+    s2_diag diag = {0};
+    s2_status status = s2_db_begin(cli->db, &diag);
+    if (status == S2_OK)
+        status = put_run(cli, &diag);
+    return finish(cli, status, &diag, 0);
 }
 
 int s2_store_design(s2_cli *cli, const s2_input *input)

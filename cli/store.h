@@ -22,6 +22,9 @@ int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
 int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
 int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);
 
+/* The command itself and nothing else: what changes tags, notes or the file leaves a trace too. */
+int s2_store_run(s2_cli *cli);
+
 /* What a search found: designs with checks and predictions, all in one transaction. */
 typedef struct s2_store_item {
     s2_input input;
@@ -45,6 +48,10 @@ int s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag);
 
 /* The database, opened; S2_GO_ON, or the exit code after a message. */
 int s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db);
+/* "Linux 6.1.0 x86_64, 2 x AMD EPYC": what run rows say of this computer. */
+enum { S2_STORE_MACHINE_BYTES = 320 };
+void s2_store_machine(char out[S2_STORE_MACHINE_BYTES]);
+
 /* Where the database is: --db, $S2_DB, "s2.db". */
 const char *s2_store_path(const s2_cli *cli);
 

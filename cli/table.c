@@ -165,10 +165,13 @@ static const s2_option LS[] = {
     {"sort", 's', "COLUMN", "-created", "order by a column; -COLUMN: largest first", false, false},
     {"limit", 'L', "N", "50", "rows at most", false, false},
     {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
-    {"columns", '\0', "A,B,...", "name,hash,family,rows,union,kv,density,kv_mib,us,gpu_us,tags",
+    {"columns", '\0', "A,B,...", "name,hash,family,rows,union,kv,density,phase,len,kv_mib,us,gpu_us,tags",
      "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     {"trash", '\0', NULL, NULL, "show removed designs instead", false, false},
+    {"phase", 'p', "prefill|decode|train", NULL,
+     "the phase of us, kv_mib and gpu_us; default: each design's most common", false, false},
+    {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
     OPT_DB,
     OPT_END};
 
@@ -176,9 +179,12 @@ static const s2_option PARETO[] = {
     {"minimize", 'm', "A,B,...", "us,kv_mib", "up to four of us, kv_mib, gpu_us, density", false, false},
     {"filter", '\0', "EXPR", NULL,
      "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
+    {"phase", 'p', "prefill|decode|train", NULL,
+     "the phase of us, kv_mib and gpu_us; default: the most common of all", false, false},
+    {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
     {"distinct", '\0', NULL, NULL, "of designs with equal values, the first by name alone", false, false},
-    {"columns", '\0', "A,B,...", "name,hash,family,union,kv,kv_mib,us,gpu_us,density", "what is shown", false,
-     false},
+    {"columns", '\0', "A,B,...", "name,hash,family,union,kv,phase,len,kv_mib,us,gpu_us,density",
+     "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     OPT_DB,
     OPT_END};
@@ -293,15 +299,18 @@ const s2_command s2_command_table[] = {
      "tag; "
      "a leading ! negates. Numbers take k and m. A row without a value never satisfies a comparison.\n"
      "Columns: name hash family model layers heads kv_heads block created rows union kv group shards density "
-     "us "
-     "kv_mib gpu_us outcome star tags.",
-     "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --format csv > designs.csv\n", LS},
+     "phase len gpu batch us kv_mib gpu_us outcome star tags.\n"
+     "us is the latest prediction, kv_mib its cache in pages per KV head, gpu_us the latest timing of all "
+     "layers on a GPU; the three are always of the phase, len, gpu and batch in the same row. --len and "
+     "--phase list the designs that have a prediction or timing of these.",
+     "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
+     "ls --format csv > designs.csv\n",
+     LS},
     {"pareto", "[CONDITION...]", 0, -1, "list the designs that no other one beats everywhere",
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
-     "without a value in one of them are left out. What is compared is the latest prediction or timing of "
-     "each design: "
-     "make them at one length, phase and GPU first. Conditions as in `s2 ls`.",
+     "without a value in one of them are left out. Predictions and timings are compared at one phase and "
+     "length, which is said; --phase and --len choose another. Conditions as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "

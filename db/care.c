@@ -13,8 +13,9 @@
 
 enum { FINDINGS = 100, BACKUP_PAGES = 256 };
 
-const char *const s2_db_tables[] = {"meta",       "migration", "run", "design", "chk",  "sim",  "env",
-                                    "validation", "export",    "tag", "note",   "undo", "view", NULL};
+const char *const s2_db_tables[] = {"meta", "migration", "run",        "design", "chk",
+                                    "sim",  "env",       "validation", "export", "tag",
+                                    "note", "undo",      "price",      "view",   NULL};
 
 static void add_finding(s2_buf *findings, const char *before, const char *text)
 {
@@ -117,7 +118,7 @@ static s2_status sync_path(const char *path, int flags, s2_diag *diag)
     return good ? S2_OK : s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s", path, strerror(error));
 }
 
-static s2_status put_in_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag)
+s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag)
 {
     S2_TRY(sync_path(temporary, O_RDONLY, diag));
     /* link() refuses an existing name, which rename() would replace */
@@ -141,7 +142,7 @@ s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *dia
     unlink(temporary.data);
     s2_status status = copy_pages(db, temporary.data, diag);
     if (status == S2_OK)
-        status = put_in_place(temporary.data, path, overwrite, diag);
+        status = s2_db_place(temporary.data, path, overwrite, diag);
     unlink(temporary.data);
     s2_buf_release(&temporary);
     return status;

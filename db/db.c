@@ -55,7 +55,8 @@ static s2_status lock_file_open(s2_db *db, s2_diag *diag)
     const int error = errno;
     s2_free(path);
     if (db->lock_fd < 0)
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s-lock: %s", db->path, strerror(error));
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: cannot be locked, as %s-lock: %s", db->path, db->path,
+                           strerror(error));
     return S2_OK;
 }
 
@@ -83,7 +84,8 @@ static void unlock(s2_db *db)
 /* What the first 100 bytes and the size of a file say, before SQLite reads it. */
 typedef struct file_facts {
     bool exists;
-    bool has_log; /* a write-ahead log with content lies beside it */
+    bool has_log;     /* a write-ahead log with content lies beside it */
+    bool has_journal; /* a rollback journal does: a crash while the file was not yet WAL */
     bool is_wal;
     int64_t n_bytes;
     int64_t expected_bytes; /* by the header; 0: unknown */
@@ -112,6 +114,17 @@ static s2_status read_header(s2_db *db, int fd, file_facts *facts, s2_diag *diag
     return S2_OK;
 }
 
+static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
+{
+    struct stat info;
+    char *const path = join(db->path, suffix);
+    if (path == NULL)
+        return S2_ENOMEM;
+    *out = stat(path, &info) == 0 && info.st_size > 0;
+    s2_free(path);
+    return S2_OK;
+}
+
 static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
 {
     *facts = (file_facts){0};
@@ -121,7 +134,7 @@ static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
     if (fd < 0)
         return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
                            errno == ENOENT ? "there is no such database" : strerror(errno));
-    struct stat info, log;
+    struct stat info;
     s2_status status = S2_OK;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
         status = s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
@@ -131,11 +144,8 @@ static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
     S2_TRY(status);
     facts->exists = true;
     facts->n_bytes = info.st_size;
-    char *const log_path = join(db->path, "-wal");
-    if (log_path == NULL)
-        return S2_ENOMEM;
-    facts->has_log = stat(log_path, &log) == 0 && log.st_size > 0;
-    s2_free(log_path);
+    S2_TRY(has_content(db, "-wal", &facts->has_log));
+    S2_TRY(has_content(db, "-journal", &facts->has_journal));
     if (!facts->has_log && facts->n_bytes < facts->expected_bytes)
         return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged, %lld of its %lld bytes are missing", db->path,
                            (long long)(facts->expected_bytes - facts->n_bytes),
@@ -205,14 +215,16 @@ static void harden(s2_db *db, const file_facts *facts)
     }
 }
 
-static s2_status connect_file(s2_db *db, const file_facts *facts, s2_diag *diag)
+/* A rollback journal must be played back by whoever comes next; a reader may do that and nothing else. */
+static s2_status connect_file(s2_db *db, const char *path, const file_facts *facts, s2_diag *diag)
 {
-    const bool writes = db->mode == S2_DB_WRITE;
+    const bool plays_back = db->mode == S2_DB_READ && facts->has_journal && access(path, W_OK) == 0;
+    const bool writes = db->mode == S2_DB_WRITE || plays_back;
     int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     flags |= writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (db->mode == S2_DB_UNTRUSTED)
         flags |= SQLITE_OPEN_NOFOLLOW;
-    char *const uri = uri_of(db->path, must_be_immutable(db, facts));
+    char *const uri = uri_of(path, must_be_immutable(db, facts));
     if (uri == NULL)
         return S2_ENOMEM;
     const int rc = sqlite3_open_v2(uri, &db->sql, flags, NULL);
@@ -221,6 +233,8 @@ static s2_status connect_file(s2_db *db, const file_facts *facts, s2_diag *diag)
         return s2_sql_fail(db, rc, diag);
     sqlite3_busy_timeout(db->sql, S2_DB_LOCK_WAIT_MS);
     harden(db, facts);
+    if (plays_back)
+        S2_TRY(s2_sql_exec(db, "PRAGMA query_only=ON", diag));
     return s2_sql_exec(
         db, "PRAGMA foreign_keys=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY",
         diag);
@@ -272,6 +286,65 @@ static s2_status prepare_writing(s2_db *db, const file_facts *facts, s2_diag *di
     return s2_sql_exec(db, "PRAGMA synchronous=FULL; PRAGMA wal_autocheckpoint=0", diag);
 }
 
+static void forget_statements(s2_db *db)
+{
+    for (int32_t n = 0; n < db->n_cached; n++)
+        sqlite3_finalize(db->cached[n].statement);
+    db->n_cached = 0;
+}
+
+static void unlink_all(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char *const name = join(path, suffixes[n]);
+        if (name != NULL)
+            unlink(name);
+        s2_free(name);
+    }
+}
+
+static s2_status fill_new(s2_db *fresh, const char *path, s2_diag *diag)
+{
+    const file_facts none = {0};
+    S2_TRY(connect_file(fresh, path, &none, diag));
+    S2_TRY(s2_sql_exec(fresh, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; BEGIN", diag));
+    S2_TRY(s2_db_migrate(fresh, 0, diag));
+    return s2_sql_exec(fresh, "COMMIT", diag);
+}
+
+/* The last close of a WAL database leaves one file behind, which then gets its name in one step. */
+static s2_status build_new(s2_db *db, const char *path, s2_diag *diag)
+{
+    s2_db fresh = {.path = db->path, .mode = S2_DB_WRITE, .lock_fd = -1};
+    unlink_all(path);
+    s2_status status = fill_new(&fresh, path, diag);
+    forget_statements(&fresh);
+    sqlite3_close(fresh.sql);
+    if (status == S2_OK)
+        status = s2_db_place(path, db->path, false, diag) == S2_OK ? S2_OK : S2_EDB;
+    unlink_all(path);
+    return status;
+}
+
+/*
+ * A database appears whole or not at all: one that a killed process left half made would be refused by
+ * every reader until somebody writes. The name of what is being made is fixed, so that the next one to
+ * create it removes what a crash left.
+ */
+static s2_status create_file(s2_db *db, s2_diag *diag)
+{
+    char *const path = join(db->path, "-new");
+    if (path == NULL)
+        return S2_ENOMEM;
+    s2_status status = lock(db, S2_DB_LOCK_WAIT_MS, diag);
+    if (status == S2_OK && access(db->path, F_OK) != 0)
+        status = build_new(db, path, diag);
+    unlock(db);
+    s2_free(path);
+    return status;
+}
+
 static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
 {
     S2_TRY(s2_db_compare_schema(db, (int32_t)version, diag));
@@ -292,9 +365,13 @@ static s2_status open_steps(s2_db *db, s2_diag *diag)
     file_facts facts;
     int64_t version;
     S2_TRY(read_facts(db, &facts, diag));
+    if (!facts.exists) {
+        S2_TRY(create_file(db, diag));
+        S2_TRY(read_facts(db, &facts, diag));
+    }
     if (db->mode != S2_DB_WRITE && facts.n_bytes == 0 && !facts.has_log)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: an empty file, not a database", db->path);
-    S2_TRY(connect_file(db, &facts, diag));
+    S2_TRY(connect_file(db, db->path, &facts, diag));
     S2_TRY(read_version(db, &version, diag));
     if (db->mode == S2_DB_UNTRUSTED)
         return check_untrusted(db, version, diag);
@@ -349,8 +426,7 @@ void s2_db_close(s2_db **handle)
         return;
     if (db->in_transaction)
         s2_db_rollback(db);
-    for (int32_t n = 0; n < db->n_cached; n++)
-        sqlite3_finalize(db->cached[n].statement);
+    forget_statements(db);
     if (db->sql != NULL)
         leave(db);
     sqlite3_close(db->sql);

@@ -36,7 +36,7 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 5,
+    S2_DB_SCHEMA_VERSION = 6,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
@@ -61,6 +61,10 @@ typedef struct s2_db_run {
     const char *host;
     int64_t seed;       /* S2_DB_NONE: the command uses none */
     int64_t started_us; /* Unix time */
+    /* Each may be NULL: the working directory, the computer with its system, the compiler with its flags. */
+    const char *cwd;
+    const char *machine;
+    const char *build;
 } s2_db_run;
 
 typedef struct s2_db_design {
@@ -146,6 +150,8 @@ typedef struct s2_db_validation {
     double sm_mhz;
     int32_t n_samples;
     const float *samples_ms; /* raw timings, in order */
+    int64_t layer;           /* what was run, and how many layers of the design read as it does; */
+    int64_t layers_alike;    /* 0: unknown */
     const char *json;
 } s2_db_validation;
 
@@ -203,9 +209,13 @@ typedef struct s2_db_row {
     int64_t group;
     int64_t shards;
     double density;
-    double sim_us;
+    const char *phase; /* what the next three are of; "" when nothing is priced or timed */
+    int64_t len_tok;
+    const char *gpu;
+    int64_t batch;
+    double sim_us; /* the latest prediction; its bound where only that is known */
     double kv_bytes;
-    double gpu_us;
+    double gpu_us; /* the latest timing on a GPU, all layers */
     const char *outcome;
     bool starred;
     const char *tags; /* joined by commas */
@@ -221,7 +231,20 @@ typedef struct s2_db_query {
     int32_t limit;    /* 1 .. 1000000 */
     int64_t after_id; /* last id of the page before; 0: the first page */
     bool trash;       /* removed designs instead */
+    /*
+     * The phase and length of us, kv_mib and gpu_us: only designs with a price of these are listed. NULL:
+     * each design with those that were predicted most often of it.
+     */
+    const char *phase;
+    int64_t len_tok;
 } s2_db_query;
+
+/*
+ * The phase and length that most designs have a price of, where phase (NULL: any) and len_tok (0: any) leave
+ * a choice. *phase is NULL in the end when no design has one.
+ */
+s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok,
+                             s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * A page of designs; rows without a value in the sorted column come last. The rows live in the arena.
@@ -251,10 +274,16 @@ typedef struct s2_db_run_row {
     int64_t wall_us;   /* S2_DB_NONE: it did not end by itself */
     int64_t exit_code; /* likewise */
     int64_t n_results;
+    const char *cwd;
+    const char *machine;
+    const char *build;
 } s2_db_run_row;
 /* Run `id`, or with id 0 the latest `cap`, latest first. S2_EINVAL when there is no such run. */
 s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_run_row *rows,
                      int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
+/* The first `cap` designs that a run made or has results on; *n_all counts all of them. */
+s2_status s2_db_run_designs(s2_db *db, s2_arena *arena, int64_t run_id, int32_t cap, s2_db_row *rows,
+                            int32_t *n_rows, int64_t *n_all, s2_diag *diag) S2_MUST_CHECK;
 /* Word `nth` of a run's command line, in the arena; *word is NULL behind the last one. */
 s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,
                          s2_diag *diag) S2_MUST_CHECK;

@@ -13,15 +13,17 @@ static const s2_column COLUMNS[] = {
     {"rows", "v_rows", S2_COLUMN_VERDICT, 1},     {"union", "v_union", S2_COLUMN_VERDICT, 1},
     {"kv", "v_kv", S2_COLUMN_VERDICT, 1},         {"group", "v_group", S2_COLUMN_VERDICT, 1},
     {"shards", "v_shards", S2_COLUMN_VERDICT, 1}, {"density", "density", S2_COLUMN_NUMBER, 1},
+    {"phase", "sim_phase", S2_COLUMN_TEXT, 1},    {"len", "sim_len_tok", S2_COLUMN_NUMBER, 1},
+    {"gpu", "sim_gpu", S2_COLUMN_TEXT, 1},        {"batch", "sim_batch", S2_COLUMN_NUMBER, 1},
     {"us", "sim_us", S2_COLUMN_NUMBER, 1},        {"kv_mib", "kv_bytes", S2_COLUMN_NUMBER, 1048576},
     {"gpu_us", "gpu_us", S2_COLUMN_NUMBER, 1},    {"outcome", "outcome", S2_COLUMN_TEXT, 1},
     {"star", "starred", S2_COLUMN_FLAG, 1},
 };
 
-const char *const s2_db_columns[] = {"name",   "hash",     "family", "model",   "origin", "layers",
-                                     "heads",  "kv_heads", "block",  "created", "rows",   "union",
-                                     "kv",     "group",    "shards", "density", "us",     "kv_mib",
-                                     "gpu_us", "outcome",  "star",   NULL};
+const char *const s2_db_columns[] = {"name",     "hash",    "family",  "model", "origin", "layers", "heads",
+                                     "kv_heads", "block",   "created", "rows",  "union",  "kv",     "group",
+                                     "shards",   "density", "phase",   "len",   "gpu",    "batch",  "us",
+                                     "kv_mib",   "gpu_us",  "outcome", "star",  NULL};
 
 const s2_column *s2_column_find(const char *name, size_t n)
 {

@@ -23,11 +23,13 @@ typedef struct carry {
 
 static const carry RUNS = {
     "SELECT "
-    "uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code FROM "
-    "run",
+    "uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code,"
+    "cwd,machine,build FROM run",
     "INSERT INTO "
-    "run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code)"
-    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ON CONFLICT(uid) DO UPDATE SET wall_us=excluded.wall_us,"
+    "run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,wall_us,exit_code,"
+    "cwd,machine,build)"
+    " VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14) ON CONFLICT(uid) DO UPDATE SET "
+    "wall_us=excluded.wall_us,"
     "exit_code=excluded.exit_code WHERE exit_code IS NULL AND excluded.exit_code IS NOT NULL",
     -1, -1};
 
@@ -70,17 +72,18 @@ static const carry RESULTS[] = {
      -1, -1},
     {"SELECT "
      "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"
-     "max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,json FROM "
+     "max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,json,layer,layers_"
+     "alike FROM "
      "validation t"
      " JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id JOIN env e ON e.id=env_id WHERE "
      "d.deleted_us IS NULL",
      "INSERT OR IGNORE INTO "
      "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,"
      "pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
-     "json)"
+     "json,layer,layers_alike)"
      " VALUES(" RUN ",?2," DESIGN
      ",(SELECT id FROM env WHERE sha=?4),?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-     "?18,?19,?20,?21,?22,?23)",
+     "?18,?19,?20,?21,?22,?23,?24,?25)",
      -1, -1},
     {"SELECT r.uid,seq,d.hash,target,path,out_sha FROM export t JOIN run r ON r.id=t.run_id"
      " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",

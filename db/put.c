@@ -13,16 +13,23 @@ const char *s2_db_verdict_word(s2_db_verdict verdict)
     return verdict >= S2_DB_HOLDS && verdict <= S2_DB_UNKNOWN ? words[verdict] : "-";
 }
 
+static const char *or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
 s2_status s2_db_put_run(s2_db *db, const s2_db_run *run, int64_t *run_id, s2_diag *diag)
 {
     uint8_t uid[16];
     sqlite3_randomness(sizeof uid, uid);
     S2_TRY(s2_sql_run(
         db, diag,
-        "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us)"
-        " VALUES(?,?,?,?,?,?,?,?,?)",
-        "bttttttii", uid, sizeof uid, run->tool_version, run->commit, sqlite3_libversion(), run->command,
-        run->argv_json, run->host, run->seed, run->started_us));
+        "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,seed,started_us,"
+        "cwd,machine,build)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+        "bttttttiittt", uid, sizeof uid, run->tool_version, run->commit, sqlite3_libversion(), run->command,
+        run->argv_json, run->host, run->seed, run->started_us, or_empty(run->cwd), or_empty(run->machine),
+        or_empty(run->build)));
     *run_id = sqlite3_last_insert_rowid(db->sql);
     return S2_OK;
 }
@@ -71,6 +78,78 @@ static s2_status next_seq(s2_db *db, int64_t run_id, int64_t *seq, s2_diag *diag
                       "i", run_id);
 }
 
+/*
+ * Of several verdicts on one property the list shows the one of the widest scope (every length before
+ * any one length), of those the latest: "holds at 1k" must not hide "violated for every length".
+ */
+#define SHOWN_VERDICT(name)                                                                                  \
+    "v_" name "=(SELECT verdict FROM chk JOIN run ON run.id=chk.run_id WHERE design_id=design.id"            \
+    " AND property='" name "' ORDER BY scope_tok IS NULL DESC, scope_tok DESC, started_us DESC, chk.id DESC" \
+    " LIMIT 1)"
+
+/* ?1 .. ?2 are the designs; one or all of them, each by the index. */
+static const char VERDICTS[] =
+    "UPDATE design SET " SHOWN_VERDICT("rows") "," SHOWN_VERDICT("union") "," SHOWN_VERDICT(
+        "kv") "," SHOWN_VERDICT("group") "," SHOWN_VERDICT("shards") " WHERE id BETWEEN ?1 AND ?2";
+
+static const char FORGET_PRICES[] = "DELETE FROM price WHERE design_id BETWEEN ?1 AND ?2";
+
+/* The latest prediction of each phase and length, and how many there are. */
+static const char PREDICTED[] =
+    "INSERT INTO price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,us,kv_bytes)"
+    " SELECT "
+    "design_id,phase,len_tok,n,started_us,seq,gpu,batch,coalesce(time_us,bound_us),kv_head_pages_bytes"
+    " FROM (SELECT sim.*,started_us,count(*) OVER (PARTITION BY design_id,phase,len_tok) AS n,"
+    "  row_number() OVER (PARTITION BY design_id,phase,len_tok ORDER BY started_us DESC,sim.id DESC) AS place"
+    "  FROM sim JOIN run ON run.id=sim.run_id WHERE design_id BETWEEN ?1 AND ?2) WHERE place=1";
+
+/*
+ * The latest timing on a GPU, of all layers: a run times one layer of each kind, which stands for those
+ * that read the same. A run that left layers out is no timing of the design.
+ */
+static const char MEASURED[] =
+    "INSERT INTO price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,gpu_us)"
+    " SELECT design_id,phase,len_tok,0,started_us,0,device,batch,us FROM"
+    "  (SELECT *,row_number() OVER (PARTITION BY design_id,phase,len_tok ORDER BY started_us DESC,run_id "
+    "DESC)"
+    "   AS place FROM"
+    "   (SELECT v.design_id,CASE v.phase WHEN 'forward' THEN 'prefill' ELSE v.phase END AS phase,v.len_tok,"
+    "    v.run_id,run.started_us,env.device,v.batch,sum(median_ms*1000*coalesce(layers_alike,1)) AS us"
+    "    FROM validation v JOIN run ON run.id=v.run_id JOIN env ON env.id=env_id JOIN design ON"
+    "    design.id=v.design_id WHERE v.design_id BETWEEN ?1 AND ?2 AND v.outcome='ok' AND device<>'cpu'"
+    "    AND median_ms IS NOT NULL GROUP BY v.design_id,v.phase,v.len_tok,v.run_id"
+    "    HAVING sum(coalesce(layers_alike,1))=n_layers))"
+    " WHERE place=1 ON CONFLICT(design_id,phase,len_tok) DO UPDATE SET gpu_us=excluded.gpu_us";
+
+/* Of a design's prices the list shows those of the phase and length that were predicted most often. */
+static const char SHOWN[] =
+    "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us)="
+    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us FROM price WHERE design_id=design.id"
+    " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
+    " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
+    " ORDER BY started_us DESC,validation.id DESC LIMIT 1) WHERE id BETWEEN ?1 AND ?2";
+
+static s2_status refresh(s2_db *db, int64_t design_id, const char *const *steps, int32_t n, s2_diag *diag)
+{
+    const bool all = design_id == S2_DB_NONE;
+    for (int32_t at = 0; at < n; at++)
+        S2_TRY(
+            s2_sql_run(db, diag, steps[at], "ii", all ? 0 : design_id, all ? (int64_t)INT64_MAX : design_id));
+    return S2_OK;
+}
+
+static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
+{
+    static const char *const steps[] = {VERDICTS};
+    return refresh(db, design_id, steps, 1, diag);
+}
+
+static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
+{
+    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, SHOWN};
+    return refresh(db, design_id, steps, 4, diag);
+}
+
 s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_check *check,
                           s2_diag *diag)
 {
@@ -85,7 +164,7 @@ s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2
         (int64_t)check->required, check->scope_tok, check->complete_to_tok, check->layer, check->head,
         check->query_tok, check->key_tok, check->failing_layers, check->detail, check->engine,
         check->wall_us));
-    return s2_db_refresh(db, design_id, diag);
+    return refresh_verdicts(db, design_id, diag);
 }
 
 s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_sim *sim, s2_diag *diag)
@@ -101,7 +180,7 @@ s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_d
         sim->len_tok, sim->batch, sim->time_us, sim->bound_us, sim->dense_us, sim->bound_by, sim->density,
         sim->hbm_bytes, sim->kv_dense_bytes, sim->kv_shared_pages_bytes, sim->kv_head_pages_bytes,
         sim->kv_ring_stripes_bytes, sim->error_pct, sim->json));
-    return s2_db_refresh(db, design_id, diag);
+    return refresh_prices(db, design_id, diag);
 }
 
 static s2_status put_env(s2_db *db, const s2_db_validation *v, int64_t *env_id, s2_diag *diag)
@@ -134,13 +213,14 @@ s2_status s2_db_put_validation(s2_db *db, int64_t run_id, int64_t design_id, con
         "INSERT INTO "
         "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,pairs,"
         "pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
-        "json)"
-        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iiiitttttiiiiiddiidddbt", run_id, seq, design_id, env_id, v->kernel, v->phase, v->dtype, v->outcome,
-        v->reason, v->len_tok, v->batch, v->seed, v->pairs, v->pairs_wrong, v->max_err, v->tolerance,
-        v->needles_found, v->needles_expected, v->median_ms, v->min_ms, v->sm_mhz,
-        (const void *)v->samples_ms, (size_t)v->n_samples * sizeof(float), v->json));
-    return s2_db_refresh(db, design_id, diag);
+        "json,layer,layers_alike)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiiitttttiiiiiddiidddbtii", run_id, seq, design_id, env_id, v->kernel, v->phase, v->dtype,
+        v->outcome, v->reason, v->len_tok, v->batch, v->seed, v->pairs, v->pairs_wrong, v->max_err,
+        v->tolerance, v->needles_found, v->needles_expected, v->median_ms, v->min_ms, v->sm_mhz,
+        (const void *)v->samples_ms, (size_t)v->n_samples * sizeof(float), v->json,
+        v->layers_alike > 0 ? v->layer : S2_DB_NONE, v->layers_alike > 0 ? v->layers_alike : S2_DB_NONE));
+    return refresh_prices(db, design_id, diag);
 }
 
 s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_export *row,
@@ -153,81 +233,8 @@ s2_status s2_db_put_export(s2_db *db, int64_t run_id, int64_t design_id, const s
                       "iiittt", run_id, seq, design_id, row->target, row->path, row->out_hash);
 }
 
-/*
- * Of several verdicts on one property the list shows the one of the widest scope (every length before
- * any one length), of those the latest: "holds at 1k" must not hide "violated for every length".
- */
-#define LATEST_VERDICT(name)                                                                                 \
-    "v_" name "=(SELECT verdict FROM chk JOIN run ON run.id=chk.run_id WHERE design_id=design.id AND "       \
-    "property='" name                                                                                        \
-    "' ORDER BY scope_tok IS NULL DESC, scope_tok DESC, started_us DESC, chk.id DESC LIMIT 1)"
-#define LATEST_SIM(column, what)                                                                             \
-    column "=(SELECT " what " FROM sim JOIN run ON run.id=sim.run_id WHERE design_id=design.id"              \
-           " ORDER BY started_us DESC, sim.id DESC LIMIT 1)"
-
-#define REFRESH                                                                                                                                      \
-    "UPDATE design SET " LATEST_VERDICT("rows") "," LATEST_VERDICT("union") "," LATEST_VERDICT("kv") "," LATEST_VERDICT("group") "," LATEST_VERDICT( \
-        "shards") "," LATEST_SIM("sim_us", "coalesce(time_us,bound_us)") "," LATEST_SIM("kv_bytes",                                                  \
-                                                                                        "kv_head_pages_"                                             \
-                                                                                        "bytes") ","                                                 \
-                                                                                                 "gpu_us=("                                          \
-                                                                                                 "SELECT "                                           \
-                                                                                                 "median_"                                           \
-                                                                                                 "ms*1000 "                                          \
-                                                                                                 "FROM "                                             \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n JOIN "                                           \
-                                                                                                 "run ON "                                           \
-                                                                                                 "run.id="                                           \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n.run_id"                                          \
-                                                                                                 " JOIN "                                            \
-                                                                                                 "env ON "                                           \
-                                                                                                 "env.id="                                           \
-                                                                                                 "env_id "                                           \
-                                                                                                 "WHERE "                                            \
-                                                                                                 "design_"                                           \
-                                                                                                 "id="                                               \
-                                                                                                 "design."                                           \
-                                                                                                 "id AND "                                           \
-                                                                                                 "outcome='"                                         \
-                                                                                                 "ok' AND "                                          \
-                                                                                                 "device_"                                           \
-                                                                                                 "uuid<>''"                                          \
-                                                                                                 " ORDER "                                           \
-                                                                                                 "BY "                                               \
-                                                                                                 "started_"                                          \
-                                                                                                 "us DESC, "                                         \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n.id "                                             \
-                                                                                                 "DESC "                                             \
-                                                                                                 "LIMIT 1),"                                         \
-                                                                                                 "outcome=("                                         \
-                                                                                                 "SELECT "                                           \
-                                                                                                 "outcome "                                          \
-                                                                                                 "FROM "                                             \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n JOIN "                                           \
-                                                                                                 "run ON "                                           \
-                                                                                                 "run.id="                                           \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n.run_id "                                         \
-                                                                                                 "WHERE "                                            \
-                                                                                                 "design_"                                           \
-                                                                                                 "id="                                               \
-                                                                                                 "design.id"                                         \
-                                                                                                 " ORDER "                                           \
-                                                                                                 "BY "                                               \
-                                                                                                 "started_"                                          \
-                                                                                                 "us DESC, "                                         \
-                                                                                                 "validatio"                                         \
-                                                                                                 "n.id "                                             \
-                                                                                                 "DESC "                                             \
-                                                                                                 "LIMIT 1)"
-
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    if (design_id == S2_DB_NONE)
-        return s2_sql_run(db, diag, REFRESH, "");
-    return s2_sql_run(db, diag, REFRESH " WHERE id=?", "i", design_id);
+    S2_TRY(refresh_verdicts(db, design_id, diag));
+    return refresh_prices(db, design_id, diag);
 }

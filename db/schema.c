@@ -119,8 +119,37 @@ static const char VIEWS[] =
     " filter TEXT NOT NULL CHECK(length(filter)<=4096), sort TEXT NOT NULL CHECK(length(sort)<=32),"
     " descending INTEGER NOT NULL CHECK(descending IN(0,1)), at_us INTEGER NOT NULL) STRICT;\n";
 
+/*
+ * One price for each phase and length of a design, so that a list never mixes them; and of a run, where
+ * and on what it ran. The prices of older files are filled in by whatever refreshes a design next, and by
+ * s2_db_migrate() for all of them.
+ */
+static const char PRICES[] =
+    "ALTER TABLE run ADD COLUMN cwd TEXT NOT NULL DEFAULT '' CHECK(length(cwd)<=4096);\n"
+    "ALTER TABLE run ADD COLUMN machine TEXT NOT NULL DEFAULT '' CHECK(length(machine)<=512);\n"
+    "ALTER TABLE run ADD COLUMN build TEXT NOT NULL DEFAULT '' CHECK(length(build)<=1024);\n"
+    "ALTER TABLE validation ADD COLUMN layer INTEGER;\n"
+    "ALTER TABLE validation ADD COLUMN layers_alike INTEGER;\n"
+    "UPDATE validation SET "
+    "layer=json_extract(json,'$.layer'),layers_alike=json_extract(json,'$.layers_alike')"
+    " WHERE json_valid(json) AND json_type(json,'$.layers_alike')='integer' AND "
+    "json_type(json,'$.layer')='integer';\n"
+    "CREATE TABLE price(design_id INTEGER NOT NULL REFERENCES design(id), phase TEXT NOT NULL,"
+    " len_tok INTEGER NOT NULL, n INTEGER NOT NULL, started_us INTEGER NOT NULL, seq INTEGER NOT NULL, gpu "
+    "TEXT NOT NULL,"
+    " batch INTEGER NOT NULL, us REAL, kv_bytes REAL, gpu_us REAL,"
+    " PRIMARY KEY(design_id,phase,len_tok)) STRICT, WITHOUT ROWID;\n"
+    "CREATE INDEX design_run ON design(run_id);\n"
+    "CREATE INDEX price_us ON price(phase,len_tok,us,design_id);\n"
+    "CREATE INDEX price_kv ON price(phase,len_tok,kv_bytes,design_id);\n"
+    "CREATE INDEX price_gpu ON price(phase,len_tok,gpu_us,design_id) WHERE gpu_us IS NOT NULL;\n"
+    "ALTER TABLE design ADD COLUMN sim_phase TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_len_tok INTEGER;\n"
+    "ALTER TABLE design ADD COLUMN sim_gpu TEXT;\n"
+    "ALTER TABLE design ADD COLUMN sim_batch INTEGER;\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
-    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS}};
+    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS}, {6, PRICES}};
 
 static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
 {
@@ -145,7 +174,7 @@ s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag)
     if (version == 0)
         return s2_sql_run(db, diag, "INSERT INTO meta(id,created_us,created_by) VALUES(1,?,'s2')", "i",
                           s2_db_now_us());
-    return S2_OK;
+    return version < S2_DB_SCHEMA_VERSION ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
 }
 
 /* One text for a whole schema: every object with its statement, in order of name. */

@@ -51,7 +51,13 @@ static s2_db *open_new(const char *path)
     return db;
 }
 
-static const s2_db_run RUN = {"0.1.0", "abc", "check", "[\"s2\",\"check\"]", "host", S2_DB_NONE, 1000};
+static const s2_db_run RUN = {.tool_version = "0.1.0",
+                              .commit = "abc",
+                              .command = "check",
+                              .argv_json = "[\"s2\",\"check\"]",
+                              .host = "host",
+                              .seed = S2_DB_NONE,
+                              .started_us = 1000};
 
 /* A design whose text and hash follow from n. */
 static s2_status put_numbered(s2_db *db, int64_t run_id, int n, int64_t *id, s2_diag *diag)
@@ -213,6 +219,69 @@ static void what_is_stored_is_listed(void **state)
     const char *text;
     OK(s2_db_text(db, &arena, rows[0].id, &text, NULL));
     assert_string_equal(text, "heads 6\nlayers all: dense\n");
+    s2_arena_release(&arena);
+    assert_sound(db);
+    s2_db_close(&db);
+}
+
+static const s2_db_row *row_at(s2_db *db, s2_arena *arena, const char *phase, int64_t len_tok)
+{
+    const s2_db_row *rows;
+    int32_t n;
+    OK(s2_db_list(db, arena, &(s2_db_query){.limit = 9, .phase = phase, .len_tok = len_tok}, &rows, &n,
+                  NULL));
+    return n == 1 ? rows : NULL;
+}
+
+/* Times of one phase and length are never shown beside those of another. */
+static void prices_are_listed_by_phase_and_length(void **state)
+{
+    (void)state;
+    s2_db *db = open_new(path_of("a.db"));
+    int64_t run_id, id;
+    s2_db_sim short_one = SIM, long_one = SIM, decode = SIM;
+    s2_db_validation part = validation_of("ok", NULL, 0), whole = part;
+    short_one.len_tok = 1024;
+    short_one.time_us = 10;
+    decode.phase = "decode";
+    decode.len_tok = 131072;
+    decode.time_us = (double)NAN;
+    decode.bound_us = 33;
+    OK(s2_db_begin(db, NULL));
+    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(put_numbered(db, run_id, 5, &id, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
+    long_one.time_us = 860;
+    OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &decode, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &short_one, NULL));
+    part.layers_alike = 2; /* of the one layer that there is: this run is not one of the design */
+    whole.len_tok = 1024;
+    whole.layers_alike = 1;
+    OK(s2_db_put_validation(db, run_id, id, &part, NULL));
+    OK(s2_db_put_validation(db, run_id, id, &whole, NULL));
+    OK(s2_db_commit(db, NULL));
+    s2_arena arena = {0};
+    const s2_db_row *const common = row_at(db, &arena, NULL, 0),
+                           *const at_1k = row_at(db, &arena, "prefill", 1024),
+                           *const decoding = row_at(db, &arena, "decode", 131072);
+    s2_assert_close(common->sim_us, 860, 0); /* predicted twice, and the latest of these */
+    assert_int_equal(common->len_tok, 8192);
+    assert_string_equal(common->phase, "prefill");
+    assert_true(isnan(common->gpu_us));
+    s2_assert_close(at_1k->sim_us, 10, 0);
+    s2_assert_close(at_1k->gpu_us, 500, 1e-9);
+    s2_assert_close(decoding->sim_us, 33, 0);
+    assert_string_equal(decoding->gpu, "h200");
+    assert_null(row_at(db, &arena, "decode", 1024));
+    assert_int_equal(count_where(db, "phase=prefill len=8k gpu=h200 batch=1"), 1);
+    const char *phase = "decode";
+    int64_t len_tok = 0;
+    OK(s2_db_common_price(db, &arena, &phase, &len_tok, NULL));
+    assert_int_equal(len_tok, 131072);
+    len_tok = 7;
+    OK(s2_db_common_price(db, &arena, &phase, &len_tok, NULL));
+    assert_null(phase);
     s2_arena_release(&arena);
     assert_sound(db);
     s2_db_close(&db);
@@ -495,7 +564,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 5)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 6)");
         remove_db(path);
         db = open_new(path);
         fill(db, 20);
@@ -529,7 +598,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 5");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 6");
     }
 }
 
@@ -652,7 +721,7 @@ static void a_killed_writer_loses_nothing_it_acknowledged(void **state)
 static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
 {
     (void)state;
-    enum { WRITERS = 4, EACH = 40 };
+    enum { WRITERS = 8, EACH = 40 };
     const char *const path = path_of("many.db");
     s2_db *db = open_new(path);
     s2_db_close(&db);
@@ -1006,6 +1075,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_stored_is_listed),
+        cmocka_unit_test(prices_are_listed_by_phase_and_length),
         cmocka_unit_test(a_design_whose_hash_is_not_that_of_its_text_is_refused),
         cmocka_unit_test(filters_say_what_they_mean_or_where_they_do_not),
         cmocka_unit_test(pages_show_every_row_once_in_order),
