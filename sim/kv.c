@@ -119,7 +119,9 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     *out = (s2_group_slots){
         .used = lesser(used + heavy_tok, n_tok),
         .paged = lesser(paged + heavy_pages, all_pages) * page_tok,
-        .ring_stripes = lesser(far + heavy_pages, all_pages) * page_tok + lesser(window.capacity_tok, n_tok),
+        .ring_stripes =
+            (lesser(far + heavy_pages, all_pages) + pages_of(lesser(window.capacity_tok, n_tok), page_tok)) *
+            page_tok,
         .meta_elems = summary_tok != 0 ? 2 * pages_of(n_tok, summary_tok) : 0,
     };
     return S2_OK;

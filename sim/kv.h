@@ -5,7 +5,7 @@
  * a later one may read (sim/reads.h). Layouts:
  *   head pages     a page table per KV head; a page stays while the head needs one of its keys;
  *   shared pages   one page holds all KV heads of a layer (as vLLM's); it stays while any head needs it;
- *   ring+stripes   the local window in a ring of its full capacity, the rest in pages of its own.
+ *   ring+stripes   the local window in a ring of whole pages, the rest in pages of its own.
  * Counts are key slots (one key and one value of one KV head), summed over layers and KV heads; bytes
  * are slots * 2 * head_dim * bytes of an element.
  *

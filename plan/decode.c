@@ -1,0 +1,285 @@
+#include "plan/decode.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/internal.h"
+
+/* The keys of one class at one query token; rows of the same class and token share it. */
+typedef struct s2_reader {
+    int32_t cls;
+    int32_t q_tok;
+    s2_run *runs;
+    int64_t n_runs;
+    int64_t cap_runs;
+    int64_t at;    /* the first run that does not end before the slab */
+    uint16_t bits; /* of the slab in hand */
+} s2_reader;
+
+typedef struct s2_builder {
+    const s2_plan *plan;
+    int32_t group;
+    int32_t row_cap;
+    s2_reader *readers; /* row_cap entries */
+    int32_t n_readers;
+    int32_t *reader_of; /* [row] of the list in hand */
+    s2_decode_slab *slabs;
+    int64_t n_slabs, cap_slabs;
+    uint16_t *bits;
+    int64_t n_masks, cap_masks;
+    int64_t n_live_keys;
+} s2_builder;
+
+static s2_status grow(void **array, int64_t *cap, int64_t want, size_t size)
+{
+    if (want <= *cap)
+        return S2_OK;
+    const int64_t room = want > INT32_MAX / 2 ? want : 2 * want + 64;
+    size_t n_bytes;
+    if (want > INT32_MAX || !s2_mul_size((size_t)room, size, &n_bytes))
+        return S2_ENOMEM;
+    void *const grown = s2_realloc(*array, n_bytes);
+    if (grown == NULL)
+        return S2_ENOMEM;
+    *array = grown;
+    *cap = room;
+    return S2_OK;
+}
+
+static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *reader)
+{
+    const s2_plan_seq lens = build->plan->seqs[seq];
+    const s2_view *const view = &build->plan->classes[reader->cls].view;
+    const int64_t position = lens.k_tok - lens.q_tok + reader->q_tok;
+    int64_t n = s2_view_row(view, position, lens.k_tok, reader->runs, reader->cap_runs);
+    if (n > reader->cap_runs) {
+        S2_TRY(grow((void **)&reader->runs, &reader->cap_runs, n, sizeof *reader->runs));
+        n = s2_view_row(view, position, lens.k_tok, reader->runs, reader->cap_runs);
+    }
+    if (n < 0)
+        return S2_ENOMEM;
+    reader->n_runs = n;
+    reader->at = 0;
+    return S2_OK;
+}
+
+static int32_t find_reader(s2_builder *build, int32_t cls, int32_t q_tok)
+{
+    int32_t at = 0;
+    while (at < build->n_readers && (build->readers[at].cls != cls || build->readers[at].q_tok != q_tok))
+        at++;
+    if (at == build->n_readers) {
+        build->readers[at].cls = cls;
+        build->readers[at].q_tok = q_tok;
+        build->n_readers++;
+    }
+    return at;
+}
+
+static s2_status set_readers(s2_builder *build, int32_t seq, int32_t kv_head)
+{
+    const int32_t n_rows = build->plan->seqs[seq].q_tok * build->group;
+    build->n_readers = 0;
+    for (int32_t row = 0; row < n_rows; row++) {
+        const int32_t head = kv_head * build->group + row % build->group;
+        build->reader_of[row] = find_reader(build, build->plan->class_of[head], row / build->group);
+    }
+    for (int32_t at = 0; at < build->n_readers; at++)
+        S2_TRY(read_runs(build, seq, &build->readers[at]));
+    return S2_OK;
+}
+
+/* Bits of the slab that begins at k_tok; runs that end before it are left behind. */
+static void read_slab(s2_reader *reader, int64_t k_tok)
+{
+    uint32_t bits = 0;
+    while (reader->at < reader->n_runs && reader->runs[reader->at].end <= k_tok)
+        reader->at++;
+    for (int64_t at = reader->at; at < reader->n_runs; at++) {
+        const s2_run run = reader->runs[at];
+        if (run.begin >= k_tok + S2_DECODE_SLAB_TOK)
+            break;
+        const int64_t begin = s2_max_i64(run.begin - k_tok, 0);
+        const int64_t end = s2_min_i64(run.end - k_tok, S2_DECODE_SLAB_TOK);
+        bits |= (1u << end) - (1u << begin);
+    }
+    reader->bits = (uint16_t)bits;
+}
+
+/* The first slab from k_tok on that somebody reads, or S2_OPEN. */
+static int64_t next_slab(const s2_builder *build, int64_t k_tok)
+{
+    int64_t next = S2_OPEN;
+    for (int32_t at = 0; at < build->n_readers; at++) {
+        const s2_reader *const reader = &build->readers[at];
+        int64_t run = reader->at;
+        while (run < reader->n_runs && reader->runs[run].end <= k_tok)
+            run++;
+        if (run < reader->n_runs)
+            next = s2_min_i64(next, s2_max_i64(reader->runs[run].begin, k_tok));
+    }
+    return next == S2_OPEN ? next : next / S2_DECODE_SLAB_TOK * S2_DECODE_SLAB_TOK;
+}
+
+static s2_status add_mask(s2_builder *build, int32_t n_rows, int32_t *mask)
+{
+    S2_TRY(grow((void **)&build->bits, &build->cap_masks, build->n_masks + 1,
+                sizeof *build->bits * (size_t)build->row_cap));
+    uint16_t *const bits = build->bits + build->n_masks * build->row_cap;
+    memset(bits, 0, sizeof *bits * (size_t)build->row_cap);
+    for (int32_t row = 0; row < n_rows; row++)
+        bits[row] = build->readers[build->reader_of[row]].bits;
+    *mask = (int32_t)build->n_masks++;
+    return S2_OK;
+}
+
+static s2_status add_slab(s2_builder *build, int64_t k_tok, int32_t n_rows)
+{
+    uint32_t any = 0, all = 0xffff;
+    for (int32_t at = 0; at < build->n_readers; at++) {
+        read_slab(&build->readers[at], k_tok);
+        any |= build->readers[at].bits;
+        all &= build->readers[at].bits;
+    }
+    s2_decode_slab slab = {.k_tok = (int32_t)k_tok, .mask = -1, .live = (uint16_t)any};
+    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs, build->n_slabs + 1, sizeof *build->slabs));
+    if (all != 0xffff)
+        S2_TRY(add_mask(build, n_rows, &slab.mask));
+    build->slabs[build->n_slabs++] = slab;
+    build->n_live_keys += __builtin_popcount(any);
+    return S2_OK;
+}
+
+static s2_status add_list(s2_builder *build, int32_t seq, int32_t kv_head, s2_decode_list *list)
+{
+    const int32_t n_rows = build->plan->seqs[seq].q_tok * build->group;
+    *list = (s2_decode_list){
+        .slab_begin = (int32_t)build->n_slabs, .seq = seq, .kv_head = kv_head, .n_rows = n_rows};
+    S2_TRY(set_readers(build, seq, kv_head));
+    for (int64_t k_tok = next_slab(build, 0); k_tok != S2_OPEN;
+         k_tok = next_slab(build, k_tok + S2_DECODE_SLAB_TOK))
+        S2_TRY(add_slab(build, k_tok, n_rows));
+    list->slab_end = (int32_t)build->n_slabs;
+    return S2_OK;
+}
+
+static s2_status check(const s2_plan *plan, s2_diag *why)
+{
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        if (plan->seqs[seq].q_tok > S2_DECODE_LIMIT_Q_TOK)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "a decode step takes at most %d query tokens, sequence %d has %d",
+                               S2_DECODE_LIMIT_Q_TOK, seq, plan->seqs[seq].q_tok);
+    return S2_OK;
+}
+
+static s2_status init_builder(s2_builder *build)
+{
+    int32_t most = 1;
+    for (int32_t seq = 0; seq < build->plan->n_seqs; seq++)
+        most = build->plan->seqs[seq].q_tok > most ? build->plan->seqs[seq].q_tok : most;
+    const int32_t n_rows = most * build->group;
+    build->row_cap = (n_rows + 7) / 8 * 8;
+    build->readers = s2_calloc((size_t)build->row_cap, sizeof *build->readers);
+    build->reader_of = s2_calloc((size_t)build->row_cap, sizeof *build->reader_of);
+    return build->readers != NULL && build->reader_of != NULL ? S2_OK : S2_ENOMEM;
+}
+
+static void release_builder(s2_builder *build)
+{
+    for (int32_t at = 0; build->readers != NULL && at < build->row_cap; at++)
+        s2_free(build->readers[at].runs);
+    s2_free(build->readers);
+    s2_free(build->reader_of);
+    s2_free(build->slabs);
+    s2_free(build->bits);
+}
+
+/* Copies of the grown arrays, in the arena. */
+static s2_status keep(s2_arena *arena, const s2_builder *build, s2_decode_plan *plan)
+{
+    s2_decode_slab *const slabs = S2_NEW(arena, s2_decode_slab, build->n_slabs + 1);
+    uint16_t *const bits = S2_NEW(arena, uint16_t, build->n_masks * build->row_cap + 1);
+    if (slabs == NULL || bits == NULL)
+        return S2_ENOMEM;
+    if (build->n_slabs > 0)
+        memcpy(slabs, build->slabs, (size_t)build->n_slabs * sizeof *slabs);
+    if (build->n_masks > 0)
+        memcpy(bits, build->bits, (size_t)(build->n_masks * build->row_cap) * sizeof *bits);
+    plan->group = build->group;
+    plan->row_cap = build->row_cap;
+    plan->n_slabs = (int32_t)build->n_slabs;
+    plan->slabs = slabs;
+    plan->n_masks = (int32_t)build->n_masks;
+    plan->bits = bits;
+    plan->n_live_keys = build->n_live_keys;
+    return S2_OK;
+}
+
+static s2_status build_lists(s2_arena *arena, s2_builder *build, s2_decode_plan *plan)
+{
+    const int32_t n_kv = build->plan->pattern->n_kv_heads;
+    const int64_t n_lists = (int64_t)build->plan->n_seqs * n_kv;
+    s2_decode_list *const lists = n_lists <= INT32_MAX ? S2_NEW(arena, s2_decode_list, n_lists) : NULL;
+    if (lists == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < build->plan->n_seqs; seq++)
+        for (int32_t kv_head = 0; kv_head < n_kv; kv_head++)
+            S2_TRY(add_list(build, seq, kv_head, &lists[(int64_t)seq * n_kv + kv_head]));
+    plan->n_lists = (int32_t)n_lists;
+    plan->lists = lists;
+    return keep(arena, build, plan);
+}
+
+/* The part that owns slab number `slab`: the parts begin at floor(part * n_slabs / n_parts). */
+static int32_t part_of(const s2_decode_plan *plan, int64_t slab)
+{
+    return (int32_t)(((slab + 1) * plan->n_parts - 1) / plan->n_slabs);
+}
+
+s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan)
+{
+    const int64_t most = s2_ceil_div(plan->n_slabs, S2_DECODE_LEAST_SLABS);
+    plan->n_parts = (int32_t)s2_max_i64(1, s2_min_i64(want_parts, most));
+    s2_decode_part *const parts = S2_NEW(arena, s2_decode_part, plan->n_parts);
+    if (parts == NULL)
+        return S2_ENOMEM;
+    for (int64_t part = 0; part < plan->n_parts; part++) {
+        parts[part].slab_begin = (int32_t)(part * plan->n_slabs / plan->n_parts);
+        parts[part].slab_end = (int32_t)((part + 1) * plan->n_slabs / plan->n_parts);
+    }
+    for (int32_t at = 0; at < plan->n_lists; at++) {
+        s2_decode_list *const list = &plan->lists[at];
+        list->first_part = list->n_parts = 0;
+        if (list->slab_begin == list->slab_end)
+            continue;
+        list->first_part = part_of(plan, list->slab_begin);
+        list->n_parts = part_of(plan, list->slab_end - 1) - list->first_part + 1;
+        /* a part that begins inside the list, or at its first slab, begins with it */
+        for (int32_t part = list->first_part; part < list->first_part + list->n_parts; part++)
+            if (parts[part].slab_begin >= list->slab_begin)
+                parts[part].first_list = at;
+    }
+    plan->parts = parts;
+    return S2_OK;
+}
+
+s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, int32_t want_parts, s2_decode_plan *out,
+                               s2_diag *why)
+{
+    S2_TRY(check(plan, why));
+    s2_builder build = {.plan = plan, .group = plan->pattern->n_heads / plan->pattern->n_kv_heads};
+    s2_decode_plan made = {0};
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_status status = init_builder(&build);
+    if (status == S2_OK)
+        status = build_lists(arena, &build, &made);
+    if (status == S2_OK)
+        status = s2_decode_plan_split(arena, want_parts, &made);
+    release_builder(&build);
+    if (status == S2_OK)
+        *out = made;
+    else
+        s2_arena_rewind(arena, mark);
+    return status;
+}

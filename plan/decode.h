@@ -1,0 +1,93 @@
+/*
+ * plan/decode.h - one decode step as slabs of 16 keys, cut into equal parts over the whole chip.
+ *
+ *     list 0 (sequence 0, KV head 0)   list 1            list 2
+ *     [s s s s s s s s s s s s s s | s s s s s s s | s s s s s s s s s s s]
+ *     |---- part 0 ----|---- part 1 ----|---- part 2 ----|---- part 3 ----|
+ *
+ * A list is what the rows of one sequence and one KV head read: the union over the query heads of the
+ * group and over the query tokens, as aligned slabs of 16 keys. Where a row reads less than the union, or
+ * a slab is cut by the causal edge or the end, the slab carries 16 bits for every row; so any pattern is
+ * exact. Row r of a list is query token r / group and query head kv_head * group + r % group.
+ *
+ * Parts are equal in slabs, whatever the lengths of the lists; a list that spans parts is combined from
+ * them in the order of the parts, so that results do not depend on time.
+ *
+ * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0.
+ * Ownership:  arrays live in the arena given. Threads: immutable once built.
+ */
+#ifndef S2_PLAN_DECODE_H
+#define S2_PLAN_DECODE_H
+
+#include "plan/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    S2_DECODE_SLAB_TOK = 16,
+    S2_DECODE_LIMIT_Q_TOK = 16, /* query tokens of a sequence */
+    S2_DECODE_LEAST_SLABS = 4   /* of a part: fewer do not pay for the combination */
+};
+
+typedef struct s2_decode_slab {
+    int32_t k_tok; /* its first key, a multiple of 16 */
+    int32_t mask;  /* -1: every row reads all 16 keys; else which mask */
+    uint16_t live; /* bit j: some row reads key k_tok + j */
+} s2_decode_slab;
+
+typedef struct s2_decode_list {
+    int32_t slab_begin; /* slabs [slab_begin, slab_end) */
+    int32_t slab_end;
+    int32_t seq;
+    int32_t kv_head;
+    int32_t n_rows;
+    int32_t first_part; /* parts [first_part, first_part + n_parts) read it; none of an empty list */
+    int32_t n_parts;
+} s2_decode_list;
+
+/* What one block of threads does: slabs [slab_begin, slab_end), from list first_list on. */
+typedef struct s2_decode_part {
+    int32_t slab_begin;
+    int32_t slab_end;
+    int32_t first_list;
+} s2_decode_part;
+
+typedef struct s2_decode_plan {
+    int32_t group;   /* query heads of a KV head */
+    int32_t row_cap; /* bits of a mask: a multiple of 8, at least the rows of any list */
+    int32_t n_lists; /* n_seqs * n_kv_heads */
+    int32_t n_slabs;
+    int32_t n_masks;
+    int32_t n_parts;
+    s2_decode_list *lists;
+    const s2_decode_slab *slabs;
+    const uint16_t *bits; /* [mask][row_cap]: bit j of a row: it reads key k_tok + j */
+    const s2_decode_part *parts;
+    int64_t n_live_keys; /* (list, key) pairs read: K and V that must move are this many slots */
+} s2_decode_plan;
+
+/*
+ * Lists of the plan's layer, for all its sequences (its items are not looked at), cut into at most
+ * want_parts parts. S2_EUNSUPPORTED with the reason where a sequence has more than 16 queries; S2_ENOMEM.
+ */
+s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, int32_t want_parts, s2_decode_plan *out,
+                               s2_diag *why) S2_MUST_CHECK;
+
+/*
+ * The same for lists that somebody else chose (page selection): replaces the parts. n_slabs and the lists'
+ * slab ranges are taken as they are. S2_ENOMEM.
+ */
+s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan) S2_MUST_CHECK;
+
+/* Where part number `part` of a list leaves its result: the end of a part, or its beginning. */
+static inline int32_t s2_decode_slot(const s2_decode_list *list, int32_t part)
+{
+    return 2 * part + (part != list->first_part);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_PLAN_DECODE_H */
