@@ -1,46 +1,61 @@
 #include "cli/commands.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "cli/counters.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/predict.h"
 #include "cli/store.h"
+#include "cli/verdict.h"
+#include "cli/watchdog.h"
 #include "kernels/validate.h"
 #include "pattern/parse.h"
 
-enum { LIMIT_LENGTHS = 64, LIMIT_BATCH = 4096 };
+enum { LIMIT_LENGTHS = 64, LIMIT_BATCH = 4096, QUIET_SECONDS = 10, LIMIT_SECONDS = 86400 };
+
+/* What the phases are called on the command line, in the kernels, and by the pattern and the simulator. */
+static const struct {
+    const char *word;
+    s2_kernel_phase kernel;
+    s2_phase pattern;
+    s2_sim_phase sim;
+} phases[] = {
+    {"prefill", S2_FORWARD, S2_PREFILL, S2_SIM_PREFILL},
+    {"decode", S2_DECODING, S2_DECODE, S2_SIM_DECODE},
+    {"train", S2_BACKWARD, S2_PREFILL, S2_SIM_TRAIN},
+};
+enum { N_PHASES = sizeof phases / sizeof *phases };
 
 typedef struct s2_validate_state {
     s2_cli *cli;
     s2_args args;
     s2_device *device;
     const s2_kernel *kernel;
-    s2_kernel_phase phase;
+    int32_t phase; /* of phases[] */
     s2_dtype dtype;
     int64_t len_tok[LIMIT_LENGTHS];
     int32_t n_lengths;
     int64_t batch;
     int64_t seed;
     int64_t n_runs;
-    int64_t layer; /* -1: one of each kind */
+    int64_t layer;     /* -1: one of each kind */
+    int64_t timeout_s; /* 0: never */
+    const char *gpu;   /* the simulator's name of the device, or NULL */
     bool json;
+    bool once;
+    bool counters;
     bool live; /* progress goes to a terminal */
+    s2_verdict_sum sum;
+    time_t said_at; /* when a person who watches no terminal was last told of progress */
+    char stage[48]; /* where the verdict at work is */
+    s2_watchdog *dog;
+    s2_subject *subject; /* the verdict at work, for the watchdog */
+    const s2_input *input;
 } s2_validate_state;
-
-/* One verdict with what it is about. */
-typedef struct s2_subject {
-    const s2_validate_state *state;
-    const char *name;
-    const char *hash;
-    const s2_pattern *pattern;
-    int32_t layer;
-    int32_t n_like; /* layers of the design that read the same */
-    int64_t len_tok;
-    const s2_validation *verdict;
-} s2_subject;
 
 /* ------------------------------------------------------------------ options */
 
@@ -109,14 +124,17 @@ static int read_options(s2_validate_state *state)
     s2_cli *const cli = state->cli;
     if (s2_args_int(cli, &state->args, "batch", 1, LIMIT_BATCH, &state->batch) != S2_GO_ON ||
         s2_args_int(cli, &state->args, "seed", 0, INT64_MAX / 32, &state->seed) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs) != S2_GO_ON)
+        s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs) != S2_GO_ON ||
+        s2_args_int(cli, &state->args, "timeout", 0, LIMIT_SECONDS, &state->timeout_s) != S2_GO_ON)
         return S2_EXIT_USAGE;
     const char *const phase = s2_args_str(&state->args, "phase");
-    state->phase = strcmp(phase, "train") == 0    ? S2_BACKWARD
-                   : strcmp(phase, "decode") == 0 ? S2_DECODING
-                                                  : S2_FORWARD;
+    while (state->phase < N_PHASES - 1 && strcmp(phase, phases[state->phase].word) != 0)
+        state->phase++;
     state->json = s2_args_has(&state->args, "json");
-    state->live = !state->json && isatty(STDERR_FILENO);
+    state->once = s2_args_has(&state->args, "once");
+    state->counters = s2_args_has(&state->args, "counters");
+    state->live = isatty(STDERR_FILENO);
+    state->said_at = time(NULL);
     s2_store_set_seed(cli, state->seed);
     int end = read_lengths(state);
     if (end == S2_GO_ON)
@@ -148,218 +166,27 @@ static int open_device(s2_validate_state *state)
         if (state->device->kind == S2_DEVICE_CPU)
             state->device->n_units = (int32_t)n_threads;
     }
+    state->gpu = state->device->kind == S2_DEVICE_GPU ? s2_predict_gpu(state->device->name) : NULL;
     return S2_GO_ON;
 }
 
 /* ------------------------------------------------------------------ reports */
 
-static double tflops(double pairs, const s2_subject *subject)
-{
-    return 4.0 * pairs * subject->pattern->head_dim / (subject->verdict->warm.median_ms * 1e9);
-}
-
-static void json_tail(const s2_subject *subject, s2_buf *buf)
-{
-    const s2_validation *const v = subject->verdict;
-    const bool timed = v->warm.n > 0;
-    s2_json_key(buf, "time_ms");
-    s2_json_begin(buf, '{');
-    s2_json_key(buf, "median");
-    s2_json_num(buf, timed ? v->warm.median_ms : NAN);
-    s2_json_key(buf, "min");
-    s2_json_num(buf, timed ? v->warm.min_ms : NAN);
-    s2_json_key(buf, "p95");
-    s2_json_num(buf, timed ? v->warm.p95_ms : NAN);
-    s2_json_key(buf, "runs");
-    s2_json_int(buf, v->warm.n);
-    s2_json_key(buf, "sm_mhz");
-    s2_json_num(buf, v->sm_mhz > 0.0 ? v->sm_mhz : NAN);
-    s2_json_end(buf, '}');
-    s2_json_key(buf, "tflops");
-    s2_json_begin(buf, '{');
-    s2_json_key(buf, "useful");
-    s2_json_num(buf, timed ? tflops((double)v->counts.pairs, subject) : NAN);
-    s2_json_key(buf, "executed");
-    s2_json_num(buf, timed ? tflops((double)v->counts.pairs_executed, subject) : NAN);
-    s2_json_end(buf, '}');
-    s2_json_key(buf, "dense_ms");
-    s2_json_null(buf);
-    s2_json_key(buf, "bytes");
-    s2_buf_puts(buf, "{\"dram_read\":null,\"dram_write\":null,\"l2\":null}");
-}
-
-static void json_grid(const s2_validation *v, s2_buf *buf)
-{
-    static const char glyphs[] = " #.!?";
-    s2_json_key(buf, "grid");
-    s2_json_begin(buf, '[');
-    for (int32_t n = 0; n < v->n_lengths; n++) {
-        char row[S2_NEEDLE_DEPTHS + 1] = {0};
-        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
-            row[depth] = glyphs[v->needle[n][depth]];
-        if (n > 0)
-            s2_buf_puts(buf, ",");
-        s2_buf_printf(buf, "{\"len\":%d,\"cells\":\"%s\"}", v->needle_len[n], row);
-    }
-    s2_json_end(buf, ']');
-}
-
-static void json_evidence(const s2_validation *v, s2_buf *buf)
-{
-    s2_json_key(buf, "touch");
-    s2_json_begin(buf, '{');
-    s2_json_key(buf, "pairs");
-    s2_json_int(buf, v->touch_pairs);
-    s2_json_key(buf, "wrong");
-    s2_json_int(buf, v->touch_wrong);
-    s2_json_key(buf, "exhaustive");
-    s2_json_bool(buf, v->touch_exhaustive);
-    s2_json_end(buf, '}');
-    s2_json_key(buf, "numerics");
-    s2_json_begin(buf, '{');
-    s2_json_key(buf, "rows");
-    s2_json_int(buf, v->rows);
-    s2_json_key(buf, "max_err");
-    s2_json_num(buf, v->max_err);
-    s2_json_key(buf, "tol");
-    s2_json_num(buf, v->tol);
-    s2_json_key(buf, "lse_err");
-    s2_json_num(buf, v->lse_err);
-    s2_json_end(buf, '}');
-    s2_json_key(buf, "needles");
-    s2_json_begin(buf, '{');
-    s2_json_key(buf, "cells");
-    s2_json_int(buf, v->needle_cells);
-    s2_json_key(buf, "found");
-    s2_json_int(buf, v->needle_found);
-    s2_json_key(buf, "expected");
-    s2_json_int(buf, v->needle_expected);
-    json_grid(v, buf);
-    s2_json_end(buf, '}');
-}
-
-static void print_json(const s2_subject *subject, s2_buf *buf)
-{
-    const s2_validation *const v = subject->verdict;
-    const struct {
-        const char *key, *text;
-    } words[] = {{"schema", "s2validate/1"}, {"name", subject->name},
-                 {"hash", subject->hash},    {"device", subject->state->device->name},
-                 {"kernel", v->kernel},      {"phase", s2_kernel_phase_word(subject->state->phase)}};
-    s2_json_begin(buf, '{');
-    for (size_t at = 0; at < sizeof words / sizeof *words; at++) {
-        s2_json_key(buf, words[at].key);
-        s2_json_str(buf, words[at].text);
-    }
-    s2_json_key(buf, "len");
-    s2_json_int(buf, subject->len_tok);
-    s2_json_key(buf, "batch");
-    s2_json_int(buf, subject->state->batch);
-    s2_json_key(buf, "dtype");
-    s2_json_str(buf, s2_dtype_name(subject->state->dtype));
-    s2_json_key(buf, "layer");
-    s2_json_int(buf, subject->layer);
-    s2_json_key(buf, "layers_alike");
-    s2_json_int(buf, subject->n_like);
-    s2_json_key(buf, "outcome");
-    s2_json_str(buf, s2_outcome_word(v->outcome));
-    s2_json_key(buf, "reason");
-    s2_json_str(buf, v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
-    json_evidence(v, buf);
-    json_tail(subject, buf);
-    s2_json_end(buf, '}');
-}
-
-static void text_grid(const s2_validation *v, s2_buf *buf)
-{
-    static const char *const glyphs[] = {"  ", " #", " .", " !", " ?"};
-    s2_buf_puts(
-        buf,
-        "            depth 0 % ......... 100 %   # comes back   . no head reads it   ! lost   ? leaked\n");
-    for (int32_t n = 0; n < v->n_lengths; n++) {
-        s2_buf_printf(buf, "  %9d ", v->needle_len[n]);
-        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
-            s2_buf_puts(buf, glyphs[v->needle[n][depth]]);
-        s2_buf_puts(buf, "\n");
-    }
-}
-
-static void print_text(const s2_subject *subject, s2_buf *buf)
-{
-    const s2_validation *const v = subject->verdict;
-    s2_buf_printf(buf, "%s  layer %d", subject->name, subject->layer);
-    if (subject->n_like > 1)
-        s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
-    s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n",
-                  s2_kernel_phase_word(subject->state->phase), (long long)subject->len_tok,
-                  (long long)subject->state->batch, s2_dtype_name(subject->state->dtype),
-                  v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->state->device->name);
-    if (v->touch_pairs > 0)
-        s2_buf_printf(buf, "  touch     %lld pairs compared, %lld wrong; %d of %d work items run%s\n",
-                      (long long)v->touch_pairs, (long long)v->touch_wrong, v->n_items_run, v->n_items,
-                      v->touch_exhaustive ? ", every pair of the layer" : "");
-    if (v->rows > 0)
-        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
-                      (long long)v->rows, v->max_err, v->tol, v->lse_err);
-    if (v->needle_cells > 0) {
-        s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",
-                      (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);
-        text_grid(v, buf);
-    }
-    if (v->warm.n > 0)
-        s2_buf_printf(
-            buf,
-            "  time      median %.3f ms, min %.3f, p95 %.3f of %d runs; %.3f TFLOP/s useful, %.3f executed\n",
-            v->warm.median_ms, v->warm.min_ms, v->warm.p95_ms, v->warm.n,
-            tflops((double)v->counts.pairs, subject), tflops((double)v->counts.pairs_executed, subject));
-    s2_buf_printf(buf, "  %s%s%s\n", s2_outcome_word(v->outcome), v->outcome != S2_OUTCOME_OK ? ": " : "",
-                  v->outcome != S2_OUTCOME_OK ? v->reason : "");
-}
-
+/* On a terminal a line that moves; elsewhere a line now and then, so that a log shows life. */
 static void progress(void *user, const char *stage, int32_t done, int32_t all)
 {
-    const s2_validate_state *const state = user;
+    s2_validate_state *const state = user;
+    const time_t now = time(NULL);
+    s2_watchdog_feed(state->dog);
+    snprintf(state->stage, sizeof state->stage, "%.20s %d of %d", stage, done + 1, all);
     if (state->live)
-        fprintf(state->cli->err, "\r%-10s %d of %d\033[K", stage, done + 1, all);
+        fprintf(state->cli->err, "\r%-24s\033[K", state->stage);
+    else if (now - state->said_at >= QUIET_SECONDS)
+        fprintf(state->cli->err, "layer %d, %lld tokens: %s\n", state->subject->layer,
+                (long long)state->subject->len_tok, state->stage);
+    if (state->live || now - state->said_at >= QUIET_SECONDS)
+        state->said_at = now;
 }
-
-static int store(const s2_subject *subject, const s2_input *input, const char *json)
-{
-    const s2_validation *const v = subject->verdict;
-    const s2_validate_state *const state = subject->state;
-    const bool timed = v->warm.n > 0;
-    const s2_db_validation row = {
-        .device = state->device->kind == S2_DEVICE_CPU ? "cpu" : state->device->name,
-        .device_uuid = "",
-        .driver = "",
-        .runtime = "",
-        .kernel = v->kernel,
-        .phase = s2_kernel_phase_word(state->phase),
-        .dtype = s2_dtype_name(state->dtype),
-        .outcome = s2_outcome_word(v->outcome),
-        .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
-        .len_tok = subject->len_tok,
-        .batch = state->batch,
-        .seed = state->seed,
-        .pairs = v->touch_pairs,
-        .pairs_wrong = v->touch_wrong,
-        .max_err = v->max_err,
-        .tolerance = v->tol,
-        .needles_found = v->needle_found,
-        .needles_expected = v->needle_expected,
-        .median_ms = timed ? v->warm.median_ms : NAN,
-        .min_ms = timed ? v->warm.min_ms : NAN,
-        .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
-        .n_samples = v->warm.n,
-        .samples_ms = v->sample_ms,
-        .layer = subject->layer,
-        .layers_alike = subject->n_like,
-        .json = json,
-    };
-    return s2_store_validation(state->cli, input, &row);
-}
-
-/* ------------------------------------------------------------------ work */
 
 static int exit_of_outcome(s2_outcome outcome)
 {
@@ -368,20 +195,25 @@ static int exit_of_outcome(s2_outcome outcome)
     return outcome == S2_OUTCOME_UNSUPPORTED ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 
-static int report(const s2_subject *subject, const s2_input *input)
+static int report(s2_validate_state *state, const s2_subject *subject)
 {
-    s2_cli *const cli = subject->state->cli;
+    s2_cli *const cli = state->cli;
     s2_buf json = {0}, text = {0};
-    print_json(subject, &json);
-    if (subject->state->live)
+    s2_verdict_json(subject, &json);
+    if (state->live)
         fputs("\r\033[K", cli->err);
-    if (subject->state->json)
+    if (state->json)
         s2_buf_printf(&text, "%s\n", json.data != NULL ? json.data : "");
     else
-        print_text(subject, &text);
+        s2_verdict_print(subject, &text);
     int code = s2_cli_print(cli, &text);
-    const int stored = json.status == S2_OK ? store(subject, input, json.data) : s2_exit_of(json.status);
+    int stored = s2_exit_of(json.status);
+    if (json.status == S2_OK) {
+        const s2_db_validation row = s2_verdict_row(subject, json.data);
+        stored = s2_store_validation(cli, state->input, &row);
+    }
     s2_buf_release(&json);
+    s2_verdict_sum_add(&state->sum, subject->verdict);
     if (subject->verdict->outcome == S2_OUTCOME_UNSUPPORTED)
         s2_cli_error(cli, "%s", subject->verdict->reason);
     code = code == S2_GO_ON ? S2_EXIT_OK : code;
@@ -389,39 +221,131 @@ static int report(const s2_subject *subject, const s2_input *input)
     return s2_exit_combine(code, exit_of_outcome(subject->verdict->outcome));
 }
 
-static int validate_one(s2_validate_state *state, s2_subject *subject, const s2_input *input)
+/* ------------------------------------------------------------------ work */
+
+/* On the watchdog's thread; the worker is stuck in a kernel and will not come back. */
+static int expired(void *user)
+{
+    s2_validate_state *const state = user;
+    s2_validation verdict = {.outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = ""};
+    if (state->kernel != NULL)
+        verdict.kernel = state->kernel->name;
+    snprintf(verdict.reason, sizeof verdict.reason,
+             "layer %d, %lld tokens: no sign of life for %lld s in stage \"%s\"", state->subject->layer,
+             (long long)state->subject->len_tok, (long long)state->timeout_s, state->stage);
+    state->subject->verdict = &verdict;
+    const int code = report(state, state->subject);
+    s2_cli_error(state->cli, "%s; the process ends here", verdict.reason);
+    return s2_store_finish(state->cli, code);
+}
+
+/* The second launch is the one that a profiler shall look at. */
+static int launch_once(const s2_validate_state *state, const s2_validate_request *request)
+{
+    char reason[240] = "";
+    const s2_outcome outcome = s2_validate_launch(state->device, request, reason, sizeof reason);
+    if (outcome != S2_OUTCOME_OK)
+        s2_cli_error(state->cli, "%s: %s", s2_outcome_word(outcome), reason);
+    return exit_of_outcome(outcome);
+}
+
+static void predict(const s2_validate_state *state, s2_subject *subject, s2_prediction *room)
+{
+    const s2_predict_ask ask = {.pattern = subject->pattern,
+                                .layer = subject->layer,
+                                .phase = phases[state->phase].sim,
+                                .dtype = subject->dtype,
+                                .len_tok = subject->len_tok,
+                                .batch = subject->batch};
+    if (state->gpu != NULL && s2_predict(state->gpu, &ask, room) == S2_OK)
+        subject->predicted = room;
+}
+
+static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_counters *room, s2_diag *why)
+{
+    char len[24], layer[16], batch[24], seed[24];
+    snprintf(len, sizeof len, "%lld", (long long)subject->len_tok);
+    snprintf(layer, sizeof layer, "%d", subject->layer);
+    snprintf(batch, sizeof batch, "%lld", (long long)subject->batch);
+    snprintf(seed, sizeof seed, "%lld", (long long)subject->seed);
+    const char *const dtype = s2_args_str(&state->args, "dtype");
+    const char *const args[] = {"--once",
+                                "--no-db",
+                                "--device",
+                                s2_args_str(&state->args, "device"),
+                                "--len",
+                                len,
+                                "--layer",
+                                layer,
+                                "--batch",
+                                batch,
+                                "--seed",
+                                seed,
+                                "--phase",
+                                phases[state->phase].word,
+                                "--kernel",
+                                subject->verdict->kernel,
+                                dtype != NULL ? "--dtype" : NULL,
+                                dtype,
+                                NULL};
+    if (state->device->kind != S2_DEVICE_GPU)
+        subject->no_counters = "a CPU's caches are not counted";
+    else if (s2_counters_measure(subject->pattern, args, room, why) == S2_OK)
+        subject->counters = room;
+    else
+        subject->no_counters = why->msg;
+}
+
+static int judge(s2_validate_state *state, s2_subject *subject, const s2_validate_request *request)
+{
+    s2_validation verdict;
+    s2_prediction predicted;
+    s2_counters counters;
+    s2_diag why = {0};
+    snprintf(state->stage, sizeof state->stage, "plan");
+    if (state->timeout_s > 0 &&
+        s2_watchdog_start((double)state->timeout_s, expired, state, &state->dog) != S2_OK)
+        return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
+    const s2_status status = s2_validate(state->device, request, &verdict);
+    s2_watchdog_stop(&state->dog);
+    if (status != S2_OK)
+        return s2_cli_fail(state->cli, status, "validate");
+    subject->verdict = &verdict;
+    predict(state, subject, &predicted);
+    if (state->counters && verdict.outcome == S2_OUTCOME_OK)
+        count_bytes(state, subject, &counters, &why);
+    return report(state, subject);
+}
+
+static int validate_one(s2_validate_state *state, s2_subject *subject)
 {
     s2_plan_seq *const seqs = S2_NEW(&state->cli->arena, s2_plan_seq, state->batch);
     if (seqs == NULL)
         return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
     const int32_t k_tok = (int32_t)subject->len_tok;
     for (int64_t seq = 0; seq < state->batch; seq++)
-        seqs[seq] = (s2_plan_seq){state->phase == S2_DECODING ? 1 : k_tok, k_tok};
+        seqs[seq] = (s2_plan_seq){subject->phase == S2_DECODING ? 1 : k_tok, k_tok};
     s2_validate_request request =
         s2_validate_request_init(state->device, subject->pattern, seqs, (int32_t)state->batch);
-    request.phase = state->phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
+    request.phase = phases[state->phase].pattern;
     request.layer = subject->layer;
-    request.kernel_phase = state->phase;
+    request.kernel_phase = subject->phase;
     request.kernel = state->kernel;
     request.dtype = state->dtype;
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
     request.progress = progress;
     request.user = state;
-    s2_validation verdict;
-    const s2_status status = s2_validate(state->device, &request, &verdict);
-    if (status != S2_OK)
-        return s2_cli_fail(state->cli, status, "validate");
-    subject->verdict = &verdict;
-    return report(subject, input);
+    state->subject = subject;
+    return state->once ? launch_once(state, &request) : judge(state, subject, &request);
 }
 
 /* The layers to judge: the one asked for, or one of each kind. */
 static int find_layers(s2_validate_state *state, const s2_pattern *pattern, const int32_t **layers,
                        int32_t *n, int32_t *layer_of)
 {
-    const s2_phase phase = state->phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
-    const s2_status status = s2_plan_distinct_layers(&state->cli->arena, pattern, phase, layers, n, layer_of);
+    const s2_status status = s2_plan_distinct_layers(&state->cli->arena, pattern,
+                                                     phases[state->phase].pattern, layers, n, layer_of);
     if (status != S2_OK)
         return s2_cli_fail(state->cli, status, "validate");
     if (state->layer < 0)
@@ -465,18 +389,33 @@ static int validate_operand(s2_validate_state *state, const char *operand)
     if (end != S2_GO_ON)
         return end;
     int code = S2_EXIT_OK;
+    state->input = &input;
     for (int32_t at = 0; at < n_layers; at++)
         for (int32_t n = 0; n < state->n_lengths; n++) {
-            s2_subject subject = {.state = state,
-                                  .name = s2_input_name(state->cli, &input),
+            s2_subject subject = {.name = s2_input_name(state->cli, &input),
                                   .hash = hash,
                                   .pattern = pattern,
+                                  .device = state->device,
+                                  .phase = phases[state->phase].kernel,
+                                  .dtype = state->dtype,
+                                  .batch = state->batch,
+                                  .seed = state->seed,
                                   .layer = layers[at],
                                   .n_like = count_alike(layer_of, pattern->n_layers, layers[at]),
                                   .len_tok = state->len_tok[n]};
-            code = s2_exit_combine(code, validate_one(state, &subject, &input));
+            code = s2_exit_combine(code, validate_one(state, &subject));
         }
     return code;
+}
+
+static int print_sum(s2_validate_state *state)
+{
+    s2_buf text = {0};
+    if (state->sum.n < 2)
+        return S2_EXIT_OK;
+    s2_verdict_sum_print(&state->sum, state->json, &text);
+    const int end = s2_cli_print(state->cli, &text);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
 }
 
 int s2_cmd_validate(s2_cli *cli, int argc, char **argv)
@@ -491,5 +430,5 @@ int s2_cmd_validate(s2_cli *cli, int argc, char **argv)
     for (int32_t at = 0; end == S2_GO_ON && at < state.args.n_operands; at++)
         code = s2_exit_combine(code, validate_operand(&state, state.args.operands[at]));
     s2_device_close(&state.device);
-    return code;
+    return s2_exit_combine(code, print_sum(&state));
 }

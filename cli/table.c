@@ -124,6 +124,12 @@ static const s2_option VALIDATE[] = {
     {"seed", '\0', "N", "1", "seed of the input data", false, false},
     {"runs", '\0', "N", "5", "timed repetitions", false, false},
     {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
+    {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,
+     false},
+    {"timeout", '\0', "SECONDS", "120", "end with outcome timeout after so long without progress; 0: never",
+     false, false},
+    {"once", '\0', NULL, NULL, "only launch, twice, the second time under the eyes of a profiler", false,
+     false},
     OPT_JSON,
     OPT_DB,
     OPT_NO_DB,
@@ -269,7 +275,18 @@ const s2_command s2_command_table[] = {
     {"sim", "PATTERN...", 1, -1, "predict work, traffic, time and KV cache on a GPU", PATTERN_ABOUT,
      "$ s2 sim phi3.s2 --len 128k --gpu h200\n", SIM},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
-     PATTERN_ABOUT, "$ s2 validate phi3.s2 --device cpu --len 2k\n", VALIDATE},
+     PATTERN_ABOUT
+     "\nOne verdict for each kind of layer and each length: which keys were read (every pair, or samples), "
+     "values "
+     "against fp64, "
+     "planted keys that must come back, time with a warm and a cold cache beside the dense pattern of the "
+     "same "
+     "shapes and beside the simulator's bound. "
+     "Failures are stored like successes. Exit code 1: a wrong result, a fault or a timeout; 5: no device or "
+     "kernel for it.",
+     "$ s2 validate phi3.s2 --device cpu --len 2k\n"
+     "$ s2 validate phi3.s2 --device gpu --len 8k,128k --counters --json\n",
+     VALIDATE},
     {"search", "[SPACE]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
      "SPACE is an inline pattern with choices in braces: {16,32,64}, {4..32:4} (up to and with 32), "
      "{head,kv}, "

@@ -1,0 +1,261 @@
+#include "cli/counters.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "pattern/parse.h"
+
+enum {
+    LIMIT_ARGS = 48,
+    LIMIT_COLUMNS = 64,
+    LIMIT_PATH = 512,
+    LIMIT_TABLE_BYTES = 1 << 20,
+    LIMIT_SECONDS = 100
+};
+
+#define DRAM_READ  "dram__bytes_read.sum"
+#define DRAM_WRITE "dram__bytes_write.sum"
+#define L2_SECTORS "lts__t_sectors_srcunit_tex.sum"
+#define DURATION   "gpu__time_duration.sum"
+
+/* ------------------------------------------------------------------ the table */
+
+/* Cut the next field of a CSV line off; quotes and the commas between digits go. NULL at the end. */
+static char *next_field(char **at)
+{
+    char *const field = *at;
+    char *to = field, *from = field;
+    bool quoted = false;
+    if (field == NULL)
+        return NULL;
+    for (; *from != '\0' && (quoted || *from != ','); from++) {
+        if (*from == '"')
+            quoted = !quoted;
+        else if (*from != ',')
+            *to++ = *from;
+    }
+    *at = *from == ',' ? from + 1 : NULL;
+    *to = '\0';
+    return field;
+}
+
+typedef struct s2_columns {
+    int32_t read, write, l2, duration;
+} s2_columns;
+
+static bool find_columns(char *line, s2_columns *out)
+{
+    const struct {
+        const char *name;
+        int32_t *column;
+    } wanted[] = {{DRAM_READ, &out->read},
+                  {DRAM_WRITE, &out->write},
+                  {L2_SECTORS, &out->l2},
+                  {DURATION, &out->duration}};
+    int32_t n_found = 0, column = 0;
+    for (char *field; (field = next_field(&line)) != NULL; column++)
+        for (size_t at = 0; at < sizeof wanted / sizeof *wanted; at++)
+            if (strcmp(field, wanted[at].name) == 0) {
+                *wanted[at].column = column;
+                n_found++;
+            }
+    return n_found == 4;
+}
+
+/* Add a kernel's line; the line of units has words where the numbers stand and is passed over. */
+static void add_line(char *line, const s2_columns *columns, s2_counters *out)
+{
+    double value[LIMIT_COLUMNS] = {0};
+    bool number[LIMIT_COLUMNS] = {false};
+    int32_t n = 0;
+    for (char *field; n < LIMIT_COLUMNS && (field = next_field(&line)) != NULL; n++) {
+        char *end;
+        value[n] = strtod(field, &end);
+        number[n] = end != field && *end == '\0';
+    }
+    if (columns->read >= n || columns->write >= n || columns->l2 >= n || columns->duration >= n ||
+        !number[columns->read] || !number[columns->write] || !number[columns->l2] ||
+        !number[columns->duration])
+        return;
+    out->dram_read_bytes += value[columns->read];
+    out->dram_write_bytes += value[columns->write];
+    out->l2_bytes += 32.0 * value[columns->l2];
+    out->kernel_us += value[columns->duration] * 1e-3;
+    out->n_kernels++;
+}
+
+s2_status s2_counters_parse(char *text, s2_counters *out)
+{
+    s2_counters sum = {0};
+    s2_columns columns = {0};
+    bool known = false;
+    char *rest = text;
+    for (char *line; (line = strsep(&rest, "\n")) != NULL;) {
+        if (known)
+            add_line(line, &columns, &sum);
+        else if (strstr(line, DRAM_READ) != NULL && line[0] == '"')
+            known = find_columns(line, &columns);
+    }
+    if (sum.n_kernels == 0)
+        return S2_EPARSE;
+    *out = sum;
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ the run */
+
+typedef struct s2_scratch {
+    char dir[LIMIT_PATH];
+    char pattern[LIMIT_PATH + 16];
+    char table[LIMIT_PATH + 16];
+    char words[LIMIT_PATH + 16]; /* what the launch wrote to its streams */
+} s2_scratch;
+
+static bool make_scratch(s2_scratch *out)
+{
+    const char *const where = getenv("TMPDIR");
+    const int n = snprintf(out->dir, sizeof out->dir, "%s/s2-counters.XXXXXX",
+                           where != NULL && where[0] != '\0' ? where : "/tmp");
+    if (n >= (int)sizeof out->dir || mkdtemp(out->dir) == NULL)
+        return false;
+    snprintf(out->pattern, sizeof out->pattern, "%s/pattern.s2", out->dir);
+    snprintf(out->table, sizeof out->table, "%s/table.csv", out->dir);
+    snprintf(out->words, sizeof out->words, "%s/words", out->dir);
+    return true;
+}
+
+static void remove_scratch(const s2_scratch *scratch)
+{
+    (void)unlink(scratch->pattern);
+    (void)unlink(scratch->table);
+    (void)unlink(scratch->words);
+    (void)rmdir(scratch->dir);
+}
+
+static s2_status write_pattern(const s2_pattern *pattern, const char *path)
+{
+    s2_buf text = {0};
+    s2_pattern_print(pattern, &text);
+    FILE *const file = text.status == S2_OK ? fopen(path, "we") : NULL;
+    bool good = file != NULL && fwrite(text.data, 1, text.len, file) == text.len;
+    good = file != NULL && fclose(file) == 0 && good;
+    s2_buf_release(&text);
+    return good ? S2_OK : S2_EUNSUPPORTED;
+}
+
+/* At most LIMIT_TABLE_BYTES of a file, or NULL. */
+static char *read_text(const char *path)
+{
+    FILE *const file = fopen(path, "re");
+    char *const text = file != NULL ? s2_malloc(LIMIT_TABLE_BYTES + 1) : NULL;
+    if (text != NULL)
+        text[fread(text, 1, LIMIT_TABLE_BYTES, file)] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return text;
+}
+
+/* In the child. The profiler inherits no terminal: what it has to say goes to a file. */
+static void run_profiler(const s2_scratch *scratch, const char *const *args)
+{
+    char self[LIMIT_PATH];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    self[n > 0 ? n : 0] = '\0';
+    const char *argv[LIMIT_ARGS] = {"ncu",
+                                    "--profile-from-start",
+                                    "off",
+                                    "--clock-control",
+                                    "none",
+                                    "--metrics",
+                                    DRAM_READ "," DRAM_WRITE "," L2_SECTORS "," DURATION,
+                                    "--csv",
+                                    "--page",
+                                    "raw",
+                                    "--print-units",
+                                    "base",
+                                    "--log-file",
+                                    scratch->table,
+                                    self,
+                                    "validate"};
+    int at = 0;
+    while (argv[at] != NULL)
+        at++;
+    for (; *args != NULL && at < LIMIT_ARGS - 2; args++)
+        argv[at++] = *args;
+    argv[at++] = scratch->pattern;
+    const int words = open(scratch->words, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (words >= 0 && dup2(words, 1) >= 0 && dup2(words, 2) >= 0) {
+        (void)setpgid(0, 0);
+        execvp("ncu", (char *const *)(uintptr_t)argv);
+    }
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *why)
+{
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 127)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu (NVIDIA Nsight Compute) is not on PATH");
+    if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu took longer than %d s", LIMIT_SECONDS);
+    char *const table = read_text(scratch->table);
+    const char *const blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
+    s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing%s%.*s", blame != NULL ? ": " : "",
+                blame != NULL ? (int)strcspn(blame + 9, "\n") : 0, blame != NULL ? blame + 9 : "");
+    s2_free(table);
+    return S2_EUNSUPPORTED;
+}
+
+/* The profiler and what it started form a group of their own, which ends when it takes too long. */
+static int wait_for(pid_t child)
+{
+    enum { STEP_MS = 20 };
+    const struct timespec step = {.tv_nsec = STEP_MS * 1000000};
+    int wait_status = 0;
+    for (int32_t ms = 0; ms < LIMIT_SECONDS * 1000; ms += STEP_MS) {
+        const pid_t ended = waitpid(child, &wait_status, WNOHANG);
+        if (ended == child || (ended < 0 && errno != EINTR))
+            return wait_status;
+        nanosleep(&step, NULL);
+    }
+    (void)kill(-child, SIGKILL);
+    (void)waitpid(child, &wait_status, 0);
+    return wait_status;
+}
+
+static s2_status profile(const s2_scratch *scratch, const char *const *args, s2_counters *out, s2_diag *why)
+{
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0)
+        run_profiler(scratch, args);
+    if (child < 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no process can be started: %s", strerror(errno));
+    const int wait_status = wait_for(child);
+    char *const table = read_text(scratch->table);
+    const bool good = table != NULL && s2_counters_parse(table, out) == S2_OK;
+    s2_free(table);
+    return good ? S2_OK : explain(scratch, wait_status, why);
+}
+
+s2_status s2_counters_measure(const s2_pattern *pattern, const char *const *args, s2_counters *out,
+                              s2_diag *why)
+{
+    s2_scratch scratch;
+    if (!make_scratch(&scratch))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no temporary files: %s", strerror(errno));
+    s2_status status = write_pattern(pattern, scratch.pattern);
+    if (status == S2_OK)
+        status = profile(&scratch, args, out, why);
+    else
+        s2_diag_set(why, status, 0, 0, 0, "no temporary files in %s", scratch.dir);
+    remove_scratch(&scratch);
+    return status;
+}

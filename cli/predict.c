@@ -1,0 +1,116 @@
+#include "cli/predict.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Letters and digits only, in lower case: "NVIDIA GeForce RTX 4090" becomes "nvidiageforcertx4090". */
+static void squeeze(const char *text, size_t n, char *out, size_t cap)
+{
+    size_t to = 0;
+    for (size_t at = 0; at < n && to + 1 < cap; at++)
+        if (isalnum((unsigned char)text[at]))
+            out[to++] = (char)tolower((unsigned char)text[at]);
+    out[to] = '\0';
+}
+
+/* How many of the words of "h100-sxm" the device's name has; 0 unless it has the first. */
+static int words_in(const char *gpu, const char *device)
+{
+    char word[40];
+    int n = 0;
+    for (const char *at = gpu; *at != '\0';) {
+        const size_t len = strcspn(at, "-");
+        squeeze(at, len, word, sizeof word);
+        const bool has = strstr(device, word) != NULL;
+        if (at == gpu && !has)
+            return 0;
+        n += has;
+        at += len + (at[len] == '-');
+    }
+    return n;
+}
+
+const char *s2_predict_gpu(const char *device_name)
+{
+    char device[96];
+    const char *best = NULL;
+    int best_n = 1; /* of equals the last: an H100 that does not say how it is mounted is an SXM one */
+    squeeze(device_name, strlen(device_name), device, sizeof device);
+    for (int32_t at = 0; s2_gpu_name(at) != NULL; at++) {
+        const int n = words_in(s2_gpu_name(at), device);
+        if (n >= best_n) {
+            best = s2_gpu_name(at);
+            best_n = n;
+        }
+    }
+    return best;
+}
+
+/* The layer as a pattern of its own. */
+static s2_status one_layer(s2_arena *arena, const s2_pattern *pattern, int32_t layer, s2_pattern *out)
+{
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * pattern->n_heads);
+    s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
+    int32_t *const moved = S2_NEW(arena, int32_t, pattern->n_bodies);
+    if (body_of == NULL || bodies == NULL || moved == NULL)
+        return S2_ENOMEM;
+    *out = *pattern;
+    out->n_layers = 1;
+    out->n_bodies = 0;
+    out->bodies = bodies;
+    out->body_of = body_of;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        moved[body] = -1;
+    for (int32_t phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t head = 0; head < pattern->n_heads; head++) {
+            const int32_t body = s2_pattern_body(pattern, (s2_phase)phase, layer, head);
+            if (moved[body] < 0) {
+                moved[body] = out->n_bodies;
+                bodies[out->n_bodies++] = pattern->bodies[body];
+            }
+            body_of[phase * pattern->n_heads + head] = (uint16_t)moved[body];
+        }
+    return S2_OK;
+}
+
+static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_predict_ask *ask,
+                       s2_sim_options *options, s2_sim *out)
+{
+    options->dtype = ask->dtype;
+    options->len_tok = ask->len_tok;
+    options->batch = ask->batch;
+    s2_diag diag;
+    return s2_sim_run(arena, layer, options, out, &diag);
+}
+
+s2_status s2_predict(const char *gpu, const s2_predict_ask *ask, s2_prediction *out)
+{
+    s2_arena arena = {0};
+    s2_pattern layer;
+    s2_sim_options options;
+    s2_sim sim, forward = {0};
+    if (ask->dtype == S2_F32)
+        return S2_EUNSUPPORTED;
+    s2_status status = s2_sim_options_default(&options);
+    if (status == S2_OK)
+        status = s2_gpu_find(gpu, &options.gpu, NULL);
+    if (status == S2_OK)
+        status = one_layer(&arena, ask->pattern, ask->layer, &layer);
+    options.phase = S2_SIM_PREFILL;
+    if (status == S2_OK && ask->phase == S2_SIM_TRAIN)
+        status = price(&arena, &layer, ask, &options, &forward);
+    options.phase = ask->phase;
+    if (status == S2_OK)
+        status = price(&arena, &layer, ask, &options, &sim);
+    s2_arena_release(&arena);
+    if (status != S2_OK)
+        return status == S2_ENOMEM ? status : S2_EUNSUPPORTED;
+    *out = (s2_prediction){.bound_us = sim.bound_us - forward.bound_us,
+                           .time_us = sim.time_us - forward.time_us,
+                           .dram_read_bytes = (double)(sim.counts.hbm_read - forward.counts.hbm_read),
+                           .dram_write_bytes = (double)(sim.counts.hbm_write - forward.counts.hbm_write),
+                           .l2_bytes = (double)(sim.counts.l2 - forward.counts.l2)};
+    snprintf(out->gpu, sizeof out->gpu, "%s", gpu);
+    return S2_OK;
+}

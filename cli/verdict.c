@@ -1,0 +1,413 @@
+#include "cli/verdict.h"
+
+#include <math.h>
+#include <string.h>
+
+static double tflops(double flop, const s2_validation *v)
+{
+    return flop / (v->warm.median_ms * 1e9);
+}
+
+static bool is_timed(const s2_validation *v)
+{
+    return v->warm.n > 0;
+}
+
+/* Of the bound: 1 is as fast as any kernel could be. */
+static double fraction_of_bound(const s2_subject *subject)
+{
+    return subject->predicted->bound_us / (subject->verdict->warm.median_ms * 1e3);
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void json_known(s2_buf *buf, const char *key, double value)
+{
+    s2_json_key(buf, key);
+    s2_json_num(buf, value > 0.0 ? value : NAN);
+}
+
+static void json_times(s2_buf *buf, const char *key, const s2_times *times)
+{
+    const bool timed = times->n > 0;
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "median");
+    s2_json_num(buf, timed ? times->median_ms : NAN);
+    s2_json_key(buf, "min");
+    s2_json_num(buf, timed ? times->min_ms : NAN);
+    s2_json_key(buf, "max");
+    s2_json_num(buf, timed ? times->max_ms : NAN);
+    s2_json_key(buf, "p95");
+    s2_json_num(buf, timed ? times->p95_ms : NAN);
+    s2_json_key(buf, "spread");
+    s2_json_num(buf, timed ? (times->max_ms - times->min_ms) / times->median_ms : NAN);
+    s2_json_key(buf, "runs");
+    s2_json_int(buf, times->n);
+}
+
+static void json_time(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    json_times(buf, "time_ms", &v->warm);
+    json_known(buf, "sm_mhz", v->sm_mhz);
+    s2_json_key(buf, "cache");
+    s2_json_str(buf, "warm");
+    s2_json_end(buf, '}');
+    json_times(buf, "cold_ms", &v->cold);
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "tflops");
+    s2_json_begin(buf, '{');
+    json_known(buf, "useful", is_timed(v) ? tflops(v->flop_useful, v) : 0.0);
+    json_known(buf, "executed", is_timed(v) ? tflops(v->flop_executed, v) : 0.0);
+    s2_json_end(buf, '}');
+    if (v->bytes_useful > 0.0) {
+        json_known(buf, "bytes_useful", v->bytes_useful);
+        json_known(buf, "tb_s", is_timed(v) ? v->bytes_useful / (v->warm.median_ms * 1e9) : 0.0);
+    }
+    json_known(buf, "dense_ms", v->dense.n > 0 ? v->dense.median_ms : 0.0);
+    json_known(buf, "dense_over_this", v->dense.n > 0 ? v->dense.median_ms / v->warm.median_ms : 0.0);
+    s2_json_key(buf, "dense_kernel");
+    s2_json_str(buf, v->dense.n > 0 ? v->dense_kernel : NULL);
+    s2_json_key(buf, "sensors");
+    s2_json_begin(buf, '{');
+    json_known(buf, "sm_mhz", v->sensors.sm_mhz);
+    json_known(buf, "mem_mhz", v->sensors.mem_mhz);
+    json_known(buf, "power_w", v->sensors.power_w);
+    json_known(buf, "temp_c", v->sensors.temp_c);
+    s2_json_end(buf, '}');
+}
+
+static void json_prediction(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_prediction *const p = subject->predicted;
+    s2_json_key(buf, "predicted");
+    if (p == NULL) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "gpu");
+    s2_json_str(buf, p->gpu);
+    json_known(buf, "bound_us", p->bound_us);
+    json_known(buf, "peak_us", p->time_us);
+    json_known(buf, "fraction_of_bound", is_timed(subject->verdict) ? fraction_of_bound(subject) : 0.0);
+    json_known(buf, "dram_read", p->dram_read_bytes);
+    json_known(buf, "dram_write", p->dram_write_bytes);
+    json_known(buf, "l2", p->l2_bytes);
+    s2_json_end(buf, '}');
+}
+
+static void json_bytes(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_counters none = {0};
+    const s2_counters *const c = subject->counters != NULL ? subject->counters : &none;
+    s2_json_key(buf, "bytes");
+    s2_json_begin(buf, '{');
+    json_known(buf, "dram_read", c->dram_read_bytes);
+    json_known(buf, "dram_write", c->dram_write_bytes);
+    json_known(buf, "l2", c->l2_bytes);
+    if (c->n_kernels > 0) {
+        s2_json_key(buf, "kernels");
+        s2_json_int(buf, c->n_kernels);
+        json_known(buf, "profiled_us", c->kernel_us);
+    }
+    if (subject->no_counters != NULL) {
+        s2_json_key(buf, "not_measured");
+        s2_json_str(buf, subject->no_counters);
+    }
+    s2_json_end(buf, '}');
+}
+
+static void json_grid(const s2_validation *v, s2_buf *buf)
+{
+    static const char glyphs[] = " #.!?";
+    s2_json_key(buf, "grid");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < v->n_lengths; n++) {
+        char row[S2_NEEDLE_DEPTHS + 1] = {0};
+        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
+            row[depth] = glyphs[v->needle[n][depth]];
+        if (n > 0)
+            s2_buf_puts(buf, ",");
+        s2_buf_printf(buf, "{\"len\":%d,\"cells\":\"%s\"}", v->needle_len[n], row);
+    }
+    s2_json_end(buf, ']');
+}
+
+static void json_evidence(const s2_validation *v, s2_buf *buf)
+{
+    s2_json_key(buf, "touch");
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "pairs");
+    s2_json_int(buf, v->touch_pairs);
+    s2_json_key(buf, "wrong");
+    s2_json_int(buf, v->touch_wrong);
+    s2_json_key(buf, "exhaustive");
+    s2_json_bool(buf, v->touch_exhaustive);
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "numerics");
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "rows");
+    s2_json_int(buf, v->rows);
+    s2_json_key(buf, "max_err");
+    s2_json_num(buf, v->max_err);
+    s2_json_key(buf, "tol");
+    s2_json_num(buf, v->tol);
+    s2_json_key(buf, "lse_err");
+    s2_json_num(buf, v->lse_err);
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "needles");
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "cells");
+    s2_json_int(buf, v->needle_cells);
+    s2_json_key(buf, "found");
+    s2_json_int(buf, v->needle_found);
+    s2_json_key(buf, "expected");
+    s2_json_int(buf, v->needle_expected);
+    json_grid(v, buf);
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "figures");
+    s2_json_begin(buf, '{');
+    for (int32_t at = 0; at < v->n_figures; at++) {
+        s2_json_key(buf, v->figures[at].name);
+        s2_json_num(buf, v->figures[at].value);
+    }
+    s2_json_end(buf, '}');
+}
+
+static void json_head(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    const struct {
+        const char *key, *text;
+    } words[] = {{"schema", "s2validate/1"},
+                 {"name", subject->name},
+                 {"hash", subject->hash},
+                 {"commit", s2_version_commit()},
+                 {"device", subject->device->name},
+                 {"device_uuid", subject->device->uuid},
+                 {"driver", subject->device->driver},
+                 {"runtime", subject->device->runtime},
+                 {"kernel", v->kernel},
+                 {"phase", s2_kernel_phase_word(subject->phase)},
+                 {"dtype", s2_dtype_name(subject->dtype)}};
+    for (size_t at = 0; at < sizeof words / sizeof *words; at++) {
+        s2_json_key(buf, words[at].key);
+        s2_json_str(buf, words[at].text);
+    }
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {{"len", subject->len_tok},
+                   {"batch", subject->batch},
+                   {"layer", subject->layer},
+                   {"layers_alike", subject->n_like},
+                   {"seed", subject->seed}};
+    for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
+        s2_json_key(buf, numbers[at].key);
+        s2_json_int(buf, numbers[at].value);
+    }
+    s2_json_key(buf, "outcome");
+    s2_json_str(buf, s2_outcome_word(v->outcome));
+    s2_json_key(buf, "reason");
+    s2_json_str(buf, v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
+}
+
+void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    json_head(subject, buf);
+    json_evidence(subject->verdict, buf);
+    json_time(subject, buf);
+    json_prediction(subject, buf);
+    json_bytes(subject, buf);
+    s2_json_end(buf, '}');
+}
+
+/* ------------------------------------------------------------------ text */
+
+static void text_grid(const s2_validation *v, s2_buf *buf)
+{
+    static const char *const glyphs[] = {"  ", " #", " .", " !", " ?"};
+    s2_buf_puts(
+        buf,
+        "            depth 0 % ......... 100 %   # comes back   . no head reads it   ! lost   ? leaked\n");
+    for (int32_t n = 0; n < v->n_lengths; n++) {
+        s2_buf_printf(buf, "  %9d ", v->needle_len[n]);
+        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
+            s2_buf_puts(buf, glyphs[v->needle[n][depth]]);
+        s2_buf_puts(buf, "\n");
+    }
+}
+
+static void text_times(const char *label, const s2_times *times, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %-9s median %.3f ms, min %.3f, p95 %.3f, spread %.1f %% of %d runs", label,
+                  times->median_ms, times->min_ms, times->p95_ms,
+                  100.0 * (times->max_ms - times->min_ms) / times->median_ms, times->n);
+}
+
+static void text_sensors(const s2_validation *v, s2_buf *buf)
+{
+    if (v->sm_mhz > 0.0)
+        s2_buf_printf(buf, "; SM %.0f MHz", v->sm_mhz);
+    if (v->sensors.power_w > 0.0)
+        s2_buf_printf(buf, ", %.0f W, %.0f C", v->sensors.power_w, v->sensors.temp_c);
+    s2_buf_puts(buf, "\n");
+}
+
+static void text_time(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    const bool gpu = subject->device->kind == S2_DEVICE_GPU;
+    text_times("time", &v->warm, buf);
+    s2_buf_puts(buf, gpu ? ", L2 warm" : "");
+    text_sensors(v, buf);
+    if (v->cold.n > 0) {
+        text_times("", &v->cold, buf);
+        s2_buf_puts(buf, ", L2 cold\n");
+    }
+    s2_buf_printf(buf, "  rate      %.3f TFLOP/s useful, %.3f executed", tflops(v->flop_useful, v),
+                  tflops(v->flop_executed, v));
+    if (v->bytes_useful > 0.0)
+        s2_buf_printf(buf, "; %.3f TB/s", v->bytes_useful / (v->warm.median_ms * 1e9));
+    s2_buf_puts(buf, "\n");
+    if (v->dense.n > 0)
+        s2_buf_printf(buf, "  dense     median %.3f ms by %s: %.2f times as long\n", v->dense.median_ms,
+                      v->dense_kernel, v->dense.median_ms / v->warm.median_ms);
+    if (subject->predicted != NULL)
+        s2_buf_printf(buf, "  bound     %.3f ms on %s for any kernel: %.3f of it reached\n",
+                      subject->predicted->bound_us * 1e-3, subject->predicted->gpu,
+                      fraction_of_bound(subject));
+}
+
+static void text_bytes(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_counters *const c = subject->counters;
+    const s2_prediction *const p = subject->predicted;
+    if (subject->no_counters != NULL)
+        s2_buf_printf(buf, "  bytes     not measured: %s\n", subject->no_counters);
+    if (c == NULL)
+        return;
+    s2_buf_printf(buf,
+                  "  bytes     DRAM read %.1f MB, written %.1f MB; L2 to SMs %.1f MB; %d kernels, L2 cold\n",
+                  c->dram_read_bytes * 1e-6, c->dram_write_bytes * 1e-6, c->l2_bytes * 1e-6, c->n_kernels);
+    if (p != NULL)
+        s2_buf_printf(buf, "            predicted %.1f MB, %.1f MB; %.1f MB\n", p->dram_read_bytes * 1e-6,
+                      p->dram_write_bytes * 1e-6, p->l2_bytes * 1e-6);
+}
+
+static void text_head(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    s2_buf_printf(buf, "%s  layer %d", subject->name, subject->layer);
+    if (subject->n_like > 1)
+        s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
+    s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n", s2_kernel_phase_word(subject->phase),
+                  (long long)subject->len_tok, (long long)subject->batch, s2_dtype_name(subject->dtype),
+                  v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
+}
+
+void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    text_head(subject, buf);
+    if (v->touch_pairs > 0)
+        s2_buf_printf(buf, "  touch     %lld pairs compared, %lld wrong; %d of %d work items run%s\n",
+                      (long long)v->touch_pairs, (long long)v->touch_wrong, v->n_items_run, v->n_items,
+                      v->touch_exhaustive ? ", every pair of the layer" : "");
+    if (v->rows > 0)
+        s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
+                      (long long)v->rows, v->max_err, v->tol, v->lse_err);
+    for (int32_t at = 0; at < v->n_figures; at++)
+        s2_buf_printf(buf, "  %-9s %.6g\n", v->figures[at].name, v->figures[at].value);
+    if (v->needle_cells > 0) {
+        s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",
+                      (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);
+        text_grid(v, buf);
+    }
+    if (is_timed(v))
+        text_time(subject, buf);
+    text_bytes(subject, buf);
+    s2_buf_printf(buf, "  %s%s%s\n", s2_outcome_word(v->outcome), v->outcome != S2_OUTCOME_OK ? ": " : "",
+                  v->outcome != S2_OUTCOME_OK ? v->reason : "");
+}
+
+/* ------------------------------------------------------------------ row and sum */
+
+s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
+{
+    const s2_validation *const v = subject->verdict;
+    const bool timed = is_timed(v);
+    return (s2_db_validation){
+        .device = subject->device->kind == S2_DEVICE_CPU ? "cpu" : subject->device->name,
+        .device_uuid = subject->device->uuid,
+        .driver = subject->device->driver,
+        .runtime = subject->device->runtime,
+        .kernel = v->kernel,
+        .phase = s2_kernel_phase_word(subject->phase),
+        .dtype = s2_dtype_name(subject->dtype),
+        .outcome = s2_outcome_word(v->outcome),
+        .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
+        .len_tok = subject->len_tok,
+        .batch = subject->batch,
+        .seed = subject->seed,
+        .pairs = v->touch_pairs,
+        .pairs_wrong = v->touch_wrong,
+        .max_err = v->max_err,
+        .tolerance = v->tol,
+        .needles_found = v->needle_found,
+        .needles_expected = v->needle_expected,
+        .median_ms = timed ? v->warm.median_ms : NAN,
+        .min_ms = timed ? v->warm.min_ms : NAN,
+        .sm_mhz = v->sm_mhz > 0.0 ? v->sm_mhz : NAN,
+        .n_samples = v->warm.n,
+        .samples_ms = v->sample_ms,
+        .layer = subject->layer,
+        .layers_alike = subject->n_like,
+        .json = json,
+    };
+}
+
+void s2_verdict_sum_add(s2_verdict_sum *sum, const s2_validation *verdict)
+{
+    sum->n++;
+    sum->n_ok += verdict->outcome == S2_OUTCOME_OK;
+    sum->pairs += verdict->touch_pairs;
+    sum->pairs_wrong += verdict->touch_wrong;
+    sum->rows += verdict->rows;
+    sum->needles_found += verdict->needle_found;
+    sum->needles_expected += verdict->needle_expected;
+}
+
+void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf)
+{
+    if (!json) {
+        s2_buf_printf(buf,
+                      "total: %d of %d verdicts ok; %lld pairs compared, %lld wrong; %lld rows against fp64; "
+                      "%lld needles back of %lld that the patterns read\n",
+                      sum->n_ok, sum->n, (long long)sum->pairs, (long long)sum->pairs_wrong,
+                      (long long)sum->rows, (long long)sum->needles_found, (long long)sum->needles_expected);
+        return;
+    }
+    const struct {
+        const char *key;
+        int64_t value;
+    } numbers[] = {{"verdicts", sum->n},
+                   {"ok", sum->n_ok},
+                   {"pairs", sum->pairs},
+                   {"pairs_wrong", sum->pairs_wrong},
+                   {"rows", sum->rows},
+                   {"needles_found", sum->needles_found},
+                   {"needles_expected", sum->needles_expected}};
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2validate-total/1");
+    for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
+        s2_json_key(buf, numbers[at].key);
+        s2_json_int(buf, numbers[at].value);
+    }
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}

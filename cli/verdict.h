@@ -1,0 +1,49 @@
+/*
+ * cli/verdict.h - one verdict of `s2 validate` as text, as JSON, and as a row of the database.
+ */
+#ifndef S2_CLI_VERDICT_H
+#define S2_CLI_VERDICT_H
+
+#include "cli/counters.h"
+#include "cli/input.h"
+#include "cli/predict.h"
+#include "kernels/validate.h"
+
+/* A verdict with what it is about. Pointers are the caller's. */
+typedef struct s2_subject {
+    const char *name;
+    const char *hash;
+    const s2_pattern *pattern;
+    const s2_device *device;
+    s2_kernel_phase phase;
+    s2_dtype dtype;
+    int32_t layer;
+    int32_t n_like; /* layers of the design that read the same */
+    int64_t len_tok;
+    int64_t batch;
+    int64_t seed;
+    const s2_validation *verdict;
+    const s2_prediction *predicted; /* NULL: the simulator does not know this GPU or problem */
+    const s2_counters *counters;    /* NULL: not asked for, or not measured */
+    const char *no_counters;        /* why not, when they were asked for; else NULL */
+} s2_subject;
+
+void s2_verdict_print(const s2_subject *subject, s2_buf *buf);
+void s2_verdict_json(const s2_subject *subject, s2_buf *buf); /* schema s2validate/1, no line end */
+/* Points into the subject and json. */
+s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json);
+
+/* Of several verdicts. */
+typedef struct s2_verdict_sum {
+    int32_t n;
+    int32_t n_ok;
+    int64_t pairs;
+    int64_t pairs_wrong;
+    int64_t rows;
+    int64_t needles_found;
+    int64_t needles_expected;
+} s2_verdict_sum;
+void s2_verdict_sum_add(s2_verdict_sum *sum, const s2_validation *verdict);
+void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf);
+
+#endif /* S2_CLI_VERDICT_H */

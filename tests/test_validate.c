@@ -1,0 +1,252 @@
+#include "tests/s2test.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/counters.h"
+#include "cli/predict.h"
+#include "cli/watchdog.h"
+#include "kernels/trial.h"
+#include "pattern/parse.h"
+
+static void parse(s2_arena *arena, const char *text, s2_pattern *out)
+{
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+}
+
+/* ------------------------------------------------------------------ the watchdog */
+
+static void nap(long ms)
+{
+    const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&time, NULL);
+}
+
+static int says_seven(void *user)
+{
+    (void)user;
+    return 7;
+}
+
+/* The exit code of a child that works `n` times `ms` under a limit of `limit_s`, feeding in between; 0: it
+ * came to its end. */
+static int worked(double limit_s, int n, long ms)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        s2_watchdog *dog = NULL;
+        if (s2_watchdog_start(limit_s, says_seven, NULL, &dog) != S2_OK)
+            _exit(99);
+        for (int at = 0; at < n; at++) {
+            nap(ms);
+            s2_watchdog_feed(dog);
+        }
+        s2_watchdog_stop(&dog);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void a_worker_without_a_sign_of_life_ends_with_the_watchdogs_code(void **state)
+{
+    (void)state;
+    assert_int_equal(worked(0.05, 1, 20000), 7);
+    assert_int_equal(worked(5.0, 4, 10), 0);
+    assert_int_equal(worked(20.0, 0, 0), 0);
+}
+
+/* A kernel that never ends. */
+static s2_status hang(s2_device *device, const s2_attn_problem *problem, void *own, s2_diag *why)
+{
+    (void)device;
+    (void)problem;
+    (void)own;
+    (void)why;
+    nap(60000);
+    return S2_OK;
+}
+
+static void feed(void *user, const char *stage, int32_t done, int32_t all)
+{
+    (void)stage;
+    (void)done;
+    (void)all;
+    s2_watchdog_feed(user);
+}
+
+static void a_hanging_kernel_is_ended(void **state)
+{
+    (void)state;
+    const pid_t child = fork();
+    if (child == 0) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_device *device = NULL;
+        s2_kernel kernel = s2_kernel_cpu;
+        s2_watchdog *dog = NULL;
+        s2_validation verdict;
+        const s2_plan_seq seq = {64, 64};
+        kernel.run = hang;
+        parse(&arena, "heads 2; head-dim 64; layers all: dense", &pattern);
+        if (s2_device_open("cpu", &device, NULL) != S2_OK ||
+            s2_watchdog_start(0.2, says_seven, NULL, &dog) != S2_OK)
+            _exit(99);
+        s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+        request.kernel = &kernel;
+        request.progress = feed;
+        request.user = dog;
+        _exit(s2_validate(device, &request, &verdict) == S2_OK ? 0 : 98);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+/* ------------------------------------------------------------------ counters */
+
+#define HEAD                                                                                                 \
+    "\"ID\",\"Kernel Name\",\"dram__bytes_read.sum\",\"dram__bytes_write.sum\",\"gpu__time_duration.sum\","  \
+    "\"lts__t_sectors_srcunit_tex.sum\"\n"
+#define UNITS "\"\",\"\",\"byte\",\"byte\",\"ns\",\"sector\"\n"
+
+static void a_profile_is_summed_over_its_kernels(void **state)
+{
+    (void)state;
+    s2_counters got = {0};
+    char two[] = "==PROF== Connected to process 7\n" HEAD UNITS
+                 "\"0\",\"fwd<a, b>(int)\",\"1,000\",\"200\",\"5,000\",\"10\"\n"
+                 "\"1\",\"combine\",\"24\",\"1\",\"1500\",\"2\"\n";
+    assert_int_equal(s2_counters_parse(two, &got), S2_OK);
+    assert_int_equal(got.n_kernels, 2);
+    s2_assert_close(got.dram_read_bytes, 1024.0, 0.0);
+    s2_assert_close(got.dram_write_bytes, 201.0, 0.0);
+    s2_assert_close(got.l2_bytes, 384.0, 0.0);
+    s2_assert_close(got.kernel_us, 6.5, 1e-9);
+    const char *const bad[] = {"",
+                               "==ERROR== ERR_NVGPUCTRPERM\n",
+                               HEAD UNITS,
+                               "\"ID\",\"dram__bytes_read.sum\"\n\"0\",\"5\"\n",
+                               HEAD UNITS "\"0\",\"cut off\",\"10\n",
+                               HEAD UNITS "\"0\",\"k\",\"n/a\",\"1\",\"1\",\"1\"\n"};
+    for (size_t at = 0; at < sizeof bad / sizeof *bad; at++) {
+        char text[512];
+        snprintf(text, sizeof text, "%s", bad[at]);
+        if (s2_counters_parse(text, &got) != S2_EPARSE)
+            fail_msg("row %zu is taken for a profile", at);
+    }
+    assert_int_equal(got.n_kernels, 2);
+}
+
+/* ------------------------------------------------------------------ predictions */
+
+static void a_device_is_found_among_the_simulators_gpus(void **state)
+{
+    (void)state;
+    const struct {
+        const char *device, *gpu;
+    } rows[] = {
+        {"NVIDIA H200", "h200"},
+        {"NVIDIA H100 80GB HBM3", "h100-sxm"},
+        {"NVIDIA H100 PCIe", "h100-pcie"},
+        {"NVIDIA A100-SXM4-80GB", "a100-80gb"},
+        {"NVIDIA L40S", "l40s"},
+        {"NVIDIA GeForce RTX 4090", "rtx4090"},
+        {"NVIDIA RTX A6000", "a6000"},
+        {"CPU", NULL},
+        {"", NULL},
+    };
+    for (size_t at = 0; at < sizeof rows / sizeof *rows; at++) {
+        const char *const got = s2_predict_gpu(rows[at].device);
+        if ((got == NULL) != (rows[at].gpu == NULL) || (got != NULL && strcmp(got, rows[at].gpu) != 0))
+            fail_msg("%s is taken for %s", rows[at].device, got != NULL ? got : "none");
+    }
+}
+
+static void layers_are_priced_one_at_a_time(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_prediction sparse, dense, batch;
+    parse(&arena,
+          "layers 2; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase head+1; "
+          "layers 1: dense",
+          &pattern);
+    s2_predict_ask ask = {
+        .pattern = &pattern, .phase = S2_SIM_PREFILL, .dtype = S2_BF16, .len_tok = 32768, .batch = 1};
+    assert_int_equal(s2_predict("h200", &ask, &sparse), S2_OK);
+    ask.batch = 3;
+    assert_int_equal(s2_predict("h200", &ask, &batch), S2_OK);
+    ask.batch = 1;
+    ask.layer = 1;
+    assert_int_equal(s2_predict("h200", &ask, &dense), S2_OK);
+    assert_true(sparse.bound_us > 0 && 4 * sparse.bound_us < dense.bound_us);
+    assert_true(batch.bound_us > 2.9 * sparse.bound_us && batch.bound_us < 3.1 * sparse.bound_us);
+    assert_true(sparse.bound_us <= sparse.time_us && sparse.dram_read_bytes > 0);
+    ask.dtype = S2_F32;
+    assert_int_equal(s2_predict("h200", &ask, &dense), S2_EUNSUPPORTED);
+    s2_arena_release(&arena);
+}
+
+/* ------------------------------------------------------------------ trials */
+
+static void every_phase_judges_or_says_that_it_cannot(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_device *device = NULL;
+    const s2_plan_seq seq = {40, 40}, token = {1, 40};
+    parse(&arena, "heads 2; head-dim 16; block 16; layers all: local 1 | stride 2", &pattern);
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    for (int phase = 0; phase < S2_N_KERNEL_PHASES; phase++) {
+        s2_validate_request request =
+            s2_validate_request_init(device, &pattern, phase == S2_DECODING ? &token : &seq, 1);
+        s2_validation verdict;
+        request.kernel_phase = (s2_kernel_phase)phase;
+        assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+        if (verdict.outcome == S2_OUTCOME_OK)
+            assert_true(verdict.warm.n > 0 && verdict.flop_useful > 0.0 &&
+                        verdict.flop_useful <= verdict.flop_executed && verdict.dense.n > 0);
+        else if (verdict.outcome != S2_OUTCOME_UNSUPPORTED || verdict.reason[0] == '\0')
+            fail_msg("%s: %s", s2_kernel_phase_word((s2_kernel_phase)phase), verdict.reason);
+    }
+    s2_device_close(&device);
+    s2_arena_release(&arena);
+}
+
+static void the_dense_twin_has_the_same_shape_and_reads_everything(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern, dense;
+    parse(&arena, "layers 3; heads 6; kv-heads 2; head-dim 96; block 32; causal no; layers all: local 2",
+          &pattern);
+    assert_int_equal(s2_trial_dense_pattern(&arena, &pattern, &dense), S2_OK);
+    assert_true(dense.n_heads == 6 && dense.n_kv_heads == 2 && dense.head_dim == 96 && dense.block_tok == 32);
+    assert_true(!dense.causal && dense.n_layers == 1 && dense.n_bodies == 1);
+    assert_int_equal(dense.bodies[0].terms[0].kind, S2_TERM_DENSE);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_without_a_sign_of_life_ends_with_the_watchdogs_code),
+        cmocka_unit_test(a_hanging_kernel_is_ended),
+        cmocka_unit_test(a_profile_is_summed_over_its_kernels),
+        cmocka_unit_test(a_device_is_found_among_the_simulators_gpus),
+        cmocka_unit_test(layers_are_priced_one_at_a_time),
+        cmocka_unit_test(every_phase_judges_or_says_that_it_cannot),
+        cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
