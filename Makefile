@@ -1,6 +1,7 @@
 # s2 - one Makefile, not recursive. `make help` is its manual.
 #
 #   BUILD=release|debug|asan   (release)      CC=gcc|clang      CUDA=0 leaves the GPU kernels out
+#   MPI=1 lets `s2 search` run as one MPI job (mpicc of Open MPI or MPICH)
 #
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -21,7 +22,7 @@ ifeq ($(OPT_$(BUILD)),)
 $(error BUILD=$(BUILD) is none of release, debug, asan)
 endif
 
-B        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)
+B        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)$(if $(filter 1,$(MPI)),-mpi)
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wwrite-strings -Wvla $(if $(CI),-Werror)
 CFLAGS   := -std=c11 -D_GNU_SOURCE -I. $(OPT_$(BUILD)) $(WARN) -pthread -fno-math-errno $(EXTRA_CFLAGS)
@@ -34,6 +35,16 @@ LIBS      := -l:libjansson.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:l
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
 LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/targets/x86_64-linux/lib \
              -lcudart_static -lrt -ldl -l:libstdc++.a)
+
+# The one file that knows MPI is cli/ranks.c; its headers are the system's, whatever folder they lie in.
+MPI      ?= 0
+MPICC    ?= mpicc
+MPI_SHOW  = $(shell $(MPICC) --showme:$(1) 2>/dev/null || $(MPICC) -show 2>/dev/null | tr ' ' '\n' | grep -E '$(2)')
+ifeq ($(MPI),1)
+MPI_FLAGS := -DS2_HAVE_MPI=1 $(patsubst -I%,-isystem %,$(call MPI_SHOW,compile,^-I))
+LIBS      += $(call MPI_SHOW,link,^-[Ll])
+$(B)/cli/ranks.c.o: CFLAGS += $(MPI_FLAGS)
+endif
 
 CORE    := base pattern coverage
 MODULES := $(CORE) plan sim search kernels db export tui
@@ -218,6 +229,12 @@ bench-search: $(B)/s2
 	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \
 	  --model llama-3.1-8b --len 128k --phase prefill,decode --no-db
 
+## mpi: build with MPI=1 and test a job of 4 ranks on this machine against one process and 4 shards
+mpi:
+	@tests/setup.sh mpi
+	@$(MAKE) -s -j$(JOBS) MPI=1 CUDA=0 all
+	@tests/mpi.sh build/$(BUILD)-nocuda-mpi/s2
+
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
 	tests/lint/layers.sh
@@ -279,4 +296,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search
+.PHONY: bench-search mpi

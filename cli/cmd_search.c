@@ -10,8 +10,7 @@
 #include <unistd.h>
 
 #include "cli/check.h"
-#include "cli/found.h"
-#include "cli/options.h"
+#include "cli/searching.h"
 #include "cli/store.h"
 
 /* A handler can reach nothing but this. */
@@ -30,21 +29,6 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* A search under way: what it shows, and the file that it goes on from. */
-typedef struct running {
-    s2_found found;
-    s2_args args;
-    const char *key;   /* everything that the front depends on */
-    const char *path;  /* of the state; NULL: none is written */
-    int64_t stored_us; /* of a state read back: when the run that was storing it began; 0: none was */
-    bool show_progress;
-    double began;
-    int64_t began_at;
-    double written;
-    double shown;
-    int code; /* of a state that could not be written; S2_GO_ON while all is well */
-} running;
-
 /* ---- the command line
  * --------------------------------------------------------------------------------------- */
 
@@ -56,7 +40,7 @@ static int refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 
 /* Calls take(user, word) for each word between commas; false ends it. */
 typedef bool (*word_fn)(s2_found *found, const char *word, size_t n);
-static int read_list(running *r, const char *option, const char *expected, word_fn take)
+static int read_list(s2_searching *r, const char *option, const char *expected, word_fn take)
 {
     const char *const list = s2_args_str(&r->args, option);
     for (const char *at = list;; at++) {
@@ -116,7 +100,7 @@ static bool take_objective(s2_found *found, const char *word, size_t n)
     return false;
 }
 
-static int read_shard(running *r)
+static int read_shard(s2_searching *r)
 {
     const char *const text = s2_args_str(&r->args, "shard");
     char *end;
@@ -127,14 +111,39 @@ static int read_shard(running *r)
         return S2_EXIT_USAGE;
     }
     s2_search_shard(&r->found.search, shard, n_shards);
+    r->begin = r->found.search.begin;
+    r->end = r->until = r->found.search.end;
     return S2_GO_ON;
 }
 
-static int read_numbers(running *r)
+static int read_limit(s2_searching *r)
+{
+    int64_t limit;
+    if (!s2_args_has(&r->args, "limit"))
+        return S2_GO_ON;
+    const int end = s2_args_int(r->found.cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit);
+    if (end == S2_GO_ON && limit < r->end - r->begin)
+        r->until = r->begin + limit;
+    return end;
+}
+
+/* The visits of one rank: disjoint ranges, together those of the whole job. */
+static void take_part(const s2_searching *r, int32_t rank, s2_search *search)
+{
+    __extension__ typedef __int128 wide;
+    const wide n = r->until - r->begin;
+    if (r->ranks.n == 1)
+        return;
+    search->begin = r->begin + (int64_t)(n * rank / r->ranks.n);
+    search->end = r->begin + (int64_t)(n * (rank + 1) / r->ranks.n);
+}
+
+static int read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     s2_search *const search = &r->found.search;
-    int64_t seed, jobs = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t seed, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->ranks.n_here;
+    jobs = jobs > 1 ? jobs : 1;
     if (s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "seed", 0, INT64_C(1) << 53, &seed) != S2_GO_ON)
@@ -151,7 +160,7 @@ static int read_numbers(running *r)
     return S2_GO_ON;
 }
 
-static int read_names(running *r)
+static int read_names(s2_searching *r)
 {
     s2_found *const found = &r->found;
     const char *const model = s2_args_str(&r->args, "model");
@@ -169,7 +178,7 @@ static int read_names(running *r)
     return S2_GO_ON;
 }
 
-static int read_options(running *r)
+static int read_options(s2_searching *r)
 {
     int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
     if (end == S2_GO_ON)
@@ -193,7 +202,7 @@ static int read_options(running *r)
 /* ---- the space
  * ---------------------------------------------------------------------------------------------- */
 
-static int propose(running *r, const char **text)
+static int propose(s2_searching *r, const char **text)
 {
     s2_cli *const cli = r->found.cli;
     if (r->found.model[0] == '\0') {
@@ -211,7 +220,7 @@ static int propose(running *r, const char **text)
 }
 
 /* Refusals point into what the person wrote; the model's line comes before it only afterwards. */
-static int read_space(running *r)
+static int read_space(s2_searching *r)
 {
     s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
@@ -236,213 +245,152 @@ static int read_space(running *r)
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "space");
 }
 
-/* ---- the state on disk
- * -------------------------------------------------------------------------------------- */
-
-static uint64_t name_hash(const char *text)
-{
-    uint64_t sum = UINT64_C(0xcbf29ce484222325);
-    for (; *text != '\0'; text++)
-        sum = (sum ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return sum;
-}
-
-/* Everything that counts and front depend on, the program included. */
-static int make_key(running *r)
-{
-    const s2_found *const found = &r->found;
-    const s2_search *const search = &found->search;
-    s2_buf buf = {0};
-    s2_buf_printf(&buf, "%s %s | %s %s len %lld batch %lld %s | seed %llu shard %s | require %s | minimize",
-                  s2_version(), s2_version_commit(), found->model, search->options.gpu.name,
-                  (long long)search->options.len_tok, (long long)search->options.batch,
-                  s2_dtype_word(search->options.dtype), (unsigned long long)search->seed,
-                  s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
-    for (int32_t v = 0; v < search->n_by; v++)
-        s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
-    s2_buf_printf(&buf, " | %s", found->space_text);
-    s2_arena *const arena = &found->cli->arena;
-    r->key = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
-    s2_buf_release(&buf);
-    if (r->key != NULL && !found->cli->no_db) {
-        s2_buf_printf(&buf, "%s.search-%016" PRIx64, s2_store_path(found->cli), name_hash(r->key));
-        r->path = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
-        s2_buf_release(&buf);
-    }
-    return r->key != NULL && (r->path != NULL || found->cli->no_db)
-               ? S2_GO_ON
-               : s2_cli_fail(found->cli, S2_ENOMEM, "search");
-}
-
-static bool write_all(int fd, const char *data, size_t n)
-{
-    while (n > 0) {
-        const ssize_t written = write(fd, data, n);
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        data += written;
-        n -= (size_t)written;
-    }
-    return fsync(fd) == 0;
-}
-
-/* Beside the old file and then in its place, so that a crash leaves the one or the other. */
-static bool replace_file(const char *path, const s2_buf *text)
-{
-    s2_buf beside = {0};
-    s2_buf_printf(&beside, "%s.new", path);
-    if (beside.status != S2_OK)
-        return false;
-    const int fd = open(beside.data, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    bool good = fd >= 0 && write_all(fd, text->data, text->len);
-    if (fd >= 0)
-        good = close(fd) == 0 && good;
-    good = good && rename(beside.data, path) == 0;
-    s2_buf_release(&beside);
-    return good;
-}
-
-/* stored_us: the run that is about to store the front, 0: none yet. */
-static int write_state(running *r, const s2_search_state *state, int64_t stored_us)
-{
-    if (r->path == NULL)
-        return S2_GO_ON;
-    s2_buf text = {0};
-    s2_buf_printf(&text, "%020lld\n", (long long)stored_us);
-    s2_search_state_print(&r->found.search, state, r->key, &text);
-    const bool good = text.status == S2_OK && replace_file(r->path, &text);
-    const int error = errno;
-    s2_buf_release(&text);
-    r->written = seconds();
-    if (good)
-        return S2_GO_ON;
-    s2_cli_error(r->found.cli, "%s: %s", r->path, strerror(error));
-    return S2_EXIT_ENVIRONMENT;
-}
-
-enum { STORED_LINE = 21, MOST_STATE_BYTES = 1 << 28 };
-
-static int take_state(running *r, const char *text, size_t n)
-{
-    s2_diag diag = {0};
-    s2_search_state state;
-    const s2_status status = n < STORED_LINE
-                                 ? s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "it is cut")
-                                 : s2_search_state_parse(&r->found.search, r->key, text + STORED_LINE,
-                                                         n - STORED_LINE, &state, &diag);
-    if (status != S2_OK) {
-        s2_cli_error(r->found.cli, "%s: %s", r->path,
-                     diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-        s2_cli_hint(r->found.cli, "without --resume the search begins anew");
-        return s2_exit_of(status);
-    }
-    r->stored_us = strtoll(text, NULL, 10);
-    s2_search_state_release(&r->found.state);
-    r->found.state = state;
-    return S2_GO_ON;
-}
-
-static int resume(running *r)
-{
-    s2_cli *const cli = r->found.cli;
-    FILE *const file = fopen(r->path, "rb");
-    if (file == NULL) {
-        fprintf(cli->err, "nothing to resume; the search begins\n");
-        return S2_GO_ON;
-    }
-    s2_buf text = {0};
-    char piece[4096];
-    size_t n;
-    while (text.len < MOST_STATE_BYTES && (n = fread(piece, 1, sizeof piece, file)) > 0)
-        s2_buf_add(&text, piece, n);
-    const bool failed = ferror(file) != 0 || text.status != S2_OK;
-    fclose(file);
-    const int code = failed ? s2_cli_fail(cli, S2_EIO, r->path)
-                            : take_state(r, text.data != NULL ? text.data : "", text.len);
-    s2_buf_release(&text);
-    return code;
-}
-
-/* Did the run that was storing this very front commit before it was killed? Then nothing is stored twice. */
-static int find_stored(running *r, bool *stored)
-{
-    enum { LATEST = 1000 };
-    s2_cli *const cli = r->found.cli;
-    *stored = false;
-    if (r->stored_us == 0 || access(s2_store_path(cli), F_OK) != 0)
-        return S2_GO_ON;
-    s2_db *db;
-    /* a run killed while it made the file left one that only a writer completes */
-    const int end = s2_store_open(cli, S2_DB_WRITE, &db);
-    if (end != S2_GO_ON)
-        return end;
-    s2_diag diag = {0};
-    int32_t n = 0;
-    s2_db_run_row *const rows = S2_NEW(&cli->arena, s2_db_run_row, LATEST);
-    const s2_status status =
-        rows != NULL ? s2_db_runs(db, &cli->arena, 0, LATEST, rows, &n, &diag) : S2_ENOMEM;
-    for (int32_t row = 0; row < n && status == S2_OK; row++)
-        *stored |= rows[row].started_us == r->stored_us && strcmp(rows[row].command, "search") == 0 &&
-                   rows[row].n_results > 0;
-    s2_db_close(&db);
-    return status == S2_OK ? S2_GO_ON : s2_store_report(cli, status, &diag);
-}
-
 /* ---- running
  * ------------------------------------------------------------------------------------------------ */
 
-static void show_progress(running *r, const s2_search_state *state)
+/* Other ranks are as far as this one, or nearly: visits are drawn alike. */
+static void show_progress(s2_searching *r, const s2_search_state *state)
 {
-    const double now = seconds(), begin = (double)r->found.search.begin;
+    const double now = seconds(), all = (double)(r->until - r->begin);
     if (!r->show_progress || now - r->shown < 0.2)
         return;
     r->shown = now;
-    const double rate = (double)(state->next - r->began_at) / (now - r->began + 1e-9);
-    const double left = (double)(r->found.until - state->next), all = (double)r->found.until - begin;
-    fprintf(r->found.cli->err, "\r\033[K%lld of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d",
-            (long long)(state->next - r->found.search.begin), all, 100 * (1 - left / all), rate,
-            left / (rate + 1e-9), (int)state->front.n);
+    const double done = (double)(state->next - r->found.search.begin) * r->ranks.n;
+    const double rate = (double)(state->next - r->began_at) * r->ranks.n / (now - r->began + 1e-9);
+    fprintf(r->found.cli->err, "\r\033[K%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d", done, all,
+            100 * done / all, rate, (all - done) / (rate + 1e-9), (int)state->front.n);
     fflush(r->found.cli->err);
 }
 
 static bool after_batch(void *user, const s2_search_state *state)
 {
-    running *const r = user;
+    s2_searching *const r = user;
     show_progress(r, state);
-    if (seconds() - r->written > 1)
-        r->code = write_state(r, state, 0);
-    return r->code == S2_GO_ON && !stop_asked;
+    return seconds() < r->slice_ends && !stop_asked;
 }
 
-static int run(running *r)
+static void release_states(s2_searching *r)
+{
+    for (int32_t rank = 0; rank < r->ranks.n; rank++)
+        s2_buf_release(&r->states[rank]);
+}
+
+/* Rank 0 has the state of every rank as text. */
+static int collect_states(s2_searching *r)
+{
+    s2_buf own = {0};
+    release_states(r);
+    s2_search_state_print(&r->found.search, &r->found.state, r->key, &own);
+    s2_ranks_gather(&r->ranks, &own, r->states);
+    s2_buf_release(&own);
+    const s2_status status = r->states[0].status;
+    return status == S2_OK ? S2_GO_ON : s2_cli_fail(r->found.cli, status, "search");
+}
+
+/* A second of searching, then what was found is safe on the disk; the last slice is left to the end. */
+static int run_slice(s2_searching *r, bool *more)
 {
     s2_found *const found = &r->found;
+    r->slice_ends = seconds() + 1;
+    const s2_status status = s2_search_run(&found->search, &found->state, found->until, after_batch, r);
+    int code = status == S2_OK ? S2_GO_ON : s2_cli_fail(found->cli, status, "search");
+    code = (int)s2_ranks_most(&r->ranks, code);
+    if (code == S2_GO_ON)
+        code = (int)s2_ranks_most(&r->ranks, collect_states(r));
+    const bool stop = s2_ranks_most(&r->ranks, stop_asked) != 0;
+    *more = s2_ranks_most(&r->ranks, found->until - found->state.next) > 0 && !stop;
+    if (code == S2_GO_ON && *more && r->ranks.own == 0)
+        code = s2_search_file_write(r, 0);
+    return (int)s2_ranks_most(&r->ranks, code);
+}
+
+static int run_slices(s2_searching *r)
+{
     struct sigaction old_int, old_term, ask = {.sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND};
     stop_asked = 0;
     sigaction(SIGINT, &ask, &old_int);
     sigaction(SIGTERM, &ask, &old_term);
-    r->began = r->written = seconds();
-    r->began_at = found->state.next;
-    r->code = S2_GO_ON;
-    const s2_status status = s2_search_run(&found->search, &found->state, found->until, after_batch, r);
+    r->began = seconds();
+    r->began_at = r->found.state.next;
+    int code;
+    bool more;
+    do
+        code = run_slice(r, &more);
+    while (code == S2_GO_ON && more);
+    r->moved = s2_ranks_most(&r->ranks, r->found.state.next != r->began_at) != 0;
     sigaction(SIGINT, &old_int, NULL);
     sigaction(SIGTERM, &old_term, NULL);
     if (r->show_progress)
-        fprintf(found->cli->err, "\r\033[K");
+        fprintf(r->found.cli->err, "\r\033[K");
+    return code;
+}
+
+static void add_state(s2_search_state *sum, const s2_search_state *part)
+{
+    s2_search_counts *const to = &sum->counts;
+    const s2_search_counts *const from = &part->counts;
+    to->refused += from->refused;
+    for (int p = 0; p < S2_N_PROPERTIES; p++)
+        to->violated[p] += from->violated[p];
+    to->unknown += from->unknown;
+    to->beaten += from->beaten;
+    to->priced += from->priced;
+    to->priced_slowly += from->priced_slowly;
+    if (part->refused_index >= 0 && (sum->refused_index < 0 || part->refused_index < sum->refused_index))
+        sum->refused_index = part->refused_index;
+}
+
+/* On rank 0 the states of all ranks become one of the whole job; what was visited counts from its begin. */
+static s2_status join_states(s2_searching *r)
+{
+    s2_search search = r->found.search;
+    s2_search_state sum, part;
+    search.begin = r->begin;
+    search.end = r->end;
+    s2_search_state_init(&search, &sum);
+    s2_status status = S2_OK;
+    for (int32_t rank = 0; rank < r->ranks.n && status == S2_OK; rank++) {
+        s2_search own = search;
+        take_part(r, rank, &own);
+        status = s2_search_state_parse(&own, r->key, r->states[rank].data, r->states[rank].len, &part, NULL);
+        if (status != S2_OK)
+            break;
+        add_state(&sum, &part);
+        sum.next += part.next - own.begin;
+        status = s2_front_add(&sum.front, part.front.points, part.front.n);
+        s2_search_state_release(&part);
+    }
+    if (status != S2_OK) {
+        s2_search_state_release(&sum);
+        return status;
+    }
+    s2_search_state_release(&r->found.state);
+    r->found.search = search;
+    r->found.state = sum;
+    r->found.until = r->until;
+    return S2_OK;
+}
+
+static int run(s2_searching *r)
+{
+    s2_found *const found = &r->found;
+    const int code = run_slices(r);
+    if (code != S2_GO_ON || r->ranks.own != 0)
+        return code;
+    const double took = seconds() - r->began;
+    const int64_t done_before = r->began_at - found->search.begin;
+    const s2_status status = r->ranks.n > 1 ? join_states(r) : S2_OK;
     if (status != S2_OK)
         return s2_cli_fail(found->cli, status, "search");
-    const double took = seconds() - r->began;
-    const int64_t n = found->state.next - r->began_at;
+    const int64_t n = found->state.next - r->begin - done_before * r->ranks.n;
     if (n > 0)
-        fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d threads\n", (long long)n,
-                took, (double)n / (took + 1e-9), (int)found->search.n_jobs);
-    return r->code;
+        fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads\n",
+                (long long)n, took, (double)n / (took + 1e-9), (int)r->ranks.n, (int)found->search.n_jobs);
+    return S2_GO_ON;
 }
 
 /* The first candidate that is no pattern, as its parser saw it. */
-static int explain_refused(const running *r)
+static int explain_refused(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
     const int64_t index = found->state.refused_index;
@@ -461,11 +409,12 @@ static int explain_refused(const running *r)
 }
 
 /* Show, store, and forget the state where nothing is left to do. */
-static int finish(running *r, bool stored)
+static int finish(s2_searching *r, bool stored)
 {
     s2_found *const found = &r->found;
-    const bool complete = found->state.next == found->search.end;
-    const int64_t visited = found->state.next - found->search.begin;
+    /* several ranks have states of what they were to visit; one has a state of the whole shard */
+    const bool complete = found->state.next == (r->ranks.n > 1 ? r->until : r->end);
+    const int64_t visited = found->state.next - r->begin;
     if (found->state.refused_index >= 0) {
         const int code = explain_refused(r);
         if (found->state.counts.refused == visited)
@@ -473,7 +422,7 @@ static int finish(running *r, bool stored)
     }
     int code = s2_found_show(found);
     if (code == S2_GO_ON && !stored) {
-        code = write_state(r, &found->state, found->cli->started_us);
+        code = s2_search_file_write(r, found->cli->started_us);
         if (code == S2_GO_ON)
             code = s2_found_store(found);
     }
@@ -488,49 +437,66 @@ static int finish(running *r, bool stored)
     return found->state.front.n > 0 ? S2_EXIT_OK : S2_EXIT_VIOLATED;
 }
 
-static int search(running *r)
+static int search(s2_searching *r)
 {
     s2_found *const found = &r->found;
-    found->until = found->search.end;
-    if (s2_args_has(&r->args, "limit")) {
-        int64_t limit;
-        if (s2_args_int(found->cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit) != S2_GO_ON)
-            return S2_EXIT_USAGE;
-        if (limit < found->search.end - found->search.begin)
-            found->until = found->search.begin + limit;
-    }
+    take_part(r, r->ranks.own, &found->search);
+    found->until = r->ranks.n > 1 ? found->search.end : r->until;
     s2_search_state_init(&found->search, &found->state);
-    const int end = s2_args_has(&r->args, "resume") ? resume(r) : S2_GO_ON;
-    if (end != S2_GO_ON)
-        return end;
-    const int64_t next = found->state.next;
-    int code = run(r);
-    bool stored = false;
-    if (code == S2_GO_ON && found->state.next == next)
-        code = find_stored(r, &stored);
+    int code = s2_args_has(&r->args, "resume") ? s2_search_file_resume(r) : S2_GO_ON;
     if (code == S2_GO_ON)
+        code = run(r);
+    bool stored = false;
+    if (code == S2_GO_ON && r->ranks.own == 0 && !r->moved)
+        code = s2_search_file_find_stored(r, &stored);
+    if (code == S2_GO_ON && r->ranks.own == 0)
         code = finish(r, stored);
+    release_states(r);
     s2_search_state_release(&found->state);
     return code;
 }
 
-int s2_cmd_search(s2_cli *cli, int argc, char **argv)
+/* Rank 0 alone speaks and records. */
+static void silence(s2_cli *cli)
 {
-    running *const r = s2_arena_alloc(&cli->arena, 1, sizeof *r);
-    if (r == NULL)
-        return s2_cli_fail(cli, S2_ENOMEM, "search");
-    r->found.cli = cli;
+    FILE *const nowhere = fopen("/dev/null", "w");
+    if (nowhere != NULL)
+        cli->out = cli->err = nowhere;
+}
+
+static int search_command(s2_searching *r, int argc, char **argv)
+{
+    s2_cli *const cli = r->found.cli;
     int end = s2_args_parse(cli, "search", argc, argv, &r->args);
     if (end != S2_GO_ON)
         return end;
     r->found.json = s2_args_has(&r->args, "json");
-    r->show_progress = isatty(fileno(cli->err)) == 1;
+    r->show_progress = r->ranks.own == 0 && isatty(fileno(cli->err)) == 1;
+    r->states = S2_NEW(&cli->arena, s2_buf, r->ranks.n);
+    if (r->states == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "search");
     end = read_options(r);
     if (end == S2_GO_ON)
         end = read_space(r);
     if (end == S2_GO_ON)
         end = read_shard(r);
     if (end == S2_GO_ON)
-        end = make_key(r);
+        end = read_limit(r);
+    if (end == S2_GO_ON)
+        end = s2_search_file_name(r);
     return end == S2_GO_ON ? search(r) : end;
+}
+
+int s2_cmd_search(s2_cli *cli, int argc, char **argv)
+{
+    s2_searching *const r = s2_arena_alloc(&cli->arena, 1, sizeof *r);
+    if (r == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "search");
+    r->found.cli = cli;
+    r->ranks = s2_ranks_join();
+    if (r->ranks.own != 0)
+        silence(cli);
+    const int code = search_command(r, argc, argv);
+    s2_ranks_leave(&r->ranks);
+    return r->ranks.own == 0 ? code : S2_EXIT_OK;
 }

@@ -44,6 +44,11 @@ stage tests-release "$make" -s -j"$jobs" CI=1 unit
 stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
 stage tests-asan env S2_CASES=300 "$make" -s CI=1 BUILD=asan CUDA=0 unit
+if command -v mpicc >/dev/null; then
+    stage mpi "$make" -s CI=1 mpi
+else
+    echo "skipped: mpi needs mpicc"
+fi
 stage kcheck "$make" -s CI=1 kcheck
 stage fuzz "$make" -s fuzz SECONDS=60
 stage fuzz-import "$make" -s fuzz-import SECONDS=20

@@ -32,6 +32,7 @@ bad=$(
             *'<ncurses'* | *'<curses'*) case $file in tui/term_ncurses.c) ;; *) echo "$file:$at: curses belongs in tui/term_ncurses.c" ;; esac ;;
             *'<cuda'*) case $file in kernels/cuda/* | tests/kcheck/*.cu) ;; *) echo "$file:$at: CUDA headers belong under kernels/cuda/" ;; esac ;;
             *'<jansson'*) case $file in export/*.c) ;; *) echo "$file:$at: jansson belongs in export/*.c" ;; esac ;;
+            *'<mpi'*) case $file in cli/ranks.c) ;; *) echo "$file:$at: mpi.h belongs in cli/ranks.c" ;; esac ;;
             *'<png'*) case $file in export/*.c) ;; *) echo "$file:$at: libpng belongs in export/*.c" ;; esac ;;
             esac
         done

@@ -1,0 +1,50 @@
+/*
+ * cli/searching.h - a search under way: what `s2 search` was asked, its processes, and the file that it
+ * goes on from.
+ *
+ * The file is DATABASE.search-HASH: a line with the moment in which a run began to store the front (0:
+ * none did), then one state of search/ for each rank with its length before it. It is replaced in one
+ * step by rank 0.
+ *
+ * Ownership: plain data over cli->arena but for `states` and found.state, which s2_cmd_search releases.
+ */
+#ifndef S2_CLI_SEARCHING_H
+#define S2_CLI_SEARCHING_H
+
+#include "cli/found.h"
+#include "cli/options.h"
+#include "cli/ranks.h"
+
+enum { S2_SEARCH_RANKS = 65536 };
+
+typedef struct s2_searching {
+    s2_found found; /* of this rank while it runs; in the end, on rank 0, of all of them */
+    s2_args args;
+    s2_ranks ranks;
+    s2_buf *states;    /* rank 0: the latest of each rank as text */
+    int64_t begin;     /* the visits of all ranks, */
+    int64_t end;       /* where they would end without --limit, */
+    int64_t until;     /* and where they end */
+    const char *key;   /* everything that the front depends on */
+    const char *path;  /* of the file; NULL: none is written */
+    int64_t stored_us; /* of a file read back: when the run that was storing it began; 0: none was */
+    bool show_progress;
+    double began;
+    double shown;
+    double slice_ends;
+    int64_t began_at; /* this rank's next visit then */
+    bool moved;       /* some rank had something left to visit */
+} s2_searching;
+
+/* S2_GO_ON, or an exit code after a message; every rank gets the same. */
+
+/* Needs the options; sets key and path. */
+int s2_search_file_name(s2_searching *r);
+/* Rank 0 reads the file, every rank takes its state from it; without a file the search begins. */
+int s2_search_file_resume(s2_searching *r);
+/* Rank 0: write r->states. stored_us: the run that is about to store the front, 0: none yet. */
+int s2_search_file_write(const s2_searching *r, int64_t stored_us);
+/* Did the run that was storing this very front commit before it was killed? Then nothing is stored twice. */
+int s2_search_file_find_stored(s2_searching *r, bool *stored);
+
+#endif /* S2_CLI_SEARCHING_H */
