@@ -221,6 +221,8 @@ static int run(s2_cli *cli, const s2_args *args, job *at)
     at->target.files = &at->files;
     at->target.diag = &at->diag;
     end = run_export(cli, at);
+    if (end == S2_GO_ON && s2_args_has(args, "dry-run"))
+        return end;
     if (end == S2_GO_ON)
         end = deliver(cli, at);
     return end == S2_GO_ON ? store(cli, at) : end;

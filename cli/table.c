@@ -150,6 +150,7 @@ static const s2_option EXPORT[] = {
     OPT_LIST,
     OPT_OUTPUT,
     {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
+    {"dry-run", '\0', NULL, NULL, "compare and say what would be lost; write nothing", false, false},
     OPT_LEN(NULL),
     OPT_DB,
     OPT_NO_DB,
@@ -224,13 +225,19 @@ static const s2_option DB[] = {
 
 static const s2_option TUI[] = {
     {"dump", '\0', "VIEW", NULL,
-     "print a view and end: bench, designs, design, compare, pareto, log, help, tour", false, false},
+     "print a view and end: bench, designs, design, compare, pareto, record, runs, output, log, help, tour",
+     false, false},
+    {"as", '\0', "text|ansi|png", "text", "what a dump is: glyphs, with colours, or a picture", false, false},
+    OPT_OUTPUT,
     {"script", '\0', "FILE", NULL, "read keys from a file instead of the terminal; `dump` prints the screen",
      false, false},
     {"size", '\0', "COLSxROWS", "80x24", "of dumps and scripts", false, false},
     {"styles", '\0', NULL, NULL, "dumps show what each cell means below the glyphs", false, false},
     {"ascii", '\0', NULL, NULL, "no glyphs beyond ASCII", false, false},
     {"mono", '\0', NULL, NULL, "no colours", false, false},
+    {"palette", '\0', "dark|light|contrast", "dark", "colours for a dark or light background, or the fewest",
+     false, false},
+    {"mouse", '\0', NULL, NULL, "clicks choose, the wheel scrolls; shift selects text then", false, false},
     OPT_DB,
     OPT_NO_DB,
     OPT_END};

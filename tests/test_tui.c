@@ -177,6 +177,64 @@ static void press(s2_session *session, const char *keys)
 
 static s2_tui_row rows_of_samples[N_SAMPLES];
 static const char *const LOG[] = {"opened", "saved one-hole"};
+static const s2_tui_run RUNS[] = {{.job = 1,
+                                   .state = S2_RUN_RUNNING,
+                                   .when = "11-21 07:12",
+                                   .what = "s2 validate 0123456789ab --len 4k",
+                                   .now = "touch 3 of 8",
+                                   .wall_s = 1.25},
+                                  {.job = 2,
+                                   .state = S2_RUN_QUEUED,
+                                   .when = "",
+                                   .what = "s2 search 'local {1,2}'",
+                                   .now = "",
+                                   .wall_s = (double)NAN},
+                                  {.id = 7,
+                                   .state = S2_RUN_ENDED,
+                                   .code = 1,
+                                   .when = "11-20 23:59",
+                                   .what = "s2 check evil\033[2J.s2",
+                                   .now = "",
+                                   .wall_s = 0.02,
+                                   .n_results = 3},
+                                  {.id = 6,
+                                   .state = S2_RUN_CUT,
+                                   .when = "11-20 20:00",
+                                   .what = "s2 search",
+                                   .now = "",
+                                   .wall_s = (double)NAN},
+                                  {.id = 5,
+                                   .state = S2_RUN_ENDED,
+                                   .when = "11-20 19:00",
+                                   .what = "s2 sim phi-3-small --gpu h200",
+                                   .now = "",
+                                   .wall_s = 123.4,
+                                   .n_results = 1}};
+static const s2_tui_line RECORD[] = {
+    {S2_LINE_HEAD, "tags: baseline"},
+    {S2_LINE_HEAD, "notes"},
+    {S2_LINE_TEXT, "  note  a note that is long enough to be folded at the right edge of a screen of eighty "
+                   "columns, and \033[31mhostile   11-21 07:00"},
+    {S2_LINE_HEAD, "validations"},
+    {S2_LINE_BAD,
+     "x wrong_pairs  cpu, portable, forward, 4096 tokens x 1, bf16; 12 pairs, 1 wrong   11-21 07:10"},
+    {S2_LINE_DIM, "         needles, depth 0 to 100 %"},
+    {S2_LINE_NEEDLES, "1024|###########"},
+    {S2_LINE_NEEDLES, "4096|#.#.!#?# ##"},
+    {S2_LINE_HEAD, "checks"},
+    {S2_LINE_GOOD, "+ union  holds for every length   11-21 06:00"},
+    {S2_LINE_UNSURE, "? kv  unknown   11-21 06:00"}};
+static const s2_tui_choice FORMATS[] = {
+    {.name = "hf", .help = "Hugging Face config.json", .path = "config.json"},
+    {.name = "dkernel", .help = "DKernel arguments", .path = "dkernel.json"}};
+static const s2_tui_choice VIEWS[] = {{.name = "quick",
+                                       .help = "union=holds us<900, by us up",
+                                       .filter = "union=holds us<900",
+                                       .sort = "us",
+                                       .ascending = true}};
+static const s2_tui_line LOSS[] = {
+    {S2_LINE_TEXT, "s2 export: hf: what is written adds pairs: layer 0, head 0, query 64, key 0"},
+    {S2_LINE_TEXT, "  at 8192 tokens it adds 12 pairs and drops 0 of the pattern's 4096"}};
 
 static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
 {
@@ -188,6 +246,15 @@ static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
     session->model.rows = rows_of_samples;
     session->model.n_log = 2;
     session->model.log = LOG;
+    session->model.n_runs = 5;
+    session->model.runs = RUNS;
+    session->model.output = (s2_tui_text){2, LOSS};
+    session->model.record = (s2_tui_text){sizeof RECORD / sizeof RECORD[0], RECORD};
+    session->model.n_formats = 2;
+    session->model.formats = FORMATS;
+    session->model.n_views = 1;
+    session->model.views = VIEWS;
+    session->model.loss = (s2_tui_text){2, LOSS};
 }
 
 static const struct {
@@ -205,7 +272,15 @@ static const struct {
                {"palette", "1:zoom"},
                {"command", "1="},
                {"filter", "/us<900"},
-               {"pareto", "5j"}};
+               {"pareto", "5j"},
+               {"record", "jr"},
+               {"runs", "6jj"},
+               {"output", "6\n"},
+               {"formats", "1x"},
+               {"export", "1xdk\n"},
+               {"views", "w"},
+               {"validate", "jv"},
+               {"around", "1a"}};
 
 static void check_golden(const char *name, const s2_buf *buf)
 {
@@ -432,6 +507,22 @@ static void random_keys_and_sizes_leave_a_sound_state(void **state)
                                    S2_KEY_PAGE_DOWN,
                                    S2_KEY_BACKSPACE,
                                    0x10ffff,
+                                   '6',
+                                   'v',
+                                   'a',
+                                   'x',
+                                   'r',
+                                   't',
+                                   'N',
+                                   'D',
+                                   'w',
+                                   'W',
+                                   'P',
+                                   'C',
+                                   'e',
+                                   'y',
+                                   0xe9,
+                                   0x202e,
                                    -7,
                                    'l',
                                    'h'};
@@ -450,10 +541,16 @@ static void random_keys_and_sizes_leave_a_sound_state(void **state)
         if (session.state.knobs.value[S2_KNOB_LEN] > 16384)
             session.state.knobs.value[S2_KNOB_LEN] = 16384;
         serve(&session);
+        if (s2_rng_below(&rng, 20) == 0)
+            s2_session_click(&session, (int32_t)s2_rng_below(&rng, 60), (int32_t)s2_rng_below(&rng, 160),
+                             (int32_t)s2_rng_below(&rng, 3) - 1);
+        serve(&session);
+        session.model.busy = s2_rng_below(&rng, 2) == 0 ? "validate touch 3 of 8" : NULL;
         s2_session_draw(&session);
         const s2_tui_state *const s = &session.state;
         if (s->depth < 0 || s->depth >= S2_TUI_STACK || s->cursor < 0 || s->cursor >= N_SAMPLES ||
-            s->n_marked < 0 || s->n_marked > S2_TUI_COMPARE || s->head < 0)
+            s->run < 0 || s->run >= 5 || s->mode < 0 || s->mode >= S2_N_MODES || s->n_marked < 0 ||
+            s->n_marked > S2_TUI_COMPARE || s->head < 0)
             fail_msg("state out of bounds after %lld keys of seed %llu", (long long)at,
                      (unsigned long long)seed);
     }
@@ -476,8 +573,8 @@ static void a_turn_of_a_knob_at_128k_and_32_heads_is_measured(void **state)
         worst = ms > worst ? ms : worst;
         total += ms;
     }
-    assert_int_equal(session.bench.status, S2_OK);
-    assert_true(session.bench.priced);
+    assert_int_equal(session.model.bench->status, S2_OK);
+    assert_true(session.model.bench->priced);
     printf("# s2: workbench at 128k, 32 heads: knob to canvas mean %.1f ms, worst of %d %.1f ms\n",
            total / TURNS, TURNS, worst);
     s2_session_release(&session);

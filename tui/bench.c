@@ -168,6 +168,41 @@ void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
     s2_buf_puts(buf, separator[0] == '\n' ? "\n" : "");
 }
 
+/* " word {half,value,double}" within the knob's range, or just the value where there is one only. */
+static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s2_buf *buf)
+{
+    const int64_t value = knobs->value[knob];
+    const int64_t three[] = {value / 2, value, value * 2};
+    const char *before = "{";
+    s2_buf_puts(buf, word);
+    for (int at = 0; at < 3; at++)
+        if (three[at] > 0 && three[at] == clamp(three[at], range_of(knobs, knob))) {
+            s2_buf_printf(buf, "%s%lld", before, (long long)three[at]);
+            before = ",";
+        }
+    s2_buf_puts(buf, "}");
+}
+
+void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf)
+{
+    const int64_t *const v = knobs->value;
+    s2_buf_printf(buf, "layers %lld; heads %lld; kv-heads %lld; ", (long long)v[S2_KNOB_LAYERS],
+                  (long long)v[S2_KNOB_HEADS], (long long)v[S2_KNOB_KV_HEADS]);
+    add_choices(knobs, S2_KNOB_BLOCK, "block ", buf);
+    add_choices(knobs, S2_KNOB_LOCAL, "; layers all: local ", buf);
+    s2_buf_puts(buf, " {,| sink 1}");
+    if (v[S2_KNOB_STRIDE] > 0) {
+        add_choices(knobs, S2_KNOB_STRIDE, " | stride ", buf);
+        s2_buf_puts(buf, " phase {head,kv}+{0,1}");
+    } else {
+        s2_buf_puts(buf, " {,| stride 4 phase head,| stride 8 phase head,| stride 16 phase head}");
+    }
+    if (v[S2_KNOB_KV_HEADS] > 1)
+        s2_buf_printf(buf, "; {,kv %lld: dense}", (long long)v[S2_KNOB_KV_HEADS] - 1);
+    if (v[S2_KNOB_LAYERS] >= 4)
+        s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense}");
+}
+
 static void knobs_of_term(const s2_term *term, s2_knobs *knobs)
 {
     int64_t *const v = knobs->value;
@@ -325,7 +360,6 @@ static s2_status price(s2_facts *facts, const s2_sim_options *options)
     S2_TRY(s2_classes_build(&facts->arena, &dense_pattern, phase, &dense_classes));
     S2_TRY(s2_attention_price(&facts->arena, &classes, options, shape, &attention));
     S2_TRY(s2_attention_price(&facts->arena, &dense_classes, options, shape, &dense));
-    facts->priced = true;
     facts->time_us = attention.time_us + attention.select_us;
     facts->bound_us = attention.bound_us;
     facts->dense_us = dense.time_us;
@@ -351,9 +385,15 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     options.len_tok = facts->question.len_tok;
     options.phase = facts->question.decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
     S2_TRY(prove(facts));
-    S2_TRY(fill_kv(facts, &options));
+    const s2_status cached = fill_kv(facts, &options);
+    facts->cached = cached == S2_OK;
     const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
-    return quick ? price(facts, &options) : S2_OK;
+    const s2_status priced = quick && facts->cached ? price(facts, &options) : S2_OK;
+    facts->priced = quick && facts->cached && priced == S2_OK;
+    /* the verdicts stand where a length is too long to be counted */
+    if (cached != S2_OK && cached != S2_ELIMIT && cached != S2_EINVAL)
+        return cached;
+    return priced != S2_OK && priced != S2_ELIMIT && priced != S2_EINVAL ? priced : S2_OK;
 }
 
 void s2_facts_build(const char *text, size_t n_bytes, const s2_question *question, s2_facts *facts)
@@ -379,6 +419,19 @@ s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer, 
         S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &made[head]));
     *views = made;
     return S2_OK;
+}
+
+s2_status s2_facts_grid(const s2_facts *facts, const s2_grid_key *key, s2_grid_cell *cells)
+{
+    s2_arena scratch = {0};
+    const s2_view *views;
+    s2_status status = s2_facts_views(facts, &scratch, key->layer, &views);
+    if (status == S2_OK)
+        status = s2_grid_fill(key->head < 0 ? views : views + key->head,
+                              key->head < 0 ? facts->pattern.n_heads : 1, facts->question.len_tok, key->zoom,
+                              key->rows, key->cols, cells);
+    s2_arena_release(&scratch);
+    return status;
 }
 
 int32_t s2_facts_layer(const s2_facts *facts)

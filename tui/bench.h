@@ -14,6 +14,7 @@
 #include "pattern/parse.h"
 #include "pattern/view.h"
 #include "sim/price.h"
+#include "tui/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +58,8 @@ void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by);
 void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The pattern, statements separated by `separator` ("\n" or "; "). */
 void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf);
+/* The designs around: each knob of the pattern half, as it is and double, other phases; for s2 search. */
+void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf);
 /* The knobs that say the same as this pattern; false when it is none of theirs. Question knobs stay. */
 bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs);
 
@@ -71,6 +74,7 @@ enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
 typedef struct s2_facts {
     s2_arena arena;
+    int64_t serial; /* tells them from others of this session; 0: they are alone */
     s2_question question;
     s2_status status; /* of reading the text and deriving; S2_OK: everything below is there */
     s2_diag diag;
@@ -80,6 +84,7 @@ typedef struct s2_facts {
     int64_t kv_len[S2_KV_POINTS];
     int64_t kv_bytes[S2_KV_POINTS]; /* head pages after kv_len tokens, all layers */
     int64_t kv_dense[S2_KV_POINTS];
+    bool cached;    /* kv_bytes and kv_dense are there */
     bool priced;    /* false: random lists or mask files at a length that takes too long */
     double time_us; /* lower bounds, as sim/price.h has them */
     double bound_us;
@@ -98,6 +103,8 @@ void s2_facts_release(s2_facts *facts);
 /* The heads of one layer, n_heads of them in the arena; dynamic terms read what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;
+/* The mask of a key (tui/grid.h) into cells[rows * cols]. */
+s2_status s2_facts_grid(const s2_facts *facts, const s2_grid_key *key, s2_grid_cell *cells) S2_MUST_CHECK;
 /* The layer worth looking at: of the witness of a violated union, else the first whose heads differ. */
 int32_t s2_facts_layer(const s2_facts *facts);
 

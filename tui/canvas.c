@@ -153,9 +153,8 @@ void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style)
             canvas->cells[row * canvas->cols + col].style = (uint8_t)style;
 }
 
-static void add_glyph(uint32_t glyph, s2_buf *buf)
+void s2_glyph_encode(uint32_t glyph, char bytes[5])
 {
-    char bytes[4];
     size_t n = 0;
     if (glyph < 0x80) {
         bytes[n++] = (char)glyph;
@@ -166,7 +165,14 @@ static void add_glyph(uint32_t glyph, s2_buf *buf)
         for (int shift = 6 * (tail - 1); shift >= 0; shift -= 6)
             bytes[n++] = (char)(0x80 | ((glyph >> shift) & 0x3f));
     }
-    s2_buf_add(buf, bytes, n);
+    bytes[n] = '\0';
+}
+
+static void add_glyph(uint32_t glyph, s2_buf *buf)
+{
+    char bytes[5];
+    s2_glyph_encode(glyph, bytes);
+    s2_buf_add(buf, bytes, strlen(bytes));
 }
 
 static char style_letter(int style)

@@ -92,6 +92,9 @@ void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style);
 /* Give what is there another style. */
 void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style);
 
+/* A code point as UTF-8, terminated. */
+void s2_glyph_encode(uint32_t glyph, char bytes[5]);
+
 /* Columns that a code point takes: 0 combining, 2 East Asian wide, else 1. */
 int32_t s2_glyph_width(uint32_t glyph);
 

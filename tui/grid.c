@@ -284,3 +284,40 @@ s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_
     painter_release(&p);
     return status;
 }
+
+/* ---- kept masks -------------------------------------------------------------------------------------------
+ */
+
+static bool same_key(const s2_grid_key *a, const s2_grid_key *b)
+{
+    return a->source == b->source && a->layer == b->layer && a->head == b->head && a->rows == b->rows &&
+           a->cols == b->cols && a->zoom.q_begin == b->zoom.q_begin && a->zoom.q_end == b->zoom.q_end &&
+           a->zoom.k_begin == b->zoom.k_begin && a->zoom.k_end == b->zoom.k_end;
+}
+
+const s2_grid_cell *s2_grids_find(s2_grids *grids, const s2_grid_key *key)
+{
+    for (int32_t at = 0; at < S2_GRIDS_KEPT; at++)
+        if (grids->cells[at] != NULL && same_key(&grids->keys[at], key))
+            return grids->cells[at];
+    if (!grids->lacks)
+        grids->lacked = *key;
+    grids->lacks = true;
+    return NULL;
+}
+
+void s2_grids_put(s2_grids *grids, const s2_grid_key *key, s2_grid_cell *cells)
+{
+    const int32_t at = grids->next;
+    s2_free(grids->cells[at]);
+    grids->keys[at] = *key;
+    grids->cells[at] = cells;
+    grids->next = (at + 1) % S2_GRIDS_KEPT;
+}
+
+void s2_grids_release(s2_grids *grids)
+{
+    for (int32_t at = 0; at < S2_GRIDS_KEPT; at++)
+        s2_free(grids->cells[at]);
+    *grids = (s2_grids){0};
+}

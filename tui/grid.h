@@ -41,6 +41,35 @@ typedef struct s2_grid_cell {
 s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_zoom window, int32_t rows,
                        int32_t cols, s2_grid_cell *cells) S2_MUST_CHECK;
 
+/*
+ * Masks kept from one frame to the next, and the one that a frame lacked: whoever draws looks here, whoever
+ * owns the screen fills it in between, on another thread where it takes long.
+ */
+typedef struct s2_grid_key {
+    int64_t source; /* tells one pattern at one question from another; never 0 */
+    int32_t layer;
+    int32_t head; /* -1: the union of all */
+    int32_t rows;
+    int32_t cols;
+    s2_zoom zoom;
+} s2_grid_key;
+
+enum { S2_GRIDS_KEPT = 24 };
+
+typedef struct s2_grids {
+    int32_t next; /* place to be overwritten next */
+    s2_grid_key keys[S2_GRIDS_KEPT];
+    s2_grid_cell *cells[S2_GRIDS_KEPT];
+    bool lacks; /* what the last draw looked for in vain, its first */
+    s2_grid_key lacked;
+} s2_grids;
+
+/* Cells of a key, or NULL, and then it is remembered as lacked. */
+const s2_grid_cell *s2_grids_find(s2_grids *grids, const s2_grid_key *key);
+/* Takes the cells over. */
+void s2_grids_put(s2_grids *grids, const s2_grid_key *key, s2_grid_cell *cells);
+void s2_grids_release(s2_grids *grids);
+
 /* The block range of cell `at` of `cells` that share [begin, end): at least one block. */
 s2_range s2_grid_share(int64_t begin, int64_t end, int32_t at, int32_t cells);
 

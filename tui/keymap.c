@@ -7,7 +7,11 @@
 #define IN(view) (1u << S2_VIEW_##view)
 enum { EVERY = (1u << S2_N_VIEWS) - 1 };
 #define MASKS (IN(BENCH) | IN(DESIGN))
-#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(LOG) | IN(HELP) | IN(COMPARE) | IN(PARETO))
+#define TEXTS (IN(RECORD) | IN(OUTPUT) | IN(LOG) | IN(HELP))
+#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(COMPARE) | IN(PARETO) | IN(RUNS) | TEXTS)
+/* where one stored design is meant, and where some design is */
+#define ROWS     (IN(DESIGNS) | IN(DESIGN) | IN(PARETO) | IN(RECORD))
+#define SUBJECTS (IN(BENCH) | ROWS)
 
 static const s2_binding BINDINGS[] = {
     {S2_ACT_UP, LISTS, {S2_KEY_UP, 'k'}, "up k", "up", "the knob, line or design above"},
@@ -16,8 +20,12 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_MORE, IN(BENCH), {S2_KEY_RIGHT, 'l'}, "right l", "more", "turn the knob up one notch"},
     {S2_ACT_HALVE, IN(BENCH), {'[', '-'}, "[ -", "halve", "half of the knob's value"},
     {S2_ACT_DOUBLE, IN(BENCH), {']', '+'}, "] +", "double", "twice the knob's value"},
-    {S2_ACT_UNDO, IN(BENCH) | IN(DESIGNS), {'z', 'u'}, "z u", "undo", "take the last change back"},
+    {S2_ACT_UNDO, SUBJECTS, {'z', 'u'}, "z u", "undo", "take the last change back"},
     {S2_ACT_SAVE, IN(BENCH), {'s'}, "s", "save", "save as a design in the database"},
+    {S2_ACT_VALIDATE, SUBJECTS, {'v'}, "v", "validate", "run a kernel on it, in the background"},
+    {S2_ACT_AROUND, IN(BENCH), {'a'}, "a", "search around", "prove and price the designs around this one"},
+    {S2_ACT_EXPORT, SUBJECTS, {'x'}, "x", "export", "choose a format, see the loss, write the file"},
+    {S2_ACT_RECORD, ROWS & ~IN(RECORD), {'r'}, "r", "record", "what is stored of it: notes, runs, needles"},
     {S2_ACT_HEAD_NEXT, MASKS, {'.', S2_KEY_TAB}, ". tab", "next head", "show the next query head"},
     {S2_ACT_HEAD_PREVIOUS, MASKS, {','}, ",", "previous head", "show the query head before"},
     {S2_ACT_LAYER_NEXT, MASKS, {'}', '>'}, "} >", "next layer", "show the next layer"},
@@ -35,25 +43,33 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_FIRST, LISTS, {S2_KEY_HOME, 'g'}, "home g", "first", "to the first line"},
     {S2_ACT_LAST, LISTS, {S2_KEY_END, 'G'}, "end G", "last", "to the last line loaded"},
     {S2_ACT_OPEN,
-     IN(DESIGNS) | IN(PARETO) | IN(TOUR),
+     IN(DESIGNS) | IN(PARETO) | IN(RUNS) | IN(TOUR),
      {S2_KEY_ENTER},
      "enter",
      "open",
-     "open the design; the next step of the tour"},
-    {S2_ACT_TO_BENCH, IN(DESIGN), {'e'}, "e", "edit", "take the design to the workbench"},
+     "open the design or run; the tour's next step"},
+    {S2_ACT_TO_BENCH, ROWS, {'e'}, "e", "edit", "take the design to the workbench"},
     {S2_ACT_MARK, IN(DESIGNS), {' '}, "space", "mark", "mark for comparing, at most 8"},
     {S2_ACT_COMPARE, IN(DESIGNS), {'c'}, "c", "compare", "the marked designs side by side"},
-    {S2_ACT_STAR, IN(DESIGNS), {'*', 'f'}, "* f", "star", "star the design, or take the star away"},
+    {S2_ACT_STAR, ROWS, {'*', 'f'}, "* f", "star", "star the design, or take the star away"},
+    {S2_ACT_TAG, ROWS, {'t'}, "t", "tag", "tag the design with words; -word takes one away"},
+    {S2_ACT_NOTE, ROWS, {'N'}, "N", "note", "add a note to the design"},
+    {S2_ACT_TRASH, ROWS, {'D'}, "D", "trash", "move the design to the trash; z brings it back"},
     {S2_ACT_FILTER, IN(DESIGNS), {'/'}, "/", "filter", "conditions, as in s2 ls: union=holds us<900"},
     {S2_ACT_SORT, IN(DESIGNS), {'S'}, "S", "sort", "order by the next column"},
     {S2_ACT_REVERSE, IN(DESIGNS), {'R'}, "R", "reverse", "the other way round"},
+    {S2_ACT_VIEWS, IN(DESIGNS), {'w'}, "w", "saved views", "choose a filter and order that was saved"},
+    {S2_ACT_VIEW_SAVE, IN(DESIGNS), {'W'}, "W", "save view", "give this filter and order a name"},
     {S2_ACT_BENCH, EVERY, {'1'}, "1", "workbench", "to the workbench"},
     {S2_ACT_DESIGNS, EVERY, {'2'}, "2", "designs", "to the list of designs"},
     {S2_ACT_LOG, EVERY, {'3'}, "3", "log", "what was done"},
     {S2_ACT_TOUR, EVERY, {'4'}, "4", "tour", "the tour in five steps"},
     {S2_ACT_PARETO, EVERY, {'5'}, "5", "pareto", "time against cache of the designs in the list"},
+    {S2_ACT_RUNS, EVERY, {'6'}, "6", "runs", "what runs in the background, and what ran"},
+    {S2_ACT_CANCEL, EVERY, {'C'}, "C", "cancel", "end what runs in the background; esc does too"},
     {S2_ACT_COMMAND, EVERY, {'='}, "=", "command", "the command that prints what is on screen"},
     {S2_ACT_COPY, EVERY, {'y'}, "y", "copy", "copy that command to the clipboard"},
+    {S2_ACT_DUMP, EVERY, {'P'}, "P", "print screen", "write the screen to a file: .txt, .ans, .png"},
     {S2_ACT_PALETTE, EVERY, {':'}, ":", "palette", "find an action by its name"},
     {S2_ACT_HELP, EVERY, {'?', S2_KEY_F1}, "? F1", "help", "these keys"},
     {S2_ACT_REDRAW, EVERY, {S2_KEY_REDRAW}, "^L", "redraw", "paint the screen anew"},

@@ -21,6 +21,9 @@ typedef enum s2_view_id {
     S2_VIEW_DESIGN,
     S2_VIEW_COMPARE,
     S2_VIEW_PARETO,
+    S2_VIEW_RECORD,
+    S2_VIEW_RUNS,
+    S2_VIEW_OUTPUT,
     S2_VIEW_LOG,
     S2_VIEW_HELP,
     S2_VIEW_TOUR,
@@ -89,6 +92,18 @@ typedef enum s2_action {
     S2_ACT_PALETTE,
     S2_ACT_COMMAND,
     S2_ACT_COPY,
+    S2_ACT_DUMP,
+    S2_ACT_VALIDATE,
+    S2_ACT_AROUND,
+    S2_ACT_EXPORT,
+    S2_ACT_RECORD,
+    S2_ACT_TAG,
+    S2_ACT_NOTE,
+    S2_ACT_TRASH,
+    S2_ACT_VIEW_SAVE,
+    S2_ACT_VIEWS,
+    S2_ACT_RUNS,
+    S2_ACT_CANCEL,
     S2_ACT_REDRAW
 } s2_action;
 

@@ -48,6 +48,55 @@ typedef struct s2_tui_row {
 
 enum { S2_TUI_COMPARE = 8 };
 
+/* Lines that a view shows as they are, folded at the screen's edge. */
+typedef enum s2_tui_line_kind {
+    S2_LINE_TEXT,
+    S2_LINE_HEAD,
+    S2_LINE_DIM,
+    S2_LINE_GOOD,
+    S2_LINE_BAD,
+    S2_LINE_UNSURE,
+    S2_LINE_NEEDLES /* a length, then a cell for each depth: # . ! ? or blank */
+} s2_tui_line_kind;
+typedef struct s2_tui_line {
+    s2_tui_line_kind kind;
+    const char *text;
+} s2_tui_line;
+typedef struct s2_tui_text {
+    int32_t n_lines;
+    const s2_tui_line *lines;
+} s2_tui_text;
+
+/* A command that runs beside the screen, or one that was stored. */
+typedef enum s2_tui_run_state {
+    S2_RUN_QUEUED,
+    S2_RUN_RUNNING,
+    S2_RUN_ENDED,
+    S2_RUN_CANCELLED,
+    S2_RUN_CUT /* it did not end by itself */
+} s2_tui_run_state;
+typedef struct s2_tui_run {
+    int32_t job; /* of this session, counted from 1; 0: stored */
+    int64_t id;  /* of the database, where stored */
+    s2_tui_run_state state;
+    int32_t code;     /* exit code of one that ended */
+    const char *when; /* "11-21 07:12" */
+    const char *what; /* the command line */
+    const char *now;  /* progress, "" */
+    double wall_s;    /* NAN: not known */
+    int64_t n_results;
+} s2_tui_run;
+
+/* Something to choose by name: a format, a saved view. */
+typedef struct s2_tui_choice {
+    const char *name;
+    const char *help;
+    const char *path;   /* of a format: a file to write */
+    const char *filter; /* of a view */
+    const char *sort;
+    bool ascending;
+} s2_tui_choice;
+
 typedef struct s2_tui_model {
     const char *source; /* the database's path, or "samples" */
     bool writable;      /* saving and starring are possible */
@@ -55,13 +104,28 @@ typedef struct s2_tui_model {
     bool more;          /* the list goes on */
     const s2_tui_row *rows;
     const char *list_error; /* why the filter is refused, or NULL */
-    const s2_facts *bench;  /* of state->knobs */
+    const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
     const s2_facts *design; /* of the design that is open, or NULL */
+    bool bench_waits;       /* newer facts are being derived */
+    bool design_waits;
+    s2_grids *grids; /* masks that were computed aside; NULL: each draw computes them */
     int32_t n_compare;
     const s2_facts *compare[S2_TUI_COMPARE];
     const char *compare_name[S2_TUI_COMPARE];
     int32_t n_log;
     const char *const *log; /* oldest first */
+    s2_tui_text record;     /* what is stored of the open design */
+    int32_t n_runs;         /* this session's first, latest first */
+    const s2_tui_run *runs;
+    s2_tui_text output; /* of the run under the cursor */
+    const char *busy;   /* what runs in the background and how far it is; NULL: nothing does */
+    bool searching;     /* the list is being made; what is shown is older */
+    bool gpu;           /* this build and machine can validate on a GPU */
+    int32_t n_views;
+    const s2_tui_choice *views;
+    int32_t n_formats;
+    const s2_tui_choice *formats;
+    s2_tui_text loss; /* what the export that is being chosen would lose */
 } s2_tui_model;
 
 typedef enum s2_request {
@@ -75,10 +139,41 @@ typedef enum s2_request {
     S2_REQUEST_STAR,
     S2_REQUEST_UNDO,
     S2_REQUEST_COPY, /* the command of this screen */
+    /* of the design request_id, or of the workbench where it is 0; words in state->prompt */
+    S2_REQUEST_VALIDATE,
+    S2_REQUEST_AROUND,
+    S2_REQUEST_TRY_EXPORT, /* compare only: state->format */
+    S2_REQUEST_EXPORT,
+    S2_REQUEST_RECORD,
+    S2_REQUEST_TAG,
+    S2_REQUEST_NOTE,
+    S2_REQUEST_TRASH,
+    S2_REQUEST_VIEW_SAVE,
+    S2_REQUEST_VIEWS, /* bring model->views up to date */
+    S2_REQUEST_RUNS,  /* bring model->runs up to date */
+    S2_REQUEST_CANCEL,
+    S2_REQUEST_DUMP,
     S2_REQUEST_REDRAW
 } s2_request;
 
-typedef enum s2_mode { S2_MODE_KEYS, S2_MODE_FILTER, S2_MODE_NAME, S2_MODE_PALETTE, S2_MODE_COMMAND } s2_mode;
+/* What keys mean: actions; text for a prompt; a choice from a list; anything ends the command's display. */
+typedef enum s2_mode {
+    S2_MODE_KEYS,
+    S2_MODE_FILTER,
+    S2_MODE_NAME,
+    S2_MODE_VALIDATE,
+    S2_MODE_AROUND,
+    S2_MODE_PATH,
+    S2_MODE_TAG,
+    S2_MODE_NOTE,
+    S2_MODE_VIEW_NAME,
+    S2_MODE_DUMP,
+    S2_MODE_PALETTE,
+    S2_MODE_FORMATS,
+    S2_MODE_VIEWS,
+    S2_MODE_COMMAND,
+    S2_N_MODES
+} s2_mode;
 
 enum { S2_TUI_STACK = 8, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200 };
 
@@ -89,7 +184,10 @@ typedef struct s2_tui_state {
     s2_view_id views[S2_TUI_STACK];
     s2_mode mode;
     char prompt[S2_TUI_PROMPT_BYTES]; /* being typed */
-    int32_t palette_at;
+    int32_t palette_at;               /* of the list that is chosen from */
+    int32_t format;                   /* of model->formats, being exported */
+    int64_t subject_id;               /* the design that a prompt is about; 0: the workbench */
+    int32_t run;                      /* cursor of the runs */
     char filter[S2_TUI_PROMPT_BYTES];
     int32_t sort; /* index of s2_tui_sorts */
     bool ascending;
@@ -107,7 +205,7 @@ typedef struct s2_tui_state {
     int32_t head;
     bool zoomed;
     s2_zoom zoom;      /* blocks, where zoomed */
-    int32_t scroll;    /* of help, log, compare */
+    int32_t scroll;    /* of texts and compare */
     int32_t tour;      /* step */
     char message[160]; /* said in the footer until the next key */
     s2_request request;
@@ -125,6 +223,9 @@ void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
 void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols);
 /* Keep cursor and zoom inside what there is; the owner calls it after it changed the model. */
 void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state);
+
+/* A click on a cell of the screen that was drawn last; wheel: -1 up, 1 down, 0 a button. */
+void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col, int32_t wheel);
 
 /* The whole screen; the canvas has the size of the state, or is drawn to its own. */
 void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas);

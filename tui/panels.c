@@ -79,19 +79,41 @@ static void draw_witness(const s2_facts *facts, int32_t layer, s2_zoom zoom, s2_
         s2_canvas_glyph(canvas, area.row + row, area.col + col, '@', '@', S2_STYLE_WITNESS);
 }
 
-static void draw_grid(const s2_facts *facts, const s2_view *views, int32_t n_views, s2_zoom zoom, bool holes,
-                      s2_canvas *canvas, s2_rect area)
+/* Whose mask: the facts of a layer, one head of it or (-1) the union of all. */
+typedef struct mask_of {
+    const s2_facts *facts;
+    s2_grids *grids; /* NULL: computed here */
+    int32_t layer;
+    int32_t head;
+    s2_zoom zoom;
+} mask_of;
+
+static void draw_cells(const s2_grid_cell *cells, bool holes, s2_canvas *canvas, s2_rect area)
 {
+    for (int32_t row = 0; row < area.rows; row++)
+        for (int32_t col = 0; col < area.cols; col++)
+            draw_cell(canvas, area.row + row, area.col + col, &cells[row * area.cols + col], holes);
+}
+
+static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
+{
+    const bool holes = what->head < 0 && what->facts->pattern.causal;
+    const s2_grid_key key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom};
     if (area.rows < 1 || area.cols < 1)
         return;
+    if (what->grids != NULL && key.source != 0) {
+        const s2_grid_cell *const kept = s2_grids_find(what->grids, &key);
+        if (kept != NULL)
+            draw_cells(kept, holes, canvas, area);
+        else
+            s2_canvas_text(canvas, area.row + area.rows / 2, area.col + 1, S2_STYLE_DIM, "drawing...");
+        return;
+    }
     s2_grid_cell *const cells = s2_malloc((size_t)area.rows * (size_t)area.cols * sizeof *cells);
-    if (cells == NULL ||
-        s2_grid_fill(views, n_views, facts->question.len_tok, zoom, area.rows, area.cols, cells) != S2_OK)
+    if (cells == NULL || s2_facts_grid(what->facts, &key, cells) != S2_OK)
         s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD, "out of memory");
     else
-        for (int32_t row = 0; row < area.rows; row++)
-            for (int32_t col = 0; col < area.cols; col++)
-                draw_cell(canvas, area.row + row, area.col + col, &cells[row * area.cols + col], holes);
+        draw_cells(cells, holes, canvas, area);
     s2_free(cells);
 }
 
@@ -100,35 +122,40 @@ static s2_rect below_heading(s2_rect area)
     return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
 }
 
-/* Blocks that one cell stands for, so that nobody takes a mean for a measurement. */
+/* Blocks that one cell stands for, so that nobody takes a mean for a measurement; left out where it is cut.
+ */
 static void draw_scale(const s2_zoom *zoom, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
 {
+    char text[48];
     const double per = (double)(zoom->q_end - zoom->q_begin) / (grid.rows > 0 ? grid.rows : 1);
     if (per > 1)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "  %.3g blk/row", per);
+        snprintf(text, sizeof text, " %.3g blocks/row", per);
     else
-        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "  q %lld..", (long long)zoom->q_begin);
+        snprintf(text, sizeof text, " from block %lld", (long long)zoom->q_begin);
+    if (col + (int32_t)strlen(text) <= grid.col + grid.cols)
+        s2_canvas_text(canvas, row, col, S2_STYLE_DIM, text);
 }
 
-static void draw_masks(const s2_facts *facts, const s2_tui_state *state, const s2_view *views,
-                       s2_canvas *canvas, const s2_layout_bench *at)
+static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
+                       const s2_layout_bench *at)
 {
-    const s2_zoom zoom = zoom_of(facts, state);
-    const int32_t layer = s2_panels_layer(facts, state), head = s2_panels_head(facts, state);
+    const int32_t head = s2_panels_head(facts, state);
+    mask_of what = {facts, grids, s2_panels_layer(facts, state), -1, zoom_of(facts, state)};
     const s2_rect all = below_heading(at->union_mask), one = below_heading(at->head_mask);
     if (at->union_mask.rows > 1) {
         s2_canvas_clip(canvas, at->union_mask);
-        const int32_t col =
-            s2_canvas_printf(canvas, at->union_mask.row, all.col, S2_STYLE_HEAD, "union, layer %d", layer);
-        draw_scale(&zoom, all, canvas, at->union_mask.row, col);
-        draw_grid(facts, views, facts->pattern.n_heads, zoom, facts->pattern.causal, canvas, all);
-        draw_witness(facts, layer, zoom, canvas, all);
+        const int32_t col = s2_canvas_printf(canvas, at->union_mask.row, all.col, S2_STYLE_HEAD,
+                                             "union, layer %d", what.layer);
+        draw_scale(&what.zoom, all, canvas, at->union_mask.row, col);
+        draw_mask(&what, canvas, all);
+        draw_witness(facts, what.layer, what.zoom, canvas, all);
     }
     if (at->head_mask.rows > 1) {
+        what.head = head;
         s2_canvas_clip(canvas, at->head_mask);
         s2_canvas_printf(canvas, at->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
                          s2_pattern_kv_head(&facts->pattern, head));
-        draw_grid(facts, &views[head], 1, zoom, false, canvas, one);
+        draw_mask(&what, canvas, one);
     }
 }
 
@@ -140,12 +167,16 @@ static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv,
     const int32_t group = facts->pattern.n_heads / facts->pattern.n_kv_heads;
     const int64_t n_blk = n_blocks(facts);
     const s2_zoom last = {n_blk - 1, n_blk, 0, n_blk};
-    s2_grid_cell whole;
     const s2_rect bar = {line.row, line.col + LABEL, 1, line.cols - LABEL};
-    if (s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, 1, &whole) == S2_OK)
-        s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
-                         100.0 * (double)whole.n_read / (double)whole.n_causal);
-    draw_grid(facts, views + kv * group, group, last, false, canvas, bar);
+    s2_grid_cell cells[S2_CANVAS_LIMIT_COLS];
+    s2_grid_cell sum;
+    if (bar.cols < 1 ||
+        s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, bar.cols, cells) != S2_OK ||
+        s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, 1, &sum) != S2_OK)
+        return;
+    s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
+                     100.0 * (double)sum.n_read / (double)sum.n_causal);
+    draw_cells(cells, false, canvas, bar);
 }
 
 static void draw_readers(const s2_facts *facts, const s2_view *views, s2_canvas *canvas, s2_rect area)
@@ -195,7 +226,7 @@ static void draw_bar(s2_canvas *canvas, s2_rect area, int32_t col, double share)
 
 static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
-    if (area.rows < 2)
+    if (area.rows < 2 || !facts->cached)
         return;
     s2_canvas_clip(canvas, area);
     const int32_t end = S2_KV_POINTS - 1;
@@ -203,7 +234,8 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     put_bytes(canvas, area.row, &col, (double)facts->kv_bytes[end]);
     col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, " of ");
     put_bytes(canvas, area.row, &col, (double)facts->kv_dense[end]);
-    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " (%.1f%%) over the context",
+    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM,
+                     area.cols < 60 ? " (%.1f%%)" : " (%.1f%%) over the context",
                      100.0 * (double)facts->kv_bytes[end] / (double)facts->kv_dense[end]);
     const s2_rect plot = below_heading(area);
     for (int32_t x = 0; x < plot.cols; x++) {
@@ -296,37 +328,43 @@ static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2
 {
     s2_arena scratch = {0};
     const s2_view *views;
-    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK) {
-        draw_masks(facts, state, views, canvas, at);
+    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK)
         draw_readers(facts, views, canvas, at->readers);
-    }
     s2_arena_release(&scratch);
 }
 
-void s2_panels_draw(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas,
+void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                     const s2_layout_bench *at)
 {
     s2_panels_verdicts(facts, canvas, at->verdicts);
     if (facts->status != S2_OK)
         return;
     s2_panels_cost(facts, canvas, at->cost);
+    draw_masks(facts, grids, state, canvas, at);
     draw_with_views(facts, state, canvas, at);
     draw_kv(facts, canvas, at->kv);
 }
 
-void s2_panels_union(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at)
+{
+    const s2_rect *const stale[] = {&at->verdicts,  &at->cost,    &at->union_mask,
+                                    &at->head_mask, &at->readers, &at->kv};
+    s2_canvas_clip(canvas, (s2_rect){0, 0, canvas->rows, canvas->cols});
+    for (size_t n = 0; n < sizeof stale / sizeof stale[0]; n++)
+        s2_canvas_restyle(canvas, *stale[n], S2_STYLE_DIM);
+    s2_canvas_fill(canvas, at->verdicts, S2_STYLE_DIM);
+    s2_canvas_text(canvas, at->verdicts.row, at->verdicts.col, S2_STYLE_KEY, "proving...");
+}
+
+void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area)
 {
     const int64_t n_blk = facts->status == S2_OK ? n_blocks(facts) : 0;
-    s2_arena scratch = {0};
-    const s2_view *views;
-    const s2_zoom zoom = {0, n_blk, 0, n_blk};
-    const int32_t layer = s2_facts_layer(facts);
+    const mask_of what = {facts, grids, s2_facts_layer(facts), -1, {0, n_blk, 0, n_blk}};
     s2_canvas_clip(canvas, area);
-    if (n_blk > 0 && s2_facts_views(facts, &scratch, layer, &views) == S2_OK) {
-        draw_grid(facts, views, facts->pattern.n_heads, zoom, facts->pattern.causal, canvas, area);
-        draw_witness(facts, layer, zoom, canvas, area);
+    if (n_blk > 0) {
+        draw_mask(&what, canvas, area);
+        draw_witness(facts, what.layer, what.zoom, canvas, area);
     }
-    s2_arena_release(&scratch);
 }
 
 /* Zoom by a factor around the middle; at least 4 blocks. */

@@ -2,30 +2,68 @@
 
 #include <string.h>
 
-static void build_bench(s2_session *session)
+#include "base/alloc.h"
+
+static void want(s2_session *session, int32_t slot, const char *text, size_t n)
+{
+    s2_buf *const wanted = &session->text[slot];
+    wanted->len = 0;
+    s2_buf_add(wanted, text, n);
+    session->stale[slot] = true;
+}
+
+static void show_waiting(s2_session *session)
+{
+    session->model.bench_waits = session->stale[S2_SLOT_BENCH] || session->building == S2_SLOT_BENCH;
+    session->model.design_waits = session->stale[S2_SLOT_DESIGN] || session->building == S2_SLOT_DESIGN;
+}
+
+/* Every order for facts, here and now. */
+static void catch_up(s2_session *session)
+{
+    s2_order order;
+    bool pending = false;
+    for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)
+        pending = pending || session->stale[slot];
+    while (pending && s2_session_next(session, &order)) {
+        pending = order.slot >= 0;
+        s2_order_do(&order);
+        s2_session_take(session, &order);
+    }
+}
+
+static void changed(s2_session *session)
+{
+    if (!session->deferred)
+        catch_up(session);
+    show_waiting(session);
+}
+
+static void want_bench(s2_session *session)
 {
     s2_buf text = {0};
-    const s2_question question = s2_knobs_question(&session->state.knobs);
     s2_knobs_text(&session->state.knobs, "\n", &text);
-    s2_facts_release(&session->bench);
-    s2_facts_build(text.data != NULL ? text.data : "", text.len, &question, &session->bench);
+    want(session, S2_SLOT_BENCH, text.data != NULL ? text.data : "", text.len);
     s2_buf_release(&text);
-    session->model.bench = &session->bench;
+    changed(session);
 }
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
 {
-    *session = (s2_session){.state = s2_tui_state_init(rows, cols, first)};
+    *session = (s2_session){.state = s2_tui_state_init(rows, cols, first), .building = -1};
     session->model.source = "";
-    build_bench(session);
+    session->model.grids = &session->grids;
+    want_bench(session);
     return s2_canvas_init(&session->canvas, session->state.rows, session->state.cols, ascii);
 }
 
 void s2_session_release(s2_session *session)
 {
-    s2_facts_release(&session->bench);
-    s2_session_close(session);
-    s2_session_compare_none(session);
+    for (int32_t slot = 0; slot < S2_N_SLOTS; slot++) {
+        s2_facts_release(&session->facts[slot]);
+        s2_buf_release(&session->text[slot]);
+    }
+    s2_grids_release(&session->grids);
     s2_canvas_release(&session->canvas);
 }
 
@@ -34,7 +72,15 @@ void s2_session_key(s2_session *session, int32_t key)
     const s2_knobs before = session->state.knobs;
     s2_tui_step(&session->model, &session->state, key);
     if (memcmp(&before, &session->state.knobs, sizeof before) != 0)
-        build_bench(session);
+        want_bench(session);
+}
+
+void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel)
+{
+    const s2_knobs before = session->state.knobs;
+    s2_tui_click(&session->model, &session->state, row, col, wheel);
+    if (memcmp(&before, &session->state.knobs, sizeof before) != 0)
+        want_bench(session);
 }
 
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols)
@@ -50,23 +96,22 @@ s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols)
 
 void s2_session_open(s2_session *session, const char *text)
 {
-    const s2_question question = s2_knobs_question(&session->state.knobs);
-    s2_session_close(session);
-    s2_facts_build(text, strlen(text), &question, &session->design);
-    session->model.design = &session->design;
+    want(session, S2_SLOT_DESIGN, text, strlen(text));
+    changed(session);
 }
 
+/* The facts stay until others replace them: an order may be reading them. */
 void s2_session_close(s2_session *session)
 {
-    if (session->model.design != NULL)
-        s2_facts_release(&session->design);
+    session->stale[S2_SLOT_DESIGN] = false;
     session->model.design = NULL;
+    show_waiting(session);
 }
 
 void s2_session_compare_none(s2_session *session)
 {
-    for (int32_t at = 0; at < session->model.n_compare; at++)
-        s2_facts_release(&session->compare[at]);
+    for (int32_t at = 0; at < S2_TUI_COMPARE; at++)
+        session->stale[S2_SLOT_COMPARE + at] = false;
     session->model.n_compare = 0;
 }
 
@@ -75,14 +120,96 @@ void s2_session_compare_add(s2_session *session, const char *name, const char *t
     const int32_t at = session->model.n_compare;
     if (at == S2_TUI_COMPARE)
         return;
-    const s2_question question = s2_knobs_question(&session->state.knobs);
-    s2_facts_build(text, strlen(text), &question, &session->compare[at]);
-    session->model.compare[at] = &session->compare[at];
+    session->model.compare[at] = NULL;
     session->model.compare_name[at] = name;
     session->model.n_compare++;
+    want(session, S2_SLOT_COMPARE + at, text, strlen(text));
+    changed(session);
+}
+
+/* ---- orders ----------------------------------------------------------------------------------------------
+ */
+
+static bool next_facts(s2_session *session, s2_order *order)
+{
+    for (int32_t slot = 0; slot < S2_N_SLOTS; slot++) {
+        if (!session->stale[slot])
+            continue;
+        *order = (s2_order){.slot = slot, .question = s2_knobs_question(&session->state.knobs)};
+        s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
+        session->stale[slot] = false;
+        session->building = slot;
+        return true;
+    }
+    return false;
+}
+
+static bool next_mask(s2_session *session, s2_order *order)
+{
+    const s2_grid_key *const key = &session->grids.lacked;
+    const s2_facts *of = NULL;
+    for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)
+        if (session->facts[slot].serial == key->source && session->facts[slot].status == S2_OK)
+            of = &session->facts[slot];
+    if (!session->grids.lacks || of == NULL)
+        return false;
+    *order = (s2_order){.slot = -1, .of = of, .key = *key};
+    order->cells = s2_calloc((size_t)key->rows * (size_t)key->cols, sizeof *order->cells);
+    return order->cells != NULL;
+}
+
+bool s2_session_next(s2_session *session, s2_order *order)
+{
+    return next_facts(session, order) || next_mask(session, order);
+}
+
+void s2_order_do(s2_order *order)
+{
+    const char *const text = order->text.data != NULL ? order->text.data : "";
+    if (order->slot >= 0) {
+        s2_facts_build(text, order->text.len, &order->question, &order->facts);
+    } else if (s2_facts_grid(order->of, &order->key, order->cells) != S2_OK) {
+        s2_free(order->cells);
+        order->cells = NULL;
+    }
+}
+
+static void take_facts(s2_session *session, s2_order *order)
+{
+    s2_facts *const slot = &session->facts[order->slot];
+    s2_facts_release(slot);
+    *slot = order->facts;
+    slot->serial = ++session->last_serial;
+    if (order->slot == S2_SLOT_BENCH)
+        session->model.bench = slot;
+    else if (order->slot == S2_SLOT_DESIGN)
+        session->model.design = slot;
+    else
+        session->model.compare[order->slot - S2_SLOT_COMPARE] = slot;
+}
+
+void s2_session_take(s2_session *session, s2_order *order)
+{
+    if (order->slot >= 0)
+        take_facts(session, order);
+    else if (order->cells != NULL)
+        s2_grids_put(&session->grids, &order->key, order->cells);
+    s2_buf_release(&order->text);
+    session->building = -1;
+    show_waiting(session);
 }
 
 void s2_session_draw(s2_session *session)
 {
+    s2_order order;
+    session->grids.lacks = false;
     s2_tui_draw(&session->model, &session->state, &session->canvas);
+    while (!session->deferred && session->grids.lacks && next_mask(session, &order)) {
+        s2_order_do(&order);
+        if (order.cells == NULL)
+            break;
+        s2_session_take(session, &order);
+        session->grids.lacks = false;
+        s2_tui_draw(&session->model, &session->state, &session->canvas);
+    }
 }

@@ -1,11 +1,16 @@
 /*
- * tui/session.h - a session without a terminal: state, facts and canvas, kept in step.
+ * tui/session.h - a session without a terminal: state, facts, masks and canvas, kept in step.
  *
  * The terminal loop, scripts, `--dump` and the tests all drive this. After s2_session_key the state's
  * request says what the owner is to do; the owner changes session->model (rows, log) or calls
- * s2_session_open / s2_session_compare, then draws.
+ * s2_session_open / s2_session_compare_add, then draws.
  *
- * Ownership: facts and canvas are the session's; rows and log the owner's. Threads: one.
+ * Facts and masks take from a millisecond to seconds. By itself the session derives them when they are
+ * needed. An owner with a thread to spare sets `deferred` and does the orders that s2_session_next gives,
+ * one at a time, wherever it likes; until then the views say that something is under way.
+ *
+ * Ownership: facts, masks and canvas are the session's; rows and log the owner's. Threads: one; orders may
+ * be done on another, between s2_session_next and s2_session_take.
  */
 #ifndef S2_TUI_SESSION_H
 #define S2_TUI_SESSION_H
@@ -16,13 +21,31 @@
 extern "C" {
 #endif
 
+/* Whose facts: the workbench's, the open design's, those compared. */
+enum { S2_SLOT_BENCH, S2_SLOT_DESIGN, S2_SLOT_COMPARE, S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE };
+
+/* Something slow to do: facts of a text, or (cells) a mask of facts. */
+typedef struct s2_order {
+    int32_t slot; /* -1: a mask */
+    s2_buf text;
+    s2_question question;
+    s2_facts facts;
+    const s2_facts *of;
+    s2_grid_key key;
+    s2_grid_cell *cells;
+} s2_order;
+
 typedef struct s2_session {
     s2_tui_model model;
     s2_tui_state state;
     s2_canvas canvas;
-    s2_facts bench;
-    s2_facts design;
-    s2_facts compare[S2_TUI_COMPARE];
+    bool deferred;
+    int64_t last_serial;
+    s2_facts facts[S2_N_SLOTS];
+    s2_buf text[S2_N_SLOTS]; /* wanted of a slot */
+    bool stale[S2_N_SLOTS];  /* its facts are of another text or question */
+    int32_t building;        /* the slot of the order that is out; -1: none, or a mask */
+    s2_grids grids;
 } s2_session;
 
 /* S2_ENOMEM. Releasable in any case. */
@@ -31,6 +54,7 @@ s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool 
 void s2_session_release(s2_session *session);
 
 void s2_session_key(s2_session *session, int32_t key);
+void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_MUST_CHECK;
 /* Facts of a design's canonical text; the question is the workbench's. */
 void s2_session_open(s2_session *session, const char *text);
@@ -38,8 +62,16 @@ void s2_session_close(s2_session *session);
 /* One more column of the comparison; the name must outlive it. Begin with s2_session_compare_none. */
 void s2_session_compare_none(s2_session *session);
 void s2_session_compare_add(s2_session *session, const char *name, const char *text);
-/* Brings facts up to date and draws. */
+/* Draws; before that, unless deferred, brings facts up to date. */
 void s2_session_draw(s2_session *session);
+
+/*
+ * What is to be done next, after a draw; false: the screen shows the whole truth. An order that was given is
+ * done by s2_order_do and handed back to s2_session_take before the next is asked for.
+ */
+bool s2_session_next(s2_session *session, s2_order *order);
+void s2_order_do(s2_order *order);
+void s2_session_take(s2_session *session, s2_order *order);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@
 
 #include "tui/canvas.h"
 #include "tui/keymap.h"
+#include "tui/looks.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,21 +19,27 @@ extern "C" {
 typedef struct s2_term s2_term;
 
 /* What s2_term_key returns beside keys. */
-enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2 };
+enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2, S2_TERM_CLICK = -3 };
 
-/*
- * S2_EUNSUPPORTED with the reason in *diag: not a terminal, TERM unset or unknown. ascii: ASCII glyphs
- * although the locale has more; mono: no colours although the terminal has them.
- */
-s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag) S2_MUST_CHECK;
+typedef struct s2_term_options {
+    bool ascii; /* ASCII glyphs although the locale has more */
+    bool mono;  /* no colours although the terminal has them */
+    bool mouse; /* take clicks and the wheel; the terminal's own selection then needs shift */
+    s2_palette palette;
+} s2_term_options;
+
+/* S2_EUNSUPPORTED with the reason in *diag: not a terminal, TERM unset or unknown. */
+s2_status s2_term_open(const s2_term_options *options, s2_term **out, s2_diag *diag) S2_MUST_CHECK;
 void s2_term_close(s2_term **term);
 bool s2_term_is_ascii(const s2_term *term);
 void s2_term_size(const s2_term *term, int32_t *rows, int32_t *cols);
 void s2_term_show(s2_term *term, const s2_canvas *canvas);
 /* Paint everything anew the next time. */
 void s2_term_forget(s2_term *term);
-/* A key, or one of the above; waits at most wait_ms. */
-int32_t s2_term_key(s2_term *term, int32_t wait_ms);
+/* A key, or one of the above; waits at most wait_ms, or until one of the n files can be read. */
+int32_t s2_term_key(s2_term *term, int32_t wait_ms, const int *files, int32_t n_files);
+/* Of the S2_TERM_CLICK that was returned last: where, and the wheel's turn (-1 up, 1 down, 0 a button). */
+void s2_term_clicked(const s2_term *term, int32_t *row, int32_t *col, int32_t *wheel);
 /* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know it ignore it. */
 void s2_term_copy(s2_term *term, const char *text);
 

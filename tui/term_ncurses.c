@@ -4,6 +4,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <ncurses.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +15,15 @@
 #include "base/alloc.h"
 
 /* In decisive words of a terminal that no code of ours can be sure to reach any more. */
-static const char RESTORE[] = "\033[?1049l\033[?25h\033[0m\033[?1l\033>\r\n";
+static const char RESTORE[] = "\033[?1000l\033[?1006l\033[?1049l\033[?25h\033[0m\033[?1l\033>\r\n";
 
 struct s2_term {
     SCREEN *screen;
     bool ascii;
     attr_t attr[S2_N_STYLES];
     short pair[S2_N_STYLES];
+    bool mouse;
+    MEVENT clicked;
 };
 
 static volatile sig_atomic_t ended;
@@ -53,42 +56,19 @@ static void catch_signals(void)
         sigaction(crashes[n], &crash, NULL);
 }
 
-/* 256 colours (cividis, as its nearest entries), 8 colours, and attributes for no colours at all. */
-typedef struct look {
-    short fg256;
-    short bg256;
-    short fg8;
-    short bg8;
-    attr_t attr;
-    attr_t mono;
-} look;
-
-static const look LOOKS[S2_N_STYLES] = {
-    [S2_STYLE_TEXT] = {-1, -1, -1, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_DIM] = {245, -1, -1, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_BAR] = {255, 238, COLOR_WHITE, COLOR_BLUE, A_NORMAL, A_REVERSE},
-    [S2_STYLE_HEAD] = {-1, -1, -1, -1, A_BOLD, A_BOLD},
-    [S2_STYLE_CURSOR] = {16, 180, COLOR_BLACK, COLOR_CYAN, A_BOLD, A_REVERSE},
-    [S2_STYLE_GOOD] = {75, -1, COLOR_CYAN, -1, A_BOLD, A_BOLD},
-    [S2_STYLE_BAD] = {203, -1, COLOR_RED, -1, A_BOLD, A_REVERSE},
-    [S2_STYLE_UNSURE] = {221, -1, COLOR_YELLOW, -1, A_NORMAL, A_UNDERLINE},
-    [S2_STYLE_HOLE] = {231, 160, COLOR_WHITE, COLOR_RED, A_BOLD, A_REVERSE},
-    [S2_STYLE_WITNESS] = {16, 226, COLOR_BLACK, COLOR_YELLOW, A_BOLD, A_REVERSE | A_BOLD},
-    [S2_STYLE_HEAT0] = {239, -1, COLOR_BLUE, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_HEAT1] = {60, -1, COLOR_BLUE, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_HEAT2] = {102, -1, COLOR_CYAN, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_HEAT3] = {144, -1, COLOR_CYAN, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_HEAT4] = {179, -1, COLOR_YELLOW, -1, A_NORMAL, A_NORMAL},
-    [S2_STYLE_HEAT5] = {221, -1, COLOR_YELLOW, -1, A_NORMAL, A_BOLD},
-    [S2_STYLE_KEY] = {180, -1, COLOR_CYAN, -1, A_BOLD, A_BOLD}};
-
-static void choose_looks(s2_term *term, bool mono)
+static attr_t attributes_of(uint8_t looks)
 {
-    const bool colours = !mono && has_colors() && start_color() == OK;
+    return (attr_t)((looks & S2_LOOK_BOLD ? A_BOLD : 0) | (looks & S2_LOOK_REVERSE ? A_REVERSE : 0) |
+                    (looks & S2_LOOK_UNDERLINE ? A_UNDERLINE : 0));
+}
+
+static void choose_looks(s2_term *term, const s2_term_options *options)
+{
+    const bool colours = !options->mono && has_colors() && start_color() == OK;
     const bool defaults = colours && use_default_colors() == OK;
     for (short style = 0; style < S2_N_STYLES; style++) {
-        const look *const l = &LOOKS[style];
-        term->attr[style] = colours ? l->attr : l->mono;
+        const s2_look *const l = s2_look_of(options->palette, (s2_style)style);
+        term->attr[style] = attributes_of(colours ? l->attr : l->mono);
         if (!colours)
             continue;
         short fg = COLORS >= 256 ? l->fg256 : l->fg8, bg = COLORS >= 256 ? l->bg256 : l->bg8;
@@ -105,7 +85,7 @@ static bool can_address_cursor(void)
     return cup != NULL && cup != (const char *)-1;
 }
 
-s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
+s2_status s2_term_open(const s2_term_options *options, s2_term **out, s2_diag *diag)
 {
     const char *const name = getenv("TERM");
     if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
@@ -114,7 +94,7 @@ s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
     if (term == NULL)
         return S2_ENOMEM;
     setlocale(LC_CTYPE, "");
-    term->ascii = ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    term->ascii = options->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
     /* initscr would end the process on a terminal that it does not know */
     term->screen = newterm(NULL, stdout, stdin);
     if (term->screen == NULL) {
@@ -137,7 +117,11 @@ s2_status s2_term_open(bool ascii, bool mono, s2_term **out, s2_diag *diag)
     keypad(stdscr, TRUE);
     leaveok(stdscr, FALSE);
     curs_set(0);
-    choose_looks(term, mono);
+    choose_looks(term, options);
+    term->mouse =
+        options->mouse &&
+        mousemask(BUTTON1_CLICKED | BUTTON1_RELEASED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL) != 0;
+    mouseinterval(0);
     ended = 0;
     catch_signals();
     *out = term;
@@ -222,17 +206,44 @@ static int32_t control_key(wint_t code)
     return (int32_t)code;
 }
 
-int32_t s2_term_key(s2_term *term, int32_t wait_ms)
+static int32_t read_key(s2_term *term)
 {
-    (void)term;
     wint_t code = 0;
-    timeout(wait_ms);
+    timeout(0);
     const int got = ended ? ERR : get_wch(&code);
     if (ended)
         return S2_TERM_END;
     if (got == ERR)
         return isatty(STDIN_FILENO) ? S2_TERM_NOTHING : S2_TERM_END;
+    if (got == KEY_CODE_YES && code == KEY_MOUSE)
+        return getmouse(&term->clicked) == OK ? S2_TERM_CLICK : S2_TERM_NOTHING;
     return got == KEY_CODE_YES ? key_of(code) : control_key(code);
+}
+
+int32_t s2_term_key(s2_term *term, int32_t wait_ms, const int *files, int32_t n_files)
+{
+    enum { MOST = 16 };
+    struct pollfd polled[MOST + 1] = {{.fd = STDIN_FILENO, .events = POLLIN}};
+    const int32_t key = read_key(term);
+    if (key != S2_TERM_NOTHING || wait_ms == 0)
+        return key;
+    n_files = n_files < MOST ? n_files : MOST;
+    for (int32_t n = 0; n < n_files; n++)
+        polled[n + 1] = (struct pollfd){.fd = files[n], .events = POLLIN};
+    /* a signal ends the wait too: the terminal may have another size */
+    const int ready = poll(polled, (nfds_t)n_files + 1, wait_ms);
+    if (ready > 0 && (polled[0].revents & (POLLHUP | POLLERR)) != 0)
+        return S2_TERM_END;
+    return read_key(term);
+}
+
+void s2_term_clicked(const s2_term *term, int32_t *row, int32_t *col, int32_t *wheel)
+{
+    *row = term->clicked.y;
+    *col = term->clicked.x;
+    *wheel = (term->clicked.bstate & BUTTON4_PRESSED) != 0   ? -1
+             : (term->clicked.bstate & BUTTON5_PRESSED) != 0 ? 1
+                                                             : 0;
 }
 
 void s2_term_copy(s2_term *term, const char *text)

@@ -18,7 +18,7 @@ typedef struct s2_view_ops {
 } s2_view_ops;
 
 extern const s2_view_ops s2_view_bench, s2_view_designs, s2_view_design, s2_view_compare, s2_view_pareto,
-    s2_view_log, s2_view_help, s2_view_tour;
+    s2_view_record, s2_view_runs, s2_view_output, s2_view_log, s2_view_help, s2_view_tour;
 /* By s2_view_id. */
 const s2_view_ops *s2_view_at(s2_view_id id);
 static inline s2_view_id s2_view_shown(const s2_tui_state *state)
@@ -30,17 +30,33 @@ static inline s2_view_id s2_view_shown(const s2_tui_state *state)
 void s2_view_push(s2_tui_state *state, s2_view_id id);
 
 /* What the workbench and one design have in common. */
-void s2_panels_draw(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas,
+void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                     const s2_layout_bench *at);
+/* Over panels whose facts are not those of the state any more. */
+void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at);
 /* Heads, layers, zoom; false for an action that is none of these. */
 bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action action);
 /* The head and layer shown, inside what the pattern has. */
 int32_t s2_panels_layer(const s2_facts *facts, const s2_tui_state *state);
 int32_t s2_panels_head(const s2_facts *facts, const s2_tui_state *state);
 /* The union of one layer alone, for previews. */
-void s2_panels_union(const s2_facts *facts, s2_canvas *canvas, s2_rect area);
+void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area);
 void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area);
 void s2_panels_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area);
+
+/* Lines from `first` on, folded at the area's width; lines that are left out at the end are not marked. */
+void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
+
+/* One line of text from a row on, folded in the area's columns; the rows that it took. */
+int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row);
+
+/* The stored design that the view is about: under the cursor, or open; 0 where there is none. */
+int64_t s2_subject_of(const s2_tui_model *model, const s2_tui_state *state);
+/* Validate, export, tag, note, star, trash, record, edit; false for an action that is none of these. */
+bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
+
+/* Ask for a text. */
+void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text);
 
 /* Move a list cursor by an action; false for others. */
 bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at);

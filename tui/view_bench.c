@@ -27,7 +27,9 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         draw_knob(state, (s2_knob)(first + row), canvas,
                   (s2_rect){at.knobs.row + row, at.knobs.col, 1, at.knobs.cols});
     if (model->bench != NULL)
-        s2_panels_draw(model->bench, state, canvas, &at);
+        s2_panels_draw(model->bench, model->grids, state, canvas, &at);
+    if (model->bench_waits)
+        s2_panels_wait(canvas, &at);
 }
 
 static void remember(s2_tui_state *state)
@@ -65,11 +67,12 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         if (state->n_undo > 0)
             state->knobs = state->undo[--state->n_undo];
         break;
-    case S2_ACT_SAVE:
-        state->mode = S2_MODE_NAME;
-        state->prompt[0] = '\0';
+    case S2_ACT_SAVE: s2_prompt_open(state, S2_MODE_NAME, ""); break;
+    case S2_ACT_AROUND:
+        state->subject_id = 0;
+        s2_prompt_open(state, S2_MODE_AROUND, "--require rows,union,kv --minimize us,kv_bytes");
         break;
-    default: break;
+    default: s2_subject_handle(model, state, action);
     }
 }
 

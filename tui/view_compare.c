@@ -70,12 +70,16 @@ static void cell_bound_by(const s2_facts *facts, s2_canvas *canvas, int32_t row,
 static void cell_cache(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
 {
     s2_buf buf = {0};
+    if (!facts->cached)
+        return;
     s2_bytes_print((double)facts->kv_bytes[S2_KV_POINTS - 1], &buf);
     put_buf(canvas, row, col, &buf);
 }
 
 static void cell_share(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
 {
+    if (!facts->cached)
+        return;
     s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%.1f%%",
                      100.0 * (double)facts->kv_bytes[S2_KV_POINTS - 1] /
                          (double)facts->kv_dense[S2_KV_POINTS - 1]);
@@ -98,15 +102,17 @@ static void draw_column(const s2_tui_model *model, const s2_tui_state *state, in
     (void)state;
     s2_canvas_clip(canvas, column);
     s2_canvas_text(canvas, body.row, column.col, S2_STYLE_HEAD, model->compare_name[at]);
-    if (facts->status != S2_OK) {
-        s2_canvas_text(canvas, body.row + 1, column.col, S2_STYLE_BAD, "refused");
+    if (facts == NULL || facts->status != S2_OK) {
+        s2_canvas_text(canvas, body.row + 1, column.col, S2_STYLE_BAD,
+                       facts == NULL ? "proving..." : "refused");
         return;
     }
     for (int32_t line = 0; line < N_LINES; line++)
         LINES[line].cell(facts, canvas, body.row + 1 + line, column.col);
     const int32_t rest = body.rows - N_LINES - 2;
     if (rest >= 4)
-        s2_panels_union(facts, canvas, (s2_rect){body.row + N_LINES + 2, column.col, rest, COLUMN - 1});
+        s2_panels_union(facts, model->grids, canvas,
+                        (s2_rect){body.row + N_LINES + 2, column.col, rest, COLUMN - 1});
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -133,7 +139,10 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
 {
     s2_buf_puts(buf, "s2 sim");
     for (int32_t at = 0; at < model->n_compare; at++)
-        s2_buf_printf(buf, " %.12s", model->compare[at]->status == S2_OK ? model->compare[at]->hash : "-");
+        s2_buf_printf(buf, " %.12s",
+                      model->compare[at] != NULL && model->compare[at]->status == S2_OK
+                          ? model->compare[at]->hash
+                          : "-");
     s2_buf_printf(buf, " --len %lld", (long long)state->knobs.value[S2_KNOB_LEN]);
 }
 

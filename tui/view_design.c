@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The canonical text, line by line, where the workbench has its knobs. */
-static void draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+/* The canonical text, line by line, where the workbench has its knobs; returns the row below it. */
+static int32_t draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     s2_buf text = {0};
     s2_pattern_print(&facts->pattern, &text);
@@ -15,10 +15,19 @@ static void draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
         char *const end = strchr(at, '\n');
         if (end != NULL)
             *end = '\0';
-        s2_canvas_text(canvas, row++, area.col, S2_STYLE_TEXT, at);
+        row += s2_fold_draw(at, S2_STYLE_TEXT, canvas, area, row);
         at = end != NULL ? end + 1 : at + strlen(at);
     }
     s2_buf_release(&text);
+    return row;
+}
+
+/* What is stored of it, as far as there is room: tags and notes, the latest validation with its needles. */
+static void draw_record(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
+{
+    if (area.rows < 2 || model->record.n_lines == 0)
+        return;
+    s2_text_draw(&model->record, 0, canvas, area);
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -26,26 +35,22 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     const s2_layout_bench at = s2_layout_bench_in(body);
     if (model->design == NULL) {
         s2_canvas_clip(canvas, body);
-        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "no design is open");
+        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
+                       model->design_waits ? "proving..." : "no design is open");
         return;
     }
-    if (model->design->status == S2_OK)
-        draw_text(model->design, canvas, at.knobs);
-    s2_panels_draw(model->design, state, canvas, &at);
+    if (model->design->status == S2_OK) {
+        const int32_t row = draw_text(model->design, canvas, at.knobs) + 1;
+        draw_record(model, canvas,
+                    (s2_rect){row, at.knobs.col, at.knobs.row + at.knobs.rows - row, at.knobs.cols});
+    }
+    s2_panels_draw(model->design, model->grids, state, canvas, &at);
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    if (s2_panels_handle(model->design, state, action) || action != S2_ACT_TO_BENCH || model->design == NULL)
-        return;
-    s2_knobs knobs = state->knobs;
-    if (model->design->status != S2_OK || !s2_knobs_of(&model->design->pattern, &knobs)) {
-        snprintf(state->message, sizeof state->message,
-                 "the workbench has knobs for local, stride, sink and dense in blocks only");
-        return;
-    }
-    state->knobs = knobs;
-    s2_view_push(state, S2_VIEW_BENCH);
+    if (!s2_panels_handle(model->design, state, action))
+        s2_subject_handle(model, state, action);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)

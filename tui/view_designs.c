@@ -141,7 +141,9 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
     int32_t col =
         s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %d%s designs, by %s %s", model->n_rows,
                          model->more ? "+" : "", s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
-    if (model->list_error != NULL)
+    if (model->searching)
+        s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");
+    else if (model->list_error != NULL)
         s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAD, "  filter refused: %s", model->list_error);
     else if (state->filter[0] != '\0')
         s2_canvas_printf(canvas, line.row, col, S2_STYLE_KEY, "  filter: %s", state->filter);
@@ -149,13 +151,16 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
 
 static void draw_preview(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
 {
-    if (area.rows < 5 || model->design == NULL || model->n_rows == 0)
+    s2_canvas_clip(canvas, area);
+    if (model->design_waits && area.rows > 1)
+        s2_canvas_text(canvas, area.row + 1, area.col + 1, S2_STYLE_KEY, "proving...");
+    if (area.rows < 5 || model->design == NULL || model->n_rows == 0 || model->design_waits)
         return;
     const s2_rect left = {area.row + 1, area.col + 1, area.rows - 1, 28};
     s2_panels_verdicts(model->design, canvas, (s2_rect){left.row, left.col, 3, left.cols});
     s2_panels_cost(model->design, canvas, (s2_rect){left.row + 4, left.col, left.rows - 4, left.cols});
     s2_panels_union(
-        model->design, canvas,
+        model->design, model->grids, canvas,
         (s2_rect){area.row + 1, left.col + left.cols + 2, area.rows - 1, area.cols - left.cols - 4});
 }
 
@@ -177,7 +182,8 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         draw_row(state, &model->rows[top + n], canvas, line, top + n == state->cursor);
     }
     if (model->n_rows == 0)
-        s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM, "no design matches");
+        s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM,
+                       model->searching ? "searching..." : "no design matches");
     draw_preview(model, canvas, at.preview);
 }
 
@@ -192,37 +198,17 @@ static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)
         snprintf(state->message, sizeof state->message, "at most %d are compared", S2_TUI_COMPARE);
 }
 
-static void on_row(const s2_tui_row *row, s2_tui_state *state, s2_action action)
-{
-    if (action == S2_ACT_MARK) {
-        toggle_mark(row, state);
-        return;
-    }
-    if (action == S2_ACT_STAR) {
-        state->request = S2_REQUEST_STAR;
-        state->request_id = row->id;
-    }
-    if (action != S2_ACT_OPEN)
-        return;
-    state->layer = -1;
-    state->zoomed = false;
-    state->design_id = row->id;
-    snprintf(state->design_name, sizeof state->design_name, "%s",
-             row->name[0] != '\0' ? row->name : row->hash);
-    s2_view_push(state, S2_VIEW_DESIGN);
-    state->request = S2_REQUEST_OPEN;
-    state->request_id = row->id;
-}
-
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     const s2_tui_row *const row = row_at(model, state);
     if (s2_scroll(action, model->n_rows, state->rows / 2, &state->cursor) && model->more &&
         state->cursor + state->rows >= model->n_rows)
         state->request = S2_REQUEST_MORE;
-    if (row != NULL)
-        on_row(row, state, action);
     switch (action) {
+    case S2_ACT_MARK:
+        if (row != NULL)
+            toggle_mark(row, state);
+        break;
     case S2_ACT_COMPARE:
         if (state->n_marked < 2) {
             snprintf(state->message, sizeof state->message, "mark two or more with space first");
@@ -231,10 +217,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         s2_view_push(state, S2_VIEW_COMPARE);
         state->request = S2_REQUEST_COMPARE;
         break;
-    case S2_ACT_FILTER:
-        state->mode = S2_MODE_FILTER;
-        snprintf(state->prompt, sizeof state->prompt, "%s", state->filter);
-        break;
+    case S2_ACT_FILTER: s2_prompt_open(state, S2_MODE_FILTER, state->filter); break;
     case S2_ACT_SORT:
         state->sort = (state->sort + 1) % S2_TUI_SORTS;
         state->request = S2_REQUEST_LIST;
@@ -244,7 +227,12 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         state->request = S2_REQUEST_LIST;
         break;
     case S2_ACT_UNDO: state->request = S2_REQUEST_UNDO; break;
-    default: break;
+    case S2_ACT_VIEW_SAVE: s2_prompt_open(state, S2_MODE_VIEW_NAME, ""); break;
+    case S2_ACT_VIEWS:
+        s2_prompt_open(state, S2_MODE_VIEWS, "");
+        state->request = S2_REQUEST_VIEWS;
+        break;
+    default: s2_subject_handle(model, state, action);
     }
 }
 

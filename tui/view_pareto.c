@@ -141,9 +141,8 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    if (s2_scroll(action, n_shown(model), state->rows / 2, &state->cursor) || action != S2_ACT_OPEN)
-        return;
-    s2_view_designs.handle(model, state, action);
+    if (!s2_scroll(action, n_shown(model), state->rows / 2, &state->cursor))
+        s2_subject_handle(model, state, action);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)

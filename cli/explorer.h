@@ -1,0 +1,139 @@
+/*
+ * cli/explorer.h - inside `s2 tui`: what the command owns and its session points to.
+ *
+ * explorer_list.c keeps the list of designs, explorer_change.c changes the database, explorer_jobs.c runs
+ * commands beside the screen, explorer_text.c tells what is stored and what was said, explorer_dump.c writes
+ * screens; cmd_tui.c is the command and its loop. All of it is one thread; the two workers do orders and
+ * list queries only.
+ */
+#ifndef S2_CLI_EXPLORER_H
+#define S2_CLI_EXPLORER_H
+
+#include <sys/stat.h>
+
+#include "cli/job.h"
+#include "cli/options.h"
+#include "cli/store.h"
+#include "cli/worker.h"
+#include "tui/session.h"
+#include "tui/term.h"
+
+enum {
+    S2_EXPLORER_PAGE = 500,
+    S2_EXPLORER_LOG = 200,
+    S2_EXPLORER_JOBS = 32,
+    S2_EXPLORER_RUNS = 200,
+    S2_EXPLORER_FORMATS = 64
+};
+
+/* What tells that the database's file changed. */
+typedef struct s2_file_stamp {
+    ino_t inode;
+    off_t size;
+    struct timespec time;
+    off_t wal_size;
+    struct timespec wal_time;
+} s2_file_stamp;
+
+/* One query of the list, done by a worker. */
+typedef struct s2_list_task {
+    s2_db *db; /* its own handle; NULL: to be opened */
+    s2_db_query query;
+    char filter[S2_TUI_PROMPT_BYTES];
+    s2_arena arena;
+    const s2_db_row *rows;
+    int32_t n_rows;
+    s2_status status;
+    s2_diag diag;
+    bool given_up; /* interrupted by the person */
+} s2_list_task;
+
+typedef struct s2_explorer {
+    s2_cli *cli;
+    s2_args args;
+    s2_session session;
+    s2_term *term; /* NULL in scripts and dumps */
+    s2_db *db;     /* for reading; NULL: the samples */
+    s2_file_stamp seen;
+    s2_arena log;
+    const char *lines[S2_EXPLORER_LOG];
+
+    s2_worker list_worker;
+    s2_list_task list;
+    bool list_wanted;  /* once the query under way is done */
+    int64_t follow_id; /* the design to put the cursor on; 0: none */
+    s2_arena pages;    /* of the rows; rewound when the list is made anew */
+    s2_tui_row *rows;
+    int32_t cap_rows;
+    int64_t shown_id; /* the design that the model has facts of */
+
+    s2_worker facts_worker;
+    s2_order order;
+
+    int32_t n_jobs;
+    s2_job *jobs[S2_EXPLORER_JOBS]; /* oldest first */
+    s2_job trial;                   /* of the export that is being chosen */
+    char busy[160];
+    s2_arena runs_arena;
+    s2_tui_run runs[S2_EXPLORER_JOBS + S2_EXPLORER_RUNS];
+    s2_arena output_arena;
+    int32_t output_of; /* the run that model->output tells of */
+    s2_arena record_arena;
+    int64_t record_of;
+    s2_arena loss_arena;
+    s2_tui_choice formats[S2_EXPLORER_FORMATS];
+    s2_arena choices_arena;
+} s2_explorer;
+
+/* What the model calls its source where there is no database. */
+extern const char s2_explorer_samples[];
+
+/* Into the footer and the log. */
+void s2_explorer_say(s2_explorer *e, const char *fmt, ...) S2_PRINTF(2, 3);
+
+/* ---- the list */
+void s2_explorer_list(s2_explorer *e);       /* from its first row */
+void s2_explorer_list_more(s2_explorer *e);  /* the page after the last */
+void s2_explorer_list_again(s2_explorer *e); /* as many rows as now, the cursor on the same design */
+/* Take over what the worker found; true when the screen is to be drawn. */
+bool s2_explorer_list_collect(s2_explorer *e);
+void s2_explorer_list_release(s2_explorer *e);
+const s2_tui_row *s2_explorer_row(const s2_explorer *e, int64_t id);
+/* The canonical text of a design in `arena`, or NULL after a message. */
+const char *s2_explorer_text(s2_explorer *e, s2_arena *arena, int64_t id);
+/* Open the database where there is one. */
+int s2_explorer_open(s2_explorer *e);
+/* Another process wrote, or put another file in place; true when the screen is to be drawn anew. */
+bool s2_explorer_follow(s2_explorer *e);
+s2_file_stamp s2_explorer_stamp(const s2_explorer *e);
+
+/* ---- changes: the request in the session's state */
+void s2_explorer_change(s2_explorer *e, s2_request request);
+void s2_explorer_views(s2_explorer *e);
+
+/* ---- jobs */
+void s2_explorer_validate(s2_explorer *e);
+void s2_explorer_around(s2_explorer *e);
+void s2_explorer_try_export(s2_explorer *e);
+void s2_explorer_export(s2_explorer *e);
+void s2_explorer_cancel(s2_explorer *e);
+/* Hear all of them, start the next; true when something changed. */
+bool s2_explorer_pump(s2_explorer *e);
+/* Does anything run? */
+bool s2_explorer_works(const s2_explorer *e);
+int32_t s2_explorer_files(const s2_explorer *e, int *files, int32_t cap);
+void s2_explorer_jobs_release(s2_explorer *e);
+void s2_explorer_formats(s2_explorer *e);
+
+/* ---- texts */
+void s2_explorer_runs(s2_explorer *e);
+void s2_explorer_output(s2_explorer *e);
+void s2_explorer_record(s2_explorer *e, int64_t design_id);
+/* Lines of plain text, cleaned, in the arena. */
+s2_tui_text s2_explorer_lines(s2_arena *arena, const s2_buf *text);
+
+/* ---- screens as text, ANSI or PNG; the name of the file says which */
+int s2_explorer_dump(s2_explorer *e, const char *as, const char *path);
+void s2_explorer_dump_prompted(s2_explorer *e);
+
+#endif /* S2_CLI_EXPLORER_H */

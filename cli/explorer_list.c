@@ -1,0 +1,337 @@
+#include "cli/explorer.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/samples.h"
+
+const char s2_explorer_samples[] = "samples, at 8k";
+
+/* ---- rows
+ * -------------------------------------------------------------------------------------------------- */
+
+static s2_tui_row *add_row(s2_explorer *e)
+{
+    s2_tui_model *const model = &e->session.model;
+    if (model->n_rows == e->cap_rows) {
+        const int32_t cap = e->cap_rows == 0 ? S2_EXPLORER_PAGE : e->cap_rows * 2;
+        s2_tui_row *const grown =
+            s2_arena_grow(&e->pages, e->rows, (size_t)model->n_rows, (size_t)cap, sizeof *grown);
+        if (grown == NULL)
+            return NULL;
+        e->rows = grown;
+        e->cap_rows = cap;
+        model->rows = grown;
+    }
+    return &e->rows[model->n_rows++];
+}
+
+static int32_t verdict_of(int64_t stored)
+{
+    return stored == S2_DB_NONE ? S2_TUI_NOT_CHECKED : (int32_t)stored;
+}
+
+/* A name of 10 KB is one of 200 here: nothing shows more. */
+static const char *copy(s2_explorer *e, const char *text)
+{
+    enum { MOST = 200 };
+    const char *const kept = text != NULL ? s2_arena_strndup(&e->pages, text, strnlen(text, MOST)) : "";
+    return kept != NULL ? kept : "";
+}
+
+static void add_db_row(s2_explorer *e, const s2_db_row *from)
+{
+    s2_tui_row *const row = add_row(e);
+    if (row == NULL)
+        return;
+    *row = (s2_tui_row){.id = from->id,
+                        .hash = copy(e, from->hash),
+                        .name = copy(e, from->name),
+                        .family = copy(e, from->family),
+                        .tags = copy(e, from->tags),
+                        .outcome = copy(e, from->outcome),
+                        .n_layers = from->n_layers,
+                        .n_heads = from->n_heads,
+                        .n_kv_heads = from->n_kv_heads,
+                        .block_tok = from->block_tok,
+                        .rows = verdict_of(from->rows),
+                        .unions = verdict_of(from->unions),
+                        .kv = verdict_of(from->kv),
+                        .density = from->density,
+                        .sim_us = from->sim_us,
+                        .kv_bytes = from->kv_bytes,
+                        .gpu_us = from->gpu_us,
+                        .starred = from->starred};
+}
+
+static void forget_rows(s2_explorer *e)
+{
+    s2_arena_release(&e->pages);
+    e->rows = NULL;
+    e->cap_rows = 0;
+    e->shown_id = 0;
+    e->session.model.rows = NULL;
+    e->session.model.n_rows = 0;
+    e->session.model.more = false;
+    e->session.model.list_error = NULL;
+}
+
+static void add_sample(s2_explorer *e, const char *text, int64_t id)
+{
+    const s2_question question = {.len_tok = 8192, .gpu = "h200"};
+    s2_facts facts;
+    s2_facts_build(text, strlen(text), &question, &facts);
+    s2_tui_row *const row = facts.status == S2_OK ? add_row(e) : NULL;
+    if (row != NULL)
+        *row = (s2_tui_row){.id = id,
+                            .hash = s2_arena_strndup(&e->pages, facts.hash, 12),
+                            .name = copy(e, facts.pattern.name),
+                            .family = "",
+                            .tags = "",
+                            .outcome = "",
+                            .n_layers = facts.pattern.n_layers,
+                            .n_heads = facts.pattern.n_heads,
+                            .n_kv_heads = facts.pattern.n_kv_heads,
+                            .block_tok = facts.pattern.block_tok,
+                            .rows = (int32_t)facts.findings[0].verdict,
+                            .unions = (int32_t)facts.findings[1].verdict,
+                            .kv = (int32_t)facts.findings[2].verdict,
+                            .density = facts.priced ? facts.density : (double)NAN,
+                            .sim_us = facts.priced ? facts.time_us : (double)NAN,
+                            .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
+                            .gpu_us = (double)NAN,
+                            .text = text};
+    s2_facts_release(&facts);
+}
+
+static void list_samples(s2_explorer *e)
+{
+    forget_rows(e);
+    for (int64_t at = 0; s2_samples[at] != NULL; at++)
+        add_sample(e, s2_samples[at], at + 1);
+    e->session.model.list_error =
+        e->session.state.filter[0] != '\0' ? "samples are not filtered; a database is" : NULL;
+    s2_tui_settle(&e->session.model, &e->session.state);
+}
+
+/* ---- queries, on the worker
+ * -------------------------------------------------------------------------------- */
+
+static void query(void *user)
+{
+    s2_list_task *const t = user;
+    t->status = s2_db_list(t->db, &t->arena, &t->query, &t->rows, &t->n_rows, &t->diag);
+}
+
+static void post(s2_explorer *e, int64_t after_id, int32_t limit)
+{
+    const s2_tui_state *const state = &e->session.state;
+    s2_list_task *const t = &e->list;
+    s2_arena_release(&t->arena);
+    t->diag = (s2_diag){0};
+    t->given_up = false;
+    if (t->db == NULL && s2_db_open(s2_store_path(e->cli), S2_DB_READ, &t->db, &t->diag) != S2_OK) {
+        s2_explorer_say(e, "%s", t->diag.msg);
+        return;
+    }
+    memcpy(t->filter, state->filter, sizeof t->filter);
+    t->query = (s2_db_query){.filter = t->filter,
+                             .sort = s2_tui_sorts[state->sort],
+                             .descending = !state->ascending,
+                             .limit = limit,
+                             .after_id = after_id};
+    e->session.model.searching = true;
+    s2_worker_post(&e->list_worker, query, t);
+    s2_worker_wait(&e->list_worker, 12);
+    s2_explorer_list_collect(e);
+}
+
+static void begin(s2_explorer *e, int32_t limit)
+{
+    if (e->db == NULL) {
+        list_samples(e);
+    } else if (e->list_worker.busy) {
+        s2_db_interrupt(e->list.db);
+        e->list_wanted = true;
+    } else {
+        post(e, 0, limit);
+    }
+}
+
+void s2_explorer_list(s2_explorer *e)
+{
+    e->follow_id = 0;
+    begin(e, S2_EXPLORER_PAGE);
+}
+
+void s2_explorer_list_more(s2_explorer *e)
+{
+    const int32_t n = e->session.model.n_rows;
+    if (e->db != NULL && n > 0 && !e->list_worker.busy)
+        post(e, e->rows[n - 1].id, S2_EXPLORER_PAGE);
+}
+
+void s2_explorer_list_again(s2_explorer *e)
+{
+    const s2_tui_state *const state = &e->session.state;
+    const int32_t n = e->session.model.n_rows;
+    const int32_t pages = n / S2_EXPLORER_PAGE + (n % S2_EXPLORER_PAGE != 0 || n == 0);
+    e->follow_id = state->cursor < n ? e->rows[state->cursor].id : 0;
+    begin(e, pages * S2_EXPLORER_PAGE);
+}
+
+static void refuse(s2_explorer *e, const s2_list_task *t)
+{
+    if (t->given_up) {
+        s2_explorer_say(e, "the search was given up; the list is older");
+        return;
+    }
+    s2_explorer_say(e, "%s", t->diag.msg[0] != '\0' ? t->diag.msg : s2_status_text(t->status));
+    e->session.model.list_error =
+        e->session.model.n_log > 0 ? e->lines[e->session.model.n_log - 1] : "out of memory";
+}
+
+static void put_cursor(s2_explorer *e)
+{
+    for (int32_t at = 0; e->follow_id != 0 && at < e->session.model.n_rows; at++)
+        if (e->rows[at].id == e->follow_id)
+            e->session.state.cursor = at;
+    s2_tui_settle(&e->session.model, &e->session.state);
+}
+
+bool s2_explorer_list_collect(s2_explorer *e)
+{
+    s2_list_task *const t = &e->list;
+    if (!e->list_worker.busy || !s2_worker_collect(&e->list_worker))
+        return false;
+    e->session.model.searching = false;
+    if (e->list_wanted) {
+        e->list_wanted = false;
+        post(e, 0, S2_EXPLORER_PAGE);
+        return true;
+    }
+    if (t->status != S2_OK) {
+        refuse(e, t);
+        return true;
+    }
+    if (t->query.after_id == 0)
+        forget_rows(e);
+    for (int32_t n = 0; n < t->n_rows; n++)
+        add_db_row(e, &t->rows[n]);
+    e->session.model.more = t->n_rows == t->query.limit;
+    s2_arena_release(&t->arena);
+    put_cursor(e);
+    return true;
+}
+
+static void close_list(s2_explorer *e)
+{
+    if (e->list_worker.busy && e->list.db != NULL)
+        s2_db_interrupt(e->list.db);
+    while (e->list_worker.busy && !s2_worker_collect(&e->list_worker))
+        s2_worker_wait(&e->list_worker, 1000);
+    e->session.model.searching = false;
+    if (e->list.db != NULL)
+        s2_db_close(&e->list.db);
+    s2_arena_release(&e->list.arena);
+}
+
+void s2_explorer_list_release(s2_explorer *e)
+{
+    close_list(e);
+    s2_worker_stop(&e->list_worker);
+    s2_arena_release(&e->pages);
+}
+
+/* ---- designs
+ * ----------------------------------------------------------------------------------------------- */
+
+const s2_tui_row *s2_explorer_row(const s2_explorer *e, int64_t id)
+{
+    for (int32_t at = 0; at < e->session.model.n_rows; at++)
+        if (e->rows[at].id == id)
+            return &e->rows[at];
+    return NULL;
+}
+
+const char *s2_explorer_text(s2_explorer *e, s2_arena *arena, int64_t id)
+{
+    const char *text = NULL;
+    s2_diag diag = {0};
+    if (e->db == NULL) {
+        const s2_tui_row *const row = s2_explorer_row(e, id);
+        return row != NULL ? row->text : NULL;
+    }
+    if (s2_db_text(e->db, arena, id, &text, &diag) == S2_OK)
+        return text;
+    s2_explorer_say(e, "%s", diag.msg);
+    return NULL;
+}
+
+/* ---- the file
+ * ---------------------------------------------------------------------------------------------- */
+
+int s2_explorer_open(s2_explorer *e)
+{
+    if (e->db != NULL || e->cli->no_db || access(s2_store_path(e->cli), F_OK) != 0)
+        return S2_GO_ON;
+    const int end = s2_store_open(e->cli, S2_DB_READ, &e->db);
+    if (end == S2_GO_ON)
+        e->session.model.source = s2_store_path(e->cli);
+    return end;
+}
+
+s2_file_stamp s2_explorer_stamp(const s2_explorer *e)
+{
+    struct stat file, wal;
+    char path[4096];
+    s2_file_stamp now;
+    /* compared as bytes, padding included */
+    memset(&now, 0, sizeof now);
+    if (e->cli->no_db || stat(s2_store_path(e->cli), &file) != 0)
+        return now;
+    now.inode = file.st_ino;
+    now.size = file.st_size;
+    now.time = file.st_mtim;
+    snprintf(path, sizeof path, "%s-wal", s2_store_path(e->cli));
+    if (stat(path, &wal) == 0) {
+        now.wal_size = wal.st_size;
+        now.wal_time = wal.st_mtim;
+    }
+    return now;
+}
+
+static void reopen(s2_explorer *e, bool gone)
+{
+    close_list(e);
+    if (e->db != NULL)
+        s2_db_close(&e->db);
+    e->session.model.source = s2_explorer_samples;
+    e->session.state.n_marked = 0;
+    FILE *const real = e->cli->err, *const nowhere = fopen("/dev/null", "w");
+    if (nowhere != NULL)
+        e->cli->err = nowhere;
+    const int end = s2_explorer_open(e);
+    e->cli->err = real;
+    if (nowhere != NULL)
+        fclose(nowhere);
+    s2_explorer_say(e, gone              ? "the database file is gone; these are the samples"
+                       : end != S2_GO_ON ? "the database file is another one now, and cannot be read"
+                                         : "the database file is another one now");
+}
+
+bool s2_explorer_follow(s2_explorer *e)
+{
+    const s2_file_stamp now = s2_explorer_stamp(e);
+    if (memcmp(&now, &e->seen, sizeof now) == 0)
+        return false;
+    const bool replaced = now.inode != e->seen.inode;
+    e->seen = now;
+    if (replaced)
+        reopen(e, now.inode == 0);
+    s2_explorer_list_again(e);
+    s2_explorer_runs(e);
+    e->record_of = 0;
+    return true;
+}

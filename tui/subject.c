@@ -1,0 +1,93 @@
+/*
+ * What can be done with a design wherever one is meant: under a cursor, open, or on the workbench.
+ */
+#include "tui/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *state)
+{
+    return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
+}
+
+int64_t s2_subject_of(const s2_tui_model *model, const s2_tui_state *state)
+{
+    const s2_view_id view = s2_view_shown(state);
+    if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
+        return state->design_id;
+    const s2_tui_row *const row = row_at(model, state);
+    return (view == S2_VIEW_DESIGNS || view == S2_VIEW_PARETO) && row != NULL ? row->id : 0;
+}
+
+void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text)
+{
+    state->mode = mode;
+    state->palette_at = 0;
+    snprintf(state->prompt, sizeof state->prompt, "%s", text);
+}
+
+static void ask(s2_tui_state *state, s2_request request, int64_t id)
+{
+    state->request = request;
+    state->request_id = id;
+}
+
+static void to_bench(const s2_tui_model *model, s2_tui_state *state)
+{
+    s2_knobs knobs = state->knobs;
+    if (model->design == NULL)
+        return;
+    if (model->design->status != S2_OK || !s2_knobs_of(&model->design->pattern, &knobs)) {
+        snprintf(state->message, sizeof state->message,
+                 "the workbench has knobs for local, stride, sink and dense in blocks only");
+        return;
+    }
+    state->knobs = knobs;
+    s2_view_push(state, S2_VIEW_BENCH);
+}
+
+/* Go to a view of the design under the cursor. */
+static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id view, s2_request request)
+{
+    const s2_tui_row *const row = row_at(model, state);
+    const s2_view_id from = s2_view_shown(state);
+    if (from == S2_VIEW_DESIGNS || from == S2_VIEW_PARETO) {
+        state->design_id = row->id;
+        state->layer = -1;
+        state->zoomed = false;
+        snprintf(state->design_name, sizeof state->design_name, "%s",
+                 row->name[0] != '\0' ? row->name : row->hash);
+    }
+    s2_view_push(state, view);
+    ask(state, request, state->design_id);
+}
+
+static void ask_validation(const s2_tui_model *model, s2_tui_state *state)
+{
+    char text[80];
+    const bool gpu = model->gpu;
+    snprintf(text, sizeof text, gpu ? "--device gpu --len 1k,8k,32k" : "--device cpu --len 1k,4k");
+    s2_prompt_open(state, S2_MODE_VALIDATE, text);
+}
+
+bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    const int64_t id = s2_subject_of(model, state);
+    if (id == 0 && s2_view_shown(state) != S2_VIEW_BENCH)
+        return false;
+    state->subject_id = id;
+    switch (action) {
+    case S2_ACT_VALIDATE: ask_validation(model, state); return true;
+    case S2_ACT_EXPORT: s2_prompt_open(state, S2_MODE_FORMATS, ""); return true;
+    case S2_ACT_TAG: s2_prompt_open(state, S2_MODE_TAG, ""); return true;
+    case S2_ACT_NOTE: s2_prompt_open(state, S2_MODE_NOTE, ""); return true;
+    case S2_ACT_STAR: ask(state, S2_REQUEST_STAR, id); return true;
+    case S2_ACT_TRASH: ask(state, S2_REQUEST_TRASH, id); return true;
+    case S2_ACT_UNDO: ask(state, S2_REQUEST_UNDO, id); return true;
+    case S2_ACT_OPEN: open_in(model, state, S2_VIEW_DESIGN, S2_REQUEST_OPEN); return true;
+    case S2_ACT_RECORD: open_in(model, state, S2_VIEW_RECORD, S2_REQUEST_RECORD); return true;
+    case S2_ACT_TO_BENCH: to_bench(model, state); return true;
+    default: return false;
+    }
+}

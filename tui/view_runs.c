@@ -1,0 +1,231 @@
+/*
+ * Runs: what runs in the background and what is stored; and the views that are the lines of one thing.
+ */
+#include "tui/view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { NEEDLE_LABEL = 10 };
+
+static s2_style style_of(s2_tui_line_kind kind)
+{
+    static const s2_style styles[] = {S2_STYLE_TEXT, S2_STYLE_HEAD,   S2_STYLE_DIM, S2_STYLE_GOOD,
+                                      S2_STYLE_BAD,  S2_STYLE_UNSURE, S2_STYLE_TEXT};
+    return styles[kind];
+}
+
+/* A length, then its cells apart, each with the style of what it says. */
+static void draw_needles(const char *text, s2_canvas *canvas, int32_t row, int32_t col)
+{
+    const char *const cells = strchr(text, '|');
+    const int32_t n = cells != NULL ? (int32_t)(cells - text) : 0;
+    s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "%*.*s", NEEDLE_LABEL - 1, n, text);
+    for (int32_t at = 1; cells != NULL && cells[at] != '\0'; at++) {
+        const char c = cells[at];
+        const s2_style style = c == '#' ? S2_STYLE_GOOD : c == '.' ? S2_STYLE_UNSURE : S2_STYLE_BAD;
+        const char one[] = {c, '\0'};
+        s2_canvas_text(canvas, row, col + NEEDLE_LABEL + 2 * (at - 1), style, one);
+    }
+}
+
+/* Bytes of a line that fit in `width` columns, broken at a blank where there is one in its second half. */
+static size_t fold(const char *text, int32_t width)
+{
+    size_t at = 0, blank = 0;
+    int32_t col = 0;
+    for (const size_t n = strlen(text); at < n;) {
+        const size_t len = s2_utf8_len(text + at, n - at);
+        col += len > 0 ? s2_glyph_width(s2_utf8_decode(text + at, len)) : 1;
+        if (col > width)
+            return blank > at / 2 ? blank : at;
+        at += len > 0 ? len : 1;
+        if (text[at] == ' ')
+            blank = at;
+    }
+    return at;
+}
+
+int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row)
+{
+    enum { INDENT = 4, LINE = 1024 };
+    char clean[LINE], part[LINE];
+    int32_t rows = 0;
+    s2_text_clean(clean, sizeof clean, text);
+    for (const char *at = clean; rows == 0 || *at != '\0'; rows++) {
+        const int32_t indent = rows > 0 ? INDENT : 0, width = area.cols - indent;
+        const size_t n = fold(at, width > 8 ? width : 8);
+        snprintf(part, sizeof part, "%.*s", (int)n, at);
+        s2_canvas_text(canvas, row + rows, area.col + indent, style, part);
+        at += n;
+        at += strspn(at, " ");
+        if (rows > area.rows)
+            break;
+    }
+    return rows;
+}
+
+/* Rows taken. */
+static int32_t draw_line(const s2_tui_line *line, s2_canvas *canvas, s2_rect area, int32_t row)
+{
+    const s2_rect inner = {area.row, area.col + 1, area.rows, area.cols - 2};
+    if (line->kind != S2_LINE_NEEDLES)
+        return s2_fold_draw(line->text, style_of(line->kind), canvas, inner, row);
+    draw_needles(line->text, canvas, row, inner.col);
+    return 1;
+}
+
+void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area)
+{
+    int32_t row = area.row;
+    s2_canvas_clip(canvas, area);
+    for (int32_t at = first; at < text->n_lines && row < area.row + area.rows; at++)
+        row += draw_line(&text->lines[at], canvas, area, row);
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------
+ */
+
+static char mark_of(const s2_tui_run *run, s2_style *style)
+{
+    if (run->state == S2_RUN_QUEUED || run->state == S2_RUN_RUNNING) {
+        *style = S2_STYLE_KEY;
+        return run->state == S2_RUN_QUEUED ? '.' : '>';
+    }
+    *style = run->state != S2_RUN_ENDED ? S2_STYLE_UNSURE
+             : run->code == 0           ? S2_STYLE_GOOD
+             : run->code == 4           ? S2_STYLE_UNSURE
+                                        : S2_STYLE_BAD;
+    return run->state != S2_RUN_ENDED ? '-'
+           : run->code == 0           ? '+'
+           : run->code == 4           ? '?'
+           : run->code == 1           ? 'x'
+                                      : '!';
+}
+
+static void draw_run(const s2_tui_run *run, s2_canvas *canvas, s2_rect line, bool here)
+{
+    s2_style style;
+    const char mark = mark_of(run, &style);
+    const bool wide = line.cols >= 60;
+    s2_canvas_clip(canvas, line);
+    s2_canvas_glyph(canvas, line.row, 2, (unsigned char)mark, mark, style);
+    int32_t col = 4;
+    if (wide)
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%-12.12s", run->when) + 1;
+    if (!isnan(run->wall_s))
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, run->wall_s < 10 ? "%6.2f s" : "%6.0f s",
+                         run->wall_s);
+    col += 10;
+    if (wide && run->n_results > 0)
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, "%4lld", (long long)run->n_results);
+    col += wide ? 6 : 0;
+    if (run->state == S2_RUN_RUNNING && run->now[0] != '\0')
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_KEY, "%s  ", run->now);
+    s2_canvas_text(canvas, line.row, col, S2_STYLE_TEXT, run->what);
+    if (here) {
+        s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
+        s2_canvas_glyph(canvas, line.row, 0, 0x25b8, '>', S2_STYLE_CURSOR);
+    }
+}
+
+static void draw_list(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
+{
+    const int32_t shown = area.rows - 1;
+    s2_canvas_clip(canvas, area);
+    if (area.cols >= 60)
+        s2_canvas_text(canvas, area.row, 2, S2_STYLE_HEAD, "  started           took found  command");
+    else
+        s2_canvas_text(canvas, area.row, 2, S2_STYLE_HEAD, "      took  command");
+    if (model->n_runs == 0)
+        s2_canvas_text(canvas, area.row + 1, 2, S2_STYLE_DIM,
+                       "nothing ran yet: v validates, a searches around");
+    const int32_t top = shown > 0 && state->run >= shown ? state->run - shown + 1 : 0;
+    for (int32_t n = 0; n < shown && top + n < model->n_runs; n++)
+        draw_run(&model->runs[top + n], canvas, (s2_rect){area.row + 1 + n, 0, 1, area.cols},
+                 top + n == state->run);
+}
+
+static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    const s2_layout_list at = s2_layout_list_in(body);
+    draw_list(model, state, canvas, at.list);
+    if (at.preview.rows > 1) {
+        const s2_rect line = {at.preview.row, 0, 1, at.preview.cols};
+        s2_canvas_clip(canvas, at.preview);
+        s2_canvas_fill(canvas, line, S2_STYLE_BAR);
+        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "what it said");
+        s2_text_draw(&model->output, 0, canvas,
+                     (s2_rect){line.row + 1, 0, at.preview.rows - 1, at.preview.cols});
+    }
+}
+
+static void handle_runs(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    if (s2_scroll(action, model->n_runs, state->rows / 2, &state->run) || action != S2_ACT_OPEN)
+        return;
+    if (model->n_runs > 0)
+        s2_view_push(state, S2_VIEW_OUTPUT);
+}
+
+static const s2_tui_run *run_at(const s2_tui_model *model, const s2_tui_state *state)
+{
+    return state->run < model->n_runs ? &model->runs[state->run] : NULL;
+}
+
+/* A stored run can be asked for again; one of this session is its own command. */
+static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
+{
+    const s2_tui_run *const run = run_at(model, state);
+    if (run != NULL && run->job == 0)
+        s2_buf_printf(buf, "s2 repro %lld", (long long)run->id);
+    else if (run != NULL)
+        s2_buf_puts(buf, run->what);
+    else
+        s2_buf_puts(buf, "s2 repro");
+}
+
+const s2_view_ops s2_view_runs = {"runs", "what runs in the background, and what ran", draw_runs, handle_runs,
+                                  command_runs};
+
+/* ---- the lines of one thing
+ * --------------------------------------------------------------------------------- */
+
+static void draw_output(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    s2_text_draw(&model->output, state->scroll, canvas, body);
+}
+
+static void handle_output(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    s2_scroll(action, model->output.n_lines, state->rows / 2, &state->scroll);
+}
+
+const s2_view_ops s2_view_output = {"output", "what a run said", draw_output, handle_output, command_runs};
+
+static void draw_record(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    s2_canvas_clip(canvas, body);
+    if (model->record.n_lines == 0)
+        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
+                       "nothing is stored of it: v validates, s2 sim prices");
+    s2_text_draw(&model->record, state->scroll, canvas, body);
+}
+
+static void handle_record(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    if (!s2_scroll(action, model->record.n_lines, state->rows / 2, &state->scroll))
+        s2_subject_handle(model, state, action);
+}
+
+static void command_record(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
+{
+    (void)state;
+    if (model->design != NULL && model->design->status == S2_OK)
+        s2_buf_printf(buf, "s2 show %.12s\ns2 ls hash=%s --format json", model->design->hash,
+                      model->design->hash);
+}
+
+const s2_view_ops s2_view_record = {"record", "what is stored of one design", draw_record, handle_record,
+                                    command_record};
