@@ -6,12 +6,6 @@
 
 #include "kernels/rig.h"
 
-typedef struct s2_probe_row {
-    int32_t seq;
-    int32_t q_tok; /* from 0 in its sequence */
-    int32_t head;
-} s2_probe_row;
-
 typedef struct s2_probe_rows {
     s2_probe_row *row;
     int64_t n;
@@ -20,9 +14,10 @@ typedef struct s2_probe_rows {
 
 /*
  * Rows of the rig's items whose (query, key) pairs stay below budget_pairs: all of them, or the first and
- * last of each tile and rows drawn by the seed. S2_ENOMEM. Released with s2_free(rows->row).
+ * last of each tile and rows drawn by the seed. few_heads: of at most four heads. S2_ENOMEM. Released with
+ * s2_free(rows->row).
  */
-s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t seed,
+s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t seed, bool few_heads,
                                s2_probe_rows *rows) S2_MUST_CHECK;
 
 /* Each returns the outcome, S2_OUTCOME_OK to go on, and fills its part of *out. */

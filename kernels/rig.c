@@ -224,29 +224,64 @@ void s2_rig_close(s2_rig *rig)
     *rig = (s2_rig){0};
 }
 
-static s2_status run(s2_rig *rig, double *ms, s2_diag *why)
+static s2_status launch(s2_rig *rig, double *ms, s2_diag *why)
 {
     const s2_device_ops *const ops = rig->device->ops;
-    const size_t o_bytes = rig->o.n_bytes + 2 * S2_GUARD_BYTES,
-                 lse_bytes = rig->lse.n_bytes + 2 * S2_GUARD_BYTES;
     double spent = 0.0;
-    S2_TRY(ops->fill(rig->device, rig->o.base, 0xff, o_bytes));
-    S2_TRY(ops->fill(rig->device, rig->lse.base, 0xff, lse_bytes));
+    S2_TRY(ops->fill(rig->device, rig->o.base, 0xff, rig->o.n_bytes + 2 * S2_GUARD_BYTES));
+    S2_TRY(ops->fill(rig->device, rig->lse.base, 0xff, rig->lse.n_bytes + 2 * S2_GUARD_BYTES));
     S2_TRY(ops->time_begin(rig->device));
     S2_TRY(rig->kernel->run(rig->device, &rig->problem, rig->state, why));
     S2_TRY(ops->sync(rig->device, why));
     S2_TRY(ops->time_end(rig->device, &spent));
-    S2_TRY(ops->copy_out(rig->device, rig->host_o, rig->o.base, o_bytes));
-    S2_TRY(ops->copy_out(rig->device, rig->host_lse, rig->lse.base, lse_bytes));
     if (ms != NULL)
         *ms = spent;
     return S2_OK;
 }
 
+static s2_status copy_all(s2_rig *rig)
+{
+    const s2_device_ops *const ops = rig->device->ops;
+    S2_TRY(ops->copy_out(rig->device, rig->host_o, rig->o.base, rig->o.n_bytes + 2 * S2_GUARD_BYTES));
+    return ops->copy_out(rig->device, rig->host_lse, rig->lse.base, rig->lse.n_bytes + 2 * S2_GUARD_BYTES);
+}
+
+static s2_status copy_part(s2_rig *rig, uint8_t *host, const s2_guarded *buffer, int64_t at, int64_t n)
+{
+    const size_t from = (size_t)(S2_GUARD_BYTES + at);
+    return rig->device->ops->copy_out(rig->device, host + from, buffer->base + from, (size_t)n);
+}
+
+static s2_status copy_row(s2_rig *rig, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &rig->problem;
+    const int64_t bytes = s2_dtype_size(p->dtype);
+    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    const int64_t lse_at = s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    S2_TRY(copy_part(rig, rig->host_o, &rig->o, o_at * bytes, p->head_dim * bytes));
+    return copy_part(rig, rig->host_lse, &rig->lse, lse_at * 4, 4);
+}
+
 s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap)
 {
     s2_diag why = {0};
-    const s2_status status = run(rig, ms, &why);
+    s2_status status = launch(rig, ms, &why);
+    if (status == S2_OK)
+        status = copy_all(rig);
+    return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
+}
+
+s2_outcome s2_rig_run_rows(s2_rig *rig, const s2_probe_row *rows, int64_t n_rows, double *ms, char *reason,
+                           size_t reason_cap)
+{
+    /* what is copied in the time that one small copy takes to begin and end */
+    enum { BYTES_A_COPY = 1 << 16 };
+    s2_diag why = {0};
+    if (n_rows * BYTES_A_COPY >= (int64_t)rig->o.n_bytes)
+        return s2_rig_run(rig, ms, reason, reason_cap);
+    s2_status status = launch(rig, ms, &why);
+    for (int64_t at = 0; at < n_rows && status == S2_OK; at++)
+        status = copy_row(rig, rows[at]);
     return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
 }
 

@@ -20,6 +20,13 @@ typedef struct s2_guarded {
     size_t n_bytes;
 } s2_guarded;
 
+/* One row of the output: a query of a sequence, through a head. */
+typedef struct s2_probe_row {
+    int32_t seq;
+    int32_t q_tok; /* from 0 in its sequence */
+    int32_t head;
+} s2_probe_row;
+
 typedef struct s2_rig {
     s2_device *device;
     const s2_kernel *kernel;
@@ -45,6 +52,10 @@ void s2_rig_close(s2_rig *rig);
 
 /* Fill the outputs with NaN, run once, copy them back. ms may be NULL. */
 s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap);
+
+/* The same, but only these rows come back when they are few beside the whole output. */
+s2_outcome s2_rig_run_rows(s2_rig *rig, const s2_probe_row *rows, int64_t n_rows, double *ms, char *reason,
+                           size_t reason_cap);
 
 /* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
 int64_t s2_rig_stray_byte(const s2_rig *rig, const char **buffer);

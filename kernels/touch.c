@@ -16,14 +16,24 @@
 
 /* ------------------------------------------------------------------ rows */
 
-static int64_t count_rows(const s2_rig *rig, int64_t *pairs)
+/* Which heads are looked at: every one, or every so many-th. */
+static bool is_looked_at(const s2_plan_item *item, int32_t head_step)
+{
+    return item->head % head_step < item->n_heads;
+}
+
+static int64_t count_rows(const s2_rig *rig, int32_t head_step, int64_t *pairs, int64_t *n_items)
 {
     int64_t n = 0;
     *pairs = 0;
+    *n_items = 0;
     for (int32_t at = 0; at < rig->some.n_items; at++) {
         const s2_plan_item *const item = &rig->some.items[at];
         int64_t end;
         const int64_t begin = s2_rig_item_queries(&rig->some, item, &end);
+        if (!is_looked_at(item, head_step))
+            continue;
+        *n_items += 1;
         n += (end - begin) * item->n_heads;
         *pairs += (end - begin) * item->n_heads * rig->some.seqs[item->seq].k_tok;
     }
@@ -48,26 +58,27 @@ static int64_t add_item(const s2_plan *plan, const s2_plan_item *item, int64_t p
     return n;
 }
 
-s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t seed, s2_probe_rows *rows)
+s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t seed, bool few_heads,
+                               s2_probe_rows *rows)
 {
-    int64_t pairs;
-    const int64_t n_all = count_rows(rig, &pairs);
+    int64_t pairs, n_items, per_item = 0, step = 1, n = 0, nth = 0;
     const s2_plan *const plan = &rig->some;
+    const int32_t head_step = few_heads && plan->pattern->n_heads > 4 ? plan->pattern->n_heads / 4 : 1;
+    const int64_t n_all = count_rows(rig, head_step, &pairs, &n_items);
     s2_rng rng = {seed ^ UINT64_C(0x726f7773)};
-    int64_t wanted = n_all, per_item = 0, step = 1;
     if (pairs > budget_pairs) {
-        wanted = (int64_t)((double)n_all * ((double)budget_pairs / (double)pairs));
+        int64_t wanted = (int64_t)((double)n_all * ((double)budget_pairs / (double)pairs));
         wanted = wanted > 8 ? wanted : 8;
-        per_item = wanted / plan->n_items > 2 ? wanted / plan->n_items : 2;
-        step = wanted < 2 * (int64_t)plan->n_items ? 2 * (int64_t)plan->n_items / wanted + 1 : 1;
+        per_item = wanted / n_items > 2 ? wanted / n_items : 2;
+        step = wanted < 2 * n_items ? 2 * n_items / wanted + 1 : 1;
     }
     s2_probe_row *const row = s2_calloc((size_t)n_all, sizeof *row);
     if (row == NULL)
         return S2_ENOMEM;
-    int64_t n = 0;
-    for (int64_t item = 0; item < plan->n_items; item += step)
-        n += add_item(plan, &plan->items[item], per_item, &rng, &row[n]);
-    *rows = (s2_probe_rows){row, n, per_item == 0 && plan->n_items == rig->whole.n_items};
+    for (int64_t item = 0; item < plan->n_items; item++)
+        if (is_looked_at(&plan->items[item], head_step) && nth++ % step == 0)
+            n += add_item(plan, &plan->items[item], per_item, &rng, &row[n]);
+    *rows = (s2_probe_rows){row, n, per_item == 0 && head_step == 1 && plan->n_items == rig->whole.n_items};
     return S2_OK;
 }
 
@@ -101,7 +112,6 @@ static void expect_rows(s2_touch *touch)
                 touch->expected[at * touch->row_bytes + k_tok / 8] |= (uint8_t)(1u << (k_tok % 8));
                 touch->n_keys[at]++;
             }
-        touch->out->touch_pairs += lens.k_tok;
     }
 }
 
@@ -247,18 +257,34 @@ static int32_t longest_k(const s2_plan *plan)
     return k_tok;
 }
 
+/* The pairs that a window compares. */
+static void count_pairs(s2_touch *touch, int64_t begin)
+{
+    for (int64_t at = 0; at < touch->rows.n; at++) {
+        const int64_t left = touch->rig->some.seqs[touch->rows.row[at].seq].k_tok - begin;
+        const int64_t n = left < window_tok(touch) ? left : window_tok(touch);
+        touch->out->touch_pairs += n > 0 ? n : 0;
+    }
+}
+
 static s2_outcome all_windows(s2_touch *touch, const s2_validate_request *request)
 {
     const int32_t k_tok = longest_k(&touch->rig->some);
-    const int64_t step = window_tok(touch);
-    for (int64_t begin = 0; begin < k_tok; begin += step) {
+    const int64_t step = window_tok(touch), n_windows = (k_tok + step - 1) / step;
+    const int64_t wanted =
+        request->max_windows > 0 && request->max_windows < n_windows ? request->max_windows : n_windows;
+    touch->rows.all = touch->rows.all && wanted == n_windows;
+    for (int64_t nth = 0; nth < wanted; nth++) {
+        /* of fewer windows than there are the first and the last are two */
+        const int64_t begin = (wanted > 1 ? nth * (n_windows - 1) / (wanted - 1) : 0) * step;
         if (request->progress != NULL)
-            request->progress(request->user, "touch", (int32_t)(begin / step),
-                              (int32_t)((k_tok + step - 1) / step));
+            request->progress(request->user, "touch", (int32_t)nth, (int32_t)wanted);
         s2_status status = set_window(touch, begin, false);
         s2_outcome outcome = S2_OUTCOME_OK;
         if (status == S2_OK)
-            outcome = s2_rig_run(touch->rig, NULL, touch->out->reason, sizeof touch->out->reason);
+            outcome = s2_rig_run_rows(touch->rig, touch->rows.row, touch->rows.n, NULL, touch->out->reason,
+                                      sizeof touch->out->reason);
+        count_pairs(touch, begin);
         if (outcome == S2_OUTCOME_OK && status == S2_OK)
             outcome = check_window(touch, begin);
         if (outcome != S2_OUTCOME_OK)
@@ -274,7 +300,8 @@ static s2_outcome all_windows(s2_touch *touch, const s2_validate_request *reques
 static s2_status reserve(s2_touch *touch, const s2_validate_request *request)
 {
     const s2_attn_problem *const p = &touch->rig->problem;
-    S2_TRY(s2_probe_rows_choose(touch->rig, request->budget_pairs, request->seed, &touch->rows));
+    S2_TRY(s2_probe_rows_choose(touch->rig, request->budget_pairs, request->seed, request->few_heads,
+                                &touch->rows));
     touch->n_bits = bits_of(p->dtype);
     touch->row_bytes = (longest_k(&touch->rig->some) + 7) / 8;
     touch->expected = s2_calloc((size_t)touch->rows.n, (size_t)touch->row_bytes);

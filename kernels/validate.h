@@ -68,6 +68,8 @@ typedef struct s2_validate_request {
     bool head_major;      /* [head][token][d], not [token][head][d] */
     double budget_flop;   /* of one run; above it tiles are sampled. 0: run everything */
     int64_t budget_pairs; /* (query, key) pairs compared by the touch probe at most */
+    int32_t max_windows;  /* runs of the touch probe, each of which sees some hundred keys; 0: all */
+    bool few_heads;       /* look at the rows of four heads, scan and poison nothing: for large problems */
     bool needles;
     int32_t n_timed;      /* timed runs wanted; 0: none */
     bool dense_beside;    /* time the dense pattern of the same shapes too */

@@ -27,7 +27,7 @@ static s2_outcome judge(s2_rig *rig, const s2_validate_request *request, s2_vali
     if (outcome == S2_OUTCOME_OK && request->needles)
         outcome = s2_probe_needles(rig->device, request, out);
     if (outcome == S2_OUTCOME_OK && request->n_timed > 0)
-        outcome = s2_rig_run(rig, &ms, out->reason, sizeof out->reason);
+        outcome = s2_rig_run_rows(rig, NULL, 0, &ms, out->reason, sizeof out->reason);
     out->expected_ms = ms * cost(&rig->whole) / fmax(1.0, cost(&rig->some));
     return outcome;
 }
