@@ -125,7 +125,7 @@ $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
-$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c) $(B)/libs2.a
+$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
@@ -182,10 +182,15 @@ fuzz: build/fuzz/fuzz_parse
 	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
 	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
 
-## bench-gpu: time the forward kernels on this GPU, one JSON row a shape (PEERS=1: torch's kernels too)
+## bench-gpu: check and time every GPU kernel beside this card's ceilings (PEERS=1: torch's kernels too)
 bench-gpu: $(B)/bench_gpu
-	$(B)/bench_gpu --commit=$$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
-	$(if $(PEERS),python3 tests/peers/peers.py)
+	$(B)/bench_gpu --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) --rows=$(B)/bench-gpu.jsonl $(BENCH)
+	$(if $(PEERS),python3 tests/peers/peers.py --bench=$(B)/bench_gpu --rows=$(B)/bench-peers.jsonl)
+	@echo "rows: $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
+
+## sanitize-gpu: compute-sanitizer's four tools over a part of kcheck on this GPU
+sanitize-gpu: $(B)/kcheck
+	tests/kcheck/sanitize.sh $(B)/kcheck
 
 ## kcheck: every kernel on every case, and the faulty kernels that must be convicted
 kcheck: $(B)/kcheck
@@ -296,4 +301,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search mpi
+.PHONY: bench-search mpi sanitize-gpu

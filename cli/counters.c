@@ -205,11 +205,16 @@ static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *wh
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu (NVIDIA Nsight Compute) is not on PATH");
     if (WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGKILL)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu took longer than %d s", LIMIT_SECONDS);
-    char *const table = read_text(scratch->table);
-    const char *const blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
-    s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing%s%.*s", blame != NULL ? ": " : "",
-                blame != NULL ? (int)strcspn(blame + 9, "\n") : 0, blame != NULL ? blame + 9 : "");
+    char *const table = read_text(scratch->table), *const words = read_text(scratch->words);
+    const char *blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
+    if (blame == NULL && table != NULL)
+        blame = strstr(table, "==WARNING==");
+    if (blame == NULL)
+        blame = words != NULL && words[0] != '\0' ? words : "it wrote no table";
+    s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing: %.*s", (int)strcspn(blame, "\n"),
+                blame);
     s2_free(table);
+    s2_free(words);
     return S2_EUNSUPPORTED;
 }
 

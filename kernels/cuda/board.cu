@@ -5,19 +5,29 @@
 #include "base/alloc.h"
 
 /* The few entries of the library that are used; its C interface has kept these since version 1. */
+struct FieldValue {
+    unsigned field, scope;
+    long long timestamp, latency_us;
+    int value_type, result;
+    union {
+        unsigned as_unsigned;
+        unsigned long long widest;
+    };
+};
 struct S2Board {
     void *library;
     void *handle;
     int (*shutdown)(void);
     int (*clock)(void *handle, int which, unsigned *mhz);
-    int (*power)(void *handle, unsigned *milliwatts);
+    int (*power)(void *handle, unsigned *milliwatts);              /* averaged over a second */
+    int (*fields)(void *handle, int n, struct FieldValue *values); /* NULL in old libraries */
     int (*temperature)(void *handle, int which, unsigned *celsius);
 };
 
 namespace
 {
 
-enum { CLOCK_SM = 1, CLOCK_MEM = 2, TEMPERATURE_GPU = 0 };
+enum { POWER_INSTANT = 186, CLOCK_SM = 1, CLOCK_MEM = 2, TEMPERATURE_GPU = 0 };
 
 template <class Function> bool find(void *library, const char *name, Function *out)
 {
@@ -38,12 +48,25 @@ bool connect(S2Board *board, const char *uuid, char *driver, size_t driver_cap)
         !find(library, "nvmlDeviceGetPowerUsage", &board->power) ||
         !find(library, "nvmlDeviceGetTemperature", &board->temperature) || init() != 0)
         return false;
+    (void)find(library, "nvmlDeviceGetFieldValues", &board->fields);
     if (version(driver, (unsigned)driver_cap) != 0)
         driver[0] = '\0';
     if (by_uuid(uuid, &board->handle) == 0)
         return true;
     (void)board->shutdown();
     return false;
+}
+
+/* Right now where the library knows it: a second's mean says little of a run of a tenth of one. */
+double power_of(S2Board *board)
+{
+    unsigned milliwatts = 0;
+    FieldValue value = {};
+    value.field = POWER_INSTANT;
+    if (board->fields != nullptr && board->fields(board->handle, 1, &value) == 0 && value.result == 0 &&
+        value.as_unsigned > 0)
+        return value.as_unsigned / 1e3;
+    return board->power(board->handle, &milliwatts) == 0 ? milliwatts / 1e3 : 0.0;
 }
 
 } // namespace
@@ -81,8 +104,7 @@ s2_sensors s2_board_sense(S2Board *board)
         out.sm_mhz = value;
     if (board->clock(board->handle, CLOCK_MEM, &value) == 0)
         out.mem_mhz = value;
-    if (board->power(board->handle, &value) == 0)
-        out.power_w = value / 1e3;
+    out.power_w = power_of(board);
     if (board->temperature(board->handle, TEMPERATURE_GPU, &value) == 0)
         out.temp_c = value;
     return out;

@@ -1,54 +1,52 @@
 /*
- * bench_gpu - the forward kernels on one GPU, every shape of docs/kernels.md.
+ * bench_gpu - the kernels on one GPU: every row of tests/bench/shapes.h, checked first, then timed.
  *
- * usage: bench_gpu [--kernel=NAME] [--only=PATTERN] [--tok=N] [--window-ms=N] [--commit=TEXT]
- * One JSON object a line: the device first, then one row a shape. Two protocols:
+ * usage: bench_gpu [--only=NAME,...] [--phase=WORD] [--tok=N] [--kernel=NAME] [--no-check] [--no-ceilings]
+ *                  [--window-ms=N] [--commit=TEXT] [--rows=FILE] [--json] [--list]
+ * A table on standard output, one JSON object a line in FILE (--json: instead of the table). Two protocols:
  * sustained (back to back for a window, which runs into the power limit; the median of three) and cool
- * (single launches after 60 ms of idling; the median of seven). Rates count useful pairs only.
+ * (single launches after 50 ms of idling; the median of seven). Rates count what is useful only; "of best" is
+ * the rate over the ceiling of the same run and protocol: the 8192^3 bf16 matrix product, for decoding the
+ * read rate. Exits 1 when a check fails, 77 without a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "kernels/kernel.h"
+#include "kernels/trial.h"
 #include "pattern/parse.h"
+#include "tests/bench/ceiling.h"
+#include "tests/bench/shapes.h"
 
-typedef struct s2_bench_shape {
-    const char *name;
-    const char *rules;
-    int32_t heads, kv_heads, head_dim, block_tok;
-    s2_dtype dtype;
-    int32_t from_tok, to_tok; /* doubling up to 8k, then by factors of four */
-} s2_bench_shape;
-
-#define L8V16  "local 8 | stride 16 phase head"
-#define L16V32 "local 16 | stride 32 phase head"
-#define PHI3   "local 16 | stride 8 phase kv"
-static const s2_bench_shape shapes[] = {
-    {"L8V16", L8V16, 32, 32, 128, 64, S2_BF16, 2048, 131072},
-    {"L16V32", L16V32, 32, 32, 128, 64, S2_BF16, 2048, 131072},
-    {"phi3", PHI3, 32, 8, 128, 64, S2_BF16, 2048, 131072},
-    {"dense", "dense", 32, 32, 128, 64, S2_BF16, 2048, 131072},
-    {"block16", "local 32 | stride 16 phase head", 32, 32, 128, 16, S2_BF16, 8192, 32768},
-    {"block32", "local 16 | stride 16 phase head", 32, 32, 128, 32, S2_BF16, 8192, 32768},
-    {"block128", "local 4 | stride 16 phase head", 32, 32, 128, 128, S2_BF16, 8192, 32768},
-    {"L8V16_f16", L8V16, 32, 32, 128, 64, S2_F16, 8192, 32768},
-    {"L8V16_d64", L8V16, 32, 32, 64, 64, S2_BF16, 8192, 32768},
-    {"L8V16_d96", L8V16, 32, 32, 96, 64, S2_BF16, 8192, 32768},
-    {"L8V16_d256", L8V16, 16, 16, 256, 64, S2_BF16, 8192, 32768},
-    {"dense_d64", "dense", 32, 32, 64, 64, S2_BF16, 8192, 32768},
-    {"dense_d256", "dense", 16, 16, 256, 64, S2_BF16, 8192, 32768},
+enum {
+    N_SHAPES = sizeof s2_bench_shapes / sizeof *s2_bench_shapes,
+    N_WINDOWS = 3,
+    N_COOL = 7,
+    LIMIT_BATCH = 256,
+    SLOW_MS = 100 /* longer launches are repeated less */
 };
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, N_WINDOWS = 3, N_COOL = 7 };
+
+typedef struct s2_bench_times {
+    double sustained_ms, spread, cool_ms, clock_mhz;
+    s2_sensors sensors;
+} s2_bench_times;
 
 typedef struct s2_bench {
     s2_device *device;
-    const char *only_kernel, *only_shape, *commit;
+    const char *only, *only_kernel, *only_phase, *commit;
     int32_t only_tok; /* 0: all */
+    bool check, ceilings, table, list;
+    FILE *rows; /* NULL: none */
     double window_ms;
+    s2_bench_times best[S2_N_CEILINGS]; /* as times; 0: not measured */
+    double best_work[S2_N_CEILINGS];    /* flop or bytes of one launch */
+    int64_t pairs;                      /* compared by all checks */
+    int32_t n_failed;
     s2_diag why;
 } s2_bench;
+
+/* ------------------------------------------------------------------ time */
 
 static int by_value(const void *a, const void *b)
 {
@@ -62,207 +60,406 @@ static double median(double *values, int32_t n)
     return values[n / 2];
 }
 
+static void sleep_ms(double ms)
+{
+    const struct timespec time = {.tv_sec = (time_t)(ms * 1e-3),
+                                  .tv_nsec = (long)((ms - 1e3 * (double)(time_t)(ms * 1e-3)) * 1e6)};
+    nanosleep(&time, NULL);
+}
+
 /* The mean of n_runs launches back to back. */
-static s2_status time_runs(s2_bench *bench, const s2_kernel *kernel, const s2_attn_problem *problem,
-                           void *state, int64_t n_runs, double *ms)
+static s2_status time_runs(s2_bench *bench, const s2_trial *trial, int64_t n_runs, double *ms)
 {
     const s2_device_ops *const ops = bench->device->ops;
     double total = 0;
     S2_TRY(ops->time_begin(bench->device));
     for (int64_t at = 0; at < n_runs; at++)
-        S2_TRY(kernel->run(bench->device, problem, state, &bench->why));
-    S2_TRY(ops->time_end(bench->device, &total));
+        S2_TRY(trial->launch(trial->self, &bench->why));
+    if (ops->time_end(bench->device, &total) != S2_OK)
+        return ops->sync(bench->device, &bench->why);
     *ms = total / (double)n_runs;
     return S2_OK;
 }
 
-typedef struct s2_bench_times {
-    double sustained_ms, spread, cool_ms, clock_mhz;
-} s2_bench_times;
-
-static s2_status measure(s2_bench *bench, const s2_kernel *kernel, const s2_attn_problem *problem,
-                         void *state, s2_bench_times *out)
+/* Run into the state in which the windows are timed, and look at the board while it is in it. */
+static s2_status warm_up(s2_bench *bench, const s2_trial *trial, int64_t n_runs, double expected_ms,
+                         s2_sensors *sensors)
 {
-    double first = 0, cool[N_COOL], windows[N_WINDOWS], warm = 0;
-    S2_TRY(time_runs(bench, kernel, problem, state, 2, &first));
-    const struct timespec idle = {.tv_nsec = 60000000};
-    for (int32_t at = 0; at < N_COOL; at++) {
-        nanosleep(&idle, NULL);
-        S2_TRY(time_runs(bench, kernel, problem, state, 1, &cool[at]));
+    const s2_device_ops *const ops = bench->device->ops;
+    for (int64_t at = 0; at < n_runs; at++)
+        S2_TRY(trial->launch(trial->self, &bench->why));
+    sleep_ms(0.7 * expected_ms);
+    if (ops->sense != NULL)
+        *sensors = ops->sense(bench->device);
+    return ops->sync(bench->device, &bench->why);
+}
+
+static s2_status measure(s2_bench *bench, const s2_trial *trial, s2_bench_times *out)
+{
+    double first = 0, cool[N_COOL], windows[N_WINDOWS];
+    S2_TRY(time_runs(bench, trial, 1, &first));
+    S2_TRY(time_runs(bench, trial, 2, &first));
+    const bool slow = first > SLOW_MS;
+    const int32_t n_cool = slow ? 3 : N_COOL, n_windows = slow ? 1 : N_WINDOWS;
+    for (int32_t at = 0; at < n_cool; at++) {
+        sleep_ms(50);
+        S2_TRY(time_runs(bench, trial, 1, &cool[at]));
     }
     const int64_t n_runs = 1 + (int64_t)(bench->window_ms / first);
-    S2_TRY(time_runs(bench, kernel, problem, state, 1 + n_runs / 2, &warm));
-    for (int32_t at = 0; at < N_WINDOWS; at++)
-        S2_TRY(time_runs(bench, kernel, problem, state, n_runs, &windows[at]));
+    S2_TRY(warm_up(bench, trial, n_runs, (double)n_runs * first, &out->sensors));
+    for (int32_t at = 0; at < n_windows; at++)
+        S2_TRY(time_runs(bench, trial, n_runs, &windows[at]));
     out->clock_mhz = bench->device->ops->clock_mhz(bench->device);
-    out->sustained_ms = median(windows, N_WINDOWS);
-    out->spread = (windows[N_WINDOWS - 1] - windows[0]) / out->sustained_ms;
-    out->cool_ms = median(cool, N_COOL);
+    out->sustained_ms = median(windows, n_windows);
+    out->spread = (windows[n_windows - 1] - windows[0]) / out->sustained_ms;
+    out->cool_ms = median(cool, n_cool);
     return S2_OK;
 }
 
-static s2_status make_tensor(s2_bench *bench, s2_tensor *tensor, int32_t n_heads, int32_t n_tok,
-                             int32_t head_dim, s2_dtype dtype, uint64_t seed)
+/* ------------------------------------------------------------------ output */
+
+static void print_sensors(FILE *to, const s2_bench_times *times)
 {
-    const int64_t n = (int64_t)n_heads * n_tok * head_dim;
-    *tensor = (s2_tensor){.tok = head_dim, .head = (int64_t)n_tok * head_dim};
-    S2_TRY(bench->device->ops->alloc(bench->device, (size_t)n * 2, &tensor->data));
-    return bench->device->ops->fill_normal(bench->device, tensor->data, n, dtype, seed, 1.0f);
+    fprintf(to,
+            "\"clock_mhz\": %.0f, \"sm_mhz\": %.0f, \"mem_mhz\": %.0f, \"power_w\": %.0f, \"temp_c\": %.0f",
+            times->clock_mhz, times->sensors.sm_mhz, times->sensors.mem_mhz, times->sensors.power_w,
+            times->sensors.temp_c);
 }
 
-static s2_status fill_problem(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
-                              s2_attn_problem *problem)
+static FILE *stream_of_rows(const s2_bench *bench)
 {
-    void *lse = NULL;
-    const int32_t d = shape->head_dim;
-    S2_TRY(make_tensor(bench, &problem->q, shape->heads, n_tok, d, shape->dtype, 1));
-    S2_TRY(make_tensor(bench, &problem->k, shape->kv_heads, n_tok, d, shape->dtype, 2));
-    S2_TRY(make_tensor(bench, &problem->v, shape->kv_heads, n_tok, d, shape->dtype, 3));
-    S2_TRY(make_tensor(bench, &problem->o, shape->heads, n_tok, d, shape->dtype, 4));
-    S2_TRY(
-        bench->device->ops->alloc(bench->device, (size_t)shape->heads * (size_t)n_tok * sizeof(float), &lse));
-    problem->lse = (s2_rows){.data = lse, .head = n_tok};
-    return S2_OK;
-}
-
-static void release_problem(s2_bench *bench, s2_attn_problem *problem)
-{
-    void *const memory[] = {problem->q.data, problem->k.data, problem->v.data, problem->o.data,
-                            problem->lse.data};
-    for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
-        bench->device->ops->release(bench->device, memory[at]);
-}
-
-/* The square root of D without libm: exact for the powers of four, and close enough to time the others. */
-static float scale_of(int32_t head_dim)
-{
-    float root = 1.0f;
-    for (int32_t at = 0; at < 20; at++)
-        root = 0.5f * (root + (float)head_dim / root);
-    return 1.0f / root;
-}
-
-static void print_row(const s2_bench_shape *shape, int32_t n_tok, const s2_kernel *kernel,
-                      const s2_plan *plan, const s2_bench_times *times)
-{
-    const double flop = 4.0 * shape->head_dim * (double)plan->counts.pairs;
-    printf("{\"row\": \"forward\", \"kernel\": \"%s\", \"pattern\": \"%s\", \"n_tok\": %d, \"heads\": %d, "
-           "\"kv_heads\": %d, \"head_dim\": %d, \"block_tok\": %d, \"dtype\": \"%s\", \"pairs\": %lld, "
-           "\"executed_over_useful\": %.4f, \"sustained_ms\": %.4f, \"sustained_tflops\": %.1f, \"spread\": "
-           "%.4f, "
-           "\"cool_ms\": %.4f, \"cool_tflops\": %.1f, \"clock_mhz\": %.0f}\n",
-           kernel->name, shape->name, n_tok, shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok,
-           s2_dtype_name(shape->dtype), (long long)plan->counts.pairs,
-           (double)plan->counts.pairs_executed / (double)plan->counts.pairs, times->sustained_ms,
-           flop / times->sustained_ms * 1e-9, times->spread, times->cool_ms, flop / times->cool_ms * 1e-9,
-           times->clock_mhz);
-    fflush(stdout);
-}
-
-static s2_status bench_kernel(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
-                              const s2_kernel *kernel, s2_arena *arena)
-{
-    char text[400];
-    s2_pattern pattern;
-    s2_plan plan;
-    s2_plan_options options;
-    const int32_t n_bytes =
-        snprintf(text, sizeof text, "heads %d\nkv-heads %d\nhead-dim %d\nblock %d\nlayers all: %s\n",
-                 shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, shape->rules);
-    S2_TRY(s2_pattern_parse(arena, text, (size_t)n_bytes, NULL, &pattern, &bench->why));
-    s2_attn_problem problem = {.phase = S2_FORWARD,
-                               .dtype = shape->dtype,
-                               .n_seqs = 1,
-                               .n_heads = shape->heads,
-                               .n_kv_heads = shape->kv_heads,
-                               .head_dim = shape->head_dim,
-                               .scale = scale_of(shape->head_dim)};
-    S2_TRY(kernel->supports(bench->device, &problem, &bench->why));
-    kernel->options(bench->device, &problem, &options);
-    const s2_plan_seq seq = {n_tok, n_tok};
-    S2_TRY(s2_plan_build(arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, &bench->why));
-    problem.plan = &plan;
-    void *state = NULL;
-    s2_bench_times times = {0};
-    s2_status status = fill_problem(bench, shape, n_tok, &problem);
-    if (status == S2_OK)
-        status = kernel->prepare(bench->device, &problem, &state, &bench->why);
-    if (status == S2_OK)
-        status = measure(bench, kernel, &problem, state, &times);
-    if (status == S2_OK)
-        print_row(shape, n_tok, kernel, &plan, &times);
-    kernel->finish(bench->device, state);
-    release_problem(bench, &problem);
-    return status;
-}
-
-static int bench_shape(s2_bench *bench, const s2_bench_shape *shape)
-{
-    int n_failed = 0;
-    for (int32_t n_tok = shape->from_tok; n_tok <= shape->to_tok; n_tok *= n_tok < 8192 ? 2 : 4)
-        for (int32_t at = 0; s2_kernel_at(at) != NULL; at++) {
-            const s2_kernel *const kernel = s2_kernel_at(at);
-            const bool wanted = bench->only_kernel != NULL
-                                    ? strcmp(kernel->name, bench->only_kernel) == 0
-                                    : strcmp(kernel->name, "sm90") == 0 || n_tok == 32768;
-            if (kernel->device != S2_DEVICE_GPU || !wanted ||
-                (bench->only_tok != 0 && bench->only_tok != n_tok))
-                continue;
-            s2_arena arena = {0};
-            const s2_status status = bench_kernel(bench, shape, n_tok, kernel, &arena);
-            s2_arena_release(&arena);
-            if (status != S2_OK && status != S2_EUNSUPPORTED)
-                n_failed++;
-            if (status != S2_OK)
-                printf("{\"row\": \"none\", \"kernel\": \"%s\", \"pattern\": \"%s\", \"n_tok\": %d, \"why\": "
-                       "\"%s\"}\n",
-                       kernel->name, shape->name, n_tok, bench->why.msg);
-        }
-    return n_failed;
+    return bench->table ? bench->rows : stdout;
 }
 
 static void print_device(s2_bench *bench)
 {
+    const s2_device *const device = bench->device;
     const time_t now = time(NULL);
     char date[32] = "";
     struct tm utc;
     if (gmtime_r(&now, &utc) != NULL)
-        strftime(date, sizeof date, "%Y-%m-%d", &utc);
-    printf(
-        "{\"row\": \"device\", \"name\": \"%s\", \"units\": %d, \"capability\": %d, \"cache_bytes\": %lld, "
-        "\"commit\": \"%s\", \"date\": \"%s\"}\n",
-        bench->device->name, bench->device->n_units, bench->device->capability,
-        (long long)bench->device->cache_bytes, bench->commit, date);
+        strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (bench->table)
+        printf("%s, %s, driver %s, %s, commit %s, %s\n", device->name, device->uuid, device->driver,
+               device->runtime, bench->commit, date);
+    FILE *const to = stream_of_rows(bench);
+    if (to != NULL)
+        fprintf(
+            to,
+            "{\"row\": \"device\", \"name\": \"%s\", \"uuid\": \"%s\", \"driver\": \"%s\", \"runtime\": "
+            "\"%s\", \"units\": %d, \"capability\": %d, \"cache_bytes\": %lld, \"commit\": \"%s\", \"date\": "
+            "\"%s\"}\n",
+            device->name, device->uuid, device->driver, device->runtime, device->n_units, device->capability,
+            (long long)device->cache_bytes, bench->commit, date);
 }
 
-static void read_option(s2_bench *bench, const char *arg)
+static void print_heading(const s2_bench *bench)
 {
-    if (strncmp(arg, "--kernel=", 9) == 0)
-        bench->only_kernel = arg + 9;
-    else if (strncmp(arg, "--only=", 7) == 0)
-        bench->only_shape = arg + 7;
-    else if (strncmp(arg, "--tok=", 6) == 0)
-        bench->only_tok = (int32_t)atoi(arg + 6);
+    if (bench->table)
+        printf("%-16s %-8s %8s %7s %4s %3s %-5s %-5s | %10s %8s %7s %6s | %10s %8s %7s | %5s %4s %3s | %s\n",
+               "pattern", "phase", "tokens", "heads", "dim", "blk", "type", "by", "sustained", "TFLOP/s",
+               "of best", "spread", "cool ms", "TFLOP/s", "of best", "MHz", "W", "C", "checked");
+}
+
+/* The rate of one launch in units of 1e12 a second, and its part of a ceiling. */
+typedef struct s2_rate {
+    double sustained, cool, of_sustained, of_cool;
+} s2_rate;
+
+static double over(double rate, double ceiling_work, double ceiling_ms)
+{
+    return ceiling_ms > 0 ? rate / (ceiling_work / ceiling_ms * 1e-9) : 0;
+}
+
+static s2_rate rate_of(const s2_bench *bench, double work, const s2_bench_times *times, s2_ceiling ceiling)
+{
+    s2_rate rate = {work / times->sustained_ms * 1e-9, work / times->cool_ms * 1e-9, 0, 0};
+    rate.of_sustained = over(rate.sustained, bench->best_work[ceiling], bench->best[ceiling].sustained_ms);
+    rate.of_cool = over(rate.cool, bench->best_work[ceiling], bench->best[ceiling].cool_ms);
+    return rate;
+}
+
+static void print_ceiling(s2_bench *bench, s2_ceiling which, const s2_trial *trial)
+{
+    const s2_bench_times *const times = &bench->best[which];
+    const double work = bench->best_work[which];
+    const char *const unit = which == S2_CEILING_MATRIX ? "TFLOP/s" : "TB/s";
+    const double sustained = work / times->sustained_ms * 1e-9, cool = work / times->cool_ms * 1e-9;
+    if (bench->table)
+        printf(
+            "ceiling %-18s %8.2f %s sustained, %8.2f cool; spread %.1f %%, %.0f MHz, %.0f W, %.0f C (%s)\n",
+            s2_ceiling_word(which), sustained, unit, cool, 100 * times->spread, times->clock_mhz,
+            times->sensors.power_w, times->sensors.temp_c, trial->kernel);
+    FILE *const to = stream_of_rows(bench);
+    if (to == NULL)
+        return;
+    fprintf(to,
+            "{\"row\": \"ceiling\", \"what\": \"%s\", \"unit\": \"%s\", \"by\": \"%s\", \"sustained\": %.4f, "
+            "\"cool\": %.4f, \"spread\": %.4f, ",
+            s2_ceiling_word(which), unit, trial->kernel, sustained, cool, times->spread);
+    print_sensors(to, times);
+    fprintf(to, "}\n");
+}
+
+static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
+                           const s2_trial *trial, const s2_bench_times *times, const s2_rate *rate,
+                           int64_t pairs)
+{
+    char heads[24];
+    snprintf(heads, sizeof heads, "%d/%d", shape->heads, shape->kv_heads);
+    printf("%-16s %-8s %8d %7s %4d %3d %-5s %-5s | %10.4f %8.2f %7.3f %5.1f%% | %10.4f %8.2f %7.3f | %5.0f "
+           "%4.0f %3.0f "
+           "| ",
+           shape->name, s2_kernel_phase_word(shape->phase), n_tok, heads, shape->head_dim, shape->block_tok,
+           s2_dtype_name(shape->dtype), trial->kernel, times->sustained_ms, rate->sustained,
+           rate->of_sustained, 100 * times->spread, times->cool_ms, rate->cool, rate->of_cool,
+           times->clock_mhz, times->sensors.power_w, times->sensors.temp_c);
+    if (bench->check)
+        printf("%lld pairs\n", (long long)pairs);
+    else
+        printf("-\n");
+    fflush(stdout);
+}
+
+static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_trial *trial,
+                           const s2_bench_times *times, const s2_rate *rate, int64_t pairs, FILE *to)
+{
+    fprintf(to,
+            "{\"row\": \"%s\", \"kernel\": \"%s\", \"pattern\": \"%s\", \"rules\": \"%s\", \"n_tok\": %d, "
+            "\"batch\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"block_tok\": %d, \"dtype\": "
+            "\"%s\", ",
+            s2_kernel_phase_word(shape->phase), trial->kernel, shape->name, shape->rules, n_tok, shape->batch,
+            shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, s2_dtype_name(shape->dtype));
+    fprintf(to,
+            "\"flop\": %.0f, \"executed_over_useful\": %.4f, \"bytes\": %.0f, \"sustained_ms\": %.5f, "
+            "\"spread\": %.4f, \"cool_ms\": %.5f, ",
+            trial->flop_useful, trial->flop_useful > 0 ? trial->flop_executed / trial->flop_useful : 0.0,
+            trial->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
+    fprintf(to,
+            "\"unit\": \"%s\", \"sustained\": %.3f, \"of_best_sustained\": %.4f, \"cool\": %.3f, "
+            "\"of_best_cool\": "
+            "%.4f, \"pairs_checked\": %lld, ",
+            shape->phase == S2_DECODING ? "TB/s" : "TFLOP/s", rate->sustained, rate->of_sustained, rate->cool,
+            rate->of_cool, (long long)pairs);
+    print_sensors(to, times);
+    fprintf(to, "}\n");
+    fflush(to);
+}
+
+static void print_failure(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok, const char *outcome,
+                          const char *why)
+{
+    if (bench->table)
+        printf("%-16s %-8s %8d   %s: %s\n", shape->name, s2_kernel_phase_word(shape->phase), n_tok, outcome,
+               why);
+    FILE *const to = stream_of_rows(bench);
+    if (to != NULL)
+        fprintf(
+            to,
+            "{\"row\": \"none\", \"phase\": \"%s\", \"pattern\": \"%s\", \"n_tok\": %d, \"outcome\": \"%s\", "
+            "\"why\": \"%s\"}\n",
+            s2_kernel_phase_word(shape->phase), shape->name, n_tok, outcome, why);
+}
+
+/* ------------------------------------------------------------------ rows */
+
+static void measure_ceilings(s2_bench *bench)
+{
+    for (int which = 0; which < S2_N_CEILINGS; which++) {
+        s2_trial trial;
+        if (s2_ceiling_open(bench->device, (s2_ceiling)which, &trial, &bench->why) != S2_OK) {
+            fprintf(stderr, "bench_gpu: no ceiling %s: %s\n", s2_ceiling_word((s2_ceiling)which),
+                    bench->why.msg);
+            continue;
+        }
+        bench->best_work[which] = trial.flop_useful > 0 ? trial.flop_useful : trial.bytes_useful;
+        if (measure(bench, &trial, &bench->best[which]) == S2_OK)
+            print_ceiling(bench, (s2_ceiling)which, &trial);
+        trial.close(trial.self);
+    }
+}
+
+static s2_status parse_shape(s2_bench *bench, const s2_bench_shape *shape, s2_arena *arena, s2_pattern *out)
+{
+    char text[400];
+    const int n =
+        snprintf(text, sizeof text, "heads %d\nkv-heads %d\nhead-dim %d\nblock %d\nlayers all: %s\n",
+                 shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, shape->rules);
+    return s2_pattern_parse(arena, text, (size_t)n, NULL, out, &bench->why);
+}
+
+/* Sampled rows and windows: enough to convict a kernel that reads the wrong keys at this very shape. */
+static s2_outcome check(s2_bench *bench, const s2_validate_request *request, int64_t *pairs, char *reason,
+                        size_t cap)
+{
+    s2_validate_request light = *request;
+    s2_validation verdict;
+    light.needles = false;
+    light.n_timed = 0;
+    light.few_heads = true;
+    light.max_windows = 6;
+    light.budget_pairs = 8000000;
+    const s2_status status = s2_validate(bench->device, &light, &verdict);
+    if (status != S2_OK) {
+        snprintf(reason, cap, "%s", s2_status_text(status));
+        return S2_OUTCOME_LAUNCH_FAILED;
+    }
+    *pairs = verdict.touch_pairs;
+    snprintf(reason, cap, "%s", verdict.reason);
+    return verdict.outcome;
+}
+
+static s2_outcome bench_request(s2_bench *bench, const s2_bench_shape *shape,
+                                const s2_validate_request *request, int32_t n_tok, char *reason, size_t cap)
+{
+    const s2_trial_phase *const phase = s2_trial_phase_of(shape->phase);
+    s2_trial trial;
+    s2_bench_times times = {0};
+    int64_t pairs = 0;
+    s2_outcome outcome = phase == NULL  ? S2_OUTCOME_UNSUPPORTED
+                         : bench->check ? check(bench, request, &pairs, reason, cap)
+                                        : S2_OUTCOME_OK;
+    if (outcome == S2_OUTCOME_OK)
+        outcome = phase->open(bench->device, request, &trial, reason, cap);
+    if (outcome != S2_OUTCOME_OK)
+        return outcome;
+    const s2_status status = measure(bench, &trial, &times);
+    if (status == S2_OK) {
+        const bool reads = shape->phase == S2_DECODING;
+        const s2_rate rate = rate_of(bench, reads ? trial.bytes_useful : trial.flop_useful, &times,
+                                     reads ? S2_CEILING_READ : S2_CEILING_MATRIX);
+        if (bench->table)
+            print_text_row(bench, shape, n_tok, &trial, &times, &rate, pairs);
+        if (stream_of_rows(bench) != NULL)
+            print_json_row(shape, n_tok, &trial, &times, &rate, pairs, stream_of_rows(bench));
+        bench->pairs += pairs;
+    } else {
+        snprintf(reason, cap, "%s", bench->why.msg);
+        outcome = S2_OUTCOME_LAUNCH_FAILED;
+    }
+    trial.close(trial.self);
+    return outcome;
+}
+
+static void bench_row(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    char reason[240] = "";
+    s2_plan_seq seqs[LIMIT_BATCH];
+    for (int32_t seq = 0; seq < shape->batch; seq++)
+        seqs[seq] = (s2_plan_seq){shape->phase == S2_DECODING ? 1 : n_tok, n_tok};
+    s2_outcome outcome = S2_OUTCOME_LAUNCH_FAILED;
+    if (parse_shape(bench, shape, &arena, &pattern) == S2_OK) {
+        s2_validate_request request = s2_validate_request_init(bench->device, &pattern, seqs, shape->batch);
+        request.kernel_phase = shape->phase;
+        request.phase = shape->phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
+        request.dtype = shape->dtype;
+        request.kernel = shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
+        request.head_major = true;
+        outcome = bench_request(bench, shape, &request, n_tok, reason, sizeof reason);
+    } else {
+        snprintf(reason, sizeof reason, "%s", bench->why.msg);
+    }
+    s2_arena_release(&arena);
+    if (outcome != S2_OUTCOME_OK)
+        print_failure(bench, shape, n_tok, s2_outcome_word(outcome), reason);
+    bench->n_failed += outcome != S2_OUTCOME_OK && outcome != S2_OUTCOME_UNSUPPORTED;
+}
+
+/* True when `word` is one of the words of "a,b,c"; NULL holds every word. */
+static bool holds(const char *list, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *at = list; at != NULL; at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
+        if (strncmp(at, word, n) == 0 && (at[n] == ',' || at[n] == '\0'))
+            return true;
+    return list == NULL;
+}
+
+static bool is_wanted(const s2_bench *bench, const s2_bench_shape *shape)
+{
+    const char *const kernel = shape->kernel != NULL ? shape->kernel : "best";
+    return holds(bench->only, shape->name) && holds(bench->only_kernel, kernel) &&
+           holds(bench->only_phase, s2_kernel_phase_word(shape->phase));
+}
+
+static void bench_shape(s2_bench *bench, const s2_bench_shape *shape)
+{
+    for (const char *at = shape->lengths; *at != '\0'; at += strcspn(at, ","), at += *at == ',') {
+        char *end;
+        const long number = strtol(at, &end, 10);
+        const int32_t n_tok = (int32_t)(*end == 'k' ? number * 1024 : number);
+        if (bench->only_tok != 0 && bench->only_tok != n_tok)
+            continue;
+        if (bench->list)
+            printf("%s %s %d\n", shape->name, s2_kernel_phase_word(shape->phase), n_tok);
+        else
+            bench_row(bench, shape, n_tok);
+    }
+}
+
+static bool read_option(s2_bench *bench, const char *arg)
+{
+    const char *const value = strchr(arg, '=') != NULL ? strchr(arg, '=') + 1 : "";
+    const struct {
+        const char *name;
+        const char **to;
+    } words[] = {{"--only=", &bench->only},
+                 {"--kernel=", &bench->only_kernel},
+                 {"--phase=", &bench->only_phase},
+                 {"--commit=", &bench->commit}};
+    for (size_t at = 0; at < sizeof words / sizeof *words; at++)
+        if (strncmp(arg, words[at].name, strlen(words[at].name)) == 0) {
+            *words[at].to = value;
+            return true;
+        }
+    if (strncmp(arg, "--tok=", 6) == 0)
+        bench->only_tok = (int32_t)atoi(value);
     else if (strncmp(arg, "--window-ms=", 12) == 0)
-        bench->window_ms = atof(arg + 12);
-    else if (strncmp(arg, "--commit=", 9) == 0)
-        bench->commit = arg + 9;
+        bench->window_ms = atof(value);
+    else if (strncmp(arg, "--rows=", 7) == 0)
+        return (bench->rows = fopen(value, "we")) != NULL;
+    else if (strcmp(arg, "--no-check") == 0)
+        bench->check = false;
+    else if (strcmp(arg, "--no-ceilings") == 0)
+        bench->ceilings = false;
+    else if (strcmp(arg, "--json") == 0)
+        bench->table = false;
+    else if (strcmp(arg, "--list") == 0)
+        bench->list = true;
+    else
+        return false;
+    return true;
 }
 
 int main(int argc, char **argv)
 {
-    s2_bench bench = {.window_ms = 130.0, .commit = "unknown"};
+    s2_bench bench = {
+        .window_ms = 110.0, .commit = "unknown", .check = true, .ceilings = true, .table = true};
     for (int at = 1; at < argc; at++)
-        read_option(&bench, argv[at]);
-    if (s2_device_open("gpu", &bench.device, &bench.why) != S2_OK) {
+        if (!read_option(&bench, argv[at])) {
+            fprintf(stderr, "bench_gpu: %s: not understood; see the head of tests/bench/bench_gpu.c\n",
+                    argv[at]);
+            return 2;
+        }
+    if (!bench.list && s2_device_open("gpu", &bench.device, &bench.why) != S2_OK) {
         fprintf(stderr, "bench_gpu: %s\n", bench.why.msg);
         return 77;
     }
-    print_device(&bench);
-    int n_failed = 0;
+    if (!bench.list)
+        print_device(&bench);
+    if (!bench.list && bench.ceilings)
+        measure_ceilings(&bench);
+    if (!bench.list)
+        print_heading(&bench);
     for (int32_t at = 0; at < N_SHAPES; at++)
-        if (bench.only_shape == NULL || strcmp(bench.only_shape, shapes[at].name) == 0)
-            n_failed += bench_shape(&bench, &shapes[at]);
+        if (is_wanted(&bench, &s2_bench_shapes[at]))
+            bench_shape(&bench, &s2_bench_shapes[at]);
+    if (!bench.list && bench.table)
+        printf("%lld pairs compared by the checks, %d rows failed\n", (long long)bench.pairs, bench.n_failed);
+    if (bench.rows != NULL && fclose(bench.rows) != 0)
+        bench.n_failed++;
     s2_device_close(&bench.device);
-    return n_failed != 0;
+    return bench.n_failed != 0;
 }

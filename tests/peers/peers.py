@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""The forward shapes of docs/kernels.md through torch, interleaved with ours, on one GPU.
+"""The shapes of `make bench-gpu` through torch's kernels, interleaved with ours, on one GPU.
 
-usage: peers.py [path of bench_gpu]
+usage: peers.py [--bench=PATH] [--rows=FILE] [--phase=forward,backward,decode] [--only=NAME,...] [--tok=N,...]
+                [--flex=all|few|none] [--window-ms=N]
 
-For each pattern and length: ours, then torch's SDPA with FlashAttention-2 and with cuDNN (dense causal), then
-FlexAttention with the same pattern; each as bench_gpu measures: sustained and cool. Also the ceilings of the
-same run: an 8192^3 bf16 matrix product and a device copy. One JSON object a line. Without torch or a GPU it says
-so and exits with 77.
+For each pattern and length: ours (bench_gpu in the same minute on the same card), then the peers. Dense: torch's SDPA
+with the FLASH_ATTENTION and the CUDNN_ATTENTION backend, each named explicitly. Sparse: FlexAttention, compiled, with a
+BlockMask of the same pattern, and DKernel where python3 has it. Each as bench_gpu measures: sustained (back to back)
+and cool (single launches after idling). The matrix product and the copy of torch stand at both ends of the run. A table on
+standard output, ratios at its end; one JSON object a line in FILE. Without torch or a GPU it says so and exits with 77.
 """
 import json
 import statistics
@@ -24,13 +26,54 @@ if not torch.cuda.is_available():
     sys.exit(77)
 
 from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.nn.attention.flex_attention import BlockMask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
 
-BENCH = sys.argv[1] if len(sys.argv) > 1 else "build/current/bench_gpu"
+try:
+    import dkernel
+except ImportError:
+    dkernel = None
+
+OPTIONS = {"bench": "build/current/bench_gpu", "rows": "", "phase": "forward,backward,decode", "only": "", "tok": "",
+           "flex": "few", "window-ms": "110"}
 BLOCK = 64
-# name: KV heads, window, stride; None: dense
-PATTERNS = {"dense": (32, None, None), "L8V16": (32, 8, 16), "phi3": (8, 16, 8), "L16V32": (32, 16, 32)}
+LENGTHS = (8192, 32768, 131072)
+BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))
+# phase, row of bench_gpu, heads, KV heads, head dim, (window, stride) in blocks or None for dense, batch, lengths.
+# One line a row group; a name that bench_gpu does not know is run through the peers alone.
+TABLE = [
+    ("forward", "dense", 32, 32, 128, None, 1, LENGTHS),
+    ("forward", "dense_d64", 32, 32, 64, None, 1, (8192, 32768)),
+    ("forward", "dense_d256", 16, 16, 256, None, 1, (8192, 32768)),
+    ("forward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
+    ("forward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
+    ("forward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
+    ("backward", "dense", 32, 32, 128, None, 1, (8192, 32768)),
+    ("backward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
+    ("backward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
+    ("backward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
+    ("decode", "dense_decode", 32, 8, 128, None, 1, (32768, 131072)),
+    ("decode", "L8V16_decode", 32, 32, 128, (8, 16), 1, (32768, 131072)),
+    ("decode", "phi3_decode", 32, 8, 128, (16, 8), 1, (32768, 131072)),
+]
+# FlexAttention compiles for every shape; these are what `few` runs.
+FEW = {("L8V16", 8192), ("L8V16", 131072), ("phi3", 32768), ("L16V32", 131072)}
+# A decoded token has no sparse peer in torch: what it is compared with is the dense cache.
+DENSE_OF = {"L8V16_decode": (32, 32), "phi3_decode": (32, 8), "dense_decode": (32, 8)}
+
+rows = []
+out = None
+
+
+def emit(**row):
+    rows.append(row)
+    if out:
+        out.write(json.dumps(row) + "\n")
+        out.flush()
+
+
+def say(text):
+    print(text, flush=True)
 
 
 def span(run, n_runs):
@@ -43,100 +86,212 @@ def span(run, n_runs):
     return begin.elapsed_time(end) / n_runs
 
 
-def measure(run, window_ms=130.0):
+def measure(run):
     run()
     first = span(run, 2)
     cool = []
-    for _ in range(3 if first > 50 else 7):
+    for _ in range(3 if first > 100 else 7):
         torch.cuda.synchronize()
-        time.sleep(0.06)
+        time.sleep(0.05)
         cool.append(span(run, 1))
-    n_runs = 1 + int(window_ms / first)
-    span(run, 1 + n_runs // 2)
-    windows = [span(run, n_runs) for _ in range(3)]
-    return statistics.median(windows), statistics.median(cool)
-
-
-def emit(**row):
-    print(json.dumps(row), flush=True)
+    n_runs = 1 + int(float(OPTIONS["window-ms"]) / first)
+    span(run, n_runs)
+    windows = [span(run, n_runs) for _ in range(1 if first > 100 else 3)]
+    return statistics.median(windows), statistics.median(cool), (max(windows) - min(windows)) / statistics.median(windows)
 
 
 def ceilings():
     a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    sustained, cool = measure(lambda: a @ b)
-    emit(row="ceiling", what="matrix product 8192^3 bf16, TFLOP/s", sustained=2 * 8192**3 / sustained * 1e-9,
-         cool=2 * 8192**3 / cool * 1e-9)
+    sustained, cool, spread = measure(lambda: a @ b)
+    emit(row="ceiling", what="matrix_8192_bf16", by="torch", unit="TFLOP/s", sustained=2 * 8192**3 / sustained * 1e-9,
+         cool=2 * 8192**3 / cool * 1e-9, spread=spread)
+    say(f"ceiling matrix_8192_bf16 {rows[-1]['sustained']:.1f} TFLOP/s sustained, {rows[-1]['cool']:.1f} cool")
     x = torch.empty(1 << 32, device="cuda", dtype=torch.uint8)
     y = torch.empty_like(x)
-    sustained, _ = measure(lambda: y.copy_(x))
-    emit(row="ceiling", what="copy, TB/s read and written", sustained=2 * 2**32 / sustained * 1e-9)
+    sustained, cool, spread = measure(lambda: y.copy_(x))
+    emit(row="ceiling", what="copy", by="torch", unit="TB/s", sustained=2 * 2**32 / sustained * 1e-9,
+         cool=2 * 2**32 / cool * 1e-9, spread=spread)
+    say(f"ceiling copy {rows[-1]['sustained']:.2f} TB/s")
 
 
-def ours(pattern, n_tok):
-    out = subprocess.run([BENCH, f"--only={pattern}", f"--tok={n_tok}", "--kernel=sm90"], capture_output=True,
-                         text=True, check=False).stdout
-    for line in out.splitlines():
+def result(kernel, phase, pattern, n_tok, work, sustained, cool, spread=0.0):
+    unit = "TB/s" if phase == "decode" else "TFLOP/s"
+    emit(row="peer", phase=phase, kernel=kernel, pattern=pattern, n_tok=n_tok, sustained_ms=round(sustained, 5),
+         cool_ms=round(cool, 5), unit=unit, sustained=round(work / sustained * 1e-9, 3),
+         cool=round(work / cool * 1e-9, 3), spread=round(spread, 4))
+    show(rows[-1])
+
+
+def show(row):
+    say(f"{row['phase']:9} {row['pattern']:14} {row['n_tok']:8} {row['kernel']:18} {row['sustained_ms']:10.4f} ms "
+        f"{row['sustained']:9.2f} | cool {row['cool_ms']:10.4f} ms {row['cool']:9.2f} {row['unit']}")
+
+
+def ours(phase, pattern, n_tok):
+    run = subprocess.run([OPTIONS["bench"], f"--only={pattern}", f"--tok={n_tok}", f"--phase={phase}", "--kernel=best",
+                          "--json", "--no-check", "--no-ceilings", f"--window-ms={OPTIONS['window-ms']}"],
+                         capture_output=True, text=True, check=False)
+    for line in run.stdout.splitlines():
         row = json.loads(line)
-        if row["row"] == "forward" and row["n_tok"] == n_tok:
-            print(line, flush=True)
+        if row["row"] == phase:
+            row.update(row="ours", phase=phase)
+            emit(**row)
+            show(rows[-1])
             return row
     return None
 
 
-def peer(name, pattern, n_tok, pairs, run):
+def peer(kernel, phase, pattern, n_tok, work, run):
     try:
-        sustained, cool = measure(run)
+        result(kernel, phase, pattern, n_tok, work, *measure(run))
     except Exception as error:  # a peer that cannot is a row, not the end of the table
-        emit(row="peer", kernel=name, pattern=pattern, n_tok=n_tok, why=str(error)[:200])
-        return
-    flop = 4.0 * 128 * pairs
-    emit(row="peer", kernel=name, pattern=pattern, n_tok=n_tok, sustained_ms=round(sustained, 4),
-         sustained_tflops=round(flop / sustained * 1e-9, 1), cool_ms=round(cool, 4),
-         cool_tflops=round(flop / cool * 1e-9, 1))
+        emit(row="peer", phase=phase, kernel=kernel, pattern=pattern, n_tok=n_tok, why=str(error)[:200])
+        say(f"{phase:9} {pattern:14} {n_tok:8} {kernel:18} {str(error)[:100]}")
 
 
-def sparse_peer(pattern, n_tok, pairs, q, kv_heads, window, stride):
-    k, v = (torch.randn(1, kv_heads, n_tok, 128, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    group = 32 // kv_heads
+def random(*shape):
+    return torch.randn(*shape, device="cuda", dtype=torch.bfloat16)
+
+
+def backward_of(attend, *leaves):
+    """Gradients alone: the forward ran before and its graph is kept."""
+    for leaf in leaves:
+        leaf.requires_grad_()
+    o = attend()
+    gradient = torch.randn_like(o)
+    return lambda: torch.autograd.grad(o, leaves, gradient, retain_graph=True)
+
+
+def dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, work):
+    n_q = 1 if phase == "decode" else n_tok
+    q = random(batch, heads, n_q, dim)
+    k, v = (random(batch, kv_heads, n_tok, dim) for _ in range(2))
+    for kernel, backend in BACKENDS:
+        def attend(backend=backend):
+            with sdpa_kernel(backend):
+                return scaled_dot_product_attention(q, k, v, is_causal=phase != "decode", enable_gqa=heads != kv_heads)
+        if phase == "backward":
+            try:
+                peer(kernel, phase, name, n_tok, work, backward_of(attend, q, k, v))
+            except Exception as error:
+                emit(row="peer", phase=phase, kernel=kernel, pattern=name, n_tok=n_tok, why=str(error)[:200])
+        else:
+            peer(kernel, phase, name, n_tok, work, attend)
+
+
+def block_mask(heads, kv_heads, n_tok, window, stride):
+    """128 query tokens by 64 keys a tile; tiles whose every pair is read are full ones."""
+    group = heads // kv_heads
+    n_q, n_k = n_tok // 128, n_tok // BLOCK
+    row = torch.arange(n_q, device="cuda")[:, None] * 2
+    key = torch.arange(n_k, device="cuda")[None, :]
+    kv_nums, kv_idx, full_nums, full_idx = [], [], [], []
+    for head in range(heads):
+        strided = (key + head // group) % stride == 0
+        reads = [(key <= blk) & (((blk - key) < window) | strided) for blk in (row, row + 1)]
+        some, all_ = reads[0] | reads[1], reads[0] & reads[1] & (key < row)
+        for tiles, nums, idx in ((some & ~all_, kv_nums, kv_idx), (all_, full_nums, full_idx)):
+            nums.append(tiles.sum(1).int())
+            idx.append(torch.argsort(tiles.int(), dim=1, descending=True, stable=True).int())
 
     def reads(_, head, q_tok, k_tok):
         q_blk, k_blk = q_tok // BLOCK, k_tok // BLOCK
         return (q_tok >= k_tok) & ((q_blk - k_blk < window) | ((k_blk + head // group) % stride == 0))
 
-    compiled = torch.compile(flex_attention)
+    stack = [torch.stack(x)[None] for x in (kv_nums, kv_idx, full_nums, full_idx)]
+    return BlockMask.from_kv_blocks(*stack, BLOCK_SIZE=(128, BLOCK), mask_mod=reads)
+
+
+def flex_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride):
+    q = random(1, heads, n_tok, dim)
+    k, v = (random(1, kv_heads, n_tok, dim) for _ in range(2))
+    torch._dynamo.reset()
+    compiled = torch.compile(flex_attention, dynamic=False)
     try:
-        mask = create_block_mask(reads, 1, 32, n_tok, n_tok, device="cuda", BLOCK_SIZE=(128, 64), _compile=True)
+        mask = block_mask(heads, kv_heads, n_tok, window, stride)
     except Exception as error:
-        emit(row="peer", kernel="FlexAttention", pattern=pattern, n_tok=n_tok, why=str(error)[:200])
+        emit(row="peer", phase=phase, kernel="FlexAttention", pattern=name, n_tok=n_tok, why=str(error)[:200])
         return
-    peer("FlexAttention", pattern, n_tok, pairs,
-         lambda: compiled(q, k, v, block_mask=mask, enable_gqa=group > 1))
+    peer("FlexAttention", phase, name, n_tok, work,
+         lambda: compiled(q, k, v, block_mask=mask, enable_gqa=heads != kv_heads))
 
 
-def dense_peers(n_tok, pairs, q):
-    k, v = (torch.randn_like(q) for _ in range(2))
-    for name, backend in (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION)):
-        def run(backend=backend):
-            with sdpa_kernel(backend):
-                scaled_dot_product_attention(q, k, v, is_causal=True)
-        peer(name, "dense", n_tok, pairs, run)
+def dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride):
+    """[batch, token, head, d], KV repeated to the query heads, as its forward requires; layouts are not timed."""
+    if dkernel is None or phase == "decode":
+        return
+    q = random(1, n_tok, heads, dim)
+    k, v = (random(1, n_tok, kv_heads, dim).repeat_interleave(heads // kv_heads, 2) for _ in range(2))
+    attend = dkernel.LocalStrideSparseAttention(heads, n_tok, BLOCK, window, stride, num_kv_heads=kv_heads, seq_dim=1)
+    run = (lambda: attend(q, k, v)) if phase == "forward" else backward_of(lambda: attend(q, k, v), q, k, v)
+    peer("DKernel", phase, name, n_tok, work, run)
+
+
+def row_group(phase, name, heads, kv_heads, dim, sparse, batch, n_tok):
+    mine = ours(phase, name, n_tok)
+    causal_flop = 4.0 * dim * heads * batch * n_tok * (n_tok + 1) / 2 * (2.5 if phase == "backward" else 1)
+    work = mine["bytes" if phase == "decode" else "flop"] if mine else causal_flop
+    if phase == "decode":
+        heads, kv_heads = DENSE_OF[name]
+        dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, 4.0 * batch * kv_heads * n_tok * dim)
+    elif sparse is None:
+        dense_peers(phase, name, batch, heads, kv_heads, dim, n_tok, work)
+    elif mine:
+        flex = OPTIONS["flex"]
+        if phase == "forward" and (flex == "all" or (flex == "few" and (name, n_tok) in FEW)):
+            flex_peer(phase, name, heads, kv_heads, dim, n_tok, work, *sparse)
+        dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, *sparse)
+    torch.cuda.empty_cache()
+
+
+def find(kind, phase, pattern, n_tok, kernel=None):
+    for row in rows:
+        if (row["row"], row.get("phase"), row.get("pattern"), row.get("n_tok")) == (kind, phase, pattern, n_tok) and \
+                (kernel is None or row["kernel"] == kernel) and "sustained_ms" in row:
+            return row
+    return None
+
+
+def ratios():
+    say("\nratio of times, peer over ours: sustained, cool")
+    for mine in [row for row in rows if row["row"] == "ours"]:
+        phase, pattern, n_tok = mine["phase"], mine["pattern"], mine["n_tok"]
+        others = [(row["kernel"], row) for row in rows if row["row"] == "peer" and "sustained_ms" in row and
+                  (row["phase"], row["pattern"], row["n_tok"]) == (phase, pattern, n_tok)]
+        if pattern != "dense" and mine.get("head_dim") == 128:
+            others += [("dense " + kernel, find("peer", phase, "dense", n_tok, kernel)) for kernel, _ in BACKENDS]
+        for kernel, other in others:
+            if other is None:
+                continue
+            sustained, cool = (other[key] / mine[key] for key in ("sustained_ms", "cool_ms"))
+            emit(row="ratio", phase=phase, pattern=pattern, n_tok=n_tok, of=kernel, over=mine["kernel"],
+                 sustained=round(sustained, 3), cool=round(cool, 3))
+            say(f"{phase:9} {pattern:14} {n_tok:8} {kernel:24} {sustained:7.2f}x {cool:7.2f}x")
 
 
 def main():
-    emit(row="device", name=torch.cuda.get_device_name(), torch=torch.__version__, cuda=torch.version.cuda)
+    global out
+    for arg in sys.argv[1:]:
+        name, _, value = arg.lstrip("-").partition("=")
+        if name not in OPTIONS:
+            print(__doc__, file=sys.stderr)
+            sys.exit(2)
+        OPTIONS[name] = value
+    out = open(OPTIONS["rows"], "w", encoding="utf-8") if OPTIONS["rows"] else None
+    emit(row="device", name=torch.cuda.get_device_name(), uuid="GPU-" + str(torch.cuda.get_device_properties(0).uuid),
+         torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(),
+         dkernel=getattr(dkernel, "__version__", "present") if dkernel else None)
+    say(" ".join(str(value) for value in rows[-1].values()))
+    if dkernel is None:
+        say("DKernel: python3 has no module dkernel here; skipped")
     ceilings()
-    # The dense peers first: compiling FlexAttention takes the longest.
-    for pattern, (kv_heads, window, stride) in PATTERNS.items():
-        for n_tok in (8192, 32768, 131072):
-            q = torch.randn(1, 32, n_tok, 128, device="cuda", dtype=torch.bfloat16)
-            row = ours(pattern, n_tok)
-            if row is None:
-                continue
-            if window is None:
-                dense_peers(n_tok, row["pairs"], q)
-            else:
-                sparse_peer(pattern, n_tok, row["pairs"], q, kv_heads, window, stride)
+    for phase, name, heads, kv_heads, dim, sparse, batch, lengths in TABLE:
+        for n_tok in lengths:
+            if phase in OPTIONS["phase"].split(",") and (not OPTIONS["only"] or name in OPTIONS["only"].split(",")) and \
+                    (not OPTIONS["tok"] or str(n_tok) in OPTIONS["tok"].split(",")):
+                row_group(phase, name, heads, kv_heads, dim, sparse, batch, n_tok)
     ceilings()
+    ratios()
 
 
 if __name__ == "__main__":
