@@ -12,6 +12,7 @@
 #include "cli/check.h"
 #include "cli/searching.h"
 #include "cli/store.h"
+#include "kernels/validate.h"
 
 /* A handler can reach nothing but this. */
 static volatile sig_atomic_t stop_asked;
@@ -154,6 +155,10 @@ static int read_numbers(s2_searching *r)
     for (int dtype = 0; dtype < S2_N_PRICED_DTYPES; dtype++)
         if (strcmp(s2_args_str(&r->args, "dtype"), s2_dtype_word((s2_dtype)dtype)) == 0)
             search->options.dtype = (s2_dtype)dtype;
+    if (s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n) != S2_GO_ON ||
+        s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    r->confirm.device = s2_args_str(&r->args, "device");
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
     s2_store_set_seed(cli, seed);
@@ -178,6 +183,22 @@ static int read_names(s2_searching *r)
     return S2_GO_ON;
 }
 
+static bool minimizes(const s2_search *search, s2_objective objective)
+{
+    for (int32_t v = 0; v < search->n_by; v++)
+        if (search->by[v] == objective)
+            return true;
+    return false;
+}
+
+static bool requires_union(const s2_search *search)
+{
+    for (int32_t n = 0; n < search->n_requirements; n++)
+        if (search->requirements[n].property == S2_UNION)
+            return true;
+    return false;
+}
+
 static int read_options(s2_searching *r)
 {
     int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
@@ -190,8 +211,16 @@ static int read_options(s2_searching *r)
     if (end == S2_GO_ON)
         end = read_list(
             r, "minimize",
-            "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread",
+            "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
+            "redundancy, depth",
             take_objective);
+    if (end == S2_GO_ON && minimizes(&r->found.search, S2_BY_REDUNDANCY) &&
+        !requires_union(&r->found.search)) {
+        s2_cli_error(r->found.cli,
+                     "--minimize redundancy: pairs that no head reads have no readers to count; "
+                     "--require union as well");
+        end = S2_EXIT_USAGE;
+    }
     if (end == S2_GO_ON && r->found.cli->no_db && s2_args_has(&r->args, "resume")) {
         s2_cli_error(r->found.cli, "--resume needs the file that --no-db does not write");
         end = S2_EXIT_USAGE;
@@ -430,6 +459,9 @@ static int finish(s2_searching *r, bool stored)
         return code;
     if (complete && r->path != NULL)
         unlink(r->path);
+    const int confirmed = s2_found_confirm(found, &r->confirm);
+    if (confirmed != S2_EXIT_OK)
+        return confirmed;
     if (found->state.next < found->until) {
         fprintf(found->cli->err, "stopped: this is the front of the candidates visited; --resume goes on\n");
         return S2_EXIT_UNDECIDED;

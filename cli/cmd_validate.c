@@ -10,7 +10,7 @@
 #include "cli/options.h"
 #include "cli/predict.h"
 #include "cli/store.h"
-#include "cli/verdict.h"
+#include "cli/validating.h"
 #include "cli/watchdog.h"
 #include "kernels/validate.h"
 #include "pattern/parse.h"
@@ -55,6 +55,8 @@ typedef struct s2_validate_state {
     s2_watchdog *dog;
     s2_subject *subject; /* the verdict at work, for the watchdog */
     const s2_input *input;
+    s2_verdict_fn take; /* gets each verdict in place of a person; NULL: they are printed */
+    void *user;
 } s2_validate_state;
 
 /* ------------------------------------------------------------------ options */
@@ -202,7 +204,9 @@ static int report(s2_validate_state *state, const s2_subject *subject)
     s2_verdict_json(subject, &json);
     if (state->live)
         fputs("\r\033[K", cli->err);
-    if (state->json)
+    if (state->take != NULL)
+        state->take(state->user, subject);
+    else if (state->json)
         s2_buf_printf(&text, "%s\n", json.data != NULL ? json.data : "");
     else
         s2_verdict_print(subject, &text);
@@ -372,27 +376,23 @@ static int32_t count_alike(const int32_t *layer_of, int32_t n_layers, int32_t la
     return n;
 }
 
-static int validate_operand(s2_validate_state *state, const char *operand)
+static int validate_input(s2_validate_state *state, const s2_input *input)
 {
-    s2_input input;
     char hash[S2_HASH_HEX];
     const int32_t *layers;
     int32_t n_layers;
-    int end = s2_input_read(state->cli, operand, &input);
-    if (end != S2_GO_ON)
-        return end;
-    const s2_pattern *const pattern = &input.pattern;
+    const s2_pattern *const pattern = &input->pattern;
     int32_t *const layer_of = S2_NEW(&state->cli->arena, int32_t, pattern->n_layers);
     if (layer_of == NULL || s2_pattern_hash(pattern, hash) != S2_OK)
         return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
-    end = find_layers(state, pattern, &layers, &n_layers, layer_of);
+    const int end = find_layers(state, pattern, &layers, &n_layers, layer_of);
     if (end != S2_GO_ON)
         return end;
     int code = S2_EXIT_OK;
-    state->input = &input;
+    state->input = input;
     for (int32_t at = 0; at < n_layers; at++)
         for (int32_t n = 0; n < state->n_lengths; n++) {
-            s2_subject subject = {.name = s2_input_name(state->cli, &input),
+            s2_subject subject = {.name = s2_input_name(state->cli, input),
                                   .hash = hash,
                                   .pattern = pattern,
                                   .device = state->device,
@@ -405,6 +405,31 @@ static int validate_operand(s2_validate_state *state, const char *operand)
                                   .len_tok = state->len_tok[n]};
             code = s2_exit_combine(code, validate_one(state, &subject));
         }
+    return code;
+}
+
+static int validate_operand(s2_validate_state *state, const char *operand)
+{
+    s2_input input;
+    const int end = s2_input_read(state->cli, operand, &input);
+    return end == S2_GO_ON ? validate_input(state, &input) : end;
+}
+
+int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
+                       s2_verdict_fn take, void *user)
+{
+    s2_validate_state state = {.cli = cli, .take = take, .user = user};
+    const char *const command = cli->command;
+    int end = s2_args_parse(cli, "validate", argc, argv, &state.args);
+    cli->command = command;
+    if (end == S2_GO_ON)
+        end = read_options(&state);
+    if (end == S2_GO_ON)
+        end = open_device(&state);
+    int code = end == S2_GO_ON ? S2_EXIT_OK : end;
+    for (int32_t n = 0; end == S2_GO_ON && n < n_inputs; n++)
+        code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
+    s2_device_close(&state.device);
     return code;
 }
 

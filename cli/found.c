@@ -17,7 +17,7 @@ static const s2_front *front_of(const s2_found *found)
 }
 
 /* "llama-3.1-8b-000042": the index with as many digits as any of its space has, so that names sort by it. */
-static const char *name_of(const s2_found *found, int64_t index)
+const char *s2_found_name(const s2_found *found, int64_t index)
 {
     int width = 1;
     for (int64_t rest = found->space.n_candidates - 1; rest >= 10; rest /= 10)
@@ -60,6 +60,8 @@ static void put_value(s2_objective objective, double value, s2_buf *buf)
         s2_bytes_print(value, buf);
     else if (objective <= S2_BY_TRAIN_US)
         s2_time_print(value, buf);
+    else if (objective == S2_BY_DEPTH)
+        s2_buf_printf(buf, "%.0f", value);
     else
         s2_buf_printf(buf, "%.5f", value);
 }
@@ -368,6 +370,18 @@ static double value_or(const s2_found *found, const s2_point *point, s2_objectiv
 
 static const s2_objective TIME_OF[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
 
+s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase, double *us)
+{
+    *us = value_or(found, point, TIME_OF[phase], (double)NAN);
+    if (!isnan(*us))
+        return S2_OK;
+    s2_pattern pattern;
+    s2_sim sim;
+    S2_TRY(price(found, point->index, phase, &pattern, &sim));
+    *us = sim.time_us;
+    return S2_OK;
+}
+
 /* What the search itself knows of a design: enough for lists, fronts and merging. */
 static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim_phase phase, s2_db_sim *out)
 {
@@ -454,7 +468,7 @@ static s2_status fill_item(const s2_found *found, const s2_point *point, const s
     s2_db_sim *const sims = S2_NEW(arena, s2_db_sim, found->n_phases);
     if (sims == NULL)
         return S2_ENOMEM;
-    const char *const name = name_of(found, point->index);
+    const char *const name = s2_found_name(found, point->index);
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim_phase phase = found->phases[found->n_phases - 1 - p];
         S2_TRY(point - front_of(found)->points < FULL_ROWS ? fill_sim(found, point, name, phase, &sims[p])

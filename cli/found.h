@@ -26,4 +26,10 @@ typedef struct s2_found {
 int s2_found_show(const s2_found *found);
 int s2_found_store(const s2_found *found);
 
+/* "llama-3.1-8b-000042": what a candidate is called everywhere. */
+const char *s2_found_name(const s2_found *found, int64_t index);
+/* The predicted time of a phase; priced where it is no objective. */
+s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase,
+                        double *us) S2_MUST_CHECK;
+
 #endif /* S2_CLI_FOUND_H */

@@ -11,7 +11,7 @@
 #ifndef S2_CLI_SEARCHING_H
 #define S2_CLI_SEARCHING_H
 
-#include "cli/found.h"
+#include "cli/confirm.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
 
@@ -20,6 +20,7 @@ enum { S2_SEARCH_RANKS = 65536 };
 typedef struct s2_searching {
     s2_found found; /* of this rank while it runs; in the end, on rank 0, of all of them */
     s2_args args;
+    s2_confirm_options confirm;
     s2_ranks ranks;
     s2_buf *states;    /* rank 0: the latest of each rank as text */
     int64_t begin;     /* the visits of all ranks, */

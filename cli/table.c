@@ -203,13 +203,18 @@ static const s2_option SEARCH[] = {
     {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},
     {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
     {"minimize", '\0', "LIST", "us,kv_bytes",
-     "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread", false, false},
+     "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
+     "depth",
+     false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     {"limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed", false, false},
     {"seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all", false,
      false},
     {"jobs", 'j', "N", NULL, "threads; default: all cores", false, false},
+    {"validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does", false, false},
+    {"device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N", false, false},
+    {"runs", '\0', "N", "5", "timed repetitions of each", false, false},
     {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
     {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},
     OPT_JSON,
@@ -302,13 +307,19 @@ const s2_command s2_command_table[] = {
      "front "
      "beats by its bounds alone; the others are priced exactly. The front is stored with checks and "
      "predictions: "
-     "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read.\n"
+     "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read; "
+     "redundancy the heads that read a pair, on "
+     "average; depth the layers within which all heads of one together are sure to read everything.\n"
+     "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
+     "what "
+     "was predicted, and prints Kendall's tau between the two orders.\n"
      "Ctrl-C ends after the current batch and stores what was found; exit code 4 says that the space was not "
      "finished. Exit code 1: no candidate has the required properties.",
      "$ s2 search 'block {32,64}; layers all: local {4..32:4} | stride {2..16} phase {head,kv}+{0,1}' "
      "--model "
      "llama-3.1-8b\n"
-     "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n",
+     "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"
+     "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",
      SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",
      "The format is told by the content. The pattern is stored in the database.", "$ s2 import config.json\n",

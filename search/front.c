@@ -72,26 +72,83 @@ bool s2_front_beats(const s2_front *front, const s2_point *at_least)
     return false;
 }
 
-int32_t s2_front_best(const s2_front *front)
+static void find_least(const s2_front *front, double *least)
 {
-    double least[S2_MAX_OBJECTIVES];
     for (int32_t v = 0; v < front->n_values; v++) {
         least[v] = INFINITY;
         for (int32_t p = 0; p < front->n; p++)
             least[v] = fmin(least[v], front->points[p].value[v]);
     }
+}
+
+/* The logarithm of the mean, up to a factor; an objective that is 0 somewhere takes no part. */
+static double score(const s2_front *front, const double *least, int32_t p)
+{
+    double sum = 0;
+    for (int32_t v = 0; v < front->n_values; v++)
+        sum += least[v] > 0 ? log(front->points[p].value[v] / least[v]) : 0;
+    return sum;
+}
+
+int32_t s2_front_best(const s2_front *front)
+{
+    double least[S2_MAX_OBJECTIVES];
+    find_least(front, least);
     int32_t best = -1;
-    double best_sum = INFINITY;
+    double best_score = INFINITY;
     for (int32_t p = 0; p < front->n; p++) {
-        double sum = 0;
-        for (int32_t v = 0; v < front->n_values; v++)
-            sum += least[v] > 0 ? log(front->points[p].value[v] / least[v]) : 0;
-        if (sum < best_sum) {
-            best_sum = sum;
+        const double own = score(front, least, p);
+        if (own < best_score) {
+            best_score = own;
             best = p;
         }
     }
     return best;
+}
+
+typedef struct scored {
+    double score;
+    int32_t at;
+} scored;
+
+static int by_score(const void *left, const void *right)
+{
+    const scored *const a = left, *const b = right;
+    return a->score != b->score ? (a->score < b->score ? -1 : 1) : (a->at > b->at) - (a->at < b->at);
+}
+
+s2_status s2_front_order(const s2_front *front, int32_t *order)
+{
+    double least[S2_MAX_OBJECTIVES];
+    scored *const all = s2_malloc((size_t)(front->n + 1) * sizeof *all);
+    if (all == NULL)
+        return S2_ENOMEM;
+    find_least(front, least);
+    for (int32_t p = 0; p < front->n; p++)
+        all[p] = (scored){score(front, least, p), p};
+    qsort(all, (size_t)front->n, sizeof *all, by_score);
+    for (int32_t p = 0; p < front->n; p++)
+        order[p] = all[p].at;
+    s2_free(all);
+    return S2_OK;
+}
+
+static int sign(double value)
+{
+    return (value > 0) - (value < 0);
+}
+
+double s2_kendall_tau(const double *x, const double *y, int32_t n)
+{
+    int64_t sum = 0, by_x = 0, by_y = 0;
+    for (int32_t a = 0; a < n; a++)
+        for (int32_t b = a + 1; b < n; b++) {
+            const int dx = sign(x[a] - x[b]), dy = sign(y[a] - y[b]);
+            sum += dx * dy;
+            by_x += dx != 0;
+            by_y += dy != 0;
+        }
+    return by_x > 0 && by_y > 0 ? (double)sum / sqrt((double)by_x * (double)by_y) : (double)NAN;
 }
 
 void s2_front_release(s2_front *front)

@@ -47,6 +47,17 @@ bool s2_front_beats(const s2_front *front, const s2_point *at_least);
  */
 int32_t s2_front_best(const s2_front *front);
 
+/*
+ * All points, best first in that sense, of equals the earlier one: order has room for front->n. S2_ENOMEM.
+ */
+s2_status s2_front_order(const s2_front *front, int32_t *order) S2_MUST_CHECK;
+
+/*
+ * Kendall's tau-b of n pairs: 1 where y orders them as x does, -1 where it reverses them, 0 where it says
+ * nothing of it; NAN for fewer than two pairs or where one of them is constant.
+ */
+double s2_kendall_tau(const double *x, const double *y, int32_t n);
+
 void s2_front_release(s2_front *front);
 
 #ifdef __cplusplus

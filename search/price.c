@@ -1,10 +1,12 @@
 #include "search/price.h"
 
 #include "base/alloc.h"
+#include "coverage/prove.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
 #include "sim/kv.h"
 
+enum { PROOF_STEPS = 10000000 };
 enum { N_FAST = sizeof((s2_pricer *)0)->fast / sizeof((s2_pricer *)0)->fast[0] };
 
 /* Both sides of a bound are sums of doubles; this is far above their rounding. */
@@ -12,8 +14,8 @@ enum { N_FAST = sizeof((s2_pricer *)0)->fast / sizeof((s2_pricer *)0)->fast[0] }
 
 const char *s2_objective_word(s2_objective objective)
 {
-    static const char *const words[] = {"prefill_us", "decode_us", "train_us", "kv_bytes",
-                                        "density",    "imbalance", "unread"};
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us",   "kv_bytes", "density",
+                                        "imbalance",  "unread",    "redundancy", "depth"};
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
@@ -114,6 +116,35 @@ static double unread_of(const s2_pricer *pricer, const s2_pattern *pattern, int6
     return 1 - (double)pairs / all;
 }
 
+static double redundancy_of(const s2_pricer *pricer, const s2_pattern *pattern, int64_t pairs)
+{
+    return (1 - unread_of(pricer, pattern, pairs)) * pattern->n_heads;
+}
+
+/*
+ * A layer whose heads together read everything passes every key on, so the depth is one more than the
+ * longest run of layers that are not proved to.
+ */
+static s2_status price_depth(s2_pricer *pricer, const s2_pattern *pattern, double *depth)
+{
+    const s2_requirement union_holds = {.property = S2_UNION};
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
+    s2_finding finding;
+    const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
+    s2_status status = s2_prove(&pricer->scratch, pattern, &union_holds, 1, &options, &finding);
+    int32_t run = 0, longest = 0, before = -2;
+    for (int32_t f = 0; status == S2_OK && f < finding.n_failing_layers; f++) {
+        run = finding.failing_layers[f] == before + 1 ? run + 1 : 1;
+        before = finding.failing_layers[f];
+        longest = run > longest ? run : longest;
+    }
+    if (status == S2_OK)
+        *depth = finding.verdict == S2_UNKNOWN && finding.n_failing_layers == 0 ? pattern->n_layers + 1
+                                                                                : longest + 1;
+    s2_arena_rewind(&pricer->scratch, mark);
+    return status;
+}
+
 s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote *quote,
                          double value[S2_MAX_OBJECTIVES])
 {
@@ -134,6 +165,8 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
         case S2_BY_KV_BYTES: value[v] = (double)cost.kv_slots * slot_bytes(pricer, pattern); break;
         case S2_BY_DENSITY: value[v] = cost.density; break;
         case S2_BY_UNREAD: value[v] = unread_of(pricer, pattern, cost.pairs); break;
+        case S2_BY_REDUNDANCY: value[v] = redundancy_of(pricer, pattern, cost.pairs); break;
+        case S2_BY_DEPTH: value[v] = 1; break;
         case S2_BY_IMBALANCE: value[v] = 1 * ROUNDING; break;
         default: break;
         }
@@ -210,6 +243,8 @@ typedef struct prices {
     double density;
     double imbalance;
     double unread;
+    double redundancy;
+    double depth;
 } prices;
 
 static s2_status price_fast(s2_pricer *pricer, const s2_quote *quote, prices *out)
@@ -224,6 +259,7 @@ static s2_status price_fast(s2_pricer *pricer, const s2_quote *quote, prices *ou
     out->prefill_us = cost.time_us;
     out->density = cost.density;
     out->unread = unread_of(pricer, quote->pattern, cost.pairs);
+    out->redundancy = redundancy_of(pricer, quote->pattern, cost.pairs);
     out->kv_bytes = (double)cost.kv_slots * slot_bytes(pricer, quote->pattern);
     const int64_t n_sparse = fast->n_layers - candidate->n_dense_layers;
     const int64_t steps = (cost.steps - fast->dense_steps * candidate->n_dense_layers) / n_sparse;
@@ -237,12 +273,13 @@ static s2_status price_slowly(s2_pricer *pricer, const s2_quote *quote, prices *
 {
     s2_attention attention;
     if (wants(pricer, S2_BY_PREFILL_US) || wants(pricer, S2_BY_IMBALANCE) || wants(pricer, S2_BY_DENSITY) ||
-        wants(pricer, S2_BY_UNREAD)) {
+        wants(pricer, S2_BY_UNREAD) || wants(pricer, S2_BY_REDUNDANCY)) {
         S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_PREFILL, &attention));
         out->prefill_us = attention.time_us + attention.select_us;
         out->density = attention.density;
         out->imbalance = attention.imbalance;
         out->unread = unread_of(pricer, quote->pattern, attention.counts.pairs);
+        out->redundancy = redundancy_of(pricer, quote->pattern, attention.counts.pairs);
     }
     return count_kv(pricer, quote->pattern, &out->kv_bytes);
 }
@@ -258,8 +295,11 @@ s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote, double value[
         S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_TRAIN, &attention));
         own.train_us = attention.time_us + attention.select_us;
     }
-    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us, own.kv_bytes,
-                                         own.density,    own.imbalance, own.unread};
+    if (wants(pricer, S2_BY_DEPTH))
+        S2_TRY(price_depth(pricer, quote->pattern, &own.depth));
+    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us,  own.train_us,
+                                         own.kv_bytes,   own.density,    own.imbalance,
+                                         own.unread,     own.redundancy, own.depth};
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = v < pricer->n_by ? all[pricer->by[v]] : 0;
     return S2_OK;

@@ -21,10 +21,12 @@ typedef enum s2_objective {
     S2_BY_PREFILL_US, /* attention of all layers, as s2 sim prices it */
     S2_BY_DECODE_US,
     S2_BY_TRAIN_US,
-    S2_BY_KV_BYTES,  /* KV cache in pages per KV head */
-    S2_BY_DENSITY,   /* of blocks, mean over the heads of the layers that are not dense */
-    S2_BY_IMBALANCE, /* prefill: longest SM / mean SM, of the layer with the most work */
-    S2_BY_UNREAD,    /* 1 - pairs read / causal pairs, over all layers: what is given up */
+    S2_BY_KV_BYTES,   /* KV cache in pages per KV head */
+    S2_BY_DENSITY,    /* of blocks, mean over the heads of the layers that are not dense */
+    S2_BY_IMBALANCE,  /* prefill: longest SM / mean SM, of the layer with the most work */
+    S2_BY_UNREAD,     /* 1 - pairs read / causal pairs, over all layers: what is given up */
+    S2_BY_REDUNDANCY, /* heads that read a pair, mean over all causal pairs; where union holds, at least 1 */
+    S2_BY_DEPTH, /* layers within which a union-complete one is sure to lie; n_layers + 1: there is none */
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */

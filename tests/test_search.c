@@ -189,6 +189,22 @@ static void assert_same_front(const s2_front *a, const s2_front *b, const char *
 }
 
 /* A pattern's values by the whole simulator, sharing nothing with search/price.c. */
+static double depth_of(const s2_pattern *pattern)
+{
+    s2_arena arena = {0};
+    int32_t depth = 1;
+    for (; depth <= pattern->n_layers; depth++) {
+        const s2_requirement within = {S2_DEPTH, depth, true};
+        const s2_prove_options all = {.n_tok = S2_OPEN};
+        s2_finding finding;
+        assert_int_equal(s2_prove(&arena, pattern, &within, 1, &all, &finding), S2_OK);
+        if (finding.verdict == S2_HOLDS)
+            break;
+    }
+    s2_arena_release(&arena);
+    return depth;
+}
+
 static void simulate(const problem *p, const s2_pattern *pattern, double *value)
 {
     s2_arena arena = {0};
@@ -198,9 +214,15 @@ static void simulate(const problem *p, const s2_pattern *pattern, double *value)
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
     options.phase = S2_SIM_DECODE;
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
-    const double all[S2_N_OBJECTIVES] = {
-        prefill.time_us,   decode.time_us,           0, (double)prefill.kv.head_pages, prefill.density,
-        prefill.imbalance, 1 - prefill.token_density};
+    const double all[S2_N_OBJECTIVES] = {prefill.time_us,
+                                         decode.time_us,
+                                         0,
+                                         (double)prefill.kv.head_pages,
+                                         prefill.density,
+                                         prefill.imbalance,
+                                         1 - prefill.token_density,
+                                         prefill.token_density * pattern->n_heads,
+                                         depth_of(pattern)};
     for (int32_t v = 0; v < p->search.n_by; v++)
         value[v] = all[p->search.by[v]];
     s2_arena_release(&arena);
@@ -313,6 +335,7 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
             p.search.options.len_tok = (p.search.options.len_tok / 16 + 1) * 16;
         p.search.n_by = S2_MAX_OBJECTIVES;
         memcpy(p.search.by, all, sizeof all);
+        p.search.by[5] = (s2_objective)(S2_BY_UNREAD + s2_rng_below(&rng, 3));
         const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
         if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
             s2_pricer pricer;
@@ -647,6 +670,7 @@ static void wrong_calls_are_refused_with_their_exit_codes(void **state)
         {{"search", "heads {4}", "--no-db", "--shard", "3/2"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--minimize", "us,us"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--minimize", "speed"}, S2_EXIT_USAGE},
+        {{"search", "heads {4}", "--no-db", "--minimize", "redundancy", "--require", "rows"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--phase", "forward"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--require", "unison"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--resume"}, S2_EXIT_USAGE},
@@ -662,6 +686,64 @@ static void wrong_calls_are_refused_with_their_exit_codes(void **state)
         if (code != rows[r].code)
             fail_msg("row %zu: exit code %d", r, code);
     }
+}
+
+static void tau_counts_the_pairs_that_two_orders_agree_on(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3, 4}, same[] = {10, 20, 21, 22}, reversed[] = {4, 3, 2, 1},
+                 one[] = {1, 3, 2, 4}, tied[] = {1, 1, 2, 2}, flat[] = {5, 5, 5, 5};
+    s2_assert_close(s2_kendall_tau(x, same, 4), 1, 1e-12);
+    s2_assert_close(s2_kendall_tau(x, reversed, 4), -1, 1e-12);
+    s2_assert_close(s2_kendall_tau(x, one, 4), 4.0 / 6, 1e-12);
+    s2_assert_close(s2_kendall_tau(x, tied, 4), 4 / sqrt(6.0 * 4), 1e-12);
+    assert_true(isnan(s2_kendall_tau(x, flat, 4)));
+    assert_true(isnan(s2_kendall_tau(x, x, 1)));
+}
+
+/* Judged by the function behind `s2 validate`, stored, and compared with what was foretold. */
+static void the_best_of_a_front_are_run_and_compared_with_their_prices(void **state)
+{
+    (void)state;
+    static char text[OUTPUT];
+    char dir[64], path[128];
+    fresh_dir(dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/a.db", dir);
+    const char *words[] = {"search",
+                           "layers 3; heads 4; kv-heads 2; head-dim 64; block 32; layers all: local {1..6} | "
+                           "stride 4 phase head; layers 1: dense",
+                           "--len",
+                           "512",
+                           "--db",
+                           path,
+                           "--minimize",
+                           "us,unread",
+                           "--phase",
+                           "prefill,decode",
+                           "--validate",
+                           "3",
+                           "--runs",
+                           "1",
+                           "--json"};
+    assert_int_equal(command(text, 15, words), S2_EXIT_OK);
+    assert_non_null(
+        strstr(text, "\"schema\":\"s2confirm/1\",\"device\":\"CPU\",\"phase\":\"prefill\",\"timed\":3"));
+    assert_non_null(strstr(text, "\"phase\":\"decode\",\"timed\":3,\"kendall_tau\":"));
+    assert_non_null(strstr(text, "\"outcome\":\"ok\""));
+    s2_db *db;
+    int64_t n;
+    assert_int_equal(s2_db_open(path, S2_DB_READ, &db, NULL), S2_OK);
+    assert_int_equal(s2_db_count(db, "validation", &n, NULL), S2_OK);
+    assert_int_equal(n, 3 * 2 * 2); /* designs, kinds of layers, phases */
+    assert_int_equal(s2_db_count(db, "run", &n, NULL), S2_OK);
+    assert_int_equal(n, 1);
+    s2_db_close(&db);
+    words[14] = "--no-db";
+    assert_int_equal(command(text, 15, words), S2_EXIT_OK);
+    assert_non_null(strstr(text, "validated on CPU: the 3 best of the front"));
+    words[13] = "65";
+    assert_int_equal(command(text, 15, words), S2_EXIT_USAGE);
+    remove_dir(dir);
 }
 
 static void a_space_is_proposed_for_every_model_and_explained(void **state)
@@ -734,6 +816,8 @@ int main(void)
         cmocka_unit_test(shards_merged_in_the_database_show_the_front_of_one_run),
         cmocka_unit_test(a_killed_search_resumes_to_the_same_bytes),
         cmocka_unit_test(wrong_calls_are_refused_with_their_exit_codes),
+        cmocka_unit_test(tau_counts_the_pairs_that_two_orders_agree_on),
+        cmocka_unit_test(the_best_of_a_front_are_run_and_compared_with_their_prices),
         cmocka_unit_test(a_space_is_proposed_for_every_model_and_explained),
         cmocka_unit_test(speed_of_a_search_is_printed),
     };

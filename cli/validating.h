@@ -1,0 +1,20 @@
+/*
+ * cli/validating.h - `s2 validate` for other commands: the same judging and the same rows in the database,
+ * the verdicts handed over instead of printed.
+ */
+#ifndef S2_CLI_VALIDATING_H
+#define S2_CLI_VALIDATING_H
+
+#include "cli/verdict.h"
+
+/* Called for each kind of layer; the subject lasts as long as the call. */
+typedef void (*s2_verdict_fn)(void *user, const s2_subject *subject);
+
+/*
+ * argv is a command line of `s2 validate` whose operands are not read; the inputs are judged in their
+ * place. Returns the exit code that `s2 validate` would end with.
+ */
+int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
+                       s2_verdict_fn take, void *user);
+
+#endif /* S2_CLI_VALIDATING_H */
