@@ -1,23 +1,27 @@
 #include "cli/commands.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/front.h"
 #include "cli/input.h"
-#include "cli/options.h"
+#include "export/chart.h"
 #include "export/files.h"
 #include "export/picture.h"
+#include "sim/kv.h"
 
 typedef struct request {
     const char *what, *form, *output;
     s2_picture_of of;
     int32_t index;
-    int64_t layer, n_tok;
+    int64_t layer, n_tok, page_tok;
     s2_input input;
+    s2_chart chart; /* of kv and pareto */
 } request;
 
 /* By option, else by the ending of the output, else what a terminal shows. */
@@ -31,7 +35,7 @@ static const char *form_of(const s2_args *args, const char *what, const char *ou
             return endings[n] + 1;
     if (stated != NULL)
         return stated;
-    return strcmp(what, "flow") == 0 ? "dot" : strcmp(what, "kv") == 0 ? "svg" : "ansi";
+    return strcmp(what, "flow") == 0 ? "dot" : "ansi";
 }
 
 /* "union", "kv:G" or a head; without a head the union, because it shows holes. */
@@ -67,7 +71,7 @@ static int draw_grid(s2_cli *cli, const request *at, s2_buf *buf)
     if (status == S2_OK && strcmp(at->form, "png") == 0)
         status = s2_picture_png(&picture, buf);
     else if (status == S2_OK && strcmp(at->form, "svg") == 0)
-        s2_picture_svg(&picture, buf);
+        status = s2_picture_svg(&picture, buf);
     else if (status == S2_OK && text)
         s2_picture_ansi(&picture, strcmp(at->form, "ascii") == 0, buf);
     else if (status == S2_OK) {
@@ -145,14 +149,197 @@ static int draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
     return end;
 }
 
-static int draw_kv(s2_cli *cli, const request *at, s2_buf *buf)
+static int draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
 {
-    if (strcmp(at->form, "svg") != 0) {
-        s2_cli_error(cli, "kv is drawn as svg");
+    s2_status status = S2_OK;
+    if (strcmp(at->form, "svg") == 0)
+        status = s2_chart_svg(&at->chart, buf);
+    else if (strcmp(at->form, "png") == 0)
+        status = s2_chart_png(&at->chart, buf);
+    else if (strcmp(at->form, "dot") != 0)
+        s2_chart_text(&at->chart, buf);
+    else {
+        s2_cli_error(cli, "%s is drawn as ansi, ascii, svg or png", at->what);
         return S2_EXIT_USAGE;
     }
-    const s2_status status = s2_picture_kv_svg(&at->input.pattern, at->n_tok, buf);
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "draw");
+}
+
+/* ---- the KV cache over the context ----------------------------------------------------------------------
+ */
+
+enum { KV_POINTS = 64, KV_CURVES = 5 };
+
+/* One curve of bytes, in units of which the largest is between 1 and some thousands. */
+typedef struct curve {
+    const char *name;
+    double values[KV_POINTS + 1];
+} curve;
+
+static s2_status kv_values(const s2_classes *classes, const request *at, double *x, curve curves[KV_CURVES])
+{
+    for (int32_t point = 1; point <= KV_POINTS; point++) {
+        const int64_t n_tok = at->n_tok * point / KV_POINTS > 0 ? at->n_tok * point / KV_POINTS : 1;
+        s2_kv_slots slots;
+        S2_TRY(s2_kv_count(classes, n_tok, (int32_t)at->page_tok, &slots));
+        const s2_kv_bytes bytes = s2_kv_slots_bytes(&at->input.pattern, &slots, 2, 1);
+        const int64_t values[KV_CURVES] = {bytes.dense, bytes.shared_pages, bytes.head_pages,
+                                           bytes.ring_stripes, bytes.used};
+        x[point] = (double)n_tok;
+        for (int c = 0; c < KV_CURVES; c++)
+            curves[c].values[point] = (double)values[c];
+    }
+    return S2_OK;
+}
+
+/* Curves that are one line on the page are one series, with all their names. */
+static bool same_line(const curve *a, const curve *b)
+{
+    for (int32_t point = 0; point <= KV_POINTS; point++)
+        if (fabs(a->values[point] - b->values[point]) > 0.002 * a->values[KV_POINTS])
+            return false;
+    return true;
+}
+
+static s2_status add_curves(s2_cli *cli, const curve curves[KV_CURVES], const double *x, const char *unit,
+                            s2_chart *chart)
+{
+    bool drawn[KV_CURVES] = {false};
+    for (int c = 0; c < KV_CURVES; c++) {
+        s2_buf name = {0};
+        for (int other = c; !drawn[c] && other < KV_CURVES; other++)
+            if (!drawn[other] && (other == c || same_line(&curves[c], &curves[other]))) {
+                s2_buf_printf(&name, "%s%s", name.len != 0 ? ", " : "", curves[other].name);
+                drawn[other] = other != c;
+            }
+        if (name.len == 0)
+            continue;
+        s2_buf_printf(&name, ": %.4g %s", curves[c].values[KV_POINTS], unit);
+        const char *const words = s2_arena_strndup(&cli->arena, name.data, name.len);
+        s2_buf_release(&name);
+        if (words == NULL)
+            return S2_ENOMEM;
+        chart->series[chart->n_series] = (s2_chart_series){.name = words,
+                                                           .colour = chart->n_series,
+                                                           .dashed = chart->n_series % 2 == 1,
+                                                           .n = KV_POINTS + 1,
+                                                           .x = x,
+                                                           .y = curves[c].values};
+        chart->n_series++;
+    }
+    return S2_OK;
+}
+
+static int fill_kv(s2_cli *cli, request *at)
+{
+    static const char *const names[KV_CURVES] = {"dense", "shared pages", "head pages", "ring + stripes",
+                                                 "needed keys"};
+    double *const x = S2_NEW(&cli->arena, double, KV_POINTS + 1);
+    curve *const curves = S2_NEW(&cli->arena, curve, KV_CURVES);
+    s2_classes classes;
+    s2_status status = x != NULL && curves != NULL ? S2_OK : S2_ENOMEM;
+    if (status == S2_OK)
+        status = s2_classes_build(&cli->arena, &at->input.pattern, S2_DECODE, &classes);
+    if (status == S2_OK)
+        status = kv_values(&classes, at, x, curves);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "kv");
+    const bool large = curves[0].values[KV_POINTS] >= 0x1p30;
+    s2_chart *const chart = &at->chart;
+    *chart = (s2_chart){.x_label = "context, tokens", .x_binary = true, .from_zero = true};
+    snprintf(chart->title, sizeof chart->title, "%.40s: KV cache, bf16, pages of %lld",
+             at->input.pattern.name, (long long)at->page_tok);
+    snprintf(chart->y_label, sizeof chart->y_label, "held after that many tokens, %s", large ? "GiB" : "MiB");
+    for (int c = 0; c < KV_CURVES; c++) {
+        curves[c].name = names[c];
+        for (int32_t point = 0; point <= KV_POINTS; point++)
+            curves[c].values[point] /= large ? 0x1p30 : 0x1p20;
+    }
+    status = add_curves(cli, curves, x, large ? "GiB" : "MiB", chart);
+    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "kv");
+}
+
+/* ---- the Pareto front -----------------------------------------------------------------------------------
+ */
+
+enum { MOST_POINTS = 4000, MOST_LABELS = 16 };
+
+static double objective_value(const s2_objective *by, const s2_db_row *row)
+{
+    return by->value(row) / (strcmp(by->name, "kv_mib") == 0 ? 0x1p20 : 1);
+}
+
+/* Designs with both values as points; of very many every so-manieth. */
+static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front *front, int32_t most, bool named,
+                           s2_chart_series *out)
+{
+    const int32_t every = l->n_rows / most + 1;
+    double *const x = S2_NEW(&cli->arena, double, l->n_rows + 1), *const y = S2_NEW(&cli->arena, double,
+                                                                                    l->n_rows + 1);
+    const char **const labels = S2_NEW(&cli->arena, const char *, l->n_rows + 1);
+    if (x == NULL || y == NULL || labels == NULL)
+        return S2_ENOMEM;
+    for (int32_t row = 0; row < l->n_rows; row += every) {
+        x[out->n] = objective_value(front->by[0], &l->rows[row]);
+        y[out->n] = objective_value(front->by[1], &l->rows[row]);
+        labels[out->n] = named && l->n_rows <= MOST_LABELS ? l->rows[row].name : "";
+        out->n += !isnan(x[out->n]) && !isnan(y[out->n]);
+    }
+    out->x = x;
+    out->y = y;
+    out->labels = labels;
+    return S2_OK;
+}
+
+static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, const s2_front *front)
+{
+    s2_listing l = {.cli = cli};
+    char *const names = S2_NEW(&cli->arena, char, 128);
+    const int end = s2_front_list(&l, args, db, front);
+    if (end != S2_GO_ON)
+        return end;
+    const int32_t n_rows = l.n_rows;
+    s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
+                    best = {.style = S2_CHART_STEPS, .colour = 2};
+    s2_status status = names != NULL ? points_of(cli, &l, front, MOST_POINTS, false, &all) : S2_ENOMEM;
+    if (status == S2_OK)
+        status = s2_front_keep(&l, front);
+    if (status == S2_OK)
+        status = points_of(cli, &l, front, MOST_POINTS, true, &best);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "front");
+    snprintf(names, 64, "%d of %d designs of the database have both values", (int)all.n, (int)n_rows);
+    snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
+    all.name = names;
+    best.name = names + 64;
+    s2_chart *const chart = &at->chart;
+    *chart = (s2_chart){.series = {all, best}, .n_series = 2};
+    snprintf(chart->title, sizeof chart->title, "Pareto front of %s and %s", front->by[0]->name,
+             front->by[1]->name);
+    if (l.n_rows > 0 && l.rows[0].len_tok > 0)
+        snprintf(chart->title + strlen(chart->title), 64, ", %.20s of %lld tokens", l.rows[0].phase,
+                 (long long)l.rows[0].len_tok);
+    snprintf(chart->x_label, sizeof chart->x_label, "%s (less is better)", front->by[0]->words);
+    snprintf(chart->y_label, sizeof chart->y_label, "%s (less is better)", front->by[1]->words);
+    return S2_GO_ON;
+}
+
+static int fill_pareto(s2_cli *cli, const s2_args *args, request *at)
+{
+    s2_front front = {0};
+    s2_db *db;
+    int end = s2_front_choose(cli, s2_args_str(args, "minimize"), &front);
+    if (end == S2_GO_ON && front.n_by != 2) {
+        s2_cli_error(cli, "--minimize X,Y: a picture has two axes");
+        end = S2_EXIT_USAGE;
+    }
+    if (end == S2_GO_ON && !s2_listing_has_database(cli))
+        end = S2_EXIT_ENVIRONMENT;
+    if (end != S2_GO_ON || (end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
+        return end;
+    end = read_front(cli, args, db, at, &front);
+    s2_db_close(&db);
+    return end;
 }
 
 static int deliver(s2_cli *cli, const request *at, s2_buf *buf)
@@ -170,19 +357,39 @@ static int deliver(s2_cli *cli, const request *at, s2_buf *buf)
     return s2_exit_of(status);
 }
 
-static int read_request(s2_cli *cli, const s2_args *args, request *at)
+static int read_pattern(s2_cli *cli, const s2_args *args, request *at)
 {
-    int end = s2_args_int(cli, args, "len", 1, 1 << 20, &at->n_tok);
+    at->n_tok = 8192;
+    int end = S2_GO_ON;
+    if (s2_args_str(args, "len") != NULL)
+        end = s2_args_int(cli, args, "len", 1, 1 << 20, &at->n_tok);
+    if (end == S2_GO_ON && args->n_operands != 1) {
+        s2_cli_error(cli, "name one PATTERN");
+        end = S2_EXIT_USAGE;
+    }
+    if (end == S2_GO_ON)
+        end = s2_args_int(cli, args, "page", 1, 65536, &at->page_tok);
     if (end == S2_GO_ON)
         end = s2_input_read(cli, args->operands[0], &at->input);
     if (end == S2_GO_ON)
         end = s2_args_int(cli, args, "layer", 0, at->input.pattern.n_layers - 1, &at->layer);
-    if (end == S2_GO_ON)
-        end = read_head(cli, args, at);
+    return end == S2_GO_ON ? read_head(cli, args, at) : end;
+}
+
+static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
+{
     at->what = s2_args_str(args, "what");
     at->output = s2_args_str(args, "output");
     at->form = form_of(args, at->what, at->output);
-    return end;
+    const bool pareto = strcmp(at->what, "pareto") == 0, kv = strcmp(at->what, "kv") == 0;
+    int end = pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at);
+    if (end == S2_GO_ON && kv)
+        end = fill_kv(cli, at);
+    if (end != S2_GO_ON)
+        return end;
+    if (pareto || kv)
+        return draw_chart(cli, at, buf);
+    return strcmp(at->what, "flow") == 0 ? draw_flow(cli, at, buf) : draw_grid(cli, at, buf);
 }
 
 int s2_cmd_draw(s2_cli *cli, int argc, char **argv)
@@ -192,15 +399,7 @@ int s2_cmd_draw(s2_cli *cli, int argc, char **argv)
     s2_buf buf = {0};
     int end = s2_args_parse(cli, "draw", argc, argv, &args);
     if (end == S2_GO_ON)
-        end = read_request(cli, &args, &at);
-    else
-        return end;
-    if (end == S2_GO_ON && strcmp(at.what, "flow") == 0)
-        end = draw_flow(cli, &at, &buf);
-    else if (end == S2_GO_ON && strcmp(at.what, "kv") == 0)
-        end = draw_kv(cli, &at, &buf);
-    else if (end == S2_GO_ON)
-        end = draw_grid(cli, &at, &buf);
+        end = draw(cli, &args, &at, &buf);
     if (end == S2_GO_ON)
         end = deliver(cli, &at, &buf);
     s2_buf_release(&buf);

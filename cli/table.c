@@ -157,11 +157,17 @@ static const s2_option EXPORT[] = {
     OPT_END};
 
 static const s2_option DRAW[] = {
-    {"what", 'w', "mask|shards|flow|kv", "mask", "the picture", false, false},
+    {"what", 'w', "mask|shards|flow|kv|pareto", "mask", "the picture", false, false},
     {"as", '\0', "ansi|ascii|png|svg|dot", NULL, "the form; default: by FILE, else ansi", false, false},
-    OPT_LEN("8k"),
+    {"len", 'n', "N", NULL, "context length in tokens (8k; of a front the most common one)", false, false},
     {"layer", 'l', "L", "0", "the layer", false, false},
     {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},
+    {"page", '\0', "N", "16", "kv: tokens in a page of the cache", false, false},
+    {"minimize", 'm', "X,Y", "us,kv_mib", "pareto: two of us, kv_mib, gpu_us, density", false, false},
+    {"phase", 'p', "prefill|decode|train", NULL, "pareto: of the prices; default: the most common", false,
+     false},
+    {"filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it", false,
+     false},
     OPT_OUTPUT,
     OPT_DB,
     OPT_END};
@@ -327,8 +333,13 @@ const s2_command s2_command_table[] = {
     {"export", "PATTERN", 0, 1, "write a config for another stack, re-imported and compared first",
      PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
-    {"draw", "PATTERN", 1, 1, "draw the mask, the shards, the flow of information, or the KV cache",
-     PATTERN_ABOUT, "$ s2 draw phi3.s2 --len 4k --head union\n", DRAW},
+    {"draw", "PATTERN|[CONDITION...]", 0, -1, "draw the mask, the shards, the flow, the KV cache, or a front",
+     PATTERN_ABOUT
+     "\nmask: who reads what, holes crossed out. shards: which KV head holds which part. flow: how "
+     "information moves over layers (Graphviz). kv: the cache over the context in three layouts. "
+     "pareto: the designs of the database, those that no other one beats joined; its operands are "
+     "conditions as in `s2 ls`.",
+     "$ s2 draw phi3.s2 --len 4k --head union\n$ s2 draw --what pareto union=holds -o front.svg\n", DRAW},
     {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
      "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
      "tag; "

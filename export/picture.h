@@ -47,15 +47,9 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
 
 /* Two rows of cells to one line of text; colour 24-bit. ascii: one row a line, glyphs only. */
 void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf);
-void s2_picture_svg(const s2_picture *picture, s2_buf *buf);
-/* PNG bytes. S2_ENOMEM, S2_EIO (libpng refused). */
+/* SVG text, PNG bytes. S2_ENOMEM, S2_EIO (libpng refused). */
+s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf) S2_MUST_CHECK;
 s2_status s2_picture_png(const s2_picture *picture, s2_buf *buf) S2_MUST_CHECK;
-
-/*
- * KV cache over the context as SVG: bytes that the queries at each position read, against dense. For a
- * KV-efficient pattern that is what must be held. S2_ENOMEM.
- */
-s2_status s2_picture_kv_svg(const s2_pattern *pattern, int64_t n_tok, s2_buf *buf) S2_MUST_CHECK;
 
 /*
  * Flow of information over layers as DOT: layers are ranks, nodes are parts of the context, an edge says that

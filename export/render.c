@@ -4,38 +4,32 @@
  */
 #include "export/picture.h"
 
-#include <ctype.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <png.h>
+#include "export/surface.h"
 
-#include "base/alloc.h"
-
-typedef struct rgb {
-    uint8_t r, g, b;
-} rgb;
-
-static const rgb paper = {255, 255, 255}, ink = {0, 0, 0}, unread = {228, 228, 228},
-                 hole_colour = {213, 94, 0};
+static const s2_rgb hole_colour = {213, 94, 0};
 
 /* Five stops of a ramp from dark blue to yellow whose lightness only rises (after cividis). */
-static rgb ramp(double share)
+static s2_rgb ramp(double share)
 {
-    static const rgb stops[5] = {
+    static const s2_rgb stops[5] = {
         {0, 32, 76}, {64, 77, 107}, {124, 123, 120}, {188, 175, 111}, {255, 234, 70}};
     const double at = (share < 0 ? 0 : share > 1 ? 1 : share) * 4;
     const int below = at >= 4 ? 3 : (int)at;
     const double part = at - below;
-    const rgb a = stops[below], b = stops[below + 1];
-    return (rgb){(uint8_t)(a.r + (b.r - a.r) * part), (uint8_t)(a.g + (b.g - a.g) * part),
-                 (uint8_t)(a.b + (b.b - a.b) * part)};
+    const s2_rgb a = stops[below], b = stops[below + 1];
+    return (s2_rgb){(uint8_t)(a.r + (b.r - a.r) * part), (uint8_t)(a.g + (b.g - a.g) * part),
+                    (uint8_t)(a.b + (b.b - a.b) * part)};
 }
 
-static rgb cell_colour(const s2_grid_cell *cell)
+static s2_rgb cell_colour(const s2_grid_cell *cell)
 {
-    return cell->hole ? hole_colour : cell->future ? paper : cell->share <= 0 ? unread : ramp(cell->share);
+    return cell->hole         ? hole_colour
+           : cell->future     ? s2_paper
+           : cell->share <= 0 ? s2_pale
+                              : ramp(cell->share);
 }
 
 /* ---- text -------------------------------------------------------------------------------------------------
@@ -60,7 +54,7 @@ static void ansi_pair(const s2_picture *picture, int32_t row, int32_t col, s2_bu
 {
     const s2_grid_cell *const upper = cell_at(picture, row, col);
     const s2_grid_cell *const lower = row + 1 < picture->n_rows ? cell_at(picture, row + 1, col) : NULL;
-    const rgb a = cell_colour(upper), b = lower != NULL ? cell_colour(lower) : paper;
+    const s2_rgb a = cell_colour(upper), b = lower != NULL ? cell_colour(lower) : s2_paper;
     const bool holes = upper->hole || (lower != NULL && lower->hole);
     if (holes)
         s2_buf_printf(buf, "\x1b[1;38;2;0;0;0;48;2;%d;%d;%dmX", hole_colour.r, hole_colour.g, hole_colour.b);
@@ -101,90 +95,18 @@ void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf)
                   holes[0] != '\0' ? "; " : "", holes);
 }
 
-/* ---- boxes and words, for SVG and PNG
- * -------------------------------------------------------------------------- */
-
-typedef struct surface {
-    int32_t width, height;
-    uint8_t *pixels; /* NULL: SVG */
-    s2_buf *svg;
-} surface;
-
-static void box(surface *to, int32_t x, int32_t y, int32_t w, int32_t h, rgb colour)
-{
-    if (to->pixels == NULL) {
-        s2_buf_printf(to->svg,
-                      "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%02x%02x%02x\"/>\n", x, y,
-                      w, h, colour.r, colour.g, colour.b);
-        return;
-    }
-    for (int32_t row = y; row < y + h && row < to->height; row++)
-        for (int32_t col = x; col < x + w && col < to->width; col++)
-            memcpy(to->pixels + ((int64_t)row * to->width + col) * 3, &colour, 3);
-}
-
-/* Upper-case letters, digits and a few signs, 3 x 5 bits, most significant first. */
-static uint16_t glyph_bits(char c)
-{
-    static const uint16_t letters[26] = {0x2bed, 0x6bae, 0x3923, 0x6b6e, 0x79a7, 0x79a4, 0x396b,
-                                         0x5bed, 0x7497, 0x126a, 0x5bad, 0x4927, 0x5fed, 0x7b6d,
-                                         0x2b6a, 0x6ba4, 0x7b79, 0x6bad, 0x388e, 0x7492, 0x5b6f,
-                                         0x5b6a, 0x5bfd, 0x5aad, 0x5a92, 0x72a7};
-    static const uint16_t digits[10] = {0x7b6f, 0x2c97, 0x73e7, 0x73cf, 0x5bc9,
-                                        0x79cf, 0x79ef, 0x7249, 0x7bef, 0x7bcf};
-    const char up = (char)toupper((unsigned char)c);
-    if (up >= 'A' && up <= 'Z')
-        return letters[up - 'A'];
-    if (c >= '0' && c <= '9')
-        return digits[c - '0'];
-    switch (c) {
-    case '-': return 0x01c0;
-    case '.': return 0x0002;
-    case ',': return 0x0014;
-    case ':': return 0x0410;
-    case ';': return 0x0414;
-    case '%': return 0x52a5;
-    case '/': return 0x12a4;
-    default: return 0;
-    }
-}
-
-static void words(surface *to, int32_t x, int32_t y, const char *text)
-{
-    enum { SCALE = 2, ADVANCE = 4 };
-    if (to->pixels == NULL) {
-        s2_buf_printf(to->svg, "<text x=\"%d\" y=\"%d\">", x, y + 11);
-        for (const char *c = text; *c != '\0'; c++)
-            s2_buf_puts(to->svg, *c == '<'   ? "&lt;"
-                                 : *c == '&' ? "&amp;"
-                                 : *c == '>' ? "&gt;"
-                                             : (const char[]){*c, '\0'});
-        s2_buf_puts(to->svg, "</text>\n");
-        return;
-    }
-    for (; *text != '\0'; text++, x += ADVANCE * SCALE)
-        for (int bit = 0; bit < 15; bit++)
-            if (glyph_bits(*text) >> (14 - bit) & 1)
-                box(to, x + bit % 3 * SCALE, y + bit / 3 * SCALE, SCALE, SCALE, ink);
-}
+/* ---- SVG and PNG ------------------------------------------------------------------------------------- */
 
 /* A hole is crossed out, so that it does not depend on its colour. */
-static void cross(surface *to, int32_t x, int32_t y, int32_t size)
+static void cross(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h)
 {
-    if (size < 5)
+    if (w < 5 || h < 5)
         return;
-    if (to->pixels == NULL) {
-        s2_buf_printf(to->svg, "<path d=\"M%d %dL%d %dM%d %dL%d %d\" stroke=\"#000000\"/>\n", x, y, x + size,
-                      y + size, x + size, y, x, y + size);
-        return;
-    }
-    for (int32_t at = 0; at < size; at++) {
-        box(to, x + at, y + at, 1, 1, ink);
-        box(to, x + size - 1 - at, y + at, 1, 1, ink);
-    }
+    s2_surface_line(to, x, y, x + w - 1, y + h - 1, 1, 0, s2_ink);
+    s2_surface_line(to, x + w - 1, y, x, y + h - 1, 1, 0, s2_ink);
 }
 
-enum { LEFT = 92, TOP = 34, BOTTOM = 96, RIGHT = 24, SIDE = 640 };
+enum { LEFT = 100, TOP = 34, BOTTOM = 100, RIGHT = 24, SIDE = 640 };
 
 static int32_t cell_width(const s2_picture *picture)
 {
@@ -197,134 +119,98 @@ static int32_t cell_height(const s2_picture *picture)
     return picture->row_tok > 0 ? width : width > 20 ? width : 20;
 }
 
-static void draw_axes(const s2_picture *picture, surface *to, int32_t w, int32_t h)
+static void draw_axes(const s2_picture *picture, s2_surface *to, int32_t w, int32_t h)
 {
+    const int32_t bottom = TOP + picture->n_rows * h;
     char text[64];
     for (int tick = 0; tick <= 4; tick++) {
-        const int32_t at = picture->n_cols * tick / 4;
+        const int32_t at = picture->n_cols * tick / 4, row = picture->n_rows * tick / 4;
         snprintf(text, sizeof text, "%lld", (long long)(at * picture->col_tok));
-        words(to, LEFT + at * w - (tick == 4 ? 30 : 0), TOP + picture->n_rows * h + 6, text);
-        const int32_t row = picture->row_tok > 0 ? picture->n_rows * tick / 4 : 0;
+        s2_surface_box(to, LEFT + at * w, bottom, 1, 5, s2_ink);
+        s2_surface_words(to, LEFT + at * w, bottom + 8,
+                         tick == 0   ? S2_ANCHOR_BEGIN
+                         : tick == 4 ? S2_ANCHOR_END
+                                     : S2_ANCHOR_MIDDLE,
+                         text);
+        if (picture->row_tok == 0)
+            continue;
         snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
-        if (picture->row_tok > 0)
-            words(to, 8, TOP + row * h - (tick == 4 ? 10 : 0), text);
+        s2_surface_box(to, LEFT - 5, TOP + row * h, 5, 1, s2_ink);
+        s2_surface_words(to, LEFT - 8,
+                         TOP + row * h -
+                             (tick == 0   ? 0
+                              : tick == 4 ? 14
+                                          : 7),
+                         S2_ANCHOR_END, text);
     }
     for (int32_t row = 0; picture->row_tok == 0 && row < picture->n_rows; row++) {
         snprintf(text, sizeof text, row + 1 < picture->n_rows ? "KV %d" : "all", row);
-        words(to, 8, TOP + row * h + 4, text);
+        s2_surface_words(to, LEFT - 8, TOP + row * h + (h - 14) / 2, S2_ANCHOR_END, text);
     }
-    words(to, LEFT, TOP + picture->n_rows * h + 22, picture->x_label);
-    words(to, LEFT + 200, TOP + picture->n_rows * h + 22,
-          picture->row_tok > 0 ? "down: query, tokens" : "down: KV heads, then all");
+    snprintf(text, sizeof text, "right: %s; down: %s", picture->x_label,
+             picture->row_tok > 0 ? picture->y_label : "KV heads, then all");
+    s2_surface_words(to, LEFT, bottom + 28, S2_ANCHOR_BEGIN, text);
 }
 
-static void draw_legend(const s2_picture *picture, surface *to, int32_t y)
+static void draw_legend(const s2_picture *picture, s2_surface *to, int32_t y)
 {
-    char text[64];
-    box(to, LEFT, y, 12, 12, unread);
-    words(to, LEFT + 18, y + 1, "unread");
-    for (int step = 0; step < 40; step++)
-        box(to, LEFT + 90 + step * 3, y, 3, 12, ramp(step / 39.0));
-    words(to, LEFT + 216, y + 1,
-          picture->is_union && picture->row_tok > 0 ? "share of heads, few to all"
-                                                    : "share of pairs, few to all");
-    box(to, LEFT, y + 20, 12, 12, hole_colour);
-    cross(to, LEFT, y + 20, 12);
-    holes_line(picture, text, sizeof text);
-    words(to, LEFT + 18, y + 21,
-          picture->n_holes > 0 ? "hole: some pair that no head reads" : "hole: none here");
+    enum { RAMP = 40, STEP = 3 };
+    const bool of_heads = picture->is_union && picture->row_tok > 0;
+    int32_t x = LEFT;
+    s2_surface_box(to, x, y, 14, 14, s2_pale);
+    s2_surface_words(to, x + 20, y, S2_ANCHOR_BEGIN, "unread");
+    x += 30 + s2_surface_words_width(to, "unread");
+    for (int step = 0; step < RAMP; step++)
+        s2_surface_box(to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
+    s2_surface_words(to, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
+                     of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
+    s2_surface_box(to, LEFT, y + 22, 14, 14, hole_colour);
+    cross(to, LEFT, y + 22, 14, 14);
+    s2_surface_words(to, LEFT + 20, y + 22, S2_ANCHOR_BEGIN,
+                     picture->n_holes > 0 ? "hole: some pair here is read by no head" : "hole: none here");
 }
 
-static void draw_picture(const s2_picture *picture, surface *to)
+/* Cells of one colour side by side are one box, except holes, each of which has its cross. */
+static void draw_row(const s2_picture *picture, s2_surface *to, int32_t row, int32_t w, int32_t h)
+{
+    for (int32_t col = 0; col < picture->n_cols;) {
+        const s2_grid_cell *const cell = cell_at(picture, row, col);
+        const s2_rgb colour = cell_colour(cell);
+        int32_t end = col + 1;
+        while (end < picture->n_cols && !cell->hole && !cell_at(picture, row, end)->hole) {
+            const s2_rgb next = cell_colour(cell_at(picture, row, end));
+            if (memcmp(&next, &colour, sizeof next) != 0)
+                break;
+            end++;
+        }
+        if (!cell->future || cell->hole)
+            s2_surface_box(to, LEFT + col * w, TOP + row * h, (end - col) * w, h, colour);
+        if (cell->hole)
+            cross(to, LEFT + col * w, TOP + row * h, w, h);
+        col = end;
+    }
+}
+
+static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
 {
     const int32_t w = cell_width(picture), h = cell_height(picture);
-    char title[320];
-    s2_text_clean(title, sizeof title, picture->title);
-    words(to, LEFT, 10, title);
+    const int32_t width = picture->n_cols * w > 600 ? picture->n_cols * w : 600;
+    s2_surface to;
+    S2_TRY(s2_surface_open(&to, png, LEFT + width + RIGHT, TOP + picture->n_rows * h + BOTTOM, buf));
+    s2_surface_words(&to, LEFT, 10, S2_ANCHOR_BEGIN, picture->title);
     for (int32_t row = 0; row < picture->n_rows; row++)
-        for (int32_t col = 0; col < picture->n_cols;) {
-            const s2_grid_cell *const cell = cell_at(picture, row, col);
-            const rgb colour = cell_colour(cell);
-            int32_t end = col + 1;
-            while (end < picture->n_cols && !cell->hole && !cell_at(picture, row, end)->hole) {
-                const rgb next = cell_colour(cell_at(picture, row, end));
-                if (memcmp(&next, &colour, sizeof next) != 0)
-                    break;
-                end++;
-            }
-            if (!cell->future || cell->hole)
-                box(to, LEFT + col * w, TOP + row * h, (end - col) * w, h, colour);
-            if (cell->hole)
-                cross(to, LEFT + col * w, TOP + row * h, w);
-            col = end;
-        }
-    draw_axes(picture, to, w, h);
-    draw_legend(picture, to, TOP + picture->n_rows * h + 46);
+        draw_row(picture, &to, row, w, h);
+    draw_axes(picture, &to, w, h);
+    draw_legend(picture, &to, TOP + picture->n_rows * h + 54);
+    return s2_surface_close(&to);
 }
 
-static void surface_size(const s2_picture *picture, surface *to)
+s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf)
 {
-    const int32_t w = picture->n_cols * cell_width(picture);
-    to->width = LEFT + (w > 460 ? w : 460) + RIGHT;
-    to->height = TOP + picture->n_rows * cell_height(picture) + BOTTOM;
-}
-
-void s2_picture_svg(const s2_picture *picture, s2_buf *buf)
-{
-    surface to = {.svg = buf};
-    surface_size(picture, &to);
-    s2_buf_printf(buf,
-                  "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %d\" "
-                  "font-family=\"sans-serif\" font-size=\"12\">\n",
-                  to.width, to.height);
-    box(&to, 0, 0, to.width, to.height, paper);
-    draw_picture(picture, &to);
-    s2_buf_puts(buf, "</svg>\n");
-}
-
-static void png_append(png_structp png, png_bytep bytes, png_size_t n)
-{
-    s2_buf_add(png_get_io_ptr(png), (const char *)bytes, n);
-}
-
-static void png_flush_nothing(png_structp png)
-{
-    (void)png;
-}
-
-static s2_status encode(const surface *from, s2_buf *buf)
-{
-    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
-    png_infop info = png != NULL ? png_create_info_struct(png) : NULL;
-    if (info == NULL) {
-        png_destroy_write_struct(&png, NULL);
-        return S2_ENOMEM;
-    }
-    if (setjmp(png_jmpbuf(png))) {
-        png_destroy_write_struct(&png, &info);
-        return S2_EIO;
-    }
-    png_set_write_fn(png, buf, png_append, png_flush_nothing);
-    png_set_IHDR(png, info, (png_uint_32)from->width, (png_uint_32)from->height, 8, PNG_COLOR_TYPE_RGB,
-                 PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-    png_write_info(png, info);
-    for (int32_t row = 0; row < from->height; row++)
-        png_write_row(png, from->pixels + (int64_t)row * from->width * 3);
-    png_write_end(png, info);
-    png_destroy_write_struct(&png, &info);
-    return buf->status;
+    return draw_picture(picture, false, buf);
 }
 
 s2_status s2_picture_png(const s2_picture *picture, s2_buf *buf)
 {
-    surface to = {0};
-    surface_size(picture, &to);
-    to.pixels = s2_malloc((size_t)to.width * (size_t)to.height * 3);
-    if (to.pixels == NULL)
-        return S2_ENOMEM;
-    box(&to, 0, 0, to.width, to.height, paper);
-    draw_picture(picture, &to);
-    const s2_status status = encode(&to, buf);
-    s2_free(to.pixels);
-    return status;
+    return draw_picture(picture, true, buf);
 }

@@ -1,0 +1,174 @@
+/* Charts and what they are drawn on: every value on the page, every series told apart, nothing outside. */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "export/chart.h"
+#include "export/surface.h"
+
+static s2_chart two_series(const double *x, const double *y, int32_t n)
+{
+    static const double corner_x[] = {1, 2, 4}, corner_y[] = {9, 5, 1};
+    static const char *const labels[] = {"first", "second <b>", "third"};
+    s2_chart chart = {.title = "a & b", .x_label = "time, us", .y_label = "KV cache, MiB", .n_series = 2};
+    chart.series[0] =
+        (s2_chart_series){.name = "all", .style = S2_CHART_POINTS, .colour = -1, .n = n, .x = x, .y = y};
+    chart.series[1] = (s2_chart_series){.name = "front",
+                                        .style = S2_CHART_STEPS,
+                                        .colour = 2,
+                                        .n = 3,
+                                        .x = corner_x,
+                                        .y = corner_y,
+                                        .labels = labels};
+    return chart;
+}
+
+static void every_series_label_and_unit_is_written(void **state)
+{
+    (void)state;
+    static const double x[] = {1, 2, 3, 4}, y[] = {9, 8, 7, 6};
+    static const char *const words[] = {"a &amp; b", "time, us", "KV cache, MiB",    "all",
+                                        "front",     "first",    "second &lt;b&gt;", "third"};
+    const s2_chart chart = two_series(x, y, 4);
+    s2_buf svg = {0};
+    assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++)
+        if (strstr(svg.data, words[w]) == NULL)
+            fail_msg("%s is not in the picture", words[w]);
+    assert_null(strstr(svg.data, "nan"));
+    assert_null(strstr(svg.data, "inf"));
+    s2_buf_release(&svg);
+}
+
+/* Coordinates of an SVG's marks lie on the page, whatever the values. */
+static void marks_stay_on_the_page_for_any_values(void **state)
+{
+    (void)state;
+    static const double cases[][4] = {{1, 1, 1, 1},          {0, 0, 0, 0},
+                                      {-5, 3, 8, 100},       {1e-9, 1, 1e9, 1e12},
+                                      {5, 5.0000001, 5, 5},  {1e300, 2e300, 3e300, 1e299},
+                                      {-1e9, -1e8, -1, -0.5}};
+    for (size_t a = 0; a < sizeof cases / sizeof *cases; a++)
+        for (size_t b = 0; b < sizeof cases / sizeof *cases; b++) {
+            s2_chart chart = {.title = "t", .n_series = 1, .from_zero = b % 2 == 0, .x_binary = a % 2 == 0};
+            s2_buf svg = {0}, png = {0}, text = {0};
+            chart.series[0] = (s2_chart_series){
+                .name = "s", .style = (s2_chart_style)(a % 3), .n = 4, .x = cases[a], .y = cases[b]};
+            assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+            for (const char *at = strstr(svg.data, " d=\"M"); at != NULL; at = strstr(at + 1, " d=\"M")) {
+                char *end;
+                const double px = strtod(at + 5, &end), py = strtod(end, NULL);
+                if (!(px >= 0 && px <= 800 && py >= 0 && py <= 800))
+                    fail_msg("case %zu %zu: a mark at %g %g", a, b, px, py);
+            }
+            assert_int_equal(s2_chart_png(&chart, &png), S2_OK);
+            assert_memory_equal(png.data, "\x89PNG\r\n", 6);
+            s2_chart_text(&chart, &text);
+            assert_int_equal(text.status, S2_OK);
+            s2_buf_release(&svg);
+            s2_buf_release(&png);
+            s2_buf_release(&text);
+        }
+}
+
+static void an_empty_chart_says_so(void **state)
+{
+    (void)state;
+    const s2_chart chart = {.title = "nothing"};
+    s2_buf svg = {0}, text = {0};
+    assert_int_equal(s2_chart_svg(&chart, &svg), S2_OK);
+    assert_non_null(strstr(svg.data, "nothing to show"));
+    s2_chart_text(&chart, &text);
+    assert_non_null(strstr(text.data, "nothing to show"));
+    s2_buf_release(&svg);
+    s2_buf_release(&text);
+}
+
+static void text_charts_put_each_point_where_it_belongs(void **state)
+{
+    (void)state;
+    static const double x[] = {0, 8192}, y[] = {0, 4};
+    s2_chart chart = {.title = "t", .x_label = "tokens", .y_label = "MiB", .n_series = 1, .x_binary = true};
+    chart.series[0] = (s2_chart_series){.name = "s", .style = S2_CHART_LINE, .n = 2, .x = x, .y = y};
+    s2_buf text = {0};
+    s2_chart_text(&chart, &text);
+    const char *const top = strstr(text.data, "         4 |"), *const bottom =
+                                                                   strstr(text.data, "         0 |");
+    assert_true(top != NULL && bottom != NULL && top < bottom);
+    assert_int_equal(bottom[12], 'o');
+    assert_int_equal(top[12], ' ');
+    assert_int_equal(strchr(top, '\n')[-1], 'o');
+    s2_buf_release(&text);
+}
+
+/* Each letter of the font differs from all others, and those that names use are all there. */
+static void letters_of_the_font_differ(void **state)
+{
+    (void)state;
+    static const char used[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-.,:;/%()+=<>|_*#";
+    for (size_t a = 0; used[a] != '\0'; a++) {
+        const uint8_t *const first = s2_font[used[a] - S2_FONT_FIRST];
+        static const uint8_t blank[S2_FONT_ROWS];
+        assert_true(memcmp(first, blank, sizeof blank) != 0);
+        for (size_t b = 0; b < a; b++)
+            if (memcmp(first, s2_font[used[b] - S2_FONT_FIRST], S2_FONT_ROWS) == 0)
+                fail_msg("%c and %c look the same", used[a], used[b]);
+    }
+}
+
+/* What is drawn across an edge is cut there. */
+static void drawing_outside_is_cut(void **state)
+{
+    (void)state;
+    s2_buf png = {0};
+    s2_surface to;
+    assert_int_equal(s2_surface_open(&to, true, 20, 10, &png), S2_OK);
+    s2_surface_box(&to, -5, -5, 100, 100, s2_colours[1]);
+    s2_surface_line(&to, -50, -20, 70, 30, 5, 0, s2_ink);
+    s2_surface_mark(&to, 20, 10, 12, S2_SHAPE_DIAMOND, s2_ink);
+    s2_surface_words(&to, 15, 5, S2_ANCHOR_MIDDLE, "words that are longer than the page \x01\xff");
+    assert_int_equal(s2_surface_close(&to), S2_OK);
+    s2_buf_release(&png);
+}
+
+static bool fail_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return --*(int64_t *)user != 0;
+}
+
+static void a_failed_allocation_is_out_of_memory(void **state)
+{
+    (void)state;
+    static const double x[] = {1, 2, 3, 4}, y[] = {9, 8, 7, 6};
+    const s2_chart chart = two_series(x, y, 4);
+    s2_status status = S2_ENOMEM;
+    for (int64_t n = 1; status != S2_OK && n < 200; n++) {
+        int64_t left = n;
+        s2_buf buf = {0};
+        s2_alloc_set_hook(fail_nth, &left);
+        status = n % 2 == 0 ? s2_chart_png(&chart, &buf) : s2_chart_svg(&chart, &buf);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        s2_buf_release(&buf);
+    }
+    assert_int_equal(status, S2_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_series_label_and_unit_is_written),
+        cmocka_unit_test(marks_stay_on_the_page_for_any_values),
+        cmocka_unit_test(an_empty_chart_says_so),
+        cmocka_unit_test(text_charts_put_each_point_where_it_belongs),
+        cmocka_unit_test(letters_of_the_font_differ),
+        cmocka_unit_test(drawing_outside_is_cut),
+        cmocka_unit_test(a_failed_allocation_is_out_of_memory),
+    };
+    return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
+}
