@@ -30,7 +30,7 @@ NVFLAGS  := -std=c++17 -I. -O3 -lineinfo -gencode arch=compute_80,code=sm_80 -ge
             -Xptxas --warn-on-spills -Xcompiler -Wall,-Wextra $(EXTRA_NVFLAGS)
 # Debian's static archives: one binary runs on a bare machine. Their order is the order of dependence.
 LIBS_CORE := -l:libmd.a -lm -pthread
-LIBS      := -l:libjansson.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:libpng.a -l:libz.a $(LIBS_CORE) -ldl
+LIBS      := -l:libjansson.a -l:libyaml.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:libpng.a -l:libz.a $(LIBS_CORE) -ldl
 # The toolkit that nvcc belongs to; NVCC may carry a launcher ("ccache nvcc"), so its last word is the compiler.
 CUDA_HOME ?= $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
 LIBS_CUDA := $(if $(filter 1,$(CUDA)),-L$(CUDA_HOME)/lib64 -L$(CUDA_HOME)/targets/x86_64-linux/lib \
@@ -168,15 +168,24 @@ build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_C) $(HEADERS)
 	@mkdir -p $(@D)
 	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
 	  $< $(FUZZ_C) -o $@ $(LIBS_CORE)
-build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_C) $(wildcard export/*.c) $(HEADERS)
+FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
+build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C) $(HEADERS)
 	@mkdir -p $(@D)
 	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
-	  $< $(FUZZ_C) $(wildcard export/*.c) -o $@ -l:libjansson.a -l:libpng.a -l:libz.a $(LIBS_CORE)
-## fuzz-import: libFuzzer on every importer (clang; SECONDS=60)
+	  $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+## fuzz-import: libFuzzer on every importer in turn, one target each (clang; SECONDS=60 together, F=hf for one)
+IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/format.h) any)
 fuzz-import: build/fuzz/fuzz_import
-	@mkdir -p build/fuzz/import
-	$< -max_total_time=$(SECONDS) -timeout=10 -max_len=16384 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-	  -artifact_prefix=build/fuzz/ build/fuzz/import tests/data/foreign
+	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
+	for f in $(IMPORTERS); do \
+	  mkdir -p build/fuzz/import/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
+	  seeds=tests/data/foreign/$$f; [ -d $$seeds ] || seeds=tests/data/foreign; \
+	  build/fuzz/fuzz_import_$$f -max_total_time=$$each -timeout=10 -max_len=16384 -rss_limit_mb=2048 -verbosity=0 \
+	    -print_final_stats=1 -artifact_prefix=build/fuzz/$$f- build/fuzz/import/$$f $$seeds >build/fuzz/$$f.log 2>&1 || \
+	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
+	  runs=$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log); n=$$((n + 1)); \
+	  printf '%-14s %s inputs\n' $$f "$$runs"; \
+	done; echo "$$n importers survived"
 fuzz: build/fuzz/fuzz_parse
 	@mkdir -p build/fuzz/corpus
 	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
@@ -211,14 +220,25 @@ pictures: $(B)/s2
 	$(B)/s2 draw '$(BROKEN)' -o docs/pictures/broken-union.png
 	$(B)/s2 draw '$(BROKEN)' -w shards -o docs/pictures/broken-shards.png
 	$(B)/s2 draw '$(PHI3)' -w kv -o docs/pictures/phi3-kv.svg
+	$(B)/s2 draw '$(BROKEN)' --len 32k -w kv -o docs/pictures/broken-kv.png
 	$(B)/s2 draw '$(SINGLE)' -w flow -o docs/pictures/window-flow.dot
 	$(B)/s2 draw '$(SINGLE)' -w flow -o docs/pictures/window-flow.png
-## example: build docs/examples/count_pairs.c with an exported header, and run it
-example: $(B)/s2
-	@mkdir -p $(B)/example
-	$(B)/s2 --db $(B)/example/s2.db export '$(PHI3)' --to c --len 8k --force -o $(B)/example/pattern.h
-	$(CC) $(CFLAGS) -I$(B)/example docs/examples/count_pairs.c -o $(B)/example/count_pairs
-	$(B)/example/count_pairs
+	@rm -f $(B)/front.db; for l in 4 8 16 32; do for v in 4 8 12 16; do for by in head kv head*3; do \
+	  p="name l$$l-v$$v-$$(echo $$by | tr -d '*'); model llama-3.1-8b; layers all: local $$l | stride $$v phase $$by"; \
+	  $(B)/s2 check "$$p" --db $(B)/front.db >/dev/null; $(B)/s2 sim "$$p" --len 32k --db $(B)/front.db >/dev/null; \
+	  done; done; done
+	$(B)/s2 draw --what pareto union=holds --db $(B)/front.db -o docs/pictures/front.svg
+	$(B)/s2 draw --what pareto union=holds --db $(B)/front.db -o docs/pictures/front.png
+## example: build docs/examples/count_pairs.c with exported headers (one of windows in tokens), and run it
+EXAMPLES := phi3 tokens
+EXAMPLE_phi3   = '$(PHI3)' --len 8k
+EXAMPLE_tokens = 'name tokens; layers 2; heads 4; kv-heads 2; layers all: local 200t | sink 5t | stride 6 phase head; layers 1: chunk 100t' --len 4k --set tile=64 --set pack=2
+example: $(B)/s2 $(EXAMPLES:%=example-%)
+example-%: $(B)/s2
+	@mkdir -p $(B)/example/$*
+	$(B)/s2 --db $(B)/example/s2.db export $(EXAMPLE_$*) --to c --force -o $(B)/example/$*/pattern.h
+	$(CC) $(CFLAGS) -I$(B)/example/$* docs/examples/count_pairs.c -o $(B)/example/$*/count_pairs
+	$(B)/example/$*/count_pairs
 $(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.c.o $(B)/libcore.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
 ## bench: print how fast verdicts come (docs/proof.md); judges nothing

@@ -74,6 +74,44 @@ static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
     return kept != NULL ? kept : "";
 }
 
+static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pattern, s2_buf *words)
+{
+    char hash[S2_HASH_HEX];
+    s2_db_row design;
+    s2_db_result results[64];
+    s2_db_run_row run = {0};
+    int32_t n = 0, n_runs = 0;
+    s2_diag diag = {0};
+    if (s2_pattern_hash(pattern, hash) != S2_OK ||
+        s2_db_find(db, &cli->arena, hash, 1, &design, &n, &diag) != S2_OK || n != 1 ||
+        s2_db_results(db, &cli->arena, false, design.id, 64, results, &n, &diag) != S2_OK)
+        return NULL;
+    for (int32_t r = 0; r < n; r++)
+        if (results[r].kind == S2_DB_KIND_VALIDATION && results[r].verdict == 0 &&
+            s2_db_runs(db, &cli->arena, results[r].run_id, 1, &run, &n_runs, &diag) == S2_OK && n_runs == 1) {
+            s2_buf_printf(words, "validated (run %lld, commit %s): %s", (long long)results[r].run_id,
+                          run.commit, results[r].text);
+            return words->status == S2_OK ? s2_arena_strndup(&cli->arena, words->data, words->len) : NULL;
+        }
+    return NULL;
+}
+
+/* The last validation that found nothing wrong, from the database; it is never waited for nor created. */
+static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
+{
+    const char *found = NULL;
+    if (!cli->no_db && access(s2_store_path(cli), F_OK) == 0) {
+        s2_buf words = {0};
+        s2_db *db;
+        if (s2_store_open(cli, S2_DB_READ, &db) == S2_GO_ON) {
+            found = validation_words(cli, db, pattern, &words);
+            s2_db_close(&db);
+        }
+        s2_buf_release(&words);
+    }
+    return found != NULL ? found : "no validation of this pattern is recorded (s2 validate)";
+}
+
 static int run_export(s2_cli *cli, job *at)
 {
     const s2_status status = s2_export_run(at->format, &at->target, &at->report);
@@ -217,6 +255,7 @@ static int run(s2_cli *cli, const s2_args *args, job *at)
     at->target.pattern = &at->input.pattern;
     at->target.n_tok = n_tok;
     at->target.provenance = provenance(cli, &at->input.pattern);
+    at->target.run = run_behind(cli, &at->input.pattern);
     at->target.notes = &at->notes;
     at->target.files = &at->files;
     at->target.diag = &at->diag;

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "export/tree.h"
 
 void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
 {
@@ -155,6 +156,23 @@ static size_t settings_offset(const s2_doc *doc, const char *path)
     return 0;
 }
 
+/* The deepest value on the path that is there. */
+static void tree_position(const s2_doc *doc, const char *path, int32_t *line, int32_t *col)
+{
+    const s2_tree tree = {.marks = doc->marks, .n_marks = doc->n_marks};
+    json_t *node = doc->root;
+    char name[256];
+    while (node != NULL && path_step(&path, name, sizeof name)) {
+        const s2_mark *const mark = s2_tree_find(&tree, node, name);
+        if (mark == NULL)
+            break;
+        *line = mark->line;
+        *col = mark->col;
+        node =
+            json_is_array(node) ? json_array_get(node, (size_t)mark->ordinal) : json_object_get(node, name);
+    }
+}
+
 s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)
 {
     char msg[200];
@@ -163,8 +181,12 @@ s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, cons
     vsnprintf(msg, sizeof msg, fmt, args);
     va_end(args);
     int32_t line = 1, col = 1;
-    const size_t offset = doc->is_json ? json_offset(doc, path) : settings_offset(doc, path);
-    s2_text_position(doc->text, doc->n_bytes, offset, &line, &col);
+    if (doc->kind == S2_DOC_HJSON || doc->kind == S2_DOC_YAML) {
+        tree_position(doc, path, &line, &col);
+    } else {
+        const size_t offset = doc->kind == S2_DOC_JSON ? json_offset(doc, path) : settings_offset(doc, path);
+        s2_text_position(doc->text, doc->n_bytes, offset, &line, &col);
+    }
     return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
 }
 
@@ -234,25 +256,6 @@ static bool lexer_next(lexer *lex, word *out)
     return n != 0 || lex->at < lex->n;
 }
 
-static json_t *scalar(const char *text)
-{
-    if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0)
-        return json_true();
-    if (strcmp(text, "False") == 0 || strcmp(text, "false") == 0)
-        return json_false();
-    if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0)
-        return json_null();
-    char *end = NULL;
-    const long long whole = strtoll(text, &end, 10);
-    if (end != text && *end == '\0')
-        return json_integer(whole);
-    const double real = strtod(text, &end);
-    if (end != text && *end == '\0' && isfinite(real))
-        return json_real(real);
-    const json_t *const made = json_string(text);
-    return made != NULL ? (json_t *)(uintptr_t)made : json_string("?");
-}
-
 /* A second value for a key makes an array of it; no value at all means true. */
 static int settings_put(json_t *object, const char *key, json_t *value)
 {
@@ -294,7 +297,7 @@ static s2_status settings_parse(const char *text, size_t n_bytes, json_t *object
             if (json_object_get(object, key) != NULL)
                 return settings_refuse(&lex, at.begin, diag, "this setting is given twice: ", key);
         } else if (key[0] != '\0' && at.text[0] != '\0') {
-            if (settings_put(object, key, scalar(at.text)) != 0)
+            if (settings_put(object, key, s2_tree_scalar(at.text)) != 0)
                 return S2_ENOMEM;
             has_value = true;
         }
@@ -323,59 +326,95 @@ static void *doc_malloc(size_t n_bytes)
     return memory;
 }
 
-static s2_status json_parse(const char *text, size_t n_bytes, json_t **out, s2_diag *diag)
+static void watch_allocations(void)
 {
-    json_error_t error;
     json_set_alloc_funcs(doc_malloc, s2_free);
     allocation_failed = false;
-    json_t *const root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (allocation_failed) {
-        json_decref(root);
-        return S2_ENOMEM;
+}
+
+/* Of two readers that refuse a text the one that came further has understood it better. */
+static bool came_further(const s2_diag *a, const s2_diag *b)
+{
+    return a->line != b->line ? a->line > b->line : a->col > b->col;
+}
+
+static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind, s2_tree *tree, s2_diag *diag)
+{
+    json_error_t error;
+    const char *const nul = memchr(text, '\0', n_bytes);
+    if (nul != NULL) {
+        int32_t line, col;
+        s2_text_position(text, n_bytes, (size_t)(nul - text), &line, &col);
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "JSON: a NUL byte");
     }
-    if (root == NULL)
-        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, error.line > 0 ? error.line : 1,
-                           error.column > 0 ? error.column : 1, "JSON: %s", error.text);
-    *out = root;
-    return S2_OK;
+    watch_allocations();
+    *kind = S2_DOC_JSON;
+    tree->root = json_loadb(text, n_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (allocation_failed)
+        return S2_ENOMEM;
+    if (tree->root != NULL)
+        return S2_OK;
+    s2_diag strict = {0}, relaxed = {0};
+    const s2_status refused =
+        s2_diag_set(&strict, S2_EPARSE, S2_CODE_FOREIGN, error.line > 0 ? error.line : 1,
+                    error.column > 0 ? error.column : 1, "JSON: %s", error.text);
+    *kind = S2_DOC_HJSON;
+    const s2_status status = s2_tree_hjson(text, n_bytes, tree, &relaxed);
+    if (allocation_failed)
+        return S2_ENOMEM;
+    if (status == S2_EPARSE && diag != NULL)
+        *diag = came_further(&relaxed, &strict) ? relaxed : strict;
+    return status == S2_EPARSE ? refused : status;
+}
+
+/* A block mapping is YAML; anything else without brackets is looked at as settings. */
+static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind, s2_tree *tree,
+                             s2_diag *diag)
+{
+    enum { PLAIN_BYTES = 1 << 20 };
+    if (n_bytes > PLAIN_BYTES || memchr(text, '\0', n_bytes) != NULL)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "not a configuration: more than 1 MiB of settings, or NUL bytes");
+    watch_allocations();
+    *kind = S2_DOC_YAML;
+    s2_status status = s2_tree_yaml(text, n_bytes, tree, diag);
+    if (status == S2_EUNSUPPORTED && !allocation_failed) {
+        json_decref(tree->root);
+        *kind = S2_DOC_SETTINGS;
+        tree->root = json_object();
+        status = tree->root != NULL ? settings_parse(text, n_bytes, tree->root, diag) : S2_ENOMEM;
+    }
+    return allocation_failed ? S2_ENOMEM : status;
 }
 
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
 {
-    enum { SETTINGS_BYTES = 1 << 20 };
     if (n_bytes > S2_DOC_BYTES)
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "a configuration may have at most 64 MiB");
     size_t first = 0;
     while (first < n_bytes && isspace((unsigned char)text[first]))
         first++;
     const bool is_json = first < n_bytes && (text[first] == '{' || text[first] == '[');
-    json_t *root = NULL;
-    if (is_json) {
-        S2_TRY(json_parse(text, n_bytes, &root, diag));
-    } else {
-        if (n_bytes > SETTINGS_BYTES || memchr(text, '\0', n_bytes) != NULL)
-            return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                               "not a configuration: more than 1 MiB of settings, or NUL bytes");
-        json_set_alloc_funcs(doc_malloc, s2_free);
-        allocation_failed = false;
-        root = json_object();
-        if (root == NULL)
-            return S2_ENOMEM;
-        s2_status status = settings_parse(text, n_bytes, root, diag);
-        if (allocation_failed)
-            status = S2_ENOMEM;
-        if (status != S2_OK) {
-            json_decref(root);
-            return status;
-        }
+    s2_tree tree = {0};
+    s2_doc_kind kind;
+    const s2_status status = (is_json ? json_parse : plain_parse)(text, n_bytes, &kind, &tree, diag);
+    if (status != S2_OK) {
+        s2_tree_release(&tree);
+        return status;
     }
-    *out = (s2_doc){.text = text, .n_bytes = n_bytes, .root = root, .is_json = is_json};
+    *out = (s2_doc){.text = text,
+                    .n_bytes = n_bytes,
+                    .root = tree.root,
+                    .marks = tree.marks,
+                    .n_marks = tree.n_marks,
+                    .kind = kind};
     return S2_OK;
 }
 
 void s2_doc_release(s2_doc *doc)
 {
     json_decref(doc->root);
+    s2_free(doc->marks);
     *doc = (s2_doc){0};
 }
 

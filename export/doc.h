@@ -1,10 +1,12 @@
 /*
- * export/doc.h - a foreign configuration as one tree: JSON, command-line flags, or keyword lists.
+ * export/doc.h - a foreign configuration as one tree: JSON, HJSON, YAML, command-line flags, or keyword
+ * lists.
  *
- * s2_doc_parse reads strict JSON (duplicate keys refused) or, when the text does not start with a
- * bracket, settings written as `--key value`, `key: value`, `key=value` or `Call(key=value, ...)`;
- * those become an object of scalars (arrays where several values follow one key) whose keys have
- * their dashes turned into underscores. Values are addressed by slash paths: "/a/b/3".
+ * s2_doc_parse reads what starts with a bracket as strict JSON (duplicate keys refused), else as HJSON; of
+ * other texts a block mapping as YAML, and anything else as settings written as `--key value`, `key: value`,
+ * `key=value` or `Call(key=value, ...)`, which become an object of scalars (arrays where several values
+ * follow one key). Dashes in keys of YAML and settings become underscores. Values are addressed by slash
+ * paths: "/a/b/3".
  *
  * Invariants: at most S2_DOC_BYTES of text; what is refused has a line and a column.
  * Ownership:  s2_doc_release frees the tree; the text stays the caller's and must outlive it.
@@ -26,11 +28,16 @@ struct json_t;
 /* The number printed as S2Pnnn for what an importer refuses. */
 enum { S2_CODE_FOREIGN = 400 };
 
+/* How a text was read; the tree is the same for all of them. */
+typedef enum s2_doc_kind { S2_DOC_JSON, S2_DOC_HJSON, S2_DOC_YAML, S2_DOC_SETTINGS } s2_doc_kind;
+
 typedef struct s2_doc {
     const char *text;
     size_t n_bytes;
     struct json_t *root;
-    bool is_json;
+    struct s2_mark *marks; /* places of values, where they cannot be found again in the text */
+    int64_t n_marks;
+    s2_doc_kind kind;
 } s2_doc;
 
 /* S2_EPARSE with a position; S2_ENOMEM. */

@@ -35,8 +35,10 @@ static int32_t number_masks(const s2_layouts *layouts, const int32_t *list_of, i
     return n_masks;
 }
 
-static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, s2_buf *manifest)
+static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, const void *user,
+                            s2_buf *manifest)
 {
+    (void)user;
     const int32_t n_heads = target->pattern->n_heads, n_blk = layouts->n_blk;
     const int64_t n_cells = (int64_t)n_blk * n_blk;
     int32_t *const type = S2_NEW(target->arena, int32_t, n_heads), *const mask_list = S2_NEW(
@@ -50,20 +52,14 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
     uint8_t *const masks = S2_NEW(target->arena, uint8_t, n_masks * n_cells + 1);
     if (masks == NULL)
         return S2_ENOMEM;
-    for (int32_t m = 0; m < n_masks; m++) {
-        const s2_blocks *const list = &layouts->lists[mask_list[m]];
-        for (int32_t row = 0; row < n_blk; row++)
-            for (int64_t e = list->row_begin[row]; e < list->row_begin[row + 1]; e++)
-                masks[m * n_cells + (int64_t)row * n_blk + list->k_blk[e]] = 1;
-    }
+    for (int32_t m = 0; m < n_masks; m++)
+        s2_layouts_fill_cells(layouts, mask_list[m], masks + m * n_cells);
     char name[3][48];
     snprintf(name[0], sizeof name[0], "layout%d_head_mask_type.npy", c);
     snprintf(name[1], sizeof name[1], "layout%d_streaming_info.npy", c);
     snprintf(name[2], sizeof name[2], "layout%d_base_blockmask.npy", c);
-    s2_buf_puts(manifest, c != 0 ? ",\n    {" : "\n    {");
-    s2_layouts_print_layers(manifest, layouts, c, target->pattern->n_layers);
     s2_buf_printf(manifest,
-                  ", \"head_mask_type\": \"%s\", \"streaming_info\": \"%s\", \"base_blockmask\": \"%s\"}",
+                  ", \"head_mask_type\": \"%s\", \"streaming_info\": \"%s\", \"base_blockmask\": \"%s\"",
                   name[0], name[1], name[2]);
     S2_TRY(s2_fileset_add_i32(target->files, name[0], (const int64_t[]){n_heads}, 1, type));
     S2_TRY(s2_fileset_add_i32(target->files, name[1], (const int64_t[]){2 * n_heads}, 1, streaming));
@@ -73,31 +69,11 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
 static s2_status export(const s2_target *target)
 {
     s2_layouts layouts;
-    s2_fileset arrays = {.arena = target->arena};
-    s2_target inner = *target;
-    s2_buf manifest = {0};
     S2_TRY(s2_layouts_build(target, BLOCK_TOK, &layouts));
     if (layouts.block_tok != BLOCK_TOK)
         return s2_target_refuse(target, "this kernel has blocks of %d tokens only", BLOCK_TOK);
-    inner.files = &arrays;
-    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
-    s2_model_shape_print(&manifest, target->pattern, "  ");
-    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n  \"causal\": %s,\n  \"layouts\": [",
-                  layouts.block_tok, (long long)layouts.n_tok, target->pattern->causal ? "true" : "false");
-    s2_status status = S2_OK;
-    for (int32_t c = 0; c < layouts.n_classes && status == S2_OK; c++)
-        status = add_layout(&inner, &layouts, c, &manifest);
-    s2_buf_puts(&manifest, "\n  ],\n");
-    s2_provenance_print(&manifest, target, "  ");
-    s2_buf_puts(&manifest, "}\n");
-    if (status != S2_OK) {
-        s2_buf_release(&manifest);
-        return status;
-    }
-    S2_TRY(s2_fileset_add_buf(target->files, "block-sparse-attention.json", &manifest));
-    for (int32_t f = 0; f < arrays.n_files; f++)
-        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
-                              arrays.files[f].n_bytes));
+    S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "block-sparse-attention.json", add_layout, NULL,
+                            NULL));
     s2_note(target->notes, "a 128 x 128 block is read whole when any of its pairs is wanted");
     return S2_OK;
 }
@@ -107,6 +83,12 @@ static int recognises(const s2_source *source)
     return source->doc != NULL && s2_doc_has(source->doc, "/layouts/0/head_mask_type") ? 90 : 0;
 }
 
+/* Bytes of an .npy, or numbers of a list in the file itself. */
+static bool mask_cell(const s2_array *masks, int64_t at)
+{
+    return masks->dtype == 'b' ? masks->data[at] != 0 : s2_array_i32(masks, at) != 0;
+}
+
 static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
 {
     char path[64];
@@ -114,8 +96,7 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
     const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
     snprintf(path, sizeof path, "/layouts/%d/base_blockmask", c);
     S2_TRY(s2_array_of_doc(source, path, 4, &masks));
-    if (masks.dtype != 'b' || masks.shape[0] != 1 || masks.shape[2] != grid->n_blk ||
-        masks.shape[3] != grid->n_blk)
+    if (masks.shape[0] != 1 || masks.shape[2] != grid->n_blk || masks.shape[3] != grid->n_blk)
         return s2_doc_refuse(source->doc, path, source->diag,
                              "base_blockmask must be bool [1, masks, %d, %d]", grid->n_blk, grid->n_blk);
     snprintf(path, sizeof path, "/layouts/%d/head_mask_type", c);
@@ -130,7 +111,7 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
             return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; 0 to %lld are read",
                                  head, kind, (long long)masks.shape[1]);
         for (int64_t cell = 0; cell < n_cells; cell++)
-            allowed[cell] = kind == 0 ? 1 : masks.data[(kind - 1) * n_cells + cell] != 0;
+            allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, (kind - 1) * n_cells + cell);
     }
     return S2_OK;
 }

@@ -1,6 +1,7 @@
 /*
- * A C header: the distinct block lists of a pattern at one length as constants, and the map from (layer,
- * head) to list. docs/examples/ has a program that uses it. Read back by scanning the arrays it defines.
+ * A C header: the distinct block lists of a pattern at one length as constants, the map from (layer, head) to
+ * list, and the plan that this repository's kernels would run (export/tiles.h). docs/examples/ has a program
+ * that uses both. The lists are read back by scanning the arrays; the plan is checked by that program.
  */
 #include "export/layout.h"
 
@@ -9,16 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC "/* s2 block lists 1 */"
+#include "export/tiles.h"
 
-static void print_numbers(s2_buf *buf, const char *type, const char *name, const int32_t *values, int64_t n)
-{
-    s2_buf_printf(buf, "static const %s %s[%lld] = {", type, name, (long long)(n > 0 ? n : 1));
-    for (int64_t at = 0; at < n; at++)
-        s2_buf_printf(buf, "%s%d", at % 24 == 0 ? "\n    " : "", values[at]),
-            s2_buf_puts(buf, at + 1 < n ? ", " : "");
-    s2_buf_puts(buf, n > 0 ? "\n};\n" : "0};\n");
-}
+#define MAGIC "/* s2 block lists 1 */"
 
 /* The lists one after the other: rows of all lists, then entries of all rows. */
 static s2_status print_lists(const s2_target *target, const s2_layouts *layouts, s2_buf *buf)
@@ -29,16 +23,15 @@ static s2_status print_lists(const s2_target *target, const s2_layouts *layouts,
     if (n_entries > 1 << 26)
         return s2_target_refuse(target, "%lld block entries are too many for a header", (long long)n_entries);
     const int64_t n_rows = (int64_t)layouts->n_lists * (layouts->n_blk + 1);
-    int32_t *const row_begin = S2_NEW(target->arena, int32_t, n_rows);
-    int32_t *const k_blk = S2_NEW(target->arena, int32_t, n_entries + 1), *const full =
-                                                                              S2_NEW(target->arena, int32_t,
-                                                                                     n_entries + 1);
+    int64_t *const row_begin = S2_NEW(target->arena, int64_t, n_rows);
+    int64_t *const k_blk = S2_NEW(target->arena, int64_t, n_entries + 1);
+    int64_t *const full = S2_NEW(target->arena, int64_t, n_entries + 1);
     if (row_begin == NULL || k_blk == NULL || full == NULL)
         return S2_ENOMEM;
     for (int32_t list = 0; list < layouts->n_lists; list++) {
         const s2_blocks *const at = &layouts->lists[list];
         for (int32_t row = 0; row <= layouts->n_blk; row++)
-            row_begin[(int64_t)list * (layouts->n_blk + 1) + row] = (int32_t)(used + at->row_begin[row]);
+            row_begin[(int64_t)list * (layouts->n_blk + 1) + row] = used + at->row_begin[row];
         for (int64_t e = 0; e < at->row_begin[layouts->n_blk]; e++, used++) {
             k_blk[used] = at->k_blk[e];
             full[used] = at->full[e];
@@ -46,12 +39,24 @@ static s2_status print_lists(const s2_target *target, const s2_layouts *layouts,
     }
     s2_buf_puts(buf,
                 "/* Entries of row i of list l: [s2_row_begin[l * (S2_N_BLK + 1) + i], the next one). */\n");
-    print_numbers(buf, "int32_t", "s2_row_begin", row_begin, n_rows);
+    s2_c_array_print(buf, "int32_t", "s2_row_begin", row_begin, n_rows);
     s2_buf_puts(buf, "/* Key blocks, ascending within a row. */\n");
-    print_numbers(buf, "int32_t", "s2_k_blk", k_blk, n_entries);
+    s2_c_array_print(buf, "int32_t", "s2_k_blk", k_blk, n_entries);
     s2_buf_puts(buf, "/* 1: every pair of the block is read, up to causality; 0: only some are, the kernel "
                      "reads it whole. */\n");
-    print_numbers(buf, "uint8_t", "s2_full", full, n_entries);
+    s2_c_array_print(buf, "uint8_t", "s2_full", full, n_entries);
+    return S2_OK;
+}
+
+static s2_status print_list_of(const s2_target *target, const s2_layouts *layouts, s2_buf *buf)
+{
+    const int64_t n = (int64_t)target->pattern->n_layers * target->pattern->n_heads;
+    int64_t *const list_of = S2_NEW(target->arena, int64_t, n);
+    if (list_of == NULL)
+        return S2_ENOMEM;
+    for (int64_t at = 0; at < n; at++)
+        list_of[at] = layouts->list_of[at];
+    s2_c_array_print(buf, "int32_t", "s2_list_of", list_of, n);
     return S2_OK;
 }
 
@@ -61,8 +66,9 @@ static s2_status export(const s2_target *target)
     s2_layouts layouts;
     s2_buf buf = {0};
     S2_TRY(s2_layouts_build(target, 0, &layouts));
-    s2_buf_printf(&buf, MAGIC "\n/* %s%s%s */\n", pattern->name, target->provenance[0] != '\0' ? ": " : "",
-                  target->provenance);
+    s2_buf_puts(&buf, MAGIC "\n/*\n");
+    s2_provenance_lines(&buf, target, " * ");
+    s2_buf_puts(&buf, " */\n");
     s2_buf_puts(
         &buf,
         "#ifndef S2_EXPORTED_PATTERN_H\n#define S2_EXPORTED_PATTERN_H\n\n#include <stdint.h>\n\nenum {\n");
@@ -75,14 +81,20 @@ static s2_status export(const s2_target *target)
                   layouts.block_tok, layouts.n_blk, (long long)layouts.n_tok, layouts.n_lists,
                   pattern->causal);
     s2_buf_puts(&buf, "/* The list of head h of layer l: s2_list_of[l * S2_N_HEADS + h]. */\n");
-    print_numbers(&buf, "int32_t", "s2_list_of", layouts.list_of,
-                  (int64_t)pattern->n_layers * pattern->n_heads);
-    const s2_status status = print_lists(target, &layouts, &buf);
+    s2_status status = print_list_of(target, &layouts, &buf);
+    if (status == S2_OK)
+        status = print_lists(target, &layouts, &buf);
+    if (status == S2_OK)
+        status = s2_tiles_print(target, layouts.n_tok, &buf);
     s2_buf_puts(&buf, "\n#endif\n");
     if (status != S2_OK) {
         s2_buf_release(&buf);
         return status;
     }
+    if (layouts.has_partial)
+        s2_note(target->notes,
+                "the block lists read a block whole where the pattern reads it in part; the plan "
+                "in the same header is exact");
     return s2_fileset_add_buf(target->files, "pattern.h", &buf);
 }
 
@@ -220,9 +232,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 
 const s2_format s2_format_c = {
     .name = "c",
-    .summary = "C header with the block lists as constants",
+    .summary = "C header: block lists and this library's plan as constants",
     .file_name = "pattern.h",
-    .settings = "block",
+    .settings = "block, tile (128), key (128), pack (1)",
     .fixed_length = true,
     .lossy = true,
     .reads_bytes = true,

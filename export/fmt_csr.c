@@ -10,8 +10,10 @@
 
 #define FORMAT_WORD "dkernel-layout"
 
-static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, s2_buf *manifest)
+static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, int32_t c, const void *user,
+                            s2_buf *manifest)
 {
+    (void)user;
     const int32_t n_heads = target->pattern->n_heads, n_blk = layouts->n_blk;
     const int32_t *const list_of = layouts->list_of + (int64_t)layouts->first_layer[c] * n_heads;
     int64_t most = 1;
@@ -33,9 +35,7 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
     char name[2][48];
     snprintf(name[0], sizeof name[0], "layout%d_crow.npy", c);
     snprintf(name[1], sizeof name[1], "layout%d_col.npy", c);
-    s2_buf_puts(manifest, c != 0 ? ",\n    {" : "\n    {");
-    s2_layouts_print_layers(manifest, layouts, c, target->pattern->n_layers);
-    s2_buf_printf(manifest, ", \"crow\": \"%s\", \"col\": \"%s\"}", name[0], name[1]);
+    s2_buf_printf(manifest, ", \"crow\": \"%s\", \"col\": \"%s\"", name[0], name[1]);
     S2_TRY(s2_fileset_add_i32(target->files, name[0], (const int64_t[]){n_heads, n_blk + 1}, 2, crow));
     return s2_fileset_add_i32(target->files, name[1], (const int64_t[]){n_heads, most}, 2, col);
 }
@@ -43,29 +43,8 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
 static s2_status export(const s2_target *target)
 {
     s2_layouts layouts;
-    s2_fileset arrays = {.arena = target->arena};
-    s2_target inner = *target;
-    s2_buf manifest = {0};
     S2_TRY(s2_layouts_build(target, 0, &layouts));
-    inner.files = &arrays;
-    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
-    s2_model_shape_print(&manifest, target->pattern, "  ");
-    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n  \"causal\": %s,\n  \"layouts\": [",
-                  layouts.block_tok, (long long)layouts.n_tok, target->pattern->causal ? "true" : "false");
-    s2_status status = S2_OK;
-    for (int32_t c = 0; c < layouts.n_classes && status == S2_OK; c++)
-        status = add_layout(&inner, &layouts, c, &manifest);
-    s2_buf_puts(&manifest, "\n  ],\n");
-    s2_provenance_print(&manifest, target, "  ");
-    s2_buf_puts(&manifest, "}\n");
-    if (status != S2_OK) {
-        s2_buf_release(&manifest);
-        return status;
-    }
-    S2_TRY(s2_fileset_add_buf(target->files, "layout.json", &manifest));
-    for (int32_t f = 0; f < arrays.n_files; f++)
-        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
-                              arrays.files[f].n_bytes));
+    S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "layout.json", add_layout, NULL, NULL));
     if (layouts.has_partial)
         s2_note(
             target->notes,

@@ -109,6 +109,26 @@ static double quantile(const double *sorted, int32_t n, double share)
     return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
 }
 
+/* KVPress: round(heads * sparsity) heads of the lowest scores stream. */
+static s2_status choose_as_kvpress(const s2_source *source, const table *scores, const double *sorted,
+                                   double sparsity, uint16_t *role)
+{
+    const int32_t n = scores->n_layers * scores->n_kv, n_streaming = (int32_t)rint(n * sparsity);
+    const double edge = n_streaming > 0 ? sorted[n_streaming - 1] : -1;
+    int32_t n_below = 0;
+    for (int32_t at = 0; at < n; at++)
+        n_below += scores->score[at] < edge;
+    int32_t ties_left = n_streaming - n_below;
+    for (int32_t at = 0; at < n; at++)
+        role[at] = scores->score[at] < edge || (scores->score[at] == edge && ties_left-- > 0);
+    s2_note(
+        source->notes,
+        "roles by KVPress's rule: the %d lowest of %d scores stream, among equal ones the lowest layers and "
+        "heads first (upstream's sort leaves that open); it masks, and frees no memory",
+        n_streaming, n);
+    return S2_OK;
+}
+
 static s2_status choose_roles(const s2_source *source, const table *scores, double sparsity, uint16_t *role)
 {
     const int32_t n = scores->n_layers * scores->n_kv;
@@ -117,6 +137,12 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
         return S2_ENOMEM;
     memcpy(sorted, scores->score, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
+    const char *const rule = s2_setting_text(&source->settings, "rule");
+    if (rule != NULL && strcmp(rule, "kvpress") == 0)
+        return choose_as_kvpress(source, scores, sorted, sparsity, role);
+    if (rule != NULL && strcmp(rule, "duo") != 0)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "--set rule must be duo or kvpress");
     const double threshold = quantile(sorted, n, sparsity);
     const char *const tie = s2_setting_text(&source->settings, "tie");
     const bool first = tie != NULL && strcmp(tie, "first") == 0;
@@ -216,6 +242,11 @@ static s2_status apply_settings(const s2_source *source, const table *scores, de
             s2_note(source->notes,
                     "the table counts KV heads only; %d query heads are assumed (--set heads=N)",
                     scores->n_kv);
+    }
+    const char *const rule = s2_setting_text(set, "rule");
+    if (rule != NULL && strcmp(rule, "kvpress") == 0) {
+        out->sink_tok = out->config_sink;
+        out->recent_tok = out->config_recent;
     }
     S2_TRY(s2_setting_num(set, "sparsity", 0, 1, out->sparsity, &out->sparsity, source->diag));
     S2_TRY(s2_setting_int(set, "sink", 1, S2_LIMIT_CONTEXT_TOK, out->sink_tok, &out->sink_tok, source->diag));
@@ -321,8 +352,8 @@ static s2_status import_link(const s2_source *source, char *path, deployment *de
 
 static bool is_config(const s2_source *source)
 {
-    return source->doc != NULL && source->doc->is_json && s2_doc_has(source->doc, "/sink_size") &&
-           s2_doc_has(source->doc, "/recent_size") &&
+    return source->doc != NULL && source->doc->kind != S2_DOC_SETTINGS &&
+           s2_doc_has(source->doc, "/sink_size") && s2_doc_has(source->doc, "/recent_size") &&
            (s2_doc_has(source->doc, "/reg_weight") || s2_doc_has(source->doc, "/supervision") ||
             s2_doc_has(source->doc, "/deploy_sink_size"));
 }
@@ -442,7 +473,8 @@ const s2_format s2_format_duo = {
     .name = "duo",
     .summary = "DuoAttention full_attention_heads.tsv and config.json (LServe, KVPress)",
     .file_name = TABLE_NAME,
-    .settings = "sparsity (0.5), sink (64), recent (256), tie all|first (all), heads, chunk (0: none)",
+    .settings = "rule duo|kvpress (duo), sparsity (0.5), sink (64), recent (256), tie all|first (all), "
+                "heads, chunk (0: none)",
     .reads_bytes = true,
     .recognises = recognises,
     .import = import,

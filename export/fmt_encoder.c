@@ -18,7 +18,8 @@ static bool is_type(const s2_source *source, const char *type)
 
 static int longformer_recognises(const s2_source *source)
 {
-    if (source->doc == NULL || !source->doc->is_json || !s2_doc_has(source->doc, "/attention_window"))
+    if (source->doc == NULL || source->doc->kind == S2_DOC_SETTINGS ||
+        !s2_doc_has(source->doc, "/attention_window"))
         return 0;
     return is_type(source, "longformer") || is_type(source, "led") ||
                    s2_doc_has(source->doc, "/attention_dilation")

@@ -37,42 +37,25 @@ static s2_status add_list(const s2_target *target, const s2_layouts *layouts, in
     return s2_fileset_add_i32(target->files, name[1], (const int64_t[]){n}, 1, blocks->k_blk);
 }
 
+static s2_status add_plans(const s2_target *target, const s2_layouts *layouts, int32_t c, const void *user,
+                           s2_buf *manifest)
+{
+    (void)c;
+    (void)user;
+    s2_buf_printf(manifest, "  \"M\": %lld, \"N\": %lld, \"R\": %d, \"C\": %d,\n  \"plans\": [",
+                  (long long)layouts->n_tok, (long long)layouts->n_tok, layouts->block_tok,
+                  layouts->block_tok);
+    for (int32_t list = 0; list < layouts->n_lists; list++)
+        S2_TRY(add_list(target, layouts, list, manifest));
+    s2_buf_puts(manifest, "\n  ],\n");
+    return S2_OK;
+}
+
 static s2_status export(const s2_target *target)
 {
     s2_layouts layouts;
-    s2_fileset arrays = {.arena = target->arena};
-    s2_target inner = *target;
-    s2_buf manifest = {0};
     S2_TRY(s2_layouts_build(target, 0, &layouts));
-    inner.files = &arrays;
-    s2_buf_puts(&manifest, "{\n  \"format\": \"" FORMAT_WORD "\",\n");
-    s2_model_shape_print(&manifest, target->pattern, "  ");
-    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n", layouts.block_tok,
-                  (long long)layouts.n_tok);
-    s2_buf_printf(&manifest,
-                  "  \"M\": %lld, \"N\": %lld, \"R\": %d, \"C\": %d,\n  \"causal\": %s,\n  \"layouts\": [",
-                  (long long)layouts.n_tok, (long long)layouts.n_tok, layouts.block_tok, layouts.block_tok,
-                  target->pattern->causal ? "true" : "false");
-    for (int32_t c = 0; c < layouts.n_classes; c++) {
-        s2_buf_puts(&manifest, c != 0 ? ", {" : "{");
-        s2_layouts_print_layers(&manifest, &layouts, c, target->pattern->n_layers);
-        s2_buf_puts(&manifest, "}");
-    }
-    s2_buf_puts(&manifest, "],\n  \"plans\": [");
-    s2_status status = S2_OK;
-    for (int32_t list = 0; list < layouts.n_lists && status == S2_OK; list++)
-        status = add_list(&inner, &layouts, list, &manifest);
-    s2_buf_puts(&manifest, "\n  ],\n");
-    s2_provenance_print(&manifest, target, "  ");
-    s2_buf_puts(&manifest, "}\n");
-    if (status != S2_OK) {
-        s2_buf_release(&manifest);
-        return status;
-    }
-    S2_TRY(s2_fileset_add_buf(target->files, "flashinfer.json", &manifest));
-    for (int32_t f = 0; f < arrays.n_files; f++)
-        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
-                              arrays.files[f].n_bytes));
+    S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "flashinfer.json", NULL, add_plans, NULL));
     s2_note(target->notes,
             "%d plans: FlashInfer takes one pattern for all heads of a plan; \"heads\" lists [layer class, "
             "head] of "

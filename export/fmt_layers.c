@@ -27,7 +27,7 @@ static bool has(const s2_source *source, const char *prefix, const char *key)
 
 static int recognises(const s2_source *source)
 {
-    if (source->doc == NULL || !source->doc->is_json)
+    if (source->doc == NULL || source->doc->kind == S2_DOC_SETTINGS)
         return 0;
     const char *const prefix = prefix_of(source);
     if (!has(source, prefix, "num_attention_heads"))

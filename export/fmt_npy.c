@@ -66,12 +66,8 @@ static s2_status export(const s2_target *target)
     uint8_t *const allowed = S2_NEW(target->arena, uint8_t, shape[0] * n_blk * n_blk);
     if (allowed == NULL)
         return S2_ENOMEM;
-    for (int32_t head = 0; head < target->pattern->n_heads; head++) {
-        const s2_blocks *const list = &layouts.lists[layouts.list_of[head]];
-        for (int32_t row = 0; row < n_blk; row++)
-            for (int64_t e = list->row_begin[row]; e < list->row_begin[row + 1]; e++)
-                allowed[(head * n_blk + row) * n_blk + list->k_blk[e]] = 1;
-    }
+    for (int32_t head = 0; head < target->pattern->n_heads; head++)
+        s2_layouts_fill_cells(&layouts, layouts.list_of[head], allowed + head * n_blk * n_blk);
     return s2_fileset_add_bool(target->files, "mask.npy", shape, 3, allowed);
 }
 

@@ -79,6 +79,9 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
             source->diag->line == 0)
             *source->diag = doc_diag;
     }
+    if (status == S2_OK && source->doc != NULL && doc.kind == S2_DOC_HJSON)
+        s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
+                               "HJSON, single quotes as Python's");
     if (status == S2_OK)
         *used = format;
     if (source->doc != NULL)
@@ -343,6 +346,36 @@ void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *inden
     s2_json_str(buf, hash);
     s2_json_key(buf, "by");
     s2_json_str(buf, target->provenance);
+    s2_json_key(buf, "run");
+    s2_json_str(buf, target->run != NULL ? target->run : "");
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
+}
+
+/* Names and stored sentences are anybody's text: none of it may end the comment or string it stands in. */
+static void put_inert(s2_buf *buf, const char *text)
+{
+    char before = '\0';
+    for (; *text != '\0'; before = *text++) {
+        const bool odd = *text < ' ' || *text > '~' || *text == '\\' || *text == '"' || *text == '\'' ||
+                         (before == '*' && *text == '/') || (before == '/' && *text == '*');
+        s2_buf_add(buf, odd ? "?" : text, 1);
+    }
+}
+
+void s2_provenance_lines(s2_buf *buf, const s2_target *target, const char *before)
+{
+    char hash[S2_HASH_HEX] = "";
+    const char *const lines[] = {target->provenance, target->run};
+    if (s2_pattern_hash(target->pattern, hash) != S2_OK)
+        hash[0] = '\0';
+    s2_buf_printf(buf, "%spattern ", before);
+    put_inert(buf, target->pattern->name);
+    s2_buf_printf(buf, ", SHA-256 %s\n", hash);
+    for (size_t n = 0; n < sizeof lines / sizeof *lines; n++)
+        if (lines[n] != NULL && lines[n][0] != '\0') {
+            s2_buf_puts(buf, before);
+            put_inert(buf, lines[n]);
+            s2_buf_puts(buf, "\n");
+        }
 }

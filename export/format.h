@@ -52,7 +52,8 @@ typedef struct s2_target {
     s2_arena *arena;
     const s2_pattern *pattern;
     int64_t n_tok;          /* the context that formats of a fixed length are written for */
-    const char *provenance; /* who proved and ran what, one line, may be "" */
+    const char *provenance; /* who proved what, one line, may be "" */
+    const char *run;        /* the validation behind it, one line, may be "" or NULL */
     s2_settings settings;
     s2_buf *notes;
     s2_fileset *files; /* the first one is what is read back */
@@ -91,6 +92,11 @@ typedef struct s2_format {
     X(quest)                                                                                                 \
     X(lserve)                                                                                                \
     X(snapkv)                                                                                                \
+    X(pyramidkv)                                                                                             \
+    X(headkv)                                                                                                \
+    X(kvpress)                                                                                               \
+    X(rocket)                                                                                                \
+    X(doublesparse)                                                                                          \
     X(nsa)                                                                                                   \
     X(dsa)                                                                                                   \
     X(csr)                                                                                                   \
@@ -173,7 +179,10 @@ typedef struct s2_model_shape {
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
 /* The same, written as members of an open JSON object on lines of their own, each ended by a comma. */
 void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
-/* "name", "hash" and provenance as the member "s2", the last of an object. */
+/* "name", "hash", proof and run as the member "s2", the last of an object. */
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
+
+/* The same in sentences, a line each, after `before`: for headers and modules. */
+void s2_provenance_lines(s2_buf *buf, const s2_target *target, const char *before);
 
 #endif /* S2_EXPORT_FORMAT_H */

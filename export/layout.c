@@ -112,7 +112,7 @@ s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layout
     return S2_OK;
 }
 
-void s2_layouts_print_layers(s2_buf *buf, const s2_layouts *layouts, int32_t class_index, int32_t n_layers)
+static void print_layers(const s2_layouts *layouts, int32_t class_index, int32_t n_layers, s2_buf *buf)
 {
     const char *comma = "";
     s2_buf_puts(buf, "\"layers\": [");
@@ -122,6 +122,57 @@ void s2_layouts_print_layers(s2_buf *buf, const s2_layouts *layouts, int32_t cla
             comma = ", ";
         }
     s2_buf_puts(buf, "]");
+}
+
+static s2_status print_classes(const s2_target *target, const s2_layouts *layouts, s2_layout_members of_class,
+                               const void *user, s2_buf *buf)
+{
+    s2_buf_puts(buf, "  \"layouts\": [");
+    for (int32_t c = 0; c < layouts->n_classes; c++) {
+        s2_buf_puts(buf, c != 0 ? ",\n    {" : "\n    {");
+        print_layers(layouts, c, target->pattern->n_layers, buf);
+        if (of_class != NULL)
+            S2_TRY(of_class(target, layouts, c, user, buf));
+        s2_buf_puts(buf, "}");
+    }
+    s2_buf_puts(buf, "\n  ],\n");
+    return S2_OK;
+}
+
+s2_status s2_layouts_write(const s2_target *target, const s2_layouts *layouts, const char *format,
+                           const char *file_name, s2_layout_members of_class, s2_layout_members of_whole,
+                           const void *user)
+{
+    s2_fileset arrays = {.arena = target->arena};
+    s2_target inner = *target;
+    s2_buf manifest = {0};
+    inner.files = &arrays;
+    s2_buf_printf(&manifest, "{\n  \"format\": \"%s\",\n", format);
+    s2_model_shape_print(&manifest, target->pattern, "  ");
+    s2_buf_printf(&manifest, "  \"block_size\": %d,\n  \"len\": %lld,\n  \"causal\": %s,\n",
+                  layouts->block_tok, (long long)layouts->n_tok, target->pattern->causal ? "true" : "false");
+    s2_status status = print_classes(&inner, layouts, of_class, user, &manifest);
+    if (status == S2_OK && of_whole != NULL)
+        status = of_whole(&inner, layouts, -1, user, &manifest);
+    s2_provenance_print(&manifest, target, "  ");
+    s2_buf_puts(&manifest, "}\n");
+    if (status != S2_OK) {
+        s2_buf_release(&manifest);
+        return status;
+    }
+    S2_TRY(s2_fileset_add_buf(target->files, file_name, &manifest));
+    for (int32_t f = 0; f < arrays.n_files; f++)
+        S2_TRY(s2_fileset_add(target->files, arrays.files[f].name, arrays.files[f].bytes,
+                              arrays.files[f].n_bytes));
+    return S2_OK;
+}
+
+void s2_layouts_fill_cells(const s2_layouts *layouts, int32_t list, uint8_t *cells)
+{
+    const s2_blocks *const blocks = &layouts->lists[list];
+    for (int64_t row = 0; row < layouts->n_blk; row++)
+        for (int64_t e = blocks->row_begin[row]; e < blocks->row_begin[row + 1]; e++)
+            cells[row * layouts->n_blk + blocks->k_blk[e]] = 1;
 }
 
 /* ---- arrays --------------------------------------------------------------------------------------- */

@@ -32,8 +32,23 @@ typedef struct s2_layouts {
  */
 s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layouts *out) S2_MUST_CHECK;
 
-/* Heads a class's lists as "layers": [...] of a JSON object, without a comma. */
-void s2_layouts_print_layers(s2_buf *buf, const s2_layouts *layouts, int32_t class_index, int32_t n_layers);
+/*
+ * What an array format adds to its manifest: members of one class of layers, each after a comma, or (of the
+ * whole, class_index -1) members of the manifest, each followed by one. Arrays go to target->files.
+ */
+typedef s2_status (*s2_layout_members)(const s2_target *target, const s2_layouts *layouts,
+                                       int32_t class_index, const void *user, s2_buf *manifest);
+
+/*
+ * The manifest of an array format, as the first file, and its arrays after it: shape, block, length, classes
+ * of layers with the members of `of_class`, then those of `of_whole` (either may be NULL), then provenance.
+ */
+s2_status s2_layouts_write(const s2_target *target, const s2_layouts *layouts, const char *format,
+                           const char *file_name, s2_layout_members of_class, s2_layout_members of_whole,
+                           const void *user) S2_MUST_CHECK;
+
+/* Of a list as cells[row][column], ones where a block is listed. */
+void s2_layouts_fill_cells(const s2_layouts *layouts, int32_t list, uint8_t *cells);
 
 /* Add an array file: little-endian int32, or bool from bytes. */
 s2_status s2_fileset_add_i32(s2_fileset *files, const char *name, const int64_t *shape, int32_t n_dims,

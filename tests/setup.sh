@@ -3,7 +3,7 @@
 # (root, or sudo without a password), else says exactly what to type. Run by `make demo` and `make check`.
 # usage: tests/setup.sh build|check|mpi
 set -u
-needed="gcc make git libsqlite3-dev libncurses-dev libjansson-dev libpng-dev zlib1g-dev libmd-dev graphviz"
+needed="gcc make git libsqlite3-dev libncurses-dev libjansson-dev libyaml-dev libpng-dev zlib1g-dev libmd-dev graphviz"
 [ "${1:-build}" = check ] &&
     needed="$needed libcmocka-dev libvterm-dev clang clang-format libclang-rt-dev python3 tmux sqlite3 libopenmpi-dev openmpi-bin"
 [ "${1:-build}" = mpi ] && needed="$needed libopenmpi-dev openmpi-bin"

@@ -33,6 +33,7 @@ bad=$(
             *'<cuda'*) case $file in kernels/cuda/* | tests/kcheck/*.cu) ;; *) echo "$file:$at: CUDA headers belong under kernels/cuda/" ;; esac ;;
             *'<jansson'*) case $file in export/*.c) ;; *) echo "$file:$at: jansson belongs in export/*.c" ;; esac ;;
             *'<mpi'*) case $file in cli/ranks.c) ;; *) echo "$file:$at: mpi.h belongs in cli/ranks.c" ;; esac ;;
+            *'<yaml'*) case $file in export/*.c) ;; *) echo "$file:$at: libyaml belongs in export/*.c" ;; esac ;;
             *'<png'*) case $file in export/*.c) ;; *) echo "$file:$at: libpng belongs in export/*.c" ;; esac ;;
             esac
         done

@@ -1,0 +1,148 @@
+/*
+ * DeepSeek DSA, GLM, SGLang HiSparse, TensorRT-LLM's dsa, MiniMax: an indexer chooses tokens or blocks.
+ */
+#include "export/budget.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TOPK_PATHS                                                                                           \
+    S2_PATHS("/index_topk", "/text_config/index_topk", "/sparse_attention_config/index_topk",                \
+             "/hisparse_config/top_k", "/top_k")
+#define MINIMAX "/sparse_attention_config/"
+
+static bool is_minimax(const s2_source *source)
+{
+    return s2_budget_has_any(source, S2_PATHS(MINIMAX "sparse_topk_blocks"));
+}
+
+/* TensorRT-LLM's and SGLang's configs may name the algorithm and leave its numbers to the checkpoint. */
+static bool names_it(const s2_source *source)
+{
+    const char *const word =
+        s2_budget_word(source, S2_PATHS("/sparse_attention_config/algorithm", "/algorithm"));
+    return word != NULL && (strcmp(word, "dsa") == 0 || strcmp(word, "deepseek_nsa") == 0 ||
+                            strcmp(word, "deepseek_v4") == 0);
+}
+
+static int recognises(const s2_source *source)
+{
+    const bool hisparse = s2_budget_has_all(source, S2_PATHS("/top_k", "/device_buffer_size"));
+    return is_minimax(source) || names_it(source) || hisparse ||
+                   s2_budget_has_any(source, S2_PATHS("/index_topk", "/text_config/index_topk",
+                                                      "/sparse_attention_config/index_topk",
+                                                      "/hisparse_config/top_k"))
+               ? 88
+               : 0;
+}
+
+static s2_status token_body(const s2_source *source, s2_buf *body)
+{
+    int64_t n;
+    S2_TRY(s2_budget_read(source, TOPK_PATHS, 1, S2_LIMIT_CONTEXT_TOK, 2048, &n));
+    if (!s2_budget_has_any(source, TOPK_PATHS))
+        s2_note(source->notes, "the checkpoint sets how many keys are chosen; 2048 are assumed");
+    s2_buf_printf(body, "topk %lld", (long long)n);
+    if (s2_doc_has(source->doc, "/sliding_window")) {
+        S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
+        s2_buf_printf(body, " | local %lldt", (long long)n);
+    }
+    if (s2_budget_has_any(source, S2_PATHS("/compress_ratios", "/text_config/compress_ratios")))
+        s2_note(source->notes,
+                "compress_ratios: layers that read pooled keys instead of these are not in the pattern");
+    if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/indexer_types")))
+        s2_note(source->notes, "several layers share one indexer's choice, which a pattern does not show");
+    return S2_OK;
+}
+
+static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf *body)
+{
+    int64_t n, n_init, n_local;
+    S2_TRY(
+        s2_budget_read(source, S2_PATHS(MINIMAX "sparse_block_size"), 1, S2_LIMIT_BLOCK_TOK, 128, block_tok));
+    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_topk_blocks"), 1, 1 << 16, 16, &n));
+    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_init_block"), 0, n, 0, &n_init));
+    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_local_block"), 0, n, 1, &n_local));
+    if ((*block_tok & (*block_tok - 1)) != 0)
+        return s2_doc_refuse(source->doc, MINIMAX "sparse_block_size", source->diag,
+                             "sparse_block_size must be a power of two");
+    s2_buf_printf(body, "pages %lld page %lld", (long long)(n > n_init + n_local ? n - n_init - n_local : 1),
+                  (long long)*block_tok);
+    if (n_init > 0)
+        s2_buf_printf(body, " | sink %lld", (long long)n_init);
+    if (n_local > 0)
+        s2_buf_printf(body, " | local %lld", (long long)n_local);
+    return S2_OK;
+}
+
+/* sparse_attention_freq: 0 for a layer that is dense. */
+static s2_status dense_layers(const s2_source *source, int64_t n_layers, s2_buf *text)
+{
+    static const char list[] = MINIMAX "sparse_attention_freq";
+    const int64_t n = s2_doc_is_array(source->doc, list) ? s2_doc_len(source->doc, list) : 0;
+    if (n > 0 && n != n_layers)
+        return s2_doc_refuse(source->doc, list, source->diag, "%lld entries for %lld layers", (long long)n,
+                             (long long)n_layers);
+    for (int64_t layer = 0; layer < n; layer++) {
+        char path[96];
+        int64_t sparse;
+        snprintf(path, sizeof path, "%s/%lld", list, (long long)layer);
+        S2_TRY(s2_doc_int(source->doc, path, 0, 1, &sparse, source->diag));
+        if (sparse == 0)
+            s2_buf_printf(text, "layers %lld: dense\n", (long long)layer);
+    }
+    return S2_OK;
+}
+
+/*
+ * Multi-head latent attention caches one latent and one rotary key a token. As one KV head whose K and V are
+ * half of that each, a pattern's cache has the right number of bytes.
+ */
+static s2_status latent_shape(const s2_source *source, s2_model_shape *shape)
+{
+    int64_t latent, rotary;
+    if (!s2_budget_has_all(source, S2_PATHS("/kv_lora_rank", "/qk_rope_head_dim")))
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, "/kv_lora_rank", 2, S2_LIMIT_HEAD_DIM, &latent, source->diag));
+    S2_TRY(s2_doc_int(source->doc, "/qk_rope_head_dim", 0, S2_LIMIT_HEAD_DIM, &rotary, source->diag));
+    shape->n_kv_heads = 1;
+    shape->head_dim = (latent + rotary + 1) / 2;
+    s2_note(source->notes,
+            "MLA: a token's cache is a latent of %lld and a rotary key of %lld elements, written as one KV "
+            "head of dimension %lld so that cache bytes are right",
+            (long long)latent, (long long)rotary, (long long)shape->head_dim);
+    return S2_OK;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    int64_t block_tok = 64;
+    s2_model_shape shape;
+    s2_buf text = {0}, body = {0};
+    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "index_topk"));
+    s2_status status = s2_budget_shape(source, &shape);
+    if (status == S2_OK)
+        status = latent_shape(source, &shape);
+    if (status == S2_OK)
+        status = is_minimax(source) ? block_body(source, &block_tok, &body) : token_body(source, &body);
+    if (status == S2_OK) {
+        s2_language_name(&text, source->name);
+        s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, block_tok);
+        s2_buf_printf(&text, "layers all: %s\n", body.data != NULL ? body.data : "dense");
+        status = dense_layers(source, shape.n_layers, &text);
+    }
+    s2_buf_release(&body);
+    s2_note(source->notes, "an indexer chooses the keys at run time, the same for all heads; it reads its "
+                           "own key of every token, "
+                           "which the pattern does not hold and which dominates at long context");
+    s2_note(source->notes, "nothing is freed; up to the budget the layer is dense");
+    return s2_budget_finish(source, status, &text, out);
+}
+
+const s2_format s2_format_dsa = {
+    .name = "dsa",
+    .summary =
+        "DSA index_topk (DeepSeek, GLM, TensorRT-LLM, SGLang HiSparse); MiniMax sparse_attention_config",
+    .settings = S2_BUDGET_SETTINGS,
+    .recognises = recognises,
+    .import = import};

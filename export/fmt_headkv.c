@@ -1,0 +1,186 @@
+/*
+ * HeadKV: a score per layer and query head, {"layer-head": [numbers]}. A share of every head's budget goes to
+ * a pool, which is dealt out by score.
+ */
+#include "export/budget.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_HEADS = 8192, MOST_SCORES = 4096 };
+
+static bool is_key(const char *key, int64_t *layer, int64_t *head)
+{
+    char *end;
+    if (key == NULL || !isdigit((unsigned char)key[0]))
+        return false;
+    *layer = strtoll(key, &end, 10);
+    if (*end != '-' || !isdigit((unsigned char)end[1]))
+        return false;
+    *head = strtoll(end + 1, &end, 10);
+    return *end == '\0';
+}
+
+static int recognises(const s2_source *source)
+{
+    int64_t layer, head;
+    char path[280];
+    const char *const key = source->doc != NULL ? s2_doc_key(source->doc, "", 0) : NULL;
+    if (!is_key(key, &layer, &head))
+        return 0;
+    snprintf(path, sizeof path, "/%.250s", key);
+    return s2_doc_is_array(source->doc, path) ? 90 : 0;
+}
+
+/* Layers and heads of the keys, which must be all of a table. */
+static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads)
+{
+    const int64_t n = s2_doc_len(source->doc, "");
+    *n_layers = *n_heads = 0;
+    if (n > MOST_HEADS)
+        return s2_doc_refuse(source->doc, "", source->diag, "more than %d heads", MOST_HEADS);
+    for (int64_t at = 0; at < n; at++) {
+        int64_t layer, head;
+        char path[280];
+        const char *const key = s2_doc_key(source->doc, "", at);
+        snprintf(path, sizeof path, "/%.250s", key);
+        if (!is_key(key, &layer, &head) || layer >= S2_LIMIT_LAYERS || head >= S2_LIMIT_HEADS)
+            return s2_doc_refuse(source->doc, path, source->diag, "expected \"layer-head\": [scores]");
+        *n_layers = layer >= *n_layers ? layer + 1 : *n_layers;
+        *n_heads = head >= *n_heads ? head + 1 : *n_heads;
+    }
+    return *n_layers * *n_heads == n
+               ? S2_OK
+               : s2_doc_refuse(source->doc, "", source->diag,
+                               "%lld scores are not a table of %lld layers of %lld heads", (long long)n,
+                               (long long)*n_layers, (long long)*n_heads);
+}
+
+static s2_status read_score(const s2_source *source, int64_t layer, int64_t head, double *out)
+{
+    char path[64], entry[96];
+    double sum = 0;
+    snprintf(path, sizeof path, "/%lld-%lld", (long long)layer, (long long)head);
+    const int64_t n = s2_doc_len(source->doc, path);
+    if (!s2_doc_is_array(source->doc, path) || n < 1 || n > MOST_SCORES)
+        return s2_doc_refuse(source->doc, path, source->diag, "layer %lld head %lld needs 1 to %d scores",
+                             (long long)layer, (long long)head, MOST_SCORES);
+    for (int64_t at = 0; at < n; at++) {
+        double score;
+        snprintf(entry, sizeof entry, "%s/%lld", path, (long long)at);
+        S2_TRY(s2_doc_num(source->doc, entry, 0, 1e9, &score, source->diag));
+        sum += score;
+    }
+    *out = sum / (double)n;
+    return S2_OK;
+}
+
+typedef struct deal {
+    int64_t capacity, window;
+    double beta;
+} deal;
+
+/* Keys of each head: the pool by score, and what every head has. */
+static s2_status deal_out(const s2_source *source, const deal *by, int64_t n_layers, int64_t n_heads,
+                          uint16_t *keys)
+{
+    const int64_t n = n_layers * n_heads;
+    double sum = 0, *const score = S2_NEW(source->arena, double, n);
+    if (score == NULL)
+        return S2_ENOMEM;
+    for (int64_t at = 0; at < n; at++) {
+        S2_TRY(read_score(source, at / n_heads, at % n_heads, &score[at]));
+        sum += score[at];
+    }
+    const double pooled = floor((double)by->capacity / by->beta), least = (double)by->capacity - pooled;
+    for (int64_t at = 0; at < n; at++) {
+        const double share = sum > 0 ? score[at] / sum : 1 / (double)n;
+        const double held = rint(share * pooled * (double)n + least);
+        if (held > UINT16_MAX)
+            return s2_doc_refuse(source->doc, "", source->diag,
+                                 "layer %lld head %lld would hold %.0f keys, more than %d",
+                                 (long long)(at / n_heads), (long long)(at % n_heads), held, UINT16_MAX);
+        keys[at] = (uint16_t)(held > (double)by->window ? held : (double)by->window);
+    }
+    return S2_OK;
+}
+
+/* Heads with the same number of keys are one role. */
+static s2_status number_roles(const s2_source *source, const deal *by, uint16_t *keys, int64_t n,
+                              const char ***bodies, int32_t *n_roles)
+{
+    const char **const body = S2_NEW(source->arena, const char *, n);
+    int32_t *const role_of = S2_NEW(source->arena, int32_t, UINT16_MAX + 1);
+    if (body == NULL || role_of == NULL)
+        return S2_ENOMEM;
+    *n_roles = 0;
+    for (int64_t at = 0; at < n; at++) {
+        const int64_t held = keys[at];
+        if (role_of[held] == 0) {
+            char text[64];
+            const int len = held > by->window
+                                ? snprintf(text, sizeof text, "heavy %lld | local %lldt",
+                                           (long long)(held - by->window), (long long)by->window)
+                                : snprintf(text, sizeof text, "local %lldt", (long long)by->window);
+            body[*n_roles] = s2_arena_strndup(source->arena, text, (size_t)len);
+            if (body[*n_roles] == NULL)
+                return S2_ENOMEM;
+            role_of[held] = ++*n_roles;
+        }
+        keys[at] = (uint16_t)(role_of[held] - 1);
+    }
+    *bodies = body;
+    return S2_OK;
+}
+
+static s2_status read_deal(const s2_source *source, deal *out)
+{
+    const s2_settings *const set = &source->settings;
+    S2_TRY(s2_setting_int(set, "capacity", 2, UINT16_MAX, 512, &out->capacity, source->diag));
+    S2_TRY(s2_setting_int(set, "window", 1, out->capacity - 1, out->capacity > 8 ? 8 : 1, &out->window,
+                          source->diag));
+    return s2_setting_num(set, "beta", 1, 1e6, 1.01, &out->beta, source->diag);
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    int64_t n_layers, n_heads, n_kv, head_dim;
+    int32_t n_roles;
+    const char **bodies;
+    deal by;
+    s2_buf text = {0};
+    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "{\"layer-head\": [scores], ...}"));
+    S2_TRY(read_shape(source, &n_layers, &n_heads));
+    S2_TRY(read_deal(source, &by));
+    S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));
+    S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
+    if (n_heads % n_kv != 0)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "%lld KV heads do not divide %lld heads", (long long)n_kv, (long long)n_heads);
+    uint16_t *const role = S2_NEW(source->arena, uint16_t, n_layers * n_heads);
+    if (role == NULL)
+        return S2_ENOMEM;
+    S2_TRY(deal_out(source, &by, n_layers, n_heads, role));
+    S2_TRY(number_roles(source, &by, role, n_layers * n_heads, &bodies, &n_roles));
+    s2_language_name(&text, source->name);
+    s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, 64);
+    s2_buf_puts(&text, "prefill layers all: dense\n");
+    s2_language_roles(&text, "decode ", "heads", (int32_t)n_layers, (int32_t)n_heads, role, bodies, n_roles);
+    s2_note(source->notes,
+            "the file has scores only: %lld keys a head, %g for the pool, the last %lld tokens always kept "
+            "are assumed (--set capacity=, beta=, window=)",
+            (long long)by.capacity, by.beta, (long long)by.window);
+    s2_note(source->notes,
+            "scores count query heads; upstream keeps a cache per query head, so a grouped model stores "
+            "every copy (--set kv-heads=N for the union)");
+    return s2_language_parse(source, &text, out);
+}
+
+const s2_format s2_format_headkv = {.name = "headkv",
+                                    .summary = "HeadKV head scores {\"layer-head\": [scores]}",
+                                    .settings = "capacity (512), beta (1.01), window (8), kv-heads, head-dim",
+                                    .recognises = recognises,
+                                    .import = import};

@@ -1,0 +1,452 @@
+/*
+ * Foreign files as they are found: the small ones of tests/data/foreign/, told by their content; YAML and
+ * HJSON; methods of which only budgets are known; and, where they are at hand, files as their authors
+ * published them.
+ */
+#include "tests/s2test.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "export/format.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "tests/s2import.h"
+
+#define FOREIGN "tests/data/foreign"
+
+/* The canonical text of what was imported, in its arena. */
+static const char *text_of(imported *at)
+{
+    s2_buf text = {0};
+    s2_pattern_print(&at->pattern, &text);
+    const char *const kept = s2_arena_strndup(&at->arena, text.data, text.len);
+    s2_buf_release(&text);
+    return kept;
+}
+
+static s2_status import_path(imported *at, const char *dir, const char *name, const char *settings)
+{
+    char path[1024];
+    s2_file file;
+    *at = (imported){0};
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    assert_int_equal(s2_file_read(&at->arena, path, S2_DOC_BYTES, &file, &at->diag), S2_OK);
+    split_settings(at, settings);
+    at->side.arena = &at->arena;
+    s2_source source = {.arena = &at->arena,
+                        .name = file.name,
+                        .bytes = file.bytes,
+                        .n_bytes = file.n_bytes,
+                        .finder = {.dir = dir},
+                        .settings = {at->set, at->n_set},
+                        .notes = &at->notes,
+                        .side = &at->side,
+                        .diag = &at->diag};
+    return s2_import_run(&source, NULL, &at->format, &at->pattern);
+}
+
+static bool is_plain_file(const char *dir, const char *name)
+{
+    char path[1024];
+    struct stat info;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+/* ---- the files of tests/data/foreign ---------------------------------------------------------------- */
+
+static void every_format_is_told_by_the_content_of_its_files(void **state)
+{
+    (void)state;
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        char dir[128];
+        int n_files = 0;
+        snprintf(dir, sizeof dir, FOREIGN "/%s", format->name);
+        DIR *const folder = opendir(dir);
+        if (folder == NULL)
+            fail_msg("%s has no example under %s", format->name, FOREIGN);
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            imported at;
+            if (!is_plain_file(dir, entry->d_name))
+                continue;
+            if (import_path(&at, dir, entry->d_name, "") != S2_OK)
+                fail_msg("%s/%s:%d:%d: %s", dir, entry->d_name, at.diag.line, at.diag.col, at.diag.msg);
+            assert_string_equal(at.format->name, format->name);
+            assert_int_equal(s2_pattern_check(&at.pattern, NULL), S2_OK);
+            imported_release(&at);
+            n_files++;
+        }
+        closedir(folder);
+        assert_true(n_files > 0);
+    }
+}
+
+/* Cut anywhere: an answer with a position, never a crash; most cuts are refused. */
+static void files_cut_anywhere_are_answered_with_a_position(void **state)
+{
+    (void)state;
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        char dir[128];
+        snprintf(dir, sizeof dir, FOREIGN "/%s", format->name);
+        DIR *const folder = opendir(dir);
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+            s2_arena arena = {0};
+            s2_file file;
+            char path[512];
+            snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
+            if (!is_plain_file(dir, entry->d_name) ||
+                s2_file_read(&arena, path, S2_DOC_BYTES, &file, NULL) != S2_OK)
+                continue;
+            const size_t step = file.n_bytes / 100 + 1;
+            for (size_t cut = 0; cut < file.n_bytes; cut += step) {
+                imported at = {0};
+                const s2_status status = try_import(&at, format->name, file.bytes, cut, "", NULL);
+                if (status == S2_EPARSE && at.diag.line < 1)
+                    fail_msg("%s cut at %zu: refused without a position: %s", path, cut, at.diag.msg);
+                if (status != S2_OK && status != S2_EPARSE && status != S2_EIO && status != S2_EUNSUPPORTED)
+                    fail_msg("%s cut at %zu: status %d", path, cut, status);
+                imported_release(&at);
+            }
+            s2_arena_release(&arena);
+        }
+        closedir(folder);
+    }
+}
+
+/* ---- YAML and HJSON ------------------------------------------------------------------------------------ */
+
+static void nested_yaml_is_the_same_as_json(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"sparse_attention_config:\n  index_topk: 64\nnum_attention_heads: 8\n",
+         "{\"sparse_attention_config\": {\"index_topk\": 64}, \"num_attention_heads\": 8}"},
+        {"num-attention-heads: 4\nnum-hidden-layers: 2\nsliding-window: 128\n"
+         "layer-types: [sliding_attention, full_attention]\n",
+         "{\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"sliding_window\": 128,"
+         "\"layer_types\": [\"sliding_attention\", \"full_attention\"]}"},
+        {"num_attention_heads: 4 # heads\nnum_hidden_layers: 2\nsliding_window: 128\nlayer_types:\n"
+         "- sliding_attention\n- 'full_attention'\n",
+         "{\"num_attention_heads\": 4, \"num_hidden_layers\": 2, \"sliding_window\": 128,"
+         "\"layer_types\": [\"sliding_attention\", \"full_attention\"]}"},
+        {"---\nsparse_attention:\n  mode: fixed\n  block: 16\n  attention: unidirectional\n",
+         "{\"sparse_attention\": {\"mode\": \"fixed\", \"block\": 16, \"attention\": \"unidirectional\"}}"},
+        {"{sparse_attention: {\n mode: fixed\n block: 16 # tokens\n // a comment\n attention: "
+         "unidirectional\n}\n}",
+         "{\"sparse_attention\": {\"mode\": \"fixed\", \"block\": 16, \"attention\": \"unidirectional\"}}"},
+        {"{'max_seqlen': 64, 'num_heads': 4, 'num_kv_heads': 2, 'block_size': 16, 'local_blocks': 2,"
+         "'vert_stride': 2, 'homo_head': False, }",
+         "{\"max_seqlen\": 64, \"num_heads\": 4, \"num_kv_heads\": 2, \"block_size\": 16, \"local_blocks\": "
+         "2,"
+         "\"vert_stride\": 2, \"homo_head\": false}"},
+    };
+    for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
+        imported a, b;
+        import_text(&a, pairs[r][0], "");
+        import_text(&b, pairs[r][1], "");
+        assert_string_equal(a.format->name, b.format->name);
+        assert_string_equal(text_of(&a), text_of(&b));
+        imported_release(&a);
+        imported_release(&b);
+    }
+}
+
+static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *text;
+        int32_t line, col;
+    } rows[] = {
+        {"kvpress", "press_name: snapkv\nlist: [1, &a 2]\n", 2, 11},
+        {"kvpress", "press_name: &a snapkv\nother: *a\n", 1, 13},
+        {"kvpress", "press_name: !!python/object:os.system snapkv\n", 1, 13},
+        {"kvpress", "press_name: snapkv\npress_name: tova\n", 2, 13},
+        {"kvpress", "press_name: snapkv\n---\npress_name: tova\n", 2, 1},
+        {"kvpress", "press_name: snapkv\n\tcompression_ratio: 0.5\n", 2, 0},
+        {"kvpress", "press_name: snapkv\ncompression_ratio: [0.5]\n", 2, 20},
+        {"kvpress", "press_name: snapkv\ncompression_ratio: 1.5\n", 2, 20},
+        {"kvpress", "press_name: unheard_of\n", 1, 13},
+        {"kvpress", "press_name: duo_attention\n", 1, 13},
+        {"kvpress", "press_name: \"sn\\0apkv\"\n", 1, 13},
+        {"rocket", "sparse_attention_config:\n  algorithm: skip_softmax\n", 2, 14},
+        {"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: -1\n", 3, 18},
+        {"deepspeed", "{sparse_attention: {mode: fixed, block: 16}}", 1, 0},
+        {"deepspeed", "{\"sparse_attention\": {\n  mode: fixed\n  \"block\": 3 # odd\n}}", 3, 12},
+        {"deepspeed", "{\"sparse_attention\": {\n  mode: fixed\n  mode: fixed\n}}", 3, 14},
+        {"deepspeed", "{\"a\": 1 \"b\": 2}", 1, 0},
+        {"deepspeed", "{\"a\": /* never ends ", 1, 0},
+        {"deepspeed", "{\"a\": [0, 0\n ,, 1]}", 2, 0},
+        {"headkv", "{\"0-0\": [1], \"0-2\": [1]}", 1, 1},
+        {"headkv", "{\"0-0\": [1], \"0-1\": [\"x\"]}", 1, 22},
+        {"headkv", "{\"0-0\": [1], \"0-1\": []}", 1, 21},
+        {"headkv", "{\"0-0\": [1], \"1\": [1]}", 1, 19},
+        {"doublesparse",
+         "{\"model.layers.0.self_attn.qk_proj\": [[1]], \"model.layers.2.self_attn.qk_proj\": [[1]]}", 1, 1},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at = {0};
+        const s2_status status = try_import(&at, rows[r].from, rows[r].text, strlen(rows[r].text), "", NULL);
+        if (status != S2_EPARSE || at.diag.line != rows[r].line ||
+            (rows[r].col != 0 && at.diag.col != rows[r].col))
+            fail_msg("\"%s\": status %d at %d:%d: %s", rows[r].text, status, at.diag.line, at.diag.col,
+                     at.diag.msg);
+        imported_release(&at);
+    }
+}
+
+/* A small text that asks for much: nesting, aliases, long lines; each is answered at once. */
+static void hostile_yaml_and_hjson_are_bounded(void **state)
+{
+    (void)state;
+    enum { N = 1 << 19 };
+    static const char *const units[] = {"[",  "{a: ", "- ", "? ",     "a: [", "'",
+                                        "\"", "#",    "/*", "&a *a ", "%",    "{\"a\":["};
+    char *const text = malloc(N + 16);
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++)
+        for (int prefix = 0; prefix < 3; prefix++) {
+            const char *const before = prefix == 0 ? "" : prefix == 1 ? "key: " : "{key: ";
+            size_t n = strlen(before);
+            memcpy(text, before, n);
+            while (n + strlen(units[u]) < N) {
+                memcpy(text + n, units[u], strlen(units[u]));
+                n += strlen(units[u]);
+            }
+            imported at = {0};
+            const s2_status status = try_import(&at, "kvpress", text, n, "", NULL);
+            assert_true(status == S2_EPARSE);
+            imported_release(&at);
+        }
+    free(text);
+}
+
+/* ---- budgets --------------------------------------------------------------------------------------------
+ */
+
+static void budgets_of_more_methods_are_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *settings, *format, *part;
+    } rows[] = {
+        {"sparse_attention_config:\n  algorithm: rocket\n  window_size: 32\n  prompt_budget: 2048\n", "",
+         "rocket", "decode: heavy 2016 | local 32t"},
+        {"press_name: streaming_llm\ncompression_ratio: 0.75\n", "len=4096", "kvpress",
+         "sink 4t | local 1020t"},
+        {"press_name: snapkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress", "heavy 1984 | local 64t"},
+        {"press_name: adakv_snapkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "heavy 1984 | local 64t"},
+        {"press_name: no_press\n", "", "kvpress", "layers all: dense"},
+        {"press_name: decoding_knorm\ncompression_interval: 512\ntarget_size: 4096\n", "", "kvpress",
+         "heavy 4096 | local 512t"},
+        {"--method StreamingLLM --max_capacity_prompts 128", "", "streamingllm", "sink 4t | local 124t"},
+        {"{\"policy\": \"streaming_llm\", \"page_size\": 64, \"start_layer\": 2, \"end_layer\": 29,"
+         "\"policy_config\": {\"sink_pages\": 4, \"recent_pages\": 8}}",
+         "layers=32", "streamingllm", "layers 2-29: sink 4 | local 512t"},
+        {"{\"top_k\": 2048, \"device_buffer_size\": 6144}", "", "dsa", "topk 2048"},
+        {"{\"num_hidden_layers\": 2, \"num_attention_heads\": 8, \"sparse_attention_config\":"
+         "{\"sparse_attention_freq\": [0, 1], \"sparse_block_size\": 128, \"sparse_topk_blocks\": 16}}",
+         "", "dsa", "layers 0: dense"},
+        {"{\"num_hidden_layers\": 61, \"num_attention_heads\": 128, \"index_topk\": 2048, \"kv_lora_rank\": "
+         "512,"
+         "\"qk_rope_head_dim\": 64}",
+         "", "dsa", "head-dim 288"},
+        {"{\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}", "tokens=128", "doublesparse",
+         "decode: topk 128"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, rows[r].text, rows[r].settings);
+        assert_string_equal(at.format->name, rows[r].format);
+        if (strstr(text_of(&at), rows[r].part) == NULL)
+            fail_msg("\"%s\" is not in:\n%s", rows[r].part, text_of(&at));
+        imported_release(&at);
+    }
+}
+
+/* Keys that a head of a layer holds after a long prompt: heavy ones and the window. */
+static int64_t held_keys(const s2_pattern *pattern, int32_t layer, int32_t head)
+{
+    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_DECODE, layer, head)];
+    int64_t n = 0;
+    for (int32_t t = 0; t < body->n_terms; t++)
+        n += body->terms[t].n;
+    return n;
+}
+
+/* The published budgets of the first and last of 32 layers, the window included. */
+static void pyramidkv_budgets_fall_from_the_first_layer_to_the_last(void **state)
+{
+    (void)state;
+    static const struct {
+        int capacity, first, last;
+    } rows[] = {{128, 242, 25}, {512, 991, 61}, {2048, 3986, 111}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[96];
+        imported at;
+        snprintf(text, sizeof text, "--method PyramidKV --max_capacity_prompts %d", rows[r].capacity);
+        import_text(&at, text, "layers=32");
+        assert_string_equal(at.format->name, "pyramidkv");
+        assert_int_equal(held_keys(&at.pattern, 0, 0), rows[r].first);
+        assert_int_equal(held_keys(&at.pattern, 31, 0), rows[r].last);
+        imported_release(&at);
+    }
+}
+
+/* The pool is dealt out by score, and no more than the pool. */
+static void headkv_deals_its_pool_by_score(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at, "{\"0-0\": [1, 1], \"0-1\": [3], \"1-0\": [0], \"1-1\": [4]}",
+                "capacity=100 beta=2 window=10");
+    /* a pool of 4 * 50 keys, and 50 for every head */
+    static const int64_t held[4] = {75, 125, 50, 150};
+    for (int n = 0; n < 4; n++)
+        assert_int_equal(held_keys(&at.pattern, n / 2, n % 2), held[n]);
+    assert_true(says(&at, "assumed"));
+    imported_release(&at);
+}
+
+static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *table, *settings, *full;
+    } rows[] = {
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.5 rule=kvpress", "1010"},
+        {"0.5\t0.5\n0.5\t0.5\n", "heads=2 sparsity=0.5 rule=kvpress", "0011"},
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.375 rule=kvpress", "1010"}, /* 1.5 rounds to even */
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.125 rule=kvpress", "1111"}, /* 0.5 too */
+        {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=1 rule=kvpress", "0000"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, rows[r].table, rows[r].settings);
+        for (int n = 0; n < 4; n++)
+            if (s2_pattern_reads(&at.pattern, S2_DECODE, n / 2, n % 2, 4096, 4000, 2000) !=
+                (rows[r].full[n] == '1'))
+                fail_msg("row %zu: head %d of layer %d", r, n % 2, n / 2);
+        if (rows[r].full[1] == '0') { /* deployed with the sizes of training */
+            assert_true(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 127));
+            assert_false(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 128));
+        }
+        imported_release(&at);
+    }
+}
+
+/* ---- files as published ---------------------------------------------------------------------------------
+ */
+
+/* Where they are, or NULL: $S2_PUBLISHED, else beside the repository. */
+static const char *published(const char *name)
+{
+    static char dir[1024];
+    const char *const roots[] = {getenv("S2_PUBLISHED"), "../shared/data", "../../shared/data"};
+    for (size_t n = 0; n < sizeof roots / sizeof *roots; n++) {
+        struct stat info;
+        snprintf(dir, sizeof dir, "%s/%s", roots[n] != NULL ? roots[n] : "/nonexistent", name);
+        if (stat(dir, &info) == 0)
+            return dir;
+    }
+    print_message("no published files are here (S2_PUBLISHED names their folder)\n");
+    return NULL;
+}
+
+static int count_dense(const s2_pattern *pattern)
+{
+    int n = 0;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++)
+            n += s2_pattern_reads(pattern, S2_DECODE, layer, kv * group, 8192, 8000, 4000);
+    return n;
+}
+
+static void published_duo_table_has_its_full_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *settings;
+        int n_full;
+    } rows[] = {
+        {"full_attention_heads.tsv", "sparsity=0.5", 130},
+        {"config.json", "sparsity=0.5", 130},
+        {"full_attention_heads.tsv", "sparsity=0.5 tie=first", 128},
+        {"full_attention_heads.tsv", "sparsity=0.75", 82},
+        {"full_attention_heads.tsv", "sparsity=0.75 tie=first", 64},
+        {"full_attention_heads.tsv", "sparsity=0.5 rule=kvpress", 128},
+    };
+    const char *const dir = published("duo-attention");
+    if (dir == NULL)
+        skip();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        assert_int_equal(import_path(&at, dir, rows[r].name, rows[r].settings), S2_OK);
+        assert_string_equal(at.format->name, "duo");
+        assert_int_equal(at.pattern.n_layers, 32);
+        assert_int_equal(at.pattern.n_heads, 32);
+        assert_int_equal(at.pattern.n_kv_heads, 8);
+        assert_int_equal(count_dense(&at.pattern), rows[r].n_full);
+        imported_release(&at);
+    }
+}
+
+static void published_minference_file_gives_every_head_the_same_budgets(void **state)
+{
+    (void)state;
+    const char *const dir = published("minference");
+    if (dir == NULL)
+        skip();
+    imported at;
+    assert_int_equal(import_path(&at, dir, "Llama_3.1_8B_Instruct_128k_v2.json", ""), S2_OK);
+    assert_string_equal(at.format->name, "minference");
+    assert_int_equal(at.pattern.n_layers, 32);
+    assert_int_equal(at.pattern.n_heads, 32);
+    /* (512, 2048) everywhere: 30 columns and 100 diagonals are forced, the others chosen */
+    assert_non_null(strstr(text_of(&at), "prefill: sink 30t | local 100t | heavy 482 | topk 1948"));
+    imported_release(&at);
+}
+
+static void published_moa_file_has_the_mean_cache(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings, *mean;
+    } rows[] = {{"len=4096", "0.4844"}, {"len=8192", "0.4922"}, {"len=16384", "0.4961"}};
+    const char *const dir = published("moa");
+    if (dir == NULL)
+        skip();
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        assert_int_equal(import_path(&at, dir, "moa_alpha_beta.json", rows[r].settings), S2_OK);
+        assert_string_equal(at.format->name, "moa");
+        if (!says(&at, rows[r].mean))
+            fail_msg("%s: %s is not in %s", rows[r].settings, rows[r].mean, at.notes.data);
+        imported_release(&at);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_format_is_told_by_the_content_of_its_files),
+        cmocka_unit_test(files_cut_anywhere_are_answered_with_a_position),
+        cmocka_unit_test(nested_yaml_is_the_same_as_json),
+        cmocka_unit_test(what_yaml_and_hjson_must_not_hold_is_refused_in_its_place),
+        cmocka_unit_test(hostile_yaml_and_hjson_are_bounded),
+        cmocka_unit_test(budgets_of_more_methods_are_kept),
+        cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),
+        cmocka_unit_test(headkv_deals_its_pool_by_score),
+        cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
+        cmocka_unit_test(published_duo_table_has_its_full_heads),
+        cmocka_unit_test(published_minference_file_gives_every_head_the_same_budgets),
+        cmocka_unit_test(published_moa_file_has_the_mean_cache),
+    };
+    return cmocka_run_group_tests_name("foreign", tests, NULL, NULL);
+}
