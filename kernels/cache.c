@@ -283,6 +283,20 @@ int64_t s2_cache_find(const s2_cache *cache, int32_t seq, int32_t layer, int32_t
     return page * cache->page_slots + (shared ? (int64_t)kv_head * cache->options.page_tok : 0) + inside;
 }
 
+int64_t s2_cache_cut(const s2_cache *cache, int32_t seq, int32_t layer, int32_t kv_head)
+{
+    if (cache->options.layout != S2_CACHE_RING)
+        return 0;
+    const int32_t table = (layer - cache->options.layer_begin) * cache->n_layer_tables + kv_head;
+    const s2_cache_step step = step_of(cache, table, cache->seqs[seq].n_tok);
+    return step.ring_pages > 0 ? s2_cache_rule_window_begin(step.rule, step.n_tok) : 0;
+}
+
+int32_t s2_cache_page_tok(const s2_cache *cache)
+{
+    return cache->options.page_tok;
+}
+
 int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq)
 {
     return cache->seqs[seq].n_tok;

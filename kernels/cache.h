@@ -89,6 +89,12 @@ const s2_cache_move *s2_cache_moves(const s2_cache *cache, int32_t *n_moves);
  * the others. */
 int64_t s2_cache_find(const s2_cache *cache, int32_t seq, int32_t layer, int32_t kv_head, int64_t k_tok);
 
+/* Keys from here on lie in the ring, keys before it in pages; 0 where a layer's head has no ring. */
+int64_t s2_cache_cut(const s2_cache *cache, int32_t seq, int32_t layer, int32_t kv_head);
+
+/* Consecutive keys that begin at a multiple of this lie in consecutive slots. */
+int32_t s2_cache_page_tok(const s2_cache *cache);
+
 int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq);
 const s2_pattern *s2_cache_pattern(const s2_cache *cache);
 

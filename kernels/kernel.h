@@ -19,7 +19,7 @@
 #ifndef S2_KERNELS_KERNEL_H
 #define S2_KERNELS_KERNEL_H
 
-#include "kernels/device.h"
+#include "kernels/cache.h"
 #include "plan/plan.h"
 
 #ifdef __cplusplus
@@ -48,6 +48,12 @@ typedef struct s2_rows {
     int64_t head;
 } s2_rows;
 
+/* K and V in the slots of a cache: one of its sequences for each of the problem. */
+typedef struct s2_cached {
+    const s2_cache *cache;
+    const int32_t *seqs; /* n_seqs; each has the plan's k_tok tokens */
+} s2_cached;
+
 typedef struct s2_attn_problem {
     s2_kernel_phase phase;
     s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
@@ -60,11 +66,13 @@ typedef struct s2_attn_problem {
     const int32_t *k_begin_tok; /* host, n_seqs + 1; NULL as above; both or none */
     float scale;                /* of q . k; usually 1 / sqrt(D); any finite value */
     s2_tensor q;                /* H heads */
-    s2_tensor k, v;             /* G heads */
-    s2_tensor o;                /* H heads: written by FORWARD and DECODING, read by BACKWARD */
-    s2_rows lse;                /* like o */
-    s2_tensor d_o;              /* BACKWARD only, like o: the incoming gradient, read */
-    s2_tensor d_q, d_k, d_v;    /* BACKWARD only, like q, k, v: written */
+    s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
+    const s2_cached *cached;    /* DECODING only, else NULL */
+    bool early;              /* DECODING: all but the last q_tok keys were there before the launch before */
+    s2_tensor o;             /* H heads: written by FORWARD and DECODING, read by BACKWARD */
+    s2_rows lse;             /* like o */
+    s2_tensor d_o;           /* BACKWARD only, like o: the incoming gradient, read */
+    s2_tensor d_q, d_k, d_v; /* BACKWARD only, like q, k, v: written */
 } s2_attn_problem;
 
 /* Token `tok` of sequence `seq` and head `head`, as an element offset from tensor->data. */
@@ -130,6 +138,7 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST
 
 extern const s2_kernel s2_kernel_ref_f64;
 extern const s2_kernel s2_kernel_cpu;
+extern const s2_kernel s2_kernel_cpu_decode;
 
 #ifdef __cplusplus
 }

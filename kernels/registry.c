@@ -8,11 +8,9 @@
 #endif
 
 static const s2_kernel *const registry[] = {
-    &s2_kernel_ref_f64,
-    &s2_kernel_cpu,
+    &s2_kernel_ref_f64, &s2_kernel_cpu,  &s2_kernel_cpu_decode,
 #if S2_HAVE_CUDA
-    &s2_kernel_sm80,
-    &s2_kernel_sm90,
+    &s2_kernel_decode,  &s2_kernel_sm80, &s2_kernel_sm90,
 #endif
 };
 
@@ -96,7 +94,7 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
                            "unequal lengths need the beginnings of queries and of keys");
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         if (!begins_fit(problem->q_begin_tok, seq, plan->seqs[seq].q_tok) ||
-            !begins_fit(problem->k_begin_tok, seq, plan->seqs[seq].k_tok))
+            (problem->cached == NULL && !begins_fit(problem->k_begin_tok, seq, plan->seqs[seq].k_tok)))
             return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sequence %d begins where the plan does not say",
                                seq);
     return S2_OK;

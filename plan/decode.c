@@ -18,6 +18,7 @@ typedef struct s2_reader {
 
 typedef struct s2_builder {
     const s2_plan *plan;
+    const int64_t *cut_tok; /* [list] or NULL */
     int32_t group;
     int32_t row_cap;
     s2_reader *readers; /* row_cap entries */
@@ -121,44 +122,58 @@ static int64_t next_slab(const s2_builder *build, int64_t k_tok)
     return next == S2_OPEN ? next : next / S2_DECODE_SLAB_TOK * S2_DECODE_SLAB_TOK;
 }
 
-static s2_status add_mask(s2_builder *build, int32_t n_rows, int32_t *mask)
+static s2_status add_mask(s2_builder *build, int32_t n_rows, uint32_t side, int32_t *mask)
 {
     S2_TRY(grow((void **)&build->bits, &build->cap_masks, build->n_masks + 1,
                 sizeof *build->bits * (size_t)build->row_cap));
     uint16_t *const bits = build->bits + build->n_masks * build->row_cap;
     memset(bits, 0, sizeof *bits * (size_t)build->row_cap);
     for (int32_t row = 0; row < n_rows; row++)
-        bits[row] = build->readers[build->reader_of[row]].bits;
+        bits[row] = (uint16_t)(build->readers[build->reader_of[row]].bits & side);
     *mask = (int32_t)build->n_masks++;
     return S2_OK;
 }
 
-static s2_status add_slab(s2_builder *build, int64_t k_tok, int32_t n_rows)
+/* The keys of `side` among the 16. */
+static s2_status add_side(s2_builder *build, int64_t k_tok, int32_t n_rows, uint32_t side)
 {
-    uint32_t any = 0, all = 0xffff;
+    uint32_t any = 0, all = side;
     for (int32_t at = 0; at < build->n_readers; at++) {
-        read_slab(&build->readers[at], k_tok);
-        any |= build->readers[at].bits;
+        any |= build->readers[at].bits & side;
         all &= build->readers[at].bits;
     }
+    if (any == 0)
+        return S2_OK;
     s2_decode_slab slab = {.k_tok = (int32_t)k_tok, .mask = -1, .live = (uint16_t)any};
     S2_TRY(grow((void **)&build->slabs, &build->cap_slabs, build->n_slabs + 1, sizeof *build->slabs));
     if (all != 0xffff)
-        S2_TRY(add_mask(build, n_rows, &slab.mask));
+        S2_TRY(add_mask(build, n_rows, side, &slab.mask));
     build->slabs[build->n_slabs++] = slab;
     build->n_live_keys += __builtin_popcount(any);
     return S2_OK;
 }
 
+static s2_status add_slab(s2_builder *build, int64_t k_tok, int32_t n_rows, int64_t cut_tok)
+{
+    const int64_t n_before = s2_min_i64(s2_max_i64(cut_tok - k_tok, 0), S2_DECODE_SLAB_TOK);
+    const uint32_t before = (1u << n_before) - 1u;
+    for (int32_t at = 0; at < build->n_readers; at++)
+        read_slab(&build->readers[at], k_tok);
+    S2_TRY(add_side(build, k_tok, n_rows, before));
+    return add_side(build, k_tok, n_rows, 0xffffu & ~before);
+}
+
 static s2_status add_list(s2_builder *build, int32_t seq, int32_t kv_head, s2_decode_list *list)
 {
+    const int32_t index = seq * build->plan->pattern->n_kv_heads + kv_head;
+    const int64_t cut_tok = build->cut_tok != NULL ? build->cut_tok[index] : 0;
     const int32_t n_rows = build->plan->seqs[seq].q_tok * build->group;
     *list = (s2_decode_list){
         .slab_begin = (int32_t)build->n_slabs, .seq = seq, .kv_head = kv_head, .n_rows = n_rows};
     S2_TRY(set_readers(build, seq, kv_head));
     for (int64_t k_tok = next_slab(build, 0); k_tok != S2_OPEN;
          k_tok = next_slab(build, k_tok + S2_DECODE_SLAB_TOK))
-        S2_TRY(add_slab(build, k_tok, n_rows));
+        S2_TRY(add_slab(build, k_tok, n_rows, cut_tok));
     list->slab_end = (int32_t)build->n_slabs;
     return S2_OK;
 }
@@ -264,11 +279,12 @@ s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_pl
     return S2_OK;
 }
 
-s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, int32_t want_parts, s2_decode_plan *out,
-                               s2_diag *why)
+s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, const int64_t *cut_tok,
+                               int32_t want_parts, s2_decode_plan *out, s2_diag *why)
 {
     S2_TRY(check(plan, why));
-    s2_builder build = {.plan = plan, .group = plan->pattern->n_heads / plan->pattern->n_kv_heads};
+    s2_builder build = {
+        .plan = plan, .cut_tok = cut_tok, .group = plan->pattern->n_heads / plan->pattern->n_kv_heads};
     s2_decode_plan made = {0};
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_status status = init_builder(&build);

@@ -13,7 +13,8 @@
  * Parts are equal in slabs, whatever the lengths of the lists; a list that spans parts is combined from
  * them in the order of the parts, so that results do not depend on time.
  *
- * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0.
+ * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0;
+ *             a key is in one slab of a list.
  * Ownership:  arrays live in the arena given. Threads: immutable once built.
  */
 #ifndef S2_PLAN_DECODE_H
@@ -70,10 +71,12 @@ typedef struct s2_decode_plan {
 
 /*
  * Lists of the plan's layer, for all its sequences (its items are not looked at), cut into at most
- * want_parts parts. S2_EUNSUPPORTED with the reason where a sequence has more than 16 queries; S2_ENOMEM.
+ * want_parts parts. cut_tok, when not NULL, has a position for each list: a slab that holds keys on both
+ * sides of it becomes two, because they lie in different places. S2_EUNSUPPORTED with the reason where a
+ * sequence has more than 16 queries; S2_ENOMEM.
  */
-s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, int32_t want_parts, s2_decode_plan *out,
-                               s2_diag *why) S2_MUST_CHECK;
+s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, const int64_t *cut_tok,
+                               int32_t want_parts, s2_decode_plan *out, s2_diag *why) S2_MUST_CHECK;
 
 /*
  * The same for lists that somebody else chose (page selection): replaces the parts. n_slabs and the lists'

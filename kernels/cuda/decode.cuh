@@ -1,0 +1,633 @@
+/*
+ * kernels/cuda/decode.cuh - attention for a few query tokens: the keys are split over the whole chip.
+ *
+ * Idea: nothing but K and V matters, so every warp streams its own keys and never waits for another.
+ *     grid    (parts of plan/decode.h, chunks of 8 * TILES rows); a part is an equal run of slabs
+ *     block   four warps; warp w takes slabs w, w + 4, ... of the part, 16 keys each
+ *     warp    its own ring of STAGES slabs, filled by cp.async, no barrier with the others; S^T = K Q^T and
+ *             O^T = V^T P^T by mma.sync m16n8k16, so that 8 query rows are one n tile and nothing is padded
+ * Where a list of slabs ends the four warps are combined in shared memory; a list that one part owns is
+ * written at once, else the part leaves (O, m, l) in fp32, and the part that arrives last combines all
+ * of them in the order of the parts: the same bits whatever the timing.
+ *
+ * The maximum is lazy: O and l are rescaled only when a score exceeds the reference by 2^8, which is
+ * exact (fp32) and needs one vote instead of six shuffles a slab.
+ *
+ * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 272 bytes: two blocks an SM up to D = 128, 192 KB of
+ *                requests in flight. Bytes moved: 64 * D a slab of K and V, 16 of the plan; 2 * D * 4 per
+ *                row, part and unfinished list.
+ * Limits: head dimensions up to 256, multiples of 8; strides multiples of 8 elements; K and V each below
+ *         64 GiB.
+ */
+#ifndef S2_KERNELS_CUDA_DECODE_CUH
+#define S2_KERNELS_CUDA_DECODE_CUH
+
+#include <math_constants.h>
+
+#include "kernels/cuda/mma.cuh"
+
+namespace s2
+{
+
+enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
+
+/* live: bit j, key j is read by some row; above them: written by the step itself, not before it. */
+static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
+
+struct DecodeSlab {
+    uint32_t k, v; /* in 16 bytes from K and from V */
+    int32_t mask;  /* -1: all rows read all keys */
+    uint32_t live;
+};
+struct __align__(16) DecodeList
+{
+    int64_t q, o, lse; /* elements: row 0 */
+    int32_t slab_begin, slab_end, first_part, n_parts, n_rows, unused[3];
+};
+struct DecodeParams {
+    const DecodeSlab *slabs;
+    const DecodeList *lists;
+    const int32_t *first_list; /* [part] */
+    const uint16_t *bits;      /* [mask][row_cap] */
+    const uint8_t *k, *v;
+    const uint16_t *q;
+    uint16_t *o;
+    float *lse;
+    float *part_o;    /* [chunk][2 * n_parts][8 * TILES][D] */
+    float2 *part_l;   /* [chunk][2 * n_parts][8 * TILES]: maximum and sum */
+    int32_t *arrived; /* [chunk][list], zero between launches */
+    int64_t q_tok, q_head, o_tok, o_head, lse_head;
+    uint32_t k_row_bytes, v_row_bytes;
+    int32_t n_slabs, n_lists, n_parts, row_cap, group, head_dim;
+    int32_t early; /* keys that are not new may be fetched before the launch before this one has ended */
+    float scale_log2;
+};
+
+S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
+{
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+}
+S2_DEVICE uint32_t transpose8x8(uint32_t x)
+{
+    uint32_t y;
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
+    return y;
+}
+/* Programmatic launch: nothing on older chips, where launches do not overlap. */
+S2_DEVICE void wait_for_launch_before()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+S2_DEVICE void let_next_launch_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+S2_DEVICE int arrive(int32_t *counter)
+{
+    int before;
+    asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+    return before;
+}
+
+template <int D_, int TILES_, bool FP16_> struct DecodeShape {
+    static constexpr int D = D_, TILES = TILES_, ROWS = 8 * TILES;
+    static constexpr bool FP16 = FP16_;
+    static constexpr int PIECES = D / 8, GROUP = D % 64 == 0 ? 8 : 4, GROUP_BYTES = GROUP * 16;
+    static constexpr int ROW_BYTES = D * 2, TILE_BYTES = DECODE_KEYS * ROW_BYTES, SLAB_BYTES = 2 * TILE_BYTES;
+    static constexpr int STAGES = D <= 64 ? 6 : D <= 96 ? 4 : 3;
+    static constexpr int BLOCKS = D <= 128 ? 2 : 1; /* per SM */
+    static constexpr int O_STRIDE = D + 4;          /* floats: rows fall into different banks */
+    static constexpr int RING_BYTES = DECODE_WARPS * STAGES * SLAB_BYTES;
+    static constexpr int O_BYTES = DECODE_WARPS * 8 * O_STRIDE * 4;
+    static constexpr int SHARED_BYTES = RING_BYTES + O_BYTES + DECODE_WARPS * 8 * 8 + 16;
+};
+
+template <class Shape> struct Decode {
+    static constexpr int D = Shape::D, TILES = Shape::TILES, ROWS = Shape::ROWS, STAGES = Shape::STAGES;
+    static constexpr int STEPS = D / 16; /* of the contraction over d, and row tiles of O^T */
+    static constexpr bool FP16 = Shape::FP16;
+    /* Where queries do not fit in registers beside O they lie in the rows that combine the warps. */
+    static constexpr bool Q_SHARED = TILES * STEPS >= 32;
+
+    const DecodeParams &p;
+    const int warp, lane, part, chunk;
+    uint8_t *const shared;
+    const uint32_t ring;
+    bool waited;
+    /* the warp's slabs, 32 at a time in the lanes */
+    uint4 batch, next_batch;
+    uint32_t first;
+    int n_mine, n_issued, stage_in, stage_out;
+    int mask_of[STAGES];
+    uint32_t bits_of[STAGES][TILES];
+    /* of the list in hand */
+    uint32_t q[Q_SHARED ? 1 : TILES][Q_SHARED ? 1 : STEPS][2];
+    float o[STEPS][TILES][4], maximum[TILES][2], sum[TILES][2];
+
+    S2_DEVICE Decode(const DecodeParams &params, uint8_t *memory)
+        : p(params), warp(threadIdx.x >> 5), lane(threadIdx.x & 31), part(blockIdx.x), chunk(blockIdx.y),
+          shared(memory), ring((uint32_t)__cvta_generic_to_shared(memory) +
+                               (threadIdx.x >> 5) * (STAGES * Shape::SLAB_BYTES)),
+          waited(false), n_issued(0), stage_in(0), stage_out(0)
+    {
+    }
+
+    /* ---------------------------------------------------------------- shared memory */
+
+    /* 16-byte pieces of a row are xor-ed with the row inside their group: eight rows, eight banks. */
+    static S2_DEVICE int turn(int row)
+    {
+        return Shape::GROUP == 8 ? row & 7 : (row >> 1) & 3;
+    }
+    static S2_DEVICE uint32_t at(int row, int piece)
+    {
+        return row * Shape::ROW_BYTES + piece / Shape::GROUP * Shape::GROUP_BYTES +
+               ((piece % Shape::GROUP ^ turn(row)) << 4);
+    }
+    /* Piece 2 * step + high of a row, from the address of piece `high`. */
+    static S2_DEVICE uint32_t advance(uint32_t from, int step)
+    {
+        constexpr int HALF = Shape::GROUP / 2;
+        return (from + step / HALF * Shape::GROUP_BYTES) ^ (step % HALF << 5);
+    }
+    S2_DEVICE float *o_rows() const
+    {
+        return (float *)(shared + Shape::RING_BYTES);
+    }
+    S2_DEVICE float2 *l_rows() const
+    {
+        return (float2 *)(shared + Shape::RING_BYTES + Shape::O_BYTES);
+    }
+    S2_DEVICE int *flag() const
+    {
+        return (int *)(shared + Shape::RING_BYTES + Shape::O_BYTES + DECODE_WARPS * 8 * 8);
+    }
+
+    /* ---------------------------------------------------------------- loads */
+
+    S2_DEVICE uint4 fetch(int from) const
+    {
+        const int index = from + lane;
+        const uint4 none = {0, 0, 0, 0};
+        return index < n_mine ? __ldg((const uint4 *)(p.slabs + first + DECODE_WARPS * index)) : none;
+    }
+    S2_DEVICE void load_tile(uint32_t dst, const uint8_t *src, uint32_t row_bytes, uint32_t live) const
+    {
+        constexpr int PASSES = DECODE_KEYS * Shape::PIECES / 32;
+        if ((live & DECODE_ALL_LIVE) == DECODE_ALL_LIVE && p.head_dim == D) {
+#pragma unroll
+            for (int pass = 0; pass < PASSES; ++pass) {
+                const int index = pass * 32 + lane, row = index / Shape::PIECES,
+                          piece = index % Shape::PIECES;
+                cp_async16_whole(dst + at(row, piece), src + row * row_bytes + piece * 16);
+            }
+            return;
+        }
+#pragma unroll
+        for (int pass = 0; pass < PASSES; ++pass) {
+            const int index = pass * 32 + lane, row = index / Shape::PIECES, piece = index % Shape::PIECES;
+            const bool on = (live >> row & 1u) && piece * 8 < p.head_dim;
+            cp_async16(dst + at(row, piece), on ? src + row * row_bytes + piece * 16 : src, on);
+        }
+    }
+    S2_DEVICE void wait_once()
+    {
+        if (!waited)
+            wait_for_launch_before();
+        waited = true;
+    }
+    /* Request the next slab of this warp into its ring; one group is committed in any case. */
+    S2_DEVICE void issue(int slot)
+    {
+        mask_of[slot] = -1;
+        if (n_issued < n_mine) {
+            const int from = n_issued & 31;
+            if (from == 0 && n_issued > 0) {
+                batch = next_batch;
+                next_batch = fetch(n_issued + 32);
+            }
+            const uint32_t k = __shfl_sync(~0u, batch.x, from), v = __shfl_sync(~0u, batch.y, from);
+            const uint32_t live = __shfl_sync(~0u, batch.w, from);
+            mask_of[slot] = (int)__shfl_sync(~0u, batch.z, from);
+            if (live & DECODE_NEW)
+                wait_once();
+            const uint32_t dst = ring + stage_in * Shape::SLAB_BYTES;
+            load_tile(dst, p.k + (size_t)k * 16, p.k_row_bytes, live);
+            load_tile(dst + Shape::TILE_BYTES, p.v + (size_t)v * 16, p.v_row_bytes, live);
+            if (mask_of[slot] >= 0) {
+                const uint16_t *const row = p.bits + (size_t)mask_of[slot] * p.row_cap + chunk * ROWS;
+#pragma unroll
+                for (int n = 0; n < TILES; ++n)
+                    bits_of[slot][n] = chunk * ROWS + n * 8 < p.row_cap
+                                           ? __ldg((const uint32_t *)(row + n * 8) + (lane & 3))
+                                           : 0u;
+            }
+            stage_in = stage_in + 1 == STAGES ? 0 : stage_in + 1;
+        }
+        cp_async_commit();
+        ++n_issued;
+    }
+    S2_DEVICE void start()
+    {
+        const uint32_t begin = (uint32_t)((uint64_t)part * p.n_slabs / p.n_parts);
+        const uint32_t end = (uint32_t)((uint64_t)(part + 1) * p.n_slabs / p.n_parts);
+        first = begin + warp;
+        n_mine = end > first ? (int)((end - first + DECODE_WARPS - 1) / DECODE_WARPS) : 0;
+        batch = fetch(0);
+        next_batch = fetch(32);
+        if (!p.early)
+            wait_once();
+#pragma unroll
+        for (int slot = 0; slot < STAGES - 1; ++slot)
+            issue(slot);
+        wait_once();
+    }
+
+    /* ---------------------------------------------------------------- rows */
+
+    S2_DEVICE int64_t row_at(int row, int64_t from, int64_t tok, int64_t head) const
+    {
+        const int token = row / p.group;
+        return from + token * tok + (row - token * p.group) * head;
+    }
+    S2_DEVICE uint32_t q_tile() const
+    {
+        return (uint32_t)__cvta_generic_to_shared(shared + Shape::RING_BYTES);
+    }
+    S2_DEVICE const uint16_t *query(const DecodeList &list, int row) const
+    {
+        return p.q + row_at(min(chunk * ROWS + row, list.n_rows - 1), list.q, p.q_tok, p.q_head);
+    }
+    S2_DEVICE void load_shared_queries(const DecodeList &list) const
+    {
+        for (int x = threadIdx.x; x < ROWS * Shape::PIECES; x += DECODE_THREADS) {
+            const int row = x / Shape::PIECES, piece = x % Shape::PIECES;
+            const uint4 none = {0, 0, 0, 0};
+            const uint4 data = piece * 8 < p.head_dim ? __ldg((const uint4 *)query(list, row) + piece) : none;
+            *(uint4 *)(shared + Shape::RING_BYTES + at(row, piece)) = data;
+        }
+        __syncthreads();
+    }
+    S2_DEVICE void load_own_queries(const DecodeList &list)
+    {
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) {
+            const uint32_t *const from = (const uint32_t *)query(list, n * 8 + (lane >> 2)) + (lane & 3);
+#pragma unroll
+            for (int step = 0; step < STEPS; ++step) {
+                q[n][step][0] = step * 16 < p.head_dim ? __ldg(from + step * 8) : 0u;
+                q[n][step][1] = step * 16 + 8 < p.head_dim ? __ldg(from + step * 8 + 4) : 0u;
+            }
+        }
+    }
+    S2_DEVICE void begin_list(const DecodeList &list)
+    {
+        if constexpr (Q_SHARED)
+            load_shared_queries(list);
+        else
+            load_own_queries(list);
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) {
+            maximum[n][0] = maximum[n][1] = -CUDART_INF_F;
+            sum[n][0] = sum[n][1] = 0.f;
+#pragma unroll
+            for (int d = 0; d < STEPS; ++d)
+                o[d][n][0] = o[d][n][1] = o[d][n][2] = o[d][n][3] = 0.f;
+        }
+    }
+
+    /* ---------------------------------------------------------------- 16 keys */
+
+    S2_DEVICE void scores(uint32_t tile, float (&s)[TILES][4]) const
+    {
+        const uint32_t from = tile + at(lane & 15, lane >> 4);
+        const uint32_t q_from = q_tile() + at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+            s[n][0] = s[n][1] = s[n][2] = s[n][3] = 0.f;
+#pragma unroll
+        for (int step = 0; step < STEPS; ++step) {
+            uint32_t a[4];
+            ldmatrix_x4(advance(from, step), a);
+            if constexpr (Q_SHARED) {
+#pragma unroll
+                for (int n = 0; n < TILES; n += 2) {
+                    uint32_t b[4];
+                    ldmatrix_x4(advance(q_from + n * 8 * Shape::ROW_BYTES, step), b);
+                    mma_16816<FP16>(s[n], a, b[0], b[1]);
+                    mma_16816<FP16>(s[n + 1], a, b[2], b[3]);
+                }
+            } else {
+#pragma unroll
+                for (int n = 0; n < TILES; ++n)
+                    mma_16816<FP16>(s[n], a, q[n][step][0], q[n][step][1]);
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                s[n][x] *= p.scale_log2;
+    }
+    /* Element x is key lane / 4 + 8 * (x / 2) of row 2 * (lane % 4) + x % 2. */
+    S2_DEVICE void mask(float (&s)[TILES][4], const uint32_t (&bits)[TILES]) const
+    {
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                if (!(bits[n] >> ((x & 1) * 16 + (x >> 1) * 8 + (lane >> 2)) & 1u))
+                    s[n][x] = -CUDART_INF_F;
+    }
+    S2_DEVICE void rescale(const float (&s)[TILES][4])
+    {
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+#pragma unroll
+            for (int x = 0; x < 2; ++x) {
+                float top = fmaxf(s[n][x], s[n][x + 2]);
+                top = fmaxf(top, __shfl_xor_sync(~0u, top, 4));
+                top = fmaxf(top, __shfl_xor_sync(~0u, top, 8));
+                top = fmaxf(top, __shfl_xor_sync(~0u, top, 16));
+                top = fmaxf(top, maximum[n][x]);
+                const float factor = maximum[n][x] == -CUDART_INF_F ? 0.f : exp2_fast(maximum[n][x] - top);
+                maximum[n][x] = top;
+                sum[n][x] *= factor;
+#pragma unroll
+                for (int d = 0; d < STEPS; ++d) {
+                    o[d][n][x] *= factor;
+                    o[d][n][x + 2] *= factor;
+                }
+            }
+    }
+    S2_DEVICE void fold(uint32_t tile, int mask_index, const uint32_t (&bits)[TILES])
+    {
+        constexpr float SLACK = 8.f;
+        float s[TILES][4];
+        uint32_t weights[TILES][2];
+        scores(tile, s);
+        if (mask_index >= 0)
+            mask(s, bits);
+        bool above = false;
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+            above |= fmaxf(s[n][0], s[n][2]) > maximum[n][0] + SLACK ||
+                     fmaxf(s[n][1], s[n][3]) > maximum[n][1] + SLACK;
+        if (__any_sync(~0u, above))
+            rescale(s);
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) {
+            const float even = maximum[n][0] == -CUDART_INF_F ? 0.f : maximum[n][0];
+            const float odd = maximum[n][1] == -CUDART_INF_F ? 0.f : maximum[n][1];
+            s[n][0] = exp2_fast(s[n][0] - even);
+            s[n][1] = exp2_fast(s[n][1] - odd);
+            s[n][2] = exp2_fast(s[n][2] - even);
+            s[n][3] = exp2_fast(s[n][3] - odd);
+            sum[n][0] += s[n][0] + s[n][2];
+            sum[n][1] += s[n][1] + s[n][3];
+            weights[n][0] = transpose8x8(pack2<FP16>(s[n][0], s[n][1]));
+            weights[n][1] = transpose8x8(pack2<FP16>(s[n][2], s[n][3]));
+        }
+        const uint32_t from = tile + Shape::TILE_BYTES + at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
+#pragma unroll
+        for (int d = 0; d < STEPS; ++d) {
+            uint32_t a[4];
+            ldmatrix_x4_trans(advance(from, d), a);
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+                mma_16816<FP16>(o[d][n], a, weights[n][0], weights[n][1]);
+        }
+    }
+    S2_DEVICE void one_slab()
+    {
+        const int mask_index = mask_of[0];
+        uint32_t bits[TILES];
+#pragma unroll
+        for (int n = 0; n < TILES; ++n)
+            bits[n] = bits_of[0][n];
+#pragma unroll
+        for (int slot = 0; slot < STAGES - 2; ++slot) {
+            mask_of[slot] = mask_of[slot + 1];
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+                bits_of[slot][n] = bits_of[slot + 1][n];
+        }
+        issue(STAGES - 2);
+        cp_async_wait<STAGES - 1>();
+        __syncwarp();
+        fold(ring + stage_out * Shape::SLAB_BYTES, mask_index, bits);
+        stage_out = stage_out + 1 == STAGES ? 0 : stage_out + 1;
+        __syncwarp();
+    }
+
+    /* ---------------------------------------------------------------- results */
+
+    S2_DEVICE void store4(const DecodeList &list, int row, int d, float4 x) const
+    {
+        if (d >= p.head_dim)
+            return;
+        const uint2 packed = {pack2<FP16>(x.x, x.y), pack2<FP16>(x.z, x.w)};
+        *(uint2 *)(p.o + row_at(row, list.o, p.o_tok, p.o_head) + d) = packed;
+    }
+    S2_DEVICE void store_row(const DecodeList &list, int row, int d, float4 x, float top, float total) const
+    {
+        const float inverse = total > 0.f ? 1.f / total : 0.f;
+        store4(list, row, d, make_float4(x.x * inverse, x.y * inverse, x.z * inverse, x.w * inverse));
+        if (d == 0)
+            p.lse[row_at(row, list.lse, 1, p.lse_head)] =
+                total > 0.f ? fmaf(top, LN_2, logf(total)) : -CUDART_INF_F;
+    }
+    S2_DEVICE size_t slot_of(const DecodeList &list, int of_part) const
+    {
+        return ((size_t)chunk * p.n_parts + of_part) * 2 + (of_part != list.first_part);
+    }
+    S2_DEVICE void leave_tile(int n) const
+    {
+#pragma unroll
+        for (int x = 0; x < 2; ++x) {
+            float total = sum[n][x];
+            total += __shfl_xor_sync(~0u, total, 4);
+            total += __shfl_xor_sync(~0u, total, 8);
+            total += __shfl_xor_sync(~0u, total, 16);
+            if (lane < 4)
+                l_rows()[warp * 8 + lane * 2 + x] = make_float2(maximum[n][x], total);
+            float *const to = o_rows() + (warp * 8 + (lane & 3) * 2 + x) * Shape::O_STRIDE + (lane >> 2);
+#pragma unroll
+            for (int d = 0; d < STEPS; ++d) {
+                to[d * 16] = o[d][n][x];
+                to[d * 16 + 8] = o[d][n][x + 2];
+            }
+        }
+    }
+    /* Rows of one tile from the four warps, to the output or to this part's slot. */
+    S2_DEVICE void combine_warps(const DecodeList &list, int n, bool whole) const
+    {
+        for (int x = threadIdx.x; x < 8 * D / 4; x += DECODE_THREADS) {
+            const int row8 = x / (D / 4), d = x % (D / 4) * 4, row = chunk * ROWS + n * 8 + row8;
+            if (row >= list.n_rows)
+                continue;
+            float top = -CUDART_INF_F, total = 0.f;
+            float4 sum4 = {0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+            for (int w = 0; w < DECODE_WARPS; ++w)
+                top = fmaxf(top, l_rows()[w * 8 + row8].x);
+            const float from = top == -CUDART_INF_F ? 0.f : top;
+#pragma unroll
+            for (int w = 0; w < DECODE_WARPS; ++w) {
+                const float factor = exp2_fast(l_rows()[w * 8 + row8].x - from);
+                const float4 y = *(const float4 *)(o_rows() + (w * 8 + row8) * Shape::O_STRIDE + d);
+                total += factor * l_rows()[w * 8 + row8].y;
+                sum4.x += factor * y.x;
+                sum4.y += factor * y.y;
+                sum4.z += factor * y.z;
+                sum4.w += factor * y.w;
+            }
+            if (whole) {
+                store_row(list, row, d, sum4, top, total);
+            } else {
+                const size_t slot = slot_of(list, part) * ROWS + n * 8 + row8;
+                __stcg((float4 *)(p.part_o + slot * D + d), sum4);
+                if (d == 0)
+                    __stcg(p.part_l + slot, make_float2(top, total));
+            }
+        }
+    }
+    /* At most 32 parts of a row at once: all loads first, so that one trip to L2 serves them. */
+    template <int N>
+    S2_DEVICE void add_parts(const DecodeList &list, int row, int d, int part_begin, int n, float4 &total4,
+                             float &top, float &total) const
+    {
+        const int own_part = part_begin + min(lane, n - 1);
+        const size_t own = slot_of(list, own_part) * ROWS + row;
+        float2 l = __ldcg(p.part_l + own);
+        float4 y[N];
+#pragma unroll
+        for (int x = 0; x < N; ++x) {
+            const size_t slot = slot_of(list, part_begin + min(x, n - 1)) * ROWS + row;
+            y[x] = __ldcg((const float4 *)(p.part_o + slot * D + d));
+        }
+        if (lane >= n)
+            l = make_float2(-CUDART_INF_F, 0.f);
+        float peak = l.x;
+#pragma unroll
+        for (int x = 16; x > 0; x >>= 1)
+            peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, x));
+        peak = fmaxf(peak, top);
+        const float from = peak == -CUDART_INF_F ? 0.f : peak;
+        const float keep = top == -CUDART_INF_F ? 0.f : exp2_fast(top - from), factor = exp2_fast(l.x - from);
+        float part_sum = factor * l.y;
+#pragma unroll
+        for (int x = 16; x > 0; x >>= 1)
+            part_sum += __shfl_xor_sync(~0u, part_sum, x);
+        top = peak;
+        total = total * keep + part_sum;
+        total4 = make_float4(total4.x * keep, total4.y * keep, total4.z * keep, total4.w * keep);
+#pragma unroll
+        for (int x = 0; x < N; ++x) {
+            const float weight = __shfl_sync(~0u, factor, x);
+            total4.x += weight * y[x].x;
+            total4.y += weight * y[x].y;
+            total4.z += weight * y[x].z;
+            total4.w += weight * y[x].w;
+        }
+    }
+    S2_DEVICE void combine_parts(const DecodeList &list) const
+    {
+        for (int row = warp; row < ROWS && chunk * ROWS + row < list.n_rows; row += DECODE_WARPS)
+#pragma unroll
+            for (int half = 0; half < (D + 127) / 128; ++half) {
+                const int d = half * 128 + lane * 4, inside = d < D ? d : 0;
+                float top = -CUDART_INF_F, total = 0.f;
+                float4 total4 = {0.f, 0.f, 0.f, 0.f};
+                for (int begin = 0; begin < list.n_parts; begin += 32) {
+                    const int n = min(32, list.n_parts - begin), from = list.first_part + begin;
+                    if (n <= 4)
+                        add_parts<4>(list, row, inside, from, n, total4, top, total);
+                    else if (n <= 12)
+                        add_parts<12>(list, row, inside, from, n, total4, top, total);
+                    else
+                        add_parts<32>(list, row, inside, from, n, total4, top, total);
+                }
+                if (d < D)
+                    store_row(list, chunk * ROWS + row, d, total4, top, total);
+            }
+    }
+    S2_DEVICE void finish_list(const DecodeList &list, int index, bool whole)
+    {
+        if constexpr (Q_SHARED)
+            __syncthreads();
+#pragma unroll
+        for (int n = 0; n < TILES; ++n) {
+            leave_tile(n);
+            __syncthreads();
+            combine_warps(list, n, whole);
+            __syncthreads();
+        }
+        if (whole)
+            return;
+        if (threadIdx.x == 0) {
+            int32_t *const counter = p.arrived + chunk * p.n_lists + index;
+            __threadfence();
+            const bool complete = arrive(counter) == list.n_parts - 1;
+            if (complete)
+                *counter = 0;
+            *flag() = complete;
+        }
+        __syncthreads();
+        if (*flag())
+            combine_parts(list);
+        __syncthreads();
+    }
+    /* Rows that read nothing. */
+    S2_DEVICE void empty_lists() const
+    {
+        for (int index = part * DECODE_WARPS + warp; index < p.n_lists; index += p.n_parts * DECODE_WARPS) {
+            const DecodeList &list = p.lists[index];
+            if (list.slab_begin != list.slab_end)
+                continue;
+            for (int row = chunk * ROWS; row < min((chunk + 1) * ROWS, list.n_rows); ++row)
+                for (int d = lane * 4; d < D; d += 128)
+                    store_row(list, row, d, make_float4(0.f, 0.f, 0.f, 0.f), 0.f, 0.f);
+        }
+    }
+    S2_DEVICE void run()
+    {
+        const int begin = (int)((int64_t)part * p.n_slabs / p.n_parts);
+        const int end = (int)((int64_t)(part + 1) * p.n_slabs / p.n_parts);
+        int index = __ldg(p.first_list + part);
+        let_next_launch_begin();
+        start();
+        int mine = first;
+        for (int from = begin; from < end;) {
+            const DecodeList list = p.lists[index];
+            const int until = min(list.slab_end, end);
+            if (from < until) {
+                begin_list(list);
+                for (; mine < until; mine += DECODE_WARPS)
+                    one_slab();
+                finish_list(list, index, from == list.slab_begin && until == list.slab_end);
+                from = until;
+            }
+            ++index;
+        }
+        empty_lists();
+        cp_async_wait<0>();
+    }
+};
+
+template <int D, int TILES, bool FP16>
+__global__ void __launch_bounds__(DECODE_THREADS, DecodeShape<D, TILES, FP16>::BLOCKS)
+    decode(const __grid_constant__ DecodeParams p)
+{
+    extern __shared__ __align__(1024) uint8_t raw[];
+    Decode<DecodeShape<D, TILES, FP16>> step(p, raw);
+    step.run();
+}
+
+} // namespace s2
+
+#endif /* S2_KERNELS_CUDA_DECODE_CUH */
