@@ -127,6 +127,8 @@ $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+$(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 

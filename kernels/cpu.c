@@ -318,15 +318,16 @@ static void options(const s2_device *device, const s2_attn_problem *problem, s2_
 {
     (void)device;
     *out = s2_plan_options_default();
-    out->tile_tok = problem->phase == S2_DECODING ? S2_PLAN_SLAB_TOK : TILE;
+    (void)problem;
+    out->tile_tok = TILE;
     out->key_tok = TILE;
 }
 
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->cached != NULL)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the CPU kernel reads no cache");
+    if (problem->phase == S2_DECODING)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "decode steps are for cpu_decode");
     if (problem->phase == S2_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the CPU kernel computes no gradients");
     if (problem->head_dim > LIMIT_DIM)

@@ -251,7 +251,7 @@ s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *wh
 extern "C" const s2_kernel s2_kernel_decode = {
     "decode",      "Decode of 1 to 16 query tokens, keys split over the chip; contiguous or from a cache",
     S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
-    true,          100,
+    true,          79,
     options,       supports,
     prepare,       run,
     finish};

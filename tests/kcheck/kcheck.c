@@ -41,17 +41,27 @@ static const struct {
     bool padded;
     float spread;
     bool head_major;
+    s2_kernel_phase phase;
 } shapes[] = {
-    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false},
-    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true},
-    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false},
-    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false},
-    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f, false},
-    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f, true},
-    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false},
-    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false},
-    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false},
-    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false},
+    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_FORWARD},
+    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true, S2_FORWARD},
+    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false, S2_FORWARD},
+    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false, S2_FORWARD},
+    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f, false, S2_FORWARD},
+    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f, true, S2_FORWARD},
+    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false, S2_FORWARD},
+    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false, S2_FORWARD},
+    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false, S2_FORWARD},
+    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false, S2_FORWARD},
+    {"step", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_DECODING},
+    {"step_first", 4, 2, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_DECODING},
+    {"step_group", 8, 1, 128, 32, 1, {{3, 300}}, true, 1.0f, false, S2_DECODING},
+    {"step_rows", 8, 2, 128, 64, 1, {{16, 1000}}, false, 1.0f, true, S2_DECODING},
+    {"step_varlen", 4, 2, 96, 16, 3, {{1, 1}, {4, 140}, {16, 257}}, true, 1.0f, false, S2_DECODING},
+    {"step_wide", 4, 2, 256, 128, 1, {{5, 320}}, false, 1.0f, true, S2_DECODING},
+    {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_DECODING},
+    {"step_long", 4, 2, 128, 64, 2, {{1, 9000}, {1, 9000}}, false, 1.0f, true, S2_DECODING},
+    {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_DECODING},
 };
 
 enum { N_FAMILIES = sizeof families / sizeof *families, N_SHAPES = sizeof shapes / sizeof *shapes };
@@ -100,6 +110,8 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         s2_validate_request request =
             s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, shapes[one->shape].n_seqs);
         request.kernel = kernel;
+        request.kernel_phase = shapes[one->shape].phase;
+        request.phase = request.kernel_phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
         request.dtype = one->dtype;
         request.seed = run->seed;
         request.spread = shapes[one->shape].spread;

@@ -1,0 +1,356 @@
+/*
+ * bench_decode - decode steps on one GPU: microseconds, and K and V bytes a second against the read ceiling.
+ *
+ * usage: bench_decode [--only=PATTERN] [--batch=N] [--tok=N] [--cached] [--commit=TEXT]
+ * One JSON object a line: the device and its read ceiling first, then a row a shape. Launches are replayed
+ * from a graph, as serving does; the K and V that they read rotate over more than 600 MB, so that nothing
+ * is left in the last-level cache. Rates count the keys that must be read, once.
+ *   us        keys that were there before the step are fetched while the launch before ends
+ *   strict_us nothing is fetched before the launch before has ended
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/measure.h"
+#include "kernels/decode.h"
+#include "pattern/parse.h"
+
+typedef struct s2_bench_shape {
+    const char *name;
+    const char *rules;
+    int32_t heads, kv_heads;
+    int32_t batch, n_tok, q_tok;
+} s2_bench_shape;
+
+#define L8V16 "local 8 | stride 16 phase head"
+#define PHI3  "local 16 | stride 8 phase kv"
+static const s2_bench_shape shapes[] = {
+    {"phi3", PHI3, 32, 8, 1, 32768, 1},      {"phi3", PHI3, 32, 8, 1, 131072, 1},
+    {"phi3", PHI3, 32, 8, 1, 1048576, 1},    {"phi3", PHI3, 32, 8, 8, 131072, 1},
+    {"phi3", PHI3, 32, 8, 16, 32768, 1},     {"L8V16", L8V16, 32, 32, 1, 32768, 1},
+    {"L8V16", L8V16, 32, 32, 1, 131072, 1},  {"L8V16", L8V16, 32, 32, 1, 1048576, 1},
+    {"L8V16", L8V16, 32, 32, 8, 131072, 1},  {"L8V16", L8V16, 32, 32, 16, 32768, 1},
+    {"dense", "dense", 32, 8, 1, 32768, 1},  {"dense", "dense", 32, 8, 1, 131072, 1},
+    {"dense", "dense", 32, 8, 16, 32768, 1}, {"dense", "dense", 32, 32, 16, 32768, 1},
+    {"phi3", PHI3, 32, 8, 16, 32768, 4},     {"phi3", PHI3, 32, 8, 16, 32768, 16},
+    {"phi3", PHI3, 32, 8, 1, 32768, 16},
+};
+enum {
+    N_SHAPES = sizeof shapes / sizeof *shapes,
+    HEAD_DIM = 128,
+    BLOCK_TOK = 64,
+    LIMIT_COPIES = 24,
+    N_REPLAYS = 9
+};
+#define POOL_BYTES   ((int64_t)32 * 1048576 * HEAD_DIM * 2) /* of K, and of V */
+#define ROTATE_BYTES 600e6
+
+typedef struct s2_bench {
+    s2_device *device;
+    const char *only, *commit;
+    int32_t only_batch, only_tok;
+    bool cached;
+    void *k, *v, *q, *o, *lse;
+    double ceiling; /* bytes a second */
+    s2_diag why;
+} s2_bench;
+
+/* One shape with its copies. */
+typedef struct s2_bench_case {
+    const s2_bench_shape *shape;
+    s2_arena arena;
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_cache *cache;
+    int32_t n_copies;
+    s2_cached cached[LIMIT_COPIES];
+    s2_attn_problem problems[LIMIT_COPIES];
+    void *states[LIMIT_COPIES];
+    double kv_bytes;
+} s2_bench_case;
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* ------------------------------------------------------------------ one case */
+
+static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
+{
+    const s2_bench_shape *const shape = one->shape;
+    char text[300];
+    const int n =
+        snprintf(text, sizeof text, "heads %d\nkv-heads %d\nhead-dim %d\nblock %d\nlayers all: %s\n",
+                 shape->heads, shape->kv_heads, HEAD_DIM, BLOCK_TOK, shape->rules);
+    S2_TRY(s2_pattern_parse(&one->arena, text, (size_t)n, NULL, &one->pattern, &bench->why));
+    s2_plan_seq *const seqs = S2_NEW(&one->arena, s2_plan_seq, shape->batch);
+    if (seqs == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < shape->batch; seq++)
+        seqs[seq] = (s2_plan_seq){shape->q_tok, shape->n_tok};
+    s2_plan_options options;
+    const s2_attn_problem problem = {.phase = S2_DECODING};
+    s2_kernel_decode.options(bench->device, &problem, &options);
+    S2_TRY(s2_plan_build(&one->arena, &one->pattern, S2_DECODE, 0, seqs, shape->batch, &options, &one->plan,
+                         &bench->why));
+    s2_decode_plan decode;
+    S2_TRY(s2_decode_plan_build(&one->arena, &one->plan, NULL, 264, &decode, &bench->why));
+    one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * 2;
+    return S2_OK;
+}
+
+static s2_attn_problem problem_of(const s2_bench *bench, const s2_bench_case *one)
+{
+    const s2_bench_shape *const shape = one->shape;
+    const int64_t d = HEAD_DIM, n_tok = shape->n_tok, q_tok = shape->q_tok;
+    const s2_tensor kv = {NULL, shape->kv_heads * n_tok * d, d, n_tok * d};
+    s2_attn_problem problem = {.phase = S2_DECODING,
+                               .dtype = S2_BF16,
+                               .plan = &one->plan,
+                               .n_seqs = shape->batch,
+                               .n_heads = shape->heads,
+                               .n_kv_heads = shape->kv_heads,
+                               .head_dim = HEAD_DIM,
+                               .scale = 0.08838834764831845f};
+    problem.q = (s2_tensor){bench->q, shape->heads * q_tok * d, shape->heads * d, d};
+    problem.o = (s2_tensor){bench->o, shape->heads * q_tok * d, shape->heads * d, d};
+    problem.lse = (s2_rows){bench->lse, shape->heads * q_tok, q_tok};
+    problem.k = problem.v = kv;
+    problem.k.data = bench->k;
+    problem.v.data = bench->v;
+    return problem;
+}
+
+/* Copies of a contiguous K and V lie one behind the other. */
+static void place_contiguous(const s2_bench *bench, s2_bench_case *one)
+{
+    const int64_t span = (int64_t)one->shape->batch * one->shape->kv_heads * one->shape->n_tok * HEAD_DIM * 2;
+    int64_t wanted = 1 + (int64_t)(ROTATE_BYTES / one->kv_bytes);
+    wanted = wanted < POOL_BYTES / span ? wanted : POOL_BYTES / span;
+    one->n_copies = (int32_t)(wanted < LIMIT_COPIES ? wanted : LIMIT_COPIES);
+    for (int32_t copy = 0; copy < one->n_copies; copy++) {
+        one->problems[copy] = problem_of(bench, one);
+        one->problems[copy].k.data = (uint8_t *)bench->k + copy * span;
+        one->problems[copy].v.data = (uint8_t *)bench->v + copy * span;
+    }
+}
+
+static s2_status fill_cache(s2_bench_case *one, int32_t *seqs, int32_t n_seqs)
+{
+    for (int32_t seq = 0; seq < n_seqs; seq++) {
+        S2_TRY(s2_cache_open(one->cache, &seqs[seq]));
+        S2_TRY(s2_cache_append(one->cache, seqs[seq], one->shape->n_tok));
+    }
+    return S2_OK;
+}
+
+/* All copies are sequences of one shrunken cache. */
+static s2_status place_cached(s2_bench *bench, s2_bench_case *one)
+{
+    const s2_cache_options options = s2_cache_options_default(&one->pattern);
+    const int32_t wanted = 1 + (int32_t)(ROTATE_BYTES / one->kv_bytes);
+    one->n_copies = wanted < LIMIT_COPIES ? wanted : LIMIT_COPIES;
+    S2_TRY(s2_cache_create(&one->pattern, &options, &one->cache, &bench->why));
+    for (int32_t copy = 0; copy < one->n_copies; copy++) {
+        int32_t *const seqs = S2_NEW(&one->arena, int32_t, one->shape->batch);
+        if (seqs == NULL)
+            return S2_ENOMEM;
+        S2_TRY(fill_cache(one, seqs, one->shape->batch));
+        one->cached[copy] = (s2_cached){one->cache, seqs};
+        one->problems[copy] = problem_of(bench, one);
+        one->problems[copy].cached = &one->cached[copy];
+    }
+    const s2_cache_usage use = s2_cache_use(one->cache);
+    return use.pool_pages * use.page_slots * HEAD_DIM * 2 <= POOL_BYTES ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status prepare_all(s2_bench *bench, s2_bench_case *one, bool early)
+{
+    for (int32_t copy = 0; copy < one->n_copies; copy++) {
+        one->problems[copy].early = early;
+        S2_TRY(
+            s2_kernel_decode.prepare(bench->device, &one->problems[copy], &one->states[copy], &bench->why));
+    }
+    return S2_OK;
+}
+
+static void finish_all(s2_bench *bench, s2_bench_case *one)
+{
+    for (int32_t copy = 0; copy < one->n_copies; copy++) {
+        s2_kernel_decode.finish(bench->device, one->states[copy]);
+        one->states[copy] = NULL;
+    }
+}
+
+static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches, s2_cuda_graph **graph)
+{
+    S2_TRY(s2_cuda_graph_begin(bench->device, &bench->why));
+    s2_status status = S2_OK;
+    for (int32_t at = 0; at < n_launches && status == S2_OK; at++) {
+        const int32_t copy = at % one->n_copies;
+        status = s2_kernel_decode.run(bench->device, &one->problems[copy], one->states[copy], &bench->why);
+    }
+    const s2_status ended = s2_cuda_graph_end(bench->device, graph, &bench->why);
+    return status != S2_OK ? status : ended;
+}
+
+/* The median of replays, in microseconds a launch; *spread is (most - least) / median of all but the first
+ * two. */
+static s2_status time_graph(s2_bench *bench, s2_cuda_graph *graph, int32_t n_launches, double *us,
+                            double *spread)
+{
+    double samples[N_REPLAYS];
+    for (int32_t run = -2; run < N_REPLAYS; run++) {
+        double ms = 0;
+        S2_TRY(bench->device->ops->time_begin(bench->device));
+        S2_TRY(s2_cuda_graph_launch(bench->device, graph, &bench->why));
+        S2_TRY(bench->device->ops->time_end(bench->device, &ms));
+        if (run >= 0)
+            samples[run] = ms * 1e3 / n_launches;
+    }
+    qsort(samples, N_REPLAYS, sizeof *samples, by_value);
+    *us = samples[N_REPLAYS / 2];
+    *spread = (samples[N_REPLAYS - 1] - samples[0]) / *us;
+    return S2_OK;
+}
+
+static s2_status measure(s2_bench *bench, s2_bench_case *one, bool early, double *us, double *spread)
+{
+    int32_t n_launches = one->kv_bytes > 1e9 ? 4 : (int32_t)(4e9 / one->kv_bytes);
+    n_launches = n_launches > 48 ? 48 : n_launches;
+    n_launches = (n_launches + one->n_copies - 1) / one->n_copies * one->n_copies;
+    s2_cuda_graph *graph = NULL;
+    s2_status status = prepare_all(bench, one, early);
+    if (status == S2_OK)
+        status = record(bench, one, n_launches, &graph);
+    if (status == S2_OK)
+        status = time_graph(bench, graph, n_launches, us, spread);
+    s2_cuda_graph_destroy(&graph);
+    finish_all(bench, one);
+    return status;
+}
+
+static void print_row(const s2_bench *bench, const s2_bench_case *one, double us, double spread,
+                      double strict_us)
+{
+    const double rate = one->kv_bytes / (us * 1e-6), strict = one->kv_bytes / (strict_us * 1e-6);
+    printf("{\"row\": \"decode\", \"kernel\": \"decode\", \"pattern\": \"%s\", \"heads\": %d, \"kv_heads\": "
+           "%d, \"head_dim\": %d, \"batch\": %d, \"n_tok\": %d, \"q_tok\": %d, \"cache\": \"%s\", "
+           "\"kv_mb\": %.1f, \"us\": %.2f, \"spread\": %.3f, \"kv_tbs\": %.3f, \"over_ceiling\": %.3f, "
+           "\"strict_us\": %.2f, \"strict_over_ceiling\": %.3f, \"copies\": %d}\n",
+           one->shape->name, one->shape->heads, one->shape->kv_heads, HEAD_DIM, one->shape->batch,
+           one->shape->n_tok, one->shape->q_tok, bench->cached ? "evicted" : "contiguous",
+           one->kv_bytes * 1e-6, us, spread, rate * 1e-12, rate / bench->ceiling, strict_us,
+           strict / bench->ceiling, one->n_copies);
+    fflush(stdout);
+}
+
+static s2_status bench_shape(s2_bench *bench, const s2_bench_shape *shape)
+{
+    s2_bench_case *const one = calloc(1, sizeof *one);
+    if (one == NULL)
+        return S2_ENOMEM;
+    one->shape = shape;
+    double us = 0, spread = 0, strict_us = 0, ignored = 0;
+    s2_status status = make_plan(bench, one);
+    if (status == S2_OK && bench->cached)
+        status = place_cached(bench, one);
+    else if (status == S2_OK)
+        place_contiguous(bench, one);
+    if (status == S2_OK)
+        status = measure(bench, one, true, &us, &spread);
+    if (status == S2_OK)
+        status = measure(bench, one, false, &strict_us, &ignored);
+    if (status == S2_OK)
+        print_row(bench, one, us, spread, strict_us);
+    else
+        printf("{\"row\": \"none\", \"pattern\": \"%s\", \"batch\": %d, \"n_tok\": %d, \"why\": \"%s\"}\n",
+               shape->name, shape->batch, shape->n_tok,
+               bench->why.msg[0] != '\0' ? bench->why.msg : s2_status_text(status));
+    s2_cache_destroy(&one->cache);
+    s2_arena_release(&one->arena);
+    free(one);
+    return status;
+}
+
+/* ------------------------------------------------------------------ all of them */
+
+static s2_status open_bench(s2_bench *bench)
+{
+    enum { MOST_ROWS = 16 * 16 * 32 };
+    const s2_device_ops *ops;
+    S2_TRY(s2_device_open("gpu", &bench->device, &bench->why));
+    ops = bench->device->ops;
+    void **const pools[] = {&bench->k, &bench->v};
+    void **const small[] = {&bench->q, &bench->o, &bench->lse};
+    for (int at = 0; at < 2; at++) {
+        S2_TRY(ops->alloc(bench->device, (size_t)POOL_BYTES, pools[at]));
+        S2_TRY(ops->fill_normal(bench->device, *pools[at], POOL_BYTES / 2, S2_BF16, (uint64_t)at + 1, 1.0f));
+    }
+    for (int at = 0; at < 3; at++)
+        S2_TRY(ops->alloc(bench->device, MOST_ROWS * HEAD_DIM * 4, small[at]));
+    S2_TRY(ops->fill_normal(bench->device, bench->q, MOST_ROWS * HEAD_DIM, S2_BF16, 3, 1.0f));
+    return s2_cuda_read_rate(bench->device, bench->k, (size_t)2 << 30, &bench->ceiling, &bench->why);
+}
+
+static void print_device(const s2_bench *bench)
+{
+    const time_t now = time(NULL);
+    char date[32] = "";
+    struct tm utc;
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(date, sizeof date, "%Y-%m-%d", &utc);
+    printf("{\"row\": \"device\", \"name\": \"%s\", \"driver\": \"%s\", \"runtime\": \"%s\", \"units\": %d, "
+           "\"read_ceiling_tbs\": %.3f, \"clock_mhz\": %.0f, \"commit\": \"%s\", \"date\": \"%s\"}\n",
+           bench->device->name, bench->device->driver, bench->device->runtime, bench->device->n_units,
+           bench->ceiling * 1e-12, bench->device->ops->clock_mhz(bench->device), bench->commit, date);
+}
+
+static void read_option(s2_bench *bench, const char *arg)
+{
+    if (strncmp(arg, "--only=", 7) == 0)
+        bench->only = arg + 7;
+    else if (strncmp(arg, "--batch=", 8) == 0)
+        bench->only_batch = atoi(arg + 8);
+    else if (strncmp(arg, "--tok=", 6) == 0)
+        bench->only_tok = atoi(arg + 6);
+    else if (strcmp(arg, "--cached") == 0)
+        bench->cached = true;
+    else if (strncmp(arg, "--commit=", 9) == 0)
+        bench->commit = arg + 9;
+}
+
+static bool wants(const s2_bench *bench, const s2_bench_shape *shape)
+{
+    return (bench->only == NULL || strcmp(bench->only, shape->name) == 0) &&
+           (bench->only_batch == 0 || bench->only_batch == shape->batch) &&
+           (bench->only_tok == 0 || bench->only_tok == shape->n_tok);
+}
+
+int main(int argc, char **argv)
+{
+    s2_bench bench = {.commit = "unknown"};
+    for (int at = 1; at < argc; at++)
+        read_option(&bench, argv[at]);
+    const s2_status status = open_bench(&bench);
+    if (status != S2_OK) {
+        fprintf(stderr, "bench_decode: %s\n",
+                bench.why.msg[0] != '\0' ? bench.why.msg : s2_status_text(status));
+        return 77;
+    }
+    print_device(&bench);
+    int n_failed = 0;
+    for (int32_t at = 0; at < N_SHAPES; at++)
+        if (wants(&bench, &shapes[at]))
+            n_failed += bench_shape(&bench, &shapes[at]) != S2_OK;
+    void *const memory[] = {bench.k, bench.v, bench.q, bench.o, bench.lse};
+    for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
+        bench.device->ops->release(bench.device, memory[at]);
+    s2_device_close(&bench.device);
+    return n_failed != 0;
+}

@@ -1,0 +1,211 @@
+#include "tests/s2test.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/decode.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "tests/s2gen.h"
+
+typedef struct s2_case {
+    s2_arena arena;
+    s2_pattern *pattern;
+    s2_plan plan;
+    s2_plan_seq seqs[4];
+    int32_t n_seqs;
+    int64_t cuts[4 * 3];
+} s2_case;
+
+static void draw_case(s2_gen *gen, s2_case *test)
+{
+    static const int32_t blocks[] = {1, 4, 16, 32, 64, 128};
+    const int32_t n_kv = (int32_t)s2_gen_in(gen, 1, 3), group = (int32_t)s2_gen_in(gen, 1, 4);
+    test->pattern = s2_gen_pattern(gen, &test->arena, n_kv * group, n_kv, 64, blocks[s2_gen_in(gen, 0, 5)]);
+    test->n_seqs = (int32_t)s2_gen_in(gen, 1, 4);
+    for (int32_t seq = 0; seq < test->n_seqs; seq++) {
+        const int32_t k_tok = (int32_t)s2_gen_in(gen, 1, 600);
+        const int32_t most = k_tok < 16 ? k_tok : 16;
+        test->seqs[seq] = (s2_plan_seq){(int32_t)s2_gen_in(gen, 1, most), k_tok};
+    }
+    for (int32_t list = 0; list < test->n_seqs * n_kv; list++)
+        test->cuts[list] = s2_gen_in(gen, 0, 700);
+    s2_plan_options options = s2_plan_options_default();
+    options.tile_tok = 16;
+    options.key_tok = 64;
+    s2_diag why = {0};
+    assert_int_equal(s2_plan_build(&test->arena, test->pattern, S2_DECODE, 0, test->seqs, test->n_seqs,
+                                   &options, &test->plan, &why),
+                     S2_OK);
+}
+
+/* How many slabs of the list give the key to the row; more than one would count it twice. */
+static int32_t times_read(const s2_decode_plan *plan, const s2_decode_list *list, int32_t row, int32_t k_tok)
+{
+    int32_t n = 0;
+    for (int32_t at = list->slab_begin; at < list->slab_end; at++) {
+        const s2_decode_slab *const slab = &plan->slabs[at];
+        const int32_t key = k_tok - slab->k_tok;
+        if (key < 0 || key >= S2_DECODE_SLAB_TOK)
+            continue;
+        const uint32_t bits =
+            slab->mask < 0 ? 0xffffu : plan->bits[(int64_t)slab->mask * plan->row_cap + row];
+        assert_int_equal(bits & ~(uint32_t)slab->live, 0);
+        n += (int32_t)(bits >> key & 1u);
+    }
+    return n;
+}
+
+static void check_list(const s2_case *test, const s2_decode_plan *plan, const s2_decode_list *list)
+{
+    const s2_plan_seq lens = test->seqs[list->seq];
+    assert_int_equal(list->n_rows, lens.q_tok * plan->group);
+    for (int32_t row = 0; row < list->n_rows; row++) {
+        const int32_t head = list->kv_head * plan->group + row % plan->group;
+        const int32_t q_tok = lens.k_tok - lens.q_tok + row / plan->group;
+        for (int32_t k_tok = 0; k_tok < lens.k_tok; k_tok++)
+            if (times_read(plan, list, row, k_tok) !=
+                s2_pattern_reads(test->pattern, S2_DECODE, 0, head, lens.k_tok, q_tok, k_tok))
+                fail_msg("sequence %d, head %d, query %d, key %d", list->seq, head, q_tok, k_tok);
+    }
+}
+
+/* No slab has keys on both sides of its list's cut. */
+static void check_cuts(const s2_case *test, const s2_decode_plan *plan)
+{
+    for (int32_t at = 0; at < plan->n_lists; at++)
+        for (int32_t slab = plan->lists[at].slab_begin; slab < plan->lists[at].slab_end; slab++) {
+            const int64_t before = test->cuts[at] - plan->slabs[slab].k_tok;
+            if (before > 0 && before < S2_DECODE_SLAB_TOK) {
+                const uint32_t low = (1u << before) - 1u, live = plan->slabs[slab].live;
+                assert_true((live & low) == 0 || (live & ~low) == 0);
+            }
+        }
+}
+
+static void slabs_give_each_row_exactly_the_keys_that_it_reads(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(3);
+    const int64_t n_cases = s2_test_cases(150);
+    for (int64_t number = 0; number < n_cases; number++) {
+        s2_gen gen = {.rng = {seed + (uint64_t)number}, .causal = true, .arithmetic = number % 2 == 0};
+        s2_case test = {0};
+        s2_decode_plan plan;
+        draw_case(&gen, &test);
+        assert_int_equal(s2_decode_plan_build(&test.arena, &test.plan, number % 3 == 0 ? test.cuts : NULL,
+                                              (int32_t)s2_gen_in(&gen, 1, 40), &plan, NULL),
+                         S2_OK);
+        for (int32_t list = 0; list < plan.n_lists; list++)
+            check_list(&test, &plan, &plan.lists[list]);
+        if (number % 3 == 0)
+            check_cuts(&test, &plan);
+        s2_arena_release(&test.arena);
+    }
+}
+
+/* Every slab in one part, parts equal to a slab, and every list knows its parts. */
+static void check_parts(const s2_decode_plan *plan)
+{
+    const int32_t least = plan->n_slabs / plan->n_parts;
+    int32_t at = 0;
+    for (int32_t part = 0; part < plan->n_parts; part++) {
+        const s2_decode_part own = plan->parts[part];
+        assert_int_equal(own.slab_begin, at);
+        assert_in_range(own.slab_end - own.slab_begin, least, least + 1);
+        at = own.slab_end;
+        if (own.slab_begin < own.slab_end) {
+            const s2_decode_list *const list = &plan->lists[own.first_list];
+            assert_true(list->slab_begin <= own.slab_begin && own.slab_begin < list->slab_end);
+        }
+    }
+    assert_int_equal(at, plan->n_slabs);
+    for (int32_t list = 0; list < plan->n_lists; list++) {
+        const s2_decode_list *const own = &plan->lists[list];
+        int32_t n = 0;
+        for (int32_t part = 0; part < plan->n_parts && own->slab_begin < own->slab_end; part++)
+            if (plan->parts[part].slab_begin < own->slab_end &&
+                own->slab_begin < plan->parts[part].slab_end) {
+                assert_int_equal(part, own->first_part + n);
+                n++;
+            }
+        assert_int_equal(n, own->n_parts);
+    }
+}
+
+static void parts_are_equal_and_lists_know_theirs(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(11)}, .causal = true};
+    const int64_t n_cases = s2_test_cases(600);
+    for (int64_t number = 0; number < n_cases; number++) {
+        s2_arena arena = {0};
+        s2_decode_plan plan = {.n_lists = (int32_t)s2_gen_in(&gen, 1, 40)};
+        plan.lists = S2_NEW(&arena, s2_decode_list, plan.n_lists);
+        for (int32_t list = 0; list < plan.n_lists; list++) {
+            plan.lists[list].slab_begin = plan.n_slabs;
+            plan.n_slabs += s2_gen_in(&gen, 0, 3) == 0 ? 0 : (int32_t)s2_gen_in(&gen, 1, 300);
+            plan.lists[list].slab_end = plan.n_slabs;
+        }
+        if (plan.n_slabs > 0) {
+            assert_int_equal(s2_decode_plan_split(&arena, (int32_t)s2_gen_in(&gen, 1, 264), &plan), S2_OK);
+            check_parts(&plan);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+/* The two parts that meet in a list, and two lists that meet in a part, never share a slot. */
+static void results_of_parts_have_slots_of_their_own(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(12)}, .causal = true};
+    for (int64_t number = 0; number < s2_test_cases(600); number++) {
+        s2_arena arena = {0};
+        uint8_t used[2 * 264] = {0};
+        s2_decode_plan plan = {.n_lists = 30};
+        plan.lists = S2_NEW(&arena, s2_decode_list, plan.n_lists);
+        for (int32_t list = 0; list < plan.n_lists; list++) {
+            plan.lists[list].slab_begin = plan.n_slabs;
+            plan.n_slabs += (int32_t)s2_gen_in(&gen, 1, 90);
+            plan.lists[list].slab_end = plan.n_slabs;
+        }
+        assert_int_equal(s2_decode_plan_split(&arena, (int32_t)s2_gen_in(&gen, 2, 264), &plan), S2_OK);
+        for (int32_t list = 0; list < plan.n_lists; list++) {
+            const s2_decode_list *const own = &plan.lists[list];
+            for (int32_t part = own->first_part; own->n_parts > 1 && part < own->first_part + own->n_parts;
+                 part++)
+                assert_int_equal(used[s2_decode_slot(own, part)]++, 0);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+static void more_than_sixteen_queries_are_refused(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_decode_plan decode;
+    s2_diag why = {0};
+    const char *const text = "heads 2; layers all: local 2";
+    const s2_plan_seq seq = {17, 40};
+    const s2_plan_options options = s2_plan_options_default();
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &why), S2_OK);
+    assert_int_equal(s2_plan_build(&arena, &pattern, S2_DECODE, 0, &seq, 1, &options, &plan, &why), S2_OK);
+    assert_int_equal(s2_decode_plan_build(&arena, &plan, NULL, 8, &decode, &why), S2_EUNSUPPORTED);
+    assert_true(strstr(why.msg, "16") != NULL);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slabs_give_each_row_exactly_the_keys_that_it_reads),
+        cmocka_unit_test(parts_are_equal_and_lists_know_theirs),
+        cmocka_unit_test(results_of_parts_have_slots_of_their_own),
+        cmocka_unit_test(more_than_sixteen_queries_are_refused),
+    };
+    return cmocka_run_group_tests_name("decode", tests, NULL, NULL);
+}
