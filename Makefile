@@ -129,7 +129,8 @@ $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
-$(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c)) $(B)/libs2.a
+$(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c) $(if $(LIB_CU),$(wildcard tests/kcheck/*.cu))) \
+             $(B)/cli/watchdog.c.o $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 
 # This test runs the checker as a user does.
@@ -205,6 +206,7 @@ sanitize-gpu: $(B)/kcheck
 
 ## kcheck: every kernel on every case, and the faulty kernels that must be convicted
 kcheck: $(B)/kcheck
+	$(B)/kcheck --sabotage --light
 	$(B)/kcheck
 
 ## formats: the foreign definitions restated in plain Python, against what s2 exports

@@ -73,22 +73,24 @@ static bool find_columns(char *line, s2_columns *out)
 /* Add a kernel's line; the line of units has words where the numbers stand and is passed over. */
 static void add_line(char *line, const s2_columns *columns, s2_counters *out)
 {
-    double value[LIMIT_COLUMNS] = {0};
-    bool number[LIMIT_COLUMNS] = {false};
-    int32_t n = 0;
-    for (char *field; n < LIMIT_COLUMNS && (field = next_field(&line)) != NULL; n++) {
-        char *end;
-        value[n] = strtod(field, &end);
-        number[n] = end != field && *end == '\0';
-    }
-    if (columns->read >= n || columns->write >= n || columns->l2 >= n || columns->duration >= n ||
-        !number[columns->read] || !number[columns->write] || !number[columns->l2] ||
-        !number[columns->duration])
+    const int32_t wanted[] = {columns->read, columns->write, columns->l2, columns->duration};
+    enum { N_WANTED = sizeof wanted / sizeof *wanted };
+    double value[N_WANTED];
+    int32_t n_found = 0, column = 0;
+    for (char *field; (field = next_field(&line)) != NULL; column++)
+        for (int32_t at = 0; at < N_WANTED; at++) {
+            char *end;
+            if (column != wanted[at])
+                continue;
+            value[at] = strtod(field, &end);
+            n_found += end != field && *end == '\0';
+        }
+    if (n_found < N_WANTED)
         return;
-    out->dram_read_bytes += value[columns->read];
-    out->dram_write_bytes += value[columns->write];
-    out->l2_bytes += 32.0 * value[columns->l2];
-    out->kernel_us += value[columns->duration] * 1e-3;
+    out->dram_read_bytes += value[0];
+    out->dram_write_bytes += value[1];
+    out->l2_bytes += 32.0 * value[2];
+    out->kernel_us += value[3] * 1e-3;
     out->n_kernels++;
 }
 
@@ -207,8 +209,6 @@ static s2_status explain(const s2_scratch *scratch, int wait_status, s2_diag *wh
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu took longer than %d s", LIMIT_SECONDS);
     char *const table = read_text(scratch->table), *const words = read_text(scratch->words);
     const char *blame = table != NULL ? strstr(table, "==ERROR==") : NULL;
-    if (blame == NULL && table != NULL)
-        blame = strstr(table, "==WARNING==");
     if (blame == NULL)
         blame = words != NULL && words[0] != '\0' ? words : "it wrote no table";
     s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "ncu measured nothing: %.*s", (int)strcspn(blame, "\n"),

@@ -257,6 +257,7 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
                 asm volatile("st.shared.b32 [%0], %1;" ::"r"(sh.words + (ring.stage * T::SUBS + lane) * 4),
                              "r"(word)
                              : "memory");
+            __syncwarp(); /* orders the lanes' words before lane 0's release, which a shuffle does not */
             int row[T::SUBS];
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)

@@ -81,22 +81,9 @@ static s2_status time_runs(s2_bench *bench, const s2_trial *trial, int64_t n_run
     return S2_OK;
 }
 
-/* Run into the state in which the windows are timed, and look at the board while it is in it. */
-static s2_status warm_up(s2_bench *bench, const s2_trial *trial, int64_t n_runs, double expected_ms,
-                         s2_sensors *sensors)
-{
-    const s2_device_ops *const ops = bench->device->ops;
-    for (int64_t at = 0; at < n_runs; at++)
-        S2_TRY(trial->launch(trial->self, &bench->why));
-    sleep_ms(0.7 * expected_ms);
-    if (ops->sense != NULL)
-        *sensors = ops->sense(bench->device);
-    return ops->sync(bench->device, &bench->why);
-}
-
 static s2_status measure(s2_bench *bench, const s2_trial *trial, s2_bench_times *out)
 {
-    double first = 0, cool[N_COOL], windows[N_WINDOWS];
+    double first = 0, warm = 0, cool[N_COOL], windows[N_WINDOWS];
     S2_TRY(time_runs(bench, trial, 1, &first));
     S2_TRY(time_runs(bench, trial, 2, &first));
     const bool slow = first > SLOW_MS;
@@ -106,9 +93,12 @@ static s2_status measure(s2_bench *bench, const s2_trial *trial, s2_bench_times 
         S2_TRY(time_runs(bench, trial, 1, &cool[at]));
     }
     const int64_t n_runs = 1 + (int64_t)(bench->window_ms / first);
-    S2_TRY(warm_up(bench, trial, n_runs, (double)n_runs * first, &out->sensors));
+    S2_TRY(time_runs(bench, trial, n_runs, &warm));
     for (int32_t at = 0; at < n_windows; at++)
         S2_TRY(time_runs(bench, trial, n_runs, &windows[at]));
+    /* at once: the board's own readings are some tens of milliseconds old */
+    if (bench->device->ops->sense != NULL)
+        out->sensors = bench->device->ops->sense(bench->device);
     out->clock_mhz = bench->device->ops->clock_mhz(bench->device);
     out->sustained_ms = median(windows, n_windows);
     out->spread = (windows[n_windows - 1] - windows[0]) / out->sustained_ms;

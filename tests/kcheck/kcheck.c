@@ -1,14 +1,19 @@
 /*
  * kcheck - every registered kernel x pattern family x shape x type x edge case, judged by s2_validate.
  *
- * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage]
- * A failure line is the command that replays it. Kernels without a device here, and problems that a
- * kernel does not support, are counted as skipped. Last line: N passed, N failed[, N skipped].
+ * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage] [--light]
+ * --light judges as `make bench-gpu` does before it times a shape: a few windows, the rows of a few heads. It
+ * may miss faults that leave the rows alone; with --sabotage at least LIGHT_LEAST of them must still be
+ * convicted. A failure line is the command that replays it. Kernels without a device here, and problems that
+ * a kernel does not support, are counted as skipped. Last line: N passed, N failed[, N skipped].
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "cli/watchdog.h"
 #include "kernels/validate.h"
 #include "pattern/parse.h"
 #include "tests/kcheck/sabotage.h"
@@ -64,14 +69,18 @@ static const struct {
     {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_DECODING},
 };
 
-enum { N_FAMILIES = sizeof families / sizeof *families, N_SHAPES = sizeof shapes / sizeof *shapes };
+enum {
+    N_FAMILIES = sizeof families / sizeof *families,
+    N_SHAPES = sizeof shapes / sizeof *shapes,
+    LIGHT_LEAST = 18
+};
 
 typedef struct s2_kcheck {
     const char *only_kernel;
     const char *only_case;
     uint64_t seed;
-    bool list, bench, sabotage;
-    int64_t passed, failed, skipped;
+    bool list, bench, sabotage, light;
+    int64_t passed, failed, skipped, missed;
 } s2_kcheck;
 
 typedef struct s2_kcase {
@@ -122,6 +131,12 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.budget_pairs = 4000000;
         request.needles = shapes[one->shape].n_seqs == 1;
         request.n_timed = run->bench ? 10 : 0;
+        if (run->light) {
+            request.few_heads = true;
+            request.max_windows = 6;
+            request.budget_pairs = 200000;
+            request.needles = false;
+        }
         status = s2_validate(device, &request, out);
     } else {
         fprintf(stderr, "%s: %s\n", one->name, diag.msg);
@@ -215,11 +230,76 @@ static void check_fault(s2_kcheck *run, s2_device *device, const s2_kernel *kern
         }
         return;
     }
+    if (run->light && !control) {
+        run->missed++;
+        printf("missed by the light check: %s\n", kernel->name);
+        return;
+    }
     run->passed += control;
     run->failed += !control;
     printf(control ? "acquitted %s\n" : "FAIL kcheck --sabotage --kernel=%s: no case convicts it\n",
            kernel->name);
 }
+
+#if S2_HAVE_CUDA
+enum { CODE_NO_GPU = 77, CODE_TIMEOUT = 7 };
+
+static int says_timeout(void *user)
+{
+    (void)user;
+    return CODE_TIMEOUT;
+}
+
+static void feed(void *user, const char *stage, int32_t done, int32_t all)
+{
+    (void)stage;
+    (void)done;
+    (void)all;
+    s2_watchdog_feed(user);
+}
+
+/* In a process of its own: judge a kernel that never ends, under the watchdog of s2 validate. */
+static int judge_hang(void)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_device *device = NULL;
+    s2_watchdog *dog = NULL;
+    s2_validation verdict;
+    const s2_plan_seq seq = {64, 64};
+    static const char text[] = "heads 1; head-dim 64; layers all: dense";
+    if (s2_device_open("gpu", &device, NULL) != S2_OK)
+        return CODE_NO_GPU;
+    if (s2_pattern_parse(&arena, text, sizeof text - 1, NULL, &pattern, NULL) != S2_OK ||
+        s2_watchdog_start(3.0, says_timeout, NULL, &dog) != S2_OK)
+        return 1;
+    s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+    request.kernel = &s2_sabotage_hang;
+    request.progress = feed;
+    request.user = dog;
+    return s2_validate(device, &request, &verdict) == S2_OK ? 2 : 3;
+}
+
+static void check_hang(s2_kcheck *run)
+{
+    int status = 0;
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(judge_hang());
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        status = 256;
+    const int code = WEXITSTATUS(status);
+    run->passed += code == CODE_TIMEOUT;
+    run->skipped += code == CODE_NO_GPU;
+    run->failed += code != CODE_TIMEOUT && code != CODE_NO_GPU;
+    printf("%s hang on a GPU: exit code %d\n",
+           code == CODE_TIMEOUT  ? "convicted"
+           : code == CODE_NO_GPU ? "skip"
+                                 : "FAIL",
+           code);
+}
+#endif
 
 static void check_sabotage(s2_kcheck *run)
 {
@@ -230,6 +310,10 @@ static void check_sabotage(s2_kcheck *run)
         if (wants(run->only_kernel, s2_sabotage_kernel(fault)->name))
             check_fault(run, device, s2_sabotage_kernel(fault), fault == 0);
     s2_device_close(&device);
+#if S2_HAVE_CUDA
+    if (wants(run->only_kernel, "hang"))
+        check_hang(run);
+#endif
 }
 
 static bool read_options(s2_kcheck *run, int argc, char **argv)
@@ -247,6 +331,8 @@ static bool read_options(s2_kcheck *run, int argc, char **argv)
             run->bench = true;
         else if (strcmp(argv[at], "--sabotage") == 0)
             run->sabotage = true;
+        else if (strcmp(argv[at], "--light") == 0)
+            run->light = true;
         else
             return false;
     }
@@ -257,7 +343,8 @@ int main(int argc, char **argv)
 {
     s2_kcheck run = {.seed = 1};
     if (!read_options(&run, argc, argv)) {
-        fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage]\n",
+        fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage] "
+              "[--light]\n",
               stderr);
         return 2;
     }
@@ -268,6 +355,8 @@ int main(int argc, char **argv)
         check_sabotage(&run);
     if (run.list)
         return 0;
+    if (run.light && run.sabotage && run.only_kernel == NULL && run.passed < LIGHT_LEAST)
+        run.failed++;
     printf("%lld passed, %lld failed", (long long)run.passed, (long long)run.failed);
     if (run.skipped > 0)
         printf(", %lld skipped", (long long)run.skipped);

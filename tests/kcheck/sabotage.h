@@ -9,7 +9,18 @@
 
 #include "kernels/kernel.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* The kernel of fault number `fault` from 0 on, and one line about it; NULL past the end. */
 const s2_kernel *s2_sabotage_kernel(int32_t fault);
+
+/* Runs on a GPU for ever (tests/kcheck/hang.cu; builds with CUDA only). */
+extern const s2_kernel s2_sabotage_hang;
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* S2_TESTS_KCHECK_SABOTAGE_H */
