@@ -762,6 +762,128 @@ static void arrays_hold_random_patterns_or_state_the_loss(void **state)
     assert_true(n_lossy > 0);
 }
 
+/* ---- every exporter on anything --------------------------------------------------------------------------
+ */
+
+/* A random text near the families that formats hold, so that some are held and others nearly. */
+static void near_family(s2_rng *rng, char *text, size_t cap)
+{
+    static const char *const stride[] = {"phase head+1", "phase head",     "phase kv",
+                                         "phase kv+1",   "phase head*2+1", "width 2"};
+    const int family = (int)s2_rng_below(rng, 6);
+    const bool plain = family >= 4; /* formats that know neither groups nor layers */
+    const int kv = 1 + (int)s2_rng_below(rng, 3), heads = plain ? kv : kv * (1 + (int)s2_rng_below(rng, 2));
+    const int block = family == 5 ? 64 : 1 << (2 + s2_rng_below(rng, 5));
+    const int layers = plain ? 1 : 1 + (int)s2_rng_below(rng, 3);
+    int n = snprintf(text, cap, "layers %d; heads %d; kv-heads %d; block %d; ", layers, heads, kv, block);
+    switch (family) {
+    case 0:
+        n += snprintf(text + n, cap - (size_t)n, "layers all: local %d | stride %d %s",
+                      1 + (int)s2_rng_below(rng, 3), 2 + (int)s2_rng_below(rng, 5),
+                      stride[s2_rng_below(rng, 6)]);
+        break;
+    case 1:
+        n += snprintf(text + n, cap - (size_t)n, "layers all: sink %dt | local %dt; kv %d: dense",
+                      1 + (int)s2_rng_below(rng, 20), 1 + (int)s2_rng_below(rng, 40),
+                      (int)s2_rng_below(rng, (uint64_t)kv));
+        break;
+    case 2:
+        n += snprintf(text + n, cap - (size_t)n, "layers all: local %dt; layers %d: %s",
+                      1 + (int)s2_rng_below(rng, 40), layers - 1,
+                      s2_rng_below(rng, 2) != 0 ? "dense" : "chunk 24t");
+        break;
+    case 3:
+        n += snprintf(
+            text + n, cap - (size_t)n,
+            "decode layers all: dense; prefill layers all: sink %dt | local %dt; prefill heads 0: local 9t",
+            1 + (int)s2_rng_below(rng, 20), 1 + (int)s2_rng_below(rng, 40));
+        break;
+    case 4:
+        n += snprintf(text + n, cap - (size_t)n, "layers all: chunk 4 | stride 4 width %d phase %d",
+                      1 + (int)s2_rng_below(rng, 2), (int)s2_rng_below(rng, 4));
+        break;
+    default: n += snprintf(text + n, cap - (size_t)n, "layers all: dense"); break;
+    }
+    if (s2_rng_below(rng, 4) == 0)
+        snprintf(text + n, cap - (size_t)n, "; heads 0: local %d", 1 + (int)s2_rng_below(rng, 3));
+}
+
+enum { HELD, LOSSY, REFUSED, NO_FAMILY, N_OUTCOMES };
+
+/*
+ * What an export did with a pattern, judged by enumeration at n_tok: what it holds it holds exactly, what it
+ * counts as added and dropped is that, and what it refuses differs at the pair that it names.
+ */
+static int judge_export(const s2_format *format, const s2_pattern *pattern, int64_t n_tok)
+{
+    exported out;
+    imported again = {0};
+    int64_t added, dropped;
+    int outcome = NO_FAMILY;
+    const s2_status status = try_export(&out, format->name, pattern, n_tok);
+    if (status == S2_EUNSUPPORTED) {
+        assert_true(out.diag.msg[0] != '\0');
+    } else {
+        assert_int_equal(status, S2_OK);
+        assert_int_equal(try_import(&again, format->name, out.files.files[0].bytes,
+                                    out.files.files[0].n_bytes, "", &out.files),
+                         S2_OK);
+        const s2_difference *const at = &out.report.difference;
+        const bool same_shape = at->what[0] == '\0';
+        if (same_shape) {
+            count_differences(pattern, &again.pattern, n_tok, &added, &dropped);
+            assert_int_equal(out.report.loss.added, out.report.has_loss ? added : 0);
+            assert_int_equal(out.report.loss.dropped, out.report.has_loss ? dropped : 0);
+        }
+        outcome = out.report.refused ? REFUSED : out.report.has_loss ? LOSSY : HELD;
+        if (outcome == HELD)
+            assert_int_equal(added + dropped, 0);
+        else if (same_shape && at->q_tok < n_tok)
+            assert_int_equal(
+                s2_pattern_reads(pattern, at->phase, at->layer, at->head, n_tok, at->q_tok, at->k_tok),
+                at->first_reads);
+        imported_release(&again);
+    }
+    exported_release(&out);
+    return outcome;
+}
+
+static void every_exporter_holds_a_random_pattern_or_says_what_is_lost(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(90210);
+    const int64_t n_cases = s2_test_cases(200);
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        int64_t n_of[N_OUTCOMES] = {0};
+        s2_rng rng = {seed + (uint64_t)n};
+        for (int64_t c = 0; format->export != NULL && c < n_cases; c++) {
+            s2_arena arena = {0};
+            s2_gen gen = {.rng = {seed + (uint64_t)c}, .causal = c % 3 != 0};
+            s2_pattern pattern;
+            char text[512] = "";
+            if (c % 4 == 0) {
+                pattern = *s2_gen_pattern(&gen, &arena, 2, 1, 16, 64);
+                pattern.name = "p";
+            } else {
+                near_family(&rng, text, sizeof text);
+                pattern = parse(&arena, text);
+            }
+            const int64_t n_tok = strcmp(format->name, "bsa") == 0 || c % 4 == 0 ? 128 : 64;
+            n_of[judge_export(format, &pattern, n_tok)]++;
+            s2_arena_release(&arena);
+        }
+        if (format->export == NULL)
+            continue;
+        printf("# s2: %s: %lld held, %lld with a stated loss, %lld refused by a pair, %lld of no family, "
+               "seed %llu\n",
+               format->name, (long long)n_of[HELD], (long long)n_of[LOSSY], (long long)n_of[REFUSED],
+               (long long)n_of[NO_FAMILY], (unsigned long long)seed);
+        assert_true(n_of[HELD] > 0 || n_cases < 100);
+        assert_true(format->lossy || n_of[LOSSY] == 0);
+    }
+}
+
 static int32_t array_at(const exported *out, const char *name, int64_t at)
 {
     s2_array array;
@@ -1102,6 +1224,7 @@ int main(void)
         cmocka_unit_test(budgets_of_eviction_methods_are_kept),
         cmocka_unit_test(families_survive_their_own_format),
         cmocka_unit_test(arrays_hold_random_patterns_or_state_the_loss),
+        cmocka_unit_test(every_exporter_holds_a_random_pattern_or_says_what_is_lost),
         cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
         cmocka_unit_test(arrays_that_do_not_fit_are_refused),
         cmocka_unit_test(one_hole_is_visible_at_every_size),

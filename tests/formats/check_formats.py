@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 
+import check_configs
+
 try:
     import numpy
 except ImportError:
@@ -68,7 +70,7 @@ def read_npy(path):
 class Checker:
     def __init__(self, s2):
         self.s2, self.passed, self.failed, self.dir = s2, 0, 0, tempfile.mkdtemp(prefix="s2-formats-")
-        self.masks = {}
+        self.masks, self.expecting_faults, self.spoil = {}, False, None
 
     def mask(self, name, layer):
         """mask[h][q][k] of the pattern, from s2 mask (the language's own definition is tested in C)."""
@@ -89,6 +91,8 @@ class Checker:
         done = run(self.s2, "--db", os.path.join(self.dir, "s2.db"), "export", PATTERNS[name], "--to", to, "--len",
                    str(LEN), "--force", "-o", out, *options)
         assert done.returncode in (0, 1), done.stderr
+        if done.returncode == 0 and self.spoil is not None:
+            self.spoil(out)
         return out if done.returncode == 0 else None
 
     def compare(self, label, name, layers, reads, superset=False):
@@ -101,7 +105,9 @@ class Checker:
                     for k in range(LEN):
                         got = bool(reads(layer, h, q, k))
                         if got != bool(row[k]) and not (superset and got):
-                            print("FAIL %s %s: layer %d head %d query %d key %d: %s" % (label, name, layer, h, q, k, got))
+                            if not self.expecting_faults:
+                                print("FAIL %s %s: layer %d head %d query %d key %d: %s" %
+                                      (label, name, layer, h, q, k, got))
                             self.failed += 1
                             return
         self.passed += 1
@@ -252,15 +258,95 @@ def check_stride_family(check, name):
         check.compare(to, name, range(model["num_hidden_layers"]), reads)
 
 
+# ---- faults that the checks above must convict ---------------------------------------------------------------
+
+def edit_text(file, old, new):
+    """A fault in a text file: the first `old` becomes `new`."""
+    def spoil(out):
+        path = os.path.join(out, file)
+        text = open(path).read()
+        assert old in text, (file, old)
+        open(path, "w").write(text.replace(old, new, 1))
+    return spoil
+
+
+def edit_i32(file, change):
+    """A fault in an int32 array: change(values, shape) in place."""
+    def spoil(out):
+        path = os.path.join(out, file)
+        data = open(path, "rb").read()
+        start = 10 + struct.unpack("<H", data[8:10])[0]
+        shape, flat = read_npy(path)
+        change(flat, shape)
+        open(path, "wb").write(data[:start] + struct.pack("<%di" % len(flat), *flat))
+    return spoil
+
+
+def drop_last_entry(counts, shape):
+    """The last row that lists any block forgets one."""
+    row = max(n for n in range(len(counts)) if counts[n] > 0)
+    counts[row] -= 1
+
+
+def shift_last_end(ends, shape):
+    """A row ends one block early, the next begins there: CSR rows of head 0."""
+    ends[shape[-1] - 2] -= 1
+
+
+FAULTS = [
+    ("flex: a full block is not listed", check_flex, "dense-heads",
+     edit_i32("layout0_full_kv_num_blocks.npy", drop_last_entry)),
+    ("flex: a partial block is not listed", check_flex, "phi",
+     edit_i32("layout0_kv_num_blocks.npy", drop_last_entry)),
+    ("flex: the predicate's stride is off by one", check_flex, "rotation",
+     edit_text("flex_mask.py", "% 4 < 1", "% 5 < 1")),
+    ("flex: the predicate forgets causality", check_flex, "phi", edit_text("flex_mask.py", "(k <= q) & ", "")),
+    ("cute: a full block is not listed", check_cute, "dense-heads",
+     edit_i32("layout0_full_block_cnt.npy", drop_last_entry)),
+    ("cute: the window is one token short", check_cute, "layers", edit_text("cute_mask.py", "< 50", "< 49")),
+    ("csr: a row ends early", check_csr, "phi", edit_i32("layout0_crow.npy", shift_last_end)),
+    ("flashinfer: a row ends early", check_flashinfer, "phi", edit_i32("plan0_indptr.npy", shift_last_end)),
+    ("hf: one local block fewer", check_stride_family, "phi",
+     edit_text("config.json", '"blocksparse_num_local_blocks": 2', '"blocksparse_num_local_blocks": 1')),
+    ("dkernel: the phase of another format", check_stride_family, "rotation",
+     edit_text("dkernel.json", '"head_sliding_offset": 2', '"head_sliding_offset": 3')),
+]
+
+
+def check_is_convicted(check, fault):
+    """A spoiled export must fail its own check, or the check proves nothing."""
+    label, test, name, spoil = fault
+
+    def only_where_it_fits(out):
+        try:
+            spoil(out)
+        except (FileNotFoundError, AssertionError):
+            pass
+    failed, passed = check.failed, check.passed
+    check.expecting_faults, check.spoil = True, only_where_it_fits
+    test(check, name)
+    convicted = check.failed > failed
+    check.expecting_faults, check.spoil, check.failed, check.passed = False, None, failed, passed
+    if convicted:
+        check.passed += 1
+    else:
+        check.failed += 1
+        print("FAIL not convicted: %s" % label)
+
+
 def main():
     check = Checker(sys.argv[1] if len(sys.argv) > 1 else "build/current/s2")
     for name in PATTERNS:
         for test in (check_flex, check_cute, check_csr, check_flashinfer, check_bsa, check_stride_family):
             test(check, name)
+    for fault in FAULTS:
+        check_is_convicted(check, fault)
     if numpy is None:
         print("numpy is not here: arrays were read by this file's own reader alone")
-    print("%d passed, %d failed" % (check.passed, check.failed))
-    return 1 if check.failed or not check.passed else 0
+    configs = check_configs.run(check.s2)
+    passed, failed = check.passed + configs.passed, check.failed + configs.failed
+    print("%d passed, %d failed" % (passed, failed))
+    return 1 if failed or not check.passed else 0
 
 
 if __name__ == "__main__":
