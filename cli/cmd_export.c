@@ -130,6 +130,9 @@ static int run_export(s2_cli *cli, job *at)
         return S2_EXIT_VIOLATED;
     }
     say_notes(cli, &at->notes);
+    const char *const verdicts = strstr(at->target.provenance, "every length");
+    s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts : "none within the prover's limits");
+    s2_cli_hint(cli, "run: %s", at->target.run);
     return S2_GO_ON;
 }
 
