@@ -123,8 +123,9 @@ $(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
 $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 # The terminal emulator that reads the screens of tests/test_tui_pty.c back.
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
+$(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
-	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
+	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(B)/libs2.a
@@ -264,6 +265,19 @@ mpi:
 	@$(MAKE) -s -j$(JOBS) MPI=1 CUDA=0 all
 	@tests/mpi.sh build/$(BUILD)-nocuda-mpi/s2
 
+## bench-tui: keys through a terminal with a million designs (DESIGNS=N); minutes, most of them to make the file
+DESIGNS ?= 1000000
+bench-tui: $(B)/tests/test_tui_pty
+	S2_DESIGNS=$(DESIGNS) S2_TEST='keys_are_timed' $<
+## soak-tui: 100 000 random keys and sizes a seed beside a writer, under asan (KEYS=N SEEDS="1 2")
+KEYS  ?= 100000
+SEEDS ?= 1 2 3
+soak-tui:
+	@$(MAKE) -s BUILD=asan CUDA=0 build/asan-nocuda/tests/test_tui_pty build/asan-nocuda/tests/test_tui build/asan-nocuda/s2
+	@for seed in $(SEEDS); do \
+	  S2_SEED=$$seed S2_CASES=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui || exit 1; \
+	  S2_SEED=$$seed S2_SOAK=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui_pty || exit 1; done
+
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
 	tests/lint/layers.sh
@@ -325,4 +339,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search mpi sanitize-gpu
+.PHONY: bench-search bench-tui soak-tui mpi sanitize-gpu

@@ -134,6 +134,22 @@ void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
     va_end(again);
 }
 
+void s2_buf_shell(s2_buf *buf, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,=+@%";
+    if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+        s2_buf_puts(buf, word);
+        return;
+    }
+    s2_buf_puts(buf, "'");
+    for (; *word != '\0'; word++)
+        if (*word == '\'')
+            s2_buf_puts(buf, "'\\''");
+        else
+            s2_buf_add(buf, word, 1);
+    s2_buf_puts(buf, "'");
+}
+
 void s2_buf_release(s2_buf *buf)
 {
     s2_free(buf->data);

@@ -51,10 +51,8 @@ s2_status s2_job_add_words(s2_job *job, const char *words)
 void s2_job_print(const s2_job *job, s2_buf *buf)
 {
     for (int32_t n = 0; n < job->n_words; n++) {
-        const bool plain = job->words[n][0] != '\0' && strpbrk(job->words[n], " \n;|{}'\"*?$&<>()") == NULL;
-        s2_buf_printf(buf, "%s%s", n > 0 ? " " : "", plain ? "" : "'");
-        s2_buf_puts(buf, job->words[n]);
-        s2_buf_puts(buf, plain ? "" : "'");
+        s2_buf_puts(buf, n > 0 ? " " : "");
+        s2_buf_shell(buf, job->words[n]);
     }
 }
 

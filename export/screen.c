@@ -22,10 +22,10 @@ static const uint64_t LETTERS[95] = {
     0x4631fc631, 0x38842108e, 0x1c4210a4c, 0x4654c5251, 0x42108421f, 0x4775ac631, 0x47359c631, 0x3a318c62e,
     0x7a31f4210, 0x3a318d64d, 0x7a31f5251, 0x3e107043e, 0x7c8421084, 0x46318c62e, 0x46318c544, 0x4631ad771,
     0x462a22a31, 0x462a21084, 0x7c222221f, 0x39084210e, 0x420820821, 0x38421084e, 0x115100000, 0x00000001f,
-    0x208000000, 0x000e0be2f, 0x421e8c63e, 0x000e8420e, 0x042f8c62f, 0x000e8fe0e, 0x1928e2108, 0x01f18bc2e,
+    0x208000000, 0x000e0be2f, 0x421e8c63e, 0x000e8420e, 0x042f8c62f, 0x000e8fe0e, 0x1928e2108, 0x3e318bc2e,
     0x421e8c631, 0x100c2108e, 0x080610a4c, 0x4212a6292, 0x30842108e, 0x001aad6b5, 0x001e8c631, 0x000e8c62e,
-    0x03d18fa10, 0x01f18bc21, 0x0016cc210, 0x000f8383e, 0x211e42126, 0x00118c62f, 0x00118c544, 0x0011ad6aa,
-    0x001151151, 0x02318bc2e, 0x001f1111f, 0x0c8441083, 0x108421084, 0x608411098, 0x0009b0000};
+    0x7a318fa10, 0x3e318bc21, 0x0016cc210, 0x000f8383e, 0x211e42126, 0x00118c62f, 0x00118c544, 0x0011ad6aa,
+    0x001151151, 0x46318bc2e, 0x001f1111f, 0x0c8441083, 0x108421084, 0x608411098, 0x0009b0000};
 
 typedef struct surface {
     int32_t width;
@@ -97,6 +97,8 @@ static void draw(const surface *to, int32_t x, int32_t y, const s2_screen_cell *
     if (cell->glyph == 0 || block(to, x, y, cell))
         return;
     const bool ascii = cell->glyph >= ' ' && cell->glyph < 127;
+    /* these hang below the line */
+    y += ascii && strchr("gpqy", (int)cell->glyph) != NULL ? 2 * SCALE : 0;
     letter(to, x, y, ascii ? LETTERS[cell->glyph - ' '] : sign(cell->glyph), cell);
 }
 

@@ -592,5 +592,8 @@ int main(void)
                                      cmocka_unit_test(knobs_say_what_they_read_back),
                                      cmocka_unit_test(random_keys_and_sizes_leave_a_sound_state),
                                      cmocka_unit_test(a_turn_of_a_knob_at_128k_and_32_heads_is_measured)};
+    const char *const only = getenv("S2_TEST");
+    if (only != NULL)
+        cmocka_set_test_filter(only);
     return cmocka_run_group_tests(tui, NULL, NULL);
 }

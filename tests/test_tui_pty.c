@@ -1,227 +1,508 @@
 /*
- * The real program in a real pseudo-terminal, read back by a terminal emulator (libvterm): the screen
- * equals the golden canvas, resizing redraws, signals give the terminal back; keys to screen is timed.
+ * The real program in a real pseudo-terminal, read back by a terminal emulator: every view equals its golden
+ * in glyphs, colours and attributes on four kinds of terminal and three sizes; work goes on beside the
+ * screen; signals, stops, a lost database and random keys leave everything in order; keys are timed.
+ *
+ * S2_GOLDEN_WRITE=1 rewrites tests/golden/screens/. S2_DESIGNS is the size of the database that is timed
+ * (make bench-tui: a million), S2_SOAK the number of random keys (make soak-tui: 100 000).
  */
+#include "tests/console.h"
 #include "tests/s2test.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <pty.h>
+#include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-#include <vterm.h>
 
-#include "base/text.h"
-#include "cli/commands.h"
+#include <sqlite3.h>
 
-enum { ROWS = 24, COLS = 80, QUIET_MS = 60, PATIENCE_MS = 5000 };
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "db/sql.h"
 
-typedef struct console {
-    int fd;
-    pid_t child;
-    VTerm *vt;
-    VTermScreen *screen;
-    bool alternate; /* the program has switched to the alternate screen and not back */
-    bool cursor_hidden;
-} console;
+static char dir[64];
 
-static double now_ms(void)
+static const int64_t THEN_US = INT64_C(1767323040) * 1000000; /* 2026-01-02 03:04 UTC */
+
+/* ---- a database that is the same every time ---------------------------------------------------------------
+ */
+
+#define OK(call)                                                                                             \
+    do {                                                                                                     \
+        s2_diag diag_ = {0};                                                                                 \
+        s2_diag *const diag = &diag_;                                                                        \
+        if ((call) != S2_OK)                                                                                 \
+            fail_msg("%s: %s", #call, diag_.msg);                                                            \
+    } while (0)
+
+static const char *path_of(const char *name)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+    static char path[4][192];
+    static int turn;
+    turn = (turn + 1) % 4;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
 }
 
-static int on_property(VTermProp property, VTermValue *value, void *user)
+static void forget_db(const char *name)
 {
-    console *const c = user;
-    if (property == VTERM_PROP_ALTSCREEN)
-        c->alternate = value->boolean;
-    if (property == VTERM_PROP_CURSORVISIBLE)
-        c->cursor_hidden = !value->boolean;
-    return 1;
-}
-
-static void run_program(const char *term, const char *locale)
-{
-    static char words[][8] = {"s2", "tui", "--no-db"};
-    char *argv[] = {words[0], words[1], words[2], NULL};
-    s2_cli cli;
-    setenv("TERM", term, 1);
-    setenv("LC_ALL", locale, 1);
-    unsetenv("S2_DB");
-    unsetenv("LINES");
-    unsetenv("COLUMNS");
-    s2_cli_init(&cli, "s2", 3, argv);
-    _exit(s2_cmd_tui(&cli, 2, argv + 1));
-}
-
-/* Bytes to the emulator until none came for a while; the time of the last one. */
-static double drain(console *c)
-{
-    char bytes[65536];
-    double last = now_ms();
-    const double start = last;
-    struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
-    while (now_ms() - start < PATIENCE_MS && poll(&poll_fd, 1, QUIET_MS) > 0) {
-        const ssize_t n = read(c->fd, bytes, sizeof bytes);
-        if (n <= 0)
-            break;
-        last = now_ms();
-        vterm_input_write(c->vt, bytes, (size_t)n);
+    static const char *const suffix[] = {"", "-wal", "-shm", "-lock", "-journal"};
+    for (size_t n = 0; n < sizeof suffix / sizeof suffix[0]; n++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%s%s", dir, name, suffix[n]);
+        unlink(path);
     }
-    return last;
 }
 
-static void open_console(console *c, const char *term, const char *locale)
+static int64_t put_design(s2_db *db, int64_t run_id, const char *name, const char *text, double density)
 {
-    static const VTermScreenCallbacks callbacks = {.settermprop = on_property};
-    const struct winsize size = {.ws_row = ROWS, .ws_col = COLS};
-    *c = (console){.vt = vterm_new(ROWS, COLS)};
-    vterm_set_utf8(c->vt, 1);
-    c->screen = vterm_obtain_screen(c->vt);
-    vterm_screen_enable_altscreen(c->screen, 1);
-    vterm_screen_set_callbacks(c->screen, &callbacks, c);
-    vterm_screen_reset(c->screen, 1);
-    c->child = forkpty(&c->fd, NULL, NULL, &size);
-    assert_true(c->child >= 0);
-    if (c->child == 0)
-        run_program(term, locale);
-    /* the first byte may take a while on a busy machine */
-    struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
-    assert_int_equal(poll(&poll_fd, 1, PATIENCE_MS), 1);
-    drain(c);
+    char hash[S2_DB_HASH_HEX];
+    int64_t id = 0;
+    s2_db_sha256(text, strlen(text), hash);
+    const s2_db_design design = {.hash = hash,
+                                 .name = name,
+                                 .text = text,
+                                 .model = "",
+                                 .family = "local+stride",
+                                 .origin = "test",
+                                 .n_layers = 32,
+                                 .n_heads = 32,
+                                 .n_kv_heads = 8,
+                                 .head_dim = 128,
+                                 .block_tok = 64,
+                                 .density = density,
+                                 .density_tok = 8192};
+    OK(s2_db_put_design(db, run_id, &design, &id, diag));
+    return id;
 }
 
-static int close_console(console *c)
+static void put_check(s2_db *db, int64_t run_id, int64_t id, const char *property, s2_db_verdict verdict)
 {
-    int status = 0;
-    drain(c);
-    assert_int_equal(waitpid(c->child, &status, 0), c->child);
-    close(c->fd);
-    return status;
+    const bool bad = verdict == S2_DB_VIOLATED;
+    const s2_db_check check = {.property = property,
+                               .verdict = verdict,
+                               .required = true,
+                               .scope_tok = S2_DB_NONE,
+                               .complete_to_tok = bad ? 1088 : S2_DB_NONE,
+                               .layer = bad ? 0 : S2_DB_NONE,
+                               .head = S2_DB_NONE,
+                               .query_tok = bad ? 1088 : S2_DB_NONE,
+                               .key_tok = bad ? 64 : S2_DB_NONE,
+                               .engine = "algebra",
+                               .wall_us = S2_DB_NONE};
+    OK(s2_db_put_check(db, run_id, id, &check, diag));
 }
 
-static void send_keys(const console *c, const char *keys)
+static void put_sim(s2_db *db, int64_t run_id, int64_t id, double us)
 {
-    assert_int_equal(write(c->fd, keys, strlen(keys)), strlen(keys));
+    const s2_db_sim sim = {.gpu = "h200",
+                           .model = "",
+                           .phase = "prefill",
+                           .dtype = "bf16",
+                           .len_tok = 8192,
+                           .batch = 1,
+                           .time_us = us,
+                           .bound_us = us / 2,
+                           .dense_us = us * 4,
+                           .bound_by = "mma",
+                           .density = 0.25,
+                           .hbm_bytes = 1e9,
+                           .kv_dense_bytes = 1e9,
+                           .kv_shared_pages_bytes = 1e9,
+                           .kv_head_pages_bytes = us * 1e5,
+                           .kv_ring_stripes_bytes = 1e8,
+                           .error_pct = (double)NAN,
+                           .json = "{\"schema\":\"s2sim/1\"}"};
+    OK(s2_db_put_sim(db, run_id, id, &sim, diag));
 }
 
-static void add_glyph(uint32_t glyph, s2_buf *buf)
+static void put_validation(s2_db *db, int64_t run_id, int64_t id, const char *outcome, const char *json)
 {
-    char bytes[4];
-    size_t n = 0;
-    if (glyph < 0x80)
-        bytes[n++] = (char)(glyph == 0 ? ' ' : glyph);
-    else if (glyph < 0x800)
-        bytes[n++] = (char)(0xc0 | (glyph >> 6));
-    else {
-        bytes[n++] = (char)(0xe0 | (glyph >> 12));
-        bytes[n++] = (char)(0x80 | ((glyph >> 6) & 0x3f));
+    const s2_db_validation v = {.device = "cpu",
+                                .device_uuid = "",
+                                .driver = "",
+                                .runtime = "",
+                                .kernel = "portable",
+                                .phase = "forward",
+                                .dtype = "bf16",
+                                .outcome = outcome,
+                                .reason = outcome[0] == 'o' ? NULL
+                                                            : "query 70 read key 3, \033[31mwhich it may not",
+                                .len_tok = 4096,
+                                .batch = 1,
+                                .seed = 1,
+                                .pairs = 6160384,
+                                .pairs_wrong = outcome[0] == 'o' ? 0 : 12,
+                                .max_err = 0.0075,
+                                .tolerance = 0.024,
+                                .needles_found = 20,
+                                .needles_expected = 21,
+                                .median_ms = 12.5,
+                                .min_ms = 12.25,
+                                .sm_mhz = (double)NAN,
+                                .json = json};
+    OK(s2_db_put_validation(db, run_id, id, &v, diag));
+}
+
+static int64_t put_run(s2_db *db, const char *command, const char *argv)
+{
+    int64_t id = 0;
+    const s2_db_run run = {.tool_version = "0.1.0",
+                           .commit = "abc",
+                           .command = command,
+                           .argv_json = argv,
+                           .host = "host",
+                           .cwd = "/",
+                           .seed = S2_DB_NONE,
+                           .started_us = THEN_US};
+    OK(s2_db_put_run(db, &run, &id, diag));
+    return id;
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *raw;
+    char *message = NULL;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    sqlite3_busy_timeout(raw, 5000);
+    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s", message);
+    sqlite3_close(raw);
+}
+
+#define PHI3                                                                                                 \
+    "name phi-3-small\nlayers 32\nheads 32\nkv-heads 8\nlayers all: local 16 | stride 8 phase "              \
+    "head+1\nlayers 1::2: dense\n"
+#define HOLED "name rotation-16\nlayers 32\nheads 32\nkv-heads 8\nlayers all: local 16 | stride 16 phase kv\n"
+
+/* Two honest designs with everything stored, and names that would like to be obeyed. */
+static void make_fixture(const char *name)
+{
+    static const char *const hostile[] = {
+        "\033[2J\033]0;owned\a", "bidi \xe2\x80\xae name \xe2\x80\xac", "zero\xe2\x80\x8bwidth e\xcc\x81",
+        "line\r\nfeed\ttab",     "\xe6\xbc\xa2\xe5\xad\x97 wide",       "\xff\xfe not UTF-8"};
+    char longest[S2_DB_LIMIT_NOTE_BYTES > 10240 ? 10241 : 1];
+    s2_db *db = NULL;
+    forget_db(name);
+    memset(longest, 'n', sizeof longest - 1);
+    longest[sizeof longest - 1] = '\0';
+    OK(s2_db_open(path_of(name), S2_DB_WRITE, &db, diag));
+    OK(s2_db_begin(db, diag));
+    const int64_t check = put_run(db, "check", "[\"s2\",\"check\",\"phi3.s2\",\"evil\\u001b[2J.s2\"]");
+    const int64_t validate =
+        put_run(db, "validate", "[\"s2\",\"validate\",\"phi-3-small\",\"--len\",\"4k\"]");
+    for (size_t at = 0; at < sizeof hostile / sizeof hostile[0]; at++) {
+        char text[128];
+        snprintf(text, sizeof text, "layers 2\nheads 8\nlayers all: local %d | stride 8 phase head\n",
+                 (int)at + 1);
+        put_design(db, check, hostile[at], text, 0.01 * (double)(at + 1));
     }
-    if (glyph >= 0x80)
-        bytes[n++] = (char)(0x80 | (glyph & 0x3f));
-    s2_buf_add(buf, bytes, n);
+    const int64_t holed = put_design(db, check, "rotation-16", HOLED, 0.2789);
+    const int64_t phi3 = put_design(db, check, "phi-3-small", PHI3, 0.3293);
+    put_check(db, check, phi3, "union", S2_DB_HOLDS);
+    put_check(db, check, phi3, "kv", S2_DB_HOLDS);
+    put_check(db, check, holed, "union", S2_DB_VIOLATED);
+    put_sim(db, check, phi3, 12200.0);
+    put_sim(db, check, holed, 5450.0);
+    put_validation(db, validate, phi3, "ok",
+                   "{\"needles\":{\"grid\":[{\"len\":1024,\"cells\":\"###########\"},{\"len\":4096,\"cells\":"
+                   "\"##.##.##### \"}]}}");
+    put_validation(db, validate, holed, "wrong_pairs",
+                   "{\"needles\":{\"grid\":[{\"len\":4096,\"cells\":\"#.#!?#\\u001b[2J\"}]}}");
+    OK(s2_db_end_run(db, validate, 1, 2500000, diag));
+    OK(s2_db_commit(db, diag));
+    OK(s2_db_tag(db, phi3, "baseline", true, diag));
+    OK(s2_db_tag(db, holed, "\033[31mred", true, diag));
+    OK(s2_db_star(db, phi3, true, diag));
+    OK(s2_db_note(db, phi3, "the published one; \033]52;c;AAAA\a and \xe2\x80\xae", diag));
+    OK(s2_db_note(db, holed, longest, diag));
+    s2_db_close(&db);
+    run_sql(path_of(name), "UPDATE note SET at_us=1767323040000000");
 }
 
-static void read_screen(const console *c, s2_buf *buf)
-{
-    for (int row = 0; row < ROWS; row++) {
-        for (int col = 0; col < COLS; col++) {
-            VTermScreenCell cell;
-            const VTermPos pos = {.row = row, .col = col};
-            vterm_screen_get_cell(c->screen, pos, &cell);
-            add_glyph(cell.chars[0], buf);
-        }
-        s2_buf_puts(buf, "|\n");
-    }
-    s2_buf_add(buf, "", 1);
-}
-
-/* The first ROWS lines of a golden: its glyphs. */
-static void check_screen(const console *c, const char *golden)
-{
-    char path[128], want[ROWS * (COLS * 4 + 4)];
-    s2_buf got = {0};
-    size_t n = 0;
-    snprintf(path, sizeof path, "tests/golden/tui/%s.txt", golden);
-    FILE *const in = fopen(path, "r");
-    if (in == NULL)
-        fail_msg("%s is missing", path);
-    for (int row = 0; row < ROWS && fgets(want + n, (int)(sizeof want - n), in) != NULL; row++)
-        n += strlen(want + n);
-    fclose(in);
-    read_screen(c, &got);
-    if (strcmp(got.data, want) != 0)
-        fail_msg("the terminal does not show %s but\n%s", path, got.data);
-    s2_buf_release(&got);
-}
-
-static void terminals_and_locales_show_the_golden_screen(void **state)
+static int make_dir(void **state)
 {
     (void)state;
-    static const struct {
-        const char *term;
-        const char *locale;
-        const char *golden;
-    } cases[] = {{"xterm-256color", "C.UTF-8", "bench-80x24"},
-                 {"xterm", "C.UTF-8", "bench-80x24"},
-                 {"linux", "C", "bench-80x24-ascii"},
-                 {"vt100", "C", "bench-80x24-ascii"}};
-    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
-        console c;
-        open_console(&c, cases[at].term, cases[at].locale);
-        send_keys(&c, "1");
-        drain(&c);
-        check_screen(&c, cases[at].golden);
-        send_keys(&c, "Q");
-        assert_int_equal(close_console(&c), 0);
-        assert_false(c.alternate);
-        assert_false(c.cursor_hidden);
-        vterm_free(c.vt);
+    const char *const base = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%.40s/s2-tui.XXXXXX", base != NULL ? base : "/tmp");
+    if (mkdtemp(dir) == NULL)
+        return -1;
+    make_fixture("s2.db");
+    return 0;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    return system(command);
+}
+
+/* ---- goldens
+ * ----------------------------------------------------------------------------------------------- */
+
+/* One walk through all views; '~' is escape, sent alone. */
+static const struct {
+    const char *name;
+    const char *keys;
+} WALK[] = {{"designs", ""},   {"design", "\r"},      {"record", "r"},      {"design-holed", "2j\r"},
+            {"witness", "n"},  {"record-holed", "r"}, {"compare", "2 k c"}, {"pareto", "5"},
+            {"validate", "v"}, {"bench", "~1"},       {"palette", ":zoom"}, {"bench-broken", "~j]jl"},
+            {"formats", "x"},  {"command", "~="},     {"log", "~3"},        {"help", "1?"},
+            {"runs", "6"},     {"output", "\r"},      {"tour", "4"}};
+enum { N_WALK = sizeof WALK / sizeof WALK[0] };
+
+static const struct {
+    int cols;
+    int rows;
+} SIZES[] = {{80, 24}, {132, 50}, {40, 12}};
+enum { N_SIZES = 3 };
+
+static void golden_path(char *path, size_t cap, const char *name, size_t size, bool ascii)
+{
+    snprintf(path, cap, "tests/golden/screens/%s-%dx%d%s.txt", name, SIZES[size].cols, SIZES[size].rows,
+             ascii ? "-ascii" : "");
+}
+
+/* The same walk for `s2 tui --script`: what the terminal must show. */
+static void write_script(const char *path, size_t size)
+{
+    FILE *const out = fopen(path, "w");
+    assert_non_null(out);
+    fprintf(out, "size %dx%d\n", SIZES[size].cols, SIZES[size].rows);
+    for (int at = 0; at < N_WALK; at++) {
+        for (const char *key = WALK[at].keys; *key != '\0'; key++)
+            fprintf(out, "%s ",
+                    *key == '~'    ? "esc"
+                    : *key == '\r' ? "enter"
+                    : *key == ' '  ? "space"
+                                   : (const char[]){*key, '\0'});
+        fprintf(out, "\ndump\n");
     }
+    fclose(out);
+}
+
+static void compare_dump(FILE *in, const char *path, int rows)
+{
+    char line[1024], want[1024];
+    const bool write = getenv("S2_GOLDEN_WRITE") != NULL;
+    FILE *const file = fopen(path, write ? "w" : "r");
+    if (file == NULL)
+        fail_msg("%s is missing; S2_GOLDEN_WRITE=1 writes it", path);
+    for (int row = 0; row < 2 * rows; row++) {
+        if (fgets(line, sizeof line, in) == NULL)
+            fail_msg("%s: the script ended early", path);
+        if (write)
+            fputs(line, file);
+        else if (fgets(want, sizeof want, file) == NULL || strcmp(line, want) != 0)
+            fail_msg("%s, line %d: a script shows\n%snot\n%s", path, row + 1, line, want);
+    }
+    fclose(file);
+}
+
+static void scripts_print_the_golden_screens(void **state)
+{
+    (void)state;
+    for (size_t size = 0; size < N_SIZES; size++)
+        for (int ascii = 0; ascii < 2; ascii++) {
+            char command[4400], path[160];
+            write_script(path_of("walk.txt"), size);
+            snprintf(command, sizeof command,
+                     "cd '%s' && TZ=UTC '%s' tui --db s2.db --styles --script walk.txt %s", dir,
+                     console_program(), ascii ? "--ascii" : "");
+            FILE *const in = popen(command, "r");
+            assert_non_null(in);
+            for (int at = 0; at < N_WALK; at++) {
+                golden_path(path, sizeof path, WALK[at].name, size, ascii == 1);
+                compare_dump(in, path, SIZES[size].rows);
+            }
+            assert_int_equal(pclose(in), 0);
+        }
+}
+
+static void walk_to(console *c, const char *keys)
+{
+    for (; *keys != '\0'; keys++) {
+        const char one[] = {*keys == '~' ? '\033' : *keys, '\0'};
+        console_send(c, one);
+        /* escape alone is a key only when nothing follows it */
+        if (*keys == '~')
+            console_drain(c, CONSOLE_QUIET_MS);
+    }
+    console_drain(c, CONSOLE_QUIET_MS);
+}
+
+static const struct {
+    const char *term;
+    const char *locale;
+    console_colours colours;
+    bool ascii;
+} TERMS[] = {{"xterm-256color", "C.UTF-8", CONSOLE_256, false},
+             {"xterm", "C.UTF-8", CONSOLE_8, false},
+             {"linux", "C", CONSOLE_8, true},
+             {"vt100", "C", CONSOLE_MONO, true}};
+
+static void every_terminal_shows_every_golden_screen(void **state)
+{
+    (void)state;
+    for (size_t term = 0; term < sizeof TERMS / sizeof TERMS[0]; term++)
+        for (size_t size = 0; size < N_SIZES; size++) {
+            console c;
+            console_open(&c, &(console_options){TERMS[term].term, TERMS[term].locale, dir, "--db s2.db",
+                                                SIZES[size].rows, SIZES[size].cols});
+            for (int at = 0; at < N_WALK; at++) {
+                char path[160], what[200];
+                golden_path(path, sizeof path, WALK[at].name, size, TERMS[term].ascii);
+                walk_to(&c, WALK[at].keys);
+                snprintf(what, sizeof what, "%s on %s", path, TERMS[term].term);
+                console_check(&c, path, TERMS[term].colours, what);
+            }
+            assert_false(c.titled);
+            console_send(&c, "Q");
+            assert_int_equal(console_close(&c), 0);
+            assert_false(c.alternate);
+            assert_false(c.cursor_hidden);
+        }
+    printf("# s2: %d screens of %d views compared cell by cell, glyphs, colours and attributes\n",
+           (int)(sizeof TERMS / sizeof TERMS[0]) * N_SIZES * N_WALK, N_WALK);
+}
+
+static void tmux(const char *words)
+{
+    char command[4800];
+    snprintf(command, sizeof command, "cd '%s' && tmux -S '%s/tmux' %s", dir, dir, words);
+    if (system(command) != 0)
+        fail_msg("%s", command);
+}
+
+static void capture(const char *golden, const char *what)
+{
+    char command[256];
+    static char pane[1 << 17];
+    snprintf(command, sizeof command, "tmux -S '%s/tmux' capture-pane -p -e -N", dir);
+    FILE *const in = popen(command, "r");
+    assert_non_null(in);
+    const size_t n = fread(pane, 1, sizeof pane - 1, in);
+    pane[n] = '\0';
+    assert_int_equal(pclose(in), 0);
+    console_check_pane(pane, SIZES[0].rows, SIZES[0].cols, golden, what);
+}
+
+static void tmux_shows_the_same(void **state)
+{
+    (void)state;
+    if (system("command -v tmux >/dev/null 2>&1") != 0) {
+        print_message("skipped: tmux is not installed\n");
+        skip();
+    }
+    char words[4500];
+    snprintf(words, sizeof words,
+             "-f /dev/null new-session -d -x %d -y %d \"TERM=screen-256color LC_ALL=C.UTF-8 TZ=UTC '%s' tui "
+             "--db s2.db\" "
+             "\\; set -g status off",
+             SIZES[0].cols, SIZES[0].rows, console_program());
+    setenv("LC_ALL", "C.UTF-8", 1);
+    unsetenv("TMUX");
+    tmux(words);
+    tmux("resize-window -x 80 -y 24");
+    for (int at = 0; at < N_WALK; at++) {
+        char path[160];
+        for (const char *key = WALK[at].keys; *key != '\0'; key++) {
+            snprintf(words, sizeof words, "send-keys %s",
+                     *key == '~'    ? "Escape"
+                     : *key == '\r' ? "Enter"
+                     : *key == ' '  ? "Space"
+                                    : "");
+            if (words[10] == '\0')
+                snprintf(words, sizeof words, "send-keys -l -- '%c'", *key);
+            tmux(words);
+            if (*key == '~')
+                usleep(80000);
+        }
+        usleep(250000);
+        golden_path(path, sizeof path, WALK[at].name, 0, false);
+        capture(path, path);
+    }
+    tmux("kill-server");
+}
+
+/* ---- staying in order
+ * ---------------------------------------------------------------------------------------- */
+
+static const console_options PLAIN = {"xterm-256color", "C.UTF-8", dir, "--db s2.db", 24, 80};
+
+static void open_plain(console *c, const char *args)
+{
+    console_options options = PLAIN;
+    options.args = args;
+    console_open(c, &options);
 }
 
 static void a_storm_of_sizes_ends_in_the_golden_screen(void **state)
 {
     (void)state;
     console c;
-    open_console(&c, "xterm-256color", "C.UTF-8");
-    send_keys(&c, "1");
-    for (unsigned short n = 1; n < 60; n++) {
-        const struct winsize size = {.ws_row = (unsigned short)(1 + n * 7 % 90),
-                                     .ws_col = (unsigned short)(1 + n * 37 % 300)};
-        assert_int_equal(ioctl(c.fd, TIOCSWINSZ, &size), 0);
-    }
-    const struct winsize last = {.ws_row = ROWS, .ws_col = COLS};
-    assert_int_equal(ioctl(c.fd, TIOCSWINSZ, &last), 0);
-    drain(&c);
-    send_keys(&c, "\f");
-    drain(&c);
-    check_screen(&c, "bench-80x24");
-    send_keys(&c, "Q");
-    assert_int_equal(close_console(&c), 0);
-    vterm_free(c.vt);
+    open_plain(&c, "--db s2.db");
+    for (int n = 1; n < 60; n++)
+        console_resize(&c, 1 + n * 7 % 90, 1 + n * 37 % 300);
+    console_resize(&c, 500, 200);
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_resize(&c, 24, 80);
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "\f");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_check(&c, "tests/golden/screens/designs-80x24.txt", CONSOLE_256, "after a storm of sizes");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
 }
 
 static void signals_give_the_terminal_back(void **state)
 {
     (void)state;
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGSEGV};
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGSEGV, SIGABRT};
     for (size_t at = 0; at < sizeof signals / sizeof signals[0]; at++) {
         console c;
-        open_console(&c, "xterm-256color", "C.UTF-8");
+        open_plain(&c, "--db s2.db --mouse");
         assert_true(c.alternate);
         assert_int_equal(kill(c.child, signals[at]), 0);
-        const int status = close_console(&c);
+        const int status = console_close(&c);
         if (c.alternate || c.cursor_hidden)
             fail_msg("signal %d leaves the terminal in full-screen mode", signals[at]);
-        assert_int_equal(WIFSIGNALED(status), signals[at] == SIGSEGV);
-        vterm_free(c.vt);
+        assert_int_equal(WIFSIGNALED(status), signals[at] == SIGSEGV || signals[at] == SIGABRT);
+    }
+}
+
+/* Ctrl-Z, and a stop that no program can prepare for. */
+static void a_stop_gives_the_terminal_back_and_going_on_repaints(void **state)
+{
+    (void)state;
+    for (int at = 0; at < 2; at++) {
+        static const char scribble[] = "\033[H\033[2Jsomebody else wrote here";
+        console c;
+        int status = 0;
+        open_plain(&c, "--db s2.db");
+        if (at == 0)
+            console_send(&c, "\032");
+        else
+            kill(c.child, SIGSTOP);
+        assert_int_equal(waitpid(c.child, &status, WUNTRACED), c.child);
+        assert_true(WIFSTOPPED(status));
+        console_drain(&c, CONSOLE_QUIET_MS);
+        assert_int_equal(c.alternate, at == 1);
+        vterm_input_write(c.vt, scribble, sizeof scribble - 1);
+        kill(c.child, SIGCONT);
+        console_drain(&c, 300);
+        assert_true(c.alternate);
+        console_check(&c, "tests/golden/screens/designs-80x24.txt", CONSOLE_256, "after going on");
+        console_send(&c, "Q");
+        assert_int_equal(console_close(&c), 0);
     }
 }
 
@@ -231,13 +512,238 @@ static void a_terminal_without_a_cursor_is_refused(void **state)
     static const char *const terms[] = {"dumb", "no-such-terminal", ""};
     for (size_t at = 0; at < 3; at++) {
         console c;
-        open_console(&c, terms[at], "C");
-        const int status = close_console(&c);
+        console_open(&c, &(console_options){terms[at], "C", dir, "--no-db", 24, 80});
+        const int status = console_close(&c);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), S2_EXIT_ENVIRONMENT);
-        vterm_free(c.vt);
     }
 }
+
+static void expect(console *c, const char *text)
+{
+    if (console_wait(c, text))
+        return;
+    s2_buf buf = {0};
+    console_read(c, &buf);
+    fail_msg("'%s' does not appear; it shows\n%s", text, buf.data);
+}
+
+static void a_lost_or_locked_database_is_said_and_survived(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("lost.db");
+    open_plain(&c, "--db lost.db");
+    expect(&c, "phi-3-small");
+    /* a writer that does not let go for a moment */
+    const int lock = open(path_of("lost.db-lock"), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    console_send(&c, "jjkk");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    assert_true(console_shows(&c, "phi-3-small"));
+    close(lock);
+    assert_int_equal(rename(path_of("lost.db"), path_of("moved.db")), 0);
+    expect(&c, "the database file is gone");
+    console_send(&c, "j\r");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "2*");
+    expect(&c, "no database yet");
+    assert_int_equal(rename(path_of("moved.db"), path_of("lost.db")), 0);
+    expect(&c, "another one now");
+    expect(&c, "8 designs");
+    /* damage: the header is overwritten */
+    FILE *const file = fopen(path_of("lost.db"), "r+");
+    assert_non_null(file);
+    fputs("no database at all, no database at all", file);
+    fclose(file);
+    console_send(&c, "Sjjk\rq6q");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    unlink(path_of("lost.db"));
+    expect(&c, "gone");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("lost.db");
+    forget_db("moved.db");
+}
+
+static void another_process_writes_and_the_cursor_stays(void **state)
+{
+    (void)state;
+    console c;
+    s2_db *db = NULL;
+    make_fixture("live.db");
+    open_plain(&c, "--db live.db");
+    console_send(&c, "j");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    OK(s2_db_open(path_of("live.db"), S2_DB_WRITE, &db, diag));
+    OK(s2_db_begin(db, diag));
+    const int64_t run_id = put_run(db, "check", "[]");
+    put_design(db, run_id, "newcomer", "heads 3\nlayers all: dense\n", 1.0);
+    OK(s2_db_commit(db, diag));
+    s2_db_close(&db);
+    expect(&c, "newcomer");
+    expect(&c, "9 designs");
+    /* the cursor's design is still rotation-16, a row lower */
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("live.db");
+}
+
+static void what_people_add_can_be_taken_back(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("people.db");
+    console_options options = PLAIN;
+    options.args = "--db people.db";
+    options.cols = 132;
+    console_open(&c, &options);
+    console_send(&c, "tcandidate\r");
+    expect(&c, "baseline,candidate");
+    console_send(&c, "z");
+    expect(&c, "taken back: tag candidate");
+    console_send(&c, "D");
+    expect(&c, "7 designs");
+    console_send(&c, "u");
+    expect(&c, "8 designs");
+    console_send(&c, "Na remark\r");
+    expect(&c, "noted");
+    console_send(&c, "r");
+    expect(&c, "a remark");
+    console_send(&c, "2/density>0.1\r");
+    expect(&c, "2 designs");
+    console_send(&c, "Wdense ones\r");
+    expect(&c, "kept; w shows all of them");
+    console_send(&c, "/\025\r");
+    expect(&c, "8 designs");
+    console_send(&c, "w\r");
+    expect(&c, "2 designs");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("people.db");
+}
+
+static void clicks_choose_and_the_wheel_scrolls(void **state)
+{
+    (void)state;
+    console c;
+    open_plain(&c, "--db s2.db --mouse");
+    /* screen rows count from one: the title, the status, the head of the list, the first design */
+    console_send(&c, "\033[<0;10;5M\033[<0;10;5m");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "\r");
+    expect(&c, "s2 design  rotation-16");
+    console_send(&c, "2\033[<64;10;5M");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "\r");
+    expect(&c, "s2 design  phi-3-small");
+    console_send(&c, "1\033[<0;3;7M\033[<0;3;7m");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "l");
+    expect(&c, "kv-heads      16");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    assert_false(c.alternate);
+}
+
+/* ---- work beside the screen
+ * ------------------------------------------------------------------------------------ */
+
+static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
+{
+    (void)state;
+    console c;
+    int64_t n = 0;
+    s2_db *db = NULL;
+    make_fixture("jobs.db");
+    console_options options = PLAIN;
+    options.args = "--db jobs.db";
+    options.rows = 40;
+    options.cols = 120;
+    console_open(&c, &options);
+    /* long work: cancelled by escape, the screen alive meanwhile */
+    console_send(&c, "v\025--len 8k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
+    expect(&c, "esc cancels");
+    console_send(&c, "1");
+    expect(&c, "s2 workbench");
+    console_send(&c, "\033");
+    expect(&c, "validate: cancelled");
+    /* short work: stored as the command stores it */
+    console_send(&c, "2k/name~phi\r");
+    expect(&c, "1 designs");
+    console_send(&c, "v\025--len 64 --runs 0\r");
+    expect(&c, "validate: done");
+    console_send(&c, "6");
+    expect(&c, "--len 64");
+    expect(&c, "needles");
+    console_send(&c, "2r");
+    expect(&c, "64 tokens x 1");
+    OK(s2_db_open(path_of("jobs.db"), S2_DB_READ, &db, diag));
+    OK(s2_db_count(db, "validation", &n, diag));
+    s2_db_close(&db);
+    /* two that were there, one for each kind of layer */
+    assert_int_equal(n, 4);
+    /* an export: the loss is seen before the file is written */
+    console_send(&c, "xdkernel\r");
+    expect(&c, "enter writes");
+    assert_int_not_equal(access(path_of("out.json"), F_OK), 0);
+    console_send(&c, "\025out.json\r");
+    expect(&c, "export: done");
+    assert_int_equal(access(path_of("out.json"), F_OK), 0);
+    /* the designs around the workbench's */
+    console_send(&c, "1j");
+    console_send(&c, "a --limit 40\r");
+    expect(&c, "search: done");
+    console_send(&c, "P\025screen.png\r");
+    expect(&c, "written to screen.png");
+    assert_int_equal(access(path_of("screen.png"), F_OK), 0);
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("jobs.db");
+}
+
+/* ---- copying
+ * --------------------------------------------------------------------------------------------------- */
+
+static void copied_commands_hold_nothing_that_a_terminal_obeys(void **state)
+{
+    (void)state;
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    console c;
+    int n_copies = 0;
+    open_plain(&c, "--db s2.db");
+    c.keep = true;
+    static const char *const walk[] = {
+        "y", "/'; rm -rf \"x\"\ry", "/\025\rjy", "\ry", "ry", "5y", "1y", "6y", "\ry"};
+    for (size_t at = 0; at < sizeof walk / sizeof walk[0]; at++) {
+        console_send(&c, walk[at]);
+        console_drain(&c, CONSOLE_QUIET_MS);
+    }
+    s2_buf_add(&c.raw, "", 1);
+    for (const char *at = c.raw.data; (at = strstr(at, "\033]52;c;")) != NULL; n_copies++) {
+        uint32_t bits = 0;
+        int n_bits = 0;
+        for (at += 7; *at != '\a' && *at != '=' && *at != '\0'; at++) {
+            const char *const digit = strchr(digits, *at);
+            assert_non_null(digit);
+            bits = bits << 6 | (uint32_t)(digit - digits);
+            n_bits += 6;
+            if (n_bits < 8)
+                continue;
+            n_bits -= 8;
+            const unsigned char byte = (unsigned char)(bits >> n_bits);
+            assert_true(byte == '\n' || (byte >= ' ' && byte < 127));
+        }
+    }
+    assert_int_equal(n_copies, sizeof walk / sizeof walk[0]);
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+}
+
+/* ---- figures
+ * --------------------------------------------------------------------------------------------------- */
 
 static int by_value(const void *a, const void *b)
 {
@@ -245,36 +751,217 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void a_key_is_painted_and_timed(void **state)
+static void print_times(const char *what, double *ms, int n)
+{
+    qsort(ms, (size_t)n, sizeof ms[0], by_value);
+    printf("# s2: %s: median %.1f ms, p99 %.1f, worst of %d %.1f ms\n", what, ms[n / 2], ms[n * 99 / 100], n,
+           ms[n - 1]);
+}
+
+/* Each key of the text, repeated until n are measured: to the first bytes, and to the last ones. */
+static void time_keys(console *c, const char *keys, int n, const char *what)
+{
+    double first[400], last[400];
+    char line[200];
+    const size_t n_keys = strlen(keys);
+    int painted = 0;
+    for (int at = 0; at < n; at++) {
+        const char one[] = {keys[(size_t)at % n_keys], '\0'};
+        const double start = console_now_ms();
+        console_send(c, one);
+        const double end = console_drain(c, 40);
+        if (c->first_ms <= 0)
+            continue;
+        first[painted] = c->first_ms - start;
+        last[painted++] = end - start;
+    }
+    assert_true(painted > 0);
+    snprintf(line, sizeof line, "%s: key to painted", what);
+    print_times(line, first, painted);
+    snprintf(line, sizeof line, "%s: key to the last byte of all that follows", what);
+    print_times(line, last, painted);
+}
+
+static int64_t count_of(const char *variable, int64_t fallback)
+{
+    const char *const text = getenv(variable);
+    return text != NULL ? strtoll(text, NULL, 10) : fallback;
+}
+
+/* n designs with random numbers, in one transaction; kept in build/ where it is a large one. */
+static void make_many(const char *name, int64_t n)
+{
+    s2_db *db = NULL;
+    s2_rng rng = {1};
+    forget_db(name);
+    OK(s2_db_open(path_of(name), S2_DB_WRITE, &db, diag));
+    OK(s2_db_begin(db, diag));
+    const int64_t run_id = put_run(db, "search", "[]");
+    for (int64_t at = 0; at < n; at++) {
+        char text[160], id[48];
+        snprintf(
+            text, sizeof text,
+            "name d-%lld\nlayers 32\nheads 32\nkv-heads 8\nlayers all: local %d | stride %d phase head\n",
+            (long long)at, (int)(at % 64) + 1, (int)(at / 64 % 31) + 2);
+        snprintf(id, sizeof id, "d-%lld-%05x", (long long)at, (unsigned)s2_rng_below(&rng, 1 << 20));
+        put_design(db, run_id, id, text, (double)s2_rng_below(&rng, 1 << 20) / (1 << 20));
+    }
+    OK(s2_db_commit(db, diag));
+    s2_db_close(&db);
+    run_sql(path_of(name),
+            "UPDATE design SET v_union=id%3,sim_us=abs(random()%1000000),kv_bytes=abs(random()%10000000000)");
+}
+
+static void keys_are_timed(void **state)
 {
     (void)state;
-    enum { KEYS = 40 };
+    const int64_t n = count_of("S2_DESIGNS", 2000);
+    char what[120];
     console c;
-    double ms[KEYS];
-    open_console(&c, "xterm-256color", "C.UTF-8");
-    send_keys(&c, "1j");
-    drain(&c);
-    for (int n = 0; n < KEYS; n++) {
-        const double start = now_ms();
-        send_keys(&c, n % 8 < 4 ? "l" : "h");
-        ms[n] = drain(&c) - start;
+    make_many("many.db", n);
+    const double start = console_now_ms();
+    open_plain(&c, "--db many.db");
+    /* what open waited for is quiet, not the program */
+    printf("# s2: %lld designs: start to first full screen %.1f ms at most\n", (long long)n,
+           console_now_ms() - start - CONSOLE_QUIET_MS);
+    snprintf(what, sizeof what, "%lld designs, up and down", (long long)n);
+    time_keys(&c, "jjjjjjkj", 200, what);
+    snprintf(what, sizeof what, "%lld designs, pages", (long long)n);
+    time_keys(&c, "\006\006\006\002", 60, what);
+    console_send(&c, "g");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    snprintf(what, sizeof what, "%lld designs, sort and reverse", (long long)n);
+    time_keys(&c, "SRS", 60, what);
+    console_send(&c, "g1j");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    time_keys(&c, "llllhhhh", 200, "workbench at 128k, 32 heads, 80x24");
+    /* a search through every name goes on beside the screen */
+    console_send(&c, "2/name~zzzzzz\r");
+    const double asked = console_now_ms();
+    console_send(&c, "1");
+    expect(&c, "s2 workbench");
+    printf("# s2: %lld designs: the workbench %.1f ms after a search through all names began\n", (long long)n,
+           console_now_ms() - asked);
+    console_send(&c, "2");
+    expect(&c, "no design matches");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("many.db");
+}
+
+/* ---- chaos
+ * ------------------------------------------------------------------------------------------------------ */
+
+static pid_t start_writer(const char *name)
+{
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return child;
+    for (int64_t at = 0;; at++) {
+        s2_db *db = NULL;
+        int64_t run_id = 0;
+        char text[96];
+        const s2_db_run run = {.tool_version = "0.1.0",
+                               .commit = "abc",
+                               .command = "check",
+                               .argv_json = "[]",
+                               .host = "host",
+                               .cwd = "/",
+                               .seed = S2_DB_NONE,
+                               .started_us = THEN_US};
+        snprintf(text, sizeof text, "heads %d\nlayers all: local %d\n", (int)(at % 63) + 1,
+                 (int)(at / 63 % 900) + 1);
+        if (s2_db_open(name, S2_DB_WRITE, &db, NULL) == S2_OK) {
+            if (s2_db_begin(db, NULL) == S2_OK && s2_db_put_run(db, &run, &run_id, NULL) == S2_OK) {
+                put_design(db, run_id, "written", text, 0.5);
+                if (s2_db_commit(db, NULL) != S2_OK)
+                    _exit(1);
+            }
+            s2_db_close(&db);
+        }
+        usleep(30000);
     }
-    qsort(ms, KEYS, sizeof ms[0], by_value);
-    printf("# s2: workbench through a pty, 80x24, 128k, 32 heads: key to painted median %.1f ms, p90 %.1f, "
-           "worst of %d "
-           "%.1f ms\n",
-           ms[KEYS / 2], ms[KEYS * 9 / 10], KEYS, ms[KEYS - 1]);
-    send_keys(&c, "Q");
-    assert_int_equal(close_console(&c), 0);
-    vterm_free(c.vt);
+}
+
+/* Keys that neither start work nor leave the directory; arrows and pages as terminals send them. */
+static const char *const CHAOS[] = {
+    "\033OA", "\033OB", "\033OC", "\033OD", "\033[5~", "\033[6~", "\r", "\t", "1",  "2",        "3",   "4",
+    "5",      "6",      "?",      ":",      "=",       " ",       "c",  "S",  "R",  "*",        "t",   "N",
+    "D",      "z",      "u",      "w",      "W",       "e",       "r",  "n",  "i",  "o",        "0",   "H",
+    "J",      "K",      "L",      ".",      ",",       "{",       "}",  "j",  "k",  "h",        "l",   "[",
+    "]",      "g",      "G",      "s",      "y",       "C",       "q",  "x",  "\f", "\xc3\xa9", "\xff"};
+
+static void random_keys_and_sizes_leave_everything_in_order(void **state)
+{
+    (void)state;
+    enum { BURST = 40 };
+    const int64_t n = count_of("S2_SOAK", 1200);
+    const uint64_t seed = s2_test_seed(3);
+    s2_rng rng = {seed};
+    console c;
+    int64_t sent = 0, sessions = 1;
+    make_fixture("soak.db");
+    const pid_t writer = start_writer(path_of("soak.db"));
+    open_plain(&c, "--db soak.db --mouse");
+    while (sent < n) {
+        for (int at = 0; at < BURST; at++, sent++)
+            console_send(&c, CHAOS[s2_rng_below(&rng, sizeof CHAOS / sizeof CHAOS[0])]);
+        console_resize(&c, 1 + (int)s2_rng_below(&rng, 60), 1 + (int)s2_rng_below(&rng, 180));
+        console_drain(&c, 25);
+        int status = 0;
+        if (waitpid(c.child, &status, WNOHANG) != c.child)
+            continue;
+        if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || c.alternate || c.cursor_hidden) {
+            s2_buf buf = {0};
+            console_drain(&c, 100);
+            console_read(&c, &buf);
+            fail_msg("seed %llu: ended with status %x after %lld keys, alternate %d:\n%s",
+                     (unsigned long long)seed, (unsigned)status, (long long)sent, c.alternate, buf.data);
+        }
+        close(c.fd);
+        vterm_free(c.vt);
+        open_plain(&c, "--db soak.db --mouse");
+        sessions++;
+    }
+    console_resize(&c, 24, 80);
+    console_send(&c, "\033");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "\033");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "Q");
+    const int status = console_close(&c);
+    kill(writer, SIGKILL);
+    waitpid(writer, NULL, 0);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_false(c.alternate);
+    printf("# s2: %lld random keys and sizes in %lld sessions, seed %llu, a writer beside: no crash\n",
+           (long long)sent, (long long)sessions, (unsigned long long)seed);
+    forget_db("soak.db");
 }
 
 int main(void)
 {
-    const struct CMUnitTest tui_pty[] = {cmocka_unit_test(terminals_and_locales_show_the_golden_screen),
-                                         cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
-                                         cmocka_unit_test(signals_give_the_terminal_back),
-                                         cmocka_unit_test(a_terminal_without_a_cursor_is_refused),
-                                         cmocka_unit_test(a_key_is_painted_and_timed)};
-    return cmocka_run_group_tests(tui_pty, NULL, NULL);
+    const char *const only = getenv("S2_TEST");
+    const struct CMUnitTest tui_pty[] = {
+        cmocka_unit_test(scripts_print_the_golden_screens),
+        cmocka_unit_test(every_terminal_shows_every_golden_screen),
+        cmocka_unit_test(tmux_shows_the_same),
+        cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
+        cmocka_unit_test(signals_give_the_terminal_back),
+        cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
+        cmocka_unit_test(a_terminal_without_a_cursor_is_refused),
+        cmocka_unit_test(a_lost_or_locked_database_is_said_and_survived),
+        cmocka_unit_test(another_process_writes_and_the_cursor_stays),
+        cmocka_unit_test(what_people_add_can_be_taken_back),
+        cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
+        cmocka_unit_test(work_goes_on_beside_the_screen_and_can_be_ended),
+        cmocka_unit_test(copied_commands_hold_nothing_that_a_terminal_obeys),
+        cmocka_unit_test(keys_are_timed),
+        cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),
+    };
+    if (only != NULL)
+        cmocka_set_test_filter(only);
+    return cmocka_run_group_tests(tui_pty, make_dir, remove_dir);
 }

@@ -27,11 +27,18 @@ struct s2_term {
 };
 
 static volatile sig_atomic_t ended;
+static volatile sig_atomic_t continued;
 
 static void on_end(int number)
 {
     (void)number;
     ended = 1;
+}
+
+static void on_continue(int number)
+{
+    (void)number;
+    continued = 1;
 }
 
 /* After a crash nothing but write() is safe; the terminal's modes were saved when it was opened. */
@@ -49,6 +56,8 @@ static void catch_signals(void)
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP},
                      crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
     struct sigaction end = {.sa_handler = on_end}, crash = {.sa_handler = on_crash};
+    const struct sigaction go_on = {.sa_handler = on_continue};
+    sigaction(SIGCONT, &go_on, NULL);
     crash.sa_flags = (int)SA_RESETHAND;
     for (size_t n = 0; n < sizeof ends / sizeof ends[0]; n++)
         sigaction(ends[n], &end, NULL);
@@ -199,7 +208,6 @@ static int32_t control_key(wint_t code)
     if (code == 26) {
         endwin();
         raise(SIGSTOP);
-        clearok(curscr, TRUE);
         refresh();
         return S2_TERM_RESIZED;
     }
@@ -213,6 +221,13 @@ static int32_t read_key(s2_term *term)
     const int got = ended ? ERR : get_wch(&code);
     if (ended)
         return S2_TERM_END;
+    if (continued) {
+        /* others used the terminal in between */
+        continued = 0;
+        reset_prog_mode();
+        clearok(curscr, TRUE);
+        return S2_TERM_RESIZED;
+    }
     if (got == ERR)
         return isatty(STDIN_FILENO) ? S2_TERM_NOTHING : S2_TERM_END;
     if (got == KEY_CODE_YES && code == KEY_MOUSE)

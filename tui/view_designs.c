@@ -240,8 +240,10 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
 {
     (void)model;
     s2_buf_printf(buf, "s2 ls --sort %s%s", state->ascending ? "" : "-", s2_tui_sorts[state->sort]);
-    if (state->filter[0] != '\0')
-        s2_buf_printf(buf, " --filter '%s'", state->filter);
+    if (state->filter[0] != '\0') {
+        s2_buf_puts(buf, " --filter ");
+        s2_buf_shell(buf, state->filter);
+    }
 }
 
 const s2_view_ops s2_view_designs = {"designs", "what is in the database: filter, sort, mark, open", draw,

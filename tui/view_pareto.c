@@ -149,8 +149,10 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
 {
     (void)model;
     s2_buf_puts(buf, "s2 pareto union=holds --minimize us,kv_mib");
-    if (state->filter[0] != '\0')
-        s2_buf_printf(buf, " --filter '%s'", state->filter);
+    if (state->filter[0] != '\0') {
+        s2_buf_puts(buf, " --filter ");
+        s2_buf_shell(buf, state->filter);
+    }
 }
 
 const s2_view_ops s2_view_pareto = {"pareto", "time against cache of the designs in the list", draw, handle,
