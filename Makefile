@@ -296,6 +296,11 @@ check-format:
 golden: $(B)/s2 $(B)/s2check $(B)/s2cert
 	tests/cli/run.sh $(B) --write
 
+## golden-tui: rewrite the screens under tests/golden/; review the difference
+golden-tui: $(B)/tests/test_tui $(B)/tests/test_tui_pty
+	S2_GOLDEN_WRITE=1 S2_TEST='every_view*' $(B)/tests/test_tui
+	S2_GOLDEN_WRITE=1 S2_TEST='scripts*' $(B)/tests/test_tui_pty
+
 ## man: manual pages, made from the table of options, under build/man/
 man: $(B)/s2
 	@rm -rf build/man && mkdir -p build/man/man1
@@ -339,4 +344,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search bench-tui soak-tui mpi sanitize-gpu
+.PHONY: bench-search bench-tui soak-tui golden-tui mpi sanitize-gpu

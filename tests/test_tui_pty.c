@@ -255,7 +255,7 @@ static const struct {
 } WALK[] = {{"designs", ""},   {"design", "\r"},      {"record", "r"},      {"design-holed", "2j\r"},
             {"witness", "n"},  {"record-holed", "r"}, {"compare", "2 k c"}, {"pareto", "5"},
             {"validate", "v"}, {"bench", "~1"},       {"palette", ":zoom"}, {"bench-broken", "~j]jl"},
-            {"formats", "x"},  {"command", "~="},     {"log", "~3"},        {"help", "1?"},
+            {"formats", "xmegatron"},  {"command", "~="},     {"log", "~3"},        {"help", "1?"},
             {"runs", "6"},     {"output", "\r"},      {"tour", "4"}};
 enum { N_WALK = sizeof WALK / sizeof WALK[0] };
 
