@@ -220,12 +220,13 @@ cudaStream_t s2_cuda_stream(const s2_device *device)
     return impl_of(device)->stream;
 }
 
-s2_status s2_cuda_upload(s2_device *, const void *host, size_t n_bytes, void **out, s2_diag *why)
+s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why)
 {
     void *memory = NULL;
     S2_TRY(s2_cuda_try(cudaMalloc(&memory, n_bytes > 0 ? n_bytes : 1), why));
-    const s2_status status =
-        n_bytes > 0 ? s2_cuda_try(cudaMemcpy(memory, host, n_bytes, cudaMemcpyHostToDevice), why) : S2_OK;
+    /* In the kernels' own stream: cudaMemcpy may return before pageable memory has arrived, and a stream that
+     * does not block would not wait for it. */
+    const s2_status status = n_bytes > 0 ? device->ops->copy_in(device, memory, host, n_bytes) : S2_OK;
     if (status != S2_OK) {
         (void)cudaFree(memory);
         return status;
