@@ -1,0 +1,627 @@
+#include "plan/transpose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "plan/internal.h"
+
+enum { SLABS_OF_STEP = S2_COLUMN_STEP_TOK / S2_PLAN_SLAB_TOK, LONG_ENTRIES = 40 };
+
+/* One query head of one item, as the transposition reads it. */
+typedef struct s2_source {
+    int32_t seq;
+    int32_t head;
+    int32_t tile;
+    s2_plan_span span;
+} s2_source;
+
+/* The columns of KV heads that read alike, before they are given to each of them. */
+typedef struct s2_shape {
+    int32_t from_head; /* the first KV head of the sequence with these lists */
+    int64_t source_begin;
+    int64_t source_end;
+    int32_t column_begin; /* in transposer->made */
+    int32_t column_end;
+    int32_t n_heads;
+} s2_shape;
+
+typedef struct s2_transposer {
+    const s2_plan *plan;
+    const s2_plan_flat *flat;
+    s2_plan_column_options options;
+    int32_t group;
+    int32_t n_sub;
+    s2_source *sources; /* by seq, KV head, tile descending, head */
+    int64_t n_sources;
+    int32_t *place; /* [key block]: column * n_sub + sub, of the shape at work */
+    int64_t *count; /* [key block]: steps that read it */
+    int64_t *fill;  /* [column]: entries so far */
+    int64_t *last;  /* [column]: step * group + head of its last entry, or -1 */
+    int32_t limit_blk;
+    s2_plan_column *made;
+    int64_t n_made, cap_made;
+    int32_t *blocks;
+    int64_t n_blocks, cap_blocks;
+    s2_plan_column_entry *entries;
+    int64_t n_entries, cap_entries;
+    int32_t *masks;
+    int64_t cap_masks;
+    s2_shape *shapes; /* [kv_head] of the sequence at work */
+} s2_transposer;
+
+static s2_status reserve(void **array, int64_t *cap, int64_t want, size_t size)
+{
+    if (want <= *cap)
+        return S2_OK;
+    const int64_t wider = want + want / 2 + 64;
+    void *const grown = s2_realloc(*array, (size_t)wider * size);
+    if (grown == NULL)
+        return S2_ENOMEM;
+    *array = grown;
+    *cap = wider;
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ sources */
+
+static int32_t g_of(const s2_transposer *at, const s2_source *source)
+{
+    return source->head / at->group;
+}
+
+static int order_sources(const void *left, const void *right)
+{
+    const s2_source *const a = left, *const b = right;
+    if (a->seq != b->seq)
+        return a->seq < b->seq ? -1 : 1;
+    if (a->tile != b->tile)
+        return a->tile > b->tile ? -1 : 1;
+    return a->head < b->head ? -1 : a->head > b->head;
+}
+
+/* qsort takes no context, so the KV heads are told apart by a stable distribution after the sort. */
+static s2_status spread_by_kv_head(s2_transposer *at)
+{
+    const int32_t n_kv = at->plan->pattern->n_kv_heads;
+    const int64_t n_bins = (int64_t)at->plan->n_seqs * n_kv;
+    int64_t *const begin = s2_calloc((size_t)n_bins + 1, sizeof *begin);
+    s2_source *const out = s2_calloc((size_t)at->n_sources + 1, sizeof *out);
+    if (begin != NULL && out != NULL) {
+        for (int64_t s = 0; s < at->n_sources; s++)
+            begin[(int64_t)at->sources[s].seq * n_kv + g_of(at, &at->sources[s]) + 1]++;
+        for (int64_t bin = 0; bin < n_bins; bin++)
+            begin[bin + 1] += begin[bin];
+        for (int64_t s = 0; s < at->n_sources; s++)
+            out[begin[(int64_t)at->sources[s].seq * n_kv + g_of(at, &at->sources[s])]++] = at->sources[s];
+        s2_free(at->sources);
+        at->sources = out;
+    } else {
+        s2_free(out);
+    }
+    const bool good = begin != NULL && out != NULL;
+    s2_free(begin);
+    return good ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status find_sources(s2_transposer *at)
+{
+    const s2_plan *const plan = at->plan;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        at->n_sources += plan->items[item].n_heads;
+    at->sources = s2_calloc((size_t)at->n_sources + 1, sizeof *at->sources);
+    if (at->sources == NULL)
+        return S2_ENOMEM;
+    int64_t n = 0;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        for (int32_t h = 0; h < plan->items[item].n_heads; h++)
+            at->sources[n++] = (s2_source){plan->items[item].seq, plan->items[item].head + h,
+                                           plan->items[item].tile, at->flat->span_of[item]};
+    qsort(at->sources, (size_t)n, sizeof *at->sources, order_sources);
+    return spread_by_kv_head(at);
+}
+
+static bool reads_alike(const s2_source *a, const s2_source *b)
+{
+    return a->tile == b->tile && a->span.n == b->span.n && a->span.begin == b->span.begin;
+}
+
+/* Whether every tile of the KV head is read through one list by all query heads of the group. */
+static bool group_is_one(const s2_transposer *at, const s2_shape *shape)
+{
+    const int64_t n = shape->source_end - shape->source_begin;
+    if (n % at->group != 0)
+        return false;
+    for (int64_t s = 0; s < n; s++) {
+        const s2_source *const source = &at->sources[shape->source_begin + s];
+        if (source->head % at->group != s % at->group || !reads_alike(source, source - s % at->group))
+            return false;
+    }
+    return true;
+}
+
+static bool shapes_equal(const s2_transposer *at, const s2_shape *a, const s2_shape *b)
+{
+    const int64_t n = a->source_end - a->source_begin;
+    if (n != b->source_end - b->source_begin)
+        return false;
+    for (int64_t s = 0; s < n; s++) {
+        const s2_source *const x = &at->sources[a->source_begin + s];
+        const s2_source *const y = &at->sources[b->source_begin + s];
+        if (x->head % at->group != y->head % at->group || !reads_alike(x, y))
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------ which blocks share a column */
+
+/* Step `step` of a tile, counted from its first row: the four bits of its slabs. */
+static uint32_t slabs_of_step(const s2_plan_entry *entry, int32_t step)
+{
+    return entry->slabs >> (step * SLABS_OF_STEP) & 0xfu;
+}
+
+static int32_t steps_of_tile(const s2_transposer *at)
+{
+    return at->plan->options.tile_tok / S2_COLUMN_STEP_TOK;
+}
+
+static void count_reads(s2_transposer *at, const s2_shape *shape, int32_t n_blk)
+{
+    const int32_t stride = shape->n_heads; /* of a group that is one, head 0 speaks for all */
+    memset(at->count, 0, (size_t)n_blk * sizeof *at->count);
+    for (int64_t s = shape->source_begin; s < shape->source_end; s += stride)
+        for (int32_t e = 0; e < at->sources[s].span.n; e++) {
+            const s2_plan_entry *const entry = &at->flat->entries[at->sources[s].span.begin + e];
+            for (int32_t step = 0; step < steps_of_tile(at); step++)
+                at->count[entry->k_blk] += slabs_of_step(entry, step) != 0;
+        }
+}
+
+static int order_counts(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Above this a block is read from far away: twice the median of the blocks that are read at all. */
+static int64_t long_limit(s2_transposer *at, int32_t n_blk, int64_t *scratch)
+{
+    int32_t n = 0;
+    for (int32_t blk = 0; blk < n_blk; blk++)
+        if (at->count[blk] > 0)
+            scratch[n++] = at->count[blk];
+    if (n == 0)
+        return 0;
+    qsort(scratch, (size_t)n, sizeof *scratch, order_counts);
+    return 2 * scratch[n / 2];
+}
+
+static int32_t kind_of(const s2_transposer *at, int32_t blk, int64_t limit)
+{
+    if (at->count[blk] == 0)
+        return 2;
+    return at->count[blk] > limit ? 0 : 1;
+}
+
+/* Blocks of one kind are packed in their order: strided ones, those of the window, unread ones. */
+static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, int64_t limit)
+{
+    const int64_t most = (int64_t)n_blk + 3 * at->n_sub;
+    S2_TRY(reserve((void **)&at->blocks, &at->cap_blocks, at->n_blocks + most, sizeof *at->blocks));
+    S2_TRY(reserve((void **)&at->made, &at->cap_made, at->n_made + most, sizeof *at->made));
+    shape->column_begin = (int32_t)at->n_made;
+    for (int32_t kind = 0; kind < 3; kind++) {
+        int32_t sub = 0;
+        for (int32_t blk = 0; blk < n_blk; blk++) {
+            if (kind_of(at, blk, limit) != kind)
+                continue;
+            if (sub == 0) {
+                at->made[at->n_made++] =
+                    (s2_plan_column){.blocks = (int32_t)at->n_blocks, .n_heads = shape->n_heads};
+                for (int32_t s = 0; s < at->n_sub; s++)
+                    at->blocks[at->n_blocks + s] = -1;
+                at->n_blocks += at->n_sub;
+            }
+            at->blocks[at->n_blocks - at->n_sub + sub] = blk;
+            at->place[blk] = (int32_t)(at->n_made - 1 - shape->column_begin) * at->n_sub + sub;
+            sub = sub + 1 < at->n_sub ? sub + 1 : 0;
+        }
+    }
+    shape->column_end = (int32_t)at->n_made;
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ lists */
+
+/* Descending (step, head) over all entries; a pass either counts the entries of columns or makes them. */
+typedef struct s2_pass {
+    s2_transposer *at;
+    s2_shape *shape;
+    bool make;
+} s2_pass;
+
+static bool needs_edge(const s2_transposer *at, const s2_source *source, const s2_plan_entry *entry,
+                       int32_t step, uint32_t slabs)
+{
+    const s2_plan *const plan = at->plan;
+    const int64_t k_end = ((int64_t)entry->k_blk + 1) * plan->blk_tok;
+    const int64_t first = s2_plan_tile_begin(plan, source->seq, source->tile) + step * S2_COLUMN_STEP_TOK +
+                          __builtin_ctz(slabs) * S2_PLAN_SLAB_TOK;
+    return entry->edge &&
+           (k_end > plan->seqs[source->seq].k_tok || (plan->pattern->causal && k_end > first + 1));
+}
+
+static void add_reads(const s2_pass *pass, const s2_source *source, const s2_plan_entry *entry, int32_t step,
+                      uint32_t slabs)
+{
+    s2_transposer *const at = pass->at;
+    const int32_t column = at->place[entry->k_blk] / at->n_sub, sub = at->place[entry->k_blk] % at->n_sub;
+    const int32_t head = pass->shape->n_heads > 1 ? 0 : source->head % at->group;
+    const int32_t number = source->tile * steps_of_tile(at) + step;
+    const int64_t key = (int64_t)number * at->group + head;
+    const bool fresh = at->last[column] != key;
+    at->last[column] = key;
+    at->fill[column] += fresh;
+    if (!pass->make)
+        return;
+    const int64_t index = at->made[pass->shape->column_begin + column].begin + at->fill[column] - 1;
+    s2_plan_column_entry *const out = &at->entries[index];
+    if (fresh) {
+        *out = (s2_plan_column_entry){.step = number, .head = head};
+        for (int32_t s = 0; s < at->n_sub && at->masks != NULL; s++)
+            at->masks[index * at->n_sub + s] = -1;
+    }
+    out->reads |= slabs << (4 * sub);
+    out->edge = out->edge || needs_edge(at, source, entry, step, slabs);
+    if (at->masks != NULL)
+        at->masks[index * at->n_sub + sub] = entry->mask;
+    out->full = out->full || entry->mask >= 0; /* until settle(): has a mask */
+}
+
+static void walk_step(const s2_pass *pass, const s2_source *source, int32_t step)
+{
+    for (int32_t e = 0; e < source->span.n; e++) {
+        const s2_plan_entry *const entry = &pass->at->flat->entries[source->span.begin + e];
+        const uint32_t slabs = slabs_of_step(entry, step);
+        if (slabs != 0)
+            add_reads(pass, source, entry, step, slabs);
+    }
+}
+
+static void walk(const s2_pass *pass)
+{
+    s2_transposer *const at = pass->at;
+    const s2_shape *const shape = pass->shape;
+    const int32_t n_columns = shape->column_end - shape->column_begin;
+    for (int32_t column = 0; column < n_columns; column++) {
+        at->fill[column] = 0;
+        at->last[column] = -1;
+    }
+    for (int64_t s = shape->source_begin, end; s < shape->source_end; s = end) {
+        for (end = s + 1; end < shape->source_end && at->sources[end].tile == at->sources[s].tile;)
+            end++;
+        for (int32_t step = steps_of_tile(at) - 1; step >= 0; step--)
+            for (int64_t one = s; one < (shape->n_heads > 1 ? s + 1 : end); one++)
+                walk_step(pass, &at->sources[one], step);
+    }
+}
+
+static s2_status allot(s2_transposer *at, const s2_shape *shape)
+{
+    int64_t begin = at->n_entries;
+    for (int32_t column = shape->column_begin; column < shape->column_end; column++) {
+        at->made[column].begin = begin;
+        begin += at->made[column].n = (int32_t)at->fill[column - shape->column_begin];
+    }
+    at->n_entries = begin;
+    S2_TRY(reserve((void **)&at->entries, &at->cap_entries, begin, sizeof *at->entries));
+    if (at->flat->n_masks == 0)
+        return S2_OK;
+    return reserve((void **)&at->masks, &at->cap_masks, begin * at->n_sub + 1, sizeof *at->masks);
+}
+
+/* What is full is known only once all blocks of an entry are in. */
+static void settle(s2_transposer *at, const s2_shape *shape)
+{
+    const uint32_t all = at->n_sub == 8 ? UINT32_MAX : (UINT32_C(1) << (4 * at->n_sub)) - 1;
+    if (shape->column_begin == shape->column_end)
+        return;
+    for (int64_t e = at->made[shape->column_begin].begin; e < at->n_entries; e++)
+        at->entries[e].full = !at->entries[e].full && !at->entries[e].edge && at->entries[e].reads == all;
+}
+
+static s2_status transpose(s2_transposer *at, s2_shape *shape, int32_t k_tok)
+{
+    const int32_t n_blk = (int32_t)s2_ceil_div(k_tok, at->plan->blk_tok);
+    shape->n_heads = group_is_one(at, shape) ? at->group : 1;
+    count_reads(at, shape, n_blk);
+    const int64_t limit = long_limit(at, n_blk, at->last);
+    S2_TRY(pack_blocks(at, shape, n_blk, limit));
+    walk(&(s2_pass){at, shape, false});
+    S2_TRY(allot(at, shape));
+    walk(&(s2_pass){at, shape, true});
+    settle(at, shape);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ parts */
+
+/* Steps of a part for this column, or 0 where it stays whole. */
+static int32_t part_width(const s2_transposer *at, const s2_plan_column *column, int32_t n_steps)
+{
+    const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
+    if (wish == 0 || 2 * work <= 3 * wish)
+        return 0;
+    int32_t width = (int32_t)(wish / at->group);
+    width = width > 0 ? width : 1;
+    const int32_t least = n_steps / S2_COLUMN_LIMIT_PARTS + 1;
+    return width > least ? width : least;
+}
+
+/* Stable: the partial entries of [begin, begin + n) first. */
+static int32_t partial_first(s2_transposer *at, int64_t begin, int32_t n, s2_plan_column_entry *entries,
+                             int32_t *masks)
+{
+    int32_t n_out = 0, n_partial = 0;
+    for (int32_t full = 0; full < 2; full++)
+        for (int32_t e = 0; e < n; e++) {
+            if ((int32_t)at->entries[begin + e].full != full)
+                continue;
+            entries[n_out] = at->entries[begin + e];
+            if (at->masks != NULL)
+                memcpy(&masks[(int64_t)n_out * at->n_sub], &at->masks[(begin + e) * at->n_sub],
+                       (size_t)at->n_sub * sizeof *masks);
+            n_partial += !full;
+            n_out++;
+        }
+    memcpy(&at->entries[begin], entries, (size_t)n * sizeof *entries);
+    if (at->masks != NULL)
+        memcpy(&at->masks[begin * at->n_sub], masks, (size_t)n * (size_t)at->n_sub * sizeof *masks);
+    return n_partial;
+}
+
+/* A part of a column, and what the order of work looks at. */
+typedef struct s2_work {
+    s2_plan_column column;
+    bool is_short;
+    int32_t section;
+    int32_t wave; /* the absolute part: columns of one wave read the same queries */
+    int64_t index;
+} s2_work;
+
+typedef struct s2_emitter {
+    s2_work *work;
+    int64_t n, cap_work;
+    s2_plan_column_entry *entries; /* scratch of partial_first */
+    int32_t *masks;
+    int64_t cap_entries, cap_masks;
+    int32_t n_chains;
+} s2_emitter;
+
+static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column, int32_t wave, int64_t begin,
+                      int32_t n)
+{
+    S2_TRY(reserve((void **)&out->work, &out->cap_work, out->n + 1, sizeof *out->work));
+    S2_TRY(reserve((void **)&out->entries, &out->cap_entries, n, sizeof *out->entries));
+    S2_TRY(reserve((void **)&out->masks, &out->cap_masks, (int64_t)n * at->n_sub, sizeof *out->masks));
+    column.begin = begin;
+    column.n = n;
+    column.n_partial = partial_first(at, begin, n, out->entries, out->masks);
+    out->work[out->n] = (s2_work){.column = column, .wave = wave, .index = out->n};
+    out->n++;
+    return S2_OK;
+}
+
+/* Cut one column of a shape; lists descend, so the last part is the lowest and comes first. */
+static s2_status cut(s2_transposer *at, s2_emitter *out, s2_plan_column *column, int32_t n_steps)
+{
+    const int32_t width = part_width(at, column, n_steps);
+    int64_t end = column->begin + column->n;
+    column->n_parts = 1;
+    if (width == 0)
+        return emit(at, out, *column, 0, column->begin, column->n);
+    const int64_t first = out->n;
+    while (end > column->begin) {
+        const int32_t wave = at->entries[end - 1].step / width;
+        int64_t begin = end;
+        while (begin > column->begin && at->entries[begin - 1].step / width == wave)
+            begin--;
+        column->part = (int32_t)(out->n - first);
+        S2_TRY(emit(at, out, *column, wave, begin, (int32_t)(end - begin)));
+        end = begin;
+    }
+    for (int64_t part = first; part < out->n; part++)
+        out->work[part].column.n_parts = (int32_t)(out->n - first);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ order of work */
+
+static int order_work(const void *left, const void *right)
+{
+    const s2_work *const a = left, *const b = right;
+    if (a->is_short != b->is_short)
+        return a->is_short ? 1 : -1;
+    if (a->section != b->section)
+        return a->section < b->section ? -1 : 1;
+    if (!a->is_short && a->wave != b->wave)
+        return a->wave < b->wave ? -1 : 1;
+    if (!a->is_short && a->column.n != b->column.n)
+        return a->column.n > b->column.n ? -1 : 1;
+    return a->index < b->index ? -1 : a->index > b->index;
+}
+
+static void order_columns(s2_transposer *at, s2_emitter *out)
+{
+    const int64_t n_kv = (int64_t)at->plan->n_seqs * at->plan->pattern->n_kv_heads;
+    const bool whole = at->options.part_steps == 0 && at->options.section_heads == 0;
+    int64_t n_long = 0, heads = at->options.section_heads;
+    for (int64_t w = 0; w < out->n; w++) {
+        const s2_plan_column *const column = &out->work[w].column;
+        out->work[w].is_short = !whole && column->n_parts == 1 && column->n <= LONG_ENTRIES;
+        n_long += !out->work[w].is_short && column->part == 0;
+    }
+    if (heads == 0)
+        heads = n_long > 0 ? at->options.wave * n_kv / n_long : n_kv;
+    heads = whole ? n_kv : s2_max_i64(heads, 1);
+    for (int64_t w = 0; w < out->n; w++) {
+        const s2_plan_column *const column = &out->work[w].column;
+        const int64_t head = (int64_t)column->seq * at->plan->pattern->n_kv_heads + column->kv_head;
+        out->work[w].section = (int32_t)(head / heads);
+    }
+    qsort(out->work, (size_t)out->n, sizeof *out->work, order_work);
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static void find_shape(const s2_transposer *at, int32_t seq, int32_t kv_head, int64_t *source,
+                       s2_shape *shape)
+{
+    *shape = (s2_shape){.from_head = kv_head, .source_begin = *source};
+    while (*source < at->n_sources && at->sources[*source].seq == seq &&
+           g_of(at, &at->sources[*source]) == kv_head)
+        (*source)++;
+    shape->source_end = *source;
+}
+
+/* Give the columns of its shape to one KV head. */
+static s2_status give(const s2_emitter *parts, s2_emitter *out, const s2_shape *shape, int32_t seq,
+                      int32_t kv_head)
+{
+    int32_t chain = -1;
+    for (int64_t p = shape->column_begin; p < shape->column_end; p++) {
+        S2_TRY(reserve((void **)&out->work, &out->cap_work, out->n + 1, sizeof *out->work));
+        s2_work *const work = &out->work[out->n];
+        *work = parts->work[p];
+        work->index = out->n++;
+        work->column.seq = seq;
+        work->column.kv_head = kv_head;
+        if (work->column.n_parts > 1 && work->column.part == 0)
+            chain = out->n_chains++;
+        work->column.chain = work->column.n_parts > 1 ? chain : -1;
+    }
+    return S2_OK;
+}
+
+static s2_status one_sequence(s2_transposer *at, s2_emitter *parts, s2_emitter *out, int32_t seq,
+                              int64_t *source)
+{
+    const s2_plan_seq lens = at->plan->seqs[seq];
+    const int32_t n_steps = s2_plan_n_tiles(at->plan, seq) * steps_of_tile(at);
+    for (int32_t kv_head = 0; kv_head < at->plan->pattern->n_kv_heads; kv_head++) {
+        s2_shape *const shape = &at->shapes[kv_head];
+        find_shape(at, seq, kv_head, source, shape);
+        int32_t same = 0;
+        while (same < kv_head &&
+               !(at->shapes[same].from_head == same && shapes_equal(at, &at->shapes[same], shape)))
+            same++;
+        if (same < kv_head) {
+            *shape = at->shapes[same];
+        } else {
+            S2_TRY(transpose(at, shape, lens.k_tok));
+            const int32_t begin = shape->column_begin, end = shape->column_end;
+            shape->column_begin = (int32_t)parts->n;
+            for (int32_t column = begin; column < end; column++)
+                S2_TRY(cut(at, parts, &at->made[column], n_steps));
+            shape->column_end = (int32_t)parts->n;
+        }
+        S2_TRY(give(parts, out, shape, seq, kv_head));
+    }
+    return S2_OK;
+}
+
+static s2_status keep(s2_arena *arena, const s2_transposer *at, const s2_emitter *out,
+                      s2_plan_columns *result)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    const bool masked = at->flat->n_masks > 0;
+    s2_plan_column *const columns = S2_NEW(arena, s2_plan_column, out->n);
+    int32_t *const blocks = S2_NEW(arena, int32_t, at->n_blocks);
+    s2_plan_column_entry *const entries = S2_NEW(arena, s2_plan_column_entry, at->n_entries);
+    int32_t *const masks = masked ? S2_NEW(arena, int32_t, at->n_entries * at->n_sub) : NULL;
+    if (columns == NULL || blocks == NULL || entries == NULL || (masked && masks == NULL) ||
+        out->n > INT32_MAX) {
+        s2_arena_rewind(arena, mark);
+        return S2_ENOMEM;
+    }
+    for (int64_t w = 0; w < out->n; w++)
+        columns[w] = out->work[w].column;
+    if (at->n_blocks > 0)
+        memcpy(blocks, at->blocks, (size_t)at->n_blocks * sizeof *blocks);
+    if (at->n_entries > 0)
+        memcpy(entries, at->entries, (size_t)at->n_entries * sizeof *entries);
+    if (masked && at->n_entries > 0)
+        memcpy(masks, at->masks, (size_t)at->n_entries * (size_t)at->n_sub * sizeof *masks);
+    *result = (s2_plan_columns){.n_sub = at->n_sub,
+                                .n_columns = (int32_t)out->n,
+                                .columns = columns,
+                                .blocks = blocks,
+                                .entries = entries,
+                                .n_entries = at->n_entries,
+                                .masks = masks,
+                                .n_chains = out->n_chains};
+    return S2_OK;
+}
+
+static s2_status prepare(s2_transposer *at)
+{
+    const s2_plan *const plan = at->plan;
+    int32_t k_tok = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
+    at->limit_blk = (int32_t)s2_ceil_div(k_tok, plan->blk_tok) + 3 * S2_COLUMN_LIMIT_SUBS;
+    at->place = s2_calloc((size_t)at->limit_blk, sizeof *at->place);
+    at->count = s2_calloc((size_t)at->limit_blk, sizeof *at->count);
+    at->fill = s2_calloc((size_t)at->limit_blk, sizeof *at->fill);
+    at->last = s2_calloc((size_t)at->limit_blk, sizeof *at->last);
+    at->shapes = s2_calloc((size_t)plan->pattern->n_kv_heads, sizeof *at->shapes);
+    if (at->place == NULL || at->count == NULL || at->fill == NULL || at->last == NULL || at->shapes == NULL)
+        return S2_ENOMEM;
+    return find_sources(at);
+}
+
+static void release(s2_transposer *at, s2_emitter *emitter)
+{
+    void *const memory[] = {at->sources, at->place,  at->count,   at->fill,  at->last,
+                            at->made,    at->blocks, at->entries, at->masks, at->shapes};
+    for (size_t m = 0; m < sizeof memory / sizeof *memory; m++)
+        s2_free(memory[m]);
+    for (int32_t e = 0; e < 2; e++) {
+        s2_free(emitter[e].work);
+        s2_free(emitter[e].entries);
+        s2_free(emitter[e].masks);
+    }
+}
+
+static bool options_fit(const s2_plan *plan, const s2_plan_column_options *options)
+{
+    return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && options->key_tok >= plan->blk_tok &&
+           options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
+           options->key_tok % plan->blk_tok == 0 && options->part_steps >= 0 && options->section_heads >= 0 &&
+           options->wave >= 0;
+}
+
+s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
+                            const s2_plan_column_options *options, s2_plan_columns *out)
+{
+    if (!options_fit(plan, options))
+        return S2_EINVAL;
+    s2_transposer at = {.plan = plan,
+                        .flat = flat,
+                        .options = *options,
+                        .group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
+                        .n_sub = options->key_tok / plan->blk_tok};
+    s2_emitter emitter[2] = {{0}}; /* the parts of each shape, and those of each KV head */
+    s2_status status = prepare(&at);
+    int64_t source = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs && status == S2_OK; seq++)
+        status = one_sequence(&at, &emitter[0], &emitter[1], seq, &source);
+    if (status == S2_OK) {
+        order_columns(&at, &emitter[1]);
+        status = keep(arena, &at, &emitter[1], out);
+    }
+    release(&at, emitter);
+    return status;
+}

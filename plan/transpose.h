@@ -1,0 +1,85 @@
+/*
+ * plan/transpose.h - a plan transposed: for each tile of keys, the query tiles that read it.
+ *
+ * What a backward needs for dK and dV. A column is key_tok keys of one KV head, gathered from up to n_sub
+ * blocks of the plan that need not be neighbours: blocks that many queries read are put together, so
+ * that a block of the window does not wait for the queries of a strided one. Its list names
+ * (query step, query head) pairs; a step is S2_COLUMN_STEP_TOK positions.
+ *
+ *     blocks of a column    | b0 | b1 | .. |                        n_sub of plan->blk_tok keys; -1: none
+ *     entry.reads           4 bits per block, one for each 16 rows of the step
+ *     list                  partial entries first, full ones after; descending steps inside each part
+ *
+ * The lists come from the items of the plan that is given, so a plan with a few items gives the columns of
+ * those items. Every block of every KV head is in exactly one column; blocks that nobody reads stand in
+ * columns of their own with empty lists, so that each gradient has one writer.
+ * KV heads whose query heads read alike share lists. Where all query heads of a group read the same, an
+ * entry stands for the whole group (n_heads of the column), else for entry.head alone.
+ *
+ * Long columns may be cut into parts at absolute positions, so that neighbours in the order of work read
+ * the same queries; the parts of a column stand in order, `part` ascending.
+ *
+ * Ownership: arrays live in the arena. Threads: immutable once built.
+ */
+#ifndef S2_PLAN_TRANSPOSE_H
+#define S2_PLAN_TRANSPOSE_H
+
+#include "plan/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_COLUMN_STEP_TOK = 64, S2_COLUMN_LIMIT_SUBS = 8, S2_COLUMN_LIMIT_PARTS = 127 };
+
+typedef struct s2_plan_column_options {
+    int32_t key_tok;       /* keys of a column, a power of two, blk_tok <= key_tok <= 8 blk_tok */
+    int32_t part_steps;    /* cut lists into parts of so many steps (x heads); 0: never */
+    int32_t section_heads; /* KV heads worked on at a time; 0: as many as give `wave` columns of one part */
+    int32_t wave;          /* columns that run at a time */
+} s2_plan_column_options;
+
+typedef struct s2_plan_column_entry {
+    int32_t step;   /* 64 positions from s2_plan_tile_begin(plan, seq, 0) + 64 step on */
+    int32_t head;   /* query head inside its group; 0 when the column's n_heads is the group */
+    uint32_t reads; /* bit 4 b + s: rows 16 s .. of the step read (some of) block b */
+    bool edge;      /* compare elements with the causal edge and the end of the keys */
+    bool full;      /* every row reads every key: nothing to compare */
+} s2_plan_column_entry;
+
+typedef struct s2_plan_column {
+    int32_t seq;
+    int32_t kv_head;
+    int32_t blocks; /* first of n_sub in columns->blocks */
+    int32_t n_heads;
+    int64_t begin; /* entries[begin, begin + n) */
+    int32_t n;
+    int32_t n_partial;
+    int32_t part; /* of n_parts */
+    int32_t n_parts;
+    int32_t chain; /* columns of one chain are parts of one sum; -1: whole */
+} s2_plan_column;
+
+typedef struct s2_plan_columns {
+    int32_t n_sub;
+    int32_t n_columns;
+    const s2_plan_column *columns; /* in the order of work */
+    const int32_t *blocks;
+    const s2_plan_column_entry *entries;
+    int64_t n_entries;
+    /* NULL when no list has element masks, else [entry * n_sub + b]: the mask in the flat plan, or -1 */
+    const int32_t *masks;
+    int32_t n_chains;
+} s2_plan_columns;
+
+/*
+ * Transpose. plan->options.tile_tok must be a multiple of 64; flat is the plan's own. S2_EINVAL for options
+ * outside their ranges, S2_ENOMEM. On failure *out is untouched.
+ */
+s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
+                            const s2_plan_column_options *options, s2_plan_columns *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_PLAN_TRANSPOSE_H */

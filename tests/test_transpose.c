@@ -1,0 +1,279 @@
+#include "tests/s2test.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/dense.h"
+#include "plan/transpose.h"
+#include "tests/s2gen.h"
+
+/* A plan of a drawn pattern, its lists, and its transpose. */
+typedef struct s2_case {
+    s2_pattern *pattern;
+    s2_plan plan;
+    s2_plan_flat flat;
+    s2_plan_column_options options;
+    s2_plan_columns columns;
+} s2_case;
+
+static bool keep_drawn(void *user, const s2_plan_item *item)
+{
+    (void)item;
+    return s2_gen_in(user, 0, 2) > 0;
+}
+
+static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_options *out)
+{
+    static const int32_t parts[] = {0, 1, 3, 16};
+    int32_t key_tok = plan->blk_tok;
+    while (key_tok < 64 || (key_tok < plan->blk_tok * 8 && s2_gen_in(gen, 0, 1) == 0))
+        key_tok *= 2;
+    *out = (s2_plan_column_options){.key_tok = key_tok > 8 * plan->blk_tok ? 8 * plan->blk_tok : key_tok,
+                                    .part_steps = parts[s2_gen_in(gen, 0, 3)],
+                                    .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
+                                    .wave = (int32_t)s2_gen_in(gen, 1, 9)};
+}
+
+static void draw_case(s2_gen *gen, s2_arena *arena, int64_t number, s2_case *test)
+{
+    static const int32_t blocks[] = {4, 16, 32, 64, 128, 256};
+    gen->arithmetic = number % 2 == 0;
+    gen->causal = number % 7 != 3;
+    const int32_t n_kv = (int32_t)s2_gen_in(gen, 1, 3), group = (int32_t)s2_gen_in(gen, 1, 4);
+    test->pattern = s2_gen_pattern(gen, arena, n_kv * group, n_kv, 64, blocks[s2_gen_in(gen, 0, 5)]);
+    s2_plan_seq seqs[3];
+    const int32_t n_seqs = (int32_t)s2_gen_in(gen, 1, gen->causal ? 3 : 1);
+    for (int32_t seq = 0; seq < n_seqs; seq++) {
+        seqs[seq].k_tok = (int32_t)s2_gen_in(gen, 1, 420);
+        seqs[seq].q_tok =
+            s2_gen_in(gen, 0, 2) == 0 ? (int32_t)s2_gen_in(gen, 1, seqs[seq].k_tok) : seqs[seq].k_tok;
+    }
+    s2_plan_options options = s2_plan_options_default();
+    options.tile_tok = s2_gen_in(gen, 0, 1) == 0 ? 64 : 128;
+    options.key_tok = s2_gen_in(gen, 0, 1) == 0 ? 64 : 128;
+    options.pack_heads = (int32_t)s2_gen_in(gen, 1, 4);
+    assert_int_equal(
+        s2_plan_build(arena, test->pattern, S2_PREFILL, 0, seqs, n_seqs, &options, &test->plan, NULL), S2_OK);
+    if (number % 3 == 0) {
+        s2_plan some;
+        assert_int_equal(s2_plan_select(arena, &test->plan, keep_drawn, gen, &some), S2_OK);
+        test->plan = some;
+    }
+    assert_int_equal(s2_plan_flatten(arena, &test->plan, &test->flat), S2_OK);
+    draw_options(gen, &test->plan, &test->options);
+    assert_int_equal(s2_plan_transpose(arena, &test->plan, &test->flat, &test->options, &test->columns),
+                     S2_OK);
+}
+
+/* Whether the entry says that position p reads key k of the column's block number sub. */
+static bool entry_reads(const s2_case *test, const s2_plan_column *column, int64_t e, int32_t sub, int64_t p,
+                        int64_t k)
+{
+    const s2_plan *const plan = &test->plan;
+    const s2_plan_column_entry *const entry = &test->columns.entries[e];
+    const int64_t first = s2_plan_tile_begin(plan, column->seq, 0) + entry->step * S2_COLUMN_STEP_TOK;
+    const int64_t row = p - first, in_blk = k % plan->blk_tok;
+    if (row < 0 || row >= S2_COLUMN_STEP_TOK)
+        return false;
+    if (entry->full)
+        return true;
+    if ((entry->reads >> (4 * sub + row / S2_PLAN_SLAB_TOK) & 1) == 0)
+        return false;
+    if (entry->edge && ((plan->pattern->causal && k > p) || k >= plan->seqs[column->seq].k_tok))
+        return false;
+    const int32_t mask =
+        test->columns.masks != NULL ? test->columns.masks[e * test->columns.n_sub + sub] : -1;
+    const int64_t mask_row = p % plan->options.tile_tok;
+    const int64_t at = ((int64_t)mask * plan->options.tile_tok + mask_row) * plan->mask_words + in_blk / 32;
+    return mask < 0 || (test->flat.bits[at] >> (in_blk % 32) & 1) != 0;
+}
+
+static uint8_t *read_cell(const s2_case *test, uint8_t *reads, int32_t seq, int32_t head, int64_t p,
+                          int64_t k)
+{
+    return &reads[(((int64_t)seq * test->plan.pattern->n_heads + head) * 512 + p) * 512 + k];
+}
+
+/* Count in `reads` every pair that a column lists, query by query. */
+static void mark_column(const s2_case *test, const s2_plan_column *column, uint8_t *reads)
+{
+    const s2_plan *const plan = &test->plan;
+    const s2_plan_seq lens = plan->seqs[column->seq];
+    const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
+    for (int32_t sub = 0; sub < test->columns.n_sub; sub++) {
+        const int32_t blk = test->columns.blocks[column->blocks + sub];
+        const int64_t k_begin = (int64_t)blk * plan->blk_tok;
+        for (int64_t e = column->begin; blk >= 0 && e < column->begin + column->n; e++) {
+            const s2_plan_column_entry *const entry = &test->columns.entries[e];
+            const int64_t first = s2_plan_tile_begin(plan, column->seq, 0) + entry->step * S2_COLUMN_STEP_TOK;
+            for (int64_t p = first; p < first + S2_COLUMN_STEP_TOK; p++)
+                for (int64_t k = k_begin; k < k_begin + plan->blk_tok && k < lens.k_tok; k++)
+                    if (p >= lens.k_tok - lens.q_tok && p < lens.k_tok &&
+                        entry_reads(test, column, e, sub, p, k))
+                        for (int32_t h = 0; h < column->n_heads; h++)
+                            ++*read_cell(test, reads, column->seq, column->kv_head * group + entry->head + h,
+                                         p, k);
+        }
+    }
+}
+
+/* Whether the plan has an item for this row. */
+static bool row_is_planned(const s2_plan *plan, int32_t seq, int32_t head, int64_t p)
+{
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        const int64_t begin = s2_plan_tile_begin(plan, item->seq, item->tile);
+        if (item->seq == seq && head >= item->head && head < item->head + item->n_heads && p >= begin &&
+            p < begin + plan->options.tile_tok)
+            return true;
+    }
+    return false;
+}
+
+static int64_t compare_reads(const s2_case *test, uint8_t *reads, uint64_t seed)
+{
+    const s2_plan *const plan = &test->plan;
+    int64_t pairs = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        for (int32_t head = 0; head < plan->pattern->n_heads; head++)
+            for (int64_t p = plan->seqs[seq].k_tok - plan->seqs[seq].q_tok; p < plan->seqs[seq].k_tok; p++) {
+                const bool planned = row_is_planned(plan, seq, head, p);
+                for (int64_t k = 0; k < plan->seqs[seq].k_tok; k++) {
+                    const bool want = planned && s2_pattern_reads(plan->pattern, plan->phase, 0, head,
+                                                                  plan->seqs[seq].k_tok, p, k);
+                    pairs += want;
+                    if (*read_cell(test, reads, seq, head, p, k) != want)
+                        fail_msg("S2_SEED=%llu: sequence %d, head %d, query %lld, key %lld: %d times",
+                                 (unsigned long long)seed, seq, head, (long long)p, (long long)k,
+                                 *read_cell(test, reads, seq, head, p, k));
+                }
+            }
+    return pairs;
+}
+
+static void columns_list_exactly_the_pairs_of_the_definition(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20261121);
+    const int64_t n_cases = s2_test_cases(80);
+    int64_t total = 0;
+    for (int64_t number = 0; number < n_cases; number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        s2_case test;
+        draw_case(&gen, &arena, number, &test);
+        const size_t n = (size_t)test.plan.n_seqs * (size_t)test.pattern->n_heads * 512 * 512;
+        uint8_t *const reads = s2_calloc(n, 1);
+        assert_non_null(reads);
+        for (int32_t c = 0; c < test.columns.n_columns; c++)
+            mark_column(&test, &test.columns.columns[c], reads);
+        total += compare_reads(&test, reads, seed + (uint64_t)number);
+        s2_free(reads);
+        s2_arena_release(&arena);
+    }
+    print_message("# s2: %lld plans transposed, %lld pairs equal to the definition\n", (long long)n_cases,
+                  (long long)total);
+}
+
+static void check_column(const s2_case *test, const s2_plan_column *column)
+{
+    const s2_plan_column_entry *const entries = &test->columns.entries[column->begin];
+    for (int32_t e = 0; e < column->n; e++) {
+        assert_true((e >= column->n_partial) == entries[e].full);
+        assert_true(entries[e].reads != 0);
+        if (e > 0 && e != column->n_partial)
+            assert_true(entries[e].step < entries[e - 1].step ||
+                        (entries[e].step == entries[e - 1].step && entries[e].head > entries[e - 1].head));
+    }
+    assert_true((column->chain >= 0) == (column->n_parts > 1));
+    assert_true(column->n_parts >= 1 && column->n_parts <= S2_COLUMN_LIMIT_PARTS);
+}
+
+static void each_block_has_one_column_and_its_parts_stand_in_order(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(11);
+    for (int64_t number = 0; number < s2_test_cases(150); number++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        s2_case test;
+        draw_case(&gen, &arena, number, &test);
+        const int32_t n_kv = test.pattern->n_kv_heads, n_sub = test.columns.n_sub;
+        int32_t *const seen = S2_NEW(&arena, int32_t, test.plan.n_seqs * n_kv * 512);
+        int32_t *const parts = S2_NEW(&arena, int32_t, test.columns.n_chains + 1);
+        for (int32_t c = 0; c < test.columns.n_columns; c++) {
+            const s2_plan_column *const column = &test.columns.columns[c];
+            check_column(&test, column);
+            if (column->chain >= 0)
+                assert_int_equal(parts[column->chain]++, column->part);
+            for (int32_t sub = 0; sub < n_sub && column->part == 0; sub++)
+                if (test.columns.blocks[column->blocks + sub] >= 0)
+                    seen[(column->seq * n_kv + column->kv_head) * 512 +
+                         test.columns.blocks[column->blocks + sub]]++;
+        }
+        for (int32_t at = 0; at < test.plan.n_seqs * n_kv * 512; at++) {
+            const int32_t k_tok = test.plan.seqs[at / 512 / n_kv].k_tok;
+            assert_int_equal(seen[at], (at % 512) * test.plan.blk_tok < k_tok);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
+static void refused_options_leave_the_output_alone(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {3}};
+    s2_case test;
+    draw_case(&gen, &arena, 0, &test);
+    s2_plan_columns out, before;
+    memset(&out, 0x5a, sizeof out);
+    memcpy(&before, &out, sizeof out);
+    s2_plan_column_options bad = test.options;
+    bad.key_tok = 16 * test.plan.blk_tok;
+    assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
+    bad = test.options;
+    bad.part_steps = -1;
+    assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
+    assert_memory_equal(&out, &before, sizeof out);
+    s2_arena_release(&arena);
+}
+
+static bool allow_some(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)user)-- > 0;
+}
+
+static void every_allocation_may_fail_without_harm(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {5}};
+    s2_case test;
+    draw_case(&gen, &arena, 1, &test);
+    s2_status status = S2_ENOMEM;
+    for (int64_t allowed = 0; status != S2_OK && allowed < 10000; allowed++) {
+        int64_t left = allowed;
+        s2_arena own = {0};
+        s2_plan_columns out;
+        s2_alloc_set_hook(allow_some, &left);
+        status = s2_plan_transpose(&own, &test.plan, &test.flat, &test.options, &out);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        s2_arena_release(&own);
+    }
+    assert_int_equal(status, S2_OK);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(columns_list_exactly_the_pairs_of_the_definition),
+        cmocka_unit_test(each_block_has_one_column_and_its_parts_stand_in_order),
+        cmocka_unit_test(refused_options_leave_the_output_alone),
+        cmocka_unit_test(every_allocation_may_fail_without_harm),
+    };
+    return cmocka_run_group_tests_name("transpose", tests, NULL, NULL);
+}
