@@ -14,6 +14,15 @@
  *   - one token is a sequence;
  *   - a kernel writes the rows of the plan's items and nothing else.
  *
+ * BACKWARD, for an incoming gradient dO and the o and lse of a forward (lse minus infinity: an empty row):
+ *
+ *     P = exp(scale * q . k - lse)      dS = P * (dO . v - dO . o)
+ *     dQ[q] = scale * sum_k dS k        dK[k] = scale * sum_q dS q        dV[k] = sum_q P dO[q]
+ *
+ *   - dK and dV are sums over the query heads of the KV head, and over the rows of the plan's items alone;
+ *   - dK and dV of every key of every sequence are written: zeros where no row of the plan reads it;
+ *   - dQ is written for the rows of the plan's items; an empty row has dQ 0.
+ *
  * Adding a kernel is one file and one line in kernels/registry.c: docs/adding-a-kernel.md.
  */
 #ifndef S2_KERNELS_KERNEL_H
@@ -139,6 +148,7 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST
 extern const s2_kernel s2_kernel_ref_f64;
 extern const s2_kernel s2_kernel_cpu;
 extern const s2_kernel s2_kernel_cpu_decode;
+extern const s2_kernel s2_kernel_cpu_bwd;
 
 #ifdef __cplusplus
 }

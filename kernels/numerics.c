@@ -87,25 +87,26 @@ static s2_status mark_rows(const s2_rig *rig, int32_t seq, int32_t kv_head, uint
 
 /* NaN where no list leads; a large finite value where a list leads but no row may read (0 times NaN is NaN).
  */
-static void poison_keys(s2_numerics *at, int32_t seq, int32_t kv_head, const uint8_t *mark, bool rows_known)
+static void poison_keys(const s2_rig *rig, int32_t seq, int32_t kv_head, const uint8_t *mark, bool rows_known,
+                        uint8_t *k, uint8_t *v)
 {
-    const s2_attn_problem *const p = &at->rig->problem;
-    for (int32_t k_tok = 0; k_tok < at->rig->some.seqs[seq].k_tok; k_tok++) {
+    const s2_attn_problem *const p = &rig->problem;
+    for (int32_t k_tok = 0; k_tok < rig->some.seqs[seq].k_tok; k_tok++) {
         if (mark[k_tok] == 2 || (mark[k_tok] == 1 && !rows_known))
             continue;
         const float value = mark[k_tok] == 0 ? NAN : 30000.0f;
         const int64_t at_k = s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head);
         const int64_t at_v = s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head);
         for (int32_t d = 0; d < p->head_dim; d++) {
-            s2_store(at->k, p->dtype, at_k + d, value);
-            s2_store(at->v, p->dtype, at_v + d, value);
+            s2_store(k, p->dtype, at_k + d, value);
+            s2_store(v, p->dtype, at_v + d, value);
         }
     }
 }
 
-static s2_status poison(s2_numerics *at)
+s2_status s2_probe_poison(const s2_rig *rig, uint8_t *k, uint8_t *v)
 {
-    const s2_plan *const plan = &at->rig->some;
+    const s2_plan *const plan = &rig->some;
     const bool rows_known = plan->n_items * (int64_t)plan->options.tile_tok <= 300000;
     s2_status status = S2_OK;
     s2_plan_list list = {0};
@@ -113,11 +114,11 @@ static s2_status poison(s2_numerics *at)
         uint8_t *const mark = s2_malloc((size_t)plan->seqs[seq].k_tok);
         for (int32_t g = 0; mark != NULL && status == S2_OK && g < plan->pattern->n_kv_heads; g++) {
             memset(mark, 0, (size_t)plan->seqs[seq].k_tok);
-            status = mark_lists(at->rig, seq, g, mark, &list);
+            status = mark_lists(rig, seq, g, mark, &list);
             if (status == S2_OK && rows_known)
-                status = mark_rows(at->rig, seq, g, mark, &list);
+                status = mark_rows(rig, seq, g, mark, &list);
             if (status == S2_OK)
-                poison_keys(at, seq, g, mark, rows_known);
+                poison_keys(rig, seq, g, mark, rows_known, k, v);
         }
         status = mark == NULL ? S2_ENOMEM : status;
         s2_free(mark);
@@ -135,7 +136,7 @@ static s2_status copy_and_poison(s2_numerics *at)
     const s2_device_ops *const ops = device->ops;
     S2_TRY(ops->copy_out(device, at->k, rig->problem.k.data, rig->k.n_bytes));
     S2_TRY(ops->copy_out(device, at->v, rig->problem.v.data, rig->v.n_bytes));
-    S2_TRY(poison(at));
+    S2_TRY(s2_probe_poison(at->rig, at->k, at->v));
     S2_TRY(ops->copy_in(device, rig->problem.k.data, at->k, rig->k.n_bytes));
     return ops->copy_in(device, rig->problem.v.data, at->v, rig->v.n_bytes);
 }

@@ -20,6 +20,12 @@ typedef struct s2_probe_rows {
 s2_status s2_probe_rows_choose(const s2_rig *rig, int64_t budget_pairs, uint64_t seed, bool few_heads,
                                s2_probe_rows *rows) S2_MUST_CHECK;
 
+/*
+ * Host copies of the rig's K and V: keys of blocks that no list leads to become NaN, keys inside listed
+ * blocks that no row reads 30000. S2_ENOMEM.
+ */
+s2_status s2_probe_poison(const s2_rig *rig, uint8_t *k, uint8_t *v) S2_MUST_CHECK;
+
 /* Each returns the outcome, S2_OUTCOME_OK to go on, and fills its part of *out. */
 s2_outcome s2_probe_touch(s2_rig *rig, const s2_validate_request *request, s2_validation *out);
 s2_outcome s2_probe_numerics(s2_rig *rig, const s2_validate_request *request, s2_validation *out);

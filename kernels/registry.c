@@ -8,9 +8,11 @@
 #endif
 
 static const s2_kernel *const registry[] = {
-    &s2_kernel_ref_f64, &s2_kernel_cpu,  &s2_kernel_cpu_decode,
+    &s2_kernel_ref_f64,    &s2_kernel_cpu,      &s2_kernel_cpu_bwd,
+    &s2_kernel_cpu_decode,
 #if S2_HAVE_CUDA
-    &s2_kernel_decode,  &s2_kernel_sm80, &s2_kernel_sm90,
+    &s2_kernel_decode,     &s2_kernel_sm80,     &s2_kernel_sm90,
+    &s2_kernel_sm80_bwd,   &s2_kernel_sm90_bwd, &s2_kernel_sm90_bwd_fused,
 #endif
 };
 
@@ -89,6 +91,9 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
     if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
         problem->lse.data == NULL)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");
+    if (problem->phase == S2_BACKWARD && (!aligned(&problem->d_o) || !aligned(&problem->d_q) ||
+                                          !aligned(&problem->d_k) || !aligned(&problem->d_v)))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a gradient is missing or not aligned to 16 bytes");
     if ((problem->q_begin_tok == NULL) != (problem->k_begin_tok == NULL))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
                            "unequal lengths need the beginnings of queries and of keys");

@@ -155,6 +155,22 @@ static s2_status lay_out(s2_rig *rig, const s2_validate_request *request)
     return rig->host_o != NULL && rig->host_lse != NULL ? S2_OK : S2_ENOMEM;
 }
 
+/* Gradients lie as what they are gradients of. */
+static s2_status lay_out_gradients(s2_rig *rig)
+{
+    s2_attn_problem *const p = &rig->problem;
+    const s2_tensor *const like[] = {&p->o, &p->q, &p->k, &p->v};
+    const s2_guarded *const sized[] = {&rig->o, &rig->q, &rig->k, &rig->v};
+    s2_guarded *const buffers[] = {&rig->d_o, &rig->d_q, &rig->d_k, &rig->d_v};
+    s2_tensor *const tensors[] = {&p->d_o, &p->d_q, &p->d_k, &p->d_v};
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++) {
+        S2_TRY(allocate(rig, buffers[at], (int64_t)sized[at]->n_bytes, 1));
+        *tensors[at] = *like[at];
+        tensors[at]->data = buffers[at]->base + S2_GUARD_BYTES;
+    }
+    return S2_OK;
+}
+
 /* Everything that depends on the kernel; S2_EUNSUPPORTED where it cannot take this problem. */
 static s2_status open_with(s2_rig *rig, const s2_validate_request *request, const s2_kernel *kernel,
                            s2_diag *why)
@@ -171,6 +187,8 @@ static s2_status open_with(s2_rig *rig, const s2_validate_request *request, cons
     S2_TRY(kernel->supports(rig->device, &rig->problem, why));
     S2_TRY(count_tokens(rig, request));
     S2_TRY(lay_out(rig, request));
+    if (rig->problem.phase == S2_BACKWARD)
+        S2_TRY(lay_out_gradients(rig));
     return kernel->prepare(rig->device, &rig->problem, &rig->state, why);
 }
 
@@ -215,7 +233,8 @@ void s2_rig_close(s2_rig *rig)
 {
     if (rig->kernel != NULL && rig->state != NULL)
         rig->kernel->finish(rig->device, rig->state);
-    s2_guarded *const buffers[] = {&rig->q, &rig->k, &rig->v, &rig->o, &rig->lse};
+    s2_guarded *const buffers[] = {&rig->q,   &rig->k,   &rig->v,   &rig->o,  &rig->lse,
+                                   &rig->d_o, &rig->d_q, &rig->d_k, &rig->d_v};
     for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
         rig->device->ops->release(rig->device, buffers[at]->base);
     s2_free(rig->host_o);

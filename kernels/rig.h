@@ -37,7 +37,8 @@ typedef struct s2_rig {
     int64_t n_q_tok; /* of the batch */
     int64_t n_k_tok;
     s2_guarded q, k, v, o, lse;
-    uint8_t *host_o; /* copies with guards */
+    s2_guarded d_o, d_q, d_k, d_v; /* only of a backward: else NULL */
+    uint8_t *host_o;               /* copies with guards */
     uint8_t *host_lse;
     void *state;
 } s2_rig;

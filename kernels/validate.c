@@ -9,7 +9,7 @@
 /* A phase is one file kernels/validate_<phase>.c and one line here. */
 static const s2_trial_phase *const phases[S2_N_KERNEL_PHASES] = {
     [S2_FORWARD] = &s2_trial_forward,
-    [S2_BACKWARD] = &s2_trial_forward,
+    [S2_BACKWARD] = &s2_trial_train,
     [S2_DECODING] = &s2_trial_forward,
 };
 

@@ -456,7 +456,7 @@ static int order_work(const void *left, const void *right)
 static void order_columns(s2_transposer *at, s2_emitter *out)
 {
     const int64_t n_kv = (int64_t)at->plan->n_seqs * at->plan->pattern->n_kv_heads;
-    const bool whole = at->options.part_steps == 0 && at->options.section_heads == 0;
+    const bool whole = at->options.wave == 0;
     int64_t n_long = 0, heads = at->options.section_heads;
     for (int64_t w = 0; w < out->n; w++) {
         const s2_plan_column *const column = &out->work[w].column;

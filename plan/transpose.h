@@ -35,8 +35,8 @@ enum { S2_COLUMN_STEP_TOK = 64, S2_COLUMN_LIMIT_SUBS = 8, S2_COLUMN_LIMIT_PARTS 
 typedef struct s2_plan_column_options {
     int32_t key_tok;       /* keys of a column, a power of two, blk_tok <= key_tok <= 8 blk_tok */
     int32_t part_steps;    /* cut lists into parts of so many steps (x heads); 0: never */
-    int32_t section_heads; /* KV heads worked on at a time; 0: as many as give `wave` columns of one part */
-    int32_t wave;          /* columns that run at a time */
+    int32_t wave;          /* columns that run at a time; 0: strictly the longest first, no sections */
+    int32_t section_heads; /* KV heads worked on at a time; 0: as many as make a wave of long columns */
 } s2_plan_column_options;
 
 typedef struct s2_plan_column_entry {

@@ -239,7 +239,7 @@ static void a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone(void **
     s2_device_close(&device);
 }
 
-static void what_no_kernel_computes_is_unsupported_with_a_reason(void **state)
+static void what_a_kernel_does_not_compute_is_unsupported_with_a_reason(void **state)
 {
     (void)state;
     s2_device *device = open_cpu();
@@ -249,6 +249,7 @@ static void what_no_kernel_computes_is_unsupported_with_a_reason(void **state)
     const s2_plan_seq seq = {64, 64};
     s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
     request.kernel_phase = S2_BACKWARD;
+    request.kernel = s2_kernel_find("cpu");
     s2_validation verdict;
     assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
     assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
@@ -266,7 +267,7 @@ int main(void)
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
         cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
         cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),
-        cmocka_unit_test(what_no_kernel_computes_is_unsupported_with_a_reason),
+        cmocka_unit_test(what_a_kernel_does_not_compute_is_unsupported_with_a_reason),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_option
     *out = (s2_plan_column_options){.key_tok = key_tok > 8 * plan->blk_tok ? 8 * plan->blk_tok : key_tok,
                                     .part_steps = parts[s2_gen_in(gen, 0, 3)],
                                     .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
-                                    .wave = (int32_t)s2_gen_in(gen, 1, 9)};
+                                    .wave = (int32_t)s2_gen_in(gen, 0, 9)};
 }
 
 static void draw_case(s2_gen *gen, s2_arena *arena, int64_t number, s2_case *test)

@@ -56,6 +56,21 @@ static const s2_bench_shape s2_bench_shapes[] = {
     {"dense", "dense", S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "32k"},
     {"L8V16_d64", L8V16, S2_FORWARD, 32, 32, 64, 64, S2_BF16, 1, "sm80", "32k"},
     {"L8V16_d256", L8V16, S2_FORWARD, 16, 16, 256, 64, S2_BF16, 1, "sm80", "32k"},
+    /* Gradients: deterministic by default; fused sums dQ as it comes. */
+    {"L8V16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"phi3", PHI3, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L16V32", L16V32, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"dense", "dense", S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L8V16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"phi3", PHI3, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"L16V32", L16V32, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"dense", "dense", S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"phi3_small", PHI3_SMALL, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"block16", "local 32 | stride 16 phase head", S2_BACKWARD, 32, 32, 128, 16, S2_BF16, 1, NULL, "8k,32k"},
+    {"block128", "local 4 | stride 16 phase head", S2_BACKWARD, 32, 32, 128, 128, S2_BF16, 1, NULL, "8k,32k"},
+    {"L8V16_d64", L8V16, S2_BACKWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"L8V16_f16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_F16, 1, NULL, "8k,32k"},
+    {"window", "local 1024t", S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
 };
 
 #endif /* S2_TESTS_BENCH_SHAPES_H */

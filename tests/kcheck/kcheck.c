@@ -67,6 +67,7 @@ static const struct {
     {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_DECODING},
     {"step_long", 4, 2, 128, 64, 2, {{1, 9000}, {1, 9000}}, false, 1.0f, true, S2_DECODING},
     {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_DECODING},
+    {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_FORWARD},
 };
 
 enum {
@@ -102,6 +103,17 @@ static bool case_at(int32_t number, s2_kcase *out)
     return true;
 }
 
+/* Kernels of gradients are judged by the gradients of the forward shapes. */
+static s2_kernel_phase phase_of(const s2_device *device, const s2_kernel *kernel, s2_kernel_phase phase)
+{
+    s2_attn_problem plain = {
+        .phase = S2_BACKWARD, .n_heads = 1, .n_kv_heads = 1, .head_dim = 128, .scale = 1.0f};
+    for (plain.dtype = S2_F32; plain.dtype < S2_N_DTYPES; plain.dtype++)
+        if (phase == S2_FORWARD && kernel->supports(device, &plain, NULL) == S2_OK)
+            return S2_BACKWARD;
+    return phase;
+}
+
 /* S2_OK with a verdict, or why there can be none. */
 static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcase *one, const s2_kcheck *run,
                        s2_validation *out)
@@ -119,7 +131,7 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         s2_validate_request request =
             s2_validate_request_init(device, &pattern, shapes[one->shape].seqs, shapes[one->shape].n_seqs);
         request.kernel = kernel;
-        request.kernel_phase = shapes[one->shape].phase;
+        request.kernel_phase = phase_of(device, kernel, shapes[one->shape].phase);
         request.phase = request.kernel_phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
         request.dtype = one->dtype;
         request.seed = run->seed;

@@ -1,0 +1,189 @@
+/*
+ * kernels/cuda/bwd.cuh - what the backward kernels share: sequences on the device, row statistics, fragments.
+ *
+ *     P = exp(scale q k - lse)   dP = dO V^T   delta = rowsum(dO * O)   dS = P * (dP - delta)
+ *     dV = P^T dO                dK = scale dS^T Q                      dQ = scale dS K
+ *
+ * Rows of a sequence are padded: row r is position pos + r, a multiple of 64 rows and of the plan's tile.
+ * A preprocess stores lse in powers of two and delta for every padded row. Rows that do not exist and
+ * rows that read nothing get lse = +inf, so that P is 0 there and nothing else has to ask.
+ */
+#ifndef S2_KERNELS_CUDA_BWD_CUH
+#define S2_KERNELS_CUDA_BWD_CUH
+
+#include <math_constants.h>
+#include <stdint.h>
+
+#include "kernels/cuda/mma.cuh"
+
+namespace s2
+{
+
+/* One sequence; offsets are in elements, of its first token and head 0. */
+struct BwdSeq {
+    int64_t rows; /* first padded row of head 0 */
+    int64_t lse, q, k, v, o, d_o, d_q, d_k, d_v;
+    int32_t n_rows; /* padded, of one head */
+    int32_t pos;    /* position of padded row 0 */
+    int32_t q_off;  /* k_tok - q_tok */
+    int32_t k_tok;
+};
+
+/* A tensor of the problem: where, and its strides in elements. */
+struct BwdTensor {
+    uint16_t *data;
+    int64_t tok, head;
+};
+
+struct BwdRowParams {
+    const BwdSeq *seqs;
+    BwdTensor o, d_o;
+    const float *lse;
+    int64_t lse_head;
+    float *lse2, *delta;
+    int32_t n_heads, head_dim;
+};
+
+/* A column of keys, or a part of one: three 16-byte words, copied into a slot of shared memory. */
+struct BwdColumn {
+    int32_t blocks; /* first of its key blocks; -1 entries read as zeros */
+    int32_t kv_head;
+    int32_t n; /* steps times heads; -1 ends the stream */
+    int32_t n_partial;
+    int32_t list;
+    int32_t chain; /* parts of one sum, -1: whole */
+    int32_t parts; /* part | n_parts << 16 */
+    int32_t seq;
+    int32_t n_heads; /* of the group that share each entry */
+    int32_t unused[3];
+};
+/* A tile of queries. */
+struct BwdTile {
+    int32_t row; /* padded */
+    int32_t head;
+    int32_t n_steps; /* -1 ends the stream */
+    int32_t n_masked;
+    int32_t n_entries;
+    int32_t list;
+    int32_t seq;
+    int32_t unused;
+};
+/* step | head << 20 | edge << 31, and 4 bits of 16-row slabs for each block. */
+struct BwdStep {
+    uint32_t where, reads;
+};
+enum { BWD_HEAD_SHIFT = 20, BWD_LIMIT_STEPS = 1 << 20, BWD_LIMIT_GROUP = 1 << 11 };
+/* block << 13 | edge << 12 | slabs, as in fwd_list.h */
+enum { BWD_BLOCK_SHIFT = 13, BWD_EDGE = 1 << 12, BWD_LIMIT_BLK = 1 << 19 };
+
+/*
+ * The order of rows inside 64: the 16 values that one lane of a quad needs of a transposed fragment are
+ * contiguous, four 16-byte loads instead of eight of 8 bytes.
+ */
+S2_DEVICE int row_place(int row)
+{
+    return (row & ~63) | ((row & 6) << 3) | ((row >> 3 & 7) << 1) | (row & 1);
+}
+
+template <bool FP16> S2_DEVICE float low_half(uint32_t x)
+{
+    if constexpr (FP16) {
+        float y;
+        asm("{\n .reg .f16 l, h;\n mov.b32 {l, h}, %1;\n cvt.f32.f16 %0, l;\n}\n" : "=f"(y) : "r"(x));
+        return y;
+    }
+    return __uint_as_float(x << 16);
+}
+template <bool FP16> S2_DEVICE float high_half(uint32_t x)
+{
+    if constexpr (FP16) {
+        float y;
+        asm("{\n .reg .f16 l, h;\n mov.b32 {l, h}, %1;\n cvt.f32.f16 %0, h;\n}\n" : "=f"(y) : "r"(x));
+        return y;
+    }
+    return __uint_as_float(x & 0xffff0000u);
+}
+
+/* Grid (rows x heads / 16, sequences), 256 threads, 16 lanes a row. */
+template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRowParams p)
+{
+    const BwdSeq seq = p.seqs[blockIdx.y];
+    const int64_t at = ((int64_t)blockIdx.x * 256 + threadIdx.x) >> 4;
+    const int lane = threadIdx.x & 15;
+    const int head = (int)(at / seq.n_rows), row = (int)(at % seq.n_rows), q_tok = seq.pos + row - seq.q_off;
+    if (head >= p.n_heads)
+        return;
+    const bool real = q_tok >= 0 && q_tok < seq.k_tok - seq.q_off;
+    float sum = 0.f;
+    for (int piece = lane; real && piece * 8 < p.head_dim; piece += 16) {
+        const int64_t o_at = seq.o + q_tok * p.o.tok + head * p.o.head + piece * 8;
+        const int64_t d_at = seq.d_o + q_tok * p.d_o.tok + head * p.d_o.head + piece * 8;
+        const uint4 x = __ldcs((const uint4 *)(p.o.data + o_at)),
+                    y = __ldcs((const uint4 *)(p.d_o.data + d_at));
+        const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            sum = fmaf(low_half<FP16>(a[k]), low_half<FP16>(b[k]), sum);
+            sum = fmaf(high_half<FP16>(a[k]), high_half<FP16>(b[k]), sum);
+        }
+    }
+#pragma unroll
+    for (int x = 8; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x, 16);
+    if (lane != 0)
+        return;
+    const float lse = real ? p.lse[seq.lse + head * p.lse_head + q_tok] : -CUDART_INF_F;
+    const bool empty = lse == -CUDART_INF_F;
+    const int64_t place = seq.rows + (int64_t)head * seq.n_rows + row_place(row);
+    p.lse2[place] = empty ? CUDART_INF_F : lse * LOG2_E;
+    p.delta[place] = empty ? 0.f : sum;
+}
+
+/* A 4 x 4 transpose over the lanes of a quad. */
+S2_DEVICE void quad_transpose(uint32_t *x, int lane)
+{
+#pragma unroll
+    for (int i = 0; i < 4; i += 2) {
+        const uint32_t r = __shfl_xor_sync(0xffffffffu, (lane & 1) ? x[i] : x[i + 1], 1);
+        if (lane & 1)
+            x[i] = r;
+        else
+            x[i + 1] = r;
+    }
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const uint32_t r = __shfl_xor_sync(0xffffffffu, (lane & 2) ? x[i] : x[i + 2], 2);
+        if (lane & 2)
+            x[i] = r;
+        else
+            x[i + 2] = r;
+    }
+}
+
+/* An accumulator fragment of 64 x D: this thread's two rows to memory in 16-byte pieces. */
+template <bool FP16, int D>
+S2_DEVICE void store_fragment(uint16_t *row0, uint16_t *row1, bool on0, bool on1, const float *acc,
+                              float scale, int lane)
+{
+    const int column = 8 * (lane & 3);
+#pragma unroll
+    for (int group = 0; group < D / 32; ++group) {
+        uint32_t x[4], y[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float *const f = acc + 16 * group + 4 * i;
+            x[i] = pack2<FP16>(f[0] * scale, f[1] * scale);
+            y[i] = pack2<FP16>(f[2] * scale, f[3] * scale);
+        }
+        quad_transpose(x, lane);
+        quad_transpose(y, lane);
+        if (on0)
+            *(uint4 *)(row0 + 32 * group + column) = make_uint4(x[0], x[1], x[2], x[3]);
+        if (on1)
+            *(uint4 *)(row1 + 32 * group + column) = make_uint4(y[0], y[1], y[2], y[3]);
+    }
+}
+
+} // namespace s2
+
+#endif /* S2_KERNELS_CUDA_BWD_CUH */

@@ -1,0 +1,162 @@
+#include "kernels/cuda/internal.h"
+
+#include <cuda_runtime.h>
+
+#include "base/alloc.h"
+#include "kernels/cuda/bwd_host.cuh"
+#include "kernels/cuda/bwd_sm80.cuh"
+#include "kernels/cuda/bwd_sm80_inst.cuh"
+
+namespace
+{
+
+typedef cudaError_t (*Launch)(const s2::Sm80BwdParams &, const s2::BwdRowParams &, int64_t, int32_t,
+                              cudaStream_t);
+
+constexpr int32_t TILE = 64;
+
+struct State {
+    s2::Sm80BwdParams params;
+    s2::BwdRowParams rows;
+    Launch launch;
+    int64_t n_rows;
+    int32_t n_seqs;
+    s2_bwd_lists lists;
+    void *seqs, *lse2, *delta;
+};
+
+/* The smallest instance that holds the head dimension. */
+Launch launch_of(int32_t head_dim, s2_dtype dtype)
+{
+#define S2_CASE(dim)                                                                                         \
+    if (head_dim <= dim)                                                                                     \
+        return dtype == S2_F16 ? S2_BWD_SM80_LAUNCH(dim, 1) : S2_BWD_SM80_LAUNCH(dim, 0);
+    S2_BWD_SM80_DIMS(S2_CASE)
+#undef S2_CASE
+    return NULL;
+}
+
+void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
+{
+    *out = s2_plan_options_default();
+    out->tile_tok = TILE;
+    out->key_tok = TILE;
+    out->section_bytes = 16 << 20;
+}
+
+s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    if (device->capability < 80)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs an Ampere GPU or newer");
+    S2_TRY(s2_bwd_supports(problem, why));
+    if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
+    /* the consumer parts of Ampere and Ada have 99 KiB of shared memory for a thread block */
+    if (problem->head_dim > 128 && device->capability > 80 && device->capability < 90)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 128 on this GPU");
+    if (problem->n_heads / problem->n_kv_heads >= s2::BWD_LIMIT_GROUP)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes groups of less than %d heads",
+                           s2::BWD_LIMIT_GROUP);
+    const s2_plan *const plan = problem->plan;
+    if (plan == NULL)
+        return S2_OK;
+    if (plan->options.tile_tok != TILE || plan->options.key_tok != TILE || plan->pack_heads != 1)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= s2::BWD_LIMIT_BLK)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes at most %d key blocks",
+                               s2::BWD_LIMIT_BLK - 2);
+    return S2_OK;
+}
+
+void finish(s2_device *, void *raw)
+{
+    State *const state = (State *)raw;
+    if (state == NULL)
+        return;
+    s2_bwd_release_lists(&state->lists);
+    (void)cudaFree(state->seqs);
+    (void)cudaFree(state->lse2);
+    (void)cudaFree(state->delta);
+    s2_free(state);
+}
+
+void fill_params(const s2_attn_problem *problem, State *state)
+{
+    s2::Sm80BwdParams *const params = &state->params;
+    params->seqs = (const s2::BwdSeq *)state->seqs;
+    params->lse2 = (const float *)state->lse2;
+    params->delta = (const float *)state->delta;
+    params->columns = (const s2::BwdColumn *)state->lists.columns;
+    params->blocks = (const int32_t *)state->lists.blocks;
+    params->steps = (const s2::BwdStep *)state->lists.steps;
+    params->step_masks = (const int32_t *)state->lists.step_masks;
+    params->tiles = (const s2::BwdTile *)state->lists.tiles;
+    params->words = (const uint32_t *)state->lists.words;
+    params->word_masks = (const int32_t *)state->lists.word_masks;
+    params->bits = (const uint32_t *)state->lists.bits;
+    params->q = s2_bwd_tensor(&problem->q);
+    params->k = s2_bwd_tensor(&problem->k);
+    params->v = s2_bwd_tensor(&problem->v);
+    params->d_o = s2_bwd_tensor(&problem->d_o);
+    params->d_q = s2_bwd_tensor(&problem->d_q);
+    params->d_k = s2_bwd_tensor(&problem->d_k);
+    params->d_v = s2_bwd_tensor(&problem->d_v);
+    params->n_columns = state->lists.n_columns;
+    params->n_tiles = problem->plan->n_items;
+    params->group = problem->n_heads / problem->n_kv_heads;
+    params->shift = s2_bwd_log2(problem->plan->blk_tok);
+    params->mask_words = problem->plan->mask_words;
+    params->causal = problem->plan->pattern->causal;
+    params->head_dim = problem->head_dim;
+    params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->scale = problem->scale;
+    state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
+}
+
+s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
+    const s2_plan_column_options cut = {TILE, 0, 0, 0};
+    state->launch = launch_of(problem->head_dim, problem->dtype);
+    state->n_rows = rows.longest;
+    state->n_seqs = problem->n_seqs;
+    S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
+    return s2_bwd_upload_lists(device, problem, &cut, &state->lists, why);
+}
+
+s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    State *const state = (State *)s2_calloc(1, sizeof *state);
+    if (state == NULL)
+        return S2_ENOMEM;
+    const s2_status status = make(device, problem, state, why);
+    if (status != S2_OK) {
+        finish(device, state);
+        return status;
+    }
+    fill_params(problem, state);
+    *out = state;
+    return S2_OK;
+}
+
+s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+{
+    const State *const state = (const State *)raw;
+    return s2_cuda_try(
+        state->launch(state->params, state->rows, state->n_rows, state->n_seqs, s2_cuda_stream(device)), why);
+}
+
+} // namespace
+
+extern "C" const s2_kernel s2_kernel_sm80_bwd = {
+    "sm80_bwd",    "Portable gradients since Ampere: mma.sync and cp.async, every mask",
+    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
+    true,          41,
+    options,       supports,
+    prepare,       run,
+    finish};

@@ -1,0 +1,45 @@
+/*
+ * kernels/cuda/bwd_sm80_inst.cu - the portable backward for one head dimension and type.
+ *
+ * Compiled once for each S2_HEAD_DIM and S2_FP16.
+ */
+#include "kernels/cuda/bwd_sm80.cuh"
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/bwd_sm80_inst.cuh"
+
+namespace
+{
+
+constexpr bool FP16 = S2_FP16;
+using Backward = s2::Sm80Backward<S2_HEAD_DIM, FP16>;
+
+cudaError_t launch(void (*kernel)(const s2::Sm80BwdParams), int32_t n_blocks, const s2::Sm80BwdParams &params,
+                   cudaStream_t stream)
+{
+    if (n_blocks == 0)
+        return cudaSuccess;
+    const cudaError_t raised = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Backward::SHARED_BYTES);
+    if (raised != cudaSuccess)
+        return raised;
+    kernel<<<(unsigned)n_blocks, Backward::THREADS, Backward::SHARED_BYTES, stream>>>(params);
+    return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t S2_BWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80BwdParams &params,
+                                                     const s2::BwdRowParams &rows, int64_t n_rows,
+                                                     int32_t n_seqs, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)((n_rows + 15) / 16), (unsigned)n_seqs);
+    s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
+    cudaError_t error = cudaGetLastError();
+    if (error == cudaSuccess)
+        error = launch(s2::bwd_sm80_columns<S2_HEAD_DIM, FP16>, params.n_columns, params, stream);
+    if (error == cudaSuccess)
+        error = launch(s2::bwd_sm80_tiles<S2_HEAD_DIM, FP16>, params.n_tiles, params, stream);
+    return error;
+}

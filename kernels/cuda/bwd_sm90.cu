@@ -1,0 +1,305 @@
+#include "kernels/cuda/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <cuda_runtime.h>
+
+#include "base/alloc.h"
+#include "kernels/cuda/bwd_host.cuh"
+#include "kernels/cuda/bwd_sm90.cuh"
+#include "kernels/cuda/bwd_sm90_inst.cuh"
+#include "plan/transpose.h"
+
+namespace
+{
+
+typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2_bwd_launch &,
+                              cudaStream_t);
+typedef CUresult (*EncodeMap)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
+                              const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
+                              CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+                              CUtensorMapFloatOOBfill);
+
+constexpr int64_t SECTION_BYTES = 16 << 20;
+constexpr int32_t KEY_TOK = 128, TILE_TOK = 128;
+
+struct State {
+    s2::BwdParams params;
+    s2::BwdRowParams rows;
+    s2_bwd_launch how;
+    Launch launch;
+    s2_bwd_lists lists;
+    void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter;
+};
+
+Launch launch_of(int32_t head_dim, s2_dtype dtype)
+{
+#define S2_CASE(dim)                                                                                         \
+    if (head_dim == dim)                                                                                     \
+        return dtype == S2_F16 ? S2_BWD_SM90_LAUNCH(dim, 1) : S2_BWD_SM90_LAUNCH(dim, 0);
+    S2_BWD_SM90_DIMS(S2_CASE)
+#undef S2_CASE
+    return NULL;
+}
+
+void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
+{
+    *out = s2_plan_options_default();
+    out->tile_tok = TILE_TOK;
+    out->key_tok = KEY_TOK;
+    out->section_bytes = SECTION_BYTES;
+}
+
+s2_status supports_plan(const s2_plan *plan, s2_diag *why)
+{
+    if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != KEY_TOK || plan->pack_heads != 1)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= s2::BWD_LIMIT_BLK)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes at most %d key blocks",
+                               s2::BWD_LIMIT_BLK - 2);
+    return S2_OK;
+}
+
+s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    if (device->capability != 90)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a Hopper GPU");
+    S2_TRY(s2_bwd_supports(problem, why));
+    if (launch_of(problem->head_dim, problem->dtype) == NULL)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions 64, 96 and 128");
+    if (!(problem->scale > 0.0f))
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
+    if (problem->n_heads / problem->n_kv_heads >= s2::BWD_LIMIT_GROUP)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes groups of less than %d heads",
+                           s2::BWD_LIMIT_GROUP);
+    return problem->plan != NULL ? supports_plan(problem->plan, why) : S2_OK;
+}
+
+s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    S2_TRY(supports(device, problem, why));
+    if (problem->head_dim != 128)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimension 128");
+    const s2_plan *const plan = problem->plan;
+    for (int32_t cls = 0; plan != NULL && cls < plan->n_classes; cls++)
+        if (!plan->classes[cls].block_exact)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "the pattern of head %d is finer than 16-row slabs and whole key blocks",
+                               plan->classes[cls].first_head);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ tensor maps */
+
+s2_status find_encoder(EncodeMap *out, s2_diag *why)
+{
+    void *entry = NULL;
+    cudaDriverEntryPointQueryResult result;
+    S2_TRY(s2_cuda_try(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result),
+        why));
+    if (result != cudaDriverEntryPointSuccess)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the driver has no tensor maps: it is too old");
+    *out = (EncodeMap)entry;
+    return S2_OK;
+}
+
+/* {d, token, head} of one sequence; a box is 64 columns of box_rows tokens of one head. */
+s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_problem *problem, const s2_tensor *tensor,
+                 int32_t seq, bool is_kv, s2_diag *why)
+{
+    const s2_plan_seq len = problem->plan->seqs[seq];
+    const int64_t offset =
+        s2_tensor_at(tensor, is_kv ? problem->k_begin_tok : problem->q_begin_tok, seq, 0, 0);
+    const cuuint64_t dims[3] = {(cuuint64_t)problem->head_dim, (cuuint64_t)(is_kv ? len.k_tok : len.q_tok),
+                                (cuuint64_t)(is_kv ? problem->n_kv_heads : problem->n_heads)};
+    const cuuint64_t strides[2] = {(cuuint64_t)tensor->tok * 2, (cuuint64_t)tensor->head * 2};
+    const cuuint32_t box[3] = {64, is_kv ? (cuuint32_t)problem->plan->blk_tok : 64u, 1}, ones[3] = {1, 1, 1};
+    const CUresult result = encoder(
+        map, problem->dtype == S2_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
+        (uint16_t *)tensor->data + offset, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    if (result != CUDA_SUCCESS)
+        return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "cuTensorMapEncodeTiled says %d", (int)result);
+    return S2_OK;
+}
+
+s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    EncodeMap encoder = NULL;
+    S2_TRY(find_encoder(&encoder, why));
+    const s2_tensor *const tensors[4] = {&problem->q, &problem->d_o, &problem->k, &problem->v};
+    const size_t n_bytes = (size_t)problem->n_seqs * 4 * sizeof(CUtensorMap);
+    CUtensorMap *const maps = (CUtensorMap *)aligned_alloc(128, n_bytes);
+    s2_status status = maps != NULL ? S2_OK : S2_ENOMEM;
+    for (int32_t at = 0; at < 4 * problem->n_seqs && status == S2_OK; at++)
+        status = encode(encoder, &maps[at], problem, tensors[at % 4], at / 4, at % 4 >= 2, why);
+    if (status == S2_OK)
+        status = s2_cuda_upload(device, maps, n_bytes, &state->maps, why);
+    free(maps);
+    return status;
+}
+
+/* ------------------------------------------------------------------ lists */
+
+/* Sums of columns that are cut, one for each chain of parts. */
+s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const int64_t part_bytes = (int64_t)problem->head_dim * 2 * KEY_TOK * (int64_t)sizeof(float);
+    S2_TRY(s2_bwd_zeroed(device, state->lists.n_chains * part_bytes, &state->part_sum, why));
+    return s2_bwd_zeroed(device, (int64_t)state->lists.n_chains * 8 * 4, &state->part_done, why);
+}
+
+/*
+ * Long columns are cut where the reads of one part no longer stay in the cache until the neighbours have
+ * used them; short contexts want the longest first instead. Measured: docs/kernels.md.
+ */
+s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *problem, bool fused)
+{
+    int32_t k_tok = 0;
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        if (problem->plan->seqs[seq].k_tok > k_tok)
+            k_tok = problem->plan->seqs[seq].k_tok;
+    const bool grouped = problem->n_heads > problem->n_kv_heads;
+    s2_plan_column_options cut = {KEY_TOK, 0, 0, 0};
+    if (k_tok < 16384 && !grouped)
+        return cut;
+    cut.wave = device->n_units;
+    if (fused || k_tok > 65536)
+        cut.part_steps = grouped ? 128 : 64;
+    return cut;
+}
+
+/* ------------------------------------------------------------------ the contract */
+
+void finish(s2_device *, void *raw)
+{
+    State *const state = (State *)raw;
+    if (state == NULL)
+        return;
+    void *const memory[] = {state->maps,   state->seqs,     state->lse2,      state->delta,
+                            state->dq_sum, state->part_sum, state->part_done, state->counter};
+    s2_bwd_release_lists(&state->lists);
+    for (void *piece : memory)
+        (void)cudaFree(piece);
+    s2_free(state);
+}
+
+s2_status make_rows(s2_device *device, const s2_attn_problem *problem, bool fused, State *state, s2_diag *why)
+{
+    const s2_bwd_rows rows = s2_bwd_count_rows(problem);
+    state->how = s2_bwd_launch{};
+    state->how.n_units = device->n_units;
+    state->how.n_seqs = problem->n_seqs;
+    state->how.n_rows = rows.longest;
+    state->how.fused = fused;
+    S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
+    S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
+    S2_TRY(s2_bwd_zeroed(device, 4 * 4, &state->counter, why));
+    if (!fused)
+        return S2_OK;
+    state->how.sum_bytes = rows.all * problem->head_dim * 4;
+    return s2_bwd_zeroed(device, state->how.sum_bytes, &state->dq_sum, why);
+}
+
+void fill_params(const s2_attn_problem *problem, State *state)
+{
+    s2::BwdParams *const params = &state->params;
+    params->maps = (const CUtensorMap *)state->maps;
+    params->seqs = (const s2::BwdSeq *)state->seqs;
+    params->lse2 = (const float *)state->lse2;
+    params->delta = (const float *)state->delta;
+    params->columns = (const s2::BwdColumn *)state->lists.columns;
+    params->blocks = (const int32_t *)state->lists.blocks;
+    params->steps = (const s2::BwdStep *)state->lists.steps;
+    params->step_masks = (const int32_t *)state->lists.step_masks;
+    params->tiles = (const s2::BwdTile *)state->lists.tiles;
+    params->words = (const uint32_t *)state->lists.words;
+    params->word_masks = (const int32_t *)state->lists.word_masks;
+    params->bits = (const uint32_t *)state->lists.bits;
+    params->d_q = s2_bwd_tensor(&problem->d_q);
+    params->d_k = s2_bwd_tensor(&problem->d_k);
+    params->d_v = s2_bwd_tensor(&problem->d_v);
+    params->dq_sum = (float *)state->dq_sum;
+    params->part_sum = (float *)state->part_sum;
+    params->part_done = (int32_t *)state->part_done;
+    params->counter = (int32_t *)state->counter;
+    params->n_columns = state->lists.n_columns;
+    params->n_tiles = problem->plan->n_items;
+    params->group = problem->n_heads / problem->n_kv_heads;
+    params->shift = s2_bwd_log2(problem->plan->blk_tok);
+    params->mask_words = problem->plan->mask_words;
+    params->tile_rows = TILE_TOK;
+    params->causal = problem->plan->pattern->causal;
+    params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->scale = problem->scale;
+    state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
+}
+
+s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fused, void **out, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    State *const state = (State *)s2_calloc(1, sizeof *state);
+    if (state == NULL)
+        return S2_ENOMEM;
+    state->launch = launch_of(problem->head_dim, problem->dtype);
+    s2_status status = make_maps(device, problem, state, why);
+    if (status == S2_OK)
+        status = make_rows(device, problem, fused, state, why);
+    if (status == S2_OK) {
+        const s2_plan_column_options cut = cut_of(device, problem, fused);
+        status = s2_bwd_upload_lists(device, problem, &cut, &state->lists, why);
+    }
+    if (status == S2_OK)
+        status = make_parts(device, problem, state, why);
+    if (status != S2_OK) {
+        finish(device, state);
+        return status;
+    }
+    fill_params(problem, state);
+    *out = state;
+    return S2_OK;
+}
+
+s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(supports(device, problem, why));
+    return prepare_as(device, problem, false, out, why);
+}
+
+s2_status prepare_fused(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
+{
+    S2_TRY(supports_fused(device, problem, why));
+    return prepare_as(device, problem, true, out, why);
+}
+
+s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+{
+    const State *const state = (const State *)raw;
+    return s2_cuda_try(state->launch(state->params, state->rows, state->how, s2_cuda_stream(device)), why);
+}
+
+} // namespace
+
+extern "C" const s2_kernel s2_kernel_sm90_bwd = {
+    "sm90_bwd",    "Hopper gradients: dK and dV by columns, then dQ by tiles; every mask",
+    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
+    true,          49,
+    options,       supports,
+    prepare,       run,
+    finish};
+
+extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
+    "sm90_bwd_fused",
+    "Hopper gradients in one pass; dQ is summed as it comes, so bits differ between runs",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    false,
+    45,
+    options,
+    supports_fused,
+    prepare_fused,
+    run,
+    finish};

@@ -1,0 +1,135 @@
+/*
+ * kernels/cuda/bwd_sm90.cuh - what the Hopper backward kernels share: parameters, items, one warp's tools.
+ *
+ * Two kernels, each persistent with one thread block per SM, two consumer warpgroups and one of producers:
+ *
+ *     bwd_sm90_dq.cuh    a tile of 128 queries stays, key steps of 128 gathered keys stream: dQ
+ *     bwd_sm90_dkv.cuh   a column of 128 gathered keys stays, query steps of 64 rows stream: dK and dV,
+ *                        and in its fused form dQ too, by fp32 reductions in memory
+ *
+ * The first two together compute seven products and are deterministic; the fused form computes five and adds
+ * up dQ in the order of arrival.
+ */
+#ifndef S2_KERNELS_CUDA_BWD_SM90_CUH
+#define S2_KERNELS_CUDA_BWD_SM90_CUH
+
+#include "kernels/cuda/bwd.cuh"
+#include "kernels/cuda/sm90.cuh"
+
+namespace s2
+{
+
+struct alignas(16) BwdParams {
+    const CUtensorMap *maps; /* [seq][4]: q, d_o, k, v; {d, token, head} */
+    const BwdSeq *seqs;
+    const float *lse2, *delta;
+    const BwdColumn *columns;
+    const int32_t *blocks;     /* of columns */
+    const BwdStep *steps;      /* of columns */
+    const int32_t *step_masks; /* [step][block]: element mask or -1; NULL: there is none */
+    const BwdTile *tiles;
+    const uint32_t *words;     /* of tiles */
+    const int32_t *word_masks; /* [word]; NULL with step_masks */
+    const uint32_t *bits;      /* [mask][tile row][mask_words] */
+    BwdTensor d_q, d_k, d_v;
+    float *dq_sum;      /* fused: [padded row / 64][2][64 x 64], in the order of fragments */
+    float *part_sum;    /* [chain][2][32][128] float4 */
+    int32_t *part_done; /* [chain][8 warps]; zero before the first launch, resets itself */
+    int32_t *counter;   /* {claimed, finished} of columns, then of tiles; as part_done */
+    int32_t n_columns, n_tiles;
+    int32_t group;
+    int32_t shift; /* log2 of the block */
+    int32_t mask_words, tile_rows;
+    int32_t causal;
+    float scale_log2, scale;
+};
+
+template <bool B> struct Bool {
+    static constexpr bool value = B;
+};
+
+template <int STAGES> struct Ring {
+    int stage = 0;
+    uint32_t parity = 0;
+    S2_DEVICE void next()
+    {
+        if (++stage == STAGES) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+};
+
+S2_DEVICE void tma_load_1d(uint32_t dst, const void *from, uint32_t bar, uint32_t n_bytes)
+{
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
+        "l"(from), "r"(n_bytes), "r"(bar)
+        : "memory");
+}
+S2_DEVICE void bulk_add(float *dst, uint32_t src, uint32_t n_bytes)
+{
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst),
+                 "r"(src), "r"(n_bytes)
+                 : "memory");
+}
+S2_DEVICE void stmatrix_x4_trans(uint32_t address, const uint32_t *r)
+{
+    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1,%2,%3,%4};" ::"r"(address),
+                 "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+                 : "memory");
+}
+S2_DEVICE int4 load_shared4(uint32_t address)
+{
+    int4 x;
+    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+                 : "r"(address)
+                 : "memory");
+    return x;
+}
+S2_DEVICE void store_shared4(uint32_t address, int4 x)
+{
+    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z),
+                 "r"(x.w)
+                 : "memory");
+}
+S2_DEVICE void store_shared4f(uint32_t address, const float *x)
+{
+    asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]),
+                 "f"(x[3])
+                 : "memory");
+}
+S2_DEVICE void load_shared4f(uint32_t address, float *x)
+{
+    asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3}, [%4];"
+                 : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+                 : "r"(address)
+                 : "memory");
+}
+S2_DEVICE uint32_t load_shared1(uint32_t address)
+{
+    uint32_t x;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(address) : "memory");
+    return x;
+}
+
+/* The last thread block to leave makes the counters ready for the next launch. */
+S2_DEVICE void leave(int32_t *counter)
+{
+    __threadfence();
+    if (atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) {
+        counter[0] = 0;
+        counter[1] = 0;
+    }
+}
+
+/* One slab of 16 rows, 32 bytes of one K-major operand: an offset inside [chunk][rows][128 bytes]. */
+template <int ROWS> S2_DEVICE constexpr uint32_t k_slice(int kk)
+{
+    return (uint32_t)((kk / 4) * ROWS * 128 + (kk % 4) * 32) >> 4;
+}
+
+} // namespace s2
+
+#endif /* S2_KERNELS_CUDA_BWD_SM90_CUH */

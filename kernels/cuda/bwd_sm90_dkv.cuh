@@ -1,0 +1,725 @@
+/*
+ * kernels/cuda/bwd_sm90_dkv.cuh - dK and dV of a column of keys on Hopper; fused, dQ as well.
+ *
+ * Grid    one thread block per SM, persistent; columns are claimed in the plan's order.
+ * Block   two consumer warpgroups of 64 keys each; producer warps: scheduler with K and V, loader of
+ *         Q, dO, lse and delta, and, fused, one reducer for each warpgroup.
+ * Step    64 queries of one head. S^T = K Q^T and dP^T = V dO^T leave P^T and dS^T as A fragments in
+ *         registers, so that dV += P^T dO and dK += dS^T Q need no way through shared memory. The next
+ *         S^T is issued with the last products of this step.
+ * Fused   dQ = dS K needs dS the other way round: it goes once through shared memory, in two buffers; its
+ *         product runs a step late, so that the warpgroups meet at barriers in memory only. Each makes
+ *         64 columns of dQ, which its reducer adds to a fp32 copy in memory.
+ * Parts   of one column are summed through memory: in order (a part waits for the one before it, which
+ *         was claimed earlier, so nothing can lock), or as they come when fused.
+ * Shared  K, V: 128 rows each; STAGES of Q and dO with 64 rows; fused: dS 2 x 16 KB and dQ 32 KB.
+ */
+#ifndef S2_KERNELS_CUDA_BWD_SM90_DKV_CUH
+#define S2_KERNELS_CUDA_BWD_SM90_DKV_CUH
+
+#include "kernels/cuda/bwd_sm90.cuh"
+
+namespace s2
+{
+
+template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConfig {
+    static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
+    static constexpr bool FP16 = FP16_, FUSED = FUSED_, ELEMENTS = ELEMENTS_;
+    static constexpr int STAGES = FUSED ? 3 : 4;
+    static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
+    static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
+    static constexpr int SHARED_BYTES =
+        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 128 + 16 + 240 + 1024;
+    static constexpr int SLOT_BYTES = 64; /* a column and its sequence */
+    static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
+    static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
+    static_assert(!FUSED || HEAD_DIM == 128, "two warpgroups share the columns of dQ: 64 each");
+    static_assert(SHARED_BYTES <= 227 * 1024, "a thread block has 227 KiB");
+};
+
+/* Where everything lies in shared memory. */
+template <class T> struct DkvShared {
+    uint32_t k, v, q, d_o, ds, dq, lse2, delta, meta, slots;
+    uint32_t kv_full, kv_empty, slot_full, slot_empty, ds_full, ds_empty, dq_full, dq_empty;
+    uint32_t q_full, q_empty, do_full, do_empty;
+    S2_DEVICE explicit DkvShared(const void *raw)
+    {
+        k = (shared_address(raw) + 1023u) & ~1023u;
+        v = k + T::KV_BYTES;
+        q = v + T::KV_BYTES;
+        d_o = q + T::STAGES * T::Q_BYTES;
+        ds = d_o + T::STAGES * T::Q_BYTES;
+        dq = ds + T::DS_BYTES;
+        lse2 = dq + T::DQ_BYTES;
+        delta = lse2 + T::STAGES * 256;
+        meta = delta + T::STAGES * 256;
+        slots = meta + T::STAGES * 16;
+        kv_full = slots + 2 * T::SLOT_BYTES + 16;
+        kv_empty = kv_full + 8;
+        slot_full = kv_empty + 8;
+        slot_empty = slot_full + 16;
+        ds_full = slot_empty + 16;
+        ds_empty = ds_full + 16;
+        dq_full = ds_empty + 16;
+        dq_empty = dq_full + 16;
+        q_full = dq_empty + 16;
+        q_empty = q_full + 8 * T::STAGES;
+        do_full = q_empty + 8 * T::STAGES;
+        do_empty = do_full + 8 * T::STAGES;
+    }
+    S2_DEVICE void init() const
+    {
+        mbar_init(kv_full, 1);
+        mbar_init(kv_empty, 8);
+        for (int two = 0; two < 2; ++two) {
+            mbar_init(slot_full + 8 * two, 1);
+            mbar_init(slot_empty + 8 * two, T::SLOT_READERS);
+            mbar_init(ds_full + 8 * two, 8); /* both warpgroups write and read both buffers */
+            mbar_init(ds_empty + 8 * two, 8);
+            mbar_init(dq_full + 8 * two, 4); /* one staging buffer for each warpgroup */
+            mbar_init(dq_empty + 8 * two, 1);
+        }
+        for (int stage = 0; stage < T::STAGES; ++stage) {
+            mbar_init(q_full + 8 * stage, 1);
+            mbar_init(q_empty + 8 * stage, 8);
+            mbar_init(do_full + 8 * stage, 1);
+            mbar_init(do_empty + 8 * stage, 8);
+        }
+        mbar_fence_init();
+    }
+    S2_DEVICE uint32_t slot_at(int turn) const
+    {
+        return slots + (turn & 1) * T::SLOT_BYTES;
+    }
+};
+
+/* The column of a turn stays in its slot until every reader has released it. False: the stream has ended. */
+template <class T> S2_DEVICE bool dkv_fetch(const DkvShared<T> &sh, int turn, int4 *a)
+{
+    mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
+    *a = load_shared4(sh.slot_at(turn));
+    return a->z >= 0;
+}
+template <class T> S2_DEVICE void dkv_release(const DkvShared<T> &sh, int turn)
+{
+    __syncwarp();
+    if ((threadIdx.x & 31) == 0)
+        mbar_arrive(sh.slot_empty + 8 * (turn & 1));
+}
+
+/* Of a sequence: its first row among all, rows of a head, the query of row 0, and what edges compare with. */
+S2_DEVICE int4 dkv_sequence(const BwdParams &p, const BwdSeq *seq)
+{
+    const int pos = __ldg(&seq->pos);
+    return make_int4((int)__ldg((const long long *)&seq->rows), __ldg(&seq->n_rows), pos - __ldg(&seq->q_off),
+                     p.causal ? pos : __ldg(&seq->k_tok) - 1);
+}
+
+/* One lane claims columns, publishes them and loads K and V. */
+template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShared<T> &sh)
+{
+    int index = atomicAdd(p.counter, 1);
+    for (int turn = 0;; ++turn) {
+        const bool more = index < p.n_columns;
+        int4 a = make_int4(0, 0, -1, 0), b = a, c = a, d = a;
+        int next = 0;
+        if (more) {
+            const int4 *const column = (const int4 *)(p.columns + index);
+            next = atomicAdd(p.counter, 1);
+            a = __ldg(column);
+            b = __ldg(column + 1);
+            c = __ldg(column + 2);
+            d = dkv_sequence(p, p.seqs + b.w);
+        }
+        mbar_wait(sh.slot_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);
+        store_shared4(sh.slot_at(turn), a);
+        store_shared4(sh.slot_at(turn) + 16, b);
+        store_shared4(sh.slot_at(turn) + 32, c);
+        store_shared4(sh.slot_at(turn) + 48, d);
+        mbar_arrive(sh.slot_full + 8 * (turn & 1));
+        if (!more) {
+            leave(p.counter);
+            return;
+        }
+        const CUtensorMap *const maps = p.maps + 4 * b.w;
+        const int rows = 1 << p.shift, past_end = __ldg(&p.seqs[b.w].k_tok);
+        mbar_wait(sh.kv_empty, (turn & 1) ^ 1);
+        mbar_expect_tx(sh.kv_full, 2 * T::KV_BYTES);
+#pragma unroll 1
+        for (int sub = 0; sub < 128 >> p.shift; ++sub) {
+            const int block = __ldg(p.blocks + a.x + sub), row = block < 0 ? past_end : block * rows;
+#pragma unroll
+            for (int chunk = 0; chunk < T::CHUNKS; ++chunk) {
+                const uint32_t at = chunk * 16384 + sub * rows * 128;
+                tma_load_3d(sh.k + at, maps + 2, sh.kv_full, chunk * 64, row, a.y, L2_EVICT_FIRST);
+                tma_load_3d(sh.v + at, maps + 3, sh.kv_full, chunk * 64, row, a.y, L2_EVICT_FIRST);
+            }
+        }
+        index = next;
+    }
+}
+
+/* One step into one stage: Q with lse, dO with delta. `at` is its first padded row among all rows of all
+ * heads. */
+template <class T>
+S2_DEVICE void dkv_load_step(const BwdParams &p, const DkvShared<T> &sh, const CUtensorMap *maps, int stage,
+                             uint32_t parity, int4 meta, int at, int q_tok, int head)
+{
+    constexpr uint64_t NORMAL = 0x1000000000000000ull;
+    const uint32_t q_full = sh.q_full + 8 * stage, do_full = sh.do_full + 8 * stage;
+    mbar_wait(sh.q_empty + 8 * stage, parity);
+    store_shared4(sh.meta + 16 * stage, meta);
+    mbar_expect_tx(q_full, T::Q_BYTES + 256);
+#pragma unroll
+    for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
+        tma_load_3d(sh.q + stage * T::Q_BYTES + chunk * 8192, maps, q_full, chunk * 64, q_tok, head, NORMAL);
+    tma_load_1d(sh.lse2 + 256 * stage, p.lse2 + at, q_full, 256);
+    mbar_wait(sh.do_empty + 8 * stage, parity);
+    mbar_expect_tx(do_full, T::Q_BYTES + 256);
+#pragma unroll
+    for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
+        tma_load_3d(sh.d_o + stage * T::Q_BYTES + chunk * 8192, maps + 1, do_full, chunk * 64, q_tok, head,
+                    NORMAL);
+    tma_load_1d(sh.delta + 256 * stage, p.delta + at, do_full, 256);
+}
+
+/* The lane that loads queries; what it needs of the sequence stays in the slot, for want of registers. */
+template <class T>
+S2_DEVICE void dkv_load_column(const BwdParams &p, const DkvShared<T> &sh, Ring<T::STAGES> &ring,
+                               uint32_t slot, int n)
+{
+    const int4 b = load_shared4(slot + 16);
+    const int n_heads = (int)load_shared1(slot + 32), end = b.x + n / n_heads;
+    int2 ahead = n > 0 ? __ldg((const int2 *)(p.steps + b.x)) : make_int2(0, 0);
+#pragma unroll 1
+    for (int at = b.x; at < end; ++at) {
+        const int2 step = ahead;
+        if (at + 1 < end)
+            ahead = __ldg((const int2 *)(p.steps + at + 1));
+        const int row = (step.x & (BWD_LIMIT_STEPS - 1)) * 64;
+        const int4 seq = load_shared4(slot + 48);
+        const int4 meta = make_int4(step.x, step.y, at, p.causal ? seq.w + row : seq.w);
+        int head = (int)load_shared1(slot + 4) * p.group + (step.x >> BWD_HEAD_SHIFT & (BWD_LIMIT_GROUP - 1));
+#pragma unroll 1
+        for (const int heads_end = head + n_heads; head < heads_end; ++head) {
+            dkv_load_step(p, sh, p.maps + 4 * b.w, ring.stage, ring.parity ^ 1, meta,
+                          seq.x + head * seq.y + row, seq.z + row, head);
+            ring.next();
+        }
+    }
+}
+template <class T> S2_DEVICE void dkv_load(const BwdParams &p, const DkvShared<T> &sh, int lane)
+{
+    Ring<T::STAGES> ring;
+    int4 a;
+    for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+        if (lane == 0)
+            dkv_load_column(p, sh, ring, sh.slot_at(turn), a.z);
+        dkv_release(sh, turn);
+    }
+}
+
+/* Fused: adds the tiles of dQ that a warpgroup stages to the fp32 copy in memory. */
+template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared<T> &sh, int wg, int lane)
+{
+    uint32_t parity = 0;
+    int4 a;
+    for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+        const int4 b = load_shared4(sh.slot_at(turn) + 16), c = load_shared4(sh.slot_at(turn) + 32);
+        dkv_release(sh, turn);
+        if (lane != 0)
+            continue;
+        const int64_t rows = p.seqs[b.w].rows;
+        const int n_rows = p.seqs[b.w].n_rows, n = a.z / c.x;
+        uint32_t ahead = n > 0 ? p.steps[b.x].where : 0;
+#pragma unroll 1
+        for (int at = 0; at < n; ++at) {
+            const uint32_t where = ahead;
+            if (at + 1 < n)
+                ahead = p.steps[b.x + at + 1].where;
+            const int head = a.y * p.group + (int)(where >> BWD_HEAD_SHIFT & (BWD_LIMIT_GROUP - 1));
+#pragma unroll 1
+            for (int h = 0; h < c.x; ++h) {
+                const int64_t row =
+                    rows + (int64_t)(head + h) * n_rows + (where & (BWD_LIMIT_STEPS - 1)) * 64;
+                mbar_wait(sh.dq_full + 8 * wg, parity);
+                parity ^= 1;
+                bulk_add(p.dq_sum + row * 128 + wg * 4096, sh.dq + wg * 16384, 16384);
+                bulk_commit();
+                bulk_wait_read<0>();
+                mbar_arrive(sh.dq_empty + 8 * wg);
+            }
+        }
+    }
+    if (lane == 0)
+        bulk_wait<0>();
+}
+
+/* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
+template <class T> struct DkvConsumer {
+    static constexpr int D = T::HEAD_DIM;
+    static constexpr bool FUSED = T::FUSED;
+    using Mma64 = Wgmma<T::FP16, 64>;
+    using MmaD = Wgmma<T::FP16, D>;
+
+    const BwdParams &p;
+    const DkvShared<T> &sh;
+    const int wg, thread, warp, lane;
+    float dk[D / 2], dv[D / 2], s[32], dp[32];
+    uint32_t pa[16], ds[16];
+    Ring<T::STAGES> ring;
+    uint32_t ds_parity, dq_parity;
+    int buffer;
+    int key; /* of this thread's first row */
+
+    S2_DEVICE DkvConsumer(const BwdParams &params, const DkvShared<T> &shared, int warpgroup, int in_group)
+        : p(params), sh(shared), wg(warpgroup), thread(in_group), warp(in_group >> 5), lane(in_group & 31),
+          ds_parity(0), dq_parity(1), buffer(0)
+    {
+    }
+    S2_DEVICE void arrive(uint32_t bar) const
+    {
+        __syncwarp();
+        if (lane == 0)
+            mbar_arrive(bar);
+    }
+    S2_DEVICE void issue_s()
+    {
+        const uint32_t k = desc_low(sh.k + wg * 8192, 16), q = desc_low(sh.q + ring.stage * T::Q_BYTES, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < D / 16; ++kk)
+            Mma64::template ss<0>(s, desc(k + k_slice<128>(kk)), desc(q + k_slice<64>(kk)), kk > 0);
+        wg_commit();
+    }
+    S2_DEVICE void issue_dp()
+    {
+        const uint32_t v = desc_low(sh.v + wg * 8192, 16),
+                       d_o = desc_low(sh.d_o + ring.stage * T::Q_BYTES, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < D / 16; ++kk)
+            Mma64::template ss<0>(dp, desc(v + k_slice<128>(kk)), desc(d_o + k_slice<64>(kk)), kk > 0);
+        wg_commit();
+    }
+    S2_DEVICE void issue_dv_dk(int stage)
+    {
+        const uint32_t q = desc_low(sh.q + stage * T::Q_BYTES, 8192),
+                       d_o = desc_low(sh.d_o + stage * T::Q_BYTES, 8192);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 4; ++kk)
+            MmaD::template rs<1>(dv, pa + 4 * kk, desc(d_o + (kk * 2048 >> 4)), 1);
+        wg_commit();
+#pragma unroll
+        for (int kk = 0; kk < 4; ++kk)
+            MmaD::template rs<1>(dk, ds + 4 * kk, desc(q + (kk * 2048 >> 4)), 1);
+        wg_commit();
+    }
+    /* 64 columns of dQ from all 128 keys of the column. */
+    S2_DEVICE void issue_dq(int from)
+    {
+        const uint32_t a = desc_low(sh.ds + from * 16384, 16), k = desc_low(sh.k + wg * 16384, 16);
+        wg_fence();
+#pragma unroll
+        for (int kk = 0; kk < 8; ++kk)
+            Mma64::template ss<1>(dp, desc(a + k_slice<64>(kk)), desc(k + (kk * 2048 >> 4)), kk > 0);
+        wg_commit();
+    }
+    /* Scores that the pattern excludes become -inf: slabs, the causal edge or the end, element masks. */
+    S2_DEVICE void mask(int stage)
+    {
+        const int4 meta = load_shared4(sh.meta + 16 * stage);
+        const int sub = ((wg * 4 + warp) * 16) >> p.shift;
+        const uint32_t slabs = (uint32_t)meta.y >> (4 * sub);
+        /* keep column (or, without causality, 0) >= from */
+        const int from = meta.x < 0 ? key - meta.w - (p.causal ? (lane & 3) * 2 : 0) : -1024,
+                  from8 = from + 8;
+        int number = -1;
+        const uint32_t *words = nullptr;
+        if constexpr (T::ELEMENTS) {
+            const int in_block = key & ((1 << p.shift) - 1);
+            const int row = (meta.x & (BWD_LIMIT_STEPS - 1)) * 64 % p.tile_rows;
+            number = __ldg(p.step_masks + (int64_t)meta.z * (128 >> p.shift) + sub);
+            words =
+                p.bits +
+                ((int64_t)max(number, 0) * p.tile_rows + row % p.tile_rows + (lane & 3) * 2) * p.mask_words +
+                in_block / 32;
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const bool on = slabs >> (i / 2) & 1u;
+            const int c = p.causal ? 8 * i : 0, c1 = p.causal ? c + 1 : 0;
+            bool keep[4] = {on && c >= from, on && c1 >= from, on && c >= from8, on && c1 >= from8};
+            if constexpr (T::ELEMENTS) {
+                const int bit = key & 31 & ((1 << p.shift) - 1);
+#pragma unroll
+                for (int x = 0; x < 2; ++x) {
+                    const uint32_t word =
+                        number < 0 ? 0xffffffffu : __ldg(words + (8 * i + x) * p.mask_words);
+                    keep[x] = keep[x] && (word >> bit & 1u);
+                    keep[2 + x] = keep[2 + x] && (word >> bit >> 8 & 1u);
+                }
+            }
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                s[4 * i + x] = keep[x] ? s[4 * i + x] : -CUDART_INF_F;
+        }
+    }
+    /* s becomes P^T. */
+    S2_DEVICE void exponentials(int stage)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            float x[4];
+            load_shared4f(sh.lse2 + 256 * stage + (lane & 3) * 64 + k * 16, x);
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                s[8 * k + i] = exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -x[(i / 4) * 2 + (i & 1)]));
+        }
+    }
+    /* P^T and dS^T in the storage type, as A fragments. */
+    S2_DEVICE void fragments(int stage)
+    {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            float x[4];
+            load_shared4f(sh.delta + 256 * stage + (lane & 3) * 64 + k * 16, x);
+#pragma unroll
+            for (int half = 0; half < 4; ++half) {
+                const float *const f = s + 8 * k + 2 * half, *const g = dp + 8 * k + 2 * half,
+                                   *const d = x + half / 2 * 2;
+                ds[4 * k + half] = pack2<T::FP16>(f[0] * (g[0] - d[0]), f[1] * (g[1] - d[1]));
+                pa[4 * k + half] = pack2<T::FP16>(f[0], f[1]);
+            }
+        }
+    }
+    /* dS^T fragments to dS [query][key]. */
+    S2_DEVICE void put_ds()
+    {
+        mbar_wait(sh.ds_empty + 8 * buffer, ds_parity ^ 1);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int row = i * 16 + ((lane >> 4) & 1) * 8 + (lane & 7),
+                      column = warp * 16 + ((lane >> 3) & 1) * 8;
+            stmatrix_x4_trans(sh.ds + buffer * 16384 + wg * 8192 +
+                                  swizzle128((uint32_t)row * 128 + column * 2),
+                              ds + 4 * i);
+        }
+        fence_async_shared();
+        arrive(sh.ds_full + 8 * buffer);
+    }
+    /* Hand the finished tile of dQ to the reducer. */
+    S2_DEVICE void push_dq(int from)
+    {
+        arrive(sh.ds_empty + 8 * from);
+        mbar_wait(sh.dq_empty + 8 * wg, dq_parity);
+        dq_parity ^= 1;
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            store_shared4f(sh.dq + wg * 16384 + i * 2048 + thread * 16, dp + 4 * i);
+        fence_async_shared();
+        arrive(sh.dq_full + 8 * wg);
+    }
+    S2_DEVICE void wait_other_ds() const
+    {
+        mbar_wait(sh.ds_full + 8 * (buffer ^ 1), buffer ? ds_parity : ds_parity ^ 1);
+    }
+
+    /* One step of the split kernel; its S^T was issued before. NEXT: there is another one. */
+    template <bool MASK, bool NEXT> S2_DEVICE void step()
+    {
+        const int stage = ring.stage;
+        mbar_wait(sh.do_full + 8 * stage, ring.parity);
+        issue_dp();
+        if constexpr (MASK)
+            mask(stage);
+        exponentials(stage);
+        wg_wait<0>();
+        wg_pin<32>(dp);
+        if constexpr (!NEXT)
+            arrive(sh.kv_empty);
+        fragments(stage);
+        issue_dv_dk(stage);
+        ring.next();
+        if constexpr (NEXT) {
+            mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+            issue_s();
+            wg_wait<1>();
+        } else {
+            wg_wait<0>();
+        }
+        wg_pin<D / 2>(dv);
+        wg_pin<D / 2>(dk);
+        __syncwarp();
+        if (lane == 0) {
+            mbar_arrive(sh.do_empty + 8 * stage);
+            mbar_arrive(sh.q_empty + 8 * stage);
+        }
+        if constexpr (NEXT) { /* no product may be in flight over the edge of a loop: ptxas would serialise
+                                 all */
+            wg_wait<0>();
+            wg_pin<32>(s);
+        }
+    }
+    /* One fused step, with the dQ of the step before unless it is the FIRST. */
+    template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
+    {
+        const int stage = ring.stage;
+        mbar_wait(sh.q_full + 8 * stage, ring.parity);
+        issue_s();
+        mbar_wait(sh.do_full + 8 * stage, ring.parity);
+        issue_dp();
+        wg_wait<1>();
+        wg_pin<32>(s);
+        if constexpr (MASK)
+            mask(stage);
+        exponentials(stage);
+        wg_wait<0>();
+        wg_pin<32>(dp);
+        fragments(stage);
+        put_ds(); /* before dK: reading fragments of a running product would serialise it */
+        issue_dv_dk(stage);
+        if constexpr (!FIRST) {
+            wait_other_ds();
+            issue_dq(buffer ^ 1);
+        }
+        ring.next();
+        wg_wait<0>();
+        wg_pin<D / 2>(dv);
+        wg_pin<D / 2>(dk);
+        wg_pin<32>(dp);
+        __syncwarp();
+        if (lane == 0) {
+            mbar_arrive(sh.do_empty + 8 * stage);
+            mbar_arrive(sh.q_empty + 8 * stage);
+        }
+        if constexpr (!FIRST)
+            push_dq(buffer ^ 1);
+        buffer ^= 1;
+        if (buffer == 0)
+            ds_parity ^= 1;
+    }
+    S2_DEVICE void steps(int n, int n_partial)
+    {
+        mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+        issue_s();
+        wg_wait<0>();
+        wg_pin<32>(s);
+        int at = 0;
+        const int masked = min(n_partial, n - 1);
+#pragma unroll 1
+        for (; at < masked; ++at)
+            step<true, true>();
+#pragma unroll 1
+        for (; at < n - 1; ++at)
+            step<false, true>();
+        step<true, false>();
+    }
+    S2_DEVICE void fused_steps(int n, int n_partial)
+    {
+        fused_step<true, true>();
+        int at = 1;
+#pragma unroll 1
+        for (; at < n_partial; ++at)
+            fused_step<true, false>();
+#pragma unroll 1
+        for (; at < n; ++at)
+            fused_step<false, false>();
+        wait_other_ds();
+        issue_dq(buffer ^ 1);
+        wg_wait<0>();
+        wg_pin<32>(dp);
+        arrive(sh.kv_empty);
+        push_dq(buffer ^ 1);
+    }
+
+    /* ---- parts of one column ---- */
+
+    S2_DEVICE float4 *part_at(int chain) const
+    {
+        return (float4 *)p.part_sum + ((int64_t)chain * 2 + wg) * (D / 4) * 128 + thread;
+    }
+    S2_DEVICE void add_parts(float4 *sum, bool clear)
+    {
+#pragma unroll
+        for (int i = 0; i < D / 4; ++i) {
+            float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+            const float4 x = __ldcg(sum + i * 128);
+            acc[0] += x.x;
+            acc[1] += x.y;
+            acc[2] += x.z;
+            acc[3] += x.w;
+            if (clear)
+                __stcg(sum + i * 128, make_float4(0.f, 0.f, 0.f, 0.f));
+        }
+    }
+    S2_DEVICE void store_parts(float4 *sum) const
+    {
+#pragma unroll
+        for (int i = 0; i < D / 4; ++i) {
+            const float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+            __stcg(sum + i * 128, make_float4(acc[0], acc[1], acc[2], acc[3]));
+        }
+        __threadfence();
+        __syncwarp();
+    }
+    /* In the order of the parts; each warp has its own flag. True: this one finishes the column. */
+    S2_DEVICE bool sum_in_order(int chain, int part, int n_parts)
+    {
+        int32_t *const done = p.part_done + chain * 8 + wg * 4 + warp;
+        const bool last = part == n_parts - 1;
+        if (part > 0) {
+            if (lane == 0) {
+                int seen;
+                do
+                    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(done) : "memory");
+                while (seen < part);
+            }
+            __syncwarp();
+            add_parts(part_at(chain), false);
+        }
+        if (!last)
+            store_parts(part_at(chain));
+        if (lane == 0) {
+            if (last)
+                *done = 0;
+            else
+                asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(done), "r"(part + 1) : "memory");
+        }
+        return last;
+    }
+    /* As they come: the last one to arrive finishes the column. */
+    S2_DEVICE bool sum_as_they_come(int chain, int n_parts)
+    {
+        int32_t *const done = p.part_done + chain * 8 + wg * 4 + warp;
+        float4 *const sum = part_at(chain);
+#pragma unroll
+        for (int i = 0; i < D / 4; ++i) {
+            float *const acc = i < D / 8 ? dk + 4 * i : dv + 4 * (i - D / 8);
+            asm volatile("red.global.add.v4.f32 [%0], {%1,%2,%3,%4};" ::"l"(sum + i * 128), "f"(acc[0]),
+                         "f"(acc[1]), "f"(acc[2]), "f"(acc[3])
+                         : "memory");
+            acc[0] = acc[1] = acc[2] = acc[3] = 0.f;
+        }
+        __threadfence();
+        __syncwarp();
+        int before = 0;
+        if (lane == 0)
+            before = atomicAdd(done, 1);
+        if (__shfl_sync(0xffffffffu, before, 0) != n_parts - 1)
+            return false;
+        __threadfence();
+        add_parts(sum, true);
+        if (lane == 0)
+            *done = 0;
+        return true;
+    }
+    S2_DEVICE void store(int kv_head, int seq)
+    {
+        const int k_tok = __ldg(&p.seqs[seq].k_tok);
+        const bool on0 = key >= 0 && key < k_tok, on1 = key >= 0 && key + 8 < k_tok;
+        uint16_t *const dv_at = p.d_v.data + p.seqs[seq].d_v + kv_head * p.d_v.head + key * p.d_v.tok;
+        uint16_t *const dk_at = p.d_k.data + p.seqs[seq].d_k + kv_head * p.d_k.head + key * p.d_k.tok;
+        store_fragment<T::FP16, D>(dv_at, dv_at + 8 * p.d_v.tok, on0, on1, dv, 1.f, lane);
+        store_fragment<T::FP16, D>(dk_at, dk_at + 8 * p.d_k.tok, on0, on1, dk, p.scale, lane);
+    }
+    /* Whether this part finishes its column. */
+    S2_DEVICE bool sum(int chain, int parts)
+    {
+        if (chain < 0)
+            return true;
+        if constexpr (FUSED)
+            return sum_as_they_come(chain, parts >> 16);
+        else
+            return sum_in_order(chain, parts & 0xffff, parts >> 16);
+    }
+    S2_DEVICE void begin(int blocks)
+    {
+        const int row = wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
+        const int block = __ldg(p.blocks + blocks + (row >> p.shift));
+        key = block < 0 ? -1024 : (block << p.shift) + (row & ((1 << p.shift) - 1));
+#pragma unroll
+        for (int i = 0; i < D / 2; ++i)
+            dk[i] = dv[i] = 0.f;
+    }
+    S2_DEVICE void run()
+    {
+        int4 a;
+        for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+            /* uniform for ptxas as well, which takes anything from shared memory for divergent */
+            const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
+            begin(a.x);
+            mbar_wait(sh.kv_full, turn & 1);
+            if (n == 0)
+                arrive(sh.kv_empty);
+            else if constexpr (FUSED)
+                fused_steps(n, n_partial);
+            else
+                steps(n, n_partial);
+            const int4 b = load_shared4(sh.slot_at(turn) + 16);
+            const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4);
+            dkv_release(sh, turn);
+            if (sum(b.y, b.z))
+                store(kv_head, b.w);
+        }
+    }
+};
+
+template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const __grid_constant__ BwdParams p)
+{
+#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
+    extern __shared__ uint8_t raw[];
+    const DkvShared<T> sh(raw);
+    const int wg = threadIdx.x >> 7;
+    if (threadIdx.x == 0)
+        sh.init();
+    __syncthreads();
+    if (wg == 2) {
+        registers_lower<T::REGISTERS_PRODUCER>();
+        const int lane = threadIdx.x & 31, warp = __shfl_sync(0xffffffffu, (threadIdx.x >> 5) & 3, 0);
+        if (warp == 0) {
+            if (lane == 0)
+                dkv_schedule(p, sh);
+        } else if (warp == 1) {
+            dkv_load(p, sh, lane);
+        } else if (T::FUSED) {
+            dkv_reduce(p, sh, warp - 2, lane);
+        }
+    } else {
+        registers_raise<T::REGISTERS_CONSUMER>();
+        DkvConsumer<T> consumer(p, sh, wg, threadIdx.x & 127);
+        consumer.run();
+    }
+#endif
+}
+
+/* fused: the fp32 copy of dQ, in the order of fragments, to memory. Four blocks a tile of the plan; one warp
+ * is 16 rows x 32 columns. */
+template <bool FP16> __global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const BwdParams p)
+{
+    const BwdTile tile = p.tiles[blockIdx.x / 4];
+    const BwdSeq seq = p.seqs[tile.seq];
+    const int warp = (int)(blockIdx.x % 4) * 8 + (int)(threadIdx.x >> 5), lane = threadIdx.x & 31;
+    const int group = warp & 1, half = warp >> 1 & 1, slab = warp >> 2; /* 8 slabs of 16 rows */
+    const int64_t row = seq.rows + (int64_t)tile.head * seq.n_rows + tile.row + slab / 4 * 64;
+    const float4 *const from = (const float4 *)(p.dq_sum + row * 128 + half * 4096) + slab % 4 * 32 + lane;
+    float acc[16];
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        const float4 f = __ldcs(from + (4 * group + k) * 128);
+        acc[4 * k] = f.x;
+        acc[4 * k + 1] = f.y;
+        acc[4 * k + 2] = f.z;
+        acc[4 * k + 3] = f.w;
+    }
+    const int q_tok = seq.pos - seq.q_off + tile.row + slab * 16 + (lane >> 2), n_q = seq.k_tok - seq.q_off;
+    uint16_t *const out =
+        p.d_q.data + seq.d_q + tile.head * p.d_q.head + q_tok * p.d_q.tok + half * 64 + group * 32;
+    store_fragment<FP16, 32>(out, out + 8 * p.d_q.tok, q_tok >= 0 && q_tok < n_q,
+                             q_tok + 8 >= 0 && q_tok + 8 < n_q, acc, p.scale, lane);
+}
+
+} // namespace s2
+
+#endif /* S2_KERNELS_CUDA_BWD_SM90_DKV_CUH */

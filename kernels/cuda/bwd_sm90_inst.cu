@@ -1,0 +1,92 @@
+/*
+ * kernels/cuda/bwd_sm90_inst.cu - the Hopper backward for one head dimension and type.
+ *
+ * Compiled once for each S2_HEAD_DIM and S2_FP16; head dimension 256 has too many accumulators, and no
+ * instance.
+ */
+#if S2_HEAD_DIM <= 128
+#include "kernels/cuda/bwd_sm90_dkv.cuh"
+#include "kernels/cuda/bwd_sm90_dq.cuh"
+
+#include <cuda_runtime.h>
+
+#include "kernels/cuda/bwd_sm90_inst.cuh"
+
+namespace
+{
+
+constexpr bool FP16 = S2_FP16;
+
+template <class T> cudaError_t raise(void (*kernel)(const s2::BwdParams))
+{
+    return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                T::SHARED_BYTES);
+}
+
+unsigned blocks(int32_t n, int32_t n_units)
+{
+    return (unsigned)(n < n_units ? n : n_units);
+}
+
+template <class T> cudaError_t columns(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
+{
+    const cudaError_t raised = raise<T>(s2::bwd_sm90_dkv<T>);
+    if (raised != cudaSuccess)
+        return raised;
+    s2::bwd_sm90_dkv<T><<<blocks(params.n_columns, n_units), T::THREADS, T::SHARED_BYTES, stream>>>(params);
+    return cudaGetLastError();
+}
+
+template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
+{
+    if (params.n_tiles == 0)
+        return cudaSuccess;
+    const cudaError_t raised = raise<T>(s2::bwd_sm90_dq<T>);
+    if (raised != cudaSuccess)
+        return raised;
+    s2::bwd_sm90_dq<T><<<blocks(params.n_tiles, n_units), T::THREADS, T::SHARED_BYTES, stream>>>(params);
+    return cudaGetLastError();
+}
+
+template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
+{
+    const cudaError_t error =
+        columns<s2::DkvConfig<S2_HEAD_DIM, FP16, false, ELEMENTS>>(params, n_units, stream);
+    if (error != cudaSuccess)
+        return error;
+    return tiles<s2::DqConfig<S2_HEAD_DIM, FP16, ELEMENTS>>(params, n_units, stream);
+}
+
+cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cudaStream_t stream)
+{
+#if S2_HEAD_DIM == 128
+    cudaError_t error = cudaMemsetAsync(params.dq_sum, 0, (size_t)launch.sum_bytes, stream);
+    if (error == cudaSuccess)
+        error = columns<s2::DkvConfig<128, FP16, true, false>>(params, launch.n_units, stream);
+    if (error != cudaSuccess || params.n_tiles == 0)
+        return error;
+    s2::bwd_sm90_dq_convert<FP16><<<(unsigned)params.n_tiles * 4, 256, 0, stream>>>(params);
+    return cudaGetLastError();
+#else
+    (void)params, (void)launch, (void)stream;
+    return cudaErrorNotSupported;
+#endif
+}
+
+} // namespace
+
+cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params,
+                                                     const s2::BwdRowParams &rows,
+                                                     const s2_bwd_launch &launch, cudaStream_t stream)
+{
+    const dim3 grid((unsigned)((launch.n_rows + 15) / 16), (unsigned)launch.n_seqs);
+    s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
+    const cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess)
+        return error;
+    if (launch.fused)
+        return fused(params, launch, stream);
+    return params.bits != nullptr ? split<true>(params, launch.n_units, stream)
+                                  : split<false>(params, launch.n_units, stream);
+}
+#endif

@@ -1,0 +1,42 @@
+/*
+ * kernels/cuda/bwd_sm90_inst.cuh - the instances of the Hopper backward, one function per head dimension and
+ * type.
+ *
+ * C++ and CUDA only: seen by the files of this kernel alone. Each queues the whole backward: row statistics,
+ * then dK and dV, then dQ; or, fused, all three and the conversion of dQ. Fused exists for head dimension
+ * 128.
+ */
+#ifndef S2_KERNELS_CUDA_BWD_SM90_INST_CUH
+#define S2_KERNELS_CUDA_BWD_SM90_INST_CUH
+
+#include <stdint.h>
+
+#include <cuda_runtime_api.h>
+
+namespace s2
+{
+struct BwdParams;
+struct BwdRowParams;
+} // namespace s2
+
+/* What a launch needs beside the parameters of its kernels. */
+typedef struct s2_bwd_launch {
+    int32_t n_units;
+    int32_t n_seqs;
+    int64_t n_rows; /* padded rows of the longest sequence, times heads */
+    bool fused;
+    int64_t sum_bytes; /* of dq_sum */
+} s2_bwd_launch;
+
+#define S2_BWD_SM90_PASTE(dim, fp16)  s2_bwd_sm90_d##dim##_fp16_##fp16
+#define S2_BWD_SM90_LAUNCH(dim, fp16) S2_BWD_SM90_PASTE(dim, fp16)
+#define S2_BWD_SM90_DIMS(X)           X(64) X(96) X(128)
+#define S2_BWD_SM90_DECLARE(dim)                                                                             \
+    cudaError_t S2_BWD_SM90_LAUNCH(dim, 0)(const s2::BwdParams &, const s2::BwdRowParams &,                  \
+                                           const s2_bwd_launch &, cudaStream_t);                             \
+    cudaError_t S2_BWD_SM90_LAUNCH(dim, 1)(const s2::BwdParams &, const s2::BwdRowParams &,                  \
+                                           const s2_bwd_launch &, cudaStream_t);
+S2_BWD_SM90_DIMS(S2_BWD_SM90_DECLARE)
+#undef S2_BWD_SM90_DECLARE
+
+#endif /* S2_KERNELS_CUDA_BWD_SM90_INST_CUH */
