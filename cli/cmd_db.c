@@ -29,7 +29,7 @@ static int run_check(s2_cli *cli, const s2_args *args, s2_db *db)
     if (end != S2_GO_ON)
         return end;
     if (!sound)
-        s2_cli_error(cli, "the database is damaged; s2 db dump saves what can be read");
+        s2_cli_error(cli, "the database is damaged; s2 db recover NEW saves what can be read");
     return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
 }
 
@@ -116,10 +116,40 @@ static int run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
     return S2_EXIT_OK;
 }
 
-static const action ACTIONS[] = {
-    {"check", false, S2_DB_READ, run_check}, {"backup", true, S2_DB_READ, run_backup},
-    {"stat", false, S2_DB_READ, run_stat},   {"dump", false, S2_DB_READ, run_dump},
-    {"gc", false, S2_DB_WRITE, run_gc},      {"merge", true, S2_DB_WRITE, run_merge}};
+/* The damaged file is not opened as a database. */
+static int run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
+{
+    (void)db;
+    s2_db_recovered r;
+    s2_diag diag = {0};
+    const s2_status status =
+        s2_db_recover(s2_store_path(cli), args->operands[1], s2_args_has(args, "force"), &r, &diag);
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    fprintf(cli->out, "recovered: %lld runs, %lld designs, %lld results, %lld others\n", (long long)r.n_runs,
+            (long long)r.n_designs, (long long)r.n_results, (long long)r.n_others);
+    if (r.n_unreadable > 0)
+        fprintf(cli->out, "%lld pages or rows could not be read\n", (long long)r.n_unreadable);
+    if (r.n_forged > 0)
+        fprintf(cli->out, "%lld designs are left out: their text has another hash\n", (long long)r.n_forged);
+    if (r.n_without_design > 0)
+        fprintf(cli->out, "%lld results are left out: their design is lost\n", (long long)r.n_without_design);
+    if (r.n_lost_runs > 0)
+        fprintf(cli->out, "%lld runs are lost: their results lead to one called 'lost'\n",
+                (long long)r.n_lost_runs);
+    /* the new file knows where it came from */
+    cli->db_path = args->operands[1];
+    const int end = s2_store_run(cli);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+static const action ACTIONS[] = {{"check", false, S2_DB_READ, run_check},
+                                 {"backup", true, S2_DB_READ, run_backup},
+                                 {"stat", false, S2_DB_READ, run_stat},
+                                 {"dump", false, S2_DB_READ, run_dump},
+                                 {"gc", false, S2_DB_WRITE, run_gc},
+                                 {"merge", true, S2_DB_WRITE, run_merge},
+                                 {"recover", true, S2_DB_UNTRUSTED, run_recover}};
 
 int s2_cmd_db(s2_cli *cli, int argc, char **argv)
 {
@@ -135,6 +165,8 @@ int s2_cmd_db(s2_cli *cli, int argc, char **argv)
         s2_cli_error(cli, "expected %s", args.command->operands);
         return S2_EXIT_USAGE;
     }
+    if (found->run == run_recover)
+        return run_recover(cli, &args, NULL);
     if (found->mode == S2_DB_WRITE) {
         end = s2_store_run(cli);
         return end == S2_GO_ON ? found->run(cli, &args, cli->db) : end;

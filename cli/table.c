@@ -229,7 +229,7 @@ static const s2_option SEARCH[] = {
     OPT_END};
 
 static const s2_option DB[] = {
-    {"force", '\0', NULL, NULL, "overwrite the file that backup writes", false, false},
+    {"force", '\0', NULL, NULL, "overwrite the file that backup or recover writes", false, false},
     OPT_JSON,
     OPT_DB,
     OPT_END};
@@ -358,14 +358,16 @@ const s2_command s2_command_table[] = {
      "without a value in one of them are left out. Predictions and timings are compared at one phase and "
      "length, which is said; --phase and --len choose another. Conditions as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
-    {"db", "check|backup FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
-     "check: every page, key and hash. backup FILE: a consistent copy while others write. stat: what it "
+    {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
+     "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "
+     "a "
+     "damaged database page by page and write what makes sense to a new one. stat: what it "
      "holds. "
      "dump: all of it as SQL text. gc: remove what is in the trash for good. merge FILE: bring in what "
      "another machine found; the other file is not "
      "trusted, "
      "and merging twice changes nothing.",
-     "$ s2 db backup designs.db\n$ s2 db merge h200.db\n", DB},
+     "$ s2 db backup designs.db\n$ s2 db merge h200.db\n$ s2 db recover saved.db --db damaged.db\n", DB},
     {"tag", "DESIGN TAG...", 2, -1, "tag a design; -TAG after -- takes a tag away", NULL,
      "$ s2 tag phi3 keep\n", PEOPLE},
     {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",

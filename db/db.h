@@ -361,6 +361,24 @@ const char *s2_db_library_version(void);
 s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 extern const char *const s2_db_tables[];
 
+/* What was found of a damaged file, and what was not. */
+typedef struct s2_db_recovered {
+    int64_t n_runs;
+    int64_t n_designs;
+    int64_t n_results;
+    int64_t n_others;         /* tags, notes, environments, views */
+    int64_t n_unreadable;     /* pages and rows that make no sense */
+    int64_t n_forged;         /* designs whose text has another hash: left out */
+    int64_t n_without_design; /* results and notes of designs that are lost: left out */
+    int64_t n_lost_runs;      /* runs that are lost; their results lead to a run called "lost" */
+} s2_db_recovered;
+/*
+ * Read a damaged file page by page, its log included, and write what makes sense to a new one at `to`, in
+ * one step. S2_EPARSE: nothing of ours is in it. The damaged file is not changed.
+ */
+s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_recovered *out,
+                        s2_diag *diag) S2_MUST_CHECK;
+
 typedef struct s2_db_merged {
     int64_t n_runs;
     int64_t n_designs;

@@ -62,7 +62,7 @@ s2_status s2_sql_fail(s2_db *db, int rc, s2_diag *diag)
                            "%s: refused, reading it takes longer than its size explains", db->path);
     case SQLITE_CORRUPT:
         return s2_diag_set(diag, S2_EDB, 0, 0, 0,
-                           "%s: damaged (%s); s2 db check says what, s2 db dump saves the rest", db->path,
+                           "%s: damaged (%s); s2 db check says what, s2 db recover saves the rest", db->path,
                            db->sql != NULL ? sqlite3_errmsg(db->sql) : sqlite3_errstr(rc));
     case SQLITE_CONSTRAINT:
     case SQLITE_TOOBIG:

@@ -1,0 +1,711 @@
+/*
+ * What may happen to the database from outside: processes killed at any moment, and files of which pages
+ * are gone. S2_CASES=N asks for N kills and N damaged files.
+ */
+#include "tests/s2test.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sqlite3.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "db/sql.h"
+
+#define OK(expr) assert_int_equal((expr), S2_OK)
+
+static char dir[64];
+
+static const char *path_of(const char *name)
+{
+    static char path[8][128];
+    static int turn;
+    turn = (turn + 1) % 8;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
+static void remove_db(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-journal", "-new"};
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char name[200];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[n]);
+        unlink(name);
+    }
+}
+
+static s2_db *open_db(const char *path, s2_db_mode mode)
+{
+    s2_diag diag = {0};
+    s2_db *db = NULL;
+    if (s2_db_open(path, mode, &db, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return db;
+}
+
+static void assert_sound(s2_db *db)
+{
+    s2_buf findings = {0};
+    s2_diag diag = {0};
+    if (s2_db_verify(db, &findings, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    if (findings.len > 0)
+        fail_msg("%.*s", (int)findings.len, findings.data);
+    s2_buf_release(&findings);
+}
+
+static int64_t count(s2_db *db, const char *table)
+{
+    int64_t n = -1;
+    OK(s2_db_count(db, table, &n, NULL));
+    return n;
+}
+
+/* ---- rows that follow from a number
+ * ------------------------------------------------------------------------ */
+
+enum { LONG_JSON = 9000, SAMPLES = 3000 };
+
+static s2_status put_run(s2_db *db, int64_t *run_id)
+{
+    const s2_db_run run = {.tool_version = "0.1.0",
+                           .commit = "abc",
+                           .command = "check",
+                           .argv_json = "[\"s2\",\"check\"]",
+                           .host = "host",
+                           .seed = S2_DB_NONE,
+                           .started_us = 1000};
+    return s2_db_put_run(db, &run, run_id, NULL);
+}
+
+static s2_status put_design(s2_db *db, int64_t run_id, int n, int64_t *id)
+{
+    char text[64], name[32], hash[S2_DB_HASH_HEX];
+    snprintf(text, sizeof text, "heads 1\nlayers all: local %d\n", n + 1);
+    snprintf(name, sizeof name, "design-%d", n);
+    s2_db_sha256(text, strlen(text), hash);
+    const s2_db_design design = {.hash = hash,
+                                 .name = name,
+                                 .text = text,
+                                 .model = "",
+                                 .family = "local",
+                                 .origin = "test",
+                                 .n_layers = 1,
+                                 .n_heads = 1,
+                                 .n_kv_heads = 1,
+                                 .head_dim = 128,
+                                 .block_tok = 64,
+                                 .density = 0.5,
+                                 .density_tok = 8192};
+    return s2_db_put_design(db, run_id, &design, id, NULL);
+}
+
+static s2_status put_check(s2_db *db, int64_t run_id, int64_t id)
+{
+    const s2_db_check check = {.property = "union",
+                               .verdict = S2_DB_HOLDS,
+                               .required = true,
+                               .scope_tok = S2_DB_NONE,
+                               .complete_to_tok = S2_DB_NONE,
+                               .layer = S2_DB_NONE,
+                               .head = S2_DB_NONE,
+                               .query_tok = S2_DB_NONE,
+                               .key_tok = S2_DB_NONE,
+                               .engine = "algebra",
+                               .wall_us = 5};
+    return s2_db_put_check(db, run_id, id, &check, NULL);
+}
+
+/* Its JSON fills several pages of every seventh row. */
+static s2_status put_sim(s2_db *db, int64_t run_id, int64_t id, int n)
+{
+    static char json[LONG_JSON + 32];
+    const int length = n % 7 == 0 ? LONG_JSON : 10;
+    snprintf(json, sizeof json, "{\"a\":\"%0*d\"}", length, n);
+    const s2_db_sim sim = {.gpu = "h200",
+                           .model = "",
+                           .phase = "prefill",
+                           .dtype = "bf16",
+                           .len_tok = 8192,
+                           .batch = 1,
+                           .time_us = n,
+                           .bound_us = 1.5,
+                           .dense_us = (double)NAN,
+                           .bound_by = "mma",
+                           .kv_head_pages_bytes = n * 100.0,
+                           .json = json};
+    return s2_db_put_sim(db, run_id, id, &sim, NULL);
+}
+
+static s2_status put_validation(s2_db *db, int64_t run_id, int64_t id)
+{
+    static const float samples[SAMPLES] = {0.5F, 0.25F};
+    const s2_db_validation v = {.device = "NVIDIA H200",
+                                .device_uuid = "GPU-1",
+                                .driver = "580",
+                                .runtime = "13.0",
+                                .kernel = "sm90",
+                                .phase = "forward",
+                                .dtype = "bf16",
+                                .outcome = "ok",
+                                .len_tok = 8192,
+                                .batch = 1,
+                                .seed = 7,
+                                .median_ms = 0.5,
+                                .n_samples = SAMPLES,
+                                .samples_ms = samples,
+                                .layers_alike = 1,
+                                .json = "{}"};
+    return s2_db_put_validation(db, run_id, id, &v, NULL);
+}
+
+static s2_status put_all(s2_db *db, int n)
+{
+    int64_t run_id, id;
+    S2_TRY(s2_db_begin(db, NULL));
+    S2_TRY(put_run(db, &run_id));
+    S2_TRY(put_design(db, run_id, n, &id));
+    S2_TRY(put_check(db, run_id, id));
+    S2_TRY(put_sim(db, run_id, id, n));
+    if (n % 5 == 0)
+        S2_TRY(put_validation(db, run_id, id));
+    return s2_db_commit(db, NULL);
+}
+
+static void fill(const char *path, int n)
+{
+    remove_db(path);
+    s2_db *db = open_db(path, S2_DB_WRITE);
+    for (int at = 0; at < n; at++)
+        OK(put_all(db, at));
+    OK(s2_db_tag(db, 1, "keep", true, NULL));
+    OK(s2_db_note(db, 2, "a note", NULL));
+    s2_db_close(&db);
+}
+
+static void run_sql(const char *path, const char *sql)
+{
+    sqlite3 *raw;
+    char *message = NULL;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s", message);
+    sqlite3_close(raw);
+}
+
+/* ---- kill -9
+ * ------------------------------------------------------------------------------------------------ */
+
+/* What a killed process was at, and what must be true afterwards. */
+typedef enum work { WRITES, CREATES, MIGRATES, BACKS_UP, RECOVERS, N_WORKS } work;
+
+static void write_numbered(const char *path, int first, int ack)
+{
+    s2_db *db;
+    if (s2_db_open(path, S2_DB_WRITE, &db, NULL) != S2_OK)
+        _exit(3);
+    for (int32_t n = first;; n++)
+        if (put_all(db, n) != S2_OK || write(ack, &n, sizeof n) != sizeof n)
+            _exit(4);
+}
+
+static void backup_again_and_again(const char *path, const char *to)
+{
+    s2_db *db;
+    if (s2_db_open(path, S2_DB_READ, &db, NULL) != S2_OK)
+        _exit(3);
+    while (s2_db_backup(db, to, true, NULL) == S2_OK)
+        continue;
+    _exit(4);
+}
+
+static void recover_again_and_again(const char *path, const char *to)
+{
+    s2_db_recovered found;
+    while (s2_db_recover(path, to, true, &found, NULL) == S2_OK)
+        continue;
+    _exit(4);
+}
+
+/* A file as the first schema left it. */
+static void make_old(const char *path)
+{
+    char pragma[96];
+    remove_db(path);
+    run_sql(path, s2_db_migrations[0].sql);
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=1;", S2_DB_APPLICATION_ID);
+    run_sql(path, pragma);
+    run_sql(path,
+            "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
+            " VALUES(zeroblob(16),'0','c','3','check','[]','h',1)");
+}
+
+static void migrate_once(const char *path)
+{
+    s2_db *db;
+    _exit(s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK ? 0 : 3);
+}
+
+static void work_until_killed(work kind, const char *path, const char *beside, int first, int ack)
+{
+    if (kind == WRITES || kind == CREATES)
+        write_numbered(path, first, ack);
+    if (kind == MIGRATES)
+        migrate_once(beside);
+    if (kind == BACKS_UP)
+        backup_again_and_again(path, beside);
+    recover_again_and_again(path, beside);
+}
+
+/* The process is killed so long after its n-th acknowledgement, or, with none, after it began. */
+static int kill_one(work kind, const char *path, const char *beside, int first, int n_awaited, long wait_ns,
+                    int32_t *acked, int cap)
+{
+    int ack[2], n = 0;
+    assert_int_equal(pipe(ack), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        close(ack[0]);
+        work_until_killed(kind, path, beside, first, ack[1]);
+    }
+    close(ack[1]);
+    while (n < n_awaited && read(ack[0], &acked[n], sizeof acked[n]) == sizeof acked[n])
+        n++;
+    const struct timespec pause = {0, wait_ns};
+    nanosleep(&pause, NULL);
+    kill(child, SIGKILL);
+    int ended;
+    waitpid(child, &ended, 0);
+    if (!WIFSIGNALED(ended) && !(kind == MIGRATES && WEXITSTATUS(ended) == 0))
+        fail_msg("work %d ended by itself: %d", (int)kind, WEXITSTATUS(ended));
+    while (n < cap && read(ack[0], &acked[n], sizeof acked[n]) == sizeof acked[n])
+        n++;
+    close(ack[0]);
+    return n;
+}
+
+static void assert_present(s2_db *db, const int32_t *numbers, int n)
+{
+    for (int at = 0; at < n; at++) {
+        s2_arena arena = {0};
+        s2_db_row row;
+        int32_t n_rows;
+        char name[32];
+        snprintf(name, sizeof name, "design-%d", numbers[at]);
+        OK(s2_db_find(db, &arena, name, 1, &row, &n_rows, NULL));
+        if (n_rows != 1)
+            fail_msg("%s was acknowledged and is lost", name);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Every reader finds a whole database, without a writer having to come first. */
+static void check_survivor(work kind, const char *path, const char *beside, const int32_t *acked, int n_acked)
+{
+    if (kind == CREATES && access(path, F_OK) != 0) {
+        assert_int_equal(n_acked, 0);
+        return;
+    }
+    s2_db *db = open_db(path, S2_DB_READ);
+    assert_sound(db);
+    assert_present(db, acked, n_acked);
+    assert_int_equal(count(db, "run"), count(db, "chk")); /* no half transaction */
+    assert_int_equal(count(db, "run"), count(db, "sim"));
+    const int64_t n_designs = count(db, "design");
+    s2_db_close(&db);
+    if (kind == WRITES || kind == CREATES || access(beside, F_OK) != 0)
+        return;
+    db = open_db(beside, kind == MIGRATES ? S2_DB_WRITE : S2_DB_READ);
+    assert_sound(db);
+    assert_int_equal(kind == MIGRATES ? count(db, "run") : count(db, "design"),
+                     kind == MIGRATES ? 1 : n_designs);
+    s2_db_close(&db);
+}
+
+static void killed_processes_lose_nothing_they_acknowledged(void **state)
+{
+    (void)state;
+    enum { ROUND = 40, CAP = 4000 };
+    static int32_t acked[CAP];
+    const char *const path = path_of("killed.db"), *const beside = path_of("beside.db");
+    const uint64_t seed = s2_test_seed(11);
+    s2_rng rng = {seed};
+    const int64_t n_kills = s2_test_cases(1000);
+    int64_t n_acked = 0, n_of[N_WORKS] = {0};
+    struct timespec begin, end;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    for (int64_t kills = 0; kills < n_kills; kills++) {
+        if (kills % ROUND == 0)
+            fill(path, 3);
+        const uint64_t draw = s2_rng_below(&rng, 20);
+        const work kind = draw < 12 ? WRITES : (work)(1 + draw % 4);
+        remove_db(beside);
+        if (kind == CREATES)
+            remove_db(path);
+        if (kind == MIGRATES)
+            make_old(beside);
+        const int first = 10 + (int)(kills % ROUND) * CAP;
+        const int n_awaited = kind == WRITES || kind == CREATES ? (int)s2_rng_below(&rng, 4) : 0;
+        const long wait_ns = (long)s2_rng_below(&rng, n_awaited > 0 ? 3000000 : 12000000);
+        const int n = kill_one(kind, path, beside, first, n_awaited, wait_ns, acked, CAP);
+        check_survivor(kind, path, beside, acked, n);
+        n_acked += n;
+        n_of[kind]++;
+        if (kind == CREATES)
+            fill(path, 3);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    printf("# s2: %lld kills -9 (seed %llu: %lld while writing, %lld creating, %lld migrating, %lld backing "
+           "up, %lld recovering) in %.0f s: every database sound, %lld acknowledged transactions all there\n",
+           (long long)n_kills, (unsigned long long)seed, (long long)n_of[WRITES], (long long)n_of[CREATES],
+           (long long)n_of[MIGRATES], (long long)n_of[BACKS_UP], (long long)n_of[RECOVERS],
+           (double)(end.tv_sec - begin.tv_sec), (long long)n_acked);
+    remove_db(path);
+    remove_db(beside);
+}
+
+/* ---- lost pages
+ * --------------------------------------------------------------------------------------------- */
+
+static uint8_t *read_file(const char *path, size_t *n)
+{
+    FILE *const file = fopen(path, "rb");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    *n = (size_t)ftell(file);
+    rewind(file);
+    uint8_t *const bytes = malloc(*n);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *n, file), *n);
+    fclose(file);
+    return bytes;
+}
+
+static void write_file(const char *path, const uint8_t *bytes, size_t n)
+{
+    remove_db(path);
+    FILE *const file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, n, file), n);
+    fclose(file);
+}
+
+/* All rows of the tables that hold what was found, as one text. */
+static char *rows_of(const char *path)
+{
+    sqlite3 *raw;
+    s2_buf all = {0};
+    assert_int_equal(sqlite3_open_v2(path, &raw, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    for (const char *const *table = s2_db_tables; *table != NULL; table++) {
+        if (strcmp(*table, "meta") == 0 || strcmp(*table, "migration") == 0)
+            continue;
+        char sql[64];
+        sqlite3_stmt *rows;
+        snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY 1,2", *table);
+        assert_int_equal(sqlite3_prepare_v2(raw, sql, -1, &rows, NULL), SQLITE_OK);
+        while (sqlite3_step(rows) == SQLITE_ROW) {
+            s2_buf_printf(&all, "%s", *table);
+            for (int column = 0; column < sqlite3_column_count(rows); column++) {
+                s2_buf_printf(&all, "|%d:", sqlite3_column_type(rows, column));
+                const void *const bytes = sqlite3_column_blob(rows, column);
+                s2_buf_add(&all, bytes != NULL ? bytes : "", (size_t)sqlite3_column_bytes(rows, column));
+            }
+            s2_buf_puts(&all, "\n");
+        }
+        sqlite3_finalize(rows);
+    }
+    sqlite3_close(raw);
+    s2_buf_add(&all, "", 1);
+    OK(all.status);
+    return all.data;
+}
+
+static s2_db_recovered recover(const char *from, const char *to)
+{
+    s2_db_recovered found = {0};
+    s2_diag diag = {0};
+    remove_db(to);
+    if (s2_db_recover(from, to, false, &found, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return found;
+}
+
+static void assert_same_rows(const char *a, const char *b)
+{
+    char *const left = rows_of(a), *const right = rows_of(b);
+    if (strcmp(left, right) != 0)
+        fail_msg("the rows of %s and %s differ", a, b);
+    s2_free(left);
+    s2_free(right);
+}
+
+static void a_sound_file_is_recovered_row_by_row(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    fill(path, 120);
+    const s2_db_recovered found = recover(path, saved);
+    assert_int_equal(found.n_runs, 120);
+    assert_int_equal(found.n_designs, 120);
+    assert_int_equal(found.n_results, 120 + 120 + 24);
+    assert_int_equal(found.n_unreadable + found.n_forged + found.n_without_design + found.n_lost_runs, 0);
+    assert_same_rows(path, saved);
+    s2_diag diag = {0};
+    s2_db_recovered again;
+    assert_int_equal(s2_db_recover(path, saved, false, &again, &diag), S2_EIO);
+    assert_non_null(strstr(diag.msg, "--force"));
+    OK(s2_db_recover(path, saved, true, &again, &diag));
+}
+
+/* A process that was killed leaves its last transactions in the log alone. */
+static void what_is_only_in_the_log_is_recovered_too(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
+                      *const copy = path_of("copy.db");
+    fill(path, 3);
+    s2_db *db = open_db(path, S2_DB_WRITE);
+    for (int n = 3; n < 20; n++)
+        OK(put_all(db, n));
+    size_t n_file, n_log;
+    char log[160];
+    snprintf(log, sizeof log, "%s-wal", path);
+    uint8_t *const file = read_file(path, &n_file), *const wal = read_file(log, &n_log);
+    s2_db_close(&db);
+    assert_true(n_log > 4096);
+    write_file(copy, file, n_file);
+    snprintf(log, sizeof log, "%s-wal", copy);
+    write_file(log, wal, n_log);
+    assert_int_equal(recover(copy, saved).n_designs, 20);
+    assert_same_rows(path, saved);
+    /* of a log that is cut, the transactions before the cut */
+    write_file(log, wal, n_log - 100);
+    const s2_db_recovered cut = recover(copy, saved);
+    assert_true(cut.n_designs >= 3 && cut.n_designs < 20);
+    free(file);
+    free(wal);
+    remove_db(copy);
+}
+
+static void deleted_rows_do_not_come_back(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    fill(path, 150);
+    s2_db *db = open_db(path, S2_DB_WRITE);
+    int64_t n;
+    for (int64_t id = 20; id <= 150; id++)
+        OK(s2_db_remove(db, id, NULL));
+    OK(s2_db_collect(db, &n, NULL));
+    s2_db_close(&db);
+    const s2_db_recovered found = recover(path, saved);
+    assert_int_equal(found.n_designs, 19);
+    assert_same_rows(path, saved);
+}
+
+static void without_the_first_page_every_table_is_told_by_its_rows(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
+                      *const copy = path_of("copy.db");
+    size_t n;
+    fill(path, 120);
+    uint8_t *const bytes = read_file(path, &n);
+    memset(bytes, 0, 4096);
+    write_file(copy, bytes, n);
+    s2_db *db = NULL;
+    assert_true(s2_db_open(copy, S2_DB_READ, &db, NULL) != S2_OK);
+    const s2_db_recovered found = recover(copy, saved);
+    assert_int_equal(found.n_runs, 120);
+    assert_int_equal(found.n_designs, 120);
+    assert_int_equal(found.n_results, 120 + 120 + 24);
+    db = open_db(saved, S2_DB_READ);
+    assert_int_equal(count(db, "tag"), 0); /* their pages look like an index */
+    assert_int_equal(count(db, "note"), 1);
+    assert_sound(db);
+    s2_db_close(&db);
+    free(bytes);
+}
+
+/* One page lost costs what was on it, and nothing else. */
+static void each_lost_page_costs_its_own_rows_only(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
+                      *const copy = path_of("copy.db");
+    size_t n;
+    fill(path, 120);
+    uint8_t *const bytes = read_file(path, &n), page[4096];
+    int64_t most_lost = 0;
+    const int64_t all = 120 + 120 + 120 + 120 + 24;
+    for (size_t at = 0; at < n / 4096; at++) {
+        memcpy(page, bytes + at * 4096, 4096);
+        memset(bytes + at * 4096, 0x5a, 4096);
+        write_file(copy, bytes, n);
+        memcpy(bytes + at * 4096, page, 4096);
+        const s2_db_recovered found = recover(copy, saved);
+        const int64_t lost = all - found.n_runs - found.n_designs - found.n_results;
+        most_lost = lost > most_lost ? lost : most_lost;
+        s2_db *db = open_db(saved, S2_DB_UNTRUSTED);
+        assert_sound(db);
+        s2_db_close(&db);
+    }
+    printf("# s2: of %zu pages each lost in turn, no one cost more than %lld of %lld rows\n", n / 4096,
+           (long long)most_lost, (long long)all);
+    assert_true(most_lost < all / 2);
+    free(bytes);
+}
+
+static void damage(s2_rng *rng, uint8_t *bytes, size_t *n)
+{
+    const uint64_t kind = s2_rng_below(rng, 10);
+    if (kind == 0)
+        *n = (size_t)s2_rng_below(rng, *n + 1);
+    else if (kind < 4)
+        for (uint64_t page = s2_rng_below(rng, 4) + 1; page > 0; page--) {
+            uint8_t *const at = bytes + 4096 * s2_rng_below(rng, *n / 4096);
+            for (int byte = 0; byte < 4096; byte++)
+                at[byte] = (uint8_t)s2_rng_below(rng, 256);
+        }
+    else
+        for (uint64_t hits = s2_rng_below(rng, 300) + 1; hits > 0; hits--)
+            bytes[s2_rng_below(rng, *n)] = (uint8_t)s2_rng_below(rng, 256);
+}
+
+static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db"),
+                      *const copy = path_of("copy.db");
+    const uint64_t seed = s2_test_seed(13);
+    s2_rng rng = {seed};
+    size_t n_whole;
+    int64_t n_saved = 0, n_rows = 0;
+    fill(path, 40);
+    uint8_t *const whole = read_file(path, &n_whole), *const bytes = malloc(n_whole);
+    assert_non_null(bytes);
+    const int64_t n_cases = s2_test_cases(150);
+    for (int64_t at = 0; at < n_cases; at++) {
+        size_t n = n_whole;
+        memcpy(bytes, whole, n);
+        damage(&rng, bytes, &n);
+        write_file(copy, bytes, n);
+        s2_db_recovered found;
+        s2_diag diag = {0};
+        remove_db(saved);
+        const s2_status status = s2_db_recover(copy, saved, false, &found, &diag);
+        if (status != S2_OK) {
+            assert_true((status == S2_EPARSE || status == S2_EDB) && diag.msg[0] != '\0');
+            continue;
+        }
+        s2_db *db = open_db(saved, S2_DB_UNTRUSTED);
+        assert_sound(db);
+        n_saved++;
+        n_rows += found.n_runs + found.n_designs + found.n_results;
+        s2_db_close(&db);
+    }
+    printf("# s2: %lld damaged files (seed %llu): %lld recovered, %.1f %% of all rows\n", (long long)n_cases,
+           (unsigned long long)seed, (long long)n_saved,
+           100.0 * (double)n_rows / ((40 * 4 + 8) * (double)n_cases));
+    free(whole);
+    free(bytes);
+}
+
+static void others_files_are_not_recovered(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    static const struct {
+        const char *sql;
+        s2_status status;
+        const char *words;
+    } rows[] = {
+        {"PRAGMA application_id=7; CREATE TABLE t(a); INSERT INTO t VALUES(1)", S2_EPARSE, "another program"},
+        {"CREATE TABLE t(a); INSERT INTO t VALUES(1)", S2_EPARSE, "no row of a database of s2"},
+    };
+    s2_db_recovered found;
+    remove_db(saved);
+    for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
+        s2_diag diag = {0};
+        remove_db(path);
+        run_sql(path, rows[n].sql);
+        assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), rows[n].status);
+        assert_non_null(strstr(diag.msg, rows[n].words));
+    }
+    s2_diag diag = {0};
+    fill(path, 2);
+    run_sql(path, "PRAGMA user_version=99");
+    assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), S2_EDB);
+    assert_non_null(strstr(diag.msg, "newer s2"));
+    write_file(path, (const uint8_t *)"short", 5);
+    assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), S2_EPARSE);
+    assert_int_equal(s2_db_recover(dir, saved, false, &found, &diag), S2_EPARSE);
+    assert_int_equal(s2_db_recover("/nowhere/at/all", saved, false, &found, &diag), S2_EDB);
+    assert_int_equal(access(saved, F_OK), -1);
+}
+
+static bool fail_at(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    int *const left = user;
+    return (*left)-- != 0;
+}
+
+static void the_nth_allocation_of_a_recovery_may_fail(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    fill(path, 2);
+    s2_status status = S2_ENOMEM;
+    for (int n = 0; status != S2_OK; n++) {
+        int left = n;
+        s2_db_recovered found;
+        remove_db(saved);
+        s2_alloc_set_hook(fail_at, &left);
+        status = s2_db_recover(path, saved, false, &found, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        assert_int_equal(access(saved, F_OK), status == S2_OK ? 0 : -1);
+        assert_true(n < 1000);
+    }
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/s2-test-faults-XXXXXX");
+    return mkdtemp(dir) == NULL;
+}
+
+static int remove_dir(void **state)
+{
+    (void)state;
+    char line[100];
+    snprintf(line, sizeof line, "rm -r '%s'", dir);
+    return system(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(killed_processes_lose_nothing_they_acknowledged),
+        cmocka_unit_test(a_sound_file_is_recovered_row_by_row),
+        cmocka_unit_test(what_is_only_in_the_log_is_recovered_too),
+        cmocka_unit_test(deleted_rows_do_not_come_back),
+        cmocka_unit_test(without_the_first_page_every_table_is_told_by_its_rows),
+        cmocka_unit_test(each_lost_page_costs_its_own_rows_only),
+        cmocka_unit_test(any_damage_ends_in_a_sound_file_or_a_reason),
+        cmocka_unit_test(others_files_are_not_recovered),
+        cmocka_unit_test(the_nth_allocation_of_a_recovery_may_fail),
+    };
+    return cmocka_run_group_tests_name("faults", tests, make_dir, remove_dir);
+}
