@@ -42,6 +42,7 @@ typedef struct s2_validate_state {
     int64_t batch;
     int64_t seed;
     int64_t n_runs;
+    int64_t n_pairs;   /* 0: the device's default */
     int64_t layer;     /* -1: one of each kind */
     int64_t timeout_s; /* 0: never */
     const char *gpu;   /* the simulator's name of the device, or NULL */
@@ -128,6 +129,9 @@ static int read_options(s2_validate_state *state)
         s2_args_int(cli, &state->args, "seed", 0, INT64_MAX / 32, &state->seed) != S2_GO_ON ||
         s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs) != S2_GO_ON ||
         s2_args_int(cli, &state->args, "timeout", 0, LIMIT_SECONDS, &state->timeout_s) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    if (s2_args_str(&state->args, "pairs") != NULL &&
+        s2_args_int(cli, &state->args, "pairs", 1, INT64_MAX / 4, &state->n_pairs) != S2_GO_ON)
         return S2_EXIT_USAGE;
     const char *const phase = s2_args_str(&state->args, "phase");
     while (state->phase < N_PHASES - 1 && strcmp(phase, phases[state->phase].word) != 0)
@@ -338,6 +342,7 @@ static int validate_one(s2_validate_state *state, s2_subject *subject)
     request.dtype = state->dtype;
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
+    request.budget_pairs = state->n_pairs > 0 ? state->n_pairs : request.budget_pairs;
     request.progress = progress;
     request.user = state;
     state->subject = subject;

@@ -123,6 +123,8 @@ static const s2_option VALIDATE[] = {
      false},
     {"seed", '\0', "N", "1", "seed of the input data", false, false},
     {"runs", '\0', "N", "5", "timed repetitions", false, false},
+    {"pairs", '\0', "N", NULL,
+     "(query, key) pairs compared at most; default: 100 million, on a CPU 40 million", false, false},
     {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
     {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,
      false},

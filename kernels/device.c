@@ -61,6 +61,15 @@ static s2_status cpu_copy(s2_device *device, void *dst, const void *src, size_t 
     return S2_OK;
 }
 
+static s2_status cpu_copy_pieces(s2_device *device, uint8_t *dst, const uint8_t *src, const int64_t *at_bytes,
+                                 int64_t n, size_t piece_bytes)
+{
+    (void)device;
+    for (int64_t at = 0; at < n; at++)
+        memcpy(dst + at_bytes[at], src + at_bytes[at], piece_bytes);
+    return S2_OK;
+}
+
 static s2_status cpu_fill(s2_device *device, void *dst, uint8_t byte, size_t n_bytes)
 {
     (void)device;
@@ -110,6 +119,7 @@ static const s2_device_ops cpu_ops = {
     .release = cpu_release,
     .copy_in = cpu_copy,
     .copy_out = cpu_copy,
+    .copy_pieces_out = cpu_copy_pieces,
     .fill = cpu_fill,
     .fill_normal = cpu_fill_normal,
     .sync = cpu_sync,

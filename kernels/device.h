@@ -42,6 +42,9 @@ typedef struct s2_device_ops {
     void (*release)(s2_device *device, void *memory);                  /* NULL is allowed */
     s2_status (*copy_in)(s2_device *device, void *dst, const void *host_src, size_t n_bytes);
     s2_status (*copy_out)(s2_device *device, void *host_dst, const void *src, size_t n_bytes);
+    /* n pieces of the same length, at the same offsets on both sides; in one go where copies are dear. */
+    s2_status (*copy_pieces_out)(s2_device *device, uint8_t *host_dst, const uint8_t *src,
+                                 const int64_t *at_bytes, int64_t n, size_t piece_bytes);
     s2_status (*fill)(s2_device *device, void *dst, uint8_t byte, size_t n_bytes);
     /* dst[i] = s2_input_value(seed, i) * scale rounded to dtype, for i in [0, n): the same bits everywhere.
      */

@@ -265,20 +265,26 @@ static s2_status copy_all(s2_rig *rig)
     return ops->copy_out(rig->device, rig->host_lse, rig->lse.base, rig->lse.n_bytes + 2 * S2_GUARD_BYTES);
 }
 
-static s2_status copy_part(s2_rig *rig, uint8_t *host, const s2_guarded *buffer, int64_t at, int64_t n)
-{
-    const size_t from = (size_t)(S2_GUARD_BYTES + at);
-    return rig->device->ops->copy_out(rig->device, host + from, buffer->base + from, (size_t)n);
-}
-
-static s2_status copy_row(s2_rig *rig, s2_probe_row row)
+static s2_status copy_rows(s2_rig *rig, const s2_probe_row *rows, int64_t n_rows)
 {
     const s2_attn_problem *const p = &rig->problem;
+    const s2_device_ops *const ops = rig->device->ops;
     const int64_t bytes = s2_dtype_size(p->dtype);
-    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
-    const int64_t lse_at = s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head);
-    S2_TRY(copy_part(rig, rig->host_o, &rig->o, o_at * bytes, p->head_dim * bytes));
-    return copy_part(rig, rig->host_lse, &rig->lse, lse_at * 4, 4);
+    int64_t *const at = s2_calloc((size_t)n_rows + 1, 2 * sizeof *at);
+    if (at == NULL)
+        return S2_ENOMEM;
+    for (int64_t n = 0; n < n_rows; n++) {
+        const s2_probe_row row = rows[n];
+        at[n] = S2_GUARD_BYTES + s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head) * bytes;
+        at[n_rows + n] =
+            S2_GUARD_BYTES + s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head) * 4;
+    }
+    s2_status status = ops->copy_pieces_out(rig->device, rig->host_o, rig->o.base, at, n_rows,
+                                            (size_t)(p->head_dim * bytes));
+    if (status == S2_OK)
+        status = ops->copy_pieces_out(rig->device, rig->host_lse, rig->lse.base, at + n_rows, n_rows, 4);
+    s2_free(at);
+    return status;
 }
 
 s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap)
@@ -293,14 +299,12 @@ s2_outcome s2_rig_run(s2_rig *rig, double *ms, char *reason, size_t reason_cap)
 s2_outcome s2_rig_run_rows(s2_rig *rig, const s2_probe_row *rows, int64_t n_rows, double *ms, char *reason,
                            size_t reason_cap)
 {
-    /* what is copied in the time that one small copy takes to begin and end */
-    enum { BYTES_A_COPY = 1 << 16 };
     s2_diag why = {0};
-    if (n_rows * BYTES_A_COPY >= (int64_t)rig->o.n_bytes)
+    if (2 * n_rows >= rig->n_q_tok * rig->problem.n_heads)
         return s2_rig_run(rig, ms, reason, reason_cap);
     s2_status status = launch(rig, ms, &why);
-    for (int64_t at = 0; at < n_rows && status == S2_OK; at++)
-        status = copy_row(rig, rows[at]);
+    if (status == S2_OK)
+        status = copy_rows(rig, rows, n_rows);
     return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &why, reason, reason_cap);
 }
 
@@ -326,13 +330,24 @@ static void mark_owned(const s2_rig *rig, uint8_t *o_owned, uint8_t *lse_owned)
     }
 }
 
+/* A whole plan without padding owns every byte between the guards. */
+static bool owns_all(const s2_rig *rig)
+{
+    const s2_attn_problem *const p = &rig->problem;
+    return rig->some.n_items == rig->whole.n_items &&
+           (int64_t)rig->o.n_bytes == rig->n_q_tok * p->n_heads * p->head_dim * s2_dtype_size(p->dtype);
+}
+
+/* owned NULL: all of it. */
 static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const uint8_t *owned,
                            size_t elem_bytes)
 {
     const size_t data_end = S2_GUARD_BYTES + buffer->n_bytes;
     for (size_t at = 0; at < data_end + S2_GUARD_BYTES; at++) {
         const bool guard = at < S2_GUARD_BYTES || at >= data_end;
-        if (host[at] != 0xff && (guard || !owned[(at - S2_GUARD_BYTES) / elem_bytes]))
+        if (owned == NULL && at == S2_GUARD_BYTES)
+            at = data_end;
+        if (host[at] != 0xff && (guard || owned == NULL || !owned[(at - S2_GUARD_BYTES) / elem_bytes]))
             return (int64_t)at - S2_GUARD_BYTES;
     }
     return INT64_MIN;
@@ -341,11 +356,13 @@ static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const 
 int64_t s2_rig_stray_byte(const s2_rig *rig, const char **buffer)
 {
     const size_t elem_bytes = (size_t)s2_dtype_size(rig->problem.dtype);
-    uint8_t *const o_owned = s2_calloc(rig->o.n_bytes / elem_bytes, 1);
-    uint8_t *const lse_owned = s2_calloc(rig->lse.n_bytes / 4, 1);
+    const bool all = owns_all(rig);
+    uint8_t *const o_owned = all ? NULL : s2_calloc(rig->o.n_bytes / elem_bytes, 1);
+    uint8_t *const lse_owned = all ? NULL : s2_calloc(rig->lse.n_bytes / 4, 1);
     int64_t stray = INT64_MIN;
-    if (o_owned != NULL && lse_owned != NULL) {
-        mark_owned(rig, o_owned, lse_owned);
+    if (all || (o_owned != NULL && lse_owned != NULL)) {
+        if (!all)
+            mark_owned(rig, o_owned, lse_owned);
         *buffer = "the output";
         stray = first_stray(rig->host_o, &rig->o, o_owned, elem_bytes);
         if (stray == INT64_MIN) {

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <cuda_bf16.h>
 #include <cuda_profiler_api.h>
 #include <cuda_fp16.h>
@@ -51,6 +52,56 @@ s2_status gpu_copy_out(s2_device *device, void *host_dst, const void *src, size_
     S2_TRY(s2_cuda_try(
         cudaMemcpyAsync(host_dst, src, n_bytes, cudaMemcpyDeviceToHost, impl_of(device)->stream), NULL));
     return s2_cuda_try(cudaStreamSynchronize(impl_of(device)->stream), NULL);
+}
+
+/* One block a piece, four bytes a thread: every piece is whole words. */
+__global__ void gather(uint32_t *dst, const uint8_t *src, const int64_t *at_bytes, uint32_t piece_words)
+{
+    const uint32_t *const from = (const uint32_t *)(src + at_bytes[blockIdx.x]);
+    for (uint32_t word = threadIdx.x; word < piece_words; word += blockDim.x)
+        dst[(int64_t)blockIdx.x * piece_words + word] = from[word];
+}
+
+s2_status gpu_gather(s2_device *device, uint8_t *packed, const uint8_t *src, const int64_t *at_bytes,
+                     int64_t n, size_t piece_bytes)
+{
+    int64_t *at_device = NULL;
+    uint32_t *staged = NULL;
+    s2_status status = s2_cuda_try(cudaMalloc((void **)&at_device, (size_t)n * sizeof *at_device), NULL);
+    if (status == S2_OK)
+        status = s2_cuda_try(cudaMalloc((void **)&staged, (size_t)n * piece_bytes), NULL);
+    if (status == S2_OK)
+        status = gpu_copy_in(device, at_device, at_bytes, (size_t)n * sizeof *at_device);
+    if (status == S2_OK) {
+        gather<<<(unsigned)n, 64, 0, impl_of(device)->stream>>>(staged, src, at_device,
+                                                                (uint32_t)(piece_bytes / 4));
+        status = s2_cuda_try(cudaGetLastError(), NULL);
+    }
+    if (status == S2_OK)
+        status = gpu_copy_out(device, packed, staged, (size_t)n * piece_bytes);
+    (void)cudaFree(at_device);
+    (void)cudaFree(staged);
+    return status;
+}
+
+s2_status gpu_copy_pieces(s2_device *device, uint8_t *host_dst, const uint8_t *src, const int64_t *at_bytes,
+                          int64_t n, size_t piece_bytes)
+{
+    if (n <= 0)
+        return S2_OK;
+    if (piece_bytes % 4 != 0) {
+        for (int64_t at = 0; at < n; at++)
+            S2_TRY(gpu_copy_out(device, host_dst + at_bytes[at], src + at_bytes[at], piece_bytes));
+        return S2_OK;
+    }
+    uint8_t *const packed = (uint8_t *)s2_malloc((size_t)n * piece_bytes);
+    if (packed == NULL)
+        return S2_ENOMEM;
+    const s2_status status = gpu_gather(device, packed, src, at_bytes, n, piece_bytes);
+    for (int64_t at = 0; at < n && status == S2_OK; at++)
+        memcpy(host_dst + at_bytes[at], packed + at * (int64_t)piece_bytes, piece_bytes);
+    s2_free(packed);
+    return status;
 }
 
 s2_status gpu_fill(s2_device *device, void *dst, uint8_t byte, size_t n_bytes)
@@ -168,9 +219,9 @@ void gpu_close(s2_device *device)
     s2_free(device);
 }
 
-const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release, gpu_copy_in,    gpu_copy_out, gpu_fill,
-                               gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end, gpu_flush_cache,
-                               gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_close};
+const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
+                               gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
+                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_close};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)
