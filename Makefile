@@ -201,6 +201,10 @@ bench-gpu: $(B)/bench_gpu
 	$(if $(PEERS),python3 tests/peers/peers.py --bench=$(B)/bench_gpu --rows=$(B)/bench-peers.jsonl)
 	@echo "rows: $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
 
+## validate-gpu: the validation campaign on this GPU: pairs, values, needles, times, bytes (GPU=cpu: anywhere)
+validate-gpu: $(B)/s2
+	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
+
 ## sanitize-gpu: compute-sanitizer's four tools over a part of kcheck on this GPU
 sanitize-gpu: $(B)/kcheck
 	tests/kcheck/sanitize.sh $(B)/kcheck
@@ -344,4 +348,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search bench-tui soak-tui golden-tui mpi sanitize-gpu
+.PHONY: bench-search bench-tui golden-tui mpi sanitize-gpu soak-tui validate-gpu
