@@ -10,6 +10,7 @@
 
 #include "cli/front.h"
 #include "cli/input.h"
+#include "cli/needles.h"
 #include "export/chart.h"
 #include "export/files.h"
 #include "export/picture.h"
@@ -389,6 +390,8 @@ static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
         return end;
     if (pareto || kv)
         return draw_chart(cli, at, buf);
+    if (strcmp(at->what, "needles") == 0)
+        return s2_needles_draw(cli, &at->input, at->form, buf);
     return strcmp(at->what, "flow") == 0 ? draw_flow(cli, at, buf) : draw_grid(cli, at, buf);
 }
 

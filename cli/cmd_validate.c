@@ -15,7 +15,14 @@
 #include "kernels/validate.h"
 #include "pattern/parse.h"
 
-enum { LIMIT_LENGTHS = 64, LIMIT_BATCH = 4096, QUIET_SECONDS = 10, LIMIT_SECONDS = 86400 };
+enum {
+    LIMIT_LENGTHS = 64,
+    LIMIT_BATCH = 4096,
+    QUIET_SECONDS = 10,
+    LIMIT_SECONDS = 86400,
+    LIGHT_WINDOWS = 6,
+    LIGHT_PAIRS = 4000000
+};
 
 /* What the phases are called on the command line, in the kernels, and by the pattern and the simulator. */
 static const struct {
@@ -343,6 +350,12 @@ static int validate_one(s2_validate_state *state, s2_subject *subject)
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
     request.budget_pairs = state->n_pairs > 0 ? state->n_pairs : request.budget_pairs;
+    if (s2_args_has(&state->args, "light")) {
+        request.few_heads = true;
+        request.max_windows = LIGHT_WINDOWS;
+        request.budget_pairs = state->n_pairs > 0 ? state->n_pairs : LIGHT_PAIRS;
+        request.needles = false;
+    }
     request.progress = progress;
     request.user = state;
     state->subject = subject;

@@ -125,6 +125,8 @@ static const s2_option VALIDATE[] = {
     {"runs", '\0', "N", "5", "timed repetitions", false, false},
     {"pairs", '\0', "N", NULL,
      "(query, key) pairs compared at most; default: 100 million, on a CPU 40 million", false, false},
+    {"light", '\0', NULL, NULL, "look at a few heads and windows only: for times of what was judged before",
+     false, false},
     {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
     {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,
      false},
@@ -159,7 +161,7 @@ static const s2_option EXPORT[] = {
     OPT_END};
 
 static const s2_option DRAW[] = {
-    {"what", 'w', "mask|shards|flow|kv|pareto", "mask", "the picture", false, false},
+    {"what", 'w', "mask|shards|flow|kv|pareto|needles", "mask", "the picture", false, false},
     {"as", '\0', "ansi|ascii|png|svg|dot", NULL, "the form; default: by FILE, else ansi", false, false},
     {"len", 'n', "N", NULL, "context length in tokens (8k; of a front the most common one)", false, false},
     {"layer", 'l', "L", "0", "the layer", false, false},

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/needles.h"
+
 static double tflops(double flop, const s2_validation *v)
 {
     return flop / (v->warm.median_ms * 1e9);
@@ -119,18 +121,22 @@ static void json_bytes(const s2_subject *subject, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-static void json_grid(const s2_validation *v, s2_buf *buf)
+static void grid_row(const s2_validation *v, int32_t n, char *row)
 {
     static const char glyphs[] = " #.!?";
+    for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
+        row[depth] = glyphs[v->needle[n][depth]];
+    row[S2_NEEDLE_DEPTHS] = '\0';
+}
+
+static void json_grid(const s2_validation *v, s2_buf *buf)
+{
+    char row[S2_NEEDLE_DEPTHS + 1];
     s2_json_key(buf, "grid");
     s2_json_begin(buf, '[');
     for (int32_t n = 0; n < v->n_lengths; n++) {
-        char row[S2_NEEDLE_DEPTHS + 1] = {0};
-        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
-            row[depth] = glyphs[v->needle[n][depth]];
-        if (n > 0)
-            s2_buf_puts(buf, ",");
-        s2_buf_printf(buf, "{\"len\":%d,\"cells\":\"%s\"}", v->needle_len[n], row);
+        grid_row(v, n, row);
+        s2_buf_printf(buf, "%s{\"len\":%d,\"cells\":\"%s\"}", n > 0 ? "," : "", v->needle_len[n], row);
     }
     s2_json_end(buf, ']');
 }
@@ -229,15 +235,11 @@ void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
 
 static void text_grid(const s2_validation *v, s2_buf *buf)
 {
-    static const char *const glyphs[] = {"  ", " #", " .", " !", " ?"};
-    s2_buf_puts(
-        buf,
-        "            depth 0 % ......... 100 %   # comes back   . no head reads it   ! lost   ? leaked\n");
+    char row[S2_NEEDLE_DEPTHS + 1];
+    s2_needles_heading(buf);
     for (int32_t n = 0; n < v->n_lengths; n++) {
-        s2_buf_printf(buf, "  %9d ", v->needle_len[n]);
-        for (int32_t depth = 0; depth < S2_NEEDLE_DEPTHS; depth++)
-            s2_buf_puts(buf, glyphs[v->needle[n][depth]]);
-        s2_buf_puts(buf, "\n");
+        grid_row(v, n, row);
+        s2_needles_line(v->needle_len[n], row, buf);
     }
 }
 

@@ -267,33 +267,55 @@ static void count_pairs(s2_touch *touch, int64_t begin)
     }
 }
 
+static s2_outcome run_window(s2_touch *touch, int64_t begin, double *ms)
+{
+    char *const reason = touch->out->reason;
+    const size_t cap = sizeof touch->out->reason;
+    s2_status status = set_window(touch, begin, false);
+    s2_outcome outcome = S2_OUTCOME_OK;
+    if (status == S2_OK)
+        outcome = s2_rig_run_rows(touch->rig, touch->rows.row, touch->rows.n, ms, reason, cap);
+    count_pairs(touch, begin);
+    if (outcome == S2_OUTCOME_OK && status == S2_OK)
+        outcome = check_window(touch, begin);
+    if (outcome != S2_OUTCOME_OK)
+        return outcome;
+    if (status == S2_OK)
+        status = set_window(touch, begin, true);
+    return status == S2_OK ? S2_OUTCOME_OK : s2_rig_failed(status, &(s2_diag){0}, reason, cap);
+}
+
+/* All windows, or as many as the request and its time allow; a few always. */
+static int64_t count_windows(const s2_validate_request *request, int64_t n_windows, double ms)
+{
+    enum { FEWEST = 6 };
+    int64_t n = n_windows;
+    if (request->max_windows > 0 && request->max_windows < n)
+        n = request->max_windows;
+    const double in_time = request->touch_limit_ms / fmax(ms, 1e-3);
+    if (request->touch_limit_ms > 0.0 && in_time < (double)n)
+        n = in_time > FEWEST ? (int64_t)in_time : n < FEWEST ? n : FEWEST;
+    return n;
+}
+
 static s2_outcome all_windows(s2_touch *touch, const s2_validate_request *request)
 {
     const int32_t k_tok = longest_k(&touch->rig->some);
     const int64_t step = window_tok(touch), n_windows = (k_tok + step - 1) / step;
-    const int64_t wanted =
-        request->max_windows > 0 && request->max_windows < n_windows ? request->max_windows : n_windows;
-    touch->rows.all = touch->rows.all && wanted == n_windows;
+    int64_t wanted = n_windows;
     for (int64_t nth = 0; nth < wanted; nth++) {
         /* of fewer windows than there are the first and the last are two */
         const int64_t begin = (wanted > 1 ? nth * (n_windows - 1) / (wanted - 1) : 0) * step;
+        double ms = 0.0;
         if (request->progress != NULL)
             request->progress(request->user, "touch", (int32_t)nth, (int32_t)wanted);
-        s2_status status = set_window(touch, begin, false);
-        s2_outcome outcome = S2_OUTCOME_OK;
-        if (status == S2_OK)
-            outcome = s2_rig_run_rows(touch->rig, touch->rows.row, touch->rows.n, NULL, touch->out->reason,
-                                      sizeof touch->out->reason);
-        count_pairs(touch, begin);
-        if (outcome == S2_OUTCOME_OK && status == S2_OK)
-            outcome = check_window(touch, begin);
+        const s2_outcome outcome = run_window(touch, begin, &ms);
         if (outcome != S2_OUTCOME_OK)
             return outcome;
-        if (status == S2_OK)
-            status = set_window(touch, begin, true);
-        if (status != S2_OK)
-            return s2_rig_failed(status, &(s2_diag){0}, touch->out->reason, sizeof touch->out->reason);
+        if (nth == 0)
+            wanted = count_windows(request, n_windows, ms);
     }
+    touch->rows.all = touch->rows.all && wanted == n_windows;
     return S2_OUTCOME_OK;
 }
 

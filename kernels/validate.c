@@ -41,6 +41,7 @@ s2_validate_request s2_validate_request_init(const s2_device *device, const s2_p
                                  .spread = 1.0f,
                                  .budget_flop = gpu ? 0.0 : 8e8 * device->n_units,
                                  .budget_pairs = gpu ? 100000000 : 40000000,
+                                 .touch_limit_ms = gpu ? 10000.0 : 0.0,
                                  .needles = true,
                                  .n_timed = gpu ? 20 : 3,
                                  .dense_beside = true,

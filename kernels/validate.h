@@ -62,14 +62,15 @@ typedef struct s2_validate_request {
     s2_dtype dtype;
     const s2_kernel *kernel; /* NULL: the best that supports the problem */
     uint64_t seed;
-    float spread;         /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
-    float scale;          /* of the scores; 0: 1 / sqrt(D) */
-    bool padded;          /* tokens lie apart in memory, not back to back */
-    bool head_major;      /* [head][token][d], not [token][head][d] */
-    double budget_flop;   /* of one run; above it tiles are sampled. 0: run everything */
-    int64_t budget_pairs; /* (query, key) pairs compared by the touch probe at most */
-    int32_t max_windows;  /* runs of the touch probe, each of which sees some hundred keys; 0: all */
-    bool few_heads;       /* look at the rows of four heads, scan and poison nothing: for large problems */
+    float spread;          /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
+    float scale;           /* of the scores; 0: 1 / sqrt(D) */
+    bool padded;           /* tokens lie apart in memory, not back to back */
+    bool head_major;       /* [head][token][d], not [token][head][d] */
+    double budget_flop;    /* of one run; above it tiles are sampled. 0: run everything */
+    int64_t budget_pairs;  /* (query, key) pairs compared by the touch probe at most */
+    double touch_limit_ms; /* of all its runs; then windows are sampled. 0: none */
+    int32_t max_windows;   /* runs of the touch probe, each of which sees some hundred keys; 0: all */
+    bool few_heads;        /* look at the rows of four heads, scan and poison nothing: for large problems */
     bool needles;
     int32_t n_timed;      /* timed runs wanted; 0: none */
     bool dense_beside;    /* time the dense pattern of the same shapes too */

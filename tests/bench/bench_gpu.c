@@ -5,7 +5,7 @@
  *                  [--window-ms=N] [--commit=TEXT] [--rows=FILE] [--json] [--list]
  * A table on standard output, one JSON object a line in FILE (--json: instead of the table). Two protocols:
  * sustained (back to back for a window, which runs into the power limit; the median of three) and cool
- * (single launches after 50 ms of idling; the median of seven). Rates count what is useful only; "of best" is
+ * (single launches after 40 ms of idling; the median of five). Rates count what is useful only; "of best" is
  * the rate over the ceiling of the same run and protocol: the 8192^3 bf16 matrix product, for decoding the
  * read rate. Exits 1 when a check fails, 77 without a GPU.
  */
@@ -22,7 +22,7 @@
 enum {
     N_SHAPES = sizeof s2_bench_shapes / sizeof *s2_bench_shapes,
     N_WINDOWS = 3,
-    N_COOL = 7,
+    N_COOL = 5,
     LIMIT_BATCH = 256,
     SLOW_MS = 100 /* longer launches are repeated less */
 };
@@ -89,7 +89,7 @@ static s2_status measure(s2_bench *bench, const s2_trial *trial, s2_bench_times 
     const bool slow = first > SLOW_MS;
     const int32_t n_cool = slow ? 3 : N_COOL, n_windows = slow ? 1 : N_WINDOWS;
     for (int32_t at = 0; at < n_cool; at++) {
-        sleep_ms(50);
+        sleep_ms(40);
         S2_TRY(time_runs(bench, trial, 1, &cool[at]));
     }
     const int64_t n_runs = 1 + (int64_t)(bench->window_ms / first);
@@ -288,7 +288,7 @@ static s2_outcome check(s2_bench *bench, const s2_validate_request *request, int
     light.n_timed = 0;
     light.few_heads = true;
     light.max_windows = 6;
-    light.budget_pairs = 8000000;
+    light.budget_pairs = 4000000;
     const s2_status status = s2_validate(bench->device, &light, &verdict);
     if (status != S2_OK) {
         snprintf(reason, cap, "%s", s2_status_text(status));
@@ -425,8 +425,7 @@ static bool read_option(s2_bench *bench, const char *arg)
 
 int main(int argc, char **argv)
 {
-    s2_bench bench = {
-        .window_ms = 110.0, .commit = "unknown", .check = true, .ceilings = true, .table = true};
+    s2_bench bench = {.window_ms = 90.0, .commit = "unknown", .check = true, .ceilings = true, .table = true};
     for (int at = 1; at < argc; at++)
         if (!read_option(&bench, argv[at])) {
             fprintf(stderr, "bench_gpu: %s: not understood; see the head of tests/bench/bench_gpu.c\n",

@@ -35,7 +35,7 @@ except ImportError:
     dkernel = None
 
 OPTIONS = {"bench": "build/current/bench_gpu", "rows": "", "phase": "forward,backward,decode", "only": "", "tok": "",
-           "flex": "few", "window-ms": "110"}
+           "flex": "few", "window-ms": "90"}
 BLOCK = 64
 LENGTHS = (8192, 32768, 131072)
 BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))
@@ -90,9 +90,9 @@ def measure(run):
     run()
     first = span(run, 2)
     cool = []
-    for _ in range(3 if first > 100 else 7):
+    for _ in range(3 if first > 100 else 5):
         torch.cuda.synchronize()
-        time.sleep(0.05)
+        time.sleep(0.04)
         cool.append(span(run, 1))
     n_runs = 1 + int(float(OPTIONS["window-ms"]) / first)
     span(run, n_runs)

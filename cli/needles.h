@@ -1,0 +1,19 @@
+/*
+ * cli/needles.h - the needle grid of a stored validation as a picture: length by depth, what came back.
+ */
+#ifndef S2_CLI_NEEDLES_H
+#define S2_CLI_NEEDLES_H
+
+#include "cli/input.h"
+
+/*
+ * The latest validation of the design that has a grid. form: "ansi", "ascii" or "svg". S2_GO_ON, or the exit
+ * code after a message: nothing stored, another form.
+ */
+int s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf);
+
+/* The rows of a grid as text, shared with the report of s2 validate: a glyph for each depth. */
+void s2_needles_heading(s2_buf *buf);
+void s2_needles_line(int64_t len_tok, const char *cells, s2_buf *buf);
+
+#endif /* S2_CLI_NEEDLES_H */
