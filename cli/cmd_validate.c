@@ -9,6 +9,7 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/predict.h"
+#include "cli/predict_cache.h"
 #include "cli/store.h"
 #include "cli/validating.h"
 #include "cli/watchdog.h"
@@ -52,7 +53,10 @@ typedef struct s2_validate_state {
     int64_t n_pairs;   /* 0: the device's default */
     int64_t layer;     /* -1: one of each kind */
     int64_t timeout_s; /* 0: never */
-    const char *gpu;   /* the simulator's name of the device, or NULL */
+    int64_t n_steps;   /* -1: the device's default */
+    int64_t page_tok;
+    s2_cache_layout layout;
+    const char *gpu; /* the simulator's name of the device, or NULL */
     bool json;
     bool once;
     bool counters;
@@ -62,6 +66,7 @@ typedef struct s2_validate_state {
     char stage[48]; /* where the verdict at work is */
     s2_watchdog *dog;
     s2_subject *subject; /* the verdict at work, for the watchdog */
+    s2_predict_cache cache;
     const s2_input *input;
     s2_verdict_fn take; /* gets each verdict in place of a person; NULL: they are printed */
     void *user;
@@ -129,6 +134,26 @@ static int read_layer(s2_validate_state *state)
     return s2_args_int(state->cli, &state->args, "layer", 0, S2_LIMIT_LAYERS - 1, &state->layer);
 }
 
+/* The cache that a generation goes through. */
+static int read_cache(s2_validate_state *state)
+{
+    s2_cli *const cli = state->cli;
+    const char *const word = s2_args_str(&state->args, "cache");
+    int layout = 0;
+    while (layout < S2_N_CACHE_LAYOUTS && strcmp(word, s2_cache_layout_word((s2_cache_layout)layout)) != 0)
+        layout++;
+    if (layout == S2_N_CACHE_LAYOUTS) {
+        s2_cli_error(cli, "--cache %s: expected one of pages|ring|shared", word);
+        return S2_EXIT_USAGE;
+    }
+    state->layout = (s2_cache_layout)layout;
+    state->n_steps = -1;
+    if (s2_args_str(&state->args, "steps") != NULL &&
+        s2_args_int(cli, &state->args, "steps", 0, S2_LIMIT_CONTEXT_TOK, &state->n_steps) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    return s2_args_int(cli, &state->args, "page", 0, 1 << 16, &state->page_tok);
+}
+
 static int read_options(s2_validate_state *state)
 {
     s2_cli *const cli = state->cli;
@@ -150,6 +175,8 @@ static int read_options(s2_validate_state *state)
     state->said_at = time(NULL);
     s2_store_set_seed(cli, state->seed);
     int end = read_lengths(state);
+    if (end == S2_GO_ON)
+        end = read_cache(state);
     if (end == S2_GO_ON)
         end = read_dtype(state);
     if (end == S2_GO_ON)
@@ -332,6 +359,23 @@ static int judge(s2_validate_state *state, s2_subject *subject, const s2_validat
     return report(state, subject);
 }
 
+static int64_t cache_bytes(void *user, int64_t n_tok)
+{
+    return s2_predict_cache_bytes(&((s2_validate_state *)user)->cache, n_tok);
+}
+
+/* The simulator counts what the cache of a generation must hold; without it the kernel is judged all the
+ * same. */
+static void predict_cache(s2_validate_state *state, s2_validate_request *request)
+{
+    const s2_cache_options options = s2_cache_options_default(request->pattern);
+    const int32_t page_tok = request->page_tok > 0 ? request->page_tok : options.page_tok;
+    if (request->kernel_phase == S2_DECODING &&
+        s2_predict_cache_init(&state->cache, &state->cli->arena, request->pattern, request->layer,
+                              request->dtype, request->layout, page_tok) == S2_OK)
+        request->cache_bytes = cache_bytes;
+}
+
 static int validate_one(s2_validate_state *state, s2_subject *subject)
 {
     s2_plan_seq *const seqs = S2_NEW(&state->cli->arena, s2_plan_seq, state->batch);
@@ -358,7 +402,11 @@ static int validate_one(s2_validate_state *state, s2_subject *subject)
     }
     request.progress = progress;
     request.user = state;
+    request.n_steps = state->n_steps >= 0 ? (int32_t)state->n_steps : request.n_steps;
+    request.layout = state->layout;
+    request.page_tok = (int32_t)state->page_tok;
     state->subject = subject;
+    predict_cache(state, &request);
     return state->once ? launch_once(state, &request) : judge(state, subject, &request);
 }
 

@@ -323,7 +323,8 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
         s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
                       (long long)v->rows, v->max_err, v->tol, v->lse_err);
     for (int32_t at = 0; at < v->n_figures; at++)
-        s2_buf_printf(buf, "  %-9s %.6g\n", v->figures[at].name, v->figures[at].value);
+        s2_buf_printf(buf, "  %-17s %.*g\n", v->figures[at].name, v->figures[at].value >= 1e6 ? 15 : 6,
+                      v->figures[at].value);
     if (v->needle_cells > 0) {
         s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",
                       (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);

@@ -47,7 +47,8 @@ static s2_status check_options(const s2_pattern *pattern, const s2_cache_options
 {
     if (options->page_tok < 1 || options->page_tok > S2_LIMIT_CONTEXT_TOK || options->cap_pages < 0 ||
         options->layer_begin < 0 || options->layer_begin >= options->layer_end ||
-        options->layer_end > pattern->n_layers || options->layout >= S2_N_CACHE_LAYOUTS)
+        options->layer_end > pattern->n_layers || options->n_queries < 0 ||
+        options->layout >= S2_N_CACHE_LAYOUTS)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "pages, layers or bound of the cache out of range");
     if (!pattern->causal)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
@@ -108,6 +109,7 @@ s2_status s2_cache_create(const s2_pattern *pattern, const s2_cache_options *opt
     const bool shared = options->layout == S2_CACHE_SHARED_PAGES;
     cache->pattern = pattern;
     cache->options = *options;
+    cache->options.n_queries = options->n_queries > 1 ? options->n_queries : 1;
     cache->n_layer_tables = shared ? 1 : pattern->n_kv_heads;
     cache->n_tables = (options->layer_end - options->layer_begin) * cache->n_layer_tables;
     cache->page_slots = (int64_t)options->page_tok * (shared ? pattern->n_kv_heads : 1);
@@ -211,13 +213,17 @@ static s2_cache_step step_of(const s2_cache *cache, int32_t table, int64_t n_tok
 {
     s2_cache_rule *const rule = &cache->rules[table];
     const int32_t page_tok = cache->options.page_tok;
+    const int64_t n_queries = cache->options.n_queries;
+    /* the last n_queries windows overlap: together they are that much wider, less one */
+    const int64_t span = rule->capacity_tok > 0 ? rule->capacity_tok + n_queries - 1 : 0;
     const bool ring = cache->options.layout == S2_CACHE_RING;
-    return (s2_cache_step){
-        .rule = rule,
-        .page_tok = page_tok,
-        .page_slots = cache->page_slots,
-        .ring_pages = ring ? rule->capacity_tok / page_tok + (rule->capacity_tok % page_tok != 0) : 0,
-        .n_tok = n_tok};
+    return (s2_cache_step){.rule = rule,
+                           .page_tok = page_tok,
+                           .page_slots = cache->page_slots,
+                           .ring_pages = ring ? span / page_tok + (span % page_tok != 0) : 0,
+                           .n_tok = n_tok,
+                           .n_queries = n_queries,
+                           .query = n_tok > n_queries ? n_tok - n_queries : 0};
 }
 
 /* One token in every table: first everything that expires, so that its pages serve what arrives. */
@@ -289,7 +295,7 @@ int64_t s2_cache_cut(const s2_cache *cache, int32_t seq, int32_t layer, int32_t 
         return 0;
     const int32_t table = (layer - cache->options.layer_begin) * cache->n_layer_tables + kv_head;
     const s2_cache_step step = step_of(cache, table, cache->seqs[seq].n_tok);
-    return step.ring_pages > 0 ? s2_cache_rule_window_begin(step.rule, step.n_tok) : 0;
+    return step.ring_pages > 0 ? s2_cache_rule_window_begin(step.rule, step.query + 1) : 0;
 }
 
 int32_t s2_cache_page_tok(const s2_cache *cache)

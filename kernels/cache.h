@@ -10,7 +10,7 @@
  *   ring           the largest local window of the head in a ring of pages, what outlives it in head pages
  *   shared pages   one table per layer, a page holds all its KV heads (what paged caches usually do)
  *
- * A page is held while query n_tok - 1 or a later one, of any head that reads it, may read one of its
+ * A page is held while query n_tok - n_queries or a later one, of any head that reads it, may read one of its
  * keys (the columns of pattern/view.h say until when): what the proof allows is dropped, nothing else.
  * A key that nobody reads is never stored. Where a pattern comes back to a key, the key stays.
  *
@@ -46,6 +46,7 @@ typedef struct s2_cache_options {
     int32_t layer_begin; /* layers [layer_begin, layer_end) of the pattern */
     int32_t layer_end;
     int64_t cap_pages; /* pages of the pool; 0: as many as are asked for */
+    int32_t n_queries; /* tokens of a step: the last n_queries ones are still asked; 1 (0 counts as 1) */
 } s2_cache_options;
 /* Head pages of the pattern's block, at least 16 tokens; all layers; no bound. */
 s2_cache_options s2_cache_options_default(const s2_pattern *pattern);

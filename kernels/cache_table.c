@@ -184,14 +184,13 @@ static s2_status hold_open(s2_cache_table *table, const s2_cache_step *step, s2_
 
 void s2_cache_table_expire(s2_cache_table *table, const s2_cache_step *step)
 {
-    const int64_t query = step->n_tok - 1;
-    if (query < table->next_tok)
+    if (step->n_tok - 1 < table->next_tok)
         return;
-    while (table->n_heap > 0 && table->heap[0].last_query < query) {
+    while (table->n_heap > 0 && table->heap[0].last_query < step->query) {
         drop_page(table, step->pool, table->heap[0].page);
         pop_wait(table);
     }
-    if (table->open_page >= 0 && table->open_query < query)
+    if (table->open_page >= 0 && table->open_query < step->query)
         drop_page(table, step->pool, table->open_page);
 }
 
@@ -219,7 +218,7 @@ static s2_status enter_far(s2_cache_table *table, const s2_cache_step *step, int
     }
     if (last_query > table->open_query)
         table->open_query = last_query;
-    if (last_query < step->n_tok - 1)
+    if (last_query < step->query)
         return S2_OK;
     s2_cache_entry *entry;
     S2_TRY(hold_open(table, step, &entry));
@@ -247,16 +246,22 @@ static int64_t lesser(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t ceil_to(int64_t n, int64_t multiple)
+{
+    return (n / multiple + (n % multiple != 0)) * multiple;
+}
+
 /* The next key at whose arrival something can change: a block or page begins, or a page expires. */
 static int64_t next_event(const s2_cache_table *table, const s2_cache_step *step)
 {
-    const int64_t n_tok = step->n_tok, step_tok = step->rule->step_tok;
-    int64_t next = lesser((n_tok / step_tok + (n_tok % step_tok != 0)) * step_tok,
-                          (n_tok / step->page_tok + (n_tok % step->page_tok != 0)) * step->page_tok);
+    const int64_t n_tok = step->n_tok, step_tok = step->rule->step_tok, more = step->n_queries;
+    int64_t next = lesser(ceil_to(n_tok, step_tok), ceil_to(n_tok, step->page_tok));
+    if (step->ring_pages > 0) /* the window of the first query moves at its own block's end */
+        next = lesser(next, ceil_to(step->query + 1, step_tok) + more - 1);
     if (table->n_heap > 0)
-        next = lesser(next, table->heap[0].last_query + 1);
-    if (table->open_page >= 0 && table->open_query != S2_OPEN && table->open_query >= n_tok - 1)
-        next = lesser(next, table->open_query + 1);
+        next = lesser(next, table->heap[0].last_query + more);
+    if (table->open_page >= 0 && table->open_query != S2_OPEN && table->open_query >= step->query)
+        next = lesser(next, table->open_query + more);
     return next;
 }
 
@@ -265,7 +270,7 @@ s2_status s2_cache_table_admit(s2_cache_table *table, const s2_cache_step *step)
     if (step->n_tok - 1 < table->next_tok)
         return S2_OK;
     const int64_t far_end =
-        step->ring_pages > 0 ? s2_cache_rule_window_begin(step->rule, step->n_tok) : step->n_tok;
+        step->ring_pages > 0 ? s2_cache_rule_window_begin(step->rule, step->query + 1) : step->n_tok;
     for (; table->far_tok < far_end; table->far_tok++)
         S2_TRY(enter_far(table, step, table->far_tok));
     if (step->ring_pages > 0)
@@ -280,7 +285,7 @@ int32_t s2_cache_table_find(const s2_cache_table *table, const s2_cache_step *st
                             int64_t *inside)
 {
     *inside = k_tok % step->page_tok;
-    if (step->ring_pages > 0 && k_tok >= s2_cache_rule_window_begin(step->rule, step->n_tok))
+    if (step->ring_pages > 0 && k_tok >= s2_cache_rule_window_begin(step->rule, step->query + 1))
         return table->ring[k_tok / step->page_tok % step->ring_pages];
     const s2_cache_entry *const entry = find_entry(table, k_tok / step->page_tok);
     return entry != NULL ? entry->at : -1;

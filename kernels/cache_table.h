@@ -71,10 +71,13 @@ typedef struct s2_cache_step {
     int64_t page_slots;
     int64_t ring_pages; /* of this table in full; 0: no ring */
     int64_t n_tok;      /* with the token that is being appended */
+    int64_t n_queries;  /* of a step */
+    int64_t query;      /* the first one that is still asked: n_tok - n_queries, at least 0 */
     int64_t moved_tok;  /* keys below were there before the call: only they are moved */
 } s2_cache_step;
 
-/* Drop what query n_tok - 1 and later ones do not need, first for all tables; then take in what is new. */
+/* Drop what the queries still asked and later ones do not need, first for all tables; then take in what is
+ * new. */
 void s2_cache_table_expire(s2_cache_table *table, const s2_cache_step *step);
 s2_status s2_cache_table_admit(s2_cache_table *table, const s2_cache_step *step) S2_MUST_CHECK;
 

@@ -108,6 +108,16 @@ static s2_status cpu_time_end(s2_device *device, double *ms)
     return S2_OK;
 }
 
+static s2_status cpu_copy_rows(s2_device *device, void *dst, const void *src, size_t row_bytes,
+                               const int64_t *pairs, int32_t n)
+{
+    (void)device;
+    for (int32_t at = 0; at < n; at++)
+        memcpy((char *)dst + (size_t)pairs[2 * at + 1] * row_bytes,
+               (const char *)src + (size_t)pairs[2 * at] * row_bytes, row_bytes);
+    return S2_OK;
+}
+
 static void cpu_close(s2_device *device)
 {
     s2_free(device->impl);
@@ -125,6 +135,7 @@ static const s2_device_ops cpu_ops = {
     .sync = cpu_sync,
     .time_begin = cpu_time_begin,
     .time_end = cpu_time_end,
+    .copy_rows = cpu_copy_rows,
     .close = cpu_close,
 };
 

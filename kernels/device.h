@@ -63,6 +63,11 @@ typedef struct s2_device_ops {
     s2_sensors (*sense)(s2_device *device);
     /* Tell a profiler that watches this process to look, or to look away. NULL: there is none here. */
     void (*profile)(s2_device *device, bool on);
+    /* Row `to` of dst becomes row `from` of src, n times; no row is both. pairs: host, {from, to} each. */
+    s2_status (*copy_rows)(s2_device *device, void *dst, const void *src, size_t row_bytes,
+                           const int64_t *pairs, int32_t n);
+    /* Bytes in use, by whomever, or -1. NULL: never known. */
+    int64_t (*memory_used)(s2_device *device);
     void (*close)(s2_device *device);
 } s2_device_ops;
 

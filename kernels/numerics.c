@@ -215,48 +215,27 @@ static s2_outcome blame(s2_numerics *at, s2_outcome outcome, s2_probe_row row, c
     return outcome;
 }
 
-/*
- * What rounding may do (docs/numerics.md): twice what it does to the plain evaluation in the same
- * precision, and a floor of two units of the output type and of fp32 sums over the row.
- */
-static double row_tolerance(const s2_numerics *at, double plain_err, double o_peak)
-{
-    static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
-    const double sums = 64.0 * 0x1p-24 * (1.0 + at->oracle.score_peak) * at->oracle.value_peak;
-    return 2.0 * plain_err + 2.0 * unit[at->rig->problem.dtype] * o_peak + sums;
-}
-
 static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)
 {
     const s2_attn_problem *const p = &at->rig->problem;
     const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
     const double lse =
         (double)s2_rig_lse(at->rig)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
-    double err = 0.0, plain = 0.0, peak = 0.0;
-    for (int32_t d = 0; d < p->head_dim; d++) {
-        const double diff = fabs((double)s2_load(s2_rig_o(at->rig), p->dtype, o_at + d) - at->oracle.o[d]);
-        err = diff > err ? diff : err;
-        plain = fmax(plain, fabs(at->oracle.rounded[d] - at->oracle.o[d]));
-        peak = fmax(peak, fabs(at->oracle.o[d]));
-    }
-    const double tol = row_tolerance(at, plain, peak);
-    if (!(err < at->out->max_err)) {
-        at->out->max_err = err;
-        at->out->tol = tol;
+    const s2_row_error error = s2_oracle_compare(p, &at->oracle, s2_rig_o(at->rig), o_at, lse);
+    if (!(error.err < at->out->max_err)) {
+        at->out->max_err = error.err;
+        at->out->tol = error.tol;
     }
     at->out->rows++;
-    if (!(err <= tol))
-        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the output", err, tol);
+    if (!(error.err <= error.tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the output", error.err, error.tol);
     if (at->oracle.n_keys == 0)
-        return lse == -INFINITY
+        return error.lse_err <= error.lse_tol
                    ? S2_OUTCOME_OK
                    : blame(at, S2_OUTCOME_WRONG_VALUES, row, "the LSE of an empty row", lse, 0.0);
-    const double lse_err = fabs(lse - at->oracle.lse);
-    const double lse_tol = 3.0 * fabs(at->oracle.rounded_lse - at->oracle.lse) + 4e-6 +
-                           16.0 * 0x1p-24 * (at->oracle.score_peak + fabs(at->oracle.lse));
-    at->out->lse_err = fmax(at->out->lse_err, lse_err);
-    if (!(lse_err <= lse_tol))
-        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", lse_err, lse_tol);
+    at->out->lse_err = fmax(at->out->lse_err, error.lse_err);
+    if (!(error.lse_err <= error.lse_tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", error.lse_err, error.lse_tol);
     return S2_OUTCOME_OK;
 }
 

@@ -39,6 +39,17 @@ void s2_oracle_row_release(s2_oracle_row *row);
 s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,
                          s2_tolerance tolerance, s2_oracle_row *row) S2_MUST_CHECK;
 
+/* How far a computed row is from the oracle's, and how far it may be (docs/numerics.md). */
+typedef struct s2_row_error {
+    double err; /* of the output, absolute, the worst of the row; NaN when a number is none */
+    double tol;
+    double lse_err; /* of an empty row: 0 when its LSE is minus infinity, else infinite */
+    double lse_tol;
+} s2_row_error;
+/* `o` is a host address; the row begins at element o_at. */
+s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_row *row, const void *o,
+                               int64_t o_at, double lse);
+
 #ifdef __cplusplus
 }
 #endif

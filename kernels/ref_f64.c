@@ -137,6 +137,41 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
     return S2_OK;
 }
 
+/*
+ * What rounding may do (docs/numerics.md): twice what it does to the plain evaluation in the same
+ * precision, and a floor of two units of the output type and of fp32 sums over the row.
+ */
+static double row_tolerance(const s2_oracle_row *row, s2_dtype dtype, double plain_err, double o_peak)
+{
+    static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
+    const double sums = 64.0 * 0x1p-24 * (1.0 + row->score_peak) * row->value_peak;
+    return 2.0 * plain_err + 2.0 * unit[dtype] * o_peak + sums;
+}
+
+s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_row *row, const void *o,
+                               int64_t o_at, double lse)
+{
+    s2_row_error error = {0};
+    double plain = 0.0, peak = 0.0;
+    for (int32_t d = 0; d < problem->head_dim; d++) {
+        const double diff = fabs((double)s2_load(o, problem->dtype, o_at + d) - row->o[d]);
+        error.err = isnan(diff) || diff > error.err ? diff : error.err;
+        if (isnan(diff))
+            break;
+        plain = fmax(plain, fabs(row->rounded[d] - row->o[d]));
+        peak = fmax(peak, fabs(row->o[d]));
+    }
+    error.tol = row_tolerance(row, problem->dtype, plain, peak);
+    if (row->n_keys == 0) {
+        error.lse_err = lse == -INFINITY ? 0.0 : INFINITY;
+        return error;
+    }
+    error.lse_err = fabs(lse - row->lse);
+    error.lse_tol =
+        3.0 * fabs(row->rounded_lse - row->lse) + 4e-6 + 16.0 * 0x1p-24 * (row->score_peak + fabs(row->lse));
+    return error;
+}
+
 /* ------------------------------------------------------------------ the oracle as a kernel */
 
 static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)

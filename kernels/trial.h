@@ -39,6 +39,7 @@ typedef struct s2_trial_phase {
 
 extern const s2_trial_phase s2_trial_forward; /* kernels/validate_forward.c */
 extern const s2_trial_phase s2_trial_train;   /* kernels/validate_train.c */
+extern const s2_trial_phase s2_trial_decode;  /* kernels/validate_decode.c */
 
 /* NULL: nothing in this build judges that phase. */
 const s2_trial_phase *s2_trial_phase_of(s2_kernel_phase phase);

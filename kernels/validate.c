@@ -10,7 +10,7 @@
 static const s2_trial_phase *const phases[S2_N_KERNEL_PHASES] = {
     [S2_FORWARD] = &s2_trial_forward,
     [S2_BACKWARD] = &s2_trial_train,
-    [S2_DECODING] = &s2_trial_forward,
+    [S2_DECODING] = &s2_trial_decode,
 };
 
 const s2_trial_phase *s2_trial_phase_of(s2_kernel_phase phase)
@@ -45,6 +45,7 @@ s2_validate_request s2_validate_request_init(const s2_device *device, const s2_p
                                  .needles = true,
                                  .n_timed = gpu ? 20 : 3,
                                  .dense_beside = true,
+                                 .n_steps = gpu ? 4096 : 512,
                                  .time_limit_ms = gpu ? 20000.0 : 1500.0};
 }
 

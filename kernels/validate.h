@@ -72,8 +72,13 @@ typedef struct s2_validate_request {
     int32_t max_windows;   /* runs of the touch probe, each of which sees some hundred keys; 0: all */
     bool few_heads;        /* look at the rows of four heads, scan and poison nothing: for large problems */
     bool needles;
-    int32_t n_timed;      /* timed runs wanted; 0: none */
-    bool dense_beside;    /* time the dense pattern of the same shapes too */
+    int32_t n_timed;        /* timed runs wanted; 0: none */
+    bool dense_beside;      /* time the dense pattern of the same shapes too */
+    int32_t n_steps;        /* DECODING: tokens generated one by one after the prefill; 0: none */
+    s2_cache_layout layout; /* DECODING: of the cache that they are generated in */
+    int32_t page_tok;       /* ... 0: its default */
+    /* ... somebody else's count of the layer's K and V bytes after n_tok tokens; NULL: nothing is compared */
+    int64_t (*cache_bytes)(void *user, int64_t n_tok);
     double time_limit_ms; /* a run expected to take longer is not timed */
     void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
     void *user;

@@ -19,18 +19,25 @@ static void parse(s2_arena *arena, const char *text, s2_pattern *pattern)
         fail_msg("%s: %s", text, diag.msg);
 }
 
-static s2_cache *create(const s2_pattern *pattern, s2_cache_layout layout, int32_t page_tok)
+static s2_cache *create_for(const s2_pattern *pattern, s2_cache_layout layout, int32_t page_tok,
+                            int32_t n_queries)
 {
     s2_cache_options options = s2_cache_options_default(pattern);
     s2_cache *cache = NULL;
     s2_diag why = {0};
     options.layout = layout;
     options.page_tok = page_tok;
+    options.n_queries = n_queries;
     const s2_status status = s2_cache_create(pattern, &options, &cache, &why);
     if (status == S2_EUNSUPPORTED)
         return NULL;
     assert_int_equal(status, S2_OK);
     return cache;
+}
+
+static s2_cache *create(const s2_pattern *pattern, s2_cache_layout layout, int32_t page_tok)
+{
+    return create_for(pattern, layout, page_tok, 1);
 }
 
 static int64_t predicted(const s2_kv_slots *slots, s2_cache_layout layout)
@@ -183,6 +190,7 @@ typedef struct s2_data {
     int32_t n_tok[DATA_SEQS];
     int64_t id[DATA_SEQS][DATA_TOK]; /* what token a sequence has at each place */
     int32_t n_seqs;
+    int32_t n_queries;
     int64_t next_id;
     char what[60];
 } s2_data;
@@ -213,13 +221,15 @@ static void append(s2_data *data, int32_t which, int32_t n_new)
     }
 }
 
-/* Whether query n_tok - 1 reads the key, by the definition. */
-static bool reads(const s2_pattern *pattern, int32_t layer, int32_t kv, int32_t n_tok, int32_t k_tok)
+/* Whether one of the last queries reads the key, by the definition. */
+static bool reads(const s2_data *data, int32_t layer, int32_t kv, int32_t n_tok, int32_t k_tok)
 {
-    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t group = data->pattern->n_heads / data->pattern->n_kv_heads;
+    const int32_t first = n_tok > data->n_queries ? n_tok - data->n_queries : 0;
     for (int32_t head = kv * group; head < (kv + 1) * group; head++)
-        if (s2_pattern_reads(pattern, S2_DECODE, layer, head, n_tok, n_tok - 1, k_tok))
-            return true;
+        for (int32_t q_tok = first; q_tok < n_tok; q_tok++)
+            if (s2_pattern_reads(data->pattern, S2_DECODE, layer, head, n_tok, q_tok, k_tok))
+                return true;
     return false;
 }
 
@@ -230,7 +240,7 @@ static void check_all(const s2_data *data)
         for (int32_t layer = 0; layer < data->pattern->n_layers; layer++)
             for (int32_t kv = 0; kv < data->pattern->n_kv_heads; kv++)
                 for (int32_t k_tok = 0; k_tok < data->n_tok[which]; k_tok++) {
-                    if (!reads(data->pattern, layer, kv, data->n_tok[which], k_tok))
+                    if (!reads(data, layer, kv, data->n_tok[which], k_tok))
                         continue;
                     const int64_t at = s2_cache_find(data->cache, data->seq[which], layer, kv, k_tok);
                     if (at < 0 || data->slot[at] != content(data, data->id[which][k_tok], layer, kv))
@@ -282,8 +292,9 @@ static void no_key_that_a_query_reads_is_dropped_or_overwritten_also_after_forks
         data->pattern = s2_gen_pattern(&gen, &arena, n_kv * group, n_kv, 64, 1 << s2_gen_in(&gen, 0, 4));
         snprintf(data->what, sizeof data->what, "S2_SEED=%llu S2_CASES=1",
                  (unsigned long long)(seed + (uint64_t)number));
-        data->cache =
-            create(data->pattern, (s2_cache_layout)(number % S2_N_CACHE_LAYOUTS), 1 << s2_gen_in(&gen, 0, 5));
+        data->n_queries = s2_gen_in(&gen, 0, 1) == 0 ? 1 : (int32_t)s2_gen_in(&gen, 2, 16);
+        data->cache = create_for(data->pattern, (s2_cache_layout)(number % S2_N_CACHE_LAYOUTS),
+                                 1 << s2_gen_in(&gen, 0, 5), data->n_queries);
         if (data->cache != NULL)
             play(data, &gen);
         s2_cache_destroy(&data->cache);

@@ -206,6 +206,43 @@ void gpu_profile(s2_device *, bool on)
     (void)(on ? cudaProfilerStart() : cudaProfilerStop());
 }
 
+enum { COPY_PAIRS = 128 }; /* they travel as parameters of the launch */
+struct RowPairs {
+    int64_t from_to[2 * COPY_PAIRS];
+};
+
+/* One block a row; a row is a multiple of 2 bytes. */
+__global__ void copy_row_pairs(uint16_t *dst, const uint16_t *src, int64_t row_halves,
+                               const __grid_constant__ RowPairs pairs)
+{
+    const int64_t from = pairs.from_to[2 * blockIdx.x] * row_halves;
+    const int64_t to = pairs.from_to[2 * blockIdx.x + 1] * row_halves;
+    for (int64_t at = threadIdx.x; at < row_halves; at += blockDim.x)
+        dst[to + at] = src[from + at];
+}
+
+s2_status gpu_copy_rows(s2_device *device, void *dst, const void *src, size_t row_bytes, const int64_t *pairs,
+                        int32_t n)
+{
+    for (int32_t begin = 0; begin < n; begin += COPY_PAIRS) {
+        const int32_t count = n - begin < COPY_PAIRS ? n - begin : COPY_PAIRS;
+        RowPairs some = {};
+        memcpy(some.from_to, pairs + 2 * (int64_t)begin, (size_t)count * 2 * sizeof *pairs);
+        copy_row_pairs<<<(unsigned)count, 128, 0, impl_of(device)->stream>>>(
+            (uint16_t *)dst, (const uint16_t *)src, (int64_t)(row_bytes / 2), some);
+        S2_TRY(s2_cuda_try(cudaGetLastError(), NULL));
+    }
+    return S2_OK;
+}
+
+int64_t gpu_memory_used(s2_device *)
+{
+    size_t free_bytes = 0, total_bytes = 0;
+    if (cudaMemGetInfo(&free_bytes, &total_bytes) != cudaSuccess)
+        return -1;
+    return (int64_t)(total_bytes - free_bytes);
+}
+
 void gpu_close(s2_device *device)
 {
     GpuImpl *const impl = impl_of(device);
@@ -221,7 +258,8 @@ void gpu_close(s2_device *device)
 
 const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
                                gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
-                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_close};
+                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_copy_rows,
+                               gpu_memory_used, gpu_close};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)

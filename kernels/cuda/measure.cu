@@ -97,11 +97,3 @@ s2_status s2_cuda_read_rate(s2_device *device, const void *memory, size_t n_byte
         *out = best;
     return status;
 }
-
-s2_status s2_cuda_memory_used(s2_device *, int64_t *out)
-{
-    size_t free_bytes = 0, total_bytes = 0;
-    S2_TRY(s2_cuda_try(cudaMemGetInfo(&free_bytes, &total_bytes), NULL));
-    *out = (int64_t)(total_bytes - free_bytes);
-    return S2_OK;
-}

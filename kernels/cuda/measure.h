@@ -25,9 +25,6 @@ void s2_cuda_graph_destroy(s2_cuda_graph **graph);
 s2_status s2_cuda_read_rate(s2_device *device, const void *memory, size_t n_bytes, double *out,
                             s2_diag *why) S2_MUST_CHECK;
 
-/* Bytes of the GPU in use, by whomever. */
-s2_status s2_cuda_memory_used(s2_device *device, int64_t *out) S2_MUST_CHECK;
-
 #ifdef __cplusplus
 }
 #endif
