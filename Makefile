@@ -200,6 +200,7 @@ bench-gpu: $(B)/bench_gpu
 	$(B)/bench_gpu --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) --rows=$(B)/bench-gpu.jsonl $(BENCH)
 	$(if $(PEERS),python3 tests/peers/peers.py --bench=$(B)/bench_gpu --rows=$(B)/bench-peers.jsonl)
 	@echo "rows: $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
+	@command -v python3 >/dev/null && python3 tests/bench/table.py $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl) || true
 
 ## validate-gpu: the validation campaign on this GPU: pairs, values, needles, times, bytes (GPU=cpu: anywhere)
 validate-gpu: $(B)/s2
