@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -155,6 +156,12 @@ static int read_numbers(s2_searching *r)
     for (int dtype = 0; dtype < S2_N_PRICED_DTYPES; dtype++)
         if (strcmp(s2_args_str(&r->args, "dtype"), s2_dtype_word((s2_dtype)dtype)) == 0)
             search->options.dtype = (s2_dtype)dtype;
+    if (r->words.len_tok > S2_LIMIT_CONTEXT_TOK) {
+        s2_cli_error(cli, "a context has at most %d tokens", S2_LIMIT_CONTEXT_TOK);
+        return S2_EXIT_USAGE;
+    }
+    if (r->words.len_tok > 0)
+        search->options.len_tok = r->words.len_tok;
     if (s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs) != S2_GO_ON)
         return S2_EXIT_USAGE;
@@ -168,9 +175,10 @@ static int read_numbers(s2_searching *r)
 static int read_names(s2_searching *r)
 {
     s2_found *const found = &r->found;
-    const char *const model = s2_args_str(&r->args, "model");
+    const char *const model = r->words.model != NULL ? r->words.model : s2_args_str(&r->args, "model");
+    const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
-    s2_status status = s2_gpu_find(s2_args_str(&r->args, "gpu"), &found->search.options.gpu, &diag);
+    s2_status status = s2_gpu_find(gpu, &found->search.options.gpu, &diag);
     if (status == S2_OK && model != NULL)
         status = s2_net_find(model, &found->net, &diag);
     if (status == S2_OK)
@@ -202,6 +210,9 @@ static bool requires_union(const s2_search *search)
 static int read_options(s2_searching *r)
 {
     int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
+    r->in_words = r->args.n_operands > 0 && s2_search_words_are(r->args.operands[0]);
+    if (end == S2_GO_ON && r->in_words)
+        end = s2_search_words_read(r->found.cli, r->args.operands[0], &r->words);
     if (end == S2_GO_ON)
         end = read_names(r);
     if (end == S2_GO_ON)
@@ -231,15 +242,39 @@ static int read_options(s2_searching *r)
 /* ---- the space
  * ---------------------------------------------------------------------------------------------- */
 
+/* What the words leave open is that of most models of today. */
+static void put_shape(const s2_search_words *words, s2_buf *buf)
+{
+    s2_buf_printf(buf, "layers %lld; heads %lld; kv-heads %lld; head-dim %lld; ",
+                  (long long)(words->n_layers > 0 ? words->n_layers : 32), (long long)words->n_heads,
+                  (long long)(words->n_kv_heads > 0 ? words->n_kv_heads : words->n_heads),
+                  (long long)(words->head_dim > 0 ? words->head_dim : 128));
+}
+
 static int propose(s2_searching *r, const char **text)
 {
     s2_cli *const cli = r->found.cli;
-    if (r->found.model[0] == '\0') {
-        s2_cli_error(cli, "a space or a --model to propose one for is needed");
+    const s2_search_words *const words = &r->words;
+    const bool by_model = r->found.model[0] != '\0';
+    if (!by_model && words->n_heads == 0) {
+        s2_cli_error(cli, "a space, a --model to propose one for, or its number of heads is needed");
         return S2_EXIT_USAGE;
     }
     s2_buf buf = {0};
-    const s2_status status = s2_space_propose(r->found.net.n_heads, r->found.net.n_kv_heads, &buf);
+    if (!by_model)
+        put_shape(words, &buf);
+    const int64_t n_heads = by_model ? r->found.net.n_heads : words->n_heads;
+    const int64_t n_kv_heads = by_model                ? r->found.net.n_kv_heads
+                               : words->n_kv_heads > 0 ? words->n_kv_heads
+                                                       : n_heads;
+    if (n_heads > S2_LIMIT_HEADS || n_kv_heads > n_heads || n_heads % n_kv_heads != 0) {
+        s2_buf_release(&buf);
+        s2_cli_error(cli,
+                     "%lld heads on %lld KV heads: KV heads divide the heads, of which there are at most %d",
+                     (long long)n_heads, (long long)n_kv_heads, S2_LIMIT_HEADS);
+        return S2_EXIT_USAGE;
+    }
+    const s2_status status = s2_space_propose((int32_t)n_heads, (int32_t)n_kv_heads, &buf);
     *text = status == S2_OK ? s2_arena_strndup(&cli->arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
     if (*text == NULL)
@@ -253,7 +288,7 @@ static int read_space(s2_searching *r)
 {
     s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
-    const char *text = r->args.n_operands > 0 ? r->args.operands[0] : NULL;
+    const char *text = r->args.n_operands > 0 && !r->in_words ? r->args.operands[0] : NULL;
     const int end = text != NULL ? S2_GO_ON : propose(r, &text);
     if (end != S2_GO_ON)
         return end;
@@ -400,6 +435,14 @@ static s2_status join_states(s2_searching *r)
     return S2_OK;
 }
 
+/* The most memory that this process ever held. */
+static double peak_mib(void)
+{
+    struct rusage usage = {0};
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)usage.ru_maxrss / 1024;
+}
+
 static int run(s2_searching *r)
 {
     s2_found *const found = &r->found;
@@ -413,8 +456,9 @@ static int run(s2_searching *r)
         return s2_cli_fail(found->cli, status, "search");
     const int64_t n = found->state.next - r->begin - done_before * r->ranks.n;
     if (n > 0)
-        fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads\n",
-                (long long)n, took, (double)n / (took + 1e-9), (int)r->ranks.n, (int)found->search.n_jobs);
+        fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
+                (long long)n, took, (double)n / (took + 1e-9), (int)r->ranks.n, (int)found->search.n_jobs,
+                peak_mib());
     return S2_GO_ON;
 }
 

@@ -34,6 +34,7 @@ const char *s2_found_name(const s2_found *found, int64_t index)
 /* What the space says of a candidate, in one line and without the model's line before it. */
 static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
 {
+    const size_t begin = out->len;
     s2_buf text = {0};
     s2_space_expand(&found->space, index, &text);
     s2_buf_add(&text, "", 1);
@@ -49,6 +50,9 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
             s2_buf_add(out, " ", 1);
         blank = is_blank;
     }
+    /* choices of nothing leave empty statements behind */
+    while (out->len > begin && strchr("; ", out->data[out->len - 1]) != NULL)
+        out->len--;
     if (text.status != S2_OK)
         out->status = text.status;
     s2_buf_release(&text);
@@ -117,6 +121,14 @@ static const char *resource_words(s2_resource resource)
     return words[resource];
 }
 
+static bool asks_for(const s2_found *found, s2_property property)
+{
+    for (int32_t r = 0; r < found->search.n_requirements; r++)
+        if (found->search.requirements[r].property == property)
+            return true;
+    return false;
+}
+
 static s2_status put_phases(const s2_found *found, const s2_point *best, s2_buf *buf)
 {
     for (int32_t p = 0; p < found->n_phases; p++) {
@@ -132,6 +144,10 @@ static s2_status put_phases(const s2_found *found, const s2_point *best, s2_buf 
             s2_bytes_print((double)sim.kv.head_pages, buf);
             s2_buf_printf(buf, ", %.1f %% of dense",
                           100.0 * (double)sim.kv.head_pages / (double)sim.kv.dense);
+            s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads, and %s",
+                          100 * sim.token_density,
+                          asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
+                                                    : "nothing was asked of all heads together");
         }
         s2_buf_puts(buf, "\n");
     }

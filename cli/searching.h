@@ -14,12 +14,15 @@
 #include "cli/confirm.h"
 #include "cli/options.h"
 #include "cli/ranks.h"
+#include "cli/search_words.h"
 
 enum { S2_SEARCH_RANKS = 65536 };
 
 typedef struct s2_searching {
     s2_found found; /* of this rank while it runs; in the end, on rank 0, of all of them */
     s2_args args;
+    bool in_words; /* the operand is a model in words, not a space */
+    s2_search_words words;
     s2_confirm_options confirm;
     s2_ranks ranks;
     s2_buf *states;    /* rank 0: the latest of each rank as text */

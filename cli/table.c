@@ -313,10 +313,11 @@ const s2_command s2_command_table[] = {
      "$ s2 validate phi3.s2 --device cpu --len 2k\n"
      "$ s2 validate phi3.s2 --device gpu --len 8k,128k --counters --json\n",
      VALIDATE},
-    {"search", "[SPACE]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
+    {"search", "[SPACE|WORDS]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
      "SPACE is an inline pattern with choices in braces: {16,32,64}, {4..32:4} (up to and with 32), "
      "{head,kv}, "
-     "{,sink 1 |} (also nothing). Without it one is proposed from the model.\n"
+     "{,sink 1 |} (also nothing). Without it one is proposed from the model, which may "
+     "also be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
      "Candidates that are not proved for every context length are dropped, and so is what a design of the "
      "front "
      "beats by its bounds alone; the others are priced exactly. The front is stored with checks and "
@@ -333,6 +334,7 @@ const s2_command s2_command_table[] = {
      "--model "
      "llama-3.1-8b\n"
      "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"
+     "$ s2 search '32 heads, 8 KV heads, H200, 128k'\n"
      "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",
      SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",

@@ -226,7 +226,8 @@ s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, s2_buf *buf)
     if (n_kv_heads < 1 || n_heads < n_kv_heads || n_heads % n_kv_heads != 0)
         return S2_EINVAL;
     const int32_t strides = n_heads < 2 ? 2 : n_heads;
-    s2_buf_printf(buf, "block {32,64,128}; layers all: local {4..64:4} {,| sink 1} | stride {2..%d} phase ",
+    s2_buf_printf(buf,
+                  "block {32,64,128}; layers all: local {1,2,4..64:4} {,| sink 1} | stride {2..%d} phase ",
                   (int)strides);
     s2_buf_puts(buf, n_kv_heads < n_heads ? "{head,kv}+{0,1}" : "head+{0,1}");
     if (n_kv_heads > 1)

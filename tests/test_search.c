@@ -15,6 +15,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "cli/commands.h"
+#include "cli/options.h"
 #include "cli/store.h"
 #include "db/db.h"
 #include "pattern/parse.h"
@@ -666,6 +667,17 @@ static void wrong_calls_are_refused_with_their_exit_codes(void **state)
     } rows[] = {
         {{"search", "--no-db"}, S2_EXIT_USAGE},
         {{"search", "heads {4", "--no-db"}, S2_EXIT_REFUSED},
+        {{"search", "4 heads, 2 KV heads, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "4 Heads,2 kv-heads , H200,2 layers, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "llama-3.1-8b, 1k", "--no-db", "--limit", "50"}, S2_EXIT_OK},
+        {{"search", "4 heads, 3 KV heads", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "4 heads, 4 heads", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "4 heads,", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "0 heads", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "9999999 heads", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "H200, 128k", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "four heads", "--no-db"}, S2_EXIT_USAGE},
+        {{"search", "4 heads, 99m", "--no-db"}, S2_EXIT_USAGE},
         {{"search", "heads {4}: dense", "--no-db"}, S2_EXIT_REFUSED},
         {{"search", "heads {4}", "--no-db", "--shard", "3/2"}, S2_EXIT_USAGE},
         {{"search", "heads {4}", "--no-db", "--minimize", "us,us"}, S2_EXIT_USAGE},
@@ -768,6 +780,109 @@ static void a_space_is_proposed_for_every_model_and_explained(void **state)
     assert_true(strstr(text, "against the next best") != NULL || strstr(text, "gives up nothing") != NULL);
 }
 
+/* ---- against what people made by hand
+ * ------------------------------------------------------------------------- */
+
+typedef struct handmade {
+    char name[40];
+    int64_t len_tok;
+    char text[400];
+} handmade;
+
+/* name | context | pattern */
+static bool read_handmade(FILE *file, handmade *out)
+{
+    char line[512];
+    while (fgets(line, sizeof line, file) != NULL) {
+        char len[24];
+        if (line[0] == '#')
+            continue;
+        assert_int_equal(sscanf(line, "%39[^ |] | %23[^ |] | %399[^\n]", out->name, len, out->text), 3);
+        assert_true(s2_number_parse(len, &out->len_tok));
+        return true;
+    }
+    return false;
+}
+
+static bool satisfies(const problem *p, const s2_pattern *pattern)
+{
+    s2_arena arena = {0};
+    s2_finding findings[3];
+    const s2_prove_options all = {.n_tok = S2_OPEN};
+    assert_int_equal(s2_prove(&arena, pattern, p->search.requirements, 3, &all, findings), S2_OK);
+    s2_arena_release(&arena);
+    return findings[0].verdict == S2_HOLDS && findings[1].verdict == S2_HOLDS &&
+           findings[2].verdict == S2_HOLDS;
+}
+
+/* The space that `s2 search` proposes for a shape. */
+static void pose_proposed(problem *p, const s2_pattern *shape, int64_t len_tok)
+{
+    s2_buf text = {0};
+    s2_buf_printf(&text, "layers %d; heads %d; kv-heads %d; head-dim %d; ", (int)shape->n_layers,
+                  (int)shape->n_heads, (int)shape->n_kv_heads, (int)shape->head_dim);
+    assert_int_equal(s2_space_propose(shape->n_heads, shape->n_kv_heads, &text), S2_OK);
+    s2_buf_add(&text, "", 1);
+    pose(p, text.data, len_tok);
+    p->search.n_jobs = 2;
+    s2_buf_release(&text);
+}
+
+static double mean_against(const s2_point *point, const double *value, int32_t n)
+{
+    double sum = 0;
+    for (int32_t v = 0; v < n; v++)
+        sum += log(value[v] / point->value[v]);
+    return exp(sum / n);
+}
+
+/* In every objective at once, and by the mean that chooses the winner. */
+static void the_winner_is_at_least_as_good_as_every_hand_made_pattern(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); /* ten searches of whole spaces: minutes of what the other searches check as well */
+#endif
+    FILE *const file = fopen("tests/data/handmade.txt", "r");
+    assert_non_null(file);
+    handmade made;
+    int n = 0, n_satisfying = 0;
+    double least = INFINITY;
+    while (read_handmade(file, &made)) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        problem p;
+        s2_search_state found;
+        s2_point point = {0};
+        if (s2_pattern_parse(&arena, made.text, strlen(made.text), NULL, &pattern, &diag) != S2_OK)
+            fail_msg("%s: %s", made.name, diag.msg);
+        n++;
+        pose_proposed(&p, &pattern, made.len_tok);
+        if (satisfies(&p, &pattern)) {
+            n_satisfying++;
+            solve(&p, &found);
+            simulate(&p, &pattern, point.value);
+            if (!is_reached(&found.front, &point))
+                fail_msg("%s: nothing that was found is as good everywhere", made.name);
+            const double ratio =
+                mean_against(&found.front.points[s2_front_best(&found.front)], point.value, p.search.n_by);
+            if (ratio < 1)
+                fail_msg("%s: %.4f times the winner", made.name, ratio);
+            least = fmin(least, ratio);
+            s2_search_state_release(&found);
+        }
+        s2_arena_release(&p.arena);
+        s2_arena_release(&arena);
+    }
+    fclose(file);
+    printf("# s2: of %d hand-made patterns %d satisfy rows, union and kv; the winner of the proposed space "
+           "beats "
+           "each of them in prefill, decode and KV bytes, by the mean at least %.2f times\n",
+           n, n_satisfying, least);
+    assert_true(n_satisfying >= 8);
+}
+
 /* ---- speed
  * ------------------------------------------------------------------------------------------------- */
 
@@ -819,6 +934,7 @@ int main(void)
         cmocka_unit_test(tau_counts_the_pairs_that_two_orders_agree_on),
         cmocka_unit_test(the_best_of_a_front_are_run_and_compared_with_their_prices),
         cmocka_unit_test(a_space_is_proposed_for_every_model_and_explained),
+        cmocka_unit_test(the_winner_is_at_least_as_good_as_every_hand_made_pattern),
         cmocka_unit_test(speed_of_a_search_is_printed),
     };
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);

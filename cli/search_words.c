@@ -1,0 +1,97 @@
+#include "cli/search_words.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "cli/options.h"
+#include "sim/gpu.h"
+#include "sim/net.h"
+
+enum { PHRASE = 64 };
+
+bool s2_search_words_are(const char *text)
+{
+    return strpbrk(text, ":;{}\n") == NULL;
+}
+
+/* The phrase in lower case, blanks and dashes as single blanks; false when it is too long. */
+static bool copy_phrase(const char *from, size_t n, char out[PHRASE])
+{
+    size_t at = 0;
+    for (size_t byte = 0; byte < n; byte++) {
+        const char c = from[byte] == '\t' ? ' ' : (char)tolower((unsigned char)from[byte]);
+        if (c == ' ' && (at == 0 || out[at - 1] == ' '))
+            continue;
+        if (at + 1 >= PHRASE)
+            return false;
+        out[at++] = c;
+    }
+    at -= at > 0 && out[at - 1] == ' ';
+    out[at] = '\0';
+    return at > 0;
+}
+
+static bool take_count(s2_search_words *words, int64_t n, const char *what)
+{
+    const struct {
+        const char *names;
+        int64_t *to;
+    } known[] = {{"heads|head|query heads|query head|q heads", &words->n_heads},
+                 {"kv heads|kv head|kv-heads|kv-head", &words->n_kv_heads},
+                 {"layers|layer", &words->n_layers},
+                 {"head-dim|head dim|head dimension", &words->head_dim},
+                 {"tokens|token|context|tokens of context", &words->len_tok}};
+    if (what[0] == '\0')
+        what = "tokens";
+    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
+        if (s2_word_in(known[k].names, what) && *known[k].to == 0 && n > 0) {
+            *known[k].to = n;
+            return true;
+        }
+    return false;
+}
+
+static bool take_name(s2_cli *cli, s2_search_words *words, const char *phrase)
+{
+    s2_gpu gpu;
+    s2_net net;
+    const char **const to = s2_gpu_find(phrase, &gpu, NULL) == S2_OK   ? &words->gpu
+                            : s2_net_find(phrase, &net, NULL) == S2_OK ? &words->model
+                                                                       : NULL;
+    if (to == NULL || *to != NULL)
+        return false;
+    *to = s2_arena_strndup(&cli->arena, phrase, strlen(phrase));
+    return *to != NULL;
+}
+
+static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
+{
+    char number[PHRASE];
+    int64_t n;
+    const size_t n_bytes = strcspn(phrase, " ");
+    memcpy(number, phrase, n_bytes);
+    number[n_bytes] = '\0';
+    if (s2_number_parse(number, &n))
+        return take_count(words, n, phrase + n_bytes + (phrase[n_bytes] == ' '));
+    return take_name(cli, words, phrase);
+}
+
+int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
+{
+    *out = (s2_search_words){0};
+    for (const char *at = text;; at++) {
+        const size_t n = strcspn(at, ",");
+        char phrase[PHRASE];
+        if (!copy_phrase(at, n, phrase) || !take_phrase(cli, out, phrase)) {
+            s2_cli_error(cli,
+                         "'%.*s' is no space, and in words it is none of N heads, N KV heads, N layers, N "
+                         "head-dim, a context length, a GPU, a model",
+                         (int)(n < 60 ? n : 60), at);
+            s2_cli_hint(cli, "as in '32 heads, 8 KV heads, H200, 128k'");
+            return S2_EXIT_USAGE;
+        }
+        at += n;
+        if (*at == '\0')
+            return S2_GO_ON;
+    }
+}

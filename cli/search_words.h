@@ -1,0 +1,27 @@
+/*
+ * cli/search_words.h - a model in words where `s2 search` expects a space: "32 heads, 8 KV heads, H200,
+ * 128k".
+ *
+ * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, a GPU, a model.
+ */
+#ifndef S2_CLI_SEARCH_WORDS_H
+#define S2_CLI_SEARCH_WORDS_H
+
+#include "cli/cli.h"
+
+typedef struct s2_search_words {
+    int64_t n_heads; /* each 0 or NULL where it is not said */
+    int64_t n_kv_heads;
+    int64_t n_layers;
+    int64_t head_dim;
+    int64_t len_tok;
+    const char *gpu;
+    const char *model;
+} s2_search_words;
+
+/* Spaces have rules or choices, words have neither. */
+bool s2_search_words_are(const char *text);
+/* S2_GO_ON, or an exit code after a message. Texts live in cli->arena. */
+int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out);
+
+#endif /* S2_CLI_SEARCH_WORDS_H */
