@@ -280,6 +280,14 @@ static bool idle(s2_explorer *e, int32_t *key, double *looked)
     return s2_explorer_follow(e) || changed;
 }
 
+/* A frame's time for what the preview lacks, unless a key comes before. */
+static int32_t await_facts(s2_explorer *e)
+{
+    if (!e->facts_worker.busy && s2_session_next(&e->session, &e->order))
+        s2_worker_post(&e->facts_worker, do_order, &e->order);
+    return s2_term_key(e->term, FRAME_MS, &e->facts_worker.event_fd, e->facts_worker.started ? 1 : 0);
+}
+
 static void loop(s2_explorer *e)
 {
     double looked = now_ms();
@@ -297,8 +305,12 @@ static void loop(s2_explorer *e)
         key = s2_term_key(e->term, 0, NULL, 0);
         if (key != S2_TERM_NOTHING)
             continue;
-        if (preview(e))
+        if (preview(e)) {
+            key = await_facts(e);
+            if (key != S2_TERM_NOTHING)
+                continue;
             show(e);
+        }
         if (idle(e, &key, &looked))
             show(e);
     }

@@ -9,6 +9,7 @@
 #include "tests/console.h"
 #include "tests/s2test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -252,11 +253,25 @@ static int remove_dir(void **state)
 static const struct {
     const char *name;
     const char *keys;
-} WALK[] = {{"designs", ""},   {"design", "\r"},      {"record", "r"},      {"design-holed", "2j\r"},
-            {"witness", "n"},  {"record-holed", "r"}, {"compare", "2 k c"}, {"pareto", "5"},
-            {"validate", "v"}, {"bench", "~1"},       {"palette", ":zoom"}, {"bench-broken", "~j]jl"},
-            {"formats", "xmegatron"},  {"command", "~="},     {"log", "~3"},        {"help", "1?"},
-            {"runs", "6"},     {"output", "\r"},      {"tour", "4"}};
+} WALK[] = {{"designs", ""},
+            {"design", "\r"},
+            {"record", "r"},
+            {"design-holed", "2j\r"},
+            {"witness", "n"},
+            {"record-holed", "r"},
+            {"compare", "2 k c"},
+            {"pareto", "5"},
+            {"validate", "v"},
+            {"bench", "~1"},
+            {"palette", ":zoom"},
+            {"bench-broken", "~j]jl"},
+            {"formats", "xmegatron"},
+            {"command", "~="},
+            {"log", "~3"},
+            {"help", "1?"},
+            {"runs", "6"},
+            {"output", "\r"},
+            {"tour", "4"}};
 enum { N_WALK = sizeof WALK / sizeof WALK[0] };
 
 static const struct {
@@ -758,6 +773,28 @@ static void print_times(const char *what, double *ms, int n)
            ms[n - 1]);
 }
 
+/* Processor time of all threads of a process: what a busy machine does not change. */
+static double processor_ms(pid_t pid)
+{
+    char path[64];
+    double ns = 0;
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *const tasks = opendir(path);
+    for (struct dirent *task; tasks != NULL && (task = readdir(tasks)) != NULL;) {
+        char file[400];
+        double part = 0;
+        snprintf(file, sizeof file, "%s/%s/schedstat", path, task->d_name);
+        FILE *const in = task->d_name[0] != '.' ? fopen(file, "r") : NULL;
+        if (in != NULL && fscanf(in, "%lf", &part) == 1)
+            ns += part;
+        if (in != NULL)
+            fclose(in);
+    }
+    if (tasks != NULL)
+        closedir(tasks);
+    return ns / 1e6;
+}
+
 /* Each key of the text, repeated until n are measured: to the first bytes, and to the last ones. */
 static void time_keys(console *c, const char *keys, int n, const char *what)
 {
@@ -765,6 +802,7 @@ static void time_keys(console *c, const char *keys, int n, const char *what)
     char line[200];
     const size_t n_keys = strlen(keys);
     int painted = 0;
+    const double processor = processor_ms(c->child);
     for (int at = 0; at < n; at++) {
         const char one[] = {keys[(size_t)at % n_keys], '\0'};
         const double start = console_now_ms();
@@ -780,6 +818,7 @@ static void time_keys(console *c, const char *keys, int n, const char *what)
     print_times(line, first, painted);
     snprintf(line, sizeof line, "%s: key to the last byte of all that follows", what);
     print_times(line, last, painted);
+    printf("# s2: %s: %.1f ms of processor time a key\n", what, (processor_ms(c->child) - processor) / n);
 }
 
 static int64_t count_of(const char *variable, int64_t fallback)
@@ -824,6 +863,8 @@ static void keys_are_timed(void **state)
     /* what open waited for is quiet, not the program */
     printf("# s2: %lld designs: start to first full screen %.1f ms at most\n", (long long)n,
            console_now_ms() - start - CONSOLE_QUIET_MS);
+    printf("# s2: %lld designs: start takes %.1f ms of processor time\n", (long long)n,
+           processor_ms(c.child));
     snprintf(what, sizeof what, "%lld designs, up and down", (long long)n);
     time_keys(&c, "jjjjjjkj", 200, what);
     snprintf(what, sizeof what, "%lld designs, pages", (long long)n);
