@@ -88,37 +88,39 @@ static void choose_looks(s2_term *term, const s2_term_options *options)
     }
 }
 
-static bool can_address_cursor(void)
+/* Before curses is begun: it would end the process on a terminal that it does not know, or leave memory. */
+static s2_status check_terminal(s2_diag *diag)
 {
+    const char *const name = getenv("TERM");
+    int error;
+    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "standard input and output are not a terminal");
+    if (setupterm(NULL, STDOUT_FILENO, &error) != OK)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "no description of the terminal '%s' (TERM)",
+                           name != NULL ? name : "");
     const char *const cup = tigetstr("cup");
-    return cup != NULL && cup != (const char *)-1;
+    const bool places_cursor = cup != NULL && cup != (const char *)-1;
+    del_curterm(cur_term);
+    if (!places_cursor)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "the terminal '%s' (TERM) cannot place its cursor",
+                           name != NULL ? name : "");
+    return S2_OK;
 }
 
 s2_status s2_term_open(const s2_term_options *options, s2_term **out, s2_diag *diag)
 {
-    const char *const name = getenv("TERM");
-    if (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))
-        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "standard input and output are not a terminal");
+    S2_TRY(check_terminal(diag));
     s2_term *const term = s2_calloc(1, sizeof *term);
     if (term == NULL)
         return S2_ENOMEM;
     setlocale(LC_CTYPE, "");
     term->ascii = options->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
-    /* initscr would end the process on a terminal that it does not know */
     term->screen = newterm(NULL, stdout, stdin);
     if (term->screen == NULL) {
         s2_free(term);
-        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "no description of the terminal '%s' (TERM)",
-                           name != NULL ? name : "");
+        return S2_ENOMEM;
     }
     set_term(term->screen);
-    if (!can_address_cursor()) {
-        endwin();
-        delscreen(term->screen);
-        s2_free(term);
-        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "the terminal '%s' (TERM) cannot place its cursor",
-                           name != NULL ? name : "");
-    }
     set_escdelay(25);
     raw();
     noecho();
