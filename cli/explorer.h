@@ -112,7 +112,8 @@ void s2_explorer_change(s2_explorer *e, s2_request request);
 void s2_explorer_views(s2_explorer *e);
 
 /* ---- jobs */
-void s2_explorer_validate(s2_explorer *e);
+/* s2 COMMAND on the design that the request is about, with the words of the prompt. */
+void s2_explorer_command(s2_explorer *e, const char *command);
 void s2_explorer_around(s2_explorer *e);
 void s2_explorer_try_export(s2_explorer *e);
 void s2_explorer_export(s2_explorer *e);

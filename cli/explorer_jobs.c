@@ -52,13 +52,13 @@ static s2_status add_database(const s2_explorer *e, s2_job *job)
     return s2_job_add(job, s2_store_path(e->cli));
 }
 
-/* "s2 COMMAND PATTERN WORDS --db FILE" */
+/* "s2 COMMAND WORDS PATTERN --db FILE": what differs between runs comes first */
 static s2_status make(s2_explorer *e, s2_job *job, const char *command, int64_t id, const char *words)
 {
     S2_TRY(s2_job_add(job, "s2"));
     S2_TRY(s2_job_add(job, command));
-    S2_TRY(add_subject(e, job, id));
     S2_TRY(s2_job_add_words(job, words));
+    S2_TRY(add_subject(e, job, id));
     return add_database(e, job);
 }
 
@@ -94,11 +94,11 @@ static void queue(s2_explorer *e, s2_job *made, s2_status status)
     s2_explorer_pump(e);
 }
 
-void s2_explorer_validate(s2_explorer *e)
+void s2_explorer_command(s2_explorer *e, const char *command)
 {
     s2_job job;
     s2_job_init(&job);
-    const s2_status status = make(e, &job, "validate", e->session.state.request_id, e->session.state.prompt);
+    const s2_status status = make(e, &job, command, e->session.state.request_id, e->session.state.prompt);
     queue(e, &job, status);
 }
 

@@ -197,6 +197,19 @@ static s2_tui_run run_of_row(s2_explorer *e, const s2_db_run_row *row)
                         .n_results = row->n_results};
 }
 
+/* The job of this session that a stored run was, by command and time; -1 for none. */
+static int32_t job_of(const s2_explorer *e, const s2_db_run_row *row)
+{
+    for (int32_t at = 0; at < e->n_jobs; at++) {
+        const s2_job *const job = e->jobs[at];
+        const int64_t end_us = job->began_us + (int64_t)(job->wall_s * 1e6) + 100000;
+        if (job->state != S2_JOB_WAITING && strcmp(job->words[1], row->command) == 0 &&
+            row->started_us >= job->began_us && row->started_us <= end_us)
+            return at;
+    }
+    return -1;
+}
+
 void s2_explorer_runs(s2_explorer *e)
 {
     s2_tui_model *const model = &e->session.model;
@@ -208,8 +221,13 @@ void s2_explorer_runs(s2_explorer *e)
     s2_db_run_row *const rows = S2_NEW(&e->runs_arena, s2_db_run_row, S2_EXPLORER_RUNS);
     if (e->db != NULL && rows != NULL &&
         s2_db_runs(e->db, &e->runs_arena, 0, S2_EXPLORER_RUNS, rows, &n_rows, &diag) == S2_OK)
-        for (int32_t at = 0; at < n_rows; at++)
-            e->runs[n++] = run_of_row(e, &rows[at]);
+        for (int32_t at = 0; at < n_rows; at++) {
+            const int32_t job = job_of(e, &rows[at]);
+            if (job >= 0)
+                e->runs[e->n_jobs - 1 - job].n_results = rows[at].n_results;
+            else
+                e->runs[n++] = run_of_row(e, &rows[at]);
+        }
     model->runs = e->runs;
     model->n_runs = n;
     e->output_of = -1;

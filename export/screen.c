@@ -58,6 +58,9 @@ static const uint8_t *bits_of(uint32_t glyph)
                          ring[S2_FONT_ROWS] = {0, 0, 0x0e, 0x0a, 0x0e, 0, 0},
                          disc[S2_FONT_ROWS] = {0, 0x0e, 0x1f, 0x1f, 0x1f, 0x0e, 0},
                          star[S2_FONT_ROWS] = {0x04, 0x04, 0x1f, 0x0e, 0x0e, 0x1b, 0},
+                         bar[S2_FONT_ROWS] = {0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04},
+                         rule[S2_FONT_ROWS] = {0, 0, 0, 0x1f, 0, 0, 0},
+                         corner[S2_FONT_ROWS] = {0x04, 0x04, 0x04, 0x07, 0, 0, 0},
                          right[S2_FONT_ROWS] = {0x10, 0x18, 0x1c, 0x1e, 0x1c, 0x18, 0x10};
     switch (glyph) {
     case 0xb7: return dot;
@@ -66,6 +69,9 @@ static const uint8_t *bits_of(uint32_t glyph)
     case 0x25cf: return disc;
     case 0x2605: return star;
     case 0x25b8: return right;
+    case 0x2500: return rule;
+    case 0x2502: return bar;
+    case 0x2514: return corner;
     default: return glyph >= S2_FONT_FIRST && glyph <= S2_FONT_LAST ? s2_font[glyph - S2_FONT_FIRST] : box;
     }
 }

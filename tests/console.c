@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORDS = 24 };
+enum { WORDS = 24, LIMIT_RAW = 1 << 22 };
 
 double console_now_ms(void)
 {
@@ -81,6 +81,8 @@ double console_drain(console *c, int quiet_ms)
             break;
         last = console_now_ms();
         c->first_ms = c->first_ms > 0 ? c->first_ms : last;
+        if (c->raw.len > LIMIT_RAW)
+            c->raw.len = 0;
         if (c->keep)
             s2_buf_add(&c->raw, bytes, (size_t)n);
         vterm_input_write(c->vt, bytes, (size_t)n);
@@ -92,7 +94,7 @@ void console_open(console *c, const console_options *o)
 {
     static const VTermScreenCallbacks callbacks = {.settermprop = on_property};
     const struct winsize size = {.ws_row = (unsigned short)o->rows, .ws_col = (unsigned short)o->cols};
-    *c = (console){.vt = vterm_new(o->rows, o->cols), .rows = o->rows, .cols = o->cols};
+    *c = (console){.keep = true, .vt = vterm_new(o->rows, o->cols), .rows = o->rows, .cols = o->cols};
     vterm_set_utf8(c->vt, 1);
     c->screen = vterm_obtain_screen(c->vt);
     vterm_screen_enable_altscreen(c->screen, 1);

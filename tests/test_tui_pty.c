@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -899,6 +900,7 @@ static pid_t start_writer(const char *name)
     assert_true(child >= 0);
     if (child > 0)
         return child;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (int64_t at = 0;; at++) {
         s2_db *db = NULL;
         int64_t run_id = 0;
@@ -954,14 +956,15 @@ static void random_keys_and_sizes_leave_everything_in_order(void **state)
         if (waitpid(c.child, &status, WNOHANG) != c.child)
             continue;
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || c.alternate || c.cursor_hidden) {
-            s2_buf buf = {0};
             console_drain(&c, 100);
-            console_read(&c, &buf);
-            fail_msg("seed %llu: ended with status %x after %lld keys, alternate %d:\n%s",
-                     (unsigned long long)seed, (unsigned)status, (long long)sent, c.alternate, buf.data);
+            s2_buf_add(&c.raw, "", 1);
+            fail_msg("seed %llu: ended with status %x after %lld keys, alternate %d; its last words:\n%s",
+                     (unsigned long long)seed, (unsigned)status, (long long)sent, c.alternate,
+                     c.raw.data + (c.raw.len > 3000 ? c.raw.len - 3000 : 0));
         }
         close(c.fd);
         vterm_free(c.vt);
+        s2_buf_release(&c.raw);
         open_plain(&c, "--db soak.db --mouse");
         sessions++;
     }

@@ -94,6 +94,8 @@ typedef enum s2_action {
     S2_ACT_COPY,
     S2_ACT_DUMP,
     S2_ACT_VALIDATE,
+    S2_ACT_PROVE,
+    S2_ACT_PRICE,
     S2_ACT_AROUND,
     S2_ACT_EXPORT,
     S2_ACT_RECORD,

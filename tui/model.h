@@ -106,6 +106,7 @@ typedef struct s2_tui_model {
     const char *list_error; /* why the filter is refused, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
     const s2_facts *design; /* of the design that is open, or NULL */
+    const s2_facts *tour;   /* of the design that the tour's step shows, or NULL */
     bool bench_waits;       /* newer facts are being derived */
     bool design_waits;
     s2_grids *grids; /* masks that were computed aside; NULL: each draw computes them */
@@ -141,6 +142,8 @@ typedef enum s2_request {
     S2_REQUEST_COPY, /* the command of this screen */
     /* of the design request_id, or of the workbench where it is 0; words in state->prompt */
     S2_REQUEST_VALIDATE,
+    S2_REQUEST_PROVE,
+    S2_REQUEST_PRICE,
     S2_REQUEST_AROUND,
     S2_REQUEST_TRY_EXPORT, /* compare only: state->format */
     S2_REQUEST_EXPORT,
@@ -162,6 +165,8 @@ typedef enum s2_mode {
     S2_MODE_FILTER,
     S2_MODE_NAME,
     S2_MODE_VALIDATE,
+    S2_MODE_PROVE,
+    S2_MODE_PRICE,
     S2_MODE_AROUND,
     S2_MODE_PATH,
     S2_MODE_TAG,
@@ -226,6 +231,10 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state);
 
 /* A click on a cell of the screen that was drawn last; wheel: -1 up, 1 down, 0 a button. */
 void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col, int32_t wheel);
+
+/* The pattern that a step of the tour shows. */
+enum { S2_TOUR_STEPS = 5 };
+const char *s2_tour_pattern(int32_t step);
 
 /* The whole screen; the canvas has the size of the state, or is drawn to its own. */
 void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas);

@@ -122,13 +122,19 @@ static s2_rect below_heading(s2_rect area)
     return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
 }
 
-/* Blocks that one cell stands for, so that nobody takes a mean for a measurement; left out where it is cut.
+/* Where the hole is, else the blocks that one cell stands for, so that nobody takes a mean for a measurement.
  */
-static void draw_scale(const s2_zoom *zoom, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
+static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
 {
-    char text[48];
+    char text[64];
+    const s2_finding *const finding = &what->facts->findings[1];
+    const s2_zoom *const zoom = &what->zoom;
     const double per = (double)(zoom->q_end - zoom->q_begin) / (grid.rows > 0 ? grid.rows : 1);
-    if (per > 1)
+    const long long b = what->facts->pattern.block_tok;
+    if (finding->verdict == S2_VIOLATED && finding->witness.layer == what->layer)
+        snprintf(text, sizeof text, " @ q%lld k%lld", (long long)finding->witness.q_tok / b,
+                 (long long)finding->witness.k_tok / b);
+    else if (per > 1)
         snprintf(text, sizeof text, " %.3g blocks/row", per);
     else
         snprintf(text, sizeof text, " from block %lld", (long long)zoom->q_begin);
@@ -146,7 +152,7 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
         s2_canvas_clip(canvas, at->union_mask);
         const int32_t col = s2_canvas_printf(canvas, at->union_mask.row, all.col, S2_STYLE_HEAD,
                                              "union, layer %d", what.layer);
-        draw_scale(&what.zoom, all, canvas, at->union_mask.row, col);
+        draw_scale(&what, all, canvas, at->union_mask.row, col);
         draw_mask(&what, canvas, all);
         draw_witness(facts, what.layer, what.zoom, canvas, all);
     }
@@ -244,26 +250,22 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
 }
 
-static void draw_verdict(const s2_facts *facts, const s2_finding *finding, s2_canvas *canvas, s2_rect area)
+static void draw_verdict(const s2_finding *finding, s2_canvas *canvas, s2_rect area)
 {
     s2_style style;
     const char mark = s2_verdict_mark((int32_t)finding->verdict, &style);
     int32_t col = s2_canvas_printf(canvas, area.row, area.col, style, "%c %-5s ", mark,
                                    s2_property_word(finding->requirement.property));
-    const long long b = facts->pattern.block_tok;
     if (finding->verdict == S2_HOLDS)
         s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
                        finding->scope_tok == S2_OPEN ? "every length" : "this length");
     else if (finding->verdict == S2_UNKNOWN)
         s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
                        finding->reason == S2_REASON_DYNAMIC ? "chosen at run time" : "not decided");
-    else if (area.cols < 26 || finding->witness.k_tok < 0)
-        s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT, "to %lld",
-                         (long long)finding->complete_to_tok);
     else
-        s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT, "to %lld: q%lld k%lld",
-                         (long long)finding->complete_to_tok, (long long)finding->witness.q_tok / b,
-                         (long long)finding->witness.k_tok / b);
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT,
+                         area.cols < 26 ? "to %lld" : "only to %lld tokens",
+                         (long long)finding->complete_to_tok);
 }
 
 void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
@@ -275,7 +277,7 @@ void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
         return;
     }
     for (int32_t at = 0; at < S2_N_VERDICTS && at < area.rows; at++)
-        draw_verdict(facts, &facts->findings[at], canvas, (s2_rect){area.row + at, area.col, 1, area.cols});
+        draw_verdict(&facts->findings[at], canvas, (s2_rect){area.row + at, area.col, 1, area.cols});
 }
 
 /* A bar of the resource's own time against the longest. */

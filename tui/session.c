@@ -4,6 +4,8 @@
 
 #include "base/alloc.h"
 
+enum { TOUR_TOK = 8192 };
+
 static void want(s2_session *session, int32_t slot, const char *text, size_t n)
 {
     s2_buf *const wanted = &session->text[slot];
@@ -136,6 +138,8 @@ static bool next_facts(s2_session *session, s2_order *order)
         if (!session->stale[slot])
             continue;
         *order = (s2_order){.slot = slot, .question = s2_knobs_question(&session->state.knobs)};
+        if (slot == S2_SLOT_TOUR)
+            order->question = (s2_question){.len_tok = TOUR_TOK, .gpu = "h200"};
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
         session->stale[slot] = false;
         session->building = slot;
@@ -184,6 +188,8 @@ static void take_facts(s2_session *session, s2_order *order)
         session->model.bench = slot;
     else if (order->slot == S2_SLOT_DESIGN)
         session->model.design = slot;
+    else if (order->slot == S2_SLOT_TOUR)
+        session->model.tour = slot;
     else
         session->model.compare[order->slot - S2_SLOT_COMPARE] = slot;
 }
@@ -199,9 +205,23 @@ void s2_session_take(s2_session *session, s2_order *order)
     show_waiting(session);
 }
 
+/* The tour brings its own designs. */
+static void want_tour(s2_session *session)
+{
+    const s2_tui_state *const state = &session->state;
+    if (state->views[state->depth] != S2_VIEW_TOUR || session->tour == state->tour + 1)
+        return;
+    const char *const text = s2_tour_pattern(state->tour);
+    session->tour = state->tour + 1;
+    session->model.tour = NULL;
+    want(session, S2_SLOT_TOUR, text, strlen(text));
+    changed(session);
+}
+
 void s2_session_draw(s2_session *session)
 {
     s2_order order;
+    want_tour(session);
     session->grids.lacks = false;
     s2_tui_draw(&session->model, &session->state, &session->canvas);
     while (!session->deferred && session->grids.lacks && next_mask(session, &order)) {

@@ -22,7 +22,13 @@ extern "C" {
 #endif
 
 /* Whose facts: the workbench's, the open design's, those compared. */
-enum { S2_SLOT_BENCH, S2_SLOT_DESIGN, S2_SLOT_COMPARE, S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE };
+enum {
+    S2_SLOT_BENCH,
+    S2_SLOT_DESIGN,
+    S2_SLOT_TOUR,
+    S2_SLOT_COMPARE,
+    S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE
+};
 
 /* Something slow to do: facts of a text, or (cells) a mask of facts. */
 typedef struct s2_order {
@@ -44,6 +50,7 @@ typedef struct s2_session {
     s2_facts facts[S2_N_SLOTS];
     s2_buf text[S2_N_SLOTS]; /* wanted of a slot */
     bool stale[S2_N_SLOTS];  /* its facts are of another text or question */
+    int32_t tour;            /* step + 1 whose design is wanted or there; 0: none yet */
     int32_t building;        /* the slot of the order that is out; -1: none, or a mask */
     s2_grids grids;
 } s2_session;

@@ -71,6 +71,20 @@ static void ask_validation(const s2_tui_model *model, s2_tui_state *state)
     s2_prompt_open(state, S2_MODE_VALIDATE, text);
 }
 
+/* At the workbench's length and GPU. */
+static void ask_price(s2_tui_state *state)
+{
+    s2_buf text = {0};
+    s2_buf_puts(&text, "--gpu ");
+    s2_knob_print(&state->knobs, S2_KNOB_GPU, &text);
+    s2_buf_puts(&text, " --len ");
+    s2_knob_print(&state->knobs, S2_KNOB_LEN, &text);
+    s2_buf_puts(&text, " --phase ");
+    s2_knob_print(&state->knobs, S2_KNOB_PRICE, &text);
+    s2_prompt_open(state, S2_MODE_PRICE, text.status == S2_OK ? text.data : "");
+    s2_buf_release(&text);
+}
+
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     const int64_t id = s2_subject_of(model, state);
@@ -79,6 +93,8 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
     state->subject_id = id;
     switch (action) {
     case S2_ACT_VALIDATE: ask_validation(model, state); return true;
+    case S2_ACT_PROVE: s2_prompt_open(state, S2_MODE_PROVE, "--engine algebra"); return true;
+    case S2_ACT_PRICE: ask_price(state); return true;
     case S2_ACT_EXPORT: s2_prompt_open(state, S2_MODE_FORMATS, ""); return true;
     case S2_ACT_TAG: s2_prompt_open(state, S2_MODE_TAG, ""); return true;
     case S2_ACT_NOTE: s2_prompt_open(state, S2_MODE_NOTE, ""); return true;

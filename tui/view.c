@@ -128,6 +128,8 @@ static const struct {
     [S2_MODE_FILTER] = {"filter", S2_REQUEST_LIST},
     [S2_MODE_NAME] = {"save as", S2_REQUEST_SAVE},
     [S2_MODE_VALIDATE] = {"validate", S2_REQUEST_VALIDATE},
+    [S2_MODE_PROVE] = {"check", S2_REQUEST_PROVE},
+    [S2_MODE_PRICE] = {"sim", S2_REQUEST_PRICE},
     [S2_MODE_AROUND] = {"search around", S2_REQUEST_AROUND},
     [S2_MODE_PATH] = {"write to", S2_REQUEST_EXPORT},
     [S2_MODE_TAG] = {"tag, or -tag", S2_REQUEST_TAG},

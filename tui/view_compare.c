@@ -1,133 +1,191 @@
 #include "tui/view.h"
 
+#include <string.h>
+
 #include "sim/report.h"
 
-enum { LABEL = 12, COLUMN = 15 };
+enum { LABEL = 12, COLUMN = 15, WIDEST = 40, CELL_BYTES = 48 };
 
-typedef void (*cell_fn)(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col);
+/* What a line says of one design, and how. */
+typedef struct cell {
+    char text[CELL_BYTES];
+    s2_style style;
+} cell;
+typedef void (*cell_fn)(const s2_facts *facts, s2_buf *buf, s2_style *style);
 
-static void put_buf(s2_canvas *canvas, int32_t row, int32_t col, s2_buf *buf)
+static void put_verdict(const s2_facts *facts, int at, s2_buf *buf, s2_style *style)
 {
-    s2_canvas_text(canvas, row, col, S2_STYLE_TEXT, buf->data);
-    s2_buf_release(buf);
+    const s2_verdict verdict = facts->findings[at].verdict;
+    const char mark = s2_verdict_mark((int32_t)verdict, style);
+    s2_buf_printf(buf, "%c %s", mark, s2_verdict_word(verdict));
 }
 
-#define VERDICT(name, at)                                                                                    \
-    static void cell_##name(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)              \
-    {                                                                                                        \
-        s2_style style;                                                                                      \
-        const s2_verdict verdict = facts->findings[at].verdict;                                              \
-        const char mark = s2_verdict_mark((int32_t)verdict, &style);                                         \
-        s2_canvas_printf(canvas, row, col, style, "%c %s", mark, s2_verdict_word(verdict));                  \
-    }
-VERDICT(rows, 0)
-VERDICT(unions, 1)
-VERDICT(kv, 2)
-
-static void cell_complete(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_rows(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
+    put_verdict(facts, 0, buf, style);
+}
+
+static void put_union(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    put_verdict(facts, 1, buf, style);
+}
+
+static void put_kv(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    put_verdict(facts, 2, buf, style);
+}
+
+static void put_complete(const s2_facts *facts, s2_buf *buf, s2_style *style)
+{
+    (void)style;
     if (facts->findings[1].verdict == S2_VIOLATED)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%lld",
-                         (long long)facts->findings[1].complete_to_tok);
+        s2_buf_printf(buf, "%lld", (long long)facts->findings[1].complete_to_tok);
     else
-        s2_canvas_text(canvas, row, col, S2_STYLE_DIM, "-");
+        s2_buf_puts(buf, "-");
 }
 
-static void cell_shape(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_shape(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
-    s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%dx%d/%d b%d", facts->pattern.n_layers,
-                     facts->pattern.n_heads, facts->pattern.n_kv_heads, facts->pattern.block_tok);
+    (void)style;
+    s2_buf_printf(buf, "%dx%d/%d b%d", facts->pattern.n_layers, facts->pattern.n_heads,
+                  facts->pattern.n_kv_heads, facts->pattern.block_tok);
 }
 
-static void cell_density(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_density(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
+    (void)style;
     if (facts->priced)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%.5f", facts->density);
+        s2_buf_printf(buf, "%.5f", facts->density);
 }
 
-static void cell_time(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_time(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
-    s2_buf buf = {0};
+    (void)style;
     if (facts->priced)
-        s2_time_print(facts->time_us, &buf);
+        s2_time_print(facts->time_us, buf);
     else
-        s2_buf_puts(&buf, "-");
-    put_buf(canvas, row, col, &buf);
+        s2_buf_puts(buf, "-");
 }
 
-static void cell_speed(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_speed(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
+    (void)style;
     if (facts->priced)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%.2fx", facts->dense_us / facts->time_us);
+        s2_buf_printf(buf, "%.2fx", facts->dense_us / facts->time_us);
 }
 
-static void cell_bound_by(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_bound_by(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
+    (void)style;
     if (facts->priced)
-        s2_canvas_text(canvas, row, col, S2_STYLE_TEXT, s2_resource_word(facts->bound_by));
+        s2_buf_puts(buf, s2_resource_word(facts->bound_by));
 }
 
-static void cell_cache(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_cache(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
-    s2_buf buf = {0};
-    if (!facts->cached)
-        return;
-    s2_bytes_print((double)facts->kv_bytes[S2_KV_POINTS - 1], &buf);
-    put_buf(canvas, row, col, &buf);
+    (void)style;
+    if (facts->cached)
+        s2_bytes_print((double)facts->kv_bytes[S2_KV_POINTS - 1], buf);
 }
 
-static void cell_share(const s2_facts *facts, s2_canvas *canvas, int32_t row, int32_t col)
+static void put_share(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
-    if (!facts->cached)
-        return;
-    s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT, "%.1f%%",
-                     100.0 * (double)facts->kv_bytes[S2_KV_POINTS - 1] /
-                         (double)facts->kv_dense[S2_KV_POINTS - 1]);
+    (void)style;
+    if (facts->cached)
+        s2_buf_printf(buf, "%.1f%%",
+                      100.0 * (double)facts->kv_bytes[S2_KV_POINTS - 1] /
+                          (double)facts->kv_dense[S2_KV_POINTS - 1]);
 }
 
 static const struct {
     const char *label;
-    cell_fn cell;
-} LINES[] = {{"union", cell_unions},    {"complete to", cell_complete}, {"kv", cell_kv},
-             {"rows", cell_rows},       {"time >=", cell_time},         {"vs dense", cell_speed},
-             {"by", cell_bound_by},     {"kv cache", cell_cache},       {"of dense", cell_share},
-             {"density", cell_density}, {"shape", cell_shape}};
+    cell_fn put;
+} LINES[] = {{"union", put_union},     {"complete to", put_complete}, {"kv", put_kv},
+             {"rows", put_rows},       {"time >=", put_time},         {"vs dense", put_speed},
+             {"by", put_bound_by},     {"kv cache", put_cache},       {"of dense", put_share},
+             {"density", put_density}, {"shape", put_shape}};
 enum { N_LINES = sizeof LINES / sizeof LINES[0] };
 
-static void draw_column(const s2_tui_model *model, const s2_tui_state *state, int32_t at, s2_canvas *canvas,
-                        s2_rect body, int32_t first)
+static cell cell_of(const s2_facts *facts, int32_t line)
+{
+    cell out = {.style = S2_STYLE_TEXT};
+    s2_buf buf = {0};
+    if (facts != NULL && facts->status == S2_OK)
+        LINES[line].put(facts, &buf, &out.style);
+    s2_text_clean(out.text, sizeof out.text, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
+    return out;
+}
+
+static bool differs(const s2_tui_model *model, int32_t line)
+{
+    for (int32_t at = 1; at < model->n_compare; at++) {
+        const cell first = cell_of(model->compare[0], line), other = cell_of(model->compare[at], line);
+        if (strcmp(first.text, other.text) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* Lines in which the designs differ come first; returns how many do. */
+static int32_t order_lines(const s2_tui_model *model, int32_t order[N_LINES])
+{
+    int32_t n = 0, n_differ = 0;
+    for (int pass = 0; pass < 2; pass++)
+        for (int32_t line = 0; line < N_LINES; line++)
+            if (differs(model, line) == (pass == 0)) {
+                order[n++] = line;
+                n_differ += pass == 0;
+            }
+    return n_differ;
+}
+
+static void draw_column(const s2_tui_model *model, int32_t at, const int32_t order[N_LINES],
+                        s2_canvas *canvas, s2_rect column)
 {
     const s2_facts *const facts = model->compare[at];
-    const s2_rect column = {body.row, body.col + LABEL + (at - first) * COLUMN, body.rows, COLUMN - 1};
-    (void)state;
     s2_canvas_clip(canvas, column);
-    s2_canvas_text(canvas, body.row, column.col, S2_STYLE_HEAD, model->compare_name[at]);
+    s2_canvas_text(canvas, column.row, column.col, S2_STYLE_HEAD, model->compare_name[at]);
     if (facts == NULL || facts->status != S2_OK) {
-        s2_canvas_text(canvas, body.row + 1, column.col, S2_STYLE_BAD,
+        s2_canvas_text(canvas, column.row + 1, column.col, S2_STYLE_BAD,
                        facts == NULL ? "proving..." : "refused");
         return;
     }
-    for (int32_t line = 0; line < N_LINES; line++)
-        LINES[line].cell(facts, canvas, body.row + 1 + line, column.col);
-    const int32_t rest = body.rows - N_LINES - 2;
+    for (int32_t line = 0; line < N_LINES; line++) {
+        const cell c = cell_of(facts, order[line]);
+        s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
+    }
+    const int32_t rest = column.rows - N_LINES - 2;
     if (rest >= 4)
         s2_panels_union(facts, model->grids, canvas,
-                        (s2_rect){body.row + N_LINES + 2, column.col, rest, COLUMN - 1});
+                        (s2_rect){column.row + N_LINES + 2, column.col, rest, column.cols});
+}
+
+static void draw_labels(const int32_t order[N_LINES], int32_t n_differ, s2_canvas *canvas, s2_rect body)
+{
+    for (int32_t line = 0; line < N_LINES; line++)
+        s2_canvas_text(canvas, body.row + 1 + line, 0, line < n_differ ? S2_STYLE_HEAD : S2_STYLE_DIM,
+                       LINES[order[line]].label);
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
+    int32_t order[N_LINES];
     s2_canvas_clip(canvas, body);
-    for (int32_t line = 0; line < N_LINES; line++)
-        s2_canvas_text(canvas, body.row + 1 + line, 0, S2_STYLE_DIM, LINES[line].label);
-    const int32_t fit = (body.cols - LABEL) / COLUMN;
+    if (model->n_compare == 0) {
+        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "mark designs with space, then c");
+        return;
+    }
+    const int32_t room = (body.cols - LABEL) / model->n_compare;
+    const int32_t width = room < COLUMN ? COLUMN : room > WIDEST ? WIDEST : room;
+    const int32_t fit = (body.cols - LABEL) / width > 0 ? (body.cols - LABEL) / width : 1;
     int32_t first = state->scroll;
     first = first > model->n_compare - fit ? model->n_compare - fit : first;
     first = first < 0 ? 0 : first;
+    draw_labels(order, order_lines(model, order), canvas, body);
     for (int32_t at = first; at < model->n_compare; at++)
-        draw_column(model, state, at, canvas, body, first);
-    if (model->n_compare == 0)
-        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "mark designs with space, then c");
+        draw_column(model, at, order, canvas,
+                    (s2_rect){body.row, body.col + LABEL + (at - first) * width, body.rows, width - 1});
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)

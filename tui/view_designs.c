@@ -149,19 +149,24 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
         s2_canvas_printf(canvas, line.row, col, S2_STYLE_KEY, "  filter: %s", state->filter);
 }
 
-static void draw_preview(const s2_tui_model *model, s2_canvas *canvas, s2_rect area)
+static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
+                         s2_rect area)
 {
     s2_canvas_clip(canvas, area);
     if (model->design_waits && area.rows > 1)
         s2_canvas_text(canvas, area.row + 1, area.col + 1, S2_STYLE_KEY, "proving...");
     if (area.rows < 5 || model->design == NULL || model->n_rows == 0 || model->design_waits)
         return;
-    const s2_rect left = {area.row + 1, area.col + 1, area.rows - 1, 28};
-    s2_panels_verdicts(model->design, canvas, (s2_rect){left.row, left.col, 3, left.cols});
-    s2_panels_cost(model->design, canvas, (s2_rect){left.row + 4, left.col, left.rows - 4, left.cols});
-    s2_panels_union(
-        model->design, model->grids, canvas,
-        (s2_rect){area.row + 1, left.col + left.cols + 2, area.rows - 1, area.cols - left.cols - 4});
+    enum { LEFT = 28 };
+    const int32_t rows = area.rows - 1, col = area.col + LEFT + 3, cols = area.cols - LEFT - 4;
+    const int32_t kv = rows >= 18 ? 5 : 0, width = cols >= 70 ? (cols - 1) / 2 : cols;
+    const s2_layout_bench at = {
+        .verdicts = {area.row + 1, area.col + 1, 3, LEFT},
+        .cost = {area.row + 5, area.col + 1, rows - 4, LEFT},
+        .union_mask = {area.row + 1, col, rows - kv, width},
+        .head_mask = {area.row + 1, col + width + 1, width < cols ? rows - kv : 0, width < cols ? width : 0},
+        .kv = {area.row + 1 + rows - kv, col, kv, cols}};
+    s2_panels_draw(model->design, model->grids, state, canvas, &at);
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -184,7 +189,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     if (model->n_rows == 0)
         s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM,
                        model->searching ? "searching..." : "no design matches");
-    draw_preview(model, canvas, at.preview);
+    draw_preview(model, state, canvas, at.preview);
 }
 
 static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)

@@ -1,6 +1,7 @@
 #include "tui/view.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "sim/report.h"
 
@@ -89,16 +90,59 @@ static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, double val
     return col;
 }
 
-static void draw_scales(const axes *a, s2_canvas *canvas, s2_rect body)
+/* What the marks mean, as far as there is room. */
+static void draw_legend(s2_canvas *canvas, s2_rect body)
 {
-    int32_t col = s2_canvas_text(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache ");
-    col = put_value(canvas, body.row, col, a->kv_least, s2_bytes_print);
-    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_DIM, " (bottom) to ");
-    col = put_value(canvas, body.row, col, a->kv_most, s2_bytes_print);
-    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_HEAD, "   time ");
-    col = put_value(canvas, body.row, col, a->us_least, s2_time_print);
-    col = s2_canvas_text(canvas, body.row, col, S2_STYLE_DIM, " (left) to ");
-    put_value(canvas, body.row, col, a->us_most, s2_time_print);
+    static const struct {
+        uint32_t glyph;
+        char twin;
+        s2_style style;
+        const char *text;
+    } marks[] = {{0x25cf, 'O', S2_STYLE_GOOD, "front"},
+                 {0xb7, '.', S2_STYLE_DIM, "beaten"},
+                 {0xd7, 'x', S2_STYLE_BAD, "union violated"},
+                 {'@', '@', S2_STYLE_WITNESS, "cursor"}};
+    int32_t col = s2_canvas_text(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache up, time right");
+    for (size_t at = 0; at < sizeof marks / sizeof marks[0]; at++) {
+        if (col + 4 + (int32_t)strlen(marks[at].text) >= body.cols)
+            return;
+        s2_canvas_glyph(canvas, body.row, col + 2, marks[at].glyph, marks[at].twin, marks[at].style);
+        col = s2_canvas_text(canvas, body.row, col + 4, S2_STYLE_DIM, marks[at].text);
+    }
+}
+
+/* Both ends of a logarithmic axis and what lies at its thirds. */
+static double at_third(double least, double most, int third)
+{
+    return most > least ? least * pow(most / least, third / 3.0) : least;
+}
+
+static int32_t put_value_right(s2_canvas *canvas, int32_t row, int32_t right, double value,
+                               void (*print)(double, s2_buf *))
+{
+    s2_buf buf = {0};
+    print(value, &buf);
+    const int32_t col = right - (int32_t)buf.len;
+    s2_canvas_text(canvas, row, col, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
+    return col;
+}
+
+static void draw_scales(const axes *a, s2_canvas *canvas, s2_rect plot)
+{
+    for (int32_t row = plot.row; row < plot.row + plot.rows; row++)
+        s2_canvas_glyph(canvas, row, plot.col - 1, 0x2502, '|', S2_STYLE_DIM);
+    for (int32_t col = plot.col; col < plot.col + plot.cols; col++)
+        s2_canvas_glyph(canvas, plot.row + plot.rows, col, 0x2500, '-', S2_STYLE_DIM);
+    s2_canvas_glyph(canvas, plot.row + plot.rows, plot.col - 1, 0x2514, '+', S2_STYLE_DIM);
+    for (int third = 0; third <= 3; third++) {
+        const double kv = at_third(a->kv_least, a->kv_most, third),
+                     us = at_third(a->us_least, a->us_most, third);
+        const int32_t row = plot.row + plot.rows - 1 - place(kv, a->kv_least, a->kv_most, plot.rows);
+        const int32_t col = plot.col + place(us, a->us_least, a->us_most, plot.cols);
+        put_value_right(canvas, row, plot.col - 1, kv, s2_bytes_print);
+        put_value_right(canvas, plot.row + plot.rows + 1, third == 0 ? col + 8 : col + 1, us, s2_time_print);
+    }
 }
 
 /* The design of the list's cursor in words, under the plot. */
@@ -130,8 +174,11 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "no design is priced: s2 sim does");
         return;
     }
-    const s2_rect plot = {body.row + 1, body.col + 1, body.rows - 2, body.cols - 2};
-    draw_scales(&a, canvas, body);
+    enum { AXIS = 11 };
+    const s2_rect plot = {body.row + 1, body.col + AXIS, body.rows - 4, body.cols - AXIS - 1};
+    draw_legend(canvas, body);
+    if (plot.rows > 0 && plot.cols > 0)
+        draw_scales(&a, canvas, plot);
     for (int fronts = 0; fronts < 2 && plot.rows > 0 && plot.cols > 0; fronts++)
         for (int32_t at = 0; at < n_shown(model); at++)
             if (has_point(&model->rows[at]))

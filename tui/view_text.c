@@ -79,39 +79,85 @@ static void command_help(const s2_tui_model *model, const s2_tui_state *state, s
 
 const s2_view_ops s2_view_help = {"help", "keys", draw_help, handle_help, command_help};
 
-enum { TOUR_STEPS = 5, TOUR_LINES = 6 };
-static const char *const TOUR[TOUR_STEPS][TOUR_LINES] = {
-    {"1 of 5  What this is for", "In sharded sparse attention every head reads another part of the context,",
-     "so each head is cheap and all heads together still read everything.",
-     "Whether they do is proved, for every length; where they do not, you see", "the hole. Enter: next step.",
-     ""},
-    {"2 of 5  The designs", "Press 2 for the list. + holds, x is violated, ? is not decided:",
-     "r rows that read nothing, u the union of all heads, k the KV cache.",
-     "Enter opens a design, space marks it, c compares the marked ones.", "", ""},
-    {"3 of 5  A broken one", "dkernel-llama-v16 strides by 16 over 8 KV heads: half of the residues",
-     "are nobody's. Open it: X cells are blocks that no head reads, @ is the",
-     "smallest counterexample. n zooms to it, 0 shows everything again.", "", ""},
-    {"4 of 5  The workbench", "Press 1, choose a knob with up and down, turn it with left and right.",
-     "Set stride 16 and phase kv: the union breaks. Then dense kv 1: repaired.",
-     "Watch the KV cache and the time while you do. z takes a turn back.", "", ""},
-    {"5 of 5  Everything is a command", "= shows the command that prints what is on screen; y copies it.",
-     "s saves the workbench's design. ? lists all keys, : finds them by name.",
-     "Enter: begin again. q: back.", "", ""}};
+enum { TOUR_LINES = 5 };
+
+/* Each step has a design beside its words, with what is to be seen of it. */
+static const struct {
+    const char *line[TOUR_LINES];
+    const char *pattern;
+} TOUR[S2_TOUR_STEPS] = {
+    {{"1 of 5  What this is for", "In sharded sparse attention every head reads another part of the context,",
+      "so each head is cheap and all heads together still read everything.",
+      "Below: 8 KV heads, each reads every eighth block; at the top all of them.", "Enter: the next step."},
+     "layers 1; heads 8; kv-heads 8; block 64; layers all: local 2 | stride 8 phase kv"},
+    {{"2 of 5  The designs", "Press 2 for the list. + holds, x is violated, ? is not decided:",
+      "r rows that read nothing, u the union of all heads, k the KV cache.",
+      "Enter opens a design, space marks it, c compares the marked ones,",
+      "v runs a real kernel on it, r shows what is stored."},
+     "layers 2; heads 32; kv-heads 8; block 64; layers all: local 16 | stride 8 phase head+1; layers 1: "
+     "dense"},
+    {{"3 of 5  A broken one", "A stride of 16 over 8 KV heads: half of the residues are nobody's.",
+      "X cells hold blocks that no head reads, @ is the smallest counterexample.",
+      "In a design n zooms to it, 0 shows everything again.",
+      "The proof says to which length it holds, and the footer what repairs it."},
+     "layers 1; heads 32; kv-heads 8; block 64; layers all: local 16 | stride 16 phase kv"},
+    {{"4 of 5  The workbench", "Press 1, choose a knob with up and down, turn it with left and right.",
+      "Verdict, masks, cache and time follow. Set stride 16 and phase kv: it breaks.",
+      "Then dense kv 1, as below: repaired, for the price of one dense cache.",
+      "a searches around it, v validates it, x exports it, s saves it."},
+     "layers 1; heads 32; kv-heads 8; block 64; layers all: local 16 | stride 16 phase kv; kv 7: dense"},
+    {{"5 of 5  Everything is a command", "= shows the command that prints what is on screen; y copies it.",
+      "6 shows what runs and ran, P writes the screen to a file.", "? lists all keys, : finds them by name.",
+      "Enter: begin again. q: back."},
+     "layers 2; heads 8; block 64; layers all: sink 1 | local 8; heads 0::2: dense"}};
+
+const char *s2_tour_pattern(int32_t step)
+{
+    return TOUR[step % S2_TOUR_STEPS].pattern;
+}
+
+/* Masks, and who reads which keys, of the step's design. */
+static void draw_picture(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
+                         s2_rect area)
+{
+    if (model->tour == NULL || model->tour->status != S2_OK || area.rows < 6)
+        return;
+    const int32_t readers = area.rows >= 14 ? 9 : 0;
+    const int32_t width = area.cols >= 60 ? 26 : 0;
+    s2_tui_state shown = *state;
+    shown.layer = -1;
+    shown.head = 0;
+    shown.zoomed = false;
+    const int32_t col = area.col + width + (width > 0 ? 1 : 0), cols = area.cols - col - 1;
+    s2_layout_bench at = {
+        .verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
+        .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
+        .union_mask = {area.row, col, area.rows - readers, cols / 2},
+        .head_mask = {area.row, col + cols / 2 + 1, area.rows - readers, cols - cols / 2 - 1},
+        .readers = {area.row + area.rows - readers, col, readers, cols}};
+    s2_panels_draw(model->tour, model->grids, &shown, canvas, &at);
+}
 
 static void draw_tour(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    (void)model;
+    const int32_t gap = body.rows > 8 ? 1 : 0;
+    int32_t row = body.row + gap;
     s2_canvas_clip(canvas, body);
-    for (int32_t line = 0; line < TOUR_LINES; line++)
-        s2_canvas_text(canvas, body.row + (body.rows > 8 ? 1 : 0) + line + (line > 0 && body.rows > 8), 1,
-                       line == 0 ? S2_STYLE_HEAD : S2_STYLE_TEXT, TOUR[state->tour % TOUR_STEPS][line]);
+    for (int32_t line = 0; line < TOUR_LINES; line++) {
+        const s2_rect text = {body.row, body.col + 1, body.rows, body.cols - 2};
+        row += s2_fold_draw(TOUR[state->tour % S2_TOUR_STEPS].line[line],
+                            line == 0 ? S2_STYLE_HEAD : S2_STYLE_TEXT, canvas, text, row);
+        row += line == 0 ? gap : 0;
+    }
+    row += gap;
+    draw_picture(model, state, canvas, (s2_rect){row, body.col, body.row + body.rows - row, body.cols});
 }
 
 static void handle_tour(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     (void)model;
     if (action == S2_ACT_OPEN)
-        state->tour = (state->tour + 1) % TOUR_STEPS;
+        state->tour = (state->tour + 1) % S2_TOUR_STEPS;
 }
 
 const s2_view_ops s2_view_tour = {"tour", "what can be done here, in five steps", draw_tour, handle_tour,
