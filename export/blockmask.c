@@ -19,13 +19,36 @@ static bool skips_predicate(const s2_blocks *list, int64_t entry, int32_t row, b
     return list->full[entry] && !(causal && list->k_blk[entry] == row && list->block_tok > 1);
 }
 
+/*
+ * The blocks of a row that are listed, then all others, ascending, as torch's own constructor writes them:
+ * the CPU kernel of torch 2.6 looks behind the counted ones, and zeros there gave wrong outputs.
+ */
+static void fill_row(const s2_blocks *list, int32_t row, int which, bool causal, int32_t n_blk,
+                     int32_t *index, int32_t *count)
+{
+    int64_t e = list->row_begin[row];
+    int32_t n_rest = 0;
+    *count = 0;
+    for (int64_t at = e; at < list->row_begin[row + 1]; at++)
+        if (skips_predicate(list, at, row, causal) == which)
+            index[(*count)++] = list->k_blk[at];
+    for (int32_t k_blk = 0; k_blk < n_blk; k_blk++) {
+        while (e < list->row_begin[row + 1] && list->k_blk[e] < k_blk)
+            e++;
+        const bool listed = e < list->row_begin[row + 1] && list->k_blk[e] == k_blk &&
+                            skips_predicate(list, e, row, causal) == which;
+        if (!listed)
+            index[*count + n_rest++] = k_blk;
+    }
+}
+
 static void fill_head(const s2_blocks *list, int32_t head, int32_t n_blk, bool causal, block_arrays *arrays)
 {
     for (int32_t row = 0; row < n_blk; row++)
-        for (int64_t e = list->row_begin[row]; e < list->row_begin[row + 1]; e++) {
-            const int which = skips_predicate(list, e, row, causal);
+        for (int which = 0; which < 2; which++) {
             const int64_t at = (int64_t)head * n_blk + row;
-            arrays->index[which][at * n_blk + arrays->count[which][at]++] = list->k_blk[e];
+            fill_row(list, row, which, causal, n_blk, arrays->index[which] + at * n_blk,
+                     &arrays->count[which][at]);
         }
 }
 

@@ -83,6 +83,7 @@ class Comparison:
         out = self.export(name, "flex", "--set", "block=%d" % BLOCK)
         spec = importlib.util.spec_from_file_location("flex_" + name.replace("-", "_"), os.path.join(out, "flex_mask.py"))
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # torch finds globals of a predicate through the module's name
         spec.loader.exec_module(module)
         for layer in range(module.N_LAYERS):
             label, mask = "%s layer %d" % (name, layer), self.token_mask(name, layer)
@@ -92,8 +93,13 @@ class Comparison:
             self.judge("%s: torch's own block mask from the predicate is ours" % label,
                        torch.equal(own.to_dense(), ours.to_dense()))
             q, k, v = self.tensors(module.N_HEADS, module.N_KV_HEADS)
-            got = flex_attention(q, k, v, block_mask=ours, enable_gqa=module.N_HEADS != module.N_KV_HEADS)
-            self.close("%s: flex_attention" % label, got, reference(q, k, v, mask))
+            grouped, want = module.N_HEADS != module.N_KV_HEADS, reference(q, k, v, mask)
+            got = flex_attention(q, k, v, block_mask=ours, enable_gqa=grouped)
+            self.close("%s: flex_attention" % label, got, want)
+            # without a compiler torch evaluates the predicate alone; the compiled kernel walks the block lists
+            with torch.no_grad():
+                got = torch.compile(flex_attention)(q, k, v, block_mask=ours, enable_gqa=grouped)
+            self.close("%s: flex_attention, compiled" % label, got, want)
 
     def arrays(self, name):
         """Masks of explicit block lists, which are exact here, through scaled_dot_product_attention."""
