@@ -1,10 +1,4 @@
-/*
- * s2cert - check a certificate without the prover.
- *
- * Shares no code with the rest: its own reader of the language, its own definition of every static term, its
- * own bounds, by the theorem of docs/proof.md. Exit: 0 verified, 1 not verified, 2 usage, 3 not a
- * certificate.
- */
+/* s2cert - check a certificate by the theorem of docs/proof.md, sharing no code with the rest. */
 #include <ctype.h>
 #include <err.h>
 #include <sha2.h>
@@ -16,35 +10,34 @@
 
 enum { REFUTED = 1, USAGE, MALFORMED };
 enum { DENSE, NONE, LOCAL, SINK, STRIDE, DILATED, CHUNK, COLUMNS, ROWS };
-enum { UNION, RANKS, ROWS_CLAIM, KV, GROUP };
+enum { UNION, RANKS, DEPTH, SHARDS, ROWS_CLAIM, KV, GROUP };
 enum { MOST_BYTES = 4 << 20, MOST_TERMS = 65000, MOST_LAYERS = 1024, MOST_HEADS = 4096, MOST_CLAIMS = 16 };
 static const int64_t OPEN = INT64_MAX, MOST = INT64_C(1) << 40;
-static const char *const CLAIMS[] = {"union", "ranks:", "rows", "kv", "group", 0};
-typedef struct range {
+static const char *const CLAIMS[] = {"union", "ranks:", "depth:", "shards", "rows", "kv", "group", 0};
+static struct range {
     int64_t begin, end, step;
-} range;
-typedef struct term {
+} ranges[MOST_TERMS + 1];
+static struct term {
     int kind, list, n_list;          /* ranges[list .. list + n_list) of columns and rows */
     int64_t size, n, width, coef[4]; /* size: tokens per unit; coef: head, kv, layer, constant */
-    range when[3][2];                /* of distance, key, query; in blocks, in tokens */
-} term;
-static term terms[MOST_TERMS + 1];
-static range ranges[MOST_TERMS + 1];
+    struct range when[3][2];         /* of distance, key, query; in blocks, in tokens */
+} terms[MOST_TERMS + 1];
 static int first_term[MOST_TERMS + 1], n_terms, n_ranges, n_bodies, claims[MOST_CLAIMS], n_claims;
-static int64_t n_layers = 1, n_heads, n_kv, block = 64, n_ranks[MOST_CLAIMS];
+static int64_t n_layers = 1, n_heads, n_kv, block = 64, args[MOST_CLAIMS];
 static uint16_t body_of[2 * MOST_LAYERS * MOST_HEADS]; /* [phase][layer][head]: body + 1, 0 without a rule */
 static int64_t threshold, reach, period = 1, step, n_steps; /* tokens; see docs/proof.md */
+static int64_t near[2][2],
+    hole[2]; /* of a layer: first skipped distances (blocks, tokens); a pair not read */
 static char *at;
 
 static bool take(const char *word)
 {
     const size_t n = strlen(word);
+    const bool letters = n > 0 && islower((unsigned char)word[n - 1]);
     at += strspn(at, " ");
-    if (strncmp(at, word, n) != 0 ||
-        (n > 0 && islower((unsigned char)word[n - 1]) && islower((unsigned char)at[n])))
+    if (strncmp(at, word, n) != 0 || (letters && islower((unsigned char)at[n])))
         return false;
-    at += n;
-    at += strspn(at, " ");
+    at += n + strspn(at + n, " ");
     return true;
 }
 
@@ -72,12 +65,10 @@ static int64_t number(int64_t most, int64_t *size, int64_t *bound)
 }
 
 /* "all", n, a-b or begin:end:step */
-static range item(int64_t n_all, int64_t *size)
+static struct range item(int64_t n_all, int64_t *size)
 {
-    range r = {0, n_all, 1};
     const bool all = take("all"), first = isdigit((unsigned char)*at);
-    if (first)
-        r.begin = number(MOST, size, &threshold);
+    struct range r = {first ? number(MOST, size, &threshold) : 0, n_all, 1};
     if (first && (*at != ':' || (n_all != OPEN && at[1] == ' '))) { /* a rule's colon has a blank behind it */
         r.end = (take("-") ? number(MOST, size, &threshold) : r.begin) + 1;
     } else if (!all) {
@@ -104,9 +95,9 @@ static void read_term(void)
 {
     static const char *const kinds[] = {"dense",   "none",  "local",   "sink", "stride",
                                         "dilated", "chunk", "columns", "rows", 0};
-    term t = {.kind = choice(kinds), .list = n_ranges, .size = block, .n = 1, .width = 1};
+    struct term t = {.kind = choice(kinds), .list = n_ranges, .size = block, .n = 1};
     for (int w = 0; w < 6; w++)
-        t.when[w / 2][w % 2] = (range){0, OPEN, 1};
+        t.when[w / 2][w % 2] = (struct range){0, OPEN, 1};
     if (t.kind >= LOCAL && t.kind <= CHUNK)
         t.n = number(MOST, &t.size, t.kind == SINK ? &threshold : &reach);
     for (bool more = t.kind >= COLUMNS; more; more = n_ranges < MOST_TERMS && take(",")) {
@@ -114,8 +105,7 @@ static void read_term(void)
         add_period(ranges[n_ranges++].step * t.size);
     }
     t.n_list = n_ranges - t.list;
-    if (take("width"))
-        t.width = number(t.n, &(int64_t){0}, &reach);
+    t.width = take("width") ? number(t.n, &(int64_t){0}, &reach) : 1;
     for (bool more = take("phase"); more; more = take("+")) {
         const int c =
             isdigit((unsigned char)*at) ? 3 : choice((const char *const[]){"head", "kv", "layer", 0});
@@ -143,31 +133,26 @@ static void read_term(void)
 
 static void read_rule(void)
 {
-    static uint8_t in_layers[MOST_LAYERS], in_heads[MOST_HEADS];
+    static uint8_t in[2][MOST_HEADS]; /* layers, heads */
     bool phase[2] = {true, true};
-    memset(in_layers, 1, sizeof in_layers);
-    memset(in_heads, 1, sizeof in_heads);
+    memset(in, 1, sizeof in);
     for (int w;
          (w = choice((const char *const[]){":", "prefill", "decode", "layers", "heads", "kv", 0})) != 0;) {
-        uint8_t *const in = w == 3 ? in_layers : in_heads;
-        const int64_t n_all = w == 3   ? n_layers
-                              : w == 4 ? n_heads
-                                       : n_kv,
-                      times = w == 5 ? n_heads / n_kv : 1;
+        const int64_t sizes[] = {0, 0, 0, n_layers, n_heads, n_kv}, n_all = sizes[w];
+        const int64_t times = w == 5 ? n_heads / n_kv : 1;
         if (w < 3)
             phase[2 - w] = false;
         else
-            memset(in, 0, (size_t)(n_all * times));
-        for (bool more = w >= 3; more; more = take(",")) {
-            for (range r = item(n_all, NULL); r.begin < r.end; r.begin += r.step)
-                memset(in + r.begin * times, 1, (size_t)times);
-        }
+            memset(in[w > 3], 0, (size_t)(n_all * times));
+        for (bool more = w >= 3; more; more = take(","))
+            for (struct range r = item(n_all, NULL); r.begin < r.end; r.begin += r.step)
+                memset(in[w > 3] + r.begin * times, 1, (size_t)times);
     }
     for (bool more = true; more; more = take("|"))
         read_term();
     first_term[++n_bodies] = n_terms;
     for (int64_t c = 0; c < 2 * n_layers * n_heads; c++)
-        if (phase[c / n_heads / n_layers] && in_layers[c / n_heads % n_layers] && in_heads[c % n_heads])
+        if (phase[c / n_heads / n_layers] && in[0][c / n_heads % n_layers] && in[1][c % n_heads])
             body_of[c] = (uint16_t)n_bodies;
 }
 
@@ -191,7 +176,7 @@ static void read_pattern(const char *end)
     }
 }
 
-static bool term_reads(const term *t, int64_t layer, int64_t head, int64_t q, int64_t k)
+static bool term_reads(const struct term *t, int64_t layer, int64_t head, int64_t q, int64_t k)
 {
     const int64_t i = q / t->size, j = k / t->size, x = t->kind == COLUMNS ? j : i;
     const int64_t shift =
@@ -201,7 +186,7 @@ static bool term_reads(const term *t, int64_t layer, int64_t head, int64_t q, in
         if (value[w / 2] < t->when[w / 2][w % 2].begin || value[w / 2] >= t->when[w / 2][w % 2].end)
             return false;
     }
-    for (const range *r = ranges + t->list; r < ranges + t->list + t->n_list; r++)
+    for (const struct range *r = ranges + t->list; r < ranges + t->list + t->n_list; r++)
         if (x >= r->begin && x < r->end && (x - r->begin) % r->step == 0)
             return true;
     return t->kind == DENSE || (t->kind == LOCAL && i - j < t->n) || (t->kind == SINK && j < t->n) ||
@@ -222,33 +207,43 @@ static bool reads(int64_t row, int64_t layer, int64_t q, int64_t k)
     return false;
 }
 
-static _Noreturn void refute(const char *claim, int64_t layer, int64_t q, int64_t k)
-{
-    errx(REFUTED, "not verified: %s, layer %d, query %lld, key %lld", claim, (int)layer, (long long)q,
-         (long long)k);
-}
+#define refute(claim, layer, q, k)                                                                           \
+    errx(REFUTED, "not verified: %s, layer %d, query %lld, key %lld", claim, (int)(layer), (long long)(q),   \
+         (long long)(k))
 
-/* One key of one layer: every query up to where its column repeats. */
-static void check_column(int64_t layer, int64_t k)
+/* One key of one layer: every query up to where its column repeats; the first time for near[] alone. */
+static void check_column(int64_t layer, int64_t k, bool again)
 {
     static bool now[2 * MOST_HEADS], dead[2 * MOST_HEADS];
     const int64_t far = k + reach > threshold ? k + reach : threshold, group = n_heads / n_kv;
-    for (int64_t q = k; q < far + period; q += step) {
+    const int64_t end = far + period + (again ? threshold + reach + period + block : 0);
+    for (int64_t q = k; q < end; q += step) {
         for (int64_t row = 0; row < 2 * n_heads; row++) {
             dead[row] = q > k && (dead[row] || !now[row]);
             now[row] = reads(row, layer, q, k);
         }
         for (int c = 0; c < n_claims; c++) {
-            bool any = false;
-            for (int64_t row = 0, h = 0; row < 2 * n_heads; row++, h = row % n_heads) {
+            const int64_t rank = claims[c] == RANKS    ? n_heads / args[c]
+                                 : claims[c] == SHARDS ? group
+                                                       : n_heads;
+            int64_t n_read = 0; /* ranks of this phase that read the pair; a rank of shards is a KV head */
+            for (int64_t row = 0, h = 0, any = 0; row < 2 * n_heads; row++, h = row % n_heads) {
                 /* prefill may end inside a block: what it drops there is lost to decoding */
-                const bool lost = dead[row] || dead[h] || (step > 1 && !now[h]);
-                const bool rank_ends = (row + 1) % (n_heads / n_ranks[c]) == 0;
-                any |= now[row];
-                if ((claims[c] == KV && now[row] && lost) || (claims[c] <= RANKS && rank_ends && !any) ||
-                    (claims[c] == GROUP && now[row] != now[row - row % group]))
+                const bool lost = dead[row] || dead[h] || (step > 1 && !now[h]), ends = (row + 1) % rank == 0;
+                int64_t *const least = near[row / n_heads], blk = q / block - k / block;
+                any = now[row] || (any && row % rank != 0);
+                n_read = (h == 0 ? 0 : n_read) + (ends && any);
+                if (claims[c] == DEPTH && ends && !any)
+                    hole[0] = q, hole[1] = k;
+                if (claims[c] == SHARDS && ends && !any && !again) {
+                    least[0] = blk < least[0] ? blk : least[0];
+                    least[1] = q - k < least[1] ? q - k : least[1];
+                }
+                if ((claims[c] == KV && now[row] && lost) || (claims[c] <= RANKS && ends && !any) ||
+                    (claims[c] == GROUP && now[row] != now[row - row % group]) ||
+                    (claims[c] == SHARDS && again && h + 1 == n_heads && n_read != 1 && blk >= least[0] &&
+                     q - k >= least[1]))
                     refute(CLAIMS[claims[c]], layer, q, k);
-                any &= !rank_ends;
             }
         }
     }
@@ -280,19 +275,24 @@ int main(int argc, char **argv)
     read_pattern(at + n_text);
     char *const claimed = at;
     for (expect("claims "); *at != '\n' && n_claims < MOST_CLAIMS; n_claims++) {
-        claims[n_claims] = choice(CLAIMS);
-        n_ranks[n_claims] = claims[n_claims] == RANKS ? number(n_heads, NULL, NULL) : 1;
-        if (n_ranks[n_claims] < 1 || n_heads % n_ranks[n_claims] != 0)
-            errx(MALFORMED, "ranks that do not divide the heads");
+        const int claim = claims[n_claims] = choice(CLAIMS);
+        args[n_claims] = claim == RANKS || claim == DEPTH ? number(MOST_HEADS, NULL, NULL) : 1;
+        if (args[n_claims] < 1 || (claim == RANKS && n_heads % args[n_claims] != 0))
+            errx(MALFORMED, "ranks that do not divide the heads, or no depth");
     }
     if (strcmp(at, "\nend\n") != 0 || n_claims == 0 || n_bodies == 0)
         errx(MALFORMED, "the claims or the end are missing");
-    for (int64_t layer = 0; layer < n_layers; layer++) {
-        for (int64_t k = 0; k < threshold + period; k += step)
-            check_column(layer, k);
+    const int64_t last = threshold + period;
+    for (int64_t layer = 0, n_holey = 0; layer < n_layers; layer++) {
+        hole[0] = -1, near[0][0] = near[0][1] = near[1][0] = near[1][1] = OPEN;
+        for (int64_t k = 0; k < last || (k < 2 * last && (near[0][1] < OPEN || near[1][1] < OPEN)); k += step)
+            check_column(layer, k % last, k >= last);
+        n_holey = hole[0] >= 0 ? n_holey + 1 : 0;
         for (int c = 0; c < n_claims; c++)
             if (claims[c] == ROWS_CLAIM)
                 check_rows(layer);
+            else if (claims[c] == DEPTH && n_holey >= (args[c] < n_layers ? args[c] : n_layers))
+                refute("depth", layer, hole[0], hole[1]);
     }
     printf("verified for every context length: %.*s\npattern %s\n", (int)(at - claimed), claimed, hash);
     return 0;

@@ -57,9 +57,13 @@ static int check_bytes(const char *bytes, size_t n, char said[256])
 /* ---- patterns and their certificates --------------------------------------------------------------------
  */
 
-/* Properties that s2cert knows: all but shards and depth. */
-static const s2_property KNOWN[] = {S2_ROWS, S2_UNION, S2_KV, S2_GROUP, S2_RANKS};
-enum { N_ASKED = sizeof KNOWN / sizeof KNOWN[0] };
+static const s2_property KNOWN[] = {S2_ROWS, S2_UNION, S2_KV, S2_GROUP, S2_RANKS, S2_SHARDS, S2_DEPTH};
+enum { N_ASKED = sizeof KNOWN / sizeof KNOWN[0], DEPTH_ASKED = 2 };
+
+static int32_t argument(s2_property property, int32_t n_ranks)
+{
+    return property == S2_RANKS ? n_ranks : property == S2_DEPTH ? DEPTH_ASKED : 0;
+}
 
 static int32_t prove_all(s2_arena *arena, const s2_pattern *pattern, int32_t n_ranks, s2_finding *held)
 {
@@ -67,7 +71,7 @@ static int32_t prove_all(s2_arena *arena, const s2_pattern *pattern, int32_t n_r
     s2_requirement asked[N_ASKED];
     s2_finding findings[N_ASKED];
     for (int32_t property = 0; property < N_ASKED; property++)
-        asked[property] = (s2_requirement){KNOWN[property], KNOWN[property] == S2_RANKS ? n_ranks : 0, true};
+        asked[property] = (s2_requirement){KNOWN[property], argument(KNOWN[property], n_ranks), true};
     assert_int_equal(s2_prove(arena, pattern, asked, N_ASKED, &options, findings), S2_OK);
     int32_t n_held = 0;
     for (int32_t property = 0; property < N_ASKED; property++)
@@ -117,6 +121,12 @@ static void patterns_that_people_use_are_certified(void **state)
         {"dilated", "heads 4;layers all: local 2 | dilated 4 phase head", 1, 3},
         {"two phases", "heads 2;heads all: dense;decode: local 4 | stride 2 phase head", 1, 3},
         {"nothing but rows", "heads 2;layers all: local 1", 2, 2},
+        {"perfect shards", "heads 8;layers all: local 2 | stride 8 phase head", 1, 7},
+        {"shards of grouped heads", "heads 8;kv-heads 4;layers all: local 100t | stride 4 phase kv+1", 1, 7},
+        {"shards beside dense layers",
+         "layers 4;heads 4;layers all: local 3 | stride 4 phase head;layers 1::2: dense", 1, 6},
+        {"shards of two phases", "heads 4;layers all: dense;decode: local 2 | stride 4 phase head", 1, 5},
+        {"depth through windows", "layers 4;heads 2;layers all: local 300t;layers 1::2: dense", 2, 4},
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         char said[256];
@@ -180,9 +190,9 @@ static void a_false_claim_is_refused(void **state)
         s2_rng rng = {seed + (uint64_t)at};
         s2_diag diag;
         const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
-        for (int32_t property = 0; property < S2_RANKS; property++) {
+        for (int32_t which = 0; which < N_ASKED; which++) {
             const s2_prove_options how = {.n_tok = S2_OPEN};
-            const s2_requirement asked = {(s2_property)property, 0, true};
+            const s2_requirement asked = {KNOWN[which], argument(KNOWN[which], 1), true};
             s2_finding finding;
             s2_buf buf = {0};
             char said[256];
@@ -203,6 +213,95 @@ static void a_false_claim_is_refused(void **state)
     }
     printf("# s2: %lld false claims refused by s2cert\n", (long long)n_refused);
     assert_true(n_refused > 0);
+}
+
+/* Random near-misses of perfect shards: where the prover decides, s2cert says the same. */
+static void shards_are_accepted_and_refused_as_the_prover_decides(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "", " | sink 1", " | columns 3", " | local 70t", " | stride 3", " | chunk 2"};
+    const uint64_t seed = s2_test_seed(4711);
+    const int64_t n_cases = s2_test_cases(300);
+    int64_t n_of[2] = {0};
+    s2_rng rng = {seed};
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_buf buf = {0};
+        s2_diag diag = {0};
+        s2_pattern pattern;
+        s2_finding finding;
+        char text[256], said[256];
+        const s2_requirement asked = {S2_SHARDS, 0, true};
+        const s2_prove_options how = {.n_tok = S2_OPEN};
+        const int kv = 2 + (int)s2_rng_below(&rng, 3), group = 1 + (int)s2_rng_below(&rng, 2);
+        const bool plain = s2_rng_below(&rng, 2) == 0, tokens = s2_rng_below(&rng, 3) == 0;
+        snprintf(text, sizeof text,
+                 "heads %d;kv-heads %d;block %d;layers all: local %d%s | stride %d phase kv*%d+%d%s",
+                 kv * group, kv, 1 << s2_rng_below(&rng, 5), 1 + (int)s2_rng_below(&rng, 30),
+                 tokens ? "t" : "", plain ? kv : kv + (int)s2_rng_below(&rng, 2),
+                 plain ? 1 : 1 + (int)s2_rng_below(&rng, 3), (int)s2_rng_below(&rng, 4),
+                 plain ? "" : parts[s2_rng_below(&rng, 6)]);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+        assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &finding), S2_OK);
+        const s2_verdict verdict = finding.verdict;
+        finding.verdict = S2_HOLDS;
+        if (verdict != S2_UNKNOWN &&
+            s2_certificate_write(&arena, &pattern, &finding, 1, &buf, &diag) == S2_OK) {
+            const int code = check_bytes(buf.data, buf.len, said);
+            n_of[verdict == S2_HOLDS]++;
+            if (code != (verdict == S2_HOLDS ? 0 : 1))
+                fail_msg("\"%s\" %s and s2cert exits %d: %s", text, s2_verdict_word(verdict), code, said);
+        }
+        s2_buf_release(&buf);
+        s2_arena_release(&arena);
+    }
+    printf("# s2: shards: %lld that hold accepted, %lld that do not refused by s2cert, seed %llu\n",
+           (long long)n_of[1], (long long)n_of[0], (unsigned long long)seed);
+    assert_true(n_of[0] > 0 && n_of[1] > 0);
+}
+
+/* A window of D layers needs one that reads everything; s2cert refuses the first run of D that has none. */
+static void depth_is_accepted_as_far_as_a_layer_reads_everything(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t depth;
+        int code;
+    } rows[] = {
+        {"layers 4;heads 2;layers all: local 3;layers 1::2: dense", 2, 0},
+        {"layers 4;heads 2;layers all: local 3;layers 1::2: dense", 1, 1},
+        {"layers 5;heads 2;layers all: local 3;layers 2: dense", 3, 0},
+        {"layers 5;heads 2;layers all: local 3;layers 2: dense", 2, 1},
+        {"layers 6;heads 2;layers all: local 3;layers 2: dense", 3, 1},
+        {"layers 3;heads 2;layers all: local 3;layers 0: dense", 9, 0},
+        {"layers 2;heads 2;layers all: local 3", 9, 1},
+        {"layers 2;heads 2;layers all: local 3;prefill layers 1: dense", 2, 1},
+        {"layers 2;heads 4;layers all: local 3 | stride 4 phase head;layers 1: local 2t", 2, 0},
+    };
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        s2_arena arena = {0};
+        s2_buf buf = {0};
+        s2_diag diag = {0};
+        s2_pattern pattern;
+        char said[256];
+        const s2_requirement asked = {S2_DEPTH, rows[row].depth, true};
+        const s2_prove_options how = {.n_tok = S2_OPEN};
+        s2_finding finding;
+        assert_int_equal(
+            s2_pattern_parse(&arena, rows[row].text, strlen(rows[row].text), NULL, &pattern, &diag), S2_OK);
+        assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &finding), S2_OK);
+        assert_int_equal(finding.verdict == S2_HOLDS, rows[row].code == 0);
+        finding.verdict = S2_HOLDS;
+        finding.scope_tok = S2_OPEN;
+        assert_int_equal(s2_certificate_write(&arena, &pattern, &finding, 1, &buf, &diag), S2_OK);
+        const int code = check_bytes(buf.data, buf.len, said);
+        if (code != rows[row].code)
+            fail_msg("\"%s\" depth %d: exit %d: %s", rows[row].text, rows[row].depth, code, said);
+        s2_buf_release(&buf);
+        s2_arena_release(&arena);
+    }
 }
 
 /* ---- tampering
@@ -248,7 +347,9 @@ static void every_kind_of_tampering_is_refused(void **state)
         {"a hash too long", "", "s2cert 1 ", "s2cert 1 0"},
         {"a length that cuts the text", "", "\n", "9\n"},
         {"an unknown claim", "claims", "rows", "riches"},
-        {"a claim that the checker does not know", "claims", "rows", "shards"},
+        {"shards that are not", "claims", "rows", "shards"},
+        {"a depth of nothing", "claims", "rows", "depth:0"},
+        {"a depth without a number", "claims", "rows", "depth:"},
         {"a claim that does not hold", "claims", "rows", "group"},
         {"ranks that are not complete", "claims", "rows", "ranks:4"},
         {"ranks that do not divide", "claims", "rows", "ranks:3"},
@@ -370,7 +471,7 @@ static void what_is_not_proved_for_every_length_has_no_certificate(void **state)
         {"one length", "heads 2;layers all: local 2", S2_ROWS, 100},
         {"dynamic", "heads 2;layers all: dense | topk 4", S2_ROWS, S2_OPEN},
         {"random", "heads 2;layers all: dense | random 2 seed 1", S2_ROWS, S2_OPEN},
-        {"shards", "heads 2;layers all: dense", S2_SHARDS, S2_OPEN},
+        {"shards of one length", "heads 2;layers all: dense", S2_SHARDS, 100},
         {"not causal", "heads 2;causal no;layers all: dense", S2_ROWS, S2_OPEN},
         {"huge period", "heads 2;layers all: local 1|stride 65521|stride 65519|stride 65497|stride 65479",
          S2_ROWS, S2_OPEN},
@@ -401,6 +502,8 @@ int main(void)
         cmocka_unit_test(patterns_that_people_use_are_certified),
         cmocka_unit_test(every_verdict_that_holds_is_certified_on_random_patterns),
         cmocka_unit_test(a_false_claim_is_refused),
+        cmocka_unit_test(shards_are_accepted_and_refused_as_the_prover_decides),
+        cmocka_unit_test(depth_is_accepted_as_far_as_a_layer_reads_everything),
         cmocka_unit_test(every_kind_of_tampering_is_refused),
         cmocka_unit_test(texts_that_are_no_patterns_are_refused_under_their_own_hash),
         cmocka_unit_test(every_truncation_is_refused),
