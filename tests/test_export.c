@@ -879,7 +879,7 @@ static void every_exporter_holds_a_random_pattern_or_says_what_is_lost(void **st
                "seed %llu\n",
                format->name, (long long)n_of[HELD], (long long)n_of[LOSSY], (long long)n_of[REFUSED],
                (long long)n_of[NO_FAMILY], (unsigned long long)seed);
-        assert_true(n_of[HELD] > 0 || n_cases < 100);
+        assert_true(n_of[HELD] > 0 || n_cases < 200);
         assert_true(format->lossy || n_of[LOSSY] == 0);
     }
 }
