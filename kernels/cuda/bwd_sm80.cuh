@@ -3,8 +3,8 @@
  *
  * Two kernels, one thread block for each column of 64 keys (dK, dV) and for each tile of 64 queries (dQ), in
  * the plan's order. Four warps of 16 rows each, of the 64 keys or queries that stay; above head dimension 128
- * eight, which share the rows and split the columns of dK and dV. Steps are worked on in halves of 32, so
- * that scores and their gradients fit the registers beside the accumulators.
+ * eight, which share the rows and split the columns of dK and dV. Steps are worked on in parts of 32 or
+ * 16, so that scores and their gradients fit the registers beside the accumulators.
  *
  * Shared  4 tiles of 64 rows (Q, dO, K, V) and the row statistics of a step: 512 bytes times the head
  *         dimension rounded up to 64, and 512.
@@ -67,11 +67,12 @@ template <int D_, bool FP16_> struct Sm80Backward {
     static constexpr int WARPS = WIDE ? 8 : 4, THREADS = 32 * WARPS, STATS_BYTES = 512;
     static constexpr int SHARED_BYTES = 4 * Tile::BYTES + STATS_BYTES;
     static constexpr int OWN = WIDE ? D_ / 2 : D_; /* columns of dK and dV of one warp */
+    static constexpr int PART = WIDE ? 16 : 32;    /* of a step that is worked on at a time */
 
     const Sm80BwdParams &p;
     const int warp, slab, lane, column_begin;
     const uint32_t fixed[2], moving[2], stats; /* K and V, or Q and dO; and the other two */
-    float s[4][4], dp[4][4];                   /* 16 x 32 */
+    float s[PART / 8][4], dp[PART / 8][4];     /* 16 x PART */
 
     S2_DEVICE Sm80Backward(const Sm80BwdParams &params, uint32_t shared)
         : p(params), warp(threadIdx.x >> 5), slab((threadIdx.x >> 5) & 3), lane(threadIdx.x & 31),
@@ -100,32 +101,32 @@ template <int D_, bool FP16_> struct Sm80Backward {
         cp_async_wait<0>();
         __syncthreads();
     }
-    /* s = left . right^T over 16 rows of the fixed tile and 32 of the moving one. */
-    S2_DEVICE void product(float (*out)[4], uint32_t left, uint32_t right, int half) const
+    /* s = left . right^T over 16 rows of the fixed tile and PART of the moving one. */
+    S2_DEVICE void product(float (*out)[4], uint32_t left, uint32_t right, int part) const
     {
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
+        for (int j = 0; j < PART / 8; ++j)
             out[j][0] = out[j][1] = out[j][2] = out[j][3] = 0.f;
 #pragma unroll
         for (int kk = 0; kk < D_ / 16; ++kk) {
             uint32_t a[4];
             Tile::a_fragment(left, slab * 16, kk, lane, a);
 #pragma unroll
-            for (int pair = 0; pair < 2; ++pair) {
+            for (int pair = 0; pair < PART / 16; ++pair) {
                 uint32_t b[4];
-                Tile::b_fragment(right, half * 32 + pair * 16, kk, lane, b);
+                Tile::b_fragment(right, part * PART + pair * 16, kk, lane, b);
                 mma_16816<FP16_>(out[2 * pair], a, b[0], b[1]);
                 mma_16816<FP16_>(out[2 * pair + 1], a, b[2], b[3]);
             }
         }
     }
-    /* acc += x (16 x 32, rounded) times 32 rows of a moving tile. */
+    /* acc += x (16 x PART, rounded) times PART rows of a moving tile. */
     template <int COLUMNS>
-    S2_DEVICE void accumulate(float (*acc)[4], const float (*x)[4], uint32_t tile, int half,
+    S2_DEVICE void accumulate(float (*acc)[4], const float (*x)[4], uint32_t tile, int part,
                               int first_column) const
     {
 #pragma unroll
-        for (int kk = 0; kk < 2; ++kk) {
+        for (int kk = 0; kk < PART / 16; ++kk) {
             const uint32_t a[4] = {pack2<FP16_>(x[2 * kk][0], x[2 * kk][1]),
                                    pack2<FP16_>(x[2 * kk][2], x[2 * kk][3]),
                                    pack2<FP16_>(x[2 * kk + 1][0], x[2 * kk + 1][1]),
@@ -133,7 +134,7 @@ template <int D_, bool FP16_> struct Sm80Backward {
 #pragma unroll
             for (int pair = 0; pair < COLUMNS / 16; ++pair) {
                 uint32_t b[4];
-                Tile::b_fragment_trans(tile, half * 32 + kk * 16, first_column / 16 + pair, lane, b);
+                Tile::b_fragment_trans(tile, part * PART + kk * 16, first_column / 16 + pair, lane, b);
                 mma_16816<FP16_>(acc[2 * pair], a, b[0], b[1]);
                 mma_16816<FP16_>(acc[2 * pair + 1], a, b[2], b[3]);
             }
@@ -178,13 +179,13 @@ template <int D_, bool FP16_> struct Sm80Backward {
         return p.step_masks == nullptr ||
                element(__ldg(p.step_masks + (int64_t)at * (64 >> p.shift) + sub), row, in_block);
     }
-    /* P^T and dS^T of a half in place of the scores and dP^T. */
+    /* P^T and dS^T of a part in place of the scores and dP^T. */
     S2_DEVICE void weigh_columns(const BwdColumn &column, const BwdSeq &seq, int at, const BwdStep &step,
-                                 int half, bool masked)
+                                 int part, bool masked)
     {
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const uint32_t from = stats + (lane & 3) * 64 + (half * 4 + j) * 8;
+        for (int j = 0; j < PART / 8; ++j) {
+            const uint32_t from = stats + (lane & 3) * 64 + (part * (PART / 8) + j) * 8;
             float lse[2], delta[2];
             asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"
                          : "=f"(lse[0]), "=f"(lse[1])
@@ -197,7 +198,7 @@ template <int D_, bool FP16_> struct Sm80Backward {
 #pragma unroll
             for (int x = 0; x < 4; ++x) {
                 const int key = slab * 16 + (lane >> 2) + (x >> 1) * 8,
-                          row = half * 32 + j * 8 + (lane & 3) * 2 + (x & 1);
+                          row = part * PART + j * 8 + (lane & 3) * 2 + (x & 1);
                 const bool on = !masked || step_reads(column, seq, at, step, key, row);
                 const float weight = on ? exp2_fast(fmaf(s[j][x], p.scale_log2, -lse[x & 1])) : 0.f;
                 s[j][x] = weight;
@@ -244,12 +245,12 @@ template <int D_, bool FP16_> struct Sm80Backward {
             load_step(seq, (int)(step.where & (BWD_LIMIT_STEPS - 1)) * 64, head);
             wait_all();
 #pragma unroll 1
-            for (int half = 0; half < 2; ++half) {
-                product(s, fixed[0], moving[0], half);
-                product(dp, fixed[1], moving[1], half);
-                weigh_columns(column, seq, entry, step, half, at < column.n_partial);
-                accumulate<OWN>(dv, s, moving[1], half, column_begin);
-                accumulate<OWN>(dk, dp, moving[0], half, column_begin);
+            for (int part = 0; part < 64 / PART; ++part) {
+                product(s, fixed[0], moving[0], part);
+                product(dp, fixed[1], moving[1], part);
+                weigh_columns(column, seq, entry, step, part, at < column.n_partial);
+                accumulate<OWN>(dv, s, moving[1], part, column_begin);
+                accumulate<OWN>(dk, dp, moving[0], part, column_begin);
             }
             __syncthreads();
         }
@@ -263,11 +264,6 @@ template <int D_, bool FP16_> struct Sm80Backward {
 
     /* ---------------- dQ of a tile ---------------- */
 
-    S2_DEVICE uint32_t word_at(const BwdTile &tile, int n_pad, int key) const
-    {
-        const int at = (key >> p.shift) - n_pad;
-        return at < 0 ? 0 : __ldg(p.words + tile.list + at);
-    }
     S2_DEVICE bool tile_reads(const BwdTile &tile, const BwdSeq &seq, int n_pad, int key, int row) const
     {
         const int at = (key >> p.shift) - n_pad, in_block = key & ((1 << p.shift) - 1);
@@ -281,15 +277,15 @@ template <int D_, bool FP16_> struct Sm80Backward {
             return false;
         return p.word_masks == nullptr || element(__ldg(p.word_masks + tile.list + at), row, in_block);
     }
-    S2_DEVICE void weigh_tile(const BwdTile &tile, const BwdSeq &seq, int n_pad, int step, int half,
+    S2_DEVICE void weigh_tile(const BwdTile &tile, const BwdSeq &seq, int n_pad, int step, int part,
                               bool masked, const float *lse, const float *delta)
     {
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
+        for (int j = 0; j < PART / 8; ++j)
 #pragma unroll
             for (int x = 0; x < 4; ++x) {
                 const int row = slab * 16 + (lane >> 2) + (x >> 1) * 8;
-                const int key = step * 64 + half * 32 + j * 8 + (lane & 3) * 2 + (x & 1);
+                const int key = step * 64 + part * PART + j * 8 + (lane & 3) * 2 + (x & 1);
                 const bool on = !masked || tile_reads(tile, seq, n_pad, key, row);
                 const float weight = on ? exp2_fast(fmaf(s[j][x], p.scale_log2, -lse[x >> 1])) : 0.f;
                 dp[j][x] = on ? weight * (dp[j][x] - delta[x >> 1]) : 0.f;
@@ -325,11 +321,11 @@ template <int D_, bool FP16_> struct Sm80Backward {
             load(moving[1], p.v, seq.v + kv_head * p.v.head, key_of);
             wait_all();
 #pragma unroll 1
-            for (int half = 0; half < 2; ++half) {
-                product(s, fixed[0], moving[0], half);
-                product(dp, fixed[1], moving[1], half);
-                weigh_tile(tile, seq, n_pad, step, half, step < tile.n_masked, lse, delta);
-                accumulate<OWN>(dq, dp, moving[0], half, column_begin);
+            for (int part = 0; part < 64 / PART; ++part) {
+                product(s, fixed[0], moving[0], part);
+                product(dp, fixed[1], moving[1], part);
+                weigh_tile(tile, seq, n_pad, step, part, step < tile.n_masked, lse, delta);
+                accumulate<OWN>(dq, dp, moving[0], part, column_begin);
             }
             __syncthreads();
         }

@@ -152,8 +152,9 @@ s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *s
 }
 
 /*
- * Long columns are cut where the reads of one part no longer stay in the cache until the neighbours have
- * used them; short contexts want the longest first instead. Measured: docs/kernels.md.
+ * Long columns are cut into parts, so that columns at work at the same time read the same queries while these
+ * are in the cache; short contexts want the longest first instead. Grouped heads make columns so long
+ * that only parts balance. Measured: docs/kernels.md.
  */
 s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *problem, bool fused)
 {
@@ -162,13 +163,11 @@ s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *pr
         if (problem->plan->seqs[seq].k_tok > k_tok)
             k_tok = problem->plan->seqs[seq].k_tok;
     const bool grouped = problem->n_heads > problem->n_kv_heads;
-    s2_plan_column_options cut = {KEY_TOK, 0, 0, 0};
     if (k_tok < 16384 && !grouped)
-        return cut;
-    cut.wave = device->n_units;
-    if (fused || k_tok > 65536)
-        cut.part_steps = grouped ? 128 : 64;
-    return cut;
+        return s2_plan_column_options{KEY_TOK, 0, 0, 0};
+    const bool cuts = fused || grouped || k_tok > 65536;
+    const int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
+    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0};
 }
 
 /* ------------------------------------------------------------------ the contract */

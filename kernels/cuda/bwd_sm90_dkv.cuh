@@ -29,7 +29,7 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
     static constexpr int SHARED_BYTES =
-        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 128 + 16 + 240 + 1024;
+        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 128 + 256 + 1024;
     static constexpr int SLOT_BYTES = 64; /* a column and its sequence */
     static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
@@ -40,7 +40,7 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
 /* Where everything lies in shared memory. */
 template <class T> struct DkvShared {
     uint32_t k, v, q, d_o, ds, dq, lse2, delta, meta, slots;
-    uint32_t kv_full, kv_empty, slot_full, slot_empty, ds_full, ds_empty, dq_full, dq_empty;
+    uint32_t k_full, k_empty, v_full, v_empty, slot_full, slot_empty, ds_full, ds_empty, dq_full, dq_empty;
     uint32_t q_full, q_empty, do_full, do_empty;
     S2_DEVICE explicit DkvShared(const void *raw)
     {
@@ -54,9 +54,11 @@ template <class T> struct DkvShared {
         delta = lse2 + T::STAGES * 256;
         meta = delta + T::STAGES * 256;
         slots = meta + T::STAGES * 16;
-        kv_full = slots + 2 * T::SLOT_BYTES + 16;
-        kv_empty = kv_full + 8;
-        slot_full = kv_empty + 8;
+        k_full = slots + 2 * T::SLOT_BYTES;
+        k_empty = k_full + 8;
+        v_full = k_empty + 8;
+        v_empty = v_full + 8;
+        slot_full = v_empty + 8;
         slot_empty = slot_full + 16;
         ds_full = slot_empty + 16;
         ds_empty = ds_full + 16;
@@ -69,8 +71,10 @@ template <class T> struct DkvShared {
     }
     S2_DEVICE void init() const
     {
-        mbar_init(kv_full, 1);
-        mbar_init(kv_empty, 8);
+        mbar_init(k_full, 1);
+        mbar_init(k_empty, 8);
+        mbar_init(v_full, 1);
+        mbar_init(v_empty, 8);
         for (int two = 0; two < 2; ++two) {
             mbar_init(slot_full + 8 * two, 1);
             mbar_init(slot_empty + 8 * two, T::SLOT_READERS);
@@ -115,6 +119,23 @@ S2_DEVICE int4 dkv_sequence(const BwdParams &p, const BwdSeq *seq)
                      p.causal ? pos : __ldg(&seq->k_tok) - 1);
 }
 
+/* K or V of a column, gathered block by block. */
+template <class T>
+S2_DEVICE void dkv_load_keys(const BwdParams &p, uint32_t to, const CUtensorMap *map, uint32_t full, int4 a,
+                             int past_end)
+{
+    const int rows = 1 << p.shift;
+    mbar_expect_tx(full, T::KV_BYTES);
+#pragma unroll 1
+    for (int sub = 0; sub < 128 >> p.shift; ++sub) {
+        const int block = __ldg(p.blocks + a.x + sub), row = block < 0 ? past_end : block * rows;
+#pragma unroll
+        for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
+            tma_load_3d(to + chunk * 16384 + sub * rows * 128, map, full, chunk * 64, row, a.y,
+                        L2_EVICT_FIRST);
+    }
+}
+
 /* One lane claims columns, publishes them and loads K and V. */
 template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShared<T> &sh)
 {
@@ -142,19 +163,11 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * b.w;
-        const int rows = 1 << p.shift, past_end = __ldg(&p.seqs[b.w].k_tok);
-        mbar_wait(sh.kv_empty, (turn & 1) ^ 1);
-        mbar_expect_tx(sh.kv_full, 2 * T::KV_BYTES);
-#pragma unroll 1
-        for (int sub = 0; sub < 128 >> p.shift; ++sub) {
-            const int block = __ldg(p.blocks + a.x + sub), row = block < 0 ? past_end : block * rows;
-#pragma unroll
-            for (int chunk = 0; chunk < T::CHUNKS; ++chunk) {
-                const uint32_t at = chunk * 16384 + sub * rows * 128;
-                tma_load_3d(sh.k + at, maps + 2, sh.kv_full, chunk * 64, row, a.y, L2_EVICT_FIRST);
-                tma_load_3d(sh.v + at, maps + 3, sh.kv_full, chunk * 64, row, a.y, L2_EVICT_FIRST);
-            }
-        }
+        const int past_end = __ldg(&p.seqs[b.w].k_tok);
+        mbar_wait(sh.k_empty, (turn & 1) ^ 1); /* earlier than V: the last S^T is done before the last dP^T */
+        dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, past_end);
+        mbar_wait(sh.v_empty, (turn & 1) ^ 1);
+        dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, past_end);
         index = next;
     }
 }
@@ -430,15 +443,17 @@ template <class T> struct DkvConsumer {
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
         const int stage = ring.stage;
+        if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
+            mask(stage);
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
         issue_dp();
-        if constexpr (MASK)
+        if constexpr (MASK && !T::ELEMENTS)
             mask(stage);
         exponentials(stage);
         wg_wait<0>();
         wg_pin<32>(dp);
         if constexpr (!NEXT)
-            arrive(sh.kv_empty);
+            arrive(sh.v_empty);
         fragments(stage);
         issue_dv_dk(stage);
         ring.next();
@@ -500,12 +515,13 @@ template <class T> struct DkvConsumer {
         if (buffer == 0)
             ds_parity ^= 1;
     }
-    S2_DEVICE void steps(int n, int n_partial)
+    S2_DEVICE void steps(int n, int n_partial, uint32_t parity)
     {
         mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
         issue_s();
         wg_wait<0>();
         wg_pin<32>(s);
+        mbar_wait(sh.v_full, parity);
         int at = 0;
         const int masked = min(n_partial, n - 1);
 #pragma unroll 1
@@ -514,10 +530,12 @@ template <class T> struct DkvConsumer {
 #pragma unroll 1
         for (; at < n - 1; ++at)
             step<false, true>();
+        arrive(sh.k_empty);
         step<true, false>();
     }
-    S2_DEVICE void fused_steps(int n, int n_partial)
+    S2_DEVICE void fused_steps(int n, int n_partial, uint32_t parity)
     {
+        mbar_wait(sh.v_full, parity);
         fused_step<true, true>();
         int at = 1;
 #pragma unroll 1
@@ -530,7 +548,8 @@ template <class T> struct DkvConsumer {
         issue_dq(buffer ^ 1);
         wg_wait<0>();
         wg_pin<32>(dp);
-        arrive(sh.kv_empty);
+        arrive(sh.v_empty);
+        arrive(sh.k_empty);
         push_dq(buffer ^ 1);
     }
 
@@ -650,13 +669,16 @@ template <class T> struct DkvConsumer {
             /* uniform for ptxas as well, which takes anything from shared memory for divergent */
             const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
             begin(a.x);
-            mbar_wait(sh.kv_full, turn & 1);
-            if (n == 0)
-                arrive(sh.kv_empty);
-            else if constexpr (FUSED)
-                fused_steps(n, n_partial);
-            else
-                steps(n, n_partial);
+            mbar_wait(sh.k_full, turn & 1);
+            if (n == 0) {
+                mbar_wait(sh.v_full, turn & 1);
+                arrive(sh.k_empty);
+                arrive(sh.v_empty);
+            } else if constexpr (FUSED) {
+                fused_steps(n, n_partial, turn & 1);
+            } else {
+                steps(n, n_partial, turn & 1);
+            }
             const int4 b = load_shared4(sh.slot_at(turn) + 16);
             const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4);
             dkv_release(sh, turn);
@@ -672,6 +694,8 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
     extern __shared__ uint8_t raw[];
     const DkvShared<T> sh(raw);
     const int wg = threadIdx.x >> 7;
+    /* dQ needs nothing of this kernel: its thread blocks follow as these leave */
+    asm volatile("griddepcontrol.launch_dependents;");
     if (threadIdx.x == 0)
         sh.init();
     __syncthreads();

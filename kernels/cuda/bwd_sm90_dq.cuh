@@ -32,7 +32,7 @@ template <int HEAD_DIM_, bool FP16_, bool ELEMENTS_> struct DqConfig {
 
 template <class T> struct DqShared {
     uint32_t q, d_o, k, v, words, slots;
-    uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty;
+    uint32_t q_full, q_empty, do_full, do_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty;
     S2_DEVICE explicit DqShared(const void *raw)
     {
         q = (shared_address(raw) + 1023u) & ~1023u;
@@ -43,7 +43,9 @@ template <class T> struct DqShared {
         slots = words + T::WORD_BYTES;
         q_full = slots + 2 * (uint32_t)sizeof(BwdTile);
         q_empty = q_full + 8;
-        slot_full = q_empty + 8;
+        do_full = q_empty + 8;
+        do_empty = do_full + 8;
+        slot_full = do_empty + 8;
         slot_empty = slot_full + 16;
         k_full = slot_empty + 16;
         k_empty = k_full + 8 * T::STAGES;
@@ -54,6 +56,8 @@ template <class T> struct DqShared {
     {
         mbar_init(q_full, 1);
         mbar_init(q_empty, 8);
+        mbar_init(do_full, 1);
+        mbar_init(do_empty, 8);
         for (int slot = 0; slot < 2; ++slot) {
             mbar_init(slot_full + 8 * slot, 1);
             mbar_init(slot_empty + 8 * slot, 8 + 2);
@@ -83,6 +87,17 @@ template <class T> S2_DEVICE bool dq_fetch(const DqShared<T> &sh, int turn, int4
     return a->z >= 0;
 }
 
+/* Q or dO of a tile: [warpgroup][chunk][64 rows][128 bytes]. */
+template <class T>
+S2_DEVICE void dq_load_rows(uint32_t to, const CUtensorMap *map, uint32_t full, int q_tok, int head)
+{
+    mbar_expect_tx(full, T::TILE_BYTES);
+#pragma unroll 1
+    for (int box = 0; box < 2 * T::CHUNKS; ++box)
+        tma_load_3d(to + box * 8192, map, full, box % T::CHUNKS * 64, q_tok + box / T::CHUNKS * 64, head,
+                    L2_EVICT_FIRST);
+}
+
 template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared<T> &sh)
 {
     int32_t *const counter = p.counter + 2;
@@ -107,14 +122,10 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
         }
         const CUtensorMap *const maps = p.maps + 4 * b.z;
         const int q_tok = __ldg(&p.seqs[b.z].pos) - __ldg(&p.seqs[b.z].q_off) + a.x;
-        mbar_wait(sh.q_empty, (turn & 1) ^ 1);
-        mbar_expect_tx(sh.q_full, 2 * T::TILE_BYTES);
-#pragma unroll 1
-        for (int box = 0; box < 2 * T::CHUNKS; ++box) { /* [warpgroup][chunk][64 rows][128 bytes] */
-            const int column = box % T::CHUNKS * 64, row = q_tok + box / T::CHUNKS * 64;
-            tma_load_3d(sh.q + box * 8192, maps, sh.q_full, column, row, a.y, L2_EVICT_FIRST);
-            tma_load_3d(sh.d_o + box * 8192, maps + 1, sh.q_full, column, row, a.y, L2_EVICT_FIRST);
-        }
+        mbar_wait(sh.q_empty, (turn & 1) ^ 1); /* earlier than dO: the last S is done before the last dP */
+        dq_load_rows<T>(sh.q, maps, sh.q_full, q_tok, a.y);
+        mbar_wait(sh.do_empty, (turn & 1) ^ 1);
+        dq_load_rows<T>(sh.d_o, maps + 1, sh.do_full, q_tok, a.y);
         index = next;
     }
 }
@@ -189,8 +200,7 @@ template <class T> struct DqConsumer {
     S2_DEVICE void arrive(uint32_t bar) const
     {
         __syncwarp();
-        if (lane == 0)
-            mbar_arrive(bar);
+        mbar_arrive_if(bar, lane == 0);
     }
     S2_DEVICE void issue_s()
     {
@@ -287,19 +297,19 @@ template <class T> struct DqConsumer {
     template <bool MASK, bool NEXT> S2_DEVICE void step(int k_tok)
     {
         const int stage = kr.stage;
+        if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
+            mask(stage, k_tok);
         mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
         issue_dp();
-        if constexpr (MASK)
+        if constexpr (MASK && !T::ELEMENTS)
             mask(stage, k_tok);
         exponentials();
         wg_wait<0>();
         wg_pin<64>(dp);
         __syncwarp();
-        if (lane == 0) {
-            mbar_arrive(sh.v_empty + 8 * vr.stage);
-            if constexpr (!NEXT)
-                mbar_arrive(sh.q_empty);
-        }
+        mbar_arrive_if(sh.v_empty + 8 * vr.stage, lane == 0);
+        if constexpr (!NEXT)
+            mbar_arrive_if(sh.do_empty, lane == 0);
         vr.next();
         fragments();
         issue_dq(stage);
@@ -318,12 +328,13 @@ template <class T> struct DqConsumer {
             wg_pin<64>(s);
         }
     }
-    S2_DEVICE void steps(int n, int n_masked, int k_tok)
+    S2_DEVICE void steps(int n, int n_masked, int k_tok, uint32_t parity)
     {
         mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
         issue_s();
         wg_wait<0>();
         wg_pin<64>(s);
+        mbar_wait(sh.do_full, parity);
         int at = 0;
         const int masked = min(n_masked, n - 1);
 #pragma unroll 1
@@ -332,6 +343,7 @@ template <class T> struct DqConsumer {
 #pragma unroll 1
         for (; at < n - 1; ++at)
             step<false, true>(k_tok);
+        arrive(sh.q_empty);
         step<true, false>(k_tok);
     }
     S2_DEVICE void take_row(const BwdSeq &seq, int head, int tile_row)
@@ -362,10 +374,13 @@ template <class T> struct DqConsumer {
             for (int i = 0; i < D / 2; ++i)
                 dq[i] = 0.f;
             mbar_wait(sh.q_full, turn & 1);
-            if (n > 0)
-                steps(n, n_masked, k_tok);
-            else
+            if (n > 0) {
+                steps(n, n_masked, k_tok, turn & 1);
+            } else {
+                mbar_wait(sh.do_full, turn & 1);
                 arrive(sh.q_empty);
+                arrive(sh.do_empty);
+            }
             store(b.z, a.y);
         }
     }
@@ -394,6 +409,8 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
         DqConsumer<T> consumer(p, sh, wg, threadIdx.x & 127);
         consumer.run();
     }
+    /* it may have overtaken the kernel before it; what comes after both must not */
+    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

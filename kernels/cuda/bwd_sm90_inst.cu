@@ -44,8 +44,18 @@ template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_unit
     const cudaError_t raised = raise<T>(s2::bwd_sm90_dq<T>);
     if (raised != cudaSuccess)
         return raised;
-    s2::bwd_sm90_dq<T><<<blocks(params.n_tiles, n_units), T::THREADS, T::SHARED_BYTES, stream>>>(params);
-    return cudaGetLastError();
+    /* Reads what was ready before dK and dV were launched, so it fills the SMs that they leave idle. */
+    cudaLaunchAttribute overlap;
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(blocks(params.n_tiles, n_units));
+    config.blockDim = dim3(T::THREADS);
+    config.dynamicSmemBytes = T::SHARED_BYTES;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, s2::bwd_sm90_dq<T>, params);
 }
 
 template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)

@@ -325,6 +325,9 @@ static void check_sabotage(s2_kcheck *run)
     for (int32_t fault = 0; s2_sabotage_kernel(fault) != NULL; fault++)
         if (wants(run->only_kernel, s2_sabotage_kernel(fault)->name))
             check_fault(run, device, s2_sabotage_kernel(fault), fault == 0);
+    for (int32_t fault = 0; s2_sabotage_gradient(fault) != NULL && !run->light; fault++)
+        if (wants(run->only_kernel, s2_sabotage_gradient(fault)->name))
+            check_fault(run, device, s2_sabotage_gradient(fault), fault == 0);
     s2_device_close(&device);
 #if S2_HAVE_CUDA
     if (wants(run->only_kernel, "hang"))

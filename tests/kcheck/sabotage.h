@@ -16,6 +16,9 @@ extern "C" {
 /* The kernel of fault number `fault` from 0 on, and one line about it; NULL past the end. */
 const s2_kernel *s2_sabotage_kernel(int32_t fault);
 
+/* The same of gradients (tests/kcheck/sabotage_bwd.c). */
+const s2_kernel *s2_sabotage_gradient(int32_t fault);
+
 /* Runs on a GPU for ever (tests/kcheck/hang.cu; builds with CUDA only). */
 extern const s2_kernel s2_sabotage_hang;
 
