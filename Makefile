@@ -130,7 +130,7 @@ $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
-$(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c) $(if $(LIB_CU),$(wildcard tests/kcheck/*.cu))) \
+$(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c) $(if $(LIB_CU),tests/kcheck/hang.cu)) \
              $(B)/cli/watchdog.c.o $(B)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 
@@ -207,8 +207,11 @@ validate-gpu: $(B)/s2
 	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
 
 ## sanitize-gpu: compute-sanitizer's four tools over a part of kcheck on this GPU
-sanitize-gpu: $(B)/kcheck
-	tests/kcheck/sanitize.sh $(B)/kcheck
+sanitize-gpu: $(B)/kcheck $(B)/relay
+	tests/kcheck/sanitize.sh $(B)/kcheck $(B)/relay
+$(B)/relay: tests/kcheck/relay.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a $< -o $@
 
 ## kcheck: every kernel on every case, and the faulty kernels that must be convicted
 kcheck: $(B)/kcheck
