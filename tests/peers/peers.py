@@ -2,12 +2,12 @@
 """The shapes of `make bench-gpu` through torch's kernels, interleaved with ours, on one GPU.
 
 usage: peers.py [--bench=PATH] [--rows=FILE] [--phase=forward,backward,decode] [--only=NAME,...] [--tok=N,...]
-                [--flex=all|few|none] [--window-ms=N]
+                [--flex=all|few|none] [--window-ms=N] [--headline]
 
 For each pattern and length: ours (bench_gpu in the same minute on the same card), then the peers. Dense: torch's SDPA
 with the FLASH_ATTENTION and the CUDNN_ATTENTION backend, each named explicitly. Sparse: FlexAttention, compiled, with a
 BlockMask of the same pattern, and DKernel where python3 has it. Each as bench_gpu measures: sustained (back to back)
-and cool (single launches after idling). The matrix product and the copy of torch stand at both ends of the run. A table on
+and cool (single launches after idling). The matrix product and the copy of torch stand at both ends of the run. --headline leaves out what has no peer and no row among the project's goals. A table on
 standard output, ratios at its end; one JSON object a line in FILE. Without torch or a GPU it says so and exits with 77.
 """
 import json
@@ -35,7 +35,7 @@ except ImportError:
     dkernel = None
 
 OPTIONS = {"bench": "build/current/bench_gpu", "rows": "", "phase": "forward,backward,decode", "only": "", "tok": "",
-           "flex": "few", "window-ms": "90"}
+           "flex": "few", "window-ms": "90", "headline": ""}
 BLOCK = 64
 LENGTHS = (8192, 32768, 131072)
 BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))
@@ -58,6 +58,11 @@ TABLE = [
 ]
 # FlexAttention compiles for every shape; these are what `few` runs.
 FEW = {("L8V16", 8192), ("L8V16", 131072), ("phi3", 32768), ("L16V32", 131072)}
+# What --headline runs: pattern and lengths, by phase.
+HEADLINE = {"forward": {"dense": LENGTHS, "dense_d64": (32768,), "dense_d256": (32768,), "L8V16": (8192, 131072),
+                        "phi3": (131072,), "L16V32": (131072,)},
+            "backward": {"dense": (8192, 32768)},
+            "decode": {"dense_decode": (32768,), "phi3_decode": (32768, 131072), "L8V16_decode": (32768,)}}
 # A decoded token has no sparse peer in torch: what it is compared with is the dense cache.
 DENSE_OF = {"L8V16_decode": (32, 32), "phi3_decode": (32, 8), "dense_decode": (32, 8)}
 
@@ -273,6 +278,7 @@ def main():
     global out
     for arg in sys.argv[1:]:
         name, _, value = arg.lstrip("-").partition("=")
+        value = value or "yes"
         if name not in OPTIONS:
             print(__doc__, file=sys.stderr)
             sys.exit(2)
@@ -288,7 +294,8 @@ def main():
     for phase, name, heads, kv_heads, dim, sparse, batch, lengths in TABLE:
         for n_tok in lengths:
             if phase in OPTIONS["phase"].split(",") and (not OPTIONS["only"] or name in OPTIONS["only"].split(",")) and \
-                    (not OPTIONS["tok"] or str(n_tok) in OPTIONS["tok"].split(",")):
+                    (not OPTIONS["tok"] or str(n_tok) in OPTIONS["tok"].split(",")) and \
+                    (not OPTIONS["headline"] or n_tok in HEADLINE[phase].get(name, ())):
                 row_group(phase, name, heads, kv_heads, dim, sparse, batch, n_tok)
     ceilings()
     ratios()
