@@ -126,6 +126,7 @@ int s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
     add_database(&d);
     add_gpu(&d);
     add_program(&d, "nvcc", "not in PATH: needed to build the CUDA kernels, not to use s2");
+    add_program(&d, "ncu", "not in PATH: s2 validate --counters then has no bytes from the hardware");
     add_program(&d, "dot", "not in PATH: `apt install graphviz` for s2 draw --what flow as svg or png");
     add_terminal(&d);
     if (d.json) {
