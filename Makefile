@@ -196,11 +196,13 @@ fuzz: build/fuzz/fuzz_parse
 	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
 
 ## bench-gpu: check and time every GPU kernel beside this card's ceilings (PEERS=1: torch's kernels too)
-bench-gpu: $(B)/bench_gpu
+bench-gpu: $(B)/bench_gpu $(B)/bench_decode
 	$(B)/bench_gpu --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) --rows=$(B)/bench-gpu.jsonl $(BENCH)
+	$(B)/bench_decode --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) > $(B)/bench-decode.jsonl
 	$(if $(PEERS),python3 tests/peers/peers.py --bench=$(B)/bench_gpu --rows=$(B)/bench-peers.jsonl)
-	@echo "rows: $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
-	@command -v python3 >/dev/null && python3 tests/bench/table.py $(B)/bench-gpu.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl) || true
+	@echo "rows: $(B)/bench-gpu.jsonl $(B)/bench-decode.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
+	@command -v python3 >/dev/null && \
+	  python3 tests/bench/table.py $(B)/bench-gpu.jsonl $(B)/bench-decode.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl) || true
 
 ## validate-gpu: the validation campaign on this GPU: pairs, values, needles, times, bytes (GPU=cpu: anywhere)
 validate-gpu: $(B)/s2

@@ -28,7 +28,7 @@ class Run:
     def ours(self, phase, pattern, n_tok, kernel=None):
         """The row of bench_gpu; the portable kernel only when it is named."""
         for row in self.rows:
-            if (row["row"], row.get("pattern"), row.get("n_tok")) == (phase, pattern, n_tok) and \
+            if (row["row"], row.get("pattern"), row.get("n_tok")) == (phase, pattern, n_tok) and "sustained" in row and \
                     (row["kernel"].startswith(kernel) if kernel else not row["kernel"].startswith("sm80")):
                 return row
         return self.ours(phase, pattern, n_tok, "sm80") if kernel is None else None
@@ -85,6 +85,8 @@ def show_core(run, phase, unit):
 def show_others(run, phase, digits=0):
     lines = []
     for row in run.rows:
+        if "of_best_sustained" not in row:
+            continue
         shown = row.get("pattern") in CORE and phase != "decode" and row is run.ours(phase, row["pattern"], row["n_tok"])
         if row["row"] != phase or shown:
             continue
@@ -100,19 +102,31 @@ def show_others(run, phase, digits=0):
                "of the ceiling", "spread", "MHz", "W"), lines)
 
 
+def show_decode(run):
+    """Rows of bench_decode: launches replayed from a graph, caches that rotate past the last level."""
+    lines = [(row["pattern"], f"{row['heads']}/{row['kv_heads']}", f"{row['batch']} x {length(row['n_tok'])}",
+              str(row["q_tok"]), row["cache"], f"{row['us']:.1f}", f"{row['kv_tbs']:.2f}", f"{row['over_ceiling']:.2f}",
+              f"{row['strict_us']:.1f}", f"{row['strict_over_ceiling']:.2f}") for row in run.rows
+             if row["row"] == "decode" and "us" in row]
+    if lines:
+        table(("decode", "heads", "batch x length", "queries", "cache", "us", "TB/s", "of the read rate", "us, strict",
+               "of the read rate"), lines)
+
+
 def show_peers(run):
     lines = []
     for row in run.rows:
         if row["row"] != "peer" or "sustained_ms" not in row:
             continue
-        ratio = run.ratio(row["phase"], row["pattern"], row["n_tok"], row["kernel"])
-        mine = run.interleaved(row["phase"], row["pattern"], row["n_tok"])
-        lines.append((row["phase"], row["pattern"], length(row["n_tok"]), row["kernel"],
+        mine = next((other for other in run.rows if other["row"] == "ours" and all(
+            other.get(key, 1) == row.get(key, 1) for key in ("phase", "pattern", "n_tok", "batch"))), None)
+        ratio = [row[key] / mine[key] for key in ("sustained_ms", "cool_ms")] if mine else None
+        lines.append((row["phase"], row["pattern"], f"{row.get('batch', 1)} x {length(row['n_tok'])}", row["kernel"],
                       f"{row['sustained_ms']:.3f} / {row['cool_ms']:.3f}",
                       f"{mine['sustained_ms']:.3f} / {mine['cool_ms']:.3f}" if mine else "-",
                       f"{ratio[0]:.2f}x / {ratio[1]:.2f}x" if ratio else "-"))
     if lines:
-        table(("phase", "pattern", "length", "peer", "its ms sustained / cool", "ours", "ours is faster"), lines)
+        table(("phase", "pattern", "batch x length", "peer", "its ms sustained / cool", "ours", "ours is faster"), lines)
 
 
 def of_matrix(run, phase, kernel, n_tok, mine, yardstick):
@@ -152,6 +166,15 @@ def show_goals(run):
     if fine and usual:
         lines.append(("blocks of 16 over blocks of 64, same window and density, 32k", "0.95",
                       f"{fine['sustained'] / usual['sustained']:.2f}", f"{fine['cool'] / usual['cool']:.2f}", ""))
+    for pattern, batch, n_tok, goal in (("L8V16", 16, 32768, "0.99"), ("phi3", 16, 32768, "0.95"), ("phi3", 1, 32768, "8 us"),
+                                        ("phi3", 1, 131072, "19 us"), ("phi3", 8, 131072, "4.3 TB/s"),
+                                        ("phi3", 1, 1048576, "4.2 TB/s")):
+        row = next((row for row in run.rows if row["row"] == "decode" and "us" in row and row["q_tok"] == 1 and
+                    (row["pattern"], row["batch"], row["n_tok"]) == (pattern, batch, n_tok)), None)
+        if row:
+            figure = f"{row['us']:.1f} us" if "us" in goal else f"{row['kv_tbs']:.2f} TB/s" if "TB" in goal else \
+                f"{row['over_ceiling']:.2f}"
+            lines.append((f"decode {pattern}, {batch} x {length(n_tok)}", goal, figure, "", ""))
     portable = run.ours("forward", "L8V16", 32768, "sm80")
     dense_fa2 = run.peer("forward", "dense", 32768, "FlashAttention-2")
     if portable and dense_fa2:
@@ -171,6 +194,7 @@ def main():
         show_core(run, phase, unit)
         show_others(run, phase)
     show_others(run, "decode", 2)
+    show_decode(run)
     show_peers(run)
     show_goals(run)
 
