@@ -260,10 +260,10 @@ $(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.c.o $(B)/libcore.a
 bench: $(B)/tests/bench/bench_prove $(B)/s2check
 	$< $(B)/s2check "$$(git describe --always --dirty 2>/dev/null || echo unknown)"
 
-## million: the prover against enumeration on a million patterns of each kind per seed (hours)
+## million: the prover against enumeration on a million patterns of each kind per seed (hours; goes on where it stopped, MINUTES=N)
 MILLION_SEEDS ?= 10000000 20000000 30000000
 million: $(B)/tests/test_prove
-	@for seed in $(MILLION_SEEDS); do echo "seed $$seed"; S2_SEED=$$seed S2_CASES=1000000 $< || exit 1; done
+	tests/million.sh $< build/million.done $(MILLION_SEEDS)
 ## bench-search: a million candidates for Llama-3.1-8B at 128k, on all cores
 bench-search: $(B)/s2
 	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \

@@ -1,7 +1,7 @@
 /*
- * Block-Sparse-Attention: head_mask_type int32 [H] (0 dense, k > 0 the k-th mask of base_blockmask),
- * streaming_info int32 [2H] (unused here: a streaming head is written as a block mask), base_blockmask bool
- * [1, masks, n, n], blocks of 128.
+ * Block-Sparse-Attention: head_mask_type int32 [H] (0 dense, -1 streaming, k > 0 the k-th mask of
+ * base_blockmask), streaming_info int32 [2H] in blocks (read; a streaming head is written as a block mask),
+ * base_blockmask bool [1, masks, n, n], blocks of 128.
  */
 #include "export/layout.h"
 
@@ -89,6 +89,28 @@ static bool mask_cell(const s2_array *masks, int64_t at)
     return masks->dtype == 'b' ? masks->data[at] != 0 : s2_array_i32(masks, at) != 0;
 }
 
+/* A streaming head: (sink, local) in blocks, the diagonal block counted in local. */
+static s2_status fill_streaming(const s2_source *source, int32_t c, int32_t head, const s2_grid *grid,
+                                uint8_t *allowed)
+{
+    char path[64];
+    s2_array info;
+    snprintf(path, sizeof path, "/layouts/%d/streaming_info", c);
+    S2_TRY(s2_array_of_doc(source, path, 1, &info));
+    if (info.dtype != 'i' || info.n != 2 * (int64_t)grid->n_heads)
+        return s2_doc_refuse(source->doc, path, source->diag, "streaming_info must be int32 [%d]",
+                             2 * grid->n_heads);
+    const int32_t sink = s2_array_i32(&info, 2 * (int64_t)head),
+                  local = s2_array_i32(&info, 2 * (int64_t)head + 1);
+    if (sink < 0 || local < 1)
+        return s2_doc_refuse(source->doc, path, source->diag, "head %d: a sink of %d and %d local blocks",
+                             head, sink, local);
+    for (int64_t row = 0; row < grid->n_blk; row++)
+        for (int64_t col = 0; col <= row; col++)
+            allowed[row * grid->n_blk + col] = col < sink || row - col < local;
+    return S2_OK;
+}
+
 static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
 {
     char path[64];
@@ -107,10 +129,12 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
     for (int32_t head = 0; head < grid->n_heads; head++) {
         const int32_t kind = s2_array_i32(&type, head);
         uint8_t *const allowed = grid->allowed[c] + head * n_cells;
-        if (kind < 0 || kind > masks.shape[1])
-            return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; 0 to %lld are read",
+        if (kind < -1 || kind > masks.shape[1])
+            return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; -1 to %lld are read",
                                  head, kind, (long long)masks.shape[1]);
-        for (int64_t cell = 0; cell < n_cells; cell++)
+        if (kind == -1)
+            S2_TRY(fill_streaming(source, c, head, grid, allowed));
+        for (int64_t cell = 0; kind >= 0 && cell < n_cells; cell++)
             allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, (kind - 1) * n_cells + cell);
     }
     return S2_OK;

@@ -72,6 +72,8 @@ static int recognises(const s2_source *source)
 {
     if (source->doc == NULL)
         return is_pair_file(source) ? 80 : 0;
+    if (s2_doc_has(source->doc, "/block_row_indices") && s2_doc_has(source->doc, "/block_col_indices"))
+        return 90;
     const char *const word = s2_doc_text(source->doc, "/format");
     return (word != NULL && strcmp(word, FORMAT_WORD) == 0) || s2_doc_has(source->doc, "/layouts/0/crow") ? 90
                                                                                                           : 0;
@@ -111,9 +113,10 @@ static s2_status import_pair(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_array_read(source->bytes, source->n_bytes, &crow, source->diag));
     S2_TRY(s2_array_read(source->bytes + crow.end, source->n_bytes - crow.end, &col, source->diag));
     if (crow.n_dims != 2 || col.n_dims != 2 || crow.shape[0] < 1 || crow.shape[0] > S2_LIMIT_HEADS ||
-        crow.shape[1] < 2 || crow.shape[1] > 1 << 15)
+        crow.shape[1] < 2 || crow.shape[1] > 1 << 15 ||
+        crow.shape[0] * crow.shape[1] * crow.shape[1] > S2_GRID_CELLS)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                           "expected crow [heads, rows + 1], then col");
+                           "expected crow [heads, rows + 1], then col, of a sane size");
     S2_TRY(s2_setting_int(&source->settings, "block", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
     S2_TRY(
         s2_setting_int(&source->settings, "kv-heads", 1, crow.shape[0], crow.shape[0], &n_kv, source->diag));
@@ -131,11 +134,48 @@ static s2_status import_pair(const s2_source *source, s2_pattern *out)
     return s2_grid_pattern(source, &grid, out);
 }
 
+/* Head h of ONNX Runtime's SparseAttention has layout h mod the number of layouts. */
+static s2_status import_onnx(const s2_source *source, s2_pattern *out)
+{
+    s2_array crow, col;
+    int64_t n_heads, n_kv, block_tok;
+    const s2_doc *const doc = source->doc;
+    S2_TRY(s2_array_of_doc(source, "/block_row_indices", 2, &crow));
+    S2_TRY(s2_array_of_doc(source, "/block_col_indices", 2, &col));
+    S2_TRY(s2_doc_int(doc, "/num_heads", 1, S2_LIMIT_HEADS, &n_heads, source->diag));
+    S2_TRY(s2_doc_int_or(doc, "/kv_num_heads", 1, n_heads, n_heads, &n_kv, source->diag));
+    S2_TRY(s2_doc_int(doc, "/sparse_block_size", 16, 128, &block_tok, source->diag));
+    const int64_t n_layouts = crow.shape[0], n_blk = crow.shape[1] - 1;
+    if (n_layouts < 1 || n_heads % n_layouts != 0 || n_heads % n_kv != 0 ||
+        (block_tok & (block_tok - 1)) != 0)
+        return s2_doc_refuse(doc, "/num_heads", source->diag,
+                             "layouts and KV heads must divide the heads, the block be a power of two");
+    if (n_blk < 1 || n_blk > 1 << 15 || n_heads * n_blk * n_blk > S2_GRID_CELLS)
+        return s2_doc_refuse(doc, "/block_row_indices", source->diag, "the mask has no blocks, or too many");
+    int32_t class_of = 0;
+    const int64_t n_cells = n_blk * n_blk;
+    uint8_t *allowed = S2_NEW(source->arena, uint8_t, n_heads * n_cells);
+    if (allowed == NULL)
+        return S2_ENOMEM;
+    S2_TRY(fill(source, &crow, &col, (int32_t)n_layouts, (int32_t)n_blk, allowed));
+    for (int64_t head = n_layouts; head < n_heads; head++)
+        memcpy(allowed + head * n_cells, allowed + head % n_layouts * n_cells, (size_t)n_cells);
+    const s2_grid grid = {1,    (int32_t)n_heads, (int32_t)n_kv, 128, (int32_t)block_tok, (int32_t)n_blk, 1,
+                          true, &class_of,        &allowed};
+    s2_note(source->notes,
+            "ONNX Runtime: layout of head h is h mod %lld, so removing heads shifts the others; one "
+            "layer; nothing is freed",
+            (long long)n_layouts);
+    return s2_grid_pattern(source, &grid, out);
+}
+
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_grid grid;
     if (source->doc == NULL)
         return import_pair(source, out);
+    if (s2_doc_has(source->doc, "/block_row_indices"))
+        return import_onnx(source, out);
     const int64_t n = s2_doc_len(source->doc, "/layouts");
     if (n < 1 || n > S2_LIMIT_LAYERS)
         return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
@@ -160,7 +200,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 
 const s2_format s2_format_csr = {
     .name = "csr",
-    .summary = "DKernel layout: crow and col int32 per head, -1 padded (also vLLM, ONNX Runtime)",
+    .summary = "DKernel layout: crow and col int32 per head, -1 padded (also vLLM; ONNX Runtime's names)",
     .file_name = "layout.json",
     .settings = "block, kv-heads",
     .fixed_length = true,

@@ -139,7 +139,7 @@ static s2_status read_bare(const s2_source *source, s2_grid *grid)
     S2_TRY(s2_doc_int(source->doc, "/C", r, r, &c, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/num_qo_heads", 1, S2_LIMIT_HEADS, 1, &n_heads, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/num_kv_heads", 1, n_heads, n_heads, &n_kv, source->diag));
-    if ((r & (r - 1)) != 0 || m % r != 0 || n_heads % n_kv != 0 || m / r * (m / r) * n_heads > 1 << 28)
+    if ((r & (r - 1)) != 0 || m % r != 0 || n_heads % n_kv != 0 || m / r * (m / r) * n_heads > S2_GRID_CELLS)
         return s2_doc_refuse(source->doc, "/R", source->diag,
                              "R must be a power of two that divides M, and the mask of a sane size");
     *grid = (s2_grid){1,

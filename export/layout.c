@@ -8,9 +8,6 @@
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
-/* Cells of one grid, and entries of one set of lists: more is a mistyped length. */
-#define CELL_LIMIT ((int64_t)1 << 26)
-
 /* ---- lists ---------------------------------------------------------------------------------------- */
 
 static bool lists_equal(const s2_blocks *a, const s2_blocks *b)
@@ -43,7 +40,7 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
         return s2_target_refuse(target, "the length must be a multiple of the block of %lld tokens (--len N)",
                                 (long long)block_tok);
     const int64_t n_blk = target->n_tok / block_tok;
-    if (n_blk * n_blk * pattern->n_heads > CELL_LIMIT)
+    if (n_blk * n_blk * pattern->n_heads > S2_GRID_CELLS)
         return s2_target_refuse(target, "%lld x %lld blocks of %d heads are too many for arrays",
                                 (long long)n_blk, (long long)n_blk, pattern->n_heads);
     return S2_OK;
@@ -222,11 +219,11 @@ static s2_status read_shape(const char *header, s2_array *out, s2_diag *diag)
     for (at++; *at != ')'; at += strspn(at, ", ")) {
         char *end;
         const long long dim = strtoll(at, &end, 10);
-        if (end == at || dim < 0 || dim > CELL_LIMIT || out->n_dims == 4)
+        if (end == at || dim < 0 || dim > S2_GRID_CELLS || out->n_dims == 4)
             return npy_refuse(diag, "a dimension is out of range");
         out->shape[out->n_dims++] = dim;
         out->n *= dim;
-        if (out->n > CELL_LIMIT)
+        if (out->n > S2_GRID_CELLS)
             return npy_refuse(diag, "too many elements");
         at = end;
     }
@@ -295,7 +292,7 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
     s2_array result = {.dtype = 'i', .n_dims = n_dims, .n = 1};
     if (name != NULL) {
         s2_file file;
-        S2_TRY(s2_finder_read(&source->finder, source->arena, name, (size_t)CELL_LIMIT * 4, &file,
+        S2_TRY(s2_finder_read(&source->finder, source->arena, name, (size_t)S2_GRID_CELLS * 4, &file,
                               source->diag));
         S2_TRY(s2_array_read(file.bytes, file.n_bytes, &result, source->diag));
         if (result.n_dims != n_dims)
@@ -307,7 +304,7 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
     snprintf(at, sizeof at, "%.400s", path);
     for (int32_t d = 0; d < n_dims; d++) {
         result.shape[d] = s2_doc_len(source->doc, at);
-        if (result.shape[d] < 0 || result.shape[d] > CELL_LIMIT / (result.n > 0 ? result.n : 1))
+        if (result.shape[d] < 0 || result.shape[d] > S2_GRID_CELLS / (result.n > 0 ? result.n : 1))
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "expected a list of %d dimensions, or the name of an .npy file", n_dims);
         result.n *= result.shape[d];
@@ -338,7 +335,7 @@ s2_status s2_grid_read(const s2_source *source, int32_t n_classes, s2_grid *out)
         return s2_doc_refuse(source->doc, "/block_size", source->diag,
                              "block_size must be a power of two that divides len");
     const int64_t n_blk = n_tok / block_tok;
-    if (n_blk > 1 << 20 || n_blk * n_blk > CELL_LIMIT / shape.n_heads / n_classes)
+    if (n_blk > 1 << 20 || n_blk * n_blk > S2_GRID_CELLS / shape.n_heads / n_classes)
         return s2_doc_refuse(source->doc, "/len", source->diag, "the mask has too many blocks");
     s2_grid grid = {.n_layers = (int32_t)shape.n_layers,
                     .n_heads = (int32_t)shape.n_heads,

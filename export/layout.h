@@ -77,6 +77,9 @@ int32_t s2_array_i32(const s2_array *array, int64_t at);
 s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_dims,
                           s2_array *out) S2_MUST_CHECK;
 
+/* Cells of one grid: more is a mistyped length or a hostile file. */
+#define S2_GRID_CELLS ((int64_t)1 << 26)
+
 /* Blocks switched on: allowed[head][q_blk][k_blk] of each class of layers. */
 typedef struct s2_grid {
     int32_t n_layers, n_heads, n_kv_heads, head_dim, block_tok, n_blk, n_classes;

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "export/format.h"
+#include "export/layout.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "tests/s2import.h"
@@ -340,6 +341,73 @@ static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
     }
 }
 
+/* ---- arrays by other names ------------------------------------------------------------------------------
+ */
+
+/* Two layouts for four heads: head h has layout h mod 2. */
+static void onnx_layouts_are_dealt_out_by_head(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"num_heads\": 4, \"kv_num_heads\": 2, \"sparse_block_size\": 16,"
+                "\"block_row_indices\": [[0, 1, 2, 4], [0, 1, 3, 6]],"
+                "\"block_col_indices\": [[0, 1, 0, 2, -1, -1], [0, 0, 1, 0, 1, 2]]}",
+                "");
+    assert_string_equal(at.format->name, "csr");
+    assert_int_equal(at.pattern.n_kv_heads, 2);
+    for (int32_t head = 0; head < 4; head++)
+        for (int64_t q = 0; q < 48; q++)
+            for (int64_t k = 0; k <= q; k++) {
+                const bool first = q / 16 == k / 16 || (q / 16 == 2 && k / 16 == 0);
+                assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, 0, head, 48, q, k),
+                                 head % 2 == 1 || first);
+            }
+    imported_release(&at);
+}
+
+static void bsa_streaming_heads_have_a_sink_and_a_window(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(
+        &at,
+        "{\"num_attention_heads\": 2, \"block_size\": 128, \"len\": 512, \"layouts\": [{\"layers\": [0],"
+        "\"head_mask_type\": [-1, 0], \"streaming_info\": [1, 2, 0, 0], \"base_blockmask\": [[[[1, 0, 0, 0],"
+        "[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]]]}]}",
+        "");
+    assert_string_equal(at.format->name, "bsa");
+    for (int64_t i = 0; i < 4; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            const bool reads = s2_pattern_reads(&at.pattern, S2_PREFILL, 0, 0, 512, i * 128 + 127, j * 128);
+            assert_int_equal(reads, j < 1 || i - j < 2);
+        }
+    imported_release(&at);
+}
+
+/* A small file may not ask for a large mask. */
+static void arrays_that_ask_for_much_memory_are_refused(void **state)
+{
+    (void)state;
+    enum { HEADS = 64, ROWS = 8193 };
+    s2_buf file = {0};
+    const int64_t crow[2] = {HEADS, ROWS}, col[2] = {HEADS, 1};
+    s2_arena arena = {0};
+    s2_fileset files = {.arena = &arena};
+    int32_t *const zeros = calloc(HEADS * ROWS, sizeof *zeros);
+    assert_int_equal(s2_fileset_add_i32(&files, "crow", crow, 2, zeros), S2_OK);
+    assert_int_equal(s2_fileset_add_i32(&files, "col", col, 2, zeros), S2_OK);
+    for (int f = 0; f < 2; f++)
+        s2_buf_add(&file, files.files[f].bytes, files.files[f].n_bytes);
+    imported at = {0};
+    assert_int_equal(try_import(&at, "csr", file.data, file.len, "", NULL), S2_EPARSE);
+    assert_non_null(strstr(at.diag.msg, "sane size"));
+    imported_release(&at);
+    s2_buf_release(&file);
+    s2_arena_release(&arena);
+    free(zeros);
+}
+
 /* ---- files as published ---------------------------------------------------------------------------------
  */
 
@@ -444,6 +512,9 @@ int main(void)
         cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),
         cmocka_unit_test(headkv_deals_its_pool_by_score),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
+        cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
+        cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
+        cmocka_unit_test(arrays_that_ask_for_much_memory_are_refused),
         cmocka_unit_test(published_duo_table_has_its_full_heads),
         cmocka_unit_test(published_minference_file_gives_every_head_the_same_budgets),
         cmocka_unit_test(published_moa_file_has_the_mean_cache),
