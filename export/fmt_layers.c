@@ -59,6 +59,23 @@ static s2_status read_types(const s2_source *source, const char *prefix, int64_t
     return S2_OK;
 }
 
+/* Models whose code makes every n-th layer full where the config does not say so. */
+static int64_t implied_every(const s2_source *source, const char *prefix)
+{
+    static const struct {
+        const char *model;
+        int64_t every;
+    } implied[] = {{"gemma2", 2},      {"gemma3", 6}, {"gemma3_text", 6}, {"cohere2", 4},
+                   {"llama4_text", 4}, {"llama4", 4}, {"gpt_oss", 2}};
+    char path[96];
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    const char *const model = s2_doc_text(source->doc, path);
+    for (size_t n = 0; model != NULL && n < sizeof implied / sizeof *implied; n++)
+        if (strcmp(model, implied[n].model) == 0)
+            return implied[n].every;
+    return 0;
+}
+
 /* Configs without layer_types: every n-th layer full, or all layers alike. */
 static s2_status derive_types(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
 {
@@ -68,14 +85,18 @@ static s2_status derive_types(const s2_source *source, const char *prefix, int64
     snprintf(path, sizeof path, "%s/%s", prefix,
              has(source, prefix, "_sliding_window_pattern") ? "_sliding_window_pattern"
                                                             : "sliding_window_pattern");
-    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, 0, &every, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, implied_every(source, prefix), &every,
+                         source->diag));
     S2_TRY(s2_setting_int(&source->settings, "full-every", 0, S2_LIMIT_LAYERS, every, &every, source->diag));
     for (int64_t layer = 0; layer < n_layers; layer++)
         roles[layer] = every > 0 && (layer + 1) % every == 0 ? FULL : chunked ? CHUNKED : SLIDING;
-    s2_note(source->notes,
-            every > 0 ? "layer_types is absent: every %lld-th layer is full"
-                      : "layer_types is absent: all layers use the window (--set full-every=N)",
-            (long long)every);
+    s2_note(
+        source->notes,
+        every > 0
+            ? "layer_types is absent: every %lld-th layer is full, by the config or by what models of this "
+              "model_type do (--set full-every=N)"
+            : "layer_types is absent: all layers use the window (--set full-every=N)",
+        (long long)every);
     return S2_OK;
 }
 

@@ -344,6 +344,34 @@ static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
 /* ---- arrays by other names ------------------------------------------------------------------------------
  */
 
+/* Older configs leave to the model's code which layers are full. */
+static void models_imply_their_full_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *key;
+        int every;
+    } rows[] = {{"gemma2", "sliding_window", 2},
+                {"gemma3_text", "sliding_window", 6},
+                {"cohere2", "sliding_window", 4},
+                {"llama4_text", "attention_chunk_size", 4},
+                {"mistral", "sliding_window", 0}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[256];
+        imported at;
+        snprintf(
+            text, sizeof text,
+            "{\"model_type\": \"%s\", \"num_hidden_layers\": 12, \"num_attention_heads\": 2, \"%s\": 64}",
+            rows[r].model, rows[r].key);
+        import_text(&at, text, "");
+        assert_string_equal(at.format->name, "layers");
+        for (int32_t layer = 0; layer < 12; layer++)
+            assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, layer, 0, 4096, 4000, 1),
+                             rows[r].every != 0 && (layer + 1) % rows[r].every == 0);
+        imported_release(&at);
+    }
+}
+
 /* Two layouts for four heads: head h has layout h mod 2. */
 static void onnx_layouts_are_dealt_out_by_head(void **state)
 {
@@ -512,6 +540,7 @@ int main(void)
         cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),
         cmocka_unit_test(headkv_deals_its_pool_by_score),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
+        cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
         cmocka_unit_test(arrays_that_ask_for_much_memory_are_refused),
