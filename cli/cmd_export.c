@@ -122,7 +122,7 @@ static int run_export(s2_cli *cli, job *at)
     if (status != S2_OK) {
         s2_cli_error(cli, "%s: %s", at->format->name,
                      at->diag.msg[0] != '\0' ? at->diag.msg : s2_status_text(status));
-        return s2_exit_of(status);
+        return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
     }
     say_report(cli, at);
     if (at->report.refused) {

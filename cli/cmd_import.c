@@ -39,6 +39,10 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
     status = s2_import_run(&source, from, &result->format, &result->pattern);
     if (status == S2_OK)
         return S2_GO_ON;
+    if (status == S2_EINVAL) { /* a --set that the format does not take */
+        s2_cli_error(cli, "%s", diag.msg);
+        return S2_EXIT_USAGE;
+    }
     const int code = s2_input_refuse(cli, status, path, file.bytes, file.n_bytes, &diag);
     if (status == S2_EUNSUPPORTED || status == S2_EIO)
         return S2_EXIT_REFUSED;

@@ -40,6 +40,31 @@ static const s2_format *recognise(const s2_source *source)
     return best;
 }
 
+/* Is key the first word of an item of the format's list? */
+static bool knows_setting(const s2_format *format, const char *key)
+{
+    const size_t n = strlen(key);
+    const char *at = format->settings != NULL ? format->settings : "";
+    while (*at != '\0') {
+        if (strncmp(at, key, n) == 0 && strchr(", ", at[n]) != NULL)
+            return true;
+        at += strcspn(at, ",");
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+static s2_status check_settings(const s2_format *format, const s2_settings *settings, s2_diag *diag)
+{
+    for (int32_t n = 0; n < settings->n; n++)
+        if (!knows_setting(format, settings->list[n].key)) {
+            const bool none = format->settings == NULL || format->settings[0] == '\0';
+            return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "%s knows no --set %s; it takes %s",
+                               format->name, settings->list[n].key, none ? "none" : format->settings);
+        }
+    return S2_OK;
+}
+
 /* No other kind of file, ours included, begins with a bracket. */
 static bool starts_like_json(const s2_source *source)
 {
@@ -74,7 +99,9 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
     } else {
-        status = format->import(source, out);
+        status = check_settings(format, &source->settings, source->diag);
+        if (status == S2_OK)
+            status = format->import(source, out);
         if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&
             source->diag->line == 0)
             *source->diag = doc_diag;
@@ -121,6 +148,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     s2_pattern again;
     if (format->export == NULL)
         return s2_target_refuse(target, "%s is read but not written", format->name);
+    S2_TRY(check_settings(format, &target->settings, target->diag));
     S2_TRY(format->export(target));
     S2_TRY(read_back(format, target, &again));
     S2_TRY(s2_patterns_compare(target->pattern, &again, format->fixed_length ? target->n_tok : 0,

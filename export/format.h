@@ -64,10 +64,11 @@ typedef struct s2_format {
     const char *name;      /* of --from and --to */
     const char *summary;   /* one line */
     const char *file_name; /* of what is written, when the user names a directory */
-    const char *settings;  /* the keys of --set that it knows, with their defaults; "" none */
-    bool reads_bytes;      /* also reads files that are no configuration: source->doc may be NULL */
-    bool fixed_length;     /* what is written holds for contexts of n_tok tokens only */
-    bool lossy;            /* differences are counted and said instead of refused */
+    const char
+        *settings; /* the keys of --set that it knows, each the first word of its item; others are refused */
+    bool reads_bytes;  /* also reads files that are no configuration: source->doc may be NULL */
+    bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
+    bool lossy;        /* differences are counted and said instead of refused */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
     s2_status (*import)(const s2_source *source, s2_pattern *out);
     s2_status (*export)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */

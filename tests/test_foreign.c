@@ -344,6 +344,19 @@ static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
 /* ---- arrays by other names ------------------------------------------------------------------------------
  */
 
+static void settings_that_a_format_does_not_know_are_refused(void **state)
+{
+    (void)state;
+    imported at = {0};
+    const char *const text = "--heavy_ratio 0.1 --recent_ratio 0.1";
+    assert_int_equal(try_import(&at, NULL, text, strlen(text), "lenght=9", NULL), S2_EINVAL);
+    assert_non_null(strstr(at.diag.msg, "lenght"));
+    imported_release(&at);
+    at = (imported){0};
+    assert_int_equal(try_import(&at, NULL, text, strlen(text), "len=9 heads=2 kv-heads=1", NULL), S2_OK);
+    imported_release(&at);
+}
+
 /* Older configs leave to the model's code which layers are full. */
 static void models_imply_their_full_layers(void **state)
 {
@@ -540,6 +553,7 @@ int main(void)
         cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),
         cmocka_unit_test(headkv_deals_its_pool_by_score),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
+        cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
