@@ -26,7 +26,7 @@ typedef struct console {
     VTermScreen *screen;
     bool alternate; /* the program has switched to the alternate screen and not back */
     bool cursor_hidden;
-    bool titled; /* it set the window's title, which no view does */
+    bool titled;     /* it set the window's title, which no view does */
     double first_ms; /* of the last drain: when the first bytes came; 0: none did */
     s2_buf raw;      /* all that it wrote, where kept */
     bool keep;
