@@ -125,7 +125,7 @@ static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
     return S2_OK;
 }
 
-static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
+static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
 {
     *facts = (file_facts){0};
     const int fd = open(db->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -145,8 +145,32 @@ static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
     facts->exists = true;
     facts->n_bytes = info.st_size;
     S2_TRY(has_content(db, "-wal", &facts->has_log));
-    S2_TRY(has_content(db, "-journal", &facts->has_journal));
-    if (!facts->has_log && facts->n_bytes < facts->expected_bytes)
+    return has_content(db, "-journal", &facts->has_journal);
+}
+
+static bool lacks_bytes(const file_facts *facts)
+{
+    return !facts->has_log && facts->n_bytes < facts->expected_bytes;
+}
+
+/*
+ * Size, header and log cannot be read at once: while another process empties its log into the file they may
+ * be of different moments. What is lacking must be lacking twice.
+ */
+static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
+{
+    enum { LOOKS = 10 };
+    const struct timespec moment = {.tv_nsec = 5000000};
+    file_facts before;
+    S2_TRY(look_at(db, facts, diag));
+    for (int look = 0; look < LOOKS && lacks_bytes(facts); look++) {
+        before = *facts;
+        nanosleep(&moment, NULL);
+        S2_TRY(look_at(db, facts, diag));
+        if (before.n_bytes == facts->n_bytes && before.expected_bytes == facts->expected_bytes)
+            break;
+    }
+    if (lacks_bytes(facts))
         return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged, %lld of its %lld bytes are missing", db->path,
                            (long long)(facts->expected_bytes - facts->n_bytes),
                            (long long)facts->expected_bytes);
