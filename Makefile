@@ -244,6 +244,8 @@ pictures: $(B)/s2
 	  done; done; done
 	$(B)/s2 draw --what pareto union=holds --db $(B)/front.db -o docs/pictures/front.svg
 	$(B)/s2 draw --what pareto union=holds --db $(B)/front.db -o docs/pictures/front.png
+	@printf 'size 112x32\n1\ndown ]\ndown right\nG k k\n[ [ [ [\nk k left\ng j\ndump\n' > $(B)/screen.txt
+	$(B)/s2 tui --no-db --script $(B)/screen.txt --as png -o docs/pictures/workbench.png
 ## example: build docs/examples/count_pairs.c with exported headers (one of windows in tokens), and run it
 EXAMPLES := phi3 tokens
 EXAMPLE_phi3   = '$(PHI3)' --len 8k

@@ -877,6 +877,10 @@ static void keys_are_timed(void **state)
     console_send(&c, "g1j");
     console_drain(&c, CONSOLE_QUIET_MS);
     time_keys(&c, "llllhhhh", 200, "workbench at 128k, 32 heads, 80x24");
+    /* context 1M, blocks of 16: proof, price and masks take longer than a frame, keys do not wait for them */
+    console_send(&c, "GGkk]]]kkkk[[");
+    console_drain(&c, 1500);
+    time_keys(&c, "lhlhjk", 24, "workbench at 1M tokens, blocks of 16");
     /* a search through every name goes on beside the screen */
     console_send(&c, "2/name~zzzzzz\r");
     const double asked = console_now_ms();

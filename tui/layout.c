@@ -40,7 +40,7 @@ static void place_left(s2_rect left, s2_layout_bench *out)
 static void place_right(s2_rect right, s2_layout_bench *out)
 {
     const int32_t kv = right.rows >= 18 ? 4 : 0;
-    const int32_t readers = right.rows >= 20 ? min32(17, right.rows / 4) : 0;
+    const int32_t readers = right.rows >= 20 ? min32(17, right.rows * 3 / 10) : 0;
     const int32_t masks = right.rows - kv - readers;
     const bool both = right.cols >= 2 * MASK_LEAST + 1;
     const int32_t width = both ? (right.cols - 1) / 2 : right.cols;
