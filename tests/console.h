@@ -15,7 +15,7 @@
 #include "base/text.h"
 #include "tui/looks.h"
 
-enum { CONSOLE_QUIET_MS = 60, CONSOLE_PATIENCE_MS = 20000 };
+enum { CONSOLE_QUIET_MS = 60, CONSOLE_PATIENCE_MS = 20000, CONSOLE_LATE_MS = 5000 };
 
 typedef struct console {
     int fd;
@@ -59,9 +59,9 @@ bool console_shows(const console *c, const char *text);
 
 typedef enum console_colours { CONSOLE_256, CONSOLE_8, CONSOLE_MONO } console_colours;
 /* Fails the test where a cell differs from the golden file (glyph rows, then letters of styles). */
-void console_check(const console *c, const char *golden, console_colours colours, const char *what);
-/* The same of what `tmux capture-pane -p -e` printed. */
-void console_check_pane(const char *pane, int rows, int cols, const char *golden, const char *what);
+void console_check(console *c, const char *golden, console_colours colours, const char *what);
+/* The same of what a command (`tmux capture-pane -p -e`) prints. */
+void console_check_pane(const char *command, int rows, int cols, const char *golden, const char *what);
 /* The style of a letter of a golden, -1 for none. */
 int console_style(char letter);
 

@@ -398,19 +398,6 @@ static void tmux(const char *words)
         fail_msg("%s", command);
 }
 
-static void capture(const char *golden, const char *what)
-{
-    char command[256];
-    static char pane[1 << 17];
-    snprintf(command, sizeof command, "tmux -S '%s/tmux' capture-pane -p -e -N", dir);
-    FILE *const in = popen(command, "r");
-    assert_non_null(in);
-    const size_t n = fread(pane, 1, sizeof pane - 1, in);
-    pane[n] = '\0';
-    assert_int_equal(pclose(in), 0);
-    console_check_pane(pane, SIZES[0].rows, SIZES[0].cols, golden, what);
-}
-
 static void tmux_shows_the_same(void **state)
 {
     (void)state;
@@ -442,9 +429,9 @@ static void tmux_shows_the_same(void **state)
             if (*key == '~')
                 usleep(80000);
         }
-        usleep(250000);
         golden_path(path, sizeof path, WALK[at].name, 0, false);
-        capture(path, path);
+        snprintf(words, sizeof words, "tmux -S '%s/tmux' capture-pane -p -e -N", dir);
+        console_check_pane(words, SIZES[0].rows, SIZES[0].cols, path, path);
     }
     tmux("kill-server");
 }
