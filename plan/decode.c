@@ -252,13 +252,9 @@ static int32_t part_of(const s2_decode_plan *plan, int64_t slab)
     return (int32_t)(((slab + 1) * plan->n_parts - 1) / plan->n_slabs);
 }
 
-s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan)
+/* One run of slabs cut at equal distances, whatever list they are of. */
+static void split_flat(s2_decode_plan *plan, s2_decode_part *parts)
 {
-    const int64_t most = s2_ceil_div(plan->n_slabs, S2_DECODE_LEAST_SLABS);
-    plan->n_parts = (int32_t)s2_max_i64(1, s2_min_i64(want_parts, most));
-    s2_decode_part *const parts = S2_NEW(arena, s2_decode_part, plan->n_parts);
-    if (parts == NULL)
-        return S2_ENOMEM;
     for (int64_t part = 0; part < plan->n_parts; part++) {
         parts[part].slab_begin = (int32_t)(part * plan->n_slabs / plan->n_parts);
         parts[part].slab_end = (int32_t)((part + 1) * plan->n_slabs / plan->n_parts);
@@ -275,6 +271,73 @@ s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_pl
             if (parts[part].slab_begin >= list->slab_begin)
                 parts[part].first_list = at;
     }
+}
+
+static int32_t slabs_of(const s2_decode_list *list)
+{
+    return list->slab_end - list->slab_begin;
+}
+
+/* One more part for the list whose parts are the longest; false when no list has slabs left to share. */
+static bool widen(s2_decode_plan *plan)
+{
+    s2_decode_list *longest = NULL;
+    for (int32_t at = 0; at < plan->n_lists; at++) {
+        s2_decode_list *const list = &plan->lists[at];
+        if (slabs_of(list) > list->n_parts * S2_DECODE_LEAST_SLABS &&
+            (longest == NULL ||
+             (int64_t)slabs_of(list) * longest->n_parts > (int64_t)slabs_of(longest) * list->n_parts))
+            longest = list;
+    }
+    if (longest != NULL)
+        longest->n_parts++;
+    return longest != NULL;
+}
+
+/* So many parts for each list that all are about equally long. */
+static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
+{
+    int32_t n_parts = 0;
+    for (int32_t at = 0; at < plan->n_lists; at++) {
+        s2_decode_list *const list = &plan->lists[at];
+        const int64_t own = (int64_t)slabs_of(list) * want_parts / plan->n_slabs;
+        const int64_t most = s2_ceil_div(slabs_of(list), S2_DECODE_LEAST_SLABS);
+        list->n_parts = slabs_of(list) == 0 ? 0 : (int32_t)s2_max_i64(1, s2_min_i64(own, most));
+        n_parts += list->n_parts;
+    }
+    while (n_parts < want_parts && widen(plan))
+        n_parts++;
+    return n_parts;
+}
+
+/* Every part keeps to one list. */
+static void split_lists(s2_decode_plan *plan, s2_decode_part *parts)
+{
+    int32_t part = 0;
+    for (int32_t at = 0; at < plan->n_lists; at++) {
+        s2_decode_list *const list = &plan->lists[at];
+        list->first_part = part;
+        for (int64_t own = 0; own < list->n_parts; own++, part++)
+            parts[part] = (s2_decode_part){
+                list->slab_begin + (int32_t)(own * slabs_of(list) / list->n_parts),
+                list->slab_begin + (int32_t)((own + 1) * slabs_of(list) / list->n_parts), at};
+    }
+}
+
+s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan)
+{
+    const int64_t most = s2_ceil_div(plan->n_slabs, S2_DECODE_LEAST_SLABS);
+    const bool by_list = plan->n_slabs > 0 && 2 * (int64_t)plan->n_lists <= want_parts;
+    plan->n_parts = (int32_t)s2_max_i64(1, s2_min_i64(want_parts, most));
+    if (by_list)
+        plan->n_parts = share_parts(plan, want_parts);
+    s2_decode_part *const parts = S2_NEW(arena, s2_decode_part, plan->n_parts);
+    if (parts == NULL)
+        return S2_ENOMEM;
+    if (by_list)
+        split_lists(plan, parts);
+    else
+        split_flat(plan, parts);
     plan->parts = parts;
     return S2_OK;
 }

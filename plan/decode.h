@@ -10,8 +10,9 @@
  * a slab is cut by the causal edge or the end, the slab carries 16 bits for every row; so any pattern is
  * exact. Row r of a list is query token r / group and query head kv_head * group + r % group.
  *
- * Parts are equal in slabs, whatever the lengths of the lists; a list that spans parts is combined from
- * them in the order of the parts, so that results do not depend on time.
+ * Parts are equal in slabs, whatever the lengths of the lists; where there are at least two parts for each
+ * list every part keeps to one list, as equal as that allows. A list that spans parts is combined from them
+ * in the order of the parts, so that results do not depend on time.
  *
  * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0;
  *             a key is in one slab of a list.

@@ -16,7 +16,7 @@ struct State {
     s2::DecodeParams params;
     Launch launch;
     int32_t row_tiles, n_chunks;
-    void *slabs, *lists, *first_list, *bits, *part_o, *part_l, *arrived;
+    void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
 };
 
 /* The smallest instance that holds the head dimension. */
@@ -109,18 +109,22 @@ s2_status upload_lists(s2_device *device, const s2_attn_problem *problem, const 
 {
     const size_t n_lists = (size_t)plan->n_lists, n_parts = (size_t)plan->n_parts;
     s2::DecodeList *const lists = (s2::DecodeList *)s2_calloc(n_lists, sizeof *lists);
-    int32_t *const first_list = (int32_t *)s2_calloc(n_parts, sizeof *first_list);
-    s2_status status = lists != NULL && first_list != NULL ? S2_OK : S2_ENOMEM;
-    for (size_t at = 0; status == S2_OK && at < n_lists; at++)
+    int4 *const parts = (int4 *)s2_calloc(n_parts, sizeof *parts);
+    s2_status status = lists != NULL && parts != NULL ? S2_OK : S2_ENOMEM;
+    for (size_t at = 0; status == S2_OK && at < n_lists; at++) {
         lists[at] = list_of(problem, &plan->lists[at]);
-    for (size_t at = 0; status == S2_OK && at < n_parts; at++)
-        first_list[at] = plan->parts[at].first_list;
+        state->params.n_empty += plan->lists[at].n_parts == 0;
+    }
+    for (size_t at = 0; status == S2_OK && at < n_parts; at++) {
+        const s2_decode_part *const part = &plan->parts[at];
+        parts[at] = make_int4(part->slab_begin, part->slab_end, part->first_list, 0);
+    }
     if (status == S2_OK)
         status = s2_cuda_upload(device, lists, n_lists * sizeof *lists, &state->lists, why);
     if (status == S2_OK)
-        status = s2_cuda_upload(device, first_list, n_parts * sizeof *first_list, &state->first_list, why);
+        status = s2_cuda_upload(device, parts, n_parts * sizeof *parts, &state->parts, why);
     s2_free(lists);
-    s2_free(first_list);
+    s2_free(parts);
     return status;
 }
 
@@ -151,7 +155,7 @@ void finish(s2_device *, void *raw)
     State *const state = (State *)raw;
     if (state == NULL)
         return;
-    void *const memory[] = {state->slabs,  state->lists,  state->first_list, state->bits,
+    void *const memory[] = {state->slabs,  state->lists,  state->parts,  state->bits,
                             state->part_o, state->part_l, state->arrived};
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         (void)cudaFree(memory[at]);
@@ -163,13 +167,8 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     s2::DecodeParams *const params = &state->params;
     params->slabs = (const s2::DecodeSlab *)state->slabs;
     params->lists = (const s2::DecodeList *)state->lists;
-    params->first_list = (const int32_t *)state->first_list;
+    params->parts = (const int4 *)state->parts;
     params->bits = (const uint16_t *)state->bits;
-    params->k = (const uint8_t *)problem->k.data;
-    params->v = (const uint8_t *)problem->v.data;
-    params->q = (const uint16_t *)problem->q.data;
-    params->o = (uint16_t *)problem->o.data;
-    params->lse = problem->lse.data;
     params->part_o = (float *)state->part_o;
     params->part_l = (float2 *)state->part_l;
     params->arrived = (int32_t *)state->arrived;
@@ -180,13 +179,11 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->lse_head = problem->lse.head;
     params->k_row_bytes = (uint32_t)problem->k.tok * 2;
     params->v_row_bytes = (uint32_t)problem->v.tok * 2;
-    params->n_slabs = plan->n_slabs;
     params->n_lists = plan->n_lists;
     params->n_parts = plan->n_parts;
     params->row_cap = plan->row_cap;
     params->group = plan->group;
     params->head_dim = problem->head_dim;
-    params->early = problem->early;
     params->scale_log2 = problem->scale * s2::LOG2_E;
 }
 
@@ -239,11 +236,18 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     return status;
 }
 
-s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+/* Addresses are the problem's of this moment: layers whose lists and places are the same share one state. */
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     const State *const state = (const State *)raw;
-    return s2_cuda_try(
-        state->launch(state->params, state->row_tiles, state->n_chunks, s2_cuda_stream(device)), why);
+    s2::DecodeParams params = state->params;
+    params.k = (const uint8_t *)problem->k.data;
+    params.v = (const uint8_t *)problem->v.data;
+    params.q = (const uint16_t *)problem->q.data;
+    params.o = (uint16_t *)problem->o.data;
+    params.lse = problem->lse.data;
+    params.early = problem->early;
+    return s2_cuda_try(state->launch(params, state->row_tiles, state->n_chunks, s2_cuda_stream(device)), why);
 }
 
 } // namespace

@@ -47,8 +47,8 @@ struct __align__(16) DecodeList
 struct DecodeParams {
     const DecodeSlab *slabs;
     const DecodeList *lists;
-    const int32_t *first_list; /* [part] */
-    const uint16_t *bits;      /* [mask][row_cap] */
+    const int4 *parts;    /* [part]: its slabs [x, y), its first list z */
+    const uint16_t *bits; /* [mask][row_cap] */
     const uint8_t *k, *v;
     const uint16_t *q;
     uint16_t *o;
@@ -58,8 +58,9 @@ struct DecodeParams {
     int32_t *arrived; /* [chunk][list], zero between launches */
     int64_t q_tok, q_head, o_tok, o_head, lse_head;
     uint32_t k_row_bytes, v_row_bytes;
-    int32_t n_slabs, n_lists, n_parts, row_cap, group, head_dim;
-    int32_t early; /* keys that are not new may be fetched before the launch before this one has ended */
+    int32_t n_lists, n_parts, row_cap, group, head_dim;
+    int32_t n_empty; /* lists without slabs */
+    int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
     float scale_log2;
 };
 
@@ -111,7 +112,7 @@ template <class Shape> struct Decode {
     static constexpr int STEPS = D / 16; /* of the contraction over d, and row tiles of O^T */
     static constexpr bool FP16 = Shape::FP16;
     /* Where queries do not fit in registers beside O they lie in the rows that combine the warps. */
-    static constexpr bool Q_SHARED = TILES * STEPS >= 32;
+    static constexpr bool Q_SHARED = TILES * STEPS >= 24;
 
     const DecodeParams &p;
     const int warp, lane, part, chunk;
@@ -120,8 +121,7 @@ template <class Shape> struct Decode {
     bool waited;
     /* the warp's slabs, 32 at a time in the lanes */
     uint4 batch, next_batch;
-    uint32_t first;
-    int n_mine, n_issued, stage_in, stage_out;
+    int first, n_mine, n_issued, stage_in, stage_out;
     int mask_of[STAGES];
     uint32_t bits_of[STAGES][TILES];
     /* of the list in hand */
@@ -231,12 +231,11 @@ template <class Shape> struct Decode {
         cp_async_commit();
         ++n_issued;
     }
-    S2_DEVICE void start()
+    /* The plan is older than the launch before; K and V may be, queries never are. */
+    S2_DEVICE void start(int4 own)
     {
-        const uint32_t begin = (uint32_t)((uint64_t)part * p.n_slabs / p.n_parts);
-        const uint32_t end = (uint32_t)((uint64_t)(part + 1) * p.n_slabs / p.n_parts);
-        first = begin + warp;
-        n_mine = end > first ? (int)((end - first + DECODE_WARPS - 1) / DECODE_WARPS) : 0;
+        first = own.x + warp;
+        n_mine = own.y > first ? (own.y - first + DECODE_WARPS - 1) / DECODE_WARPS : 0;
         batch = fetch(0);
         next_batch = fetch(32);
         if (!p.early)
@@ -571,7 +570,6 @@ template <class Shape> struct Decode {
             return;
         if (threadIdx.x == 0) {
             int32_t *const counter = p.arrived + chunk * p.n_lists + index;
-            __threadfence();
             const bool complete = arrive(counter) == list.n_parts - 1;
             if (complete)
                 *counter = 0;
@@ -596,15 +594,13 @@ template <class Shape> struct Decode {
     }
     S2_DEVICE void run()
     {
-        const int begin = (int)((int64_t)part * p.n_slabs / p.n_parts);
-        const int end = (int)((int64_t)(part + 1) * p.n_slabs / p.n_parts);
-        int index = __ldg(p.first_list + part);
+        const int4 own = __ldg(p.parts + part);
         let_next_launch_begin();
-        start();
-        int mine = first;
-        for (int from = begin; from < end;) {
-            const DecodeList list = p.lists[index];
-            const int until = min(list.slab_end, end);
+        int index = own.z, mine = own.x + warp;
+        DecodeList list = p.lists[index];
+        start(own);
+        for (int from = own.x; from < own.y;) {
+            const int until = min(list.slab_end, own.y);
             if (from < until) {
                 begin_list(list);
                 for (; mine < until; mine += DECODE_WARPS)
@@ -612,9 +608,11 @@ template <class Shape> struct Decode {
                 finish_list(list, index, from == list.slab_begin && until == list.slab_end);
                 from = until;
             }
-            ++index;
+            if (from < own.y)
+                list = p.lists[++index];
         }
-        empty_lists();
+        if (p.n_empty > 0)
+            empty_lists();
         cp_async_wait<0>();
     }
 };

@@ -169,12 +169,14 @@ static s2_status place_cached(s2_bench *bench, s2_bench_case *one)
     return use.pool_pages * use.page_slots * HEAD_DIM * 2 <= POOL_BYTES ? S2_OK : S2_ENOMEM;
 }
 
+/* Copies of contiguous keys are as layers are: one plan serves them all. */
 static s2_status prepare_all(s2_bench *bench, s2_bench_case *one, bool early)
 {
     for (int32_t copy = 0; copy < one->n_copies; copy++) {
         one->problems[copy].early = early;
-        S2_TRY(
-            s2_kernel_decode.prepare(bench->device, &one->problems[copy], &one->states[copy], &bench->why));
+        if (bench->cached || copy == 0)
+            S2_TRY(s2_kernel_decode.prepare(bench->device, &one->problems[copy], &one->states[copy],
+                                            &bench->why));
     }
     return S2_OK;
 }
@@ -193,7 +195,8 @@ static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches,
     s2_status status = S2_OK;
     for (int32_t at = 0; at < n_launches && status == S2_OK; at++) {
         const int32_t copy = at % one->n_copies;
-        status = s2_kernel_decode.run(bench->device, &one->problems[copy], one->states[copy], &bench->why);
+        void *const state = one->states[bench->cached ? copy : 0];
+        status = s2_kernel_decode.run(bench->device, &one->problems[copy], state, &bench->why);
     }
     const s2_status ended = s2_cuda_graph_end(bench->device, graph, &bench->why);
     return status != S2_OK ? status : ended;
