@@ -194,7 +194,8 @@ static bool wants(const char *only, const char *name)
  * quickly. */
 static bool is_quick(const s2_kcase *one)
 {
-    static const char *const names[] = {"tail", "small_blocks", "varlen", "one_dominant"};
+    static const char *const names[] = {"tail", "small_blocks", "varlen",    "one_dominant",
+                                        "step", "step_varlen",  "step_small"};
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (one->dtype == S2_F32 && strcmp(shapes[one->shape].name, names[at]) == 0)
             return true;
@@ -325,6 +326,9 @@ static void check_sabotage(s2_kcheck *run)
     for (int32_t fault = 0; s2_sabotage_kernel(fault) != NULL; fault++)
         if (wants(run->only_kernel, s2_sabotage_kernel(fault)->name))
             check_fault(run, device, s2_sabotage_kernel(fault), fault == 0);
+    for (int32_t fault = 0; s2_sabotage_decode(fault) != NULL && !run->light; fault++)
+        if (wants(run->only_kernel, s2_sabotage_decode(fault)->name))
+            check_fault(run, device, s2_sabotage_decode(fault), fault == 0);
     for (int32_t fault = 0; s2_sabotage_gradient(fault) != NULL && !run->light; fault++)
         if (wants(run->only_kernel, s2_sabotage_gradient(fault)->name))
             check_fault(run, device, s2_sabotage_gradient(fault), fault == 0);

@@ -256,7 +256,7 @@ static void options(const s2_device *device, const s2_attn_problem *problem, s2_
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->phase == S2_BACKWARD)
+    if (problem->phase != S2_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes no gradients");
     return problem->head_dim <= LIMIT_DIM
                ? S2_OK

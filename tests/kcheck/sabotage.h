@@ -19,6 +19,9 @@ const s2_kernel *s2_sabotage_kernel(int32_t fault);
 /* The same of gradients (tests/kcheck/sabotage_bwd.c). */
 const s2_kernel *s2_sabotage_gradient(int32_t fault);
 
+/* The same of decode steps, contiguous and from a cache. */
+const s2_kernel *s2_sabotage_decode(int32_t fault);
+
 /* Runs on a GPU for ever (tests/kcheck/hang.cu; builds with CUDA only). */
 extern const s2_kernel s2_sabotage_hang;
 
