@@ -50,6 +50,15 @@ int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_
 /* The stride's blocks of [begin, end), in units of plan->blk_tok. */
 s2_comb s2_plan_stride_comb(const s2_plan *plan, const s2_plan_periodic *as, int64_t begin, int64_t end);
 
+/*
+ * The list of a tile with the sure pieces of arithmetic classes left as they are: they are full blocks that
+ * are not in the list.
+ */
+s2_status s2_plan_tile_parts(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list,
+                             s2_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure) S2_MUST_CHECK;
+/* How many blocks a piece has. */
+int64_t s2_plan_piece_blocks(const s2_plan *plan, const s2_plan_periodic *as, const s2_piece *piece);
+
 /* Entries and partial entries of one list, without storing it where arithmetic can tell. */
 s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile,
                             s2_plan_list *scratch, int32_t *n_blk, int32_t *n_partial) S2_MUST_CHECK;

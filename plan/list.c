@@ -262,12 +262,16 @@ static s2_status list_piece(s2_lister *lister, s2_piece piece)
     return S2_OK;
 }
 
-static s2_status list_periodic(s2_lister *lister)
+/* Enumerates the pieces that must be looked at, all of them when `sure` is NULL; else keeps the others. */
+static s2_status list_periodic(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
 {
     s2_piece pieces[S2_PLAN_MAX_PIECES];
     const int32_t n = s2_plan_pieces(lister->plan, &lister->cls->as, lister->rows, pieces);
     for (int32_t p = 0; p < n; p++)
-        S2_TRY(list_piece(lister, pieces[p]));
+        if (sure != NULL && pieces[p].sure)
+            sure[(*n_sure)++] = pieces[p];
+        else
+            S2_TRY(list_piece(lister, pieces[p]));
     return S2_OK;
 }
 
@@ -343,10 +347,10 @@ static s2_status partial_first(s2_plan_list *list)
     return S2_OK;
 }
 
-s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list)
+static s2_status list_tile(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
 {
-    s2_lister lister = open_lister(plan, cls, seq, tile, list);
-    s2_status status = lister.cls->periodic ? list_periodic(&lister) : list_blocks(&lister);
+    s2_plan_list *const list = lister->list;
+    s2_status status = lister->cls->periodic ? list_periodic(lister, sure, n_sure) : list_blocks(lister);
     if (status == S2_OK)
         status = partial_first(list);
     if (status != S2_OK)
@@ -354,32 +358,37 @@ s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32
     return status;
 }
 
+s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list)
+{
+    s2_lister lister = open_lister(plan, cls, seq, tile, list);
+    return list_tile(&lister, NULL, NULL);
+}
+
+s2_status s2_plan_tile_parts(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list,
+                             s2_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure)
+{
+    s2_lister lister = open_lister(plan, cls, seq, tile, list);
+    *n_sure = 0;
+    return list_tile(&lister, sure, n_sure);
+}
+
+int64_t s2_plan_piece_blocks(const s2_plan *plan, const s2_plan_periodic *as, const s2_piece *piece)
+{
+    const s2_comb stride = s2_plan_stride_comb(plan, as, piece->begin, piece->end);
+    return piece->stride ? s2_comb_count_below(&stride, piece->end) : piece->end - piece->begin;
+}
+
 s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile,
                             s2_plan_list *scratch, int32_t *n_blk, int32_t *n_partial)
 {
     const s2_plan_class *const one = &plan->classes[cls];
-    if (!one->periodic) {
-        S2_TRY(s2_plan_tile_list(plan, cls, seq, tile, scratch));
-        *n_blk = scratch->n_entries;
-        *n_partial = scratch->n_partial;
-        return S2_OK;
-    }
-    s2_piece pieces[S2_PLAN_MAX_PIECES];
-    s2_lister lister = open_lister(plan, cls, seq, tile, scratch);
-    const int32_t n = s2_plan_pieces(plan, &one->as, lister.rows, pieces);
-    int64_t sure = 0;
-    for (int32_t p = 0; p < n; p++) {
-        const s2_comb stride = s2_plan_stride_comb(plan, &one->as, pieces[p].begin, pieces[p].end);
-        if (!pieces[p].sure)
-            S2_TRY(list_piece(&lister, pieces[p]));
-        else
-            sure += pieces[p].stride ? s2_comb_count_below(&stride, pieces[p].end)
-                                     : pieces[p].end - pieces[p].begin;
-    }
-    int32_t partial = 0;
-    for (int32_t e = 0; e < scratch->n_entries; e++)
-        partial += !scratch->entries[e].full;
-    *n_blk = (int32_t)(sure + scratch->n_entries);
-    *n_partial = partial;
+    s2_piece sure[S2_PLAN_MAX_PIECES];
+    int32_t n_sure;
+    S2_TRY(s2_plan_tile_parts(plan, cls, seq, tile, scratch, sure, &n_sure));
+    int64_t n_full = 0;
+    for (int32_t p = 0; p < n_sure; p++)
+        n_full += s2_plan_piece_blocks(plan, &one->as, &sure[p]);
+    *n_blk = (int32_t)(n_full + scratch->n_entries);
+    *n_partial = scratch->n_partial;
     return S2_OK;
 }

@@ -25,6 +25,9 @@ static s2_status check_options(const s2_plan_options *options, s2_diag *why)
     if (!is_power_of_two(options->key_tok) || options->key_tok < S2_PLAN_SLAB_TOK)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a step of %d keys is no power of two from 16 on",
                            options->key_tok);
+    if (options->tile_rows < 0 || options->tile_rows > tile_limit)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows in all is none of 0 to %d",
+                           options->tile_rows, tile_limit);
     if (options->pack_heads < 1 || options->section_bytes < 0 || options->elem_bytes < 1)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "packing, section or element size out of range");
     return S2_OK;
@@ -326,6 +329,9 @@ static s2_status build(s2_arena *arena, s2_plan *plan, const s2_plan_seq *seqs, 
     plan->seqs = copy;
     S2_TRY(build_classes(arena, plan, why));
     plan->pack_heads = packing(plan);
+    if (plan->options.tile_rows > 0)
+        plan->options.tile_tok = plan->options.tile_rows / plan->pack_heads;
+    S2_TRY(check_options(&plan->options, why));
     S2_TRY(schedule(arena, plan));
     return count_pairs(plan);
 }

@@ -39,6 +39,7 @@ enum {
 /* How a kernel wants its work cut. Start from s2_plan_options_default(). */
 typedef struct s2_plan_options {
     int32_t tile_tok;      /* query positions per tile, a multiple of 16, at most 512 */
+    int32_t tile_rows;     /* not 0: of all heads of a tile; then tile_tok is what packing leaves of it */
     int32_t key_tok;       /* keys per step of the kernel (its BN), a power of two, at least 16 */
     int32_t pack_heads;    /* at most so many query heads of one KV head share a tile; 1: none */
     int64_t section_bytes; /* K and V that may be live at a time: heads are run in sections; 0: all at once */
