@@ -73,7 +73,7 @@ struct BwdStep {
     uint32_t where, reads;
 };
 enum { BWD_HEAD_SHIFT = 20, BWD_LIMIT_STEPS = 1 << 20, BWD_LIMIT_GROUP = 1 << 11 };
-/* block << 13 | edge << 12 | slabs, as in fwd_list.h */
+/* block << 13 | edge << 12 | slabs, as s2_step_word has them */
 enum { BWD_BLOCK_SHIFT = 13, BWD_EDGE = 1 << 12, BWD_LIMIT_BLK = 1 << 19 };
 
 /*

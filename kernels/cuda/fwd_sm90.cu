@@ -24,18 +24,20 @@ struct State {
     s2::FwdParams params;
     Launch launch;
     int32_t block_tok;
-    void *maps, *items, *classes, *lists, *counter, *o;
+    void *maps, *items, *words, *list, *bits, *counter, *o;
 };
 
+/* Keys of a whole step: FwdConfig::KEYS of the instance. */
 int32_t key_step(int32_t head_dim)
 {
-    return head_dim == 256 ? 64 : 128;
+    return head_dim > 128 ? 64 : 128;
 }
 
+/* The smallest instance that holds the head dimension; what is missing of it reads as zeros. */
 Launch launch_of(int32_t head_dim, s2_dtype dtype)
 {
 #define S2_CASE(dim)                                                                                         \
-    if (head_dim == dim)                                                                                     \
+    if (head_dim <= dim)                                                                                     \
         return dtype == S2_F16 ? S2_FWD_SM90_LAUNCH(dim, 1) : S2_FWD_SM90_LAUNCH(dim, 0);
     S2_FWD_SM90_DIMS(S2_CASE)
 #undef S2_CASE
@@ -44,11 +46,10 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
 
 void options(const s2_device *, const s2_attn_problem *problem, s2_plan_options *out)
 {
-    const bool even_groups = problem->n_heads / problem->n_kv_heads % 2 == 0;
     *out = s2_plan_options_default();
-    out->tile_tok = even_groups ? 64 : 128;
-    out->pack_heads = even_groups ? 2 : 1;
-    out->key_tok = key_step(problem->head_dim);
+    out->tile_rows = 128;
+    out->pack_heads = 2;
+    out->key_tok = key_step(problem->head_dim) / 2;
     out->section_bytes = SECTION_BYTES;
     out->elem_bytes = 2;
 }
@@ -58,23 +59,10 @@ bool strides_fit(const s2_tensor *tensor)
     return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
 }
 
-s2_status supports_plan(const s2_plan *plan, s2_diag *why)
+s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 {
-    if (plan->options.tile_tok * plan->pack_heads != 128)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                           "a tile of this kernel is 128 rows of one list; the plan has %d x %d",
-                           plan->options.tile_tok, plan->pack_heads);
-    if (plan->blk_tok > plan->options.key_tok)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "blocks of the plan are wider than a step");
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= S2_FWD_LIMIT_BLK)
-            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes at most %d key blocks",
-                               S2_FWD_LIMIT_BLK - 2);
-    for (int32_t cls = 0; cls < plan->n_classes; cls++)
-        if (!plan->classes[cls].block_exact)
-            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
-                               "the pattern of head %d is finer than 16-row slabs and whole key blocks",
-                               plan->classes[cls].first_head);
+    if (plan->options.tile_tok * plan->pack_heads != 128 || plan->options.key_tok != key_step(head_dim) / 2)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
     return S2_OK;
 }
 
@@ -86,14 +74,14 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
-    if (launch_of(problem->head_dim, problem->dtype) == NULL)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions 64, 96, 128 and 256");
+    if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
     if (!(problem->scale > 0.0f))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
     if (!strides_fit(&problem->q) || !strides_fit(&problem->k) || !strides_fit(&problem->v) ||
         !strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
-    return problem->plan != NULL ? supports_plan(problem->plan, why) : S2_OK;
+    return problem->plan != NULL ? supports_plan(problem->plan, problem->head_dim, why) : S2_OK;
 }
 
 s2_status find_encoder(EncodeMap *out, s2_diag *why)
@@ -130,26 +118,24 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
     EncodeMap encoder = NULL;
     S2_TRY(find_encoder(&encoder, why));
     const int32_t n_seqs = problem->n_seqs;
-    CUtensorMap *const maps = (CUtensorMap *)aligned_alloc(128, (size_t)n_seqs * 4 * sizeof *maps);
+    CUtensorMap *const maps = (CUtensorMap *)aligned_alloc(128, (size_t)n_seqs * 3 * sizeof *maps);
     void **const o = (void **)s2_calloc((size_t)n_seqs, sizeof *o);
     s2_status status = maps != NULL && o != NULL ? S2_OK : S2_ENOMEM;
     for (int32_t seq = 0; seq < n_seqs && status == S2_OK; seq++) {
         const s2_plan_seq len = problem->plan->seqs[seq];
-        const s2_tensor *const tensors[4] = {&problem->q, &problem->k, &problem->v, &problem->o};
-        const int32_t boxes[4] = {64, state->block_tok, state->block_tok, 16};
-        for (int32_t t = 0; t < 4 && status == S2_OK; t++) {
-            const bool is_kv = t == 1 || t == 2;
+        const s2_tensor *const tensors[3] = {&problem->q, &problem->k, &problem->v};
+        o[seq] = (uint16_t *)problem->o.data + s2_tensor_at(&problem->o, problem->q_begin_tok, seq, 0, 0);
+        for (int32_t t = 0; t < 3 && status == S2_OK; t++) {
+            const bool is_kv = t > 0;
             const int64_t offset =
                 s2_tensor_at(tensors[t], is_kv ? problem->k_begin_tok : problem->q_begin_tok, seq, 0, 0);
-            status = encode(encoder, &maps[4 * seq + t], problem, tensors[t], offset,
+            status = encode(encoder, &maps[3 * seq + t], problem, tensors[t], offset,
                             is_kv ? len.k_tok : len.q_tok, is_kv ? problem->n_kv_heads : problem->n_heads,
-                            boxes[t], why);
-            if (t == 3)
-                o[seq] = (uint16_t *)problem->o.data + offset;
+                            is_kv ? state->block_tok : 64, why);
         }
     }
     if (status == S2_OK)
-        status = s2_cuda_upload(device, maps, (size_t)n_seqs * 4 * sizeof *maps, &state->maps, why);
+        status = s2_cuda_upload(device, maps, (size_t)n_seqs * 3 * sizeof *maps, &state->maps, why);
     if (status == S2_OK)
         status = s2_cuda_upload(device, o, (size_t)n_seqs * sizeof *o, &state->o, why);
     free(maps);
@@ -157,147 +143,40 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
     return status;
 }
 
-/* Whether a class's lists can come from the arithmetic of fwd_list.h. */
-bool is_arithmetic(const s2_plan *plan, const s2_plan_class *cls)
+s2_status upload_items(s2_device *device, const s2_attn_problem *problem, const s2_steps *steps, State *state,
+                       s2_diag *why)
 {
-    const s2_plan_periodic *const as = &cls->as;
-    if (!cls->periodic || as->block_tok != plan->blk_tok || as->window_tok != 0)
-        return false;
-    if (as->dense)
-        return true;
-    return as->local_blk >= 1 && as->sink_tok % as->block_tok == 0 &&
-           (as->stride_blk == 0 || as->stride_width == 1);
-}
-
-bool all_arithmetic(const s2_plan *plan)
-{
-    for (int32_t cls = 0; cls < plan->n_classes; cls++)
-        if (!is_arithmetic(plan, &plan->classes[cls]))
-            return false;
-    return true;
-}
-
-s2_fwd_class class_of(const s2_plan_periodic *as)
-{
-    s2_fwd_class out = {1 << 28, 1 << 28, 1, 0};
-    if (as->dense)
-        return out;
-    out.local_blk = as->local_blk;
-    out.sink_blk = as->sink_tok / as->block_tok;
-    if (as->stride_blk > 0) {
-        out.stride_blk = as->stride_blk;
-        out.stride_shift = as->stride_shift;
-    }
-    return out;
-}
-
-/* The geometry of an item; its list is filled in by the caller. */
-s2_fwd_item item_of(const s2_attn_problem *problem, const s2_plan_item *item)
-{
-    const s2_plan *const plan = problem->plan;
-    const s2_plan_seq len = plan->seqs[item->seq];
-    s2_fwd_item out = {};
-    out.pos = (int32_t)s2_plan_tile_begin(plan, item->seq, item->tile);
-    out.head = item->head;
-    out.seq = item->seq;
-    out.k_tok = len.k_tok;
-    out.q_off = len.k_tok - len.q_tok;
-    out.rows = (int32_t)s2_rows_at(&problem->lse, problem->q_begin_tok, item->seq, 0, 0);
-    return out;
-}
-
-void set_list(s2_fwd_item *item, int32_t n_subs, int32_t list, int32_t n_entries, int32_t n_partial)
-{
-    item->list = list;
-    item->n_entries = n_entries;
-    item->n_steps = s2_fwd_max(1, (n_entries + n_subs - 1) / n_subs);
-    const int32_t n_pad = item->n_steps * n_subs - n_entries;
-    item->n_masked = s2_fwd_max(1, (n_pad + n_partial + n_subs - 1) / n_subs);
-}
-
-int32_t log2_of(int32_t power)
-{
-    int32_t shift = 0;
-    while ((1 << shift) < power)
-        shift++;
-    return shift;
-}
-
-s2_status items_by_arithmetic(s2_device *device, const s2_attn_problem *problem, State *state,
-                              s2_fwd_item *items, s2_diag *why)
-{
-    const s2_plan *const plan = problem->plan;
-    s2_fwd_class *const classes = (s2_fwd_class *)s2_calloc((size_t)plan->n_classes, sizeof *classes);
-    if (classes == NULL)
+    s2_step_item *const items = (s2_step_item *)s2_calloc((size_t)steps->n_items + 1, sizeof *items);
+    if (items == NULL)
         return S2_ENOMEM;
-    for (int32_t cls = 0; cls < plan->n_classes; cls++)
-        classes[cls] = class_of(&plan->classes[cls].as);
-    const int32_t shift = log2_of(plan->blk_tok), n_subs = plan->options.key_tok / plan->blk_tok;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        s2_fwd_item item = item_of(problem, &plan->items[at]);
-        const int32_t cls = plan->items[at].cls;
-        const s2_fwd_segments seg = s2_fwd_segments_of(&classes[cls], shift, item.pos, plan->options.tile_tok,
-                                                       item.q_off, item.k_tok);
-        set_list(&item, n_subs, cls, s2_fwd_segments_count(&seg), seg.n_diagonal + seg.n_edge);
-        items[at] = item;
+    for (int32_t at = 0; at < steps->n_items; at++) {
+        items[at] = steps->items[at];
+        items[at].rows = (int32_t)s2_rows_at(&problem->lse, problem->q_begin_tok, items[at].seq, 0, 0);
     }
     const s2_status status =
-        s2_cuda_upload(device, classes, (size_t)plan->n_classes * sizeof *classes, &state->classes, why);
-    s2_free(classes);
-    return status;
-}
-
-uint32_t word_of(const s2_plan_entry *entry)
-{
-    return (uint32_t)entry->k_blk << S2_FWD_BLOCK_SHIFT | (entry->edge ? (uint32_t)S2_FWD_EDGE : 0u) |
-           (entry->slabs & 0xFFFu);
-}
-
-s2_status upload_words(s2_device *device, const s2_plan_flat *flat, State *state, s2_diag *why)
-{
-    uint32_t *const words = (uint32_t *)s2_calloc((size_t)flat->n_entries + 1, sizeof *words);
-    if (words == NULL)
-        return S2_ENOMEM;
-    for (int64_t at = 0; at < flat->n_entries; at++)
-        words[at] = word_of(&flat->entries[at]);
-    const s2_status status =
-        s2_cuda_upload(device, words, ((size_t)flat->n_entries + 1) * sizeof *words, &state->lists, why);
-    s2_free(words);
-    return status;
-}
-
-s2_status items_by_lists(s2_device *device, const s2_attn_problem *problem, State *state, s2_fwd_item *items,
-                         s2_diag *why)
-{
-    const s2_plan *const plan = problem->plan;
-    const int32_t n_subs = plan->options.key_tok / plan->blk_tok;
-    s2_arena arena = {};
-    s2_plan_flat flat;
-    s2_status status = s2_plan_flatten(&arena, plan, &flat);
-    if (status == S2_OK && flat.n_entries >= INT32_MAX)
-        status = s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the lists have more than 2^31 entries");
-    if (status == S2_OK)
-        status = upload_words(device, &flat, state, why);
-    for (int32_t at = 0; at < plan->n_items && status == S2_OK; at++) {
-        items[at] = item_of(problem, &plan->items[at]);
-        const s2_plan_span span = flat.span_of[at];
-        set_list(&items[at], n_subs, (int32_t)span.begin, span.n, span.n_partial);
-    }
-    s2_arena_release(&arena);
+        s2_cuda_upload(device, items, ((size_t)steps->n_items + 1) * sizeof *items, &state->items, why);
+    s2_free(items);
     return status;
 }
 
 s2_status make_items(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const size_t n_items = (size_t)problem->plan->n_items;
-    s2_fwd_item *const items = (s2_fwd_item *)s2_calloc(n_items + 1, sizeof *items);
-    if (items == NULL)
-        return S2_ENOMEM;
-    s2_status status = all_arithmetic(problem->plan) ? items_by_arithmetic(device, problem, state, items, why)
-                                                     : items_by_lists(device, problem, state, items, why);
+    const s2_plan *const plan = problem->plan;
+    const size_t mask_bytes = (size_t)plan->options.tile_tok * (size_t)plan->mask_words * sizeof(uint32_t);
+    s2_arena arena = {};
+    s2_steps steps;
+    s2_status status = s2_steps_build(&arena, plan, key_step(problem->head_dim), &steps, why);
     if (status == S2_OK)
-        status = s2_cuda_upload(device, items, (n_items + 1) * sizeof *items, &state->items, why);
-    s2_free(items);
+        status = upload_items(device, problem, &steps, state, why);
+    if (status == S2_OK)
+        status = s2_cuda_upload(device, steps.words, (size_t)steps.n_words * sizeof *steps.words,
+                                &state->words, why);
+    if (status == S2_OK)
+        status =
+            s2_cuda_upload(device, steps.list, (size_t)steps.n_list * sizeof *steps.list, &state->list, why);
+    if (status == S2_OK)
+        status = s2_cuda_upload(device, steps.bits, (size_t)steps.n_masks * mask_bytes, &state->bits, why);
+    s2_arena_release(&arena);
     return status;
 }
 
@@ -306,8 +185,8 @@ void finish(s2_device *, void *raw)
     State *const state = (State *)raw;
     if (state == NULL)
         return;
-    void *const memory[] = {state->maps,  state->items,   state->classes,
-                            state->lists, state->counter, state->o};
+    void *const memory[] = {state->maps, state->items,   state->words, state->list,
+                            state->bits, state->counter, state->o};
     for (void *piece : memory)
         (void)cudaFree(piece);
     s2_free(state);
@@ -317,9 +196,10 @@ void fill_params(const s2_attn_problem *problem, State *state)
 {
     s2::FwdParams *const params = &state->params;
     params->maps = (const CUtensorMap *)state->maps;
-    params->items = (const s2_fwd_item *)state->items;
-    params->classes = (const s2_fwd_class *)state->classes;
-    params->lists = (const uint32_t *)state->lists;
+    params->items = (const s2_step_item *)state->items;
+    params->words = (const s2_step_word *)state->words;
+    params->list = (const int32_t *)state->list;
+    params->bits = (const uint32_t *)state->bits;
     params->counter = (int32_t *)state->counter;
     params->lse = problem->lse.data;
     params->lse_head = problem->lse.head;
@@ -329,8 +209,8 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->n_items = problem->plan->n_items;
     params->group = problem->n_heads / problem->n_kv_heads;
     params->pack = problem->plan->pack_heads;
-    params->shift = log2_of(problem->plan->blk_tok);
     params->causal = problem->plan->pattern->causal;
+    params->head_dim = problem->head_dim;
     params->scale_log2 = problem->scale * s2::LOG2_E;
 }
 

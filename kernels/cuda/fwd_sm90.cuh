@@ -21,9 +21,9 @@
 #ifndef S2_KERNELS_CUDA_FWD_SM90_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_CUH
 
-#include "kernels/cuda/fwd_list.h"
 #include "kernels/cuda/sm90.cuh"
 #include "kernels/cuda/mma.cuh"
+#include "plan/steps.h"
 
 #include <math_constants.h>
 
@@ -31,11 +31,12 @@ namespace s2
 {
 
 struct alignas(16) FwdParams {
-    const CUtensorMap *maps;     /* [seq][4]: q, k, v, o; {d, token, head} */
-    const s2_fwd_item *items;    /* in the order of execution */
-    const s2_fwd_class *classes; /* NULL: lists */
-    const uint32_t *lists;
-    int32_t *counter; /* {claimed, finished}; zero before the first launch, resets itself */
+    const CUtensorMap *maps;   /* [seq][3]: q, k, v; {d, token, head} */
+    const s2_step_item *items; /* in the order of execution */
+    const s2_step_word *words; /* of half steps */
+    const int32_t *list;       /* of whole steps */
+    const uint32_t *bits;      /* element masks */
+    int32_t *counter;          /* {claimed, finished}; zero before the first launch, resets itself */
     float *lse;
     int64_t lse_head;
     uint8_t *const *o; /* [seq] */
@@ -43,8 +44,8 @@ struct alignas(16) FwdParams {
     int32_t n_items;
     int32_t group; /* H / G */
     int32_t pack;  /* 2: each warpgroup takes 64 positions of its own query head */
-    int32_t shift; /* log2 of the block */
     int32_t causal;
+    int32_t head_dim;
     float scale_log2;
 };
 
@@ -54,24 +55,20 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_> struct FwdConfig {
     /* 256: O takes 128 registers, so that S gets 32, and Q stays in shared memory. */
     static constexpr int KEYS = HEAD_DIM == 256 ? 64 : 128;
     static constexpr int STAGES = HEAD_DIM == 64 ? 4 : 2;
-    static constexpr bool Q_IN_REGISTERS = HEAD_DIM <= 96 || (HEAD_DIM == 128 && BLOCK > 16);
-    static constexpr bool EARLY_WAIT = HEAD_DIM == 256; /* else its registers do not suffice */
+    static constexpr bool Q_IN_REGISTERS = HEAD_DIM <= 128;
     static constexpr int CHUNKS = (HEAD_DIM + 63) / 64;
     static constexpr int OUT_CHUNKS = HEAD_DIM == 256 ? 1 : CHUNKS;
-    static constexpr int SUBS = KEYS / BLOCK;
+    static constexpr int SUBS = KEYS / BLOCK, HALF_SUBS = SUBS / 2;
     static constexpr int QUERY_BYTES = 128 * CHUNKS * 128, OUT_BYTES = 128 * OUT_CHUNKS * 128;
     static constexpr int KV_BYTES = KEYS * CHUNKS * 128;
-    static constexpr int WORDS_BYTES = (STAGES * SUBS * 4 + 15) / 16 * 16;
+    static constexpr int WORDS_BYTES = (STAGES * SUBS * 8 + 15) / 16 * 16;
     static constexpr int SHARED_BYTES =
-        QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES + WORDS_BYTES + 384 + 1024;
+        QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES + WORDS_BYTES + 4096 + 384 + 1024;
     static constexpr int K_WARPS = CHUNKS >= 2 ? 2 : 1;
     static constexpr int THREADS = 384;
-    /* 64K registers in all; the loaders need more where a step has many blocks or chunks. */
-    static constexpr bool BUSY_LOADER = HEAD_DIM == 64 || BLOCK == 16;
-    static constexpr int REGISTERS_CONSUMER = BUSY_LOADER && HEAD_DIM < 256 ? 232 : 240;
-    static constexpr int REGISTERS_PRODUCER = BUSY_LOADER && HEAD_DIM < 256 ? 40 : 24;
+    static constexpr int REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40; /* 64K in all */
     static_assert(SHARED_BYTES <= 227 * 1024, "a thread block has 227 KiB");
-    static_assert(KEYS % BLOCK == 0, "larger blocks are cut before they come here");
+    static_assert(KEYS % (2 * BLOCK) == 0, "larger blocks are cut before they come here");
 };
 
 template <bool B> struct Bool {
@@ -124,7 +121,7 @@ S2_DEVICE void store_shared4(uint32_t address, int4 x)
 
 /* Where everything lies in shared memory. */
 template <class T> struct FwdShared {
-    uint32_t q, o, k, v, words, slots, scratch;
+    uint32_t q, o, k, v, words, slots, left, scratch;
     uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty, claim;
     S2_DEVICE explicit FwdShared(const void *raw)
     {
@@ -134,7 +131,8 @@ template <class T> struct FwdShared {
         v = k + T::STAGES * T::KV_BYTES;
         words = v + T::STAGES * T::KV_BYTES;
         slots = words + T::WORDS_BYTES;
-        scratch = slots + 2 * (uint32_t)sizeof(s2_fwd_item);
+        left = slots + 2 * (uint32_t)sizeof(s2_step_item);
+        scratch = left + 256 * 16;
         q_full = scratch + 16;
         q_empty = q_full + 8;
         slot_full = q_empty + 8;
@@ -171,19 +169,21 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
     int index = blockIdx.x; /* the first item is static, the others are claimed */
     for (int turn = 0;; ++turn) {
         const uint32_t slot = turn & 1, parity = ((turn >> 1) & 1) ^ 1;
-        const uint32_t at = sh.slots + slot * (uint32_t)sizeof(s2_fwd_item);
+        const uint32_t at = sh.slots + slot * (uint32_t)sizeof(s2_step_item);
         const bool more = index < p.n_items;
-        int4 a = make_int4(0, 0, 0, 0), b = a, c = a;
+        int4 a = make_int4(0, 0, 0, 0);
+        int q_off = 0;
+        mbar_wait(sh.slot_empty + 8 * slot, parity);
         if (more) {
             const int4 *const item = (const int4 *)(p.items + index);
             a = __ldg(item);
-            b = __ldg(item + 1);
-            c = __ldg(item + 2);
+            const int4 b = __ldg(item + 1), c = __ldg(item + 2), d = __ldg(item + 3);
+            q_off = b.z;
+            store_shared4(at + 16, b);
+            store_shared4(at + 32, c);
+            store_shared4(at + 48, d);
         }
-        mbar_wait(sh.slot_empty + 8 * slot, parity);
         store_shared4(at, a);
-        store_shared4(at + 16, b);
-        store_shared4(at + 32, c);
         mbar_arrive(sh.slot_full + 8 * slot);
         if (turn == 0)
             asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -195,8 +195,8 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
             }
             return;
         }
-        const CUtensorMap *const map = p.maps + 4 * a.z;
-        const int row = a.x - b.w;
+        const CUtensorMap *const map = p.maps + 3 * a.z;
+        const int row = a.x - q_off;
         mbar_wait(sh.q_empty, (turn & 1) ^ 1);
         mbar_expect_tx(sh.q_full, T::QUERY_BYTES);
 #pragma unroll 1
@@ -212,122 +212,166 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
     }
 }
 
+/* s2_step_block() of an item's third and fourth word. */
+S2_DEVICE int whole_block(const int *list, int4 c, int4 d, int index)
+{
+    s2_step_item item;
+    item.list_begin = c.y;
+    item.n_list = c.z;
+    item.n_run = c.w;
+    item.run_begin = d.x;
+    item.comb_begin = d.y;
+    item.comb_period = d.z;
+    item.comb_shift = d.w;
+    return s2_step_block(&item, list, index);
+}
+
 /* A loader warp: `part` 0, 1 load K, 2 loads V. */
 template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T> &sh, int part, int lane)
 {
     const bool is_k = part < 2;
     const uint32_t tile0 = is_k ? sh.k : sh.v, full = is_k ? sh.k_full : sh.v_full,
                    empty = is_k ? sh.k_empty : sh.v_empty;
+    constexpr int K_BYTES = T::KV_BYTES / T::K_WARPS;
     Ring<T::STAGES> ring;
     asm volatile("griddepcontrol.wait;" ::: "memory");
     for (int turn = 0;; ++turn) {
-        const uint32_t slot = turn & 1, at = sh.slots + slot * (uint32_t)sizeof(s2_fwd_item);
+        const uint32_t slot = turn & 1, at = sh.slots + slot * (uint32_t)sizeof(s2_step_item);
         mbar_wait(sh.slot_full + 8 * slot, (turn >> 1) & 1);
-        const int4 a = load_shared4(at), b = load_shared4(at + 16), c = load_shared4(at + 32);
-        __syncwarp();
-        if (lane == 0)
-            mbar_arrive(sh.slot_empty + 8 * slot);
+        const int4 a = load_shared4(at);
         if (a.w == 0)
             return;
-        const int n_steps = a.w, n_pad = n_steps * T::SUBS - c.x;
-        const uint32_t past_end = (uint32_t)((b.z + T::BLOCK - 1) / T::BLOCK) << S2_FWD_BLOCK_SHIFT;
-        const int kv_head = a.y / p.group;
-        const CUtensorMap *const map = p.maps + 4 * a.z + (is_k ? 1 : 2);
-        s2_fwd_class as = {};
-        s2_fwd_segments seg = {};
-        if (p.classes != nullptr) {
-            const int4 raw = __ldg((const int4 *)(p.classes + c.y));
-            as = {raw.x, raw.y, raw.z, raw.w};
-            seg = s2_fwd_segments_of(&as, p.shift, a.x, 128 / p.pack, b.w, b.z);
-        }
+        const int n_half = a.w, n_steps = a.w + load_shared4(at + 16).x, kv_head = a.y / p.group;
+        const CUtensorMap *const map = p.maps + 3 * a.z + (is_k ? 1 : 2);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
-            uint32_t word = 0;
+            const bool half = step < n_half;
+            /* two heads with one list: their half steps are one and the same */
+            const bool narrow = half && p.pack == 2;
+            int block = 0;
+            int2 word = make_int2(0, 0);
             if (lane < T::SUBS) {
-                const int s = step * T::SUBS + lane;
-                if (s < n_pad) /* padding comes first: a block past the end reads as zeros, from nowhere */
-                    word = past_end;
-                else if (p.classes != nullptr)
-                    word = s2_fwd_entry(&as, &seg, s - n_pad, p.shift, a.x, 8 / p.pack, b.z);
-                else
-                    word = __ldg(p.lists + c.y + s - n_pad);
+                /* The item is read again from its slot: the registers are few. */
+                const int4 c = load_shared4(at + 32);
+                if (half) {
+                    word = __ldg((const int2 *)p.words + c.x + step * T::SUBS + lane);
+                    block = (int)((uint32_t)word.x >> S2_STEP_BLOCK_SHIFT);
+                } else {
+                    block = whole_block(p.list, c, load_shared4(at + 48), (step - n_half) * T::SUBS + lane);
+                }
             }
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (part == 0 && lane < T::SUBS)
-                asm volatile("st.shared.b32 [%0], %1;" ::"r"(sh.words + (ring.stage * T::SUBS + lane) * 4),
-                             "r"(word)
-                             : "memory");
+            if (part == 0 && half && lane < T::SUBS)
+                asm volatile(
+                    "st.shared.v2.b32 [%0], {%1, %2};" ::"r"(sh.words + (ring.stage * T::SUBS + lane) * 8),
+                    "r"(word.x), "r"(word.y)
+                    : "memory");
             __syncwarp(); /* orders the lanes' words before lane 0's release, which a shuffle does not */
             int row[T::SUBS];
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)
-                row[sub] = (int)(__shfl_sync(0xffffffffu, word, sub) >> S2_FWD_BLOCK_SHIFT) * T::BLOCK;
+                row[sub] = __shfl_sync(0xffffffffu, block, sub) * T::BLOCK;
             if (lane == 0) {
                 const uint32_t bar = full + 8 * ring.stage, dst = tile0 + ring.stage * T::KV_BYTES;
                 /* release: publishes the entry words too */
-                mbar_expect_tx(bar, is_k ? T::KV_BYTES / T::K_WARPS : T::KV_BYTES);
+                mbar_expect_tx(bar, (is_k ? K_BYTES : T::KV_BYTES) >> (narrow ? 1 : 0));
 #pragma unroll
                 for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
                     if (!is_k || chunk % T::K_WARPS == part)
 #pragma unroll
                         for (int sub = 0; sub < T::SUBS; ++sub)
-                            tma_load_3d(dst + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar,
-                                        chunk * 64, row[sub], kv_head, L2_EVICT_LAST);
+                            if (sub < T::HALF_SUBS || !narrow)
+                                tma_load_3d(dst + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar,
+                                            chunk * 64, row[sub], kv_head, L2_EVICT_LAST);
             }
             __syncwarp();
             if (part == 0 && lane == 0 && step == max(0, n_steps - 2))
                 mbar_arrive(sh.claim);
             ring.next();
         }
+        __syncwarp();
+        if (lane == 0)
+            mbar_arrive(sh.slot_empty + 8 * slot);
     }
 }
 
+enum Width { HALF, WHOLE };
+template <Width W> struct Of {
+    static constexpr Width value = W;
+};
+
+/* n ones from bit 0 on, for any n: PTX clamps the distance of a shift. */
+S2_DEVICE uint32_t ones(int n)
+{
+    uint32_t x;
+    asm("shr.u32 %0, %1, %2;" : "=r"(x) : "r"(0xffffffffu), "r"(max(32 - n, 0)));
+    return x;
+}
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
 template <class T> struct FwdConsumer {
-    static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS, SUBS = T::SUBS, BLOCK = T::BLOCK;
-    using MmaKeys = Wgmma<T::FP16, KEYS>;
+    static constexpr int D = T::HEAD_DIM, KEYS = T::KEYS, BLOCK = T::BLOCK;
     using MmaOut = Wgmma<T::FP16, D>;
 
     const FwdParams &p;
     const FwdShared<T> &sh;
-    const int wg, warp, lane, slab, row_in_tile;
-    const uint32_t fragment; /* ldmatrix and stmatrix address of this lane in a 64 x 64 chunk */
-    float o[D / 2], s[KEYS / 2];
+    const int wg, lane;
+    const uint32_t own; /* 1: the keys of half steps are the second half of the stage */
+    float o[D / 2];
     uint32_t pa[KEYS / 4], qr[T::Q_IN_REGISTERS ? D / 4 : 1];
-    float maximum[2], sum[2], alpha[2]; /* maximum: times scale_log2 */
-    Ring<T::STAGES> kr, vr;             /* vr is one step behind */
-    int accumulate;
-    int pos, n_steps, n_masked, k_tok; /* of the item; the rest of it stays in its slot */
+    float maximum[2], sum[2], alpha[2];             /* maximum: times scale_log2 */
+    Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
+    enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
+    int pos, n_half, n_whole, k_tok;                /* of the item; the rest of it stays in its slot */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
-        : p(params), sh(shared), wg(warpgroup), warp(thread >> 5), lane(thread & 31),
-          slab(params.pack == 2 ? warp : warpgroup * 4 + warp), row_in_tile(slab * 16 + (lane >> 2)),
-          fragment((uint32_t)(warp * 16 + (lane & 15)) * 128 + (lane >> 4) * 16), accumulate(0)
+        : p(params), sh(shared), wg(warpgroup), lane(thread & 31), own(params.pack == 2 ? 0 : warpgroup),
+          o_is(EMPTY)
     {
+    }
+    /* Read anew where it is needed now and then: registers are what the loop is short of. */
+    static S2_DEVICE int warp()
+    {
+        int thread;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+        return thread >> 5 & 3;
+    }
+    S2_DEVICE int slab() const
+    {
+        return (int)own * 4 + warp();
+    }
+    /* ldmatrix and stmatrix address of this lane in a 64 x 64 chunk. */
+    S2_DEVICE uint32_t fragment() const
+    {
+        return (uint32_t)(warp() * 16 + (lane & 15)) * 128 + (lane >> 4) * 16;
+    }
+    template <Width W> static constexpr int KEYS_OF = W == WHOLE ? KEYS : KEYS / 2;
+    S2_DEVICE uint32_t own_rows(Width width) const
+    {
+        return width == WHOLE ? 0 : own * ((KEYS / 2) * 128 >> 4);
     }
 
     S2_DEVICE uint32_t slot_at(int turn) const
     {
-        return sh.slots + (turn & 1) * (uint32_t)sizeof(s2_fwd_item);
+        return sh.slots + (turn & 1) * (uint32_t)sizeof(s2_step_item);
     }
     S2_DEVICE bool fetch(int turn)
     {
         mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
         const int4 a = load_shared4(slot_at(turn)), b = load_shared4(slot_at(turn) + 16);
         pos = a.x;
-        n_steps = a.w;
-        n_masked = b.x;
-        k_tok = b.z;
-        return n_steps != 0;
+        n_half = a.w;
+        n_whole = b.x;
+        k_tok = b.y;
+        return n_half != 0;
     }
     S2_DEVICE void take_q(int turn)
     {
         mbar_wait(sh.q_full, turn & 1);
         if constexpr (T::Q_IN_REGISTERS) {
+            const uint32_t at = fragment();
 #pragma unroll
             for (int kk = 0; kk < D / 16; ++kk)
-                ldmatrix_x4(sh.q + wg * (T::CHUNKS * 8192) + (kk / 4) * 8192 +
-                                swizzle128(fragment + (kk % 4) * 32),
+                ldmatrix_x4(sh.q + wg * (T::CHUNKS * 8192) + (kk / 4) * 8192 + swizzle128(at + (kk % 4) * 32),
                             qr + 4 * kk);
             __syncwarp();
             if (lane == 0)
@@ -342,30 +386,33 @@ template <class T> struct FwdConsumer {
             mbar_arrive_if(sh.q_empty, now && lane == 0);
         }
     }
-    S2_DEVICE void issue_qk()
+    template <Width W> S2_DEVICE void issue_qk(Of<W>, float *s)
     {
+        using Mma = Wgmma<T::FP16, KEYS_OF<W>>;
+        mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
         const uint32_t dq = desc_low(sh.q + wg * (T::CHUNKS * 8192), 16);
-        const uint32_t dk = desc_low(sh.k, 16) + kr.stage * (T::KV_BYTES >> 4);
+        const uint32_t dk = desc_low(sh.k, 16) + kr.stage * (T::KV_BYTES >> 4) + own_rows(W);
         wg_fence();
 #pragma unroll
         for (int kk = 0; kk < D / 16; ++kk) {
             const uint64_t b = desc(dk + (((kk / 4) * (KEYS * 128) + (kk % 4) * 32) >> 4));
             if constexpr (T::Q_IN_REGISTERS)
-                MmaKeys::template rs<0>(s, qr + 4 * kk, b, kk > 0);
+                Mma::template rs<0>(s, qr + 4 * kk, b, kk > 0);
             else
-                MmaKeys::template ss<0>(s, desc(dq + (((kk / 4) * 8192 + (kk % 4) * 32) >> 4)), b, kk > 0);
+                Mma::template ss<0>(s, desc(dq + (((kk / 4) * 8192 + (kk % 4) * 32) >> 4)), b, kk > 0);
         }
         wg_commit();
     }
-    S2_DEVICE void issue_pv()
+    template <Width W> S2_DEVICE void issue_pv(Of<W>)
     {
-        const uint32_t dv = desc_low(sh.v, KEYS * 128) + vr.stage * (T::KV_BYTES >> 4);
+        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
+        const uint32_t dv = desc_low(sh.v, KEYS * 128) + vr.stage * (T::KV_BYTES >> 4) + own_rows(W);
         wg_fence();
 #pragma unroll
-        for (int kk = 0; kk < KEYS / 16; ++kk)
-            MmaOut::template rs<1>(o, pa + 4 * kk, desc(dv + (kk * 2048 >> 4)), kk > 0 ? 1 : accumulate);
+        for (int kk = 0; kk < KEYS_OF<W> / 16; ++kk)
+            MmaOut::template rs<1>(o, pa + 4 * kk, desc(dv + (kk * 2048 >> 4)), kk > 0 || o_is == GROWING);
         wg_commit();
-        accumulate = 1;
+        o_is = GROWING;
     }
     S2_DEVICE void release(uint32_t empty, int stage)
     {
@@ -373,31 +420,75 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(empty + 8 * stage);
     }
-    /* No control flow around s[]: a branch makes ptxas copy the accumulator, and spill. */
-    S2_DEVICE void mask()
+    /* One bit for each key of a half step, for the two rows of this lane, its first column at bit 0. */
+    struct HalfBits {
+        uint32_t of[2][KEYS / 64];
+    };
+    /* Worked out while S is in flight. */
+    S2_DEVICE HalfBits half_bits() const
     {
-        const uint32_t words = sh.words + kr.stage * SUBS * 4;
-        const int causal_row = p.causal ? pos + row_in_tile : k_tok;
+        const uint32_t words = sh.words + (kr.stage * T::SUBS + own * T::HALF_SUBS) * 8;
+        const int own_slab = slab(), row = own_slab * 16 + (lane >> 2),
+                  causal_row = p.causal ? pos + row : k_tok;
+        HalfBits bits = {};
 #pragma unroll
-        for (int sub = 0; sub < SUBS; ++sub) {
+        for (int sub = 0; sub < T::HALF_SUBS; ++sub) {
             uint32_t word;
-            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(words + 4 * sub) : "memory");
-            const bool on = (word >> slab) & 1u, edge = word & S2_FWD_EDGE;
-            const int k_tok0 = (int)(word >> S2_FWD_BLOCK_SHIFT) * BLOCK + (lane & 3) * 2;
-            const int limit0 = on ? (edge ? min(causal_row, k_tok - 1) - k_tok0 : BLOCK) : -1;
-            const int limit1 = on ? (edge ? min(causal_row + 8, k_tok - 1) - k_tok0 : BLOCK) : -1;
+            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(words + 8 * sub) : "memory");
+            const bool on = (word >> own_slab) & 1u, edge = word & S2_STEP_EDGE;
+            const int k_tok0 = (int)(word >> S2_STEP_BLOCK_SHIFT) * BLOCK;
 #pragma unroll
-            for (int j = 0; j < BLOCK / 8; ++j) {
-                float *const x = s + sub * (BLOCK / 2) + j * 4;
-                x[0] = j * 8 <= limit0 ? x[0] : -CUDART_INF_F;
-                x[1] = j * 8 + 1 <= limit0 ? x[1] : -CUDART_INF_F;
-                x[2] = j * 8 <= limit1 ? x[2] : -CUDART_INF_F;
-                x[3] = j * 8 + 1 <= limit1 ? x[3] : -CUDART_INF_F;
+            for (int r = 0; r < 2; ++r) {
+                const int n = !on ? 0 : edge ? min(causal_row + 8 * r + 1, k_tok) - k_tok0 : BLOCK;
+#pragma unroll
+                for (int at = 0; at < BLOCK; at += 32)
+                    bits.of[r][(sub * BLOCK + at) / 32] |= ones(min(n, BLOCK) - at)
+                                                           << (sub * BLOCK + at) % 32;
             }
         }
+        if (p.bits != nullptr)
+            element_bits(words, row, &bits);
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+#pragma unroll
+            for (int word = 0; word < KEYS / 64; ++word)
+                bits.of[r][word] >>= (lane & 3) * 2;
+        return bits;
+    }
+    /* Of patterns finer than slabs and blocks: their masks from memory. */
+    S2_DEVICE void element_bits(uint32_t words, int row, HalfBits *bits) const
+    {
+        constexpr int WORDS = (BLOCK + 31) / 32;
+#pragma unroll
+        for (int sub = 0; sub < T::HALF_SUBS; ++sub) {
+            int mask;
+            asm volatile("ld.shared.b32 %0, [%1];" : "=r"(mask) : "r"(words + 8 * sub + 4) : "memory");
+            if (mask < 0)
+                continue;
+#pragma unroll
+            for (int r = 0; r < 2; ++r)
+#pragma unroll
+                for (int at = 0; at < BLOCK; at += 32) {
+                    const int from = sub * BLOCK + at;
+                    const uint32_t read =
+                        __ldg(p.bits + (uint32_t)(mask * (128 / p.pack) + row + 8 * r) * WORDS + at / 32);
+                    bits->of[r][from / 32] &=
+                        BLOCK < 32 ? read << from % 32 | ~(((1u << BLOCK % 32) - 1) << from % 32) : read;
+                }
+        }
+    }
+    /* No control flow around s[]: a branch makes ptxas copy the accumulator, and spill. */
+    static S2_DEVICE void drop(const HalfBits &bits, float *s)
+    {
+#pragma unroll
+        for (int j = 0; j < KEYS / 16; ++j)
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                s[4 * j + x] =
+                    bits.of[x / 2][j / 4] & (1u << (j % 4 * 8 + x % 2)) ? s[4 * j + x] : -CUDART_INF_F;
     }
     /* Raise the maxima where a row exceeds the stale one by 2^8; alpha is what that costs the sums. */
-    S2_DEVICE void raise_maximum()
+    template <int N> S2_DEVICE void raise_maximum(const float *s)
     {
         float top[2], part[2][4]; /* four chains a row: one serial chain is 150 clocks longer */
 #pragma unroll
@@ -406,7 +497,7 @@ template <class T> struct FwdConsumer {
             for (int j = 0; j < 4; ++j)
                 part[r][j] = fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]);
 #pragma unroll
-        for (int j = 4; j < KEYS / 8; ++j)
+        for (int j = 4; j < N / 8; ++j)
 #pragma unroll
             for (int r = 0; r < 2; ++r)
                 part[r][j & 3] = fmaxf(part[r][j & 3], fmaxf(s[4 * j + 2 * r], s[4 * j + 2 * r + 1]));
@@ -429,7 +520,7 @@ template <class T> struct FwdConsumer {
         }
     }
     /* P of 16 columns. */
-    S2_DEVICE void exponentials(int kk, float *row_sum)
+    S2_DEVICE void exponentials(int kk, float *s, float *row_sum)
     {
 #pragma unroll
         for (int j = 2 * kk; j < 2 * kk + 2; ++j)
@@ -442,7 +533,7 @@ template <class T> struct FwdConsumer {
                 row_sum[r] += a + b;
             }
     }
-    S2_DEVICE void pack(int kk)
+    S2_DEVICE void pack(int kk, const float *s)
     {
 #pragma unroll
         for (int word = 4 * kk; word < 4 * kk + 4; ++word)
@@ -459,31 +550,27 @@ template <class T> struct FwdConsumer {
      * S to P. InFlight: an O += P V still runs; it is waited for half way through the
      * exponentials, when it has mostly finished, because packing overwrites its A operand.
      */
-    template <class Masked, class InFlight> S2_DEVICE void softmax(Masked, InFlight)
+    template <Width W, class InFlight> S2_DEVICE void softmax(Of<W>, InFlight, float *s)
     {
-        if constexpr (Masked::value)
-            mask();
+        constexpr int N = KEYS_OF<W>, PIECES = N / 16, EARLY = PIECES / 2;
         release(sh.k_empty, kr.stage); /* S is in registers, the entry words are read */
         kr.next();
-        raise_maximum();
+        raise_maximum<N>(s);
         float row_sum[2] = {0.f, 0.f};
-        constexpr int HALF = KEYS / 32;
-        if constexpr (InFlight::value && T::EARLY_WAIT)
-            finish_pv();
 #pragma unroll
-        for (int kk = 0; kk < HALF; ++kk)
-            exponentials(kk, row_sum);
-        if constexpr (InFlight::value && !T::EARLY_WAIT) {
+        for (int kk = 0; kk < EARLY; ++kk)
+            exponentials(kk, s, row_sum);
+        if constexpr (InFlight::value) {
             order_after(row_sum[0] + row_sum[1], sh.scratch);
             finish_pv();
         }
 #pragma unroll
-        for (int kk = 0; kk < HALF; ++kk)
-            pack(kk);
+        for (int kk = 0; kk < EARLY; ++kk)
+            pack(kk, s);
 #pragma unroll
-        for (int kk = HALF; kk < KEYS / 16; ++kk) {
-            exponentials(kk, row_sum);
-            pack(kk);
+        for (int kk = EARLY; kk < PIECES; ++kk) {
+            exponentials(kk, s, row_sum);
+            pack(kk, s);
         }
 #pragma unroll
         for (int r = 0; r < 2; ++r)
@@ -506,87 +593,100 @@ template <class T> struct FwdConsumer {
         maximum[0] = maximum[1] = NO_MAXIMUM;
         sum[0] = sum[1] = 0.f;
     }
-    /* One step: S of this one, O += P V of the one before. */
-    template <class Masked> S2_DEVICE void step(Masked masked, bool is_last)
+    /*
+     * One step: S of this one, O += P V of the one before. The first one of an item also stores what the item
+     * before left in O, under its S: nothing but the next O += P V waits for that.
+     */
+    template <Width W, Width Before>
+    S2_DEVICE void step(Of<W> width, Of<Before> before, int turn, bool is_last)
     {
-        mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
-        issue_qk();
-        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
-        issue_pv();
+        float s[KEYS_OF<W> / 2];
+        HalfBits bits = {};
+        issue_qk(width, s);
+        if constexpr (Before == HALF)
+            settle(turn - 1);
+        issue_pv(before);
+        if constexpr (W == HALF)
+            bits = half_bits();
         wg_wait<1>();
-        wg_pin<KEYS / 2>(s);
+        wg_pin<KEYS_OF<W> / 2>(s);
         free_q(is_last);
-        softmax(masked, Bool<true>{});
+        if constexpr (W == HALF)
+            drop(bits, s);
+        softmax(width, Bool<true>{}, s);
         rescale();
     }
-    /* 1 / sum and the LSE of the item that is ending. */
-    S2_DEVICE void finish_rows(int turn, float *inverse)
+    /* An item that has ended, as its O is stored: its slot, where its rows go, and what is left of the sums.
+     */
+    struct Ended {
+        int4 a, b;
+        uint8_t *out;
+        float sum[2], maximum[2], inverse[2];
+    };
+    S2_DEVICE Ended ended(int turn) const
     {
-        const int4 a = load_shared4(slot_at(turn)), b = load_shared4(slot_at(turn) + 16),
-                   c = load_shared4(slot_at(turn) + 32);
-        float *const lse = p.lse + p.lse_head * (a.y + (p.pack == 2 ? wg : 0)) + c.z;
+        const int4 left = load_shared4(left_at());
+        Ended e = {load_shared4(slot_at(turn)), load_shared4(slot_at(turn) + 16)};
+        e.out = p.o[e.a.z];
+        e.sum[0] = __int_as_float(left.x);
+        e.sum[1] = __int_as_float(left.y);
+        e.maximum[0] = __int_as_float(left.z);
+        e.maximum[1] = __int_as_float(left.w);
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            float total = sum[r];
-            total += __shfl_xor_sync(0xffffffffu, total, 1);
-            total += __shfl_xor_sync(0xffffffffu, total, 2);
-            inverse[r] = total > 0.f ? 1.f / total : 0.f;
-            const int q_tok = a.x + row_in_tile + 8 * r - b.w;
-            if ((lane & 3) == 0 && q_tok >= 0 && q_tok < b.z - b.w)
-                lse[q_tok] = total > 0.f ? fmaf(maximum[r], LN_2, __logf(total)) : -CUDART_INF_F;
+            e.sum[r] += __shfl_xor_sync(0xffffffffu, e.sum[r], 1);
+            e.sum[r] += __shfl_xor_sync(0xffffffffu, e.sum[r], 2);
+            e.inverse[r] = e.sum[r] > 0.f ? __fdividef(1.f, e.sum[r]) : 0.f;
+        }
+        return e;
+    }
+    S2_DEVICE int head_of(const Ended &e) const
+    {
+        return e.a.y + (p.pack == 2 ? wg : 0);
+    }
+    S2_DEVICE void store_lse(const Ended &e) const
+    {
+        const int row = e.a.x - e.b.z + slab() * 16 + (lane >> 2);
+        float *const lse = p.lse + p.lse_head * head_of(e) + e.b.w;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float value = e.sum[r] > 0.f ? fmaf(e.maximum[r], LN_2, __logf(e.sum[r])) : -CUDART_INF_F;
+            if ((lane & 3) == 0 && row + 8 * r >= 0 && row + 8 * r < e.b.y - e.b.z)
+                lse[row + 8 * r] = value;
         }
     }
-    /* O through shared memory; a warp stores its own 16 rows, which no other warp touches. */
-    S2_DEVICE void store_out(int turn, const float *inverse)
+    /*
+     * O through shared memory, so that rows leave in whole; a warp's 16 rows are touched by no other warp.
+     * Plain stores: the copy engine would want a fence, and must not begin before the first query.
+     */
+    S2_DEVICE void store_out(const Ended &e)
     {
-        const int4 a = load_shared4(slot_at(turn)), b = load_shared4(slot_at(turn) + 16);
-        const int row0 = a.x - b.w + slab * 16, h = a.y + (p.pack == 2 ? wg : 0);
-        const uint32_t buffer = sh.o + wg * (T::OUT_CHUNKS * 8192);
-        const CUtensorMap *const map = p.maps + 4 * a.z + 3;
+        constexpr int PIECES = T::OUT_CHUNKS * 8, ROWS = 32 / PIECES; /* 16 bytes each, of a row */
+        const int own_warp = warp(), piece = lane % PIECES,
+                  row0 = e.a.x - e.b.z + ((int)own * 4 + own_warp) * 16 + lane / PIECES;
+        const uint32_t rows = sh.o + wg * (T::OUT_CHUNKS * 8192) + own_warp * 2048,
+                       write_at = (lane & 15) * 128 + (lane >> 4) * 16,
+                       read_at = lane / PIECES * 128 + piece % 8 * 16;
+        uint8_t *const out = e.out + head_of(e) * p.o_head_bytes + row0 * p.o_tok_bytes + piece * 16;
 #pragma unroll
-        for (int chunk = 0; chunk < T::CHUNKS; ++chunk) {
-            const uint32_t at = buffer + (chunk % T::OUT_CHUNKS) * 8192;
-            if (chunk % T::OUT_CHUNKS == 0) {
-                if (lane == 0)
-                    bulk_wait_read<0>();
-                __syncwarp();
-            }
-#pragma unroll
-            for (int piece = 0; piece < 4; ++piece) {
-                const int j = chunk * 4 + piece; /* 16 columns */
-                if (j < D / 16)
-                    stmatrix_x4(at + swizzle128(fragment + piece * 32),
-                                pack2<T::FP16>(o[8 * j] * inverse[0], o[8 * j + 1] * inverse[0]),
-                                pack2<T::FP16>(o[8 * j + 2] * inverse[1], o[8 * j + 3] * inverse[1]),
-                                pack2<T::FP16>(o[8 * j + 4] * inverse[0], o[8 * j + 5] * inverse[0]),
-                                pack2<T::FP16>(o[8 * j + 6] * inverse[1], o[8 * j + 7] * inverse[1]));
-            }
-            fence_async_shared();
+        for (int first = 0; first < T::CHUNKS; first += T::OUT_CHUNKS) {
             __syncwarp();
-            if (row0 >= 0) {
-                if (lane == 0) {
-                    tma_store_3d(map, at + warp * 2048, chunk * 64, row0, h);
-                    bulk_commit();
-                }
-            } else {
-                store_before_first(at, chunk, row0, h, a.z, b.z - b.w);
+#pragma unroll
+            for (int j = first * 4; j < (first + T::OUT_CHUNKS) * 4 && j < D / 16; ++j) /* 16 columns */
+                stmatrix_x4(rows + (j / 4 - first) * 8192 + swizzle128(write_at + j % 4 * 32),
+                            pack2<T::FP16>(o[8 * j] * e.inverse[0], o[8 * j + 1] * e.inverse[0]),
+                            pack2<T::FP16>(o[8 * j + 2] * e.inverse[1], o[8 * j + 3] * e.inverse[1]),
+                            pack2<T::FP16>(o[8 * j + 4] * e.inverse[0], o[8 * j + 5] * e.inverse[0]),
+                            pack2<T::FP16>(o[8 * j + 6] * e.inverse[1], o[8 * j + 7] * e.inverse[1]));
+            __syncwarp();
+            const bool in = first * 8 + piece < p.head_dim / 8;
+#pragma unroll
+            for (int r = 0; r < 16; r += ROWS) {
+                const int4 x = load_shared4(rows + piece / 8 * 8192 + swizzle128(read_at + r * 128));
+                if (in && row0 + r >= 0 && row0 + r < e.b.y - e.b.z)
+                    *(int4 *)(out + first * 128 + r * p.o_tok_bytes) = x;
             }
         }
-    }
-    /* Slabs of an anchored tile that begin before the first query: a TMA store must not start there. */
-    S2_DEVICE void store_before_first(uint32_t at, int chunk, int row0, int h, int seq, int q_tok)
-    {
-        constexpr int PIECES = D < 64 * T::CHUNKS ? 4 : 8;
-        const int n_pieces = chunk == T::CHUNKS - 1 ? PIECES : 8;
-#pragma unroll 1
-        for (int at_piece = lane; at_piece < 16 * 8; at_piece += 32) {
-            const int r = at_piece / 8, piece = at_piece % 8;
-            const int4 x = load_shared4(at + swizzle128((uint32_t)(warp * 16 + r) * 128 + piece * 16));
-            if (row0 + r >= 0 && row0 + r < q_tok && piece < n_pieces)
-                *(int4 *)(p.o[seq] + (row0 + r) * p.o_tok_bytes + h * p.o_head_bytes + chunk * 128 +
-                          piece * 16) = x;
-        }
-        __syncwarp();
     }
 
     S2_DEVICE void release_slot(int turn)
@@ -595,61 +695,93 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     }
+    /* Set the sums of an item aside; its O is stored later. */
+    S2_DEVICE uint32_t left_at() const
+    {
+        return sh.left + (wg * 128 + warp() * 32 + lane) * 16;
+    }
+    S2_DEVICE void leave()
+    {
+        store_shared4(left_at(), make_int4(__float_as_int(sum[0]), __float_as_int(sum[1]),
+                                           __float_as_int(maximum[0]), __float_as_int(maximum[1])));
+        o_is = OLD;
+    }
+    /* Store what item `turn` left. */
+    S2_DEVICE void settle(int turn)
+    {
+        if (o_is != OLD)
+            return;
+        const Ended e = ended(turn);
+        release_slot(turn);
+        store_lse(e);
+        store_out(e);
+    }
+    /* The first S of an item with nothing in flight. */
+    S2_DEVICE void start(int turn)
+    {
+        float s[KEYS / 4];
+        take_q(turn);
+        issue_qk(Of<HALF>{}, s);
+        const HalfBits bits = half_bits();
+        wg_wait<0>();
+        wg_pin<KEYS / 4>(s);
+        free_q(n_half + n_whole == 1);
+        drop(bits, s);
+        new_rows();
+        softmax(Of<HALF>{}, Bool<false>{}, s);
+        o_is = EMPTY;
+    }
     /* The last O += P V of item turn - 1 goes out together with the first S of item turn. */
     S2_DEVICE void change(int turn)
     {
-        float inverse[2];
+        float s[KEYS / 4];
         take_q(turn);
-        mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
-        issue_qk();
-        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
-        issue_pv();
-        finish_rows(turn - 1, inverse);
-        wg_wait<1>();
-        wg_pin<KEYS / 2>(s);
-        free_q(n_steps == 1);
+        issue_qk(Of<HALF>{}, s);
+        issue_pv(Of<WHOLE>{});
+        const HalfBits bits = half_bits();
+        leave();
         new_rows();
-        softmax(Bool<true>{}, Bool<true>{});
-        store_out(turn - 1, inverse);
-        release_slot(turn - 1);
-        accumulate = 0;
+        wg_wait<1>();
+        wg_pin<KEYS / 4>(s);
+        free_q(n_half + n_whole == 1);
+        drop(bits, s);
+        softmax(Of<HALF>{}, Bool<true>{}, s);
     }
-    S2_DEVICE void finish(int turn)
+    template <Width W> S2_DEVICE void finish(int turn, Of<W> width)
     {
-        float inverse[2];
-        mbar_wait(sh.v_full + 8 * vr.stage, vr.parity);
-        issue_pv();
-        finish_rows(turn, inverse);
-        wg_wait<0>();
-        wg_pin<D / 2>(o);
-        release(sh.v_empty, vr.stage);
-        store_out(turn, inverse);
+        settle(turn - 1);
+        issue_pv(width);
+        finish_pv();
+        leave();
+        settle(turn);
     }
+    /* The steps of an item but its first; false when it had no whole one. */
+    S2_DEVICE bool middle(int turn)
+    {
+#pragma unroll 1
+        for (int at = 1; at < n_half; ++at)
+            step(Of<HALF>{}, Of<HALF>{}, turn, at == n_half + n_whole - 1);
+        if (n_whole == 0)
+            return false;
+        step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1);
+#pragma unroll 1
+        for (int at = 1; at < n_whole; ++at)
+            step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_whole - 1);
+        return true;
+    }
+    /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut behind them. */
     S2_DEVICE void run()
     {
-        if (!fetch(0))
-            return;
-        take_q(0);
-        mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
-        issue_qk();
-        wg_wait<0>();
-        wg_pin<KEYS / 2>(s);
-        free_q(n_steps == 1);
-        new_rows();
-        softmax(Bool<true>{}, Bool<false>{});
-        for (int turn = 1;; ++turn) {
-            int at = 1;
-#pragma unroll 1
-            for (; at < n_masked; ++at)
-                step(Bool<true>{}, at == n_steps - 1);
-#pragma unroll 1
-            for (; at < n_steps; ++at)
-                step(Bool<false>{}, at == n_steps - 1);
-            if (!fetch(turn)) {
-                finish(turn - 1);
-                return;
+        for (int turn = 0; fetch(turn); ++turn) {
+            start(turn);
+            while (middle(turn)) {
+                if (!fetch(++turn)) {
+                    finish(turn - 1, Of<WHOLE>{});
+                    return;
+                }
+                change(turn);
             }
-            change(turn);
+            finish(turn, Of<HALF>{});
         }
     }
 };
@@ -660,7 +792,8 @@ __global__ void __launch_bounds__(T::THREADS, 1) fwd_sm90(const __grid_constant_
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t raw[];
     const FwdShared<T> sh(raw);
-    const int wg = threadIdx.x >> 7;
+    const int wg =
+        __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* known to be uniform: so are descriptors */
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
     if (threadIdx.x == 0)
         sh.init();
@@ -678,8 +811,6 @@ __global__ void __launch_bounds__(T::THREADS, 1) fwd_sm90(const __grid_constant_
         registers_raise<T::REGISTERS_CONSUMER>();
         FwdConsumer<T> consumer(p, sh, wg, threadIdx.x & 127);
         consumer.run();
-        if (consumer.lane == 0)
-            bulk_wait<0>();
     }
 #endif
 }

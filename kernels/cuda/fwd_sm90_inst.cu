@@ -38,12 +38,10 @@ cudaError_t S2_FWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::FwdParams &params
                                                      int32_t n_units, cudaStream_t stream)
 {
     constexpr bool FP16 = S2_FP16;
-    constexpr int WIDEST = S2_HEAD_DIM == 256 ? 64 : 128;
     if (block_tok == 16)
         return launch<s2::FwdConfig<S2_HEAD_DIM, 16, FP16>>(params, n_units, stream);
-    if (block_tok == 32)
+    constexpr int WIDEST = S2_HEAD_DIM == 256 ? 32 : 64;
+    if (WIDEST == 32 || block_tok == 32)
         return launch<s2::FwdConfig<S2_HEAD_DIM, 32, FP16>>(params, n_units, stream);
-    if (block_tok == 64)
-        return launch<s2::FwdConfig<S2_HEAD_DIM, 64, FP16>>(params, n_units, stream);
     return launch<s2::FwdConfig<S2_HEAD_DIM, WIDEST, FP16>>(params, n_units, stream);
 }
