@@ -50,7 +50,7 @@ struct Sm80Params {
 template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
     static constexpr int D = HEAD_DIM_, WIDTH = (D + 63) / 64 * 64, ROW_BYTES = WIDTH * 2;
     static constexpr int TILE_BYTES = 64 * ROW_BYTES, SHARED_BYTES = 3 * TILE_BYTES;
-    static constexpr bool Q_IN_REGISTERS = D <= 128;
+    static constexpr bool Q_IN_REGISTERS = D <= 96;
 
     const Sm80Params &p;
     const Sm80Item item;
@@ -163,22 +163,25 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
                     s[j][x] = -CUDART_INF_F;
             }
     }
-    /* maximum is scaled; one FMA makes an exponent. A scale that is not positive was folded in before. */
+    /*
+     * maximum is scaled; one FMA makes an exponent. A scale that is not positive was folded in before. O is
+     * rescaled only in warps where a row's maximum has risen.
+     */
     S2_DEVICE void softmax()
     {
         const float factor = p.scale_log2 > 0.f ? p.scale_log2 : 1.f;
+        float alpha[2];
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             float top = -CUDART_INF_F, total = 0.f;
 #pragma unroll
             for (int j = 0; j < 8; ++j)
-#pragma unroll
-                for (int x = 2 * r; x < 2 * r + 2; ++x)
-                    top = fmaxf(top, s[j][x]);
+                top = fmaxf(top, fmaxf(s[j][2 * r], s[j][2 * r + 1]));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
             top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
             top = fmaxf(top * factor, maximum[r]);
-            const float from = top == -CUDART_INF_F ? 0.f : top, alpha = exp2_fast(maximum[r] - from);
+            const float from = top == -CUDART_INF_F ? 0.f : top;
+            alpha[r] = exp2_fast(maximum[r] - from);
 #pragma unroll
             for (int j = 0; j < 8; ++j)
 #pragma unroll
@@ -187,13 +190,15 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
                     total += s[j][x];
                 }
             maximum[r] = top;
-            sum[r] = sum[r] * alpha + total;
-#pragma unroll
-            for (int j = 0; j < D / 8; ++j) {
-                o[j][2 * r] *= alpha;
-                o[j][2 * r + 1] *= alpha;
-            }
+            sum[r] = sum[r] * alpha[r] + total;
         }
+        if (!__any_sync(0xffffffffu, alpha[0] != 1.f || alpha[1] != 1.f))
+            return;
+#pragma unroll
+        for (int j = 0; j < D / 8; ++j)
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                o[j][x] *= alpha[x / 2];
     }
     S2_DEVICE void accumulate()
     {
@@ -276,7 +281,9 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
     }
 };
 
-template <int D, bool FP16> __global__ void __launch_bounds__(SM80_THREADS) fwd_sm80(const Sm80Params p)
+/* Three blocks an SM hide one another's barriers: worth reading Q again from shared memory at D = 128. */
+template <int D, bool FP16>
+__global__ void __launch_bounds__(SM80_THREADS, D <= 128 ? 3 : 2) fwd_sm80(const Sm80Params p)
 {
     extern __shared__ __align__(128) uint8_t raw[];
     Sm80Forward<D, FP16> forward(p, p.items[blockIdx.x], (uint32_t)__cvta_generic_to_shared(raw));
