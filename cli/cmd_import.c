@@ -21,7 +21,7 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
 {
     s2_file file;
     s2_diag diag = {0};
-    s2_status status = s2_file_read(&cli->arena, path, S2_DOC_BYTES, &file, &diag);
+    s2_status status = s2_file_read(&cli->arena, path, S2_FILE_BYTES, &file, &diag);
     if (status != S2_OK) {
         s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
         return status == S2_EIO ? S2_EXIT_REFUSED : s2_exit_of(status);

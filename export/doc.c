@@ -340,6 +340,7 @@ static bool came_further(const s2_diag *a, const s2_diag *b)
 
 static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind, s2_tree *tree, s2_diag *diag)
 {
+    enum { HJSON_BYTES = 4 << 20 }; /* written by hand; the place of every value is kept */
     json_error_t error;
     const char *const nul = memchr(text, '\0', n_bytes);
     if (nul != NULL) {
@@ -359,7 +360,8 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
         s2_diag_set(&strict, S2_EPARSE, S2_CODE_FOREIGN, error.line > 0 ? error.line : 1,
                     error.column > 0 ? error.column : 1, "JSON: %s", error.text);
     *kind = S2_DOC_HJSON;
-    const s2_status status = s2_tree_hjson(text, n_bytes, tree, &relaxed);
+    const s2_status status =
+        n_bytes <= HJSON_BYTES ? s2_tree_hjson(text, n_bytes, tree, &relaxed) : S2_EPARSE;
     if (allocation_failed)
         return S2_ENOMEM;
     if (status == S2_EPARSE && diag != NULL)
@@ -390,7 +392,7 @@ static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind
 s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *diag)
 {
     if (n_bytes > S2_DOC_BYTES)
-        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "a configuration may have at most 64 MiB");
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "a configuration may have at most 16 MiB");
     size_t first = 0;
     while (first < n_bytes && isspace((unsigned char)text[first]))
         first++;

@@ -23,7 +23,7 @@
 
 struct json_t;
 
-#define S2_DOC_BYTES ((size_t)64 << 20)
+#define S2_DOC_BYTES ((size_t)16 << 20)
 
 /* The number printed as S2Pnnn for what an importer refuses. */
 enum { S2_CODE_FOREIGN = 400 };
