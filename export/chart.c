@@ -150,19 +150,33 @@ static s2_mark_shape series_shape(const s2_chart_series *series)
     return series->colour < 0 ? S2_SHAPE_DISC : (s2_mark_shape)(series->colour % 4);
 }
 
+typedef struct series_path {
+    const drawing *at;
+    const s2_chart_series *series;
+} series_path;
+
+static void line_point(const void *user, int32_t n, double *x, double *y)
+{
+    const series_path *const path = user;
+    *x = pixel_x(path->at, path->series->x[n]);
+    *y = pixel_y(path->at, path->series->y[n]);
+}
+
+/* Two points a mark: itself, and the corner before the next one. */
+static void step_point(const void *user, int32_t n, double *x, double *y)
+{
+    const series_path *const path = user;
+    *x = pixel_x(path->at, path->series->x[(n + 1) / 2]);
+    *y = pixel_y(path->at, path->series->y[n / 2]);
+}
+
 static void draw_lines(const s2_chart_series *series, drawing *at)
 {
-    const int32_t dash = series->dashed ? 7 : 0;
-    for (int32_t n = 0; n + 1 < series->n; n++) {
-        const double x0 = pixel_x(at, series->x[n]), y0 = pixel_y(at, series->y[n]);
-        const double x1 = pixel_x(at, series->x[n + 1]), y1 = pixel_y(at, series->y[n + 1]);
-        if (series->style == S2_CHART_LINE) {
-            s2_surface_line(&at->to, x0, y0, x1, y1, 3, dash, series_colour(series));
-        } else {
-            s2_surface_line(&at->to, x0, y0, x1, y0, 2, dash, series_colour(series));
-            s2_surface_line(&at->to, x1, y0, x1, y1, 2, dash, series_colour(series));
-        }
-    }
+    const bool steps = series->style == S2_CHART_STEPS;
+    const series_path path = {at, series};
+    if (series->n > 1)
+        s2_surface_curve(&at->to, steps ? 2 * series->n - 1 : series->n, steps ? step_point : line_point,
+                         &path, steps ? 2 : 3, series->dashed ? 7 : 0, series_colour(series));
 }
 
 /* Beside the mark, where the line of steps does not run; the end of the page turns it to the left. */

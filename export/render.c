@@ -164,6 +164,8 @@ static void draw_legend(const s2_picture *picture, s2_surface *to, int32_t y)
         s2_surface_box(to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
     s2_surface_words(to, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
                      of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
+    if (!picture->is_union)
+        return;
     s2_surface_box(to, LEFT, y + 22, 14, 14, hole_colour);
     cross(to, LEFT, y + 22, 14, 14);
     s2_surface_words(to, LEFT + 20, y + 22, S2_ANCHOR_BEGIN,

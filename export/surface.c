@@ -119,6 +119,36 @@ void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1,
     }
 }
 
+static void svg_curve(s2_surface *to, int32_t n, s2_surface_point point, const void *user)
+{
+    s2_buf_puts(to->buf, "<path d=\"");
+    for (int32_t at = 0; at < n; at++) {
+        double x, y;
+        point(user, at, &x, &y);
+        s2_buf_printf(to->buf, "%c%.1f %.1f", at == 0 ? 'M' : 'L', x, y);
+    }
+    s2_buf_puts(to->buf, "\" fill=\"none\"");
+}
+
+void s2_surface_curve(s2_surface *to, int32_t n, s2_surface_point point, const void *user, int32_t width,
+                      int32_t dash, s2_rgb colour)
+{
+    if (to->pixels == NULL) {
+        svg_curve(to, n, point, user);
+        if (dash > 0)
+            s2_buf_printf(to->buf, " stroke-dasharray=\"%d %d\"", dash, dash);
+        s2_buf_printf(to->buf, " stroke=\"#%02x%02x%02x\" stroke-width=\"%d\"/>\n", colour.r, colour.g,
+                      colour.b, width);
+        return;
+    }
+    for (int32_t at = 0; at + 1 < n; at++) {
+        double x0, y0, x1, y1;
+        point(user, at, &x0, &y0);
+        point(user, at + 1, &x1, &y1);
+        s2_surface_line(to, x0, y0, x1, y1, width, dash, colour);
+    }
+}
+
 /* Inside the shape of half width 1 around the origin. */
 static bool inside(s2_mark_shape shape, double x, double y)
 {
