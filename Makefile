@@ -266,6 +266,15 @@ bench: $(B)/tests/bench/bench_prove $(B)/s2check
 MILLION_SEEDS ?= 10000000 20000000 30000000
 million: $(B)/tests/test_prove
 	tests/million.sh $< build/million.done $(MILLION_SEEDS)
+
+$(B)/tests/bench/bench_db: $(B)/tests/bench/bench_db.c.o $(B)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+## bench-db: a database of a million designs (DESIGNS=N), and what a page and a filter of it cost
+DESIGNS ?= 1000000
+bench-db: $(B)/tests/bench/bench_db $(B)/s2
+	@mkdir -p build/bench
+	$< $(B)/s2 build/bench/designs-$(DESIGNS).db $(DESIGNS)
+
 ## bench-search: a million candidates for Llama-3.1-8B at 128k, on all cores
 bench-search: $(B)/s2
 	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \
@@ -278,7 +287,6 @@ mpi:
 	@tests/mpi.sh build/$(BUILD)-nocuda-mpi/s2
 
 ## bench-tui: keys through a terminal with a million designs (DESIGNS=N); minutes, most of them to make the file
-DESIGNS ?= 1000000
 bench-tui: $(B)/tests/test_tui_pty
 	S2_DESIGNS=$(DESIGNS) S2_TEST='keys_are_timed' $<
 ## soak-tui: 100 000 random keys and sizes a seed beside a writer, under asan (KEYS=N SEEDS="1 2")

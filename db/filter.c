@@ -5,19 +5,53 @@
 #include <string.h>
 
 static const s2_column COLUMNS[] = {
-    {"name", "name", S2_COLUMN_TEXT, 1},          {"hash", "hash", S2_COLUMN_TEXT, 1},
-    {"family", "family", S2_COLUMN_TEXT, 1},      {"model", "model", S2_COLUMN_TEXT, 1},
-    {"origin", "origin", S2_COLUMN_TEXT, 1},      {"layers", "n_layers", S2_COLUMN_NUMBER, 1},
-    {"heads", "n_heads", S2_COLUMN_NUMBER, 1},    {"kv_heads", "n_kv_heads", S2_COLUMN_NUMBER, 1},
-    {"block", "block_tok", S2_COLUMN_NUMBER, 1},  {"created", "created_us", S2_COLUMN_NUMBER, 1e6},
-    {"rows", "v_rows", S2_COLUMN_VERDICT, 1},     {"union", "v_union", S2_COLUMN_VERDICT, 1},
-    {"kv", "v_kv", S2_COLUMN_VERDICT, 1},         {"group", "v_group", S2_COLUMN_VERDICT, 1},
-    {"shards", "v_shards", S2_COLUMN_VERDICT, 1}, {"density", "density", S2_COLUMN_NUMBER, 1},
-    {"phase", "sim_phase", S2_COLUMN_TEXT, 1},    {"len", "sim_len_tok", S2_COLUMN_NUMBER, 1},
-    {"gpu", "sim_gpu", S2_COLUMN_TEXT, 1},        {"batch", "sim_batch", S2_COLUMN_NUMBER, 1},
-    {"us", "sim_us", S2_COLUMN_NUMBER, 1},        {"kv_mib", "kv_bytes", S2_COLUMN_NUMBER, 1048576},
-    {"gpu_us", "gpu_us", S2_COLUMN_NUMBER, 1},    {"outcome", "outcome", S2_COLUMN_TEXT, 1},
-    {"star", "starred", S2_COLUMN_FLAG, 1},
+    {.name = "name", .sql = "name", .kind = S2_COLUMN_TEXT, .index = "design_name"},
+    {.name = "hash", .sql = "hash", .kind = S2_COLUMN_TEXT},
+    {.name = "family", .sql = "family", .kind = S2_COLUMN_TEXT, .index = "design_family"},
+    {.name = "model", .sql = "model", .kind = S2_COLUMN_TEXT},
+    {.name = "origin", .sql = "origin", .kind = S2_COLUMN_TEXT},
+    {.name = "layers", .sql = "n_layers", .kind = S2_COLUMN_NUMBER, .scale = 1},
+    {.name = "heads", .sql = "n_heads", .kind = S2_COLUMN_NUMBER, .scale = 1},
+    {.name = "kv_heads", .sql = "n_kv_heads", .kind = S2_COLUMN_NUMBER, .scale = 1},
+    {.name = "block", .sql = "block_tok", .kind = S2_COLUMN_NUMBER, .scale = 1},
+    {.name = "created",
+     .sql = "created_us",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1e6,
+     .index = "design_created"},
+    {.name = "rows", .sql = "v_rows", .kind = S2_COLUMN_VERDICT, .scale = 1},
+    {.name = "union", .sql = "v_union", .kind = S2_COLUMN_VERDICT, .scale = 1},
+    {.name = "kv", .sql = "v_kv", .kind = S2_COLUMN_VERDICT, .scale = 1},
+    {.name = "group", .sql = "v_group", .kind = S2_COLUMN_VERDICT, .scale = 1},
+    {.name = "shards", .sql = "v_shards", .kind = S2_COLUMN_VERDICT, .scale = 1},
+    {.name = "density", .sql = "density", .kind = S2_COLUMN_NUMBER, .scale = 1, .index = "design_density"},
+    {.name = "phase", .sql = "sim_phase", .kind = S2_COLUMN_TEXT, .priced = "p.phase"},
+    {.name = "len", .sql = "sim_len_tok", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.len_tok"},
+    {.name = "gpu", .sql = "sim_gpu", .kind = S2_COLUMN_TEXT, .priced = "p.gpu"},
+    {.name = "batch", .sql = "sim_batch", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.batch"},
+    {.name = "us",
+     .sql = "design.sim_us",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.us",
+     .index = "design_sim",
+     .priced_index = "price_us"},
+    {.name = "kv_mib",
+     .sql = "design.kv_bytes",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1048576,
+     .priced = "p.kv_bytes",
+     .index = "design_kv_bytes",
+     .priced_index = "price_kv"},
+    {.name = "gpu_us",
+     .sql = "design.gpu_us",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.gpu_us",
+     .index = "design_gpu",
+     .priced_index = "price_gpu"},
+    {.name = "outcome", .sql = "outcome", .kind = S2_COLUMN_TEXT},
+    {.name = "star", .sql = "starred", .kind = S2_COLUMN_FLAG},
 };
 
 const char *const s2_db_columns[] = {"name",     "hash",    "family",  "model", "origin", "layers", "heads",
@@ -167,6 +201,22 @@ static s2_status add_tag(s2_filter *filter, const condition *c, s2_diag *diag)
     return S2_OK;
 }
 
+/* Prices have their own names where they are of one phase and length. */
+static const char *sql_of(const s2_filter *filter, const s2_column *column)
+{
+    return filter->priced && column->priced != NULL ? column->priced : column->sql;
+}
+
+/* Conditions whose rows lie side by side in an index. */
+static void note_index(s2_filter *filter, const s2_column *column, const condition *c)
+{
+    const bool together = !c->negated && c->op[0] != '!' && c->op[0] != '~';
+    const bool of_price = filter->priced && column->priced != NULL;
+    filter->has_index |= together && !of_price && column->index != NULL;
+    filter->has_priced_index |= together && of_price && column->priced_index != NULL;
+    filter->by_union |= together && strcmp(column->name, "union") == 0;
+}
+
 static s2_status add_flag(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     if (c->op[0] != '\0')
@@ -179,12 +229,14 @@ static s2_status add_flag(s2_filter *filter, const s2_column *column, const cond
 static s2_status add_text(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     if (strcmp(c->op, "=") == 0 || strcmp(c->op, "!=") == 0)
-        s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", column->sql, c->op);
+        s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", sql_of(filter, column),
+                      c->op);
     else if (strcmp(c->op, "~") == 0)
         s2_buf_printf(&filter->where, " AND %s (instr(lower(%s),lower(?))>0)", c->negated ? "NOT" : "",
-                      column->sql);
+                      sql_of(filter, column));
     else
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "%s takes = != or ~", column->name);
+    note_index(filter, column, c);
     add_text_value(filter, c->value);
     return S2_OK;
 }
@@ -209,7 +261,8 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
         return refuse(diag, c->col,
                       verdict ? "'%s' is none of holds, violated, unknown" : "'%s' is not a number", c->value,
                       strlen(c->value));
-    s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", column->sql, c->op);
+    s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", sql_of(filter, column), c->op);
+    note_index(filter, column, c);
     add_value(filter)->number = number * column->scale;
     return S2_OK;
 }
@@ -230,9 +283,10 @@ static s2_status add_condition(s2_filter *filter, const condition *c, s2_diag *d
     return add_number(filter, column, c, diag);
 }
 
-s2_status s2_filter_build(const char *text, s2_filter *out, s2_diag *diag)
+s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag)
 {
     memset(out, 0, sizeof *out);
+    out->priced = priced;
     for (const char *at = text; *at != '\0';) {
         if (*at == ' ') {
             at++;

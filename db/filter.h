@@ -24,7 +24,10 @@ typedef struct s2_column {
     const char *name;
     const char *sql;
     s2_column_kind kind;
-    double scale; /* stored value = written value * scale */
+    double scale;       /* stored value = written value * scale */
+    const char *priced; /* its name where prices are of one phase and length; NULL: the same */
+    const char *index;  /* of (column, id) in "design", NULL: none */
+    const char *priced_index;
 } s2_column;
 
 /* NULL when there is none of this name. */
@@ -40,10 +43,17 @@ typedef struct s2_filter {
     s2_buf where; /* " AND (...)" for each condition */
     int32_t n_values;
     s2_filter_value values[S2_FILTER_CONDITIONS];
+    bool priced;
+    bool has_index;        /* an index of "design" finds the rows of some condition, */
+    bool has_priced_index; /* or one of "price" */
+    bool by_union;         /* one asks for a verdict on union */
 } s2_filter;
 
-/* S2_EINVAL with column (counted from 1, in bytes) and reason. Release with s2_filter_release in any case. */
-s2_status s2_filter_build(const char *text, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;
+/*
+ * priced: columns of prices are those of "price" as p. S2_EINVAL with column (counted from 1, in bytes) and
+ * reason. Release with s2_filter_release in any case.
+ */
+s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_filter_release(s2_filter *filter);
 
 #endif /* S2_DB_FILTER_H */

@@ -55,6 +55,16 @@ int64_t s2_db_now_us(void);
 /* Lower-case hex SHA-256, terminated. */
 void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
 
+/* The columns that s2_db_read_row() reads, of "design" and, where prices are given, of "price" as p. */
+#define S2_DB_ROW_DESIGN                                                                                     \
+    "design.id,hash,name,family,model,n_layers,n_heads,n_kv_heads,block_tok,created_us,v_rows,v_union,v_kv," \
+    "v_group,v_shards,density,outcome,starred,coalesce((SELECT group_concat(tag,',') FROM (SELECT tag FROM " \
+    "tag WHERE design_id=design.id ORDER BY tag)),''),"
+#define S2_DB_ROW_COLUMNS                                                                                    \
+    S2_DB_ROW_DESIGN "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch"
+#define S2_DB_ROW_PRICED S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch"
+s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
+
 /* A step of the schema; version n is applied to a file of version n - 1. */
 typedef struct s2_db_migration {
     int32_t version;

@@ -1,0 +1,316 @@
+/*
+ * A page of a list. Its order comes from the index on (sorted column, id), which is named, because SQLite
+ * has no statistics of files that change all the time and guesses wrongly at a million rows. Only where the
+ * conditions leave few rows are these found by their own index and sorted.
+ */
+#include "db/db.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <sqlite3.h>
+
+#include "db/filter.h"
+#include "db/sql.h"
+
+enum { FEW = 1000 };
+
+/* A page under construction. */
+typedef struct page {
+    s2_db *db;
+    s2_arena *arena;
+    const s2_db_query *query;
+    const s2_column *sort;
+    const s2_filter *filter;
+    bool priced; /* prices are those of one phase and length */
+    bool few;    /* the conditions leave few rows */
+    s2_db_row *rows;
+    int32_t n_rows;
+} page;
+
+/* ---- the text of a query
+ * -------------------------------------------------------------------------------------- */
+
+#define JOINED "price p ON p.design_id=design.id AND p.phase=:phase AND p.len_tok=:len"
+
+static const char *sort_of(const page *p)
+{
+    return p->priced && p->sort->priced != NULL ? p->sort->priced : p->sort->sql;
+}
+
+/* Is the order that of an index of prices? Designs that were never timed are in none on gpu_us. */
+static bool leads_with_price(const page *p, bool with_value)
+{
+    return p->priced && p->sort->priced_index != NULL &&
+           (with_value || strcmp(p->sort->priced_index, "price_gpu") != 0);
+}
+
+/* Union's two verdicts are half of all rows each, so it has indexes of its own for the usual orders. */
+static const char *index_of(const page *p)
+{
+    if (p->query->trash || p->few)
+        return NULL;
+    if (p->filter->by_union && strcmp(p->sort->name, "created") == 0)
+        return "design_union_created";
+    if (p->filter->by_union && strcmp(p->sort->name, "us") == 0 && !p->priced)
+        return "design_union_sim";
+    return p->priced && p->sort->priced != NULL ? NULL : p->sort->index;
+}
+
+static void add_plain_source(const page *p, s2_buf *sql)
+{
+    s2_buf_puts(sql, p->priced ? " FROM design JOIN " JOINED : " FROM design");
+}
+
+/* CROSS JOIN keeps the tables in the order in which they are written: first the one whose index finds. */
+static void add_finding_source(const page *p, s2_buf *sql)
+{
+    if (!p->priced)
+        s2_buf_puts(sql, " FROM design");
+    else if (p->filter->has_index)
+        s2_buf_puts(sql, " FROM design CROSS JOIN " JOINED);
+    else
+        s2_buf_puts(sql, " FROM price p CROSS JOIN design ON design.id=p.design_id");
+}
+
+static void add_ordered_source(const page *p, bool with_value, s2_buf *sql)
+{
+    const char *const index = index_of(p);
+    if (p->few) {
+        add_finding_source(p, sql);
+    } else if (leads_with_price(p, with_value)) {
+        s2_buf_printf(sql, " FROM price p INDEXED BY %s CROSS JOIN design ON design.id=p.design_id",
+                      p->sort->priced_index);
+    } else {
+        s2_buf_puts(sql, " FROM design");
+        if (index != NULL)
+            s2_buf_printf(sql, " INDEXED BY %s", index);
+        s2_buf_puts(sql, p->priced ? " CROSS JOIN " JOINED : "");
+    }
+}
+
+static const char *id_of(const page *p, bool with_value)
+{
+    return !p->few && leads_with_price(p, with_value) ? "p.design_id" : "design.id";
+}
+
+static void add_conditions(const page *p, s2_buf *sql)
+{
+    s2_buf_printf(sql, " WHERE deleted_us IS %sNULL%s%s", p->query->trash ? "NOT " : "",
+                  p->priced ? " AND p.phase=:phase AND p.len_tok=:len" : "",
+                  p->filter->where.data != NULL ? p->filter->where.data : "");
+}
+
+static void add_order(const page *p, bool with_value, const char *id, bool sorted, s2_buf *sql)
+{
+    const char *const direction = p->query->descending ? "DESC" : "ASC";
+    s2_buf_puts(sql, " ORDER BY ");
+    /* a plus keeps an order from choosing the index */
+    if (with_value)
+        s2_buf_printf(sql, "%s%s %s,", sorted ? "+" : "", sort_of(p), direction);
+    s2_buf_printf(sql, "%s%s %s", sorted ? "+" : "", id, direction);
+}
+
+static void add_cursor(const page *p, bool with_value, const char *id, int64_t from, s2_buf *sql)
+{
+    const char beyond = p->query->descending ? '<' : '>';
+    if (from != 0 && !with_value)
+        s2_buf_printf(sql, " AND %s%c%lld", id, beyond, (long long)from);
+    if (from == 0 || !with_value)
+        return;
+    s2_buf_printf(sql, " AND (%s,%s)%c(SELECT %s,design.id", sort_of(p), id, beyond, sort_of(p));
+    add_plain_source(p, sql);
+    s2_buf_printf(sql, " WHERE design.id=%lld)", (long long)from);
+}
+
+/*
+ * One seek: the rows that have a value in the sorted column, or those that have none. `from` is the row to
+ * go on after, 0 for none. The page's ids are found first, so that rows which only pass through a sort are
+ * never read whole.
+ */
+static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
+{
+    const char *const id = id_of(p, with_value);
+    s2_buf_puts(sql, p->priced ? "SELECT " S2_DB_ROW_PRICED : "SELECT " S2_DB_ROW_COLUMNS);
+    add_plain_source(p, sql);
+    s2_buf_printf(sql, " WHERE design.id IN(SELECT %s", id);
+    add_ordered_source(p, with_value, sql);
+    add_conditions(p, sql);
+    s2_buf_printf(sql, " AND %s IS %sNULL", sort_of(p), with_value ? "NOT " : "");
+    add_cursor(p, with_value, id, from, sql);
+    add_order(p, with_value, id, p->few, sql);
+    s2_buf_printf(sql, " LIMIT %d)", (int)(p->query->limit - p->n_rows));
+    add_order(p, with_value, "design.id", true, sql);
+    s2_buf_add(sql, "", 1);
+}
+
+/* ---- running it
+ * ---------------------------------------------------------------------------------------------- */
+
+/* Phase and length come first in every text that has them, so the conditions are numbered behind them. */
+static void bind_all(sqlite3_stmt *statement, const page *p)
+{
+    int at = 1;
+    if (p->priced) {
+        sqlite3_bind_text(statement, at++, p->query->phase, -1, SQLITE_STATIC);
+        sqlite3_bind_int64(statement, at++, p->query->len_tok);
+    }
+    for (int32_t n = 0; n < p->filter->n_values; n++) {
+        const s2_filter_value *const value = &p->filter->values[n];
+        if (value->is_text)
+            sqlite3_bind_text(statement, at + n, value->text, -1, SQLITE_STATIC);
+        else
+            sqlite3_bind_double(statement, at + n, value->number);
+    }
+}
+
+static s2_status prepare(const page *p, s2_buf *sql, sqlite3_stmt **out, s2_diag *diag)
+{
+    *out = NULL;
+    s2_status status = sql->status;
+    if (status == S2_OK)
+        status = s2_sql_fail(p->db, sqlite3_prepare_v2(p->db->sql, sql->data, -1, out, NULL), diag);
+    s2_buf_release(sql);
+    if (status == S2_OK)
+        bind_all(*out, p);
+    return status;
+}
+
+static s2_status read_rows(page *p, sqlite3_stmt *statement, s2_diag *diag)
+{
+    for (;;) {
+        bool has_row;
+        S2_TRY(s2_sql_step(p->db, statement, &has_row, diag));
+        if (!has_row || p->n_rows == p->query->limit)
+            return S2_OK;
+        s2_db_row *const grown =
+            (p->n_rows & (p->n_rows - 1)) == 0
+                ? s2_arena_grow(p->arena, p->rows, (size_t)p->n_rows,
+                                (size_t)(p->n_rows == 0 ? 1 : 2 * p->n_rows), sizeof *p->rows)
+                : p->rows;
+        if (grown == NULL)
+            return S2_ENOMEM;
+        p->rows = grown;
+        S2_TRY(s2_db_read_row(p->arena, statement, &p->rows[p->n_rows]));
+        p->n_rows++;
+    }
+}
+
+static s2_status seek(page *p, bool with_value, int64_t from, s2_diag *diag)
+{
+    s2_buf sql = {0};
+    sqlite3_stmt *statement;
+    add_seek(p, with_value, from, &sql);
+    s2_status status = prepare(p, &sql, &statement, diag);
+    if (status == S2_OK)
+        status = read_rows(p, statement, diag);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* The first value of a query's first row; *has_row is false where there is none. */
+static s2_status ask(const page *p, s2_buf *sql, bool *has_row, int64_t *value, s2_diag *diag)
+{
+    sqlite3_stmt *statement;
+    s2_status status = prepare(p, sql, &statement, diag);
+    if (status == S2_OK)
+        status = s2_sql_step(p->db, statement, has_row, diag);
+    if (status == S2_OK && *has_row)
+        *value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    return status;
+}
+
+/* Does the row to go on after have a value in the sorted column? */
+static s2_status has_value(const page *p, int64_t id, bool *out, s2_diag *diag)
+{
+    s2_buf sql = {0};
+    bool has_row;
+    int64_t value = 0;
+    s2_buf_printf(&sql, "SELECT %s IS NOT NULL", sort_of(p));
+    add_plain_source(p, &sql);
+    s2_buf_printf(&sql, " WHERE design.id=%lld", (long long)id);
+    s2_buf_add(&sql, "", 1);
+    page plain = *p;
+    static const s2_filter none = {.n_values = 0};
+    plain.filter = &none;
+    S2_TRY(ask(&plain, &sql, &has_row, &value, diag));
+    *out = value != 0;
+    return has_row ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no design is at this cursor");
+}
+
+/* A guess may cost so much: instructions of SQLite's machine, some milliseconds of them. */
+enum { GUESS_STEPS = 50, GUESS_INSTRUCTIONS = 1000 };
+
+static int count_down(void *user)
+{
+    int *const left = user;
+    return (*left)-- <= 0;
+}
+
+/*
+ * Counted up to a limit, in no order, so that SQLite takes the index of a condition. Where that takes too
+ * long, there are not few, or they are no easier to find than by walking the order. A file that is not
+ * trusted has its own use of the handler, and no need of speed.
+ */
+static s2_status find_few(page *p, s2_diag *diag)
+{
+    s2_buf sql = {0};
+    sqlite3_stmt *statement;
+    if ((!p->filter->has_index && !p->filter->has_priced_index) || p->query->trash || p->db->deadline_ms != 0)
+        return S2_OK;
+    s2_buf_puts(&sql, "SELECT count(*) FROM (SELECT 1");
+    add_finding_source(p, &sql);
+    add_conditions(p, &sql);
+    s2_buf_printf(&sql, " LIMIT %d)", FEW + 1);
+    s2_buf_add(&sql, "", 1);
+    S2_TRY(prepare(p, &sql, &statement, diag));
+    int left = GUESS_STEPS;
+    sqlite3_progress_handler(p->db->sql, GUESS_INSTRUCTIONS, count_down, &left);
+    const int rc = sqlite3_step(statement);
+    sqlite3_progress_handler(p->db->sql, 0, NULL, NULL);
+    p->few = rc == SQLITE_ROW && sqlite3_column_int(statement, 0) <= FEW;
+    sqlite3_finalize(statement);
+    /* of what else may be wrong, the page itself will say it */
+    return S2_OK;
+}
+
+static s2_status fill(page *p, s2_diag *diag)
+{
+    bool measured = true;
+    const int64_t after = p->query->after_id;
+    if (after != 0)
+        S2_TRY(has_value(p, after, &measured, diag));
+    S2_TRY(find_few(p, diag));
+    if (measured)
+        S2_TRY(seek(p, true, after, diag));
+    if (p->n_rows < p->query->limit)
+        S2_TRY(seek(p, false, measured ? 0 : after, diag));
+    return S2_OK;
+}
+
+s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const s2_db_row **rows,
+                     int32_t *n_rows, s2_diag *diag)
+{
+    const char *const sort = query->sort != NULL ? query->sort : "created";
+    page p = {.db = db,
+              .arena = arena,
+              .query = query,
+              .sort = s2_column_find(sort, strlen(sort)),
+              .priced = query->phase != NULL};
+    if (p.sort == NULL) {
+        char clean[64];
+        s2_text_clean(clean, sizeof clean, sort);
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no column '%s' to sort by", clean);
+    }
+    s2_filter filter;
+    s2_status status = s2_filter_build(query->filter != NULL ? query->filter : "", p.priced, &filter, diag);
+    p.filter = &filter;
+    if (status == S2_OK)
+        status = fill(&p, diag);
+    s2_filter_release(&filter);
+    S2_TRY(status);
+    *rows = p.rows;
+    *n_rows = p.n_rows;
+    return S2_OK;
+}
