@@ -217,6 +217,42 @@ def check_bsa(check, name):
     check.compare("bsa", name, by_layer, reads, superset=True)
 
 
+def read_header(path):
+    """Constants and arrays of an exported C header."""
+    text = open(path).read()
+    values = {key: int(x) for key, x in re.findall(r"(S2_[A-Z_]+) = (\d+)", text)}
+    for key, body in re.findall(r"static const \w+ (s2_\w+)\[\d+\] = \{([^}]*)\}", text):
+        values[key] = [int(x) for x in body.replace("\n", " ").split(",") if x.strip()]
+    return values
+
+
+def check_c(check, name):
+    """The plan in the header: tiles, slabs of 16 rows, element masks, the causal edge."""
+    out = check.export(name, "c", "--set", "tile=64", "--set", "pack=2")
+    if out is None:
+        return
+    h = read_header(os.path.join(out, "pattern.h"))
+    tile, size, words, read = h["S2_PLAN_TILE_TOK"], h["S2_PLAN_BLK_TOK"], h["S2_PLAN_MASK_WORDS"], {}
+    for plan in range(h["S2_PLAN_N"]):
+        for item in range(h["s2_plan_first"][plan], h["s2_plan_first"][plan + 1]):
+            begin, first = h["s2_plan_item_begin"][item], h["s2_plan_item_head"][item]
+            for e in range(begin, begin + h["s2_plan_item_n"][item]):
+                for row in range(tile):
+                    q = h["s2_plan_item_tile"][item] * tile + row
+                    if q >= LEN or not h["s2_plan_slabs"][e] >> row // 16 & 1:
+                        continue
+                    for k in range(size):
+                        key, mask = h["s2_plan_k_blk"][e] * size + k, h["s2_plan_mask"][e]
+                        if mask >= 0 and not h["s2_plan_bits"][(mask * tile + row) * words + k // 32] >> k % 32 & 1:
+                            continue
+                        if key >= LEN or (mask < 0 and h["s2_plan_edge"][e] and h["S2_CAUSAL"] and key > q):
+                            continue
+                        for head in range(first, first + h["s2_plan_item_heads"][item]):
+                            read[plan, head, q, key] = True
+    plan_of = h["s2_plan_of"]
+    check.compare("c", name, range(h["S2_N_LAYERS"]), lambda layer, head, q, k: (plan_of[layer], head, q, k) in read)
+
+
 def check_stride_family(check, name):
     """The formulas of HF, vLLM, TensorRT-LLM and DKernel, each from its own parameters."""
     formats = {"hf": "config.json", "vllm": "blocksparse_params.json", "trtllm": "block_sparse_params.json",
@@ -270,6 +306,17 @@ def edit_text(file, old, new):
     return spoil
 
 
+def edit_first_number(file, array, add):
+    """A fault in the first number of an array of a C header."""
+    def spoil(out):
+        path = os.path.join(out, file)
+        head, rest = open(path).read().split(array, 1)
+        found = re.search(r"\{\s*(\d+)", rest)
+        changed = rest[:found.start(1)] + str(int(found.group(1)) + add) + rest[found.end(1):]
+        open(path, "w").write(head + array + changed)
+    return spoil
+
+
 def edit_i32(file, change):
     """A fault in an int32 array: change(values, shape) in place."""
     def spoil(out):
@@ -306,6 +353,9 @@ FAULTS = [
     ("cute: the window is one token short", check_cute, "layers", edit_text("cute_mask.py", "< 50", "< 49")),
     ("csr: a row ends early", check_csr, "phi", edit_i32("layout0_crow.npy", shift_last_end)),
     ("flashinfer: a row ends early", check_flashinfer, "phi", edit_i32("plan0_indptr.npy", shift_last_end)),
+    ("c: a tile's first slab reads another block", check_c, "phi", edit_first_number("pattern.h", "s2_plan_k_blk[", 1)),
+    ("c: the first item has one entry fewer", check_c, "streaming",
+     edit_first_number("pattern.h", "s2_plan_item_n[", -1)),
     ("hf: one local block fewer", check_stride_family, "phi",
      edit_text("config.json", '"blocksparse_num_local_blocks": 2', '"blocksparse_num_local_blocks": 1')),
     ("dkernel: the phase of another format", check_stride_family, "rotation",
@@ -337,7 +387,7 @@ def check_is_convicted(check, fault):
 def main():
     check = Checker(sys.argv[1] if len(sys.argv) > 1 else "build/current/s2")
     for name in PATTERNS:
-        for test in (check_flex, check_cute, check_csr, check_flashinfer, check_bsa, check_stride_family):
+        for test in (check_flex, check_cute, check_csr, check_flashinfer, check_bsa, check_c, check_stride_family):
             test(check, name)
     for fault in FAULTS:
         check_is_convicted(check, fault)
