@@ -364,13 +364,77 @@ static int32_t most_common_modulus(const s2_view *view, const uint8_t *taken)
     return best;
 }
 
-/*
- * Strides with many different moduli have no common period of a manageable size. Fewer atoms that
- * cover everything are proof enough: keep those whose moduli fit together, most common first.
- */
-static s2_status small_subset(s2_arena *arena, const s2_view *view, s2_view *out)
+/* The first atom of each modulus in turn; -1 behind the last. */
+static int32_t nth_modulus(const s2_view *view, int32_t nth)
+{
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        int32_t first = 0;
+        while (!same_modulus(&view->atoms[first], &view->atoms[a]))
+            first++;
+        if (first == a && nth-- == 0)
+            return a;
+    }
+    return -1;
+}
+
+static bool has_small_period(const s2_view *view)
 {
     enum { MOST_PERIOD = 1 << 20 };
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, view);
+    const int64_t unit = shape.block_aligned ? view->pattern->block_tok : 1;
+    return shape.key_period / unit <= MOST_PERIOD && shape.query_period / unit <= MOST_PERIOD;
+}
+
+/* All atoms of one modulus, unless the periods then grow too large. */
+static void add_modulus(const s2_view *view, int32_t of, uint8_t *taken, s2_view *subset, s2_atom *atoms)
+{
+    const int32_t n_before = subset->n_atoms;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (same_modulus(&view->atoms[of], &view->atoms[a])) {
+            taken[a] = 1;
+            atoms[subset->n_atoms++] = view->atoms[a];
+        }
+    if (!has_small_period(subset))
+        subset->n_atoms = n_before;
+}
+
+/*
+ * The atom, not yet taken, whose modulus has the least common multiple with what is there among those that
+ * share a factor with it, or have no modulus; -1: none is left.
+ */
+static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const s2_view *subset)
+{
+    int32_t best = -1;
+    int64_t best_period = S2_OPEN;
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, subset);
+    const int64_t unit = shape.block_aligned ? view->pattern->block_tok : 1;
+    const int64_t period = s2_period_lcm(shape.key_period, shape.query_period) / unit;
+    for (int32_t a = 0; a < view->n_atoms; a++) {
+        const s2_atom *const atom = &view->atoms[a];
+        const int64_t in_unit = atom->period > 0 ? atom->period * atom->gran / unit : 1;
+        const int64_t modulus = in_unit > 1 ? in_unit : 1, common = s2_period_lcm(period, modulus);
+        const bool shares = modulus == 1 || common < period * modulus;
+        if (!taken[a] && shares && common < best_period) {
+            best = a;
+            best_period = common;
+        }
+    }
+    return best;
+}
+
+/*
+ * Strides with many different moduli have no common period of a manageable size. Fewer atoms that cover
+ * everything are proof enough: keep those whose moduli fit together, most common first, or those that share
+ * factors with one of them (seed). Combs of coprime moduli help each other nowhere: where each leaves a
+ * residue there is, by the Chinese remainder theorem, a key that all leave. So if anything covers, moduli
+ * that share factors do, and a seed among them with what is nearest to it is the set to try.
+ */
+static s2_status small_subset(s2_arena *arena, const s2_view *view, int32_t seed, s2_view *out)
+{
     s2_atom *const atoms = S2_NEW(arena, s2_atom, view->n_atoms);
     uint8_t *const taken = S2_NEW(arena, uint8_t, view->n_atoms);
     if (atoms == NULL || taken == NULL)
@@ -378,22 +442,38 @@ static s2_status small_subset(s2_arena *arena, const s2_view *view, s2_view *out
     s2_view subset = *view;
     subset.atoms = atoms;
     subset.n_atoms = 0;
-    for (int32_t best; (best = most_common_modulus(view, taken)) >= 0;) {
-        const int32_t n_before = subset.n_atoms;
-        for (int32_t b = 0; b < view->n_atoms; b++) {
-            if (same_modulus(&view->atoms[best], &view->atoms[b])) {
-                taken[b] = 1;
-                atoms[subset.n_atoms++] = view->atoms[b];
-            }
-        }
-        s2_view_shape shape;
-        s2_view_shape_init(&shape);
-        s2_view_shape_add(&shape, &subset);
-        const int64_t unit = shape.block_aligned ? view->pattern->block_tok : 1;
-        if (shape.key_period / unit > MOST_PERIOD || shape.query_period / unit > MOST_PERIOD)
-            subset.n_atoms = n_before;
+    int32_t next = seed >= 0 ? seed : most_common_modulus(view, taken);
+    while (next >= 0) {
+        add_modulus(view, next, taken, &subset, atoms);
+        next = seed >= 0 ? nearest_modulus(view, taken, &subset) : most_common_modulus(view, taken);
     }
     *out = subset;
+    return S2_OK;
+}
+
+/*
+ * The whole does not fit: is there a part that does and leaves nothing? Parts have work of their own, for the
+ * whole has usually spent all of it.
+ */
+static s2_status part_covers(const s2_search *whole, const s2_view *view, bool *covers)
+{
+    enum { MOST_SEEDS = 16, MOST_ATOMS = 512, PART_WORK = 1 << 25 }; /* seeds cost the square of the atoms */
+    const int32_t n_seeds = view->n_atoms <= MOST_ATOMS ? MOST_SEEDS : 0;
+    s2_search search = *whole;
+    search.work_left = PART_WORK;
+    *covers = false;
+    for (int32_t attempt = 0; attempt <= n_seeds && !*covers && search.work_left > 0; attempt++) {
+        const s2_arena_mark_t mark = s2_arena_mark(search.scratch);
+        const int32_t seed = attempt < n_seeds ? nth_modulus(view, attempt) : -1;
+        s2_violation missed = {0};
+        s2_view subset;
+        if (seed < 0 && attempt < n_seeds)
+            attempt = n_seeds;
+        S2_TRY(small_subset(search.scratch, view, seed, &subset));
+        S2_TRY(hole_of(&search, &subset, &missed, covers));
+        *covers &= !missed.found;
+        s2_arena_rewind(search.scratch, mark);
+    }
     return S2_OK;
 }
 
@@ -402,13 +482,8 @@ static s2_status hole_search(s2_search *search, const s2_view *view, s2_violatio
     s2_violation best = {0};
     bool complete = true;
     S2_TRY(hole_of(search, view, &best, &complete));
-    if (!complete && !best.found && search->work_left > 0) {
-        s2_view subset;
-        s2_violation missed = {0};
-        S2_TRY(small_subset(search->scratch, view, &subset));
-        S2_TRY(hole_of(search, &subset, &missed, &complete));
-        complete &= !missed.found;
-    }
+    if (!complete && !best.found)
+        S2_TRY(part_covers(search, view, &complete));
     best.limited = !complete;
     drop_if_longer(search, &best);
     *out = best;

@@ -233,6 +233,62 @@ static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
     run_engines("masks and random lists", 5000000, 4000, &options);
 }
 
+/*
+ * Heads that cover everything by moduli that share factors, hidden among strides of large primes, whichever
+ * are more common; and the same with one of the covering heads left out, which the prover must not call
+ * complete.
+ */
+static void coprime_strides_do_not_hide_a_part_that_covers(void **state)
+{
+    (void)state;
+    static const char *const covers[][4] = {
+        {"stride 64 width 32", "stride 64 width 32 phase 32", NULL, NULL},
+        {"stride 2", "stride 4 phase 1", "stride 4 phase 3", NULL},
+        {"stride 6 width 3", "stride 4 width 2 phase 1", "stride 12 width 3 phase 6", "stride 12 width 3"},
+        {"dilated 2", "dilated 4 phase 1", "dilated 4 phase 3", NULL},
+    };
+    static const int primes[] = {65521, 65519, 65497, 65479, 65449, 65447};
+    enum { MOST_CASES = 60 }; /* each fills the prover's room */
+    s2_rng rng = {s2_test_seed(37)};
+    const int64_t n_cases = s2_test_cases(MOST_CASES) < MOST_CASES ? s2_test_cases(MOST_CASES) : MOST_CASES;
+    int32_t n_held = 0;
+    for (int64_t at = 0; at < n_cases; at++) {
+        const char *const *const parts = covers[s2_rng_below(&rng, 4)];
+        const int32_t n_large = 2 + (int32_t)s2_rng_below(&rng, 12), n_parts = parts[2] == NULL   ? 2
+                                                                               : parts[3] == NULL ? 3
+                                                                                                  : 4;
+        const int32_t lost = s2_rng_below(&rng, 2) == 0 ? -1 : (int32_t)s2_rng_below(&rng, (uint64_t)n_parts);
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        s2_pattern pattern;
+        s2_finding finding;
+        s2_buf_printf(&text, "heads %d;layers all: local 2", n_large + n_parts);
+        for (int32_t n = 0; n < n_large; n++)
+            s2_buf_printf(&text, ";heads %d: local 2 | stride %d phase %d", n, primes[s2_rng_below(&rng, 6)],
+                          1 + (int)s2_rng_below(&rng, 60000));
+        for (int32_t n = 0; n < n_parts; n++)
+            if (n != lost)
+                s2_buf_printf(&text, ";heads %d: local 2 | %s", n_large + n, parts[n]);
+        const s2_requirement asked = {S2_UNION, 0, true};
+        const s2_prove_options options = {.n_tok = S2_OPEN};
+        assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &options, &finding), S2_OK);
+        const bool complete = lost < 0 && parts != covers[2];
+        if (finding.verdict == S2_UNKNOWN || (complete && finding.verdict != S2_HOLDS))
+            fail_msg("%s: %s", text.data, s2_verdict_word(finding.verdict));
+        if (finding.verdict == S2_VIOLATED)
+            for (int32_t head = 0; head < pattern.n_heads; head++)
+                assert_false(s2_pattern_reads(&pattern, S2_PREFILL, 0, head, finding.witness.q_tok + 1,
+                                              finding.witness.q_tok, finding.witness.k_tok));
+        else
+            n_held++;
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    printf("# s2: coprime strides: %d of %lld patterns hold by a part\n", n_held, (long long)n_cases);
+    assert_true(n_cases < MOST_CASES || (n_held > n_cases / 8 && n_held < n_cases * 7 / 8));
+}
+
 /* docs/proof.md, closed form: complete iff the residues -p mod V of the heads are all of Z/V. */
 static void local_and_stride_is_complete_exactly_when_residues_cover(void **state)
 {
@@ -276,6 +332,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_runs_equal_the_definition_on_random_patterns),
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
+        cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
         cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
