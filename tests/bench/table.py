@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Rows of `make bench-gpu` as Markdown, as docs/kernels.md shows them.
 
-usage: table.py ROWS.jsonl...     rows of bench_gpu and of peers.py, of one run on one card
+usage: table.py ROWS.jsonl...     rows of bench_gpu, bench_decode, peers.py (of one run on one card) and s2 validate
 
 Sections: the card and its ceilings, forward, backward, decoding, against torch's kernels, and the goals that the project
 set itself, each with the figure that this run gives.
@@ -16,7 +16,9 @@ def load(paths):
     rows = []
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            rows += [json.loads(line) for line in file if line.startswith("{")]
+                rows += [json.loads(line) for line in file if line.startswith("{")]
+    for row in rows:
+        row.setdefault("row", row.get("schema", ""))
     return rows
 
 
@@ -66,7 +68,9 @@ def table(head, lines):
 
 
 def show_card(run):
-    device = next(row for row in run.rows if row["row"] == "device")
+    device = next((row for row in run.rows if row["row"] == "device"), None)
+    if device is None:
+        return
     print(f"{device['name']}, {device.get('uuid', '')}, driver {device.get('driver', '?')}, "
           f"{device.get('runtime', '')}, commit {device.get('commit', '?')}, {device.get('date', '')}\n")
     table(("ceiling", "sustained", "cool", "SM MHz", "W"),
@@ -127,6 +131,29 @@ def show_peers(run):
                       f"{ratio[0]:.2f}x / {ratio[1]:.2f}x" if ratio else "-"))
     if lines:
         table(("phase", "pattern", "batch x length", "peer", "its ms sustained / cool", "ours", "ours is faster"), lines)
+
+
+def show_validations(run):
+    rows = [row for row in run.rows if row["row"] == "s2validate/1"]
+    if rows:
+        print(f"{len(rows)} verdicts, {sum(row['outcome'] == 'ok' for row in rows)} ok; "
+              f"{sum(row['touch']['pairs'] for row in rows)} pairs compared, {sum(row['touch']['wrong'] for row in rows)} wrong; "
+              f"{sum(row['numerics']['rows'] for row in rows)} rows against fp64; {sum(row['needles']['found'] for row in rows)} "
+              f"needles back of {sum(row['needles']['expected'] for row in rows)} that the patterns read\n")
+    lines = []
+    for row in rows:
+        counted, predicted = row["bytes"], row.get("predicted") or {}
+        if "kernels" not in counted:
+            continue
+        both = [f"{counted[key] * 1e-6:.1f} / {predicted[key] * 1e-6:.1f}" if predicted.get(key) else f"{counted[key] * 1e-6:.1f} / -"
+                for key in ("dram_read", "dram_write", "l2")]
+        bound = predicted.get("fraction_of_bound")
+        lines.append((f"{row['name']} layer {row['layer']}", row["phase"], length(row["len"]), row["kernel"],
+                      f"{row['time_ms']['median']:.3f} / {row['cold_ms']['median']:.3f}", f"{row['dense_over_this']:.1f}",
+                      f"{bound:.2f}" if bound else "-", *both))
+    if lines:
+        table(("layer", "phase", "length", "kernel", "ms warm / cold", "dense over it", "of the bound",
+               "DRAM read MB, counted / predicted", "written", "L2 to SMs"), lines)
 
 
 def of_matrix(run, phase, kernel, n_tok, mine, yardstick):
@@ -196,7 +223,9 @@ def main():
     show_others(run, "decode", 2)
     show_decode(run)
     show_peers(run)
-    show_goals(run)
+    show_validations(run)
+    if run.matrix:
+        show_goals(run)
 
 
 if __name__ == "__main__":
