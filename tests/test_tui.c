@@ -10,6 +10,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "search/space.h"
+#include "tui/looks.h"
 #include "tui/session.h"
 #include "tui/view.h"
 
@@ -463,6 +465,106 @@ static void knobs_say_what_they_read_back(void **state)
     }
 }
 
+static void the_designs_around_any_knobs_are_patterns_and_hold_that_one(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(17)};
+    int64_t n_same = 0;
+    const int64_t n_cases = s2_test_cases(60);
+    for (int64_t n = 0; n < n_cases; n++) {
+        s2_knobs knobs = s2_knobs_default();
+        for (int turn = 0; turn < 14; turn++)
+            s2_knobs_turn(&knobs, (s2_knob)s2_rng_below(&rng, S2_N_KNOBS),
+                          (int32_t)s2_rng_below(&rng, 5) - 2);
+        s2_buf text = {0}, own = {0};
+        s2_arena arena = {0};
+        s2_space space;
+        s2_diag diag = {0};
+        s2_pattern pattern;
+        char wanted[S2_HASH_HEX], hash[S2_HASH_HEX];
+        s2_knobs_space(&knobs, &text);
+        s2_knobs_text(&knobs, "\n", &own);
+        if (s2_space_parse(&arena, text.data, text.len, &space, &diag) != S2_OK)
+            fail_msg("%s: %s", text.data, diag.msg);
+        assert_int_equal(s2_pattern_parse(&arena, own.data, own.len, NULL, &pattern, &diag), S2_OK);
+        assert_int_equal(s2_pattern_hash(&pattern, wanted), S2_OK);
+        bool same = false;
+        for (int64_t index = 0; index<space.n_candidates; index += n_cases> 300 ? 7 : 1) {
+            s2_buf one = {0};
+            s2_arena scratch = {0};
+            s2_space_expand(&space, index, &one);
+            if (s2_pattern_parse(&scratch, one.data, one.len, NULL, &pattern, &diag) != S2_OK)
+                fail_msg("candidate %lld of %s: %s", (long long)index, text.data, diag.msg);
+            assert_int_equal(s2_pattern_hash(&pattern, hash), S2_OK);
+            same = same || strcmp(hash, wanted) == 0;
+            s2_buf_release(&one);
+            s2_arena_release(&scratch);
+        }
+        n_same += same;
+        s2_buf_release(&text);
+        s2_buf_release(&own);
+        s2_arena_release(&arena);
+    }
+    assert_int_equal(n_same, n_cases);
+}
+
+static void words_for_a_shell_are_one_word(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *word;
+        const char *quoted;
+    } cases[] = {{"us<900", "'us<900'"}, {"plain-1.5_x", "plain-1.5_x"},   {"", "''"},
+                 {"it's", "'it'\\''s'"}, {"$(rm -rf /)", "'$(rm -rf /)'"}, {"a\nb", "'a\nb'"}};
+    for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
+        s2_buf buf = {0};
+        s2_buf_shell(&buf, cases[at].word);
+        s2_buf_add(&buf, "", 1);
+        assert_string_equal(buf.data, cases[at].quoted);
+        s2_buf_release(&buf);
+    }
+}
+
+static double lightness(uint32_t rgb)
+{
+    return 0.2126 * (rgb >> 16 & 255) + 0.7152 * (rgb >> 8 & 255) + 0.0722 * (rgb & 255);
+}
+
+static void the_ramp_of_every_palette_is_one_of_lightness(void **state)
+{
+    (void)state;
+    for (int palette = 0; palette < S2_N_PALETTES; palette++) {
+        const bool falls = palette == S2_PALETTE_LIGHT;
+        for (int heat = 1; heat < 6; heat++) {
+            const s2_look *const a = s2_look_of((s2_palette)palette, (s2_style)(S2_STYLE_HEAT0 + heat - 1));
+            const s2_look *const b = s2_look_of((s2_palette)palette, (s2_style)(S2_STYLE_HEAT0 + heat));
+            const double from = lightness(s2_palette_rgb((s2_palette)palette, a->fg256, false));
+            const double to = lightness(s2_palette_rgb((s2_palette)palette, b->fg256, false));
+            if (falls ? to >= from : to <= from)
+                fail_msg("palette %d: step %d does not go on", palette, heat);
+        }
+    }
+}
+
+static void ansi_dumps_hold_colours_and_nothing_else_that_is_obeyed(void **state)
+{
+    (void)state;
+    s2_session session;
+    s2_buf buf = {0};
+    begin(&session, 24, 80, false);
+    s2_session_draw(&session);
+    s2_canvas_ansi(&session.canvas, S2_PALETTE_DARK, &buf);
+    s2_buf_add(&buf, "", 1);
+    for (const char *at = buf.data; (at = strchr(at, '\033')) != NULL;) {
+        at++;
+        assert_int_equal(*at, '[');
+        at += 1 + strspn(at + 1, "0123456789;");
+        assert_int_equal(*at, 'm');
+    }
+    s2_buf_release(&buf);
+    s2_session_release(&session);
+}
+
 static void random_keys_and_sizes_leave_a_sound_state(void **state)
 {
     (void)state;
@@ -582,16 +684,21 @@ static void a_turn_of_a_knob_at_128k_and_32_heads_is_measured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tui[] = {cmocka_unit_test(layouts_stay_inside_and_apart_at_every_size),
-                                     cmocka_unit_test(a_canvas_clips_and_marks_its_right_edge),
-                                     cmocka_unit_test(hostile_text_is_shown_harmlessly),
-                                     cmocka_unit_test(no_key_means_two_things_in_one_view),
-                                     cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
-                                     cmocka_unit_test(masks_equal_enumeration_block_for_block),
-                                     cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
-                                     cmocka_unit_test(knobs_say_what_they_read_back),
-                                     cmocka_unit_test(random_keys_and_sizes_leave_a_sound_state),
-                                     cmocka_unit_test(a_turn_of_a_knob_at_128k_and_32_heads_is_measured)};
+    const struct CMUnitTest tui[] = {
+        cmocka_unit_test(layouts_stay_inside_and_apart_at_every_size),
+        cmocka_unit_test(a_canvas_clips_and_marks_its_right_edge),
+        cmocka_unit_test(hostile_text_is_shown_harmlessly),
+        cmocka_unit_test(no_key_means_two_things_in_one_view),
+        cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+        cmocka_unit_test(masks_equal_enumeration_block_for_block),
+        cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
+        cmocka_unit_test(knobs_say_what_they_read_back),
+        cmocka_unit_test(the_designs_around_any_knobs_are_patterns_and_hold_that_one),
+        cmocka_unit_test(words_for_a_shell_are_one_word),
+        cmocka_unit_test(the_ramp_of_every_palette_is_one_of_lightness),
+        cmocka_unit_test(ansi_dumps_hold_colours_and_nothing_else_that_is_obeyed),
+        cmocka_unit_test(random_keys_and_sizes_leave_a_sound_state),
+        cmocka_unit_test(a_turn_of_a_knob_at_128k_and_32_heads_is_measured)};
     const char *const only = getenv("S2_TEST");
     if (only != NULL)
         cmocka_set_test_filter(only);

@@ -183,6 +183,36 @@ static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s
     s2_buf_puts(buf, "}");
 }
 
+/* "; {,one,other}": also nothing; no hole where there is no alternative. */
+static void add_rules(const s2_buf *rules, s2_buf *buf)
+{
+    if (rules->len > 0)
+        s2_buf_printf(buf, "; {%s}", rules->data);
+}
+
+/* Dense KV heads and dense layers: none, the usual, and what the knobs have. */
+static void add_dense(const s2_knobs *knobs, s2_buf *buf)
+{
+    const int64_t *const v = knobs->value;
+    const int64_t dense_kv = v[S2_KNOB_DENSE_KV], last = v[S2_KNOB_KV_HEADS] - 1;
+    const int64_t n_layers = v[S2_KNOB_LAYERS], dense = v[S2_KNOB_DENSE_LAYERS];
+    s2_buf heads = {0}, layers = {0};
+    if (last > 0)
+        s2_buf_printf(&heads, ",kv %lld: dense", (long long)last);
+    if (dense_kv > 1 || (dense_kv == 1 && last == 0))
+        s2_buf_printf(&heads, ",kv %lld-%lld: dense", (long long)(last + 1 - dense_kv), (long long)last);
+    if (n_layers >= 4)
+        s2_buf_puts(&layers, ",layers 1::2: dense,layers 3::4: dense");
+    else if (n_layers >= 2 && dense == 1)
+        s2_buf_puts(&layers, ",layers 1::2: dense");
+    if (n_layers >= 2 && dense == 3)
+        s2_buf_puts(&layers, ",layers 0-1: dense");
+    add_rules(&heads, buf);
+    add_rules(&layers, buf);
+    s2_buf_release(&heads);
+    s2_buf_release(&layers);
+}
+
 void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf)
 {
     const int64_t *const v = knobs->value;
@@ -190,17 +220,17 @@ void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf)
                   (long long)v[S2_KNOB_HEADS], (long long)v[S2_KNOB_KV_HEADS]);
     add_choices(knobs, S2_KNOB_BLOCK, "block ", buf);
     add_choices(knobs, S2_KNOB_LOCAL, "; layers all: local ", buf);
-    s2_buf_puts(buf, " {,| sink 1}");
+    s2_buf_puts(buf, " {,| sink 1");
+    if (v[S2_KNOB_SINK] > 1)
+        s2_buf_printf(buf, ",| sink %lld", (long long)v[S2_KNOB_SINK]);
+    s2_buf_puts(buf, "}");
     if (v[S2_KNOB_STRIDE] > 0) {
         add_choices(knobs, S2_KNOB_STRIDE, " | stride ", buf);
-        s2_buf_puts(buf, " phase {head,kv}+{0,1}");
+        s2_buf_puts(buf, v[S2_KNOB_PHASE] < 4 ? " phase {head,kv}+{0,1}" : " {,phase head,phase kv}");
     } else {
         s2_buf_puts(buf, " {,| stride 4 phase head,| stride 8 phase head,| stride 16 phase head}");
     }
-    if (v[S2_KNOB_KV_HEADS] > 1)
-        s2_buf_printf(buf, "; {,kv %lld: dense}", (long long)v[S2_KNOB_KV_HEADS] - 1);
-    if (v[S2_KNOB_LAYERS] >= 4)
-        s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense}");
+    add_dense(knobs, buf);
 }
 
 static void knobs_of_term(const s2_term *term, s2_knobs *knobs)
