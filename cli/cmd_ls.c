@@ -39,6 +39,37 @@ static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *
     return code;
 }
 
+/* The filter and order that were kept under a name; what the command line says is added, or comes first. */
+static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
+{
+    enum { MOST = 256 };
+    const char *const name = s2_args_str(args, "view");
+    s2_db_view *const views = S2_NEW(&cli->arena, s2_db_view, MOST);
+    int32_t n = 0;
+    s2_diag diag = {0};
+    if (views == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "view");
+    const s2_status status = s2_db_views(db, &cli->arena, MOST, views, &n, &diag);
+    if (status != S2_OK)
+        return s2_store_report(cli, status, &diag);
+    int32_t at = 0;
+    while (at < n && strcmp(views[at].name, name) != 0)
+        at++;
+    if (at == n) {
+        s2_cli_error(cli, "no view %s is kept; W in s2 tui keeps one", name);
+        return S2_EXIT_USAGE;
+    }
+    s2_buf filter = {0};
+    s2_buf_printf(&filter, "%s%s%s", views[at].filter, query->filter[0] != '\0' ? " " : "", query->filter);
+    query->filter = filter.status == S2_OK ? s2_arena_strndup(&cli->arena, filter.data, filter.len) : NULL;
+    s2_buf_release(&filter);
+    if (!s2_args_has(args, "sort")) {
+        query->sort = views[at].sort;
+        query->descending = views[at].descending;
+    }
+    return query->filter != NULL ? S2_GO_ON : s2_cli_fail(cli, S2_ENOMEM, "view");
+}
+
 int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
@@ -66,8 +97,11 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
     s2_db *db;
     if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
         return end;
-    bool empty;
-    end = s2_listing_price(cli, &args, db, false, &query, &empty);
+    bool empty = true;
+    if (s2_args_has(&args, "view"))
+        end = use_view(cli, &args, db, &query);
+    if (end == S2_GO_ON)
+        end = s2_listing_price(cli, &args, db, false, &query, &empty);
     if (end == S2_GO_ON)
         end = empty ? S2_EXIT_OK : list(&l, db, &query, s2_args_str(&args, "format"));
     s2_db_close(&db);

@@ -62,6 +62,8 @@ static void add_db_row(s2_explorer *e, const s2_db_row *from)
                         .sim_us = from->sim_us,
                         .kv_bytes = from->kv_bytes,
                         .gpu_us = from->gpu_us,
+                        .phase = copy(e, from->phase),
+                        .len_tok = from->len_tok,
                         .starred = from->starred};
 }
 
@@ -101,6 +103,8 @@ static void add_sample(s2_explorer *e, const char *text, int64_t id)
                             .sim_us = facts.priced ? facts.time_us : (double)NAN,
                             .kv_bytes = (double)facts.kv_bytes[S2_KV_POINTS - 1],
                             .gpu_us = (double)NAN,
+                            .phase = "prefill",
+                            .len_tok = question.len_tok,
                             .text = text};
     s2_facts_release(&facts);
 }

@@ -184,6 +184,7 @@ static const s2_option LS[] = {
     {"filter", '\0', "EXPR", NULL, "conditions that must all hold; the operands are joined to it", false,
      false},
     {"sort", 's', "COLUMN", "-created", "order by a column; -COLUMN: largest first", false, false},
+    {"view", '\0', "NAME", NULL, "the filter and order that s2 tui keeps under this name", false, false},
     {"limit", 'L', "N", "50", "rows at most", false, false},
     {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
     {"columns", '\0', "A,B,...", "name,hash,family,rows,union,kv,density,phase,len,kv_mib,us,gpu_us,tags",

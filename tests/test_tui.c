@@ -150,6 +150,8 @@ static s2_tui_row sample_row(int32_t at)
                         .sim_us = 1234.5 * (at + 1),
                         .kv_bytes = (double)(1 << (28 - at)),
                         .gpu_us = (double)NAN,
+                        .phase = "prefill",
+                        .len_tok = at == 3 ? 131072 : 8192,
                         .starred = at == 1,
                         .text = SAMPLES[at]};
 }

@@ -42,6 +42,8 @@ typedef struct s2_tui_row {
     double sim_us;
     double kv_bytes;
     double gpu_us;
+    const char *phase; /* of the numbers above; "" where there are none */
+    int64_t len_tok;
     bool starred;
     const char *text; /* canonical, or NULL until it was asked for */
 } s2_tui_row;

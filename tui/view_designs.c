@@ -46,6 +46,7 @@ typedef struct columns {
     int32_t us;
     int32_t kv;
     int32_t gpu;
+    int32_t at;
     int32_t tags;
 } columns;
 
@@ -62,8 +63,10 @@ static columns columns_of(int32_t cols)
         c.kv = 67;
     if (cols >= 78)
         c.gpu = 78;
-    if (cols >= 100)
-        c.tags = 80;
+    if (cols >= 100) {
+        c.at = 80;
+        c.tags = 94;
+    }
     return c;
 }
 
@@ -86,6 +89,8 @@ static void draw_head(s2_canvas *canvas, s2_rect area)
     put_head(canvas, area.row, c.us, "time");
     put_head(canvas, area.row, c.kv, "kv");
     put_head(canvas, area.row, c.gpu, "measured");
+    if (c.at > 0)
+        s2_canvas_text(canvas, area.row, c.at, S2_STYLE_HEAD, "at");
     if (c.tags > 0)
         s2_canvas_text(canvas, area.row, c.tags, S2_STYLE_HEAD, "tags");
 }
@@ -102,6 +107,16 @@ static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canv
     }
     if (row->starred)
         s2_canvas_glyph(canvas, y, 6, 0x2605, '*', S2_STYLE_KEY);
+}
+
+/* Times of different phases and lengths are not rivals: "prefill 128k". */
+static void put_at(s2_canvas *canvas, int32_t y, int32_t col, const s2_tui_row *row)
+{
+    s2_buf buf = {0};
+    s2_buf_printf(&buf, "%.8s ", row->phase);
+    s2_tok_print(row->len_tok, &buf);
+    s2_canvas_text(canvas, y, col, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
 }
 
 static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, s2_rect line,
@@ -127,6 +142,8 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
         put_number(canvas, line.row, c.kv, row->kv_bytes, s2_bytes_print);
     if (c.gpu > 0)
         put_number(canvas, line.row, c.gpu, row->gpu_us, s2_time_print);
+    if (c.at > 0 && row->phase[0] != '\0')
+        put_at(canvas, line.row, c.at, row);
     if (c.tags > 0)
         s2_canvas_text(canvas, line.row, c.tags, S2_STYLE_DIM, row->tags);
     if (here) {

@@ -22,17 +22,34 @@ static int32_t n_shown(const s2_tui_model *model)
     return model->n_rows < MOST ? model->n_rows : MOST;
 }
 
-static bool has_point(const s2_tui_row *row)
+static bool has_numbers(const s2_tui_row *row)
 {
     return row->sim_us > 0 && row->kv_bytes > 0;
 }
 
-static axes axes_of(const s2_tui_model *model)
+/* The phase and length that are shown: those of the cursor's design, else of the first that has numbers. */
+static const s2_tui_row *standard(const s2_tui_model *model, int32_t cursor)
+{
+    if (cursor < n_shown(model) && has_numbers(&model->rows[cursor]))
+        return &model->rows[cursor];
+    for (int32_t at = 0; at < n_shown(model); at++)
+        if (has_numbers(&model->rows[at]))
+            return &model->rows[at];
+    return NULL;
+}
+
+/* Only designs that were priced for the same question are rivals. */
+static bool is_rival(const s2_tui_row *row, const s2_tui_row *of)
+{
+    return has_numbers(row) && row->len_tok == of->len_tok && strcmp(row->phase, of->phase) == 0;
+}
+
+static axes axes_of(const s2_tui_model *model, const s2_tui_row *of)
 {
     axes a = {(double)INFINITY, 0, (double)INFINITY, 0, 0};
     for (int32_t at = 0; at < n_shown(model); at++) {
         const s2_tui_row *const row = &model->rows[at];
-        if (!has_point(row))
+        if (of == NULL || !is_rival(row, of))
             continue;
         a.us_least = fmin(a.us_least, row->sim_us);
         a.us_most = fmax(a.us_most, row->sim_us);
@@ -58,7 +75,7 @@ static bool is_front(const s2_tui_model *model, const s2_tui_row *row)
         return false;
     for (int32_t at = 0; at < n_shown(model); at++) {
         const s2_tui_row *const other = &model->rows[at];
-        if (other->unions == (int32_t)S2_HOLDS && has_point(other) && other->sim_us <= row->sim_us &&
+        if (other->unions == (int32_t)S2_HOLDS && is_rival(other, row) && other->sim_us <= row->sim_us &&
             other->kv_bytes <= row->kv_bytes &&
             (other->sim_us < row->sim_us || other->kv_bytes < row->kv_bytes))
             return false;
@@ -91,7 +108,7 @@ static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, double val
 }
 
 /* What the marks mean, as far as there is room. */
-static void draw_legend(s2_canvas *canvas, s2_rect body)
+static void draw_legend(const s2_tui_row *of, s2_canvas *canvas, s2_rect body)
 {
     static const struct {
         uint32_t glyph;
@@ -102,7 +119,12 @@ static void draw_legend(s2_canvas *canvas, s2_rect body)
                  {0xb7, '.', S2_STYLE_DIM, "beaten"},
                  {0xd7, 'x', S2_STYLE_BAD, "union violated"},
                  {'@', '@', S2_STYLE_WITNESS, "cursor"}};
-    int32_t col = s2_canvas_text(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache up, time right");
+    s2_buf len = {0};
+    s2_tok_print(of->len_tok, &len);
+    int32_t col =
+        s2_canvas_printf(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache up, time right: %.8s %s",
+                         of->phase, len.data != NULL ? len.data : "");
+    s2_buf_release(&len);
     for (size_t at = 0; at < sizeof marks / sizeof marks[0]; at++) {
         if (col + 4 + (int32_t)strlen(marks[at].text) >= body.cols)
             return;
@@ -154,7 +176,7 @@ static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, co
     const s2_tui_row *const row = &model->rows[state->cursor];
     int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "%.30s  ",
                                    row->name[0] != '\0' ? row->name : row->hash);
-    if (!has_point(row)) {
+    if (!has_numbers(row)) {
         s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "not priced");
         return;
     }
@@ -168,7 +190,8 @@ static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, co
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const axes a = axes_of(model);
+    const s2_tui_row *const of = standard(model, state->cursor);
+    const axes a = axes_of(model, of);
     s2_canvas_clip(canvas, body);
     if (a.n == 0) {
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "no design is priced: s2 sim does");
@@ -176,12 +199,12 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     }
     enum { AXIS = 11 };
     const s2_rect plot = {body.row + 1, body.col + AXIS, body.rows - 4, body.cols - AXIS - 1};
-    draw_legend(canvas, body);
+    draw_legend(of, canvas, body);
     if (plot.rows > 0 && plot.cols > 0)
         draw_scales(&a, canvas, plot);
     for (int fronts = 0; fronts < 2 && plot.rows > 0 && plot.cols > 0; fronts++)
         for (int32_t at = 0; at < n_shown(model); at++)
-            if (has_point(&model->rows[at]))
+            if (is_rival(&model->rows[at], of))
                 draw_point(model, &model->rows[at], &a, fronts == 1, canvas, plot);
     draw_chosen(model, state, &a, canvas, plot, body.row + body.rows - 1);
 }
@@ -194,8 +217,13 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)model;
+    const s2_tui_row *const of = standard(model, state->cursor);
     s2_buf_puts(buf, "s2 pareto union=holds --minimize us,kv_mib");
+    if (of != NULL && of->phase[0] != '\0') {
+        s2_buf_puts(buf, " --phase ");
+        s2_buf_shell(buf, of->phase);
+        s2_buf_printf(buf, " --len %lld", (long long)of->len_tok);
+    }
     if (state->filter[0] != '\0') {
         s2_buf_puts(buf, " --filter ");
         s2_buf_shell(buf, state->filter);
