@@ -96,15 +96,9 @@ static uint32_t big_endian(const uint8_t *at)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static s2_status read_header(s2_db *db, int fd, file_facts *facts, s2_diag *diag)
+static s2_status take_header(s2_db *db, const uint8_t header[HEADER_BYTES], file_facts *facts, s2_diag *diag)
 {
-    uint8_t header[HEADER_BYTES];
-    const ssize_t n = pread(fd, header, sizeof header, 0);
-    if (n < 0)
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path, strerror(errno));
-    if (n == 0)
-        return S2_OK;
-    if (n < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
+    if (memcmp(header, "SQLite format 3", 16) != 0)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a database", db->path);
     facts->is_wal = header[18] == 2;
     const int64_t page_bytes = header[16] << 8 | header[17];
@@ -112,6 +106,28 @@ static s2_status read_header(s2_db *db, int fd, file_facts *facts, s2_diag *diag
     if (big_endian(header + 24) == big_endian(header + 92))
         facts->expected_bytes = (int64_t)big_endian(header + 28) * (page_bytes == 1 ? 65536 : page_bytes);
     return S2_OK;
+}
+
+/*
+ * Through SQLite, never by a file of our own: closing one would drop the locks that other handles of this
+ * process hold on the database, and another process would then take its log away under them.
+ */
+static s2_status read_header(s2_db *db, file_facts *facts, s2_diag *diag)
+{
+    uint8_t header[HEADER_BYTES] = {0};
+    sqlite3 *probe = NULL;
+    sqlite3_file *file = NULL;
+    int rc = sqlite3_open_v2(db->path, &probe, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_file_control(probe, "main", SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc == SQLITE_OK && file != NULL && file->pMethods != NULL)
+        rc = file->pMethods->xRead(file, header, HEADER_BYTES, 0);
+    const int error = probe != NULL ? sqlite3_system_errno(probe) : 0;
+    sqlite3_close(probe);
+    if (rc != SQLITE_OK && rc != SQLITE_IOERR_SHORT_READ)
+        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
+                           error != 0 ? strerror(error) : sqlite3_errstr(rc));
+    return facts->n_bytes == 0 ? S2_OK : take_header(db, header, facts, diag);
 }
 
 static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
@@ -127,23 +143,18 @@ static s2_status has_content(const s2_db *db, const char *suffix, bool *out)
 
 static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
 {
-    *facts = (file_facts){0};
-    const int fd = open(db->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT && db->mode == S2_DB_WRITE)
-        return S2_OK;
-    if (fd < 0)
-        return s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
-                           errno == ENOENT ? "there is no such database" : strerror(errno));
     struct stat info;
-    s2_status status = S2_OK;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode))
-        status = s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
-    else
-        status = read_header(db, fd, facts, diag);
-    close(fd);
-    S2_TRY(status);
+    *facts = (file_facts){0};
+    if (stat(db->path, &info) != 0)
+        return errno == ENOENT && db->mode == S2_DB_WRITE
+                   ? S2_OK
+                   : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
+                                 errno == ENOENT ? "there is no such database" : strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
     facts->exists = true;
     facts->n_bytes = info.st_size;
+    S2_TRY(read_header(db, facts, diag));
     S2_TRY(has_content(db, "-wal", &facts->has_log));
     return has_content(db, "-journal", &facts->has_journal);
 }

@@ -748,6 +748,60 @@ static void many_writers_and_a_reader_do_not_disturb_each_other(void **state)
     s2_db_close(&db);
 }
 
+/* A process that waits for a byte, then writes one design; born before SQLite knows of any lock here. */
+static pid_t waiting_writer(const char *path, int *go)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    *go = ends[1];
+    if (child > 0) {
+        close(ends[0]);
+        return child;
+    }
+    char byte;
+    int64_t run_id, id;
+    s2_db *db = NULL;
+    close(ends[1]);
+    const bool good = read(ends[0], &byte, 1) == 1 && s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK &&
+                      s2_db_begin(db, NULL) == S2_OK && s2_db_put_run(db, &RUN, &run_id, NULL) == S2_OK &&
+                      put_numbered(db, run_id, 7, &id, NULL) == S2_OK && s2_db_commit(db, NULL) == S2_OK;
+    if (db != NULL)
+        s2_db_close(&db);
+    _exit(good ? 0 : 1);
+}
+
+/* POSIX drops all locks of a process on a file when it closes any descriptor of it. */
+static void a_second_handle_leaves_the_first_its_locks(void **state)
+{
+    (void)state;
+    char path[256], log[300];
+    snprintf(path, sizeof path, "%s", path_of("locks.db"));
+    snprintf(log, sizeof log, "%s-wal", path);
+    s2_db *first = NULL, *second = NULL;
+    int64_t n;
+    int go, status = 0;
+    const pid_t child = waiting_writer(path, &go);
+    s2_db *made = open_new(path);
+    fill(made, 2);
+    s2_db_close(&made);
+    OK(s2_db_open(path, S2_DB_READ, &first, NULL));
+    OK(s2_db_count(first, "design", &n, NULL));
+    OK(s2_db_open(path, S2_DB_READ, &second, NULL));
+    s2_db_close(&second);
+    assert_int_equal(write(go, "x", 1), 1);
+    close(go);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    /* the child was not the last to close: the log that the first handle reads from is there */
+    assert_int_equal(access(log, F_OK), 0);
+    OK(s2_db_count(first, "design", &n, NULL));
+    assert_int_equal(n, 3);
+    s2_db_close(&first);
+    remove_db(path);
+}
+
 static void a_full_disk_is_said_and_harms_nothing(void **state)
 {
     (void)state;
@@ -1090,6 +1144,7 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_second_handle_leaves_the_first_its_locks),
         cmocka_unit_test(what_is_stored_is_listed),
         cmocka_unit_test(prices_are_listed_by_phase_and_length),
         cmocka_unit_test(a_design_whose_hash_is_not_that_of_its_text_is_refused),
