@@ -1179,9 +1179,14 @@ static bool fail_nth(void *user, size_t n_bytes)
 static void every_failed_allocation_is_out_of_memory(void **state)
 {
     (void)state;
-    static const char *const texts[] = {PHI3, "0.5\t0.25\n1.0\t-3e-4\n",
-                                        "[{\"0\": [\"vertical_and_slash\", 1000, 6096, 0.5]}]",
-                                        "--start_size 4 --recent_size 2000"};
+    static const char *const texts[] = {
+        PHI3,
+        "0.5\t0.25\n1.0\t-3e-4\n",
+        "[{\"0\": [\"vertical_and_slash\", 1000, 6096, 0.5]}]",
+        "--start_size 4 --recent_size 2000",
+        "sparse_attention_config:\n  algorithm: rocket\n  list: [1, 2.5, x]\n",
+        "{ // HJSON\n sparse_attention: { mode: fixed\n block: 16 } }",
+        "{'0-0': [1, 2], '0-1': [3]}"};
     for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
         s2_status status = S2_ENOMEM;
         for (int64_t n = 1; status != S2_OK && n < 3000; n++) {
