@@ -174,7 +174,7 @@ s2_status make_items(s2_device *device, const s2_attn_problem *problem, State *s
     if (status == S2_OK)
         status =
             s2_cuda_upload(device, steps.list, (size_t)steps.n_list * sizeof *steps.list, &state->list, why);
-    if (status == S2_OK)
+    if (status == S2_OK && steps.n_masks > 0)
         status = s2_cuda_upload(device, steps.bits, (size_t)steps.n_masks * mask_bytes, &state->bits, why);
     s2_arena_release(&arena);
     return status;

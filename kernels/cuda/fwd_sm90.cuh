@@ -4,19 +4,25 @@
  * Grid    one thread block per SM, persistent; items are claimed in the plan's order.
  * Block   two consumer warpgroups of 64 query rows and one producer warpgroup whose warps have one job
  *         each: K (even 64-column chunks, and the entry words), K (odd chunks), V, scheduler and Q.
- * Step    KEYS keys against both warpgroups. They are GATHERED from KEYS / BLOCK sparse blocks: one copy
- *         {64 columns, BLOCK rows} each lands on whole swizzle atoms, so wgmma sees a dense operand
- *         whatever the block. The producer lanes work out the entries, ONE lane issues all copies:
- *         copies from divergent lanes serialise at about 100 clocks each.
- * Warp    16 rows, a slab: which rows read a block is one bit, uniform in the warp.
- * Shared  QUERY_BYTES (Q) + OUT_BYTES (O) + 2 STAGES KV_BYTES + STAGES * 32 + 512, at most 227 KiB.
+ * Step    of plan/steps.h. Whole: KEYS keys against both warpgroups, nothing compared. Half: KEYS / 2 keys
+ *         for each, its own ones, in its half of the same stage; a key that a row does not read is dropped.
+ *         Keys are GATHERED from blocks of BLOCK: one copy {64 columns, BLOCK rows} each lands on whole
+ *         swizzle atoms, so wgmma sees a dense operand whatever the block. The producer lanes work out the
+ *         blocks, ONE lane issues all copies: copies from divergent lanes serialise at about 100 clocks each.
+ * Warp    16 rows, a slab: whether they read a block at all is one bit, uniform in the warp.
+ * Shared  FwdConfig::SHARED_BYTES, at most 227 KiB: Q, O on its way out, STAGES of K and of V, and the rest
+ *         of FwdShared.
  *
- * The first S = Q K^T of an item is issued together with the last O += P V of the one before, and its
- * epilogue runs under the other warpgroup's products. The row maximum is stale: it is raised only when
- * a row exceeds it by 2^8, so quads shuffle and O is rescaled a few times an item instead of every
- * step; P stays below 2^8, and fp32 sums and both storage types hold that.
+ * The first S = Q K^T of an item is issued together with the last O += P V of the one before, whose O is
+ * stored under the second S. The row maximum is stale: it is raised only when a row exceeds it by 2^8, so
+ * quads shuffle and O is rescaled a few times an item instead of every step; P stays below 2^8, and fp32 sums
+ * and both storage types hold that.
  *
- * Limits: whole 16-row slabs decide except at the causal edge and the end of the keys; scale > 0.
+ * What ptxas wants, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
+ * around its elements, and a warpgroup number from a shuffle, without which each wgmma moves its
+ * descriptors into uniform registers.
+ *
+ * Limits: scale > 0.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_CUH
@@ -35,7 +41,7 @@ struct alignas(16) FwdParams {
     const s2_step_item *items; /* in the order of execution */
     const s2_step_word *words; /* of half steps */
     const int32_t *list;       /* of whole steps */
-    const uint32_t *bits;      /* element masks */
+    const uint32_t *bits;      /* element masks; NULL: none, as where blocks and slabs decide all */
     int32_t *counter;          /* {claimed, finished}; zero before the first launch, resets itself */
     float *lse;
     int64_t lse_head;
@@ -62,8 +68,9 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_> struct FwdConfig {
     static constexpr int QUERY_BYTES = 128 * CHUNKS * 128, OUT_BYTES = 128 * OUT_CHUNKS * 128;
     static constexpr int KV_BYTES = KEYS * CHUNKS * 128;
     static constexpr int WORDS_BYTES = (STAGES * SUBS * 8 + 15) / 16 * 16;
-    static constexpr int SHARED_BYTES =
-        QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES + WORDS_BYTES + 4096 + 384 + 1024;
+    static constexpr int LEFT_BYTES = 256 * 16, SMALL_BYTES = 384, ALIGN_BYTES = 1024;
+    static constexpr int SHARED_BYTES = QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES + WORDS_BYTES +
+                                        LEFT_BYTES + SMALL_BYTES + ALIGN_BYTES;
     static constexpr int K_WARPS = CHUNKS >= 2 ? 2 : 1;
     static constexpr int THREADS = 384;
     static constexpr int REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40; /* 64K in all */
@@ -132,7 +139,7 @@ template <class T> struct FwdShared {
         words = v + T::STAGES * T::KV_BYTES;
         slots = words + T::WORDS_BYTES;
         left = slots + 2 * (uint32_t)sizeof(s2_step_item);
-        scratch = left + 256 * 16;
+        scratch = left + T::LEFT_BYTES;
         q_full = scratch + 16;
         q_empty = q_full + 8;
         slot_full = q_empty + 8;
@@ -616,8 +623,7 @@ template <class T> struct FwdConsumer {
         softmax(width, Bool<true>{}, s);
         rescale();
     }
-    /* An item that has ended, as its O is stored: its slot, where its rows go, and what is left of the sums.
-     */
+    /* An item that has ended, as its O is stored: its slot, where its rows go, what is left of its sums. */
     struct Ended {
         int4 a, b;
         uint8_t *out;
@@ -695,11 +701,11 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     }
-    /* Set the sums of an item aside; its O is stored later. */
     S2_DEVICE uint32_t left_at() const
     {
         return sh.left + (wg * 128 + warp() * 32 + lane) * 16;
     }
+    /* Set the sums of an item aside, in shared memory for want of registers; its O is stored later. */
     S2_DEVICE void leave()
     {
         store_shared4(left_at(), make_int4(__float_as_int(sum[0]), __float_as_int(sum[1]),
