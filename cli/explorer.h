@@ -128,6 +128,8 @@ void s2_explorer_formats(s2_explorer *e);
 
 /* ---- texts */
 void s2_explorer_runs(s2_explorer *e);
+/* Those of this session only, in place: the stored ones do not change while one runs. */
+void s2_explorer_runs_go_on(s2_explorer *e);
 void s2_explorer_output(s2_explorer *e);
 void s2_explorer_record(s2_explorer *e, int64_t design_id);
 /* Lines of plain text, cleaned, in the arena. */

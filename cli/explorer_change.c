@@ -1,8 +1,12 @@
 /* What a person changes from the screen: designs saved, starred, tagged, noted, thrown away; views; undo. */
 #include "cli/explorer.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "pattern/parse.h"
 
@@ -65,6 +69,27 @@ static s2_status save_view(s2_explorer *e, s2_db *db, s2_buf *said, s2_diag *dia
     const s2_db_view view = {state->prompt, state->filter, s2_tui_sorts[state->sort], !state->ascending};
     s2_buf_puts(said, "kept; w shows all of them");
     return s2_db_view_put(db, &view, diag);
+}
+
+/* A screen waits for other writers as long as nobody notices, then says so. */
+static bool others_write(s2_explorer *e)
+{
+    enum { TRIES = 20 };
+    char path[4096];
+    snprintf(path, sizeof path, "%s-lock", s2_store_path(e->cli));
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    bool busy = fd >= 0;
+    for (int n = 0; n < TRIES && busy; n++) {
+        const struct timespec moment = {.tv_nsec = 5000000};
+        busy = flock(fd, LOCK_EX | LOCK_NB) != 0;
+        if (busy)
+            nanosleep(&moment, NULL);
+    }
+    if (fd >= 0)
+        close(fd);
+    if (busy)
+        s2_explorer_say(e, "another process is writing; nothing was changed, try again in a moment");
+    return busy;
 }
 
 static void apply(s2_explorer *e, change_fn change)
@@ -133,6 +158,8 @@ void s2_explorer_change(s2_explorer *e, s2_request request)
                                          : "no database yet: saving or validating a design makes one");
         return;
     }
+    if (others_write(e))
+        return;
     if (request == S2_REQUEST_SAVE)
         save(e);
     for (size_t at = 0; at < sizeof changes / sizeof changes[0]; at++)

@@ -89,6 +89,8 @@ static void queue(s2_explorer *e, s2_job *made, s2_status status)
     }
     *job = *made;
     e->jobs[e->n_jobs++] = job;
+    if (e->session.model.n_runs > 0)
+        s2_explorer_runs(e);
     s2_explorer_say(e, running(e) != NULL ? "it begins when the one before has ended; 6 shows both"
                                           : "begun; 6 shows what it says");
     s2_explorer_pump(e);
@@ -253,7 +255,7 @@ static void start_next(s2_explorer *e)
 
 bool s2_explorer_pump(s2_explorer *e)
 {
-    bool changed = false;
+    bool changed = false, ended = false;
     for (int32_t at = 0; at < e->n_jobs; at++) {
         if (e->jobs[at]->state != S2_JOB_RUNNING)
             continue;
@@ -261,14 +263,17 @@ bool s2_explorer_pump(s2_explorer *e)
         if (e->jobs[at]->state == S2_JOB_ENDED) {
             say_end(e, e->jobs[at]);
             e->record_of = 0;
+            ended = true;
         }
     }
     changed = s2_job_pump(&e->trial) || changed;
     start_next(e);
     show_busy(e);
     show_loss(e);
-    if (changed && e->session.model.n_runs > 0)
+    if (ended && e->session.model.n_runs > 0)
         s2_explorer_runs(e);
+    else if (changed)
+        s2_explorer_runs_go_on(e);
     return changed;
 }
 

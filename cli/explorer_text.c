@@ -167,6 +167,19 @@ static s2_tui_run run_of_job(s2_explorer *e, int32_t at)
                         .wall_s = job->state == S2_JOB_WAITING ? (double)NAN : job->wall_s};
 }
 
+void s2_explorer_runs_go_on(s2_explorer *e)
+{
+    for (int32_t n = 0; n < e->session.model.n_runs; n++) {
+        const int32_t job = e->runs[n].job - 1;
+        if (job < 0 || job >= e->n_jobs)
+            continue;
+        e->runs[n].state = e->jobs[job]->state == S2_JOB_RUNNING ? S2_RUN_RUNNING : e->runs[n].state;
+        e->runs[n].wall_s = e->jobs[job]->state == S2_JOB_WAITING ? (double)NAN : e->jobs[job]->wall_s;
+        if (n == e->session.state.run)
+            e->output_of = -1;
+    }
+}
+
 /* The command line without brackets and quotes of JSON, for people. */
 static const char *words_of(s2_explorer *e, int64_t run_id)
 {

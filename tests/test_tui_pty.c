@@ -544,6 +544,8 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     console_send(&c, "jjkk");
     console_drain(&c, CONSOLE_QUIET_MS);
     assert_true(console_shows(&c, "phi-3-small"));
+    console_send(&c, "*");
+    expect(&c, "another process is writing");
     close(lock);
     assert_int_equal(rename(path_of("lost.db"), path_of("moved.db")), 0);
     expect(&c, "the database file is gone");
