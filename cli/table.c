@@ -392,9 +392,9 @@ const s2_command s2_command_table[] = {
     {"tui", "", 0, 0, "explore designs on the screen: list, masks with holes, workbench",
      "Without a database it opens on sample designs and a tour. ? shows the keys, = the command that prints "
      "what "
-     "is on screen. A script has words for keys (up, enter, esc, x), `type TEXT`, `size 80x24` and `dump`, "
-     "one "
-     "kind a line.",
+     "is on screen. Validations, searches and exports run beside the screen. A script has words for keys "
+     "(up, "
+     "enter, esc, x), `type TEXT`, `size 80x24`, `wait` (until nothing runs) and `dump`, one kind a line.",
      "$ s2 tui\n$ s2 tui --dump bench --size 132x50\n", TUI},
     {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
      "$ s2 explain S2P012\n$ s2 explain union\n", NONE},
