@@ -4,7 +4,7 @@
  * every row; the lists are combined afterwards, in the order of their parts, so that results depend
  * neither on threads nor on timing.
  */
-#include "kernels/decode.h"
+#include "kernels/select.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -31,7 +31,10 @@ typedef struct s2_cpu_rows {
 typedef struct s2_cpu_decode {
     s2_arena arena;
     s2_decode_layout layout;
-    s2_cpu_rows rows; /* [slot][row_cap][stride], two slots a part */
+    s2_selection selection;  /* where the problem selects pages */
+    s2_decode_place *places; /* then: of layout, rewritten by every run */
+    int32_t *pages;          /* room for one list's choice */
+    s2_cpu_rows rows;        /* [slot][row_cap][stride], two slots a part */
 } s2_cpu_decode;
 
 typedef struct s2_decode_job {
@@ -256,9 +259,43 @@ static void finish(s2_device *device, void *state)
     s2_free(own);
 }
 
+static s2_status build_selection(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
+{
+    S2_TRY(s2_selection_build(&state->arena, problem, N_PARTS, &state->layout, &state->selection, why));
+    const int32_t n_slabs = state->layout.plan.n_slabs;
+    state->places = S2_NEW(&state->arena, s2_decode_place, (int64_t)n_slabs + 1);
+    state->pages = S2_NEW(&state->arena, int32_t, problem->select_pages);
+    if (state->places == NULL || state->pages == NULL)
+        return S2_ENOMEM;
+    memcpy(state->places, state->layout.places, (size_t)n_slabs * sizeof *state->places);
+    state->layout.places = state->places;
+    return S2_OK;
+}
+
+/* The places of the chosen pages; those of the newest page are where they always are. */
+static s2_status select_pages(const s2_attn_problem *problem, s2_cpu_decode *state)
+{
+    const s2_decode_plan *const plan = &state->layout.plan;
+    const int32_t page_slabs = problem->select_page_tok / S2_DECODE_SLAB_TOK;
+    for (int32_t list = 0; list < plan->n_lists; list++) {
+        int32_t n = 0;
+        S2_TRY(s2_selection_choose(problem, plan, &state->selection, list, state->pages, &n));
+        s2_decode_place *to = &state->places[plan->lists[list].slab_begin];
+        for (int32_t at = 0; at < n - 1; at++)
+            for (int32_t slab = 0; slab < page_slabs; slab++, to++) {
+                *to = state->selection.places[(int64_t)list * state->selection.page_cap + state->pages[at]];
+                to->k_at += (int64_t)slab * S2_DECODE_SLAB_TOK * problem->k.tok;
+                to->v_at += (int64_t)slab * S2_DECODE_SLAB_TOK * problem->v.tok;
+            }
+    }
+    return S2_OK;
+}
+
 static s2_status build(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
 {
     S2_TRY(s2_decode_lay_out(&state->arena, problem, N_PARTS, &state->layout, why));
+    if (problem->select_pages > 0)
+        S2_TRY(build_selection(problem, state, why));
     state->rows.row_cap = state->layout.plan.row_cap;
     state->rows.stride = problem->head_dim + 2;
     const int64_t n_rows = 2 * (int64_t)state->layout.plan.n_parts * state->rows.row_cap;
@@ -302,7 +339,9 @@ static void fold_parts(const s2_attn_problem *problem, const s2_cpu_decode *stat
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     (void)why;
-    const s2_cpu_decode *const state = raw;
+    s2_cpu_decode *const state = raw;
+    if (problem->select_pages > 0)
+        S2_TRY(select_pages(problem, state));
     const int32_t n_threads = device->n_units < LIMIT_THREADS ? device->n_units : LIMIT_THREADS;
     const size_t n_scratch = (size_t)(2 * KEYS + state->rows.row_cap) * (size_t)problem->head_dim;
     float *const scratch = s2_calloc((size_t)n_threads, n_scratch * sizeof *scratch);

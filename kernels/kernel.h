@@ -78,6 +78,9 @@ typedef struct s2_attn_problem {
     s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
     const s2_cached *cached;    /* DECODING only, else NULL */
     bool early;              /* DECODING: all but the last q_tok keys were there before the launch before */
+    int32_t select_pages;    /* DECODING: > 0: of a dense layer each KV head reads so many pages
+                                (kernels/select.h) */
+    int32_t select_page_tok; /* ... of so many tokens */
     s2_tensor o;             /* H heads: written by FORWARD and DECODING, read by BACKWARD */
     s2_rows lse;             /* like o */
     s2_tensor d_o;           /* BACKWARD only, like o: the incoming gradient, read */

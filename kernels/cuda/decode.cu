@@ -5,7 +5,8 @@
 #include "base/alloc.h"
 #include "kernels/cuda/decode.cuh"
 #include "kernels/cuda/decode_inst.cuh"
-#include "kernels/decode.h"
+#include "kernels/cuda/select.cuh"
+#include "kernels/select.h"
 
 namespace
 {
@@ -16,6 +17,9 @@ struct State {
     s2::DecodeParams params;
     Launch launch;
     int32_t row_tiles, n_chunks;
+    bool selects, fp16;
+    s2::SelectParams select;
+    void *n_pages, *page_places, *bounds, *scores;
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
 };
 
@@ -155,8 +159,9 @@ void finish(s2_device *, void *raw)
     State *const state = (State *)raw;
     if (state == NULL)
         return;
-    void *const memory[] = {state->slabs,  state->lists,  state->parts,  state->bits,
-                            state->part_o, state->part_l, state->arrived};
+    void *const memory[] = {state->n_pages, state->page_places, state->bounds, state->scores,
+                            state->slabs,   state->lists,       state->parts,  state->bits,
+                            state->part_o,  state->part_l,      state->arrived};
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         (void)cudaFree(memory[at]);
     s2_free(state);
@@ -194,6 +199,103 @@ int32_t wanted_parts(const s2_device *device, int32_t head_dim, int32_t n_chunks
     return resident / n_chunks > 0 ? resident / n_chunks : 1;
 }
 
+/* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
+template <class Kernel>
+cudaError_t launch_after(Kernel kernel, dim3 grid, int threads, size_t shared_bytes, cudaStream_t stream,
+                         const s2::SelectParams &params)
+{
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, params);
+}
+
+s2_status upload_pages(s2_device *device, const s2_decode_plan *plan, const s2_selection *selection,
+                       State *state, s2_diag *why)
+{
+    const size_t n = (size_t)plan->n_lists * (size_t)selection->page_cap;
+    uint2 *const places = (uint2 *)s2_calloc(n, sizeof *places);
+    if (places == NULL)
+        return S2_ENOMEM;
+    for (size_t at = 0; at < n; at++)
+        places[at] = make_uint2((uint32_t)(selection->places[at].k_at / 8),
+                                (uint32_t)(selection->places[at].v_at / 8));
+    s2_status status = s2_cuda_upload(device, places, n * sizeof *places, &state->page_places, why);
+    if (status == S2_OK)
+        status = s2_cuda_upload(device, selection->n_pages, (size_t)plan->n_lists * sizeof(int32_t),
+                                &state->n_pages, why);
+    s2_free(places);
+    return status;
+}
+
+void fill_select(const s2_attn_problem *problem, const s2_selection *selection, State *state)
+{
+    s2::SelectParams *const params = &state->select;
+    params->lists = (const s2::DecodeList *)state->lists;
+    params->n_pages = (const int32_t *)state->n_pages;
+    params->places = (const uint2 *)state->page_places;
+    params->bounds = (uint16_t *)state->bounds;
+    params->scores = (uint32_t *)state->scores;
+    params->slabs = (s2::DecodeSlab *)state->slabs;
+    params->q_tok = problem->q.tok;
+    params->q_head = problem->q.head;
+    params->k = (const uint8_t *)problem->k.data;
+    params->k_row_bytes = (uint32_t)problem->k.tok * 2;
+    params->v_row_bytes = (uint32_t)problem->v.tok * 2;
+    params->page_cap = selection->page_cap;
+    params->page_tok = problem->select_page_tok;
+    params->budget = problem->select_pages;
+    params->group = problem->n_heads / problem->n_kv_heads;
+    params->head_dim = problem->head_dim;
+}
+
+/* The bounds of the pages that are whole by now. */
+s2_status build_selection(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
+                          const s2_selection *selection, State *state, s2_diag *why)
+{
+    const size_t n = (size_t)plan->n_lists * (size_t)selection->page_cap;
+    S2_TRY(upload_pages(device, plan, selection, state, why));
+    S2_TRY(s2_cuda_try(cudaMalloc(&state->bounds, n * 4 * (size_t)problem->head_dim), why));
+    S2_TRY(s2_cuda_try(cudaMalloc(&state->scores, n * sizeof(uint32_t)), why));
+    state->selects = true;
+    state->fp16 = problem->dtype == S2_F16;
+    fill_select(problem, selection, state);
+    const dim3 grid((unsigned)selection->page_cap, (unsigned)plan->n_lists);
+    const cudaStream_t stream = s2_cuda_stream(device);
+    if (state->fp16)
+        s2::page_bounds<true><<<grid, 128, 0, stream>>>(state->select);
+    else
+        s2::page_bounds<false><<<grid, 128, 0, stream>>>(state->select);
+    S2_TRY(s2_cuda_try(cudaGetLastError(), why));
+    return s2_cuda_try(cudaFuncSetAttribute((const void *)s2::choose_pages,
+                                            cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                            S2_SELECT_LIMIT_PAGES * (int)sizeof(uint32_t)),
+                       why);
+}
+
+s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const State *state, s2_diag *why)
+{
+    s2::SelectParams params = state->select;
+    params.q = (const uint16_t *)problem->q.data;
+    const int32_t pages_a_block = s2::SCORE_THREADS / 32 * s2::SELECT_PAGES_A_WARP;
+    const unsigned n_lists = (unsigned)state->params.n_lists;
+    const dim3 grid((unsigned)((params.page_cap + pages_a_block - 1) / pages_a_block), n_lists);
+    const cudaStream_t stream = s2_cuda_stream(device);
+    S2_TRY(s2_cuda_try(launch_after(state->fp16 ? s2::page_scores<true> : s2::page_scores<false>, grid,
+                                    s2::SCORE_THREADS, 0, stream, params),
+                       why));
+    return s2_cuda_try(launch_after(s2::choose_pages, dim3(n_lists), s2::CHOOSE_THREADS,
+                                    (size_t)params.page_cap * sizeof(uint32_t), stream, params),
+                       why);
+}
+
 s2_status build(s2_device *device, const s2_attn_problem *problem, State *state, s2_arena *arena,
                 s2_diag *why)
 {
@@ -204,8 +306,11 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     const int32_t row_cap = (most * (problem->n_heads / problem->n_kv_heads) + 7) / 8 * 8;
     state->row_tiles = row_tiles_of(row_cap, problem->head_dim);
     state->n_chunks = (row_cap + 8 * state->row_tiles - 1) / (8 * state->row_tiles);
-    S2_TRY(s2_decode_lay_out(arena, problem, wanted_parts(device, problem->head_dim, state->n_chunks),
-                             &layout, why));
+    s2_selection selection = {};
+    const int32_t want_parts = wanted_parts(device, problem->head_dim, state->n_chunks);
+    S2_TRY(s2_decode_lay_out(arena, problem, want_parts, &layout, why));
+    if (problem->select_pages > 0)
+        S2_TRY(s2_selection_build(arena, problem, want_parts, &layout, &selection, why));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
     S2_TRY(upload_slabs(device, &layout, state, why));
@@ -215,6 +320,8 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
                           &state->bits, why));
     S2_TRY(allocate(device, &layout.plan, instance_dim(problem->head_dim), state, why));
     fill_params(problem, &layout.plan, state);
+    if (problem->select_pages > 0)
+        return build_selection(device, problem, &layout.plan, &selection, state, why);
     return S2_OK;
 }
 
@@ -246,7 +353,10 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.q = (const uint16_t *)problem->q.data;
     params.o = (uint16_t *)problem->o.data;
     params.lse = problem->lse.data;
-    params.early = problem->early;
+    params.early = problem->early && !state->selects;
+    params.late = state->selects;
+    if (state->selects)
+        S2_TRY(run_selection(device, problem, state, why));
     return s2_cuda_try(state->launch(params, state->row_tiles, state->n_chunks, s2_cuda_stream(device)), why);
 }
 

@@ -60,6 +60,7 @@ struct DecodeParams {
     uint32_t k_row_bytes, v_row_bytes;
     int32_t n_lists, n_parts, row_cap, group, head_dim;
     int32_t n_empty; /* lists without slabs */
+    int32_t late;    /* slabs are chosen by the launch before */
     int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
     float scale_log2;
 };
@@ -173,7 +174,7 @@ template <class Shape> struct Decode {
     {
         const int index = from + lane;
         const uint4 none = {0, 0, 0, 0};
-        return index < n_mine ? __ldg((const uint4 *)(p.slabs + first + DECODE_WARPS * index)) : none;
+        return index < n_mine ? __ldcg((const uint4 *)(p.slabs + first + DECODE_WARPS * index)) : none;
     }
     S2_DEVICE void load_tile(uint32_t dst, const uint8_t *src, uint32_t row_bytes, uint32_t live) const
     {
@@ -236,6 +237,8 @@ template <class Shape> struct Decode {
     {
         first = own.x + warp;
         n_mine = own.y > first ? (own.y - first + DECODE_WARPS - 1) / DECODE_WARPS : 0;
+        if (p.late)
+            wait_once();
         batch = fetch(0);
         next_batch = fetch(32);
         if (!p.early)

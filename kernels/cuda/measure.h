@@ -21,7 +21,7 @@ s2_status s2_cuda_graph_end(s2_device *device, s2_cuda_graph **out, s2_diag *why
 s2_status s2_cuda_graph_launch(s2_device *device, s2_cuda_graph *graph, s2_diag *why) S2_MUST_CHECK;
 void s2_cuda_graph_destroy(s2_cuda_graph **graph);
 
-/* Bytes a second that a kernel which only reads gets from n_bytes of memory; the best of nine runs. */
+/* Bytes a second that a kernel which only reads gets from n_bytes of memory; the median of nine runs. */
 s2_status s2_cuda_read_rate(s2_device *device, const void *memory, size_t n_bytes, double *out,
                             s2_diag *why) S2_MUST_CHECK;
 

@@ -23,20 +23,23 @@ typedef struct s2_bench_shape {
     const char *rules;
     int32_t heads, kv_heads;
     int32_t batch, n_tok, q_tok;
+    int32_t select_pages; /* 0: none; of 64 tokens, chosen by the query */
 } s2_bench_shape;
 
 #define L8V16 "local 8 | stride 16 phase head"
 #define PHI3  "local 16 | stride 8 phase kv"
 static const s2_bench_shape shapes[] = {
-    {"phi3", PHI3, 32, 8, 1, 32768, 1},      {"phi3", PHI3, 32, 8, 1, 131072, 1},
-    {"phi3", PHI3, 32, 8, 1, 1048576, 1},    {"phi3", PHI3, 32, 8, 8, 131072, 1},
-    {"phi3", PHI3, 32, 8, 16, 32768, 1},     {"L8V16", L8V16, 32, 32, 1, 32768, 1},
-    {"L8V16", L8V16, 32, 32, 1, 131072, 1},  {"L8V16", L8V16, 32, 32, 1, 1048576, 1},
-    {"L8V16", L8V16, 32, 32, 8, 131072, 1},  {"L8V16", L8V16, 32, 32, 16, 32768, 1},
-    {"dense", "dense", 32, 8, 1, 32768, 1},  {"dense", "dense", 32, 8, 1, 131072, 1},
-    {"dense", "dense", 32, 8, 16, 32768, 1}, {"dense", "dense", 32, 32, 16, 32768, 1},
-    {"phi3", PHI3, 32, 8, 16, 32768, 4},     {"phi3", PHI3, 32, 8, 16, 32768, 16},
-    {"phi3", PHI3, 32, 8, 1, 32768, 16},
+    {"phi3", PHI3, 32, 8, 1, 32768, 1, 0},       {"phi3", PHI3, 32, 8, 1, 131072, 1, 0},
+    {"phi3", PHI3, 32, 8, 1, 1048576, 1, 0},     {"phi3", PHI3, 32, 8, 8, 131072, 1, 0},
+    {"phi3", PHI3, 32, 8, 16, 32768, 1, 0},      {"L8V16", L8V16, 32, 32, 1, 32768, 1, 0},
+    {"L8V16", L8V16, 32, 32, 1, 131072, 1, 0},   {"L8V16", L8V16, 32, 32, 1, 1048576, 1, 0},
+    {"L8V16", L8V16, 32, 32, 8, 131072, 1, 0},   {"L8V16", L8V16, 32, 32, 16, 32768, 1, 0},
+    {"dense", "dense", 32, 8, 1, 32768, 1, 0},   {"dense", "dense", 32, 8, 1, 131072, 1, 0},
+    {"dense", "dense", 32, 8, 16, 32768, 1, 0},  {"dense", "dense", 32, 32, 16, 32768, 1, 0},
+    {"phi3", PHI3, 32, 8, 16, 32768, 4, 0},      {"phi3", PHI3, 32, 8, 16, 32768, 16, 0},
+    {"phi3", PHI3, 32, 8, 1, 32768, 16, 0},      {"dense", "dense", 32, 8, 1, 4096, 1, 0},
+    {"dense", "dense", 32, 8, 8, 4096, 1, 0},    {"quest", "dense", 32, 8, 1, 32768, 1, 64},
+    {"quest", "dense", 32, 8, 1, 131072, 1, 64}, {"quest", "dense", 32, 8, 8, 131072, 1, 64},
 };
 enum {
     N_SHAPES = sizeof shapes / sizeof *shapes,
@@ -101,6 +104,9 @@ static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
     s2_decode_plan decode;
     S2_TRY(s2_decode_plan_build(&one->arena, &one->plan, NULL, 264, &decode, &bench->why));
     one->kv_bytes = (double)decode.n_live_keys * HEAD_DIM * 2 * 2;
+    if (shape->select_pages > 0) /* and the bounds of every page */
+        one->kv_bytes = one->kv_bytes / BLOCK_TOK + (double)shape->batch * shape->kv_heads *
+                                                        shape->select_pages * BLOCK_TOK * HEAD_DIM * 4;
     return S2_OK;
 }
 
@@ -116,7 +122,9 @@ static s2_attn_problem problem_of(const s2_bench *bench, const s2_bench_case *on
                                .n_heads = shape->heads,
                                .n_kv_heads = shape->kv_heads,
                                .head_dim = HEAD_DIM,
-                               .scale = 0.08838834764831845f};
+                               .scale = 0.08838834764831845f,
+                               .select_pages = shape->select_pages,
+                               .select_page_tok = BLOCK_TOK};
     problem.q = (s2_tensor){bench->q, shape->heads * q_tok * d, shape->heads * d, d};
     problem.o = (s2_tensor){bench->o, shape->heads * q_tok * d, shape->heads * d, d};
     problem.lse = (s2_rows){bench->lse, shape->heads * q_tok, q_tok};
@@ -243,13 +251,14 @@ static void print_row(const s2_bench *bench, const s2_bench_case *one, double us
 {
     const double rate = one->kv_bytes / (us * 1e-6), strict = one->kv_bytes / (strict_us * 1e-6);
     printf("{\"row\": \"decode\", \"kernel\": \"decode\", \"pattern\": \"%s\", \"heads\": %d, \"kv_heads\": "
-           "%d, \"head_dim\": %d, \"batch\": %d, \"n_tok\": %d, \"q_tok\": %d, \"cache\": \"%s\", "
+           "%d, \"head_dim\": %d, \"batch\": %d, \"n_tok\": %d, \"q_tok\": %d, \"select_pages\": %d, "
+           "\"cache\": \"%s\", "
            "\"kv_mb\": %.1f, \"us\": %.2f, \"spread\": %.3f, \"kv_tbs\": %.3f, \"over_ceiling\": %.3f, "
            "\"strict_us\": %.2f, \"strict_over_ceiling\": %.3f, \"copies\": %d}\n",
            one->shape->name, one->shape->heads, one->shape->kv_heads, HEAD_DIM, one->shape->batch,
-           one->shape->n_tok, one->shape->q_tok, bench->cached ? "evicted" : "contiguous",
-           one->kv_bytes * 1e-6, us, spread, rate * 1e-12, rate / bench->ceiling, strict_us,
-           strict / bench->ceiling, one->n_copies);
+           one->shape->n_tok, one->shape->q_tok, one->shape->select_pages,
+           bench->cached ? "evicted" : "contiguous", one->kv_bytes * 1e-6, us, spread, rate * 1e-12,
+           rate / bench->ceiling, strict_us, strict / bench->ceiling, one->n_copies);
     fflush(stdout);
 }
 

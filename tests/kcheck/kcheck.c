@@ -17,6 +17,7 @@
 #include "kernels/validate.h"
 #include "pattern/parse.h"
 #include "tests/kcheck/sabotage.h"
+#include "tests/kcheck/selection.h"
 
 /* What heads read; `heads`, `head-dim` and `block` come from the shape. */
 static const struct {
@@ -202,6 +203,22 @@ static bool is_quick(const s2_kcase *one)
     return false;
 }
 
+/* The decode kernels once more, with pages that the query chooses: few, one, and more than there are. */
+static void check_selection(s2_kcheck *run, s2_device *device, const s2_kernel *kernel)
+{
+    static const int32_t budgets[] = {8, 1, 21, 100};
+    if (strcmp(kernel->name, "decode") != 0 && strcmp(kernel->name, "cpu_decode") != 0)
+        return;
+    for (size_t at = 0; at < sizeof budgets / sizeof *budgets; at++) {
+        char reason[160] = "";
+        const bool good = s2_selection_judge(device, kernel, budgets[at], reason, sizeof reason);
+        run->passed += good;
+        run->failed += !good;
+        if (!good)
+            printf("FAIL kcheck --kernel=%s: selection of %d pages: %s\n", kernel->name, budgets[at], reason);
+    }
+}
+
 static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
 {
     s2_device *device = NULL;
@@ -221,6 +238,8 @@ static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
         else
             check_one(run, device, kernel, &one);
     }
+    if (status == S2_OK && !run->list && run->only_case == NULL)
+        check_selection(run, device, kernel);
     if (status == S2_OK)
         s2_device_close(&device);
 }
