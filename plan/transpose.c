@@ -364,6 +364,8 @@ static int32_t part_width(const s2_transposer *at, const s2_plan_column *column,
 static int32_t partial_first(s2_transposer *at, int64_t begin, int32_t n, s2_plan_column_entry *entries,
                              int32_t *masks)
 {
+    if (n == 0)
+        return 0;
     int32_t n_out = 0, n_partial = 0;
     for (int32_t full = 0; full < 2; full++)
         for (int32_t e = 0; e < n; e++) {
