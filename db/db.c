@@ -145,11 +145,14 @@ static s2_status look_at(s2_db *db, file_facts *facts, s2_diag *diag)
 {
     struct stat info;
     *facts = (file_facts){0};
-    if (stat(db->path, &info) != 0)
+    const bool follows = db->mode != S2_DB_UNTRUSTED;
+    if ((follows ? stat(db->path, &info) : lstat(db->path, &info)) != 0)
         return errno == ENOENT && db->mode == S2_DB_WRITE
                    ? S2_OK
                    : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", db->path,
                                  errno == ENOENT ? "there is no such database" : strerror(errno));
+    if (S_ISLNK(info.st_mode))
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: a symbolic link, which is not followed", db->path);
     if (!S_ISREG(info.st_mode))
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: not a file that can be a database", db->path);
     facts->exists = true;
