@@ -374,7 +374,8 @@ typedef struct s2_db_recovered {
 } s2_db_recovered;
 /*
  * Read a damaged file page by page, its log included, and write what makes sense to a new one at `to`, in
- * one step. S2_EPARSE: nothing of ours is in it. The damaged file is not changed.
+ * one step. S2_EPARSE: nothing of ours is in it. The damaged file is not changed; this process may have no
+ * handle on it, since closing a file drops every lock that the process holds on it.
  */
 s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_recovered *out,
                         s2_diag *diag) S2_MUST_CHECK;
