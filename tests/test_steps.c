@@ -149,12 +149,39 @@ static void groups_that_share_a_list_share_tiles_and_others_do_not(void **state)
     s2_arena_release(&arena);
 }
 
+static void shapes_without_two_halves_are_refused(void **state)
+{
+    (void)state;
+    static const char text[] = "heads 2; head-dim 64; block 64; layers all: local 2";
+    static const struct {
+        int32_t tile_tok, key_tok, step_tok;
+    } wrong[] = {{144, 64, 128}, {48, 64, 128}, {128, 64, 64}, {128, 64, 192}, {128, 16, 512}};
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag why;
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &why), S2_OK);
+    for (size_t at = 0; at < sizeof wrong / sizeof *wrong; at++) {
+        s2_plan_options options = s2_plan_options_default();
+        const s2_plan_seq seq = {300, 300};
+        s2_plan plan;
+        s2_steps steps = {.n_items = -7};
+        options.tile_tok = wrong[at].tile_tok;
+        options.key_tok = wrong[at].key_tok;
+        assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, &why),
+                         S2_OK);
+        assert_int_equal(s2_steps_build(&arena, &plan, wrong[at].step_tok, &steps, &why), S2_EINVAL);
+        assert_int_equal(steps.n_items, -7);
+    }
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_reads_each_of_its_keys_once),
         cmocka_unit_test(windows_and_strides_take_memory_for_their_halves_only),
         cmocka_unit_test(groups_that_share_a_list_share_tiles_and_others_do_not),
+        cmocka_unit_test(shapes_without_two_halves_are_refused),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }
