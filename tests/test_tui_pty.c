@@ -648,6 +648,11 @@ static void clicks_choose_and_the_wheel_scrolls(void **state)
     console_drain(&c, CONSOLE_QUIET_MS);
     console_send(&c, "l");
     expect(&c, "kv-heads      16");
+    /* the first cell of the union, and one above the diagonal */
+    console_send(&c, "\033[<0;31;3M\033[<0;31;3m");
+    expect(&c, "key blocks 0-");
+    console_send(&c, "\033[<0;50;3M\033[<0;50;3m");
+    expect(&c, "in the future");
     console_send(&c, "Q");
     assert_int_equal(console_close(&c), 0);
     assert_false(c.alternate);

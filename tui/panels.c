@@ -429,6 +429,70 @@ static void to_witness(const s2_facts *facts, s2_tui_state *state)
     state->zoomed = true;
 }
 
+/* Heads that read something of one cell, as far as they fit. */
+static void add_readers(const s2_view *views, int32_t n_heads, int64_t n_tok, s2_zoom cell, s2_buf *buf)
+{
+    enum { MOST = 60 };
+    int32_t n = 0;
+    const size_t begin = buf->len;
+    for (int32_t head = 0; head < n_heads; head++) {
+        s2_grid_cell one;
+        if (s2_grid_fill(views + head, 1, n_tok, cell, 1, 1, &one) != S2_OK || one.n_read == 0)
+            continue;
+        if (buf->len - begin < MOST)
+            s2_buf_printf(buf, n == 0 ? "read by head %d" : " %d", head);
+        else if (buf->len - begin < MOST + 10)
+            s2_buf_puts(buf, " ...");
+        n++;
+    }
+    if (n == 0)
+        s2_buf_puts(buf, "read by no head");
+}
+
+/* What a cell of a mask stands for, in words. */
+static void tell_cell(const s2_facts *facts, s2_tui_state *state, s2_zoom cell)
+{
+    s2_arena scratch = {0};
+    s2_buf text = {0};
+    const s2_view *views;
+    s2_grid_cell all;
+    const int32_t n_heads = facts->pattern.n_heads;
+    const int64_t n_tok = facts->question.len_tok;
+    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK &&
+        s2_grid_fill(views, n_heads, n_tok, cell, 1, 1, &all) == S2_OK) {
+        s2_buf_printf(&text, "query blocks %lld-%lld, key blocks %lld-%lld: ", (long long)cell.q_begin,
+                      (long long)cell.q_end - 1, (long long)cell.k_begin, (long long)cell.k_end - 1);
+        if (all.n_causal == 0)
+            s2_buf_puts(&text, "in the future");
+        else if (all.n_causal == 1)
+            add_readers(views, n_heads, n_tok, cell, &text);
+        else
+            s2_buf_printf(&text, "%lld of %lld block pairs unread by all heads, %lld in part",
+                          (long long)(all.n_causal - all.n_read), (long long)all.n_causal,
+                          (long long)(all.n_read - all.n_full));
+        snprintf(state->message, sizeof state->message, "%s", text.data != NULL ? text.data : "");
+    }
+    s2_buf_release(&text);
+    s2_arena_release(&scratch);
+}
+
+void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
+                     int32_t col)
+{
+    const s2_rect masks[] = {below_heading(at->union_mask), below_heading(at->head_mask)};
+    if (facts == NULL || facts->status != S2_OK)
+        return;
+    const s2_zoom zoom = zoom_of(facts, state);
+    for (size_t n = 0; n < sizeof masks / sizeof masks[0]; n++) {
+        const s2_rect m = masks[n];
+        if (row < m.row || row >= m.row + m.rows || col < m.col || col >= m.col + m.cols)
+            continue;
+        const s2_range q = s2_grid_share(zoom.q_begin, zoom.q_end, row - m.row, m.rows);
+        const s2_range k = s2_grid_share(zoom.k_begin, zoom.k_end, col - m.col, m.cols);
+        tell_cell(facts, state, (s2_zoom){q.begin, q.end, k.begin, k.end});
+    }
+}
+
 static void step_layer(const s2_facts *facts, s2_tui_state *state, int32_t by)
 {
     const int32_t n = facts->pattern.n_layers;

@@ -311,10 +311,14 @@ void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, i
             s2_tui_step(model, state, wheel < 0 ? S2_KEY_UP : S2_KEY_DOWN);
         return;
     }
+    const s2_layout_bench bench = s2_layout_bench_in(body);
     state->request = S2_REQUEST_NONE;
+    state->message[0] = '\0';
     if (view == S2_VIEW_BENCH)
-        click_bench(state, s2_layout_bench_in(body).knobs, row, col);
-    else if (view == S2_VIEW_DESIGNS && row >= list.row + 2 && row < list.row + list.rows)
+        click_bench(state, bench.knobs, row, col);
+    if (view == S2_VIEW_BENCH || view == S2_VIEW_DESIGN)
+        s2_panels_click(view == S2_VIEW_BENCH ? model->bench : model->design, state, &bench, row, col);
+    if (view == S2_VIEW_DESIGNS && row >= list.row + 2 && row < list.row + list.rows)
         state->cursor = state->top + row - list.row - 2;
     else if (view == S2_VIEW_RUNS && row > list.row && row < list.row + list.rows)
         state->run = row - list.row - 1;

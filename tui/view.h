@@ -36,6 +36,9 @@ void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *
 void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at);
 /* Heads, layers, zoom; false for an action that is none of these. */
 bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action action);
+/* A click on a mask says what the cell stands for. */
+void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
+                     int32_t col);
 /* The head and layer shown, inside what the pattern has. */
 int32_t s2_panels_layer(const s2_facts *facts, const s2_tui_state *state);
 int32_t s2_panels_head(const s2_facts *facts, const s2_tui_state *state);
