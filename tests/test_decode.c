@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernels/decode.h"
+#include "kernels/select.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "tests/s2gen.h"
@@ -218,6 +218,88 @@ static void more_than_sixteen_queries_are_refused(void **state)
     s2_arena_release(&arena);
 }
 
+/* A cached dense layer of 200 tokens in pages of 32, and a problem that selects 3 pages of page_tok. */
+static s2_status select_from_cache(int32_t page_tok, s2_diag *why)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_cache *cache = NULL;
+    s2_decode_layout layout;
+    s2_selection selection;
+    int32_t seq = 0;
+    const char *const text = "heads 2; kv-heads 1; head-dim 32; block 16; layers all: dense";
+    const s2_plan_seq lens = {1, 200};
+    const s2_cache_options cache_options = {.page_tok = 32, .layer_end = 1};
+    s2_plan_options options = s2_plan_options_default();
+    options.tile_tok = 16;
+    s2_status status = s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, why);
+    if (status == S2_OK)
+        status = s2_plan_build(&arena, &pattern, S2_DECODE, 0, &lens, 1, &options, &plan, why);
+    if (status == S2_OK)
+        status = s2_cache_create(&pattern, &cache_options, &cache, why);
+    if (status == S2_OK)
+        status = s2_cache_open(cache, &seq);
+    if (status == S2_OK)
+        status = s2_cache_append(cache, seq, 200);
+    const s2_cached cached = {cache, &seq};
+    const s2_attn_problem problem = {.phase = S2_DECODING,
+                                     .plan = &plan,
+                                     .n_seqs = 1,
+                                     .n_heads = 2,
+                                     .n_kv_heads = 1,
+                                     .head_dim = 32,
+                                     .k = {.tok = 32},
+                                     .v = {.tok = 32},
+                                     .cached = &cached,
+                                     .select_pages = 3,
+                                     .select_page_tok = page_tok};
+    if (status == S2_OK)
+        status = s2_decode_lay_out(&arena, &problem, 4, &layout, why);
+    if (status == S2_OK)
+        status = s2_selection_build(&arena, &problem, 4, &layout, &selection, why);
+    if (status == S2_OK) {
+        assert_int_equal(selection.n_pages[0], 200 / page_tok + 1);
+        assert_int_equal(layout.plan.n_live_keys, 2 * page_tok + 200 % page_tok);
+    }
+    s2_cache_destroy(&cache);
+    s2_arena_release(&arena);
+    return status;
+}
+
+static void a_selection_reads_its_pages_and_the_newest_one(void **state)
+{
+    (void)state;
+    s2_diag why = {0};
+    assert_int_equal(select_from_cache(32, &why), S2_OK);
+    assert_int_equal(select_from_cache(16, &why), S2_OK);
+    assert_int_equal(select_from_cache(64, &why), S2_EUNSUPPORTED);
+    assert_true(strstr(why.msg, "cached") != NULL);
+    assert_int_equal(select_from_cache(24, &why), S2_EUNSUPPORTED);
+}
+
+static bool fail_countdown(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)user)-- != 0;
+}
+
+static void every_allocation_of_a_layout_may_fail(void **state)
+{
+    (void)state;
+    s2_status status = S2_ENOMEM;
+    int64_t n = 0;
+    for (; status != S2_OK; n++) {
+        int64_t left = n;
+        s2_alloc_set_hook(fail_countdown, &left);
+        status = select_from_cache(32, NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        assert_true(n < 500);
+    }
+    assert_true(n > 10);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +307,8 @@ int main(void)
         cmocka_unit_test(parts_are_equal_and_lists_know_theirs),
         cmocka_unit_test(results_of_parts_have_slots_of_their_own),
         cmocka_unit_test(more_than_sixteen_queries_are_refused),
+        cmocka_unit_test(a_selection_reads_its_pages_and_the_newest_one),
+        cmocka_unit_test(every_allocation_of_a_layout_may_fail),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL);
 }
