@@ -135,13 +135,16 @@ const s2_kernel *s2_kernel_at(int32_t index);
 /* By name; NULL when there is none. */
 const s2_kernel *s2_kernel_find(const char *name);
 
+/* Whether a kernel computes this phase at all: of a problem that every such kernel takes in some type. */
+bool s2_kernel_takes_phase(const s2_device *device, const s2_kernel *kernel, s2_kernel_phase phase);
+
 /* Whether a kernel is taken: S2_OK; S2_EUNSUPPORTED with the reason to try the next; other statuses end it.
  */
 typedef s2_status (*s2_kernel_take_fn)(void *user, const s2_kernel *kernel, s2_diag *why);
 /*
  * Offer the kernels of this device to take(), the highest rank first, or `only` when it is not NULL. What a
  * kernel supports may depend on a plan that is cut by its own options, so take() decides. On S2_EUNSUPPORTED
- * *why has the reason of the best candidate.
+ * *why, empty before, has the reason of the best candidate that gave one.
  */
 s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_kernel_take_fn take, void *user,
                            const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;

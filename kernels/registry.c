@@ -48,6 +48,16 @@ static const s2_kernel *next_best(const s2_device *device, int32_t rank)
     return best;
 }
 
+bool s2_kernel_takes_phase(const s2_device *device, const s2_kernel *kernel, s2_kernel_phase phase)
+{
+    s2_attn_problem plain = {
+        .phase = phase, .n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 128, .scale = 1.0f};
+    for (plain.dtype = S2_F32; plain.dtype < S2_N_DTYPES; plain.dtype++)
+        if (kernel->supports(device, &plain, NULL) == S2_OK)
+            return true;
+    return false;
+}
+
 s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_kernel_take_fn take, void *user,
                            const s2_kernel **out, s2_diag *why)
 {
@@ -61,11 +71,14 @@ s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_ke
     s2_diag ignored;
     const s2_kernel *next = kernel;
     while (only == NULL && status == S2_EUNSUPPORTED && (next = next_best(device, next->rank)) != NULL) {
-        status = take(user, next, &ignored);
+        status = take(user, next, why == NULL || why->msg[0] != '\0' ? &ignored : why);
         kernel = next;
     }
     if (status == S2_OK)
         *out = kernel;
+    if (status == S2_EUNSUPPORTED && why != NULL && why->msg[0] == '\0')
+        return s2_diag_set(why, status, 0, 0, 0, "no kernel of this build for %s takes this phase",
+                           device->name);
     return status;
 }
 

@@ -200,6 +200,10 @@ typedef struct s2_attempt {
 static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
 {
     const s2_attempt *const at = user;
+    /* that a kernel computes something else is no reason anybody wants to read, unless it was asked for */
+    if (at->request->kernel == NULL &&
+        !s2_kernel_takes_phase(at->rig->device, kernel, at->rig->problem.phase))
+        return S2_EUNSUPPORTED;
     return open_with(at->rig, at->request, kernel, why);
 }
 

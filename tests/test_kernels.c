@@ -254,6 +254,15 @@ static void what_a_kernel_does_not_compute_is_unsupported_with_a_reason(void **s
     assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
     assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
     assert_non_null(strstr(verdict.reason, "gradients"));
+    const s2_pattern *const wide = s2_gen_pattern(&gen, &arena, 2, 2, 2000, 64);
+    request.kernel = NULL;
+    request.pattern = wide;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
+    assert_non_null(strstr(verdict.reason, "head dimension 2000"));
+    assert_true(s2_kernel_takes_phase(device, &s2_kernel_cpu, S2_FORWARD));
+    assert_false(s2_kernel_takes_phase(device, &s2_kernel_cpu, S2_BACKWARD));
+    assert_false(s2_kernel_takes_phase(device, &s2_kernel_cpu_bwd, S2_FORWARD));
     s2_arena_release(&arena);
     s2_device_close(&device);
 }

@@ -107,12 +107,7 @@ static bool case_at(int32_t number, s2_kcase *out)
 /* Kernels of gradients are judged by the gradients of the forward shapes. */
 static s2_kernel_phase phase_of(const s2_device *device, const s2_kernel *kernel, s2_kernel_phase phase)
 {
-    s2_attn_problem plain = {
-        .phase = S2_BACKWARD, .n_heads = 1, .n_kv_heads = 1, .head_dim = 128, .scale = 1.0f};
-    for (plain.dtype = S2_F32; plain.dtype < S2_N_DTYPES; plain.dtype++)
-        if (phase == S2_FORWARD && kernel->supports(device, &plain, NULL) == S2_OK)
-            return S2_BACKWARD;
-    return phase;
+    return phase == S2_FORWARD && s2_kernel_takes_phase(device, kernel, S2_BACKWARD) ? S2_BACKWARD : phase;
 }
 
 /* S2_OK with a verdict, or why there can be none. */
