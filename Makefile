@@ -102,12 +102,12 @@ $(B)/%.cu.o: %.cu $(B)/nvflags
 $(B)/libcore.a: $(call obj,$(CORE_C)) $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 # GPU and model tables are text files that anybody can read; one C table of them makes one program enough.
-SIM_TXT := $(wildcard sim/gpus/*.txt) sim/models.txt
+SIM_TXT := $(wildcard sim/gpus/*.txt sim/calibration/*.txt docs/results/*-held-out.jsonl) sim/models.txt
 $(B)/sim/texts.c: sim/embed.awk $(SIM_TXT)
 	@mkdir -p $(@D)
 	awk -f sim/embed.awk $(SIM_TXT) > $@
 $(B)/sim/texts.o: $(B)/sim/texts.c $(B)/flags
-	$(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(CC) $(CFLAGS) -Wno-overlength-strings -MMD -MP -c $< -o $@
 
 $(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU) $(CU_INST)) $(B)/sim/texts.o $(B)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
@@ -258,9 +258,10 @@ example-%: $(B)/s2
 	$(B)/example/$*/count_pairs
 $(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.c.o $(B)/libcore.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
-## bench: print how fast verdicts come (docs/proof.md); judges nothing
-bench: $(B)/tests/bench/bench_prove $(B)/s2check
+## bench: print how fast verdicts and prices come (docs/proof.md, docs/simulator.md); judges nothing
+bench: $(B)/tests/bench/bench_prove $(B)/s2check $(B)/tests/test_sim
 	$< $(B)/s2check "$$(git describe --always --dirty 2>/dev/null || echo unknown)"
+	@S2_CASES=5 $(B)/tests/test_sim 2>/dev/null | sed -n 's/^# s2: \(candidates.*\)/\1/p'
 
 ## million: the prover against enumeration on a million patterns of each kind per seed (hours; goes on where it stopped, MINUTES=N)
 MILLION_SEEDS ?= 10000000 20000000 30000000

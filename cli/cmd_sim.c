@@ -6,7 +6,9 @@
 #include "cli/input.h"
 #include "cli/options.h"
 #include "cli/store.h"
+#include "cli/textfile.h"
 #include "pattern/parse.h"
+#include "sim/accuracy.h"
 #include "sim/baseline.h"
 #include "sim/report.h"
 
@@ -15,6 +17,7 @@ typedef struct s2_sim_run_state {
     s2_args args;
     s2_sim_options options;
     s2_net net;
+    s2_calibration calibration;
     bool json;
     bool table;
 } s2_sim_run_state;
@@ -94,9 +97,36 @@ static int read_numbers(s2_sim_run_state *state)
     return S2_GO_ON;
 }
 
+/* The user's own constants, the GPU's, or a guess from its data sheet. */
+static int read_constants(s2_sim_run_state *state)
+{
+    const char *const path = s2_args_str(&state->args, "constants");
+    s2_diag diag = {0};
+    if (s2_args_has(&state->args, "bounds"))
+        return S2_GO_ON;
+    s2_status status = S2_OK;
+    if (path != NULL) {
+        char *text;
+        size_t n_bytes;
+        const int end = s2_textfile_read(state->cli, path, &text, &n_bytes);
+        if (end != S2_GO_ON)
+            return end;
+        status = s2_calibration_parse(text, n_bytes, &state->calibration, &diag);
+        if (status != S2_OK)
+            return s2_input_refuse(state->cli, status, path, text, n_bytes, &diag);
+    } else if (s2_calibration_find(state->options.gpu.name, &state->calibration) != S2_OK) {
+        status = s2_calibration_guess(&state->options.gpu, &state->calibration);
+    }
+    if (status == S2_OK)
+        state->options.calibration = &state->calibration;
+    return S2_GO_ON;
+}
+
 static int read_options(s2_sim_run_state *state)
 {
     int end = read_gpu(state);
+    if (end == S2_GO_ON)
+        end = read_constants(state);
     if (end == S2_GO_ON)
         end = read_numbers(state);
     const char *const model = s2_args_str(&state->args, "model");
@@ -154,7 +184,7 @@ static int store(const s2_sim_run_state *state, const s2_input *input, const s2_
         .kv_shared_pages_bytes = (double)sim->kv.shared_pages,
         .kv_head_pages_bytes = (double)sim->kv.head_pages,
         .kv_ring_stripes_bytes = (double)sim->kv.ring_stripes,
-        .error_pct = NAN,
+        .error_pct = sim->predicted ? sim->error_pct : (double)NAN,
         .json = json,
     };
     return s2_store_sim(state->cli, input, &row);
@@ -244,6 +274,57 @@ static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     return code;
 }
 
+/* How far the constants are off, on rows that they have not seen. */
+static int judge(s2_sim_run_state *state)
+{
+    s2_cli *const cli = state->cli;
+    const char *const path = s2_args_str(&state->args, "rows");
+    const s2_sim_options *const options = &state->options;
+    s2_row_file file;
+    s2_accuracy accuracy;
+    s2_diag diag = {0};
+    s2_status status;
+    if (path != NULL) {
+        char *text;
+        size_t n_bytes;
+        const int end = s2_textfile_read(cli, path, &text, &n_bytes);
+        if (end != S2_GO_ON)
+            return end;
+        status = s2_rows_parse(&cli->arena, text, n_bytes, &file, &diag);
+        if (status != S2_OK)
+            return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+    } else {
+        status = s2_accuracy_rows(&cli->arena, options->gpu.name, &file, &diag);
+        if (status == S2_EUNSUPPORTED) {
+            s2_cli_error(cli, "nothing was measured on %s: give --rows FILE", options->gpu.name);
+            return S2_EXIT_ENVIRONMENT;
+        }
+    }
+    if (status == S2_OK && options->calibration == NULL) {
+        s2_cli_error(cli, "--accuracy judges constants: leave --bounds away");
+        return S2_EXIT_USAGE;
+    }
+    if (status == S2_OK)
+        status =
+            s2_accuracy_of(&cli->arena, &file, &options->gpu, &options->calibration->model, &accuracy, &diag);
+    if (status != S2_OK)
+        return refuse(cli, status, &diag);
+    s2_buf buf = {0};
+    if (state->json) {
+        s2_accuracy_json(&accuracy, &buf);
+        s2_buf_puts(&buf, "\n");
+    } else {
+        s2_buf_printf(
+            &buf,
+            "%s, constants of %s (%s) fitted at commit %s; %d rows drawn by seed %lld, measured on %s\n",
+            options->gpu.title, state->calibration.head.date, state->calibration.hash,
+            state->calibration.head.commit, accuracy.n_rows, (long long)accuracy.seed, file.head.date);
+        s2_accuracy_print(&accuracy, &buf);
+    }
+    const int end = s2_cli_print(cli, &buf);
+    return end != S2_GO_ON ? end : accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
+}
+
 int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
 {
     s2_sim_run_state state = {.cli = cli};
@@ -257,6 +338,12 @@ int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         return end;
     const bool compare = s2_args_has(&state.args, "compare");
     state.json = s2_args_has(&state.args, "json");
+    if (s2_args_has(&state.args, "accuracy"))
+        return judge(&state);
+    if (state.args.n_operands == 0) {
+        s2_cli_error(cli, "expected a pattern");
+        return S2_EXIT_USAGE;
+    }
     state.table = compare || state.args.n_operands > 1;
     if (state.table && !state.json) {
         s2_buf head = {0};

@@ -14,6 +14,7 @@ int s2_cmd_show(s2_cli *cli, int argc, char **argv);
 int s2_cmd_mask(s2_cli *cli, int argc, char **argv);
 int s2_cmd_diff(s2_cli *cli, int argc, char **argv);
 int s2_cmd_sim(s2_cli *cli, int argc, char **argv);
+int s2_cmd_calibrate(s2_cli *cli, int argc, char **argv);
 int s2_cmd_validate(s2_cli *cli, int argc, char **argv);
 int s2_cmd_search(s2_cli *cli, int argc, char **argv);
 int s2_cmd_import(s2_cli *cli, int argc, char **argv);

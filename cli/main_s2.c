@@ -19,6 +19,7 @@ static const struct {
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},
     {"sim", s2_cmd_sim},
+    {"calibrate", s2_cmd_calibrate},
     {"validate", s2_cmd_validate},
     {"search", s2_cmd_search},
     {"import", s2_cmd_import},

@@ -103,11 +103,37 @@ static const s2_option SIM[] = {
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
     {"compare", '\0', NULL, NULL, "also price the known methods in the same shape", false, false},
+    {"bounds", '\0', NULL, NULL, "lower bounds only, no predictions", false, false},
+    {"constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file", false,
+     false},
+    {"accuracy", '\0', NULL, NULL, "judge the constants by measurements that were not fitted", false, false},
+    {"rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     OPT_JSON,
     OPT_DB,
     OPT_NO_DB,
+    OPT_END};
+
+static const s2_option CALIBRATE[] = {
+    {"device", 'd', "NAME", "gpu", "the GPU: gpu, or gpu:N", false, false},
+    {"gpu", 'g', "NAME", NULL, "its name in the table of GPUs; default: by the device's own", false, false},
+    {"pass", 'p', "all|forward|backward|decode", "all", "which kernels", false, false},
+    {"kernel", 'k', "NAME", NULL, "the kernel; default: the best that takes each point", false, false},
+    {"family", 'f', "WORD", NULL, "only the points of this family (--dry-run shows them)", false, false},
+    {"held-out", '\0', "N", "0", "measure N drawn points of each pass instead, and fit nothing", false,
+     false},
+    {"seed", '\0', "N", "1", "of the draw", false, false},
+    {"rows", 'r', "FILE", NULL, "write the measurements there; default: standard output", false, false},
+    {"from", '\0', "FILE", NULL, "fit these measurements; runs nothing", false, false},
+    {"leave-out", '\0', "SEED", NULL,
+     "with --from: do not fit the third of the points that SEED draws; write them to --rows", false, false},
+    {"judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file", false,
+     false},
+    {"out", 'o', "FILE", NULL, "fit, and write the constants there", false, false},
+    {"once", '\0', NULL, NULL, "one launch a point and no timing: for a profiler that counts bytes", false,
+     false},
+    {"dry-run", '\0', NULL, NULL, "list the points, measure nothing", false, false},
     OPT_END};
 
 static const s2_option VALIDATE[] = {
@@ -299,8 +325,25 @@ const s2_command s2_command_table[] = {
      PATTERN_ABOUT
      "\nCompared for every layer, head and phase at one context length. Exit code 1: they differ.",
      "$ s2 diff phi3.s2 config.json --len 8k\n", DIFF},
-    {"sim", "PATTERN...", 1, -1, "predict work, traffic, time and KV cache on a GPU", PATTERN_ABOUT,
-     "$ s2 sim phi3.s2 --len 128k --gpu h200\n", SIM},
+    {"sim", "PATTERN...", 0, -1, "predict work, traffic, time and KV cache on a GPU",
+     PATTERN_ABOUT
+     "\nTimes are predictions where the GPU was calibrated (s2 calibrate), with the error that such "
+     "predictions had on points that were not fitted; else they are guessed from the data sheet, and "
+     "the error is wide. The bound that no kernel beats always stands beside them.",
+     "$ s2 sim phi3.s2 --len 128k --gpu h200\n$ s2 sim a.s2 b.s2 --compare --model llama-3.1-8b\n"
+     "$ s2 sim --accuracy\n",
+     SIM},
+    {"calibrate", "", 0, 0, "measure this GPU and its kernels, and fit the simulator's constants",
+     "Runs microbenchmarks and designed points (about a minute), and fits the constants of the time model; "
+     "s2 sim --constants FILE uses them, and a file kept as sim/calibration/NAME.txt is built into the "
+     "program. "
+     "--held-out measures points that the seed draws and fits nothing: s2 sim --accuracy --rows FILE judges "
+     "by "
+     "them. Rows are JSON, one a line.",
+     "$ s2 calibrate --rows points.jsonl --out h200.txt\n"
+     "$ s2 calibrate --held-out 200 --seed 7 --rows held-out.jsonl\n"
+     "$ s2 calibrate --from points.jsonl --judge held-out.jsonl --out h200.txt\n",
+     CALIBRATE},
     {"validate", "PATTERN...", 1, -1, "run real kernels on it: pairs read, numerics, needles, time",
      PATTERN_ABOUT
      "\nOne verdict for each kind of layer and each length: which keys were read (every pair, or samples), "

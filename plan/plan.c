@@ -244,7 +244,8 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
                                        .tile = tile,
                                        .cls = cls,
                                        .section = section_of[seq * plan->pattern->n_kv_heads + head / group],
-                                       .n_blk = cost.n_blk};
+                                       .n_blk = cost.n_blk,
+                                       .n_partial = cost.n_partial};
                 add_item_counts(plan, item, cost.n_partial);
             }
     qsort(items, (size_t)n, sizeof *items, order_items);

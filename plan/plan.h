@@ -120,7 +120,8 @@ typedef struct s2_plan_item {
     int32_t tile; /* from 0 in its sequence */
     int32_t cls;
     int32_t section;
-    int32_t n_blk; /* entries of its list: the cost, in key blocks */
+    int32_t n_blk;     /* entries of its list: the cost, in key blocks */
+    int32_t n_partial; /* of these, those that need any comparison */
 } s2_plan_item;
 
 /* Exact, over all sequences and heads of the layer. */

@@ -1,10 +1,12 @@
-# Make one C table of the text files given: s2_sim_texts[] of sim/gpu.h.
+# Make one C table of the text files given: s2_sim_texts[] of sim/gpu.h. Folders but sim/gpus become part of names.
 BEGIN { print "#include \"sim/gpu.h\"\nconst s2_sim_text s2_sim_texts[] = {" }
 FNR == 1 {
     if (open) print "    },"
     name = FILENAME
+    room = name ~ /calibration\// ? "calibration/" : name ~ /results\// ? "results/" : ""
     sub(/.*\//, "", name)
-    sub(/\.txt$/, "", name)
+    sub(/\.(txt|jsonl)$/, "", name)
+    name = room name
     printf "    {\"%s\",\n", name
     open = 1
 }

@@ -1,5 +1,5 @@
 /*
- * sim/endtoend.h - the layers around attention, at peak rates: lower bounds as everywhere in sim/.
+ * sim/endtoend.h - the layers around attention: bounds at peak rates, or with a calibration estimates.
  *
  * Matrix products are bound by the matrix peak or by reading their weights once; element-wise work by
  * reading and writing the hidden state; the all-reduce of tensor parallelism by the links.

@@ -161,7 +161,7 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
 
 static bool is_gpu(const s2_sim_text *text)
 {
-    return strcmp(text->name, "models") != 0;
+    return strcmp(text->name, "models") != 0 && strchr(text->name, '/') == NULL;
 }
 
 const char *s2_gpu_name(int32_t index)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "sim/attention.h"
 #include "sim/endtoend.h"
+#include "sim/predict.h"
 
 enum { CODE_SIM = 702 };
 
@@ -28,7 +29,7 @@ int32_t s2_dtype_bytes(s2_dtype dtype)
 
 const char *s2_resource_word(s2_resource resource)
 {
-    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "link", "launch"};
+    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "l2", "link", "launch"};
     return words[resource];
 }
 
@@ -120,12 +121,153 @@ static void take_attention(const s2_attention *attention, const s2_attention *de
     add_attention_parts(attention, options, sim);
     for (int32_t part = 0; part < sim->n_parts; part++)
         sim->time_us += sim->parts[part].time_us;
+    sim->plan_us = sim->time_us;
     /* the floor of a rank: its share of the work, and at least its launches */
     const double launch_us = dense->busy_us[S2_LAUNCH];
     const double floor_us = attention->bound_us / options->n_ranks;
     sim->bound_us = options->n_ranks == 1 ? attention->bound_us : fmax(floor_us, launch_us);
     sim->dense_time_us = per_rank(dense->time_us, options, launch_us);
     sim->bound_by = attention->select_us > attention->time_us ? attention->select_by : busiest(attention);
+}
+
+/* Predictions of all layers of a pattern. */
+typedef struct s2_outlook {
+    double us[S2_N_PASSES]; /* of one rank */
+    s2_resource by[S2_N_PASSES];
+    const char *kernel;
+    double most_us; /* of one layer */
+    double clock_mhz;
+    double imbalance;
+    double error_pct; /* the largest of the kernels used */
+    s2_bytes bytes;
+} s2_outlook;
+
+static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
+{
+    switch (limit) {
+    case S2_LIMIT_HBM: return S2_HBM;
+    case S2_LIMIT_L2: return S2_L2;
+    case S2_LIMIT_LAUNCH: return S2_LAUNCH;
+    case S2_LIMIT_COMPUTE: break;
+    }
+    return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
+}
+
+static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const s2_layer_class *layer,
+                               s2_pass pass, const s2_sim_options *options, const s2_attention *attention,
+                               s2_outlook *all)
+{
+    const bool step = pass == S2_PASS_STEP;
+    const s2_launch launch = {.pattern = classes->pattern,
+                              .phase = classes->phase,
+                              .layer = layer->first_layer,
+                              .pass = pass,
+                              .q_tok = step ? 1 : (int32_t)options->len_tok,
+                              .k_tok = (int32_t)options->len_tok,
+                              .batch = (int32_t)options->batch,
+                              .dtype = options->dtype};
+    s2_launch_price made;
+    S2_TRY(s2_predict_launch(arena, &options->calibration->model, &launch, &made));
+    const double own =
+        made.forecast.launch_us + (made.forecast.us - made.forecast.launch_us) / options->n_ranks;
+    all->us[pass] += own * layer->n_layers;
+    all->bytes.dram_read += made.forecast.bytes.dram_read * layer->n_layers;
+    all->bytes.dram_write += made.forecast.bytes.dram_write * layer->n_layers;
+    all->bytes.l2 += made.forecast.bytes.l2 * layer->n_layers;
+    all->error_pct = fmax(all->error_pct, made.error_pct);
+    if (own > all->most_us) {
+        all->most_us = own;
+        all->kernel = made.kernel->name;
+        all->clock_mhz = made.forecast.mhz;
+        all->imbalance = made.forecast.imbalance;
+        all->by[pass] = resource_of(made.forecast.by, attention);
+    }
+    return S2_OK;
+}
+
+static s2_status predict_layers(s2_arena *arena, const s2_classes *classes, const s2_sim_options *options,
+                                const s2_attention *attention, s2_outlook *out)
+{
+    s2_outlook all = {.kernel = ""};
+    const s2_pass first = options->phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
+    /* the work of a launch is planned item by item: beyond this it would take minutes */
+    const double items =
+        (double)options->batch * classes->pattern->n_heads * ((double)options->len_tok / 64 + 1);
+    if (items > 1 << 24)
+        return S2_EUNSUPPORTED;
+    for (int32_t c = 0; c < classes->n_layer_classes; c++) {
+        S2_TRY(predict_layer(arena, classes, &classes->layers[c], first, options, attention, &all));
+        if (options->phase == S2_SIM_TRAIN)
+            S2_TRY(predict_layer(arena, classes, &classes->layers[c], S2_PASS_BACKWARD, options, attention,
+                                 &all));
+    }
+    *out = all;
+    return S2_OK;
+}
+
+static double sum_of(const s2_outlook *outlook)
+{
+    return outlook->us[S2_PASS_FORWARD] + outlook->us[S2_PASS_BACKWARD] + outlook->us[S2_PASS_STEP];
+}
+
+/* Replace the bounds of the attention lines by what was predicted; selection stays a bound. */
+static void take_outlook(const s2_outlook *own, const s2_outlook *dense, s2_sim *sim)
+{
+    sim->time_us = 0;
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        s2_part *const line = &sim->parts[part];
+        const bool forward = strcmp(line->name, "attention") == 0;
+        const s2_pass pass = own->us[S2_PASS_STEP] > 0 ? S2_PASS_STEP
+                             : forward                 ? S2_PASS_FORWARD
+                                                       : S2_PASS_BACKWARD;
+        if (strcmp(line->name, "selection") != 0) {
+            line->time_us = own->us[pass];
+            line->bound_by = own->by[pass];
+        }
+        sim->time_us += line->time_us;
+    }
+    sim->dense_time_us = sum_of(dense);
+    sim->predicted = true;
+    sim->error_pct = own->error_pct;
+    sim->kernel = own->kernel;
+    sim->clock_mhz = own->clock_mhz;
+    sim->imbalance = own->imbalance;
+    sim->bound_by = sim->parts[0].bound_by;
+    sim->dram_bytes = own->bytes.dram_read + own->bytes.dram_write;
+    sim->l2_bytes = own->bytes.l2;
+}
+
+/*
+ * Where kernels were calibrated. Terms that choose at run time have no plan, so such a layer takes its bound
+ * times what the dense pattern takes of its own, and the error is wide.
+ */
+static s2_status predict_attention(s2_arena *arena, const s2_classes *classes,
+                                   const s2_classes *dense_classes, const s2_attention *attention,
+                                   const s2_attention *dense, const s2_sim_options *options, s2_sim *sim)
+{
+    s2_outlook own, other;
+    sim->kernel = "";
+    if (options->calibration == NULL || options->dtype == S2_F8)
+        return S2_OK;
+    s2_status status = predict_layers(arena, dense_classes, options, dense, &other);
+    if (status == S2_EUNSUPPORTED)
+        return S2_OK;
+    S2_TRY(status);
+    status = predict_layers(arena, classes, options, attention, &own);
+    if (status == S2_EUNSUPPORTED) {
+        const double share = attention->time_us / dense->time_us;
+        own = other;
+        for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+            own.us[pass] *= share;
+        own.bytes.dram_read *= share;
+        own.bytes.dram_write *= share;
+        own.bytes.l2 *= share;
+        own.error_pct = S2_GUESS_PCT;
+        status = S2_OK;
+    }
+    if (status == S2_OK)
+        take_outlook(&own, &other, sim);
+    return status;
 }
 
 static s2_status price_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
@@ -142,7 +284,7 @@ static s2_status price_attention(s2_arena *arena, const s2_pattern *pattern, con
     S2_TRY(s2_attention_price(arena, &dense_classes, options, sim->tile, &dense));
     sim->n_head_classes = classes.n_reads;
     take_attention(&attention, &dense, options, sim);
-    return S2_OK;
+    return predict_attention(arena, &classes, &dense_classes, &attention, &dense, options, sim);
 }
 
 /* Bytes of one rank. */

@@ -1,10 +1,11 @@
 /*
- * sim/price.h - what a pattern costs on a GPU: exact counts, and lower bounds of time.
+ * sim/price.h - what a pattern costs on a GPU: exact counts, lower bounds of time, and predictions.
  *
- * Two times are given, both lower bounds:
- *   time_us    the plan that the kernels run, at peak rates: whole tiles, the longest-first schedule
- *              over the SMs, compulsory memory traffic, one launch a layer;
- *   bound_us   any kernel whatever: useful pairs only, perfect balance.
+ * Three times are given:
+ *   bound_us   any kernel whatever: useful pairs only, perfect balance, peak rates;
+ *   plan_us    a bound too: whole tiles, the longest-first schedule over the SMs, compulsory memory traffic,
+ * one launch a layer, at peak rates; time_us    with a calibration, what the kernels of this repository would
+ * take (sim/predict.h), and error_pct says how far such predictions were off; without one it is plan_us.
  * bound_us <= time_us always, and no measurement of these kernels may fall below bound_us.
  * Times of parts add up; a part is bound by the resource with the longest time of its own.
  *
@@ -15,6 +16,7 @@
 
 #include "base/dtype.h"
 #include "sim/gpu.h"
+#include "sim/calibration.h"
 #include "sim/kv.h"
 #include "sim/net.h"
 #include "sim/work.h"
@@ -30,7 +32,8 @@ int32_t s2_dtype_bytes(s2_dtype dtype);
 
 typedef struct s2_sim_options {
     s2_gpu gpu;
-    const s2_net *net; /* the layers around attention, or NULL: attention alone */
+    const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
+    const s2_calibration *calibration; /* NULL: bounds only */
     s2_sim_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
@@ -43,7 +46,7 @@ typedef struct s2_sim_options {
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
 
 /* What holds a part up. */
-typedef enum s2_resource { S2_MMA, S2_EXP, S2_HBM, S2_LINK, S2_LAUNCH, S2_N_RESOURCES } s2_resource;
+typedef enum s2_resource { S2_MMA, S2_EXP, S2_HBM, S2_L2, S2_LINK, S2_LAUNCH, S2_N_RESOURCES } s2_resource;
 const char *s2_resource_word(s2_resource resource);
 
 typedef struct s2_part {
@@ -83,8 +86,15 @@ typedef struct s2_sim {
     int32_t n_sparse_layers;
     int32_t n_head_classes;
     double time_us;
+    double plan_us;
     double bound_us;
-    double dense_time_us;
+    double dense_time_us; /* of the same kind as time_us */
+    bool predicted;       /* time_us is a prediction */
+    double error_pct;     /* then: mean error of such predictions on points that were not fitted */
+    const char *kernel;   /* then: which one, of the layer with the most time; "" otherwise */
+    double clock_mhz;     /* then: in that layer */
+    double dram_bytes;    /* then: of all layers, caches cold at each; 0 otherwise */
+    double l2_bytes;      /* then: from L2 to the SMs */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;

@@ -37,6 +37,12 @@ static double rounded(double value)
     return back;
 }
 
+/* Of the bytes that SMs ask L2 for, what device memory need not send. */
+static double hit_rate(const s2_sim *sim)
+{
+    return sim->l2_bytes > sim->dram_bytes ? 1 - sim->dram_bytes / sim->l2_bytes : 0;
+}
+
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -150,17 +156,37 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
+static void json_outlook(const s2_sim *sim, s2_buf *buf)
+{
+    if (!sim->predicted)
+        return;
+    open_object(buf, "prediction");
+    key_str(buf, "kernel", sim->kernel);
+    key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
+    key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
+    key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
+    key_num(buf, "hit_rate", rounded(hit_rate(sim)));
+    s2_json_end(buf, '}');
+}
+
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
     json_subject(subject, buf);
     json_counts(sim, buf);
     key_num(buf, "time_us", rounded(sim->time_us));
+    key_num(buf, "plan_us", rounded(sim->plan_us));
     key_num(buf, "bound_us", rounded(sim->bound_us));
     key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
     key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
+    s2_json_key(buf, "predicted");
+    s2_json_bool(buf, sim->predicted);
     s2_json_key(buf, "error_pct");
-    s2_json_null(buf);
+    if (sim->predicted)
+        s2_json_num(buf, rounded(sim->error_pct));
+    else
+        s2_json_null(buf);
+    json_outlook(sim, buf);
     json_kv(sim, buf);
     json_tiers(subject, sim, buf);
     json_parts(sim, buf);
@@ -239,16 +265,32 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
 static void text_time(const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
+    if (sim->predicted) {
+        s2_time_print(sim->time_us, buf);
+        s2_buf_printf(buf, " +- %.2g %% predicted (%s at %.0f MHz), bound by %s\n", sim->error_pct,
+                      sim->kernel, sim->clock_mhz, s2_resource_word(sim->bound_by));
+        line_begin("", buf);
+    }
     s2_buf_puts(buf, "at least ");
-    s2_time_print(sim->time_us, buf);
-    s2_buf_printf(buf, " for this plan, bound by %s; any kernel: ", s2_resource_word(sim->bound_by));
+    s2_time_print(sim->plan_us, buf);
+    s2_buf_puts(buf, " for this plan");
+    if (!sim->predicted)
+        s2_buf_printf(buf, ", bound by %s", s2_resource_word(sim->bound_by));
+    s2_buf_puts(buf, "; any kernel: ");
     s2_time_print(sim->bound_us, buf);
     s2_buf_puts(buf, "\n");
     line_begin("", buf);
     s2_buf_puts(buf, "dense ");
     s2_time_print(sim->dense_time_us, buf);
-    s2_buf_printf(buf, ", %.3g times as long (bounds at peak rates, not predictions)\n",
-                  sim->dense_time_us / sim->time_us);
+    s2_buf_printf(buf, ", %.3g times as long (%s)\n", sim->dense_time_us / sim->time_us,
+                  sim->predicted ? "predicted too" : "bounds at peak rates, not predictions");
+    if (sim->predicted) {
+        line_begin("", buf);
+        s2_bytes_print(sim->dram_bytes, buf);
+        s2_buf_puts(buf, " of device memory, ");
+        s2_bytes_print(sim->l2_bytes, buf);
+        s2_buf_printf(buf, " from L2: %.1f %% of it hits\n", 100 * hit_rate(sim));
+    }
     if (sim->n_parts < 2)
         return;
     for (int32_t part = 0; part < sim->n_parts; part++) {
@@ -260,7 +302,7 @@ static void text_time(const s2_sim *sim, s2_buf *buf)
     if (sim->end_to_end_us <= 0)
         return;
     line_begin("end to end", buf);
-    s2_buf_puts(buf, "at least ");
+    s2_buf_puts(buf, sim->predicted ? "" : "at least ");
     s2_time_print(sim->end_to_end_us, buf);
     s2_buf_puts(buf, "; with dense attention ");
     s2_time_print(sim->end_to_end_dense_us, buf);
@@ -342,9 +384,13 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; times are lower bounds\n",
-                  s2_sim_phase_word(options->phase), (long long)options->len_tok, (long long)options->batch,
-                  s2_dtype_word(options->dtype), options->gpu.title);
+    const char *const kind = options->calibration == NULL ? "times are lower bounds"
+                             : options->calibration->head.gpu[0] == '\0'
+                                 ? "times are guessed from the data sheet"
+                                 : "times are predicted for the calibrated kernels";
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_sim_phase_word(options->phase),
+                  (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
+                  options->gpu.title, kind);
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
                   "speed-up", "by", "kv", "of it", "end to end");
 }

@@ -5,64 +5,68 @@
  * P pieces go one to each worker and leave the order as it was, so whole rounds only raise the base.
  * What is left over goes to the lowest loads, which then are merged back into order.
  */
-typedef struct s2_loads {
-    int64_t base;
-    int32_t n;
-    int64_t load[S2_LIMIT_WORKERS]; /* ascending, above base */
-} s2_loads;
-
 /* Raise the k lowest loads by w and restore the order by one merge; k <= n, and all fit one round. */
-static void raise_lowest(s2_loads *loads, int32_t k, int64_t w)
+static void raise_lowest(s2_workers *workers, int32_t k, int64_t w)
 {
     int64_t merged[S2_LIMIT_WORKERS];
     int32_t low = 0, high = k;
-    for (int32_t at = 0; at < loads->n; at++) {
-        const int64_t raised = low < k ? loads->load[low] + w : INT64_MAX;
-        if (low < k && (high == loads->n || raised <= loads->load[high])) {
+    for (int32_t at = 0; at < workers->n; at++) {
+        const int64_t raised = low < k ? workers->load[low] + w : INT64_MAX;
+        if (low < k && (high == workers->n || raised <= workers->load[high])) {
             merged[at] = raised;
             low++;
         } else {
-            merged[at] = loads->load[high++];
+            merged[at] = workers->load[high++];
         }
     }
-    for (int32_t at = 0; at < loads->n; at++)
-        loads->load[at] = merged[at];
+    for (int32_t at = 0; at < workers->n; at++)
+        workers->load[at] = merged[at];
 }
 
 /* How many of the lowest workers take a piece before one of them would take a second. */
-static int32_t round_size(const s2_loads *loads, int64_t k, int64_t w)
+static int32_t round_size(const s2_workers *workers, int64_t k, int64_t w)
 {
     int32_t size = 1;
-    while (size < loads->n && size < k && loads->load[size] <= loads->load[0] + w)
+    while (size < workers->n && size < k && workers->load[size] <= workers->load[0] + w)
         size++;
     return size;
 }
 
-static void hand_out(s2_loads *loads, int64_t k, int64_t w)
+void s2_workers_give(s2_workers *workers, int64_t k, int64_t w)
 {
     while (k > 0) {
-        if (k >= loads->n && loads->load[loads->n - 1] - loads->load[0] <= w) {
-            loads->base += k / loads->n * w;
-            k %= loads->n;
+        if (k >= workers->n && workers->load[workers->n - 1] - workers->load[0] <= w) {
+            workers->base += k / workers->n * w;
+            k %= workers->n;
             continue;
         }
-        const int32_t size = round_size(loads, k, w);
-        raise_lowest(loads, size, w);
+        const int32_t size = round_size(workers, k, w);
+        raise_lowest(workers, size, w);
         k -= size;
     }
 }
 
+void s2_workers_init(s2_workers *workers, int32_t n_workers)
+{
+    workers->base = 0;
+    workers->n = n_workers;
+    for (int32_t worker = 0; worker < n_workers; worker++)
+        workers->load[worker] = 0;
+}
+
+int64_t s2_workers_end(const s2_workers *workers)
+{
+    return workers->base + workers->load[workers->n - 1];
+}
+
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers)
 {
-    s2_loads loads;
-    loads.base = 0;
-    loads.n = n_workers;
-    for (int32_t worker = 0; worker < n_workers; worker++)
-        loads.load[worker] = 0;
+    s2_workers workers;
+    s2_workers_init(&workers, n_workers);
     for (int32_t cost = n_costs - 1; cost > 0; cost--)
         if (count[cost] > 0)
-            hand_out(&loads, count[cost], cost);
-    return loads.base + loads.load[n_workers - 1];
+            s2_workers_give(&workers, count[cost], cost);
+    return s2_workers_end(&workers);
 }
 
 int64_t s2_makespan_floor(const int64_t *count, int32_t n_costs, int32_t n_workers)

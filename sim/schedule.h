@@ -16,6 +16,20 @@ extern "C" {
 
 enum { S2_LIMIT_WORKERS = 4096 };
 
+/* Workers that take pieces one after another, each when it is free. Large: 32 KiB. */
+typedef struct s2_workers {
+    int64_t base;
+    int32_t n;
+    int64_t load[S2_LIMIT_WORKERS]; /* ascending, above base */
+} s2_workers;
+
+/* 1 <= n_workers <= S2_LIMIT_WORKERS; all idle. */
+void s2_workers_init(s2_workers *workers, int32_t n_workers);
+/* Hand out k pieces of cost w, each to the worker that is free first. */
+void s2_workers_give(s2_workers *workers, int64_t k, int64_t w);
+/* When the last one is done. */
+int64_t s2_workers_end(const s2_workers *workers);
+
 /* count has n_costs entries, for costs 0 .. n_costs - 1. 1 <= n_workers <= S2_LIMIT_WORKERS. */
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers);
 

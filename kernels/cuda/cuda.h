@@ -8,6 +8,7 @@
 #define S2_KERNELS_CUDA_CUDA_H
 
 #include "kernels/kernel.h"
+#include "kernels/micro.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,6 +16,10 @@ extern "C" {
 
 /* S2_EUNSUPPORTED with the reason: no driver, a driver too old, or no GPU of this index. */
 s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why) S2_MUST_CHECK;
+
+/* kernels/micro.h on a GPU. */
+s2_status s2_cuda_micro(s2_device *device, s2_micro micro, int64_t size, double *out,
+                        s2_diag *why) S2_MUST_CHECK;
 
 extern const s2_kernel s2_kernel_decode; /* decode steps, Ampere and Hopper */
 extern const s2_kernel s2_kernel_sm80;   /* any NVIDIA GPU since Ampere */

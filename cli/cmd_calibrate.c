@@ -1,0 +1,434 @@
+#include "cli/commands.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "cli/measure.h"
+#include "cli/options.h"
+#include "cli/textfile.h"
+#include "kernels/kernel.h"
+#include "kernels/micro.h"
+#include "sim/accuracy.h"
+#include "sim/fit.h"
+
+enum { LIMIT_POINTS = 4096, FLOOR_SHARE = 10 };
+
+typedef struct s2_calibrate {
+    s2_cli *cli;
+    s2_args args;
+    s2_device *device;
+    s2_row_file file; /* measured or read */
+    bool passes[S2_N_PASSES];
+    bool once;
+    int64_t n_drawn; /* 0: the designed points */
+    int64_t seed;
+    FILE *rows; /* where measurements go as they come, or NULL */
+} s2_calibrate;
+
+/* ------------------------------------------------------------------ which points */
+
+static int read_passes(s2_calibrate *state)
+{
+    const char *const word = s2_args_str(&state->args, "pass");
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        state->passes[pass] = strcmp(word, "all") == 0 || strcmp(word, s2_pass_word((s2_pass)pass)) == 0;
+    return S2_GO_ON;
+}
+
+static int add_row(s2_calibrate *state, const s2_run_point *point, int32_t nth)
+{
+    s2_row_file *const file = &state->file;
+    const char *const family = s2_args_str(&state->args, "family");
+    if (family != NULL && strcmp(family, point->family) != 0)
+        return S2_GO_ON;
+    if (file->rows == NULL)
+        file->rows = S2_NEW(&state->cli->arena, s2_row, LIMIT_POINTS);
+    if (file->rows == NULL || file->n_rows == LIMIT_POINTS)
+        return s2_cli_fail(state->cli, file->rows == NULL ? S2_ENOMEM : S2_ELIMIT, "points");
+    s2_row *const row = &file->rows[file->n_rows++];
+    row->point = *point;
+    row->nth = nth;
+    row->seed = state->n_drawn > 0 ? state->seed : 0;
+    snprintf(row->set, sizeof row->set, "%s", state->n_drawn > 0 ? "held-out" : "designed");
+    return S2_GO_ON;
+}
+
+static int list_points(s2_calibrate *state)
+{
+    int end = S2_GO_ON;
+    for (int32_t pass = 0; pass < S2_N_PASSES && end == S2_GO_ON; pass++) {
+        s2_run_point point;
+        if (!state->passes[pass])
+            continue;
+        for (int32_t nth = 0; end == S2_GO_ON && nth < state->n_drawn; nth++) {
+            s2_run_point_drawn((s2_pass)pass, (uint64_t)state->seed, nth, &point);
+            end = add_row(state, &point, nth);
+        }
+        for (int32_t nth = 0;
+             end == S2_GO_ON && state->n_drawn == 0 && s2_run_point_designed((s2_pass)pass, nth, &point);
+             nth++)
+            end = add_row(state, &point, nth);
+    }
+    return end;
+}
+
+/* One point in ten again at the end, for the noise floor. */
+static int list_repeats(s2_calibrate *state)
+{
+    const int32_t n = state->file.n_rows;
+    int end = S2_GO_ON;
+    for (int32_t at = FLOOR_SHARE / 2; at < n && end == S2_GO_ON; at += FLOOR_SHARE) {
+        end = add_row(state, &state->file.rows[at].point, state->file.rows[at].nth);
+        if (end == S2_GO_ON)
+            state->file.rows[state->file.n_rows - 1].repeated = true;
+    }
+    return end;
+}
+
+/* Neighbours in the list would heat each other alike: the order of measuring is shuffled, by a fixed seed. */
+static void shuffle(int32_t *order, int32_t n)
+{
+    s2_rng rng = {41};
+    for (int32_t at = n - 1; at > 0; at--) {
+        const int32_t other = (int32_t)s2_rng_below(&rng, (uint64_t)at + 1);
+        const int32_t held = order[at];
+        order[at] = order[other];
+        order[other] = held;
+    }
+}
+
+/* ------------------------------------------------------------------ measuring */
+
+/* The table's GPU of this device: its title holds the device's name; else the name in small letters. */
+static void name_gpu(const char *device, char *out, size_t cap)
+{
+    size_t n = 0;
+    for (int32_t at = 0; s2_gpu_name(at) != NULL; at++) {
+        s2_gpu gpu;
+        if (s2_gpu_find(s2_gpu_name(at), &gpu, NULL) == S2_OK && strstr(gpu.title, device) != NULL) {
+            snprintf(out, cap, "%s", gpu.name);
+            return;
+        }
+    }
+    for (const char *c = device; *c != '\0' && n + 1 < cap; c++)
+        out[n++] = (char)((*c >= 'A' && *c <= 'Z') ? *c + 32 : *c == ' ' ? '-' : *c);
+    out[n] = '\0';
+}
+
+static void fill_head(s2_calibrate *state)
+{
+    s2_rows_head *const head = &state->file.head;
+    const time_t now = time(NULL);
+    struct tm utc;
+    const char *const name = s2_args_str(&state->args, "gpu");
+    if (name != NULL)
+        snprintf(head->gpu, sizeof head->gpu, "%.39s", name);
+    else
+        name_gpu(state->device->name, head->gpu, sizeof head->gpu);
+    snprintf(head->device, sizeof head->device, "%.79s", state->device->name);
+    snprintf(head->uuid, sizeof head->uuid, "%s", state->device->uuid);
+    snprintf(head->driver, sizeof head->driver, "%s", state->device->driver);
+    snprintf(head->commit, sizeof head->commit, "%.47s", s2_version_commit());
+    if (gmtime_r(&now, &utc) != NULL)
+        strftime(head->date, sizeof head->date, "%Y-%m-%dT%H:%MZ", &utc);
+}
+
+/* A line of results: to the rows' file when there is one, else to stdout. */
+static int put(s2_calibrate *state, s2_buf *buf)
+{
+    s2_buf_puts(buf, "\n");
+    if (state->rows == NULL)
+        return s2_cli_print(state->cli, buf);
+    const bool good = buf->status == S2_OK && fwrite(buf->data, 1, buf->len, state->rows) == buf->len &&
+                      fflush(state->rows) == 0;
+    s2_buf_release(buf);
+    if (good)
+        return S2_GO_ON;
+    s2_cli_error(state->cli, "the rows cannot be written");
+    return S2_EXIT_ENVIRONMENT;
+}
+
+static int run_micros(s2_calibrate *state)
+{
+    static const struct {
+        s2_micro micro;
+        int64_t size;
+    } runs[] = {
+        {S2_MICRO_LAUNCH, 2000},   {S2_MICRO_COPY, 1 << 24},          {S2_MICRO_COPY, 1 << 26},
+        {S2_MICRO_COPY, 1 << 28},  {S2_MICRO_COPY, 1 << 30},          {S2_MICRO_READ, 4 << 20},
+        {S2_MICRO_READ, 16 << 20}, {S2_MICRO_READ, 24 << 20},         {S2_MICRO_READ, 32 << 20},
+        {S2_MICRO_READ, 40 << 20}, {S2_MICRO_READ, 48 << 20},         {S2_MICRO_READ, 56 << 20},
+        {S2_MICRO_READ, 64 << 20}, {S2_MICRO_READ, 96 << 20},         {S2_MICRO_READ, 1 << 28},
+        {S2_MICRO_READ, 1 << 30},  {S2_MICRO_READ, INT64_C(4) << 30}, {S2_MICRO_MATRIX, 3000},
+        {S2_MICRO_MATRIX, 60000},
+    };
+    const int32_t n = sizeof runs / sizeof *runs;
+    int end = S2_GO_ON;
+    state->file.micros = S2_NEW(&state->cli->arena, s2_micro_row, n);
+    if (state->file.micros == NULL)
+        return s2_cli_fail(state->cli, S2_ENOMEM, "calibrate");
+    for (int32_t at = 0; at < n && end == S2_GO_ON; at++) {
+        s2_micro_row row = {.size = (double)runs[at].size};
+        s2_diag why = {0};
+        snprintf(row.micro, sizeof row.micro, "%s", s2_micro_word(runs[at].micro));
+        if (s2_micro_run(state->device, runs[at].micro, runs[at].size, &row.value, &why) != S2_OK)
+            continue;
+        s2_buf buf = {0};
+        state->file.micros[state->file.n_micros++] = row;
+        s2_micro_row_print(&row, s2_micro_unit(runs[at].micro), &buf);
+        end = put(state, &buf);
+    }
+    return end;
+}
+
+static int run_points(s2_calibrate *state)
+{
+    const int32_t n = state->file.n_rows;
+    s2_measure_options options = s2_measure_options_default();
+    int32_t *const order = S2_NEW(&state->cli->arena, int32_t, n + 1);
+    if (order == NULL)
+        return s2_cli_fail(state->cli, S2_ENOMEM, "calibrate");
+    int32_t n_first = 0;
+    for (int32_t at = 0; at < n; at++) {
+        order[at] = at;
+        n_first += !state->file.rows[at].repeated;
+    }
+    if (!state->once)
+        shuffle(order, n_first);
+    options.once = state->once;
+    options.kernel = s2_args_str(&state->args, "kernel");
+    int end = S2_GO_ON;
+    for (int32_t at = 0; at < n && end == S2_GO_ON; at++) {
+        s2_row *const row = &state->file.rows[order[at]];
+        if (s2_measure_point(state->device, &options, row) != S2_OK) {
+            s2_cli_error(state->cli, "%s of %d, %s: %s", s2_pass_word(row->point.pass), row->point.k_tok,
+                         row->point.pattern, row->why);
+            return S2_EXIT_ENVIRONMENT;
+        }
+        s2_buf buf = {0};
+        s2_row_print(row, &buf);
+        end = put(state, &buf);
+        if (isatty(STDERR_FILENO))
+            fprintf(state->cli->err, "\r%d of %d points", at + 1, n);
+    }
+    return end;
+}
+
+static int measure_all(s2_calibrate *state)
+{
+    s2_buf head = {0};
+    fill_head(state);
+    s2_rows_head_print(&state->file.head, &head);
+    int end = put(state, &head);
+    if (end == S2_GO_ON && !state->once && state->n_drawn == 0)
+        end = run_micros(state);
+    if (end == S2_GO_ON && !state->once)
+        end = list_repeats(state);
+    return end == S2_GO_ON ? run_points(state) : end;
+}
+
+static int open_and_measure(s2_calibrate *state)
+{
+    s2_cli *const cli = state->cli;
+    s2_diag why = {0};
+    const char *const path = s2_args_str(&state->args, "rows");
+    const s2_status status = s2_device_open(s2_args_str(&state->args, "device"), &state->device, &why);
+    if (status != S2_OK) {
+        s2_cli_error(cli, "%s", why.msg[0] != '\0' ? why.msg : s2_status_text(status));
+        return status == S2_EINVAL ? S2_EXIT_USAGE : S2_EXIT_ENVIRONMENT;
+    }
+    state->rows = path != NULL ? fopen(path, "w") : NULL;
+    int end = S2_EXIT_ENVIRONMENT;
+    if (path != NULL && state->rows == NULL)
+        s2_cli_error(cli, "%s: cannot be written", path);
+    else
+        end = measure_all(state);
+    if (state->rows != NULL)
+        fclose(state->rows);
+    s2_device_close(&state->device);
+    return end;
+}
+
+/* ------------------------------------------------------------------ fitting */
+
+static int refuse(s2_cli *cli, s2_status status, const char *what, const s2_diag *diag)
+{
+    const char *const why = diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
+    if (diag->line > 0)
+        s2_cli_error(cli, "%s:%d:%d: %s", what, diag->line, diag->col, why);
+    else
+        s2_cli_error(cli, "%s: %s", what, why);
+    return s2_exit_of(status);
+}
+
+static int read_rows(s2_calibrate *state, const char *path, s2_row_file *out)
+{
+    char *text;
+    size_t n_bytes;
+    s2_diag diag = {0};
+    const int end = s2_textfile_read(state->cli, path, &text, &n_bytes);
+    if (end != S2_GO_ON)
+        return end;
+    const s2_status status = s2_rows_parse(&state->cli->arena, text, n_bytes, out, &diag);
+    return status == S2_OK ? S2_GO_ON : refuse(state->cli, status, path, &diag);
+}
+
+static int judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibration)
+{
+    const char *const path = s2_args_str(&state->args, "judge");
+    s2_row_file held;
+    s2_accuracy accuracy;
+    s2_diag diag = {0};
+    if (path == NULL)
+        return S2_GO_ON;
+    const int end = read_rows(state, path, &held);
+    if (end != S2_GO_ON)
+        return end;
+    const s2_status status =
+        s2_accuracy_of(&state->cli->arena, &held, gpu, &calibration->model, &accuracy, &diag);
+    if (status != S2_OK)
+        return refuse(state->cli, status, path, &diag);
+    for (int32_t k = 0; k < calibration->model.n_kernels; k++) {
+        s2_kernel_model *const kernel = &calibration->model.kernels[k];
+        kernel->n_judged = accuracy.kernels[k].n;
+        kernel->error_pct = accuracy.kernels[k].mape;
+        kernel->p90_pct = accuracy.kernels[k].p90;
+    }
+    return S2_GO_ON;
+}
+
+static int write_constants(s2_calibrate *state, const s2_calibration *calibration)
+{
+    const char *const path = s2_args_str(&state->args, "out");
+    s2_buf buf = {0};
+    s2_calibration_print(calibration, &buf);
+    if (path == NULL)
+        return s2_cli_print(state->cli, &buf);
+    FILE *const file = fopen(path, "w");
+    bool good = file != NULL && buf.status == S2_OK && fwrite(buf.data, 1, buf.len, file) == buf.len;
+    good = (file == NULL || fclose(file) == 0) && good;
+    s2_buf_release(&buf);
+    if (good)
+        return S2_GO_ON;
+    s2_cli_error(state->cli, "%s: cannot be written", path);
+    return S2_EXIT_ENVIRONMENT;
+}
+
+static int fit(s2_calibrate *state)
+{
+    s2_calibration calibration = {.head = state->file.head};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    s2_status status = s2_gpu_find(state->file.head.gpu, &gpu, &diag);
+    if (status == S2_OK)
+        status = s2_fit_run(&state->cli->arena, &state->file, &gpu, &calibration.model, &diag);
+    if (status != S2_OK)
+        return refuse(state->cli, status, "fit", &diag);
+    const int end = judge(state, &gpu, &calibration);
+    return end == S2_GO_ON ? write_constants(state, &calibration) : end;
+}
+
+/* ------------------------------------------------------------------ the command */
+
+static int print_list(s2_calibrate *state)
+{
+    s2_buf buf = {0};
+    for (int32_t at = 0; at < state->file.n_rows; at++) {
+        const s2_run_point *const point = &state->file.rows[at].point;
+        s2_buf_printf(&buf, "%-8s %-9s %6d of %6d x %-2d %s  %s\n", s2_pass_word(point->pass), point->family,
+                      point->q_tok, point->k_tok, point->batch, point->dtype == S2_F16 ? "fp16" : "bf16",
+                      point->pattern);
+    }
+    s2_buf_printf(&buf, "%d points, about %d s on the GPU\n", state->file.n_rows, 5 + state->file.n_rows / 5);
+    return s2_cli_print(state->cli, &buf);
+}
+
+/* Which points are left out depends on the seed and the point alone, not on the order of the rows. */
+static bool is_left_out(const s2_row *row, int64_t seed)
+{
+    s2_rng rng = {(uint64_t)seed * 4099 + (uint64_t)row->nth * 8 + (uint64_t)row->point.pass};
+    return s2_rng_below(&rng, 3) == 0;
+}
+
+static int write_left_out(s2_calibrate *state)
+{
+    const char *const path = s2_args_str(&state->args, "rows");
+    s2_buf head = {0};
+    if (path == NULL)
+        return S2_GO_ON;
+    state->rows = fopen(path, "w");
+    if (state->rows == NULL) {
+        s2_cli_error(state->cli, "%s: cannot be written", path);
+        return S2_EXIT_ENVIRONMENT;
+    }
+    s2_rows_head_print(&state->file.head, &head);
+    int end = put(state, &head);
+    for (int32_t at = 0; at < state->file.n_rows && end == S2_GO_ON; at++) {
+        s2_buf buf = {0};
+        if (strcmp(state->file.rows[at].set, "held-out") != 0)
+            continue;
+        s2_row_print(&state->file.rows[at], &buf);
+        end = put(state, &buf);
+    }
+    fclose(state->rows);
+    return end;
+}
+
+static int leave_out(s2_calibrate *state)
+{
+    int64_t seed;
+    if (s2_args_str(&state->args, "leave-out") == NULL)
+        return S2_GO_ON;
+    if (s2_args_int(state->cli, &state->args, "leave-out", 0, INT64_MAX / 8192, &seed) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    for (int32_t at = 0; at < state->file.n_rows; at++) {
+        s2_row *const row = &state->file.rows[at];
+        if (strcmp(row->set, "designed") != 0 || !is_left_out(row, seed))
+            continue;
+        snprintf(row->set, sizeof row->set, "held-out");
+        row->seed = seed;
+    }
+    return write_left_out(state);
+}
+
+static int measure_or_read(s2_calibrate *state)
+{
+    const char *const from = s2_args_str(&state->args, "from");
+    if (from != NULL) {
+        const int read = read_rows(state, from, &state->file);
+        return read == S2_GO_ON ? leave_out(state) : read;
+    }
+    const int end = list_points(state);
+    return end == S2_GO_ON ? open_and_measure(state) : end;
+}
+
+int s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
+{
+    s2_calibrate state = {.cli = cli};
+    int end = s2_args_parse(cli, "calibrate", argc, argv, &state.args);
+    if (end != S2_GO_ON)
+        return end;
+    state.once = s2_args_has(&state.args, "once");
+    if (s2_args_int(cli, &state.args, "held-out", 0, LIMIT_POINTS / 4, &state.n_drawn) != S2_GO_ON ||
+        s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed) != S2_GO_ON)
+        return S2_EXIT_USAGE;
+    const bool fits = s2_args_has(&state.args, "from") || s2_args_has(&state.args, "out");
+    if (fits && (state.n_drawn > 0 || state.once)) {
+        s2_cli_error(cli, "held-out points and single launches are not fitted: leave --out and --from away");
+        return S2_EXIT_USAGE;
+    }
+    end = read_passes(&state);
+    if (end == S2_GO_ON && s2_args_has(&state.args, "dry-run")) {
+        end = list_points(&state);
+        end = end == S2_GO_ON ? print_list(&state) : end;
+        return end == S2_GO_ON ? S2_EXIT_OK : end;
+    }
+    if (end == S2_GO_ON)
+        end = measure_or_read(&state);
+    if (end == S2_GO_ON && fits)
+        end = fit(&state);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}

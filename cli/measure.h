@@ -1,0 +1,26 @@
+/*
+ * cli/measure.h - run points of sim/points.h on a device, with the rig that validation uses.
+ *
+ * Each point is timed in two states: back to back until the clock has settled (what a busy GPU does), and
+ * a few launches after a pause. Inputs are random, since zeros draw less power and run faster.
+ *
+ * Threads: as the device.
+ */
+#ifndef S2_CLI_MEASURE_H
+#define S2_CLI_MEASURE_H
+
+#include "kernels/device.h"
+#include "sim/rows.h"
+
+typedef struct s2_measure_options {
+    bool once;          /* one launch and no timing: for a profiler that counts */
+    double settle_ms;   /* before the windows */
+    double window_ms;   /* of each of three */
+    const char *kernel; /* NULL: the best that takes the point */
+} s2_measure_options;
+s2_measure_options s2_measure_options_default(void);
+
+/* Fills row->kernel, plan, times and clocks from row->point; why and no kernel where none takes it. */
+s2_status s2_measure_point(s2_device *device, const s2_measure_options *options, s2_row *row) S2_MUST_CHECK;
+
+#endif /* S2_CLI_MEASURE_H */

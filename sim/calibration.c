@@ -1,0 +1,398 @@
+#include "sim/calibration.h"
+
+#include <math.h>
+#include <sha2.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
+
+/* name, least, most: all doubles of s2_time_model and of s2_kernel_model that a file holds. */
+#define MODEL_KEYS(X)                                                                                        \
+    X(n_sms, 1, 4096)                                                                                        \
+    X(mma_flop, 1, 1e6)                                                                                      \
+    X(max_mhz, 100, 1e4)                                                                                     \
+    X(l2_gb_s, 1, 1e7)                                                                                       \
+    X(cache_mb, 0, 1e5)                                                                                      \
+    X(spill_mb, 0, 1e5)                                                                                      \
+    X(whole_mb, 0, 1e5)                                                                                      \
+    X(power, 1, 100)                                                                                         \
+    X(clock_base, 0, 1e6)                                                                                    \
+    X(clock_limit, 1e-9, 1e9)                                                                                \
+    X(clock_q, 0, 100)                                                                                       \
+    X(clock_fp16, 0, 100)                                                                                    \
+    X(clock_l2, 0, 1e6)                                                                                      \
+    X(clock_hbm, 0, 1e6)
+#define KERNEL_KEYS(X)                                                                                       \
+    X(residents, 1, 64)                                                                                      \
+    X(hbm_gb_s, 1, 1e6)                                                                                      \
+    X(launch_us, 0, 1e6)                                                                                     \
+    X(miss_us, 0, 1e6)                                                                                       \
+    X(start, 0, 1e9)                                                                                         \
+    X(sub, 0, 1e6)                                                                                           \
+    X(list, 0, 1e6)                                                                                          \
+    X(hit, 0, 1e3)                                                                                           \
+    X(least_us, 0, 1e12)                                                                                     \
+    X(most_us, 0, 1e12)                                                                                      \
+    X(fit_pct, 0, 1e6)
+
+typedef struct s2_key {
+    const char *word;
+    size_t offset;
+    double least, most;
+} s2_key;
+
+static const s2_key model_keys[] = {
+#define ROW(key, least, most) {#key, offsetof(s2_time_model, key), least, most},
+    MODEL_KEYS(ROW)
+#undef ROW
+};
+static const s2_key kernel_keys[] = {
+#define ROW(key, least, most) {#key, offsetof(s2_kernel_model, key), least, most},
+    KERNEL_KEYS(ROW)
+#undef ROW
+};
+enum {
+    N_MODEL_KEYS = sizeof model_keys / sizeof *model_keys,
+    N_KERNEL_KEYS = sizeof kernel_keys / sizeof *kernel_keys
+};
+
+static double *value_at(void *base, const s2_key *key)
+{
+    return (double *)(void *)((char *)base + key->offset);
+}
+
+/* ------------------------------------------------------------------ printing */
+
+static void print_kernel(const s2_kernel_model *kernel, s2_buf *buf)
+{
+    s2_buf_printf(buf, "kernel %s %s\n", kernel->name, s2_pass_word(kernel->pass));
+    s2_buf_printf(buf, "takes %d %d %d\n", kernel->rows, kernel->whole_blocks, kernel->padded);
+    for (int32_t key = 0; key < N_KERNEL_KEYS; key++)
+        s2_buf_printf(buf, "%s %.6g\n", kernel_keys[key].word,
+                      *(const double *)(const void *)((const char *)kernel + kernel_keys[key].offset));
+    for (int32_t d = 0; d < kernel->n_dims; d++)
+        s2_buf_printf(buf, "dim %d %.6g %.6g %.6g %.6g\n", kernel->dims[d].head_dim, kernel->dims[d].item,
+                      kernel->dims[d].step, kernel->dims[d].masked, kernel->dims[d].least);
+    for (int32_t c = 0; c < kernel->n_cuts; c++) {
+        const s2_cut *const cut = &kernel->cuts[c];
+        s2_buf_printf(buf, "cut %d %d %d %d %d %lld\n", cut->head_dim, cut->even_group, cut->tile_tok,
+                      cut->key_tok, cut->pack_heads, (long long)cut->section_bytes);
+    }
+    s2_buf_printf(buf, "fitted %d\n", kernel->n_points);
+}
+
+static void print_constants(const s2_time_model *model, s2_buf *buf)
+{
+    for (int32_t key = 0; key < N_MODEL_KEYS; key++)
+        s2_buf_printf(buf, "%s %.6g\n", model_keys[key].word,
+                      *(const double *)(const void *)((const char *)model + model_keys[key].offset));
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        print_kernel(&model->kernels[k], buf);
+}
+
+static void hash_text(const char *text, size_t n, char out[20])
+{
+    SHA2_CTX context;
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    SHA256Init(&context);
+    SHA256Update(&context, (const uint8_t *)text, n);
+    SHA256Final(digest, &context);
+    for (int32_t at = 0; at < 8; at++)
+        snprintf(out + 2 * at, 3, "%02x", digest[at]);
+}
+
+void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
+{
+    const s2_rows_head *const head = &calibration->head;
+    s2_buf constants = {0};
+    char hash[20] = "";
+    print_constants(&calibration->model, &constants);
+    if (constants.status == S2_OK)
+        hash_text(constants.data, constants.len, hash);
+    s2_buf_puts(buf,
+                "# Constants of sim/model.h. Written by `s2 calibrate`; nothing else edits this file.\n");
+    s2_buf_printf(buf, "calibration 1\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
+                  head->gpu, head->device, head->uuid, head->driver, head->commit, head->date, hash);
+    if (constants.status == S2_OK)
+        s2_buf_add(buf, constants.data, constants.len);
+    else
+        buf->status = constants.status;
+    for (int32_t k = 0; k < calibration->model.n_kernels; k++) {
+        const s2_kernel_model *const kernel = &calibration->model.kernels[k];
+        if (kernel->n_judged > 0)
+            s2_buf_printf(buf, "judged %s %s %d %.4g %.4g\n", kernel->name, s2_pass_word(kernel->pass),
+                          kernel->n_judged, kernel->error_pct, kernel->p90_pct);
+    }
+    s2_buf_release(&constants);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+typedef struct s2_reader {
+    s2_calibration out;
+    s2_kernel_model *kernel; /* the one that lines belong to */
+    char line[200];
+    int32_t number;
+    s2_diag *diag;
+} s2_reader;
+
+static s2_status refuse(const s2_reader *reader, const char *what)
+{
+    return s2_diag_set(reader->diag, S2_EPARSE, CODE_CALIBRATION, reader->number, 1, "%s", what);
+}
+
+/* Numbers behind the word; exactly n of them. */
+static s2_status take_numbers(const s2_reader *reader, const char *rest, double *out, int32_t n)
+{
+    for (int32_t at = 0; at < n; at++) {
+        char *stop;
+        out[at] = strtod(rest, &stop);
+        if (stop == rest || !isfinite(out[at]))
+            return refuse(reader, "expected another number");
+        rest = stop;
+    }
+    while (*rest == ' ')
+        rest++;
+    return *rest == '\0' ? S2_OK : refuse(reader, "there is more on this line than expected");
+}
+
+static s2_status take_key(s2_reader *reader, const char *word, const char *rest, const s2_key *keys,
+                          int32_t n_keys, void *base, bool *taken)
+{
+    *taken = false;
+    for (int32_t key = 0; key < n_keys; key++) {
+        double value;
+        if (strcmp(word, keys[key].word) != 0)
+            continue;
+        S2_TRY(take_numbers(reader, rest, &value, 1));
+        if (!(value >= keys[key].least && value <= keys[key].most))
+            return refuse(reader, "the constant is out of its range");
+        *value_at(base, &keys[key]) = value;
+        *taken = true;
+        return S2_OK;
+    }
+    return S2_OK;
+}
+
+static s2_status open_kernel(s2_reader *reader, const char *rest)
+{
+    s2_time_model *const model = &reader->out.model;
+    char name[16], pass[12];
+    if (sscanf(rest, "%15s %11s", name, pass) != 2 || model->n_kernels == S2_MODEL_KERNELS)
+        return refuse(reader, "expected the name of a kernel and its pass");
+    for (int32_t p = 0; p < S2_N_PASSES; p++)
+        if (strcmp(pass, s2_pass_word((s2_pass)p)) == 0) {
+            reader->kernel = &model->kernels[model->n_kernels++];
+            *reader->kernel = (s2_kernel_model){.pass = (s2_pass)p};
+            s2_text_clean(reader->kernel->name, sizeof reader->kernel->name, name);
+            return S2_OK;
+        }
+    return refuse(reader, "expected a pass: forward, backward or decode");
+}
+
+static bool small(double value)
+{
+    return value >= 0 && value <= 1 << 20 && value == floor(value);
+}
+
+static s2_status take_row(s2_reader *reader, const char *word, const char *rest, bool *taken)
+{
+    s2_kernel_model *const kernel = reader->kernel;
+    double n[MOST_NUMBERS];
+    *taken = true;
+    if (strcmp(word, "dim") == 0) {
+        S2_TRY(take_numbers(reader, rest, n, 5));
+        if (kernel->n_dims == S2_MODEL_DIMS || !small(n[0]) || n[0] < 1 || n[1] < 0 || n[2] <= 0 ||
+            n[3] <= 0 || n[4] < 0)
+            return refuse(reader, "these are no costs of a head dimension");
+        kernel->dims[kernel->n_dims++] = (s2_dim_cost){(int32_t)n[0], n[1], n[2], n[3], n[4]};
+        return S2_OK;
+    }
+    if (strcmp(word, "cut") == 0) {
+        S2_TRY(take_numbers(reader, rest, n, 6));
+        if (kernel->n_cuts == S2_MODEL_CUTS || !small(n[0]) || !small(n[1]) || !small(n[2]) || !small(n[3]) ||
+            !small(n[4]) || n[5] < 0 || n[5] > 1e12)
+            return refuse(reader, "this is no way to cut a plan");
+        kernel->cuts[kernel->n_cuts++] =
+            (s2_cut){(int32_t)n[0], n[1] != 0, (int32_t)n[2], (int32_t)n[3], (int32_t)n[4], (int64_t)n[5]};
+        return S2_OK;
+    }
+    if (strcmp(word, "takes") == 0) {
+        S2_TRY(take_numbers(reader, rest, n, 3));
+        kernel->rows = small(n[0]) ? (int32_t)n[0] : 0;
+        kernel->whole_blocks = n[1] != 0;
+        kernel->padded = n[2] != 0;
+        return S2_OK;
+    }
+    if (strcmp(word, "fitted") == 0) {
+        S2_TRY(take_numbers(reader, rest, n, 1));
+        kernel->n_points = small(n[0]) ? (int32_t)n[0] : 0;
+        return S2_OK;
+    }
+    *taken = false;
+    return S2_OK;
+}
+
+/* How a kernel did on points that were not fitted. */
+static s2_status take_verdict(s2_reader *reader, const char *rest)
+{
+    char name[16], pass[12];
+    int at = 0;
+    double n[3];
+    if (sscanf(rest, "%15s %11s %n", name, pass, &at) != 2 || at == 0)
+        return refuse(reader, "expected the name of a kernel and its pass");
+    S2_TRY(take_numbers(reader, rest + at, n, 3));
+    if (!small(n[0]) || n[1] < 0 || n[2] < 0)
+        return refuse(reader, "these are no errors");
+    for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
+        s2_kernel_model *const kernel = &reader->out.model.kernels[k];
+        if (strcmp(kernel->name, name) == 0 && strcmp(s2_pass_word(kernel->pass), pass) == 0) {
+            kernel->n_judged = (int32_t)n[0];
+            kernel->error_pct = n[1];
+            kernel->p90_pct = n[2];
+            return S2_OK;
+        }
+    }
+    return refuse(reader, "no such kernel in this file");
+}
+
+static bool take_head(s2_reader *reader, const char *word, const char *rest)
+{
+    s2_rows_head *const head = &reader->out.head;
+    const struct {
+        const char *word;
+        char *to;
+        size_t cap;
+    } fields[] = {
+        {"gpu", head->gpu, sizeof head->gpu},
+        {"device", head->device, sizeof head->device},
+        {"uuid", head->uuid, sizeof head->uuid},
+        {"driver", head->driver, sizeof head->driver},
+        {"commit", head->commit, sizeof head->commit},
+        {"date", head->date, sizeof head->date},
+        {"hash", reader->out.hash, sizeof reader->out.hash},
+    };
+    for (size_t at = 0; at < sizeof fields / sizeof *fields; at++)
+        if (strcmp(word, fields[at].word) == 0) {
+            s2_text_clean(fields[at].to, fields[at].cap, rest);
+            return true;
+        }
+    return strcmp(word, "calibration") == 0 && strcmp(rest, "1") == 0;
+}
+
+static s2_status read_line(s2_reader *reader)
+{
+    char *const word = reader->line;
+    char *const blank = strchr(word, ' ');
+    if (word[0] == '\0' || word[0] == '#')
+        return S2_OK;
+    const char *rest = "";
+    if (blank != NULL) {
+        *blank = '\0';
+        rest = blank + 1;
+    }
+    bool taken;
+    if (strcmp(word, "kernel") == 0)
+        return open_kernel(reader, rest);
+    if (strcmp(word, "judged") == 0)
+        return take_verdict(reader, rest);
+    if (reader->kernel != NULL) {
+        S2_TRY(take_key(reader, word, rest, kernel_keys, N_KERNEL_KEYS, reader->kernel, &taken));
+        if (!taken)
+            S2_TRY(take_row(reader, word, rest, &taken));
+        return taken ? S2_OK : refuse(reader, "no such constant of a kernel");
+    }
+    if (take_head(reader, word, rest))
+        return S2_OK;
+    S2_TRY(take_key(reader, word, rest, model_keys, N_MODEL_KEYS, &reader->out.model, &taken));
+    return taken ? S2_OK : refuse(reader, "no such constant");
+}
+
+/* Everything that predictions divide by must be there. */
+static s2_status check_whole(s2_reader *reader)
+{
+    const s2_time_model *const model = &reader->out.model;
+    if (model->n_sms < 1 || model->mma_flop < 1 || model->max_mhz < 1 || model->l2_gb_s < 1 ||
+        model->power < 1 || !(model->spill_mb > model->cache_mb) || model->clock_limit <= 0 ||
+        model->n_kernels < 1)
+        return refuse(reader, "constants are missing");
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (model->kernels[k].n_dims < 1 || model->kernels[k].n_cuts < 1 || model->kernels[k].residents < 1 ||
+            model->kernels[k].hbm_gb_s < 1)
+            return refuse(reader, "a kernel has no costs, no cut or no residents");
+    return S2_OK;
+}
+
+s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration *out, s2_diag *diag)
+{
+    s2_reader reader = {.number = 1, .diag = diag};
+    char hash[20];
+    size_t below = 0, above = n_bytes;
+    if (n_bytes > MAX_BYTES || memchr(text, '\0', n_bytes) != NULL)
+        return refuse(&reader, "a calibration is text of at most 65536 bytes");
+    for (size_t at = 0; at < n_bytes; reader.number++) {
+        const char *const stop = memchr(text + at, '\n', n_bytes - at);
+        const size_t n = stop != NULL ? (size_t)(stop - text) - at : n_bytes - at;
+        if (n >= sizeof reader.line)
+            return refuse(&reader, "the line is too long");
+        memcpy(reader.line, text + at, n);
+        reader.line[n] = '\0';
+        if (above == n_bytes && strncmp(reader.line, "judged ", 7) == 0)
+            above = at;
+        at += n + 1;
+        S2_TRY(read_line(&reader));
+        if (below == 0 && reader.out.hash[0] != '\0')
+            below = at;
+    }
+    S2_TRY(check_whole(&reader));
+    hash_text(text + below, above > below ? above - below : 0, hash);
+    if (strcmp(hash, reader.out.hash) != 0)
+        return refuse(&reader,
+                      "the hash is not that of the constants: calibrate again, or take the file as it was");
+    *out = reader.out;
+    return S2_OK;
+}
+
+s2_status s2_calibration_find(const char *gpu, s2_calibration *out)
+{
+    char name[60];
+    snprintf(name, sizeof name, "calibration/%.40s", gpu);
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
+        if (strcmp(text->name, name) == 0)
+            return s2_calibration_parse(text->text, strlen(text->text), out, NULL);
+    return S2_EUNSUPPORTED;
+}
+
+s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
+{
+    s2_calibration made;
+    S2_TRY(s2_calibration_find("h200", &made));
+    s2_time_model *const model = &made.model;
+    const double flop = gpu->bf16_tflops * 1e6 / (gpu->sms * gpu->tensor_mhz);
+    const double slower = model->mma_flop / flop;
+    model->n_sms = gpu->sms;
+    model->mma_flop = flop;
+    model->max_mhz = gpu->boost_mhz;
+    model->l2_gb_s = gpu->l2_tb_s > 0 ? gpu->l2_tb_s * 1e3 : 4 * gpu->hbm_gb_s;
+    model->cache_mb = gpu->l2_mib * 0.4;
+    model->spill_mb = gpu->l2_mib * 0.8;
+    model->whole_mb = gpu->l2_mib;
+    /* as if the highest clock held: what the power limit takes is not on a data sheet */
+    model->clock_limit = 1e9;
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        s2_kernel_model *const kernel = &model->kernels[k];
+        for (int32_t d = 0; d < kernel->n_dims; d++) {
+            kernel->dims[d].step *= slower;
+            kernel->dims[d].masked *= slower;
+        }
+        kernel->hbm_gb_s = gpu->hbm_gb_s * gpu->hbm_fraction;
+        kernel->error_pct = kernel->p90_pct = S2_GUESS_PCT;
+        kernel->n_judged = 0;
+    }
+    made.head = (s2_rows_head){0};
+    *out = made;
+    return S2_OK;
+}

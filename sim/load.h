@@ -1,0 +1,76 @@
+/*
+ * sim/load.h - what a launch asks of the chip, out of the plan that the kernel runs: exact counts.
+ *
+ * Items come in the order in which a persistent kernel takes them; neighbours of equal cost are one class.
+ * Bytes are what tiles load from L2 or beyond; which of them come from device memory depends on the cache,
+ * so generations of items are kept with what they share.
+ *
+ * Ownership: arrays live in the arena. Threads: immutable once built.
+ */
+#ifndef S2_SIM_LOAD_H
+#define S2_SIM_LOAD_H
+
+#include "plan/plan.h"
+#include "sim/points.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_load_class {
+    int32_t n_full;   /* steps without mask code */
+    int32_t n_masked; /* steps with it */
+    int32_t n_items;  /* in a row */
+} s2_load_class;
+
+/* As many items as run at a time: bytes of K and V. */
+typedef struct s2_generation {
+    double distinct; /* read by any of them */
+    double kept;     /* of these, read by the generation before too */
+    double chance;   /* of `distinct`, read through lists from memory, in no common order */
+} s2_generation;
+
+typedef struct s2_load {
+    s2_pass pass;
+    s2_dtype dtype;
+    int32_t head_dim;
+    int32_t rows;      /* of a tile: query rows times packed heads */
+    int32_t key_tok;   /* of a step */
+    int32_t n_subs;    /* key blocks gathered into a step */
+    bool even_group;   /* an even number of query heads a KV head */
+    bool arithmetic;   /* no list comes from memory */
+    bool whole_blocks; /* no list needs element masks */
+    int64_t n_items;
+    int64_t n_steps;
+    int64_t n_masked;
+    int32_t n_classes;
+    const s2_load_class *classes;
+    int32_t n_columns; /* backward: what dK and dV work through, 64-row steps in n_full; 0: not known */
+    const s2_load_class *columns;
+    int32_t n_generations;
+    const s2_generation *generations;
+    double joined;      /* decode: parts of the longest list, times its rows: one block adds them up */
+    int64_t pairs;      /* useful, with all heads and sequences */
+    double flop;        /* executed, both products */
+    double q_bytes;     /* Q read */
+    double kv_bytes;    /* K and V touched, each once */
+    double out_bytes;   /* O and the log-sum-exp written */
+    double load_bytes;  /* what items load: Q and the blocks of their lists */
+    double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */
+} s2_load;
+
+/* n_running: how many items run at a time. S2_ENOMEM. */
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, int32_t n_running,
+                     s2_load *out) S2_MUST_CHECK;
+
+/*
+ * A decode step: equal parts of 16-key slabs (plan/decode.h), cut for so many SMs. n_full counts slabs,
+ * n_masked the lists that a part works for.
+ */
+s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, int32_t n_sms,
+                          s2_load *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_LOAD_H */

@@ -1,0 +1,139 @@
+/*
+ * sim/model.h - how long a launch takes: cycles of an exact schedule, bytes over rates, and the clock.
+ *
+ *     item   = a + n_full c + n_masked (c + m)               cycles of one SM, per head dimension
+ *     C      = makespan(items in plan order, SMs x residents)
+ *     M      = HBM bytes / rate,   L = L2 bytes / rate
+ *     T      = t0 + (( C / f)^p + M^p + L^p)^(1/p)
+ *     f      = f_max min(1, (limit / (base + matrix + bytes per cycle))^q)    the power limit
+ *
+ * T depends on f and f on how busy T leaves the chip, so both are solved together. The constants are fitted
+ * (sim/fit.h) on measurements of the kernels of this repository and live in one text file a GPU
+ * (sim/calibration.h).
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_MODEL_H
+#define S2_SIM_MODEL_H
+
+#include "sim/gpu.h"
+#include "sim/load.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one head dimension costs, in cycles. */
+typedef struct s2_dim_cost {
+    int32_t head_dim;
+    double item;   /* change of items: ramp, epilogue */
+    double step;   /* a step without mask code */
+    double masked; /* a step with it */
+    double least;  /* of an item whose rows come from device memory: the chain of its latencies;
+                      of a backward kernel: a 64-row step of a column of keys */
+} s2_dim_cost;
+
+/* How a kernel wants its plan cut, as it said when it was measured. */
+typedef struct s2_cut {
+    int32_t head_dim;
+    bool even_group; /* an even number of query heads a KV head */
+    int32_t tile_tok;
+    int32_t key_tok;
+    int32_t pack_heads;
+    int64_t section_bytes;
+} s2_cut;
+
+enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
+
+typedef struct s2_kernel_model {
+    char name[16];
+    s2_pass pass;
+    int32_t rows;      /* a tile must have so many, or 0: any */
+    bool padded;       /* moves whole steps and whole 64-column pieces */
+    bool whole_blocks; /* takes only patterns of whole key blocks */
+    double hit;        /* share of `least` that is saved when its rows are in the cache */
+    double residents;  /* items at a time on an SM */
+    double hbm_gb_s;   /* that its accesses reach */
+    double launch_us;  /* t0 */
+    double miss_us;    /* more when the first rows come from device memory */
+    double start;      /* cycles more where any item has more than one step: nothing overlaps the first;
+                          of a decode kernel: for each part that one block adds up */
+    double sub;        /* cycles a step and 64 columns for each key block gathered beyond the second */
+    double list;       /* cycles a step and 64 columns when lists come from memory */
+    int32_t n_dims;
+    s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
+    int32_t n_cuts;
+    s2_cut cuts[S2_MODEL_CUTS];
+    int32_t n_points; /* fitted, and their range */
+    double least_us, most_us;
+    double fit_pct;   /* mean absolute error on the points fitted */
+    double error_pct; /* the same on points never fitted; 0: not judged */
+    double p90_pct;
+    int32_t n_judged;
+} s2_kernel_model;
+
+typedef struct s2_time_model {
+    double l2_gb_s;  /* at the highest clock */
+    double cache_mb; /* a generation of items up to this finds what the one before has read */
+    double spill_mb; /* ... and from this on nothing */
+    double whole_mb; /* all of it: what was written stays there in proportion */
+    double power;    /* p of the sum of bottlenecks */
+    double max_mhz;
+    double clock_base; /* power at the limit, in units of a matrix unit busy all the time */
+    double clock_q;
+    double clock_fp16; /* power of a product in fp16 beside bf16 */
+    double clock_l2;   /* of an L2 byte a cycle and SM */
+    double clock_hbm;  /* of a device memory byte a cycle and SM */
+    double clock_limit;
+    double n_sms;
+    double mma_flop; /* a clock and SM */
+    int32_t n_kernels;
+    s2_kernel_model kernels[S2_MODEL_KERNELS];
+} s2_time_model;
+
+typedef struct s2_bytes {
+    double dram_read;
+    double dram_write;
+    double l2;
+} s2_bytes;
+
+/* Items at a time of a plan, for s2_load_of: one of 128 rows an SM, or four that are smaller. */
+int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan);
+
+/* Bytes of one launch; cold: the cache holds nothing before it. */
+/* Share of the tensors that the cache has lost when the same launch comes again. */
+double s2_model_missed(const s2_time_model *model, const s2_load *load);
+s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+                        bool cold);
+
+typedef enum s2_limit { S2_LIMIT_COMPUTE, S2_LIMIT_HBM, S2_LIMIT_L2, S2_LIMIT_LAUNCH } s2_limit;
+
+typedef struct s2_forecast {
+    double us;
+    double mhz;
+    double cycles;     /* of the busiest SM, without t0 */
+    double compute_us; /* parts, each by itself */
+    double hbm_us;
+    double l2_us;
+    double launch_us;
+    double imbalance; /* busiest SM / mean */
+    s2_limit by;
+    s2_bytes bytes;
+} s2_forecast;
+
+/* cold: the cache holds nothing before it. mhz > 0 fixes the clock, else it is solved for. */
+void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load, bool cold,
+                  double mhz, s2_forecast *out);
+
+/* Cycles of the busiest SM, and of the mean one; missed: share of the rows that device memory sends. */
+double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, double missed, int32_t n_sms,
+                       double *mean);
+
+/* The clock that the power limit leaves, when a launch of so many microseconds repeats at `mhz`. */
+double s2_model_clock(const s2_time_model *model, const s2_load *load, const s2_bytes *bytes, double us,
+                      double mhz);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_MODEL_H */

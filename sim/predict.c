@@ -1,0 +1,80 @@
+#include "sim/predict.h"
+
+#include <stdlib.h>
+
+/* The cut of this head dimension, else of the nearest one; a group's parity before the dimension. */
+static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pattern)
+{
+    const bool even = pattern->n_heads / pattern->n_kv_heads % 2 == 0;
+    const s2_cut *best = NULL;
+    int32_t least = INT32_MAX;
+    for (int32_t c = 0; c < kernel->n_cuts; c++) {
+        const s2_cut *const cut = &kernel->cuts[c];
+        const int32_t far = abs(cut->head_dim - pattern->head_dim) + (cut->even_group != even ? 100000 : 0);
+        if (far < least) {
+            least = far;
+            best = cut;
+        }
+    }
+    return best;
+}
+
+static bool takes(const s2_kernel_model *kernel, const s2_load *load)
+{
+    return (kernel->rows == 0 || kernel->rows == load->rows) && (!kernel->whole_blocks || load->whole_blocks);
+}
+
+static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
+                          const s2_launch *launch, s2_load *out)
+{
+    const s2_cut *const cut = cut_of(kernel, launch->pattern);
+    const s2_plan_options options = {.tile_tok = cut->tile_tok,
+                                     .key_tok = cut->key_tok,
+                                     .pack_heads = cut->pack_heads,
+                                     .section_bytes = cut->section_bytes,
+                                     .elem_bytes = 2};
+    s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
+    s2_plan plan;
+    if (seqs == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < launch->batch; seq++)
+        seqs[seq] = (s2_plan_seq){launch->q_tok, launch->k_tok};
+    S2_TRY(s2_plan_build(arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options,
+                         &plan, NULL));
+    if (launch->pass == S2_PASS_STEP)
+        return s2_load_of_step(arena, &plan, launch->dtype, (int32_t)model->n_sms, out);
+    return s2_load_of(arena, &plan, launch->pass, launch->dtype, s2_model_running(model, &plan), out);
+}
+
+static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_launch *launch,
+                         s2_launch_price *out)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        const s2_kernel_model *const kernel = &model->kernels[k];
+        s2_load load;
+        if (kernel->pass != launch->pass)
+            continue;
+        const s2_status status = load_for(arena, model, kernel, launch, &load);
+        if (status == S2_OK && takes(kernel, &load)) {
+            out->kernel = kernel;
+            out->error_pct = kernel->n_judged > 0 ? kernel->error_pct : S2_GUESS_PCT;
+            s2_model_run(model, kernel, &load, true, 0, &out->forecast);
+            return S2_OK;
+        }
+        if (status != S2_OK && status != S2_EINVAL)
+            return status;
+    }
+    return S2_EUNSUPPORTED;
+}
+
+s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
+                            s2_launch_price *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_launch_price made = {0};
+    const s2_status status = predict(scratch, model, launch, &made);
+    s2_arena_rewind(scratch, mark);
+    if (status == S2_OK)
+        *out = made;
+    return status;
+}

@@ -1,0 +1,45 @@
+/*
+ * sim/predict.h - which kernel a layer would run on, with which plan, and how long it would take.
+ *
+ * The plan is built as the kernel of the calibration asks for it, so what is priced is what would run.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_PREDICT_H
+#define S2_SIM_PREDICT_H
+
+#include "sim/calibration.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One launch: `batch` sequences, the last q_tok of k_tok positions of one layer. */
+typedef struct s2_launch {
+    const s2_pattern *pattern;
+    s2_phase phase; /* whose rules */
+    int32_t layer;
+    s2_pass pass;
+    int32_t q_tok;
+    int32_t k_tok;
+    int32_t batch;
+    s2_dtype dtype;
+} s2_launch;
+
+typedef struct s2_launch_price {
+    const s2_kernel_model *kernel;
+    s2_forecast forecast;
+    double error_pct; /* measured on points never fitted, of this kernel and pass */
+} s2_launch_price;
+
+/*
+ * S2_EUNSUPPORTED when no kernel of the model takes the layer (terms that choose at run time, a pass that was
+ * not calibrated). scratch is rewound.
+ */
+s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
+                            s2_launch_price *out) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_PREDICT_H */

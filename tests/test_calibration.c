@@ -1,0 +1,474 @@
+/*
+ * test_calibration.c - the time model: schedules, loads, constants as text, fitting, predictions above
+ * floors.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "pattern/parse.h"
+#include "sim/accuracy.h"
+#include "sim/fit.h"
+#include "sim/predict.h"
+#include "sim/price.h"
+#include "sim/schedule.h"
+#include "tests/s2test.h"
+
+static s2_pattern parsed(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    return pattern;
+}
+
+static s2_time_model h200_model(void)
+{
+    s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    return calibration.model;
+}
+
+/* Each piece to the worker that is free first, one by one. */
+static int64_t end_by_hand(const int64_t *cost, int32_t n, int32_t n_workers)
+{
+    int64_t load[64] = {0}, most = 0;
+    for (int32_t piece = 0; piece < n; piece++) {
+        int32_t least = 0;
+        for (int32_t worker = 1; worker < n_workers; worker++)
+            least = load[worker] < load[least] ? worker : least;
+        load[least] += cost[piece];
+        most = load[least] > most ? load[least] : most;
+    }
+    return most;
+}
+
+static void pieces_in_any_order_end_as_if_handed_out_one_by_one(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(31)};
+    for (int64_t at = 0; at < s2_test_cases(300); at++) {
+        int64_t cost[400];
+        int32_t n = 0;
+        const int32_t n_workers = 1 + (int32_t)s2_rng_below(&rng, 40);
+        s2_workers workers;
+        s2_workers_init(&workers, n_workers);
+        while (n < 300) {
+            const int32_t k = 1 + (int32_t)s2_rng_below(&rng, 90);
+            const int64_t w = (int64_t)s2_rng_below(&rng, 50);
+            s2_workers_give(&workers, k, w);
+            for (int32_t piece = 0; piece < k && n < 400; piece++)
+                cost[n++] = w;
+        }
+        assert_int_equal(s2_workers_end(&workers), end_by_hand(cost, n, n_workers));
+    }
+}
+
+/* A launch of the drawn kind, planned as the built-in constants say. */
+static bool predict_point(s2_arena *arena, const s2_time_model *model, const s2_run_point *point,
+                          s2_launch_price *out)
+{
+    const s2_pattern pattern = parsed(arena, point->pattern);
+    const s2_launch launch = {.pattern = &pattern,
+                              .phase = point->pass == S2_PASS_STEP ? S2_DECODE : S2_PREFILL,
+                              .pass = point->pass,
+                              .q_tok = point->q_tok,
+                              .k_tok = point->k_tok,
+                              .batch = point->batch,
+                              .dtype = point->dtype};
+    const s2_status status = s2_predict_launch(arena, model, &launch, out);
+    assert_true(status == S2_OK || status == S2_EUNSUPPORTED);
+    return status == S2_OK;
+}
+
+static s2_run_point small_point(int32_t nth, uint64_t seed)
+{
+    s2_run_point point;
+    s2_run_point_drawn(S2_PASS_FORWARD, seed, nth, &point);
+    if (point.k_tok > 6000) {
+        point.k_tok = 2000 + point.k_tok % 4000;
+        point.q_tok = point.q_tok < point.k_tok ? point.q_tok : point.k_tok;
+    }
+    return point;
+}
+
+static void drawn_points_are_patterns_and_depend_on_the_seed_alone(void **state)
+{
+    (void)state;
+    int32_t n_same = 0;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        for (int32_t nth = 0; nth < 200; nth++) {
+            s2_arena arena = {0};
+            s2_run_point one, again, other;
+            s2_run_point_drawn((s2_pass)pass, 7, nth, &one);
+            s2_run_point_drawn((s2_pass)pass, 7, nth, &again);
+            s2_run_point_drawn((s2_pass)pass, 8, nth, &other);
+            assert_memory_equal(&one, &again, sizeof one);
+            n_same += memcmp(&one, &other, sizeof one) == 0;
+            (void)parsed(&arena, one.pattern);
+            assert_in_range(one.q_tok, 1, one.k_tok);
+            assert_in_range(one.k_tok, 1, 131072);
+            assert_true(pass != S2_PASS_STEP || one.q_tok <= 16);
+            s2_arena_release(&arena);
+        }
+    assert_true(n_same < 10);
+}
+
+static void steps_of_a_load_are_those_of_its_plan(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(33);
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_arena arena = {0};
+        const s2_run_point point = small_point(nth, seed);
+        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_plan_options options = s2_plan_options_default();
+        s2_plan_seq seqs[64];
+        s2_plan plan;
+        s2_load load;
+        for (int32_t seq = 0; seq < point.batch; seq++)
+            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
+        assert_int_equal(
+            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
+        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, 132, &load), S2_OK);
+        int64_t items = 0, steps = 0;
+        for (int32_t cls = 0; cls < load.n_classes; cls++) {
+            items += load.classes[cls].n_items;
+            steps +=
+                (int64_t)load.classes[cls].n_items * (load.classes[cls].n_full + load.classes[cls].n_masked);
+        }
+        assert_int_equal(items, plan.n_items);
+        assert_int_equal(steps, load.n_steps);
+        /* a list that reads nothing still is a step */
+        assert_true(load.n_steps >= plan.counts.n_steps &&
+                    load.n_steps <= plan.counts.n_steps + plan.n_items);
+        double distinct = 0;
+        for (int32_t at = 0; at < load.n_generations; at++) {
+            assert_true(load.generations[at].kept <= load.generations[at].distinct * (1 + 1e-9));
+            distinct += load.generations[at].distinct;
+        }
+        assert_true(load.kv_bytes <= load.load_bytes * (1 + 1e-9));
+        assert_true(load.kv_bytes <= 2.0 * distinct);
+        s2_arena_release(&arena);
+    }
+}
+
+static void no_prediction_is_below_the_floor_and_more_work_takes_longer(void **state)
+{
+    (void)state;
+    s2_gpu gpu;
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    const s2_time_model model = h200_model();
+    const uint64_t seed = s2_test_seed(35);
+    int32_t n = 0;
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_arena arena = {0};
+        s2_run_point point = small_point(nth, seed);
+        s2_launch_price one, twice;
+        point.batch = 1;
+        if (predict_point(&arena, &model, &point, &one)) {
+            point.batch = 8;
+            assert_true(predict_point(&arena, &model, &point, &twice));
+            assert_true(one.forecast.us > 0 && isfinite(one.forecast.us));
+            assert_true(twice.forecast.us >= one.forecast.us);
+            assert_true(one.forecast.mhz <= model.max_mhz);
+            assert_true(one.forecast.us >= one.forecast.hbm_us && one.forecast.us >= one.forecast.compute_us);
+            n++;
+        }
+        s2_arena_release(&arena);
+    }
+    assert_true(2 * n > s2_test_cases(60));
+}
+
+static void prices_with_a_calibration_keep_above_the_bound(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "heads 8; kv-heads 2; heads all: local 8 | stride 16 phase kv",
+        "heads 8; layers 3; heads all: local 4 | sink 1; layers 1: dense",
+        "heads 4; heads all: local 300t",
+        "heads 8; heads all: local 4 | pages 8 page 16",
+    };
+    s2_calibration calibration;
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        for (int32_t len_tok = 100; len_tok < 20000; len_tok *= 5) {
+            s2_arena arena = {0};
+            const s2_pattern pattern = parsed(&arena, texts[t]);
+            s2_sim bounds, sim;
+            options.len_tok = len_tok;
+            options.calibration = NULL;
+            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &bounds, NULL), S2_OK);
+            options.calibration = &calibration;
+            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+            assert_false(bounds.predicted);
+            assert_true(sim.predicted);
+            assert_true(sim.error_pct > 0);
+            assert_true(sim.time_us >= sim.bound_us);
+            s2_assert_close(sim.bound_us, bounds.bound_us, 1e-9 * bounds.bound_us);
+            s2_assert_close(sim.plan_us, bounds.time_us, 1e-9 * bounds.time_us);
+            assert_true(sim.parts[0].time_us > 0);
+            s2_arena_release(&arena);
+        }
+}
+
+static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state)
+{
+    (void)state;
+    s2_gpu gpu;
+    s2_calibration guess, measured;
+    assert_int_equal(s2_gpu_find("a100-80gb", &gpu, NULL), S2_OK);
+    assert_int_equal(s2_calibration_find("a100-80gb", &guess), S2_EUNSUPPORTED);
+    assert_int_equal(s2_calibration_find("h200", &measured), S2_OK);
+    assert_int_equal(s2_calibration_guess(&gpu, &guess), S2_OK);
+    s2_arena arena = {0};
+    const s2_run_point point = {
+        .pattern = "heads 16; heads all: dense", .q_tok = 8192, .k_tok = 8192, .batch = 1, .dtype = S2_BF16};
+    s2_launch_price here, there;
+    assert_true(predict_point(&arena, &measured.model, &point, &here));
+    assert_true(predict_point(&arena, &guess.model, &point, &there));
+    assert_true(there.error_pct >= 20 && here.error_pct < there.error_pct);
+    assert_true(there.forecast.us > 1.5 * here.forecast.us);
+    s2_arena_release(&arena);
+}
+
+/* ------------------------------------------------------------------ text */
+
+static void constants_survive_a_round_trip_and_a_changed_one_is_refused(void **state)
+{
+    (void)state;
+    s2_calibration calibration, back;
+    s2_buf one = {0}, two = {0};
+    s2_diag diag = {0};
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    s2_calibration_print(&calibration, &one);
+    assert_int_equal(s2_calibration_parse(one.data, one.len, &back, &diag), S2_OK);
+    s2_calibration_print(&back, &two);
+    assert_string_equal(one.data, two.data);
+    assert_string_equal(calibration.hash, back.hash);
+    char *const digit = strstr(one.data, "launch_us ") + strlen("launch_us ");
+    *digit = *digit == '9' ? '8' : '9';
+    assert_int_equal(s2_calibration_parse(one.data, one.len, &back, &diag), S2_EPARSE);
+    assert_non_null(strstr(diag.msg, "hash"));
+    s2_buf_release(&one);
+    s2_buf_release(&two);
+}
+
+static void damaged_constants_are_refused_with_the_line(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t line;
+    } rows[] = {
+        {"calibration 2\n", 1},
+        {"calibration 1\nn_sms many\n", 2},
+        {"calibration 1\nn_sms -3\n", 2},
+        {"calibration 1\nn_sms 132 4\n", 2},
+        {"calibration 1\nkernel sm90\n", 2},
+        {"calibration 1\nkernel sm90 sideways\n", 2},
+        {"calibration 1\nkernel sm90 forward\ndim 64 1 2\n", 3},
+        {"calibration 1\nkernel sm90 forward\ncut 64 0 128 128 1 -1\n", 3},
+        {"calibration 1\nkernel sm90 forward\nfrobs 3\n", 3},
+        {"calibration 1\njudged sm90 forward 1 2 3\n", 2},
+        {"", 1},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_calibration out;
+        s2_diag diag = {0};
+        if (s2_calibration_parse(rows[r].text, strlen(rows[r].text), &out, &diag) != S2_EPARSE ||
+            diag.line != rows[r].line)
+            fail_msg("row %zu: line %d %s", r, diag.line, diag.msg);
+    }
+}
+
+static void rows_survive_a_round_trip(void **state)
+{
+    (void)state;
+    for (int32_t nth = 0; nth < 60; nth++) {
+        s2_row row = {.set = "held-out",
+                      .seed = 5,
+                      .nth = nth,
+                      .kernel = "sm90",
+                      .tile_tok = 128,
+                      .key_tok = 64,
+                      .pack_heads = 2,
+                      .section_bytes = 1 << 24,
+                      .us = 12.5,
+                      .spread = 0.25,
+                      .mhz = 1620,
+                      .burst_us = 11,
+                      .burst_mhz = 1980,
+                      .dram_read = 1e6,
+                      .dram_write = 2e6,
+                      .l2_bytes = 3e9,
+                      .repeated = nth % 2 == 1};
+        s2_run_point_drawn((s2_pass)(nth % S2_N_PASSES), 5, nth, &row.point);
+        s2_arena arena = {0};
+        s2_buf one = {0}, two = {0};
+        s2_row_file file;
+        s2_diag diag = {0};
+        s2_row_print(&row, &one);
+        assert_int_equal(s2_rows_parse(&arena, one.data, one.len, &file, &diag), S2_OK);
+        assert_int_equal(file.n_rows, 1);
+        s2_row_print(&file.rows[0], &two);
+        assert_string_equal(one.data, two.data);
+        s2_buf_release(&one);
+        s2_buf_release(&two);
+        s2_arena_release(&arena);
+    }
+}
+
+static void damaged_rows_are_refused_with_a_position(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t line;
+        const char *word;
+    } rows[] = {
+        {"[1]", 1, "object"},
+        {"{\"pass\":\"forward\"", 1, "comma"},
+        {"\n{\"pass\":\"forward\"}", 2, "lengths"},
+        {"{\"pass\":\"up\",\"q_tok\":1,\"k_tok\":1,\"batch\":1}", 1, "pass"},
+        {"{\"pass\":\"forward\",\"q_tok\":2,\"k_tok\":1,\"batch\":1}", 1, "lengths"},
+        {"{\"pass\":{}}", 1, "number or a string"},
+        {"{\"schema\":\"s2points/9\"}", 1, "schema"},
+        {"{\"pass\":\"forward\",\"q_tok\":1,\"k_tok\":1,\"batch\":1,\"kernel\":\"a\",\"us\":-1}", 1,
+         "negative"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_arena arena = {0};
+        s2_row_file file;
+        s2_diag diag = {0};
+        if (s2_rows_parse(&arena, rows[r].text, strlen(rows[r].text), &file, &diag) != S2_EPARSE ||
+            diag.line != rows[r].line || strstr(diag.msg, rows[r].word) == NULL)
+            fail_msg("row %zu: line %d %s", r, diag.line, diag.msg);
+        s2_arena_release(&arena);
+    }
+}
+
+/* ------------------------------------------------------------------ fitting */
+
+/* Rows that the model itself made, with a little noise: a fit must bring its times back. */
+static void a_fit_brings_back_what_made_the_rows(void **state)
+{
+    (void)state;
+    enum { N = 60 };
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    s2_row_file file = {.rows = S2_NEW(&arena, s2_row, N)};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    const s2_time_model truth = h200_model();
+    s2_rng rng = {s2_test_seed(37)};
+    for (int32_t nth = 0; file.n_rows < N && nth < 400; nth++) {
+        s2_row *const row = &file.rows[file.n_rows];
+        s2_launch_price made;
+        s2_load load;
+        s2_forecast forecast;
+        row->point = small_point(nth, 3);
+        if (!predict_point(&arena, &truth, &row->point, &made) || strcmp(made.kernel->name, "sm90") != 0)
+            continue;
+        snprintf(row->set, sizeof row->set, "designed");
+        snprintf(row->kernel, sizeof row->kernel, "sm90");
+        row->tile_tok = made.kernel->cuts[0].tile_tok;
+        row->key_tok = made.kernel->cuts[0].key_tok;
+        row->pack_heads = 1;
+        row->section_bytes = made.kernel->cuts[0].section_bytes;
+        assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
+        s2_model_run(&truth, made.kernel, &load, false, 0, &forecast);
+        row->us = forecast.us * (1 + 0.01 * (s2_rng_unit(&rng) - 0.5));
+        row->mhz = forecast.mhz;
+        file.n_rows++;
+    }
+    assert_int_equal(file.n_rows, N);
+    s2_time_model fitted;
+    if (s2_fit_run(&arena, &file, &gpu, &fitted, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    double sum = 0;
+    for (int32_t at = 0; at < N; at++) {
+        s2_load load;
+        s2_forecast forecast;
+        assert_int_equal(s2_fit_load(&arena, &file.rows[at], &fitted, &load, &diag), S2_OK);
+        s2_model_run(&fitted, &fitted.kernels[0], &load, false, file.rows[at].mhz, &forecast);
+        sum += fabs(forecast.us / file.rows[at].us - 1);
+    }
+    if (sum / N > 0.03)
+        fail_msg("mean error %.4f", sum / N);
+    s2_arena_release(&arena);
+}
+
+static void built_in_rows_stay_above_the_floor_and_are_predicted(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_row_file file;
+    s2_accuracy accuracy;
+    s2_diag diag = {0};
+    const s2_time_model model = h200_model();
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    assert_int_equal(s2_accuracy_rows(&arena, "h200", &file, &diag), S2_OK);
+    if (file.n_rows > s2_test_cases(24))
+        file.n_rows = (int32_t)s2_test_cases(24);
+    assert_int_equal(s2_accuracy_of(&arena, &file, &gpu, &model, &accuracy, &diag), S2_OK);
+    assert_int_equal(accuracy.n_below, 0);
+    assert_true(accuracy.n_rows > 0);
+    assert_true(accuracy.passes[0].mape < accuracy.naive[0].mape);
+    printf("# s2: %d held-out rows of %s: mean error %.2f %%, rank correlation %.4f\n", accuracy.passes[0].n,
+           accuracy.passes[0].name, accuracy.passes[0].mape, accuracy.passes[0].spearman);
+    s2_arena_release(&arena);
+}
+
+static void a_row_faster_than_physics_is_counted(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    s2_accuracy accuracy;
+    const s2_time_model model = h200_model();
+    s2_row row = {.set = "held-out",
+                  .kernel = "sm90",
+                  .tile_tok = 128,
+                  .key_tok = 128,
+                  .pack_heads = 1,
+                  .us = 1,
+                  .mhz = 1980,
+                  .point = {.family = "dense",
+                            .pattern = "heads 32; heads all: dense",
+                            .q_tok = 4096,
+                            .k_tok = 4096,
+                            .batch = 1,
+                            .dtype = S2_BF16}};
+    const s2_row_file file = {.n_rows = 1, .rows = &row};
+    assert_int_equal(s2_gpu_find("h200", &gpu, NULL), S2_OK);
+    assert_int_equal(s2_accuracy_of(&arena, &file, &gpu, &model, &accuracy, &diag), S2_OK);
+    assert_int_equal(accuracy.n_below, 1);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_in_any_order_end_as_if_handed_out_one_by_one),
+        cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
+        cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
+        cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),
+        cmocka_unit_test(prices_with_a_calibration_keep_above_the_bound),
+        cmocka_unit_test(a_gpu_that_nobody_measured_is_guessed_with_a_wide_error),
+        cmocka_unit_test(constants_survive_a_round_trip_and_a_changed_one_is_refused),
+        cmocka_unit_test(damaged_constants_are_refused_with_the_line),
+        cmocka_unit_test(rows_survive_a_round_trip),
+        cmocka_unit_test(damaged_rows_are_refused_with_a_position),
+        cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
+        cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),
+        cmocka_unit_test(a_row_faster_than_physics_is_counted),
+    };
+    return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
+}
