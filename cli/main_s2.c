@@ -6,6 +6,7 @@
 #include "cli/help.h"
 #include "cli/store.h"
 
+#include <signal.h>
 #include <string.h>
 
 /* Every command of cli/table.c with its function, one a line. */
@@ -99,6 +100,8 @@ static int run(s2_cli *cli, int argc, char **argv)
 int main(int argc, char **argv)
 {
     s2_cli cli;
+    /* a limit on file sizes is a full disk: said, not died of */
+    signal(SIGXFSZ, SIG_IGN);
     s2_cli_init(&cli, "s2", argc, argv);
     cli.hooks = &HOOKS;
     return s2_cli_finish(&cli, s2_store_finish(&cli, run(&cli, argc, argv)));
