@@ -19,9 +19,10 @@ static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pat
     return best;
 }
 
-static bool takes(const s2_kernel_model *kernel, const s2_load *load)
+static bool takes(const s2_kernel_model *kernel, const s2_load *load, bool any_mask)
 {
-    return (kernel->rows == 0 || kernel->rows == load->rows) && (!kernel->whole_blocks || load->whole_blocks);
+    return (kernel->rows == 0 || kernel->rows == load->rows) &&
+           (any_mask || !kernel->whole_blocks || load->whole_blocks);
 }
 
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
@@ -55,7 +56,7 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
         if (kernel->pass != launch->pass)
             continue;
         const s2_status status = load_for(arena, model, kernel, launch, &load);
-        if (status == S2_OK && takes(kernel, &load)) {
+        if (status == S2_OK && takes(kernel, &load, launch->any_mask)) {
             out->kernel = kernel;
             out->error_pct = kernel->n_judged > 0 ? kernel->error_pct : S2_GUESS_PCT;
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
