@@ -115,14 +115,42 @@ static s2_status count_budget_pairs(const s2_reads *reads, s2_combset *set, int6
     return S2_OK;
 }
 
+/*
+ * Lists of whole blocks: the queries of a block read the same keys before it, and of their own block the
+ * keys up to themselves or none. One row a block is enough.
+ */
+static s2_status count_block_pairs(const s2_reads *reads, s2_combset *set, int64_t n_tok, int64_t *out)
+{
+    const int64_t block = reads->view.pattern->block_tok;
+    int64_t total = 0;
+    for (int64_t q_tok = 0; q_tok < n_tok; q_tok += block) {
+        const int64_t end = lesser(q_tok + block, n_tok), rows = end - q_tok;
+        s2_combset_clear(set);
+        S2_TRY(s2_reads_add_rows(reads, end - 1, end, n_tok, 1, set));
+        const int64_t all = s2_combset_count(set, 0, end), before = s2_combset_count(set, 0, q_tok);
+        if (all < 0 || before < 0)
+            return S2_ENOMEM;
+        total += rows * before + (all > before ? rows * (rows + 1) / 2 : 0);
+    }
+    *out = total;
+    return S2_OK;
+}
+
+static s2_status count_pairs(const s2_reads *reads, s2_combset *set, int64_t n_tok, int64_t *out)
+{
+    const s2_view *const view = &reads->view;
+    if (reads->budget_tok > 0)
+        return count_budget_pairs(reads, set, n_tok, out);
+    if (view->has_explicit && reads->block_aligned && view->pattern->causal)
+        return count_block_pairs(reads, set, n_tok, out);
+    return s2_view_count_pairs(view, n_tok, out);
+}
+
 static s2_status count_head(const s2_reads *reads, s2_combset *set, int64_t n_tok, s2_tile_shape shape,
                             int32_t *visits, s2_head_work *work)
 {
     const int32_t block = reads->view.pattern->block_tok;
-    if (reads->budget_tok > 0)
-        S2_TRY(count_budget_pairs(reads, set, n_tok, &work->pairs));
-    else
-        S2_TRY(s2_view_count_pairs(&reads->view, n_tok, &work->pairs));
+    S2_TRY(count_pairs(reads, set, n_tok, &work->pairs));
     S2_TRY(count_tiles(reads, set, n_tok, shape, visits, &work->tiles));
     work->steps = count_steps(shape, work);
     if (shape.q_tok == block && shape.k_tok == block) {

@@ -7,6 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "cli/cli.h"
+#include "cli/commands.h"
 #include "pattern/parse.h"
 #include "sim/accuracy.h"
 #include "sim/fit.h"
@@ -453,6 +455,48 @@ static void a_row_faster_than_physics_is_counted(void **state)
     s2_arena_release(&arena);
 }
 
+/* A command as a person calls it: its exit code, and what it wrote. */
+static int command(s2_command_fn run, char *text, size_t cap, int argc, const char *const *words)
+{
+    char *argv[12];
+    memcpy(argv, words, (size_t)argc * sizeof *argv);
+    s2_cli cli;
+    s2_cli_init(&cli, "s2", argc, argv);
+    cli.out = tmpfile();
+    cli.err = tmpfile();
+    assert_non_null(cli.out);
+    assert_non_null(cli.err);
+    const int code = run(&cli, argc, argv);
+    rewind(cli.out);
+    text[fread(text, 1, cap - 1, cli.out)] = '\0';
+    fclose(cli.out);
+    fclose(cli.err);
+    s2_arena_release(&cli.arena);
+    return code;
+}
+
+static void commands_list_points_and_refuse_what_makes_no_sense(void **state)
+{
+    (void)state;
+    char text[65536];
+    const char *const list[] = {"calibrate", "--dry-run", "--pass", "decode", "--held-out", "5"};
+    const char *const both[] = {"calibrate", "--held-out", "5", "--out", "x"};
+    const char *const gone[] = {"calibrate", "--from", "tests/data/no-such-rows.jsonl"};
+    const char *const wrong[] = {"calibrate", "--from", "tests/data/patterns/broken.s2"};
+    const char *const none[] = {"sim"};
+    const char *const bad[] = {"sim", "heads 2; heads all: local 2", "--no-db", "--constants",
+                               "tests/data/patterns/broken.s2"};
+    const char *const unknown[] = {"sim", "--accuracy", "--gpu", "rtx4090"};
+    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 6, list), S2_EXIT_OK);
+    assert_non_null(strstr(text, "\n5 points"));
+    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 5, both), S2_EXIT_USAGE);
+    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, gone), S2_EXIT_USAGE);
+    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, wrong), S2_EXIT_REFUSED);
+    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 1, none), S2_EXIT_USAGE);
+    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 5, bad), S2_EXIT_REFUSED);
+    assert_int_equal(command(s2_cmd_sim, text, sizeof text, 4, unknown), S2_EXIT_ENVIRONMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -469,6 +513,7 @@ int main(void)
         cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
         cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),
         cmocka_unit_test(a_row_faster_than_physics_is_counted),
+        cmocka_unit_test(commands_list_points_and_refuse_what_makes_no_sense),
     };
     return cmocka_run_group_tests_name("calibration", tests, NULL, NULL);
 }
