@@ -258,6 +258,7 @@ static bool resize(s2_explorer *e)
 static bool take_key(s2_explorer *e, int32_t key)
 {
     int32_t row, col, wheel;
+    e->session.calm = false;
     if (key == S2_TERM_RESIZED)
         return resize(e);
     if (key != S2_TERM_CLICK)
@@ -272,8 +273,10 @@ static bool idle(s2_explorer *e, int32_t *key, double *looked)
 {
     int files[8];
     const int32_t n_files = s2_explorer_files(e, files, 8);
-    *key = s2_term_key(e->term, s2_explorer_works(e) ? BUSY_MS : IDLE_MS, files, n_files);
-    bool changed = s2_explorer_pump(e);
+    const bool longs = !e->session.calm && !e->facts_worker.busy && s2_session_longs(&e->session);
+    *key = s2_term_key(e->term, longs || s2_explorer_works(e) ? BUSY_MS : IDLE_MS, files, n_files);
+    e->session.calm = longs && *key == S2_TERM_NOTHING;
+    bool changed = s2_explorer_pump(e) || e->session.calm;
     changed = s2_explorer_list_collect(e) || changed;
     changed = (e->facts_worker.busy && s2_worker_wait(&e->facts_worker, 0)) || changed;
     if (now_ms() - *looked < IDLE_MS)

@@ -670,14 +670,22 @@ static void a_turn_of_a_knob_at_128k_and_32_heads_is_measured(void **state)
     enum { TURNS = 60 };
     begin(&session, 24, 80, false);
     press(&session, "1j");
+    /* as the terminal does it while somebody types: what is to be expected of kernels comes when it is calm
+     */
+    session.deferred = true;
     for (int turn = 0; turn < TURNS; turn++) {
         const double start = now_ms();
+        s2_order order;
         s2_session_key(&session, turn % 8 < 4 ? 'l' : 'h');
-        s2_session_draw(&session);
+        for (s2_session_draw(&session); s2_session_next(&session, &order); s2_session_draw(&session)) {
+            s2_order_do(&order);
+            s2_session_take(&session, &order);
+        }
         const double ms = now_ms() - start;
         worst = ms > worst ? ms : worst;
         total += ms;
     }
+    assert_true(s2_session_longs(&session));
     assert_int_equal(session.model.bench->status, S2_OK);
     assert_true(session.model.bench->priced);
     printf("# s2: workbench at 128k, 32 heads: knob to canvas mean %.1f ms, worst of %d %.1f ms\n",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/attention.h"
+#include "sim/calibration.h"
 #include "sim/gpu.h"
 
 enum { PAGE_TOK = 16, EXPLICIT_PRICE_TOK = 2048, PROVE_WORK = 4000000 };
@@ -430,6 +431,35 @@ void s2_facts_build(const char *text, size_t n_bytes, const s2_question *questio
 {
     *facts = (s2_facts){.question = *question};
     facts->status = derive(facts, text, n_bytes);
+}
+
+static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *out)
+{
+    s2_sim_options options;
+    s2_diag diag;
+    s2_calibration *const calibration = S2_NEW(scratch, s2_calibration, 1);
+    s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
+    if (calibration == NULL || sim == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_sim_options_default(&options));
+    S2_TRY(s2_gpu_find(facts->question.gpu, &options.gpu, &diag));
+    if (s2_calibration_find(options.gpu.name, calibration) != S2_OK)
+        S2_TRY(s2_calibration_guess(&options.gpu, calibration));
+    options.len_tok = facts->question.len_tok;
+    options.phase = facts->question.decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
+    options.calibration = calibration;
+    S2_TRY(s2_sim_run(scratch, &facts->pattern, &options, sim, &diag));
+    *out = (s2_expected){true, sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct};
+    return S2_OK;
+}
+
+s2_expected s2_facts_expect(const s2_facts *facts)
+{
+    s2_expected out = {.asked = true};
+    s2_arena scratch = {0};
+    const s2_status status = expect(facts, &scratch, &out);
+    s2_arena_release(&scratch);
+    return status == S2_OK ? out : (s2_expected){.asked = true};
 }
 
 void s2_facts_release(s2_facts *facts)

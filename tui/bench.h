@@ -72,6 +72,15 @@ s2_question s2_knobs_question(const s2_knobs *knobs);
 
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
+/* What the kernels of this repository would take (docs/simulator.md); derived apart, it needs whole plans. */
+typedef struct s2_expected {
+    bool asked; /* the rest is final */
+    bool known; /* false: nothing predicts it */
+    double time_us;
+    double dense_us;
+    double error_pct; /* mean error of such predictions on points that were not fitted */
+} s2_expected;
+
 typedef struct s2_facts {
     s2_arena arena;
     int64_t serial; /* tells them from others of this session; 0: they are alone */
@@ -94,12 +103,15 @@ typedef struct s2_facts {
     double density;
     double token_density;
     double imbalance;
+    s2_expected expected;
 } s2_facts;
 
 /* Always releasable; facts->status says how it went. */
 void s2_facts_build(const char *text, size_t n_bytes, const s2_question *question, s2_facts *facts);
 void s2_facts_release(s2_facts *facts);
 
+/* From facts that are priced; asked is true afterwards. */
+s2_expected s2_facts_expect(const s2_facts *facts);
 /* The heads of one layer, n_heads of them in the arena; dynamic terms read what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;

@@ -294,17 +294,28 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
         s2_canvas_glyph(canvas, line.row, line.col + LABEL + x, 0x2584, '=', S2_STYLE_HEAT3);
 }
 
+/* What is to be expected, with its error, over the bounds; or the bounds alone. */
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
+    const s2_expected *const expected = &facts->expected;
+    const double dense_us = expected->known ? expected->dense_us : facts->dense_us;
+    const double time_us = expected->known ? expected->time_us : facts->time_us;
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
-    col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, ">= ");
-    col = put_time(canvas, area.row, col, S2_STYLE_TEXT, facts->time_us);
-    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " %s", facts->question.decode ? "decode" : "");
-    col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
+    if (expected->known) {
+        col = put_time(canvas, area.row, col, S2_STYLE_TEXT, expected->time_us);
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, " +-%.2g %%", expected->error_pct);
+        col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "bounds ");
+        col = put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->time_us);
+        col = s2_canvas_text(canvas, area.row + 1, col, S2_STYLE_DIM, ", any ");
+    } else {
+        col = s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM, ">= ");
+        put_time(canvas, area.row, col, S2_STYLE_TEXT, facts->time_us);
+        col = s2_canvas_text(canvas, area.row + 1, area.col, S2_STYLE_DIM, "any kernel >= ");
+    }
     put_time(canvas, area.row + 1, col, S2_STYLE_TEXT, facts->bound_us);
     col = s2_canvas_text(canvas, area.row + 2, area.col, S2_STYLE_DIM, "dense ");
-    col = put_time(canvas, area.row + 2, col, S2_STYLE_TEXT, facts->dense_us);
-    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %.3gx", facts->dense_us / facts->time_us);
+    col = put_time(canvas, area.row + 2, col, S2_STYLE_TEXT, dense_us);
+    s2_canvas_printf(canvas, area.row + 2, col, S2_STYLE_TEXT, ", %.3gx", dense_us / time_us);
     s2_canvas_printf(canvas, area.row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
 }
 

@@ -157,20 +157,49 @@ static bool next_mask(s2_session *session, s2_order *order)
             of = &session->facts[slot];
     if (!session->grids.lacks || of == NULL)
         return false;
-    *order = (s2_order){.slot = -1, .of = of, .key = *key};
+    *order = (s2_order){.slot = S2_ORDER_MASK, .of = of, .key = *key};
     order->cells = s2_calloc((size_t)key->rows * (size_t)key->cols, sizeof *order->cells);
     return order->cells != NULL;
 }
 
+/* The slot of the facts that the view shows at large, -1 for none. */
+static int32_t shown_slot(const s2_session *session)
+{
+    const s2_view_id view = session->state.views[session->state.depth];
+    if (view == S2_VIEW_BENCH)
+        return S2_SLOT_BENCH;
+    return (view == S2_VIEW_DESIGN || view == S2_VIEW_DESIGNS) && session->model.design != NULL
+               ? S2_SLOT_DESIGN
+               : -1;
+}
+
+bool s2_session_longs(const s2_session *session)
+{
+    const int32_t slot = shown_slot(session);
+    const s2_facts *const facts = slot >= 0 ? &session->facts[slot] : NULL;
+    return facts != NULL && facts->status == S2_OK && facts->priced && !facts->expected.asked;
+}
+
+/* Last, when nobody turns a knob any more: it needs the plans of all layers. */
+static bool next_time(s2_session *session, s2_order *order)
+{
+    if ((session->deferred && !session->calm) || !s2_session_longs(session))
+        return false;
+    *order = (s2_order){.slot = S2_ORDER_TIME, .of = &session->facts[shown_slot(session)]};
+    return true;
+}
+
 bool s2_session_next(s2_session *session, s2_order *order)
 {
-    return next_facts(session, order) || next_mask(session, order);
+    return next_facts(session, order) || next_mask(session, order) || next_time(session, order);
 }
 
 void s2_order_do(s2_order *order)
 {
     const char *const text = order->text.data != NULL ? order->text.data : "";
-    if (order->slot >= 0) {
+    if (order->slot == S2_ORDER_TIME) {
+        order->expected = s2_facts_expect(order->of);
+    } else if (order->slot >= 0) {
         s2_facts_build(text, order->text.len, &order->question, &order->facts);
     } else if (s2_facts_grid(order->of, &order->key, order->cells) != S2_OK) {
         s2_free(order->cells);
@@ -194,10 +223,20 @@ static void take_facts(s2_session *session, s2_order *order)
         session->model.compare[order->slot - S2_SLOT_COMPARE] = slot;
 }
 
+/* Only an order replaces facts, and one is out at a time: they are those that it was given for. */
+static void take_time(s2_session *session, const s2_order *order)
+{
+    for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)
+        if (&session->facts[slot] == order->of)
+            session->facts[slot].expected = order->expected;
+}
+
 void s2_session_take(s2_session *session, s2_order *order)
 {
     if (order->slot >= 0)
         take_facts(session, order);
+    else if (order->slot == S2_ORDER_TIME)
+        take_time(session, order);
     else if (order->cells != NULL)
         s2_grids_put(&session->grids, &order->key, order->cells);
     s2_buf_release(&order->text);
@@ -224,9 +263,9 @@ void s2_session_draw(s2_session *session)
     want_tour(session);
     session->grids.lacks = false;
     s2_tui_draw(&session->model, &session->state, &session->canvas);
-    while (!session->deferred && session->grids.lacks && next_mask(session, &order)) {
+    while (!session->deferred && (next_mask(session, &order) || next_time(session, &order))) {
         s2_order_do(&order);
-        if (order.cells == NULL)
+        if (order.slot == S2_ORDER_MASK && order.cells == NULL)
             break;
         s2_session_take(session, &order);
         session->grids.lacks = false;

@@ -30,15 +30,17 @@ enum {
     S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE
 };
 
-/* Something slow to do: facts of a text, or (cells) a mask of facts. */
+/* Something slow to do: the facts of a slot, or of facts that are there a mask or the time to be expected. */
+enum { S2_ORDER_MASK = -1, S2_ORDER_TIME = -2 };
 typedef struct s2_order {
-    int32_t slot; /* -1: a mask */
+    int32_t slot; /* or S2_ORDER_... */
     s2_buf text;
     s2_question question;
     s2_facts facts;
     const s2_facts *of;
     s2_grid_key key;
     s2_grid_cell *cells;
+    s2_expected expected;
 } s2_order;
 
 typedef struct s2_session {
@@ -46,6 +48,7 @@ typedef struct s2_session {
     s2_tui_state state;
     s2_canvas canvas;
     bool deferred;
+    bool calm; /* deferred: nobody types just now, so that what takes longest may begin */
     int64_t last_serial;
     s2_facts facts[S2_N_SLOTS];
     s2_buf text[S2_N_SLOTS]; /* wanted of a slot */
@@ -77,6 +80,8 @@ void s2_session_draw(s2_session *session);
  * done by s2_order_do and handed back to s2_session_take before the next is asked for.
  */
 bool s2_session_next(s2_session *session, s2_order *order);
+/* Would there be more to do if it were calm? */
+bool s2_session_longs(const s2_session *session);
 void s2_order_do(s2_order *order);
 void s2_session_take(s2_session *session, s2_order *order);
 
