@@ -92,9 +92,10 @@ s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag)
     return status == S2_OK ? S2_OK : s2_diag_set(diag, status, 0, 0, 0, "%s", reason.msg);
 }
 
-static s2_status copy_pages(s2_db *db, const char *path, s2_diag *diag)
+/* `name` is what the copy will be called, for messages. */
+static s2_status copy_pages(s2_db *db, const char *path, const char *name, s2_diag *diag)
 {
-    s2_db copy = {.path = db->path, .lock_fd = -1};
+    s2_db copy = {.path = (char *)name, .lock_fd = -1};
     int rc = sqlite3_open_v2(path, &copy.sql, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     sqlite3_backup *const backup =
         rc == SQLITE_OK ? sqlite3_backup_init(copy.sql, "main", db->sql, "main") : NULL;
@@ -140,7 +141,7 @@ s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *dia
     s2_buf_add(&temporary, "", 1);
     S2_TRY(temporary.status);
     unlink(temporary.data);
-    s2_status status = copy_pages(db, temporary.data, diag);
+    s2_status status = copy_pages(db, temporary.data, path, diag);
     if (status == S2_OK)
         status = s2_db_place(temporary.data, path, overwrite, diag);
     unlink(temporary.data);
