@@ -14,6 +14,8 @@ typedef struct s2_found {
     const char *model;      /* "" without */
     s2_space space;
     s2_net net;
+    s2_calibration calibration; /* the search compares bounds; what it finds is also predicted */
+    bool calibrated;
     s2_search search;
     s2_search_state state;
     int32_t n_phases;
@@ -28,7 +30,7 @@ int s2_found_store(const s2_found *found);
 
 /* "llama-3.1-8b-000042": what a candidate is called everywhere. */
 const char *s2_found_name(const s2_found *found, int64_t index);
-/* The predicted time of a phase; priced where it is no objective. */
+/* The predicted time of a phase; its bound where no kernel is known to take the design. */
 s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase,
                         double *us) S2_MUST_CHECK;
 
