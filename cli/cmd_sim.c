@@ -210,7 +210,6 @@ static int price(s2_sim_run_state *state, const s2_input *input, const char *nam
 {
     s2_cli *const cli = state->cli;
     s2_sim_options options = state->options;
-    options.any_mask = baseline != NULL;
     s2_net own;
     if (options.net == NULL && pattern->model[0] != '\0' &&
         s2_net_find(pattern->model, &own, NULL) == S2_OK && same_shape(&own, pattern))

@@ -19,10 +19,16 @@ static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pat
     return best;
 }
 
-static bool takes(const s2_kernel_model *kernel, const s2_load *load, bool any_mask)
+/* Whether such a launch is like those that were measured: whole blocks where all of them were. */
+static bool is_like_measured(const s2_kernel_model *kernel, const s2_load *load)
 {
-    return (kernel->rows == 0 || kernel->rows == load->rows) &&
-           (any_mask || !kernel->whole_blocks || load->whole_blocks);
+    return !kernel->whole_blocks || load->whole_blocks;
+}
+
+/* Kernels learn to take finer masks after they were calibrated; only the shape of a tile is beyond them. */
+static bool takes(const s2_kernel_model *kernel, const s2_load *load)
+{
+    return kernel->rows == 0 || kernel->rows == load->rows;
 }
 
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
@@ -32,6 +38,7 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
     const s2_plan_options options = {.tile_tok = cut->tile_tok,
                                      .key_tok = cut->key_tok,
                                      .pack_heads = cut->pack_heads,
+                                     .tile_rows = kernel->rows >= 128 ? kernel->rows : 0,
                                      .section_bytes = cut->section_bytes,
                                      .elem_bytes = 2};
     s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
@@ -56,9 +63,10 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
         if (kernel->pass != launch->pass)
             continue;
         const s2_status status = load_for(arena, model, kernel, launch, &load);
-        if (status == S2_OK && takes(kernel, &load, launch->any_mask)) {
+        if (status == S2_OK && takes(kernel, &load)) {
             out->kernel = kernel;
-            out->error_pct = kernel->n_judged > 0 ? kernel->error_pct : S2_GUESS_PCT;
+            const double seen = is_like_measured(kernel, &load) ? kernel->error_pct : kernel->p90_pct;
+            out->error_pct = kernel->n_judged > 0 ? seen : S2_GUESS_PCT;
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
             return S2_OK;
         }

@@ -24,7 +24,6 @@ typedef struct s2_launch {
     int32_t k_tok;
     int32_t batch;
     s2_dtype dtype;
-    bool any_mask; /* as if a kernel of whole blocks took masks finer than them at the same speed */
 } s2_launch;
 
 typedef struct s2_launch_price {

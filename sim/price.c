@@ -165,8 +165,7 @@ static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const
                               .q_tok = step ? 1 : (int32_t)options->len_tok,
                               .k_tok = (int32_t)options->len_tok,
                               .batch = (int32_t)options->batch,
-                              .dtype = options->dtype,
-                              .any_mask = options->any_mask};
+                              .dtype = options->dtype};
     s2_launch_price made;
     S2_TRY(s2_predict_launch(arena, &options->calibration->model, &launch, &made));
     const double own =

@@ -34,7 +34,6 @@ typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
     const s2_calibration *calibration; /* NULL: bounds only */
-    bool any_mask; /* predict as if the fastest kernel took every mask: for methods that bring their own */
     s2_sim_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
