@@ -1,6 +1,8 @@
 #include "tests/s2test.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "kernels/cache.h"
@@ -168,8 +170,11 @@ static void a_million_tokens_through_a_window_stay_small(void **state)
     s2_cache *cache = create(&pattern, S2_CACHE_HEAD_PAGES, 64);
     int32_t seq;
     assert_int_equal(s2_cache_open(cache, &seq), S2_OK);
+    const clock_t begin = clock();
     for (int32_t n = 0; n < 1 << 20; n++)
         assert_int_equal(s2_cache_append(cache, seq, 1), S2_OK);
+    printf("# s2: cache: 2^20 tokens through 16 tables: %.0f ms of one core\n",
+           1e3 * (double)(clock() - begin) / CLOCKS_PER_SEC);
     assert_int_equal(s2_cache_n_tok(cache, seq), 1 << 20);
     assert_int_equal(s2_cache_use(cache).pages, 4 * 4 * 17);
     assert_int_equal(s2_cache_use(cache).peak_pages, 4 * 4 * 17);
