@@ -39,11 +39,10 @@ static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *
     return code;
 }
 
-/* The filter and order that were kept under a name; what the command line says is added, or comes first. */
-static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
+/* The view that is kept under a name; a name that is not kept is answered with those that are. */
+static int find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found)
 {
     enum { MOST = 256 };
-    const char *const name = s2_args_str(args, "view");
     s2_db_view *const views = S2_NEW(&cli->arena, s2_db_view, MOST);
     int32_t n = 0;
     s2_diag diag = {0};
@@ -52,22 +51,52 @@ static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *qu
     const s2_status status = s2_db_views(db, &cli->arena, MOST, views, &n, &diag);
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    int32_t at = 0;
-    while (at < n && strcmp(views[at].name, name) != 0)
-        at++;
-    if (at == n) {
-        s2_cli_error(cli, "no view %s is kept; W in s2 tui keeps one", name);
-        return S2_EXIT_USAGE;
-    }
+    for (int32_t at = 0; at < n; at++)
+        if (strcmp(views[at].name, name) == 0) {
+            *found = views[at];
+            return S2_GO_ON;
+        }
+    s2_cli_error(cli, "no view '%s' is kept; --keep-view, or W in s2 tui, keeps one", name);
+    for (int32_t at = 0; at < n; at++)
+        s2_cli_hint(cli, "%s: %s", views[at].name, views[at].filter);
+    return S2_EXIT_USAGE;
+}
+
+/* The filter and order that were kept under a name; what the command line says is added, or comes first. */
+static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
+{
+    s2_db_view view;
+    const int end = find_view(cli, db, s2_args_str(args, "view"), &view);
+    if (end != S2_GO_ON)
+        return end;
     s2_buf filter = {0};
-    s2_buf_printf(&filter, "%s%s%s", views[at].filter, query->filter[0] != '\0' ? " " : "", query->filter);
+    s2_buf_printf(&filter, "%s%s%s", view.filter, query->filter[0] != '\0' ? " " : "", query->filter);
     query->filter = filter.status == S2_OK ? s2_arena_strndup(&cli->arena, filter.data, filter.len) : NULL;
     s2_buf_release(&filter);
     if (!s2_args_has(args, "sort")) {
-        query->sort = views[at].sort;
-        query->descending = views[at].descending;
+        query->sort = view.sort;
+        query->descending = view.descending;
     }
     return query->filter != NULL ? S2_GO_ON : s2_cli_fail(cli, S2_ENOMEM, "view");
+}
+
+static int keep_view(s2_cli *cli, s2_db *db, const char *name, const s2_db_query *query)
+{
+    const s2_db_view view = {name, query->filter, query->sort, query->descending};
+    s2_diag diag = {0};
+    const s2_status status = s2_db_view_put(db, &view, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
+}
+
+static int drop_view(s2_cli *cli, s2_db *db, const char *name)
+{
+    s2_db_view view;
+    const int end = find_view(cli, db, name, &view);
+    if (end != S2_GO_ON)
+        return end;
+    s2_diag diag = {0};
+    const s2_status status = s2_db_view_drop(db, name, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }
 
 int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
@@ -94,16 +123,21 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
     if (!s2_listing_has_database(cli))
         return S2_EXIT_OK;
+    const bool drops = s2_args_has(&args, "drop-view"), keeps = s2_args_has(&args, "keep-view");
     s2_db *db;
-    if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
+    if ((end = s2_store_open(cli, drops || keeps ? S2_DB_WRITE : S2_DB_READ, &db)) != S2_GO_ON)
         return end;
     bool empty = true;
-    if (s2_args_has(&args, "view"))
+    if (drops)
+        end = drop_view(cli, db, s2_args_str(&args, "drop-view"));
+    else if (s2_args_has(&args, "view"))
         end = use_view(cli, &args, db, &query);
     if (end == S2_GO_ON)
         end = s2_listing_price(cli, &args, db, false, &query, &empty);
     if (end == S2_GO_ON)
         end = empty ? S2_EXIT_OK : list(&l, db, &query, s2_args_str(&args, "format"));
+    if (end == S2_EXIT_OK && keeps) /* a filter that could be listed is one worth keeping */
+        end = keep_view(cli, db, s2_args_str(&args, "keep-view"), &query);
     s2_db_close(&db);
     return end;
 }
