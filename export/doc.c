@@ -441,11 +441,6 @@ bool s2_doc_is_array(const s2_doc *doc, const char *path)
     return json_is_array(doc_at(doc, path));
 }
 
-bool s2_doc_is_number(const s2_doc *doc, const char *path)
-{
-    return json_is_number(doc_at(doc, path));
-}
-
 const char *s2_doc_text(const s2_doc *doc, const char *path)
 {
     return json_string_value(doc_at(doc, path));

@@ -49,7 +49,6 @@ bool s2_doc_has(const s2_doc *doc, const char *path);
 /* Elements of an array, members of an object, else -1. */
 int64_t s2_doc_len(const s2_doc *doc, const char *path);
 bool s2_doc_is_array(const s2_doc *doc, const char *path);
-bool s2_doc_is_number(const s2_doc *doc, const char *path);
 /* The text of a string value, or NULL. */
 const char *s2_doc_text(const s2_doc *doc, const char *path);
 /* The key of the n-th member of an object, in the order of the file, or NULL. */

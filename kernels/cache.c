@@ -308,11 +308,6 @@ int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq)
     return cache->seqs[seq].n_tok;
 }
 
-const s2_pattern *s2_cache_pattern(const s2_cache *cache)
-{
-    return cache->pattern;
-}
-
 /* Minimum and maximum of every page of the `pages` terms; they belong to each KV head and are not shared. */
 static int64_t count_meta(const s2_cache *cache, const s2_cache_seq *seq)
 {

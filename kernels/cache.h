@@ -97,7 +97,6 @@ int64_t s2_cache_cut(const s2_cache *cache, int32_t seq, int32_t layer, int32_t 
 int32_t s2_cache_page_tok(const s2_cache *cache);
 
 int32_t s2_cache_n_tok(const s2_cache *cache, int32_t seq);
-const s2_pattern *s2_cache_pattern(const s2_cache *cache);
 
 /* What is in use, and the most that ever was. Slots of K; V has as many. */
 typedef struct s2_cache_usage {

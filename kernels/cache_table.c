@@ -33,7 +33,7 @@ static s2_status grow_pool(s2_cache_pool *pool)
     return S2_OK;
 }
 
-s2_status s2_cache_pool_take(s2_cache_pool *pool, int32_t *page)
+S2_MUST_CHECK static s2_status pool_take(s2_cache_pool *pool, int32_t *page)
 {
     if (pool->n_free > 0) {
         *page = pool->free_pages[--pool->n_free];
@@ -49,12 +49,12 @@ s2_status s2_cache_pool_take(s2_cache_pool *pool, int32_t *page)
     return S2_OK;
 }
 
-void s2_cache_pool_share(s2_cache_pool *pool, int32_t page)
+static void pool_share(s2_cache_pool *pool, int32_t page)
 {
     pool->refs[page]++;
 }
 
-void s2_cache_pool_drop(s2_cache_pool *pool, int32_t page)
+static void pool_drop(s2_cache_pool *pool, int32_t page)
 {
     if (--pool->refs[page] == 0)
         pool->free_pages[pool->n_free++] = page;
@@ -87,10 +87,10 @@ static s2_status own_page(const s2_cache_step *step, int32_t *page)
     if (step->pool->refs[*page] == 1)
         return S2_OK;
     int32_t fresh;
-    S2_TRY(s2_cache_pool_take(step->pool, &fresh));
+    S2_TRY(pool_take(step->pool, &fresh));
     const s2_status status =
         add_move(step, *page * step->page_slots, fresh * step->page_slots, step->page_slots);
-    s2_cache_pool_drop(step->pool, status == S2_OK ? *page : fresh);
+    pool_drop(step->pool, status == S2_OK ? *page : fresh);
     if (status == S2_OK)
         *page = fresh;
     return status;
@@ -156,7 +156,7 @@ static void drop_page(s2_cache_table *table, s2_cache_pool *pool, int64_t page)
     s2_cache_entry *const entry = find_entry(table, page);
     if (entry == NULL || entry->at < 0)
         return;
-    s2_cache_pool_drop(pool, entry->at);
+    pool_drop(pool, entry->at);
     entry->at = -1;
     table->n_held--;
     close_holes(table);
@@ -171,7 +171,7 @@ static s2_status hold_open(s2_cache_table *table, const s2_cache_step *step, s2_
     s2_cache_entry *const entry = &table->entries[table->n_entries - known];
     if (!known || entry->at < 0) {
         int32_t at;
-        S2_TRY(s2_cache_pool_take(step->pool, &at));
+        S2_TRY(pool_take(step->pool, &at));
         *entry = (s2_cache_entry){(int32_t)table->open_page, at};
         table->n_entries += !known;
         table->n_held++;
@@ -236,7 +236,7 @@ static s2_status enter_ring(s2_cache_table *table, const s2_cache_step *step)
     if (page < table->n_ring)
         return own_page(step, &table->ring[page]);
     S2_TRY(grow((void **)&table->ring, &table->cap_ring, page + 1, sizeof *table->ring));
-    S2_TRY(s2_cache_pool_take(step->pool, &table->ring[page]));
+    S2_TRY(pool_take(step->pool, &table->ring[page]));
     table->n_ring = page + 1;
     return S2_OK;
 }
@@ -332,9 +332,9 @@ s2_status s2_cache_table_fork(const s2_cache_table *table, s2_cache_pool *pool, 
     out->cap_ring = out->n_ring;
     for (int64_t at = 0; at < out->n_entries; at++)
         if (out->entries[at].at >= 0)
-            s2_cache_pool_share(pool, out->entries[at].at);
+            pool_share(pool, out->entries[at].at);
     for (int64_t at = 0; at < out->n_ring; at++)
-        s2_cache_pool_share(pool, out->ring[at]);
+        pool_share(pool, out->ring[at]);
     return S2_OK;
 }
 
@@ -342,8 +342,8 @@ void s2_cache_table_release(s2_cache_table *table, s2_cache_pool *pool)
 {
     for (int64_t at = 0; at < table->n_entries; at++)
         if (table->entries[at].at >= 0)
-            s2_cache_pool_drop(pool, table->entries[at].at);
+            pool_drop(pool, table->entries[at].at);
     for (int64_t at = 0; at < table->n_ring; at++)
-        s2_cache_pool_drop(pool, table->ring[at]);
+        pool_drop(pool, table->ring[at]);
     free_arrays(table);
 }

@@ -27,9 +27,6 @@ typedef struct s2_cache_pool {
     int64_t limit; /* 0: none */
     int64_t peak;
 } s2_cache_pool;
-s2_status s2_cache_pool_take(s2_cache_pool *pool, int32_t *page) S2_MUST_CHECK;
-void s2_cache_pool_share(s2_cache_pool *pool, int32_t page);
-void s2_cache_pool_drop(s2_cache_pool *pool, int32_t page);
 void s2_cache_pool_release(s2_cache_pool *pool);
 
 /* Copies to be made on the device, in order. */

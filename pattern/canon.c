@@ -5,7 +5,7 @@
 
 #include "pattern/parse.h"
 
-uint64_t s2_hash_bytes(const void *bytes, size_t n)
+static uint64_t hash_bytes(const void *bytes, size_t n)
 {
     const unsigned char *const u = bytes;
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -39,7 +39,7 @@ s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, s
 {
     if (set->n * 2 >= set->cap)
         S2_TRY(text_set_grow(arena, set));
-    const uint64_t hash = s2_hash_bytes(text, n_bytes);
+    const uint64_t hash = hash_bytes(text, n_bytes);
     const uint32_t mask = (uint32_t)(set->cap - 1);
     uint32_t at = (uint32_t)hash & mask;
     for (; set->slot[at] != 0; at = (at + 1) & mask) {
@@ -452,7 +452,7 @@ static s2_status draft_add(rule_builder *rb, int32_t body, uint32_t phases, int3
                  .phases = phases,
                  .n_heads = begin[body + 1] - begin[body],
                  .heads = rb->sorted[phase] + begin[body]};
-    key.hash = s2_hash_bytes(key.heads, (size_t)key.n_heads * sizeof *key.heads) +
+    key.hash = hash_bytes(key.heads, (size_t)key.n_heads * sizeof *key.heads) +
                ((uint64_t)body * 4 + phases) * UINT64_C(0x9e3779b97f4a7c15);
     if (rb->n_drafts * 2 >= rb->cap_slots)
         S2_TRY(slots_grow(rb));

@@ -43,8 +43,6 @@ typedef struct s2_text_set {
 s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, size_t n_bytes,
                           int32_t *out) S2_MUST_CHECK;
 
-uint64_t s2_hash_bytes(const void *bytes, size_t n);
-
 /* A rule of the canonical text. Its cells are layers x heads in the phases of the mask. */
 typedef struct s2_rule {
     int32_t body;

@@ -43,7 +43,7 @@ stage build-release "$make" -s -j"$jobs" CI=1 all
 stage tests-release "$make" -s -j"$jobs" CI=1 unit
 stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
-stage tests-asan env S2_CASES=300 "$make" -s CI=1 BUILD=asan CUDA=0 unit
+stage tests-asan env S2_CASES=300 S2_JOBS="$jobs" "$make" -s CI=1 BUILD=asan CUDA=0 unit
 if command -v mpicc >/dev/null; then
     stage mpi "$make" -s CI=1 mpi
 else

@@ -14,13 +14,14 @@ char s2_verdict_mark(int32_t verdict, s2_style *style)
     return verdict >= 0 && verdict <= 2 ? marks[verdict] : ' ';
 }
 
-int32_t s2_panels_layer(const s2_facts *facts, const s2_tui_state *state)
+/* The head and layer shown, inside what the pattern has. */
+static int32_t layer_shown(const s2_facts *facts, const s2_tui_state *state)
 {
     const int32_t layer = state->layer < 0 ? s2_facts_layer(facts) : state->layer;
     return layer < facts->pattern.n_layers ? layer : facts->pattern.n_layers - 1;
 }
 
-int32_t s2_panels_head(const s2_facts *facts, const s2_tui_state *state)
+static int32_t head_shown(const s2_facts *facts, const s2_tui_state *state)
 {
     return state->head < facts->pattern.n_heads ? state->head : facts->pattern.n_heads - 1;
 }
@@ -145,8 +146,8 @@ static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int
 static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                        const s2_layout_bench *at)
 {
-    const int32_t head = s2_panels_head(facts, state);
-    mask_of what = {facts, grids, s2_panels_layer(facts, state), -1, zoom_of(facts, state)};
+    const int32_t head = head_shown(facts, state);
+    mask_of what = {facts, grids, layer_shown(facts, state), -1, zoom_of(facts, state)};
     const s2_rect all = below_heading(at->union_mask), one = below_heading(at->head_mask);
     if (at->union_mask.rows > 1) {
         s2_canvas_clip(canvas, at->union_mask);
@@ -268,7 +269,7 @@ static void draw_verdict(const s2_finding *finding, s2_canvas *canvas, s2_rect a
                          (long long)finding->complete_to_tok);
 }
 
-void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+static void draw_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     s2_canvas_clip(canvas, area);
     if (facts->status != S2_OK) {
@@ -319,7 +320,7 @@ static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     s2_canvas_printf(canvas, area.row + 3, area.col, S2_STYLE_DIM, "density %.4f", facts->density);
 }
 
-void s2_panels_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+static void draw_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
     if (area.rows < 1 || facts->status != S2_OK)
         return;
@@ -341,7 +342,7 @@ static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2
 {
     s2_arena scratch = {0};
     const s2_view *views;
-    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK)
+    if (s2_facts_views(facts, &scratch, layer_shown(facts, state), &views) == S2_OK)
         draw_readers(facts, views, canvas, at->readers);
     s2_arena_release(&scratch);
 }
@@ -349,10 +350,10 @@ static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2
 void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                     const s2_layout_bench *at)
 {
-    s2_panels_verdicts(facts, canvas, at->verdicts);
+    draw_verdicts(facts, canvas, at->verdicts);
     if (facts->status != S2_OK)
         return;
-    s2_panels_cost(facts, canvas, at->cost);
+    draw_cost(facts, canvas, at->cost);
     draw_masks(facts, grids, state, canvas, at);
     draw_with_views(facts, state, canvas, at);
     draw_kv(facts, canvas, at->kv);
@@ -469,7 +470,7 @@ static void tell_cell(const s2_facts *facts, s2_tui_state *state, s2_zoom cell)
     s2_grid_cell all;
     const int32_t n_heads = facts->pattern.n_heads;
     const int64_t n_tok = facts->question.len_tok;
-    if (s2_facts_views(facts, &scratch, s2_panels_layer(facts, state), &views) == S2_OK &&
+    if (s2_facts_views(facts, &scratch, layer_shown(facts, state), &views) == S2_OK &&
         s2_grid_fill(views, n_heads, n_tok, cell, 1, 1, &all) == S2_OK) {
         s2_buf_printf(&text, "query blocks %lld-%lld, key blocks %lld-%lld: ", (long long)cell.q_begin,
                       (long long)cell.q_end - 1, (long long)cell.k_begin, (long long)cell.k_end - 1);
@@ -507,7 +508,7 @@ void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout
 static void step_layer(const s2_facts *facts, s2_tui_state *state, int32_t by)
 {
     const int32_t n = facts->pattern.n_layers;
-    state->layer = (s2_panels_layer(facts, state) + by + n) % n;
+    state->layer = (layer_shown(facts, state) + by + n) % n;
 }
 
 static void pan_by(const s2_facts *facts, s2_tui_state *state, s2_action action)
@@ -527,7 +528,7 @@ bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action acti
 {
     if (facts == NULL || facts->status != S2_OK)
         return false;
-    const int32_t n = facts->pattern.n_heads, head = s2_panels_head(facts, state);
+    const int32_t n = facts->pattern.n_heads, head = head_shown(facts, state);
     switch (action) {
     case S2_ACT_HEAD_NEXT: state->head = (head + 1) % n; return true;
     case S2_ACT_HEAD_PREVIOUS: state->head = (head + n - 1) % n; return true;

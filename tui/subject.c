@@ -11,7 +11,8 @@ static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *s
     return state->cursor >= 0 && state->cursor < model->n_rows ? &model->rows[state->cursor] : NULL;
 }
 
-int64_t s2_subject_of(const s2_tui_model *model, const s2_tui_state *state)
+/* The stored design that the view is about: under the cursor, or open; 0 where there is none. */
+static int64_t subject_of(const s2_tui_model *model, const s2_tui_state *state)
 {
     const s2_view_id view = s2_view_shown(state);
     if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
@@ -87,7 +88,7 @@ static void ask_price(s2_tui_state *state)
 
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    const int64_t id = s2_subject_of(model, state);
+    const int64_t id = subject_of(model, state);
     if (id == 0 && s2_view_shown(state) != S2_VIEW_BENCH)
         return false;
     state->subject_id = id;

@@ -39,13 +39,8 @@ bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action acti
 /* A click on a mask says what the cell stands for. */
 void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
                      int32_t col);
-/* The head and layer shown, inside what the pattern has. */
-int32_t s2_panels_layer(const s2_facts *facts, const s2_tui_state *state);
-int32_t s2_panels_head(const s2_facts *facts, const s2_tui_state *state);
 /* The union of one layer alone, for previews. */
 void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area);
-void s2_panels_verdicts(const s2_facts *facts, s2_canvas *canvas, s2_rect area);
-void s2_panels_cost(const s2_facts *facts, s2_canvas *canvas, s2_rect area);
 
 /* Lines from `first` on, folded at the area's width; lines that are left out at the end are not marked. */
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
@@ -53,8 +48,6 @@ void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_
 /* One line of text from a row on, folded in the area's columns; the rows that it took. */
 int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row);
 
-/* The stored design that the view is about: under the cursor, or open; 0 where there is none. */
-int64_t s2_subject_of(const s2_tui_model *model, const s2_tui_state *state);
 /* Validate, export, tag, note, star, trash, record, edit; false for an action that is none of these. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 

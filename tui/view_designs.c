@@ -183,6 +183,11 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
         .union_mask = {area.row + 1, col, rows - kv, width},
         .head_mask = {area.row + 1, col + width + 1, width < cols ? rows - kv : 0, width < cols ? width : 0},
         .kv = {area.row + 1 + rows - kv, col, kv, cols}};
+    s2_buf len = {0};
+    s2_tok_print(model->design->question.len_tok, &len);
+    s2_canvas_printf(canvas, area.row + 4, area.col + 1, S2_STYLE_DIM, "%s of %s tokens",
+                     model->design->question.decode ? "decode" : "prefill", len.data);
+    s2_buf_release(&len);
     s2_panels_draw(model->design, model->grids, state, canvas, &at);
 }
 

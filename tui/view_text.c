@@ -40,7 +40,17 @@ static int32_t help_lines(s2_view_id id)
     int32_t n = 0;
     for (int32_t nth = 0; nth < s2_binding_count(); nth++)
         n += (s2_binding_at(nth)->views & (1u << id)) != 0;
-    return n;
+    return id == S2_VIEW_BENCH ? n + S2_N_KNOBS : n;
+}
+
+static void draw_knob_helps(s2_canvas *canvas, s2_rect body, int32_t row)
+{
+    for (int32_t knob = 0; knob < S2_N_KNOBS; knob++, row++)
+        if (row > body.row) {
+            s2_canvas_text(canvas, row, 2, S2_STYLE_KEY, "knob");
+            s2_canvas_text(canvas, row, 11, S2_STYLE_TEXT, s2_knob_label((s2_knob)knob));
+            s2_canvas_text(canvas, row, 28, S2_STYLE_DIM, s2_knob_help((s2_knob)knob));
+        }
 }
 
 static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -62,6 +72,8 @@ static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_c
         }
         row++;
     }
+    if (id == S2_VIEW_BENCH)
+        draw_knob_helps(canvas, body, row);
 }
 
 static void handle_help(const s2_tui_model *model, s2_tui_state *state, s2_action action)
