@@ -263,8 +263,10 @@ static s2_status supports(const s2_device *device, const s2_attn_problem *proble
                : s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension above %d", LIMIT_DIM);
 }
 
-static s2_status prepare_fault(const s2_attn_problem *problem, void **state, s2_fault fault, s2_diag *why)
+static s2_status prepare_fault(s2_device *device, const s2_attn_problem *problem, void **state,
+                               s2_fault fault, s2_diag *why)
 {
+    (void)device;
     S2_TRY(s2_problem_check(problem, why));
     s2_bad_state *const own = s2_calloc(1, sizeof *own);
     if (own == NULL)
@@ -282,29 +284,9 @@ static void finish(s2_device *device, void *state)
     s2_free(state);
 }
 
-/* A kernel carries no data of its own, so that each fault has its prepare. */
-#define FAULT_PREPARE(name, word, about)                                                                     \
-    static s2_status prepare_##name(s2_device *device, const s2_attn_problem *problem, void **state,         \
-                                    s2_diag *why)                                                            \
-    {                                                                                                        \
-        (void)device;                                                                                        \
-        return prepare_fault(problem, state, FAULT_##name, why);                                             \
-    }
-FAULTS(FAULT_PREPARE)
+FAULTS(S2_FAULT_PREPARE)
 
-static const s2_kernel kernels[] = {
-#define FAULT_KERNEL(fault_name, word, about)                                                                \
-    {.name = word,                                                                                           \
-     .summary = about,                                                                                       \
-     .device = S2_DEVICE_CPU,                                                                                \
-     .tolerance = S2_TOL_EXACT,                                                                              \
-     .deterministic = true,                                                                                  \
-     .options = options,                                                                                     \
-     .supports = supports,                                                                                   \
-     .prepare = prepare_##fault_name,                                                                        \
-     .run = run,                                                                                             \
-     .finish = finish},
-    FAULTS(FAULT_KERNEL)};
+static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_kernel(int32_t fault)
 {

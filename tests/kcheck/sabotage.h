@@ -25,6 +25,29 @@ const s2_kernel *s2_sabotage_decode(int32_t fault);
 /* Runs on a GPU for ever (tests/kcheck/hang.cu; builds with CUDA only). */
 extern const s2_kernel s2_sabotage_hang;
 
+/*
+ * What a table of faults X(NAME, word, about) becomes, in a file that has enum { FAULT_NAME, ... } and the
+ * functions options, supports, prepare_fault, run and finish. A kernel carries no data of its own, so that
+ * each fault has its prepare.
+ */
+#define S2_FAULT_PREPARE(fault_name, word, about)                                                            \
+    static s2_status prepare_##fault_name(s2_device *device, const s2_attn_problem *problem, void **state,   \
+                                          s2_diag *why)                                                      \
+    {                                                                                                        \
+        return prepare_fault(device, problem, state, FAULT_##fault_name, why);                               \
+    }
+#define S2_FAULT_KERNEL(fault_name, word, about)                                                             \
+    {.name = word,                                                                                           \
+     .summary = about,                                                                                       \
+     .device = S2_DEVICE_CPU,                                                                                \
+     .tolerance = S2_TOL_EXACT,                                                                              \
+     .deterministic = true,                                                                                  \
+     .options = options,                                                                                     \
+     .supports = supports,                                                                                   \
+     .prepare = prepare_##fault_name,                                                                        \
+     .run = run,                                                                                             \
+     .finish = finish},
+
 #ifdef __cplusplus
 }
 #endif

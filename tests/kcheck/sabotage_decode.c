@@ -279,28 +279,9 @@ static s2_status prepare_fault(s2_device *device, const s2_attn_problem *problem
     return status;
 }
 
-/* A kernel carries no data of its own, so that each fault has its prepare. */
-#define FAULT_PREPARE(name, word, about)                                                                     \
-    static s2_status prepare_##name(s2_device *device, const s2_attn_problem *problem, void **state,         \
-                                    s2_diag *why)                                                            \
-    {                                                                                                        \
-        return prepare_fault(device, problem, state, FAULT_##name, why);                                     \
-    }
-FAULTS(FAULT_PREPARE)
+FAULTS(S2_FAULT_PREPARE)
 
-static const s2_kernel kernels[] = {
-#define FAULT_KERNEL(fault_name, word, about)                                                                \
-    {.name = word,                                                                                           \
-     .summary = about,                                                                                       \
-     .device = S2_DEVICE_CPU,                                                                                \
-     .tolerance = S2_TOL_EXACT,                                                                              \
-     .deterministic = true,                                                                                  \
-     .options = options,                                                                                     \
-     .supports = supports,                                                                                   \
-     .prepare = prepare_##fault_name,                                                                        \
-     .run = run,                                                                                             \
-     .finish = finish},
-    FAULTS(FAULT_KERNEL)};
+static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_decode(int32_t fault)
 {
