@@ -7,11 +7,11 @@
 #include "kernels/kernel.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/crew.h"
 #include "kernels/float16.h"
 
 enum {
@@ -19,8 +19,7 @@ enum {
     LANES = 8,        /* floats of one vector */
     ROWS = 4,         /* query rows whose accumulators stay in registers: 4 x 2 vectors of 16 */
     STEP = 2 * LANES, /* columns per pass */
-    LIMIT_DIM = 1024,
-    LIMIT_THREADS = 64
+    LIMIT_DIM = 1024
 };
 
 typedef float lanes_f __attribute__((vector_size(LANES * sizeof(float))));
@@ -51,7 +50,7 @@ typedef struct s2_cpu_scratch {
 typedef struct s2_cpu_state {
     int32_t n_threads;
     int32_t dim;
-    s2_cpu_scratch scratch[LIMIT_THREADS];
+    s2_cpu_scratch scratch[S2_CREW_LIMIT];
 } s2_cpu_state;
 
 typedef struct s2_cpu_job {
@@ -373,7 +372,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     if (own == NULL)
         return S2_ENOMEM;
     own->dim = (problem->head_dim + STEP - 1) / STEP * STEP;
-    own->n_threads = device->n_units < LIMIT_THREADS ? device->n_units : LIMIT_THREADS;
+    own->n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
     s2_status status = S2_OK;
     for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)
         status = init_scratch(&own->scratch[thread], own->dim);
@@ -390,21 +389,15 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     (void)why;
     s2_cpu_state *const own = state;
     atomic_int next_item = 0;
-    s2_cpu_job jobs[LIMIT_THREADS];
-    pthread_t threads[LIMIT_THREADS];
-    int32_t n_started = 1;
+    s2_cpu_job jobs[S2_CREW_LIMIT];
     for (int32_t thread = 0; thread < own->n_threads; thread++)
         jobs[thread] = (s2_cpu_job){problem, own, &next_item, thread};
-    /* fewer threads than asked for only take longer: the calling one alone would do */
-    while (n_started < own->n_threads && n_started < problem->plan->n_items &&
-           pthread_create(&threads[n_started], NULL, work, &jobs[n_started]) == 0)
-        n_started++;
-    work(&jobs[0]);
-    s2_status status = own->scratch[0].status;
-    for (int32_t thread = 1; thread < n_started; thread++) {
-        pthread_join(threads[thread], NULL);
+    const int32_t n_wanted =
+        own->n_threads < problem->plan->n_items ? own->n_threads : problem->plan->n_items;
+    const int32_t n_ran = s2_crew_run(n_wanted, work, jobs, sizeof *jobs);
+    s2_status status = S2_OK;
+    for (int32_t thread = 0; thread < n_ran; thread++)
         status = status != S2_OK ? status : own->scratch[thread].status;
-    }
     return status;
 }
 

@@ -7,15 +7,15 @@
 #include "kernels/kernel.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/crew.h"
 #include "kernels/float16.h"
 #include "plan/transpose.h"
 
-enum { TILE = 64, LIMIT_DIM = 1024, LIMIT_THREADS = 64, LANES = 8 };
+enum { TILE = 64, LIMIT_DIM = 1024, LANES = 8 };
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
 #define FOR_WIDE_CPUS __attribute__((target_clones("avx2", "default")))
@@ -40,7 +40,7 @@ typedef struct s2_bwd_state {
     s2_arena arena;
     s2_plan_flat flat;
     s2_plan_columns columns;
-    s2_bwd_scratch scratch[LIMIT_THREADS];
+    s2_bwd_scratch scratch[S2_CREW_LIMIT];
 } s2_bwd_state;
 
 typedef struct s2_bwd_job {
@@ -398,7 +398,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     if (own == NULL)
         return S2_ENOMEM;
     own->dim = (problem->head_dim + LANES - 1) / LANES * LANES;
-    own->n_threads = device->n_units < LIMIT_THREADS ? device->n_units : LIMIT_THREADS;
+    own->n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
     s2_status status = make_lists(own, problem->plan);
     for (int32_t thread = 0; status == S2_OK && thread < own->n_threads; thread++)
         status = init_scratch(&own->scratch[thread], own->dim);
@@ -415,18 +415,10 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     (void)why;
     s2_bwd_state *const own = state;
     atomic_int next = 0;
-    s2_bwd_job jobs[LIMIT_THREADS];
-    pthread_t threads[LIMIT_THREADS];
-    int32_t n_started = 1;
+    s2_bwd_job jobs[S2_CREW_LIMIT];
     for (int32_t thread = 0; thread < own->n_threads; thread++)
         jobs[thread] = (s2_bwd_job){problem, own, &next, thread};
-    /* fewer threads than asked for only take longer: the calling one alone would do */
-    while (n_started < own->n_threads &&
-           pthread_create(&threads[n_started], NULL, work, &jobs[n_started]) == 0)
-        n_started++;
-    work(&jobs[0]);
-    for (int32_t thread = 1; thread < n_started; thread++)
-        pthread_join(threads[thread], NULL);
+    (void)s2_crew_run(own->n_threads, work, jobs, sizeof *jobs);
     return S2_OK;
 }
 

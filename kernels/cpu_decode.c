@@ -7,18 +7,17 @@
 #include "kernels/select.h"
 
 #include <math.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/crew.h"
 #include "kernels/float16.h"
 
 enum {
     KEYS = S2_DECODE_SLAB_TOK,
     N_PARTS = 32, /* the same on every machine: the bits of a result depend on it */
-    LIMIT_DIM = 1024,
-    LIMIT_THREADS = 64
+    LIMIT_DIM = 1024
 };
 
 /* Of one list in one part, for one row: o, then maximum and sum. */
@@ -322,18 +321,11 @@ static void fold_parts(const s2_attn_problem *problem, const s2_cpu_decode *stat
                        float *scratch, size_t n_scratch)
 {
     atomic_int next_part = 0;
-    s2_decode_job jobs[LIMIT_THREADS];
-    pthread_t threads[LIMIT_THREADS];
-    int32_t n_started = 1;
+    s2_decode_job jobs[S2_CREW_LIMIT];
     for (int32_t thread = 0; thread < n_threads; thread++)
         jobs[thread] = (s2_decode_job){problem, state, &next_part, scratch + (size_t)thread * n_scratch};
-    /* fewer threads than asked for only take longer: the calling one alone would do */
-    while (n_started < n_threads && n_started < state->layout.plan.n_parts &&
-           pthread_create(&threads[n_started], NULL, work, &jobs[n_started]) == 0)
-        n_started++;
-    work(&jobs[0]);
-    for (int32_t thread = 1; thread < n_started; thread++)
-        pthread_join(threads[thread], NULL);
+    const int32_t n_parts = state->layout.plan.n_parts;
+    (void)s2_crew_run(n_threads < n_parts ? n_threads : n_parts, work, jobs, sizeof *jobs);
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
@@ -342,7 +334,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
     s2_cpu_decode *const state = raw;
     if (problem->select_pages > 0)
         S2_TRY(select_pages(problem, state));
-    const int32_t n_threads = device->n_units < LIMIT_THREADS ? device->n_units : LIMIT_THREADS;
+    const int32_t n_threads = device->n_units < S2_CREW_LIMIT ? device->n_units : S2_CREW_LIMIT;
     const size_t n_scratch = (size_t)(2 * KEYS + state->rows.row_cap) * (size_t)problem->head_dim;
     float *const scratch = s2_calloc((size_t)n_threads, n_scratch * sizeof *scratch);
     float *const empty = s2_calloc((size_t)problem->head_dim + 2, sizeof *empty);

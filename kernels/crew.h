@@ -1,0 +1,29 @@
+/*
+ * kernels/crew.h - the same work on several threads of the CPU kernels.
+ *
+ * Threads: s2_crew_run returns when every thread has ended; what the jobs share must be atomic.
+ */
+#ifndef S2_KERNELS_CREW_H
+#define S2_KERNELS_CREW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_CREW_LIMIT = 64 };
+
+/*
+ * work(job) for jobs[0] on the calling thread and for up to n_threads - 1 more, each on its own; job_bytes
+ * apart. Returns how many ran, at least 1: threads that cannot be had leave their jobs out, so that jobs
+ * must take their work from a common counter, and the calling thread alone would do.
+ */
+int32_t s2_crew_run(int32_t n_threads, void *(*work)(void *job), void *jobs, size_t job_bytes);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* S2_KERNELS_CREW_H */
