@@ -113,44 +113,54 @@ static s2_status refuse(const s2_source *source, const char *at, const char *msg
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
 }
 
+/* A source has no terminator: no digit is read at or behind `end`. */
+static bool take_number(const char **at, const char *end, int64_t high, int64_t *out)
+{
+    const char *const begin = *at;
+    *out = 0;
+    while (*at < end && isdigit((unsigned char)**at) && *out <= high)
+        *out = *out * 10 + (*(*at)++ - '0');
+    return *at > begin;
+}
+
 static s2_status read_constant(const s2_source *source, const char *name, int64_t low, int64_t high,
                                int32_t *out)
 {
     char wanted[48];
+    int64_t value;
     snprintf(wanted, sizeof wanted, "%s = ", name);
-    const char *const at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
-    if (at == NULL)
+    const char *const begin = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
+    if (begin == NULL)
         return refuse(source, NULL, "a constant of the header is missing");
-    const long long value = strtoll(at + strlen(wanted), NULL, 10);
-    if (value < low || value > high)
-        return refuse(source, at, "the constant is out of range");
+    const char *at = begin + strlen(wanted);
+    if (!take_number(&at, source->bytes + source->n_bytes, high, &value) || value < low || value > high)
+        return refuse(source, begin, "the constant is out of range");
     *out = (int32_t)value;
     return S2_OK;
 }
 
-/* The n numbers of an array, each in [low, high]; the bytes end with a terminator that is not counted. */
+/* The n numbers of an array, each in [low, high]. */
 static s2_status read_numbers(const s2_source *source, const char *name, int64_t n, int64_t low, int64_t high,
                               int32_t **out)
 {
     char wanted[64];
     snprintf(wanted, sizeof wanted, " %s[", name);
-    const char *at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
-    at = at != NULL ? memchr(at, '{', source->n_bytes - (size_t)(at - source->bytes)) : NULL;
     const char *const end = source->bytes + source->n_bytes;
+    const char *at = memmem(source->bytes, source->n_bytes, wanted, strlen(wanted));
+    at = at != NULL ? memchr(at, '{', (size_t)(end - at)) : NULL;
+    if (at == NULL)
+        return refuse(source, NULL, "an array of the header is missing");
+    if (n > end - at)
+        return refuse(source, at, "the array is shorter than the constants say");
     int32_t *const values = S2_NEW(source->arena, int32_t, n + 1);
     if (values == NULL)
         return S2_ENOMEM;
-    if (at == NULL)
-        return refuse(source, NULL, "an array of the header is missing");
     at++;
     for (int64_t v = 0; v < n; v++) {
+        int64_t value;
         while (at < end && (isspace((unsigned char)*at) || *at == ','))
             at++;
-        int64_t value = 0;
-        const char *const begin = at;
-        while (at < end && isdigit((unsigned char)*at) && value <= high)
-            value = value * 10 + (*at++ - '0');
-        if (at == begin || value < low || value > high)
+        if (!take_number(&at, end, high, &value) || value < low || value > high)
             return refuse(source, at < end ? at : end - 1, "expected a number in range");
         values[v] = (int32_t)value;
     }
