@@ -33,12 +33,12 @@ static int64_t row_runs(s2_block_builder *builder, int64_t q_tok)
     return n_runs;
 }
 
-static void add_run(s2_block_builder *builder, s2_run run, int64_t weight)
+static void add_run(s2_block_builder *builder, s2_run run)
 {
     for (int64_t blk = run.begin / builder->block_tok; blk * builder->block_tok < run.end; blk++) {
         const int64_t begin = blk * builder->block_tok, end = begin + builder->block_tok;
         const int64_t from = run.begin > begin ? run.begin : begin, to = run.end < end ? run.end : end;
-        builder->pairs[blk] += (to - from) * weight;
+        builder->pairs[blk] += to - from;
     }
 }
 
@@ -72,19 +72,39 @@ static bool push_entry(s2_block_builder *builder, int64_t k_blk, bool full)
     return true;
 }
 
-/* One row of blocks. `uniform`: all its queries read the same blocks, so its last query stands for all. */
-static bool build_row(s2_block_builder *builder, int64_t q_blk, bool uniform)
+/* All queries of the row read the same whole blocks, so its last query stands for all. */
+static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
+{
+    const int64_t size = builder->block_tok, q_begin = q_blk * size;
+    const int64_t q_end = q_begin + size < builder->n_tok ? q_begin + size : builder->n_tok;
+    const int64_t n_runs = row_runs(builder, q_end - 1);
+    if (n_runs < 0)
+        return false;
+    for (int64_t r = 0; r < n_runs; r++) {
+        const s2_run run = builder->runs[r];
+        for (int64_t k_blk = run.begin / size; k_blk * size < run.end; k_blk++) {
+            const int64_t end = (k_blk + 1) * size < run.end ? (k_blk + 1) * size : run.end;
+            const int64_t pairs = (end - k_blk * size) * (q_end - q_begin);
+            if (!push_entry(builder, k_blk, pairs >= possible_pairs(builder, q_blk, k_blk)))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* One row of blocks, query by query. */
+static bool build_row(s2_block_builder *builder, int64_t q_blk)
 {
     const int64_t q_begin = q_blk * builder->block_tok;
     const int64_t q_end =
         q_begin + builder->block_tok < builder->n_tok ? q_begin + builder->block_tok : builder->n_tok;
     memset(builder->pairs, 0, (size_t)builder->n_blk * sizeof *builder->pairs);
-    for (int64_t q_tok = uniform ? q_end - 1 : q_begin; q_tok < q_end; q_tok++) {
+    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok++) {
         const int64_t n_runs = row_runs(builder, q_tok);
         if (n_runs < 0)
             return false;
         for (int64_t r = 0; r < n_runs; r++)
-            add_run(builder, builder->runs[r], uniform ? q_end - q_begin : 1);
+            add_run(builder, builder->runs[r]);
     }
     for (int64_t k_blk = 0; k_blk < builder->n_blk; k_blk++) {
         if (builder->pairs[k_blk] == 0)
@@ -130,7 +150,7 @@ s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, i
     int64_t *const row_begin = S2_NEW(arena, int64_t, builder.n_blk + 1);
     bool good = builder.pairs != NULL && row_begin != NULL;
     for (int64_t q_blk = 0; good && q_blk < builder.n_blk; q_blk++) {
-        good = build_row(&builder, q_blk, uniform);
+        good = uniform ? build_uniform_row(&builder, q_blk) : build_row(&builder, q_blk);
         row_begin[q_blk + 1] = builder.n_entries;
     }
     s2_status status = S2_ENOMEM;

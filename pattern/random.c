@@ -30,12 +30,33 @@ static int32_t lower_bound(const int32_t *list, int32_t n, int32_t x)
     return begin;
 }
 
+/* The same list through a set of bits, which is much faster while few blocks can be chosen. */
+enum { SET_BITS = 8192 };
+static int32_t draw_from_few(s2_rng *rng, int64_t want, int64_t n_choices, int32_t *out)
+{
+    uint64_t set[SET_BITS / 64];
+    const int64_t n_words = (n_choices + 63) / 64;
+    int32_t have = 0;
+    memset(set, 0, (size_t)n_words * sizeof *set);
+    for (int64_t top = n_choices - want; top < n_choices; top++) {
+        const uint64_t drawn = s2_rng_below(rng, (uint64_t)top + 1);
+        const uint64_t at = set[drawn / 64] >> drawn % 64 & 1 ? (uint64_t)top : drawn;
+        set[at / 64] |= UINT64_C(1) << at % 64;
+    }
+    for (int64_t word = 0; word < n_words; word++)
+        for (uint64_t rest = set[word]; rest != 0; rest &= rest - 1)
+            out[have++] = (int32_t)(word * 64 + __builtin_ctzll(rest));
+    return have;
+}
+
 int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk, int64_t n, int64_t n_choices,
                       int32_t *out)
 {
     const int64_t want = n < n_choices ? n : n_choices;
     s2_rng rng = row_stream(seed, layer, head, q_blk);
     int32_t have = 0;
+    if (n_choices <= SET_BITS)
+        return draw_from_few(&rng, want, n_choices, out);
     for (int64_t top = n_choices - want; top < n_choices; top++) {
         int32_t drawn = (int32_t)s2_rng_below(&rng, (uint64_t)top + 1);
         int32_t at = lower_bound(out, have, drawn);

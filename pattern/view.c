@@ -399,10 +399,17 @@ static int64_t explicit_next_blk(const s2_row_source *source, int64_t blk)
         const uint8_t *const at = memchr(source->allowed + blk, 1, (size_t)(source->n_blk - blk));
         return at != NULL ? at - source->allowed : S2_OPEN;
     }
-    for (int64_t at = 0; at < source->n_blk; at++)
-        if (source->list[at] >= blk)
-            return source->list[at];
-    return S2_OPEN;
+    int64_t from = 0;
+    for (int64_t n = source->n_blk; n > 0;) {
+        const int64_t half = n / 2;
+        if (source->list[from + half] < blk) {
+            from += half + 1;
+            n -= half + 1;
+        } else {
+            n = half;
+        }
+    }
+    return from < source->n_blk ? source->list[from] : S2_OPEN;
 }
 
 static int64_t source_next(const s2_row_source *source, int64_t x)
@@ -518,33 +525,44 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
     return n_runs;
 }
 
-/* Explicit heads have no columns, so their pairs are counted row by row. */
-static s2_status count_by_rows(const s2_view *view, int64_t n_tok, int64_t *out)
+/* The row of one query in *runs, which grows as it must; -1 when memory ran out. */
+static int64_t whole_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap)
 {
-    int64_t total = 0, cap = 256;
+    int64_t n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
+    while (n_runs > *cap) {
+        s2_run *const grown = s2_realloc(*runs, (size_t)n_runs * 2 * sizeof *grown);
+        if (grown == NULL)
+            return -1;
+        *runs = grown;
+        *cap = n_runs * 2;
+        n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
+    }
+    return n_runs;
+}
+
+/*
+ * Explicit heads have no columns, so their pairs are counted row by row; where everything is whole blocks,
+ * by the last query of each, which reads what the others of its block read and their part of the diagonal.
+ */
+static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_aligned, int64_t *out)
+{
+    const int64_t step = block_aligned ? view->pattern->block_tok : 1;
+    int64_t total = 0, cap = 256, n_runs = 0;
     s2_run *runs = s2_malloc((size_t)cap * sizeof *runs);
-    for (int64_t q_tok = 0; runs != NULL && q_tok < n_tok; q_tok++) {
-        int64_t n_runs = s2_view_row(view, q_tok, n_tok, runs, cap);
-        while (n_runs > cap) {
-            s2_free(runs);
-            cap = n_runs * 2;
-            runs = s2_malloc((size_t)cap * sizeof *runs);
-            n_runs = runs != NULL ? s2_view_row(view, q_tok, n_tok, runs, cap) : -1;
-        }
-        if (n_runs < 0)
-            break;
+    if (runs == NULL)
+        return S2_ENOMEM;
+    for (int64_t begin = 0; begin < n_tok && n_runs >= 0; begin += step) {
+        const int64_t end = begin + step < n_tok ? begin + step : n_tok, n_rows = end - begin;
+        n_runs = whole_row(view, end - 1, n_tok, &runs, &cap);
         for (int64_t r = 0; r < n_runs; r++)
-            total += runs[r].end - runs[r].begin;
-        if (q_tok + 1 == n_tok) {
-            s2_free(runs);
-            *out = total;
-            return S2_OK;
-        }
+            total += (runs[r].end - runs[r].begin) * n_rows;
+        if (n_runs > 0 && view->pattern->causal && runs[n_runs - 1].end == end)
+            total -= n_rows * (n_rows - 1) / 2;
     }
     s2_free(runs);
-    if (n_tok > 0)
+    if (n_runs < 0)
         return S2_ENOMEM;
-    *out = 0;
+    *out = total;
     return S2_OK;
 }
 
@@ -563,11 +581,11 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
 
 s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out)
 {
-    if (view->has_explicit)
-        return count_by_rows(view, n_tok, out);
     s2_view_shape shape;
     s2_view_shape_init(&shape);
     s2_view_shape_add(&shape, view);
+    if (view->has_explicit)
+        return count_by_rows(view, n_tok, shape.block_aligned, out);
     const int64_t step = shape.block_aligned ? view->pattern->block_tok : 1;
     s2_comb *const combs = s2_calloc((size_t)view->n_atoms, sizeof *combs);
     if (combs == NULL)

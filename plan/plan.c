@@ -253,7 +253,7 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
     return S2_OK;
 }
 
-/* Pairs of the last q_tok rows. Without causality a context is no part of a longer one: by rows. */
+/* Pairs of the last q_tok rows, one by one. Without causality a context is no part of a longer one. */
 static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *out)
 {
     int64_t total = 0, cap = 64;
@@ -279,14 +279,37 @@ static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *out)
     return good ? S2_OK : S2_ENOMEM;
 }
 
-static s2_status count_view(const s2_view *view, s2_plan_seq lens, int64_t *out)
+/* Of whole blocks: those before the diagonal are read by all rows, the one on it up to each row's own key. */
+static int64_t count_blocks(const s2_blocks *blocks, s2_plan_seq lens)
 {
+    const int64_t size = blocks->block_tok, first = lens.k_tok - lens.q_tok;
+    int64_t total = 0;
+    for (int64_t q_blk = first / size; q_blk * size < lens.k_tok; q_blk++) {
+        const int64_t begin = s2_max_i64(first, q_blk * size),
+                      end = s2_min_i64(lens.k_tok, (q_blk + 1) * size);
+        const int64_t at = blocks->row_begin[q_blk], past = blocks->row_begin[q_blk + 1];
+        const bool diagonal = past > at && blocks->k_blk[past - 1] == q_blk;
+        total += (past - at - diagonal) * size * (end - begin);
+        if (diagonal)
+            total += (end - begin) * (begin + end + 1 - 2 * q_blk * size) / 2;
+    }
+    return total;
+}
+
+static s2_status count_class(const s2_plan_class *cls, s2_plan_seq lens, int64_t *out)
+{
+    enum { FEW_ROWS = 16 };
+    const bool causal = cls->view.pattern->causal;
     int64_t all, before = 0;
-    if (!view->pattern->causal && lens.q_tok < lens.k_tok)
-        return count_rows(view, lens, out);
-    S2_TRY(s2_view_count_pairs(view, lens.k_tok, &all));
+    if (causal && !cls->periodic && cls->block_exact) {
+        *out = count_blocks(&cls->blocks, lens);
+        return S2_OK;
+    }
+    if (lens.q_tok < lens.k_tok && (!causal || lens.q_tok <= FEW_ROWS))
+        return count_rows(&cls->view, lens, out);
+    S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok, &all));
     if (lens.q_tok < lens.k_tok)
-        S2_TRY(s2_view_count_pairs(view, lens.k_tok - lens.q_tok, &before));
+        S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok - lens.q_tok, &before));
     *out = all - before;
     return S2_OK;
 }
@@ -299,7 +322,7 @@ static s2_status count_pairs(s2_plan *plan)
         plan->counts.pairs_causal += plan->pattern->n_heads * (k_tok * (k_tok + 1) / 2 - off * (off + 1) / 2);
         for (int32_t cls = 0; cls < plan->n_classes; cls++) {
             int64_t pairs;
-            S2_TRY(count_view(&plan->classes[cls].view, lens, &pairs));
+            S2_TRY(count_class(&plan->classes[cls], lens, &pairs));
             plan->counts.pairs += pairs * plan->classes[cls].n_heads;
         }
     }

@@ -368,6 +368,27 @@ static void layers_that_read_the_same_are_told_once(void **state)
     s2_arena_release(&arena);
 }
 
+/* A pattern with random lists names its blocks by seed alone: another way of drawing must find the same. */
+static void random_lists_stay_the_ones_that_were_always_drawn(void **state)
+{
+    (void)state;
+    int32_t list[S2_LIMIT_RANDOM];
+    uint64_t sum = UINT64_C(14695981039346656037);
+    for (int64_t n = 1; n <= S2_LIMIT_RANDOM; n = n * 3 / 2 + 1)
+        for (int64_t n_choices = 1; n_choices < 20000; n_choices = n_choices * 5 / 4 + 1)
+            for (int32_t at = 0; at < 6; at++) {
+                const int32_t have =
+                    s2_random_row((uint64_t)at * 77, at, at * 3, n_choices - 1, n, n_choices, list);
+                assert_int_equal(have, n < n_choices ? n : n_choices);
+                sum = (sum ^ (uint64_t)have) * UINT64_C(1099511628211);
+                for (int32_t e = 0; e < have; e++) {
+                    assert_true(list[e] < n_choices && (e == 0 || list[e] > list[e - 1]));
+                    sum = (sum ^ (uint64_t)list[e]) * UINT64_C(1099511628211);
+                }
+            }
+    assert_true(sum == UINT64_C(0x451432f3a01023fa));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -380,6 +401,7 @@ int main(void)
         cmocka_unit_test(terms_chosen_at_run_time_are_refused_with_a_reason),
         cmocka_unit_test(every_allocation_may_fail_without_harm),
         cmocka_unit_test(layers_that_read_the_same_are_told_once),
+        cmocka_unit_test(random_lists_stay_the_ones_that_were_always_drawn),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }
