@@ -102,7 +102,7 @@ static bool serve(s2_explorer *e)
     const s2_request request = e->session.state.request;
     e->session.state.request = S2_REQUEST_NONE;
     switch (request) {
-    case S2_REQUEST_QUIT: return false;
+    case S2_REQUEST_QUIT: return !s2_explorer_change_may_leave(e);
     case S2_REQUEST_LIST: s2_explorer_list(e); break;
     case S2_REQUEST_MORE: s2_explorer_list_more(e); break;
     case S2_REQUEST_OPEN:
@@ -276,7 +276,8 @@ static bool idle(s2_explorer *e, int32_t *key, double *looked)
     const bool longs = !e->session.calm && !e->facts_worker.busy && s2_session_longs(&e->session);
     *key = s2_term_key(e->term, longs || s2_explorer_works(e) ? BUSY_MS : IDLE_MS, files, n_files);
     e->session.calm = longs && *key == S2_TERM_NOTHING;
-    bool changed = s2_explorer_pump(e) || e->session.calm;
+    bool changed = s2_explorer_change_collect(e) || e->session.calm;
+    changed = s2_explorer_pump(e) || changed;
     changed = s2_explorer_list_collect(e) || changed;
     changed = (e->facts_worker.busy && s2_worker_wait(&e->facts_worker, 0)) || changed;
     if (now_ms() - *looked < IDLE_MS)
@@ -321,6 +322,16 @@ static void loop(s2_explorer *e)
     }
 }
 
+/* Nobody waits for what nobody will see. */
+static void leave_facts(s2_explorer *e)
+{
+    enum { PATIENCE_MS = 50 };
+    if (!s2_worker_stop(&e->facts_worker, PATIENCE_MS))
+        e->left_behind = true;
+    else if (s2_worker_collect(&e->facts_worker))
+        s2_session_take(&e->session, &e->order);
+}
+
 static int run_terminal(s2_explorer *e)
 {
     s2_diag diag = {0};
@@ -338,11 +349,10 @@ static int run_terminal(s2_explorer *e)
     /* without threads it waits where it would otherwise go on; that is all */
     e->session.deferred = s2_worker_start(&e->facts_worker) == S2_OK;
     (void)!s2_worker_start(&e->list_worker);
+    (void)!s2_worker_start(&e->change_worker);
     loop(e);
-    s2_worker_stop(&e->facts_worker);
-    if (s2_worker_collect(&e->facts_worker))
-        s2_session_take(&e->session, &e->order);
     s2_term_close(&e->term);
+    leave_facts(e);
     return S2_EXIT_OK;
 }
 
@@ -399,8 +409,11 @@ static int run(s2_explorer *e)
 
 static void release(s2_explorer *e)
 {
+    s2_explorer_change_release(e);
     s2_explorer_jobs_release(e);
     s2_explorer_list_release(e);
+    if (e->left_behind)
+        return;
     s2_session_release(&e->session);
     s2_arena *const arenas[] = {&e->log,          &e->runs_arena, &e->output_arena,
                                 &e->record_arena, &e->loss_arena, &e->choices_arena};

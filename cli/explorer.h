@@ -3,12 +3,13 @@
  *
  * explorer_list.c keeps the list of designs, explorer_change.c changes the database, explorer_jobs.c runs
  * commands beside the screen, explorer_text.c tells what is stored and what was said, explorer_dump.c writes
- * screens; cmd_tui.c is the command and its loop. All of it is one thread; the two workers do orders and
- * list queries only.
+ * screens; cmd_tui.c is the command and its loop. All of it is one thread; the three workers do orders,
+ * list queries and changes only.
  */
 #ifndef S2_CLI_EXPLORER_H
 #define S2_CLI_EXPLORER_H
 
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "cli/job.h"
@@ -48,6 +49,22 @@ typedef struct s2_list_task {
     bool given_up; /* interrupted by the person */
 } s2_list_task;
 
+/* One change of the database, done by a worker: it may have to wait for another process. */
+typedef struct s2_change {
+    s2_request request; /* S2_REQUEST_NONE: there is none */
+    int64_t id;
+    bool on;            /* of a star */
+    bool endures;       /* waits for other writers as long as it must */
+    atomic_bool undone; /* given up while it waited */
+    char words[S2_TUI_PROMPT_BYTES];
+    s2_knobs knobs;
+    s2_db_view view; /* its texts are those of `words` and `filter` */
+    char filter[S2_TUI_PROMPT_BYTES];
+    s2_cli cli;  /* of its own: streams, memory, connection */
+    s2_buf said; /* when it is done: what, or why not */
+    bool done;   /* it was made */
+} s2_change;
+
 typedef struct s2_explorer {
     s2_cli *cli;
     s2_args args;
@@ -69,6 +86,11 @@ typedef struct s2_explorer {
 
     s2_worker facts_worker;
     s2_order order;
+
+    s2_worker change_worker;
+    s2_change change;
+    bool warned;      /* that leaving drops a change that waits */
+    bool left_behind; /* a worker's task goes on until the process ends: what it uses stays */
 
     int32_t n_jobs;
     s2_job *jobs[S2_EXPLORER_JOBS]; /* oldest first */
@@ -109,6 +131,13 @@ s2_file_stamp s2_explorer_stamp(const s2_explorer *e);
 
 /* ---- changes: the request in the session's state */
 void s2_explorer_change(s2_explorer *e, s2_request request);
+/* Take over what became of a change that had to wait; true when the screen is to be drawn. */
+bool s2_explorer_change_collect(s2_explorer *e);
+/* It waits for another process and is not made; false where none waits. */
+bool s2_explorer_change_give_up(s2_explorer *e);
+/* May the session end? The first time that a change still waits it says so instead. */
+bool s2_explorer_change_may_leave(s2_explorer *e);
+void s2_explorer_change_release(s2_explorer *e);
 void s2_explorer_views(s2_explorer *e);
 
 /* ---- jobs */

@@ -215,7 +215,9 @@ static void show_busy(s2_explorer *e)
     int32_t n = 0;
     for (int32_t at = 0; at < e->n_jobs; at++)
         n += e->jobs[at]->state == S2_JOB_WAITING;
-    e->session.model.busy = job != NULL ? e->busy : NULL;
+    e->session.model.busy = job != NULL             ? e->busy
+                            : e->change_worker.busy ? "a change waits for another process"
+                                                    : NULL;
     if (job == NULL)
         return;
     const int len = snprintf(e->busy, sizeof e->busy, "%s %s", job->words[1],
@@ -284,6 +286,8 @@ bool s2_explorer_works(const s2_explorer *e)
 
 void s2_explorer_cancel(s2_explorer *e)
 {
+    if (s2_explorer_change_give_up(e))
+        return;
     if (e->list_worker.busy) {
         e->list.given_up = true;
         s2_db_interrupt(e->list.db);
@@ -318,6 +322,8 @@ int32_t s2_explorer_files(const s2_explorer *e, int *files, int32_t cap)
         files[n++] = e->list_worker.event_fd;
     if (e->facts_worker.busy && n < cap)
         files[n++] = e->facts_worker.event_fd;
+    if (e->change_worker.busy && n < cap)
+        files[n++] = e->change_worker.event_fd;
     return n;
 }
 

@@ -231,10 +231,11 @@ bool s2_explorer_list_collect(s2_explorer *e)
 
 static void close_list(s2_explorer *e)
 {
-    if (e->list_worker.busy && e->list.db != NULL)
+    /* again and again: an interruption before the query has begun is none */
+    while (e->list_worker.busy && !s2_worker_collect(&e->list_worker)) {
         s2_db_interrupt(e->list.db);
-    while (e->list_worker.busy && !s2_worker_collect(&e->list_worker))
-        s2_worker_wait(&e->list_worker, 1000);
+        s2_worker_wait(&e->list_worker, 20);
+    }
     e->session.model.searching = false;
     if (e->list.db != NULL)
         s2_db_close(&e->list.db);
@@ -244,7 +245,7 @@ static void close_list(s2_explorer *e)
 void s2_explorer_list_release(s2_explorer *e)
 {
     close_list(e);
-    s2_worker_stop(&e->list_worker);
+    (void)!s2_worker_stop(&e->list_worker, 0);
     s2_arena_release(&e->pages);
 }
 

@@ -52,19 +52,24 @@ s2_status s2_worker_start(s2_worker *w)
     return w->started ? S2_OK : S2_EIO;
 }
 
-void s2_worker_stop(s2_worker *w)
+bool s2_worker_stop(s2_worker *w, double patience_ms)
 {
     if (!w->started)
-        return;
+        return true;
     pthread_mutex_lock(&w->lock);
     w->stop = true;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
+    if (w->busy && !s2_worker_wait(w, patience_ms)) {
+        pthread_detach(w->thread);
+        return false;
+    }
     pthread_join(w->thread, NULL);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);
     close(w->event_fd);
     w->started = false;
+    return true;
 }
 
 void s2_worker_post(s2_worker *w, void (*run)(void *task), void *task)

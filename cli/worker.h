@@ -31,8 +31,11 @@ typedef struct s2_worker {
 
 /* S2_EIO, S2_ENOMEM: it stays unstarted and usable. */
 s2_status s2_worker_start(s2_worker *worker) S2_MUST_CHECK;
-/* Waits for the task under way. */
-void s2_worker_stop(s2_worker *worker);
+/*
+ * False: the task under way took longer than that and is left behind. It ends with the process; until then
+ * the worker and all that the task uses must stay as they are.
+ */
+bool s2_worker_stop(s2_worker *worker, double patience_ms) S2_MUST_CHECK;
 void s2_worker_post(s2_worker *worker, void (*run)(void *task), void *task);
 /* True when the task is done; waits at most so long. */
 bool s2_worker_wait(s2_worker *worker, double ms);

@@ -3,12 +3,14 @@
 #include "tests/s2test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
 #include <pty.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,29 +65,40 @@ static void run_program(const console_options *o)
     unsetenv("NO_COLOR");
     unsetenv("LINES");
     unsetenv("COLUMNS");
+    /* whatever becomes of the test, nothing of it goes on */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (o->dir == NULL || chdir(o->dir) == 0)
         execv(program, argv);
     _exit(127);
 }
 
-double console_drain(console *c, int quiet_ms)
+/* What has come by now; false when nothing has. */
+static bool take(console *c)
 {
     char bytes[65536];
+    const ssize_t n = read(c->fd, bytes, sizeof bytes);
+    if (n <= 0)
+        return false;
+    if (c->raw.len > LIMIT_RAW)
+        c->raw.len = 0;
+    if (c->keep)
+        s2_buf_add(&c->raw, bytes, (size_t)n);
+    vterm_input_write(c->vt, bytes, (size_t)n);
+    return true;
+}
+
+double console_drain(console *c, int quiet_ms)
+{
     double last = console_now_ms();
     const double start = last;
     struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
     c->first_ms = 0;
     while (console_now_ms() - start < CONSOLE_PATIENCE_MS && poll(&poll_fd, 1, quiet_ms) > 0) {
-        const ssize_t n = read(c->fd, bytes, sizeof bytes);
-        if (n <= 0)
+        const double came = console_now_ms();
+        if (!take(c))
             break;
-        last = console_now_ms();
+        last = came;
         c->first_ms = c->first_ms > 0 ? c->first_ms : last;
-        if (c->raw.len > LIMIT_RAW)
-            c->raw.len = 0;
-        if (c->keep)
-            s2_buf_add(&c->raw, bytes, (size_t)n);
-        vterm_input_write(c->vt, bytes, (size_t)n);
     }
     return last;
 }
@@ -104,32 +117,96 @@ void console_open(console *c, const console_options *o)
     assert_true(c->child >= 0);
     if (c->child == 0)
         run_program(o);
+    fcntl(c->fd, F_SETFL, O_NONBLOCK);
     /* the first byte may take a while on a busy machine */
     struct pollfd poll_fd = {.fd = c->fd, .events = POLLIN};
     assert_int_equal(poll(&poll_fd, 1, CONSOLE_PATIENCE_MS), 1);
     console_drain(c, CONSOLE_QUIET_MS);
 }
 
-int console_close(console *c)
+/* Its end, while its screen is read; patience is for it, not for the machine. */
+static int await_end(console *c)
 {
     int status = 0;
-    console_drain(c, CONSOLE_QUIET_MS);
-    assert_int_equal(waitpid(c->child, &status, 0), c->child);
-    console_drain(c, 1);
-    close(c->fd);
-    vterm_free(c->vt);
-    s2_buf_release(&c->raw);
+    pid_t ended = 0;
+    const double start = console_now_ms();
+    while ((ended = waitpid(c->child, &status, WNOHANG)) == 0 &&
+           console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+        if (c->fd >= 0)
+            console_drain(c, 10);
+        usleep(2000);
+    }
+    if (ended == 0) {
+        s2_buf shown = {0};
+        kill(c->child, SIGKILL);
+        console_read(c, &shown);
+        fail_msg("it does not end; it shows\n%s", shown.data);
+    }
+    assert_int_equal(ended, c->child);
     return status;
 }
 
-void console_send(const console *c, const char *keys)
+static void release(console *c)
+{
+    if (c->fd >= 0)
+        close(c->fd);
+    vterm_free(c->vt);
+    s2_buf_release(&c->raw);
+}
+
+int console_close(console *c)
+{
+    const int status = await_end(c);
+    console_drain(c, 1);
+    release(c);
+    return status;
+}
+
+int console_hang_up(console *c)
+{
+    close(c->fd);
+    c->fd = -1;
+    const int status = await_end(c);
+    release(c);
+    return status;
+}
+
+bool console_full_screen(console *c, bool wanted)
+{
+    const double start = console_now_ms();
+    while (c->alternate != wanted && console_now_ms() - start < CONSOLE_PATIENCE_MS)
+        console_drain(c, 20);
+    return c->alternate == wanted;
+}
+
+bool console_is_full(console *c)
+{
+    enum { LOOKS = 100 };
+    int unread = 1;
+    const int other = open(ptsname(c->fd), O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_true(other >= 0);
+    for (int look = 0; look < LOOKS && unread > 0; look++) {
+        usleep(10000);
+        assert_int_equal(ioctl(other, FIONREAD, &unread), 0);
+    }
+    close(other);
+    return unread > 0;
+}
+
+void console_send(console *c, const char *keys)
 {
     const size_t n = strlen(keys);
+    struct pollfd poll_fd = {.fd = c->fd, .events = POLLOUT | POLLIN};
     for (size_t at = 0; at < n;) {
         const ssize_t written = write(c->fd, keys + at, n - at);
-        if (written < 0)
+        if (written > 0)
+            at += (size_t)written;
+        else if (errno != EAGAIN && errno != EINTR)
             return;
-        at += (size_t)written;
+        else if (poll(&poll_fd, 1, CONSOLE_PATIENCE_MS) > 0 && (poll_fd.revents & POLLIN) != 0)
+            take(c);
+        else if (poll_fd.revents == 0 || (poll_fd.revents & POLLHUP) != 0)
+            return;
     }
 }
 

@@ -15,7 +15,8 @@
 #include "base/text.h"
 #include "tui/looks.h"
 
-enum { CONSOLE_QUIET_MS = 60, CONSOLE_PATIENCE_MS = 20000, CONSOLE_LATE_MS = 5000 };
+/* What a test waits for comes within patience on the slowest of machines; only a failure takes that long. */
+enum { CONSOLE_QUIET_MS = 60, CONSOLE_PATIENCE_MS = 120000, CONSOLE_LATE_MS = 40000 };
 
 typedef struct console {
     int fd;
@@ -49,10 +50,17 @@ void console_open(console *c, const console_options *options);
 double console_drain(console *c, int quiet_ms);
 /* Drain until the screen holds this text; false when patience ends first. */
 bool console_wait(console *c, const char *text);
-void console_send(const console *c, const char *keys);
+/* Never waits for a program that itself waits for its screen to be read. */
+void console_send(console *c, const char *keys);
 void console_resize(console *c, int rows, int cols);
-/* Waits for its end; the status of waitpid. */
+/* Drain until the program is in full-screen mode, or not; false when patience ends first. */
+bool console_full_screen(console *c, bool wanted);
+/* Waits for its end; the status of waitpid. One that does not end is killed, and the test fails. */
 int console_close(console *c);
+/* The same where the terminal goes away from under it. */
+int console_hang_up(console *c);
+/* It reads no more keys: nobody takes what it paints. False where it still does. */
+bool console_is_full(console *c);
 /* Rows of glyphs, a '|' after each. */
 void console_read(const console *c, s2_buf *buf);
 bool console_shows(const console *c, const char *text);

@@ -473,13 +473,56 @@ static void signals_give_the_terminal_back(void **state)
     for (size_t at = 0; at < sizeof signals / sizeof signals[0]; at++) {
         console c;
         open_plain(&c, "--db s2.db --mouse");
-        assert_true(c.alternate);
+        assert_true(console_full_screen(&c, true));
         assert_int_equal(kill(c.child, signals[at]), 0);
         const int status = console_close(&c);
         if (c.alternate || c.cursor_hidden)
             fail_msg("signal %d leaves the terminal in full-screen mode", signals[at]);
         assert_int_equal(WIFSIGNALED(status), signals[at] == SIGSEGV || signals[at] == SIGABRT);
     }
+}
+
+/* It is idle; it derives what takes seconds; nobody takes what it paints. With and without being told. */
+static void a_terminal_that_goes_away_ends_the_session(void **state)
+{
+    (void)state;
+    static const char *const doing[] = {"", "1Gkk]]]kkkk[[[[gjjjj]]]]]", "yyyyyyyyyy"};
+    sigset_t hang_up, before;
+    sigemptyset(&hang_up);
+    sigaddset(&hang_up, SIGHUP);
+    for (int told = 0; told < 2; told++)
+        for (size_t at = 0; at < sizeof doing / sizeof doing[0]; at++) {
+            console c;
+            sigprocmask(told ? SIG_UNBLOCK : SIG_BLOCK, &hang_up, &before);
+            open_plain(&c, "--db s2.db");
+            sigprocmask(SIG_SETMASK, &before, NULL);
+            console_send(&c, doing[at]);
+            for (int n = 0; at == 2 && n < 200 && !console_is_full(&c); n++)
+                assert_int_equal(write(c.fd, "yyyyyyyyyyyyyyyyyyyy", 20), 20);
+            const int status = console_hang_up(&c);
+            assert_true(WIFEXITED(status));
+            assert_int_equal(WEXITSTATUS(status), 0);
+        }
+}
+
+/* A new size interrupts a write to a terminal that takes nothing more. */
+static void a_slow_terminal_and_a_new_size_fail_nothing(void **state)
+{
+    (void)state;
+    console c;
+    int bursts = 0;
+    open_plain(&c, "--db s2.db");
+    for (; bursts < 200 && !console_is_full(&c); bursts++)
+        assert_int_equal(write(c.fd, "yyyyyyyyyyyyyyyyyyyy", 20), 20);
+    console_resize(&c, 30, 100);
+    usleep(100000);
+    console_resize(&c, 24, 80);
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "Q");
+    const int status = console_close(&c);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    printf("# s2: a terminal was full after %d keys that nobody read\n", bursts * 20);
 }
 
 /* Ctrl-Z, and a stop that no program can prepare for. */
@@ -498,11 +541,11 @@ static void a_stop_gives_the_terminal_back_and_going_on_repaints(void **state)
         assert_int_equal(waitpid(c.child, &status, WUNTRACED), c.child);
         assert_true(WIFSTOPPED(status));
         console_drain(&c, CONSOLE_QUIET_MS);
-        assert_int_equal(c.alternate, at == 1);
+        assert_true(console_full_screen(&c, at == 1));
         vterm_input_write(c.vt, scribble, sizeof scribble - 1);
         kill(c.child, SIGCONT);
         console_drain(&c, 300);
-        assert_true(c.alternate);
+        assert_true(console_full_screen(&c, true));
         console_check(&c, "tests/golden/screens/designs-80x24.txt", CONSOLE_256, "after going on");
         console_send(&c, "Q");
         assert_int_equal(console_close(&c), 0);
@@ -547,6 +590,7 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     console_send(&c, "*");
     expect(&c, "another process is writing");
     close(lock);
+    expect(&c, "the star is taken away");
     assert_int_equal(rename(path_of("lost.db"), path_of("moved.db")), 0);
     expect(&c, "the database file is gone");
     console_send(&c, "j\r");
@@ -569,6 +613,104 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     assert_int_equal(console_close(&c), 0);
     forget_db("lost.db");
     forget_db("moved.db");
+}
+
+static int hold_lock(const char *name)
+{
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s-lock", dir, name);
+    const int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    assert_true(lock >= 0);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    return lock;
+}
+
+static int64_t count_rows(const char *name, const char *table)
+{
+    s2_db *db = NULL;
+    int64_t n = 0;
+    OK(s2_db_open(path_of(name), S2_DB_READ, &db, diag));
+    OK(s2_db_count(db, table, &n, diag));
+    s2_db_close(&db);
+    return n;
+}
+
+static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
+{
+    (void)state;
+    console c;
+    make_fixture("busy.db");
+    const int64_t n_notes = count_rows("busy.db", "note"), n_designs = count_rows("busy.db", "design");
+    open_plain(&c, "--db busy.db");
+    expect(&c, "phi-3-small");
+    int lock = hold_lock("busy.db");
+    /* the screen goes on meanwhile, and a second change keeps what was typed */
+    console_send(&c, "Nfirst remark\r");
+    expect(&c, "this waits for it");
+    console_send(&c, "1");
+    expect(&c, "s2 workbench");
+    expect(&c, "a change waits for another process");
+    console_send(&c, "stried\r");
+    expect(&c, "still waits");
+    console_send(&c, "\033");
+    expect(&c, "given up");
+    close(lock);
+    console_send(&c, "s\r");
+    expect(&c, "saved; 2 lists it");
+    assert_int_equal(count_rows("busy.db", "design"), n_designs + 1);
+    console_send(&c, "2");
+    expect(&c, "tried");
+    console_send(&c, "g");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "N");
+    expect(&c, "first remark_");
+    lock = hold_lock("busy.db");
+    console_send(&c, "\r");
+    expect(&c, "this waits for it");
+    close(lock);
+    expect(&c, "noted");
+    assert_int_equal(count_rows("busy.db", "note"), n_notes + 1);
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("busy.db");
+}
+
+/* A writer holds the lock from before the end of a session until after it. */
+static void a_session_ends_well_beside_a_writer_that_never_lets_go(void **state)
+{
+    (void)state;
+    for (int at = 0; at < 2; at++) {
+        console c;
+        make_fixture("held.db");
+        open_plain(&c, "--db held.db");
+        expect(&c, "phi-3-small");
+        console_send(&c, "1sbefore\r");
+        expect(&c, "saved; 2 lists it");
+        const int lock = hold_lock("held.db");
+        if (at == 1) {
+            console_send(&c, "stoo late\r");
+            expect(&c, "this waits for it");
+            console_send(&c, "Q");
+            expect(&c, "Q again leaves without it");
+        }
+        console_send(&c, "Q");
+        assert_int_equal(console_close(&c), 0);
+        assert_false(c.alternate);
+        close(lock);
+        /* the design is there, and its run has ended */
+        s2_arena arena = {0};
+        s2_db *db = NULL;
+        s2_db_run_row run;
+        int32_t n_runs = 0;
+        OK(s2_db_open(path_of("held.db"), S2_DB_READ, &db, diag));
+        OK(s2_db_runs(db, &arena, 0, 1, &run, &n_runs, diag));
+        assert_string_equal(run.command, "tui");
+        assert_int_equal(run.exit_code, 0);
+        s2_db_close(&db);
+        s2_arena_release(&arena);
+        assert_int_equal(count_rows("held.db", "design"), 9);
+        forget_db("held.db");
+    }
 }
 
 static void another_process_writes_and_the_cursor_stays(void **state)
@@ -731,6 +873,8 @@ static void copied_commands_hold_nothing_that_a_terminal_obeys(void **state)
         console_send(&c, walk[at]);
         console_drain(&c, CONSOLE_QUIET_MS);
     }
+    console_send(&c, "3");
+    expect(&c, "s2 log");
     s2_buf_add(&c.raw, "", 1);
     for (const char *at = c.raw.data; (at = strstr(at, "\033]52;c;")) != NULL; n_copies++) {
         uint32_t bits = 0;
@@ -933,6 +1077,18 @@ static const char *const CHAOS[] = {
     "J",      "K",      "L",      ".",      ",",       "{",       "}",  "j",  "k",  "h",        "l",   "[",
     "]",      "g",      "G",      "s",      "y",       "C",       "q",  "x",  "\f", "\xc3\xa9", "\xff"};
 
+/* Out of whatever is being typed or waits for the writer. */
+static int leave(console *c)
+{
+    for (int at = 0; at < 3; at++) {
+        console_send(c, "\033");
+        console_drain(c, CONSOLE_QUIET_MS);
+        console_send(c, "Q");
+        console_drain(c, CONSOLE_QUIET_MS);
+    }
+    return console_close(c);
+}
+
 static void random_keys_and_sizes_leave_everything_in_order(void **state)
 {
     (void)state;
@@ -967,12 +1123,7 @@ static void random_keys_and_sizes_leave_everything_in_order(void **state)
         sessions++;
     }
     console_resize(&c, 24, 80);
-    console_send(&c, "\033");
-    console_drain(&c, CONSOLE_QUIET_MS);
-    console_send(&c, "\033");
-    console_drain(&c, CONSOLE_QUIET_MS);
-    console_send(&c, "Q");
-    const int status = console_close(&c);
+    const int status = leave(&c);
     kill(writer, SIGKILL);
     waitpid(writer, NULL, 0);
     assert_true(WIFEXITED(status));
@@ -992,9 +1143,13 @@ int main(void)
         cmocka_unit_test(tmux_shows_the_same),
         cmocka_unit_test(a_storm_of_sizes_ends_in_the_golden_screen),
         cmocka_unit_test(signals_give_the_terminal_back),
+        cmocka_unit_test(a_terminal_that_goes_away_ends_the_session),
+        cmocka_unit_test(a_slow_terminal_and_a_new_size_fail_nothing),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
         cmocka_unit_test(a_terminal_without_a_cursor_is_refused),
         cmocka_unit_test(a_lost_or_locked_database_is_said_and_survived),
+        cmocka_unit_test(what_is_saved_waits_for_a_writer_and_can_be_given_up),
+        cmocka_unit_test(a_session_ends_well_beside_a_writer_that_never_lets_go),
         cmocka_unit_test(another_process_writes_and_the_cursor_stays),
         cmocka_unit_test(what_people_add_can_be_taken_back),
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),

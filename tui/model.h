@@ -182,7 +182,7 @@ typedef enum s2_mode {
     S2_N_MODES
 } s2_mode;
 
-enum { S2_TUI_STACK = 8, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200 };
+enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200 };
 
 typedef struct s2_tui_state {
     int32_t rows; /* of the screen */
@@ -190,11 +190,12 @@ typedef struct s2_tui_state {
     int32_t depth; /* views[depth] is shown */
     s2_view_id views[S2_TUI_STACK];
     s2_mode mode;
-    char prompt[S2_TUI_PROMPT_BYTES]; /* being typed */
-    int32_t palette_at;               /* of the list that is chosen from */
-    int32_t format;                   /* of model->formats, being exported */
-    int64_t subject_id;               /* the design that a prompt is about; 0: the workbench */
-    int32_t run;                      /* cursor of the runs */
+    char prompt[S2_TUI_PROMPT_BYTES];           /* being typed */
+    char kept[S2_N_MODES][S2_TUI_PROMPT_BYTES]; /* typed for a prompt, and not used */
+    int32_t palette_at;                         /* of the list that is chosen from */
+    int32_t format;                             /* of model->formats, being exported */
+    int64_t subject_id;                         /* the design that a prompt is about; 0: the workbench */
+    int32_t run;                                /* cursor of the runs */
     char filter[S2_TUI_PROMPT_BYTES];
     int32_t sort; /* index of s2_tui_sorts */
     bool ascending;
@@ -230,6 +231,9 @@ void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
 void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols);
 /* Keep cursor and zoom inside what there is; the owner calls it after it changed the model. */
 void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state);
+
+/* What was asked for could not be done: its words are there when its prompt is opened again. */
+void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words);
 
 /* A click on a cell of the screen that was drawn last; wheel: -1 up, 1 down, 0 a button. */
 void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col, int32_t wheel);

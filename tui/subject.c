@@ -21,13 +21,6 @@ static int64_t subject_of(const s2_tui_model *model, const s2_tui_state *state)
     return (view == S2_VIEW_DESIGNS || view == S2_VIEW_PARETO) && row != NULL ? row->id : 0;
 }
 
-void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text)
-{
-    state->mode = mode;
-    state->palette_at = 0;
-    snprintf(state->prompt, sizeof state->prompt, "%s", text);
-}
-
 static void ask(s2_tui_state *state, s2_request request, int64_t id)
 {
     state->request = request;

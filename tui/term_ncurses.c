@@ -1,6 +1,7 @@
 #define NCURSES_WIDECHAR 1
 #include "tui/term.h"
 
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <ncurses.h>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 
 /* In decisive words of a terminal that no code of ours can be sure to reach any more. */
 static const char RESTORE[] = "\033[?1000l\033[?1006l\033[?1049l\033[?25h\033[0m\033[?1l\033>\r\n";
@@ -115,6 +117,9 @@ s2_status s2_term_open(const s2_term_options *options, s2_term **out, s2_diag *d
         return S2_ENOMEM;
     setlocale(LC_CTYPE, "");
     term->ascii = options->ascii || strcmp(nl_langinfo(CODESET), "UTF-8") != 0;
+    /* before the terminal is another than it was; curses leaves handlers alone that are not the default */
+    ended = 0;
+    catch_signals();
     term->screen = newterm(NULL, stdout, stdin);
     if (term->screen == NULL) {
         s2_free(term);
@@ -133,8 +138,6 @@ s2_status s2_term_open(const s2_term_options *options, s2_term **out, s2_diag *d
         options->mouse &&
         mousemask(BUTTON1_CLICKED | BUTTON1_RELEASED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL) != 0;
     mouseinterval(0);
-    ended = 0;
-    catch_signals();
     *out = term;
     return S2_OK;
 }
@@ -263,19 +266,38 @@ void s2_term_clicked(const s2_term *term, int32_t *row, int32_t *col, int32_t *w
                                                              : 0;
 }
 
+/* Every byte, also where a new size or a slow terminal comes in between; a lost one is noticed elsewhere. */
+static void write_all(const char *bytes, size_t n)
+{
+    struct pollfd out = {.fd = STDOUT_FILENO, .events = POLLOUT};
+    while (n > 0 && !ended) {
+        const ssize_t written = write(STDOUT_FILENO, bytes, n);
+        if (written < 0 && errno == EAGAIN)
+            poll(&out, 1, 100);
+        else if (written < 0 && errno != EINTR)
+            return;
+        bytes += written > 0 ? written : 0;
+        n -= written > 0 ? (size_t)written : 0;
+    }
+}
+
+/* Past the stream of the standard output, which would keep the failure of an interrupted write. */
 void s2_term_copy(s2_term *term, const char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const size_t n = strlen(text);
+    s2_buf out = {0};
     (void)term;
-    fputs("\033]52;c;", stdout);
+    s2_buf_puts(&out, "\033]52;c;");
     for (size_t at = 0; at < n; at += 3) {
         uint32_t bits = 0;
         for (size_t b = 0; b < 3; b++)
             bits = bits << 8 | (at + b < n ? (unsigned char)text[at + b] : 0u);
         for (size_t d = 0; d < 4; d++)
-            putchar(at + d <= n ? digits[(bits >> (18 - 6 * d)) & 63] : '=');
+            s2_buf_add(&out, at + d <= n ? &digits[(bits >> (18 - 6 * d)) & 63] : "=", 1);
     }
-    fputs("\a", stdout);
-    fflush(stdout);
+    s2_buf_puts(&out, "\a");
+    if (out.status == S2_OK)
+        write_all(out.data, out.len);
+    s2_buf_release(&out);
 }

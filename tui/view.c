@@ -143,6 +143,22 @@ static bool is_prompt(s2_mode mode)
     return PROMPTS[mode].label != NULL;
 }
 
+void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text)
+{
+    char *const kept = state->kept[mode];
+    state->mode = mode;
+    state->palette_at = 0;
+    snprintf(state->prompt, sizeof state->prompt, "%s", kept[0] != '\0' ? kept : text);
+    kept[0] = '\0';
+}
+
+void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words)
+{
+    for (int mode = 0; mode < S2_N_MODES; mode++)
+        if (is_prompt((s2_mode)mode) && PROMPTS[mode].request == request)
+            snprintf(state->kept[mode], sizeof state->kept[mode], "%s", words);
+}
+
 static void act(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 
 /* The last character, however many bytes it has. */

@@ -51,7 +51,7 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 /* Validate, export, tag, note, star, trash, record, edit; false for an action that is none of these. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 
-/* Ask for a text. */
+/* Ask for a text; one that was typed for this before and could not be used is there again. */
 void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text);
 
 /* Move a list cursor by an action; false for others. */
