@@ -77,7 +77,11 @@ s2_status s2_requirements_parse(const char *list, s2_requirement *out, int32_t *
         if (len == 0)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "a property is missing");
         S2_TRY(requirement_parse(at, len, col, &out[n_out], diag));
-        n_out++;
+        bool again = false;
+        for (int32_t earlier = 0; earlier < n_out; earlier++)
+            again =
+                again || (out[earlier].property == out[n_out].property && out[earlier].arg == out[n_out].arg);
+        n_out += again ? 0 : 1;
         if (at[len] == '\0')
             break;
         at += len + 1;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "base/file.h"
 #include "cli/check.h"
 #include "cli/explain.h"
 #include "cli/input.h"
@@ -212,23 +212,18 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
     return code == S2_GO_ON ? S2_EXIT_OK : code;
 }
 
-/* Written beside its place and renamed, so that no half certificate is ever found there. */
 static int write_whole(s2_cli *cli, const char *path, const s2_buf *text)
 {
-    s2_buf beside = {0};
-    s2_buf_printf(&beside, "%s.%ld.tmp", path, (long)getpid());
-    if (beside.status != S2_OK)
-        return s2_cli_fail(cli, beside.status, "certificate");
-    FILE *const file = fopen(beside.data, "w");
-    bool good = file != NULL && fwrite(text->data, 1, text->len, file) == text->len;
-    good = file != NULL && fclose(file) == 0 && good && rename(beside.data, path) == 0;
-    if (!good) {
-        s2_cli_error(cli, "%s: %s", path, strerror(errno));
-        if (file != NULL)
-            remove(beside.data);
+    s2_output output;
+    s2_status status = s2_output_open(&output, path);
+    if (status == S2_OK) {
+        fwrite(text->data, 1, text->len, output.file);
+        status = s2_output_close(&output, true);
     }
-    s2_buf_release(&beside);
-    return good ? S2_GO_ON : S2_EXIT_ENVIRONMENT;
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
+    return S2_EXIT_ENVIRONMENT;
 }
 
 static int write_certificate(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,

@@ -116,7 +116,7 @@ int s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
         return end;
     doctor d = {.cli = cli, .json = s2_args_has(&args, "json"), .code = S2_EXIT_OK};
     char version[FACT_BYTES];
-    snprintf(version, sizeof version, "%s (%s), %s", s2_version(), s2_version_commit(), __VERSION__);
+    snprintf(version, sizeof version, "%s (%s), %s", s2_version(), s2_version_commit(), s2_version_build());
     if (d.json) {
         s2_json_begin(&d.buf, '{');
         s2_json_key(&d.buf, "schema");

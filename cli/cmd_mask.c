@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "pattern/blocks.h"
 #include "pattern/mask.h"
 
@@ -261,31 +262,24 @@ static s2_status write_format(mask *m, const char *format)
     }
 }
 
+static int refuse_output(const mask *m, const char *path)
+{
+    s2_cli_error(m->cli, "%s: %s", path, s2_file_why(errno));
+    return S2_EXIT_ENVIRONMENT;
+}
+
 /* To standard output, or to a file that appears under its name only when it is whole. */
 static int write_mask(mask *m, const char *format, const char *path)
 {
-    char temporary[4096];
-    if (path != NULL) {
-        snprintf(temporary, sizeof temporary, "%.4000s.tmp", path);
-        m->out = fopen(temporary, "wbx");
-    }
-    if (m->out == NULL) {
-        s2_cli_error(m->cli, "%s: %s", temporary, strerror(errno));
-        return S2_EXIT_ENVIRONMENT;
-    }
+    s2_output output;
+    if (path != NULL && s2_output_open(&output, path) != S2_OK)
+        return refuse_output(m, path);
+    if (path != NULL)
+        m->out = output.file;
     const s2_status status = write_format(m, format);
-    if (path == NULL)
-        return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(m->cli, status, "mask");
-    const bool bad = ferror(m->out) != 0;
-    if (fclose(m->out) != 0 || bad || (status == S2_OK && rename(temporary, path) != 0)) {
-        s2_cli_error(m->cli, "%s: %s", path, strerror(errno));
-        remove(temporary);
-        return S2_EXIT_ENVIRONMENT;
-    }
-    if (status == S2_OK)
-        return S2_EXIT_OK;
-    remove(temporary);
-    return s2_cli_fail(m->cli, status, "mask");
+    if (path != NULL && s2_output_close(&output, status == S2_OK) != S2_OK)
+        return refuse_output(m, path);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(m->cli, status, "mask");
 }
 
 static int check_size(const mask *m)

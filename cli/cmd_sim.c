@@ -31,20 +31,11 @@ static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
 /* A name with a dot or a slash is the user's own file. */
 static int read_gpu_file(s2_cli *cli, const char *path, s2_gpu *gpu)
 {
-    enum { MOST = 1 << 16 };
-    char *const text = s2_arena_alloc(&cli->arena, MOST + 2, 1);
-    FILE *const file = text != NULL ? fopen(path, "rb") : NULL;
-    if (file == NULL) {
-        s2_cli_error(cli, "%s: cannot be read", path);
-        return S2_EXIT_USAGE;
-    }
-    const size_t n = fread(text, 1, MOST + 1, file);
-    const bool failed = ferror(file) != 0;
-    fclose(file);
-    if (failed) {
-        s2_cli_error(cli, "%s: cannot be read", path);
-        return S2_EXIT_USAGE;
-    }
+    char *text;
+    size_t n;
+    const int end = s2_textfile_read(cli, path, &text, &n);
+    if (end != S2_GO_ON)
+        return end;
     const char *const slash = strrchr(path, '/');
     s2_diag diag = {0};
     const s2_status status = s2_gpu_parse(slash != NULL ? slash + 1 : path, text, n, gpu, &diag);

@@ -3,7 +3,7 @@
 #include <ctype.h>
 #include <string.h>
 
-enum { WIDTH = 88 };
+enum { WIDTH = 80, OPTION_COLUMN = 30 };
 
 static const char EXIT_CODES[] =
     "0 every asked property holds, or done; 1 a property is violated, a result is wrong, or a difference was "
@@ -11,28 +11,51 @@ static const char EXIT_CODES[] =
     "database locked or damaged, disk full; 6 internal, two computations of one fact disagree. Of several "
     "inputs the first present of 6, 5, 3, 1, 4, 0.";
 
-/* Paragraphs, filled to WIDTH and indented. */
-static void add_filled(s2_buf *buf, const char *text, int indent)
+/* Bytes of the next word; one that no line holds is cut behind a comma, as lists of columns can be. */
+static int word_len(const char *text, int indent)
 {
-    int col = 0;
+    const int n = (int)strcspn(text, " \n");
+    int cut = n;
+    if (n > WIDTH - indent)
+        for (cut = WIDTH - indent; cut > 0 && text[cut - 1] != ',';)
+            cut--;
+    return cut > 0 ? cut : n;
+}
+
+/* Paragraphs, filled to WIDTH: lines after the first start at `indent`, the first goes on at column `col`. */
+static void add_filled_from(s2_buf *buf, const char *text, int indent, int col)
+{
+    bool starts = true;
     while (*text != '\0') {
-        if (*text == '\n') {
-            s2_buf_puts(buf, "\n");
+        const int n = word_len(text, indent);
+        if (*text == '\n' || (!starts && col + 1 + n > WIDTH)) {
+            s2_buf_printf(buf, "\n");
             col = 0;
+            starts = true;
+        }
+        if (*text == '\n') {
             text++;
             continue;
         }
-        const int n = (int)strcspn(text, " \n");
-        if (col > 0 && col + 1 + n > WIDTH) {
+        const int pad = !starts ? 1 : col < indent ? indent - col : 0;
+        s2_buf_printf(buf, "%*s%.*s", pad, "", n, text);
+        col += pad + n;
+        text += n;
+        starts = false;
+        if (*text == ' ') {
+            text++;
+        } else if (*text != '\n' && *text != '\0') {
             s2_buf_puts(buf, "\n");
             col = 0;
+            starts = true;
         }
-        s2_buf_printf(buf, "%*s%.*s", col == 0 ? indent : 1, "", n, text);
-        col += n + (col == 0 ? indent : 1);
-        text += n;
-        text += *text == ' ';
     }
     s2_buf_puts(buf, "\n");
+}
+
+static void add_filled(s2_buf *buf, const char *text, int indent)
+{
+    add_filled_from(buf, text, indent, 0);
 }
 
 static bool is_shown(const char *program, const s2_option *option)
@@ -51,16 +74,18 @@ static void add_option_name(s2_buf *buf, const s2_option *option)
 
 static void add_option(s2_buf *buf, const s2_option *option)
 {
-    s2_buf name = {0};
-    add_option_name(&name, option);
-    s2_buf_printf(buf, "  %-26s", name.data != NULL ? name.data : "");
-    if (name.len > 26)
-        s2_buf_printf(buf, "\n  %-26s", "");
-    s2_buf_release(&name);
-    s2_buf_printf(buf, "  %s", option->help);
+    s2_buf left = {0}, right = {0};
+    s2_buf_puts(&left, "  ");
+    add_option_name(&left, option);
+    s2_buf_puts(&right, option->help);
     if (option->fallback != NULL)
-        s2_buf_printf(buf, " (%s)", option->fallback);
-    s2_buf_puts(buf, "\n");
+        s2_buf_printf(&right, " (%s)", option->fallback);
+    const bool fits = left.len + 2 <= OPTION_COLUMN;
+    s2_buf_printf(buf, "%s%s", left.data != NULL ? left.data : "", fits ? "" : "\n");
+    if (right.data != NULL)
+        add_filled_from(buf, right.data, OPTION_COLUMN, fits ? (int)left.len : 0);
+    s2_buf_release(&left);
+    s2_buf_release(&right);
 }
 
 static const char *about_of(const char *program, const s2_command *command)
@@ -74,7 +99,11 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
     s2_buf buf = {0};
     s2_buf_printf(&buf, "usage: %s%s%s [OPTIONS] %s\n\n", cli->program, is_s2 ? " " : "",
                   is_s2 ? command->name : "", command->operands);
-    s2_buf_printf(&buf, "%c%s.\n", toupper((unsigned char)command->summary[0]), command->summary + 1);
+    s2_buf summary = {0};
+    s2_buf_printf(&summary, "%c%s.", toupper((unsigned char)command->summary[0]), command->summary + 1);
+    if (summary.data != NULL)
+        add_filled(&buf, summary.data, 0);
+    s2_buf_release(&summary);
     if (about_of(cli->program, command) != NULL) {
         s2_buf_puts(&buf, "\n");
         add_filled(&buf, about_of(cli->program, command), 0);
@@ -86,6 +115,10 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
     s2_buf_puts(&buf, "  -h, --help                  print this, and end\n");
     if (command->examples != NULL && is_s2)
         s2_buf_printf(&buf, "\n%s", command->examples);
+    if (!is_s2) {
+        s2_buf_puts(&buf, "\nexit codes:\n");
+        add_filled(&buf, EXIT_CODES, 2);
+    }
     const int end = s2_cli_print(cli, &buf);
     return end == S2_GO_ON ? S2_EXIT_OK : end;
 }
@@ -95,8 +128,10 @@ int s2_help_overview(s2_cli *cli)
     s2_buf buf = {0};
     s2_buf_puts(&buf, "usage: s2 [--db FILE] COMMAND [OPTIONS] ...\n\n"
                       "Proves, prices, validates and exports sharded sparse attention patterns.\n\n");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
-        s2_buf_printf(&buf, "  %-10s %s\n", command->name, command->summary);
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        s2_buf_printf(&buf, "  %-10s", command->name);
+        add_filled_from(&buf, command->summary, 13, 12);
+    }
     s2_buf_puts(&buf,
                 "\n`s2 help COMMAND` explains one; `s2 --version` prints the version.\n\nexit codes:\n");
     add_filled(&buf, EXIT_CODES, 2);

@@ -1,20 +1,16 @@
 #include "cli/input.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "pattern/parse.h"
 
 enum {
     /* Foreign configs carry more than a pattern does (per-head tables of a model). */
-    FOREIGN_LIMIT_BYTES = 16 << 20,
-    /* A pipe that nobody writes to must not hold a script for ever. */
-    PIPE_WAIT_MS = 10000
+    FOREIGN_LIMIT_BYTES = 16 << 20
 };
 
 /* A file's bytes, read up to a limit. */
@@ -29,67 +25,13 @@ static int refuse_file(s2_cli *cli, const char *path, const char *why, int code)
     return code;
 }
 
-static int64_t now_ms(void)
+static int report(s2_cli *cli, const char *label, s2_status status)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-/* Wait until fd has bytes or its end; false at the deadline. deadline_ms < 0: for ever. */
-static bool wait_readable(int fd, int64_t deadline_ms)
-{
-    for (;;) {
-        const int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
-        if (deadline_ms >= 0 && left <= 0)
-            return false;
-        struct pollfd entry = {.fd = fd, .events = POLLIN};
-        const int n = poll(&entry, 1, (int)left);
-        if (n > 0)
-            return true;
-        if (n < 0 && errno != EINTR)
-            return true;
-    }
-}
-
-/* Read to the end or to limit + 1 bytes; 0 on success, else errno (ETIMEDOUT at the deadline). */
-static int read_bounded(s2_cli *cli, int fd, size_t limit, int64_t deadline_ms, bytes *out)
-{
-    size_t cap = 0, n = 0;
-    char *data = NULL;
-    while (n <= limit) {
-        if (n == cap) {
-            const size_t want = cap == 0 ? 65536 : cap * 2;
-            char *const grown = s2_arena_grow(&cli->arena, data, n, want + 1, 1);
-            if (grown == NULL)
-                return ENOMEM;
-            data = grown;
-            cap = want;
-        }
-        const ssize_t got = read(fd, data + n, cap - n);
-        if (got == 0)
-            break;
-        if (got > 0)
-            n += (size_t)got;
-        else if (errno == EAGAIN && !wait_readable(fd, deadline_ms))
-            return ETIMEDOUT;
-        else if (errno != EAGAIN && errno != EINTR)
-            return errno;
-    }
-    if (data == NULL && (data = s2_arena_alloc(&cli->arena, 1, 1)) == NULL)
-        return ENOMEM;
-    *out = (bytes){data, n};
-    return 0;
-}
-
-static int report_errno(s2_cli *cli, const char *label, int error)
-{
-    if (error == ENOMEM)
-        return s2_cli_fail(cli, S2_ENOMEM, label);
-    if (error == ETIMEDOUT)
-        return refuse_file(cli, label, "nothing was written to this pipe for 10 seconds", S2_EXIT_REFUSED);
+    const int error = errno;
+    if (status != S2_EIO)
+        return s2_cli_fail(cli, status, label);
     const bool environment = error == EIO || error == EMFILE || error == ENFILE || error == ESTALE;
-    return refuse_file(cli, label, strerror(error), environment ? S2_EXIT_ENVIRONMENT : S2_EXIT_REFUSED);
+    return refuse_file(cli, label, s2_file_why(error), environment ? S2_EXIT_ENVIRONMENT : S2_EXIT_REFUSED);
 }
 
 static size_t limit_of(const s2_cli *cli)
@@ -97,26 +39,17 @@ static size_t limit_of(const s2_cli *cli)
     return cli->hooks != NULL && cli->hooks->import != NULL ? FOREIGN_LIMIT_BYTES : S2_LIMIT_TEXT_BYTES;
 }
 
-/* Opened without blocking, so that a pipe without a writer reads as empty instead of hanging. */
 static int read_file(s2_cli *cli, const char *path, bytes *out)
 {
-    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0)
-        return report_errno(cli, path, errno);
-    struct stat info;
-    int error = fstat(fd, &info) != 0 ? errno : 0;
-    if (error == 0 && S_ISDIR(info.st_mode))
-        error = EISDIR;
-    if (error == 0)
-        error = read_bounded(cli, fd, limit_of(cli), now_ms() + PIPE_WAIT_MS, out);
-    close(fd);
-    return error == 0 ? S2_GO_ON : report_errno(cli, path, error);
+    const s2_status status = s2_bytes_read(&cli->arena, path, limit_of(cli), &out->data, &out->n);
+    return status == S2_OK ? S2_GO_ON : report(cli, path, status);
 }
 
 static int read_stdin(s2_cli *cli, bytes *out)
 {
-    const int error = read_bounded(cli, fileno(cli->in), limit_of(cli), -1, out);
-    return error == 0 ? S2_GO_ON : report_errno(cli, "-", error);
+    const s2_status status =
+        s2_bytes_read_fd(&cli->arena, fileno(cli->in), limit_of(cli), &out->data, &out->n);
+    return status == S2_OK ? S2_GO_ON : report(cli, "-", status);
 }
 
 int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
@@ -194,7 +127,7 @@ int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     const bool blocked =
         !is_stdin && !is_file && errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG;
     if (blocked)
-        return report_errno(cli, operand, errno);
+        return report(cli, operand, S2_EIO);
     s2_input input = {.label = operand};
     bytes read = {0};
     int end = S2_GO_ON;

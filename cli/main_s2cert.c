@@ -262,8 +262,14 @@ int main(int argc, char **argv)
 {
     static char text[MOST_BYTES], hash[65], computed[65];
     unsigned n_text = 0, n_head = 0;
-    if (argc != 2)
-        errx(USAGE, "usage: s2cert CERTIFICATE");
+    const bool help = argc == 2 && strcmp(argv[1], "--help") == 0;
+    if (argc != 2 || help) {
+        fputs("usage: s2cert CERTIFICATE\n\nCheck what s2check --certificate wrote.\nexit codes: 0 verified, "
+              "1 not "
+              "verified, 2 called wrongly, 3 no certificate\n",
+              help ? stdout : stderr);
+        return help ? 0 : USAGE;
+    }
     FILE *const file = fopen(argv[1], "rb");
     const size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
     sscanf(text, "s2cert 1 %64[0-9a-f] %9u%n", hash, &n_text, (int *)&n_head);

@@ -377,9 +377,8 @@ const s2_command s2_command_table[] = {
      "was predicted, and prints Kendall's tau between the two orders.\n"
      "Ctrl-C ends after the current batch and stores what was found; exit code 4 says that the space was not "
      "finished. Exit code 1: no candidate has the required properties.",
-     "$ s2 search 'block {32,64}; layers all: local {4..32:4} | stride {2..16} phase {head,kv}+{0,1}' "
-     "--model "
-     "llama-3.1-8b\n"
+     "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
+     "      --model llama-3.1-8b\n"
      "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"
      "$ s2 search '32 heads, 8 KV heads, H200, 128k'\n"
      "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",

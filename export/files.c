@@ -1,12 +1,11 @@
 #include "export/files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "export/doc.h"
 
 s2_status s2_fileset_add(s2_fileset *set, const char *name, const char *bytes, size_t n_bytes)
@@ -49,49 +48,23 @@ const s2_file *s2_fileset_find(const s2_fileset *set, const char *name)
 
 static s2_status io_refuse(s2_diag *diag, const char *what, const char *path)
 {
-    return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s %s: %s", what, path, strerror(errno));
-}
-
-/* Read to the end of fd in growing pieces; size is not trusted, since pipes have none. */
-static s2_status read_all(s2_arena *arena, int fd, const char *path, size_t max_bytes, s2_file *out,
-                          s2_diag *diag)
-{
-    size_t cap = 1 << 16, len = 0;
-    char *bytes = s2_arena_alloc(arena, cap + 1, 1);
-    while (bytes != NULL) {
-        const ssize_t got = read(fd, bytes + len, cap - len);
-        if (got < 0)
-            return io_refuse(diag, "cannot read", path);
-        len += (size_t)got;
-        if (got == 0) {
-            *out = (s2_file){s2_path_base(path), bytes, len};
-            return S2_OK;
-        }
-        if (len > max_bytes)
-            return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s is larger than %zu MiB", path,
-                               max_bytes >> 20);
-        if (len == cap) {
-            bytes = s2_arena_grow(arena, bytes, len, cap * 2 + 1, 1);
-            cap *= 2;
-        }
-    }
-    return S2_ENOMEM;
+    return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s %s: %s", what, path, s2_file_why(errno));
 }
 
 s2_status s2_file_read(s2_arena *arena, const char *path, size_t max_bytes, s2_file *out, s2_diag *diag)
 {
-    if (strcmp(path, "-") == 0)
-        return read_all(arena, STDIN_FILENO, path, max_bytes, out, diag);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    if (fd < 0)
-        return io_refuse(diag, "cannot open", path);
-    s2_status status = S2_OK;
-    if (fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
-        status = s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s is a directory", path);
+    char *bytes;
+    size_t n_bytes;
+    const s2_status status = strcmp(path, "-") == 0
+                                 ? s2_bytes_read_fd(arena, STDIN_FILENO, max_bytes, &bytes, &n_bytes)
+                                 : s2_bytes_read(arena, path, max_bytes, &bytes, &n_bytes);
+    if (status == S2_EIO)
+        return io_refuse(diag, "cannot read", path);
+    if (status == S2_OK && n_bytes > max_bytes)
+        return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s is larger than %zu MiB", path,
+                           max_bytes >> 20);
     if (status == S2_OK)
-        status = read_all(arena, fd, path, max_bytes, out, diag);
-    close(fd);
+        *out = (s2_file){s2_path_base(path), bytes, n_bytes};
     return status;
 }
 
@@ -129,37 +102,15 @@ s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *n
     return s2_file_read(arena, path, max_bytes, out, diag);
 }
 
-static s2_status write_all(int fd, const char *bytes, size_t n_bytes)
-{
-    for (size_t done = 0; done < n_bytes;) {
-        const ssize_t put = write(fd, bytes + done, n_bytes - done);
-        if (put < 0 && errno != EINTR)
-            return S2_EIO;
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return fsync(fd) == 0 || errno == EINVAL ? S2_OK : S2_EIO;
-}
-
 s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_diag *diag)
 {
-    char beside[4096];
-    const int n = snprintf(beside, sizeof beside, "%s.tmp%ld", path, (long)getpid());
-    if (n < 0 || (size_t)n >= sizeof beside)
-        return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "the path is too long");
-    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return io_refuse(diag, "cannot write", path);
-    s2_status status = write_all(fd, bytes, n_bytes);
-    if (close(fd) != 0)
-        status = S2_EIO;
-    if (status == S2_OK && rename(beside, path) != 0)
-        status = S2_EIO;
-    if (status != S2_OK) {
-        const s2_status why = io_refuse(diag, "cannot write", path);
-        unlink(beside);
-        return why;
+    s2_output output;
+    s2_status status = s2_output_open(&output, path);
+    if (status == S2_OK) {
+        fwrite(bytes, 1, n_bytes, output.file);
+        status = s2_output_close(&output, true);
     }
-    return S2_OK;
+    return status == S2_EIO ? io_refuse(diag, "cannot write", path) : status;
 }
 
 const char *s2_path_base(const char *path)

@@ -164,6 +164,28 @@ static void the_table_is_sound_and_everything_is_made_from_it(void **state)
     s2_buf_release(&zsh);
 }
 
+static void help_fits_a_terminal_of_80_columns(void **state)
+{
+    (void)state;
+    static const char *const programs[] = {"s2", "s2check"};
+    for (size_t p = 0; p < 2; p++)
+        for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+            session s;
+            char *text = NULL;
+            size_t n = 0;
+            open_session(&s, programs[p]);
+            fclose(s.cli.out);
+            s.cli.out = open_memstream(&text, &n);
+            assert_int_equal(s2_help_print(&s.cli, command), S2_EXIT_OK);
+            fflush(s.cli.out);
+            for (const char *line = text; *line != '\0'; line += strcspn(line, "\n") + 1)
+                if (strcspn(line, "\n") > 80)
+                    fail_msg("%s: %.*s", command->name, (int)strcspn(line, "\n"), line);
+            close_session(&s);
+            free(text);
+        }
+}
+
 static void random_command_lines_end_with_a_code(void **state)
 {
     (void)state;
@@ -210,6 +232,7 @@ int main(void)
         cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
         cmocka_unit_test(the_table_is_sound_and_everything_is_made_from_it),
+        cmocka_unit_test(help_fits_a_terminal_of_80_columns),
         cmocka_unit_test(random_command_lines_end_with_a_code),
         cmocka_unit_test(transcripts_replay_to_the_byte),
     };

@@ -1,0 +1,197 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PIPE_WAIT_MS = 10000, PARTNER_WAIT_MS = 1000, RETRY_MS = 10, FIRST_BYTES = 1 << 16 };
+
+static s2_status io_error(int error)
+{
+    errno = error;
+    return error == ENOMEM ? S2_ENOMEM : S2_EIO;
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Wait until fd has bytes or its end; false at the deadline. deadline_ms < 0: for ever. */
+static bool wait_readable(int fd, int64_t deadline_ms)
+{
+    for (;;) {
+        const int64_t left = deadline_ms < 0 ? -1 : deadline_ms - now_ms();
+        if (deadline_ms >= 0 && left <= 0)
+            return false;
+        struct pollfd entry = {.fd = fd, .events = POLLIN};
+        const int n = poll(&entry, 1, (int)left);
+        if (n > 0 || (n < 0 && errno != EINTR))
+            return true;
+    }
+}
+
+/* Pieces grow with what came: a size is only a hint, since pipes and devices have none and files change. */
+static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hint_bytes, int64_t deadline_ms,
+                          char **out, size_t *n_bytes)
+{
+    const size_t most = limit_bytes + 1;
+    size_t cap = hint_bytes < most ? hint_bytes + 1 : most, n = 0;
+    char *data = s2_arena_alloc(arena, cap + 1, 1);
+    bool patient = deadline_ms >= 0;
+    while (data != NULL) {
+        const ssize_t got = read(fd, data + n, cap - n);
+        if (got == 0 && n == 0 &&
+            patient) { /* a pipe whose writer may be about to come; others wait for nothing */
+            patient = false;
+            if (wait_readable(fd, now_ms() + PARTNER_WAIT_MS))
+                continue;
+        }
+        if (got > 0)
+            n += (size_t)got;
+        else if (got < 0 && errno == EAGAIN && !wait_readable(fd, deadline_ms))
+            return io_error(ETIMEDOUT);
+        else if (got < 0 && errno != EAGAIN && errno != EINTR)
+            return io_error(errno);
+        if (got == 0 || n == most) {
+            data[n] = '\0';
+            *out = data;
+            *n_bytes = n;
+            return S2_OK;
+        }
+        if (n == cap) {
+            cap = cap < most / 2 ? cap * 2 : most;
+            data = s2_arena_grow(arena, data, n, cap + 1, 1);
+        }
+    }
+    return S2_ENOMEM;
+}
+
+s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **out, size_t *n_bytes)
+{
+    return read_all(arena, fd, limit_bytes, FIRST_BYTES, -1, out, n_bytes);
+}
+
+/* Opened without blocking: opening a pipe without a writer would wait for one. */
+s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, char **out, size_t *n_bytes)
+{
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return io_error(errno);
+    struct stat info;
+    char *data = NULL;
+    size_t n = 0;
+    s2_status status = S2_OK;
+    if (fstat(fd, &info) != 0)
+        status = io_error(errno);
+    else if (S_ISDIR(info.st_mode))
+        status = io_error(EISDIR);
+    else
+        status = read_all(arena, fd, limit_bytes, S_ISREG(info.st_mode) ? (size_t)info.st_size : FIRST_BYTES,
+                          now_ms() + PIPE_WAIT_MS, &data, &n);
+    if (status == S2_OK && n == 0 && S_ISFIFO(info.st_mode))
+        status = io_error(ENODATA);
+    const int error = errno;
+    close(fd);
+    errno = error;
+    if (status == S2_OK) {
+        *out = data;
+        *n_bytes = n;
+    }
+    return status;
+}
+
+const char *s2_file_why(int errnum)
+{
+    switch (errnum) {
+    case ETIMEDOUT: return "nothing was written to this pipe for 10 seconds";
+    case ENODATA: return "nothing was written to this pipe";
+    case ENXIO: return "nobody reads this pipe";
+    default: return strerror(errnum);
+    }
+}
+
+/* A pipe without a reader cannot be opened (ENXIO); one may be about to come. */
+static s2_status open_directly(s2_output *out, const char *path)
+{
+    const int64_t deadline_ms = now_ms() + PARTNER_WAIT_MS;
+    int fd = -1;
+    while ((fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) < 0 && errno == ENXIO &&
+           now_ms() < deadline_ms)
+        nanosleep(&(struct timespec){0, RETRY_MS * 1000000}, NULL);
+    if (fd < 0)
+        return io_error(errno);
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+    out->file = fdopen(fd, "w");
+    if (out->file != NULL)
+        return S2_OK;
+    close(fd);
+    return S2_ENOMEM;
+}
+
+s2_status s2_output_open(s2_output *out, const char *path)
+{
+    s2_output made = {0};
+    struct stat old;
+    const bool exists = stat(path, &old) == 0;
+    if (exists && S_ISDIR(old.st_mode))
+        return io_error(EISDIR);
+    if (exists && !S_ISREG(old.st_mode)) {
+        const s2_status status = open_directly(&made, path);
+        if (status == S2_OK)
+            *out = made;
+        return status;
+    }
+    char real[PATH_MAX];
+    const char *const target = exists && realpath(path, real) != NULL ? real : path;
+    if (strlen(target) >= sizeof made.target)
+        return io_error(ENAMETOOLONG);
+    snprintf(made.target, sizeof made.target, "%s", target);
+    snprintf(made.beside, sizeof made.beside, "%s.tmp%ld", target, (long)getpid());
+    const int fd = open(made.beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return io_error(errno);
+    if (exists && fchmod(fd, old.st_mode & 07777) != 0) {
+        /* the mode of somebody else's file may not be ours to give */
+    }
+    made.file = fdopen(fd, "w");
+    if (made.file == NULL) {
+        close(fd);
+        remove(made.beside);
+        return S2_ENOMEM;
+    }
+    *out = made;
+    return S2_OK;
+}
+
+/* On the disk before it gets its name. Pipes and devices have no disk. */
+static int end_of_writing(FILE *file)
+{
+    int error = fflush(file) != 0 || ferror(file) != 0 ? (errno != 0 ? errno : EIO) : 0;
+    if (error == 0 && fsync(fileno(file)) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
+        error = errno;
+    if (fclose(file) != 0 && error == 0)
+        error = errno;
+    return error;
+}
+
+s2_status s2_output_close(s2_output *out, bool whole)
+{
+    int error = end_of_writing(out->file);
+    const bool beside = out->beside[0] != '\0';
+    if (beside && error == 0 && whole && rename(out->beside, out->target) != 0)
+        error = errno;
+    if (beside && (error != 0 || !whole))
+        remove(out->beside);
+    out->file = NULL;
+    return error == 0 || !whole ? S2_OK : io_error(error);
+}
