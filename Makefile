@@ -208,9 +208,16 @@ bench-gpu: $(B)/bench_gpu $(B)/bench_decode
 validate-gpu: $(B)/s2
 	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
 
+## record-gpu: every GPU figure of the documentation, resumable (MINUTES=N, STEPS=a,b, PLAN=1: only say what it would take)
+record-gpu: $(B)/s2 $(B)/kcheck $(B)/bench_gpu $(B)/bench_decode $(B)/relay
+	tests/bench/record.sh $(if $(PLAN),--plan) $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--only=$(STEPS)) $(B)
+## check-record: that command with programs that only pretend to have a GPU
+check-record:
+	tests/bench/record_test.sh
+
 ## sanitize-gpu: compute-sanitizer's four tools over a part of kcheck on this GPU
 sanitize-gpu: $(B)/kcheck $(B)/relay
-	tests/kcheck/sanitize.sh $(B)/kcheck $(B)/relay
+	JOBS=$(JOBS) tests/kcheck/sanitize.sh $(B)/kcheck $(B)/relay
 $(B)/relay: tests/kcheck/relay.cu
 	@mkdir -p $(@D)
 	$(NVCC) -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a $< -o $@
@@ -365,4 +372,4 @@ help:
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
-.PHONY: bench-search bench-tui golden-tui mpi sanitize-gpu soak-tui validate-gpu
+.PHONY: bench-search bench-tui check-record golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu

@@ -48,10 +48,11 @@ typedef struct s2_step {
 
 /* ------------------------------------------------------------------ the shape of a generation */
 
-/* Sequence `index` begins with so many tokens at once; a batch is made uneven. */
+/* Sequence `index` begins with so many tokens at once; a batch that generates is made uneven. */
 static int32_t prefill_of(const s2_validate_request *request, int32_t n_steps, int32_t index)
 {
-    const int64_t left = request->seqs[index].k_tok - (int64_t)n_steps * request->seqs[index].q_tok - index;
+    const int32_t behind = n_steps > 0 ? index : 0;
+    const int64_t left = request->seqs[index].k_tok - (int64_t)n_steps * request->seqs[index].q_tok - behind;
     return left > 0 ? (int32_t)left : 0;
 }
 

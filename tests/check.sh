@@ -50,6 +50,7 @@ else
     echo "skipped: mpi needs mpicc"
 fi
 stage kcheck "$make" -s CI=1 kcheck
+stage record "$make" -s check-record
 stage fuzz "$make" -s fuzz SECONDS=60
 stage fuzz-import "$make" -s fuzz-import SECONDS=20
 if command -v python3 >/dev/null; then

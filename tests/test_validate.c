@@ -264,6 +264,32 @@ static void a_light_look_sees_few_heads_and_windows(void **state)
     s2_arena_release(&arena);
 }
 
+static void a_large_batch_of_decoding_is_timed_at_its_full_length(void **state)
+{
+    (void)state;
+    enum { N_SEQS = 70 };
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_device *device = NULL;
+    s2_validation verdict;
+    s2_plan_seq seqs[N_SEQS];
+    for (int32_t seq = 0; seq < N_SEQS; seq++)
+        seqs[seq] = (s2_plan_seq){1, 64};
+    parse(&arena, "heads 1; head-dim 16; block 16; layers all: dense", &pattern);
+    assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
+    s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, N_SEQS);
+    request.kernel_phase = S2_DECODING;
+    request.phase = S2_DECODE;
+    request.n_timed = 1;
+    request.n_steps = 4;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    if (verdict.outcome != S2_OUTCOME_OK)
+        fail_msg("%s", verdict.reason);
+    assert_true(verdict.warm.n > 0);
+    s2_device_close(&device);
+    s2_arena_release(&arena);
+}
+
 static void the_dense_twin_has_the_same_shape_and_reads_everything(void **state)
 {
     (void)state;
@@ -287,6 +313,7 @@ int main(void)
         cmocka_unit_test(a_device_is_found_among_the_simulators_gpus),
         cmocka_unit_test(layers_are_priced_one_at_a_time),
         cmocka_unit_test(every_phase_judges_or_says_that_it_cannot),
+        cmocka_unit_test(a_large_batch_of_decoding_is_timed_at_its_full_length),
         cmocka_unit_test(a_light_look_sees_few_heads_and_windows),
         cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
     };

@@ -1,7 +1,7 @@
 /*
  * bench_decode - decode steps on one GPU: microseconds, and K and V bytes a second against the read ceiling.
  *
- * usage: bench_decode [--only=PATTERN] [--batch=N] [--tok=N] [--cached] [--commit=TEXT]
+ * usage: bench_decode [--only=PATTERN,...] [--batch=N] [--tok=N,...] [--cached] [--commit=TEXT]
  * One JSON object a line: the device and its read ceiling first, then a row a shape. Launches are replayed
  * from a graph, as serving does; the K and V that they read rotate over more than 600 MB, so that nothing
  * is left in the last-level cache. Rates count the keys that must be read, once.
@@ -17,6 +17,7 @@
 #include "kernels/cuda/measure.h"
 #include "kernels/decode.h"
 #include "pattern/parse.h"
+#include "tests/bench/words.h"
 
 typedef struct s2_bench_shape {
     const char *name;
@@ -40,6 +41,7 @@ static const s2_bench_shape shapes[] = {
     {"phi3", PHI3, 32, 8, 1, 32768, 16, 0},      {"dense", "dense", 32, 8, 1, 4096, 1, 0},
     {"dense", "dense", 32, 8, 8, 4096, 1, 0},    {"quest", "dense", 32, 8, 1, 32768, 1, 64},
     {"quest", "dense", 32, 8, 1, 131072, 1, 64}, {"quest", "dense", 32, 8, 8, 131072, 1, 64},
+    {"phi3", PHI3, 32, 8, 128, 32768, 1, 0},     {"dense", "dense", 32, 8, 128, 32768, 1, 0},
 };
 enum {
     N_SHAPES = sizeof shapes / sizeof *shapes,
@@ -53,8 +55,8 @@ enum {
 
 typedef struct s2_bench {
     s2_device *device;
-    const char *only, *commit;
-    int32_t only_batch, only_tok;
+    const char *only, *only_tok, *commit;
+    int32_t only_batch;
     bool cached;
     void *k, *v, *q, *o, *lse;
     double ceiling; /* bytes a second */
@@ -317,10 +319,14 @@ static void print_device(const s2_bench *bench)
     struct tm utc;
     if (gmtime_r(&now, &utc) != NULL)
         strftime(date, sizeof date, "%Y-%m-%d", &utc);
-    printf("{\"row\": \"device\", \"name\": \"%s\", \"driver\": \"%s\", \"runtime\": \"%s\", \"units\": %d, "
-           "\"read_ceiling_tbs\": %.3f, \"clock_mhz\": %.0f, \"commit\": \"%s\", \"date\": \"%s\"}\n",
-           bench->device->name, bench->device->driver, bench->device->runtime, bench->device->n_units,
-           bench->ceiling * 1e-12, bench->device->ops->clock_mhz(bench->device), bench->commit, date);
+    printf(
+        "{\"row\": \"device\", \"name\": \"%s\", \"uuid\": \"%s\", \"driver\": \"%s\", \"runtime\": \"%s\", "
+        "\"units\": %d, "
+        "\"read_ceiling_tbs\": %.3f, \"clock_mhz\": %.0f, \"commit\": \"%s\", \"date\": \"%s\"}\n",
+        bench->device->name, bench->device->uuid, bench->device->driver, bench->device->runtime,
+        bench->device->n_units, bench->ceiling * 1e-12, bench->device->ops->clock_mhz(bench->device),
+        bench->commit, date);
+    fflush(stdout);
 }
 
 static void read_option(s2_bench *bench, const char *arg)
@@ -330,7 +336,7 @@ static void read_option(s2_bench *bench, const char *arg)
     else if (strncmp(arg, "--batch=", 8) == 0)
         bench->only_batch = atoi(arg + 8);
     else if (strncmp(arg, "--tok=", 6) == 0)
-        bench->only_tok = atoi(arg + 6);
+        bench->only_tok = arg + 6;
     else if (strcmp(arg, "--cached") == 0)
         bench->cached = true;
     else if (strncmp(arg, "--commit=", 9) == 0)
@@ -339,9 +345,9 @@ static void read_option(s2_bench *bench, const char *arg)
 
 static bool wants(const s2_bench *bench, const s2_bench_shape *shape)
 {
-    return (bench->only == NULL || strcmp(bench->only, shape->name) == 0) &&
+    return s2_words_hold(bench->only, shape->name) &&
            (bench->only_batch == 0 || bench->only_batch == shape->batch) &&
-           (bench->only_tok == 0 || bench->only_tok == shape->n_tok);
+           s2_words_hold_tokens(bench->only_tok, shape->n_tok);
 }
 
 int main(int argc, char **argv)

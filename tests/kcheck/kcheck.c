@@ -379,6 +379,7 @@ static bool read_options(s2_kcheck *run, int argc, char **argv)
 int main(int argc, char **argv)
 {
     s2_kcheck run = {.seed = 1};
+    setvbuf(stdout, NULL, _IOLBF, 0); /* what was judged before a kill is told */
     if (!read_options(&run, argc, argv)) {
         fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--bench] [--sabotage] "
               "[--light]\n",

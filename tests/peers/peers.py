@@ -2,13 +2,15 @@
 """The shapes of `make bench-gpu` through torch's kernels, interleaved with ours, on one GPU.
 
 usage: peers.py [--bench=PATH] [--rows=FILE] [--phase=forward,backward,decode] [--only=NAME,...] [--tok=N,...]
-                [--flex=all|few|none] [--window-ms=N] [--headline]
+                [--flex=all|few|none] [--window-ms=N] [--headline] [--json]
+                [--commit=TEXT] [--driver=TEXT]
 
 For each pattern and length: ours (bench_gpu in the same minute on the same card), then the peers. Dense: torch's SDPA
 with the FLASH_ATTENTION and the CUDNN_ATTENTION backend, each named explicitly. Sparse: FlexAttention, compiled, with a
 BlockMask of the same pattern, and DKernel where python3 has it. Each as bench_gpu measures: sustained (back to back)
-and cool (single launches after idling). The matrix product and the copy of torch stand at both ends of the run. --headline leaves out what has no peer and no row among the project's goals. A table on
-standard output, ratios at its end; one JSON object a line in FILE. Without torch or a GPU it says so and exits with 77.
+and cool (single launches after idling, each behind an untimed one). The matrix product and the copy of torch stand at
+both ends of the run. --headline leaves out what has no peer and no row among the project's goals. A table on standard
+output, ratios at its end; one JSON object a line in FILE, or with --json on standard output instead of the table. Without torch or a GPU it says so and exits with 77.
 """
 import json
 import statistics
@@ -35,7 +37,7 @@ except ImportError:
     dkernel = None
 
 OPTIONS = {"bench": "build/current/bench_gpu", "rows": "", "phase": "forward,backward,decode", "only": "", "tok": "",
-           "flex": "few", "window-ms": "90", "headline": ""}
+           "flex": "few", "window-ms": "90", "headline": "", "json": "", "commit": "unknown", "driver": ""}
 BLOCK = 64
 LENGTHS = (8192, 32768, 131072)
 BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBackend.CUDNN_ATTENTION))
@@ -43,12 +45,12 @@ BACKENDS = (("FlashAttention-2", SDPBackend.FLASH_ATTENTION), ("cuDNN", SDPBacke
 # One line a row group; a name that bench_gpu does not know is run through the peers alone.
 TABLE = [
     ("forward", "dense", 32, 32, 128, None, 1, LENGTHS),
-    ("forward", "dense_d64", 32, 32, 64, None, 1, (8192, 32768)),
-    ("forward", "dense_d256", 16, 16, 256, None, 1, (8192, 32768)),
+    ("forward", "dense_d64", 32, 32, 64, None, 1, LENGTHS),
+    ("forward", "dense_d256", 16, 16, 256, None, 1, LENGTHS),
     ("forward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
     ("forward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
     ("forward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
-    ("backward", "dense", 32, 32, 128, None, 1, (8192, 32768)),
+    ("backward", "dense", 32, 32, 128, None, 1, LENGTHS),
     ("backward", "L8V16", 32, 32, 128, (8, 16), 1, LENGTHS),
     ("backward", "phi3", 32, 8, 128, (16, 8), 1, LENGTHS),
     ("backward", "L16V32", 32, 32, 128, (16, 32), 1, LENGTHS),
@@ -57,13 +59,16 @@ TABLE = [
     ("decode", "L8V16", 32, 32, 128, (8, 16), 16, (32768,)),
     ("decode", "phi3", 32, 8, 128, (16, 8), 1, (32768, 131072)),
     ("decode", "phi3", 32, 8, 128, (16, 8), 16, (32768,)),
+    ("decode", "phi3", 32, 8, 128, (16, 8), 128, (32768,)),  # a dense cache of eight such layers fills the card
 ]
 # FlexAttention compiles for every shape; these are what `few` runs.
 FEW = {("L8V16", 8192), ("L8V16", 131072), ("phi3", 32768), ("L16V32", 131072)}
+# The one goal of the portable kernel is against dense FlashAttention-2 at this length.
+PORTABLE = ("L8V16", 32768)
 # What --headline runs: pattern and lengths, by phase.
-HEADLINE = {"forward": {"dense": LENGTHS, "dense_d64": (32768,), "dense_d256": (32768,), "L8V16": (8192, 131072),
+HEADLINE = {"forward": {"dense": LENGTHS, "dense_d64": (8192, 32768), "dense_d256": (8192, 32768), "L8V16": LENGTHS,
                         "phi3": (131072,), "L16V32": (131072,)},
-            "backward": {"dense": (8192, 32768)},
+            "backward": {"dense": LENGTHS},
             "decode": {"dense": (32768,), "phi3": (32768, 131072), "L8V16": (32768,)}}
 rows = []
 out = None
@@ -77,7 +82,7 @@ def emit(**row):
 
 
 def say(text):
-    print(text, flush=True)
+    print(text, flush=True, file=sys.stderr if OPTIONS["json"] else sys.stdout)
 
 
 def span(run, n_runs):
@@ -97,6 +102,8 @@ def measure(run):
     for _ in range(3 if first > 100 else 5):
         torch.cuda.synchronize()
         time.sleep(0.04)
+        if first < 20:  # keeps the GPU busy while the host launches what is timed
+            run()
         cool.append(span(run, 1))
     n_runs = 1 + int(float(OPTIONS["window-ms"]) / first)
     span(run, n_runs)
@@ -150,7 +157,7 @@ def ours_decode(pattern, n_tok, batch):
 def ours(phase, pattern, n_tok, batch):
     if phase == "decode":
         return ours_decode(pattern, n_tok, batch)
-    kernels = "best,sm90_bwd_fused" if phase == "backward" else "best"
+    kernels = "best,sm90_bwd_fused" if phase == "backward" else "best,sm80" if (pattern, n_tok) == PORTABLE else "best"
     found = None
     run = subprocess.run([OPTIONS["bench"], f"--only={pattern}", f"--tok={n_tok}", f"--phase={phase}", f"--kernel={kernels}",
                           "--json", "--no-check", "--no-ceilings", f"--window-ms={OPTIONS['window-ms']}"],
@@ -302,9 +309,9 @@ def main():
             print(__doc__, file=sys.stderr)
             sys.exit(2)
         OPTIONS[name] = value
-    out = open(OPTIONS["rows"], "w", encoding="utf-8") if OPTIONS["rows"] else None
+    out = sys.stdout if OPTIONS["json"] else open(OPTIONS["rows"], "w", encoding="utf-8") if OPTIONS["rows"] else None
     emit(row="device", name=torch.cuda.get_device_name(), uuid="GPU-" + str(torch.cuda.get_device_properties(0).uuid),
-         torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(),
+         commit=OPTIONS["commit"], driver=OPTIONS["driver"], torch=torch.__version__, cuda=torch.version.cuda, cudnn=torch.backends.cudnn.version(),
          dkernel=getattr(dkernel, "__version__", "present") if dkernel else None)
     say(" ".join(str(value) for value in rows[-1].values()))
     if dkernel is None:

@@ -1,0 +1,120 @@
+#!/bin/sh
+# tests/bench/record.sh with programs that only pretend: what it keeps, repeats, leaves out and says, without a GPU.
+# usage: tests/bench/record_test.sh     last line: N passed, N failed
+set -u
+here=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
+work=$(mktemp -d "${TMPDIR:-/tmp}/s2-record-test.XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+passed=0 failed=0
+verdict() { # verdict WORDS: of the test before
+    if [ $? -eq 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)) && echo "FAIL $1" && cat "$work/said"; fi
+}
+in_file() { grep -q -- "$1" "$2"; }
+
+mkdir -p "$work/bin" "$work/tools"
+program() { # program NAME: its text comes on standard input
+    { echo '#!/bin/sh' && echo "echo \"$1 \$*\" >>'$work/calls'" && cat; } >"$work/bin/$1"
+    chmod +x "$work/bin/$1"
+}
+program s2 <<'EOF'
+case $* in
+--version) echo "s2 0.1.0 (abc123)" ;;
+*--broken*) exit 3 ;;
+*) echo '{"schema":"s2validate/1","name":"broken","outcome":"ok","touch":{"pairs":7,"wrong":0},"needles":{"grid":[{"cells":"#.#"}]}}' ;;
+esac
+EOF
+program bench_gpu <<EOF
+[ -e "$work/no-gpu" ] && exit 77
+echo '{"row": "device", "name": "NVIDIA H200", "uuid": "GPU-12345678-9", "driver": "580.1", "runtime": "CUDA 13.0"}'
+case \$* in
+*--only=none*) ;;
+*phase=forward*)
+    echo '{"row": "forward", "nth": 1}'
+    [ -e "$work/hangs" ] && sleep 60
+    echo '{"row": "forward", "nth": 2}' ;;
+*) [ -e "$work/fails" ] && exit 1; echo '{"row": "backward"}' ;;
+esac
+EOF
+program bench_decode </dev/null
+program kcheck <<'EOF'
+echo "skip something"
+echo "1 passed, 0 failed, 1 skipped"
+EOF
+program relay </dev/null
+record() {
+    : >"$work/calls"
+    PATH="$work/tools:$PATH" timeout 100 "$here/tests/bench/record.sh" --out="$work/out" "$@" "$work/bin" >"$work/said" 2>&1
+}
+out=$work/out/h200
+
+record --plan && in_file 'forward  .* 110 ' "$work/said" && [ ! -e "$work/out" ]
+verdict "a plan runs nothing"
+touch "$work/no-gpu"
+record
+[ $? -eq 5 ] && in_file "no GPU" "$work/said"
+verdict "without a GPU it ends with 5"
+rm "$work/no-gpu"
+record --only=forwards
+[ $? -eq 2 ] && in_file "no step forwards" "$work/said"
+verdict "an unknown step is refused"
+record --minutes=x
+[ $? -eq 2 ]
+verdict "minutes must be a number"
+
+touch "$work/fails"
+record --only=forward,backward,kcheck
+[ $? -eq 1 ] && [ "$(grep -c . "$out-forward.jsonl")" -eq 3 ] && [ -e "$out-backward.jsonl.failed" ] && [ ! -e "$out-backward.jsonl" ]
+verdict "a step that fails keeps its rows beside, and the next runs"
+in_file '1 passed, 0 failed' "$out-kcheck.txt" && ! in_file '^skip' "$out-kcheck.txt" && in_file 'sabotage' "$out-kcheck.txt"
+verdict "every kernel is checked, and what is skipped is not recorded"
+in_file '"step": "forward", "rc": 0, .*"rows": 3, "outcome": "done", "device": "NVIDIA H200", "uuid": "GPU-12345678-9", "driver": "580.1", "commit": "abc123"' \
+    "$out-steps.jsonl" && in_file '^backward *failed *1' "$work/said"
+verdict "a row and a line say how each step ended"
+
+rm "$work/fails"
+record --only=forward,backward,kcheck && ! in_file 'phase=forward' "$work/calls" && ! in_file 'kcheck' "$work/calls" &&
+    in_file 'phase=backward' "$work/calls" && [ -e "$out-backward.jsonl" ] && [ ! -e "$out-backward.jsonl.failed" ]
+verdict "what is done is not repeated, what failed is"
+record --only=forward && [ "$(grep -c 'phase' "$work/calls")" -eq 0 ]
+verdict "all done is nothing to do"
+
+rm -f "$out"-*.jsonl
+touch "$work/hangs"
+record --only=forward --limit=1
+[ $? -eq 1 ] && in_file 'out of time' "$work/said" && [ "$(grep -c . "$out-forward.jsonl.cut")" -eq 2 ]
+verdict "a step that hangs is ended, and its rows are kept"
+
+# Started by exec, so that the signal reaches the script itself, once its first row is there.
+end_by() { # end_by SIGNAL: returns what the script returned
+    (cd "$work" && exec "$here/tests/bench/record.sh" --out="$work/out" --only=forward,backward "$work/bin" >"$work/said" 2>&1) &
+    n=0
+    until grep -qs '"nth": 1' "$out-forward.jsonl.part" || [ $n -ge 50 ]; do n=$((n + 1)) && sleep 0.1; done
+    kill -"$1" $!
+    wait $! 2>/dev/null
+}
+end_by TERM
+[ $? -eq 130 ] && [ "$(grep -c '"nth": 1' "$out-forward.jsonl.cut")" -eq 2 ] && in_file '"rc": 130' "$out-steps.jsonl" &&
+    [ ! -e "$out-backward.jsonl" ]
+verdict "a signal ends the run, and the rows of both runs are there"
+
+end_by KILL
+rm "$work/hangs"
+record --only=forward && [ "$(grep -c '"nth"' "$out-forward.jsonl")" -eq 2 ] && [ ! -e "$out-forward.jsonl.cut" ]
+verdict "after a kill it goes on, and a whole result replaces the cut ones"
+
+record --minutes=2 --only=backward,forward-rest
+[ $? -eq 4 ] && in_file 'too short for them: forward-rest' "$work/said" && [ -e "$out-backward.jsonl" ]
+verdict "what does not fit into the minutes is left out and named"
+sed -i 's/abc123/def456/' "$work/bin/s2"
+record --only=forward
+[ $? -eq 2 ] && in_file 'take another folder' "$work/said"
+verdict "results of two commits do not mix"
+sed -i 's/def456/abc123/' "$work/bin/s2"
+
+record --only=campaign && [ "$(grep -c s2validate "$out-campaign.jsonl")" -eq 11 ]
+verdict "the rows of the campaign are recorded"
+printf '#!/bin/sh\necho here\nexit 77\n' >"$work/tools/python3" && chmod +x "$work/tools/python3"
+record --only=forward-peers && in_file 'not possible' "$work/said" && [ ! -e "$out-forward-peers.jsonl" ]
+verdict "a step without its tool is not possible here, which is no failure"
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
