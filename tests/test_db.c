@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "db/sql.h"
+#include "tests/gen_db.h"
 #include "tests/s2test.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
@@ -31,110 +32,14 @@ static const char *path_of(const char *name)
     return path[turn];
 }
 
-static void remove_db(const char *path)
-{
-    static const char *const suffix[] = {"", "-wal", "-shm", "-lock", "-journal"};
-    for (size_t n = 0; n < sizeof suffix / sizeof suffix[0]; n++) {
-        char name[300];
-        snprintf(name, sizeof name, "%s%s", path, suffix[n]);
-        unlink(name);
-    }
-}
-
 static s2_db *open_new(const char *path)
 {
     s2_diag diag = {0};
     s2_db *db = NULL;
-    remove_db(path);
+    s2_gen_forget(path);
     if (s2_db_open(path, S2_DB_WRITE, &db, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     return db;
-}
-
-static const s2_db_run RUN = {.tool_version = "0.1.0",
-                              .commit = "abc",
-                              .command = "check",
-                              .argv_json = "[\"s2\",\"check\"]",
-                              .host = "host",
-                              .seed = S2_DB_NONE,
-                              .started_us = 1000};
-
-/* A design whose text and hash follow from n. */
-static s2_status put_numbered(s2_db *db, int64_t run_id, int n, int64_t *id, s2_diag *diag)
-{
-    char text[64], name[32], hash[S2_DB_HASH_HEX];
-    snprintf(text, sizeof text, "heads %d\nlayers all: dense\n", n + 1);
-    snprintf(name, sizeof name, "design-%03d", n);
-    s2_db_sha256(text, strlen(text), hash);
-    const s2_db_design design = {.hash = hash,
-                                 .name = name,
-                                 .text = text,
-                                 .model = "",
-                                 .family = n % 2 ? "local" : "dense",
-                                 .origin = "test",
-                                 .n_layers = 1,
-                                 .n_heads = n + 1,
-                                 .n_kv_heads = 1,
-                                 .head_dim = 128,
-                                 .block_tok = 64,
-                                 .density = n % 3 == 0 ? (double)NAN : n / 100.0,
-                                 .density_tok = 8192};
-    return s2_db_put_design(db, run_id, &design, id, diag);
-}
-
-static s2_db_check check_of(const char *property, s2_db_verdict verdict, int64_t scope)
-{
-    return (s2_db_check){.property = property,
-                         .verdict = verdict,
-                         .required = true,
-                         .scope_tok = scope,
-                         .complete_to_tok = S2_DB_NONE,
-                         .layer = S2_DB_NONE,
-                         .head = S2_DB_NONE,
-                         .query_tok = S2_DB_NONE,
-                         .key_tok = S2_DB_NONE,
-                         .engine = "algebra",
-                         .wall_us = 5};
-}
-
-static const s2_db_sim SIM = {.gpu = "h200",
-                              .model = "",
-                              .phase = "prefill",
-                              .dtype = "bf16",
-                              .len_tok = 8192,
-                              .batch = 1,
-                              .time_us = 850.0,
-                              .bound_us = 700.0,
-                              .dense_us = 2000.0,
-                              .bound_by = "mma",
-                              .kv_head_pages_bytes = 1048576.0 * 100,
-                              .json = "{\"schema\":\"s2sim/1\"}"};
-
-static s2_db_validation validation_of(const char *outcome, const float *samples, int32_t n)
-{
-    return (s2_db_validation){.device = "NVIDIA H200",
-                              .device_uuid = "GPU-1",
-                              .driver = "570",
-                              .runtime = "13.0",
-                              .kernel = "sm90",
-                              .phase = "forward",
-                              .dtype = "bf16",
-                              .outcome = outcome,
-                              .len_tok = 8192,
-                              .batch = 1,
-                              .seed = 7,
-                              .pairs = 10,
-                              .pairs_wrong = 0,
-                              .max_err = 1e-3,
-                              .tolerance = 1e-2,
-                              .needles_found = 4,
-                              .needles_expected = 4,
-                              .median_ms = 0.5,
-                              .min_ms = 0.4,
-                              .sm_mhz = (double)NAN,
-                              .n_samples = n,
-                              .samples_ms = samples,
-                              .json = "{\"schema\":\"s2validate/1\"}"};
 }
 
 /* n designs, each with a check; the even ones with a simulation. */
@@ -142,12 +47,13 @@ static void fill(s2_db *db, int n)
 {
     int64_t run_id, id;
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     for (int at = 0; at < n; at++) {
-        const s2_db_check check = check_of("union", at % 4 == 0 ? S2_DB_VIOLATED : S2_DB_HOLDS, S2_DB_NONE);
-        s2_db_sim sim = SIM;
+        const s2_db_check check =
+            s2_gen_check("union", at % 4 == 0 ? S2_DB_VIOLATED : S2_DB_HOLDS, S2_DB_NONE);
+        s2_db_sim sim = s2_gen_sim;
         sim.time_us = 1000 - at;
-        OK(put_numbered(db, run_id, at, &id, NULL));
+        OK(s2_gen_put_design(db, run_id, at, &id, NULL));
         OK(s2_db_put_check(db, run_id, id, &check, NULL));
         if (at % 2 == 0)
             OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
@@ -186,19 +92,20 @@ static void what_is_stored_is_listed(void **state)
     s2_db *db = open_new(path_of("a.db"));
     int64_t run_id, id, again;
     const float samples[] = {0.5F, 0.4F, 0.6F};
-    s2_db_validation good = validation_of("ok", samples, 3), bad = validation_of("launch_failed", NULL, 0);
+    s2_db_validation good = s2_gen_validation("ok", samples, 3),
+                     bad = s2_gen_validation("launch_failed", NULL, 0);
     bad.reason = "no such device";
     bad.median_ms = (double)NAN;
-    const s2_db_check wide = check_of("union", S2_DB_VIOLATED, S2_DB_NONE),
-                      narrow = check_of("union", S2_DB_HOLDS, 1024);
+    const s2_db_check wide = s2_gen_check("union", S2_DB_VIOLATED, S2_DB_NONE),
+                      narrow = s2_gen_check("union", S2_DB_HOLDS, 1024);
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
-    OK(put_numbered(db, run_id, 5, &id, NULL));
-    OK(put_numbered(db, run_id, 5, &again, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
+    OK(s2_gen_put_design(db, run_id, 5, &again, NULL));
     assert_int_equal(id, again);
     OK(s2_db_put_check(db, run_id, id, &wide, NULL));
     OK(s2_db_put_check(db, run_id, id, &narrow, NULL));
-    OK(s2_db_put_sim(db, run_id, id, &SIM, NULL));
+    OK(s2_db_put_sim(db, run_id, id, &s2_gen_sim, NULL));
     OK(s2_db_put_validation(db, run_id, id, &good, NULL));
     OK(s2_db_put_validation(db, run_id, id, &bad, NULL));
     OK(s2_db_commit(db, NULL));
@@ -239,8 +146,8 @@ static void prices_are_listed_by_phase_and_length(void **state)
     (void)state;
     s2_db *db = open_new(path_of("a.db"));
     int64_t run_id, id;
-    s2_db_sim short_one = SIM, long_one = SIM, decode = SIM;
-    s2_db_validation part = validation_of("ok", NULL, 0), whole = part;
+    s2_db_sim short_one = s2_gen_sim, long_one = s2_gen_sim, decode = s2_gen_sim;
+    s2_db_validation part = s2_gen_validation("ok", NULL, 0), whole = part;
     short_one.len_tok = 1024;
     short_one.time_us = 10;
     decode.phase = "decode";
@@ -248,8 +155,8 @@ static void prices_are_listed_by_phase_and_length(void **state)
     decode.time_us = (double)NAN;
     decode.bound_us = 33;
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
-    OK(put_numbered(db, run_id, 5, &id, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
+    OK(s2_gen_put_design(db, run_id, 5, &id, NULL));
     OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
     long_one.time_us = 860;
     OK(s2_db_put_sim(db, run_id, id, &long_one, NULL));
@@ -307,7 +214,7 @@ static void a_design_whose_hash_is_not_that_of_its_text_is_refused(void **state)
                                  .block_tok = 1,
                                  .density = (double)NAN};
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     assert_int_equal(s2_db_put_design(db, run_id, &forged, &id, NULL), S2_EINVAL);
     s2_db_rollback(db);
     int64_t n;
@@ -442,10 +349,10 @@ static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **st
     int32_t n;
     fill(db, 2);
     OK(s2_db_note(db, 1, "the baseline", NULL));
-    s2_db_validation v = validation_of("wrong_pairs", NULL, 0);
+    s2_db_validation v = s2_gen_validation("wrong_pairs", NULL, 0);
     v.json = grid;
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     OK(s2_db_put_validation(db, run_id, 1, &v, NULL));
     OK(s2_db_commit(db, NULL));
     OK(s2_db_results(db, &arena, false, 1, 16, results, &n, NULL));
@@ -506,7 +413,7 @@ static void a_file_of_every_older_schema_is_brought_up_to_date(void **state)
     for (int32_t version = 1; version < S2_DB_SCHEMA_VERSION; version++) {
         const char *const path = path_of("old.db");
         char pragma[128];
-        remove_db(path);
+        s2_gen_forget(path);
         for (int32_t n = 0; n < version; n++)
             run_sql(path, s2_db_migrations[n].sql);
         snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=%d;",
@@ -554,18 +461,18 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
     (void)state;
     const char *const path = path_of("odd.db");
     for (int mode = S2_DB_READ; mode <= S2_DB_UNTRUSTED; mode++) {
-        remove_db(path);
+        s2_gen_forget(path);
         write_bytes(path, "layers 32\nheads 32\n", 19);
         expect_refusal(path, (s2_db_mode)mode, S2_EPARSE, "not a database");
-        remove_db(path);
+        s2_gen_forget(path);
         run_sql(path, "CREATE TABLE t(a)");
         expect_refusal(path, (s2_db_mode)mode, S2_EPARSE, "a database of another program");
-        remove_db(path);
+        s2_gen_forget(path);
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
         expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 6)");
-        remove_db(path);
+        s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
         s2_db_close(&db);
@@ -575,7 +482,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         expect_refusal(path, (s2_db_mode)mode, S2_EDB, "bytes are missing");
         expect_refusal(dir, (s2_db_mode)mode, S2_EPARSE, "not a file that can be a database");
     }
-    remove_db(path);
+    s2_gen_forget(path);
     expect_refusal(path, S2_DB_READ, S2_EDB, "there is no such database");
     write_bytes(path, "", 0);
     expect_refusal(path, S2_DB_READ, S2_EPARSE, "an empty file");
@@ -621,7 +528,7 @@ static void flipped_bits_never_crash_and_never_forge_a_design(void **state)
         const size_t at = (size_t)s2_rng_below(&rng, n % 3 == 0 ? 4096 : n_bytes);
         const uint8_t bit = (uint8_t)(1U << s2_rng_below(&rng, 8));
         bytes[at] ^= bit;
-        remove_db(copy);
+        s2_gen_forget(copy);
         write_bytes(copy, bytes, n_bytes);
         bytes[at] ^= bit;
         for (int mode = S2_DB_READ; mode <= S2_DB_UNTRUSTED; mode++) {
@@ -661,9 +568,9 @@ static void write_and_acknowledge(const char *path, int first, int n, int ack)
         _exit(3);
     for (int at = first; at < first + n; at++) {
         int64_t run_id, id;
-        const s2_db_check check = check_of("union", S2_DB_HOLDS, S2_DB_NONE);
-        if (s2_db_begin(db, NULL) != S2_OK || s2_db_put_run(db, &RUN, &run_id, NULL) != S2_OK ||
-            put_numbered(db, run_id, at, &id, NULL) != S2_OK ||
+        const s2_db_check check = s2_gen_check("union", S2_DB_HOLDS, S2_DB_NONE);
+        if (s2_db_begin(db, NULL) != S2_OK || s2_db_put_run(db, &s2_gen_run, &run_id, NULL) != S2_OK ||
+            s2_gen_put_design(db, run_id, at, &id, NULL) != S2_OK ||
             s2_db_put_check(db, run_id, id, &check, NULL) != S2_OK || s2_db_commit(db, NULL) != S2_OK)
             _exit(4);
         if (write(ack, "+", 1) != 1)
@@ -765,8 +672,9 @@ static pid_t waiting_writer(const char *path, int *go)
     s2_db *db = NULL;
     close(ends[1]);
     const bool good = read(ends[0], &byte, 1) == 1 && s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK &&
-                      s2_db_begin(db, NULL) == S2_OK && s2_db_put_run(db, &RUN, &run_id, NULL) == S2_OK &&
-                      put_numbered(db, run_id, 7, &id, NULL) == S2_OK && s2_db_commit(db, NULL) == S2_OK;
+                      s2_db_begin(db, NULL) == S2_OK &&
+                      s2_db_put_run(db, &s2_gen_run, &run_id, NULL) == S2_OK &&
+                      s2_gen_put_design(db, run_id, 7, &id, NULL) == S2_OK && s2_db_commit(db, NULL) == S2_OK;
     if (db != NULL)
         s2_db_close(&db);
     _exit(good ? 0 : 1);
@@ -799,7 +707,7 @@ static void a_second_handle_leaves_the_first_its_locks(void **state)
     OK(s2_db_count(first, "design", &n, NULL));
     assert_int_equal(n, 3);
     s2_db_close(&first);
-    remove_db(path);
+    s2_gen_forget(path);
 }
 
 static void a_full_disk_is_said_and_harms_nothing(void **state)
@@ -819,8 +727,8 @@ static void a_full_disk_is_said_and_harms_nothing(void **state)
         for (int n = 100; status == S2_OK && n < 500; n++) {
             int64_t run_id, id;
             status = s2_db_begin(db, &diag);
-            if (status == S2_OK && (status = s2_db_put_run(db, &RUN, &run_id, &diag)) == S2_OK)
-                status = put_numbered(db, run_id, n, &id, &diag);
+            if (status == S2_OK && (status = s2_db_put_run(db, &s2_gen_run, &run_id, &diag)) == S2_OK)
+                status = s2_gen_put_design(db, run_id, n, &id, &diag);
             if (status == S2_OK)
                 status = s2_db_commit(db, &diag);
         }
@@ -871,7 +779,7 @@ static void read_only_media_can_be_read_and_not_written(void **state)
     int status;
     waitpid(child, &status, 0);
     chmod(where, 0755);
-    remove_db(path);
+    s2_gen_forget(path);
     rmdir(where);
     assert_int_equal(WEXITSTATUS(status), 0);
 }
@@ -887,8 +795,8 @@ static void merging_brings_everything_once(void **state)
     OK(s2_db_begin(b, NULL));
     int64_t run_id;
     const float samples[] = {1.0F, 2.0F};
-    const s2_db_validation v = validation_of("ok", samples, 2);
-    OK(s2_db_put_run(b, &RUN, &run_id, NULL));
+    const s2_db_validation v = s2_gen_validation("ok", samples, 2);
+    OK(s2_db_put_run(b, &s2_gen_run, &run_id, NULL));
     OK(s2_db_put_validation(b, run_id, 1, &v, NULL));
     OK(s2_db_commit(b, NULL));
     s2_db_close(&b);
@@ -931,7 +839,7 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     s2_db *db = open_new(path_of("a.db")), *copy;
     fill(db, 9);
     const char *const backup = path_of("backup.db");
-    remove_db(backup);
+    s2_gen_forget(backup);
     OK(s2_db_backup(db, backup, false, NULL));
     s2_diag diag = {0};
     assert_int_equal(s2_db_backup(db, backup, false, &diag), S2_EIO);
@@ -945,7 +853,7 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     s2_buf_add(&sql, "", 1);
     OK(sql.status);
     const char *const restored = path_of("restored.db");
-    remove_db(restored);
+    s2_gen_forget(restored);
     run_sql(restored, sql.data);
     s2_buf_release(&sql);
     OK(s2_db_open(restored, S2_DB_WRITE, &copy, NULL));
@@ -953,6 +861,30 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     assert_sound(copy);
     s2_db_close(&copy);
     s2_db_close(&db);
+}
+
+/* SQLite plays whatever log lies beside a file into it. */
+static void the_log_of_another_file_is_never_played_into_a_new_one(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const gone = path_of("gone.db"),
+                      *const copy = path_of("copy.db");
+    s2_db *db = open_new(path), *other = NULL;
+    s2_diag diag = {0};
+    char command[800];
+    s2_gen_forget(gone);
+    s2_gen_forget(copy);
+    OK(s2_db_backup(db, copy, false, NULL));
+    fill(db, 3);
+    snprintf(command, sizeof command, "cp '%s-wal' '%s-wal' && cp '%s-wal' '%s-wal'", path, gone, path, copy);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(s2_db_open(gone, S2_DB_WRITE, &other, &diag), S2_EDB);
+    assert_non_null(strstr(diag.msg, "gone.db-wal"));
+    assert_int_equal(s2_db_backup(db, copy, true, &diag), S2_EIO);
+    assert_non_null(strstr(diag.msg, "copy.db-wal"));
+    s2_db_close(&db);
+    s2_gen_forget(gone);
+    s2_gen_forget(copy);
 }
 
 static bool count_designs(void *user, const char *text, size_t n)
@@ -1050,30 +982,14 @@ static s2_db *make_many(const char *path, int n_designs)
     s2_db *db = open_new(path);
     int64_t run_id, id;
     OK(s2_db_begin(db, NULL));
-    OK(s2_db_put_run(db, &RUN, &run_id, NULL));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, NULL));
     for (int n = 0; n < n_designs; n++) {
-        char text[64], name[32], hash[S2_DB_HASH_HEX];
-        snprintf(text, sizeof text, "heads 1\nlayers all: local %d\n", n + 1);
-        snprintf(name, sizeof name, "design-%d", n);
-        s2_db_sha256(text, strlen(text), hash);
-        const s2_db_design design = {.hash = hash,
-                                     .name = name,
-                                     .text = text,
-                                     .model = "",
-                                     .family = "local",
-                                     .origin = "test",
-                                     .n_layers = 1,
-                                     .n_heads = 1,
-                                     .n_kv_heads = 1,
-                                     .head_dim = 128,
-                                     .block_tok = 64,
-                                     .density = n * 1e-7,
-                                     .density_tok = 8192};
-        const s2_db_check check = check_of("union", n % 2 == 0 ? S2_DB_HOLDS : S2_DB_VIOLATED, S2_DB_NONE);
-        s2_db_sim sim = SIM;
+        const s2_db_check check =
+            s2_gen_check("union", n % 2 == 0 ? S2_DB_HOLDS : S2_DB_VIOLATED, S2_DB_NONE);
+        s2_db_sim sim = s2_gen_sim;
         sim.time_us = (double)((int64_t)n * 7919 % 1000003);
         sim.kv_head_pages_bytes = n * 100.0;
-        OK(s2_db_put_design(db, run_id, &design, &id, NULL));
+        OK(s2_gen_put_design(db, run_id, n, &id, NULL));
         OK(s2_db_put_check(db, run_id, id, &check, NULL));
         OK(s2_db_put_sim(db, run_id, id, &sim, NULL));
     }
@@ -1095,7 +1011,7 @@ static void a_page_is_a_seek_however_many_designs_there_are(void **state)
         {.sort = "us", .limit = 20, .after_id = MANY / TIMES / 2},
         {.sort = "us", .limit = 20, .filter = "union=holds"},
         {.sort = "created", .limit = 20, .filter = "union=violated"},
-        {.sort = "us", .limit = 20, .filter = "name=design-77"},
+        {.sort = "us", .limit = 20, .filter = "name=design-077"},
         {.sort = "created", .limit = 20, .filter = "us<50000 us>49000"},
         {.sort = "name", .limit = 20, .filter = "density<0.000001"},
         {.sort = "us", .limit = 20, .phase = "prefill", .len_tok = 8192},
@@ -1137,7 +1053,7 @@ static int remove_dir(void **state)
                                         "flipped.db", "killed.db", "many.db",   "full.db",    "here.db",
                                         "few.db",     "there.db",  "backup.db", "restored.db"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
-        remove_db(path_of(names[n]));
+        s2_gen_forget(path_of(names[n]));
     return rmdir(dir);
 }
 
@@ -1163,6 +1079,7 @@ int main(void)
         cmocka_unit_test(read_only_media_can_be_read_and_not_written),
         cmocka_unit_test(merging_brings_everything_once),
         cmocka_unit_test(backup_and_dump_hold_the_same_rows),
+        cmocka_unit_test(the_log_of_another_file_is_never_played_into_a_new_one),
         cmocka_unit_test(a_dump_of_a_damaged_file_saves_the_other_tables),
         cmocka_unit_test(a_page_is_a_seek_however_many_designs_there_are),
         cmocka_unit_test(the_nth_allocation_may_fail),

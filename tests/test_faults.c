@@ -2,6 +2,7 @@
  * What may happen to the database from outside: processes killed at any moment, and files of which pages
  * are gone. S2_CASES=N asks for N kills and N damaged files.
  */
+#include "tests/gen_db.h"
 #include "tests/s2test.h"
 
 #include <fcntl.h>
@@ -32,16 +33,6 @@ static const char *path_of(const char *name)
     return path[turn];
 }
 
-static void remove_db(const char *path)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-journal", "-new"};
-    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
-        char name[200];
-        snprintf(name, sizeof name, "%s%s", path, suffixes[n]);
-        unlink(name);
-    }
-}
-
 static s2_db *open_db(const char *path, s2_db_mode mode)
 {
     s2_diag diag = {0};
@@ -69,123 +60,12 @@ static int64_t count(s2_db *db, const char *table)
     return n;
 }
 
-/* ---- rows that follow from a number
- * ------------------------------------------------------------------------ */
-
-enum { LONG_JSON = 9000, SAMPLES = 3000 };
-
-static s2_status put_run(s2_db *db, int64_t *run_id)
-{
-    const s2_db_run run = {.tool_version = "0.1.0",
-                           .commit = "abc",
-                           .command = "check",
-                           .argv_json = "[\"s2\",\"check\"]",
-                           .host = "host",
-                           .seed = S2_DB_NONE,
-                           .started_us = 1000};
-    return s2_db_put_run(db, &run, run_id, NULL);
-}
-
-static s2_status put_design(s2_db *db, int64_t run_id, int n, int64_t *id)
-{
-    char text[64], name[32], hash[S2_DB_HASH_HEX];
-    snprintf(text, sizeof text, "heads 1\nlayers all: local %d\n", n + 1);
-    snprintf(name, sizeof name, "design-%d", n);
-    s2_db_sha256(text, strlen(text), hash);
-    const s2_db_design design = {.hash = hash,
-                                 .name = name,
-                                 .text = text,
-                                 .model = "",
-                                 .family = "local",
-                                 .origin = "test",
-                                 .n_layers = 1,
-                                 .n_heads = 1,
-                                 .n_kv_heads = 1,
-                                 .head_dim = 128,
-                                 .block_tok = 64,
-                                 .density = 0.5,
-                                 .density_tok = 8192};
-    return s2_db_put_design(db, run_id, &design, id, NULL);
-}
-
-static s2_status put_check(s2_db *db, int64_t run_id, int64_t id)
-{
-    const s2_db_check check = {.property = "union",
-                               .verdict = S2_DB_HOLDS,
-                               .required = true,
-                               .scope_tok = S2_DB_NONE,
-                               .complete_to_tok = S2_DB_NONE,
-                               .layer = S2_DB_NONE,
-                               .head = S2_DB_NONE,
-                               .query_tok = S2_DB_NONE,
-                               .key_tok = S2_DB_NONE,
-                               .engine = "algebra",
-                               .wall_us = 5};
-    return s2_db_put_check(db, run_id, id, &check, NULL);
-}
-
-/* Its JSON fills several pages of every seventh row. */
-static s2_status put_sim(s2_db *db, int64_t run_id, int64_t id, int n)
-{
-    static char json[LONG_JSON + 32];
-    const int length = n % 7 == 0 ? LONG_JSON : 10;
-    snprintf(json, sizeof json, "{\"a\":\"%0*d\"}", length, n);
-    const s2_db_sim sim = {.gpu = "h200",
-                           .model = "",
-                           .phase = "prefill",
-                           .dtype = "bf16",
-                           .len_tok = 8192,
-                           .batch = 1,
-                           .time_us = n,
-                           .bound_us = 1.5,
-                           .dense_us = (double)NAN,
-                           .bound_by = "mma",
-                           .kv_head_pages_bytes = n * 100.0,
-                           .json = json};
-    return s2_db_put_sim(db, run_id, id, &sim, NULL);
-}
-
-static s2_status put_validation(s2_db *db, int64_t run_id, int64_t id)
-{
-    static const float samples[SAMPLES] = {0.5F, 0.25F};
-    const s2_db_validation v = {.device = "NVIDIA H200",
-                                .device_uuid = "GPU-1",
-                                .driver = "580",
-                                .runtime = "13.0",
-                                .kernel = "sm90",
-                                .phase = "forward",
-                                .dtype = "bf16",
-                                .outcome = "ok",
-                                .len_tok = 8192,
-                                .batch = 1,
-                                .seed = 7,
-                                .median_ms = 0.5,
-                                .n_samples = SAMPLES,
-                                .samples_ms = samples,
-                                .layers_alike = 1,
-                                .json = "{}"};
-    return s2_db_put_validation(db, run_id, id, &v, NULL);
-}
-
-static s2_status put_all(s2_db *db, int n)
-{
-    int64_t run_id, id;
-    S2_TRY(s2_db_begin(db, NULL));
-    S2_TRY(put_run(db, &run_id));
-    S2_TRY(put_design(db, run_id, n, &id));
-    S2_TRY(put_check(db, run_id, id));
-    S2_TRY(put_sim(db, run_id, id, n));
-    if (n % 5 == 0)
-        S2_TRY(put_validation(db, run_id, id));
-    return s2_db_commit(db, NULL);
-}
-
 static void fill(const char *path, int n)
 {
-    remove_db(path);
+    s2_gen_forget(path);
     s2_db *db = open_db(path, S2_DB_WRITE);
     for (int at = 0; at < n; at++)
-        OK(put_all(db, at));
+        OK(s2_gen_put_all(db, at));
     OK(s2_db_tag(db, 1, "keep", true, NULL));
     OK(s2_db_note(db, 2, "a note", NULL));
     s2_db_close(&db);
@@ -213,7 +93,7 @@ static void write_numbered(const char *path, int first, int ack)
     if (s2_db_open(path, S2_DB_WRITE, &db, NULL) != S2_OK)
         _exit(3);
     for (int32_t n = first;; n++)
-        if (put_all(db, n) != S2_OK || write(ack, &n, sizeof n) != sizeof n)
+        if (s2_gen_put_all(db, n) != S2_OK || write(ack, &n, sizeof n) != sizeof n)
             _exit(4);
 }
 
@@ -239,7 +119,7 @@ static void recover_again_and_again(const char *path, const char *to)
 static void make_old(const char *path)
 {
     char pragma[96];
-    remove_db(path);
+    s2_gen_forget(path);
     run_sql(path, s2_db_migrations[0].sql);
     snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=1;", S2_DB_APPLICATION_ID);
     run_sql(path, pragma);
@@ -300,7 +180,7 @@ static void assert_present(s2_db *db, const int32_t *numbers, int n)
         s2_db_row row;
         int32_t n_rows;
         char name[32];
-        snprintf(name, sizeof name, "design-%d", numbers[at]);
+        snprintf(name, sizeof name, "design-%03d", numbers[at]);
         OK(s2_db_find(db, &arena, name, 1, &row, &n_rows, NULL));
         if (n_rows != 1)
             fail_msg("%s was acknowledged and is lost", name);
@@ -348,9 +228,9 @@ static void killed_processes_lose_nothing_they_acknowledged(void **state)
             fill(path, 3);
         const uint64_t draw = s2_rng_below(&rng, 20);
         const work kind = draw < 12 ? WRITES : (work)(1 + draw % 4);
-        remove_db(beside);
+        s2_gen_forget(beside);
         if (kind == CREATES)
-            remove_db(path);
+            s2_gen_forget(path);
         if (kind == MIGRATES)
             make_old(beside);
         const int first = 10 + (int)(kills % ROUND) * CAP;
@@ -369,8 +249,8 @@ static void killed_processes_lose_nothing_they_acknowledged(void **state)
            (long long)n_kills, (unsigned long long)seed, (long long)n_of[WRITES], (long long)n_of[CREATES],
            (long long)n_of[MIGRATES], (long long)n_of[BACKS_UP], (long long)n_of[RECOVERS],
            (double)(end.tv_sec - begin.tv_sec), (long long)n_acked);
-    remove_db(path);
-    remove_db(beside);
+    s2_gen_forget(path);
+    s2_gen_forget(beside);
 }
 
 /* ---- lost pages
@@ -392,7 +272,7 @@ static uint8_t *read_file(const char *path, size_t *n)
 
 static void write_file(const char *path, const uint8_t *bytes, size_t n)
 {
-    remove_db(path);
+    s2_gen_forget(path);
     FILE *const file = fopen(path, "wb");
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, n, file), n);
@@ -433,7 +313,7 @@ static s2_db_recovered recover(const char *from, const char *to)
 {
     s2_db_recovered found = {0};
     s2_diag diag = {0};
-    remove_db(to);
+    s2_gen_forget(to);
     if (s2_db_recover(from, to, false, &found, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     return found;
@@ -475,7 +355,7 @@ static void what_is_only_in_the_log_is_recovered_too(void **state)
     fill(path, 3);
     s2_db *db = open_db(path, S2_DB_WRITE);
     for (int n = 3; n < 20; n++)
-        OK(put_all(db, n));
+        OK(s2_gen_put_all(db, n));
     size_t n_file, n_log;
     char log[160];
     snprintf(log, sizeof log, "%s-wal", path);
@@ -493,7 +373,7 @@ static void what_is_only_in_the_log_is_recovered_too(void **state)
     assert_true(cut.n_designs >= 3 && cut.n_designs < 20);
     free(file);
     free(wal);
-    remove_db(copy);
+    s2_gen_forget(copy);
 }
 
 static void deleted_rows_do_not_come_back(void **state)
@@ -601,7 +481,7 @@ static void any_damage_ends_in_a_sound_file_or_a_reason(void **state)
         write_file(copy, bytes, n);
         s2_db_recovered found;
         s2_diag diag = {0};
-        remove_db(saved);
+        s2_gen_forget(saved);
         const s2_status status = s2_db_recover(copy, saved, false, &found, &diag);
         if (status != S2_OK) {
             assert_true((status == S2_EPARSE || status == S2_EDB) && diag.msg[0] != '\0');
@@ -633,10 +513,10 @@ static void others_files_are_not_recovered(void **state)
         {"CREATE TABLE t(a); INSERT INTO t VALUES(1)", S2_EPARSE, "no row of a database of s2"},
     };
     s2_db_recovered found;
-    remove_db(saved);
+    s2_gen_forget(saved);
     for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
         s2_diag diag = {0};
-        remove_db(path);
+        s2_gen_forget(path);
         run_sql(path, rows[n].sql);
         assert_int_equal(s2_db_recover(path, saved, false, &found, &diag), rows[n].status);
         assert_non_null(strstr(diag.msg, rows[n].words));
@@ -669,7 +549,7 @@ static void the_nth_allocation_of_a_recovery_may_fail(void **state)
     for (int n = 0; status != S2_OK; n++) {
         int left = n;
         s2_db_recovered found;
-        remove_db(saved);
+        s2_gen_forget(saved);
         s2_alloc_set_hook(fail_at, &left);
         status = s2_db_recover(path, saved, false, &found, NULL);
         s2_alloc_set_hook(NULL, NULL);

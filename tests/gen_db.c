@@ -1,0 +1,141 @@
+#include "tests/gen_db.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "db/sql.h"
+
+const s2_db_run s2_gen_run = {.tool_version = "0.1.0",
+                              .commit = "abc",
+                              .command = "check",
+                              .argv_json = "[\"s2\",\"check\"]",
+                              .host = "host",
+                              .seed = S2_DB_NONE,
+                              .started_us = 1000};
+
+const s2_db_sim s2_gen_sim = {.gpu = "h200",
+                              .model = "",
+                              .phase = "prefill",
+                              .dtype = "bf16",
+                              .len_tok = 8192,
+                              .batch = 1,
+                              .time_us = 850.0,
+                              .bound_us = 700.0,
+                              .dense_us = 2000.0,
+                              .bound_by = "mma",
+                              .kv_head_pages_bytes = 1048576.0 * 100,
+                              .json = "{\"schema\":\"s2sim/1\"}"};
+
+s2_db_check s2_gen_check(const char *property, s2_db_verdict verdict, int64_t scope_tok)
+{
+    return (s2_db_check){.property = property,
+                         .verdict = verdict,
+                         .required = true,
+                         .scope_tok = scope_tok,
+                         .complete_to_tok = S2_DB_NONE,
+                         .layer = S2_DB_NONE,
+                         .head = S2_DB_NONE,
+                         .query_tok = S2_DB_NONE,
+                         .key_tok = S2_DB_NONE,
+                         .engine = "algebra",
+                         .wall_us = 5};
+}
+
+s2_db_validation s2_gen_validation(const char *outcome, const float *samples_ms, int32_t n_samples)
+{
+    return (s2_db_validation){.device = "NVIDIA H200",
+                              .device_uuid = "GPU-1",
+                              .driver = "580",
+                              .runtime = "13.0",
+                              .kernel = "sm90",
+                              .phase = "forward",
+                              .dtype = "bf16",
+                              .outcome = outcome,
+                              .len_tok = 8192,
+                              .batch = 1,
+                              .seed = 7,
+                              .pairs = 10,
+                              .pairs_wrong = 0,
+                              .max_err = 1e-3,
+                              .tolerance = 1e-2,
+                              .needles_found = 4,
+                              .needles_expected = 4,
+                              .median_ms = 0.5,
+                              .min_ms = 0.4,
+                              .sm_mhz = (double)NAN,
+                              .n_samples = n_samples,
+                              .samples_ms = samples_ms,
+                              .json = "{\"schema\":\"s2validate/1\"}"};
+}
+
+s2_status s2_gen_put_text(s2_db *db, int64_t run_id, s2_db_design design, int64_t *id, s2_diag *diag)
+{
+    char hash[S2_DB_HASH_HEX];
+    s2_db_sha256(design.text, strlen(design.text), hash);
+    design.hash = hash;
+    return s2_db_put_design(db, run_id, &design, id, diag);
+}
+
+s2_status s2_gen_put_design(s2_db *db, int64_t run_id, int64_t n, int64_t *id, s2_diag *diag)
+{
+    char text[64], name[32];
+    snprintf(text, sizeof text, "heads %lld\nlayers all: dense\n", (long long)n + 1);
+    snprintf(name, sizeof name, "design-%03lld", (long long)n);
+    const s2_db_design design = {.name = name,
+                                 .text = text,
+                                 .model = "",
+                                 .family = n % 2 ? "local" : "dense",
+                                 .origin = "test",
+                                 .n_layers = 1,
+                                 .n_heads = (int32_t)(n % 4096) + 1,
+                                 .n_kv_heads = 1,
+                                 .head_dim = 128,
+                                 .block_tok = 64,
+                                 .density = n % 3 == 0 ? (double)NAN : (double)n / 100.0,
+                                 .density_tok = 8192};
+    return s2_gen_put_text(db, run_id, design, id, diag);
+}
+
+static s2_status put_results(s2_db *db, int64_t run_id, int64_t id, int64_t n)
+{
+    enum { LONG_JSON = 9000, SAMPLES = 3000 };
+    static char json[LONG_JSON + 32];
+    static const float samples_ms[SAMPLES] = {0.5F, 0.25F};
+    const s2_db_check check = s2_gen_check("union", S2_DB_HOLDS, S2_DB_NONE);
+    const s2_db_validation validation = s2_gen_validation("ok", samples_ms, SAMPLES);
+    s2_db_sim sim = s2_gen_sim;
+    snprintf(json, sizeof json, "{\"a\":\"%0*lld\"}", n % 7 == 0 ? LONG_JSON : 10, (long long)n);
+    sim.json = json;
+    sim.time_us = (double)n;
+    sim.kv_head_pages_bytes = (double)n * 100.0;
+    S2_TRY(s2_db_put_check(db, run_id, id, &check, NULL));
+    S2_TRY(s2_db_put_sim(db, run_id, id, &sim, NULL));
+    return n % 5 == 0 ? s2_db_put_validation(db, run_id, id, &validation, NULL) : S2_OK;
+}
+
+s2_status s2_gen_put_all(s2_db *db, int64_t n)
+{
+    int64_t run_id, id;
+    S2_TRY(s2_db_begin(db, NULL));
+    s2_status status = s2_db_put_run(db, &s2_gen_run, &run_id, NULL);
+    if (status == S2_OK)
+        status = s2_gen_put_design(db, run_id, n, &id, NULL);
+    if (status == S2_OK)
+        status = put_results(db, run_id, id, n);
+    if (status == S2_OK)
+        return s2_db_commit(db, NULL);
+    s2_db_rollback(db);
+    return status;
+}
+
+void s2_gen_forget(const char *path)
+{
+    static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-journal", "-new"};
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char name[4096];
+        snprintf(name, sizeof name, "%s%s", path, suffixes[n]);
+        unlink(name);
+    }
+}
