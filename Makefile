@@ -124,6 +124,9 @@ $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 # The terminal emulator that reads the screens of tests/test_tui_pty.c back.
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
+# This test stands between the database and the disk.
+comma := ,
+$(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
 $(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
 	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/libs2.a
@@ -294,6 +297,11 @@ mpi:
 	@$(MAKE) -s -j$(JOBS) MPI=1 CUDA=0 all
 	@tests/mpi.sh build/$(BUILD)-nocuda-mpi/s2
 
+## power: simulated power cuts while a database works (CUTS=100000; about 10 ms each)
+CUTS ?= 100000
+power: $(B)/tests/test_power
+	S2_CASES=$(CUTS) $<
+
 ## bench-tui: keys through a terminal with a million designs (DESIGNS=N); minutes, most of them to make the file
 bench-tui: $(B)/tests/test_tui_pty
 	S2_DESIGNS=$(DESIGNS) S2_TEST='keys_are_timed' $<
@@ -371,5 +379,5 @@ help:
 
 .PHONY: golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
-.PHONY: all demo check quick setup setup-check tests check-format unit bench million kcheck fuzz check-layers format clean help
+.PHONY: all demo check quick setup setup-check tests check-format unit bench million power kcheck fuzz check-layers format clean help
 .PHONY: bench-search bench-tui check-record golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu

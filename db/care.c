@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <sqlite3.h>
@@ -119,8 +120,29 @@ static s2_status sync_path(const char *path, int flags, s2_diag *diag)
     return good ? S2_OK : s2_diag_set(diag, S2_EIO, 0, 0, 0, "%s: %s", path, strerror(error));
 }
 
+/*
+ * A log that lies there is another file's: SQLite would play it into this one. Its owner may still be at
+ * work, or it holds the last rows of a database that was moved, so it is not ours to remove.
+ */
+static s2_status check_no_log(const char *path, s2_diag *diag)
+{
+    static const char *const suffixes[] = {"-wal", "-journal"};
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
+        char log[4096];
+        struct stat info;
+        const int length = snprintf(log, sizeof log, "%s%s", path, suffixes[n]);
+        if (length < (int)sizeof log && stat(log, &info) == 0 && info.st_size > 0)
+            return s2_diag_set(diag, S2_EIO, 0, 0, 0,
+                               "%s: not written, beside it lies %s, the log of another database; end the "
+                               "process that uses it, or remove it",
+                               path, log);
+    }
+    return S2_OK;
+}
+
 s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag)
 {
+    S2_TRY(check_no_log(path, diag));
     S2_TRY(sync_path(temporary, O_RDONLY, diag));
     /* link() refuses an existing name, which rename() would replace */
     const int rc = overwrite ? rename(temporary, path) : link(temporary, path);

@@ -80,7 +80,10 @@ s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUS
 /* Rebuild the list columns of one design (all: S2_DB_NONE) from its results. */
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
 
-/* Sync a finished file and give it its name in one step; the directory is synced too. S2_EIO. */
+/*
+ * Sync a finished file and give it its name in one step; the directory is synced too. S2_EIO, also where the
+ * log of another database lies beside `path`.
+ */
 s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
 
 #endif /* S2_DB_SQL_H */
