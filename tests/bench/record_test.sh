@@ -116,5 +116,35 @@ verdict "the rows of the campaign are recorded"
 printf '#!/bin/sh\necho here\nexit 77\n' >"$work/tools/python3" && chmod +x "$work/tools/python3"
 record --only=forward-peers && in_file 'not possible' "$work/said" && [ ! -e "$out-forward-peers.jsonl" ]
 verdict "a step without its tool is not possible here, which is no failure"
+
+# ------------------------------------------------------------------ tables of what was recorded
+
+if command -v python3 >/dev/null; then
+    rows=$here/docs/results
+    python3 "$here/tests/bench/table.py" "$rows"/*.jsonl >"$work/said" 2>&1 && in_file 'dense causal 8k / 32k / 128k over cuDNN' "$work/said"
+    verdict "every recorded file makes tables"
+    cp "$here/docs/kernels.md" "$work/page.md"
+    python3 "$here/tests/bench/table.py" --into="$work/page.md" decode:"$rows/h200-decode.jsonl" >"$work/said" 2>&1 &&
+        cmp "$work/page.md" "$here/docs/kernels.md" >>"$work/said" 2>&1
+    verdict "the page of the documentation shows the rows that it names"
+    sed 's/"us": 10.28/"us": 77.77/' "$rows/h200-decode.jsonl" >"$work/rows.jsonl"
+    python3 "$here/tests/bench/table.py" --into="$work/page.md" decode:"$work/rows.jsonl" >"$work/said" 2>&1
+    [ "$(diff "$work/page.md" "$here/docs/kernels.md" | grep -c '^[<>]')" -eq 2 ] && in_file '| 77.8 |' "$work/page.md"
+    verdict "a changed row changes its line alone"
+fi
+
+# ------------------------------------------------------------------ two builds
+
+mkdir -p "$work/new"
+cat >"$work/new/bench_gpu" <<'EOF'
+#!/bin/sh
+echo '{"row": "forward", "kernel": "sm90", "pattern": "dense", "n_tok": 8192, "sustained": 660.0, "cool": 700.5}'
+EOF
+sed 's/660.0/600.0/' "$work/new/bench_gpu" >"$work/bin/bench_gpu"
+chmod +x "$work/new/bench_gpu"
+"$here/tests/bench/ab.sh" --visits=3 --rows="$work/ab.jsonl" "$work/bin" "$work/new" --only=dense >"$work/said" 2>&1 &&
+    in_file '600.0 *660.0 *1.100 faster *| *700.5 *700.5 *1.000 no change' "$work/said" &&
+    [ "$(sed 's/{"build": "\([a-z]*\)", "visit": \([0-9]\).*/\1\2/' "$work/ab.jsonl" | tr '\n' ' ')" = "old1 new1 new2 old2 old3 new3 " ]
+verdict "two builds take turns, and what differs is told from what does not"
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -1,145 +1,216 @@
 #!/usr/bin/env python3
-"""Rows of `make bench-gpu` as Markdown, as docs/kernels.md shows them.
+"""Rows of the benchmarks as Markdown, as docs/kernels.md shows them.
 
-usage: table.py ROWS.jsonl...     rows of bench_gpu, bench_decode, peers.py (of one run on one card) and s2 validate
+usage: table.py [--into=FILE.md] [--list] [SECTION:]ROWS.jsonl...
 
-Sections: the card and its ceilings, forward, backward, decoding, against torch's kernels, and the goals that the project
-set itself, each with the figure that this run gives.
+Rows are those of bench_gpu, bench_decode, peers.py, s2 validate, s2 search --validate and record.sh; their names say nothing,
+each row says what it is. Sections are printed one after the other. With --into, a section replaces what stands in
+FILE.md between
+
+    <!-- table SECTION -->  and  <!-- end -->
+
+and a section for which there are no rows is left as it is. SECTION: before a name gives its rows to that section alone.
+Every section names the card, the driver and the commit of its rows. A goal is judged by the rows given, and by ratios
+within one protocol only: give it one run on one card.
 """
+import collections
+import io
 import json
+import re
 import sys
 
 CORE = ("L8V16", "phi3", "L16V32", "dense")
+TRIPLE = ("L8V16", "phi3", "L16V32")
+K = 1024
 
 
-def load(paths):
-    rows = []
-    for path in paths:
-        with open(path, encoding="utf-8") as file:
-                rows += [json.loads(line) for line in file if line.startswith("{")]
-    for row in rows:
-        row.setdefault("row", row.get("schema", ""))
+def load(path):
+    rows, device = [], {}
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if not line.startswith("{"):
+                continue
+            row = json.loads(line)
+            row.setdefault("row", row.get("schema", "point" if "pass" in row else ""))
+            if row["row"] in ("device", "s2points/1"):
+                device = row
+            elif row["row"] in ("s2validate/1", "step"):
+                device = {"name": row["device"], "uuid": row.get("device_uuid", row.get("uuid", "")), "driver": row.get("driver"),
+                          "commit": row.get("commit"), "runtime": row.get("runtime")}
+            row["of"] = device
+            rows.append(row)
     return rows
 
 
 class Run:
     def __init__(self, rows):
         self.rows = rows
-        self.matrix = next((row for row in rows if row["row"] == "ceiling" and row["what"] == "matrix_8192_bf16"), None)
+        self.used = []
+
+    def of_kind(self, *kinds):
+        found = [row for row in self.rows if row["row"] in kinds]
+        self.used += found
+        return found
 
     def ours(self, phase, pattern, n_tok, kernel=None):
         """The row of bench_gpu; the portable kernel only when it is named."""
         for row in self.rows:
             if (row["row"], row.get("pattern"), row.get("n_tok")) == (phase, pattern, n_tok) and "sustained" in row and \
-                    (row["kernel"].startswith(kernel) if kernel else not row["kernel"].startswith("sm80")):
+                    (row["kernel"] == kernel if kernel else not row["kernel"].startswith("sm80")
+                     and not row["kernel"].endswith("_fused")):
+                self.used.append(row)
                 return row
-        return self.ours(phase, pattern, n_tok, "sm80") if kernel is None else None
+        return None
 
-    def interleaved(self, phase, pattern, n_tok):
-        return next((row for row in self.rows if row["row"] == "ours" and
-                     (row["phase"], row["pattern"], row["n_tok"]) == (phase, pattern, n_tok)), None)
+    def interleaved(self, phase, pattern, n_tok, batch=1, kernel=None):
+        """Ours as the peers' run timed it; the fastest of our kernels, or the one that is named."""
+        found = [row for row in self.rows if row["row"] == "ours" and (row["phase"], row["pattern"], row["n_tok"], row.get("batch", 1))
+                 == (phase, pattern, n_tok, batch) and (kernel is None or row["kernel"] == kernel)]
+        self.used += found
+        return min(found, key=lambda row: row["sustained_ms"], default=None)
 
-    def peer(self, phase, pattern, n_tok, kernel):
-        return next((row for row in self.rows if row["row"] == "peer" and "sustained_ms" in row and
-                     (row["phase"], row["pattern"], row["n_tok"], row["kernel"]) == (phase, pattern, n_tok, kernel)), None)
+    def peer(self, phase, pattern, n_tok, kernel, batch=1):
+        return next((row for row in self.rows if row["row"] == "peer" and "sustained_ms" in row and "phase" in row and
+                     (row["phase"], row["pattern"], row["n_tok"], row["kernel"], row.get("batch", 1)) ==
+                     (phase, pattern, n_tok, kernel, batch)), None)
 
-    def ratio(self, phase, pattern, n_tok, kernel, peer_pattern=None):
-        """How many times as long the peer takes, sustained and cool; both from the peers' run."""
-        mine, other = self.interleaved(phase, pattern, n_tok), self.peer(phase, peer_pattern or pattern, n_tok, kernel)
-        if not mine or not other:
-            return None
-        return other["sustained_ms"] / mine["sustained_ms"], other["cool_ms"] / mine["cool_ms"]
+    def decode(self, pattern, batch, n_tok, **wanted):
+        wanted = {"q_tok": 1, "cache": "contiguous", "kv_heads": None, **wanted}
+        for row in self.rows:
+            if row["row"] == "decode" and "us" in row and (row["pattern"], row["batch"], row["n_tok"]) == (pattern, batch, n_tok) and \
+                    all(value is None or row.get(key) == value for key, value in wanted.items()):
+                self.used.append(row)
+                return row
+        return None
 
 
 def length(n_tok):
-    return f"{n_tok // 1024}k"
+    return f"{n_tok // K // K}M" if n_tok % (K * K) == 0 else f"{n_tok // K}k"
 
 
 def pair(row, digits=0):
     return "-" if row is None else f"{row['sustained']:.{digits}f} / {row['cool']:.{digits}f}"
 
 
-def table(head, lines):
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for line in lines:
-        print("| " + " | ".join(line) + " |")
-    print()
+def time_of(row):
+    ms = row["sustained_ms"]
+    return f"{ms * 1e3:.1f} us" if ms < 1 else f"{ms:.2f} ms"
 
 
-def show_card(run):
-    device = next((row for row in run.rows if row["row"] == "device"), None)
-    if device is None:
+def table(head, lines, out):
+    if not lines:
         return
-    print(f"{device['name']}, {device.get('uuid', '')}, driver {device.get('driver', '?')}, "
-          f"{device.get('runtime', '')}, commit {device.get('commit', '?')}, {device.get('date', '')}\n")
+    print("| " + " | ".join(head) + " |", file=out)
+    print("|" + "---|" * len(head), file=out)
+    for line in lines:
+        print("| " + " | ".join(line) + " |", file=out)
+    print(file=out)
+
+
+# ---------------------------------------------------------------------- sections
+
+
+def show_ceilings(run, out):
     table(("ceiling", "sustained", "cool", "SM MHz", "W"),
-          [(f"{row['what']} ({row['by']}), {row['unit']}", f"{row['sustained']:.2f}", f"{row['cool']:.2f}",
-            str(row.get("clock_mhz", "")), str(row.get("power_w", ""))) for row in run.rows if row["row"] == "ceiling"])
+          [(f"{row['what']} ({row.get('by', 'torch')}), {row.get('unit', '')}", f"{row['sustained']:.2f}", f"{row.get('cool', 0):.2f}",
+            str(row.get("clock_mhz", "-")), str(row.get("power_w", "-"))) for row in run.of_kind("ceiling")], out)
 
 
-def show_core(run, phase, unit):
+def show_core(run, phase, out):
     lengths = sorted({row["n_tok"] for row in run.rows if row["row"] == phase and row["pattern"] in CORE})
     lines = [(name, *(pair(run.ours(phase, name, n_tok)) for n_tok in lengths)) for name in CORE
              if any(run.ours(phase, name, n_tok) for n_tok in lengths)]
-    if lines:
-        table((f"{phase}, {unit} sustained / cool", *(length(n_tok) for n_tok in lengths)), lines)
+    table((f"{phase}, TFLOP/s sustained / cool", *(length(n_tok) for n_tok in lengths)), lines, out)
 
 
-def show_others(run, phase, digits=0):
+def show_forward(run, out):
+    show_core(run, "forward", out)
     lines = []
-    for row in run.rows:
-        if "of_best_sustained" not in row:
+    for row in run.of_kind("forward"):
+        if "of_best_sustained" not in row or row is run.ours("forward", row["pattern"], row["n_tok"]) and row["pattern"] in CORE:
             continue
-        shown = row.get("pattern") in CORE and phase != "decode" and row is run.ours(phase, row["pattern"], row["n_tok"])
-        if row["row"] != phase or shown:
-            continue
-        ms = row["sustained_ms"]
-        time = f"{ms * 1e3:.1f} us" if ms < 1 else f"{ms:.2f} ms"
-        lines.append((row["pattern"], f"{row['heads']}/{row['kv_heads']}", str(row["head_dim"]), str(row["block_tok"]),
-                      row["dtype"], f"{row['batch']} x {length(row['n_tok'])}", row["kernel"], time,
-                      pair(row, digits), f"{row['of_best_sustained']:.2f} / {row['of_best_cool']:.2f}",
-                      f"{100 * row['spread']:.1f} %", f"{row['clock_mhz']:.0f}", f"{row['power_w']:.0f}"))
-    if lines:
-        unit = "TB/s" if phase == "decode" else "TFLOP/s"
-        table((phase, "heads", "dim", "block", "type", "batch x length", "kernel", "sustained", f"{unit} sustained / cool",
-               "of the ceiling", "spread", "MHz", "W"), lines)
+        lines.append((row["pattern"], f"{row['heads']}/{row['kv_heads']}", str(row["head_dim"]), str(row["block_tok"]), row["dtype"],
+                      f"{row['batch']} x {length(row['n_tok'])}", row["kernel"], time_of(row), pair(row),
+                      f"{row['of_best_sustained']:.2f} / {row['of_best_cool']:.2f}", f"{100 * row['spread']:.1f} %",
+                      f"{row['clock_mhz']:.0f}", f"{row['power_w']:.0f}"))
+    table(("forward", "heads", "dim", "block", "type", "batch x length", "kernel", "sustained", "TFLOP/s sustained / cool",
+           "of the ceiling", "spread", "MHz", "W"), lines, out)
 
 
-def show_decode(run):
+def show_backward(run, out):
+    """A line a pattern and kernel, a column a length: time, rates, and both over the matrix product."""
+    rows = [row for row in run.of_kind("backward") if "sustained" in row]
+    lengths = sorted({row["n_tok"] for row in rows})
+    groups = collections.OrderedDict()
+    for row in rows:
+        key = (row["pattern"], f"{row['heads']}/{row['kv_heads']}", str(row["head_dim"]), str(row["block_tok"]), row["dtype"], row["kernel"])
+        groups.setdefault(key, {})[row["n_tok"]] = row
+
+    def cell(row):
+        if row is None:
+            return "-"
+        return f"{time_of(row)} {pair(row)} ({row['of_best_sustained']:.2f} / {row['of_best_cool']:.2f})"
+
+    table(("gradients: time, TFLOP/s sustained / cool (over the matrix product)", "heads", "dim", "block", "type", "kernel",
+           *(length(n_tok) for n_tok in lengths)),
+          [(*key, *(cell(of.get(n_tok)) for n_tok in lengths)) for key, of in groups.items()], out)
+
+
+def show_decode(run, out):
     """Rows of bench_decode: launches replayed from a graph, caches that rotate past the last level."""
-    lines = [(row["pattern"], f"{row['heads']}/{row['kv_heads']}", f"{row['batch']} x {length(row['n_tok'])}",
-              str(row["q_tok"]), row["cache"], f"{row['us']:.1f}", f"{row['kv_tbs']:.2f}", f"{row['over_ceiling']:.2f}",
-              f"{row['strict_us']:.1f}", f"{row['strict_over_ceiling']:.2f}") for row in run.rows
-             if row["row"] == "decode" and "us" in row]
-    if lines:
-        table(("decode", "heads", "batch x length", "queries", "cache", "us", "TB/s", "of the read rate", "us, strict",
-               "of the read rate"), lines)
-
-
-def show_peers(run):
+    evicted = {(row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]): row for row in run.of_kind("decode")
+               if row.get("cache") == "evicted" and "us" in row}
     lines = []
-    for row in run.rows:
-        if row["row"] != "peer" or "sustained_ms" not in row:
+    for row in run.of_kind("decode"):
+        if "us" not in row or row["cache"] != "contiguous":
             continue
-        mine = next((other for other in run.rows if other["row"] == "ours" and all(
-            other.get(key, 1) == row.get(key, 1) for key in ("phase", "pattern", "n_tok", "batch"))), None)
-        ratio = [row[key] / mine[key] for key in ("sustained_ms", "cool_ms")] if mine else None
-        lines.append((row["phase"], row["pattern"], f"{row.get('batch', 1)} x {length(row['n_tok'])}", row["kernel"],
-                      f"{row['sustained_ms']:.3f} / {row['cool_ms']:.3f}",
-                      f"{mine['sustained_ms']:.3f} / {mine['cool_ms']:.3f}" if mine else "-",
-                      f"{ratio[0]:.2f}x / {ratio[1]:.2f}x" if ratio else "-"))
-    if lines:
-        table(("phase", "pattern", "batch x length", "peer", "its ms sustained / cool", "ours", "ours is faster"), lines)
+        other = evicted.get((row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]))
+        lines.append((row["pattern"], f"{row['heads']}/{row['kv_heads']}", f"{row['batch']} x {length(row['n_tok'])}", str(row["q_tok"]),
+                      f"{row['kv_mb']:.1f}", f"{row['us']:.1f}", f"{row['kv_tbs']:.2f}", f"{row['over_ceiling']:.2f}",
+                      f"{row['strict_us']:.1f}", f"{other['us']:.1f}" if other else "-"))
+    table(("decode", "heads", "batch x length", "queries", "K and V, MB", "us, early", "TB/s", "over the read rate", "us, strict",
+           "us, early, evicted cache"), lines, out)
 
 
-def show_validations(run):
-    rows = [row for row in run.rows if row["row"] == "s2validate/1"]
-    if rows:
-        print(f"{len(rows)} verdicts, {sum(row['outcome'] == 'ok' for row in rows)} ok; "
-              f"{sum(row['touch']['pairs'] for row in rows)} pairs compared, {sum(row['touch']['wrong'] for row in rows)} wrong; "
-              f"{sum(row['numerics']['rows'] for row in rows)} rows against fp64; {sum(row['needles']['found'] for row in rows)} "
-              f"needles back of {sum(row['needles']['expected'] for row in rows)} that the patterns read\n")
+def show_quest(run, out):
+    """What choosing costs: the chosen pages' step against a step that reads as many pages unchosen (4096 keys)."""
+    lines = []
+    for row in run.of_kind("decode"):
+        plain = run.decode("dense", row["batch"], row.get("select_pages", 0) * 64, kv_heads=row["kv_heads"]) if "us" in row else None
+        whole = run.decode("dense", row["batch"], row["n_tok"], kv_heads=row["kv_heads"]) if plain else None
+        if row.get("select_pages", 0) == 0 or plain is None:
+            continue
+        lines.append((f"{row['batch']} x {length(row['n_tok'])}", str(row["select_pages"]), f"{row['strict_us']:.1f}", f"{plain['strict_us']:.1f}",
+                      f"{row['strict_us'] - plain['strict_us']:.1f}", f"{whole['strict_us']:.1f}" if whole else "-"))
+    table(("chosen pages, batch x length", "pages of 64", "us, strict", "the same pages unchosen", "choosing costs, us", "all keys, us"),
+          lines, out)
+
+
+def show_peers(run, out):
+    lines = []
+    for row in (row for row in run.of_kind("peer") if "phase" in row):
+        if "sustained_ms" not in row:
+            lines.append((row["phase"], row["pattern"], f"{row.get('batch', 1)} x {length(row['n_tok'])}", row["kernel"],
+                          "could not: " + row.get("why", "")[:60].replace("|", " ").replace("\n", " "), "-", "-", "-"))
+            continue
+        same = [row["phase"], row["pattern"], row["n_tok"], row.get("batch", 1)]
+        mine = run.interleaved(*same)
+        if mine:
+            lines.append((row["phase"], row["pattern"], f"{same[3]} x {length(row['n_tok'])}", row["kernel"],
+                          f"{row['sustained_ms']:.3f} / {row['cool_ms']:.3f}", mine["kernel"],
+                          f"{mine['sustained_ms']:.3f} / {mine['cool_ms']:.3f}",
+                          " / ".join(f"{row[key] / mine[key]:.2f}x" for key in ("sustained_ms", "cool_ms"))))
+    table(("phase", "pattern", "batch x length", "peer", "its ms sustained / cool", "ours", "ms", "ours is faster"), lines, out)
+
+
+def show_campaign(run, out):
+    rows = run.of_kind("s2validate/1")
+    if not rows:
+        return
+    print(f"{len(rows)} verdicts, {sum(row['outcome'] == 'ok' for row in rows)} ok; "
+          f"{sum(row['touch']['pairs'] for row in rows)} pairs compared, {sum(row['touch']['wrong'] for row in rows)} wrong; "
+          f"{sum(row['numerics']['rows'] for row in rows)} rows against fp64; {sum(row['needles']['found'] for row in rows)} "
+          f"needles back of {sum(row['needles']['expected'] for row in rows)} that the patterns read\n", file=out)
     lines = []
     for row in rows:
         counted, predicted = row["bytes"], row.get("predicted") or {}
@@ -151,81 +222,217 @@ def show_validations(run):
         lines.append((f"{row['name']} layer {row['layer']}", row["phase"], length(row["len"]), row["kernel"],
                       f"{row['time_ms']['median']:.3f} / {row['cold_ms']['median']:.3f}", f"{row['dense_over_this']:.1f}",
                       f"{bound:.2f}" if bound else "-", *both))
-    if lines:
-        table(("layer", "phase", "length", "kernel", "ms warm / cold", "dense over it", "of the bound",
-               "DRAM read MB, counted / predicted", "written", "L2 to SMs"), lines)
+    table(("layer", "phase", "length", "kernel", "ms warm / cold", "dense over it", "of the bound",
+           "DRAM read MB, counted / predicted", "written", "L2 to SMs"), lines, out)
 
 
-def of_matrix(run, phase, kernel, n_tok, mine, yardstick):
-    values = []
-    for name in ("L8V16", "phi3", "L16V32"):
-        row = run.ours(phase, name, n_tok, kernel)
-        values.append(f"{row[mine] / run.matrix[yardstick]:.2f}" if row and run.matrix else "-")
-    return " / ".join(values)
+def show_needles(run, out):
+    """Needle grids: one line a pattern, layer and length; '.' is a cell that no head reads, '!' one that was lost."""
+    best = {}
+    for row in run.of_kind("s2validate/1"):
+        for line in row["needles"].get("grid", []):
+            best[(row["name"], row["layer"], line["len"])] = line["cells"]
+    table(("pattern", "layer", "length", "depth 0 to 100 %"),
+          [(name, str(layer), str(n_tok), f"`{cells}`") for (name, layer, n_tok), cells in sorted(best.items()) if n_tok >= K], out)
 
 
-def ratios(run, phase, lengths, kernel, pattern, peer_pattern=None):
-    both = [run.ratio(phase, pattern, n_tok, kernel, peer_pattern) for n_tok in lengths]
-    return (" / ".join(f"{r[0]:.2f}x" if r else "-" for r in both), " / ".join(f"{r[1]:.2f}x" if r else "-" for r in both))
-
-
-def show_goals(run):
+def show_search(run, out):
     lines = []
-    for phase, kernel, goal_long, goal_short in (
-            ("forward", None, "0.86 / 0.90 / 0.85", "0.66 / 0.80 / 0.70"),
-            ("backward", "sm90_bwd_fused", "0.68 / 0.70 / 0.65", "0.50 each"), ("backward", None, "0.60 each", "0.50 each")):
-        for n_tok, goal in ((131072, goal_long), (8192, goal_short)):
-            first = run.ours(phase, "L8V16", n_tok, kernel)
-            if first:
-                lines.append((f"{phase} ({first['kernel']}) L8V16 / phi3 / L16V32 at {length(n_tok)} over the matrix product",
-                              goal, *(of_matrix(run, phase, kernel, n_tok, *which) for which in (
-                                  ("sustained", "sustained"), ("cool", "cool"), ("sustained", "cool")))))
-    three = (8192, 32768, 131072)
-    for phase, pattern, peer, lengths, goal in (
-            ("forward", "dense", "cuDNN", three, "1.12 / 1.18 / 1.25"), ("forward", "dense_d64", "cuDNN", three[:2], "as 128"),
-            ("forward", "dense_d256", "cuDNN", three[:2], "as 128"), ("backward", "dense", "cuDNN", three[1:2], "1.05")):
-        sustained, cool = ratios(run, phase, lengths, peer, pattern)
-        if set(sustained) - set("- /"):
-            lines.append((f"{phase} {pattern} against {peer}, {' / '.join(map(length, lengths))}", goal, sustained, cool, ""))
-    sustained, cool = ratios(run, "forward", (131072,), "FlashAttention-2", "L16V32", "dense")
-    lines.append(("forward L16V32 at 128k against dense FlashAttention-2", "43, 50 cool", sustained, cool, ""))
-    fine, usual = run.ours("forward", "block16", 32768), run.ours("forward", "L8V16", 32768)
+    for row in run.of_kind("s2confirm/1"):
+        measured = [one for one in row["designs"] if one.get("measured_us")]
+        ratios = sorted(one["measured_us"] / one["predicted_us"] for one in measured)
+        tau = row["kendall_tau"]
+        lines.append((row["phase"], f"{row['timed']} of {len(row['designs'])}", f"{tau:.3f}" if tau is not None else "-",
+                      f"{ratios[len(ratios) // 2]:.3f}" if ratios else "-",
+                      f"{ratios[0]:.3f} to {ratios[-1]:.3f}" if ratios else "-"))
+    table(("phase", "designs timed", "Kendall tau", "measured / predicted, median", "range"), lines, out)
+
+
+def show_failures(run, out):
+    """Whatever was refused, failed or wrong."""
+    lines = [(row.get("phase", row.get("name", "")), row.get("pattern", row.get("name", "")), str(row.get("n_tok", row.get("len", ""))),
+              row.get("outcome", "none"), str(row.get("why", row.get("reason", "")))[:100].replace("|", " "))
+             for row in run.rows if row["row"] == "none" or row["row"] == "s2validate/1" and row["outcome"] != "ok"]
+    run.used += [row for row in run.rows if row["row"] == "none"] if lines else []
+    table(("phase", "pattern", "tokens", "outcome", "why"), lines, out)
+
+
+def show_steps(run, out):
+    last = collections.OrderedDict((row["step"], row) for row in run.of_kind("step"))
+    table(("step", "outcome", "seconds", "rows"),
+          [(name, row["outcome"], str(row["seconds"]), str(row["rows"])) for name, row in last.items()], out)
+
+
+# ---------------------------------------------------------------------- goals
+
+
+class Goals:
+    """A line a goal: the goal, both protocols' figures, and how many of them reach it."""
+
+    def __init__(self):
+        self.lines = []
+
+    def add(self, what, goals, sustained, cool=None, cool_goals=None, least=True, form="{:.2f}"):
+        if all(value is None for value in sustained):
+            return
+
+        def figures(values):
+            return " / ".join(form.format(value) if value is not None else "-" for value in values)
+
+        def reached(values, goals):
+            known = [(value, goal) for value, goal in zip(values, goals) if value is not None]
+            met = sum(value >= goal if least else value <= goal for value, goal in known)
+            return f"{met} of {len(known)}" if known else "-"
+
+        cool = cool or [None] * len(sustained)
+        cool_goals = cool_goals or goals
+        shown = " / ".join(f"{goal:g}" for goal in goals) + \
+            (", cool " + " / ".join(f"{goal:g}" for goal in cool_goals) if cool_goals is not goals else "")
+        has_cool = any(value is not None for value in cool)
+        self.lines.append((what, ("" if least else "at most ") + shown, figures(sustained), reached(sustained, goals),
+                           figures(cool) if has_cool else "", reached(cool, cool_goals) if has_cool else ""))
+
+
+def both_of(rows, value):
+    """[sustained...], [cool...] of value(row, key), None where there is no row."""
+    return [[value(row, key) if row else None for row in rows] for key in ("sustained", "cool")]
+
+
+def over_matrix(run, phase, kernel, n_tok):
+    """Over the product that the same process measured."""
+    return both_of([run.ours(phase, name, n_tok, kernel) for name in TRIPLE], lambda row, key: row["of_best_" + key])
+
+
+def over_peer(run, phase, pattern, kernel, lengths, peer_pattern=None, batch=1):
+    pairs = []
+    for n_tok in lengths:
+        mine, other = run.interleaved(phase, pattern, n_tok, batch), run.peer(phase, peer_pattern or pattern, n_tok, kernel, batch)
+        pairs.append((mine, other) if mine and other else None)
+    return both_of(pairs, lambda two, key: two[1][key + "_ms"] / two[0][key + "_ms"])
+
+
+def forward_goals(run, goals):
+    goals.add("forward L8V16 / phi3 / L16V32 at 128k over the matrix product", (0.86, 0.90, 0.85), *over_matrix(run, "forward", None, 128 * K))
+    goals.add("the same at 8k", (0.66, 0.80, 0.70), *over_matrix(run, "forward", None, 8 * K))
+    goals.add("forward L8V16 at 8k / 128k over DKernel", (1.7, 1.7), *over_peer(run, "forward", "L8V16", "DKernel", (8 * K, 128 * K)),
+              cool_goals=(2.3, 1.9))
+    three = (8 * K, 32 * K, 128 * K)
+    dense = over_peer(run, "forward", "dense", "cuDNN", three)
+    goals.add("dense causal 8k / 32k / 128k over cuDNN", (1.12, 1.18, 1.25), *dense)
+    for dim in (64, 256):
+        if dense[0][0] and dense[0][1]:
+            goals.add(f"dense of head dim {dim} 8k / 32k over cuDNN (no worse than of 128)", [round(value, 2) for value in dense[0][:2]],
+                      *over_peer(run, "forward", f"dense_d{dim}", "cuDNN", three[:2]), cool_goals=[round(value, 2) for value in dense[1][:2]])
+    goals.add("L16V32 at 128k over dense FlashAttention-2", (43,), *over_peer(run, "forward", "L16V32", "FlashAttention-2", (128 * K,), "dense"),
+              cool_goals=(50,), form="{:.1f}")
+    fine, usual = run.ours("forward", "block16", 32 * K), run.ours("forward", "L8V16", 32 * K)
     if fine and usual:
-        lines.append(("blocks of 16 over blocks of 64, same window and density, 32k", "0.95",
-                      f"{fine['sustained'] / usual['sustained']:.2f}", f"{fine['cool'] / usual['cool']:.2f}", ""))
-    for pattern, batch, n_tok, goal in (("L8V16", 16, 32768, "0.99"), ("phi3", 16, 32768, "0.95"), ("phi3", 1, 32768, "8 us"),
-                                        ("phi3", 1, 131072, "19 us"), ("phi3", 8, 131072, "4.3 TB/s"),
-                                        ("phi3", 1, 1048576, "4.2 TB/s")):
-        row = next((row for row in run.rows if row["row"] == "decode" and "us" in row and row["q_tok"] == 1 and
-                    (row["pattern"], row["batch"], row["n_tok"]) == (pattern, batch, n_tok)), None)
-        if row:
-            figure = f"{row['us']:.1f} us" if "us" in goal else f"{row['kv_tbs']:.2f} TB/s" if "TB" in goal else \
-                f"{row['over_ceiling']:.2f}"
-            lines.append((f"decode {pattern}, {batch} x {length(n_tok)}", goal, figure, "", ""))
-    portable = run.ours("forward", "L8V16", 32768, "sm80")
-    dense_fa2 = run.peer("forward", "dense", 32768, "FlashAttention-2")
-    if portable and dense_fa2:
-        lines.append(("portable kernel, L8V16 at 32k, TFLOP/s over dense FlashAttention-2's", "0.60",
-                      f"{portable['sustained'] / dense_fa2['sustained']:.2f}",
-                      f"{portable['cool'] / dense_fa2['cool']:.2f}", ""))
-    table(("what", "goal", "sustained", "cool", "sustained over the cool product"), lines)
+        goals.add("blocks of 16 over blocks of 64, same window and density, 32k", (0.95,), *both_of([fine], lambda row, key: row[key] / usual[key]))
+    portable, flash = run.interleaved("forward", "L8V16", 32 * K, kernel="sm80"), run.peer("forward", "dense", 32 * K, "FlashAttention-2")
+    if portable and flash:
+        goals.add("portable kernel, L8V16 at 32k, TFLOP/s over dense FlashAttention-2's", (0.60,),
+                  *both_of([portable], lambda row, key: row[key] / flash[key]))
+    twice = [(row, run.ours("forward", row["pattern"], row["n_tok"])) for row in run.rows if row["row"] == "forward" and row.get("kernel") == "sm80" and "sustained" in row]
+    twice = [(slow, fast) for slow, fast in twice if fast]
+    if twice:
+        slowest = [min(fast[key] / slow[key] for slow, fast in twice) for key in ("sustained", "cool")]
+        goals.add(f"Hopper over portable kernel, the least of {len(twice)} shapes", (1.0,), slowest[:1], slowest[1:])
+
+
+def backward_goals(run, goals):
+    for kernel, long_goals in (("sm90_bwd_fused", (0.68, 0.70, 0.65)), ("sm90_bwd", (0.60,) * 3)):
+        goals.add(f"gradients ({kernel}) L8V16 / phi3 / L16V32 at 128k over the matrix product", long_goals,
+                  *over_matrix(run, "backward", kernel, 128 * K))
+        goals.add("the same at 8k", (0.50,) * 3, *over_matrix(run, "backward", kernel, 8 * K))
+    goals.add("dense gradients at 32k over cuDNN", (1.05,), *over_peer(run, "backward", "dense", "cuDNN", (32 * K,)))
+    goals.add("dense gradients at 8k / 128k over cuDNN (no goal was set)", (1, 1), *over_peer(run, "backward", "dense", "cuDNN", (8 * K, 128 * K)))
+
+
+def decode_goals(run, goals):
+    def add(what, goal, key, rows, **how):
+        goals.add(what, goal, [row[key] if row else None for row in rows], **how)
+
+    wide = [run.decode(name, 16, 32 * K) for name in ("L8V16", "phi3")]
+    add("decode L8V16 / phi3, 16 x 32k, over the read rate", (0.99, 0.95), "over_ceiling", wide)
+    add("decode phi3, 1 x 32k / 1 x 128k, us", (8, 19), "us", [run.decode("phi3", 1, n) for n in (32 * K, 128 * K)], least=False, form="{:.1f}")
+    add("decode L8V16 / phi3, 8 x 128k, TB/s", (4.3, 4.3), "kv_tbs", [run.decode(name, 8, 128 * K) for name in ("L8V16", "phi3")])
+    add("decode L8V16 / phi3, 1 x 1M, TB/s", (4.2, 4.2), "kv_tbs", [run.decode(name, 1, K * K) for name in ("L8V16", "phi3")])
+    for batch in (16, 128):
+        mine, other = run.interleaved("decode", "phi3", 32 * K, batch), run.peer("decode", "phi3", 32 * K, "dense cuDNN", batch)
+        if mine and other:
+            bytes_ratio = 4.0 * batch * mine["kv_heads"] * 32 * K * mine["head_dim"] / mine["bytes"]
+            goals.add(f"decode phi3, {batch} x 32k, tokens a second over dense cuDNN decoding, of the {bytes_ratio:.2f} times fewer bytes",
+                      (0.9,), [other["sustained_ms"] / mine["sustained_ms"] / bytes_ratio])
+
+
+def show_goals(run, out):
+    goals = Goals()
+    forward_goals(run, goals)
+    backward_goals(run, goals)
+    decode_goals(run, goals)
+    table(("what", "goal", "sustained", "reached", "cool", "reached"), goals.lines, out)
+
+
+SECTIONS = collections.OrderedDict(
+    ceilings=show_ceilings, forward=show_forward, backward=show_backward, decode=show_decode, quest=show_quest, peers=show_peers,
+    goals=show_goals, campaign=show_campaign, needles=show_needles, search=show_search, failures=show_failures, steps=show_steps)
+
+
+def origin_of(run):
+    """The cards and commits of the rows that a section used, in the order of their first use."""
+    origins = collections.OrderedDict()
+    for row in run.used:
+        of = row["of"]
+        if of:
+            words = [of.get("name", of.get("device", "")), of.get("uuid", ""), f"driver {of['driver']}" if of.get("driver") else "",
+                     f"commit {of['commit']}" if of.get("commit") else "", str(of.get("date", ""))[:10]]
+            origins[", ".join(word for word in words if word)] = True
+    return "; ".join(origins)
+
+
+def render(name, rows):
+    run, out = Run(rows), io.StringIO()
+    SECTIONS[name](run, out)
+    text = out.getvalue()
+    return f"{origin_of(run)}\n\n{text}" if text else ""
+
+
+def replace(path, sections):
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    for name, made in sections.items():
+        mark = re.compile(rf"(<!-- table {name} -->\n).*?(<!-- end -->)", re.S)
+        if made and mark.search(text):
+            text = mark.sub(lambda found, made=made: found.group(1) + "\n" + made + found.group(2), text)
+            print(f"{path}: {name}")
+        elif made:
+            print(f"{path}: no place for {name}")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def main():
-    if len(sys.argv) < 2:
-        print(__doc__, file=sys.stderr)
-        sys.exit(2)
-    run = Run(load(sys.argv[1:]))
-    show_card(run)
-    for phase, unit in (("forward", "TFLOP/s"), ("backward", "TFLOP/s")):
-        show_core(run, phase, unit)
-        show_others(run, phase)
-    show_others(run, "decode", 2)
-    show_decode(run)
-    show_peers(run)
-    show_validations(run)
-    if run.matrix:
-        show_goals(run)
+    into, rows, own = None, [], {}
+    for arg in sys.argv[1:]:
+        section, _, path = arg.partition(":")
+        if arg.startswith("--into="):
+            into = arg[len("--into="):]
+        elif arg == "--list":
+            print("\n".join(SECTIONS))
+            return
+        elif section in SECTIONS:
+            own.setdefault(section, []).extend(load(path))
+        elif arg.startswith("-"):
+            sys.exit(__doc__)
+        else:
+            rows += load(arg)
+    if not rows and not own:
+        sys.exit(__doc__)
+    sections = {name: render(name, own.get(name, rows)) for name in SECTIONS}
+    if into:
+        replace(into, sections)
+    else:
+        print("\n".join(f"{text}" for text in sections.values() if text), end="")
 
 
 if __name__ == "__main__":
