@@ -22,6 +22,9 @@ static s2_status check(const s2_attn_problem *problem, const s2_decode_plan *pla
         if (list->n_rows > S2_SELECT_LIMIT_ROWS || k_tok / page_tok >= S2_SELECT_LIMIT_PAGES)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "selects for %d rows among %d pages at most",
                                S2_SELECT_LIMIT_ROWS, S2_SELECT_LIMIT_PAGES);
+        if ((k_tok - problem->plan->seqs[list->seq].q_tok) / page_tok != (k_tok - 1) / page_tok)
+            return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                               "selects for query tokens of one page; these begin in an earlier one");
         bool dense = n == (k_tok - 1) / S2_DECODE_SLAB_TOK + 1;
         for (int32_t slab = 0; slab < newest && dense; slab++)
             dense = plan->slabs[list->slab_begin + slab].mask < 0;

@@ -6,7 +6,9 @@
  *     read        the newest page, and the select_pages - 1 best of the others; ties to the lower page
  *
  * Rows are the query heads of a KV head (times query tokens): they read the same pages, so that grouped
- * queries load K and V once. Minimum and maximum are kept in the storage type: 2 / page_tok of K.
+ * queries load K and V once. Minimum and maximum are kept in the storage type: 2 / page_tok of K. A GPU
+ * kernel takes them in prepare(), of the K that the problem has then: a state serves one K, until a page
+ * becomes whole.
  *
  * Ownership: arrays live in the arena given. Threads: as the problem.
  */

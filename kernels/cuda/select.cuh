@@ -192,7 +192,7 @@ S2_DEVICE uint32_t rank_of(bool yes, uint32_t *of_warp, uint32_t *all)
     return before + __popc(votes & ((1u << lane) - 1u));
 }
 
-__global__ void __launch_bounds__(CHOOSE_THREADS) choose_pages(const __grid_constant__ SelectParams p)
+__global__ void __launch_bounds__(CHOOSE_THREADS, 1) choose_pages(const __grid_constant__ SelectParams p)
 {
     extern __shared__ uint32_t scores[];
     __shared__ uint32_t counts[256], of_warp[CHOOSE_THREADS / 32], found[2];

@@ -179,12 +179,18 @@ static s2_status place_cached(s2_bench *bench, s2_bench_case *one)
     return use.pool_pages * use.page_slots * HEAD_DIM * 2 <= POOL_BYTES ? S2_OK : S2_ENOMEM;
 }
 
-/* Copies of contiguous keys are as layers are: one plan serves them all. */
+/* Copies of contiguous keys are as layers are: one plan serves them all. Where pages are chosen each copy has
+ * its own bounds, which would else stay in the last-level cache. */
+static bool has_own_state(const s2_bench *bench, const s2_bench_case *one, int32_t copy)
+{
+    return copy == 0 || bench->cached || one->shape->select_pages > 0;
+}
+
 static s2_status prepare_all(s2_bench *bench, s2_bench_case *one, bool early)
 {
     for (int32_t copy = 0; copy < one->n_copies; copy++) {
         one->problems[copy].early = early;
-        if (bench->cached || copy == 0)
+        if (has_own_state(bench, one, copy))
             S2_TRY(s2_kernel_decode.prepare(bench->device, &one->problems[copy], &one->states[copy],
                                             &bench->why));
     }
@@ -205,7 +211,7 @@ static s2_status record(s2_bench *bench, s2_bench_case *one, int32_t n_launches,
     s2_status status = S2_OK;
     for (int32_t at = 0; at < n_launches && status == S2_OK; at++) {
         const int32_t copy = at % one->n_copies;
-        void *const state = one->states[bench->cached ? copy : 0];
+        void *const state = one->states[has_own_state(bench, one, copy) ? copy : 0];
         status = s2_kernel_decode.run(bench->device, &one->problems[copy], state, &bench->why);
     }
     const s2_status ended = s2_cuda_graph_end(bench->device, graph, &bench->why);
