@@ -98,9 +98,12 @@ static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
     }
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "new: %lld runs, %lld designs, %lld results, %lld tags and notes\n",
+    fprintf(cli->out, "new: %lld runs, %lld designs, %lld results, %lld tags, notes, stars and views\n",
             (long long)merged.n_runs, (long long)merged.n_designs, (long long)merged.n_results,
-            (long long)merged.n_tags_notes);
+            (long long)merged.n_people);
+    if (merged.n_views_kept > 0)
+        fprintf(cli->out, "%lld views of theirs have the name of another one here, which stays\n",
+                (long long)merged.n_views_kept);
     return S2_EXIT_OK;
 }
 

@@ -384,11 +384,13 @@ typedef struct s2_db_merged {
     int64_t n_runs;
     int64_t n_designs;
     int64_t n_results;
-    int64_t n_tags_notes;
+    int64_t n_people;     /* tags, notes, stars and views */
+    int64_t n_views_kept; /* views of theirs that are another here: ours stay */
 } s2_db_merged;
 /*
  * Bring in what `other` holds, in one transaction: designs by hash, results by (run, number), so that
- * merging twice changes nothing. `other` should be opened as S2_DB_UNTRUSTED.
+ * merging twice changes nothing. What is here stays as it is: names, views of the same name, what lies in the
+ * trash. `other` should be opened as S2_DB_UNTRUSTED.
  */
 s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag) S2_MUST_CHECK;
 

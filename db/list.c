@@ -150,8 +150,9 @@ s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_
         "wall_us,exit_code,(SELECT count(*) FROM chk WHERE run_id=run.id)"
         "+(SELECT count(*) FROM sim WHERE run_id=run.id)"
         "+(SELECT count(*) FROM validation WHERE run_id=run.id)"
-        "+(SELECT count(*) FROM export WHERE run_id=run.id) FROM run WHERE ?1=0 OR id=?1"
-        " ORDER BY id DESC LIMIT ?2",
+        "+(SELECT count(*) FROM export WHERE run_id=run.id) FROM run WHERE id IN"
+        " (SELECT id FROM run WHERE ?1=0 OR id=?1 ORDER BY started_us DESC,id DESC LIMIT ?2)"
+        " ORDER BY started_us DESC,id DESC",
         &statement, diag));
     sqlite3_bind_int64(statement, 1, id);
     sqlite3_bind_int(statement, 2, cap);

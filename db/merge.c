@@ -98,7 +98,23 @@ static const carry PEOPLE[] = {
     {"SELECT hash,at_us,body FROM note JOIN design d ON d.id=design_id WHERE deleted_us IS NULL",
      "INSERT OR IGNORE INTO note(design_id,at_us,body) VALUES((SELECT id FROM design WHERE hash=?1),?2,?3)",
      -1, -1},
+    {"SELECT hash FROM design WHERE starred=1 AND deleted_us IS NULL",
+     "UPDATE design SET starred=1 WHERE hash=?1 AND starred=0", -1, -1},
 };
+
+static const carry VIEWS = {
+    "SELECT name,filter,sort,descending,at_us FROM view",
+    "INSERT OR IGNORE INTO view(name,filter,sort,descending,at_us) VALUES(?1,?2,?3,?4,?5)", -1, -1};
+
+/* Of a design that is known to both: who had it first, and what it reads, where that was not known here. */
+static const carry KNOWN = {
+    "SELECT r.uid,hash,created_us,density,density_tok FROM design JOIN run r ON r.id=run_id WHERE deleted_us "
+    "IS NULL",
+    "UPDATE design SET run_id=CASE WHEN ?3<created_us THEN " RUN
+    " ELSE run_id END,created_us=min(created_us,?3),"
+    "density_tok=CASE WHEN density IS NULL THEN ?5 ELSE density_tok END,density=coalesce(density,?4)"
+    " WHERE hash=?2 AND (?3<created_us OR (density IS NULL AND ?4 IS NOT NULL))",
+    -1, -1};
 
 static s2_status check_hash(const s2_db *other, sqlite3_stmt *from, const carry *kind, s2_diag *diag)
 {
@@ -142,16 +158,38 @@ static s2_status carry_all(s2_db *db, s2_db *other, const carry *kind, int64_t *
     }
 }
 
+static s2_status count_kept_views(s2_db *db, s2_db *other, int64_t *n, s2_diag *diag)
+{
+    sqlite3_stmt *from, *to;
+    S2_TRY(s2_sql_prepare(other, VIEWS.read, &from, diag));
+    S2_TRY(s2_sql_prepare(
+        db, "SELECT 1 FROM view WHERE name=?1 AND (filter<>?2 OR sort<>?3 OR descending<>?4)", &to, diag));
+    for (;;) {
+        bool has_row, differs;
+        S2_TRY(s2_sql_step(other, from, &has_row, diag));
+        if (!has_row)
+            return S2_OK;
+        for (int column = 0; column < 4; column++)
+            sqlite3_bind_value(to, column + 1, sqlite3_column_value(from, column));
+        S2_TRY(s2_sql_step(db, to, &differs, diag));
+        sqlite3_reset(to);
+        *n += differs;
+    }
+}
+
 static s2_status carry_everything(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag)
 {
-    int64_t n_envs = 0;
+    int64_t n_envs = 0, n_known = 0;
     S2_TRY(carry_all(db, other, &RUNS, &out->n_runs, diag));
     S2_TRY(carry_all(db, other, &DESIGNS, &out->n_designs, diag));
+    S2_TRY(carry_all(db, other, &KNOWN, &n_known, diag));
     S2_TRY(carry_all(db, other, &ENVS, &n_envs, diag));
     for (size_t n = 0; n < sizeof RESULTS / sizeof RESULTS[0]; n++)
         S2_TRY(carry_all(db, other, &RESULTS[n], &out->n_results, diag));
     for (size_t n = 0; n < sizeof PEOPLE / sizeof PEOPLE[0]; n++)
-        S2_TRY(carry_all(db, other, &PEOPLE[n], &out->n_tags_notes, diag));
+        S2_TRY(carry_all(db, other, &PEOPLE[n], &out->n_people, diag));
+    S2_TRY(carry_all(db, other, &VIEWS, &out->n_people, diag));
+    S2_TRY(count_kept_views(db, other, &out->n_views_kept, diag));
     return out->n_results + out->n_designs > 0 ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
 }
 

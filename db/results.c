@@ -5,6 +5,9 @@
 
 #include "db/sql.h"
 
+/* A merged file brings older rows under newer numbers. */
+#define LATEST_FIRST " ORDER BY run.started_us DESC,r.id DESC LIMIT ?2"
+
 /*
  * One statement a kind, all with the same columns. SQLite prints the numbers into the sentence, so that a
  * list of everything needs no type of its own for each kind.
@@ -18,8 +21,7 @@
     "||CASE WHEN r.key_tok IS NOT NULL THEN printf('; layer %d query %d key %d',r.layer,r.query_tok,"        \
     "r.key_tok) ELSE '' END||coalesce('; '||r.detail,''),"                                                   \
     "r.verdict,run.started_us,r.run_id,r.id FROM chk r JOIN run ON run.id=r.run_id JOIN design d ON"         \
-    " d.id=r.design_id WHERE " whose "=?1"                                                                   \
-    " ORDER BY r.id DESC LIMIT ?2"
+    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
 #define SIMS(whose)                                                                                          \
     "SELECT d.name,d.hash,r.phase,printf('%s, %d tokens x %d, %s',r.gpu,r.len_tok,r.batch,r.dtype)"          \
     "||CASE WHEN r.time_us IS NULL THEN '' ELSE printf(': >= %.4g us',r.time_us) END"                        \
@@ -28,8 +30,7 @@
     "||CASE WHEN r.kv_head_pages_bytes IS NULL THEN '' ELSE printf('; KV %.4g MiB of %.4g',"                 \
     "r.kv_head_pages_bytes/1048576.0,r.kv_dense_bytes/1048576.0) END,"                                       \
     "NULL,run.started_us,r.run_id,r.id FROM sim r JOIN run ON run.id=r.run_id JOIN design d ON"              \
-    " d.id=r.design_id WHERE " whose "=?1"                                                                   \
-    " ORDER BY r.id DESC LIMIT ?2"
+    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
 #define VALIDATIONS(whose)                                                                                   \
     "SELECT d.name,d.hash,r.outcome,printf('%s, %s, %s, %d tokens x %d, %s',env.device,r.kernel,r.phase,"    \
     "r.len_tok,r.batch,r.dtype)"                                                                             \
@@ -39,15 +40,14 @@
     "||coalesce('; '||r.reason,''),"                                                                         \
     "CASE r.outcome WHEN 'ok' THEN 0 ELSE 1 END,run.started_us,r.run_id,r.id FROM validation r JOIN env ON"  \
     " env.id=r.env_id JOIN run ON run.id=r.run_id JOIN design d ON d.id=r.design_id"                         \
-    " WHERE " whose "=?1 ORDER BY r.id DESC LIMIT ?2"
+    " WHERE " whose "=?1" LATEST_FIRST
 #define EXPORTS(whose)                                                                                       \
     "SELECT d.name,d.hash,r.target,CASE r.path WHEN '' THEN 'standard output' ELSE r.path END,NULL,"         \
     "run.started_us,r.run_id,r.id FROM export r JOIN run ON run.id=r.run_id JOIN design d ON"                \
-    " d.id=r.design_id WHERE " whose "=?1"                                                                   \
-    " ORDER BY r.id DESC LIMIT ?2"
+    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
 static const char NOTES[] =
     "SELECT d.name,d.hash,'note',r.body,NULL,r.at_us,0,r.id FROM note r JOIN design d ON d.id=r.design_id"
-    " WHERE r.design_id=?1 ORDER BY r.id DESC LIMIT ?2";
+    " WHERE r.design_id=?1 ORDER BY r.at_us DESC,r.id DESC LIMIT ?2";
 
 /* Of a design and of a run; a run has no notes. */
 static const char *const SQL[S2_DB_N_KINDS][2] = {

@@ -5,6 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <sqlite3.h>
+
+#include "base/alloc.h"
 #include "db/sql.h"
 
 const s2_db_run s2_gen_run = {.tool_version = "0.1.0",
@@ -128,6 +131,62 @@ s2_status s2_gen_put_all(s2_db *db, int64_t n)
         return s2_db_commit(db, NULL);
     s2_db_rollback(db);
     return status;
+}
+
+static void add_rows(sqlite3 *raw, const char *table, s2_buf *all)
+{
+    char sql[64];
+    sqlite3_stmt *rows;
+    snprintf(sql, sizeof sql, "SELECT * FROM %s ORDER BY 1,2", table);
+    if (sqlite3_prepare_v2(raw, sql, -1, &rows, NULL) != SQLITE_OK) {
+        all->status = S2_EDB;
+        return;
+    }
+    while (sqlite3_step(rows) == SQLITE_ROW) {
+        s2_buf_printf(all, "%s", table);
+        for (int column = 0; column < sqlite3_column_count(rows); column++) {
+            s2_buf_printf(all, "|%d:", sqlite3_column_type(rows, column));
+            const void *const bytes = sqlite3_column_blob(rows, column);
+            s2_buf_add(all, bytes != NULL ? bytes : "", (size_t)sqlite3_column_bytes(rows, column));
+        }
+        s2_buf_puts(all, "\n");
+    }
+    if (sqlite3_finalize(rows) != SQLITE_OK)
+        all->status = S2_EDB;
+}
+
+/* Which tables there are is asked of the file, since it is also the code's own list that is tested. */
+static void add_tables(sqlite3 *raw, s2_buf *all)
+{
+    sqlite3_stmt *tables;
+    if (sqlite3_prepare_v2(
+            raw,
+            "SELECT name FROM sqlite_schema WHERE type='table' AND name NOT IN('meta','migration')"
+            " AND name NOT LIKE 'sqlite_%' ORDER BY name",
+            -1, &tables, NULL) != SQLITE_OK) {
+        all->status = S2_EDB;
+        return;
+    }
+    while (sqlite3_step(tables) == SQLITE_ROW)
+        add_rows(raw, (const char *)sqlite3_column_text(tables, 0), all);
+    if (sqlite3_finalize(tables) != SQLITE_OK)
+        all->status = S2_EDB;
+}
+
+char *s2_gen_rows(const char *path)
+{
+    sqlite3 *raw;
+    s2_buf all = {0};
+    if (sqlite3_open_v2(path, &raw, SQLITE_OPEN_READONLY, NULL) == SQLITE_OK)
+        add_tables(raw, &all);
+    else
+        all.status = S2_EDB;
+    sqlite3_close(raw);
+    s2_buf_add(&all, "", 1);
+    if (all.status == S2_OK)
+        return all.data;
+    s2_buf_release(&all);
+    return NULL;
 }
 
 void s2_gen_forget(const char *path)

@@ -27,6 +27,11 @@ s2_status s2_gen_put_design(s2_db *db, int64_t run_id, int64_t n, int64_t *id, s
  */
 s2_status s2_gen_put_all(s2_db *db, int64_t n);
 
+/*
+ * All rows of all tables but those on the file itself, as one text that the caller frees with s2_free(). NULL
+ * when the file cannot be read.
+ */
+char *s2_gen_rows(const char *path);
 /* Remove a database with everything that may lie beside it. */
 void s2_gen_forget(const char *path);
 

@@ -810,7 +810,7 @@ static void merging_brings_everything_once(void **state)
         assert_int_equal(merged.n_runs, round == 0 ? 2 : 0);
         assert_int_equal(merged.n_designs, round == 0 ? 6 : 0);
         assert_int_equal(merged.n_results, round == 0 ? 10 + 5 + 1 : 0);
-        assert_int_equal(merged.n_tags_notes, round == 0 ? 1 : 0);
+        assert_int_equal(merged.n_people, round == 0 ? 1 : 0);
         assert_int_equal(count_where(a, ""), 10);
         assert_int_equal(count_where(a, "tag:from-h200 gpu_us=500"), 1);
         assert_sound(a);
