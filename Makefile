@@ -256,11 +256,15 @@ pictures: $(B)/s2
 	$(B)/s2 draw --what pareto union=holds --db $(B)/front.db -o docs/pictures/front.png
 	@printf 'size 112x32\n1\ndown ]\ndown right\nG k k\n[ [ [ [\nk k left\ng j\ndump\n' > $(B)/screen.txt
 	$(B)/s2 tui --no-db --script $(B)/screen.txt --as png -o docs/pictures/workbench.png
-## example: build docs/examples/count_pairs.c with exported headers (one of windows in tokens), and run it
+## example: build and run docs/examples/: count_pairs.c with exported headers (one of windows in tokens), a serving loop
 EXAMPLES := phi3 tokens
 EXAMPLE_phi3   = '$(PHI3)' --len 8k
 EXAMPLE_tokens = 'name tokens; layers 2; heads 4; kv-heads 2; layers all: local 200t | sink 5t | stride 6 phase head; layers 1: chunk 100t' --len 4k --set tile=64 --set pack=2
-example: $(B)/s2 $(EXAMPLES:%=example-%)
+example: $(B)/s2 $(EXAMPLES:%=example-%) $(B)/example/serve
+	$(B)/example/serve
+$(B)/example/serve: $(call obj,docs/examples/serve.c) $(B)/libs2.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 example-%: $(B)/s2
 	@mkdir -p $(B)/example/$*
 	$(B)/s2 --db $(B)/example/s2.db export $(EXAMPLE_$*) --to c --force -o $(B)/example/$*/pattern.h
@@ -320,7 +324,7 @@ check-layers:
 	@for h in $(HEADERS); do $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fsyntax-only -x c $$h || exit 1; done
 	@echo "$(words $(HEADERS)) headers stand alone"
 
-FORMATTED = $(LIB_C) $(CLI_C) $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
 ## format: rewrite C and CUDA sources in the house's style (clang-format 14)
 format:
 	clang-format -i $(FORMATTED)
