@@ -17,7 +17,8 @@ JOBS  ?= $(shell nproc)
 
 OPT_release := -O3 -g -DNDEBUG
 OPT_debug   := -O0 -g
-OPT_asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+SANITIZE    := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow
+OPT_asan    := -O1 -g $(SANITIZE) -fno-omit-frame-pointer
 ifeq ($(OPT_$(BUILD)),)
 $(error BUILD=$(BUILD) is none of release, debug, asan)
 endif
@@ -173,12 +174,12 @@ SECONDS ?= 60
 FUZZ_C  := $(wildcard base/*.c pattern/*.c)
 build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_C) $(HEADERS)
 	@mkdir -p $(@D)
-	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE) \
 	  $< $(FUZZ_C) -o $@ $(LIBS_CORE)
 FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
 build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C) $(HEADERS)
 	@mkdir -p $(@D)
-	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined \
+	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE) \
 	  $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
 ## fuzz-import: libFuzzer on every importer in turn, one target each (clang; SECONDS=60 together, F=hf for one)
 IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/format.h) any)

@@ -204,13 +204,15 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
     return S2_OK;
 }
 
-/* Every layer is in one layout. */
-static s2_status verify_layers(const s2_source *source, const s2_pattern *pattern)
+/* Every layer is in one layout, and all of them are of a size that arrays may have. */
+static s2_status verify_layers(const s2_source *source, const s2_pattern *pattern, int64_t n_blk)
 {
     const int64_t n = s2_doc_len(source->doc, "/layouts");
     s2_grid grid = {.n_layers = pattern->n_layers, .n_classes = (int32_t)n};
     if (n < 1 || n > pattern->n_layers)
         return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected at most one layout per layer");
+    if (n_blk * n_blk * pattern->n_heads > S2_GRID_CELLS / n)
+        return s2_doc_refuse(source->doc, "/len", source->diag, "the mask has too many blocks");
     grid.class_of = S2_NEW(source->arena, int32_t, pattern->n_layers);
     return grid.class_of != NULL ? s2_grid_read_layers(source, &grid) : S2_ENOMEM;
 }
@@ -240,10 +242,13 @@ s2_status s2_blockmask_import(const s2_source *source, const s2_blockmask_words 
         return s2_doc_refuse(source->doc, "/pattern", source->diag, "the pattern's text, line %d: %s",
                              why.line, why.msg);
     S2_TRY(status);
-    S2_TRY(verify_layers(source, &pattern));
+    S2_TRY(verify_layers(source, &pattern, n_tok / block_tok));
     const int64_t n = s2_doc_len(source->doc, "/layouts");
-    for (int32_t c = 0; c < n; c++)
+    for (int32_t c = 0; c < n; c++) {
+        const s2_arena_mark_t mark = s2_arena_mark(source->arena);
         S2_TRY(verify_class(source, words, &pattern, c, n_tok, (int32_t)block_tok));
+        s2_arena_rewind(source->arena, mark);
+    }
     s2_note(source->notes,
             "every listed block was checked against the pattern's text in the manifest; the arrays hold for "
             "%lld tokens",

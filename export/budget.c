@@ -59,9 +59,10 @@ s2_status s2_budget_shape(const s2_source *source, s2_model_shape *out)
     S2_TRY(
         s2_setting_int(set, "head-dim", 1, S2_LIMIT_HEAD_DIM, shape.head_dim, &shape.head_dim, source->diag));
     if (shape.n_heads % shape.n_kv_heads != 0)
-        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-                           "%lld KV heads do not divide %lld heads", (long long)shape.n_kv_heads,
-                           (long long)shape.n_heads);
+        return s2_doc_refuse(
+            source->doc, s2_doc_has(source->doc, "/num_kv_heads") ? "/num_kv_heads" : "/num_key_value_heads",
+            source->diag, "%lld KV heads do not divide %lld heads", (long long)shape.n_kv_heads,
+            (long long)shape.n_heads);
     if (!s2_budget_has_any(source, S2_PATHS("/num_attention_heads", "/num_heads")) &&
         s2_setting_text(set, "heads") == NULL)
         s2_note(source->notes, no_model, (long long)shape.n_layers, (long long)shape.n_heads,

@@ -90,18 +90,11 @@ static bool mask_cell(const s2_array *masks, int64_t at)
 }
 
 /* A streaming head: (sink, local) in blocks, the diagonal block counted in local. */
-static s2_status fill_streaming(const s2_source *source, int32_t c, int32_t head, const s2_grid *grid,
-                                uint8_t *allowed)
+static s2_status fill_streaming(const s2_source *source, const char *path, const s2_array *info, int32_t head,
+                                const s2_grid *grid, uint8_t *allowed)
 {
-    char path[64];
-    s2_array info;
-    snprintf(path, sizeof path, "/layouts/%d/streaming_info", c);
-    S2_TRY(s2_array_of_doc(source, path, 1, &info));
-    if (info.dtype != 'i' || info.n != 2 * (int64_t)grid->n_heads)
-        return s2_doc_refuse(source->doc, path, source->diag, "streaming_info must be int32 [%d]",
-                             2 * grid->n_heads);
-    const int32_t sink = s2_array_i32(&info, 2 * (int64_t)head),
-                  local = s2_array_i32(&info, 2 * (int64_t)head + 1);
+    const int32_t sink = s2_array_i32(info, 2 * (int64_t)head),
+                  local = s2_array_i32(info, 2 * (int64_t)head + 1);
     if (sink < 0 || local < 1)
         return s2_doc_refuse(source->doc, path, source->diag, "head %d: a sink of %d and %d local blocks",
                              head, sink, local);
@@ -111,29 +104,40 @@ static s2_status fill_streaming(const s2_source *source, int32_t c, int32_t head
     return S2_OK;
 }
 
+/* An int32 array of n elements, a member of layout c. */
+static s2_status read_vector(const s2_source *source, int32_t c, const char *name, int64_t n, char path[64],
+                             s2_array *out)
+{
+    snprintf(path, 64, "/layouts/%d/%s", c, name);
+    S2_TRY(s2_array_of_doc(source, path, 1, out));
+    if (out->dtype != 'i' || out->n != n)
+        return s2_doc_refuse(source->doc, path, source->diag, "%s must be int32 [%lld]", name, (long long)n);
+    return S2_OK;
+}
+
 static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
 {
     char path[64];
-    s2_array type, masks;
+    s2_array type, masks, info = {0};
     const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
     snprintf(path, sizeof path, "/layouts/%d/base_blockmask", c);
     S2_TRY(s2_array_of_doc(source, path, 4, &masks));
-    if (masks.shape[0] != 1 || masks.shape[2] != grid->n_blk || masks.shape[3] != grid->n_blk)
+    if (masks.shape[0] != 1 || masks.shape[1] > grid->n_heads || masks.shape[2] != grid->n_blk ||
+        masks.shape[3] != grid->n_blk)
         return s2_doc_refuse(source->doc, path, source->diag,
-                             "base_blockmask must be bool [1, masks, %d, %d]", grid->n_blk, grid->n_blk);
-    snprintf(path, sizeof path, "/layouts/%d/head_mask_type", c);
-    S2_TRY(s2_array_of_doc(source, path, 1, &type));
-    if (type.dtype != 'i' || type.n != grid->n_heads)
-        return s2_doc_refuse(source->doc, path, source->diag, "head_mask_type must be int32 [%d]",
-                             grid->n_heads);
+                             "base_blockmask must be bool [1, masks, %d, %d], a mask or fewer for each head",
+                             grid->n_blk, grid->n_blk);
+    S2_TRY(read_vector(source, c, "head_mask_type", grid->n_heads, path, &type));
     for (int32_t head = 0; head < grid->n_heads; head++) {
         const int32_t kind = s2_array_i32(&type, head);
         uint8_t *const allowed = grid->allowed[c] + head * n_cells;
         if (kind < -1 || kind > masks.shape[1])
             return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; -1 to %lld are read",
                                  head, kind, (long long)masks.shape[1]);
+        if (kind == -1 && info.data == NULL)
+            S2_TRY(read_vector(source, c, "streaming_info", 2 * (int64_t)grid->n_heads, path, &info));
         if (kind == -1)
-            S2_TRY(fill_streaming(source, c, head, grid, allowed));
+            S2_TRY(fill_streaming(source, path, &info, head, grid, allowed));
         for (int64_t cell = 0; kind >= 0 && cell < n_cells; cell++)
             allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, (kind - 1) * n_cells + cell);
     }
@@ -151,8 +155,11 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
     S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
     S2_TRY(s2_grid_read_layers(source, &grid));
-    for (int32_t c = 0; c < grid.n_classes; c++)
+    for (int32_t c = 0; c < grid.n_classes; c++) {
+        const s2_arena_mark_t mark = s2_arena_mark(source->arena);
         S2_TRY(fill(source, c, &grid));
+        s2_arena_rewind(source->arena, mark);
+    }
     return s2_grid_pattern(source, &grid, out);
 }
 

@@ -180,8 +180,7 @@ static s2_status read_shape(const s2_source *source, s2_grid *grid, int32_t *n_l
     S2_TRY(read_constant(source, "S2_N_LISTS", 1, INT32_MAX, n_lists));
     S2_TRY(read_constant(source, "S2_CAUSAL", 0, 1, &causal));
     grid->causal = causal != 0;
-    if (*n_lists > grid->n_layers * grid->n_heads || grid->n_heads % grid->n_kv_heads != 0 ||
-        (int64_t)grid->n_blk * grid->n_blk * grid->n_heads > 1 << 26)
+    if (*n_lists > grid->n_layers * grid->n_heads || grid->n_heads % grid->n_kv_heads != 0)
         return refuse(source, source->bytes, "the constants do not fit each other");
     return S2_OK;
 }
@@ -193,8 +192,9 @@ static s2_status fill_heads(const s2_source *source, s2_grid *grid, const int32_
     for (int32_t head = 0; head < grid->n_heads; head++) {
         const int64_t base = (int64_t)list_of[layer * grid->n_heads + head] * (grid->n_blk + 1);
         for (int32_t row = 0; row < grid->n_blk; row++) {
-            if (base + row + 1 >= n_rows || row_begin[base + row] > row_begin[base + row + 1])
-                return refuse(source, source->bytes, "s2_row_begin falls");
+            if (base + row + 1 >= n_rows || row_begin[base + row] > row_begin[base + row + 1] ||
+                row_begin[base + row + 1] - row_begin[base + row] > grid->n_blk)
+                return refuse(source, source->bytes, "s2_row_begin falls, or a row has too many blocks");
             for (int32_t e = row_begin[base + row]; e < row_begin[base + row + 1]; e++)
                 grid->allowed[grid->class_of[layer]][head * n_cells + (int64_t)row * grid->n_blk + k_blk[e]] =
                     1;
@@ -231,6 +231,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         grid.class_of[layer] = like < layer ? grid.class_of[like] : grid.n_classes;
         if (like < layer)
             continue;
+        if ((int64_t)grid.n_blk * grid.n_blk * grid.n_heads > S2_GRID_CELLS / (grid.n_classes + 1))
+            return refuse(source, source->bytes, "the layers have too many blocks");
         grid.allowed[grid.n_classes] =
             S2_NEW(source->arena, uint8_t, (int64_t)grid.n_heads * grid.n_blk * grid.n_blk);
         if (grid.allowed[grid.n_classes++] == NULL)

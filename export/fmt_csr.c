@@ -84,7 +84,7 @@ static s2_status fill(const s2_source *source, const s2_array *crow, const s2_ar
                       int32_t n_blk, uint8_t *allowed)
 {
     if (crow->dtype != 'i' || col->dtype != 'i' || crow->shape[0] != n_heads || crow->shape[1] != n_blk + 1 ||
-        col->shape[0] != n_heads)
+        col->shape[0] != n_heads || col->shape[1] > (int64_t)n_blk * n_blk + 1)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "crow must be int32 [%d, %d] and col int32 [%d, ...]", n_heads, n_blk + 1,
                            n_heads);
@@ -184,11 +184,13 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     for (int32_t c = 0; c < grid.n_classes; c++) {
         char path[64];
         s2_array crow, col;
+        const s2_arena_mark_t mark = s2_arena_mark(source->arena);
         snprintf(path, sizeof path, "/layouts/%d/crow", c);
         S2_TRY(s2_array_of_doc(source, path, 2, &crow));
         snprintf(path, sizeof path, "/layouts/%d/col", c);
         S2_TRY(s2_array_of_doc(source, path, 2, &col));
         S2_TRY(fill(source, &crow, &col, grid.n_heads, grid.n_blk, grid.allowed[c]));
+        s2_arena_rewind(source->arena, mark);
     }
     s2_note(
         source->notes,

@@ -227,10 +227,19 @@ static s2_status read_neighbour_config(const s2_source *source, const char *dir,
         s2_note(source->notes, "there is no config.json beside the table: defaults are used");
         return S2_OK;
     }
-    S2_TRY(s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag));
-    const s2_status status = read_config(source, &doc, out);
-    s2_doc_release(&doc);
-    return status;
+    s2_status status = s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag);
+    if (status == S2_OK) {
+        status = read_config(source, &doc, out);
+        s2_doc_release(&doc);
+    }
+    return s2_neighbour_refuse(source, name, status);
+}
+
+static s2_status read_neighbour_table(const s2_source *source, const char *name, table *out)
+{
+    s2_file file;
+    S2_TRY(s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, source->diag));
+    return s2_neighbour_refuse(source, name, read_table(source, file.bytes, file.n_bytes, out));
 }
 
 static s2_status apply_settings(const s2_source *source, const table *scores, deployment *out)
@@ -332,17 +341,13 @@ static bool link_text(const s2_source *source, char *path, size_t cap)
 
 static s2_status import_link(const s2_source *source, char *path, deployment *deploy, s2_pattern *out)
 {
-    s2_file file;
     table scores;
     char name[1024];
     const size_t n = strlen(path);
     const bool is_table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
     snprintf(name, sizeof name, "%.900s%s", path, is_table ? "" : "/" TABLE_NAME);
     s2_note(source->notes, "the file is the text of a symbolic link; %s is read instead", name);
-    S2_TRY(s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, source->diag));
-    if (!looks_like_table(file.bytes, file.n_bytes))
-        return table_refuse(source, 1, 0, "the file that the link names is no table of numbers");
-    S2_TRY(read_table(source, file.bytes, file.n_bytes, &scores));
+    S2_TRY(read_neighbour_table(source, name, &scores));
     char *const slash = strrchr(name, '/');
     if (slash != NULL)
         *slash = '\0';
@@ -379,10 +384,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                          .config_sink = 128,
                          .config_recent = 256};
     if (is_config(source)) {
-        s2_file file;
         S2_TRY(read_config(source, source->doc, &deploy));
-        S2_TRY(s2_finder_read(&source->finder, source->arena, TABLE_NAME, S2_DOC_BYTES, &file, source->diag));
-        S2_TRY(read_table(source, file.bytes, file.n_bytes, &scores));
+        S2_TRY(read_neighbour_table(source, TABLE_NAME, &scores));
         return build(source, &scores, &deploy, out);
     }
     if (link_text(source, path, sizeof path))

@@ -82,8 +82,11 @@ static int recognises(const s2_source *source)
 static s2_status check_plan(const s2_source *source, const char *path, const s2_array *indptr,
                             const s2_array *indices, int32_t n_blk)
 {
-    if (indptr->dtype != 'i' || indices->dtype != 'i' || indptr->n != n_blk + 1)
-        return s2_doc_refuse(source->doc, path, source->diag, "indptr must have %d int32 entries", n_blk + 1);
+    if (indptr->dtype != 'i' || indices->dtype != 'i' || indptr->n != n_blk + 1 ||
+        indices->n > (int64_t)n_blk * n_blk)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "indptr must have %d int32 entries, and indices at most %lld", n_blk + 1,
+                             (long long)n_blk * n_blk);
     for (int32_t row = 0; row < n_blk; row++)
         if (s2_array_i32(indptr, row) < 0 || s2_array_i32(indptr, row) > s2_array_i32(indptr, row + 1) ||
             s2_array_i32(indptr, row + 1) > indices->n)
@@ -103,8 +106,23 @@ static void fill_head(const s2_array *indptr, const s2_array *indices, int32_t n
             allowed[(int64_t)row * n_blk + s2_array_i32(indices, e)] = 1;
 }
 
-/* The heads a plan serves, as [layer class, head]; all of them when the plan does not say. */
-static s2_status fill_plan(const s2_source *source, const char *plan, s2_grid *grid)
+static s2_status serve(const s2_source *source, const char *plan, const s2_array *indptr,
+                       const s2_array *indices, int64_t c, int64_t head, bool *served, s2_grid *grid)
+{
+    const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
+    if (served[c * grid->n_heads + head])
+        return s2_doc_refuse(source->doc, plan, source->diag, "head %lld of layout %lld has two plans",
+                             (long long)head, (long long)c);
+    served[c * grid->n_heads + head] = true;
+    fill_head(indptr, indices, grid->n_blk, grid->allowed[c] + head * n_cells);
+    return S2_OK;
+}
+
+/*
+ * The heads a plan serves, as [layer class, head]; all of the first class when the plan does not say. Every
+ * plan serves a head and no head has two, so what plans name is bounded by the grid.
+ */
+static s2_status fill_plan(const s2_source *source, const char *plan, bool *served, s2_grid *grid)
 {
     char path[96];
     s2_array indptr, indices;
@@ -113,18 +131,37 @@ static s2_status fill_plan(const s2_source *source, const char *plan, s2_grid *g
     snprintf(path, sizeof path, "%s/indices", plan);
     S2_TRY(s2_array_of_doc(source, path, 1, &indices));
     S2_TRY(check_plan(source, plan, &indptr, &indices, grid->n_blk));
-    const int64_t n_cells = (int64_t)grid->n_blk * grid->n_blk;
     snprintf(path, sizeof path, "%s/heads", plan);
     const int64_t n = s2_doc_len(source->doc, path);
+    if (n == 0)
+        return s2_doc_refuse(source->doc, path, source->diag, "no head uses this plan");
     for (int32_t head = 0; n < 0 && head < grid->n_heads; head++)
-        fill_head(&indptr, &indices, grid->n_blk, grid->allowed[0] + head * n_cells);
+        S2_TRY(serve(source, plan, &indptr, &indices, 0, head, served, grid));
     for (int64_t at = 0; at < n; at++) {
         int64_t c, head;
         snprintf(path, sizeof path, "%s/heads/%lld/0", plan, (long long)at);
         S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_classes - 1, &c, source->diag));
         snprintf(path, sizeof path, "%s/heads/%lld/1", plan, (long long)at);
         S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_heads - 1, &head, source->diag));
-        fill_head(&indptr, &indices, grid->n_blk, grid->allowed[c] + head * n_cells);
+        S2_TRY(serve(source, path, &indptr, &indices, c, head, served, grid));
+    }
+    return S2_OK;
+}
+
+static s2_status fill_plans(const s2_source *source, s2_grid *grid)
+{
+    const int64_t n_plans = s2_doc_len(source->doc, "/plans");
+    bool *const served = S2_NEW(source->arena, bool, (int64_t)grid->n_classes * grid->n_heads);
+    if (served == NULL)
+        return S2_ENOMEM;
+    if (!s2_doc_has(source->doc, "/plans"))
+        return fill_plan(source, "", served, grid);
+    for (int64_t plan = 0; plan < n_plans; plan++) {
+        char path[48];
+        const s2_arena_mark_t mark = s2_arena_mark(source->arena);
+        snprintf(path, sizeof path, "/plans/%lld", (long long)plan);
+        S2_TRY(fill_plan(source, path, served, grid));
+        s2_arena_rewind(source->arena, mark);
     }
     return S2_OK;
 }
@@ -166,21 +203,16 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     if (source->doc == NULL || !recognises(source))
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
                            "expected plans with indptr and indices");
-    if (!s2_doc_has(source->doc, "/plans")) {
+    if (s2_doc_has(source->doc, "/plans")) {
+        const int64_t n = s2_doc_len(source->doc, "/layouts");
+        if (n < 1 || n > S2_LIMIT_LAYERS)
+            return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
+        S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
+        S2_TRY(s2_grid_read_layers(source, &grid));
+    } else {
         S2_TRY(read_bare(source, &grid));
-        S2_TRY(fill_plan(source, "", &grid));
-        return s2_grid_pattern(source, &grid, out);
     }
-    const int64_t n = s2_doc_len(source->doc, "/layouts"), n_plans = s2_doc_len(source->doc, "/plans");
-    if (n < 1 || n > S2_LIMIT_LAYERS || n_plans > 1 << 16)
-        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
-    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
-    S2_TRY(s2_grid_read_layers(source, &grid));
-    for (int64_t plan = 0; plan < n_plans; plan++) {
-        char path[48];
-        snprintf(path, sizeof path, "/plans/%lld", (long long)plan);
-        S2_TRY(fill_plan(source, path, &grid));
-    }
+    S2_TRY(fill_plans(source, &grid));
     return s2_grid_pattern(source, &grid, out);
 }
 

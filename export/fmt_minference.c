@@ -84,36 +84,40 @@ static s2_status entry_body(const s2_source *source, const char *path, s2_buf *b
     return body->status;
 }
 
-/* Distinct bodies found so far. */
+/* Distinct bodies found so far, each at least one rule. A slot holds a number of body + 1, 0: free. */
 typedef struct role_list {
-    const char **body;
+    const char *body[S2_LIMIT_RULES];
     int32_t n;
-    int32_t cap;
+    uint16_t slot[4 * S2_LIMIT_RULES];
 } role_list;
 
-static s2_status role_of(const s2_source *source, role_list *roles, s2_buf *body, uint16_t *out)
+static uint16_t *slot_of(role_list *roles, const char *body)
 {
-    int32_t at = 0;
-    while (at < roles->n && strcmp(roles->body[at], body->data) != 0)
-        at++;
-    if (at == roles->n) {
-        if (roles->n == UINT16_MAX)
-            return S2_ELIMIT;
-        if (roles->n == roles->cap) {
-            const int32_t cap = roles->cap * 2 + 16;
-            const char **const grown =
-                s2_arena_grow(source->arena, roles->body, (size_t)roles->n, (size_t)cap, sizeof *grown);
-            if (grown == NULL)
-                return S2_ENOMEM;
-            roles->body = grown;
-            roles->cap = cap;
-        }
-        roles->body[at] = s2_arena_strndup(source->arena, body->data, body->len);
-        if (roles->body[at] == NULL)
+    enum { N_SLOTS = sizeof roles->slot / sizeof roles->slot[0] };
+    uint32_t at = 0;
+    for (const char *c = body; *c != '\0'; c++)
+        at = at * 31 + (unsigned char)*c;
+    for (at = (at * UINT32_C(2654435769)) % N_SLOTS;
+         roles->slot[at] != 0 && strcmp(roles->body[roles->slot[at] - 1], body) != 0;)
+        at = (at + 1) % N_SLOTS;
+    return &roles->slot[at];
+}
+
+static s2_status role_of(const s2_source *source, const char *path, role_list *roles, const s2_buf *body,
+                         uint16_t *out)
+{
+    uint16_t *const slot = slot_of(roles, body->data);
+    if (*slot == 0) {
+        if (roles->n == S2_LIMIT_RULES)
+            return s2_doc_refuse(source->doc, path, source->diag, "more than %d different entries",
+                                 S2_LIMIT_RULES);
+        const char *const kept = s2_arena_strndup(source->arena, body->data, body->len);
+        if (kept == NULL)
             return S2_ENOMEM;
-        roles->n++;
+        roles->body[roles->n++] = kept;
+        *slot = (uint16_t)roles->n;
     }
-    *out = (uint16_t)at;
+    *out = (uint16_t)(*slot - 1);
     return S2_OK;
 }
 
@@ -134,7 +138,7 @@ static s2_status read_layer(const s2_source *source, const char *at, int64_t lay
                 : s2_doc_refuse(source->doc, path, source->diag,
                                 "head \"%lld\" must be [\"kind\", size, size, score]", (long long)head);
         if (status == S2_OK)
-            status = role_of(source, roles, &body, &out[head]);
+            status = role_of(source, path, roles, &body, &out[head]);
         s2_buf_release(&body);
         S2_TRY(status);
     }
@@ -162,7 +166,6 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     const char *const at = holder(source);
     int64_t n_layers, n_heads, n_kv, head_dim, first_layer;
-    role_list roles = {0};
     s2_buf text = {0};
     if (at == NULL)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
@@ -171,15 +174,16 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "starting-layer", 0, n_layers, 0, &first_layer, source->diag));
     uint16_t *const role = S2_NEW(source->arena, uint16_t, n_layers * n_heads);
-    if (role == NULL)
+    role_list *const roles = S2_NEW(source->arena, role_list, 1);
+    if (role == NULL || roles == NULL)
         return S2_ENOMEM;
     for (int64_t layer = 0; layer < n_layers; layer++)
-        S2_TRY(read_layer(source, at, layer, n_heads, &roles, role + layer * n_heads));
+        S2_TRY(read_layer(source, at, layer, n_heads, roles, role + layer * n_heads));
     s2_language_name(&text, source->name);
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, BLOCK_TOK);
     s2_buf_puts(&text, "decode layers all: dense\n");
-    s2_language_roles(&text, "prefill ", "heads", (int32_t)n_layers, (int32_t)n_heads, role, roles.body,
-                      roles.n);
+    s2_language_roles(&text, "prefill ", "heads", (int32_t)n_layers, (int32_t)n_heads, role, roles->body,
+                      roles->n);
     if (first_layer > 0)
         s2_buf_printf(&text, "layers 0-%lld: dense\n", (long long)(first_layer - 1));
     s2_note(source->notes, "prefill only; decode is dense and no KV is freed");

@@ -31,9 +31,12 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "layers", 1, S2_LIMIT_LAYERS, 1, &n_layers, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "causal", 0, 1, 1, &causal, source->diag));
-    if (array.n_dims == 3 && n_heads != array.shape[0])
+    if (array.n_dims == 3 && (n_heads != array.shape[0] || n_heads < 1))
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "the array has %lld heads",
                            (long long)array.shape[0]);
+    if (n_heads > S2_GRID_CELLS / (n_blk * n_blk))
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "%lld heads of this array are too many blocks", (long long)n_heads);
     int32_t *const class_of = S2_NEW(source->arena, int32_t, n_layers);
     uint8_t *allowed = S2_NEW(source->arena, uint8_t, n_heads * n_blk * n_blk);
     if (class_of == NULL || allowed == NULL)

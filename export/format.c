@@ -244,8 +244,6 @@ static void print_rule(s2_buf *text, const char *before, const char *axis, int32
     int32_t n = 0;
     for (int32_t column = 0; column < n_columns; column++)
         n += roles[column] == role;
-    if (n == 0)
-        return;
     s2_buf_printf(text, "%slayers %d", before, layer_begin);
     if (layer_end > layer_begin + 1)
         s2_buf_printf(text, "-%d", layer_end - 1);
@@ -270,8 +268,13 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
         while (end < n_layers &&
                memcmp(roles, role_of + (int64_t)end * n_columns, (size_t)n_columns * sizeof *roles) == 0)
             end++;
-        for (int32_t role = 0; role < n_roles; role++)
-            print_rule(text, before, axis, begin, end, roles, n_columns, (uint16_t)role, body[role]);
+        bool used[UINT16_MAX + 1] = {false};
+        for (int32_t column = 0; column < n_columns; column++)
+            used[roles[column]] = true;
+        /* what is longer than a pattern may be is refused by the parser; it need not be printed in full */
+        for (int32_t role = 0; role < n_roles && text->len <= S2_LIMIT_TEXT_BYTES; role++)
+            if (used[role])
+                print_rule(text, before, axis, begin, end, roles, n_columns, (uint16_t)role, body[role]);
         begin = end;
     }
 }
@@ -287,6 +290,15 @@ s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *o
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "it asks for what the language does not hold: %s", why.msg);
     return status;
+}
+
+s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_status status)
+{
+    if (status != S2_EPARSE || source->diag == NULL)
+        return status;
+    const s2_diag there = *source->diag;
+    return s2_diag_set(source->diag, status, there.code, 1, 1, "%.80s:%d:%d: %s", name, there.line, there.col,
+                       there.msg);
 }
 
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...)

@@ -167,6 +167,12 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
 /* Parse the text an importer wrote, and release it. A refusal is turned to line 1 of the foreign file. */
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
 
+/*
+ * What was refused stands in a neighbour: its name and place go into the message, and the place becomes the
+ * start of the file that names it. Returns `status`, S2_EPARSE or any other.
+ */
+s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_status status) S2_MUST_CHECK;
+
 /* S2_EUNSUPPORTED with the reason: the pattern is not of the format's family. */
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
 

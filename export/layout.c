@@ -26,6 +26,15 @@ static bool list_has_partial(const s2_blocks *list, bool causal)
     return false;
 }
 
+static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_classes)
+{
+    if (n_blk * n_blk * target->pattern->n_heads <= S2_GRID_CELLS / n_classes)
+        return S2_OK;
+    return s2_target_refuse(target,
+                            "%lld x %lld blocks of %d heads in %d kinds of layers are too many for arrays",
+                            (long long)n_blk, (long long)n_blk, target->pattern->n_heads, n_classes);
+}
+
 static s2_status check_target(const s2_target *target, int64_t block_tok)
 {
     const s2_pattern *const pattern = target->pattern;
@@ -39,11 +48,7 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
     if (target->n_tok % block_tok != 0)
         return s2_target_refuse(target, "the length must be a multiple of the block of %lld tokens (--len N)",
                                 (long long)block_tok);
-    const int64_t n_blk = target->n_tok / block_tok;
-    if (n_blk * n_blk * pattern->n_heads > S2_GRID_CELLS)
-        return s2_target_refuse(target, "%lld x %lld blocks of %d heads are too many for arrays",
-                                (long long)n_blk, (long long)n_blk, pattern->n_heads);
-    return S2_OK;
+    return check_cells(target, target->n_tok / block_tok, 1);
 }
 
 static s2_status list_of_head(const s2_target *target, int32_t layer, int32_t head, s2_view *views,
@@ -105,6 +110,7 @@ s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layout
         for (int32_t head = 0; head < pattern->n_heads; head++)
             S2_TRY(list_of_head(target, layer, head, views, &result));
     class_layers(pattern, &result);
+    S2_TRY(check_cells(target, result.n_blk, result.n_classes));
     *out = result;
     return S2_OK;
 }
@@ -292,11 +298,14 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
     s2_array result = {.dtype = 'i', .n_dims = n_dims, .n = 1};
     if (name != NULL) {
         s2_file file;
+        s2_diag why = {0};
         S2_TRY(s2_finder_read(&source->finder, source->arena, name, (size_t)S2_GRID_CELLS * 4, &file,
                               source->diag));
-        S2_TRY(s2_array_read(file.bytes, file.n_bytes, &result, source->diag));
-        if (result.n_dims != n_dims)
-            return s2_doc_refuse(source->doc, path, source->diag, "%s must have %d dimensions", name, n_dims);
+        if (s2_array_read(file.bytes, file.n_bytes, &result, &why) != S2_OK)
+            return s2_doc_refuse(source->doc, path, source->diag, "%.80s: %s", name, why.msg);
+        if (result.n_dims != n_dims || result.end != file.n_bytes)
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "%.80s must have %d dimensions, and nothing behind them", name, n_dims);
         *out = result;
         return S2_OK;
     }
@@ -304,7 +313,7 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
     snprintf(at, sizeof at, "%.400s", path);
     for (int32_t d = 0; d < n_dims; d++) {
         result.shape[d] = s2_doc_len(source->doc, at);
-        if (result.shape[d] < 0 || result.shape[d] > S2_GRID_CELLS / (result.n > 0 ? result.n : 1))
+        if (result.shape[d] < 0 || result.shape[d] > (int64_t)source->n_bytes / (result.n > 0 ? result.n : 1))
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "expected a list of %d dimensions, or the name of an .npy file", n_dims);
         result.n *= result.shape[d];
@@ -371,6 +380,9 @@ s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid)
             int64_t layer;
             snprintf(path, sizeof path, "/layouts/%d/layers/%lld", c, (long long)at);
             S2_TRY(s2_doc_int(source->doc, path, 0, grid->n_layers - 1, &layer, source->diag));
+            if (seen[layer])
+                return s2_doc_refuse(source->doc, path, source->diag, "layer %lld is in two layouts",
+                                     (long long)layer);
             grid->class_of[layer] = c;
             seen[layer] = true;
         }
@@ -436,9 +448,10 @@ s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_patte
                                 .n_bodies = grid->n_classes,
                                 .bodies = bodies,
                                 .body_of = body_of};
-    const s2_status status = s2_pattern_check(&pattern, source->diag);
+    s2_diag why = {0};
+    const s2_status status = s2_pattern_check(&pattern, &why);
     if (status == S2_EINVAL)
-        return S2_EPARSE;
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "%s", why.msg);
     if (status == S2_OK)
         *out = pattern;
     return status;

@@ -823,13 +823,15 @@ static s2_status read_selector_item(parser *p, const char *what, int64_t n_all, 
     }
     s2_item item;
     S2_TRY(s2_lex_item(&p->lex, true, S2_UNIT_NONE, &item));
+    /* before anything is added to a number */
+    const int64_t begin = item.has_begin ? item.begin.value : 0;
+    const int64_t last = item.has_end ? item.end.value - item.slice : begin;
+    if (begin >= n_all || last >= n_all)
+        return REFUSE(p, S2P_OUT_OF_RANGE, item.at, "%s %lld is out of range: there are %lld, counted from 0",
+                      what, (long long)(begin >= n_all ? begin : last), (long long)n_all);
     s2_span span;
     S2_TRY(item_span(p, &item, &span));
-    const int64_t end = span.end == S2_OPEN ? n_all : span.end;
-    if (span.begin >= n_all || end > n_all)
-        return REFUSE(p, S2P_OUT_OF_RANGE, item.at, "%s %lld is out of range: there are %lld, counted from 0",
-                      what, (long long)(span.begin >= n_all ? span.begin : end - 1), (long long)n_all);
-    set_bits(bits, span.begin, end, span.step);
+    set_bits(bits, span.begin, span.end == S2_OPEN ? n_all : span.end, span.step < n_all ? span.step : n_all);
     return S2_OK;
 }
 

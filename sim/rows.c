@@ -281,6 +281,10 @@ static s2_status finish_row(s2_scan *scan, s2_any_line *any)
         return refuse(scan, "a row needs lengths and a batch");
     if (row->kernel[0] != '\0' && !(row->us >= 0 && row->mhz >= 0))
         return refuse(scan, "a row has a negative time or clock");
+    if (!whole(any->seed, 0, 0x1p53) || !whole(any->nth, 0, INT32_MAX) || !whole(any->tile_tok, 0, 1 << 30) ||
+        !whole(any->key_tok, 0, 1 << 30) || !whole(any->pack_heads, 0, 1 << 30) ||
+        !whole(any->section_bytes, 0, 0x1p53))
+        return refuse(scan, "a row counts in whole numbers that are not negative");
     row->point.pass = (s2_pass)pass;
     row->point.q_tok = (int32_t)any->q_tok;
     row->point.k_tok = (int32_t)any->k_tok;

@@ -80,6 +80,8 @@ static bool patterns_equal(const s2_pattern *a, const s2_pattern *b)
 static const struct {
     const char *text, *expected;
 } canonical_rows[] = {
+    {"heads 4; heads all: none; heads 1::9223372036854775807: dense",
+     "heads 4\nlayers all: none\nheads 1: dense\n"},
     {"name phi-3-small-8k\nlayers 32\nheads 32\nkv-heads 8\nhead-dim 128\nblock 64\n\n"
      "layers all: local 16 | stride 8 phase head+1\nlayers 1::2: dense",
      "name phi-3-small-8k\nlayers 32\nheads 32\nkv-heads 8\nlayers all: local 16 | stride 8 phase head+1\n"

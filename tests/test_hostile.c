@@ -1,0 +1,586 @@
+/*
+ * Every reader of other people's bytes against bytes that are cut anywhere, damaged, mixed and exaggerated:
+ * importers on tests/data/foreign/ and on what the exporters write, and the readers of patterns, spaces,
+ * filters, GPU tables, constants and measured points. The same cases in every run.
+ *
+ * A reader answers: what it takes is whole, what it refuses has a place and a reason, and no claim of a size
+ * makes it ask for memory without bound. Bytes lie in pieces of exactly their size (tests/gen_mutant.h), so a
+ * build with AddressSanitizer sees what is read behind them. A crash names its case, which S2_SEED, S2_SAMPLE
+ * and S2_CASE repeat alone.
+ */
+#include "tests/s2test.h"
+
+#include <dirent.h>
+#include <sha2.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "db/filter.h"
+#include "export/format.h"
+#include "pattern/codes.h"
+#include "pattern/parse.h"
+#include "search/space.h"
+#include "sim/calibration.h"
+#include "sim/gpu.h"
+#include "sim/rows.h"
+#include "tests/gen_mutant.h"
+
+#define FOREIGN  "tests/data/foreign"
+#define PATTERNS "tests/data/patterns"
+#define HOSTILE  "tests/data/hostile"
+
+enum { DEFAULT_SEED = 20261121, MOST_SAMPLES = 512, MOST_CUTS = 200, SAMPLE_BYTES = 1 << 20 };
+
+/* Far above what any sample needs, far below what a machine has. */
+#define MOST_ASKED_BYTES ((size_t)1 << 30)
+
+typedef struct reader reader;
+
+/* One file, read by one reader. Of several files `main` is the one that is named and `at` the damaged one. */
+typedef struct sample {
+    char label[160];
+    const reader *reader;
+    const s2_format *format; /* of importers */
+    s2_fileset set;
+    int32_t main, at;
+} sample;
+
+struct reader {
+    const char *name;
+    const char *const *seeds; /* ended by NULL */
+    void (*read)(const sample *from, const char *bytes, size_t n, int64_t nth);
+};
+
+static struct {
+    s2_arena arena;
+    sample list[MOST_SAMPLES];
+    int32_t n;
+    uint64_t seed;
+    size_t asked_bytes; /* by the case that runs */
+    size_t most_asked_bytes;
+    int64_t n_cases, n_taken;
+    double slowest_ms;
+    char slowest[200];
+} all;
+
+/* What runs now, in memory that outlives a process that dies of it. */
+typedef struct running {
+    char label[160];
+    int64_t nth;
+} running;
+static running *now;
+
+/* ---- a case ------------------------------------------------------------------------------------------- */
+
+#define FAIL(from, nth, ...)                                                                                 \
+    do {                                                                                                     \
+        char fail_text_[600];                                                                                \
+        snprintf(fail_text_, sizeof fail_text_, __VA_ARGS__);                                                \
+        fail_msg("S2_SEED=%llu S2_SAMPLE='%s' S2_CASE=%lld: %s", (unsigned long long)all.seed,               \
+                 (from)->label, (long long)(nth), fail_text_);                                               \
+    } while (0)
+
+static bool count_asked(void *user, size_t n_bytes)
+{
+    (void)user;
+    all.asked_bytes += n_bytes;
+    return all.asked_bytes <= MOST_ASKED_BYTES;
+}
+
+static double now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
+}
+
+/* A place lies in the file, or one line behind it: what ends too early is refused where it ends. */
+static void check_place(const sample *from, int64_t nth, const s2_diag *diag, const char *bytes, size_t n)
+{
+    int64_t n_lines = 1;
+    for (size_t at = 0; at < n; at++)
+        n_lines += bytes[at] == '\n';
+    if (diag->line < 1 || diag->col < 1 || diag->line > n_lines + 1 || diag->msg[0] == '\0')
+        FAIL(from, nth, "refused at %d:%d of %lld lines, \"%s\"", diag->line, diag->col, (long long)n_lines,
+             diag->msg);
+}
+
+static void run_case(const sample *from, int64_t nth, const char *bytes, size_t n)
+{
+    memcpy(now->label, from->label, sizeof now->label);
+    now->nth = nth;
+    all.asked_bytes = 0;
+    const double begin_ms = now_ms();
+    s2_alloc_set_hook(count_asked, NULL);
+    from->reader->read(from, bytes, n, nth);
+    s2_alloc_set_hook(NULL, NULL);
+    const double took_ms = now_ms() - begin_ms;
+    now->label[0] = '\0';
+    all.n_cases++;
+    if (all.asked_bytes > MOST_ASKED_BYTES)
+        FAIL(from, nth, "asks for more than %zu MiB", MOST_ASKED_BYTES >> 20);
+    if (all.asked_bytes > all.most_asked_bytes)
+        all.most_asked_bytes = all.asked_bytes;
+    if (took_ms > all.slowest_ms) {
+        all.slowest_ms = took_ms;
+        snprintf(all.slowest, sizeof all.slowest, "%s, case %lld", from->label, (long long)nth);
+    }
+}
+
+/* ---- importers ------------------------------------------------------------------------------------------
+ */
+
+/* A pattern that was taken is one: it passes its check, prints, and its text is taken again. */
+static void check_pattern(const sample *from, int64_t nth, const s2_pattern *pattern, bool has_side)
+{
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_diag diag = {0};
+    s2_pattern again;
+    if (s2_pattern_check(pattern, &diag) != S2_OK)
+        FAIL(from, nth, "what is taken is no pattern: %s", diag.msg);
+    s2_pattern_print(pattern, &text);
+    if (text.status == S2_OK && !has_side &&
+        s2_pattern_parse(&arena, text.data, text.len, NULL, &again, &diag) != S2_OK)
+        FAIL(from, nth, "its text is refused: %s", diag.msg);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
+/* Of its own format and by content in turn; now and then as another format. */
+static const char *format_of(const sample *from, int64_t nth)
+{
+    if (nth % 16 == 15)
+        return s2_format_at((int32_t)((nth / 16) % 31))->name;
+    return nth % 2 == 0 ? from->format->name : NULL;
+}
+
+static void read_import(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_arena arena = {0};
+    s2_buf notes = {0};
+    s2_diag diag = {0};
+    const s2_format *used = NULL;
+    s2_pattern pattern;
+    s2_file files[64];
+    assert_true(from->set.n_files <= 64);
+    memcpy(files, from->set.files, (size_t)from->set.n_files * sizeof *files);
+    files[from->at].bytes = bytes;
+    files[from->at].n_bytes = n;
+    const s2_fileset set = {&arena, files, from->set.n_files, 64};
+    const s2_file *const file = &files[from->main];
+    s2_fileset side = {.arena = &arena};
+    s2_source source = {.arena = &arena,
+                        .name = file->name,
+                        .bytes = file->bytes,
+                        .n_bytes = file->n_bytes,
+                        .finder = {.set = &set},
+                        .notes = &notes,
+                        .side = &side,
+                        .diag = &diag};
+    const s2_status status = s2_import_run(&source, format_of(from, nth), &used, &pattern);
+    if (status == S2_OK)
+        check_pattern(from, nth, &pattern, side.n_files != 0);
+    else if (status == S2_EPARSE)
+        check_place(from, nth, &diag, file->bytes, file->n_bytes);
+    else if ((status != S2_EUNSUPPORTED && status != S2_EIO) || diag.msg[0] == '\0')
+        FAIL(from, nth, "status %d, \"%s\"", status, diag.msg);
+    all.n_taken += status == S2_OK;
+    s2_buf_release(&notes);
+    s2_arena_release(&arena);
+}
+
+/* ---- the other readers -----------------------------------------------------------------------------------
+ */
+
+static void read_pattern(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    const s2_parse_options options = {.no_files = true};
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_buf caret = {0};
+    s2_pattern pattern;
+    if (s2_pattern_parse(&arena, bytes, n, &options, &pattern, &diag) == S2_OK) {
+        check_pattern(from, nth, &pattern, false);
+        all.n_taken++;
+    } else {
+        check_place(from, nth, &diag, bytes, n);
+        assert_non_null(s2_code_explain(diag.code));
+        s2_diag_print_caret(&diag, bytes, n, &caret);
+    }
+    s2_buf_release(&caret);
+    s2_arena_release(&arena);
+}
+
+static void read_space(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_space space;
+    const s2_status status = s2_space_parse(&arena, bytes, n, &space, &diag);
+    if (status == S2_OK) {
+        const int64_t some[] = {0, space.n_candidates / 3, space.n_candidates - 1};
+        for (size_t at = 0; at < sizeof some / sizeof *some; at++) {
+            s2_buf text = {0};
+            s2_space_expand(&space, some[at], &text);
+            assert_int_equal(text.status, S2_OK);
+            s2_buf_release(&text);
+        }
+        all.n_taken++;
+    } else {
+        check_place(from, nth, &diag, bytes, n);
+    }
+    s2_arena_release(&arena);
+}
+
+/* Filters come from a command line, which ends at a NUL. */
+static void read_filter(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    const size_t n_text = n != 0 ? strnlen(bytes, n) : 0;
+    char *const text = malloc(n_text + 1);
+    s2_filter filter;
+    s2_diag diag = {0};
+    assert_non_null(text);
+    memcpy(text, bytes, n_text);
+    text[n_text] = '\0';
+    const s2_status status = s2_filter_build(text, nth % 2 != 0, &filter, &diag);
+    if (status != S2_OK)
+        check_place(from, nth, &diag, text, n_text);
+    assert_true(status == S2_OK || status == S2_EINVAL);
+    assert_in_range(filter.n_values, 0, S2_FILTER_CONDITIONS);
+    all.n_taken += status == S2_OK;
+    s2_filter_release(&filter);
+    free(text);
+}
+
+static void read_gpu(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    const s2_status status = s2_gpu_parse("mine", bytes, n, &gpu, &diag);
+    if (status != S2_OK)
+        check_place(from, nth, &diag, bytes, n);
+    all.n_taken += status == S2_OK;
+}
+
+static void read_points(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_row_file file;
+    if (s2_rows_parse(&arena, bytes, n, &file, &diag) == S2_OK) {
+        for (int32_t row = 0; row < file.n_rows; row++) {
+            s2_buf text = {0};
+            s2_row_print(&file.rows[row], &text);
+            s2_buf_release(&text);
+        }
+        all.n_taken++;
+    } else {
+        check_place(from, nth, &diag, bytes, n);
+    }
+    s2_arena_release(&arena);
+}
+
+/* The hash of the constants is made anew in every second case: a file that is no accident carries it. */
+static s2_mutant hash_anew(const char *bytes, size_t n)
+{
+    s2_mutant mutant = s2_mutant_copy(bytes, n);
+    char *const line = n != 0 ? memmem(mutant.bytes, n, "\nhash ", 6) : NULL;
+    char *const below = line != NULL ? memchr(line + 1, '\n', n - (size_t)(line + 1 - mutant.bytes)) : NULL;
+    if (below == NULL || below - line < 6 + 16)
+        return mutant;
+    const size_t n_below = n - (size_t)(below + 1 - mutant.bytes);
+    const char *const judged = n_below != 0 ? memmem(below, n_below + 1, "\njudged ", 8) : NULL;
+    char digest[SHA256_DIGEST_STRING_LENGTH];
+    SHA256Data((const uint8_t *)below + 1, judged != NULL ? (size_t)(judged - below) : n_below, digest);
+    memcpy(line + 6, digest, 16);
+    return mutant;
+}
+
+static void read_constants(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_calibration calibration, again;
+    s2_diag diag = {0};
+    s2_mutant mutant = nth % 2 != 0 ? hash_anew(bytes, n) : s2_mutant_copy(bytes, n);
+    if (s2_calibration_parse(mutant.bytes, mutant.n, &calibration, &diag) == S2_OK) {
+        s2_buf text = {0};
+        s2_calibration_print(&calibration, &text);
+        if (s2_calibration_parse(text.data, text.len, &again, &diag) != S2_OK)
+            FAIL(from, nth, "its own print is refused: %d: %s", diag.line, diag.msg);
+        s2_buf_release(&text);
+        all.n_taken++;
+    } else {
+        check_place(from, nth, &diag, mutant.bytes, mutant.n);
+    }
+    s2_mutant_release(&mutant);
+}
+
+static const char *const space_seeds[] = {
+    "heads 8; kv-heads 2; block {16,32,64}; layers all: local {4..32:4} | stride 8 phase {head,kv}+{0,1}; "
+    "{,layers 1::2: dense}",
+    "heads 4 # {not a hole}\nlayers all: local {1..16} | columns {0,\"a\",3..5}\n", NULL};
+static const char *const filter_seeds[] = {
+    "union=holds kv_mib<4096 us<900 !tag:rejected family=ls name~phi star",
+    "!star name!=\"two words\" density>=0.5 heads=32 created>1.7e9 len=8k tag=best", NULL};
+static const char *const gpu_seeds[] = {
+    "# a chip\ntitle My GPU\nsms 132 # sheet\nboost_mhz 1980 # sheet\ntensor_mhz 1830 # sheet\n"
+    "bf16_tflops 989 # sheet\nmufu_per_clk_sm 16 # sheet\nsmem_kib 228 # sheet\nl2_mib 50 # sheet\n"
+    "hbm_gb 141 # sheet\nhbm_gb_s 4800 # sheet\nhbm_fraction 0.9 # sheet\npower_w 700 # sheet\n"
+    "launch_us 3 # sheet\n",
+    NULL};
+static const char *const point_seeds[] = {
+    "{\"schema\":\"s2points/1\",\"gpu\":\"h200\",\"device\":\"NVIDIA H200\",\"uuid\":\"GPU-1\",\"driver\":"
+    "\"580\",\"commit\":\"abc\",\"date\":\"2026-01-01\"}\n"
+    "{\"micro\":\"copy\",\"size\":1073741824,\"value\":4312.1,\"unit\":\"GB/s\"}\n"
+    "{\"set\":\"designed\",\"seed\":0,\"nth\":3,\"repeated\":1,\"family\":\"dense\",\"pass\":\"forward\","
+    "\"pattern\":\"heads 8; layers all: dense\",\"q_tok\":4096,\"k_tok\":4096,\"batch\":1,\"dtype\":\"bf16\","
+    "\"kernel\":\"sm90\",\"tile_tok\":128,\"key_tok\":128,\"pack_heads\":1,\"section_bytes\":16777216,"
+    "\"us\":123.5,\"spread\":0.01,\"mhz\":1830,\"burst_us\":120,\"burst_mhz\":1980,\"dram_read\":1e9,"
+    "\"dram_write\":1e8,\"l2_bytes\":2e9}\n"
+    "{\"set\":\"held-out\",\"seed\":7,\"nth\":0,\"pass\":\"decode\",\"pattern\":\"heads 8; layers all: "
+    "dense\",\"q_tok\":1,\"k_tok\":512,\"batch\":2,\"kernel\":\"\",\"why\":\"nobody\"}\n",
+    NULL};
+static const char *const no_seeds[] = {NULL};
+
+/* ---- samples ------------------------------------------------------------------------------------------- */
+
+static const reader importer = {"import", no_seeds, read_import};
+static const reader pattern_reader = {"pattern", no_seeds, read_pattern};
+static const reader constants_reader = {"constants", no_seeds, read_constants};
+static const reader text_readers[] = {{"space", space_seeds, read_space},
+                                      {"filter", filter_seeds, read_filter},
+                                      {"gpu", gpu_seeds, read_gpu},
+                                      {"points", point_seeds, read_points}};
+
+static sample *add_sample(const reader *by, const char *label)
+{
+    assert_true(all.n < MOST_SAMPLES);
+    sample *const added = &all.list[all.n++];
+    *added = (sample){.reader = by, .set = {.arena = &all.arena}};
+    snprintf(added->label, sizeof added->label, "%s %.140s", by->name, label);
+    return added;
+}
+
+static void add_text(const reader *by, const char *label, const char *text, size_t n)
+{
+    sample *const added = add_sample(by, label);
+    assert_int_equal(s2_fileset_add(&added->set, "text", text, n), S2_OK);
+}
+
+/* The files under dir, by names relative to it, in an order of their own. */
+static void read_folder(const char *dir, const char *below, s2_fileset *set)
+{
+    char path[512], name[300];
+    struct dirent **entries;
+    snprintf(path, sizeof path, "%s/%s", dir, below);
+    const int n = scandir(path, &entries, NULL, alphasort);
+    for (int e = 0; e < n; e++) {
+        struct stat info;
+        s2_file file;
+        snprintf(name, sizeof name, "%s%s%s", below, below[0] != '\0' ? "/" : "", entries[e]->d_name);
+        snprintf(path, sizeof path, "%s/%s", dir, name);
+        if (entries[e]->d_name[0] != '.' && stat(path, &info) == 0) {
+            if (S_ISDIR(info.st_mode)) {
+                read_folder(dir, name, set);
+            } else {
+                assert_int_equal(s2_file_read(&all.arena, path, SAMPLE_BYTES, &file, NULL), S2_OK);
+                assert_int_equal(s2_fileset_add(set, name, file.bytes, file.n_bytes), S2_OK);
+            }
+        }
+        free(entries[e]);
+    }
+    if (n >= 0)
+        free(entries);
+}
+
+static void add_foreign(const char *root, const s2_format *format)
+{
+    char dir[128], label[160];
+    s2_fileset set = {.arena = &all.arena};
+    snprintf(dir, sizeof dir, "%s/%s", root, format->name);
+    read_folder(dir, "", &set);
+    for (int32_t f = 0; f < set.n_files; f++) {
+        snprintf(label, sizeof label, "%s %.100s", format->name, set.files[f].name);
+        sample *const added = add_sample(&importer, label);
+        added->format = format;
+        added->set = set;
+        added->main = added->at = f;
+    }
+}
+
+static void add_written(const s2_format *format)
+{
+    static const char *const texts[] = {
+        "name a; layers 2; heads 4; kv-heads 2; block 64; layers all: local 2 | stride 4 phase head+1; "
+        "layers 1::2: dense",
+        "name b; layers 2; heads 4; kv-heads 2; layers all: sink 64t | local 128t; kv 1: dense",
+        "name c; layers 3; heads 4; layers all: local 64t; layers 2: chunk 128t",
+        "name d; layers 1; heads 4; block 64; prefill layers all: sink 64t | local 128t; decode layers all: "
+        "dense",
+        "name e; heads 4; block 64; layers all: chunk 2 | stride 2 phase 1"};
+    int32_t n_held = 0;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts && n_held < 2 && format->export != NULL; t++) {
+        s2_pattern pattern;
+        s2_buf notes = {0};
+        s2_diag diag = {0};
+        s2_export_report report;
+        s2_fileset files = {.arena = &all.arena};
+        s2_target target = {.arena = &all.arena,
+                            .pattern = &pattern,
+                            .n_tok = 256,
+                            .provenance = "a test",
+                            .notes = &notes,
+                            .files = &files,
+                            .diag = &diag};
+        assert_int_equal(s2_pattern_parse(&all.arena, texts[t], strlen(texts[t]), NULL, &pattern, NULL),
+                         S2_OK);
+        const bool held = s2_export_run(format, &target, &report) == S2_OK && !report.refused;
+        s2_buf_release(&notes);
+        for (int32_t f = 0; held && f < files.n_files; f++) {
+            char label[160];
+            snprintf(label, sizeof label, "%s written %zu %.80s", format->name, t, files.files[f].name);
+            sample *const added = add_sample(&importer, label);
+            added->format = format;
+            added->set = files;
+            added->at = f;
+        }
+        n_held += held;
+    }
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    all.seed = s2_test_seed(DEFAULT_SEED);
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        add_foreign(FOREIGN, s2_format_at(n));
+        add_foreign(HOSTILE, s2_format_at(n));
+        add_written(s2_format_at(n));
+    }
+    s2_fileset texts = {.arena = &all.arena};
+    read_folder(PATTERNS, "", &texts);
+    for (int32_t f = 0; f < texts.n_files; f++)
+        add_text(&pattern_reader, texts.files[f].name, texts.files[f].bytes, texts.files[f].n_bytes);
+    for (size_t r = 0; r < sizeof text_readers / sizeof *text_readers; r++)
+        for (const char *const *seed = text_readers[r].seeds; *seed != NULL; seed++)
+            add_text(&text_readers[r], "seed", *seed, strlen(*seed));
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
+        if (strcmp(text->name, "calibration/h200") == 0)
+            add_text(&constants_reader, text->name, text->text, strlen(text->text));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    s2_arena_release(&all.arena);
+    return 0;
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+/* Case numbers: cuts are 2 * length and 2 * length + 1 (two readings), mutants follow behind a million. */
+enum { FIRST_MUTANT = 1000000000 };
+
+static void cut_sample(const sample *from)
+{
+    const s2_file *const file = &from->set.files[from->at];
+    size_t *cuts;
+    const size_t n_cuts = s2_mutant_cuts(file->bytes, file->n_bytes, MOST_CUTS, &cuts);
+    for (size_t c = 0; c < 2 * n_cuts; c++) {
+        s2_mutant piece = s2_mutant_copy(file->bytes, cuts[c / 2]);
+        run_case(from, (int64_t)(cuts[c / 2] * 32 + c % 2), piece.bytes, piece.n);
+        s2_mutant_release(&piece);
+    }
+    free(cuts);
+}
+
+/* A generator of its own for each case, so that one can be repeated alone. */
+static void mutate_sample(const sample *from, int64_t nth)
+{
+    s2_rng rng = {all.seed + (uint64_t)nth * UINT64_C(0x9e3779b97f4a7c15)};
+    for (const char *c = from->label; *c != '\0'; c++)
+        rng.state = rng.state * 31 + (unsigned char)*c;
+    const sample *const other = &all.list[s2_rng_below(&rng, (uint64_t)all.n)];
+    const s2_file *const a = &from->set.files[from->at], *const b = &other->set.files[other->at];
+    s2_mutant mutant = s2_mutant_draw(&rng, a->bytes, a->n_bytes, b->bytes, b->n_bytes);
+    run_case(from, FIRST_MUTANT + nth, mutant.bytes, mutant.n);
+    s2_mutant_release(&mutant);
+}
+
+static void report(const char *what)
+{
+    printf("# s2: %s: %lld cases of %d samples, %lld taken, at most %zu MiB asked for, slowest %.0f ms (%s), "
+           "seed %llu\n",
+           what, (long long)all.n_cases, all.n, (long long)all.n_taken, all.most_asked_bytes >> 20,
+           all.slowest_ms, all.slowest, (unsigned long long)all.seed);
+    all.n_cases = all.n_taken = 0;
+    all.most_asked_bytes = 0;
+    all.slowest_ms = 0;
+}
+
+static void whole_samples_are_answered_by_every_importer(void **state)
+{
+    (void)state;
+    for (int32_t s = 0; s < all.n; s++) {
+        const s2_file *const file = &all.list[s].set.files[all.list[s].at];
+        for (int32_t n = 0; n < (all.list[s].reader == &importer ? 31 : 1); n++)
+            run_case(&all.list[s], 16 * n + 15, file->bytes, file->n_bytes);
+    }
+    report("whole");
+}
+
+static void files_cut_anywhere_are_answered(void **state)
+{
+    (void)state;
+    for (int32_t s = 0; s < all.n; s++)
+        cut_sample(&all.list[s]);
+    report("cut");
+}
+
+static void damaged_files_are_answered(void **state)
+{
+    (void)state;
+    const char *const only = getenv("S2_SAMPLE"), *const nth = getenv("S2_CASE");
+    const int64_t n_cases = s2_test_cases(100);
+    for (int32_t s = 0; s < all.n; s++) {
+        if (only != NULL && strcmp(only, all.list[s].label) != 0)
+            continue;
+        if (nth != NULL)
+            mutate_sample(&all.list[s], strtoll(nth, NULL, 10) - FIRST_MUTANT);
+        for (int64_t c = 0; nth == NULL && c < n_cases; c++)
+            mutate_sample(&all.list[s], c);
+    }
+    report("damaged");
+}
+
+/* Tests run in a child, since what a hostile file kills cannot say which file that was. */
+static int watch(pid_t child)
+{
+    int status = 0;
+    const pid_t ended = waitpid(child, &status, 0);
+    if (ended == child && WIFEXITED(status) && now->label[0] == '\0')
+        return WEXITSTATUS(status);
+    fprintf(stderr, "test_hostile: died of S2_SEED=%llu S2_SAMPLE='%s' S2_CASE=%lld\n",
+            (unsigned long long)s2_test_seed(DEFAULT_SEED), now->label, (long long)now->nth);
+    return 1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(whole_samples_are_answered_by_every_importer),
+        cmocka_unit_test(files_cut_anywhere_are_answered),
+        cmocka_unit_test(damaged_files_are_answered),
+    };
+    now = mmap(NULL, sizeof *now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const pid_t child = now != MAP_FAILED ? fork() : -1;
+    if (child < 0)
+        return 1;
+    return child > 0 ? watch(child) : cmocka_run_group_tests_name("hostile", tests, set_up, tear_down);
+}
