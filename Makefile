@@ -169,35 +169,41 @@ TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(TEST_C)
 unit: $(TESTS)
 	tests/run.sh $^
 
-## fuzz: libFuzzer on the parser, with round trip (clang; SECONDS=60)
+# A campaign is open-ended: a random seed, SECONDS long, its corpus kept. SAMPLE=1 is what `make check` runs:
+# a fixed seed and number of inputs from an empty corpus, the same in every run (addresses, where they may be fixed,
+# are, and compared values are not fed back: some are addresses); a slow machine stops earlier.
 SECONDS ?= 60
 FUZZ_C  := $(wildcard base/*.c pattern/*.c)
-build/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_C) $(HEADERS)
-	@mkdir -p $(@D)
-	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE) \
-	  $< $(FUZZ_C) -o $@ $(LIBS_CORE)
 FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
+FUZZ_CC  = clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE)
+FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) -max_total_time=$(2) -timeout=120,-max_total_time=$(3) -timeout=10) \
+           -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
+FUZZ_AT  = $(if $(SAMPLE),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+FUZZ_DIR = build/fuzz/$(if $(SAMPLE),sample,corpus)
+build/fuzz/fuzz_parse: tests/fuzz/fuzz_parse.c $(FUZZ_C) $(HEADERS)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $< $(FUZZ_C) -o $@ $(LIBS_CORE)
 build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C) $(HEADERS)
 	@mkdir -p $(@D)
-	clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE) \
-	  $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
-## fuzz-import: libFuzzer on every importer in turn, one target each (clang; SECONDS=60 together, F=hf for one)
+	$(FUZZ_CC) $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+## fuzz: libFuzzer on the parser, with round trip, at random (clang; SECONDS=60; SAMPLE=1: the same inputs every time)
+fuzz: build/fuzz/fuzz_parse
+	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/parse;) mkdir -p $(FUZZ_DIR)/parse
+	$(FUZZ_AT) $< $(call FUZZ_RUN,400000,60,$(SECONDS)) -max_len=65536 -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict \
+	  $(FUZZ_DIR)/parse tests/data/patterns
+## fuzz-import: libFuzzer on every importer, one target each, at random (clang; SECONDS=60 together; F=hf for one; SAMPLE=1 as above)
 IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/format.h) any)
 fuzz-import: build/fuzz/fuzz_import
 	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
 	for f in $(IMPORTERS); do \
-	  mkdir -p build/fuzz/import/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
+	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
 	  seeds=tests/data/foreign/$$f; [ -d $$seeds ] || seeds=tests/data/foreign; \
-	  build/fuzz/fuzz_import_$$f -max_total_time=$$each -timeout=10 -max_len=16384 -rss_limit_mb=2048 -verbosity=0 \
-	    -print_final_stats=1 -artifact_prefix=build/fuzz/$$f- build/fuzz/import/$$f $$seeds >build/fuzz/$$f.log 2>&1 || \
+	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,4000,5,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
+	    $(FUZZ_DIR)/$$f $$seeds >build/fuzz/$$f.log 2>&1 || \
 	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
 	  runs=$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log); n=$$((n + 1)); \
 	  printf '%-14s %s inputs\n' $$f "$$runs"; \
 	done; echo "$$n importers survived"
-fuzz: build/fuzz/fuzz_parse
-	@mkdir -p build/fuzz/corpus
-	$< -max_total_time=$(SECONDS) -timeout=5 -max_len=65536 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
-	  -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict build/fuzz/corpus tests/data/patterns
 
 ## bench-gpu: check and time every GPU kernel beside this card's ceilings (PEERS=1: torch's kernels too)
 bench-gpu: $(B)/bench_gpu $(B)/bench_decode

@@ -63,8 +63,10 @@ static s2_status read_line(const s2_source *source, const char *line, size_t n_b
 
 static s2_status read_table(const s2_source *source, const char *bytes, size_t n_bytes, table *out)
 {
-    table result = {.score = S2_NEW(source->arena, double, (size_t)S2_LIMIT_LAYERS *S2_LIMIT_HEADS / 16)};
-    const int32_t cap = S2_LIMIT_LAYERS * (S2_LIMIT_HEADS / 16);
+    enum { MOST = S2_LIMIT_LAYERS * (S2_LIMIT_HEADS / 16) };
+    /* a number and what separates it are two bytes */
+    const int32_t cap = n_bytes / 2 < MOST ? (int32_t)(n_bytes / 2) + 1 : MOST;
+    table result = {.score = S2_NEW(source->arena, double, cap)};
     int32_t line_no = 0, used = 0;
     if (result.score == NULL)
         return S2_ENOMEM;

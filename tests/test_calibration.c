@@ -490,7 +490,7 @@ static void commands_list_points_and_refuse_what_makes_no_sense(void **state)
     assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 6, list), S2_EXIT_OK);
     assert_non_null(strstr(text, "\n5 points"));
     assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 5, both), S2_EXIT_USAGE);
-    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, gone), S2_EXIT_USAGE);
+    assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, gone), S2_EXIT_REFUSED);
     assert_int_equal(command(s2_cmd_calibrate, text, sizeof text, 3, wrong), S2_EXIT_REFUSED);
     assert_int_equal(command(s2_cmd_sim, text, sizeof text, 1, none), S2_EXIT_USAGE);
     assert_int_equal(command(s2_cmd_sim, text, sizeof text, 5, bad), S2_EXIT_REFUSED);
