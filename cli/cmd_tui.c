@@ -68,19 +68,29 @@ static bool preview(s2_explorer *e)
     return changed || output != e->output_of || record != e->record_of;
 }
 
+/* By its row where that is loaded, else as its text says. */
+static const char *name_of(s2_explorer *e, int64_t id, const char *text)
+{
+    static const char name[] = "name ";
+    const s2_tui_row *const row = s2_explorer_row(e, id);
+    const char *shown = row != NULL && row->name[0] != '\0' ? row->name : row != NULL ? row->hash : "unnamed";
+    size_t n = strlen(shown);
+    if (row == NULL && strncmp(text, name, sizeof name - 1) == 0) {
+        shown = text + sizeof name - 1;
+        n = strcspn(shown, "\n;");
+    }
+    return s2_arena_strndup(&e->log, shown, n);
+}
+
 static void compare(s2_explorer *e)
 {
     s2_arena scratch = {0};
     s2_session_compare_none(&e->session);
     for (int32_t at = 0; at < e->session.state.n_marked; at++) {
         const int64_t id = e->session.state.marked[at];
-        const s2_tui_row *const row = s2_explorer_row(e, id);
-        const char *const text = row != NULL ? s2_explorer_text(e, &scratch, id) : NULL;
-        const char *const shown = text != NULL && row->name[0] != '\0' ? row->name
-                                  : text != NULL                       ? row->hash
-                                                                       : "";
-        const char *const name = s2_arena_strndup(&e->log, shown, strlen(shown));
-        if (text != NULL && name != NULL)
+        const char *const text = s2_explorer_text(e, &scratch, id);
+        const char *const name = text != NULL ? name_of(e, id, text) : NULL;
+        if (name != NULL)
             s2_session_compare_add(&e->session, name, text);
     }
     s2_arena_release(&scratch);
@@ -105,6 +115,8 @@ static bool serve(s2_explorer *e)
     case S2_REQUEST_QUIT: return !s2_explorer_change_may_leave(e);
     case S2_REQUEST_LIST: s2_explorer_list(e); break;
     case S2_REQUEST_MORE: s2_explorer_list_more(e); break;
+    case S2_REQUEST_BEFORE: s2_explorer_list_less(e); break;
+    case S2_REQUEST_LAST: s2_explorer_list_last(e); break;
     case S2_REQUEST_OPEN:
     case S2_REQUEST_RECORD: open_design(e, e->session.state.request_id); break;
     case S2_REQUEST_COMPARE: compare(e); break;

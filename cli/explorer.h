@@ -77,9 +77,10 @@ typedef struct s2_explorer {
 
     s2_worker list_worker;
     s2_list_task list;
-    bool list_wanted;  /* once the query under way is done */
-    int64_t follow_id; /* the design to put the cursor on; 0: none */
-    s2_arena pages;    /* of the rows; rewound when the list is made anew */
+    int32_t list_wanted; /* so many rows once the query under way is done; 0: none */
+    bool list_backward;  /* those at the end of the list */
+    bool follow;         /* the cursor stays on its design when the list is made anew */
+    s2_arena pages;      /* of the rows; rewound when the list is made anew */
     s2_tui_row *rows;
     int32_t cap_rows;
     int64_t shown_id; /* the design that the model has facts of */
@@ -115,7 +116,9 @@ void s2_explorer_say(s2_explorer *e, const char *fmt, ...) S2_PRINTF(2, 3);
 
 /* ---- the list */
 void s2_explorer_list(s2_explorer *e);       /* from its first row */
-void s2_explorer_list_more(s2_explorer *e);  /* the page after the last */
+void s2_explorer_list_last(s2_explorer *e);  /* its end */
+void s2_explorer_list_more(s2_explorer *e);  /* the page after the last row */
+void s2_explorer_list_less(s2_explorer *e);  /* the page before the first */
 void s2_explorer_list_again(s2_explorer *e); /* as many rows as now, the cursor on the same design */
 /* Take over what the worker found; true when the screen is to be drawn. */
 bool s2_explorer_list_collect(s2_explorer *e);

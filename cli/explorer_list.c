@@ -75,7 +75,7 @@ static void forget_rows(s2_explorer *e)
     e->shown_id = 0;
     e->session.model.rows = NULL;
     e->session.model.n_rows = 0;
-    e->session.model.more = false;
+    e->session.model.more = e->session.model.less = false;
     e->session.model.list_error = NULL;
 }
 
@@ -128,7 +128,7 @@ static void query(void *user)
     t->status = s2_db_list(t->db, &t->arena, &t->query, &t->rows, &t->n_rows, &t->diag);
 }
 
-static void post(s2_explorer *e, int64_t after_id, int32_t limit)
+static void post(s2_explorer *e, int64_t after_id, bool backward, int32_t limit)
 {
     const s2_tui_state *const state = &e->session.state;
     s2_list_task *const t = &e->list;
@@ -144,45 +144,58 @@ static void post(s2_explorer *e, int64_t after_id, int32_t limit)
                              .sort = s2_tui_sorts[state->sort],
                              .descending = !state->ascending,
                              .limit = limit,
-                             .after_id = after_id};
+                             .after_id = after_id,
+                             .backward = backward};
     e->session.model.searching = true;
     s2_worker_post(&e->list_worker, query, t);
     s2_worker_wait(&e->list_worker, 12);
     s2_explorer_list_collect(e);
 }
 
-static void begin(s2_explorer *e, int32_t limit)
+static void begin(s2_explorer *e, bool backward, int32_t limit)
 {
     if (e->db == NULL) {
         list_samples(e);
     } else if (e->list_worker.busy) {
         s2_db_interrupt(e->list.db);
-        e->list_wanted = true;
+        e->list_wanted = limit;
+        e->list_backward = backward;
     } else {
-        post(e, 0, limit);
+        post(e, 0, backward, limit);
     }
 }
 
 void s2_explorer_list(s2_explorer *e)
 {
-    e->follow_id = 0;
-    begin(e, S2_EXPLORER_PAGE);
+    e->follow = false;
+    begin(e, false, S2_EXPLORER_PAGE);
+}
+
+void s2_explorer_list_last(s2_explorer *e)
+{
+    e->follow = false;
+    begin(e, true, S2_EXPLORER_PAGE);
 }
 
 void s2_explorer_list_more(s2_explorer *e)
 {
     const int32_t n = e->session.model.n_rows;
     if (e->db != NULL && n > 0 && !e->list_worker.busy)
-        post(e, e->rows[n - 1].id, S2_EXPLORER_PAGE);
+        post(e, e->rows[n - 1].id, false, S2_EXPLORER_PAGE);
+}
+
+void s2_explorer_list_less(s2_explorer *e)
+{
+    if (e->db != NULL && e->session.model.n_rows > 0 && !e->list_worker.busy)
+        post(e, e->rows[0].id, true, S2_EXPLORER_PAGE);
 }
 
 void s2_explorer_list_again(s2_explorer *e)
 {
-    const s2_tui_state *const state = &e->session.state;
     const int32_t n = e->session.model.n_rows;
     const int32_t pages = n / S2_EXPLORER_PAGE + (n % S2_EXPLORER_PAGE != 0 || n == 0);
-    e->follow_id = state->cursor < n ? e->rows[state->cursor].id : 0;
-    begin(e, pages * S2_EXPLORER_PAGE);
+    e->follow = true;
+    begin(e, e->session.model.less, pages * S2_EXPLORER_PAGE);
 }
 
 static void refuse(s2_explorer *e, const s2_list_task *t)
@@ -196,12 +209,49 @@ static void refuse(s2_explorer *e, const s2_list_task *t)
         e->session.model.n_log > 0 ? e->lines[e->session.model.n_log - 1] : "out of memory";
 }
 
-static void put_cursor(s2_explorer *e)
+/* The n rows that were added last belong before the others; the cursor stays on its design. */
+static void put_first(s2_explorer *e, int32_t n)
 {
-    for (int32_t at = 0; e->follow_id != 0 && at < e->session.model.n_rows; at++)
-        if (e->rows[at].id == e->follow_id)
-            e->session.state.cursor = at;
-    s2_tui_settle(&e->session.model, &e->session.state);
+    s2_arena scratch = {0};
+    const int32_t n_before = e->session.model.n_rows - n;
+    s2_tui_row *const added = S2_NEW(&scratch, s2_tui_row, n > 0 ? n : 1);
+    if (added != NULL) {
+        memcpy(added, e->rows + n_before, (size_t)n * sizeof *added);
+        memmove(e->rows + n, e->rows, (size_t)n_before * sizeof *added);
+        memcpy(e->rows, added, (size_t)n * sizeof *added);
+        e->session.state.cursor += n;
+        e->session.state.top += n;
+    }
+    s2_arena_release(&scratch);
+}
+
+/* The list in place of another: the cursor stays on its design, where one is followed. */
+static void put_anew(s2_explorer *e, const s2_list_task *t)
+{
+    s2_tui_model *const model = &e->session.model;
+    s2_tui_state *const state = &e->session.state;
+    const int64_t id = e->follow && state->cursor < model->n_rows ? e->rows[state->cursor].id : 0;
+    forget_rows(e);
+    for (int32_t n = 0; n < t->n_rows; n++) {
+        add_db_row(e, &t->rows[n]);
+        if (t->rows[n].id == id)
+            state->cursor = n;
+    }
+    if (t->query.backward && !e->follow)
+        state->cursor = model->n_rows > 0 ? model->n_rows - 1 : 0;
+    model->less = t->query.backward && t->n_rows == t->query.limit;
+    model->more = !t->query.backward && t->n_rows == t->query.limit;
+}
+
+static void put_page(s2_explorer *e, const s2_list_task *t)
+{
+    s2_tui_model *const model = &e->session.model;
+    const int32_t n_before = model->n_rows;
+    for (int32_t n = 0; n < t->n_rows; n++)
+        add_db_row(e, &t->rows[n]);
+    if (t->query.backward)
+        put_first(e, model->n_rows - n_before);
+    *(t->query.backward ? &model->less : &model->more) = t->n_rows == t->query.limit;
 }
 
 bool s2_explorer_list_collect(s2_explorer *e)
@@ -211,8 +261,9 @@ bool s2_explorer_list_collect(s2_explorer *e)
         return false;
     e->session.model.searching = false;
     if (e->list_wanted) {
-        e->list_wanted = false;
-        post(e, 0, S2_EXPLORER_PAGE);
+        const int32_t limit = e->list_wanted;
+        e->list_wanted = 0;
+        post(e, 0, e->list_backward, limit);
         return true;
     }
     if (t->status != S2_OK) {
@@ -220,12 +271,11 @@ bool s2_explorer_list_collect(s2_explorer *e)
         return true;
     }
     if (t->query.after_id == 0)
-        forget_rows(e);
-    for (int32_t n = 0; n < t->n_rows; n++)
-        add_db_row(e, &t->rows[n]);
-    e->session.model.more = t->n_rows == t->query.limit;
+        put_anew(e, t);
+    else
+        put_page(e, t);
     s2_arena_release(&t->arena);
-    put_cursor(e);
+    s2_tui_settle(&e->session.model, &e->session.state);
     return true;
 }
 

@@ -230,7 +230,8 @@ typedef struct s2_db_query {
     bool descending;
     int32_t limit;    /* 1 .. 1000000 */
     int64_t after_id; /* last id of the page before; 0: the first page */
-    bool trash;       /* removed designs instead */
+    bool backward; /* the page that ends before after_id, or the last one; in the list's order all the same */
+    bool trash;    /* removed designs instead */
     /*
      * The phase and length of us, kv_mib and gpu_us: only designs with a price of these are listed. NULL:
      * each design with those that were predicted most often of it.

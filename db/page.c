@@ -101,9 +101,14 @@ static void add_conditions(const page *p, s2_buf *sql)
                   p->filter->where.data != NULL ? p->filter->where.data : "");
 }
 
+static bool goes_down(const page *p)
+{
+    return p->query->descending != p->query->backward;
+}
+
 static void add_order(const page *p, bool with_value, const char *id, bool sorted, s2_buf *sql)
 {
-    const char *const direction = p->query->descending ? "DESC" : "ASC";
+    const char *const direction = goes_down(p) ? "DESC" : "ASC";
     s2_buf_puts(sql, " ORDER BY ");
     /* a plus keeps an order from choosing the index */
     if (with_value)
@@ -113,7 +118,7 @@ static void add_order(const page *p, bool with_value, const char *id, bool sorte
 
 static void add_cursor(const page *p, bool with_value, const char *id, int64_t from, s2_buf *sql)
 {
-    const char beyond = p->query->descending ? '<' : '>';
+    const char beyond = goes_down(p) ? '<' : '>';
     if (from != 0 && !with_value)
         s2_buf_printf(sql, " AND %s%c%lld", id, beyond, (long long)from);
     if (from == 0 || !with_value)
@@ -275,17 +280,30 @@ static s2_status find_few(page *p, s2_diag *diag)
     return S2_OK;
 }
 
+static void turn_round(s2_db_row *rows, int32_t n)
+{
+    for (int32_t at = 0; at < n / 2; at++) {
+        const s2_db_row row = rows[at];
+        rows[at] = rows[n - 1 - at];
+        rows[n - 1 - at] = row;
+    }
+}
+
+/* Rows that have a value come before those that have none, whatever the order; backward it is the reverse. */
 static s2_status fill(page *p, s2_diag *diag)
 {
-    bool measured = true;
-    const int64_t after = p->query->after_id;
-    if (after != 0)
-        S2_TRY(has_value(p, after, &measured, diag));
+    const int64_t from = p->query->after_id;
+    const bool first = !p->query->backward;
+    bool valued = first;
+    if (from != 0)
+        S2_TRY(has_value(p, from, &valued, diag));
     S2_TRY(find_few(p, diag));
-    if (measured)
-        S2_TRY(seek(p, true, after, diag));
+    if (valued == first)
+        S2_TRY(seek(p, first, from, diag));
     if (p->n_rows < p->query->limit)
-        S2_TRY(seek(p, false, measured ? 0 : after, diag));
+        S2_TRY(seek(p, !first, valued == first ? 0 : from, diag));
+    if (p->query->backward)
+        turn_round(p->rows, p->n_rows);
     return S2_OK;
 }
 

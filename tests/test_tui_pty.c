@@ -990,6 +990,39 @@ static void make_many(const char *name, int64_t n)
             "UPDATE design SET v_union=id%3,sim_us=abs(random()%1000000),kv_bytes=abs(random()%10000000000)");
 }
 
+static void the_ends_of_the_list_are_those_of_all_designs(void **state)
+{
+    (void)state;
+    enum { DESIGNS = 1203 };
+    console c;
+    make_many("ends.db", DESIGNS);
+    open_plain(&c, "--db ends.db");
+    expect(&c, " 500+ designs");
+    /* the oldest is the last one of "by created down" */
+    console_send(&c, "G");
+    expect(&c, " the last 500 designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  d-0-");
+    console_send(&c, "2g");
+    expect(&c, " 500+ designs");
+    console_send(&c, "\r");
+    expect(&c, "s2 design  d-1202-");
+    /* a page at a time from the end to the front, with nothing left out */
+    console_send(&c, "2G");
+    expect(&c, " the last 500 designs");
+    const double start = console_now_ms();
+    while (!console_shows(&c, " 1203 designs") && console_now_ms() - start < CONSOLE_PATIENCE_MS) {
+        console_send(&c, "\002");
+        console_drain(&c, 5);
+    }
+    expect(&c, " 1203 designs");
+    console_send(&c, "g\r");
+    expect(&c, "s2 design  d-1202-");
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    forget_db("ends.db");
+}
+
 static void keys_are_timed(void **state)
 {
     (void)state;
@@ -1012,6 +1045,8 @@ static void keys_are_timed(void **state)
     console_drain(&c, CONSOLE_QUIET_MS);
     snprintf(what, sizeof what, "%lld designs, sort and reverse", (long long)n);
     time_keys(&c, "SRS", 60, what);
+    snprintf(what, sizeof what, "%lld designs, to the end and back", (long long)n);
+    time_keys(&c, "GkGg", 60, what);
     console_send(&c, "g1j");
     console_drain(&c, CONSOLE_QUIET_MS);
     time_keys(&c, "llllhhhh", 200, "workbench at 128k, 32 heads, 80x24");
@@ -1155,6 +1190,7 @@ int main(void)
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
         cmocka_unit_test(work_goes_on_beside_the_screen_and_can_be_ended),
         cmocka_unit_test(copied_commands_hold_nothing_that_a_terminal_obeys),
+        cmocka_unit_test(the_ends_of_the_list_are_those_of_all_designs),
         cmocka_unit_test(keys_are_timed),
         cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),
     };

@@ -48,7 +48,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_PAGE_UP, LISTS & ~IN(BENCH), {S2_KEY_PAGE_UP, 2}, "pgup ^B", "page up", "a screen up"},
     {S2_ACT_PAGE_DOWN, LISTS & ~IN(BENCH), {S2_KEY_PAGE_DOWN, 6}, "pgdn ^F", "page down", "a screen down"},
     {S2_ACT_FIRST, LISTS, {S2_KEY_HOME, 'g'}, "home g", "first", "to the first line"},
-    {S2_ACT_LAST, LISTS, {S2_KEY_END, 'G'}, "end G", "last", "to the last line loaded"},
+    {S2_ACT_LAST, LISTS, {S2_KEY_END, 'G'}, "end G", "last", "to the last line"},
     {S2_ACT_OPEN,
      IN(DESIGNS) | IN(PARETO) | IN(RUNS) | IN(TOUR),
      {S2_KEY_ENTER},

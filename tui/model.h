@@ -104,6 +104,7 @@ typedef struct s2_tui_model {
     bool writable;      /* saving and starring are possible */
     int32_t n_rows;     /* loaded so far */
     bool more;          /* the list goes on */
+    bool less;          /* it begins before the first row that is loaded */
     const s2_tui_row *rows;
     const char *list_error; /* why the filter is refused, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
@@ -134,9 +135,11 @@ typedef struct s2_tui_model {
 typedef enum s2_request {
     S2_REQUEST_NONE,
     S2_REQUEST_QUIT,
-    S2_REQUEST_LIST, /* the filter or the order changed */
-    S2_REQUEST_MORE, /* the next page of the list */
-    S2_REQUEST_OPEN, /* facts of the design under the cursor (request_id) */
+    S2_REQUEST_LIST,   /* the filter or the order changed */
+    S2_REQUEST_MORE,   /* the next page of the list */
+    S2_REQUEST_BEFORE, /* the page before the first row that is loaded */
+    S2_REQUEST_LAST,   /* the end of the list in place of what is loaded */
+    S2_REQUEST_OPEN,   /* facts of the design under the cursor (request_id) */
     S2_REQUEST_COMPARE,
     S2_REQUEST_SAVE, /* the workbench's design under the name in state->prompt */
     S2_REQUEST_STAR,

@@ -155,9 +155,9 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     s2_canvas_clip(canvas, line);
-    int32_t col =
-        s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %d%s designs, by %s %s", model->n_rows,
-                         model->more ? "+" : "", s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
+    int32_t col = s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %s%d%s designs, by %s %s",
+                                   model->less ? "the last " : "", model->n_rows, model->more ? "+" : "",
+                                   s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
     if (model->searching)
         s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");
     else if (model->list_error != NULL)
@@ -225,12 +225,32 @@ static void toggle_mark(const s2_tui_row *row, s2_tui_state *state)
         snprintf(state->message, sizeof state->message, "at most %d are compared", S2_TUI_COMPARE);
 }
 
+/* Near an end of what is loaded the rest is asked for; the ends themselves are those of the whole list. */
+static void scroll(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    if (!s2_scroll(action, model->n_rows, state->rows / 2, &state->cursor))
+        return;
+    if (action == S2_ACT_LAST && model->more)
+        state->request = S2_REQUEST_LAST;
+    else if (action == S2_ACT_FIRST && model->less)
+        state->request = S2_REQUEST_LIST;
+    else if (model->more && state->cursor + state->rows >= model->n_rows)
+        state->request = S2_REQUEST_MORE;
+    else if (model->less && state->cursor < state->rows)
+        state->request = S2_REQUEST_BEFORE;
+}
+
+static void order(const s2_tui_model *model, s2_tui_state *state)
+{
+    if (model->less)
+        state->cursor = state->top = 0;
+    state->request = S2_REQUEST_LIST;
+}
+
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     const s2_tui_row *const row = row_at(model, state);
-    if (s2_scroll(action, model->n_rows, state->rows / 2, &state->cursor) && model->more &&
-        state->cursor + state->rows >= model->n_rows)
-        state->request = S2_REQUEST_MORE;
+    scroll(model, state, action);
     switch (action) {
     case S2_ACT_MARK:
         if (row != NULL)
@@ -247,11 +267,11 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     case S2_ACT_FILTER: s2_prompt_open(state, S2_MODE_FILTER, state->filter); break;
     case S2_ACT_SORT:
         state->sort = (state->sort + 1) % S2_TUI_SORTS;
-        state->request = S2_REQUEST_LIST;
+        order(model, state);
         break;
     case S2_ACT_REVERSE:
         state->ascending = !state->ascending;
-        state->request = S2_REQUEST_LIST;
+        order(model, state);
         break;
     case S2_ACT_UNDO: state->request = S2_REQUEST_UNDO; break;
     case S2_ACT_VIEW_SAVE: s2_prompt_open(state, S2_MODE_VIEW_NAME, ""); break;
