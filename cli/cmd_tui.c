@@ -413,24 +413,34 @@ static int run(s2_explorer *e)
     e->seen = s2_explorer_stamp(e);
     s2_explorer_list(e);
     go_to(e, view);
+    if (e->db == NULL && e->cli->db_path != NULL && !e->cli->no_db)
+        s2_explorer_say(e, "there is no %.100s: these are samples, and saving one makes it", e->cli->db_path);
     if (dumped == NULL)
         return script != NULL ? run_script(e, script) : run_terminal(e);
     const int printed = dump(e);
     return printed == S2_GO_ON ? S2_EXIT_OK : printed;
 }
 
-static void release(s2_explorer *e)
+/* A task that another thread is still at uses what would be released: the process ends from under it. */
+static void end_now(int code)
+{
+    fflush(NULL);
+    _exit(code);
+}
+
+static void release(s2_explorer *e, int code)
 {
     s2_explorer_change_release(e);
     s2_explorer_jobs_release(e);
     s2_explorer_list_release(e);
     if (e->left_behind)
-        return;
+        end_now(code);
     s2_session_release(&e->session);
     s2_arena *const arenas[] = {&e->log,          &e->runs_arena, &e->output_arena,
                                 &e->record_arena, &e->loss_arena, &e->choices_arena};
     for (size_t at = 0; at < sizeof arenas / sizeof arenas[0]; at++)
         s2_arena_release(arenas[at]);
+    s2_buf_release(&e->database);
     if (e->db != NULL)
         s2_db_close(&e->db);
     s2_free(e);
@@ -454,10 +464,11 @@ int s2_cmd_tui(s2_cli *cli, int argc, char **argv)
         const s2_status status =
             s2_session_init(&e->session, rows, cols, s2_args_has(&e->args, "ascii"), S2_VIEW_DESIGNS);
         e->session.model.source = s2_explorer_samples;
+        s2_explorer_name(e);
         end = status == S2_OK ? s2_explorer_open(e) : s2_cli_fail(cli, status, "tui");
     }
     if (end == S2_GO_ON)
         end = run(e);
-    release(e);
+    release(e, end);
     return end;
 }

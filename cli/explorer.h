@@ -73,6 +73,7 @@ typedef struct s2_explorer {
     s2_db *db;     /* for reading; NULL: the samples */
     s2_file_stamp seen;
     s2_arena log;
+    s2_buf database; /* the words of session.model.database */
     const char *lines[S2_EXPLORER_LOG];
 
     s2_worker list_worker;
@@ -128,6 +129,8 @@ const s2_tui_row *s2_explorer_row(const s2_explorer *e, int64_t id);
 const char *s2_explorer_text(s2_explorer *e, s2_arena *arena, int64_t id);
 /* Open the database where there is one. */
 int s2_explorer_open(s2_explorer *e);
+/* How commands name what this session shows. */
+void s2_explorer_name(s2_explorer *e);
 /* Another process wrote, or put another file in place; true when the screen is to be drawn anew. */
 bool s2_explorer_follow(s2_explorer *e);
 s2_file_stamp s2_explorer_stamp(const s2_explorer *e);

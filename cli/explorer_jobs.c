@@ -110,13 +110,9 @@ void s2_explorer_around(s2_explorer *e)
     s2_buf space = {0}, words = {0};
     const s2_tui_state *const state = &e->session.state;
     s2_job_init(&job);
+    const s2_question question = s2_knobs_question(&state->knobs);
     s2_knobs_space(&state->knobs, &space);
-    s2_buf_puts(&words, "--gpu ");
-    s2_knob_print(&state->knobs, S2_KNOB_GPU, &words);
-    s2_buf_puts(&words, " --len ");
-    s2_knob_print(&state->knobs, S2_KNOB_LEN, &words);
-    s2_buf_puts(&words, " --phase ");
-    s2_knob_print(&state->knobs, S2_KNOB_PRICE, &words);
+    s2_question_print(&question, &words);
     s2_buf_printf(&words, " %s", state->prompt);
     s2_status status = space.status != S2_OK ? space.status : words.status;
     if (status == S2_OK)
@@ -226,6 +222,22 @@ static void show_busy(s2_explorer *e)
         snprintf(e->busy + len, sizeof e->busy - (size_t)len, " (+%d)", n);
 }
 
+/* What a command said of why it could not: the text of its last "s2 command: text". */
+static void reason_of(const s2_job *job, char *out, size_t cap)
+{
+    char before[64];
+    const char *found = NULL;
+    const int n = snprintf(before, sizeof before, "s2 %.40s: ", job->words[1]);
+    s2_buf text = {0};
+    s2_buf_add(&text, job->text.data, job->text.len);
+    s2_buf_add(&text, "", 1);
+    for (const char *at = text.data; at != NULL && (at = strstr(at, before)) != NULL;)
+        found = at += n;
+    snprintf(out, cap, "%s%.*s", found != NULL ? ": " : "", found != NULL ? (int)strcspn(found, "\r\n") : 0,
+             found != NULL ? found : "");
+    s2_buf_release(&text);
+}
+
 static void say_end(s2_explorer *e, const s2_job *job)
 {
     static const char *const words[] = {"done",
@@ -235,8 +247,13 @@ static void say_end(s2_explorer *e, const s2_job *job)
                                         "stopped before the end",
                                         "not possible here",
                                         "two computations disagree"};
+    char reason[100] = "";
+    if (job->code >= S2_EXIT_USAGE && !job->cancelled)
+        reason_of(job, reason, sizeof reason);
     if (job->cancelled)
         s2_explorer_say(e, "%s: cancelled", job->words[1]);
+    else if (job->code >= 0 && job->code < (int32_t)(sizeof words / sizeof words[0]) && reason[0] != '\0')
+        s2_explorer_say(e, "%s (exit %d)%s", job->words[1], job->code, reason);
     else if (job->code >= 0 && job->code < (int32_t)(sizeof words / sizeof words[0]))
         s2_explorer_say(e, "%s: %s (exit %d, %.1f s)", job->words[1], words[job->code], job->code,
                         job->wall_s);

@@ -332,9 +332,20 @@ int s2_explorer_open(s2_explorer *e)
     if (e->db != NULL || e->cli->no_db || access(s2_store_path(e->cli), F_OK) != 0)
         return S2_GO_ON;
     const int end = s2_store_open(e->cli, S2_DB_READ, &e->db);
+    e->session.model.stored = end == S2_GO_ON;
     if (end == S2_GO_ON)
         e->session.model.source = s2_store_path(e->cli);
     return end;
+}
+
+void s2_explorer_name(s2_explorer *e)
+{
+    e->database.len = 0;
+    s2_buf_puts(&e->database, e->cli->no_db ? " --no-db" : e->cli->db_path != NULL ? " --db " : "");
+    if (!e->cli->no_db && e->cli->db_path != NULL)
+        s2_buf_shell(&e->database, e->cli->db_path);
+    s2_buf_add(&e->database, "", 1);
+    e->session.model.database = e->database.status == S2_OK ? e->database.data : "";
 }
 
 s2_file_stamp s2_explorer_stamp(const s2_explorer *e)
@@ -363,6 +374,7 @@ static void reopen(s2_explorer *e, bool gone)
     if (e->db != NULL)
         s2_db_close(&e->db);
     e->session.model.source = s2_explorer_samples;
+    e->session.model.stored = false;
     e->session.state.n_marked = 0;
     FILE *const real = e->cli->err, *const nowhere = fopen("/dev/null", "w");
     if (nowhere != NULL)

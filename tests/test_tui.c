@@ -122,6 +122,53 @@ static void no_key_means_two_things_in_one_view(void **state)
                 }
 }
 
+/* "up k", "pgup ^B", "? F1": the keys that these words stand for, in their order. */
+static void keys_of(const char *shown, int32_t keys[S2_BINDING_KEYS])
+{
+    int32_t n = 0;
+    memset(keys, 0, sizeof keys[0] * S2_BINDING_KEYS);
+    while (*(shown += strspn(shown, " ")) != '\0') {
+        const size_t len = strcspn(shown, " ");
+        assert_true(n < S2_BINDING_KEYS);
+        keys[n++] = shown[0] == '^' && len == 2                ? shown[1] - '@'
+                    : len == 2 && strncmp(shown, "F1", 2) == 0 ? S2_KEY_F1
+                                                               : s2_key_parse(shown, len);
+        shown += len;
+    }
+}
+
+static void help_lists_the_keys_that_are_bound_and_no_others(void **state)
+{
+    (void)state;
+    for (int32_t nth = 0; nth < s2_binding_count(); nth++) {
+        const s2_binding *const b = s2_binding_at(nth);
+        int32_t keys[S2_BINDING_KEYS];
+        keys_of(b->shown, keys);
+        if (memcmp(keys, b->keys, sizeof keys) != 0)
+            fail_msg("the help of %s shows \"%s\", which are not its keys", b->name, b->shown);
+    }
+    for (int view = 0; view < S2_N_VIEWS; view++) {
+        s2_session session;
+        s2_buf screen = {0};
+        assert_int_equal(s2_session_init(&session, 100, 132, true, (s2_view_id)view), S2_OK);
+        s2_session_key(&session, '?');
+        s2_session_draw(&session);
+        s2_canvas_dump(&session.canvas, false, &screen);
+        s2_buf_add(&screen, "", 1);
+        for (int32_t nth = 0; view != S2_VIEW_HELP && nth < s2_binding_count(); nth++) {
+            const s2_binding *const b = s2_binding_at(nth);
+            char line[120];
+            snprintf(line, sizeof line, "  %-8s %-16s %s", b->shown, b->name, b->help);
+            const bool there = strstr(screen.data, line) != NULL;
+            if (there != ((b->views & (1u << view)) != 0))
+                fail_msg("the help of view %d %s \"%s\":\n%s", view, there ? "has" : "lacks", line,
+                         screen.data);
+        }
+        s2_buf_release(&screen);
+        s2_session_release(&session);
+    }
+}
+
 static const char *const SAMPLES[] = {
     "name phi-3-small\nlayers 32\nheads 32\nkv-heads 8\nlocal 16|stride 8 phase head+1\nlayers 1::2:dense\n",
     "name dkernel-llama-v16\nlayers 32\nheads 32\nkv-heads 8\nlocal 16 | stride 16 phase kv\n",
@@ -246,6 +293,8 @@ static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
         rows_of_samples[at] = sample_row(at);
     assert_int_equal(s2_session_init(session, rows, cols, ascii, S2_VIEW_DESIGNS), S2_OK);
     session->model.source = "samples";
+    session->model.stored = true;
+    session->model.database = " --db s2.db";
     session->model.n_rows = N_SAMPLES;
     session->model.rows = rows_of_samples;
     session->model.n_log = 2;
@@ -700,6 +749,7 @@ int main(void)
         cmocka_unit_test(a_canvas_clips_and_marks_its_right_edge),
         cmocka_unit_test(hostile_text_is_shown_harmlessly),
         cmocka_unit_test(no_key_means_two_things_in_one_view),
+        cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
         cmocka_unit_test(masks_equal_enumeration_block_for_block),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),

@@ -859,41 +859,102 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
 /* ---- copying
  * --------------------------------------------------------------------------------------------------- */
 
+/* The next text that the terminal was asked to copy; returns what follows it, or NULL. */
+static const char *next_copy(const char *at, s2_buf *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    int n_bits = 0;
+    out->len = 0;
+    at = strstr(at, "\033]52;c;");
+    if (at == NULL)
+        return NULL;
+    for (at += 7; *at != '\a' && *at != '=' && *at != '\0'; at++) {
+        const char *const digit = strchr(digits, *at);
+        assert_non_null(digit);
+        bits = bits << 6 | (uint32_t)(digit - digits);
+        n_bits += 6;
+        if (n_bits < 8)
+            continue;
+        n_bits -= 8;
+        const char byte = (char)(bits >> n_bits & 255);
+        s2_buf_add(out, &byte, 1);
+    }
+    s2_buf_add(out, "", 1);
+    return at;
+}
+
+/* Walks and copies; all that was written is in c->raw, terminated. */
+static void copy_on_the_way(console *c, const char *const *walk, size_t n)
+{
+    for (size_t at = 0; at < n; at++) {
+        console_send(c, walk[at]);
+        console_drain(c, CONSOLE_QUIET_MS);
+    }
+    console_send(c, "3");
+    expect(c, "s2 log");
+    s2_buf_add(&c->raw, "", 1);
+}
+
 static void copied_commands_hold_nothing_that_a_terminal_obeys(void **state)
 {
     (void)state;
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     console c;
-    int n_copies = 0;
-    open_plain(&c, "--db s2.db");
-    c.keep = true;
+    s2_buf text = {0};
+    size_t n_copies = 0;
     static const char *const walk[] = {
         "y", "/'; rm -rf \"x\"\ry", "/\025\rjy", "\ry", "ry", "5y", "1y", "6y", "\ry"};
-    for (size_t at = 0; at < sizeof walk / sizeof walk[0]; at++) {
-        console_send(&c, walk[at]);
-        console_drain(&c, CONSOLE_QUIET_MS);
-    }
-    console_send(&c, "3");
-    expect(&c, "s2 log");
-    s2_buf_add(&c.raw, "", 1);
-    for (const char *at = c.raw.data; (at = strstr(at, "\033]52;c;")) != NULL; n_copies++) {
-        uint32_t bits = 0;
-        int n_bits = 0;
-        for (at += 7; *at != '\a' && *at != '=' && *at != '\0'; at++) {
-            const char *const digit = strchr(digits, *at);
-            assert_non_null(digit);
-            bits = bits << 6 | (uint32_t)(digit - digits);
-            n_bits += 6;
-            if (n_bits < 8)
-                continue;
-            n_bits -= 8;
-            const unsigned char byte = (unsigned char)(bits >> n_bits);
-            assert_true(byte == '\n' || (byte >= ' ' && byte < 127));
-        }
-    }
+    open_plain(&c, "--db s2.db");
+    copy_on_the_way(&c, walk, sizeof walk / sizeof walk[0]);
+    for (const char *at = c.raw.data; (at = next_copy(at, &text)) != NULL; n_copies++)
+        for (size_t n = 0; n + 1 < text.len; n++)
+            assert_true(text.data[n] == '\n' || (text.data[n] >= ' ' && text.data[n] < 127));
     assert_int_equal(n_copies, sizeof walk / sizeof walk[0]);
     console_send(&c, "Q");
     assert_int_equal(console_close(&c), 0);
+    s2_buf_release(&text);
+}
+
+/* Each line of a copied text, where it was copied. */
+static void run_lines(s2_buf *text)
+{
+    char *save = NULL;
+    for (char *line = strtok_r(text->data, "\n", &save); line != NULL; line = strtok_r(NULL, "\n", &save)) {
+        s2_buf command = {0};
+        s2_buf_printf(&command,
+                      "cd '%s' && PATH=\"%.*s:$PATH\" && unset S2_DB && %s >said.txt 2>&1 </dev/null", dir,
+                      (int)(strrchr(console_program(), '/') - console_program()), console_program(), line);
+        s2_buf_add(&command, "", 1);
+        const int status = system(command.data);
+        if (!WIFEXITED(status) || WEXITSTATUS(status) > S2_EXIT_VIOLATED)
+            fail_msg("'%s' ends with status %x; %s/said.txt says why", line, (unsigned)status, dir);
+        s2_buf_release(&command);
+    }
+}
+
+static void the_command_of_every_screen_can_be_run(void **state)
+{
+    (void)state;
+    static const char *const args[] = {"--db said.db", "--no-db"};
+    static const char *const walks[][14] = {
+        {"kGkky", "\ry", "ry", "2/union=holds\ry", "/\025\rg ", "j ", "cy", "5y", "1y", "lly", "6y", "\ry",
+         "?y", "3y"},
+        {"2y", "\ry", "ry", "2 ", "j ", "cy", "5y", "1y", "hy", "6y", "?y", "3y", "2Gy", "\ry"}};
+    int n_run = 0;
+    for (size_t at = 0; at < 2; at++) {
+        console c;
+        s2_buf text = {0};
+        make_fixture("said.db");
+        open_plain(&c, args[at]);
+        copy_on_the_way(&c, walks[at], 14);
+        for (const char *next = c.raw.data; (next = next_copy(next, &text)) != NULL; n_run++)
+            run_lines(&text);
+        console_send(&c, "Q");
+        assert_int_equal(console_close(&c), 0);
+        s2_buf_release(&text);
+    }
+    printf("# s2: %d copied commands were run\n", n_run);
+    forget_db("said.db");
 }
 
 /* ---- figures
@@ -1190,6 +1251,7 @@ int main(void)
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
         cmocka_unit_test(work_goes_on_beside_the_screen_and_can_be_ended),
         cmocka_unit_test(copied_commands_hold_nothing_that_a_terminal_obeys),
+        cmocka_unit_test(the_command_of_every_screen_can_be_run),
         cmocka_unit_test(the_ends_of_the_list_are_those_of_all_designs),
         cmocka_unit_test(keys_are_timed),
         cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),

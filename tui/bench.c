@@ -332,6 +332,13 @@ s2_question s2_knobs_question(const s2_knobs *knobs)
     return question;
 }
 
+void s2_question_print(const s2_question *question, s2_buf *buf)
+{
+    s2_buf_printf(buf, "--gpu %s --len ", question->gpu);
+    s2_tok_print(question->len_tok, buf);
+    s2_buf_puts(buf, question->decode ? " --phase decode" : " --phase prefill");
+}
+
 static s2_status prove(s2_facts *facts)
 {
     static const s2_requirement asked[S2_N_VERDICTS] = {

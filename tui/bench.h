@@ -69,6 +69,8 @@ typedef struct s2_question {
     bool decode;
 } s2_question;
 s2_question s2_knobs_question(const s2_knobs *knobs);
+/* "--gpu h200 --len 128k --phase prefill": as commands ask it. */
+void s2_question_print(const s2_question *question, s2_buf *buf);
 
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 

@@ -100,11 +100,12 @@ typedef struct s2_tui_choice {
 } s2_tui_choice;
 
 typedef struct s2_tui_model {
-    const char *source; /* the database's path, or "samples" */
-    bool writable;      /* saving and starring are possible */
-    int32_t n_rows;     /* loaded so far */
-    bool more;          /* the list goes on */
-    bool less;          /* it begins before the first row that is loaded */
+    const char *source;   /* the database's path, or "samples" */
+    bool stored;          /* designs are those of a database, known there by hash */
+    const char *database; /* the words that name it in a command: "", " --db FILE" or " --no-db" */
+    int32_t n_rows;       /* loaded so far */
+    bool more;            /* the list goes on */
+    bool less;            /* it begins before the first row that is loaded */
     const s2_tui_row *rows;
     const char *list_error; /* why the filter is refused, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */

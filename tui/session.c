@@ -53,7 +53,7 @@ static void want_bench(s2_session *session)
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
 {
     *session = (s2_session){.state = s2_tui_state_init(rows, cols, first), .building = -1};
-    session->model.source = "";
+    session->model.source = session->model.database = "";
     session->model.grids = &session->grids;
     want_bench(session);
     return s2_canvas_init(&session->canvas, session->state.rows, session->state.cols, ascii);

@@ -69,13 +69,27 @@ static void ask_validation(const s2_tui_model *model, s2_tui_state *state)
 static void ask_price(s2_tui_state *state)
 {
     s2_buf text = {0};
-    s2_buf_puts(&text, "--gpu ");
-    s2_knob_print(&state->knobs, S2_KNOB_GPU, &text);
-    s2_buf_puts(&text, " --len ");
-    s2_knob_print(&state->knobs, S2_KNOB_LEN, &text);
-    s2_buf_puts(&text, " --phase ");
-    s2_knob_print(&state->knobs, S2_KNOB_PRICE, &text);
+    const s2_question question = s2_knobs_question(&state->knobs);
+    s2_question_print(&question, &text);
     s2_prompt_open(state, S2_MODE_PRICE, text.status == S2_OK ? text.data : "");
+    s2_buf_release(&text);
+}
+
+void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf)
+{
+    s2_buf text = {0};
+    if (model->stored) {
+        s2_buf_printf(buf, "%.12s", facts->hash);
+        return;
+    }
+    s2_pattern_print(&facts->pattern, &text);
+    while (text.len > 0 && text.data[text.len - 1] == '\n')
+        text.len--;
+    for (size_t at = 0; at < text.len; at++)
+        if (text.data[at] == '\n')
+            text.data[at] = ';';
+    s2_buf_add(&text, "", 1);
+    s2_buf_shell(buf, text.data != NULL ? text.data : "");
     s2_buf_release(&text);
 }
 

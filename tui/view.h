@@ -51,6 +51,9 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 /* Validate, export, tag, note, star, trash, record, edit; false for an action that is none of these. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 
+/* A design as a word of a command: a stored one by its hash, others by their text. */
+void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf);
+
 /* Ask for a text; one that was typed for this before and could not be used is there again. */
 void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text);
 

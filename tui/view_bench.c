@@ -78,18 +78,14 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)model;
-    s2_buf gpu = {0}, len = {0};
-    s2_knob_print(&state->knobs, S2_KNOB_GPU, &gpu);
-    s2_knob_print(&state->knobs, S2_KNOB_LEN, &len);
+    const s2_question question = s2_knobs_question(&state->knobs);
     s2_buf_puts(buf, "s2 check '");
     s2_knobs_text(&state->knobs, "; ", buf);
-    s2_buf_puts(buf, "'\ns2 sim '");
+    s2_buf_printf(buf, "'%s\ns2 sim '", model->database);
     s2_knobs_text(&state->knobs, "; ", buf);
-    s2_buf_printf(buf, "' --len %s --gpu %s --phase %s", len.data, gpu.data,
-                  state->knobs.value[S2_KNOB_PRICE] == 0 ? "prefill" : "decode");
-    s2_buf_release(&gpu);
-    s2_buf_release(&len);
+    s2_buf_puts(buf, "' ");
+    s2_question_print(&question, buf);
+    s2_buf_puts(buf, model->database);
 }
 
 const s2_view_ops s2_view_bench = {"workbench", "turn a knob and see verdict, holes, cache and cost follow",

@@ -195,13 +195,15 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    s2_buf_puts(buf, "s2 sim");
+    const s2_question question = s2_knobs_question(&state->knobs);
+    s2_buf_puts(buf, "s2 sim ");
     for (int32_t at = 0; at < model->n_compare; at++)
-        s2_buf_printf(buf, " %.12s",
-                      model->compare[at] != NULL && model->compare[at]->status == S2_OK
-                          ? model->compare[at]->hash
-                          : "-");
-    s2_buf_printf(buf, " --len %lld", (long long)state->knobs.value[S2_KNOB_LEN]);
+        if (model->compare[at] != NULL && model->compare[at]->status == S2_OK) {
+            s2_subject_print(model, model->compare[at], buf);
+            s2_buf_puts(buf, " ");
+        }
+    s2_question_print(&question, buf);
+    s2_buf_puts(buf, model->database);
 }
 
 const s2_view_ops s2_view_compare = {"compare", "the marked designs side by side", draw, handle, command};

@@ -55,9 +55,16 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    if (model->design != NULL && model->design->status == S2_OK)
-        s2_buf_printf(buf, "s2 check %.12s\ns2 sim %.12s --len %lld", model->design->hash,
-                      model->design->hash, (long long)state->knobs.value[S2_KNOB_LEN]);
+    (void)state;
+    if (model->design == NULL || model->design->status != S2_OK)
+        return;
+    s2_buf_puts(buf, "s2 check ");
+    s2_subject_print(model, model->design, buf);
+    s2_buf_printf(buf, "%s\ns2 sim ", model->database);
+    s2_subject_print(model, model->design, buf);
+    s2_buf_puts(buf, " ");
+    s2_question_print(&model->design->question, buf);
+    s2_buf_puts(buf, model->database);
 }
 
 const s2_view_ops s2_view_design = {"design", "one design: what it reads, proves and costs", draw, handle,

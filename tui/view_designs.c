@@ -210,7 +210,9 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     }
     if (model->n_rows == 0)
         s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM,
-                       model->searching ? "searching..." : "no design matches");
+                       model->searching           ? "searching..."
+                       : state->filter[0] != '\0' ? "no design matches"
+                                                  : "no design is stored: 1 makes one, s there saves it");
     draw_preview(model, state, canvas, at.preview);
 }
 
@@ -285,12 +287,16 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)model;
+    if (!model->stored) {
+        s2_buf_puts(buf, "s2 tui --no-db --dump designs");
+        return;
+    }
     s2_buf_printf(buf, "s2 ls --sort %s%s", state->ascending ? "" : "-", s2_tui_sorts[state->sort]);
     if (state->filter[0] != '\0') {
         s2_buf_puts(buf, " --filter ");
         s2_buf_shell(buf, state->filter);
     }
+    s2_buf_puts(buf, model->database);
 }
 
 const s2_view_ops s2_view_designs = {"designs", "what is in the database: filter, sort, mark, open", draw,

@@ -218,6 +218,10 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     const s2_tui_row *const of = standard(model, state->cursor);
+    if (!model->stored) {
+        s2_buf_puts(buf, "s2 tui --no-db --dump pareto");
+        return;
+    }
     s2_buf_puts(buf, "s2 pareto union=holds --minimize us,kv_mib");
     if (of != NULL && of->phase[0] != '\0') {
         s2_buf_puts(buf, " --phase ");
@@ -228,6 +232,7 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
         s2_buf_puts(buf, " --filter ");
         s2_buf_shell(buf, state->filter);
     }
+    s2_buf_puts(buf, model->database);
 }
 
 const s2_view_ops s2_view_pareto = {"pareto", "time against cache of the designs in the list", draw, handle,

@@ -179,11 +179,13 @@ static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s
 {
     const s2_tui_run *const run = run_at(model, state);
     if (run != NULL && run->job == 0)
-        s2_buf_printf(buf, "s2 repro %lld", (long long)run->id);
+        s2_buf_printf(buf, "s2 repro %lld%s", (long long)run->id, model->database);
     else if (run != NULL)
         s2_buf_puts(buf, run->what);
+    else if (model->stored)
+        s2_buf_printf(buf, "s2 repro%s", model->database);
     else
-        s2_buf_puts(buf, "s2 repro");
+        s2_buf_puts(buf, "s2 tui --no-db --dump runs");
 }
 
 const s2_view_ops s2_view_runs = {"runs", "what runs in the background, and what ran", draw_runs, handle_runs,
@@ -222,9 +224,13 @@ static void handle_record(const s2_tui_model *model, s2_tui_state *state, s2_act
 static void command_record(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     (void)state;
-    if (model->design != NULL && model->design->status == S2_OK)
-        s2_buf_printf(buf, "s2 show %.12s\ns2 ls hash=%s --format json", model->design->hash,
-                      model->design->hash);
+    if (model->design == NULL || model->design->status != S2_OK)
+        return;
+    s2_buf_puts(buf, "s2 show ");
+    s2_subject_print(model, model->design, buf);
+    if (model->stored)
+        s2_buf_printf(buf, "%s\ns2 ls hash=%s --format json%s", model->database, model->design->hash,
+                      model->database);
 }
 
 const s2_view_ops s2_view_record = {"record", "what is stored of one design", draw_record, handle_record,

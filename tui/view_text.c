@@ -22,9 +22,8 @@ static void handle_log(const s2_tui_model *model, s2_tui_state *state, s2_action
 
 static void command_log(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    (void)model;
     (void)state;
-    s2_buf_puts(buf, "s2 db stat");
+    s2_buf_printf(buf, model->stored ? "s2 repro%s" : "s2 tui%s --dump log", model->database);
 }
 
 const s2_view_ops s2_view_log = {"log", "what was done, newest first", draw_log, handle_log, command_log};
@@ -35,22 +34,34 @@ static s2_view_id asked_from(const s2_tui_state *state)
     return state->depth > 0 ? state->views[state->depth - 1] : S2_VIEW_BENCH;
 }
 
+/* What keys mean while something is typed or chosen from a list (tui/view.c). */
+static const struct {
+    const char *shown;
+    const char *help;
+} TYPING[] = {{"enter", "take what is typed, or chosen in a list"},
+              {"esc", "leave it"},
+              {"up down", "choose in a list; letters narrow it"},
+              {"^U", "clear the line; backspace takes one letter"}};
+enum { N_TYPING = sizeof TYPING / sizeof TYPING[0] };
+
 static int32_t help_lines(s2_view_id id)
 {
-    int32_t n = 0;
+    int32_t n = N_TYPING;
     for (int32_t nth = 0; nth < s2_binding_count(); nth++)
         n += (s2_binding_at(nth)->views & (1u << id)) != 0;
     return id == S2_VIEW_BENCH ? n + S2_N_KNOBS : n;
 }
 
-static void draw_knob_helps(s2_canvas *canvas, s2_rect body, int32_t row)
+/* A narrow screen has room for keys and what they do; the palette finds their names. */
+static void draw_help_line(s2_canvas *canvas, s2_rect body, int32_t row, const char *const words[3])
 {
-    for (int32_t knob = 0; knob < S2_N_KNOBS; knob++, row++)
-        if (row > body.row) {
-            s2_canvas_text(canvas, row, 2, S2_STYLE_KEY, "knob");
-            s2_canvas_text(canvas, row, 11, S2_STYLE_TEXT, s2_knob_label((s2_knob)knob));
-            s2_canvas_text(canvas, row, 28, S2_STYLE_DIM, s2_knob_help((s2_knob)knob));
-        }
+    enum { NAMED = 70 };
+    if (row <= body.row)
+        return;
+    s2_canvas_text(canvas, row, 2, S2_STYLE_KEY, words[0]);
+    if (body.cols >= NAMED)
+        s2_canvas_text(canvas, row, 11, S2_STYLE_TEXT, words[1]);
+    s2_canvas_text(canvas, row, body.cols >= NAMED ? 28 : 11, S2_STYLE_DIM, words[2]);
 }
 
 static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -62,18 +73,17 @@ static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_c
                      s2_view_at(id)->help);
     int32_t row = body.row + 1 - state->scroll;
     for (int32_t nth = 0; nth < s2_binding_count(); nth++) {
-        const s2_binding *const binding = s2_binding_at(nth);
-        if ((binding->views & (1u << id)) == 0)
-            continue;
-        if (row > body.row) {
-            s2_canvas_text(canvas, row, 2, S2_STYLE_KEY, binding->shown);
-            s2_canvas_text(canvas, row, 11, S2_STYLE_TEXT, binding->name);
-            s2_canvas_text(canvas, row, 28, S2_STYLE_DIM, binding->help);
-        }
-        row++;
+        const s2_binding *const b = s2_binding_at(nth);
+        if ((b->views & (1u << id)) != 0)
+            draw_help_line(canvas, body, row++, (const char *const[]){b->shown, b->name, b->help});
     }
-    if (id == S2_VIEW_BENCH)
-        draw_knob_helps(canvas, body, row);
+    for (int32_t nth = 0; nth < N_TYPING; nth++)
+        draw_help_line(canvas, body, row++,
+                       (const char *const[]){TYPING[nth].shown, "while typing", TYPING[nth].help});
+    for (int32_t knob = 0; id == S2_VIEW_BENCH && knob < S2_N_KNOBS; knob++)
+        draw_help_line(
+            canvas, body, row++,
+            (const char *const[]){"knob", s2_knob_label((s2_knob)knob), s2_knob_help((s2_knob)knob)});
 }
 
 static void handle_help(const s2_tui_model *model, s2_tui_state *state, s2_action action)
@@ -86,7 +96,7 @@ static void command_help(const s2_tui_model *model, const s2_tui_state *state, s
 {
     (void)model;
     (void)state;
-    s2_buf_puts(buf, "s2 help tui");
+    s2_buf_puts(buf, "s2 tui --dump help");
 }
 
 const s2_view_ops s2_view_help = {"help", "keys", draw_help, handle_help, command_help};
