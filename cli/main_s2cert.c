@@ -28,6 +28,7 @@ static uint16_t body_of[2 * MOST_LAYERS * MOST_HEADS]; /* [phase][layer][head]: 
 static int64_t threshold, reach, period = 1, step, n_steps; /* tokens; see docs/proof.md */
 static int64_t near[2][2],
     hole[2]; /* of a layer: first skipped distances (blocks, tokens); a pair not read */
+static bool causal = true;
 static char *at;
 
 static bool take(const char *word)
@@ -163,6 +164,9 @@ static void read_pattern(const char *end)
     for (; at < end; expect("\n")) {
         if (take("name") || take("model")) {
             at += strcspn(at, "\n");
+        } else if (n_bodies == 0 && take("causal")) {
+            expect("no");
+            causal = false;
         } else if (memchr(at, ':', strcspn(at, "\n")) == NULL && n_bodies == 0) {
             *into[choice(words)] = number(MOST_HEADS, NULL, NULL);
         } else {
@@ -179,20 +183,22 @@ static void read_pattern(const char *end)
 static bool term_reads(const struct term *t, int64_t layer, int64_t head, int64_t q, int64_t k)
 {
     const int64_t i = q / t->size, j = k / t->size, x = t->kind == COLUMNS ? j : i;
+    const int64_t turn = (i - j) % t->n + t->n; /* not negative where the key comes after the query */
     const int64_t shift =
         t->coef[0] * head + t->coef[1] * (head / (n_heads / n_kv)) + t->coef[2] * layer + t->coef[3];
     for (int w = 0; w < 6; w++) {
-        const int64_t size = w % 2 != 0 ? 1 : block, value[] = {q / size - k / size, k / size, q / size};
+        const int64_t size = w % 2 != 0 ? 1 : block,
+                      value[] = {llabs(q / size - k / size), k / size, q / size};
         if (value[w / 2] < t->when[w / 2][w % 2].begin || value[w / 2] >= t->when[w / 2][w % 2].end)
             return false;
     }
     for (const struct range *r = ranges + t->list; r < ranges + t->list + t->n_list; r++)
         if (x >= r->begin && x < r->end && (x - r->begin) % r->step == 0)
             return true;
-    return t->kind == DENSE || (t->kind == LOCAL && i - j < t->n) || (t->kind == SINK && j < t->n) ||
+    return t->kind == DENSE || (t->kind == LOCAL && llabs(i - j) < t->n) || (t->kind == SINK && j < t->n) ||
            (t->kind == STRIDE && (j + shift) % t->n < t->width) ||
            (t->kind == CHUNK && i / t->n == j / t->n) ||
-           (t->kind == DILATED && (i - j + shift) % t->n < t->width);
+           (t->kind == DILATED && (turn + shift) % t->n < t->width);
 }
 
 /* Column `row` of the two tables side by side: prefill heads, then decode heads. */
@@ -217,7 +223,7 @@ static void check_column(int64_t layer, int64_t k, bool again)
     static bool now[2 * MOST_HEADS], dead[2 * MOST_HEADS];
     const int64_t far = k + reach > threshold ? k + reach : threshold, group = n_heads / n_kv;
     const int64_t end = far + period + (again ? threshold + reach + period + block : 0);
-    for (int64_t q = k; q < end; q += step) {
+    for (int64_t q = causal ? k : 0; q < end; q += step) {
         for (int64_t row = 0; row < 2 * n_heads; row++) {
             dead[row] = q > k && (dead[row] || !now[row]);
             now[row] = reads(row, layer, q, k);
@@ -229,7 +235,8 @@ static void check_column(int64_t layer, int64_t k, bool again)
             int64_t n_read = 0; /* ranks of this phase that read the pair; a rank of shards is a KV head */
             for (int64_t row = 0, h = 0, any = 0; row < 2 * n_heads; row++, h = row % n_heads) {
                 /* prefill may end inside a block: what it drops there is lost to decoding */
-                const bool lost = dead[row] || dead[h] || (step > 1 && !now[h]), ends = (row + 1) % rank == 0;
+                const bool lost = q >= k && (dead[row] || dead[h] || (step > 1 && !now[h]));
+                const bool ends = (row + 1) % rank == 0;
                 int64_t *const least = near[row / n_heads], blk = q / block - k / block;
                 any = now[row] || (any && row % rank != 0);
                 n_read = (h == 0 ? 0 : n_read) + (ends && any);
@@ -283,12 +290,14 @@ int main(int argc, char **argv)
     for (expect("claims "); *at != '\n' && n_claims < MOST_CLAIMS; n_claims++) {
         const int claim = claims[n_claims] = choice(CLAIMS);
         args[n_claims] = claim == RANKS || claim == DEPTH ? number(MOST_HEADS, NULL, NULL) : 1;
+        if (!causal && claim == SHARDS)
+            errx(REFUTED, "not verified: shards are defined for causal patterns");
         if (args[n_claims] < 1 || (claim == RANKS && n_heads % args[n_claims] != 0))
             errx(MALFORMED, "ranks that do not divide the heads, or no depth");
     }
     if (strcmp(at, "\nend\n") != 0 || n_claims == 0 || n_bodies == 0)
         errx(MALFORMED, "the claims or the end are missing");
-    const int64_t last = threshold + period;
+    const int64_t last = causal ? threshold + period : threshold + reach + 2 * period;
     for (int64_t layer = 0, n_holey = 0; layer < n_layers; layer++) {
         hole[0] = -1, near[0][0] = near[0][1] = near[1][0] = near[1][1] = OPEN;
         for (int64_t k = 0; k < last || (k < 2 * last && (near[0][1] < OPEN || near[1][1] < OPEN)); k += step)

@@ -21,8 +21,6 @@ static s2_status check_findings(const s2_finding *findings, int32_t n, s2_diag *
 
 static s2_status check_terms(const s2_pattern *pattern, int64_t *n_terms, s2_diag *diag)
 {
-    if (!pattern->causal)
-        return s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "certificates are for causal patterns");
     *n_terms = 0;
     for (int32_t body = 0; body < pattern->n_bodies; body++) {
         for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
@@ -40,7 +38,8 @@ static s2_status check_terms(const s2_pattern *pattern, int64_t *n_terms, s2_dia
 
 /*
  * s2cert visits, in each layer, threshold + period keys with reach + period queries each, for all heads; for
- * shards a second time, up to where no shared window can end.
+ * shards a second time, up to where no shared window can end. Of a pattern that is not causal, reach + period
+ * more of each.
  */
 static s2_status check_size(s2_arena *arena, const s2_pattern *pattern, int64_t n_terms, bool shards,
                             s2_diag *diag)
@@ -60,8 +59,10 @@ static s2_status check_size(s2_arena *arena, const s2_pattern *pattern, int64_t 
     }
     const int64_t period = s2_period_lcm(shape.key_period, shape.query_period);
     const double unit = shape.block_aligned ? pattern->block_tok : 1;
-    const double columns = ((double)shape.threshold + (double)period) / unit + 1;
-    const double once = ((double)shape.threshold + (double)shape.reach + (double)period) / unit + 2;
+    const double far =
+        pattern->causal ? 0 : (double)shape.reach + (double)period; /* keys after their query */
+    const double columns = ((double)shape.threshold + (double)period + far) / unit + 1;
+    const double once = ((double)shape.threshold + (double)shape.reach + (double)period + far) / unit + 2;
     const double column = shards ? 3 * once + 1 : once;
     const double heads = 2.0 * pattern->n_heads * pattern->n_layers;
     const double terms = (double)n_terms / pattern->n_bodies + 1;

@@ -368,14 +368,33 @@ s2_range s2_explain_heads(const s2_pattern *pattern, const s2_finding *finding)
 
 /* ---- how much ----------------------------------------------------------------------------------------- */
 
-/* The length asked for, else eight times what holds, within [8192, 131072]. */
-static int64_t telling_length(const s2_finding *finding)
+/* Steps that counting the pairs of n_tok tokens takes: columns, their atoms, and the runs of a residue in the
+ * query. */
+static double counting_steps(const s2_view *view, int64_t n_tok)
+{
+    s2_view_shape shape;
+    s2_view_shape_init(&shape);
+    s2_view_shape_add(&shape, view);
+    const double n = (double)n_tok / (double)(shape.block_aligned ? view->pattern->block_tok : 1);
+    return n * view->n_atoms * (shape.query_period > 1 ? 1 + n / 2 : 1);
+}
+
+/*
+ * The length asked for, else eight times what holds, within [8192, 131072]; halved until it is counted within
+ * a second or two. 0 where a length that tells anything would take longer.
+ */
+static int64_t telling_length(const s2_finding *finding, const s2_view *view)
 {
     enum { LEAST = 8192, MOST = 131072 };
-    if (finding->scope_tok != S2_OPEN)
-        return finding->scope_tok;
-    const int64_t n_tok = finding->complete_to_tok * 8;
-    return n_tok < LEAST ? LEAST : n_tok > MOST ? MOST : n_tok;
+    static const double most_steps = 2e7;
+    int64_t n_tok = finding->scope_tok;
+    if (n_tok == S2_OPEN) {
+        n_tok = finding->complete_to_tok * 8;
+        n_tok = n_tok < LEAST ? LEAST : n_tok > MOST ? MOST : n_tok;
+    }
+    while (n_tok > finding->complete_to_tok && counting_steps(view, n_tok) > most_steps)
+        n_tok /= 2;
+    return n_tok > finding->complete_to_tok ? n_tok : 0;
 }
 
 static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, const s2_finding *finding,
@@ -389,8 +408,10 @@ static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, cons
     S2_TRY(s2_columns_merge(arena, views + heads.begin, (int32_t)(heads.end - heads.begin), &all));
     if (all.has_explicit)
         return S2_OK;
-    const int64_t n_tok = telling_length(finding);
+    const int64_t n_tok = telling_length(finding, &all);
     int64_t n_read;
+    if (n_tok == 0)
+        return S2_OK;
     S2_TRY(s2_view_count_pairs(&all, n_tok, &n_read));
     const int64_t n_pairs = pattern->causal ? n_tok * (n_tok + 1) / 2 : n_tok * n_tok;
     s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,

@@ -10,6 +10,7 @@
 #include "coverage/certificate.h"
 #include "pattern/parse.h"
 #include "tests/gen_spec.h"
+#include "tests/gen_split.h"
 
 /* ---- the checker as its own process ------------------------------------------------------------------- */
 
@@ -126,6 +127,15 @@ static void patterns_that_people_use_are_certified(void **state)
         {"shards beside dense layers",
          "layers 4;heads 4;layers all: local 3 | stride 4 phase head;layers 1::2: dense", 1, 6},
         {"shards of two phases", "heads 4;layers all: dense;decode: local 2 | stride 4 phase head", 1, 5},
+        {"both ways, every pair", "heads 4;causal no;layers all: local 2 | stride 4 phase head", 1, 3},
+        {"longformer both ways",
+         "heads 2;causal no;block 16;layers all: local 512t | columns 0 | rows 0;heads 1: dense", 1, 2},
+        {"both ways, relative strides",
+         "heads 4;causal no;layers all: dilated 4 phase head;layers all: dilated 4 phase head | rows 0", 1,
+         1},
+        {"both ways, two phases", "heads 1;causal no;layers all: local 2;decode: local 2 | rows 0", 1, 3},
+        {"both ways, through windows", "layers 2;heads 2;causal no;layers all: local 100t;layers 1: dense", 2,
+         3},
         {"depth through windows", "layers 4;heads 2;layers all: local 300t;layers 1::2: dense", 2, 4},
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
@@ -139,27 +149,36 @@ static void patterns_that_people_use_are_certified(void **state)
     }
 }
 
+/* Every second one cut out of a whole, so that much of it holds; every fifth not causal. */
+static const s2_pattern *any_pattern(uint64_t seed, s2_arena *arena)
+{
+    s2_rng rng = {seed};
+    const s2_gen_spec options = {2, 4, false, false, true};
+    const s2_gen_split split = {seed % 5 == 0, seed % 4 == 1, seed % 3 == 0};
+    return seed % 2 == 0 ? s2_gen_spec_pattern(&rng, &options, arena)
+                         : s2_gen_split_pattern(&rng, &split, arena);
+}
+
 static void every_verdict_that_holds_is_certified_on_random_patterns(void **state)
 {
     (void)state;
     const uint64_t seed = s2_test_seed(77000);
     const int64_t n_cases = s2_test_cases(600);
-    const s2_gen_spec options = {2, 4, false, false, false};
-    int64_t n_claims = 0, n_large = 0;
+    int64_t n_claims = 0, n_large = 0, n_both_ways = 0;
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
-        s2_rng rng = {seed + (uint64_t)at};
         s2_buf buf = {0};
         s2_diag diag;
         s2_finding held[N_ASKED];
         char said[256];
-        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        const s2_pattern *const pattern = any_pattern(seed + (uint64_t)at, &arena);
         const int32_t n = prove_all(&arena, pattern, pattern->n_heads % 2 == 0 ? 2 : 1, held);
         const s2_status status =
             n > 0 ? s2_certificate_write(&arena, pattern, held, n, &buf, &diag) : S2_EUNSUPPORTED;
         n_large += n > 0 && status != S2_OK;
         if (status == S2_OK) {
             n_claims += n;
+            n_both_ways += pattern->causal ? 0 : n;
             const int code = check_bytes(buf.data, buf.len, said);
             if (code != 0)
                 fail_msg("case seed %llu: exit %d: %s\n%.3000s", (unsigned long long)(seed + (uint64_t)at),
@@ -168,9 +187,10 @@ static void every_verdict_that_holds_is_certified_on_random_patterns(void **stat
         s2_buf_release(&buf);
         s2_arena_release(&arena);
     }
-    printf("# s2: %lld claims on random patterns certified and accepted by s2cert, %lld patterns too large\n",
-           (long long)n_claims, (long long)n_large);
-    assert_true(n_claims > n_cases / 4);
+    printf("# s2: %lld claims on random patterns certified and accepted by s2cert, %lld of them not causal; "
+           "%lld patterns too large\n",
+           (long long)n_claims, (long long)n_both_ways, (long long)n_large);
+    assert_true(n_claims > n_cases / 4 && n_both_ways > n_cases / 40);
 }
 
 /* ---- a verdict that does not hold --------------------------------------------
@@ -183,13 +203,11 @@ static void a_false_claim_is_refused(void **state)
     (void)state;
     const uint64_t seed = s2_test_seed(99000);
     const int64_t n_cases = s2_test_cases(150);
-    const s2_gen_spec options = {2, 4, false, false, false};
     int64_t n_refused = 0;
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
-        s2_rng rng = {seed + (uint64_t)at};
         s2_diag diag;
-        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        const s2_pattern *const pattern = any_pattern(seed + (uint64_t)at, &arena);
         for (int32_t which = 0; which < N_ASKED; which++) {
             const s2_prove_options how = {.n_tok = S2_OPEN};
             const s2_requirement asked = {KNOWN[which], argument(KNOWN[which], 1), true};
@@ -404,7 +422,10 @@ static void texts_that_are_no_patterns_are_refused_under_their_own_hash(void **s
         "heads 2\nlayers all: dense |\n",
         "heads 2\nlayers all dense\n",
         "heads 2\nlayers all: stride 1000003 | stride 1000033 | dilated 1000037\n",
-        "heads 2\ncausal no\nlayers all: dense\n",
+        "heads 2\ncausal yes\nlayers all: dense\n",
+        "heads 2\nlayers all: dense\ncausal no\n",
+        "heads 2\ncausal no\nlayers all: dense when query 1.. | columns 0\n",
+        "heads 2\ncausal no\nlayers all: local 2\n",
         "heads 2\nlayers all: topk 4\n",
         "heads 2\nblock 0\nlayers all: dense\n",
     };
@@ -416,6 +437,22 @@ static void texts_that_are_no_patterns_are_refused_under_their_own_hash(void **s
                       rows[row]);
         refuse(rows[row], &forged);
     }
+}
+
+/* What holds of a causal pattern is no claim on the same text without causality, nor the other way round. */
+static void causality_cannot_be_forged(void **state)
+{
+    (void)state;
+    static const char *const text = "heads 1;causal no;layers all: local 1 | dense when query 1.. | rows 0";
+    char said[256];
+    int32_t n_claims;
+    s2_buf whole = certify(text, 1, &n_claims);
+    assert_int_equal(check_bytes(whole.data, whole.len, said), 0);
+    s2_buf forged = replaced(&whole, "heads", "causal no\n", "");
+    refuse("causal after all", &forged);
+    s2_buf shards = replaced(&whole, "claims", "claims", "claims shards");
+    refuse("shards without causality", &shards);
+    s2_buf_release(&whole);
 }
 
 static void every_truncation_is_refused(void **state)
@@ -472,7 +509,7 @@ static void what_is_not_proved_for_every_length_has_no_certificate(void **state)
         {"dynamic", "heads 2;layers all: dense | topk 4", S2_ROWS, S2_OPEN},
         {"random", "heads 2;layers all: dense | random 2 seed 1", S2_ROWS, S2_OPEN},
         {"shards of one length", "heads 2;layers all: dense", S2_SHARDS, 100},
-        {"not causal", "heads 2;causal no;layers all: dense", S2_ROWS, S2_OPEN},
+        {"shards, not causal", "heads 2;causal no;layers all: dense", S2_SHARDS, S2_OPEN},
         {"huge period", "heads 2;layers all: local 1|stride 65521|stride 65519|stride 65497|stride 65479",
          S2_ROWS, S2_OPEN},
     };
@@ -506,6 +543,7 @@ int main(void)
         cmocka_unit_test(depth_is_accepted_as_far_as_a_layer_reads_everything),
         cmocka_unit_test(every_kind_of_tampering_is_refused),
         cmocka_unit_test(texts_that_are_no_patterns_are_refused_under_their_own_hash),
+        cmocka_unit_test(causality_cannot_be_forged),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(noise_never_passes_and_never_crashes),
         cmocka_unit_test(what_is_not_proved_for_every_length_has_no_certificate),

@@ -10,6 +10,7 @@
 #include "pattern/parse.h"
 #include "pattern/view.h"
 #include "tests/gen_spec.h"
+#include "tests/gen_split.h"
 
 /* ---- the folded view against the definition --------------------------------------------------------- */
 
@@ -153,32 +154,28 @@ typedef struct s2_tally {
     int64_t n_compared;
 } s2_tally;
 
-static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally *tally)
+/* Where `sufficient` tokens are too many to enumerate, one length is compared instead of every length. */
+static void compare_pattern(uint64_t seed, s2_rng *rng, s2_arena *arena, const s2_pattern *pattern,
+                            bool every_length, bool must_decide, s2_tally *tally)
 {
-    s2_arena arena = {0};
-    s2_rng rng = {seed};
-    const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
-    const bool every_length = !options->explicit_terms && s2_rng_below(&rng, 4) != 0;
-    s2_prove_options how = {.n_tok = every_length ? S2_OPEN : 1 + (int64_t)s2_rng_below(&rng, 60)};
+    s2_prove_options how = {.n_tok = every_length ? S2_OPEN : 1 + (int64_t)s2_rng_below(rng, 60)};
     int64_t sufficient;
-    assert_int_equal(s2_sufficient_length(&arena, pattern, &sufficient), S2_OK);
-    /* enumeration is cubic for depth: keep the cases that fit */
+    assert_int_equal(s2_sufficient_length(arena, pattern, &sufficient), S2_OK);
     if (every_length && sufficient > 220)
         how.n_tok = 64;
     s2_requirement asked[N_ASKED];
     s2_finding proved[N_ASKED], counted[N_ASKED];
-    ask_all(pattern, &rng, asked);
+    ask_all(pattern, rng, asked);
+    /* enumeration is cubic for depth: keep the cases that fit */
     const int32_t n = how.n_tok == S2_OPEN || how.n_tok > 32 ? S2_DEPTH : N_ASKED;
-    assert_int_equal(s2_prove(&arena, pattern, asked, n, &how, proved), S2_OK);
-    assert_int_equal(s2_enumerate(&arena, pattern, asked, n, &how, counted), S2_OK);
+    assert_int_equal(s2_prove(arena, pattern, asked, n, &how, proved), S2_OK);
+    assert_int_equal(s2_enumerate(arena, pattern, asked, n, &how, counted), S2_OK);
     for (int32_t property = 0; property < n; property++) {
         const bool decided = proved[property].verdict != S2_UNKNOWN;
         tally->by_verdict[property][proved[property].verdict]++;
         tally->n_compared += decided && counted[property].verdict != S2_UNKNOWN;
-        /* where nothing is random, dynamic or not causal, the prover must decide */
-        const bool must = !options->explicit_terms && !options->dynamic_terms && pattern->causal;
         if (!s2_finding_agrees(&proved[property], &counted[property]) ||
-            (must && !decided && counted[property].verdict != S2_UNKNOWN)) {
+            (must_decide && !decided && counted[property].verdict != S2_UNKNOWN)) {
             print_pattern(pattern, seed);
             print_message("length %lld, sufficient %lld\n", (long long)how.n_tok, (long long)sufficient);
             print_finding("prover", &proved[property]);
@@ -187,6 +184,17 @@ static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally 
         }
     }
     tally->n_patterns++;
+}
+
+static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally *tally)
+{
+    s2_arena arena = {0};
+    s2_rng rng = {seed};
+    const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
+    const bool every_length = !options->explicit_terms && s2_rng_below(&rng, 4) != 0;
+    /* where nothing is random, dynamic or not causal, the prover must decide */
+    const bool must = !options->explicit_terms && !options->dynamic_terms && pattern->causal;
+    compare_pattern(seed, &rng, &arena, pattern, every_length, must, tally);
     s2_arena_release(&arena);
 }
 
@@ -231,6 +239,40 @@ static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
     (void)state;
     const s2_gen_spec options = {2, 4, true, false, true};
     run_engines("masks and random lists", 5000000, 4000, &options);
+}
+
+/*
+ * Patterns one number away from another verdict. Those that were not spoiled read every pair, so union must
+ * hold for every length: this does not ask the other engine.
+ */
+static void the_prover_equals_enumeration_at_the_edge_of_a_verdict(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(7000000);
+    const int64_t n_cases = s2_test_cases(4000);
+    s2_tally tally = {0};
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_rng rng = {seed + (uint64_t)at};
+        const s2_gen_split options = {s2_rng_below(&rng, 5) == 0, s2_rng_below(&rng, 4) == 0,
+                                      s2_rng_below(&rng, 3) != 0};
+        const s2_pattern *const pattern = s2_gen_split_pattern(&rng, &options, &arena);
+        const s2_requirement asked = {options.twins ? S2_GROUP : S2_UNION, 0, true};
+        s2_finding finding;
+        assert_int_equal(s2_pattern_check(pattern, NULL), S2_OK);
+        assert_int_equal(
+            s2_prove(&arena, pattern, &asked, 1, &(s2_prove_options){.n_tok = S2_OPEN}, &finding), S2_OK);
+        if (finding.verdict != S2_HOLDS && !options.spoiled) {
+            print_pattern(pattern, rng.state);
+            print_finding("prover", &finding);
+            fail_msg("a pattern without a hole is refuted; S2_SEED=%llu S2_CASES=1 replays it",
+                     (unsigned long long)(seed + (uint64_t)at));
+        }
+        compare_pattern(seed + (uint64_t)at, &rng, &arena, pattern, s2_rng_below(&rng, 4) != 0,
+                        pattern->causal, &tally);
+        s2_arena_release(&arena);
+    }
+    report("pieces of a whole", seed, &tally);
 }
 
 /*
@@ -336,6 +378,7 @@ int main(void)
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
         cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
+        cmocka_unit_test(the_prover_equals_enumeration_at_the_edge_of_a_verdict),
         cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),
     };
     return cmocka_run_group_tests_name("prove", tests, NULL, NULL);
