@@ -94,7 +94,10 @@ static int read_lengths(s2_validate_state *state)
         state->len_tok[state->n_lengths++] = len_tok;
         at += n + (at[n] == ',');
     }
-    return S2_GO_ON;
+    if (state->n_lengths > 0)
+        return S2_GO_ON;
+    s2_cli_error(state->cli, "--len wants at least one number of tokens");
+    return S2_EXIT_USAGE;
 }
 
 static int read_dtype(s2_validate_state *state)
@@ -249,6 +252,7 @@ static int report(s2_validate_state *state, const s2_subject *subject)
     else
         s2_verdict_print(subject, &text);
     int code = s2_cli_print(cli, &text);
+    fflush(cli->out); /* hours may lie between verdicts, and Ctrl-C loses what is not out */
     int stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
         const s2_db_validation row = s2_verdict_row(subject, json.data);

@@ -218,6 +218,10 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
     s2_json_str(buf, s2_outcome_word(v->outcome));
     s2_json_key(buf, "reason");
     s2_json_str(buf, v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
+    if (v->left_out[0] != '\0') {
+        s2_json_key(buf, "left_out");
+        s2_json_str(buf, v->left_out);
+    }
 }
 
 void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
@@ -333,6 +337,8 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     if (is_timed(v))
         text_time(subject, buf);
     text_bytes(subject, buf);
+    if (v->left_out[0] != '\0')
+        s2_buf_printf(buf, "  left out  %s\n", v->left_out);
     s2_buf_printf(buf, "  %s%s%s\n", s2_outcome_word(v->outcome), v->outcome != S2_OUTCOME_OK ? ": " : "",
                   v->outcome != S2_OUTCOME_OK ? v->reason : "");
 }

@@ -104,6 +104,7 @@ typedef struct s2_figure {
 typedef struct s2_validation {
     s2_outcome outcome;
     char reason[240];   /* of an outcome that is not ok: where and what */
+    char left_out[240]; /* what of the phase was not judged, and why; "" when all was */
     const char *kernel; /* its name; "" when none was found */
     s2_plan_counts counts;
     int32_t n_items; /* work items of the layer, and how many of them were run */

@@ -202,6 +202,8 @@ static s2_status plan_for(void *user, const s2_kernel *kernel, s2_diag *why)
     s2_step *const step = user;
     const s2_validate_request *const request = step->gen.request;
     s2_plan_options options;
+    if (!s2_kernel_takes_phase(step->gen.device, kernel, S2_DECODING))
+        return S2_EUNSUPPORTED; /* without a reason: one of a kernel for steps says more */
     step->problem.plan = NULL;
     S2_TRY(kernel->supports(step->gen.device, &step->problem, why));
     kernel->options(step->gen.device, &step->problem, &options);
@@ -472,6 +474,7 @@ static s2_outcome judge_generation(s2_device *device, const s2_validate_request 
     const s2_status status = open_step(&step, device, request, n_steps);
     s2_outcome outcome = status == S2_OK ? live(&step) : failed(&step, status);
     if (outcome == S2_OUTCOME_UNSUPPORTED) {
+        snprintf(out->left_out, sizeof out->left_out, "no generation through a cache: %.200s", out->reason);
         out->reason[0] = '\0';
         outcome = S2_OUTCOME_OK;
     }

@@ -327,7 +327,11 @@ s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, vo
 s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why)
 {
     int n_devices = 0;
+    int driver = 0;
     const cudaError_t found = cudaGetDeviceCount(&n_devices);
+    if (found != cudaSuccess && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no GPU %d here: this machine has no NVIDIA driver",
+                           (int)index);
     if (found != cudaSuccess || index >= n_devices)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "no GPU %d here: %s", (int)index,
                            found != cudaSuccess ? cudaGetErrorString(found) : "there are fewer");
