@@ -11,7 +11,14 @@
 enum { REFUTED = 1, USAGE, MALFORMED };
 enum { DENSE, NONE, LOCAL, SINK, STRIDE, DILATED, CHUNK, COLUMNS, ROWS };
 enum { UNION, RANKS, DEPTH, SHARDS, ROWS_CLAIM, KV, GROUP };
-enum { MOST_BYTES = 4 << 20, MOST_TERMS = 65000, MOST_LAYERS = 1024, MOST_HEADS = 4096, MOST_CLAIMS = 16 };
+enum {
+    MOST_BYTES = 4 << 20,
+    MOST_TERMS = 65000,
+    MOST_LAYERS = 1024,
+    MOST_HEADS = 4096,
+    MOST_CLAIMS = 16,
+    MOST_PHASE = 1 << 24
+};
 static const int64_t OPEN = INT64_MAX, MOST = INT64_C(1) << 40;
 static const char *const CLAIMS[] = {"union", "ranks:", "depth:", "shards", "rows", "kv", "group", 0};
 static struct range {
@@ -22,7 +29,8 @@ static struct term {
     int64_t size, n, width, coef[4]; /* size: tokens per unit; coef: head, kv, layer, constant */
     struct range when[3][2];         /* of distance, key, query; in blocks, in tokens */
 } terms[MOST_TERMS + 1];
-static int first_term[MOST_TERMS + 1], n_terms, n_ranges, n_bodies, claims[MOST_CLAIMS], n_claims;
+static int first_term[MOST_TERMS + 1], cost[MOST_TERMS + 1], n_terms, n_ranges, n_bodies, claims[MOST_CLAIMS],
+    n_claims;
 static int64_t n_layers = 1, n_heads, n_kv, block = 64, args[MOST_CLAIMS];
 static uint16_t body_of[2 * MOST_LAYERS * MOST_HEADS]; /* [phase][layer][head]: body + 1, 0 without a rule */
 static int64_t threshold, reach, period = 1, step, n_steps; /* tokens; see docs/proof.md */
@@ -63,6 +71,12 @@ static int64_t number(int64_t most, int64_t *size, int64_t *bound)
     }
     take("");
     return value;
+}
+
+static void spend(int64_t n)
+{
+    if ((n_steps += n) > INT64_C(4000000000))
+        errx(REFUTED, "not verified: the check would take too long");
 }
 
 /* "all", n, a-b or begin:end:step */
@@ -110,7 +124,9 @@ static void read_term(void)
     for (bool more = take("phase"); more; more = take("+")) {
         const int c =
             isdigit((unsigned char)*at) ? 3 : choice((const char *const[]){"head", "kv", "layer", 0});
-        t.coef[c] += c == 3 || take("*") ? number(MOST, NULL, NULL) : 1;
+        t.coef[c] += c == 3 || take("*") ? number(MOST_PHASE, NULL, NULL) : 1;
+        if (t.coef[c] > MOST_PHASE)
+            errx(MALFORMED, "the numbers of a phase add up to more than %d", MOST_PHASE);
     }
     for (bool more = take("when"); more; more = take("&")) {
         const int what = choice((const char *const[]){"distance", "key", "query", 0});
@@ -149,9 +165,12 @@ static void read_rule(void)
             for (struct range r = item(n_all, NULL); r.begin < r.end; r.begin += r.step)
                 memset(in[w > 3] + r.begin * times, 1, (size_t)times);
     }
+    const int before = n_terms + n_ranges;
     for (bool more = true; more; more = take("|"))
         read_term();
     first_term[++n_bodies] = n_terms;
+    cost[n_bodies] = n_terms + n_ranges - before + 1;
+    spend(2 * n_layers * n_heads);
     for (int64_t c = 0; c < 2 * n_layers * n_heads; c++)
         if (phase[c / n_heads / n_layers] && in[0][c / n_heads % n_layers] && in[1][c % n_heads])
             body_of[c] = (uint16_t)n_bodies;
@@ -205,8 +224,9 @@ static bool term_reads(const struct term *t, int64_t layer, int64_t head, int64_
 static bool reads(int64_t row, int64_t layer, int64_t q, int64_t k)
 {
     const int body = body_of[(row / n_heads * n_layers + layer) * n_heads + row % n_heads];
-    if (body == 0 || (n_steps += first_term[body] - first_term[body - 1] + 1) > INT64_C(4000000000))
-        errx(REFUTED, "not verified: %s", body == 0 ? "a head has no rule" : "the check would take too long");
+    if (body == 0)
+        errx(REFUTED, "not verified: a head has no rule");
+    spend(cost[body]);
     for (int t = first_term[body - 1]; t < first_term[body]; t++)
         if (term_reads(&terms[t], layer, row % n_heads, q, k))
             return true;

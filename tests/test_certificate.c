@@ -428,6 +428,8 @@ static void texts_that_are_no_patterns_are_refused_under_their_own_hash(void **s
         "heads 2\ncausal no\nlayers all: local 2\n",
         "heads 2\nlayers all: topk 4\n",
         "heads 2\nblock 0\nlayers all: dense\n",
+        "heads 2\nlayers all: stride 7 phase head*1099511627776\n",
+        "heads 2\nlayers all: stride 7 phase head*16777216+head*16777216\n",
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         char hash[SHA256_DIGEST_STRING_LENGTH];
