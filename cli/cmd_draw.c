@@ -39,6 +39,19 @@ static const char *form_of(const s2_args *args, const char *what, const char *ou
     return strcmp(what, "flow") == 0 ? "dot" : "ansi";
 }
 
+/* A name that asks for a picture of another kind would else get what a terminal shows. */
+static int check_ending(s2_cli *cli, const s2_args *args, const char *output)
+{
+    static const char *const others[] = {".gif", ".jpg", ".jpeg", ".pdf", ".webp", ".bmp", ".eps", ".ppm"};
+    const char *const dot = output != NULL ? strrchr(output, '.') : NULL;
+    for (size_t n = 0; dot != NULL && n < sizeof others / sizeof *others; n++)
+        if (s2_args_str(args, "as") == NULL && strcmp(dot, others[n]) == 0) {
+            s2_cli_error(cli, "%s: pictures are written as .png, .svg or .dot (--as)", output);
+            return S2_EXIT_USAGE;
+        }
+    return S2_GO_ON;
+}
+
 /* "union", "kv:G" or a head; without a head the union, because it shows holes. */
 static int read_head(s2_cli *cli, const s2_args *args, request *out)
 {
@@ -383,7 +396,9 @@ static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
     at->output = s2_args_str(args, "output");
     at->form = form_of(args, at->what, at->output);
     const bool pareto = strcmp(at->what, "pareto") == 0, kv = strcmp(at->what, "kv") == 0;
-    int end = pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at);
+    int end = check_ending(cli, args, at->output);
+    if (end == S2_GO_ON)
+        end = pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at);
     if (end == S2_GO_ON && kv)
         end = fill_kv(cli, at);
     if (end != S2_GO_ON)

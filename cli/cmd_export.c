@@ -222,14 +222,18 @@ static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
 {
     const char *const to = s2_args_str(args, "to");
     const s2_format *const format = to != NULL ? s2_format_find(to) : NULL;
-    if (format != NULL) {
+    if (format != NULL && format->export != NULL) {
         *out = format;
         return S2_GO_ON;
     }
     s2_buf names = {0};
     s2_foreign_names(&names, true);
-    s2_cli_error(cli, "%s%s; --to takes %s", to != NULL ? "no format " : "a format is needed",
-                 to != NULL ? to : "", names.data != NULL ? names.data : "");
+    s2_cli_error(cli, "%s%s%s; --to takes %s",
+                 format != NULL ? ""
+                 : to != NULL   ? "no format "
+                                : "a format is needed",
+                 to != NULL ? to : "", format != NULL ? " is read but not written" : "",
+                 names.data != NULL ? names.data : "");
     s2_buf_release(&names);
     return S2_EXIT_USAGE;
 }

@@ -285,6 +285,7 @@ static s2_status add_condition(s2_filter *filter, const condition *c, s2_diag *d
 
 s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag)
 {
+    int32_t n_conditions = 0; /* flags bind no value, and count all the same */
     memset(out, 0, sizeof *out);
     out->priced = priced;
     for (const char *at = text; *at != '\0';) {
@@ -294,7 +295,7 @@ s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag
         }
         condition c;
         S2_TRY(take_condition(text, &at, &c, diag));
-        if (out->n_values == S2_FILTER_CONDITIONS)
+        if (n_conditions++ == S2_FILTER_CONDITIONS)
             return s2_diag_set(diag, S2_EINVAL, 0, 1, c.col, "more than %d conditions", S2_FILTER_CONDITIONS);
         S2_TRY(add_condition(out, &c, diag));
     }

@@ -117,7 +117,7 @@ static s2_status import_pair(const s2_source *source, s2_pattern *out)
         crow.shape[0] * crow.shape[1] * crow.shape[1] > S2_GRID_CELLS)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "expected crow [heads, rows + 1], then col, of a sane size");
-    S2_TRY(s2_setting_int(&source->settings, "block", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
+    S2_TRY(s2_setting_block(&source->settings, 64, &block_tok, source->diag));
     S2_TRY(
         s2_setting_int(&source->settings, "kv-heads", 1, crow.shape[0], crow.shape[0], &n_kv, source->diag));
     const int32_t n_heads = (int32_t)crow.shape[0], n_blk = (int32_t)crow.shape[1] - 1;

@@ -25,7 +25,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         array.shape[array.n_dims - 2] != n_blk)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "expected a bool array [heads, n, n] or [n, n]");
-    S2_TRY(s2_setting_int(&source->settings, "block", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
+    S2_TRY(s2_setting_block(&source->settings, 64, &block_tok, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "heads", 1, S2_LIMIT_HEADS,
                           array.n_dims == 3 ? array.shape[0] : 1, &n_heads, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));

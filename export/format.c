@@ -151,8 +151,13 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     S2_TRY(check_settings(format, &target->settings, target->diag));
     S2_TRY(format->export(target));
     S2_TRY(read_back(format, target, &again));
-    S2_TRY(s2_patterns_compare(target->pattern, &again, format->fixed_length ? target->n_tok : 0,
-                               &result.difference));
+    const s2_status status = s2_patterns_compare(
+        target->pattern, &again, format->fixed_length ? target->n_tok : 0, &result.difference);
+    if (status == S2_ELIMIT)
+        return s2_diag_set(target->diag, status, S2_CODE_FOREIGN, 0, 0,
+                           "not written: to compare it with the pattern takes more rows than are looked at; "
+                           "fewer layers or heads, or a shorter --len");
+    S2_TRY(status);
     if (result.difference.differs) {
         result.refused = !format->lossy || result.difference.what[0] != '\0';
         if (!result.refused) {
@@ -195,8 +200,8 @@ s2_status s2_setting_num(const s2_settings *settings, const char *key, double lo
     char *end = NULL;
     const double value = strtod(text, &end);
     if (end == text || *end != '\0' || !(value >= low && value <= high))
-        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a number from %g to %g",
-                           key, low, high);
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "--set %s must be a number from %.10g to %.10g", key, low, high);
     *out = value;
     return S2_OK;
 }
@@ -209,6 +214,16 @@ s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t l
     if (value != floor(value))
         return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set %s must be a whole number", key);
     *out = (int64_t)value;
+    return S2_OK;
+}
+
+s2_status s2_setting_block(const s2_settings *settings, int64_t fallback, int64_t *out, s2_diag *diag)
+{
+    int64_t block_tok = fallback;
+    S2_TRY(s2_setting_int(settings, "block", 1, S2_LIMIT_BLOCK_TOK, fallback, &block_tok, diag));
+    if ((block_tok & (block_tok - 1)) != 0)
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set block must be a power of two");
+    *out = block_tok;
     return S2_OK;
 }
 

@@ -149,6 +149,9 @@ s2_status s2_setting_int(const s2_settings *settings, const char *key, int64_t l
                          int64_t fallback, int64_t *out, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_setting_num(const s2_settings *settings, const char *key, double low, double high,
                          double fallback, double *out, s2_diag *diag) S2_MUST_CHECK;
+/* --set block=N, a power of two. */
+s2_status s2_setting_block(const s2_settings *settings, int64_t fallback, int64_t *out,
+                           s2_diag *diag) S2_MUST_CHECK;
 const char *s2_setting_text(const s2_settings *settings, const char *key); /* NULL: not given */
 
 /* `name WORD` from a file or model name: letters, digits, '.', '_', '-'. */

@@ -46,8 +46,9 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
                 return s2_target_refuse(target, "%s chooses keys at run time, and an array is fixed",
                                         s2_term_word(pattern->bodies[b].terms[t].kind));
     if (target->n_tok % block_tok != 0)
-        return s2_target_refuse(target, "the length must be a multiple of the block of %lld tokens (--len N)",
-                                (long long)block_tok);
+        return s2_diag_set(target->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "the length must be a multiple of the block of %lld tokens (--len N)",
+                           (long long)block_tok);
     return check_cells(target, target->n_tok / block_tok, 1);
 }
 
@@ -90,10 +91,8 @@ s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layout
     const s2_pattern *const pattern = target->pattern;
     const int64_t n = (int64_t)pattern->n_layers * pattern->n_heads;
     int64_t block;
-    S2_TRY(s2_setting_int(&target->settings, "block", 1, S2_LIMIT_BLOCK_TOK,
-                          block_tok != 0 ? block_tok : pattern->block_tok, &block, target->diag));
-    if ((block & (block - 1)) != 0)
-        return s2_target_refuse(target, "the block must be a power of two");
+    S2_TRY(s2_setting_block(&target->settings, block_tok != 0 ? block_tok : pattern->block_tok, &block,
+                            target->diag));
     S2_TRY(check_target(target, block));
     s2_layouts result = {.n_tok = target->n_tok,
                          .block_tok = (int32_t)block,

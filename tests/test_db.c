@@ -257,6 +257,10 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
         {"gpu_us<1e9", 0},
         {"name=\"'; DROP TABLE design; --\"", 0},
         {"nme=x", -1},
+        {"star star star star star star star star star star star "
+         "star star star star star star star star star star star "
+         "star star star star star star star star star star star ",
+         -161},
         {"star us<<1", -6},
         {"us<abc", -1},
         {"union<holds", -1},

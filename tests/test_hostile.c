@@ -29,6 +29,7 @@
 #include "sim/gpu.h"
 #include "sim/rows.h"
 #include "tests/gen_mutant.h"
+#include "tests/s2import.h"
 
 #define FOREIGN  "tests/data/foreign"
 #define PATTERNS "tests/data/patterns"
@@ -543,6 +544,81 @@ static void files_cut_anywhere_are_answered(void **state)
     report("cut");
 }
 
+/*
+ * Small files that claim much: every one is refused, and what it made the reader ask for is no more than
+ * arrays of the size that is allowed (S2_GRID_CELLS) and their copies. What is read beside them is empty.
+ */
+static void claims_of_a_size_ask_for_no_more_than_is_allowed(void **state)
+{
+    (void)state;
+    enum { MOST_MIB = 300 };
+    static const char shape[] = "\"num_attention_heads\": 4, \"num_hidden_layers\": 3, \"block_size\": 1, ";
+    static const struct {
+        const char *format, *rest;
+    } rows[] = {
+        {"csr",
+         "\"len\": 16777216, \"layouts\": [{\"layers\": [0, 1, 2], \"crow\": \"a\", \"col\": \"b\"}]}"},
+        {"csr", "\"len\": 4096, \"layouts\": [{\"layers\": [0]}, {\"layers\": [1]}, {\"layers\": [2]}]}"},
+        {"csr", "\"len\": 4, \"layouts\": [{\"layers\": [0, 1, 2, 2], \"crow\": \"a\", \"col\": \"b\"}]}"},
+        {"bsa", "\"len\": 4096, \"layouts\": [{\"layers\": [0, 1, 2], \"head_mask_type\": \"a\"}]}"},
+        {"flashinfer",
+         "\"M\": 16777216, \"N\": 16777216, \"R\": 1, \"C\": 1, \"indptr\": \"a\", \"indices\": \"b\"}"},
+        {"flashinfer",
+         "\"len\": 2, \"layouts\": [{\"layers\": [0, 1, 2]}], \"plans\": [{\"indptr\": [0, 0, 0], "
+         "\"indices\": [], \"heads\": [[0, 0], [0, 0]]}]}"},
+        {"flashinfer",
+         "\"len\": 2, \"layouts\": [{\"layers\": [0, 1, 2]}], \"plans\": [{\"indptr\": [0, 0, 0], "
+         "\"indices\": [], \"heads\": []}]}"},
+        {"flex", "\"len\": 4194304, \"layouts\": [{\"layers\": [0, 1, 2]}], \"pattern\": \"heads 4; layers "
+                 "3; dense\"}"},
+        {"minference", "\"0\": []}"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_buf text = {0};
+        imported at = {0};
+        s2_buf_printf(&text, "{%s%s", shape, rows[r].rest);
+        all.asked_bytes = 0;
+        s2_alloc_set_hook(count_asked, NULL);
+        const s2_status status = try_import(&at, rows[r].format, text.data, text.len, "", NULL);
+        s2_alloc_set_hook(NULL, NULL);
+        if ((status != S2_EPARSE && status != S2_EIO) || at.diag.msg[0] == '\0' ||
+            all.asked_bytes >> 20 > MOST_MIB)
+            fail_msg("%s, row %zu: status %d after %zu MiB: %s", rows[r].format, r, status,
+                     all.asked_bytes >> 20, at.diag.msg);
+        imported_release(&at);
+        s2_buf_release(&text);
+    }
+}
+
+/* A header of a kilobyte whose layers are all different claims a grid for each. */
+static void a_header_has_no_more_grids_than_are_allowed(void **state)
+{
+    (void)state;
+    enum { LAYERS = 64, HEADS = 8, N_BLK = 1024 };
+    s2_buf text = {0};
+    imported at = {0};
+    s2_buf_printf(&text,
+                  "/* s2 block lists 1 */\nenum { S2_N_LAYERS = %d, S2_N_HEADS = %d, S2_N_KV_HEADS = 1, "
+                  "S2_HEAD_DIM = 64, S2_BLOCK_TOK = 1, S2_N_BLK = %d, S2_N_LISTS = 2, S2_CAUSAL = 1 };\n"
+                  "int s2_list_of[] = {",
+                  LAYERS, HEADS, N_BLK);
+    for (int32_t layer = 0; layer < LAYERS; layer++)
+        for (int32_t head = 0; head < HEADS; head++)
+            s2_buf_printf(&text, "%d,", layer >> head & 1);
+    s2_buf_puts(&text, "};\nint s2_row_begin[] = {");
+    for (int32_t row = 0; row < 2 * (N_BLK + 1); row++)
+        s2_buf_puts(&text, "0,");
+    s2_buf_puts(&text, "};\nint s2_k_blk[] = {};\n");
+    all.asked_bytes = 0;
+    s2_alloc_set_hook(count_asked, NULL);
+    const s2_status status = try_import(&at, "c", text.data, text.len, "", NULL);
+    s2_alloc_set_hook(NULL, NULL);
+    if (status != S2_EPARSE || strstr(at.diag.msg, "too many") == NULL)
+        fail_msg("status %d after %zu MiB: %s", status, all.asked_bytes >> 20, at.diag.msg);
+    imported_release(&at);
+    s2_buf_release(&text);
+}
+
 static void damaged_files_are_answered(void **state)
 {
     (void)state;
@@ -577,6 +653,8 @@ int main(void)
         cmocka_unit_test(whole_samples_are_answered_by_every_importer),
         cmocka_unit_test(files_cut_anywhere_are_answered),
         cmocka_unit_test(damaged_files_are_answered),
+        cmocka_unit_test(claims_of_a_size_ask_for_no_more_than_is_allowed),
+        cmocka_unit_test(a_header_has_no_more_grids_than_are_allowed),
     };
     now = mmap(NULL, sizeof *now, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     const pid_t child = now != MAP_FAILED ? fork() : -1;
