@@ -237,6 +237,10 @@ kcheck: $(B)/kcheck
 	$(B)/kcheck --sabotage --light
 	$(B)/kcheck
 
+## check-docs: run what README.md and docs/ show, and compare what it prints
+check-docs: $(B)/s2 $(B)/s2check $(B)/s2cert
+	tests/docs.sh $(B)
+
 ## formats: the foreign definitions restated in plain Python, against what s2 exports
 formats: $(B)/s2
 	python3 tests/formats/check_formats.py $(B)/s2
@@ -388,7 +392,7 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): /\1\t/p' $(MAKEFILE_LIST) | sort | awk -F'\t' '{printf "  %-16s %s\n", $$1, $$2}'
 
-.PHONY: golden man completion install uninstall
+.PHONY: check-docs golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million power kcheck fuzz check-layers format clean help
 .PHONY: bench-search bench-tui check-record golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu

@@ -58,6 +58,7 @@ if command -v python3 >/dev/null; then
 else
     echo "skipped: formats needs python3"
 fi
+stage docs "$make" -s check-docs
 stage example "$make" -s example
 stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
