@@ -133,6 +133,18 @@ s2_status s2_gen_put_all(s2_db *db, int64_t n)
     return status;
 }
 
+/* Blobs in hex: a zero byte would end the text. */
+static void add_value(sqlite3_stmt *rows, int column, s2_buf *all)
+{
+    const bool is_blob = sqlite3_column_type(rows, column) == SQLITE_BLOB;
+    const uint8_t *const bytes = sqlite3_column_blob(rows, column);
+    const int n = sqlite3_column_bytes(rows, column);
+    if (!is_blob)
+        s2_buf_add(all, bytes != NULL ? (const char *)bytes : "", (size_t)n);
+    for (int at = 0; is_blob && at < n; at++)
+        s2_buf_printf(all, "%02x", bytes[at]);
+}
+
 static void add_rows(sqlite3 *raw, const char *table, s2_buf *all)
 {
     char sql[64];
@@ -146,8 +158,7 @@ static void add_rows(sqlite3 *raw, const char *table, s2_buf *all)
         s2_buf_printf(all, "%s", table);
         for (int column = 0; column < sqlite3_column_count(rows); column++) {
             s2_buf_printf(all, "|%d:", sqlite3_column_type(rows, column));
-            const void *const bytes = sqlite3_column_blob(rows, column);
-            s2_buf_add(all, bytes != NULL ? bytes : "", (size_t)sqlite3_column_bytes(rows, column));
+            add_value(rows, column, all);
         }
         s2_buf_puts(all, "\n");
     }
