@@ -370,12 +370,30 @@ static int run_slice(s2_searching *r, bool *more)
     return (int)s2_ranks_most(&r->ranks, code);
 }
 
+/* The first Ctrl-C ends the work in good order, the second at once. */
+typedef struct handlers {
+    struct sigaction of_int;
+    struct sigaction of_term;
+} handlers;
+
+static void catch_stop(handlers *old)
+{
+    const struct sigaction ask = {.sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND};
+    stop_asked = 0;
+    sigaction(SIGINT, &ask, &old->of_int);
+    sigaction(SIGTERM, &ask, &old->of_term);
+}
+
+static void release_stop(const handlers *old)
+{
+    sigaction(SIGINT, &old->of_int, NULL);
+    sigaction(SIGTERM, &old->of_term, NULL);
+}
+
 static int run_slices(s2_searching *r)
 {
-    struct sigaction old_int, old_term, ask = {.sa_handler = ask_stop, .sa_flags = (int)SA_RESETHAND};
-    stop_asked = 0;
-    sigaction(SIGINT, &ask, &old_int);
-    sigaction(SIGTERM, &ask, &old_term);
+    handlers old;
+    catch_stop(&old);
     r->began = seconds();
     r->began_at = r->found.state.next;
     int code;
@@ -384,8 +402,7 @@ static int run_slices(s2_searching *r)
         code = run_slice(r, &more);
     while (code == S2_GO_ON && more);
     r->moved = s2_ranks_most(&r->ranks, r->found.state.next != r->began_at) != 0;
-    sigaction(SIGINT, &old_int, NULL);
-    sigaction(SIGTERM, &old_term, NULL);
+    release_stop(&old);
     if (r->show_progress)
         fprintf(r->found.cli->err, "\r\033[K");
     return code;
@@ -483,6 +500,17 @@ static int explain_refused(const s2_searching *r)
     return code;
 }
 
+static int confirm(s2_searching *r, bool stored)
+{
+    handlers old;
+    r->confirm.stop = &stop_asked;
+    r->confirm.since_us = stored ? r->stored_us : 0;
+    catch_stop(&old);
+    const int code = s2_found_confirm(&r->found, &r->confirm);
+    release_stop(&old);
+    return code;
+}
+
 /* Show, store, and forget the state where nothing is left to do. */
 static int finish(s2_searching *r, bool stored)
 {
@@ -503,12 +531,13 @@ static int finish(s2_searching *r, bool stored)
     }
     if (code != S2_GO_ON)
         return code;
-    if (complete && r->path != NULL)
+    const bool stopped = found->state.next < found->until;
+    const int confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
+    if (complete && stop_asked == 0 && r->path != NULL)
         unlink(r->path);
-    const int confirmed = s2_found_confirm(found, &r->confirm);
     if (confirmed != S2_EXIT_OK)
         return confirmed;
-    if (found->state.next < found->until) {
+    if (stopped) {
         fprintf(found->cli->err, "stopped: this is the front of the candidates visited; --resume goes on\n");
         return S2_EXIT_UNDECIDED;
     }

@@ -486,7 +486,7 @@ static int validate_operand(s2_validate_state *state, const char *operand)
 }
 
 int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
-                       s2_verdict_fn take, void *user)
+                       s2_wanted_fn wanted, s2_verdict_fn take, void *user)
 {
     s2_validate_state state = {.cli = cli, .take = take, .user = user};
     const char *const command = cli->command;
@@ -498,7 +498,8 @@ int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *input
         end = open_device(&state);
     int code = end == S2_GO_ON ? S2_EXIT_OK : end;
     for (int32_t n = 0; end == S2_GO_ON && n < n_inputs; n++)
-        code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
+        if (wanted(user, n))
+            code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
     s2_device_close(&state.device);
     return code;
 }

@@ -2,8 +2,13 @@
 
 #include <math.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
+#include "cli/store.h"
 #include "cli/validating.h"
+#include "kernels/kernel.h"
+#include "pattern/parse.h"
 #include "sim/report.h"
 
 /* One design in one phase: what was foretold of all its layers, and what they took. */
@@ -11,9 +16,9 @@ typedef struct pair {
     int32_t design;
     s2_sim_phase phase;
     double predicted_us;
-    double measured_us; /* NAN: some layer was not timed */
-    int64_t n_layers;   /* that the timed ones stand for */
-    const char *outcome;
+    double measured_us;  /* NAN: some layer was not timed */
+    const char *outcome; /* NULL: not run */
+    bool known;          /* from an earlier run of this search */
 } pair;
 
 typedef struct confirmation {
@@ -25,6 +30,8 @@ typedef struct confirmation {
     s2_input *inputs;
     pair *pairs; /* n for each phase */
     pair *now;   /* those of the phase being judged */
+    time_t said_at;
+    bool stopped;
 } confirmation;
 
 /* Layers of a kind stand for all that read the same; a design's time is the sum over its kinds. */
@@ -40,8 +47,36 @@ static void take(void *user, const s2_subject *subject)
         if (p->outcome == NULL || v->outcome != S2_OUTCOME_OK)
             p->outcome = s2_outcome_word(v->outcome);
         p->measured_us += v->warm.n > 0 ? v->warm.median_ms * 1e3 * subject->n_like : (double)NAN;
-        p->n_layers += subject->n_like;
     }
+}
+
+static int64_t index_of(const confirmation *c, const pair *p)
+{
+    return c->found->state.front.points[c->order[p->design]].index;
+}
+
+/* On a terminal each design is said, in a log one now and then. */
+static void say(confirmation *c, const pair *p)
+{
+    enum { QUIET_SECONDS = 10 };
+    const time_t now = time(NULL);
+    if (isatty(STDERR_FILENO) != 1 && now - c->said_at < QUIET_SECONDS)
+        return;
+    c->said_at = now;
+    fprintf(c->found->cli->err, "%s: %d of %d, candidate %lld\n", s2_sim_phase_word(p->phase),
+            (int)p->design + 1, (int)c->n, (long long)index_of(c, p));
+}
+
+static bool wanted(void *user, int32_t input)
+{
+    confirmation *const c = user;
+    const pair *const p = &c->now[input];
+    if (p->known)
+        return false;
+    c->stopped |= *c->options->stop != 0;
+    if (!c->stopped)
+        say(c, p);
+    return !c->stopped;
 }
 
 /* A command line of `s2 validate`, for one of its phases. */
@@ -60,7 +95,7 @@ static int judge(confirmation *c, const char *phase)
     enum { WORDS = sizeof words / sizeof words[0] };
     char *argv[WORDS];
     memcpy(argv, words, sizeof words);
-    return s2_validate_inputs(c->found->cli, WORDS, argv, c->inputs, c->n, take, c);
+    return s2_validate_inputs(c->found->cli, WORDS, argv, c->inputs, c->n, wanted, take, c);
 }
 
 /* The simulator's train is forward and gradients; the kernels are two. */
@@ -96,6 +131,73 @@ static s2_status prepare(confirmation *c)
     return S2_OK;
 }
 
+static int exit_of_known(const char *outcome)
+{
+    if (strcmp(outcome, "ok") == 0)
+        return S2_EXIT_OK;
+    return strcmp(outcome, "unsupported") == 0 ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
+}
+
+/* Training is two kernels; it is known when both are. */
+static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
+{
+    static const s2_kernel_phase kernels[S2_N_SIM_PHASES][2] = {
+        [S2_SIM_PREFILL] = {S2_FORWARD, S2_N_KERNEL_PHASES},
+        [S2_SIM_DECODE] = {S2_DECODING, S2_N_KERNEL_PHASES},
+        [S2_SIM_TRAIN] = {S2_FORWARD, S2_BACKWARD}};
+    const s2_sim_options *const options = &c->found->search.options;
+    s2_arena *const arena = &c->found->cli->arena;
+    char hash[S2_HASH_HEX];
+    pair sum = *p;
+    S2_TRY(s2_pattern_hash(&c->inputs[p->design].pattern, hash));
+    for (int at = 0; at < 2 && kernels[p->phase][at] != S2_N_KERNEL_PHASES; at++) {
+        const s2_db_timing_query query = {.hash = hash,
+                                          .phase = s2_kernel_phase_word(kernels[p->phase][at]),
+                                          .dtype = s2_dtype_word(options->dtype),
+                                          .len_tok = options->len_tok,
+                                          .batch = options->batch,
+                                          .since_us = c->options->since_us,
+                                          .on_cpu = strcmp(c->options->device, "cpu") == 0};
+        s2_db_timing timing;
+        S2_TRY(s2_db_timing_of(db, arena, &query, &timing, diag));
+        if (timing.outcome == NULL)
+            return S2_OK;
+        if (sum.outcome == NULL || strcmp(sum.outcome, "ok") == 0)
+            sum.outcome = timing.outcome;
+        sum.measured_us += timing.us;
+        c->device = timing.device;
+    }
+    *p = sum;
+    p->known = true;
+    return S2_OK;
+}
+
+/* What an interrupted run of this search has judged already. */
+static int look_up_all(confirmation *c)
+{
+    s2_cli *const cli = c->found->cli;
+    s2_db *db;
+    s2_diag diag = {0};
+    int32_t n_known = 0;
+    if (c->options->since_us == 0 || cli->no_db)
+        return S2_EXIT_OK;
+    const int end = s2_store_open(cli, S2_DB_READ, &db);
+    if (end != S2_GO_ON)
+        return end;
+    s2_status status = S2_OK;
+    int code = S2_EXIT_OK;
+    for (int64_t at = 0; at < (int64_t)c->n * c->found->n_phases && status == S2_OK; at++) {
+        status = look_up(c, db, &c->pairs[at], &diag);
+        if (c->pairs[at].known)
+            code = s2_exit_combine(code, exit_of_known(c->pairs[at].outcome));
+        n_known += c->pairs[at].known;
+    }
+    s2_db_close(&db);
+    if (status == S2_OK && n_known > 0)
+        fprintf(cli->err, "%d of %d are validated already\n", (int)n_known, (int)c->n * c->found->n_phases);
+    return status == S2_OK ? code : s2_store_report(cli, status, &diag);
+}
+
 static bool is_whole(const pair *p)
 {
     return p->outcome != NULL && isfinite(p->measured_us) && p->measured_us > 0;
@@ -112,11 +214,6 @@ static double tau_of(const confirmation *c, const pair *pairs, int32_t *n)
             x[c->n + (*n)++] = pairs[at].measured_us;
         }
     return x != NULL ? s2_kendall_tau(x, x + c->n, *n) : (double)NAN;
-}
-
-static int64_t index_of(const confirmation *c, const pair *p)
-{
-    return c->found->state.front.points[c->order[p->design]].index;
 }
 
 static void put_time(double us, s2_buf *buf)
@@ -209,16 +306,25 @@ int s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
     const s2_status status = prepare(&c);
     if (status != S2_OK)
         return s2_cli_fail(found->cli, status, "validate");
-    int code = S2_EXIT_OK;
-    for (int32_t p = 0; p < found->n_phases; p++) {
+    fflush(found->cli->out);
+    if (c.n < options->n)
+        fprintf(found->cli->err, "the front has %d designs; --minimize us,kv_bytes,unread has longer ones\n",
+                (int)c.n);
+    int code = look_up_all(&c);
+    c.said_at = time(NULL);
+    for (int32_t p = 0; p < found->n_phases && !c.stopped; p++) {
         c.now = c.pairs + (int64_t)p * c.n;
         code = s2_exit_combine(code, judge_phase(&c, found->phases[p]));
     }
+    if (c.stopped)
+        code = s2_exit_combine(code, S2_EXIT_UNDECIDED);
     s2_buf buf = {0};
     if (found->json)
         put_json(&c, &buf);
     else
         put_text(&c, &buf);
     const int printed = s2_cli_print(found->cli, &buf);
+    if (c.stopped)
+        fprintf(found->cli->err, "stopped: --resume runs those that are left\n");
     return s2_exit_combine(code, printed == S2_GO_ON ? S2_EXIT_OK : printed);
 }

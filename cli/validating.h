@@ -10,11 +10,14 @@
 /* Called for each kind of layer; the subject lasts as long as the call. */
 typedef void (*s2_verdict_fn)(void *user, const s2_subject *subject);
 
+/* Called before each input: false leaves it out. */
+typedef bool (*s2_wanted_fn)(void *user, int32_t input);
+
 /*
  * argv is a command line of `s2 validate` whose operands are not read; the inputs are judged in their
- * place. Returns the exit code that `s2 validate` would end with.
+ * place, those that are wanted. Returns the exit code that `s2 validate` would end with.
  */
 int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
-                       s2_verdict_fn take, void *user);
+                       s2_wanted_fn wanted, s2_verdict_fn take, void *user);
 
 #endif /* S2_CLI_VALIDATING_H */

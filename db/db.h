@@ -320,6 +320,28 @@ typedef struct s2_db_needle {
 s2_status s2_db_needles(s2_db *db, s2_arena *arena, int64_t validation_id, int32_t cap, s2_db_needle *rows,
                         int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 
+/* What a design took on a device: the sum over its kinds of layers, each for those that read as it does. */
+typedef struct s2_db_timing {
+    const char *outcome; /* one that is not ok, where there is one; NULL: there is no such run */
+    const char *device;
+    double us; /* NAN: some layer was not timed */
+} s2_db_timing;
+/*
+ * Of the latest run from since_us on that has every layer of the design. phase is that of the kernel:
+ * "forward", "backward", "decode"; on_cpu: on a CPU, or on anything else.
+ */
+typedef struct s2_db_timing_query {
+    const char *hash;
+    const char *phase;
+    const char *dtype;
+    int64_t len_tok;
+    int64_t batch;
+    int64_t since_us;
+    bool on_cpu;
+} s2_db_timing_query;
+s2_status s2_db_timing_of(s2_db *db, s2_arena *arena, const s2_db_timing_query *query, s2_db_timing *out,
+                          s2_diag *diag) S2_MUST_CHECK;
+
 /* A filter and an order under a name. */
 typedef struct s2_db_view {
     const char *name;   /* at most S2_DB_LIMIT_TAG_BYTES */

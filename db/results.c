@@ -127,3 +127,39 @@ s2_status s2_db_needles(s2_db *db, s2_arena *arena, int64_t validation_id, int32
     *n_rows = n;
     return S2_OK;
 }
+
+/* A sum over rows of which one has no value has none. */
+static const char TIMING[] =
+    "SELECT coalesce(max(CASE WHEN v.outcome<>'ok' THEN v.outcome END),'ok'),env.device,"
+    "CASE WHEN count(median_ms)=count(*) THEN sum(median_ms*1000*layers_alike) END"
+    " FROM validation v JOIN run ON run.id=v.run_id JOIN env ON env.id=v.env_id JOIN design d ON"
+    " d.id=v.design_id WHERE d.hash=?1 AND v.phase=?2 AND v.dtype=?3 AND v.len_tok=?4 AND v.batch=?5"
+    " AND run.started_us>=?6 AND (env.device='cpu')=?7"
+    " GROUP BY v.run_id HAVING sum(coalesce(layers_alike,0))=d.n_layers ORDER BY run.started_us DESC LIMIT 1";
+
+s2_status s2_db_timing_of(s2_db *db, s2_arena *arena, const s2_db_timing_query *query, s2_db_timing *out,
+                          s2_diag *diag)
+{
+    sqlite3_stmt *s;
+    bool has_row;
+    s2_db_timing found = {0};
+    S2_TRY(s2_sql_prepare(db, TIMING, &s, diag));
+    sqlite3_bind_text(s, 1, query->hash, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 2, query->phase, -1, SQLITE_STATIC);
+    sqlite3_bind_text(s, 3, query->dtype, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(s, 4, query->len_tok);
+    sqlite3_bind_int64(s, 5, query->batch);
+    sqlite3_bind_int64(s, 6, query->since_us);
+    sqlite3_bind_int(s, 7, query->on_cpu);
+    S2_TRY(s2_sql_step(db, s, &has_row, diag));
+    if (has_row) {
+        found.outcome = s2_sql_text(arena, s, 0);
+        found.device = s2_sql_text(arena, s, 1);
+        found.us = s2_sql_column_num(s, 2);
+    }
+    sqlite3_reset(s);
+    if (has_row && (found.outcome == NULL || found.device == NULL))
+        return S2_ENOMEM;
+    *out = found;
+    return S2_OK;
+}

@@ -758,6 +758,60 @@ static void the_best_of_a_front_are_run_and_compared_with_their_prices(void **st
     remove_dir(dir);
 }
 
+static int64_t rows_in(const char *path, const char *table)
+{
+    s2_db *db;
+    int64_t n;
+    assert_int_equal(s2_db_open(path, S2_DB_READ, &db, NULL), S2_OK);
+    assert_int_equal(s2_db_count(db, table, &n, NULL), S2_OK);
+    s2_db_close(&db);
+    return n;
+}
+
+/* Ctrl-C again and again, each time later, until a run reaches the end: nothing is stored or judged twice. */
+static void a_stopped_validation_goes_on_with_what_is_left(void **state)
+{
+    (void)state;
+    enum { DESIGNS = 8, KINDS = 2, PHASES = 2, STEP_US = 30000 };
+    static char text[OUTPUT];
+    char dir[64], path[128];
+    fresh_dir(dir, sizeof dir);
+    snprintf(path, sizeof path, "%s/a.db", dir);
+    const char *const words[] = {
+        "search",
+        "layers 3; heads 4; kv-heads 2; head-dim 64; block 32; layers all: local {1..9} | "
+        "stride 4 phase head; layers 1: dense",
+        "--len",
+        "1k",
+        "--db",
+        path,
+        "--minimize",
+        "us,unread",
+        "--phase",
+        "prefill,decode",
+        "--validate",
+        "8",
+        "--runs",
+        "1",
+        "--resume"};
+    int ended = 0, n_stopped = 0;
+    do {
+        fflush(NULL);
+        const pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0)
+            _exit(command(text, 15, words));
+        usleep((useconds_t)(++n_stopped * STEP_US));
+        kill(child, SIGINT);
+        assert_int_equal(waitpid(child, &ended, 0), child);
+        assert_true(!WIFEXITED(ended) || WEXITSTATUS(ended) == S2_EXIT_OK ||
+                    WEXITSTATUS(ended) == S2_EXIT_UNDECIDED);
+    } while (!WIFEXITED(ended) || WEXITSTATUS(ended) != S2_EXIT_OK);
+    assert_int_equal(rows_in(path, "validation"), DESIGNS * KINDS * PHASES);
+    assert_int_equal(rows_in(path, "sim"), rows_in(path, "design") * PHASES);
+    remove_dir(dir);
+}
+
 static void a_space_is_proposed_for_every_model_and_explained(void **state)
 {
     (void)state;
@@ -974,6 +1028,7 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_refused_with_their_exit_codes),
         cmocka_unit_test(tau_counts_the_pairs_that_two_orders_agree_on),
         cmocka_unit_test(the_best_of_a_front_are_run_and_compared_with_their_prices),
+        cmocka_unit_test(a_stopped_validation_goes_on_with_what_is_left),
         cmocka_unit_test(a_space_is_proposed_for_every_model_and_explained),
         cmocka_unit_test(the_winner_is_at_least_as_good_as_every_hand_made_pattern),
         cmocka_unit_test(speed_of_a_search_is_printed),
