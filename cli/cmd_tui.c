@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,10 +101,12 @@ static void copy_command(s2_explorer *e)
 {
     s2_buf buf = {0};
     s2_tui_command(&e->session.model, &e->session.state, &buf);
-    if (e->term != NULL && buf.data != NULL && buf.status == S2_OK)
+    const bool whole = buf.len > 0 && buf.status == S2_OK;
+    if (e->term != NULL && whole)
         s2_term_copy(e->term, buf.data);
     s2_buf_release(&buf);
-    s2_explorer_say(e, "the command was handed to the terminal's clipboard");
+    s2_explorer_say(e, whole ? "the command was handed to the terminal's clipboard"
+                             : "nothing was copied: the design is still being derived");
 }
 
 /* False: the session ends. */
@@ -172,49 +175,92 @@ static void wait_for_jobs(s2_explorer *e)
     s2_explorer_follow(e);
 }
 
-/* Words are keys; `type TEXT` types the rest of the line; `size 80x24`; `wait` for what runs; `dump`. */
-static int script_line(s2_explorer *e, char *line, int32_t number)
+/* A script, and the line that is obeyed. */
+typedef struct script_place {
+    const char *path;
+    const char *line;
+    int32_t number;
+} script_place;
+
+/* Where it is wrong, as compilers say it. */
+static int refuse(s2_explorer *e, const script_place *from, const char *at, const char *why)
 {
-    int32_t rows, cols;
-    if (strncmp(line, "type ", 5) == 0) {
-        for (const char *at = line + 5; *at != '\0'; at++)
-            press(e, (unsigned char)*at);
-        return S2_GO_ON;
+    const int32_t col = (int32_t)(at - from->line) + 1;
+    s2_cli_error(e->cli, "%s:%d:%d: %s", from->path, from->number, col, why);
+    return S2_EXIT_REFUSED;
+}
+
+static int type_text(s2_explorer *e, const script_place *from, const char *text)
+{
+    for (size_t n = strlen(text); n > 0;) {
+        const size_t len = s2_utf8_len(text, n);
+        if (len == 0)
+            return refuse(e, from, text, "not UTF-8");
+        press(e, (int32_t)s2_utf8_decode(text, len));
+        text += len;
+        n -= len;
     }
-    if (strncmp(line, "size ", 5) == 0 && parse_size(line + 5, &cols, &rows))
-        return s2_session_resize(&e->session, rows, cols) == S2_OK ? S2_GO_ON : S2_EXIT_ENVIRONMENT;
-    if (strcmp(line, "wait") == 0)
-        wait_for_jobs(e);
-    if (strcmp(line, "dump") == 0)
-        return dump(e);
-    if (strcmp(line, "wait") == 0)
-        return S2_GO_ON;
-    char *save = NULL;
-    for (char *word = strtok_r(line, " \t", &save); word != NULL; word = strtok_r(NULL, " \t", &save)) {
-        const int32_t key = s2_key_parse(word, strlen(word));
-        if (key == 0) {
-            s2_cli_error(e->cli, "script, line %d: no key '%s'", number, word);
-            return S2_EXIT_REFUSED;
-        }
+    return S2_GO_ON;
+}
+
+static int press_words(s2_explorer *e, const script_place *from)
+{
+    const char *at = from->line;
+    while (*(at += strspn(at, " \t")) != '\0') {
+        const size_t n = strcspn(at, " \t");
+        const int32_t key = s2_key_parse(at, n);
+        char why[120];
+        snprintf(why, sizeof why, "no key '%.*s'; keys are letters, up, pgdn, enter, esc, tab, space, ...",
+                 n < 40 ? (int)n : 40, at);
+        if (key == 0)
+            return refuse(e, from, at, why);
         if (!press(e, key))
             return S2_EXIT_OK;
+        at += n;
     }
+    return S2_GO_ON;
+}
+
+/* Words are keys; `type TEXT` types the rest of the line; `size 80x24`; `wait` for what runs; `dump`. */
+static int script_line(s2_explorer *e, const script_place *from)
+{
+    const char *const line = from->line;
+    int32_t rows, cols;
+    if (line[0] == '#')
+        return S2_GO_ON;
+    if (strncmp(line, "type ", 5) == 0)
+        return type_text(e, from, line + 5);
+    if (strncmp(line, "size ", 5) == 0) {
+        if (!parse_size(line + 5, &cols, &rows))
+            return refuse(e, from, line + 5, "a size is columns x rows, as in 80x24");
+        return s2_session_resize(&e->session, rows, cols) == S2_OK ? S2_GO_ON : S2_EXIT_ENVIRONMENT;
+    }
+    if (strcmp(line, "dump") == 0)
+        return dump(e);
+    if (strcmp(line, "wait") != 0)
+        return press_words(e, from);
+    wait_for_jobs(e);
     return S2_GO_ON;
 }
 
 static int run_script(s2_explorer *e, const char *path)
 {
     FILE *const file = strcmp(path, "-") == 0 ? e->cli->in : fopen(path, "r");
-    char line[1024];
+    char line[4096];
     int end = S2_GO_ON;
+    script_place from = {.path = file == e->cli->in ? "standard input" : path, .line = line};
     if (file == NULL) {
-        s2_cli_error(e->cli, "%s: cannot be read", path);
+        s2_cli_error(e->cli, "%s: cannot be read: %s", path, strerror(errno));
         return S2_EXIT_REFUSED;
     }
-    for (int32_t number = 1; end == S2_GO_ON && fgets(line, sizeof line, file) != NULL; number++) {
-        line[strcspn(line, "\r\n")] = '\0';
-        if (line[0] != '#')
-            end = script_line(e, line, number);
+    while (end == S2_GO_ON && fgets(line, sizeof line, file) != NULL) {
+        const size_t n = strcspn(line, "\r\n");
+        from.number++;
+        if (n == sizeof line - 1)
+            end = refuse(e, &from, line + n, "the line is too long");
+        line[n] = '\0';
+        if (end == S2_GO_ON)
+            end = script_line(e, &from);
     }
     if (file != e->cli->in)
         fclose(file);
@@ -347,8 +393,10 @@ static void leave_facts(s2_explorer *e)
 static int run_terminal(s2_explorer *e)
 {
     s2_diag diag = {0};
+    const char *const no_color = getenv("NO_COLOR");
     s2_term_options options = {.ascii = s2_args_has(&e->args, "ascii"),
-                               .mono = s2_args_has(&e->args, "mono") || getenv("NO_COLOR") != NULL,
+                               .mono =
+                                   s2_args_has(&e->args, "mono") || (no_color != NULL && no_color[0] != '\0'),
                                .mouse = s2_args_has(&e->args, "mouse")};
     (void)s2_palette_find(s2_args_str(&e->args, "palette"), &options.palette);
     const s2_status status = s2_term_open(&options, &e->term, &diag);

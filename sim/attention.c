@@ -387,3 +387,41 @@ s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const
     *out = result;
     return S2_OK;
 }
+
+s2_resource s2_attention_busiest(const s2_attention *attention)
+{
+    s2_resource most = S2_MMA;
+    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
+        if (attention->busy_us[r] > attention->busy_us[most])
+            most = r;
+    return most;
+}
+
+/* The same shape with every head dense. */
+static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
+{
+    s2_term *const term = S2_NEW(arena, s2_term, 1);
+    s2_body *const body = S2_NEW(arena, s2_body, 1);
+    uint16_t *const body_of =
+        S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads);
+    if (term == NULL || body == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    *term = s2_term_init(S2_TERM_DENSE, 0);
+    *body = (s2_body){1, term};
+    *out = *pattern;
+    out->n_bodies = 1;
+    out->bodies = body;
+    out->body_of = body_of;
+    return S2_OK;
+}
+
+s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                                  s2_tile_shape shape, s2_attention_pair *out)
+{
+    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    S2_TRY(s2_classes_build(arena, pattern, phase, &out->classes));
+    S2_TRY(make_dense(arena, pattern, &out->dense_pattern));
+    S2_TRY(s2_classes_build(arena, &out->dense_pattern, phase, &out->dense_classes));
+    S2_TRY(s2_attention_price(arena, &out->classes, options, shape, &out->own));
+    return s2_attention_price(arena, &out->dense_classes, options, shape, &out->dense);
+}

@@ -30,6 +30,22 @@ typedef struct s2_attention {
 s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
                              s2_tile_shape shape, s2_attention *out) S2_MUST_CHECK;
 
+/* The resource that is used longest by itself. */
+s2_resource s2_attention_busiest(const s2_attention *attention);
+
+/* A pattern, and the same shape with every head dense beside it. */
+typedef struct s2_attention_pair {
+    s2_classes classes;
+    s2_attention own;
+    s2_pattern dense_pattern; /* dense_classes point to it: a pair is not copied */
+    s2_classes dense_classes;
+    s2_attention dense;
+} s2_attention_pair;
+
+/* The phase is the options'; everything is in the arena. */
+s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                                  s2_tile_shape shape, s2_attention_pair *out) S2_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -61,37 +61,10 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     return S2_OK;
 }
 
-/* The same shape with every head dense. */
-static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
-{
-    s2_term *const term = S2_NEW(arena, s2_term, 1);
-    s2_body *const body = S2_NEW(arena, s2_body, 1);
-    uint16_t *const body_of =
-        S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads);
-    if (term == NULL || body == NULL || body_of == NULL)
-        return S2_ENOMEM;
-    *term = s2_term_init(S2_TERM_DENSE, 0);
-    *body = (s2_body){1, term};
-    *out = *pattern;
-    out->n_bodies = 1;
-    out->bodies = body;
-    out->body_of = body_of;
-    return S2_OK;
-}
-
 /* One rank of tensor parallelism runs 1/n of the heads; the slowest cannot beat the mean. */
 static double per_rank(double us, const s2_sim_options *options, double launch_us)
 {
     return options->n_ranks == 1 ? us : launch_us + (us - launch_us) / options->n_ranks;
-}
-
-static s2_resource busiest(const s2_attention *attention)
-{
-    s2_resource most = S2_MMA;
-    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++)
-        if (attention->busy_us[r] > attention->busy_us[most])
-            most = r;
-    return most;
 }
 
 static void add_attention_parts(const s2_attention *attention, const s2_sim_options *options, s2_sim *sim)
@@ -99,10 +72,10 @@ static void add_attention_parts(const s2_attention *attention, const s2_sim_opti
     const double launch_us = attention->busy_us[S2_LAUNCH];
     const double share = per_rank(attention->time_us, options, launch_us) / attention->time_us;
     const double forward_us = attention->forward_us * share;
-    sim->parts[sim->n_parts++] = (s2_part){"attention", forward_us, busiest(attention)};
+    sim->parts[sim->n_parts++] = (s2_part){"attention", forward_us, s2_attention_busiest(attention)};
     if (options->phase == S2_SIM_TRAIN)
-        sim->parts[sim->n_parts++] =
-            (s2_part){"attention backward", attention->time_us * share - forward_us, busiest(attention)};
+        sim->parts[sim->n_parts++] = (s2_part){"attention backward", attention->time_us * share - forward_us,
+                                               s2_attention_busiest(attention)};
     if (attention->select_us > 0)
         sim->parts[sim->n_parts++] =
             (s2_part){"selection", attention->select_us / options->n_ranks, attention->select_by};
@@ -127,7 +100,8 @@ static void take_attention(const s2_attention *attention, const s2_attention *de
     const double floor_us = attention->bound_us / options->n_ranks;
     sim->bound_us = options->n_ranks == 1 ? attention->bound_us : fmax(floor_us, launch_us);
     sim->dense_time_us = per_rank(dense->time_us, options, launch_us);
-    sim->bound_by = attention->select_us > attention->time_us ? attention->select_by : busiest(attention);
+    sim->bound_by =
+        attention->select_us > attention->time_us ? attention->select_by : s2_attention_busiest(attention);
 }
 
 /* Predictions of all layers of a pattern. */
@@ -273,18 +247,11 @@ static s2_status predict_attention(s2_arena *arena, const s2_classes *classes,
 static s2_status price_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                                  s2_sim *sim)
 {
-    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
-    s2_classes classes, dense_classes;
-    s2_pattern dense_pattern;
-    s2_attention attention, dense;
-    S2_TRY(s2_classes_build(arena, pattern, phase, &classes));
-    S2_TRY(make_dense(arena, pattern, &dense_pattern));
-    S2_TRY(s2_classes_build(arena, &dense_pattern, phase, &dense_classes));
-    S2_TRY(s2_attention_price(arena, &classes, options, sim->tile, &attention));
-    S2_TRY(s2_attention_price(arena, &dense_classes, options, sim->tile, &dense));
-    sim->n_head_classes = classes.n_reads;
-    take_attention(&attention, &dense, options, sim);
-    return predict_attention(arena, &classes, &dense_classes, &attention, &dense, options, sim);
+    s2_attention_pair pair;
+    S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, &pair));
+    sim->n_head_classes = pair.classes.n_reads;
+    take_attention(&pair.own, &pair.dense, options, sim);
+    return predict_attention(arena, &pair.classes, &pair.dense_classes, &pair.own, &pair.dense, options, sim);
 }
 
 /* Bytes of one rank. */

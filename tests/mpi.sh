@@ -12,7 +12,7 @@ trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 2
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 passed=0 failed=0
-job() { timeout 60 mpirun --oversubscribe -n 4 "$s2" "$@"; }
+job() { timeout 300 mpirun --oversubscribe -n 4 "$s2" "$@"; }
 expect() {
     name=$1
     shift

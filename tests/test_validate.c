@@ -58,8 +58,8 @@ static void a_worker_without_a_sign_of_life_ends_with_the_watchdogs_code(void **
 {
     (void)state;
     assert_int_equal(worked(0.05, 1, 20000), 7);
-    assert_int_equal(worked(5.0, 4, 10), 0);
-    assert_int_equal(worked(20.0, 0, 0), 0);
+    assert_int_equal(worked(60.0, 4, 10), 0);
+    assert_int_equal(worked(60.0, 0, 0), 0);
 }
 
 /* A kernel that never ends. */

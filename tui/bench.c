@@ -375,40 +375,29 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options)
     return S2_OK;
 }
 
-/* The same shape with every head dense, for comparison. */
-static s2_status dense_twin(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
-{
-    char text[160];
-    s2_diag diag;
-    snprintf(text, sizeof text, "layers %d;heads %d;kv-heads %d;head-dim %d;block %d;causal %s;dense",
-             pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim, pattern->block_tok,
-             pattern->causal ? "yes" : "no");
-    return s2_pattern_parse(arena, text, strlen(text), NULL, out, &diag);
-}
-
 static s2_status price(s2_facts *facts, const s2_sim_options *options)
 {
-    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
-    s2_pattern dense_pattern;
-    s2_classes classes, dense_classes;
-    s2_attention attention, dense;
-    const s2_tile_shape shape = s2_tile_shape_default(&facts->pattern);
-    S2_TRY(dense_twin(&facts->arena, &facts->pattern, &dense_pattern));
-    S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, phase, &classes));
-    S2_TRY(s2_classes_build(&facts->arena, &dense_pattern, phase, &dense_classes));
-    S2_TRY(s2_attention_price(&facts->arena, &classes, options, shape, &attention));
-    S2_TRY(s2_attention_price(&facts->arena, &dense_classes, options, shape, &dense));
-    facts->time_us = attention.time_us + attention.select_us;
-    facts->bound_us = attention.bound_us;
-    facts->dense_us = dense.time_us;
-    facts->density = attention.density;
-    facts->token_density = (double)attention.counts.pairs / (double)dense.counts.pairs;
-    facts->imbalance = attention.imbalance;
-    for (s2_resource r = S2_MMA; r < S2_N_RESOURCES; r++) {
-        facts->busy_us[r] = attention.busy_us[r];
-        if (attention.busy_us[r] > attention.busy_us[facts->bound_by])
-            facts->bound_by = r;
-    }
+    s2_attention_pair pair;
+    S2_TRY(s2_attention_price_pair(&facts->arena, &facts->pattern, options,
+                                   s2_tile_shape_default(&facts->pattern), &pair));
+    facts->time_us = pair.own.time_us + pair.own.select_us;
+    facts->bound_us = pair.own.bound_us;
+    facts->dense_us = pair.dense.time_us;
+    facts->density = pair.own.density;
+    facts->token_density = (double)pair.own.counts.pairs / (double)pair.dense.counts.pairs;
+    facts->imbalance = pair.own.imbalance;
+    facts->bound_by = s2_attention_busiest(&pair.own);
+    memcpy(facts->busy_us, pair.own.busy_us, sizeof facts->busy_us);
+    return S2_OK;
+}
+
+/* What both the bounds and the expected time are asked. */
+static s2_status ask_simulator(const s2_question *question, s2_sim_options *options, s2_diag *diag)
+{
+    S2_TRY(s2_sim_options_default(options));
+    S2_TRY(s2_gpu_find(question->gpu, &options->gpu, diag));
+    options->len_tok = question->len_tok;
+    options->phase = question->decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
     return S2_OK;
 }
 
@@ -418,10 +407,7 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     S2_TRY(s2_pattern_parse(&facts->arena, text, n_bytes, &parse, &facts->pattern, &facts->diag));
     S2_TRY(s2_pattern_hash(&facts->pattern, facts->hash));
     s2_sim_options options;
-    S2_TRY(s2_sim_options_default(&options));
-    S2_TRY(s2_gpu_find(facts->question.gpu, &options.gpu, &facts->diag));
-    options.len_tok = facts->question.len_tok;
-    options.phase = facts->question.decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
+    S2_TRY(ask_simulator(&facts->question, &options, &facts->diag));
     S2_TRY(prove(facts));
     const s2_status cached = fill_kv(facts, &options);
     facts->cached = cached == S2_OK;
@@ -448,12 +434,9 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
     s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
     if (calibration == NULL || sim == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_sim_options_default(&options));
-    S2_TRY(s2_gpu_find(facts->question.gpu, &options.gpu, &diag));
+    S2_TRY(ask_simulator(&facts->question, &options, &diag));
     if (s2_calibration_find(options.gpu.name, calibration) != S2_OK)
         S2_TRY(s2_calibration_guess(&options.gpu, calibration));
-    options.len_tok = facts->question.len_tok;
-    options.phase = facts->question.decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
     options.calibration = calibration;
     S2_TRY(s2_sim_run(scratch, &facts->pattern, &options, sim, &diag));
     *out = (s2_expected){true, sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct};

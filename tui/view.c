@@ -473,6 +473,8 @@ static void draw_command(const s2_tui_model *model, const s2_tui_state *state, s
 {
     s2_buf buf = {0};
     s2_tui_command(model, state, &buf);
+    if (buf.len == 0)
+        s2_buf_puts(&buf, "there is none before the design is derived");
     const int32_t width = body.cols - 2;
     int32_t lines = 1;
     int32_t at_col = 0;

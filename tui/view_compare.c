@@ -193,15 +193,18 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     s2_scroll(action, model->n_compare, 1, &state->scroll);
 }
 
+/* Nothing before all of them are derived: a command of some would be another one. */
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     const s2_question question = s2_knobs_question(&state->knobs);
-    s2_buf_puts(buf, "s2 sim ");
     for (int32_t at = 0; at < model->n_compare; at++)
-        if (model->compare[at] != NULL && model->compare[at]->status == S2_OK) {
-            s2_subject_print(model, model->compare[at], buf);
-            s2_buf_puts(buf, " ");
-        }
+        if (model->compare[at] == NULL || model->compare[at]->status != S2_OK)
+            return;
+    s2_buf_puts(buf, "s2 sim ");
+    for (int32_t at = 0; at < model->n_compare; at++) {
+        s2_subject_print(model, model->compare[at], buf);
+        s2_buf_puts(buf, " ");
+    }
     s2_question_print(&question, buf);
     s2_buf_puts(buf, model->database);
 }

@@ -23,7 +23,7 @@ for file in "$root"/tests/cli/*.txt; do
         '$ '*)
             seen=1
             printf '%s\n' "$line"
-            timeout 20 sh -c "${line#\$ }" </dev/null 2>&1
+            timeout 120 sh -c "${line#\$ }" </dev/null 2>&1
             code=$?
             [ $code -ne 0 ] && printf '[%s]\n' $code
             ;;
