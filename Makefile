@@ -241,6 +241,15 @@ kcheck: $(B)/kcheck
 check-docs: $(B)/s2 $(B)/s2check $(B)/s2cert
 	tests/docs.sh $(B)
 
+## check-select: the device code of page selection on the host, its threads as fibers, under sanitizers (S2_SEED=N)
+check-select: $(B)/select_host
+	$< $(S2_SEED) 2>/dev/null
+CXX := $(if $(filter default undefined,$(origin CXX)),g++,$(CXX))
+$(B)/select_host: tests/kcheck/select_host.cpp kernels/cuda/select.cuh kernels/cuda/decode.cuh kernels/cuda/mma.cuh
+	@mkdir -p $(B)/host && : >$(B)/host/math_constants.h
+	$(CXX) -std=c++17 -I. -I$(B)/host -O1 -g -Wall -Wextra -Wno-unknown-pragmas -fsanitize=address,undefined \
+	  -fno-sanitize-recover=undefined $< -o $@
+
 ## formats: the foreign definitions restated in plain Python, against what s2 exports
 formats: $(B)/s2
 	python3 tests/formats/check_formats.py $(B)/s2
@@ -395,4 +404,4 @@ help:
 .PHONY: check-docs golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million power kcheck fuzz check-layers format clean help
-.PHONY: bench-search bench-tui check-record golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu
+.PHONY: bench-search bench-tui check-record check-select golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu

@@ -51,6 +51,11 @@ else
 fi
 stage kcheck "$make" -s CI=1 kcheck
 stage record "$make" -s check-record
+if command -v g++ >/dev/null; then
+    stage select "$make" -s check-select
+else
+    echo "skipped: select needs g++"
+fi
 stage fuzz "$make" -s fuzz SAMPLE=1
 stage fuzz-import "$make" -s fuzz-import SAMPLE=1
 if command -v python3 >/dev/null; then
