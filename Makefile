@@ -145,6 +145,7 @@ $(B)/tests/test_certificate: | $(B)/s2cert
 
 ## demo: set up, build, and take Phi-3-small's config through the whole job
 demo: setup
+	@$(if $(NVCC),,echo "no nvcc: the GPU kernels are left out, everything else is built")
 	@$(MAKE) -s -j$(JOBS) all
 	@tests/demo.sh build/current
 

@@ -36,33 +36,30 @@ stage() {
     printf '%-34s %s ok, %s failed, %s s\n' "$name" "$ok" "$bad" "$took"
 }
 
+# Say what is left out on this machine, and for want of what.
+needs() {
+    command -v "$1" >/dev/null && return 0
+    skipped=$((skipped + 1))
+    echo "skipped: $2 needs $1"
+    return 1
+}
+
 jobs=$(nproc)
+[ -x /usr/local/cuda/bin/nvcc ] || needs nvcc "the build of the GPU kernels"
 stage layers "$make" -s CI=1 check-layers
 stage format "$make" -s check-format
 stage build-release "$make" -s -j"$jobs" CI=1 all
 stage tests-release "$make" -s -j"$jobs" CI=1 unit
-stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
+needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
 stage tests-asan env S2_CASES=300 S2_JOBS="$jobs" "$make" -s CI=1 BUILD=asan CUDA=0 unit
-if command -v mpicc >/dev/null; then
-    stage mpi "$make" -s CI=1 mpi
-else
-    echo "skipped: mpi needs mpicc"
-fi
+needs mpicc mpi && stage mpi "$make" -s CI=1 mpi
 stage kcheck "$make" -s CI=1 kcheck
 stage record "$make" -s check-record
-if command -v g++ >/dev/null; then
-    stage select "$make" -s check-select
-else
-    echo "skipped: select needs g++"
-fi
-stage fuzz "$make" -s fuzz SAMPLE=1
-stage fuzz-import "$make" -s fuzz-import SAMPLE=1
-if command -v python3 >/dev/null; then
-    stage formats "$make" -s formats
-else
-    echo "skipped: formats needs python3"
-fi
+needs g++ select && stage select "$make" -s check-select
+needs clang fuzz && stage fuzz "$make" -s fuzz SAMPLE=1
+needs clang fuzz-import && stage fuzz-import "$make" -s fuzz-import SAMPLE=1
+needs python3 formats && stage formats "$make" -s formats
 stage docs "$make" -s check-docs
 stage example "$make" -s example
 stage demo "$make" -s demo
