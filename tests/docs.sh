@@ -135,6 +135,19 @@ check_links() {
     done
 }
 
+# Functions that a page names, as `name()` or `s2_name`, are somewhere in the sources.
+check_functions() {
+    cat base/*.[ch] pattern/*.[ch] coverage/*.[ch] plan/*.[ch] sim/*.[ch] search/*.[ch] kernels/*.[ch] kernels/cuda/*.* \
+        db/*.[ch] export/*.[ch] tui/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
+    said=""
+    # shellcheck disable=SC2086
+    for name in $(grep -ohE '`[a-z][a-z0-9_]*\(\)|s2_[a-z][a-z0-9_]*' $pages | tr -d '`()' | sort -u); do
+        case $name in *_) continue ;; esac
+        grep -qw "$name" "$scratch/sources" || said="$said $name"
+    done
+    judge "${said:+pages name functions that are nowhere:$said}"
+}
+
 # Every member of every object, by its own name: "kv_over_context" must stand in docs/json.md as `kv_over_context`.
 check_json() {
     cd "$scratch" || exit 2
@@ -172,6 +185,7 @@ done
 check_options
 check_targets
 check_links
+check_functions
 check_json
 printf '%s passed, %s failed\n' "$passed" "$failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
