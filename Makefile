@@ -219,9 +219,15 @@ bench-gpu: $(B)/bench_gpu $(B)/bench_decode
 validate-gpu: $(B)/s2
 	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
 
+RECORD := s2 kcheck bench_gpu bench_decode relay
 ## record-gpu: every GPU figure of the documentation, resumable (MINUTES=N, STEPS=a,b, PLAN=1: only say what it would take)
-record-gpu: $(B)/s2 $(B)/kcheck $(B)/bench_gpu $(B)/bench_decode $(B)/relay
+record-gpu: $(RECORD:%=$(B)/%)
 	tests/bench/record.sh $(if $(PLAN),--plan) $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--only=$(STEPS)) $(B)
+## record-pack: the programs of record-gpu as one small archive, for a machine that builds nothing
+record-pack: $(RECORD:%=$(B)/%)
+	@mkdir -p $(B)/pack && for p in $(RECORD); do strip -o $(B)/pack/$$p $(B)/$$p || exit 1; done
+	@tar cf - -C $(B)/pack $(RECORD) | xz --lzma2=preset=3,dict=192MiB >build/record-programs.tar.xz
+	@ls -l build/record-programs.tar.xz | awk '{ print $$9 ": " $$5 " bytes" }'; echo "there: tests/bench/record.sh build/record-programs.tar.xz"
 ## check-record: that command with programs that only pretend to have a GPU
 check-record:
 	tests/bench/record_test.sh
@@ -405,4 +411,4 @@ help:
 .PHONY: check-docs golden man completion install uninstall
 .PHONY: formats pictures example fuzz-import all demo check quick setup setup-check tests check-format unit kcheck bench-gpu fuzz check-layers format clean help
 .PHONY: all demo check quick setup setup-check tests check-format unit bench million power kcheck fuzz check-layers format clean help
-.PHONY: bench-search bench-tui check-record check-select golden-tui mpi record-gpu sanitize-gpu soak-tui validate-gpu
+.PHONY: bench-search bench-tui check-record check-select golden-tui mpi record-gpu record-pack sanitize-gpu soak-tui validate-gpu

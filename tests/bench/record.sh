@@ -3,7 +3,8 @@
 #
 # usage: tests/bench/record.sh [--plan] [--minutes=N] [--limit=SECONDS] [--only=STEP,...] [--out=FOLDER] BUILD
 #
-#   BUILD          the folder of the programs, built here or elsewhere: s2, kcheck, bench_gpu, bench_decode, relay
+#   BUILD          the folder of the programs, built here or elsewhere: s2, kcheck, bench_gpu, bench_decode, relay; or the
+#                  archive of them that `make record-pack` wrote (5 MB), which is unpacked under build/record/
 #   --plan         say what would run, with the seconds it is expected to take, and run nothing
 #   --minutes=N    leave out what no longer fits into N minutes, and say which
 #   --limit=N      end every step after N seconds at most, where its own limit is longer
@@ -185,6 +186,17 @@ for step in $(echo "$only" | tr , ' '); do
     }
 done
 [ -n "$build" ] || { echo "record.sh: which folder of programs? see the head of tests/bench/record.sh" >&2 && exit 2; }
+if [ -f "$build" ]; then
+    unpacked=build/record/programs-$(cksum <"$build" | cut -d' ' -f1)
+    if [ ! -x "$unpacked/s2" ]; then
+        mkdir -p "$unpacked"
+        tar xf "$build" -C "$unpacked" 2>/dev/null || python3 -m tarfile -e "$build" "$unpacked" || {
+            echo "record.sh: $build cannot be unpacked: neither tar with xz nor python3 does it" >&2
+            exit 5
+        }
+    fi
+    build=$unpacked
+fi
 for program in s2 bench_gpu; do
     [ -x "$build/$program" ] || { echo "record.sh: there is no $build/$program" >&2 && exit 5; }
 done

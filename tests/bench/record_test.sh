@@ -111,6 +111,10 @@ record --only=forward
 verdict "results of two commits do not mix"
 sed -i 's/def456/abc123/' "$work/bin/s2"
 
+tar cf "$work/programs.tar" -C "$work/bin" s2 bench_gpu bench_decode kcheck relay
+(cd "$work" && "$here/tests/bench/record.sh" --plan "$work/programs.tar") >"$work/said" 2>&1 && in_file 'on NVIDIA H200' "$work/said"
+verdict "programs may come in an archive"
+
 record --only=campaign && [ "$(grep -c s2validate "$out-campaign.jsonl")" -eq 11 ]
 verdict "the rows of the campaign are recorded"
 printf '#!/bin/sh\necho here\nexit 77\n' >"$work/tools/python3" && chmod +x "$work/tools/python3"
