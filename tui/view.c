@@ -445,8 +445,10 @@ static void draw_choice(const s2_tui_model *model, const s2_tui_state *state, s2
     const int32_t first = state->palette_at >= rows - 1 ? state->palette_at - rows + 2 : 0;
     for (int32_t n = 0; n < rows - 1 && offer_at(model, state, first + n, &o); n++) {
         const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
-        s2_canvas_printf(canvas, area.row + 1 + n, area.col, style, "  %-16s %-8s %s", o.name, o.shown,
-                         o.help);
+        int32_t col = s2_canvas_printf(canvas, area.row + 1 + n, area.col, style, "  %-16s ", o.name);
+        if (state->mode == S2_MODE_PALETTE)
+            col = s2_canvas_printf(canvas, area.row + 1 + n, col, style, "%-8s ", o.shown);
+        s2_canvas_text(canvas, area.row + 1 + n, col, style, o.help);
     }
     if (!offer_at(model, state, 0, &o))
         s2_canvas_text(canvas, area.row + 1, area.col + 2, S2_STYLE_DIM,
