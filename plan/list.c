@@ -224,15 +224,14 @@ static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candid
 
 typedef enum s2_reads { S2_READS_NONE, S2_READS_SOME, S2_READS_ALL } s2_reads;
 
-/* What rows [begin, end) of one slab read of the block at k_begin, causality aside. */
-static s2_reads slab_reads(const s2_lister *lister, int64_t begin, int64_t end, int64_t k_begin)
+/* What the rows of one slab read of a block, causality aside. k_own: the pattern's block that it lies in. */
+static s2_reads slab_reads(const s2_lister *lister, int64_t begin, int64_t end, int64_t k_begin,
+                           int64_t k_own)
 {
     const s2_plan_periodic *const as = &lister->cls->as;
-    const int64_t k_end = k_begin + lister->plan->blk_tok, k_own = k_begin / as->block_tok;
-    if (as->dense || begin / as->block_tok - k_own < as->local_blk || k_end <= as->sink_tok ||
+    const int64_t k_end = k_begin + lister->plan->blk_tok;
+    if (begin / as->block_tok - k_own < as->local_blk || k_end <= as->sink_tok ||
         end - 1 - k_begin < as->window_tok)
-        return S2_READS_ALL;
-    if (as->stride_blk > 0 && (k_own + as->stride_shift) % as->stride_blk < as->stride_width)
         return S2_READS_ALL;
     const bool some = k_begin < as->sink_tok || begin - (k_end - 1) < as->window_tok;
     return some ? S2_READS_SOME : S2_READS_NONE;
@@ -240,13 +239,16 @@ static s2_reads slab_reads(const s2_lister *lister, int64_t begin, int64_t end, 
 
 static s2_status push_periodic(s2_lister *lister, int64_t k_blk)
 {
-    const int64_t k_begin = k_blk * lister->plan->blk_tok;
+    const s2_plan_periodic *const as = &lister->cls->as;
+    const int64_t k_begin = k_blk * lister->plan->blk_tok, k_own = k_begin / as->block_tok;
+    const bool always =
+        as->dense || (as->stride_blk > 0 && (k_own + as->stride_shift) % as->stride_blk < as->stride_width);
     uint32_t all = 0, some = 0;
     for (int32_t slab = 0; slab < n_slabs(lister); slab++) {
         int64_t begin, end;
         if (!slab_rows(lister, slab, &begin, &end) || end <= k_begin)
             continue;
-        const s2_reads reads = slab_reads(lister, begin, end, k_begin);
+        const s2_reads reads = always ? S2_READS_ALL : slab_reads(lister, begin, end, k_begin, k_own);
         all |= (uint32_t)(reads == S2_READS_ALL) << slab;
         some |= (uint32_t)(reads == S2_READS_SOME) << slab;
     }
@@ -347,10 +349,15 @@ static s2_status partial_first(s2_plan_list *list)
     return S2_OK;
 }
 
+static s2_status find_entries(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
+{
+    return lister->cls->periodic ? list_periodic(lister, sure, n_sure) : list_blocks(lister);
+}
+
 static s2_status list_tile(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
 {
     s2_plan_list *const list = lister->list;
-    s2_status status = lister->cls->periodic ? list_periodic(lister, sure, n_sure) : list_blocks(lister);
+    s2_status status = find_entries(lister, sure, n_sure);
     if (status == S2_OK)
         status = partial_first(list);
     if (status != S2_OK)
@@ -383,12 +390,15 @@ s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32
 {
     const s2_plan_class *const one = &plan->classes[cls];
     s2_piece sure[S2_PLAN_MAX_PIECES];
-    int32_t n_sure;
-    S2_TRY(s2_plan_tile_parts(plan, cls, seq, tile, scratch, sure, &n_sure));
+    int32_t n_sure = 0, n_found = 0;
     int64_t n_full = 0;
+    s2_lister lister = open_lister(plan, cls, seq, tile, scratch);
+    S2_TRY(find_entries(&lister, sure, &n_sure));
+    for (int32_t e = 0; e < scratch->n_entries; e++)
+        n_found += !scratch->entries[e].full;
     for (int32_t p = 0; p < n_sure; p++)
         n_full += s2_plan_piece_blocks(plan, &one->as, &sure[p]);
     *n_blk = (int32_t)(n_full + scratch->n_entries);
-    *n_partial = scratch->n_partial;
+    *n_partial = n_found;
     return S2_OK;
 }

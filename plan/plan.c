@@ -198,18 +198,38 @@ static void assign_sections(const s2_plan *plan, const s2_costs *costs, int32_t 
 
 /* ------------------------------------------------------------------ items and counts */
 
-static int order_items(const void *left, const void *right)
+/* Stable: by section, or with descending lists. `out` gets the n items, `first` has a place for each key. */
+static void sort_items(const s2_plan_item *items, int32_t n, bool by_section, int32_t n_keys, int32_t *first,
+                       s2_plan_item *out)
 {
-    const s2_plan_item *const a = left, *const b = right;
-    if (a->section != b->section)
-        return a->section < b->section ? -1 : 1;
-    if (a->n_blk != b->n_blk)
-        return a->n_blk > b->n_blk ? -1 : 1;
-    if (a->seq != b->seq)
-        return a->seq < b->seq ? -1 : 1;
-    if (a->tile != b->tile)
-        return a->tile > b->tile ? -1 : 1;
-    return a->head < b->head ? -1 : a->head > b->head;
+    memset(first, 0, ((size_t)n_keys + 1) * sizeof *first);
+    for (int32_t at = 0; at < n; at++)
+        first[(by_section ? items[at].section : n_keys - 1 - items[at].n_blk) + 1]++;
+    for (int32_t key = 0; key < n_keys; key++)
+        first[key + 1] += first[key];
+    for (int32_t at = 0; at < n; at++)
+        out[first[by_section ? items[at].section : n_keys - 1 - items[at].n_blk]++] = items[at];
+}
+
+/* Items come by sequence, then from the last tile on, then by head: so they stay within a list length. */
+static s2_status order_items(s2_plan_item *items, int32_t n)
+{
+    int32_t longest_list = 0, last_section = 0;
+    for (int32_t at = 0; at < n; at++) {
+        longest_list = items[at].n_blk > longest_list ? items[at].n_blk : longest_list;
+        last_section = items[at].section > last_section ? items[at].section : last_section;
+    }
+    const int32_t most = longest_list > last_section ? longest_list : last_section;
+    s2_plan_item *const other = s2_malloc(((size_t)n + 1) * sizeof *other);
+    int32_t *const first = s2_malloc(((size_t)most + 2) * sizeof *first);
+    if (other != NULL && first != NULL) {
+        sort_items(items, n, false, longest_list + 1, first, other);
+        sort_items(other, n, true, last_section + 1, first, items);
+    }
+    const s2_status status = other != NULL && first != NULL ? S2_OK : S2_ENOMEM;
+    s2_free(other);
+    s2_free(first);
+    return status;
 }
 
 static void add_item_counts(s2_plan *plan, const s2_plan_item *item, int32_t n_partial)
@@ -233,8 +253,8 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
     if (items == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        for (int32_t head = 0; head < plan->pattern->n_heads; head += plan->pack_heads)
-            for (int32_t tile = 0; tile < s2_plan_n_tiles(plan, seq); tile++) {
+        for (int32_t tile = s2_plan_n_tiles(plan, seq); tile-- > 0;)
+            for (int32_t head = 0; head < plan->pattern->n_heads; head += plan->pack_heads) {
                 const int32_t cls = plan->class_of[head];
                 const s2_tile_cost cost = cost_at(plan, costs, cls, seq, tile);
                 s2_plan_item *const item = &items[plan->n_items++];
@@ -248,9 +268,8 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
                                        .n_partial = cost.n_partial};
                 add_item_counts(plan, item, cost.n_partial);
             }
-    qsort(items, (size_t)n, sizeof *items, order_items);
     plan->items = items;
-    return S2_OK;
+    return order_items(items, plan->n_items);
 }
 
 /* Pairs of the last q_tok rows, one by one. Without causality a context is no part of a longer one. */

@@ -248,11 +248,16 @@ static int64_t dense_histogram(s2_fast *fast)
     return steps;
 }
 
+int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate)
+{
+    fill_histogram(fast, candidate);
+    return (int32_t)most_steps(fast) + 1;
+}
+
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out)
 {
     s2_fast_bound(fast, candidate, out);
-    fill_histogram(fast, candidate);
-    const int32_t n_costs = (int32_t)most_steps(fast) + 1;
+    const int32_t n_costs = s2_fast_histogram(fast, candidate);
     const int64_t n_sparse = fast->n_layers - candidate->n_dense_layers;
     for (int32_t cost = 1; cost < n_costs; cost++)
         out->steps += fast->count[cost] * cost;
@@ -264,7 +269,12 @@ void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *o
 
 s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s2_fast *out)
 {
-    const s2_tile_shape tile = s2_tile_shape_default(shape);
+    return s2_fast_init_tiles(shape, options, s2_tile_shape_default(shape), out);
+}
+
+s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
+                             s2_fast *out)
+{
     const int64_t n_blk = blocks_of(options->len_tok, shape->block_tok);
     if (!shape->causal || options->phase != S2_SIM_PREFILL || options->n_ranks != 1 || options->len_tok < 1 ||
         options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 || shape->block_tok < tile.k_tok ||

@@ -70,6 +70,13 @@ typedef struct s2_fast_cost {
  */
 s2_status s2_fast_init(const s2_pattern *shape, const s2_sim_options *options, s2_fast *out) S2_MUST_CHECK;
 
+/* The same for a kernel that cuts its tiles in another way; q_tok may be less than a block. */
+s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *options, s2_tile_shape tile,
+                             s2_fast *out) S2_MUST_CHECK;
+
+/* Tiles of one sparse layer by their steps, in fast->count; returns how many entries it has. */
+int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate);
+
 void s2_fast_bound(const s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 

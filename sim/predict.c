@@ -31,16 +31,21 @@ static bool takes(const s2_kernel_model *kernel, const s2_load *load)
     return kernel->rows == 0 || kernel->rows == load->rows;
 }
 
+s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern)
+{
+    const s2_cut *const cut = cut_of(kernel, pattern);
+    return (s2_plan_options){.tile_tok = cut->tile_tok,
+                             .key_tok = cut->key_tok,
+                             .pack_heads = cut->pack_heads,
+                             .tile_rows = kernel->rows >= 128 ? kernel->rows : 0,
+                             .section_bytes = cut->section_bytes,
+                             .elem_bytes = 2};
+}
+
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
                           const s2_launch *launch, s2_load *out)
 {
-    const s2_cut *const cut = cut_of(kernel, launch->pattern);
-    const s2_plan_options options = {.tile_tok = cut->tile_tok,
-                                     .key_tok = cut->key_tok,
-                                     .pack_heads = cut->pack_heads,
-                                     .tile_rows = kernel->rows >= 128 ? kernel->rows : 0,
-                                     .section_bytes = cut->section_bytes,
-                                     .elem_bytes = 2};
+    const s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
     s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
     s2_plan plan;
     if (seqs == NULL)

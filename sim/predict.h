@@ -32,6 +32,9 @@ typedef struct s2_launch_price {
     double error_pct; /* measured on points never fitted, of this kernel and pass */
 } s2_launch_price;
 
+/* The plan that a kernel asks for, before heads are packed. */
+s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);
+
 /*
  * S2_EUNSUPPORTED when no kernel of the model takes the layer (terms that choose at run time, a pass that was
  * not calibrated). scratch is rewound.

@@ -127,9 +127,8 @@ static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
     return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
 }
 
-static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const s2_layer_class *layer,
-                               s2_pass pass, const s2_sim_options *options, const s2_attention *attention,
-                               s2_outlook *all)
+s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
+                               s2_pass pass, const s2_sim_options *options, s2_launch_price *out, double *us)
 {
     const bool step = pass == S2_PASS_STEP;
     const s2_launch launch = {.pattern = classes->pattern,
@@ -140,10 +139,23 @@ static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const
                               .k_tok = (int32_t)options->len_tok,
                               .batch = (int32_t)options->batch,
                               .dtype = options->dtype};
+    /* the work of a launch is planned item by item: beyond this it would take minutes */
+    const double items =
+        (double)options->batch * classes->pattern->n_heads * ((double)options->len_tok / 64 + 1);
+    if (items > 1 << 24)
+        return S2_EUNSUPPORTED;
+    S2_TRY(s2_predict_launch(scratch, &options->calibration->model, &launch, out));
+    *us = out->forecast.launch_us + (out->forecast.us - out->forecast.launch_us) / options->n_ranks;
+    return S2_OK;
+}
+
+static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const s2_layer_class *layer,
+                               s2_pass pass, const s2_sim_options *options, const s2_attention *attention,
+                               s2_outlook *all)
+{
     s2_launch_price made;
-    S2_TRY(s2_predict_launch(arena, &options->calibration->model, &launch, &made));
-    const double own =
-        made.forecast.launch_us + (made.forecast.us - made.forecast.launch_us) / options->n_ranks;
+    double own;
+    S2_TRY(s2_sim_predict_layer(arena, classes, layer, pass, options, &made, &own));
     all->us[pass] += own * layer->n_layers;
     all->bytes.dram_read += made.forecast.bytes.dram_read * layer->n_layers;
     all->bytes.dram_write += made.forecast.bytes.dram_write * layer->n_layers;
@@ -164,11 +176,6 @@ static s2_status predict_layers(s2_arena *arena, const s2_classes *classes, cons
 {
     s2_outlook all = {.kernel = ""};
     const s2_pass first = options->phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
-    /* the work of a launch is planned item by item: beyond this it would take minutes */
-    const double items =
-        (double)options->batch * classes->pattern->n_heads * ((double)options->len_tok / 64 + 1);
-    if (items > 1 << 24)
-        return S2_EUNSUPPORTED;
     for (int32_t c = 0; c < classes->n_layer_classes; c++) {
         S2_TRY(predict_layer(arena, classes, &classes->layers[c], first, options, attention, &all));
         if (options->phase == S2_SIM_TRAIN)

@@ -19,6 +19,7 @@
 #include "sim/calibration.h"
 #include "sim/kv.h"
 #include "sim/net.h"
+#include "sim/predict.h"
 #include "sim/work.h"
 
 #ifdef __cplusplus
@@ -126,6 +127,15 @@ typedef struct s2_sim {
  */
 s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
                      s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * One layer of a class with options->calibration: what it would run on, and the time of one rank.
+ * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or too much to plan; S2_ENOMEM. scratch is
+ * rewound.
+ */
+s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
+                               s2_pass pass, const s2_sim_options *options, s2_launch_price *out,
+                               double *us) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }
