@@ -37,10 +37,7 @@ static void add_kept(const s2_group *group, int64_t n_tok, int32_t *stamps, int3
         if (stamps[cls] == stamp)
             continue;
         stamps[cls] = stamp;
-        if (reads->selects_pages || reads->selects_tokens)
-            s2_combset_add_range(set, 0, n_tok);
-        else
-            s2_reads_add_kept(reads, n_tok, set);
+        s2_reads_add_kept(reads, n_tok, set);
     }
 }
 

@@ -45,6 +45,32 @@ static void add_budget(s2_reads *reads, const s2_term *term)
     }
 }
 
+static bool is_static(const s2_term *term)
+{
+    return !s2_term_is_dynamic(term);
+}
+
+/* Terms that free nothing: any key that their `when` allows may be chosen next. `heavy` keeps its budget. */
+static bool chooses_freely(const s2_term *term)
+{
+    return term->kind == S2_TERM_PAGES || term->kind == S2_TERM_TOPK;
+}
+
+/* Leave the atoms of some terms, and of these what reads anything. */
+static s2_status keep_atoms(s2_arena *arena, s2_view *view, bool (*wanted)(const s2_term *term))
+{
+    s2_atom *const atoms = S2_NEW(arena, s2_atom, view->n_atoms);
+    if (atoms == NULL)
+        return S2_ENOMEM;
+    int32_t n_atoms = 0;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (wanted(&view->body->terms[view->atoms[a].term]) && !reads_nothing(&view->atoms[a]))
+            atoms[n_atoms++] = view->atoms[a];
+    view->atoms = atoms;
+    view->n_atoms = n_atoms;
+    return S2_OK;
+}
+
 s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                          int32_t head, s2_reads *out)
 {
@@ -54,22 +80,17 @@ s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
     for (int32_t t = 0; t < body->n_terms; t++)
         if (s2_term_is_dynamic(&body->terms[t]))
             add_budget(&reads, &body->terms[t]);
-    s2_atom *const atoms = S2_NEW(arena, s2_atom, reads.view.n_atoms);
-    if (atoms == NULL)
-        return S2_ENOMEM;
-    int32_t n_atoms = 0;
-    for (int32_t a = 0; a < reads.view.n_atoms; a++)
-        if (!s2_term_is_dynamic(&body->terms[reads.view.atoms[a].term]) &&
-            !reads_nothing(&reads.view.atoms[a]))
-            atoms[n_atoms++] = reads.view.atoms[a];
-    reads.view.atoms = atoms;
-    reads.view.n_atoms = n_atoms;
+    if (reads.selects_pages || reads.selects_tokens) {
+        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &reads.may));
+        S2_TRY(keep_atoms(arena, &reads.may, chooses_freely));
+    }
+    S2_TRY(keep_atoms(arena, &reads.view, is_static));
     s2_view_shape shape;
     s2_view_shape_init(&shape);
     s2_view_shape_add(&shape, &reads.view);
     reads.block_aligned = shape.block_aligned;
-    for (int32_t a = 0; a < n_atoms; a++)
-        reads.reads_diagonal |= reads_every_diagonal(&atoms[a]);
+    for (int32_t a = 0; a < reads.view.n_atoms; a++)
+        reads.reads_diagonal |= reads_every_diagonal(&reads.view.atoms[a]);
     *out = reads;
     return S2_OK;
 }
@@ -99,10 +120,13 @@ static bool explicit_equal(const s2_view *a, const s2_view *b, const s2_atom *at
 
 bool s2_reads_equal(const s2_reads *a, const s2_reads *b)
 {
-    if (a->view.n_atoms != b->view.n_atoms || a->budget_tok != b->budget_tok ||
-        a->heavy_tok != b->heavy_tok || a->page_tok != b->page_tok || a->selects_pages != b->selects_pages ||
-        a->selects_tokens != b->selects_tokens)
+    if (a->view.n_atoms != b->view.n_atoms || a->may.n_atoms != b->may.n_atoms ||
+        a->budget_tok != b->budget_tok || a->heavy_tok != b->heavy_tok || a->page_tok != b->page_tok ||
+        a->selects_pages != b->selects_pages || a->selects_tokens != b->selects_tokens)
         return false;
+    for (int32_t t = 0; t < a->may.n_atoms; t++)
+        if (!atom_equal(&a->may.atoms[t], &b->may.atoms[t]))
+            return false;
     for (int32_t t = 0; t < a->view.n_atoms; t++) {
         const s2_atom *const atom = &a->view.atoms[t];
         if (!atom_equal(atom, &b->view.atoms[t]))
@@ -334,7 +358,7 @@ static void add_kept_chunk(const s2_view *view, const s2_atom *atom, int64_t n_t
         s2_combset_add(set, &comb);
 }
 
-void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set)
+static void add_kept_view(const s2_reads *reads, int64_t n_tok, s2_combset *set)
 {
     const s2_view *const view = &reads->view;
     for (int32_t a = 0; a < view->n_atoms; a++) {
@@ -348,6 +372,17 @@ void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set)
         else
             add_by_columns(reads, atom, n_tok - 1, S2_OPEN, n_tok, set);
     }
+}
+
+void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set)
+{
+    add_kept_view(reads, n_tok, set);
+    if (reads->may.n_atoms == 0)
+        return;
+    s2_reads chosen = *reads;
+    chosen.view = reads->may;
+    chosen.block_aligned = false;
+    add_kept_view(&chosen, n_tok, set);
 }
 
 s2_status s2_reads_add_touched(const s2_reads *reads, int64_t n_tok, s2_combset *set)
@@ -370,18 +405,23 @@ s2_status s2_reads_add_touched(const s2_reads *reads, int64_t n_tok, s2_combset 
     return S2_OK;
 }
 
-s2_window s2_reads_window(const s2_reads *reads, int64_t n_tok)
+static void widen(const s2_view *view, int64_t n_tok, s2_window *window)
 {
-    const s2_view *const view = &reads->view;
-    s2_window window = {n_tok, 0};
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
         const int64_t block_end = times(plus(atom->distance_blk.end, 0), view->pattern->block_tok);
         const int64_t capacity = lesser(block_end, plus(atom->distance_tok.end, 0));
-        if (!reads_every_diagonal(atom) || capacity >= FAR_TOK || capacity <= window.capacity_tok)
+        if (!reads_every_diagonal(atom) || capacity >= FAR_TOK || capacity <= window->capacity_tok)
             continue;
-        window.capacity_tok = capacity;
-        window.begin = keys_begin(view, atom, n_tok - 1);
+        window->capacity_tok = capacity;
+        window->begin = keys_begin(view, atom, n_tok - 1);
     }
+}
+
+s2_window s2_reads_window(const s2_reads *reads, int64_t n_tok)
+{
+    s2_window window = {n_tok, 0};
+    widen(&reads->view, n_tok, &window);
+    widen(&reads->may, n_tok, &window);
     return window;
 }

@@ -149,6 +149,12 @@ static void bytes_follow_the_simulator_through_long_generations(void **state)
         {"heads 4; kv-heads 1; block 32; layers all: local 2 | dilated 3 when distance 4..12", 32, 3000},
         {"heads 2; kv-heads 1; block 16; layers all: chunk 4 | columns 1,7", 8, 2500},
         {"heads 8; kv-heads 2; block 16; layers all: pages 8 page 16 | local 4", 16, 2000},
+        {"heads 8; kv-heads 2; block 16; layers all: pages 8 page 16 when distance 0..20 | local 4", 16,
+         2000},
+        {"heads 4; kv-heads 2; block 16; heads all: local 2 | pages 4 page 16 when key 3..9; heads 0: local "
+         "3 | "
+         "pages 4 page 16 when distance 2..30 & key 40..60",
+         4, 2000},
     };
     for (size_t at = 0; at < sizeof rows / sizeof *rows; at++)
         for (int layout = 0; layout < S2_N_CACHE_LAYOUTS; layout++) {
