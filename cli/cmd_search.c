@@ -186,8 +186,11 @@ static int read_names(s2_searching *r)
                                        &found->search.n_requirements, &diag);
     if (status != S2_OK)
         return refuse(found->cli, &diag, status);
-    found->calibrated = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK ||
-                        s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
+    const bool measured = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK;
+    found->calibrated =
+        measured || s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
+    if (measured && !s2_args_has(&r->args, "bounds"))
+        found->search.options.calibration = &found->calibration;
     found->model = model != NULL ? model : "";
     found->search.options.net = model != NULL ? &found->net : NULL;
     return S2_GO_ON;

@@ -104,11 +104,20 @@ static void put_table(const s2_found *found, s2_buf *buf)
 /* ---- the winner, in words
  * ---------------------------------------------------------------------------------- */
 
-static s2_status price(const s2_found *found, int64_t index, s2_sim_phase phase, s2_pattern *pattern,
-                       s2_sim *sim)
+/* What the search compared in a phase: predictions, or bounds. */
+static s2_sim_options options_of(const s2_found *found, s2_sim_phase phase)
 {
     s2_sim_options options = found->search.options;
     options.phase = phase;
+    if (!s2_reprices(&options, phase))
+        options.calibration = NULL;
+    return options;
+}
+
+static s2_status price(const s2_found *found, int64_t index, s2_sim_phase phase, s2_pattern *pattern,
+                       s2_sim *sim)
+{
+    const s2_sim_options options = options_of(found, phase);
     S2_TRY(s2_search_pattern(&found->search, index, &found->cli->arena, pattern, NULL));
     return s2_sim_run(&found->cli->arena, pattern, &options, sim, NULL);
 }
@@ -153,17 +162,58 @@ static s2_status put_prediction(const s2_found *found, int64_t index, s2_sim_pha
     return S2_OK;
 }
 
+static bool compares_times(const s2_found *found)
+{
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (found->search.by[v] <= S2_BY_TRAIN_US)
+            return true;
+    return false;
+}
+
+/* Designs whose times of all phases lie within the error of the winner's: the model cannot order them. */
+static int32_t count_alike(const s2_found *found, const s2_point *best, const double *error_pct)
+{
+    const s2_front *const front = front_of(found);
+    int32_t n = -1; /* the winner itself */
+    for (int32_t p = 0; p < front->n; p++) {
+        bool alike = true;
+        for (int32_t v = 0; v < found->search.n_by; v++)
+            if (found->search.by[v] <= S2_BY_TRAIN_US)
+                alike &= fabs(front->points[p].value[v] / best->value[v] - 1) * 100 <=
+                         error_pct[found->search.by[v]];
+        n += alike;
+    }
+    return n;
+}
+
+static s2_status put_phase(const s2_found *found, const s2_point *best, s2_sim_phase phase, s2_sim *sim,
+                           s2_buf *buf)
+{
+    s2_pattern pattern;
+    S2_TRY(price(found, best->index, phase, &pattern, sim));
+    s2_buf_printf(buf, "  %s %s ", s2_sim_phase_word(phase),
+                  sim->predicted ? "is predicted to take" : "takes at least");
+    s2_time_print(sim->time_us, buf);
+    if (sim->predicted)
+        s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
+    s2_buf_printf(buf, ", %.2f times faster than dense attention, bound by %s",
+                  sim->dense_time_us / sim->time_us, resource_words(sim->bound_by));
+    if (!sim->predicted)
+        return put_prediction(found, best->index, phase, buf);
+    s2_buf_puts(buf, ";\n    no kernel takes less than ");
+    s2_time_print(sim->bound_us, buf);
+    return S2_OK;
+}
+
 static s2_status put_phases(const s2_found *found, const s2_point *best, s2_buf *buf)
 {
+    double error_pct[S2_N_SIM_PHASES] = {0};
+    bool predicted = false;
     for (int32_t p = 0; p < found->n_phases; p++) {
-        s2_pattern pattern;
         s2_sim sim;
-        S2_TRY(price(found, best->index, found->phases[p], &pattern, &sim));
-        s2_buf_printf(buf, "  %s takes at least ", s2_sim_phase_word(found->phases[p]));
-        s2_time_print(sim.time_us, buf);
-        s2_buf_printf(buf, ", %.2f times faster than dense attention, bound by %s",
-                      sim.dense_time_us / sim.time_us, resource_words(sim.bound_by));
-        S2_TRY(put_prediction(found, best->index, found->phases[p], buf));
+        S2_TRY(put_phase(found, best, found->phases[p], &sim, buf));
+        error_pct[found->phases[p]] = sim.predicted ? sim.error_pct : 0;
+        predicted |= sim.predicted;
         if (p == 0) {
             s2_buf_puts(buf, ";\n  the KV cache keeps ");
             s2_bytes_print((double)sim.kv.head_pages, buf);
@@ -176,6 +226,13 @@ static s2_status put_phases(const s2_found *found, const s2_point *best, s2_buf 
         }
         s2_buf_puts(buf, "\n");
     }
+    const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, best, error_pct) : 0;
+    if (n_alike > 0)
+        s2_buf_printf(
+            buf,
+            "  %d more of the front %s within that error of it: which is fastest only a device says "
+            "(--validate)\n",
+            (int)n_alike, n_alike == 1 ? "is" : "are");
     return S2_OK;
 }
 
@@ -253,6 +310,27 @@ static void put_counts(const s2_found *found, s2_buf *buf)
         s2_buf_printf(buf, "; %lld are not decided", (long long)counts->unknown);
     s2_buf_printf(buf, "; %lld beaten by their bounds; %lld priced; %d on the front\n",
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
+}
+
+/* By what the times were compared, where there are any. */
+static void put_ranking(const s2_found *found, s2_buf *buf)
+{
+    const s2_sim_options *const options = &found->search.options;
+    bool predicted = false, bound = false;
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (found->search.by[v] <= S2_BY_TRAIN_US) {
+            const bool own = s2_reprices(options, (s2_sim_phase)found->search.by[v]);
+            predicted |= own;
+            bound |= !own;
+        }
+    if (predicted)
+        s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
+                      bound ? " but train_us, which is a bound," : "", options->gpu.name,
+                      options->calibration->head.commit);
+    else if (bound)
+        s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
+                      found->measured ? "" : ": no kernels were measured on ",
+                      found->measured ? "" : options->gpu.name);
 }
 
 /* ---- JSON
@@ -338,6 +416,8 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     s2_json_key(buf, "dtype");
     s2_json_str(buf, s2_dtype_word(options->dtype));
     json_counts(found, buf);
+    s2_json_key(buf, "times");
+    s2_json_str(buf, s2_reprices(options, found->phases[0]) ? "predicted" : "bounds");
     s2_json_key(buf, "best");
     s2_json_int(buf, front->n > 0 ? front->points[s2_front_best(front)].index : -1);
     s2_json_key(buf, "front");
@@ -358,6 +438,7 @@ int s2_found_show(const s2_found *found)
         status = put_json(found, &buf);
     } else {
         put_counts(found, &buf);
+        put_ranking(found, &buf);
         if (front_of(found)->n > 0) {
             put_table(found, &buf);
             status = put_winner(found, &buf);
@@ -414,13 +495,17 @@ static const s2_objective TIME_OF[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DE
 s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase, double *us)
 {
     s2_sim sim;
+    *us = value_or(found, point, TIME_OF[phase], (double)NAN);
+    if (s2_reprices(&found->search.options, phase) && !isnan(*us))
+        return S2_OK;
     S2_TRY(predict(found, point->index, phase, &sim));
     *us = sim.predicted ? sim.time_us : value_or(found, point, TIME_OF[phase], sim.time_us);
     return S2_OK;
 }
 
 /* What the search itself knows of a design: enough for lists, fronts and merging. */
-static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim_phase phase, s2_db_sim *out)
+static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim_phase phase,
+                            double error_pct, s2_db_sim *out)
 {
     const s2_sim_options *const options = &found->search.options;
     const double none = (double)NAN;
@@ -452,7 +537,7 @@ static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim
                        .kv_shared_pages_bytes = none,
                        .kv_head_pages_bytes = value_or(found, point, S2_BY_KV_BYTES, none),
                        .kv_ring_stripes_bytes = none,
-                       .error_pct = none,
+                       .error_pct = error_pct,
                        .json = text};
     return S2_OK;
 }
@@ -460,8 +545,7 @@ static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim
 static s2_status fill_sim(const s2_found *found, const s2_point *point, const char *name, s2_sim_phase phase,
                           s2_db_sim *out)
 {
-    s2_sim_options options = found->search.options;
-    options.phase = phase;
+    const s2_sim_options options = options_of(found, phase);
     s2_pattern pattern;
     s2_sim sim;
     char hash[S2_HASH_HEX];
@@ -492,14 +576,14 @@ static s2_status fill_sim(const s2_found *found, const s2_point *point, const ch
                        .kv_shared_pages_bytes = (double)sim.kv.shared_pages,
                        .kv_head_pages_bytes = (double)sim.kv.head_pages,
                        .kv_ring_stripes_bytes = (double)sim.kv.ring_stripes,
-                       .error_pct = (double)NAN,
+                       .error_pct = sim.predicted ? sim.error_pct : (double)NAN,
                        .json = text};
     return S2_OK;
 }
 
 /* The first phase is stored last: lists show the latest prediction. */
 static s2_status fill_item(const s2_found *found, const s2_point *point, const s2_db_check *checks,
-                           s2_store_item *out)
+                           const double *error_pct, s2_store_item *out)
 {
     s2_arena *const arena = &found->cli->arena;
     s2_db_sim *const sims = S2_NEW(arena, s2_db_sim, found->n_phases);
@@ -508,8 +592,9 @@ static s2_status fill_item(const s2_found *found, const s2_point *point, const s
     const char *const name = s2_found_name(found, point->index);
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim_phase phase = found->phases[found->n_phases - 1 - p];
-        S2_TRY(point - front_of(found)->points < FULL_ROWS ? fill_sim(found, point, name, phase, &sims[p])
-                                                           : fill_light(found, point, phase, &sims[p]));
+        S2_TRY(point - front_of(found)->points < FULL_ROWS
+                   ? fill_sim(found, point, name, phase, &sims[p])
+                   : fill_light(found, point, phase, error_pct[phase], &sims[p]));
     }
     *out = (s2_store_item){.input = {.label = name},
                            .n_checks = found->search.n_requirements,
@@ -519,8 +604,21 @@ static s2_status fill_item(const s2_found *found, const s2_point *point, const s
     return s2_search_pattern(&found->search, point->index, arena, &out->input.pattern, NULL);
 }
 
+/* Of the kernels that take the first design: a phase of one shape runs on one kind. */
+static s2_status find_errors(const s2_found *found, double *error_pct)
+{
+    for (int32_t p = 0; p < found->n_phases; p++) {
+        s2_pattern pattern;
+        s2_sim sim;
+        S2_TRY(price(found, front_of(found)->points[0].index, found->phases[p], &pattern, &sim));
+        error_pct[found->phases[p]] = sim.predicted ? sim.error_pct : (double)NAN;
+    }
+    return S2_OK;
+}
+
 int s2_found_store(const s2_found *found)
 {
+    double error_pct[S2_N_SIM_PHASES];
     const s2_front *const front = front_of(found);
     s2_cli *const cli = found->cli;
     if (cli->no_db || front->n == 0)
@@ -528,7 +626,9 @@ int s2_found_store(const s2_found *found)
     s2_db_check *checks = NULL;
     s2_store_item *const items = S2_NEW(&cli->arena, s2_store_item, front->n);
     s2_status status = items != NULL ? fill_checks(found, &checks) : S2_ENOMEM;
+    if (status == S2_OK)
+        status = find_errors(found, error_pct);
     for (int32_t p = 0; p < front->n && status == S2_OK; p++)
-        status = fill_item(found, &front->points[p], checks, &items[p]);
+        status = fill_item(found, &front->points[p], checks, error_pct, &items[p]);
     return status == S2_OK ? s2_store_items(cli, items, front->n) : s2_cli_fail(cli, status, "front");
 }

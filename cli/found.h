@@ -14,8 +14,9 @@ typedef struct s2_found {
     const char *model;      /* "" without */
     s2_space space;
     s2_net net;
-    s2_calibration calibration; /* the search compares bounds; what it finds is also predicted */
+    s2_calibration calibration; /* measured or guessed; search.options has it where the search predicts by it */
     bool calibrated;
+    bool measured; /* not guessed */
     s2_search search;
     s2_search_state state;
     int32_t n_phases;

@@ -32,6 +32,8 @@ int s2_search_file_name(s2_searching *r)
                   s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
+    s2_buf_printf(&buf, " | %s",
+                  search->options.calibration != NULL ? search->options.calibration->hash : "bounds");
     if (r->ranks.n > 1)
         s2_buf_printf(&buf, " | %d ranks to visit %lld", (int)r->ranks.n, (long long)r->until);
     s2_buf_printf(&buf, " | %s", found->space_text);

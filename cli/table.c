@@ -252,6 +252,7 @@ static const s2_option SEARCH[] = {
      false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    {"bounds", '\0', NULL, NULL, "compare times at peak rates, not predictions: much faster", false, false},
     {"limit", 'L', "N", NULL, "visit at most N candidates, drawn by the seed", false, false},
     {"seed", '\0', "N", "1", "order of the visits; the front of a whole space is the same for all", false,
      false},
@@ -367,8 +368,9 @@ const s2_command s2_command_table[] = {
      "also be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
      "Candidates that are not proved for every context length are dropped, and so is what a design of the "
      "front "
-     "beats by its bounds alone; the others are priced exactly. The front is stored with checks and "
-     "predictions: "
+     "beats by its bounds alone; the others are priced exactly: by what the kernels are predicted to take "
+     "where constants for the GPU exist (not in training), else, or with --bounds, at peak rates. The front "
+     "is stored with checks and prices: "
      "s2 ls and s2 pareto show it. unread is the share of causal (head, query, key) that is not read; "
      "redundancy the heads that read a pair, on "
      "average; depth the layers within which all heads of one together are sure to read everything.\n"

@@ -1,5 +1,7 @@
 #include "search/price.h"
 
+#include <math.h>
+
 #include "base/alloc.h"
 #include "coverage/prove.h"
 #include "sim/attention.h"
@@ -29,8 +31,10 @@ void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_o
 
 void s2_pricer_release(s2_pricer *pricer)
 {
-    for (int32_t f = 0; f < pricer->n_fast; f++)
+    for (int32_t f = 0; f < pricer->n_fast; f++) {
         s2_free(pricer->fast[f]);
+        s2_tuned_free(pricer->tuned[f]);
+    }
     pricer->n_fast = 0;
     s2_arena_release(&pricer->scratch);
 }
@@ -73,6 +77,14 @@ static s2_status find_fast(s2_pricer *pricer, const s2_pattern *pattern, int32_t
     if (s2_fast_init(pattern, &pricer->options, fast) != S2_OK) {
         s2_free(fast);
         return S2_OK;
+    }
+    pricer->tuned[pricer->n_fast] = NULL;
+    if (s2_reprices(&pricer->options, S2_SIM_PREFILL)) {
+        const s2_status status = s2_tuned_new(pattern, &pricer->options, &pricer->tuned[pricer->n_fast]);
+        if (status != S2_OK) {
+            s2_free(fast);
+            return status;
+        }
     }
     pricer->dense_imbalance[pricer->n_fast] = price_dense_imbalance(fast);
     pricer->fast[pricer->n_fast] = fast;
@@ -156,6 +168,7 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
     const bool known = own.fast >= 0;
     if (known)
         s2_fast_bound(pricer->fast[own.fast], &own.candidate, &cost);
+    own.kv_slots = cost.kv_slots;
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = 0;
     for (int32_t v = 0; v < pricer->n_by && known; v++)
@@ -172,6 +185,31 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
         }
     *quote = own;
     return S2_OK;
+}
+
+static s2_status find_floors(s2_pricer *pricer, s2_quote *quote)
+{
+    static const s2_objective of[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
+    if (quote->floored || quote->fast < 0 || pricer->tuned[quote->fast] == NULL)
+        return S2_OK;
+    for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
+        if (wants(pricer, of[phase]) && s2_reprices(&pricer->options, (s2_sim_phase)phase))
+            S2_TRY(s2_tuned_floor(pricer->tuned[quote->fast], &pricer->scratch, quote->pattern,
+                                  &quote->candidate, (s2_sim_phase)phase, quote->kv_slots,
+                                  &quote->floor_us[phase]));
+    quote->floored = true;
+    return S2_OK;
+}
+
+/* Raise times to their floors. */
+static void keep_floors(const s2_pricer *pricer, const s2_quote *quote, double value[S2_MAX_OBJECTIVES])
+{
+    for (int32_t v = 0; v < pricer->n_by; v++) {
+        if (pricer->by[v] == S2_BY_PREFILL_US)
+            value[v] = fmax(value[v], quote->floor_us[S2_SIM_PREFILL]);
+        if (pricer->by[v] == S2_BY_DECODE_US)
+            value[v] = fmax(value[v], fmax(quote->decode_us, quote->floor_us[S2_SIM_DECODE]));
+    }
 }
 
 /* A cache that does not fit waits for the host: the whole simulator knows how long. */
@@ -224,13 +262,32 @@ static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *
     return S2_OK;
 }
 
-static s2_status price_decode(s2_pricer *pricer, const s2_pattern *pattern, double kv_bytes, double *us)
+static s2_status price_decode(s2_pricer *pricer, s2_tuned *tuned, const s2_pattern *pattern, double kv_bytes,
+                              double *us)
 {
     s2_attention attention;
     if (spills(pricer, kv_bytes))
         return price_spilled(pricer, pattern, us);
+    if (s2_reprices(&pricer->options, S2_SIM_DECODE))
+        return s2_reprice(tuned, &pricer->scratch, pattern, &pricer->options, S2_SIM_DECODE, us);
     S2_TRY(price_phase(pricer, pattern, S2_SIM_DECODE, &attention));
     *us = attention.time_us + attention.select_us;
+    return S2_OK;
+}
+
+static s2_status predict_decode(s2_pricer *pricer, s2_quote *quote)
+{
+    const double kv_bytes = (double)quote->kv_slots * slot_bytes(pricer, quote->pattern);
+    if (quote->fast < 0 || quote->decode_us > 0 || !wants(pricer, S2_BY_DECODE_US) ||
+        !s2_reprices(&pricer->options, S2_SIM_DECODE) || spills(pricer, kv_bytes))
+        return S2_OK;
+    return price_decode(pricer, pricer->tuned[quote->fast], quote->pattern, kv_bytes, &quote->decode_us);
+}
+
+s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step, double value[S2_MAX_OBJECTIVES])
+{
+    S2_TRY(step == 0 ? find_floors(pricer, quote) : predict_decode(pricer, quote));
+    keep_floors(pricer, quote, value);
     return S2_OK;
 }
 
@@ -284,12 +341,19 @@ static s2_status price_slowly(s2_pricer *pricer, const s2_quote *quote, prices *
     return count_kv(pricer, quote->pattern, &out->kv_bytes);
 }
 
-s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote, double value[S2_MAX_OBJECTIVES])
+s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES])
 {
     prices own = {0};
+    s2_tuned *const tuned = quote->fast >= 0 ? pricer->tuned[quote->fast] : NULL;
+    S2_TRY(find_floors(pricer, quote));
     S2_TRY(quote->fast >= 0 ? price_fast(pricer, quote, &own) : price_slowly(pricer, quote, &own));
-    if (wants(pricer, S2_BY_DECODE_US))
-        S2_TRY(price_decode(pricer, quote->pattern, own.kv_bytes, &own.decode_us));
+    if (wants(pricer, S2_BY_PREFILL_US) && s2_reprices(&pricer->options, S2_SIM_PREFILL))
+        S2_TRY(s2_reprice(tuned, &pricer->scratch, quote->pattern, &pricer->options, S2_SIM_PREFILL,
+                          &own.prefill_us));
+    if (quote->decode_us > 0)
+        own.decode_us = quote->decode_us;
+    else if (wants(pricer, S2_BY_DECODE_US))
+        S2_TRY(price_decode(pricer, tuned, quote->pattern, own.kv_bytes, &own.decode_us));
     if (wants(pricer, S2_BY_TRAIN_US)) {
         s2_attention attention;
         S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_TRAIN, &attention));
@@ -302,5 +366,6 @@ s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote, double value[
                                          own.unread,     own.redundancy, own.depth};
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = v < pricer->n_by ? all[pricer->by[v]] : 0;
+    keep_floors(pricer, quote, value);
     return S2_OK;
 }

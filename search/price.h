@@ -1,9 +1,11 @@
 /*
- * search/price.h - what one candidate costs: a bound at once, the exact values when they are needed.
+ * search/price.h - what one candidate costs: a bound at once, a closer one when that does not decide, the
+ * exact values when they are needed.
  *
  * Patterns of one local + sink + stride body, dense layers, and dense KV heads at the end are priced by
  * sim/fast.h; every other pattern by the classes of sim/, which is slower and has no bound. Both give
- * the same numbers (tests/test_search.c).
+ * the same numbers (tests/test_search.c). With options.calibration the times of prefill and decode are
+ * predictions (search/reprice.h); without, and those of training, they are bounds at peak rates.
  *
  * Ownership: s2_pricer_release frees what it grew. Threads: one s2_pricer, one thread.
  */
@@ -11,14 +13,14 @@
 #define S2_SEARCH_PRICE_H
 
 #include "search/front.h"
-#include "sim/fast.h"
+#include "search/reprice.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 typedef enum s2_objective {
-    S2_BY_PREFILL_US, /* attention of all layers, as s2 sim prices it */
+    S2_BY_PREFILL_US, /* attention of all layers, as s2 sim prices it with or without constants */
     S2_BY_DECODE_US,
     S2_BY_TRAIN_US,
     S2_BY_KV_BYTES,   /* KV cache in pages per KV head */
@@ -39,6 +41,7 @@ typedef struct s2_pricer {
     int32_t n_fast;
     s2_fast *fast[8]; /* one for each shape met */
     double dense_imbalance[8];
+    s2_tuned *tuned[8]; /* with constants: of the same shapes */
 } s2_pricer;
 
 void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by);
@@ -49,14 +52,24 @@ typedef struct s2_quote {
     const s2_pattern *pattern;
     int32_t fast; /* index into s2_pricer.fast, -1: none fits */
     s2_candidate candidate;
+    int64_t kv_slots; /* resident keys, with a fast form */
+    bool floored;
+    double floor_us[S2_N_SIM_PHASES]; /* then: no prediction is below */
+    double decode_us;                 /* predicted; 0: not yet */
 } s2_quote;
 
 /* Values at least as small as the exact ones; without a fast form, 0. S2_ENOMEM. */
 s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote *quote,
                          double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+/*
+ * Raise the bounds of predicted times: in step 0 by what the constants themselves forbid, in step 1, which
+ * costs more, by the prediction of decoding itself. S2_ENOMEM, S2_ELIMIT.
+ */
+enum { S2_REFINE_STEPS = 2 };
+s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step,
+                          double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 /* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63. */
-s2_status s2_price_exact(s2_pricer *pricer, const s2_quote *quote,
-                         double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
 /* The fast form of a pattern; false when it has none. */
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);

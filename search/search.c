@@ -115,7 +115,13 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
     s2_quote quote;
     s2_point point = {.index = index};
     S2_TRY(s2_price_bound(&w->pricer, pattern, &quote, point.value));
-    if (!w->search->no_pruning && quote.fast >= 0 && s2_front_beats(w->front, &point)) {
+    const bool prunes = !w->search->no_pruning && quote.fast >= 0;
+    bool beaten = prunes && s2_front_beats(w->front, &point);
+    for (int32_t step = 0; prunes && !beaten && step < S2_REFINE_STEPS; step++) {
+        S2_TRY(s2_price_refine(&w->pricer, &quote, step, point.value));
+        beaten = s2_front_beats(w->front, &point);
+    }
+    if (beaten) {
         w->counts.beaten++;
         return S2_OK;
     }

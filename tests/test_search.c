@@ -250,7 +250,7 @@ static void draw_space(s2_rng *rng, char *out, size_t cap)
 static void price_plainly(const problem *p, const s2_pattern *pattern, double *value)
 {
     s2_pricer pricer;
-    const s2_quote quote = {.pattern = pattern, .fast = -1};
+    s2_quote quote = {.pattern = pattern, .fast = -1};
     s2_pricer_init(&pricer, &p->search.options, p->search.by, p->search.n_by);
     assert_int_equal(s2_price_exact(&pricer, &quote, value), S2_OK);
     s2_pricer_release(&pricer);
@@ -359,6 +359,99 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
         s2_arena_release(&p.arena);
     }
     assert_true(n_fast > 0 || s2_test_cases(60) < 60);
+}
+
+/* With the constants of a GPU: what is compared is what s2 sim predicts, and the floors stay below it. */
+static void predicted_times_are_the_simulators_and_stay_above_their_floors(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(53)};
+    static s2_calibration constants;
+    assert_int_equal(s2_calibration_find("h200", &constants), S2_OK);
+    int64_t n_floors = 0;
+    double closest = 0, sum = 0;
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        char text[300];
+        problem p;
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        draw_space(&rng, text, sizeof text);
+        pose(&p, text, ((int64_t)s2_rng_below(&rng, 150) + 1) * 16);
+        p.search.options.gpu.hbm_gb = 0.02; /* what fits it is a short context, quickly found */
+        p.search.options.calibration = &constants;
+        p.search.options.batch = 1 + (int64_t)s2_rng_below(&rng, 3);
+        p.search.options.dtype = s2_rng_below(&rng, 2) == 0 ? S2_BF16 : S2_F16;
+        const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
+        if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
+            s2_pricer pricer;
+            s2_quote quote;
+            double low[S2_MAX_OBJECTIVES], near[S2_MAX_OBJECTIVES], exact[S2_MAX_OBJECTIVES], whole[3];
+            s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
+            assert_int_equal(s2_price_bound(&pricer, &pattern, &quote, low), S2_OK);
+            memcpy(near, low, sizeof near);
+            const int32_t n_steps = (int32_t)s2_rng_below(&rng, S2_REFINE_STEPS + 1);
+            for (int32_t step = 0; step < n_steps; step++)
+                assert_int_equal(s2_price_refine(&pricer, &quote, step, near), S2_OK);
+            assert_int_equal(s2_price_exact(&pricer, &quote, exact), S2_OK);
+            simulate(&p, &pattern, whole);
+            for (int32_t v = 0; v < 3; v++)
+                if (!(low[v] <= near[v]) || !(near[v] <= exact[v]) ||
+                    !(fabs(exact[v] - whole[v]) <= 1e-9 * whole[v]))
+                    fail_msg("S2_SEED case %lld: %s of candidate %lld at %lld: %.17g <= %.17g <= %.17g = "
+                             "%.17g: %s",
+                             (long long)at, s2_objective_word(p.search.by[v]), (long long)index,
+                             (long long)p.search.options.len_tok, low[v], near[v], exact[v], whole[v], text);
+            if (quote.floor_us[S2_SIM_PREFILL] > 0) {
+                n_floors++;
+                sum += quote.floor_us[S2_SIM_PREFILL] / exact[0];
+                closest = fmax(closest, quote.floor_us[S2_SIM_PREFILL] / exact[0]);
+            }
+            s2_pricer_release(&pricer);
+        }
+        s2_arena_release(&arena);
+        s2_arena_release(&p.arena);
+    }
+    assert_true(n_floors > 0 || s2_test_cases(60) < 60);
+    printf("# s2: floors of %lld predicted prefills: on average %.3f of the prediction, at most %.3f\n",
+           (long long)n_floors, sum / (double)(n_floors > 0 ? n_floors : 1), closest);
+}
+
+static void predictions_choose_the_same_front_however_they_are_visited(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state plain, other;
+    int64_t n_beaten = 0;
+    static s2_calibration constants;
+    assert_int_equal(s2_calibration_find("h200", &constants), S2_OK);
+    pose(&p,
+         "layers 2; heads 8; kv-heads 4; block {32,64}; layers all: local {1..8} | stride {2,4,8} phase "
+         "{head,kv}+{0,1}; {,layers 1: dense}",
+         6016);
+    p.search.options.calibration = &constants;
+    p.search.no_pruning = true;
+    solve(&p, &plain);
+    p.search.no_pruning = false;
+    for (int32_t jobs = 1; jobs <= 3; jobs++) {
+        p.search.n_jobs = jobs;
+        p.search.seed = (uint64_t)jobs;
+        solve(&p, &other);
+        assert_same_front(&plain.front, &other.front, "jobs");
+        n_beaten += other.counts.beaten;
+        s2_search_state_release(&other);
+    }
+    s2_front merged = {.n_values = p.search.n_by};
+    for (int64_t shard = 3; shard >= 1; shard--) {
+        s2_search_shard(&p.search, shard, 3);
+        solve(&p, &other);
+        assert_int_equal(s2_front_add(&merged, other.front.points, other.front.n), S2_OK);
+        s2_search_state_release(&other);
+    }
+    assert_same_front(&plain.front, &merged, "shards");
+    assert_true(n_beaten > 0);
+    s2_front_release(&merged);
+    s2_search_state_release(&plain);
+    s2_arena_release(&p.arena);
 }
 
 static const char SPACE[] =
@@ -1017,6 +1110,8 @@ int main(void)
         cmocka_unit_test(every_text_of_random_bytes_is_parsed_or_refused),
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
+        cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
+        cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
         cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
         cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
         cmocka_unit_test(shards_together_have_the_front_of_one_run),

@@ -1,0 +1,307 @@
+#include "search/reprice.h"
+
+#include <math.h>
+
+#include "base/alloc.h"
+
+/* The clock is solved for in rounds, and items are rounded to cycles: far more than either leaves. */
+#define SOLVED 0.999
+
+struct s2_tuned {
+    s2_sim_options options;
+    const s2_kernel_model *forward; /* the kernel that takes every plan of the shape; NULL: not certain */
+    s2_plan_options cut;
+    int32_t pack;                     /* heads in a tile where those of a KV head read alike */
+    s2_fast *alone;                   /* tiles of one head */
+    s2_fast *packed;                  /* of `pack` heads; NULL where that is one */
+    double dense_us[S2_N_SIM_PHASES]; /* of one dense layer; below 0: not predicted yet */
+};
+
+static s2_pass pass_of(s2_sim_phase phase)
+{
+    return phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
+}
+
+/* Training is left to the bounds: transposing the lists of a long context costs a large part of a second. */
+bool s2_reprices(const s2_sim_options *options, s2_sim_phase phase)
+{
+    return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_SIM_TRAIN;
+}
+
+/* ---- the floor
+ * ---------------------------------------------------------------------------------------------- */
+
+static int32_t lesser(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A power of two that the plan takes: then the first kernel of the pass takes every plan of the shape. */
+static bool fits(const s2_kernel_model *kernel, const s2_plan_options *cut, int32_t pack)
+{
+    const int32_t tile = kernel->rows / pack;
+    return kernel->rows == 128 && cut->tile_rows == kernel->rows && tile * pack == kernel->rows &&
+           (tile & (tile - 1)) == 0 && tile >= S2_PLAN_SLAB_TOK;
+}
+
+static s2_status new_tiles(const s2_tuned *tuned, const s2_pattern *shape, int32_t pack, s2_fast **out)
+{
+    const int32_t block = shape->block_tok > S2_PLAN_SLAB_TOK ? shape->block_tok : S2_PLAN_SLAB_TOK;
+    const s2_tile_shape tile = {tuned->forward->rows / pack, lesser(block, tuned->cut.key_tok),
+                                tuned->cut.key_tok};
+    s2_fast *const fast = s2_malloc(sizeof *fast);
+    *out = fast;
+    if (fast == NULL)
+        return S2_ENOMEM;
+    return s2_fast_init_tiles(shape, &tuned->options, tile, fast);
+}
+
+static s2_status init_forward(s2_tuned *tuned, const s2_pattern *shape)
+{
+    const s2_time_model *const model = &tuned->options.calibration->model;
+    const s2_kernel_model *kernel = NULL;
+    for (int32_t k = model->n_kernels; k-- > 0;)
+        kernel = model->kernels[k].pass == S2_PASS_FORWARD ? &model->kernels[k] : kernel;
+    if (kernel == NULL)
+        return S2_OK;
+    const int32_t group = shape->n_heads / shape->n_kv_heads;
+    tuned->cut = s2_predict_cut(kernel, shape);
+    tuned->pack = lesser(tuned->cut.pack_heads, group);
+    while (tuned->pack > 1 && group % tuned->pack != 0)
+        tuned->pack--;
+    if (!fits(kernel, &tuned->cut, 1) || !fits(kernel, &tuned->cut, tuned->pack))
+        return S2_OK;
+    tuned->forward = kernel;
+    s2_status status = new_tiles(tuned, shape, 1, &tuned->alone);
+    if (status == S2_OK && tuned->pack > 1)
+        status = new_tiles(tuned, shape, tuned->pack, &tuned->packed);
+    if (status != S2_EINVAL)
+        return status;
+    tuned->forward = NULL; /* a shape beyond sim/fast.h has no floor */
+    return S2_OK;
+}
+
+s2_status s2_tuned_new(const s2_pattern *shape, const s2_sim_options *options, s2_tuned **out)
+{
+    s2_tuned *const tuned = s2_calloc(1, sizeof *tuned);
+    if (tuned == NULL)
+        return S2_ENOMEM;
+    tuned->options = *options;
+    tuned->options.phase = S2_SIM_PREFILL;
+    for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
+        tuned->dense_us[phase] = -1;
+    const s2_status status = init_forward(tuned, shape);
+    if (status != S2_OK)
+        s2_tuned_free(tuned);
+    else
+        *out = tuned;
+    return status;
+}
+
+void s2_tuned_free(s2_tuned *tuned)
+{
+    if (tuned == NULL)
+        return;
+    s2_free(tuned->alone);
+    s2_free(tuned->packed);
+    s2_free(tuned);
+}
+
+/* Whether the query heads of each KV head read alike: then the kernel packs them. */
+static bool groups_are_alike(const s2_pattern *pattern, const s2_candidate *candidate)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    return group == 1 || candidate->by_kv || candidate->stride_blk == 0 ||
+           candidate->step % candidate->stride_blk == 0;
+}
+
+/* Of a head dimension between those that were fitted, when they are so of any. */
+static bool masks_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
+{
+    bool cheaper = false;
+    for (int32_t d = 0; d < kernel->n_dims; d++) {
+        const bool own = kernel->dims[d].masked < kernel->dims[d].step;
+        if (kernel->dims[d].head_dim == head_dim)
+            return own;
+        cheaper |= own;
+    }
+    return cheaper;
+}
+
+/*
+ * The histogram as a launch, longest items first. Each has at least one step with mask code; where such a
+ * step is the cheaper one, all of them count as one.
+ */
+static s2_status tiles_as_load(const s2_tuned *tuned, s2_arena *arena, s2_fast *fast, int32_t pack,
+                               const s2_candidate *candidate, s2_load *out)
+{
+    const s2_kernel_model *const kernel = tuned->forward;
+    const int32_t n_costs = s2_fast_histogram(fast, candidate);
+    const double elem = tuned->cut.elem_bytes, width = fast->head_dim;
+    const double rows = (double)tuned->options.len_tok * (double)tuned->options.batch * fast->n_heads;
+    s2_load_class *const classes = S2_NEW(arena, s2_load_class, n_costs);
+    if (classes == NULL)
+        return S2_ENOMEM;
+    const bool cheaper = masks_are_cheaper(kernel, fast->head_dim);
+    s2_load load = {.pass = S2_PASS_FORWARD,
+                    .dtype = tuned->options.dtype,
+                    .head_dim = fast->head_dim,
+                    .rows = kernel->rows,
+                    .key_tok = tuned->cut.key_tok,
+                    .n_subs = tuned->cut.key_tok / fast->shape.k_tok,
+                    .arithmetic = true,
+                    .whole_blocks = true,
+                    .classes = classes};
+    for (int32_t cost = n_costs; cost-- > 1;) {
+        const int64_t n = fast->count[cost] / pack;
+        if (n == 0 || n > INT32_MAX)
+            continue;
+        classes[load.n_classes++] = (s2_load_class){cheaper ? 0 : cost - 1, cheaper ? cost : 1, (int32_t)n};
+        load.n_items += n;
+        load.n_steps += n * cost;
+    }
+    load.flop = 4.0 * width * load.rows * load.key_tok * (double)load.n_steps;
+    load.q_bytes = rows * width * elem;
+    if (kernel->padded)
+        load.whole_bytes =
+            ceil(width / 64) * 64 *
+            ((double)load.n_items * load.rows * elem + 2.0 * (double)load.n_steps * load.key_tok * elem);
+    *out = load;
+    return S2_OK;
+}
+
+/* As little as any order of the items takes: the model's time grows with its cycles, and by no larger part.
+ */
+static double least_us(const s2_tuned *tuned, const s2_load *load)
+{
+    const s2_time_model *const model = &tuned->options.calibration->model;
+    s2_forecast forecast;
+    s2_model_run(model, tuned->forward, load, true, 0, &forecast);
+    return forecast.us / fmax(1, forecast.imbalance) * SOLVED;
+}
+
+static s2_status predict_dense(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *shape,
+                               s2_sim_phase phase, double *us)
+{
+    if (tuned->dense_us[phase] < 0) {
+        s2_term term = s2_term_init(S2_TERM_DENSE, 0);
+        s2_body body = {1, &term};
+        const s2_arena_mark_t mark = s2_arena_mark(scratch);
+        s2_pattern dense = *shape;
+        dense.n_layers = 1;
+        dense.n_bodies = 1;
+        dense.bodies = &body;
+        dense.body_of = S2_NEW(scratch, uint16_t, S2_N_PHASES * shape->n_heads);
+        const s2_status status = dense.body_of != NULL ? s2_reprice(NULL, scratch, &dense, &tuned->options,
+                                                                    phase, &tuned->dense_us[phase])
+                                                       : S2_ENOMEM;
+        s2_arena_rewind(scratch, mark);
+        S2_TRY(status);
+    }
+    *us = tuned->dense_us[phase];
+    return S2_OK;
+}
+
+static s2_status forward_floor(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                               const s2_candidate *candidate, double *us)
+{
+    const bool packs = tuned->packed != NULL && groups_are_alike(pattern, candidate);
+    double dense_us = 0;
+    s2_load load;
+    if (tuned->forward == NULL)
+        return S2_OK;
+    if (candidate->n_dense_layers > 0)
+        S2_TRY(predict_dense(tuned, scratch, pattern, S2_SIM_PREFILL, &dense_us));
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    const s2_status status = tiles_as_load(tuned, scratch, packs ? tuned->packed : tuned->alone,
+                                           packs ? tuned->pack : 1, candidate, &load);
+    if (status == S2_OK)
+        *us = least_us(tuned, &load) * (pattern->n_layers - candidate->n_dense_layers) +
+              dense_us * SOLVED * candidate->n_dense_layers;
+    s2_arena_rewind(scratch, mark);
+    return status;
+}
+
+/* Every layer is launched and reads each resident key from device memory. */
+static double step_floor(const s2_tuned *tuned, const s2_pattern *pattern, int64_t kv_slots)
+{
+    const s2_time_model *const model = &tuned->options.calibration->model;
+    double launch_us = INFINITY, rate = 0;
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        const s2_kernel_model *const kernel = &model->kernels[k];
+        if (kernel->pass != S2_PASS_STEP)
+            continue;
+        launch_us = fmin(launch_us, kernel->launch_us + kernel->miss_us);
+        rate = fmax(rate, kernel->hbm_gb_s * 1e3);
+    }
+    const double bytes =
+        2.0 * pattern->head_dim * tuned->cut.elem_bytes * (double)kv_slots * (double)tuned->options.batch;
+    return rate > 0 ? (launch_us * pattern->n_layers + bytes / rate) * SOLVED : 0;
+}
+
+s2_status s2_tuned_floor(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                         const s2_candidate *candidate, s2_sim_phase phase, int64_t kv_slots, double *us)
+{
+    *us = 0;
+    if (phase == S2_SIM_PREFILL)
+        return forward_floor(tuned, scratch, pattern, candidate, us);
+    if (phase == S2_SIM_DECODE)
+        *us = step_floor(tuned, pattern, kv_slots);
+    return S2_OK;
+}
+
+/* ---- the prediction
+ * ----------------------------------------------------------------------------------------- */
+
+static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
+        if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE)
+            return false;
+    }
+    return true;
+}
+
+static s2_status predict_layer(s2_tuned *tuned, s2_arena *scratch, const s2_classes *classes,
+                               const s2_layer_class *layer, const s2_sim_options *options, double *us)
+{
+    s2_launch_price price;
+    if (tuned != NULL && layer_is_dense(classes->pattern, layer->first_layer))
+        return predict_dense(tuned, scratch, classes->pattern, options->phase, us);
+    return s2_sim_predict_layer(scratch, classes, layer, pass_of(options->phase), options, &price, us);
+}
+
+static s2_status predict_layers(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                                const s2_sim_options *options, double *us)
+{
+    s2_classes classes;
+    double sum = 0;
+    S2_TRY(s2_classes_build(scratch, pattern, options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL,
+                            &classes));
+    for (int32_t c = 0; c < classes.n_layer_classes; c++) {
+        double own;
+        S2_TRY(predict_layer(tuned, scratch, &classes, &classes.layers[c], options, &own));
+        sum += own * classes.layers[c].n_layers;
+    }
+    *us = sum;
+    return S2_OK;
+}
+
+s2_status s2_reprice(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                     const s2_sim_options *options, s2_sim_phase phase, double *us)
+{
+    s2_sim_options own = *options;
+    own.phase = phase;
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_status status = predict_layers(tuned, scratch, pattern, &own, us);
+    s2_arena_rewind(scratch, mark);
+    if (status != S2_EUNSUPPORTED)
+        return status;
+    /* terms that choose at run time, and what is too much to plan: the whole simulator has its ways */
+    s2_sim sim;
+    status = s2_sim_run(scratch, pattern, &own, &sim, NULL);
+    if (status == S2_OK)
+        *us = sim.time_us;
+    return status;
+}

@@ -1,0 +1,50 @@
+/*
+ * search/reprice.h - the times of a search as predictions: what the calibrated kernels would take.
+ *
+ * With constants for the GPU (s2_sim_options.calibration) the times that a search minimises are those that
+ * `s2 sim` predicts, so that its front is in the order that the device would give. A prediction plans a whole
+ * launch and costs milliseconds; before it comes a floor out of the same constants and the histogram of
+ * sim/fast.h, which costs microseconds and is a few per cent below it.
+ *
+ * A time of the search is never below its floor: where the model's schedule were to beat it, the floor
+ * counts.
+ *
+ * Ownership: s2_tuned_free. Threads: one s2_tuned, one thread.
+ */
+#ifndef S2_SEARCH_REPRICE_H
+#define S2_SEARCH_REPRICE_H
+
+#include "sim/fast.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the kernels make of one shape. */
+typedef struct s2_tuned s2_tuned;
+
+/* Whether times of the phase can be predicted at all under these options. */
+bool s2_reprices(const s2_sim_options *options, s2_sim_phase phase);
+
+s2_status s2_tuned_new(const s2_pattern *shape, const s2_sim_options *options, s2_tuned **out) S2_MUST_CHECK;
+void s2_tuned_free(s2_tuned *tuned);
+
+/*
+ * No prediction of the candidate, all layers together, is below it; 0 where nothing is known. kv_slots:
+ * resident keys. scratch is rewound.
+ */
+s2_status s2_tuned_floor(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                         const s2_candidate *candidate, s2_sim_phase phase, int64_t kv_slots,
+                         double *us) S2_MUST_CHECK;
+
+/*
+ * The prediction of all layers, as s2_sim_run gives it; tuned may be NULL, else its shape is the pattern's
+ * and dense layers are predicted once. S2_ENOMEM, S2_ELIMIT; scratch is rewound.
+ */
+s2_status s2_reprice(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
+                     const s2_sim_options *options, s2_sim_phase phase, double *us) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_REPRICE_H */
