@@ -89,11 +89,3 @@ s2_status s2_budget_finish(const s2_source *source, s2_status status, s2_buf *te
     s2_buf_release(text);
     return status;
 }
-
-s2_status s2_budget_needs(const s2_source *source, bool known, const char *expected)
-{
-    if (source->doc != NULL && known)
-        return S2_OK;
-    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                       "expected %s", expected);
-}

@@ -27,9 +27,6 @@ const char *s2_budget_word(const s2_source *source, const char *const *paths);
 s2_status s2_budget_read(const s2_source *source, const char *const *paths, int64_t low, int64_t high,
                          int64_t fallback, int64_t *out) S2_MUST_CHECK;
 
-/* S2_EPARSE when the file is no configuration, or (known is false) not one of this format. */
-s2_status s2_budget_needs(const s2_source *source, bool known, const char *expected) S2_MUST_CHECK;
-
 /* The model's shape, and the statements that say it; `shape` may be NULL. */
 s2_status s2_budget_shape(const s2_source *source, s2_model_shape *out) S2_MUST_CHECK;
 s2_status s2_budget_begin(const s2_source *source, int64_t block_tok, s2_model_shape *shape,

@@ -147,14 +147,8 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_grid grid;
-    if (!recognises(source))
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected layouts with head_mask_type and base_blockmask");
-    const int64_t n = s2_doc_len(source->doc, "/layouts");
-    if (n < 1 || n > S2_LIMIT_LAYERS)
-        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
-    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
-    S2_TRY(s2_grid_read_layers(source, &grid));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "layouts with head_mask_type and base_blockmask"));
+    S2_TRY(s2_grid_read(source, &grid));
     for (int32_t c = 0; c < grid.n_classes; c++) {
         const s2_arena_mark_t mark = s2_arena_mark(source->arena);
         S2_TRY(fill(source, c, &grid));

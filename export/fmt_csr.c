@@ -176,11 +176,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return import_pair(source, out);
     if (s2_doc_has(source->doc, "/block_row_indices"))
         return import_onnx(source, out);
-    const int64_t n = s2_doc_len(source->doc, "/layouts");
-    if (n < 1 || n > S2_LIMIT_LAYERS)
-        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
-    S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
-    S2_TRY(s2_grid_read_layers(source, &grid));
+    S2_TRY(s2_grid_read(source, &grid));
     for (int32_t c = 0; c < grid.n_classes; c++) {
         char path[64];
         s2_array crow, col;

@@ -237,9 +237,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int64_t n_layers, n_heads, head_dim;
     s2_buf text = {0};
     const char *const at = holder(source);
-    if (at == NULL)
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected \"sparse_attention\": {\"mode\": ...}");
+    S2_TRY(s2_source_needs(source, at != NULL, "\"sparse_attention\": {\"mode\": ...}"));
     char path[96];
     snprintf(path, sizeof path, "%s/mode", at);
     const char *const mode = s2_doc_text(source->doc, path);

@@ -36,7 +36,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int64_t n_heads = 0, n_kv, n_tok, head_dim;
     s2_buf text = {0};
     S2_TRY(
-        s2_budget_needs(source, recognises(source) > 0, "{\"model.layers.N.self_attn.qk_proj\": [[...]]}"));
+        s2_source_needs(source, recognises(source) > 0, "{\"model.layers.N.self_attn.qk_proj\": [[...]]}"));
     const int64_t n_layers = s2_doc_len(source->doc, "");
     if (n_layers > S2_LIMIT_LAYERS)
         return s2_doc_refuse(source->doc, "", source->diag, "more than %d layers", S2_LIMIT_LAYERS);

@@ -119,7 +119,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int64_t block_tok = 64;
     s2_model_shape shape;
     s2_buf text = {0}, body = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "index_topk"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "index_topk"));
     s2_status status = s2_budget_shape(source, &shape);
     if (status == S2_OK)
         status = latent_shape(source, &shape);

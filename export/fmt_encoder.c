@@ -70,9 +70,7 @@ static s2_status longformer_import(const s2_source *source, s2_pattern *out)
     s2_model_shape shape;
     int64_t one_sided, n_global;
     s2_buf text = {0};
-    if (!longformer_recognises(source))
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected a config with attention_window");
+    S2_TRY(s2_source_needs(source, longformer_recognises(source) > 0, "a config with attention_window"));
     const bool original =
         s2_doc_has(source->doc, "/attention_dilation") || s2_doc_has(source->doc, "/attention_mode");
     S2_TRY(s2_model_shape_read(source, "", &shape));
@@ -161,9 +159,7 @@ static s2_status bigbird_import(const s2_source *source, s2_pattern *out)
     s2_model_shape shape;
     int64_t block_tok;
     s2_buf text = {0};
-    if (!bigbird_recognises(source))
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected a BigBird config");
+    S2_TRY(s2_source_needs(source, bigbird_recognises(source) > 0, "a BigBird config"));
     S2_TRY(s2_model_shape_read(source, "", &shape));
     S2_TRY(s2_doc_int_or(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
     if ((block_tok & (block_tok - 1)) != 0)

@@ -200,15 +200,9 @@ static s2_status read_bare(const s2_source *source, s2_grid *grid)
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_grid grid;
-    if (source->doc == NULL || !recognises(source))
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected plans with indptr and indices");
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "plans with indptr and indices"));
     if (s2_doc_has(source->doc, "/plans")) {
-        const int64_t n = s2_doc_len(source->doc, "/layouts");
-        if (n < 1 || n > S2_LIMIT_LAYERS)
-            return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
-        S2_TRY(s2_grid_read(source, (int32_t)n, &grid));
-        S2_TRY(s2_grid_read_layers(source, &grid));
+        S2_TRY(s2_grid_read(source, &grid));
     } else {
         S2_TRY(read_bare(source, &grid));
     }

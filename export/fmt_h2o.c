@@ -17,7 +17,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t heavy, recent, n_tok;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0,
+    S2_TRY(s2_source_needs(source, recognises(source) > 0,
                            "heavy_ratio and recent_ratio, or hh_size and recent_size"));
     S2_TRY(s2_setting_int(&source->settings, "len", 1, S2_LIMIT_CONTEXT_TOK, 4096, &n_tok, source->diag));
     if (s2_doc_has(source->doc, "/heavy_ratio")) {

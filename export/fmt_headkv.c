@@ -152,7 +152,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     const char **bodies;
     deal by;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "{\"layer-head\": [scores], ...}"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "{\"layer-head\": [scores], ...}"));
     S2_TRY(read_shape(source, &n_layers, &n_heads));
     S2_TRY(read_deal(source, &by));
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));

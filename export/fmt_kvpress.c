@@ -95,7 +95,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int64_t n_tok;
     double ratio = 0.5;
     s2_buf text = {0}, body = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "press_name and compression_ratio"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "press_name and compression_ratio"));
     S2_TRY(s2_setting_int(&source->settings, "len", 2, S2_LIMIT_CONTEXT_TOK, 8192, &n_tok, source->diag));
     const char *const name = s2_doc_text(source->doc, "/press_name");
     if (name == NULL)

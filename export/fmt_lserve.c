@@ -18,7 +18,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t ctx_sink, ctx_local, dec_sink, dec_local, budget, page_tok, streaming;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "LServe's command line"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "LServe's command line"));
     S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &ctx_sink));
     S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 8192, &ctx_local));
     S2_TRY(s2_budget_read(source, S2_PATHS("/dec_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &dec_sink));

@@ -167,9 +167,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     const char *const at = holder(source);
     int64_t n_layers, n_heads, n_kv, head_dim, first_layer;
     s2_buf text = {0};
-    if (at == NULL)
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected a list of layers, each an object of heads");
+    S2_TRY(s2_source_needs(source, at != NULL, "a list of layers, each an object of heads"));
     S2_TRY(read_shape(source, at, &n_layers, &n_heads, &n_kv));
     S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "starting-layer", 0, n_layers, 0, &first_layer, source->diag));

@@ -97,9 +97,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     const char **bodies;
     int32_t n_roles;
     s2_buf text = {0};
-    if (source->doc == NULL || !recognises(source))
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
-                           "expected {\"alphas\": [...], \"betas\": [...]}");
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "{\"alphas\": [...], \"betas\": [...]}"));
     const int64_t n_layers = s2_doc_len(source->doc, "/alphas"),
                   n_heads = s2_doc_len(source->doc, "/alphas/0");
     if (n_layers < 1 || n_layers > S2_LIMIT_LAYERS || n_heads < 1 || n_heads > S2_LIMIT_HEADS)

@@ -18,7 +18,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t block, n_selected, n_init, n_local, window;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "NSA's block size, top-k and window"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "NSA's block size, top-k and window"));
     S2_TRY(s2_budget_read(source, S2_PATHS("/selection_block_size", "/block_size"), 1, S2_LIMIT_BLOCK_TOK, 64,
                           &block));
     S2_TRY(s2_budget_read(source, S2_PATHS("/topk", "/block_counts", "/num_selected_blocks"), 1, 1 << 16, 16,

@@ -21,7 +21,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int64_t capacity, window, beta;
     s2_model_shape shape = {.n_layers = 1};
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "method: pyramidkv and max_capacity_prompts"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "method: pyramidkv and max_capacity_prompts"));
     S2_TRY(s2_budget_read(source, S2_PATHS("/max_capacity_prompts", "/max_capacity_prompt"), 2,
                           S2_LIMIT_CONTEXT_TOK, 512, &capacity));
     S2_TRY(s2_budget_read(source, S2_PATHS("/window_size", "/window_sizes"), 1, capacity - 1,

@@ -18,7 +18,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t budget_tok, page_tok, n_dense;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "token_budget and page_size"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "token_budget and page_size"));
     S2_TRY(s2_budget_read(source, S2_PATHS("/token_budget", "/budget"), 1, S2_LIMIT_CONTEXT_TOK, 1024,
                           &budget_tok));
     S2_TRY(s2_budget_read(source, S2_PATHS("/page_size", "/chunk_size"), 1, 4096, 16, &page_tok));

@@ -29,7 +29,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t window_tok, budget_tok, topk, page_tok;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "sparse_attention_config with algorithm: rocket"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "sparse_attention_config with algorithm: rocket"));
     const char *const word = s2_budget_word(source, ALGORITHM);
     if (word != NULL && strcmp(word, "skip_softmax") == 0)
         return s2_doc_refuse(

@@ -14,7 +14,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t window, capacity;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "window_size and max_capacity_prompt"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "window_size and max_capacity_prompt"));
     S2_TRY(s2_budget_read(source, S2_PATHS("/max_capacity_prompt", "/max_capacity_prompts"), 2,
                           S2_LIMIT_CONTEXT_TOK, 2048, &capacity));
     S2_TRY(

@@ -41,7 +41,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t sink_tok, recent_tok, page_tok = 1;
     s2_buf text = {0};
-    S2_TRY(s2_budget_needs(source, recognises(source) > 0, "start_size and recent_size"));
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "start_size and recent_size"));
     if (s2_doc_has(source->doc, "/policy_config")) {
         S2_TRY(s2_budget_read(source, S2_PATHS("/page_size"), 1, 4096, 1, &page_tok));
         S2_TRY(s2_budget_read(source, S2_PATHS("/policy_config/sink_pages"), 1, 1 << 20, 4, &sink_tok));

@@ -307,6 +307,14 @@ s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *o
     return status;
 }
 
+s2_status s2_source_needs(const s2_source *source, bool known, const char *expected)
+{
+    if (source->doc != NULL && known)
+        return S2_OK;
+    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, source->doc != NULL, source->doc != NULL,
+                       "expected %s", expected);
+}
+
 s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_status status)
 {
     if (status != S2_EPARSE || source->diag == NULL)

@@ -170,6 +170,9 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
 /* Parse the text an importer wrote, and release it. A refusal is turned to line 1 of the foreign file. */
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
 
+/* S2_EPARSE when the file is no configuration, or (known is false) not one of this format. */
+s2_status s2_source_needs(const s2_source *source, bool known, const char *expected) S2_MUST_CHECK;
+
 /*
  * What was refused stands in a neighbour: its name and place go into the message, and the place becomes the
  * start of the file that names it. Returns `status`, S2_EPARSE or any other.

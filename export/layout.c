@@ -330,7 +330,7 @@ s2_status s2_array_of_doc(const s2_source *source, const char *path, int32_t n_d
 
 /* ---- back to a pattern ---------------------------------------------------------------------------- */
 
-s2_status s2_grid_read(const s2_source *source, int32_t n_classes, s2_grid *out)
+static s2_status read_grid_shape(const s2_source *source, int32_t n_classes, s2_grid *out)
 {
     s2_model_shape shape;
     int64_t block_tok, n_tok;
@@ -389,6 +389,18 @@ s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid)
     for (int32_t layer = 0; layer < grid->n_layers; layer++)
         if (!seen[layer])
             return s2_doc_refuse(source->doc, "/layouts", source->diag, "layer %d has no layout", layer);
+    return S2_OK;
+}
+
+s2_status s2_grid_read(const s2_source *source, s2_grid *out)
+{
+    const int64_t n = s2_doc_len(source->doc, "/layouts");
+    if (n < 1 || n > S2_LIMIT_LAYERS)
+        return s2_doc_refuse(source->doc, "/layouts", source->diag, "expected a list of layouts");
+    s2_grid grid;
+    S2_TRY(read_grid_shape(source, (int32_t)n, &grid));
+    S2_TRY(s2_grid_read_layers(source, &grid));
+    *out = grid;
     return S2_OK;
 }
 

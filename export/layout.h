@@ -88,8 +88,11 @@ typedef struct s2_grid {
     uint8_t **allowed;
 } s2_grid;
 
-/* Shape from a document with the members of s2_model_shape_print, "block_size" and "len". S2_EPARSE. */
-s2_status s2_grid_read(const s2_source *source, int32_t n_classes, s2_grid *out) S2_MUST_CHECK;
+/*
+ * An empty grid from a manifest as s2_layouts_write writes it: shape, "block_size", "len", and the layers of
+ * each of its "layouts". S2_EPARSE.
+ */
+s2_status s2_grid_read(const s2_source *source, s2_grid *out) S2_MUST_CHECK;
 /* The class index of each layer in "/layouts/<n>/layers". */
 s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid) S2_MUST_CHECK;
 /* One mask file per class beside the pattern. */
