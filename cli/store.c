@@ -167,8 +167,10 @@ static int begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
 {
     if (cli->db == NULL) {
         const int end = s2_store_open(cli, S2_DB_WRITE, &cli->db);
-        if (end != S2_GO_ON)
+        if (end != S2_GO_ON) {
+            s2_cli_hint(cli, "--no-db records nothing, --db FILE records elsewhere");
             return end;
+        }
     }
     s2_diag diag = {0};
     s2_status status = s2_db_begin(cli->db, &diag);

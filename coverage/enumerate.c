@@ -5,7 +5,8 @@
 #include "pattern/dense.h"
 
 /* Bytes of one layer's table of reads; beyond it enumeration says that it was limited. */
-static const int64_t MOST_TABLE = INT64_C(1) << 28;
+static const int64_t MOST_TABLE = INT64_C(1) << 28; /* cells of one layer */
+static const int64_t MOST_CELLS = INT64_C(1) << 31; /* of all layers: ten seconds or so for a property */
 
 /* reads[(head * n + q) * n + k] of one layer and phase, filled from the definition. */
 typedef struct s2_table {
@@ -209,6 +210,7 @@ typedef struct s2_enumerator {
     s2_table tables[S2_N_PHASES];
     int n_phases;
     s2_table window_table; /* shards: long enough to see the shared window */
+    bool window_unseen;    /* it would take more than the limits */
     int64_t *unread;       /* kv: one entry per key */
     bool has_dynamic;
     s2_verdict undecided;
@@ -260,6 +262,14 @@ static bool layer_is_explicit(const s2_pattern *pattern, int32_t layer)
                 return true;
     }
     return false;
+}
+
+static bool all_layers_are_explicit(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (!layer_is_explicit(pattern, layer))
+            return false;
+    return true;
 }
 
 static void enumerate_layer(s2_enumerator *enumerator, const s2_requirement *requirement, int32_t layer,
@@ -415,12 +425,22 @@ static s2_status enumerate_all(s2_enumerator *enumerator, const s2_requirement *
             findings[r].reason = random ? S2_REASON_RANDOM : S2_REASON_BEYOND;
             findings[r].reason_tok = n_tok;
         }
-        if (requirements[r].property == S2_SHARDS && !pattern->causal) {
+        const bool unseen = enumerator->window_unseen && !all_layers_are_explicit(pattern);
+        if (requirements[r].property == S2_SHARDS && (unseen || !pattern->causal)) {
             findings[r].verdict = S2_UNKNOWN;
-            findings[r].reason = S2_REASON_CAUSAL;
+            findings[r].reason = pattern->causal ? S2_REASON_LIMIT : S2_REASON_CAUSAL;
         }
     }
     return S2_OK;
+}
+
+/* Can tables of n_tok tokens be filled for every layer? */
+static bool is_within_limits(const s2_pattern *pattern, int64_t n_tok)
+{
+    if (n_tok > S2_ENUMERATE_LIMIT_TOK)
+        return false;
+    const int64_t cells = n_tok * n_tok * pattern->n_heads;
+    return cells <= MOST_TABLE && cells * pattern->n_layers <= MOST_CELLS;
 }
 
 static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
@@ -433,9 +453,10 @@ static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
         findings[r] = (s2_finding){.requirement = requirements[r], .scope_tok = n_tok};
     s2_enumerator enumerator = {.pattern = pattern, .every_length = n_tok == S2_OPEN};
     n_tok = n_tok == S2_OPEN ? sufficient : n_tok;
-    const int64_t window_tok = sufficient > S2_ENUMERATE_LIMIT_TOK ? n_tok : sufficient;
+    enumerator.window_unseen = !is_within_limits(pattern, sufficient);
+    const int64_t window_tok = enumerator.window_unseen ? n_tok : sufficient;
     const bool dynamic = pattern_has(pattern, s2_term_is_dynamic);
-    if (dynamic || n_tok > S2_ENUMERATE_LIMIT_TOK || n_tok * n_tok * pattern->n_heads > MOST_TABLE) {
+    if (dynamic || !is_within_limits(pattern, n_tok)) {
         for (int32_t r = 0; r < n; r++) {
             findings[r].verdict = S2_UNKNOWN;
             findings[r].reason = dynamic ? S2_REASON_DYNAMIC : S2_REASON_LIMIT;
