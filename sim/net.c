@@ -75,8 +75,3 @@ int64_t s2_net_weights(const s2_net *net)
     const int64_t embedding = (int64_t)net->vocab * net->hidden;
     return net->n_layers * layer_weights(net, net->n_experts) + embedding * (net->tied ? 1 : 2);
 }
-
-int64_t s2_net_active_weights(const s2_net *net)
-{
-    return net->n_layers * layer_weights(net, net->n_active) + (int64_t)net->vocab * net->hidden;
-}

@@ -33,9 +33,8 @@ typedef struct s2_net {
 /* S2_EINVAL with the nearest known name in *diag; S2_EPARSE for a damaged table. */
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Weights of the whole model, and of what one token passes through (embedding row left out). */
+/* Weights of the whole model. */
 int64_t s2_net_weights(const s2_net *net);
-int64_t s2_net_active_weights(const s2_net *net);
 
 #ifdef __cplusplus
 }

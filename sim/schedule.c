@@ -68,18 +68,3 @@ int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers)
             s2_workers_give(&workers, count[cost], cost);
     return s2_workers_end(&workers);
 }
-
-int64_t s2_makespan_floor(const int64_t *count, int32_t n_costs, int32_t n_workers)
-{
-    int64_t sum = 0, longest = 0, seen = 0, doubled = 0;
-    for (int32_t cost = n_costs - 1; cost > 0; cost--) {
-        sum += count[cost] * cost;
-        longest = longest == 0 && count[cost] > 0 ? cost : longest;
-        if (seen <= n_workers && seen + count[cost] > n_workers)
-            doubled = 2 * (int64_t)cost;
-        seen += count[cost];
-    }
-    const int64_t mean = sum / n_workers + (sum % n_workers != 0);
-    const int64_t most = mean > longest ? mean : longest;
-    return most > doubled ? most : doubled;
-}

@@ -33,9 +33,6 @@ int64_t s2_workers_end(const s2_workers *workers);
 /* count has n_costs entries, for costs 0 .. n_costs - 1. 1 <= n_workers <= S2_LIMIT_WORKERS. */
 int64_t s2_makespan(const int64_t *count, int32_t n_costs, int32_t n_workers);
 
-/* No schedule is shorter: the mean load, the longest piece, and the piece that must come second somewhere. */
-int64_t s2_makespan_floor(const int64_t *count, int32_t n_costs, int32_t n_workers);
-
 #ifdef __cplusplus
 }
 #endif

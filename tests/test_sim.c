@@ -503,9 +503,7 @@ static void makespan_by_classes_equals_piece_by_piece(void **state)
         const int32_t n_workers = (int32_t)in(&draw, 1, 16);
         for (int32_t cost = 0; cost < 24; cost++)
             count[cost] = in(&draw, 0, 2) == 0 ? in(&draw, 0, 40) : 0;
-        const int64_t exact = s2_makespan(count, 24, n_workers);
-        assert_int_equal(exact, plain_makespan(count, 24, n_workers));
-        assert_true(s2_makespan_floor(count, 24, n_workers) <= exact);
+        assert_int_equal(s2_makespan(count, 24, n_workers), plain_makespan(count, 24, n_workers));
     }
 }
 
@@ -567,8 +565,9 @@ static void end_to_end_is_the_sum_of_its_parts(void **state)
             s2_assert_close(sum, sim.end_to_end_us, 1e-9 * sum);
             assert_true(sim.n_parts <= S2_MAX_PARTS);
             assert_true(sim.end_to_end_dense_us >= sim.end_to_end_us);
-            /* every weight but the embedding rows of other tokens is read at least once */
-            const double weights_us = (double)s2_net_active_weights(&net) * 2 / n_ranks / 4.8e6;
+            /* its one embedding is also its last product, so every weight is read at least once */
+            assert_true(net.tied && net.n_experts == 1);
+            const double weights_us = (double)s2_net_weights(&net) * 2 / n_ranks / 4.8e6;
             assert_true(sim.end_to_end_us >= weights_us);
             assert_true(sim.fit_batch >= sim.fit_batch_dense && sim.fit_len_tok >= sim.fit_len_dense_tok);
         }
