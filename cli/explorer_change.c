@@ -69,11 +69,13 @@ static s2_status save_view(s2_change *t, s2_db *db, s2_diag *diag)
     return s2_db_view_put(db, &t->view, diag);
 }
 
-/* Until no other process writes, or the change is given up. Those who cannot wait leave it to the database.
+/*
+ * Until no other process writes, or the change is given up. Those who cannot wait leave it to the database.
+ * Looked at often: a writer of one transaction after the other leaves short gaps.
  */
 static void await_writers(s2_change *t)
 {
-    const struct timespec moment = {.tv_nsec = 10000000};
+    const struct timespec moment = {.tv_nsec = 1000000};
     char path[4096];
     snprintf(path, sizeof path, "%s-lock", s2_store_path(&t->cli));
     const int fd = t->endures ? open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW) : -1;
