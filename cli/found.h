@@ -14,7 +14,8 @@ typedef struct s2_found {
     const char *model;      /* "" without */
     s2_space space;
     s2_net net;
-    s2_calibration calibration; /* measured or guessed; search.options has it where the search predicts by it */
+    s2_calibration
+        calibration; /* measured or guessed; search.options has it where the search predicts by it */
     bool calibrated;
     bool measured; /* not guessed */
     s2_search search;

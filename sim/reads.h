@@ -50,8 +50,8 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
                             int64_t tile_tok, s2_combset *set) S2_MUST_CHECK;
 
 /*
- * Add the keys below n_tok that query n_tok - 1 or a later one may read, or choose through `pages` and `topk`.
- * A random list may name any key later, so its keys stay; a mask file decides up to its last row.
+ * Add the keys below n_tok that query n_tok - 1 or a later one may read, or choose through `pages` and
+ * `topk`. A random list may name any key later, so its keys stay; a mask file decides up to its last row.
  */
 void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set);
 
