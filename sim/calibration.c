@@ -198,6 +198,12 @@ static bool small(double value)
     return value >= 0 && value <= 1 << 20 && value == floor(value);
 }
 
+/* Cycles: so few that the sum over any launch is far from what an int64_t holds. */
+static bool is_cost(double value)
+{
+    return value >= 0 && value <= 1e8;
+}
+
 static s2_status take_row(s2_reader *reader, const char *word, const char *rest, bool *taken)
 {
     s2_kernel_model *const kernel = reader->kernel;
@@ -205,8 +211,8 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
     *taken = true;
     if (strcmp(word, "dim") == 0) {
         S2_TRY(take_numbers(reader, rest, n, 5));
-        if (kernel->n_dims == S2_MODEL_DIMS || !small(n[0]) || n[0] < 1 || n[1] < 0 || n[2] <= 0 ||
-            n[3] <= 0 || n[4] < 0)
+        if (kernel->n_dims == S2_MODEL_DIMS || !small(n[0]) || n[0] < 1 || !is_cost(n[1]) || !is_cost(n[2]) ||
+            !is_cost(n[3]) || !is_cost(n[4]) || n[2] <= 0 || n[3] <= 0)
             return refuse(reader, "these are no costs of a head dimension");
         kernel->dims[kernel->n_dims++] = (s2_dim_cost){(int32_t)n[0], n[1], n[2], n[3], n[4]};
         return S2_OK;

@@ -310,6 +310,10 @@ static void read_constants(const sample *from, const char *bytes, size_t n, int6
     s2_mutant mutant = nth % 2 != 0 ? hash_anew(bytes, n) : s2_mutant_copy(bytes, n);
     if (s2_calibration_parse(mutant.bytes, mutant.n, &calibration, &diag) == S2_OK) {
         s2_buf text = {0};
+        for (int32_t k = 0; k < calibration.model.n_kernels; k++)
+            for (int32_t d = 0; d < calibration.model.kernels[k].n_dims; d++)
+                if (!(calibration.model.kernels[k].dims[d].least <= 1e8))
+                    FAIL(from, nth, "a cost that the sums of a launch cannot hold");
         s2_calibration_print(&calibration, &text);
         if (s2_calibration_parse(text.data, text.len, &again, &diag) != S2_OK)
             FAIL(from, nth, "its own print is refused: %d: %s", diag.line, diag.msg);
