@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +18,7 @@
 enum {
     HEADER_BYTES = 100,
     POLL_MS = 10,
+    TURN_POLL_MS = 1,
     /* A checkpoint copies pages back to the file; 1000 is SQLite's own habit. */
     CHECKPOINT_PAGES = 1000,
     UNTRUSTED_BASE_MS = 5000,
@@ -60,16 +63,47 @@ static s2_status lock_file_open(s2_db *db, s2_diag *diag)
     return S2_OK;
 }
 
+static void end_turn(const s2_db *db)
+{
+    struct flock byte = {.l_type = F_UNLCK, .l_whence = SEEK_SET, .l_len = 1};
+    fcntl(db->lock_fd, F_OFD_SETLK, &byte);
+}
+
+/*
+ * Who waits for the lock first takes the turn, a lock on one byte of the same file: a writer that ends one
+ * transaction and begins the next then waits behind it. Without that it took the lock again within
+ * microseconds, and others looked in vain for seconds. Where a network file system makes one kind of lock out
+ * of the other, the two would wait for each other.
+ */
+static bool take_turn(const s2_db *db)
+{
+    struct statfs where;
+    struct flock byte = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    if (fcntl(db->lock_fd, F_OFD_SETLK, &byte) != 0)
+        return errno != EAGAIN && errno != EACCES && errno != EINTR;
+    if (fstatfs(db->lock_fd, &where) != 0 || where.f_type == NFS_SUPER_MAGIC ||
+        where.f_type == SMB_SUPER_MAGIC || where.f_type == CIFS_SUPER_MAGIC ||
+        where.f_type == SMB2_SUPER_MAGIC)
+        end_turn(db);
+    return true;
+}
+
 static s2_status lock(s2_db *db, int wait_ms, s2_diag *diag)
 {
     S2_TRY(lock_file_open(db, diag));
     const int64_t deadline_ms = now_ms() + wait_ms;
-    while (flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= deadline_ms)
+    bool has_turn = take_turn(db);
+    while (!has_turn || flock(db->lock_fd, LOCK_EX | LOCK_NB) != 0) {
+        if ((has_turn && errno != EWOULDBLOCK && errno != EINTR) || now_ms() >= deadline_ms) {
+            if (has_turn)
+                end_turn(db);
             return s2_sql_fail(db, SQLITE_BUSY, diag);
-        const struct timespec pause = {0, POLL_MS * 1000000};
+        }
+        const struct timespec pause = {0, (has_turn ? TURN_POLL_MS : POLL_MS) * 1000000};
         nanosleep(&pause, NULL);
+        has_turn = has_turn || take_turn(db);
     }
+    end_turn(db);
     db->locked = true;
     return S2_OK;
 }

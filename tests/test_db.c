@@ -5,6 +5,7 @@
 #include <math.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -730,6 +731,42 @@ static pid_t waiting_writer(const char *path, int *go)
 }
 
 /* POSIX drops all locks of a process on a file when it closes any descriptor of it. */
+/* Counted in its transactions, not in time: while another waits, a busy writer gets in once or twice. */
+static void a_busy_writer_lets_others_in(void **state)
+{
+    (void)state;
+    enum { TURNS = 60, MOST = 4 * TURNS, BUSY = 20 };
+    const char *const path = path_of("busy.db");
+    const struct timespec moment = {.tv_nsec = 1000000};
+    int64_t n_others = 0, before = 0, after;
+    s2_db *db = open_new(path);
+    OK(s2_gen_put_all(db, 0));
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        s2_db *own;
+        bool good = s2_db_open(path, S2_DB_WRITE, &own, NULL) == S2_OK;
+        for (int n = 1; good; n++)
+            good = s2_gen_put_all(own, n) == S2_OK;
+        _exit(1);
+    }
+    for (; before < BUSY; nanosleep(&moment, NULL))
+        OK(s2_db_count(db, "run", &before, NULL));
+    for (int turn = 0; turn < TURNS; turn++) {
+        OK(s2_db_count(db, "run", &before, NULL));
+        OK(s2_db_star(db, 1, turn % 2 == 0, NULL));
+        OK(s2_db_count(db, "run", &after, NULL));
+        n_others += after - before;
+    }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    if (n_others > MOST)
+        fail_msg("it got in %lld times during %d turns", (long long)n_others, TURNS);
+    assert_sound(db);
+    s2_db_close(&db);
+    s2_gen_forget(path);
+}
+
 static void a_second_handle_leaves_the_first_its_locks(void **state)
 {
     (void)state;
@@ -1109,6 +1146,7 @@ static int remove_dir(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_busy_writer_lets_others_in),
         cmocka_unit_test(a_second_handle_leaves_the_first_its_locks),
         cmocka_unit_test(what_is_stored_is_listed),
         cmocka_unit_test(prices_are_listed_by_phase_and_length),
