@@ -241,9 +241,11 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-    char command[128];
+    char command[320];
     (void)state;
-    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    /* a test that failed has left its tmux behind */
+    snprintf(command, sizeof command,
+             "test ! -S '%s/tmux' || tmux -S '%s/tmux' kill-server 2>/dev/null; rm -rf '%s'", dir, dir, dir);
     return system(command);
 }
 
