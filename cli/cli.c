@@ -27,8 +27,11 @@ void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
 int s2_cli_finish(s2_cli *cli, int code)
 {
     const bool bad = ferror(cli->out) != 0;
+    /* a write that failed before now has left its reason to whatever failed after it */
+    errno = 0;
     if (fflush(cli->out) != 0 || bad) {
-        s2_cli_error(cli, "the results could not be written: %s", strerror(errno != 0 ? errno : EIO));
+        s2_cli_error(cli, "the results could not be written: %s",
+                     errno != 0 ? strerror(errno) : "the output was closed or is full");
         code = s2_exit_combine(code, S2_EXIT_ENVIRONMENT);
     }
     s2_arena_release(&cli->arena);

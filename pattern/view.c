@@ -566,17 +566,42 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
     return S2_OK;
 }
 
-/* Queries in [begin, n_tok) that the union of the combs holds. */
-static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t n_tok)
+/* Queries in [begin, end) that the union of the combs holds. */
+static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end)
 {
     int64_t total = 0;
-    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < n_tok; x = s2_combs_next(combs, n_combs, x)) {
-        const int64_t run_end = s2_combs_end(combs, n_combs, x, n_tok);
-        const int64_t end = run_end < n_tok ? run_end : n_tok;
-        total += end - x;
-        x = end;
+    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end; x = s2_combs_next(combs, n_combs, x)) {
+        const int64_t run_end = s2_combs_end(combs, n_combs, x, end);
+        total += (run_end < end ? run_end : end) - x;
+        x = run_end;
     }
     return total;
+}
+
+/* The same where the union repeats with `period` in [begin, end): one period stands for all that are whole.
+ */
+static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
+                              int64_t period)
+{
+    if (begin >= end || period >= (end - begin) / 2)
+        return count_union(combs, n_combs, begin, end);
+    const int64_t n_periods = (end - begin) / period;
+    return n_periods * count_union(combs, n_combs, begin, begin + period) +
+           count_union(combs, n_combs, begin + n_periods * period, end);
+}
+
+/* One column: what lies near its key or below a threshold is walked, the rest repeats (docs/proof.md). */
+static int64_t count_column(const s2_comb *combs, int32_t n_combs, const s2_view_shape *shape, int64_t k_tok,
+                            int64_t n_tok)
+{
+    const int64_t low = shape->threshold < n_tok ? shape->threshold : n_tok;
+    const int64_t before = k_tok - shape->reach > low ? k_tok - shape->reach : low;
+    const int64_t behind = k_tok + shape->reach > low ? k_tok + shape->reach : low;
+    const int64_t near_end = behind < n_tok ? behind : n_tok;
+    return count_union(combs, n_combs, 0, low) +
+           count_periodic(combs, n_combs, low, before, shape->query_period) +
+           count_union(combs, n_combs, before, near_end) +
+           count_periodic(combs, n_combs, near_end, n_tok, shape->query_period);
 }
 
 s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out)
@@ -596,7 +621,7 @@ s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out)
         int32_t n_combs = 0;
         for (int32_t a = 0; a < view->n_atoms; a++)
             n_combs += s2_atom_column(view, &view->atoms[a], k_tok, &combs[n_combs]);
-        int64_t column = count_union(combs, n_combs, 0, n_tok) * n_keys;
+        int64_t column = count_column(combs, n_combs, &shape, k_tok, n_tok) * n_keys;
         /* the diagonal block is a triangle: key k_tok + d is not read by the d queries before it */
         if (view->pattern->causal && s2_combs_next(combs, n_combs, k_tok) == k_tok)
             column -= n_keys * (n_keys - 1) / 2;
