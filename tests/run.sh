@@ -9,11 +9,12 @@ trap 'rm -rf "$scratch"' EXIT
 export scratch CMOCKA_MESSAGE_OUTPUT=TAP
 # shellcheck disable=SC2016
 printf '%s\n' "$@" | xargs -P "${S2_JOBS:-1}" -n 1 sh -c '
+    started=$(date +%s)
     "$0" >"$scratch/$(basename "$0").out" 2>&1 </dev/null
-    echo $? >"$scratch/$(basename "$0").rc"'
+    echo $? $(($(date +%s) - started)) >"$scratch/$(basename "$0").rc"'
 for binary in "$@"; do
     out=$(cat "$scratch/$(basename "$binary").out")
-    rc=$(cat "$scratch/$(basename "$binary").rc" || echo 127)
+    read -r rc took <"$scratch/$(basename "$binary").rc" || rc=127
     planned=$(printf '%s\n' "$out" | sed -n 's/^1\.\.\([0-9]*\)$/\1/p' | awk '{s+=$1} END {print s+0}')
     # cmocka writes "not ok N # SKIP name" for a test that called skip().
     skip=$(printf '%s\n' "$out" | grep -cE '^(not )?ok [0-9]+ (- )?# SKIP')
@@ -28,7 +29,7 @@ for binary in "$@"; do
     else
         printf '%s\n' "$out" | grep '^# s2:' | sed "s|^# s2:|$(basename "$binary"):|"
         printf '%s\n' "$out" | sed -n 's/^\(not \)\{0,1\}ok [0-9]* \(- \)\{0,1\}# SKIP/skip/p'
-        printf 'ok   %s: %s tests\n' "$(basename "$binary")" "$ok"
+        printf 'ok   %s: %s tests, %s s\n' "$(basename "$binary")" "$ok" "$took"
     fi
     passed=$((passed + ok))
     skipped=$((skipped + skip))
