@@ -165,8 +165,13 @@ setup-check:
 ## tests: build the test programs without running them
 tests: $(patsubst tests/%.c,$(B)/tests/%,$(TEST_C))
 
-## unit: build and run the unit and property tests (T=name for one)
-TESTS := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(TEST_C)))
+## unit: build and run the unit and property tests (T=name for one; PART=timed: those that print times, PART=rest: the others)
+# The longest first, so that tests that run side by side end together.
+LONG_C  := $(patsubst %,tests/test_%.c,tui_pty prove faults search power certificate)
+TIMED_C := $(patsubst %,tests/test_%.c,tui_pty search tui sim cache parse)
+UNIT_C  := $(LONG_C) $(filter-out $(LONG_C),$(TEST_C))
+UNIT_C  := $(if $(filter timed,$(PART)),$(filter $(TIMED_C),$(UNIT_C)),$(if $(filter rest,$(PART)),$(filter-out $(TIMED_C),$(UNIT_C)),$(UNIT_C)))
+TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(UNIT_C)))
 unit: $(TESTS)
 	tests/run.sh $^
 

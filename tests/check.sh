@@ -49,7 +49,9 @@ jobs=$(nproc)
 stage layers "$make" -s CI=1 check-layers
 stage format "$make" -s check-format
 stage build-release "$make" -s -j"$jobs" CI=1 all
-stage tests-release "$make" -s -j"$jobs" CI=1 unit
+# Tests that print times run one at a time; the others side by side.
+stage tests-release env S2_JOBS="$jobs" "$make" -s -j"$jobs" CI=1 PART=rest unit
+stage tests-timed "$make" -s -j"$jobs" CI=1 PART=timed unit
 needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
 stage tests-asan env S2_CASES=300 S2_JOBS="$jobs" "$make" -s CI=1 BUILD=asan CUDA=0 unit
