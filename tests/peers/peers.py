@@ -253,8 +253,12 @@ def dkernel_peer(phase, name, heads, kv_heads, dim, n_tok, work, window, stride)
         return
     q = random(1, n_tok, heads, dim)
     k, v = (random(1, n_tok, kv_heads, dim).repeat_interleave(heads // kv_heads, 2) for _ in range(2))
-    attend = dkernel.LocalStrideSparseAttention(heads, n_tok, BLOCK, window, stride, num_kv_heads=kv_heads, seq_dim=1)
-    run = (lambda: attend(q, k, v)) if phase == "forward" else backward_of(lambda: attend(q, k, v), q, k, v)
+    try:
+        attend = dkernel.LocalStrideSparseAttention(heads, n_tok, BLOCK, window, stride, num_kv_heads=kv_heads, seq_dim=1)
+        run = (lambda: attend(q, k, v)) if phase == "forward" else backward_of(lambda: attend(q, k, v), q, k, v)
+    except Exception as error:
+        emit(row="peer", phase=phase, kernel="DKernel", pattern=name, n_tok=n_tok, why=str(error)[:200])
+        return
     peer("DKernel", phase, name, n_tok, work, run)
 
 
