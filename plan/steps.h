@@ -2,21 +2,23 @@
  * plan/steps.h - a plan's lists as the steps of a kernel whose tile has two halves of rows.
  *
  * Two groups of warps share a tile: they take its two halves of rows or, where two heads share a list
- * (pack_heads 2), a head each. Their steps are of two kinds:
+ * (pack_heads 2), a head each. Their steps are of three kinds:
  *
  *     whole   step_tok keys that every row reads: nothing is compared
+ *     mixed   step_tok keys for both groups, compared as their words say; at most one an item
  *     half    step_tok / 2 keys for each group, ITS OWN ones, compared as their words say
  *
  *     tile of a window      keys ->   e . . . . . d          e  edge of the window: group 0 only
  *     rows of group 0                 # # # # # # \          d  diagonal of group 0, D of group 1
  *     rows of group 1                   # # # # # # \           halves: {d | D}, {e | d}; the rest whole
+ *                                                               or half {e | D}, mixed d .; the rest whole
  *
- * So no product is computed for rows that read nothing of it, a list is padded to half a step, and
- * comparisons are confined to half steps. The halves of an item come first, at least one.
+ * So no product is computed for rows that read nothing of it, a list is padded to half a step, and whole
+ * steps compare nothing. The halves of an item come first, at least one, then its mixed step.
  *
- * The words of halves are in memory. Whole blocks come from a list in memory, from a run of consecutive
- * blocks and from a comb: the window and the stride of arithmetic patterns cost no memory at any length.
- * All blocks are in units of plan->blk_tok.
+ * The words of halves and mixed steps are in memory. Whole blocks come from a list in memory, from a run of
+ * consecutive blocks and from a comb: the window and the stride of arithmetic patterns cost no memory at any
+ * length. All blocks are in units of plan->blk_tok.
  */
 #ifndef S2_PLAN_STEPS_H
 #define S2_PLAN_STEPS_H
@@ -51,14 +53,15 @@ typedef struct s2_step_item {
     int32_t k_tok;
     int32_t q_off;      /* k_tok - q_tok */
     int32_t rows;       /* the kernel's own: where the sequence's rows begin */
-    int32_t half_begin; /* first word; step_blk words a step, those of group 0 first */
+    int32_t half_begin; /* first word; step_blk words a step, in halves those of group 0 first */
     int32_t list_begin; /* whole blocks from memory ... */
     int32_t n_list;
     int32_t n_run; /* ... then run_begin, run_begin + 1, ... */
     int32_t run_begin;
     int32_t comb_begin; /* ... then 1 << comb_shift blocks every comb_period, as many as are left */
     int32_t comb_period;
-    int32_t comb_shift;
+    int16_t comb_shift;
+    int16_t n_mixed; /* 0 or 1 */
 } s2_step_item;
 
 /* The index-th whole block of an item; step s takes [s * step_blk, (s + 1) * step_blk). */
@@ -84,7 +87,7 @@ typedef struct s2_steps {
     int64_t n_list;
     const uint32_t *bits; /* element masks, laid out as in s2_plan_list */
     int64_t n_masks;
-    int64_t n_half, n_whole; /* steps of all items */
+    int64_t n_half, n_mixed, n_whole; /* steps of all items */
 } s2_steps;
 
 /*

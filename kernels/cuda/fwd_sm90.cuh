@@ -229,7 +229,7 @@ S2_DEVICE int whole_block(const int *list, int4 c, int4 d, int index)
     item.run_begin = d.x;
     item.comb_begin = d.y;
     item.comb_period = d.z;
-    item.comb_shift = d.w;
+    item.comb_shift = (int16_t)(d.w & 0xFFFF);
     return s2_step_block(&item, list, index);
 }
 
@@ -248,27 +248,29 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
         const int4 a = load_shared4(at);
         if (a.w == 0)
             return;
-        const int n_half = a.w, n_steps = a.w + load_shared4(at + 16).x, kv_head = a.y / p.group;
+        const int n_half = a.w, n_compared = a.w + (load_shared4(at + 48).w >> 16),
+                  n_steps = n_compared + load_shared4(at + 16).x, kv_head = a.y / p.group;
         const CUtensorMap *const map = p.maps + 3 * a.z + (is_k ? 1 : 2);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
-            const bool half = step < n_half;
+            const bool compared = step < n_compared;
             /* two heads with one list: their half steps are one and the same */
-            const bool narrow = half && p.pack == 2;
+            const bool narrow = step < n_half && p.pack == 2;
             int block = 0;
             int2 word = make_int2(0, 0);
             if (lane < T::SUBS) {
                 /* The item is read again from its slot: the registers are few. */
                 const int4 c = load_shared4(at + 32);
-                if (half) {
+                if (compared) {
                     word = __ldg((const int2 *)p.words + c.x + step * T::SUBS + lane);
                     block = (int)((uint32_t)word.x >> S2_STEP_BLOCK_SHIFT);
                 } else {
-                    block = whole_block(p.list, c, load_shared4(at + 48), (step - n_half) * T::SUBS + lane);
+                    block =
+                        whole_block(p.list, c, load_shared4(at + 48), (step - n_compared) * T::SUBS + lane);
                 }
             }
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (part == 0 && half && lane < T::SUBS)
+            if (part == 0 && compared && lane < T::SUBS)
                 asm volatile(
                     "st.shared.v2.b32 [%0], {%1, %2};" ::"r"(sh.words + (ring.stage * T::SUBS + lane) * 8),
                     "r"(word.x), "r"(word.y)
@@ -302,7 +304,7 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
     }
 }
 
-enum Width { HALF, WHOLE };
+enum Width { HALF, MIXED, WHOLE };
 template <Width W> struct Of {
     static constexpr Width value = W;
 };
@@ -328,7 +330,7 @@ template <class T> struct FwdConsumer {
     float maximum[2], sum[2], alpha[2];             /* maximum: times scale_log2 */
     Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
-    int pos, n_half, n_whole, k_tok;                /* of the item; the rest of it stays in its slot */
+    int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item, whose rest stays in its slot */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
         : p(params), sh(shared), wg(warpgroup), lane(thread & 31), own(params.pack == 2 ? 0 : warpgroup),
@@ -351,10 +353,10 @@ template <class T> struct FwdConsumer {
     {
         return (uint32_t)(warp() * 16 + (lane & 15)) * 128 + (lane >> 4) * 16;
     }
-    template <Width W> static constexpr int KEYS_OF = W == WHOLE ? KEYS : KEYS / 2;
+    template <Width W> static constexpr int KEYS_OF = W == HALF ? KEYS / 2 : KEYS;
     S2_DEVICE uint32_t own_rows(Width width) const
     {
-        return width == WHOLE ? 0 : own * ((KEYS / 2) * 128 >> 4);
+        return width == HALF ? own * ((KEYS / 2) * 128 >> 4) : 0;
     }
 
     S2_DEVICE uint32_t slot_at(int turn) const
@@ -368,6 +370,7 @@ template <class T> struct FwdConsumer {
         pos = a.x;
         n_half = a.w;
         n_whole = b.x;
+        n_mixed = load_shared4(slot_at(turn) + 48).w >> 16;
         k_tok = b.y;
         return n_half != 0;
     }
@@ -427,19 +430,20 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(empty + 8 * stage);
     }
-    /* One bit for each key of a half step, for the two rows of this lane, its first column at bit 0. */
-    struct HalfBits {
-        uint32_t of[2][KEYS / 64];
+    /* One bit for each key of a step, for the two rows of this lane, its first column at bit 0. */
+    template <Width W> struct Bits {
+        uint32_t of[2][KEYS_OF<W> / 32];
     };
     /* Worked out while S is in flight. */
-    S2_DEVICE HalfBits half_bits() const
+    template <Width W> S2_DEVICE Bits<W> read_bits() const
     {
-        const uint32_t words = sh.words + (kr.stage * T::SUBS + own * T::HALF_SUBS) * 8;
+        constexpr int SUBS = W == HALF ? T::HALF_SUBS : T::SUBS;
+        const uint32_t words = sh.words + (kr.stage * T::SUBS + (W == HALF ? own * T::HALF_SUBS : 0)) * 8;
         const int own_slab = slab(), row = own_slab * 16 + (lane >> 2),
                   causal_row = p.causal ? pos + row : k_tok;
-        HalfBits bits = {};
+        Bits<W> bits = {};
 #pragma unroll
-        for (int sub = 0; sub < T::HALF_SUBS; ++sub) {
+        for (int sub = 0; sub < SUBS; ++sub) {
             uint32_t word;
             asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word) : "r"(words + 8 * sub) : "memory");
             const bool on = (word >> own_slab) & 1u, edge = word & S2_STEP_EDGE;
@@ -454,20 +458,20 @@ template <class T> struct FwdConsumer {
             }
         }
         if (p.bits != nullptr)
-            element_bits(words, row, &bits);
+            element_bits<SUBS>(words, row, &bits);
 #pragma unroll
         for (int r = 0; r < 2; ++r)
 #pragma unroll
-            for (int word = 0; word < KEYS / 64; ++word)
+            for (int word = 0; word < KEYS_OF<W> / 32; ++word)
                 bits.of[r][word] >>= (lane & 3) * 2;
         return bits;
     }
     /* Of patterns finer than slabs and blocks: their masks from memory. */
-    S2_DEVICE void element_bits(uint32_t words, int row, HalfBits *bits) const
+    template <int SUBS, class B> S2_DEVICE void element_bits(uint32_t words, int row, B *bits) const
     {
         constexpr int WORDS = (BLOCK + 31) / 32;
 #pragma unroll
-        for (int sub = 0; sub < T::HALF_SUBS; ++sub) {
+        for (int sub = 0; sub < SUBS; ++sub) {
             int mask;
             asm volatile("ld.shared.b32 %0, [%1];" : "=r"(mask) : "r"(words + 8 * sub + 4) : "memory");
             if (mask < 0)
@@ -485,10 +489,10 @@ template <class T> struct FwdConsumer {
         }
     }
     /* No control flow around s[]: a branch makes ptxas copy the accumulator, and spill. */
-    static S2_DEVICE void drop(const HalfBits &bits, float *s)
+    template <Width W> static S2_DEVICE void drop(const Bits<W> &bits, float *s)
     {
 #pragma unroll
-        for (int j = 0; j < KEYS / 16; ++j)
+        for (int j = 0; j < KEYS_OF<W> / 8; ++j)
 #pragma unroll
             for (int x = 0; x < 4; ++x)
                 s[4 * j + x] =
@@ -608,18 +612,18 @@ template <class T> struct FwdConsumer {
     S2_DEVICE void step(Of<W> width, Of<Before> before, int turn, bool is_last)
     {
         float s[KEYS_OF<W> / 2];
-        HalfBits bits = {};
+        Bits<W> bits = {};
         issue_qk(width, s);
         if constexpr (Before == HALF)
             settle(turn - 1);
         issue_pv(before);
-        if constexpr (W == HALF)
-            bits = half_bits();
+        if constexpr (W != WHOLE)
+            bits = read_bits<W>();
         wg_wait<1>();
         wg_pin<KEYS_OF<W> / 2>(s);
         free_q(is_last);
-        if constexpr (W == HALF)
-            drop(bits, s);
+        if constexpr (W != WHOLE)
+            drop<W>(bits, s);
         softmax(width, Bool<true>{}, s);
         rescale();
     }
@@ -728,11 +732,11 @@ template <class T> struct FwdConsumer {
         float s[KEYS / 4];
         take_q(turn);
         issue_qk(Of<HALF>{}, s);
-        const HalfBits bits = half_bits();
+        const Bits<HALF> bits = read_bits<HALF>();
         wg_wait<0>();
         wg_pin<KEYS / 4>(s);
-        free_q(n_half + n_whole == 1);
-        drop(bits, s);
+        free_q(n_half + n_mixed + n_whole == 1);
+        drop<HALF>(bits, s);
         new_rows();
         softmax(Of<HALF>{}, Bool<false>{}, s);
         o_is = EMPTY;
@@ -744,13 +748,13 @@ template <class T> struct FwdConsumer {
         take_q(turn);
         issue_qk(Of<HALF>{}, s);
         issue_pv(Of<WHOLE>{});
-        const HalfBits bits = half_bits();
+        const Bits<HALF> bits = read_bits<HALF>();
         leave();
         new_rows();
         wg_wait<1>();
         wg_pin<KEYS / 4>(s);
-        free_q(n_half + n_whole == 1);
-        drop(bits, s);
+        free_q(n_half + n_mixed + n_whole == 1);
+        drop<HALF>(bits, s);
         softmax(Of<HALF>{}, Bool<true>{}, s);
     }
     template <Width W> S2_DEVICE void finish(int turn, Of<W> width)
@@ -764,15 +768,19 @@ template <class T> struct FwdConsumer {
     /* The steps of an item but its first; false when it had no whole one. */
     S2_DEVICE bool middle(int turn)
     {
+        const int n_steps = n_half + n_mixed + n_whole;
 #pragma unroll 1
         for (int at = 1; at < n_half; ++at)
-            step(Of<HALF>{}, Of<HALF>{}, turn, at == n_half + n_whole - 1);
-        if (n_whole == 0)
+            step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
+        if (n_mixed + n_whole == 0)
             return false;
-        step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1);
+        if (n_mixed > 0)
+            step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0);
+        else
+            step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1);
 #pragma unroll 1
-        for (int at = 1; at < n_whole; ++at)
-            step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_whole - 1);
+        for (int at = n_half + 1; at < n_steps; ++at)
+            step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
         return true;
     }
     /* Items without whole steps are rare (the first tiles of a sequence): the stream is cut behind them. */
