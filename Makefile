@@ -225,9 +225,9 @@ validate-gpu: $(B)/s2
 	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
 
 RECORD := s2 kcheck bench_gpu bench_decode relay
-## record-gpu: every GPU figure of the documentation, resumable (MINUTES=N, STEPS=a,b, PLAN=1: only say what it would take)
+## record-gpu: every GPU figure of the documentation, resumable (MINUTES=N, STEPS=a,b, CARDS=0,1 side by side, PLAN=1: only say what it would take)
 record-gpu: $(RECORD:%=$(B)/%)
-	tests/bench/record.sh $(if $(PLAN),--plan) $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--only=$(STEPS)) $(B)
+	tests/bench/record.sh $(if $(PLAN),--plan) $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--only=$(STEPS)) $(if $(CARDS),--cards=$(CARDS)) $(B)
 ## record-pack: the programs of record-gpu as one small archive, for a machine that builds nothing
 record-pack: $(RECORD:%=$(B)/%)
 	@mkdir -p $(B)/pack && for p in $(RECORD); do strip -o $(B)/pack/$$p $(B)/$$p || exit 1; done

@@ -38,7 +38,7 @@ pairs_and_needles() {
     begin --runs 0 --len "$long" --layer 1 "$PHI3"
     begin --runs 0 --len "$short" "$L8V16"
     begin --runs 0 --len "$short" "$L16V32"
-    begin --runs 0 --len 2k,8k "$BROKEN"
+    begin --runs 0 --len 1k,2k,4k,8k,16k,32k "$BROKEN"
     begin --runs 0 --len "$short" "$ROTATED"
     begin --runs 0 --len 1001,3001 "$TOKENS"
     begin --runs 0 --len 1k --batch 5 --dtype fp16 "$ROTATED" "$L8V16"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every GPU figure of the documentation, by one command, on one GPU: the steps below in the order of their worth.
 #
-# usage: tests/bench/record.sh [--plan] [--minutes=N] [--limit=SECONDS] [--only=STEP,...] [--out=FOLDER] BUILD
+# usage: tests/bench/record.sh [--plan] [--minutes=N] [--limit=SECONDS] [--only=STEP,...] [--cards=N,...] [--out=FOLDER] BUILD
 #
 #   BUILD          the folder of the programs, built here or elsewhere: s2, kcheck, bench_gpu, bench_decode, relay; or the
 #                  archive of them that `make record-pack` wrote (5 MB), which is unpacked under build/record/
@@ -9,6 +9,8 @@
 #   --minutes=N    leave out what no longer fits into N minutes, and say which
 #   --limit=N      end every step after N seconds at most, where its own limit is longer
 #   --only=LIST    these steps only
+#   --cards=LIST   GPUs of this machine, as CUDA numbers them: the steps run on them side by side, those that are compared
+#                  with one another on one card, in a folder for each; build/record/COMMIT gathers what all of them have
 #   --out=FOLDER   default: build/record/COMMIT-GPU, of the programs' commit and the GPU's uuid
 #
 # FOLDER is laid out as docs/results/: GPU-STEP.jsonl and .txt, and GPU-steps.jsonl with a row for each step that ran. A
@@ -45,6 +47,11 @@ campaign-bytes|140|400|jsonl|times, the dense pattern beside, and counted bytes 
 forward-rest|150|400|jsonl|the other forward rows: lengths, blocks, head dimensions, types, the portable kernel
 backward-rest|60|200|jsonl|the other rows of gradients
 '
+# Steps whose figures are compared with one another stay on one card.
+families='forward,forward-peers,backward,backward-peers
+kcheck,campaign,sanitize,campaign-bytes
+designed,held-out,constants,search,counters,backward-rest
+decode,decode-evicted,decode-peers,quest,generation,forward-rest'
 PHI3_KV='name phi3; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase kv'
 SPACE='block {32,64}; layers all: local {1..32} | stride {2..32} phase {head,kv}'
 HELD_OUT_SEED=20261123
@@ -103,7 +110,7 @@ counters() {
     command -v ncu >/dev/null || { echo "ncu is not on PATH" >&2 && return 77; }
     command -v python3 >/dev/null || { echo "python3 is not on PATH" >&2 && return 77; }
     [ -s "$out/$gpu-held-out.jsonl" ] || { echo "the step held-out has not run" >&2 && return 77; }
-    counted held-out --held-out 24 --seed $HELD_OUT_SEED && counted designed && rm -f "$out/$gpu-constants.txt"
+    counted held-out --held-out 24 --seed $HELD_OUT_SEED && counted designed && fit >"$scratch/fit" && mv "$scratch/fit" "$out/$gpu-constants.txt"
 }
 
 fit() {
@@ -163,13 +170,14 @@ fi
 
 # ------------------------------------------------------------------ what is asked
 
-plan=0 minutes="" most="" only="" out="" build=""
+plan=0 minutes="" most="" only="" out="" build="" cards=""
 for arg; do
     case $arg in
     --plan) plan=1 ;;
     --minutes=*) minutes=${arg#*=} ;;
     --limit=*) most=${arg#*=} ;;
     --only=*) only=${arg#*=} ;;
+    --cards=*) cards=${arg#*=} ;;
     --out=*) out=${arg#*=} ;;
     -*) echo "record.sh: $arg: not understood; see the head of tests/bench/record.sh" >&2 && exit 2 ;;
     *) build=$arg ;;
@@ -212,7 +220,51 @@ seconds_of() {
 }
 wanted() { [ -z "$only" ] || echo ",$only," | grep -q ",$1,"; }
 
-commit=$("$build/s2" --version | sed -n 's/.*(\(.*\)).*/\1/p')
+commit_of_programs() { "$build/s2" --version | sed -n 's/.*(\(.*\)).*/\1/p'; }
+
+# One run of this script for each card, with the families that fall to it.
+if [ -n "$cards" ]; then
+    case $cards in *[!0-9,]*) echo "record.sh: --cards=$cards is no list of cards" >&2 && exit 2 ;; esac
+    [ -z "$out" ] || { echo "record.sh: several cards have a folder each: --cards and --out exclude one another" >&2 && exit 2; }
+    said=$(mktemp -d) || exit 5
+    trap 'rm -rf "$said"' EXIT
+    trap 'kill -TERM $pids 2>/dev/null; wait; exit 130' INT TERM HUP
+    pids="" nth=0 n_cards=$(echo "$cards" | tr , ' ' | wc -w)
+    for card in $(echo "$cards" | tr , ' '); do
+        share=$(echo "$families" | awk -v nth=$nth -v n="$n_cards" '(NR - 1) % n == nth' | tr '\n' ,)
+        own=""
+        for step in $(echo "$share" | tr , ' '); do
+            wanted "$step" && own=$own,$step
+        done
+        nth=$((nth + 1))
+        [ -n "$own" ] || continue
+        CUDA_VISIBLE_DEVICES=$card sh "$0" --only="${own#,}" --limit="$most" --minutes="$minutes" $([ $plan -eq 0 ] || echo --plan) "$build" >"$said/$card" 2>&1 &
+        pids="$pids $!"
+    done
+    worst=0
+    for pid in $pids; do
+        wait "$pid"
+        rc=$?
+        [ $rc -eq 0 ] || [ $worst -eq 1 ] || worst=$rc
+    done
+    for card in $(echo "$cards" | tr , ' '); do
+        [ -e "$said/$card" ] && echo "card $card" && cat "$said/$card"
+    done
+    [ $plan -eq 0 ] || exit $worst
+    commit=$(commit_of_programs)
+    gathered=build/record/$commit
+    mkdir -p "$gathered" && rm -f "$gathered"/*
+    for result in "$gathered"-*/*.jsonl "$gathered"-*/*.txt; do
+        case $result in
+        *-steps.jsonl) cat "$result" >>"$gathered/${result##*/}" ;;
+        *) [ -e "$result" ] && cp "$result" "$gathered" ;;
+        esac
+    done
+    echo "all of them: $gathered"
+    exit $worst
+fi
+
+commit=$(commit_of_programs)
 device_row=$("$build/bench_gpu" --only=none --no-ceilings --json --commit="$commit" 2>/dev/null)
 uuid=$(of_device uuid) name=$(of_device name) driver=$(of_device driver)
 # h200 from "NVIDIA H200", as in docs/results/ and sim/gpus/

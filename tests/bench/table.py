@@ -160,11 +160,15 @@ def show_decode(run, out):
     """Rows of bench_decode: launches replayed from a graph, caches that rotate past the last level."""
     evicted = {(row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]): row for row in run.of_kind("decode")
                if row.get("cache") == "evicted" and "us" in row}
-    lines = []
+    lines, seen = [], set()
     for row in run.of_kind("decode"):
-        if "us" not in row or row["cache"] != "contiguous":
+        if "us" not in row or row["cache"] != "contiguous" or row.get("select_pages", 0):
             continue
-        other = evicted.get((row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"]))
+        key = (row["pattern"], row["kv_heads"], row["batch"], row["n_tok"], row["q_tok"])
+        if key in seen:
+            continue
+        seen.add(key)
+        other = evicted.get(key)
         lines.append((row["pattern"], f"{row['heads']}/{row['kv_heads']}", f"{row['batch']} x {length(row['n_tok'])}", str(row["q_tok"]),
                       f"{row['kv_mb']:.1f}", f"{row['us']:.1f}", f"{row['kv_tbs']:.2f}", f"{row['over_ceiling']:.2f}",
                       f"{row['strict_us']:.1f}", f"{other['us']:.1f}" if other else "-"))
@@ -227,13 +231,19 @@ def show_campaign(run, out):
 
 
 def show_needles(run, out):
-    """Needle grids: one line a pattern, layer and length; '.' is a cell that no head reads, '!' one that was lost."""
+    """Needle grids: the lengths of a layer that brought every needle back share a line; '.' is a cell that no head reads, '!' one
+    that was lost."""
     best = {}
     for row in run.of_kind("s2validate/1"):
         for line in row["needles"].get("grid", []):
-            best[(row["name"], row["layer"], line["len"])] = line["cells"]
+            if line["len"] >= K:
+                best[(row["name"], row["layer"], line["len"])] = line["cells"]
+    shared = {}
+    for (name, layer, n_tok), cells in sorted(best.items()):
+        shared.setdefault((name, layer, cells if cells.strip("#") else "#" * len(cells)), []).append(n_tok)
     table(("pattern", "layer", "length", "depth 0 to 100 %"),
-          [(name, str(layer), str(n_tok), f"`{cells}`") for (name, layer, n_tok), cells in sorted(best.items()) if n_tok >= K], out)
+          [(name, str(layer), ", ".join(length(n_tok) if n_tok % K == 0 else str(n_tok) for n_tok in lengths), f"`{cells}`")
+           for (name, layer, cells), lengths in shared.items()], out)
 
 
 def show_search(run, out):
@@ -385,9 +395,10 @@ def origin_of(run):
         of = row["of"]
         if of:
             words = [of.get("name", of.get("device", "")), of.get("uuid", ""), f"driver {of['driver']}" if of.get("driver") else "",
-                     f"commit {of['commit']}" if of.get("commit") else "", str(of.get("date", ""))[:10]]
-            origins[", ".join(word for word in words if word)] = True
-    return "; ".join(origins)
+                     f"commit {of['commit']}" if of.get("commit") else ""]
+            card, date = ", ".join(word for word in words if word), str(of.get("date", ""))[:10]
+            origins[card] = origins.get(card) or date
+    return "; ".join(f"{card}, {date}" if date else card for card, date in origins.items())
 
 
 def render(name, rows):
