@@ -8,26 +8,6 @@
 
 enum { LATEST = 20, TEXT_BYTES = 512, WORDS = 4096, DESIGNS = 20 };
 
-/* A word as a shell reads it back; control characters are cleaned, so what was never printable stays
- * unprintable. */
-static void add_word(s2_buf *buf, const char *word)
-{
-    const size_t n = strlen(word);
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
-    s2_buf_puts(buf, buf->len > 0 ? " " : "");
-    if (n > 0 && strspn(word, plain) == n) {
-        s2_buf_puts(buf, word);
-        return;
-    }
-    s2_buf_puts(buf, "'");
-    for (; *word != '\0'; word++)
-        if (*word == '\'')
-            s2_buf_puts(buf, "'\\''");
-        else
-            s2_buf_add(buf, word, 1);
-    s2_buf_puts(buf, "'");
-}
-
 static s2_status add_command(s2_cli *cli, s2_db *db, int64_t run_id, s2_buf *buf, s2_diag *diag)
 {
     for (int32_t nth = 0; nth < WORDS; nth++) {
@@ -35,7 +15,8 @@ static s2_status add_command(s2_cli *cli, s2_db *db, int64_t run_id, s2_buf *buf
         S2_TRY(s2_db_run_word(db, &cli->arena, run_id, nth, &word, diag));
         if (word == NULL)
             break;
-        add_word(buf, word);
+        s2_buf_puts(buf, nth > 0 ? " " : "");
+        s2_buf_shell(buf, word);
     }
     s2_buf_add(buf, "", 1);
     return buf->status;

@@ -50,10 +50,7 @@ static s2_status export(const s2_target *target)
 {
     s2_rotation rotation;
     s2_buf buf = {0};
-    S2_TRY(s2_rotation_derive(target, &rotation));
-    if (rotation.stride_blk == 0 || rotation.n_dense_kv > 0)
-        return s2_target_refuse(target, "this format has no %s",
-                                rotation.stride_blk == 0 ? "window without a stride" : "dense heads");
+    S2_TRY(s2_rotation_derive_alike(target, &rotation));
     s2_buf_puts(&buf, "{\n  \"model_type\": \"phi3small\",\n");
     s2_model_shape_print(&buf, target->pattern, "  ");
     s2_buf_printf(&buf, "  \"hidden_size\": %lld,\n", (long long)(rotation.n_heads * rotation.head_dim));

@@ -45,10 +45,7 @@ static s2_status export(const s2_target *target)
 {
     s2_rotation rotation;
     s2_buf buf = {0};
-    S2_TRY(s2_rotation_derive(target, &rotation));
-    if (rotation.stride_blk == 0 || rotation.n_dense_kv > 0)
-        return s2_target_refuse(target, "this format has no %s",
-                                rotation.stride_blk == 0 ? "window without a stride" : "dense heads");
+    S2_TRY(s2_rotation_derive_alike(target, &rotation));
     s2_buf_printf(&buf, "{\n  \"block_sparse_params\": {\n    \"block_size\": %lld,\n",
                   (long long)rotation.block_tok);
     s2_buf_printf(&buf, "    \"homo_head_pattern\": %s,\n", rotation.homogeneous ? "true" : "false");

@@ -77,10 +77,7 @@ static s2_status export(const s2_target *target)
 {
     s2_rotation rotation;
     s2_buf buf = {0};
-    S2_TRY(s2_rotation_derive(target, &rotation));
-    if (rotation.stride_blk == 0 || rotation.n_dense_kv > 0)
-        return s2_target_refuse(target, "this format has no %s",
-                                rotation.stride_blk == 0 ? "window without a stride" : "dense heads");
+    S2_TRY(s2_rotation_derive_alike(target, &rotation));
     s2_buf_puts(&buf, "{\n  \"blocksparse_params\": {\n");
     s2_buf_printf(&buf, "    \"max_seqlen\": %lld,\n", (long long)target->n_tok);
     s2_buf_printf(&buf, "    \"num_heads\": %lld,\n", (long long)rotation.n_heads);

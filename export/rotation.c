@@ -251,6 +251,17 @@ s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out)
     return S2_OK;
 }
 
+s2_status s2_rotation_derive_alike(const s2_target *target, s2_rotation *out)
+{
+    s2_rotation rotation;
+    S2_TRY(s2_rotation_derive(target, &rotation));
+    if (rotation.stride_blk == 0 || rotation.n_dense_kv > 0)
+        return s2_target_refuse(target, "this format has no %s",
+                                rotation.stride_blk == 0 ? "window without a stride" : "dense heads");
+    *out = rotation;
+    return S2_OK;
+}
+
 void s2_rotation_print_model(s2_buf *buf, const s2_target *target, const s2_rotation *rotation)
 {
     s2_buf_puts(buf, "  \"model\": {\n");

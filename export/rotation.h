@@ -58,6 +58,9 @@ s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotatio
  */
 s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;
 
+/* The same for formats in which every head has the window and the stride; S2_EUNSUPPORTED for any other. */
+s2_status s2_rotation_derive_alike(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;
+
 /* The object "model" with what the foreign parameters do not carry, and provenance; ends with '}'. */
 void s2_rotation_print_model(s2_buf *buf, const s2_target *target, const s2_rotation *rotation);
 
