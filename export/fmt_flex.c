@@ -3,10 +3,16 @@
  */
 #include "export/blockmask.h"
 
+/* A compiled kernel's tiles must divide the mask's blocks; torch chooses up to 128 unless told, and refuses
+ * its own choice. */
 static const char module_end[] =
+    "KERNEL_OPTIONS = {name: min(BLOCK, most) for name, most in (\n"
+    "    (\"BLOCK_M\", 128), (\"BLOCK_N\", 64), (\"BLOCK_M1\", 32), (\"BLOCK_N1\", 64), (\"BLOCK_M2\", 64), "
+    "(\"BLOCK_N2\", 32))}\n\n\n"
     "def block_mask(layer, device=\"cuda\"):\n"
     "    \"\"\"The BlockMask of one layer for flex_attention(q, k, v, block_mask=..., "
-    "enable_gqa=True).\"\"\"\n"
+    "enable_gqa=True,\n    kernel_options=KERNEL_OPTIONS): tiles that divide BLOCK, which a compiled CUDA "
+    "kernel needs.\"\"\"\n"
     "    import os\n"
     "    import numpy\n"
     "    import torch\n"
@@ -44,7 +50,8 @@ static s2_status export(const s2_target *target)
 {
     S2_TRY(s2_blockmask_export(target, &words));
     s2_note(target->notes, "import flex_mask and call block_mask(layer): partial blocks need the predicate, "
-                           "or a causal pattern reads above the diagonal");
+                           "or a causal pattern reads above the diagonal; a compiled CUDA kernel needs "
+                           "kernel_options=KERNEL_OPTIONS where blocks are smaller than 128");
     return S2_OK;
 }
 

@@ -140,6 +140,9 @@ def check_flex(check, name):
         return j in arrays[c, "kv"][h][i] and mods[layer](0, h, q, k)
 
     check.compare("flex", name, range(module.N_LAYERS), reads)
+    if any(size % tile for tile in module.KERNEL_OPTIONS.values()):
+        print("FAIL flex %s: tiles of a compiled kernel, %s, must divide blocks of %d" % (name, module.KERNEL_OPTIONS, size))
+        check.failed += 1
 
 
 def check_cute(check, name):

@@ -44,8 +44,9 @@ def reference(q, k, v, mask):
     group = q.shape[1] // k.shape[1]
     k, v = (t.double().repeat_interleave(group, dim=1) for t in (k, v))
     scores = (q.double() @ k.transpose(-1, -2)) / math.sqrt(q.shape[-1])
-    scores = scores.masked_fill(~mask, -math.inf)
-    return torch.nan_to_num(torch.softmax(scores, dim=-1), nan=0.0) @ v
+    empty = ~mask.any(dim=-1, keepdim=True)
+    shares = torch.softmax(scores.masked_fill(~mask & ~empty, -math.inf), dim=-1)
+    return shares.masked_fill(empty, 0.0) @ v
 
 
 class Comparison:
@@ -97,9 +98,24 @@ class Comparison:
             got = flex_attention(q, k, v, block_mask=ours, enable_gqa=grouped)
             self.close("%s: flex_attention" % label, got, want)
             # without a compiler torch evaluates the predicate alone; the compiled kernel walks the block lists
+            options = module.KERNEL_OPTIONS if self.device == "cuda" else None
+            compiled = torch.compile(flex_attention)
             with torch.no_grad():
-                got = torch.compile(flex_attention)(q, k, v, block_mask=ours, enable_gqa=grouped)
+                got = compiled(q, k, v, block_mask=ours, enable_gqa=grouped, kernel_options=options)
             self.close("%s: flex_attention, compiled" % label, got, want)
+            if self.device == "cuda":
+                self.gradients(label, lambda *of: compiled(*of, block_mask=ours, enable_gqa=grouped, kernel_options=options),
+                               lambda *of: reference(*of, mask), (q, k, v))
+
+    def gradients(self, label, attend, exact, tensors):
+        """dQ, dK and dV of the compiled kernel, each over the largest of the exact ones."""
+        of, weights = [], torch.randn_like(tensors[0])
+        for function in (attend, exact):
+            leaves = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+            out = function(*leaves)
+            of.append(torch.autograd.grad(out, leaves, weights.to(out.dtype)))
+        worst = max(((got - want).abs().max() / want.abs().max()).item() for got, want in zip(*of))
+        self.judge("%s: gradients of flex_attention, compiled: largest relative difference %.2g" % (label, worst), worst <= 1e-3)
 
     def arrays(self, name):
         """Masks of explicit block lists, which are exact here, through scaled_dot_product_attention."""
