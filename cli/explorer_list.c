@@ -370,8 +370,9 @@ s2_file_stamp s2_explorer_stamp(const s2_explorer *e)
 
 static void reopen(s2_explorer *e, bool gone)
 {
+    const bool first = e->db == NULL;
     close_list(e);
-    if (e->db != NULL)
+    if (!first)
         s2_db_close(&e->db);
     e->session.model.source = s2_explorer_samples;
     e->session.model.stored = false;
@@ -385,6 +386,7 @@ static void reopen(s2_explorer *e, bool gone)
         fclose(nowhere);
     s2_explorer_say(e, gone              ? "the database file is gone; these are the samples"
                        : end != S2_GO_ON ? "the database file is another one now, and cannot be read"
+                       : first           ? "the database is there now; these are its designs"
                                          : "the database file is another one now");
 }
 
