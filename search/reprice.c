@@ -116,7 +116,7 @@ static bool groups_are_alike(const s2_pattern *pattern, const s2_candidate *cand
 }
 
 /* Of a head dimension between those that were fitted, when they are so of any. */
-static bool masks_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
+static bool compared_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
 {
     bool cheaper = false;
     for (int32_t d = 0; d < kernel->n_dims; d++) {
@@ -130,8 +130,11 @@ static bool masks_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
 
 /*
  * The histogram as a launch, longest items first. Each has at least one step with mask code; where such a
- * step is the cheaper one, all of them count as one.
+ * step is the cheaper one, all of them count as one. Of a halved kernel no more than MOST_HALVES do: what a
+ * tile of 128 rows reads in part lies within 128 keys of the diagonal and of the far edge of the window, all
+ * else fills whole steps.
  */
+enum { MOST_HALVES = 3 };
 static s2_status tiles_as_load(const s2_tuned *tuned, s2_arena *arena, s2_fast *fast, int32_t pack,
                                const s2_candidate *candidate, s2_load *out)
 {
@@ -142,30 +145,41 @@ static s2_status tiles_as_load(const s2_tuned *tuned, s2_arena *arena, s2_fast *
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, n_costs);
     if (classes == NULL)
         return S2_ENOMEM;
-    const bool cheaper = masks_are_cheaper(kernel, fast->head_dim);
+    const bool halved = s2_load_is_halved(kernel->name, kernel->pass);
     s2_load load = {.pass = S2_PASS_FORWARD,
                     .dtype = tuned->options.dtype,
                     .head_dim = fast->head_dim,
                     .rows = kernel->rows,
-                    .key_tok = tuned->cut.key_tok,
-                    .n_subs = tuned->cut.key_tok / fast->shape.k_tok,
+                    .key_tok = tuned->cut.key_tok * (halved ? 2 : 1),
                     .arithmetic = true,
                     .whole_blocks = true,
+                    .halved = halved,
                     .classes = classes};
+    load.n_subs = load.key_tok / fast->shape.k_tok;
+    const bool cheaper = compared_are_cheaper(kernel, fast->head_dim);
+    double n_keys = 0;
     for (int32_t cost = n_costs; cost-- > 1;) {
         const int64_t n = fast->count[cost] / pack;
+        /* two halves take as many keys as a whole step, when each has its own */
+        const int32_t n_steps = halved ? (cost + 1) / 2 : cost;
         if (n == 0 || n > INT32_MAX)
             continue;
-        classes[load.n_classes++] = (s2_load_class){cheaper ? 0 : cost - 1, cheaper ? cost : 1, (int32_t)n};
+        const int32_t most = !cheaper ? 1
+                             : halved ? MOST_HALVES
+                                      : n_steps,
+                      n_masked = n_steps < most ? n_steps : most;
+        classes[load.n_classes++] =
+            (s2_load_class){.n_full = n_steps - n_masked, .n_masked = n_masked, .n_items = (int32_t)n};
         load.n_items += n;
-        load.n_steps += n * cost;
+        load.n_steps += n * n_steps;
+        load.flop += (double)n * (n_steps - (halved ? 0.5 * n_masked : 0));
+        n_keys += (double)n * (halved ? (double)(cost - 1) * tuned->cut.key_tok + fast->shape.k_tok
+                                      : (double)cost * tuned->cut.key_tok);
     }
-    load.flop = 4.0 * width * load.rows * load.key_tok * (double)load.n_steps;
+    load.flop *= 4.0 * width * load.rows * load.key_tok;
     load.q_bytes = rows * width * elem;
     if (kernel->padded)
-        load.whole_bytes =
-            ceil(width / 64) * 64 *
-            ((double)load.n_items * load.rows * elem + 2.0 * (double)load.n_steps * load.key_tok * elem);
+        load.whole_bytes = ceil(width / 64) * 64 * elem * ((double)load.n_items * load.rows + 2.0 * n_keys);
     *out = load;
     return S2_OK;
 }

@@ -59,7 +59,7 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
     out->n_below += forecast.us < floor_us || row->us < floor_us;
     out->nearest = fmin(out->nearest, row->us / floor_us);
     if (row->dram_read > 0) {
-        const s2_bytes counted = s2_model_bytes(model, &model->kernels[k], &load, true);
+        const s2_bytes counted = s2_model_counted(model, &model->kernels[k], &load);
         out->dram_pct +=
             fabs((counted.dram_read + counted.dram_write) / (row->dram_read + row->dram_write) - 1) * 100;
         out->l2_pct += row->l2_bytes > 0 ? fabs(counted.l2 / row->l2_bytes - 1) * 100 : 0;
@@ -398,7 +398,8 @@ void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
     s2_json_str(buf, "s2accuracy/1");
     json_number("rows", accuracy->n_rows, buf);
     json_number("unpriced", accuracy->n_unpriced, buf);
-    json_number("seed", (double)accuracy->seed, buf);
+    s2_json_key(buf, "seed");
+    s2_json_int(buf, (int64_t)accuracy->seed);
     json_scores("passes", accuracy->passes, accuracy->n_passes, buf);
     json_scores("clock_given", accuracy->cycles, accuracy->n_passes, buf);
     json_scores("families", accuracy->families, accuracy->n_families, buf);

@@ -18,6 +18,8 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(cache_mb, 0, 1e5)                                                                                      \
     X(spill_mb, 0, 1e5)                                                                                      \
     X(whole_mb, 0, 1e5)                                                                                      \
+    X(warm_mb, 0, 1e5)                                                                                       \
+    X(lost_mb, 1e-3, 1e5)                                                                                    \
     X(power, 1, 100)                                                                                         \
     X(clock_base, 0, 1e6)                                                                                    \
     X(clock_limit, 1e-9, 1e9)                                                                                \
@@ -33,6 +35,10 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(start, 0, 1e9)                                                                                         \
     X(sub, 0, 1e6)                                                                                           \
     X(list, 0, 1e6)                                                                                          \
+    X(mixed, 0, 100)                                                                                         \
+    X(fine, 0, 1e6)                                                                                          \
+    X(column, 0, 1e6)                                                                                        \
+    X(part, 0, 1e6)                                                                                          \
     X(hit, 0, 1e3)                                                                                           \
     X(least_us, 0, 1e12)                                                                                     \
     X(most_us, 0, 1e12)                                                                                      \
@@ -322,8 +328,8 @@ static s2_status check_whole(s2_reader *reader)
 {
     const s2_time_model *const model = &reader->out.model;
     if (model->n_sms < 1 || model->mma_flop < 1 || model->max_mhz < 1 || model->l2_gb_s < 1 ||
-        model->power < 1 || !(model->spill_mb > model->cache_mb) || model->clock_limit <= 0 ||
-        model->n_kernels < 1)
+        model->power < 1 || !(model->spill_mb > model->cache_mb) || model->lost_mb <= 0 ||
+        model->clock_limit <= 0 || model->n_kernels < 1)
         return refuse(reader, "constants are missing");
     for (int32_t k = 0; k < model->n_kernels; k++)
         if (model->kernels[k].n_dims < 1 || model->kernels[k].n_cuts < 1 || model->kernels[k].residents < 1 ||
@@ -386,6 +392,7 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
     model->cache_mb = gpu->l2_mib * 0.4;
     model->spill_mb = gpu->l2_mib * 0.8;
     model->whole_mb = gpu->l2_mib;
+    model->warm_mb = model->lost_mb = gpu->l2_mib * 0.5;
     /* as if the highest clock held: what the power limit takes is not on a data sheet */
     model->clock_limit = 1e9;
     for (int32_t k = 0; k < model->n_kernels; k++) {
@@ -393,6 +400,8 @@ s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
         for (int32_t d = 0; d < kernel->n_dims; d++) {
             kernel->dims[d].step *= slower;
             kernel->dims[d].masked *= slower;
+            if (kernel->pass == S2_PASS_BACKWARD)
+                kernel->dims[d].least *= slower;
         }
         kernel->hbm_gb_s = gpu->hbm_gb_s * gpu->hbm_fraction;
         kernel->error_pct = kernel->p90_pct = S2_GUESS_PCT;

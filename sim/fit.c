@@ -7,8 +7,9 @@
 #include "base/alloc.h"
 #include "pattern/parse.h"
 
-enum { CODE_FIT = 704, MOST_FREE = 40, MOST_ROUNDS = 60, MOST_ROWS = 512 };
+enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 512 };
 #define LIKENESS 0.05
+#define TIED     0.3
 
 s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_load *out,
                       s2_diag *diag)
@@ -31,7 +32,8 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                          point->batch, &options, &plan, diag));
     if (point->pass == S2_PASS_STEP)
         return s2_load_of_step(arena, &plan, point->dtype, (int32_t)model->n_sms, out);
-    return s2_load_of(arena, &plan, point->pass, point->dtype, s2_model_running(model, &plan), out);
+    return s2_load_of(arena, &plan, point->pass, point->dtype, s2_load_is_halved(row->kernel, point->pass),
+                      s2_model_running(model, &plan), out);
 }
 
 /* ------------------------------------------------------------------ least squares */
@@ -44,7 +46,9 @@ typedef struct s2_fitter {
     double (*residual)(const struct s2_fitter *fitter, const s2_fit_point *point);
     int32_t n_free;
     double *free[MOST_FREE]; /* all positive: steps are taken in logarithms */
-    double *like[MOST_FREE]; /* where not NULL: what the rows do not tell is taken to equal this */
+    double *like[MOST_FREE]; /* where not NULL: what the rows do not tell is taken to be `share` of this */
+    double share[MOST_FREE];
+    double trust[MOST_FREE]; /* how strongly */
 } s2_fitter;
 
 static bool counts(const s2_fitter *fitter, const s2_fit_point *point)
@@ -72,7 +76,7 @@ static double loss(const s2_fitter *fitter, double *residuals)
         }
     for (int32_t v = 0; v < fitter->n_free; v++)
         if (fitter->like[v] != NULL) {
-            const double r = LIKENESS * log(*fitter->free[v] / *fitter->like[v]);
+            const double r = fitter->trust[v] * log(*fitter->free[v] / (fitter->share[v] * *fitter->like[v]));
             if (residuals != NULL)
                 residuals[n++] = r;
             sum += r * r;
@@ -207,17 +211,19 @@ static s2_status minimise(const s2_fitter *fitter, double *out, s2_diag *diag)
     return S2_OK;
 }
 
-static void let_like(s2_fitter *fitter, double *value, double *like)
+static void let_like(s2_fitter *fitter, double *value, double *like, double share, double trust)
 {
     if (fitter->n_free == MOST_FREE)
         return;
     fitter->like[fitter->n_free] = like;
+    fitter->share[fitter->n_free] = share;
+    fitter->trust[fitter->n_free] = trust;
     fitter->free[fitter->n_free++] = value;
 }
 
 static void let(s2_fitter *fitter, double *value)
 {
-    let_like(fitter, value, NULL);
+    let_like(fitter, value, NULL, 1, 0);
 }
 
 /* ------------------------------------------------------------------ stages */
@@ -257,6 +263,8 @@ static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *mod
                              .cache_mb = gpu->l2_mib * 0.4,
                              .spill_mb = gpu->l2_mib * 0.8,
                              .whole_mb = gpu->l2_mib * 1.2,
+                             .warm_mb = gpu->l2_mib * 0.55,
+                             .lost_mb = gpu->l2_mib * 0.55,
                              .power = 5,
                              .max_mhz = gpu->boost_mhz,
                              .clock_base = 0.3,
@@ -352,6 +360,43 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_loa
     kernel->most_us = fmax(kernel->most_us, row->us);
 }
 
+/* What the rows of a kernel can show. */
+typedef struct s2_seen {
+    bool subs, lists, arithmetic, mixed, fine, columns, parts;
+} s2_seen;
+
+static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
+{
+    for (int32_t at = 0; at < n; at++) {
+        seen->fine = seen->fine || classes[at].n_fine > 0;
+        seen->mixed = seen->mixed || classes[at].n_mixed > 0;
+    }
+}
+
+static s2_seen see(const s2_fitter *fitter, int32_t index)
+{
+    s2_seen seen = {0};
+    for (int32_t at = 0; at < fitter->n_points; at++) {
+        const s2_load *const load = &fitter->points[at].load;
+        if (fitter->points[at].kernel != index)
+            continue;
+        seen.subs = seen.subs || load->n_subs > 2;
+        seen.lists = seen.lists || !load->arithmetic;
+        seen.arithmetic = seen.arithmetic || load->arithmetic;
+        seen.columns = seen.columns || load->n_columns > 0;
+        see_classes(load->classes, load->n_classes, &seen);
+        seen.parts = seen.parts || load->n_chains > 0;
+    }
+    seen.lists = seen.lists && seen.arithmetic;
+    return seen;
+}
+
+typedef struct s2_prior {
+    bool seen;
+    double *value;
+    double like;
+} s2_prior;
+
 static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
 {
     s2_kernel_model *const kernel = &fitter->model->kernels[index];
@@ -359,50 +404,54 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
     fitter->kernel = index;
     fitter->n_free = 0;
     fitter->residual = cycle_residual;
-    double launch_us = kernel->launch_us, miss_us = kernel->miss_us, first = kernel->start;
-    const bool step = kernel->pass == S2_PASS_STEP;
-    let_like(fitter, &kernel->launch_us, &launch_us);
-    let_like(fitter, &kernel->miss_us, &miss_us);
-    first = kernel->start = step ? 100 : kernel->start;
-    let_like(fitter, &kernel->start, &first);
-    bool subs = false, lists = false, arithmetic = false;
-    for (int32_t at = 0; at < fitter->n_points; at++)
-        if (fitter->points[at].kernel == index) {
-            subs = subs || fitter->points[at].load.n_subs > 2;
-            lists = lists || !fitter->points[at].load.arithmetic;
-            arithmetic = arithmetic || fitter->points[at].load.arithmetic;
-        }
-    kernel->sub = subs ? kernel->sub : 0;
-    kernel->list = lists && arithmetic ? kernel->list : 0;
+    const bool step = kernel->pass == S2_PASS_STEP, backward = kernel->pass == S2_PASS_BACKWARD;
+    const bool halved = s2_load_is_halved(kernel->name, kernel->pass);
     /* the floor of an item needs points that show it */
-    const bool backward = kernel->pass == S2_PASS_BACKWARD;
     const bool floors = !step && !backward && count_rows(fitter) > 5 * kernel->n_dims + 5;
-    kernel->hit = floors ? kernel->hit : 0;
-    if (floors)
-        let(fitter, &kernel->hit);
-    if (subs)
-        let(fitter, &kernel->sub);
-    if (lists && arithmetic)
-        let(fitter, &kernel->list);
+    const s2_seen seen = see(fitter, index);
+    s2_prior priors[] = {{true, &kernel->launch_us, 4},
+                         {true, &kernel->miss_us, 1},
+                         {true, &kernel->start, step ? 100 : 2000},
+                         {floors, &kernel->hit, 0.3},
+                         {seen.subs, &kernel->sub, 10},
+                         {seen.lists, &kernel->list, 10},
+                         {seen.mixed, &kernel->mixed, 1.1},
+                         {seen.fine, &kernel->fine, 200},
+                         {seen.columns, &kernel->column, 1000},
+                         {seen.parts, &kernel->part, 1000},
+                         {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    for (size_t at = 0; at < sizeof priors / sizeof *priors; at++) {
+        *priors[at].value = priors[at].seen ? priors[at].like : 0;
+        if (priors[at].seen)
+            let_like(fitter, priors[at].value, &priors[at].like, 1, LIKENESS);
+    }
+    double warm = fitter->model->warm_mb, lost = fitter->model->lost_mb;
+    if (step) {
+        let_like(fitter, &fitter->model->warm_mb, &warm, 1, LIKENESS);
+        let_like(fitter, &fitter->model->lost_mb, &lost, 1, LIKENESS);
+    }
+    double items[S2_MODEL_DIMS], floors_like[S2_MODEL_DIMS];
     for (int32_t d = 0; d < kernel->n_dims; d++) {
-        let(fitter, &kernel->dims[d].item);
-        let(fitter, &kernel->dims[d].step);
-        kernel->dims[d].masked = step ? 2000 : kernel->dims[d].masked;
-        if (step)
-            let(fitter, &kernel->dims[d].masked);
-        else
-            let_like(fitter, &kernel->dims[d].masked, &kernel->dims[d].step);
-        if (backward)
-            kernel->dims[d].least = kernel->dims[d].step = kernel->dims[d].step / 2;
-        if (floors || backward)
-            let(fitter, &kernel->dims[d].least);
-        else
-            kernel->dims[d].least = 0;
+        s2_dim_cost *const cost = &kernel->dims[d];
+        items[d] = cost->item = step ? 300 : 30 * cost->head_dim;
+        floors_like[d] = cost->least;
+        let_like(fitter, &cost->item, &items[d], 1, LIKENESS);
+        let(fitter, &cost->step);
+        if (halved)
+            cost->masked = 0.8 * cost->step;
+        let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : 1, LIKENESS);
+        if (backward) {
+            /* three products of 128 rows for dQ; four of 64 for dK and dV, 512 a step and byte of rows */
+            cost->step *= 1.5;
+            let_like(fitter, &cost->least, &cost->step, 0.9, TIED);
+        } else if (floors) {
+            let_like(fitter, &cost->least, &floors_like[d], 1, LIKENESS);
+        } else {
+            cost->least = 0;
+        }
     }
     s2_kernel_model best = *kernel;
     double least = INFINITY;
-    double stream = kernel->hbm_gb_s;
-    let_like(fitter, &kernel->hbm_gb_s, &stream);
     static const double residents[] = {2, 4};
     const bool alone = kernel->rows >= 128 || step;
     const int32_t n = alone ? 1 : (int32_t)(sizeof residents / sizeof *residents);
@@ -488,7 +537,7 @@ static double counted_loss(const s2_fitter *fitter)
         if (point->row->dram_read <= 0)
             continue;
         const s2_bytes bytes =
-            s2_model_bytes(fitter->model, &fitter->model->kernels[point->kernel], &point->load, true);
+            s2_model_counted(fitter->model, &fitter->model->kernels[point->kernel], &point->load);
         sum += fabs(
             log((bytes.dram_read + bytes.dram_write) / (point->row->dram_read + point->row->dram_write)));
     }
@@ -532,7 +581,8 @@ s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu
         fit_padding(&fitter, k);
     if (counted_loss(&fitter) > 0)
         fit_cache(&fitter, gpu);
-    for (int32_t k = 0; k < model.n_kernels; k++)
+    /* what stays between launches shows in decode, so that comes first */
+    for (int32_t k = model.n_kernels; k-- > 0;)
         S2_TRY(fit_kernel(&fitter, k, diag));
     S2_TRY(fit_clock(&fitter, diag));
     *out = model;

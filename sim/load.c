@@ -1,7 +1,10 @@
 #include "sim/load.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "plan/decode.h"
+#include "plan/steps.h"
 #include "plan/transpose.h"
 
 static int64_t blocks_of(int64_t n, int64_t size)
@@ -25,6 +28,8 @@ typedef struct s2_reach {
 
 typedef struct s2_loader {
     const s2_plan *plan;
+    const s2_steps *steps;    /* of a halved kernel, or NULL */
+    const s2_plan_flat *flat; /* of a plan with element masks whose steps are its own, or NULL */
     s2_load *load;
     s2_load_class *classes;
     s2_generation *generations;
@@ -166,24 +171,69 @@ static double touched_bytes(const s2_loader *loader)
     return touched;
 }
 
-static void add_item(s2_loader *loader, const s2_plan_item *item)
+/* As the kernels gather: padding and partial entries come first, and an empty list is one step. */
+static s2_load_class whole_steps(const s2_loader *loader, int32_t at)
 {
-    const s2_plan *const plan = loader->plan;
-    s2_load *const load = loader->load;
-    const int32_t n_subs = load->n_subs;
-    /* as the kernels gather: padding and partial entries come first, and an empty list is one step */
+    const s2_plan_item *const item = &loader->plan->items[at];
+    const int32_t n_subs = loader->load->n_subs;
     const int32_t found = (int32_t)blocks_of(item->n_blk, n_subs), n_steps = found > 0 ? found : 1;
     const int32_t n_pad = n_steps * n_subs - item->n_blk;
     const int32_t partial = (int32_t)blocks_of((int64_t)n_pad + item->n_partial, n_subs);
-    const int32_t n_masked = partial > 0 ? partial : 1;
-    s2_load_class *const last = load->n_classes > 0 ? &loader->classes[load->n_classes - 1] : NULL;
-    if (last != NULL && last->n_full == n_steps - n_masked && last->n_masked == n_masked)
-        last->n_items++;
+    s2_load_class made = {.n_masked = partial > 0 ? partial : 1, .n_items = 1};
+    made.n_full = n_steps - made.n_masked;
+    if (loader->flat == NULL)
+        return made;
+    const s2_plan_span *const span = &loader->flat->span_of[at];
+    int32_t n_fine = 0;
+    for (int32_t e = 0; e < span->n_partial; e++)
+        n_fine += loader->flat->entries[span->begin + e].mask >= 0;
+    made.n_fine = (int32_t)lesser((double)n_fine, (double)made.n_masked);
+    return made;
+}
+
+/* Blocks that the words of an item's compared steps name: two heads that share a list load them once. */
+static s2_load_class half_steps(const s2_loader *loader, int32_t at, double *n_blk)
+{
+    const s2_step_item *const item = &loader->steps->items[at];
+    const int32_t n_subs = loader->load->n_subs, n_compared = item->n_half + item->n_mixed;
+    const bool shared = loader->plan->pack_heads == 2;
+    s2_load_class made = {
+        .n_full = item->n_whole, .n_masked = item->n_half, .n_mixed = item->n_mixed, .n_items = 1};
+    *n_blk = (double)item->n_whole * n_subs;
+    for (int32_t step = 0; step < n_compared; step++) {
+        const s2_step_word *const words = &loader->steps->words[item->half_begin + step * n_subs];
+        bool fine = false;
+        for (int32_t word = 0; word < (shared && step < item->n_half ? n_subs / 2 : n_subs); word++) {
+            *n_blk += words[word].word >> S2_STEP_BLOCK_SHIFT != S2_STEP_NOWHERE;
+            fine = fine || words[word].mask >= 0;
+        }
+        made.n_fine += fine;
+    }
+    return made;
+}
+
+static void add_class(s2_load *load, s2_load_class *classes, const s2_load_class *own)
+{
+    s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
+    if (last != NULL && last->n_full == own->n_full && last->n_masked == own->n_masked &&
+        last->n_mixed == own->n_mixed && last->n_fine == own->n_fine)
+        last->n_items += own->n_items;
     else
-        loader->classes[load->n_classes++] = (s2_load_class){n_steps - n_masked, n_masked, 1};
-    load->n_steps += n_steps;
-    load->n_masked += n_masked;
-    load->load_bytes += item->n_blk * blk_bytes(plan);
+        classes[load->n_classes++] = *own;
+}
+
+static void add_item(s2_loader *loader, int32_t at)
+{
+    const s2_plan *const plan = loader->plan;
+    const s2_plan_item *const item = &plan->items[at];
+    s2_load *const load = loader->load;
+    double n_blk = item->n_blk;
+    const s2_load_class own = load->halved ? half_steps(loader, at, &n_blk) : whole_steps(loader, at);
+    add_class(load, loader->classes, &own);
+    load->n_steps += own.n_full + own.n_masked + own.n_mixed;
+    load->n_masked += own.n_masked + own.n_mixed;
+    load->flop += own.n_full + own.n_mixed + (load->halved ? 0.5 : 1) * own.n_masked;
+    load->load_bytes += n_blk * blk_bytes(plan);
     const int32_t slot = item->seq * plan->pattern->n_heads + loader->first_like[item->head];
     const int32_t stamp = load->n_generations + 1;
     if (loader->now[slot].stamp != stamp)
@@ -196,7 +246,7 @@ static void add_items(s2_loader *loader, int32_t n_running)
 {
     const s2_plan *const plan = loader->plan;
     for (int32_t at = 0; at < plan->n_items; at++) {
-        add_item(loader, &plan->items[at]);
+        add_item(loader, at);
         if ((at + 1) % n_running == 0 || at + 1 == plan->n_items)
             close_generation(loader);
     }
@@ -212,9 +262,10 @@ static void add_rows(s2_load *load, const s2_plan *plan)
     load->out_bytes = rows * (plan->pattern->head_dim * 2.0 + 4);
     const double q_tiles = (double)load->n_items * load->rows * plan->options.elem_bytes;
     const double columns = (double)blocks_of(plan->pattern->head_dim, 64) * 64;
+    const double keys = load->halved ? load->load_bytes / (2.0 * plan->pattern->head_dim)
+                                     : (double)load->n_steps * load->key_tok * plan->options.elem_bytes;
+    load->whole_bytes = columns * (q_tiles + 2.0 * keys);
     load->load_bytes += q_tiles * plan->pattern->head_dim;
-    load->whole_bytes =
-        columns * (q_tiles + 2.0 * (double)load->n_steps * load->key_tok * plan->options.elem_bytes);
 }
 
 /* As the Hopper backward cuts its columns (kernels/cuda/bwd_sm90.cu). */
@@ -240,34 +291,123 @@ static bool is_transposable(const s2_plan *plan)
            plan->options.key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok;
 }
 
-static s2_status add_columns(s2_arena *arena, const s2_plan *plan, int32_t n_sms, s2_load *load)
+static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column *column)
 {
-    const s2_plan_column_options cut = column_cut(plan, n_sms);
-    s2_plan_flat flat;
-    s2_plan_columns columns;
-    S2_TRY(s2_plan_flatten(arena, plan, &flat));
-    S2_TRY(s2_plan_transpose(arena, plan, &flat, &cut, &columns));
-    s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)columns.n_columns + 1);
-    if (classes == NULL)
-        return S2_ENOMEM;
-    for (int32_t at = 0; at < columns.n_columns; at++) {
-        const int32_t n = columns.columns[at].n * columns.columns[at].n_heads;
-        if (load->n_columns > 0 && classes[load->n_columns - 1].n_full == n)
-            classes[load->n_columns - 1].n_items++;
-        else
-            classes[load->n_columns++] = (s2_load_class){n, 0, 1};
+    int32_t n = 0;
+    for (int32_t e = 0; columns->masks != NULL && e < column->n_partial; e++) {
+        const int32_t *const masks = &columns->masks[(column->begin + e) * columns->n_sub];
+        bool fine = false;
+        for (int32_t sub = 0; sub < columns->n_sub; sub++)
+            fine = fine || masks[sub] >= 0;
+        n += fine;
     }
-    load->columns = classes;
+    return n;
+}
+
+/*
+ * Rows that columns read, as items read keys: a step of 64 queries of one head has Q and dO. stamp[] says in
+ * which generation of columns each was read last.
+ */
+typedef struct s2_sweeper {
+    const s2_plan *plan;
+    s2_load *load;
+    int32_t *stamp; /* [(seq * n_heads + head) * most + step] */
+    int32_t most;   /* steps of the longest sequence */
+    int32_t n_running;
+    double step_bytes;
+    s2_sweep *sweeps;
+} s2_sweeper;
+
+static void read_step(s2_sweeper *sweeper, int64_t at, int32_t generation)
+{
+    s2_sweep *const own = &sweeper->sweeps[generation - 1];
+    int32_t *const stamp = &sweeper->stamp[at];
+    own->reads += sweeper->step_bytes;
+    if (*stamp != generation) {
+        own->distinct += sweeper->step_bytes;
+        own->kept += *stamp > 0 && *stamp == generation - 1 ? sweeper->step_bytes : 0;
+    }
+    *stamp = generation;
+}
+
+static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int32_t at)
+{
+    const s2_plan_column *const column = &columns->columns[at];
+    const s2_pattern *const pattern = sweep->plan->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads, generation = at / sweep->n_running + 1;
+    for (int32_t e = 0; e < column->n; e++) {
+        const s2_plan_column_entry *const entry = &columns->entries[column->begin + e];
+        for (int32_t h = 0; h < column->n_heads; h++) {
+            const int64_t head = (int64_t)column->seq * pattern->n_heads + column->kv_head * group +
+                                 (column->n_heads > 1 ? h : entry->head);
+            read_step(sweep, head * sweep->most + entry->step, generation);
+        }
+    }
+    const double key_bytes =
+        2.0 * columns->n_sub * sweep->plan->blk_tok * pattern->head_dim * sweep->plan->options.elem_bytes;
+    sweep->load->column_bytes += (double)column->n * column->n_heads * sweep->step_bytes + key_bytes;
+}
+
+/* 128-row tiles are anchored at absolute positions, so a step is one of at most this many. */
+static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
+                               int32_t n_running, s2_load *load)
+{
+    s2_sweeper sweep = {.plan = plan, .load = load, .n_running = n_running};
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
+        const int32_t steps = s2_plan_n_tiles(plan, seq) * plan->options.tile_tok / S2_COLUMN_STEP_TOK;
+        sweep.most = steps > sweep.most ? steps : sweep.most;
+    }
+    sweep.step_bytes =
+        S2_COLUMN_STEP_TOK * (2.0 * plan->pattern->head_dim * plan->options.elem_bytes + 2 * sizeof(float));
+    sweep.stamp = S2_NEW(arena, int32_t, (int64_t)plan->n_seqs * plan->pattern->n_heads * sweep.most);
+    sweep.sweeps = S2_NEW(arena, s2_sweep, columns->n_columns / n_running + 2);
+    if (sweep.stamp == NULL || sweep.sweeps == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < columns->n_columns; at++)
+        sweep_column(&sweep, columns, at);
+    load->n_sweeps = (int32_t)blocks_of(columns->n_columns, n_running);
+    load->sweeps = sweep.sweeps;
     return S2_OK;
 }
 
-/* Five products where forward has two; O and dO are read beside Q; three gradients are written. */
-static s2_status add_gradients(s2_arena *arena, const s2_plan *plan, int32_t n_sms, s2_load *load)
+static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat, int32_t n_sms,
+                             s2_load *load)
 {
-    load->flop *= 2.5;
+    const s2_plan_column_options cut = column_cut(plan, n_sms);
+    s2_plan_columns columns;
+    S2_TRY(s2_plan_transpose(arena, plan, flat, &cut, &columns));
+    s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);
+    if (made == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < columns.n_columns; at++) {
+        const s2_plan_column *const column = &columns.columns[at];
+        made[at] = (s2_load_column){.n_full = (column->n - column->n_partial) * column->n_heads,
+                                    .n_masked = column->n_partial * column->n_heads,
+                                    .n_fine = fine_entries(&columns, column) * column->n_heads,
+                                    .chain = column->chain};
+    }
+    load->n_columns = columns.n_columns;
+    load->n_chains = columns.n_chains;
+    load->columns = made;
+    return sweep_columns(arena, plan, &columns, n_sms, load);
+}
+
+/* Three products for dQ and four for dK and dV where forward has two; O and dO are read beside Q; three
+ * gradients are written. */
+static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_load *load)
+{
+    const double product = load->flop / 2;
     load->q_bytes *= 3;
     load->out_bytes = load->q_bytes / 3 + load->kv_bytes;
-    return is_transposable(plan) ? add_columns(arena, plan, n_sms, load) : S2_OK;
+    load->flop = 7 * product;
+    if (loader->flat == NULL)
+        return S2_OK;
+    S2_TRY(add_columns(arena, loader->plan, loader->flat, n_sms, load));
+    double n_steps = 0;
+    for (int32_t at = 0; at < load->n_columns; at++)
+        n_steps += load->columns[at].n_full + load->columns[at].n_masked;
+    load->flop = 3 * product + 8.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->key_tok * n_steps;
+    return S2_OK;
 }
 
 static s2_status build(s2_arena *arena, s2_loader *loader, int32_t n_running)
@@ -297,30 +437,45 @@ static s2_status build(s2_arena *arena, s2_loader *loader, int32_t n_running)
     return S2_OK;
 }
 
-s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, int32_t n_running,
-                     s2_load *out)
+bool s2_load_is_halved(const char *kernel, s2_pass pass)
+{
+    return pass == S2_PASS_FORWARD && strcmp(kernel, "sm90") == 0;
+}
+
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, bool halved,
+                     int32_t n_running, s2_load *out)
 {
     s2_load load = {.pass = pass,
                     .dtype = dtype,
                     .head_dim = plan->pattern->head_dim,
                     .rows = plan->options.tile_tok * plan->pack_heads,
-                    .key_tok = plan->options.key_tok,
-                    .n_subs = plan->options.key_tok / plan->blk_tok,
+                    .key_tok = plan->options.key_tok * (halved ? 2 : 1),
                     .arithmetic = true,
                     .whole_blocks = true,
+                    .halved = halved,
                     .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
                     .n_items = plan->n_items,
                     .pairs = plan->counts.pairs};
+    load.n_subs = load.key_tok / plan->blk_tok;
     for (int32_t cls = 0; cls < plan->n_classes; cls++) {
         load.arithmetic = load.arithmetic && plan->classes[cls].periodic;
         load.whole_blocks = load.whole_blocks && plan->classes[cls].block_exact;
     }
     s2_loader loader = {.plan = plan, .load = &load};
+    s2_steps steps;
+    s2_plan_flat flat;
+    if (halved) {
+        S2_TRY(s2_steps_build(arena, plan, load.key_tok, &steps, NULL));
+        loader.steps = &steps;
+    } else if (pass == S2_PASS_BACKWARD && is_transposable(plan)) {
+        S2_TRY(s2_plan_flatten(arena, plan, &flat));
+        loader.flat = &flat;
+    }
     S2_TRY(build(arena, &loader, n_running));
-    load.flop = 4.0 * load.head_dim * load.rows * load.key_tok * (double)load.n_steps;
+    load.flop *= 4.0 * load.head_dim * load.rows * load.key_tok;
     add_rows(&load, plan);
     if (pass == S2_PASS_BACKWARD)
-        S2_TRY(add_gradients(arena, plan, n_running, &load));
+        S2_TRY(add_gradients(arena, &loader, n_running, &load));
     *out = load;
     return S2_OK;
 }
@@ -381,11 +536,10 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     for (int32_t part = 0; part < step.n_parts; part++) {
         const s2_decode_part *const own = &step.parts[part];
         const int32_t n_slabs = own->slab_end - own->slab_begin, n_rows = rows_of(&step, own);
-        s2_load_class *const last = load.n_classes > 0 ? &classes[load.n_classes - 1] : NULL;
-        if (last != NULL && last->n_full == n_slabs && last->n_masked == n_rows)
-            last->n_items += n_chunks;
-        else
-            classes[load.n_classes++] = (s2_load_class){n_slabs, n_rows, n_chunks};
+        s2_load_class made = {.n_full = n_slabs, .n_masked = n_rows, .n_items = n_chunks};
+        for (int32_t slab = own->slab_begin; slab < own->slab_end; slab++)
+            made.n_fine += step.slabs[slab].mask >= 0;
+        add_class(&load, classes, &made);
     }
     for (int32_t list = 0; list < step.n_lists; list++) {
         const double parts =
@@ -397,9 +551,9 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     load.q_bytes = rows * d * plan->options.elem_bytes;
     load.out_bytes = rows * (d * 2.0 + 4);
     load.kv_bytes = once->distinct = 2.0 * d * plan->options.elem_bytes * S2_DECODE_SLAB_TOK * step.n_slabs;
-    /* what parts leave for one another goes through L2 in fp32, out and in */
+    /* what parts leave for one another is read back from L2 in fp32 */
     const double shared =
-        step.n_parts > step.n_lists ? (double)step.n_parts * 8 * tiles * n_chunks * d * 8 : 0;
+        step.n_parts > step.n_lists ? (double)step.n_parts * 8 * tiles * n_chunks * d * 4 : 0;
     load.load_bytes = load.whole_bytes = load.kv_bytes * n_chunks + load.q_bytes + shared;
     *out = load;
     return S2_OK;

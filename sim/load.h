@@ -18,10 +18,20 @@ extern "C" {
 #endif
 
 typedef struct s2_load_class {
-    int32_t n_full;   /* steps without mask code */
-    int32_t n_masked; /* steps with it */
+    int32_t n_full;   /* steps without mask code; halved: whole steps */
+    int32_t n_masked; /* steps with it; halved: half steps */
+    int32_t n_mixed;  /* halved: whole steps with it */
+    int32_t n_fine;   /* of those with it: they compare with element masks from memory; decode: slabs */
     int32_t n_items;  /* in a row */
 } s2_load_class;
+
+/* Backward: a column of keys, or a part of one, which waits for the part before it (plan/transpose.h). */
+typedef struct s2_load_column {
+    int32_t n_full; /* 64-row steps */
+    int32_t n_masked;
+    int32_t n_fine;
+    int32_t chain; /* -1: whole */
+} s2_load_column;
 
 /* As many items as run at a time: bytes of K and V. */
 typedef struct s2_generation {
@@ -30,6 +40,13 @@ typedef struct s2_generation {
     double chance;   /* of `distinct`, read through lists from memory, in no common order */
 } s2_generation;
 
+/* As many columns as run at a time: bytes of Q and dO. */
+typedef struct s2_sweep {
+    double distinct; /* read by any of them */
+    double kept;     /* of these, read by the columns before too */
+    double reads;    /* by all of them: each where it is, so what others read is found by chance */
+} s2_sweep;
+
 typedef struct s2_load {
     s2_pass pass;
     s2_dtype dtype;
@@ -37,6 +54,7 @@ typedef struct s2_load {
     int32_t rows;      /* of a tile: query rows times packed heads */
     int32_t key_tok;   /* of a step */
     int32_t n_subs;    /* key blocks gathered into a step */
+    bool halved;       /* steps are those of plan/steps.h, key_tok keys a whole one */
     bool even_group;   /* an even number of query heads a KV head */
     bool arithmetic;   /* no list comes from memory */
     bool whole_blocks; /* no list needs element masks */
@@ -45,8 +63,12 @@ typedef struct s2_load {
     int64_t n_masked;
     int32_t n_classes;
     const s2_load_class *classes;
-    int32_t n_columns; /* backward: what dK and dV work through, 64-row steps in n_full; 0: not known */
-    const s2_load_class *columns;
+    int32_t n_columns; /* backward: what dK and dV work through, in its order; 0: not known */
+    int32_t n_chains;
+    const s2_load_column *columns;
+    double column_bytes; /* what columns load: their keys, and the rows of their steps */
+    int32_t n_sweeps;
+    const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_generation *generations;
     double joined;      /* decode: parts of the longest list, times its rows: one block adds them up */
@@ -59,13 +81,19 @@ typedef struct s2_load {
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */
 } s2_load;
 
-/* n_running: how many items run at a time. S2_ENOMEM. */
-s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, int32_t n_running,
-                     s2_load *out) S2_MUST_CHECK;
+/* Whether a kernel of this name cuts its lists as plan/steps.h does: the Hopper forward. */
+bool s2_load_is_halved(const char *kernel, s2_pass pass);
+
+/*
+ * n_running: how many items run at a time; halved: in steps of two halves, whole ones of 2 key_tok keys.
+ * S2_ENOMEM, and what building the steps says.
+ */
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, bool halved,
+                     int32_t n_running, s2_load *out) S2_MUST_CHECK;
 
 /*
  * A decode step: equal parts of 16-key slabs (plan/decode.h), cut for so many SMs. n_full counts slabs,
- * n_masked the lists that a part works for.
+ * n_masked the rows of the lists that a part works for.
  */
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, int32_t n_sms,
                           s2_load *out) S2_MUST_CHECK;

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/alloc.h"
 #include "sim/schedule.h"
 
 /* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
@@ -24,51 +25,113 @@ static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
                          a->masked + t * (b->masked - a->masked), a->least + t * (b->least - a->least)};
 }
 
-/* dK and dV: columns in their order; where they are not known, as many steps as dQ has, in balance. */
-static double column_cycles(const s2_load *load, double step, int32_t n_sms, double *mean)
+/* What items and columns of one launch cost, in cycles. */
+typedef struct s2_costs {
+    double item, full, masked, mixed, fine;
+    double least;
+} s2_costs;
+
+static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
-    *mean = 2.0 * (double)load->n_steps * step / n_sms;
-    if (load->n_columns == 0)
-        return *mean;
+    const double cycles = costs->item + costs->full * cls->n_full + costs->masked * cls->n_masked +
+                          costs->mixed * cls->n_mixed + costs->fine * cls->n_fine;
+    return fmax(costs->least, cycles);
+}
+
+/* Until the last worker is done; the mean one in *mean. */
+static double run_classes(const s2_costs *costs, const s2_load_class *classes, int32_t n_classes,
+                          int32_t n_sms, double residents, double *mean)
+{
+    const int32_t n_workers = (int32_t)(n_sms * residents);
     double sum = 0;
     s2_workers workers;
-    s2_workers_init(&workers, n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS);
-    for (int32_t at = 0; at < load->n_columns; at++) {
-        s2_workers_give(&workers, load->columns[at].n_items,
-                        (int64_t)llrint(step * load->columns[at].n_full));
-        sum += step * load->columns[at].n_full * load->columns[at].n_items;
+    s2_workers_init(&workers, n_workers < S2_LIMIT_WORKERS ? n_workers : S2_LIMIT_WORKERS);
+    for (int32_t at = 0; at < n_classes; at++) {
+        const double cycles = cycles_of(costs, &classes[at]);
+        s2_workers_give(&workers, classes[at].n_items, (int64_t)llrint(cycles * residents));
+        sum += cycles * classes[at].n_items;
     }
     *mean = sum / n_sms;
     return (double)s2_workers_end(&workers);
+}
+
+static double *earliest(double *until, int32_t n)
+{
+    double *best = until;
+    for (int32_t at = 1; at < n; at++)
+        best = until[at] < *best ? &until[at] : best;
+    return best;
+}
+
+/*
+ * dK and dV: columns in their order. A part adds to the sum of the part before it, so it waits until that one
+ * is done; added[chain] is when. Without memory for that nobody waits.
+ */
+static double run_columns(const s2_costs *costs, double part, const s2_load *load, int32_t n_sms,
+                          double *mean)
+{
+    double until[S2_LIMIT_WORKERS] = {0}, sum = 0, last = 0;
+    const int32_t n = n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS;
+    double *const added = s2_calloc((size_t)load->n_chains + 1, sizeof *added);
+    for (int32_t at = 0; at < load->n_columns; at++) {
+        const s2_load_column *const column = &load->columns[at];
+        const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
+                           costs->fine * column->n_fine + (column->chain >= 0 ? part : 0);
+        double *const end = earliest(until, n);
+        *end += own;
+        if (column->chain >= 0 && added != NULL) {
+            *end = fmax(*end, added[column->chain] + part);
+            added[column->chain] = *end;
+        }
+        last = fmax(last, *end);
+        sum += own;
+    }
+    s2_free(added);
+    *mean = sum / n_sms;
+    return last;
+}
+
+/* Where the columns are not known: as many steps as dQ has, in balance. */
+static double column_cycles(const s2_kernel_model *kernel, const s2_load *load, const s2_dim_cost *cost,
+                            int32_t n_sms, double *mean)
+{
+    const double chunks = ceil(load->head_dim / 64.0);
+    const s2_costs costs = {.item = kernel->column * chunks,
+                            .full = cost->least,
+                            .masked = cost->least * cost->masked / cost->step,
+                            .fine = kernel->fine};
+    *mean = 2.0 * (double)load->n_steps * cost->least / n_sms;
+    return load->n_columns == 0 ? *mean : run_columns(&costs, kernel->part * chunks, load, n_sms, mean);
+}
+
+static bool any_of_several_steps(const s2_load *load)
+{
+    for (int32_t at = 0; at < load->n_classes; at++)
+        if (load->classes[at].n_full + load->classes[at].n_masked + load->classes[at].n_mixed > 1)
+            return true;
+    return false;
 }
 
 double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, double missed, int32_t n_sms,
                        double *mean)
 {
     const s2_dim_cost cost = cost_of(kernel, load->head_dim);
-    const double columns = ceil(load->head_dim / 64.0);
-    const double extra = columns * (kernel->sub * (load->n_subs - 2) + (load->arithmetic ? 0 : kernel->list));
-    const double step = cost.step + extra, masked = cost.masked + extra;
+    const double extra = ceil(load->head_dim / 64.0) *
+                         (kernel->sub * (load->n_subs - 2) + (load->arithmetic ? 0 : kernel->list));
     const bool backward = load->pass == S2_PASS_BACKWARD;
-    const double least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed));
-    double columns_mean = 0;
-    const double columns_end = backward ? column_cycles(load, cost.least, n_sms, &columns_mean) : 0;
-    const int32_t n_workers = (int32_t)(n_sms * kernel->residents);
-    s2_workers workers;
-    double sum = 0;
-    bool steps = false;
-    s2_workers_init(&workers, n_workers < S2_LIMIT_WORKERS ? n_workers : S2_LIMIT_WORKERS);
-    for (int32_t at = 0; at < load->n_classes; at++) {
-        const s2_load_class *const cls = &load->classes[at];
-        const double cycles = fmax(least, cost.item + step * cls->n_full + masked * cls->n_masked);
-        s2_workers_give(&workers, cls->n_items, (int64_t)llrint(cycles * kernel->residents));
-        sum += cycles * cls->n_items;
-        steps = steps || cls->n_full + cls->n_masked > 1;
-    }
+    const s2_costs costs = {.item = cost.item,
+                            .full = cost.step + extra,
+                            .masked = cost.masked + extra,
+                            .mixed = cost.step * fmax(1, kernel->mixed) + extra,
+                            .fine = kernel->fine,
+                            .least = backward ? 0 : cost.least * (1 - kernel->hit * (1 - missed))};
+    double items_mean, columns_mean = 0, end = 0;
+    if (backward)
+        end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
+    end += run_classes(&costs, load->classes, load->n_classes, n_sms, kernel->residents, &items_mean);
     if (mean != NULL)
-        *mean = sum / n_sms + columns_mean;
-    const double extra_end = load->pass == S2_PASS_STEP ? load->joined : steps ? 1 : 0;
-    return (double)s2_workers_end(&workers) + columns_end + kernel->start * extra_end;
+        *mean = items_mean + columns_mean;
+    return end + kernel->start * (load->pass == S2_PASS_STEP ? load->joined : any_of_several_steps(load));
 }
 
 int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan)
@@ -86,18 +149,39 @@ static double fetched_bytes(const s2_time_model *model, const s2_generation *own
     return own->distinct - own->kept * (chance * draw + (1 - chance) * scan);
 }
 
-static double beyond(double all, double cache)
-{
-    return fmax(0, fmin(1, (all - cache) / cache));
-}
-
 double s2_model_missed(const s2_time_model *model, const s2_load *load)
 {
-    return beyond(load->q_bytes + load->kv_bytes + load->out_bytes, model->spill_mb * 1e6);
+    const double all = (load->q_bytes + load->kv_bytes + load->out_bytes) * 1e-6;
+    return fmax(0, fmin(1, (all - model->warm_mb) / model->lost_mb));
 }
 
-s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
-                        bool cold)
+/* Columns start when a worker is free, so each sweeps the same rows at its own place: what is there, is by
+ * chance. */
+static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
+{
+    const double spill = model->spill_mb * 1e6;
+    const double found = own->distinct > spill ? spill / own->distinct : 1;
+    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found);
+}
+
+/*
+ * A backward pass reads its rows three times: O and dO for their sums, Q and dO by columns, Q and dO by
+ * tiles; keys by columns and by tiles. What one leaves in the cache the next one finds: `gone` of it is not
+ * there.
+ */
+static void add_column_bytes(const s2_time_model *model, const s2_load *load, double gone, double missed,
+                             s2_bytes *bytes)
+{
+    const double one = load->q_bytes / 3;
+    double rows = 0;
+    for (int32_t at = 0; at < load->n_sweeps; at++)
+        rows += swept_bytes(model, &load->sweeps[at]);
+    bytes->l2 += load->column_bytes + 3 * one;
+    bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * (load->kv_bytes + 3 * one)) * missed;
+}
+
+static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+                         bool cold, bool counted)
 {
     const double all = load->q_bytes + load->kv_bytes + load->out_bytes, whole = model->whole_mb * 1e6;
     s2_bytes bytes = {.l2 = kernel->padded ? load->whole_bytes : load->load_bytes};
@@ -109,7 +193,20 @@ s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kerne
     const bool fits = load->kv_bytes <= model->cache_mb * 1e6;
     bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
     bytes.dram_write = load->out_bytes * (all > whole ? 1 - whole / all : 0) * (cold ? 1 : missed);
+    if (load->pass == S2_PASS_BACKWARD)
+        add_column_bytes(model, load, counted ? 1 : fmax(0, fmin(1, all / whole - 1)), missed, &bytes);
     return bytes;
+}
+
+s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+                        bool cold)
+{
+    return bytes_of(model, kernel, load, cold, false);
+}
+
+s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load)
+{
+    return bytes_of(model, kernel, load, true, true);
 }
 
 double s2_model_clock(const s2_time_model *model, const s2_load *load, const s2_bytes *bytes, double us,
@@ -135,9 +232,10 @@ static void at_clock(const s2_time_model *model, const s2_kernel_model *kernel, 
 {
     forecast->mhz = mhz;
     forecast->compute_us = forecast->cycles / mhz;
-    forecast->hbm_us = (forecast->bytes.dram_read + forecast->bytes.dram_write) / (kernel->hbm_gb_s * 1e3);
-    forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3 * mhz / model->max_mhz);
-    forecast->us = forecast->launch_us +
+    forecast->hbm_us = (forecast->bytes.dram_read + forecast->bytes.dram_write - forecast->before_bytes) /
+                       (kernel->hbm_gb_s * 1e3);
+    forecast->l2_us = forecast->bytes.l2 / (model->l2_gb_s * 1e3);
+    forecast->us = forecast->launch_us + forecast->before_us +
                    power_sum(forecast->compute_us, forecast->hbm_us, forecast->l2_us, model->power);
 }
 
@@ -159,6 +257,16 @@ static s2_limit limit_of(const s2_forecast *forecast)
     return by;
 }
 
+/* The sums of O and dO, row by row, come before anything else of a backward pass; both are read for them. */
+static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+                      double missed, s2_forecast *forecast)
+{
+    const double bytes = load->q_bytes * 2 / 3;
+    forecast->before_us =
+        bytes * missed / (kernel->hbm_gb_s * 1e3) + bytes * (1 - missed) / (model->l2_gb_s * 1e3);
+    forecast->before_bytes = fmin(bytes * missed, forecast->bytes.dram_read);
+}
+
 void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load, bool cold,
                   double mhz, s2_forecast *out)
 {
@@ -167,6 +275,8 @@ void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, con
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
     forecast.cycles = s2_model_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
+    if (load->pass == S2_PASS_BACKWARD)
+        take_sums(model, kernel, load, missed, &forecast);
     forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;
     double f = mhz > 0 ? mhz : model->max_mhz;
     at_clock(model, kernel, f, &forecast);

@@ -28,7 +28,7 @@ typedef struct s2_dim_cost {
     int32_t head_dim;
     double item;   /* change of items: ramp, epilogue */
     double step;   /* a step without mask code */
-    double masked; /* a step with it */
+    double masked; /* a step with it; of a halved kernel: a half step */
     double least;  /* of an item whose rows come from device memory: the chain of its latencies;
                       of a backward kernel: a 64-row step of a column of keys */
 } s2_dim_cost;
@@ -60,6 +60,10 @@ typedef struct s2_kernel_model {
                           of a decode kernel: for each part that one block adds up */
     double sub;        /* cycles a step and 64 columns for each key block gathered beyond the second */
     double list;       /* cycles a step and 64 columns when lists come from memory */
+    double mixed;      /* a compared step of full width, in whole steps (plan/steps.h) */
+    double fine;       /* cycles more for a step that compares with element masks from memory */
+    double column;     /* backward: cycles of a change of columns, for 64 columns of a head */
+    double part;       /* backward: and for a part that is added to others, through memory */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;
@@ -77,6 +81,8 @@ typedef struct s2_time_model {
     double cache_mb; /* a generation of items up to this finds what the one before has read */
     double spill_mb; /* ... and from this on nothing */
     double whole_mb; /* all of it: what was written stays there in proportion */
+    double warm_mb;  /* tensors up to this are all there when the same launch comes again */
+    double lost_mb;  /* ... and when they are so much larger nothing is */
     double power;    /* p of the sum of bottlenecks */
     double max_mhz;
     double clock_base; /* power at the limit, in units of a matrix unit busy all the time */
@@ -100,11 +106,13 @@ typedef struct s2_bytes {
 /* Items at a time of a plan, for s2_load_of: one of 128 rows an SM, or four that are smaller. */
 int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan);
 
-/* Bytes of one launch; cold: the cache holds nothing before it. */
 /* Share of the tensors that the cache has lost when the same launch comes again. */
 double s2_model_missed(const s2_time_model *model, const s2_load *load);
+/* Bytes of one launch; cold: the cache holds nothing before it. */
 s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
                         bool cold);
+/* As hardware counters see them: the profiler empties the cache before each kernel of the launch. */
+s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load);
 
 typedef enum s2_limit { S2_LIMIT_COMPUTE, S2_LIMIT_HBM, S2_LIMIT_L2, S2_LIMIT_LAUNCH } s2_limit;
 
@@ -116,7 +124,9 @@ typedef struct s2_forecast {
     double hbm_us;
     double l2_us;
     double launch_us;
-    double imbalance; /* busiest SM / mean */
+    double before_us;    /* backward: sums of rows that everything else waits for */
+    double before_bytes; /* of device memory for them */
+    double imbalance;    /* busiest SM / mean */
     s2_limit by;
     s2_bytes bytes;
 } s2_forecast;

@@ -103,7 +103,17 @@ static const s2_design backward[] = {
     {"waves", 33, 33, 64, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
     {"dense", 32, 32, 64, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
     {"strided", 32, 32, 64, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
-    {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {2048, 8192}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"rotation", 16, 8, 64, 64, "local 4 | stride 8 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 8, 64, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 96, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 96, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"strided", 16, 4, 96, 32, "local 16 | stride 8 phase kv", {4096, 16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 96, 64, "local 1", {1024, 8192}, 0, 1, S2_BF16},
+    {"tokens", 32, 32, 128, 64, "local 1000t", {2048, 16384}, 0, 1, S2_BF16},
+    {"tokens", 32, 8, 64, 64, "local 500t | sink 4t", {4096, 16384}, 0, 1, S2_BF16},
+    {"lists", 16, 4, 128, 32, "local 4 | random 12 seed 2", {4096}, 0, 1, S2_BF16},
+    {"lists", 32, 8, 64, 64, "local 4 | random 8 seed 3", {4096}, 0, 1, S2_BF16},
 };
 
 static const s2_design step[] = {
@@ -122,6 +132,12 @@ static const s2_design step[] = {
     {"dense", 32, 8, 128, 64, "dense", {16384}, 4, 8, S2_BF16},
     {"strided", 32, 8, 128, 16, "local 64 | stride 8 phase kv", {16384, 131072}, 1, 4, S2_BF16},
     {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {8192, 65536}, 1, 8, S2_BF16},
+    {"rotation", 32, 16, 64, 64, "local 8 | stride 16 phase head", {8192, 65536}, 1, 16, S2_BF16},
+    {"dense", 24, 12, 96, 64, "dense", {2048, 16384}, 1, 4, S2_BF16},
+    {"strided", 24, 12, 96, 64, "local 8 | stride 8 phase kv", {4096, 16384}, 1, 32, S2_BF16},
+    {"mixed", 24, 12, 96, 16, "local 64 | stride 6 phase kv; kv 0: dense", {8192}, 1, 32, S2_BF16},
+    {"lists", 32, 16, 128, 64, "local 4 | random 16 seed 2", {4096, 8192}, 1, 8, S2_BF16},
+    {"tokens", 32, 8, 128, 64, "local 1000t | sink 4t", {8192}, 2, 8, S2_BF16},
 };
 
 static const struct {

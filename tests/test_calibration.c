@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "pattern/parse.h"
+#include "plan/steps.h"
 #include "sim/accuracy.h"
 #include "sim/fit.h"
 #include "sim/predict.h"
@@ -134,7 +135,7 @@ static void steps_of_a_load_are_those_of_its_plan(void **state)
             seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
         assert_int_equal(
             s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
-        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, 132, &load), S2_OK);
+        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, false, 132, &load), S2_OK);
         int64_t items = 0, steps = 0;
         for (int32_t cls = 0; cls < load.n_classes; cls++) {
             items += load.classes[cls].n_items;
@@ -155,6 +156,83 @@ static void steps_of_a_load_are_those_of_its_plan(void **state)
         assert_true(load.kv_bytes <= 2.0 * distinct);
         s2_arena_release(&arena);
     }
+}
+
+/* The Hopper forward: whole, half and mixed steps are those that plan/steps.h makes for the kernel. */
+static void steps_of_a_halved_load_are_those_of_the_kernel(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(34);
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_arena arena = {0};
+        const s2_run_point point = small_point(nth, seed);
+        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_plan_options options = {
+            .tile_tok = 128, .tile_rows = 128, .key_tok = 64, .pack_heads = 2, .elem_bytes = 2};
+        s2_plan_seq seqs[64];
+        s2_plan plan;
+        s2_steps steps;
+        s2_load load;
+        for (int32_t seq = 0; seq < point.batch; seq++)
+            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
+        assert_int_equal(
+            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
+        assert_int_equal(s2_steps_build(&arena, &plan, 128, &steps, NULL), S2_OK);
+        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, true, 132, &load), S2_OK);
+        int64_t whole = 0, half = 0, mixed = 0;
+        for (int32_t cls = 0; cls < load.n_classes; cls++) {
+            whole += (int64_t)load.classes[cls].n_items * load.classes[cls].n_full;
+            half += (int64_t)load.classes[cls].n_items * load.classes[cls].n_masked;
+            mixed += (int64_t)load.classes[cls].n_items * load.classes[cls].n_mixed;
+        }
+        assert_int_equal(whole, steps.n_whole);
+        assert_int_equal(half, steps.n_half);
+        assert_int_equal(mixed, steps.n_mixed);
+        const double product = 4.0 * load.head_dim * load.rows * 128;
+        s2_assert_close(load.flop, product * ((double)(whole + mixed) + 0.5 * (double)half),
+                        1e-9 * load.flop);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Two workers: the long first part of a sum holds the short second one up, and whole columns hold nothing up.
+ */
+static void a_part_waits_for_the_one_before_it(void **state)
+{
+    (void)state;
+    const s2_kernel_model kernel = {
+        .pass = S2_PASS_BACKWARD, .residents = 1, .part = 7, .n_dims = 1, .dims = {{64, 0, 10, 10, 10}}};
+    const s2_load_column parts[] = {{100, 0, 0, 0}, {1, 0, 0, 0}, {3, 0, 0, -1}};
+    const s2_load_column whole[] = {{100, 0, 0, -1}, {1, 0, 0, -1}, {3, 0, 0, -1}};
+    s2_load load = {.pass = S2_PASS_BACKWARD,
+                    .head_dim = 64,
+                    .n_subs = 2,
+                    .arithmetic = true,
+                    .n_columns = 3,
+                    .n_chains = 1};
+    double mean;
+    load.columns = parts;
+    s2_assert_close(s2_model_cycles(&kernel, &load, 0, 2, &mean), 1000 + 7 + 30, 1e-9);
+    load.columns = whole;
+    s2_assert_close(s2_model_cycles(&kernel, &load, 0, 2, &mean), 1000, 1e-9);
+    s2_assert_close(mean, 1040 / 2.0, 1e-9);
+}
+
+/* The profiler empties the cache before each of the kernels of a backward pass; the pass itself does not. */
+static void counters_see_more_bytes_than_one_pass_moves(void **state)
+{
+    (void)state;
+    const s2_time_model model = h200_model();
+    const s2_kernel_model *backward = NULL;
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        backward = model.kernels[k].pass == S2_PASS_BACKWARD ? &model.kernels[k] : backward;
+    assert_non_null(backward);
+    const s2_load load = {.pass = S2_PASS_BACKWARD, .q_bytes = 3e6, .kv_bytes = 2e6, .out_bytes = 4e6};
+    const s2_bytes one = s2_model_bytes(&model, backward, &load, true);
+    const s2_bytes counted = s2_model_counted(&model, backward, &load);
+    s2_assert_close(one.dram_read, 5e6, 1);
+    s2_assert_close(counted.dram_read, 10e6, 1);
+    s2_assert_close(one.l2, counted.l2, 1);
 }
 
 static void no_prediction_is_below_the_floor_and_more_work_takes_longer(void **state)
@@ -503,6 +581,9 @@ int main(void)
         cmocka_unit_test(pieces_in_any_order_end_as_if_handed_out_one_by_one),
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
+        cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
+        cmocka_unit_test(a_part_waits_for_the_one_before_it),
+        cmocka_unit_test(counters_see_more_bytes_than_one_pass_moves),
         cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),
         cmocka_unit_test(prices_with_a_calibration_keep_above_the_bound),
         cmocka_unit_test(a_gpu_that_nobody_measured_is_guessed_with_a_wide_error),
