@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Turn rows of bench-gpu into rows that `s2 sim --accuracy --rows` judges by.
 
-usage: bench_points.py docs/results/h200-bench.jsonl docs/results/h200-backward.jsonl > rows.jsonl
+usage: bench_points.py docs/results/h200-{forward,forward-rest,backward,backward-rest}.jsonl > rows.jsonl
 
-Another program, another day, other cards, and (docs/kernels.md) another commit than the points that were fitted. The
-plans are cut as the kernels of that commit cut them.
+Another program with other buffers, on other cards than the points that were fitted. The plans are cut as the kernels cut them.
 """
 import json
 import sys
@@ -18,9 +17,9 @@ def cut(row):
         return 64, 64, 1
     if row["kernel"] == "sm90_bwd":
         return 128, 128, 1
-    keys = 64 if row["head_dim"] == 256 else 128
-    even = row["heads"] // row["kv_heads"] % 2 == 0
-    return (64, keys, 2) if even else (128, keys, 1)
+    keys = 32 if row["head_dim"] == 256 else 64
+    packs = row["heads"] // row["kv_heads"] % 2 == 0 and "phase head" not in row["rules"]
+    return (64 if packs else 128), keys, 2
 
 
 def main():
