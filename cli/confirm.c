@@ -203,17 +203,62 @@ static bool is_whole(const pair *p)
     return p->outcome != NULL && isfinite(p->measured_us) && p->measured_us > 0;
 }
 
-/* Over the designs that were timed; *n says how many. */
-static double tau_of(const confirmation *c, const pair *pairs, int32_t *n)
+/* How the measured order of the designs that were timed agrees with the predicted one. */
+typedef struct agreement {
+    int32_t n;         /* designs timed */
+    double tau;        /* NAN: no order to compare */
+    double regret_pct; /* how much slower the first in the predicted order is than the fastest */
+    double error_pct;  /* of a prediction; 0: bounds, which have none */
+    int32_t n_clear;   /* pairs that are predicted to differ by more than that */
+    int32_t n_kept;    /* of these, in the predicted order */
+} agreement;
+
+/* The largest error that predictions of the phase's kernels had on points that were not fitted; train is in
+ * bounds. */
+static double error_of(const confirmation *c, s2_sim_phase phase)
 {
+    const s2_calibration *const calibration = c->found->search.options.calibration;
+    const s2_pass pass = phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
+    const bool predicted = calibration != NULL && phase != S2_SIM_TRAIN;
+    double most = 0;
+    for (int32_t k = 0; predicted && k < calibration->model.n_kernels; k++)
+        if (calibration->model.kernels[k].pass == pass)
+            most = fmax(most, calibration->model.kernels[k].error_pct);
+    return most;
+}
+
+static void count_clear(const double *predicted, const double *measured, agreement *out)
+{
+    for (int32_t a = 0; a < out->n; a++)
+        for (int32_t b = 0; b < out->n; b++)
+            if (predicted[a] < predicted[b] && predicted[b] > predicted[a] * (1 + out->error_pct / 100)) {
+                out->n_clear++;
+                out->n_kept += measured[a] < measured[b];
+            }
+}
+
+static agreement compare(const confirmation *c, const pair *pairs)
+{
+    agreement made = {
+        .tau = (double)NAN, .regret_pct = (double)NAN, .error_pct = error_of(c, pairs[0].phase)};
     double *const x = S2_NEW(&c->found->cli->arena, double, 2 * (int64_t)c->n);
-    *n = 0;
-    for (int32_t at = 0; x != NULL && at < c->n; at++)
-        if (is_whole(&pairs[at])) {
-            x[*n] = pairs[at].predicted_us;
-            x[c->n + (*n)++] = pairs[at].measured_us;
-        }
-    return x != NULL ? s2_kendall_tau(x, x + c->n, *n) : (double)NAN;
+    int32_t first = 0, fastest = 0;
+    for (int32_t at = 0; x != NULL && at < c->n; at++) {
+        if (!is_whole(&pairs[at]))
+            continue;
+        double *const measured = x + c->n;
+        x[made.n] = pairs[at].predicted_us;
+        measured[made.n] = pairs[at].measured_us;
+        first = x[made.n] < x[first] ? made.n : first;
+        fastest = measured[made.n] < measured[fastest] ? made.n : fastest;
+        made.n++;
+    }
+    if (x == NULL || made.n == 0)
+        return made;
+    made.tau = s2_kendall_tau(x, x + c->n, made.n);
+    made.regret_pct = 100 * (x[c->n + first] / x[c->n + fastest] - 1);
+    count_clear(x, x + c->n, &made);
+    return made;
 }
 
 static void put_time(double us, s2_buf *buf)
@@ -224,6 +269,26 @@ static void put_time(double us, s2_buf *buf)
     s2_buf_add(&cell, "", 1);
     s2_buf_printf(buf, " %12s", cell.data != NULL && cell.data[0] != '\0' ? cell.data : "-");
     s2_buf_release(&cell);
+}
+
+static void put_agreement(agreement of, s2_sim_phase phase, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %s: ", s2_sim_phase_word(phase));
+    if (isnan(of.tau)) {
+        s2_buf_printf(buf, "%d designs were timed: no order to compare\n", (int)of.n);
+        return;
+    }
+    s2_buf_printf(
+        buf,
+        "Kendall tau %.3f between predicted and measured order of %d designs; the first is %.1f %% slower "
+        "than the fastest\n",
+        of.tau, (int)of.n, of.regret_pct);
+    if (of.error_pct > 0)
+        s2_buf_printf(
+            buf,
+            "    %d of %d pairs are predicted to differ by more than the %.1f %% that predictions are off; "
+            "%d of them do so in that order\n",
+            (int)of.n_clear, (int)(of.n * (of.n - 1) / 2), of.error_pct, (int)of.n_kept);
 }
 
 static void put_text(const confirmation *c, s2_buf *buf)
@@ -244,14 +309,7 @@ static void put_text(const confirmation *c, s2_buf *buf)
                 s2_buf_printf(buf, " %9s", "-");
             s2_buf_printf(buf, "  %s\n", pairs[n].outcome != NULL ? pairs[n].outcome : "not run");
         }
-        int32_t n_timed;
-        const double tau = tau_of(c, pairs, &n_timed);
-        s2_buf_printf(buf, "  %s: ", s2_sim_phase_word(pairs[0].phase));
-        if (isnan(tau))
-            s2_buf_printf(buf, "%d designs were timed: no order to compare\n", (int)n_timed);
-        else
-            s2_buf_printf(buf, "Kendall tau %.3f between predicted and measured order of %d designs\n", tau,
-                          (int)n_timed);
+        put_agreement(compare(c, pairs), pairs[0].phase, buf);
     }
 }
 
@@ -279,8 +337,7 @@ static void put_json(const confirmation *c, s2_buf *buf)
 {
     for (int32_t p = 0; p < c->found->n_phases; p++) {
         const pair *const pairs = c->pairs + (int64_t)p * c->n;
-        int32_t n_timed;
-        const double tau = tau_of(c, pairs, &n_timed);
+        const agreement of = compare(c, pairs);
         s2_json_begin(buf, '{');
         s2_json_key(buf, "schema");
         s2_json_str(buf, "s2confirm/1");
@@ -289,9 +346,17 @@ static void put_json(const confirmation *c, s2_buf *buf)
         s2_json_key(buf, "phase");
         s2_json_str(buf, s2_sim_phase_word(pairs[0].phase));
         s2_json_key(buf, "timed");
-        s2_json_int(buf, n_timed);
+        s2_json_int(buf, of.n);
         s2_json_key(buf, "kendall_tau");
-        s2_json_num(buf, tau);
+        s2_json_num(buf, of.tau);
+        s2_json_key(buf, "regret_pct");
+        s2_json_num(buf, of.regret_pct);
+        s2_json_key(buf, "error_pct");
+        s2_json_num(buf, of.error_pct);
+        s2_json_key(buf, "clear_pairs");
+        s2_json_int(buf, of.n_clear);
+        s2_json_key(buf, "clear_kept");
+        s2_json_int(buf, of.n_kept);
         put_json_pairs(c, pairs, buf);
         s2_json_end(buf, '}');
         s2_buf_puts(buf, "\n");

@@ -834,6 +834,8 @@ static void the_best_of_a_front_are_run_and_compared_with_their_prices(void **st
     assert_non_null(
         strstr(text, "\"schema\":\"s2confirm/1\",\"device\":\"CPU\",\"phase\":\"prefill\",\"timed\":3"));
     assert_non_null(strstr(text, "\"phase\":\"decode\",\"timed\":3,\"kendall_tau\":"));
+    assert_non_null(strstr(text, "\"regret_pct\":"));
+    assert_non_null(strstr(text, "\"clear_pairs\":"));
     assert_non_null(strstr(text, "\"outcome\":\"ok\""));
     s2_db *db;
     int64_t n;
@@ -846,6 +848,7 @@ static void the_best_of_a_front_are_run_and_compared_with_their_prices(void **st
     words[14] = "--no-db";
     assert_int_equal(command(text, 15, words), S2_EXIT_OK);
     assert_non_null(strstr(text, "validated on CPU: the 3 best of the front"));
+    assert_non_null(strstr(text, "of 3 pairs are predicted to differ by more than the"));
     words[13] = "65";
     assert_int_equal(command(text, 15, words), S2_EXIT_USAGE);
     remove_dir(dir);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The figures of docs/simulator.md: what the installed constants say, between its <!-- figures NAME --> marks.
+"""The figures of docs/simulator.md and docs/search.md: what the installed constants say, between <!-- figures NAME --> marks.
 
-usage: accuracy.py S2 [docs/simulator.md]     print them, or write them into the file
+usage: accuracy.py S2 [docs/simulator.md docs/search.md]     print them, or write them into the files
 
 S2 is the program, whose constants and held-out rows are built in; the rows of other programs are those of docs/results/.
 """
@@ -99,19 +99,40 @@ def headline(s2):
     return table(("heads", "published, over FlashAttention-2", "A100, bounds", "A100, guessed", "H200, predicted over our own dense kernel"), lines)
 
 
+def search(s2):
+    path = os.path.join(RESULTS, "h200-search.jsonl")
+    if not os.path.exists(path):
+        return "No such run is recorded yet."
+    rows = [json.loads(line) for line in open(path)]
+    device = next(row for row in rows if row.get("row") == "device")
+    space = next(row for row in rows if row.get("schema") == "s2search/1")
+    lines = []
+    for row in (row for row in rows if row.get("schema") == "s2confirm/1"):
+        timed = [one for one in row["designs"] if one["measured_us"]]
+        ratios = sorted(one["measured_us"] / one["predicted_us"] for one in timed)
+        spread = [max(one[key] for one in timed) / min(one[key] for one in timed) for key in ("predicted_us", "measured_us")]
+        lines.append((row["phase"], str(row["timed"]), f"{row['kendall_tau']:.2f}", f"{row['regret_pct']:.1f} %",
+                      f"{row['clear_kept']} of {row['clear_pairs']} (of {row['timed'] * (row['timed'] - 1) // 2})",
+                      f"{row['error_pct']:.1f} %", f"{100 * spread[0] - 100:.0f} %, {100 * spread[1] - 100:.0f} %",
+                      f"{ratios[len(ratios) // 2]:.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})"))
+    return (f"{device['name']}, {device['uuid'][:12]}, commit {device['commit']}, {device['date']}: `{space['space']}`, {space['candidates']} "
+            f"candidates, {len(space['front'])} on the front.\n\n") + \
+        table(("phase", "timed", "Kendall tau", "first slower than fastest", "clear pairs in order", "clear: more than",
+               "slowest over fastest, predicted and measured", "measured / predicted"), lines)
+
+
 def main():
     s2 = sys.argv[1]
-    made = {name: make(s2) for name, make in (("accuracy", accuracy), ("others", others), ("times", times), ("headline", headline))}
+    made = {make.__name__: make(s2) for make in (accuracy, others, times, headline, search)}
     if len(sys.argv) < 3:
         print("\n\n".join(made.values()))
         return
-    text = open(sys.argv[2]).read()
-    for name, block in made.items():
-        text, n = re.subn(rf"(<!-- figures {name} -->\n).*?(\n<!-- end -->)", lambda at: at.group(1) + block + at.group(2), text, flags=re.S)
-        if n != 1:
-            sys.exit(f"accuracy.py: {sys.argv[2]} has {n} places for {name}")
-    with open(sys.argv[2], "w") as file:
-        file.write(text)
+    for path in sys.argv[2:]:
+        text = open(path).read()
+        for name, block in made.items():
+            text = re.sub(rf"(<!-- figures {name} -->\n).*?(\n<!-- end -->)", lambda at: at.group(1) + block + at.group(2), text, flags=re.S)
+        with open(path, "w") as file:
+            file.write(text)
 
 
 if __name__ == "__main__":

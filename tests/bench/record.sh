@@ -152,7 +152,7 @@ run_step() {
     counters) counters ;;
     constants) fit ;;
     search) echo "$device_row" && "$build/s2" search "$SPACE" --model llama-3.1-8b --len 32k --phase prefill,decode --minimize us,unread --validate 20 \
-        --device gpu --runs 10 --db "$scratch/search.db" --json ;;
+        --device gpu --runs 40 --db "$scratch/search.db" --json ;;
     *) return 2 ;;
     esac
 }
