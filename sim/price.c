@@ -127,6 +127,25 @@ static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
     return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
 }
 
+/*
+ * Stretches of keys that planning would enumerate: a list of tokens is built query by query, those of whole
+ * blocks row by row. Rows grow with the query, so half of the last one is the mean.
+ */
+static double stretches(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok)
+{
+    double sum = 0;
+    for (int32_t head = 0; head < classes->pattern->n_heads; head++) {
+        const int32_t own = layer->head_class[head];
+        bool seen = false;
+        for (int32_t other = 0; other < head && !seen; other++)
+            seen = layer->head_class[other] == own;
+        const s2_reads *const reads = &classes->reads[own];
+        if (!seen && !reads->block_aligned)
+            sum += 0.5 * (double)n_tok * (double)s2_view_row(&reads->view, n_tok - 1, n_tok, NULL, 0);
+    }
+    return sum;
+}
+
 s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
                                s2_pass pass, const s2_sim_options *options, s2_launch_price *out, double *us)
 {
@@ -142,7 +161,7 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, con
     /* the work of a launch is planned item by item: beyond this it would take minutes */
     const double items =
         (double)options->batch * classes->pattern->n_heads * ((double)options->len_tok / 64 + 1);
-    if (items > 1 << 24)
+    if (items > 1 << 24 || stretches(classes, layer, options->len_tok) > 1 << 26)
         return S2_EUNSUPPORTED;
     S2_TRY(s2_predict_launch(scratch, &options->calibration->model, &launch, out));
     *us = out->forecast.launch_us + (out->forecast.us - out->forecast.launch_us) / options->n_ranks;

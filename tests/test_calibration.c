@@ -296,6 +296,29 @@ static void prices_with_a_calibration_keep_above_the_bound(void **state)
         }
 }
 
+/* Token lists of a long context would take minutes to plan: the dense pattern's ratio and a wide error stand
+ * in. */
+static void lists_that_take_too_long_to_plan_are_estimated(void **state)
+{
+    (void)state;
+    s2_calibration calibration;
+    s2_sim_options options;
+    s2_sim sim;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "heads 4; heads all: dilated 3t | local 4t");
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    options.calibration = &calibration;
+    options.len_tok = 2048;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_true(sim.predicted && sim.error_pct < S2_GUESS_PCT);
+    options.len_tok = 65536;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_true(sim.predicted && sim.time_us >= sim.bound_us);
+    s2_assert_close(sim.error_pct, S2_GUESS_PCT, 1e-9);
+    s2_arena_release(&arena);
+}
+
 static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state)
 {
     (void)state;
@@ -586,6 +609,7 @@ int main(void)
         cmocka_unit_test(counters_see_more_bytes_than_one_pass_moves),
         cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),
         cmocka_unit_test(prices_with_a_calibration_keep_above_the_bound),
+        cmocka_unit_test(lists_that_take_too_long_to_plan_are_estimated),
         cmocka_unit_test(a_gpu_that_nobody_measured_is_guessed_with_a_wide_error),
         cmocka_unit_test(constants_survive_a_round_trip_and_a_changed_one_is_refused),
         cmocka_unit_test(damaged_constants_are_refused_with_the_line),
