@@ -55,12 +55,19 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     return (double)s2_workers_end(&workers);
 }
 
-static double *earliest(double *until, int32_t n)
+/* until[0] is the earliest of a heap and has grown: let it sink to its place. */
+static void sink(double *until, int32_t n)
 {
-    double *best = until;
-    for (int32_t at = 1; at < n; at++)
-        best = until[at] < *best ? &until[at] : best;
-    return best;
+    const double own = until[0];
+    int32_t at = 0;
+    for (int32_t child = 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && until[child + 1] < until[child];
+        if (until[child] >= own)
+            break;
+        until[at] = until[child];
+        at = child;
+    }
+    until[at] = own;
 }
 
 /*
@@ -77,13 +84,13 @@ static double run_columns(const s2_costs *costs, double part, const s2_load *loa
         const s2_load_column *const column = &load->columns[at];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
                            costs->fine * column->n_fine + (column->chain >= 0 ? part : 0);
-        double *const end = earliest(until, n);
-        *end += own;
+        until[0] += own;
         if (column->chain >= 0 && added != NULL) {
-            *end = fmax(*end, added[column->chain] + part);
-            added[column->chain] = *end;
+            until[0] = fmax(until[0], added[column->chain] + part);
+            added[column->chain] = until[0];
         }
-        last = fmax(last, *end);
+        last = fmax(last, until[0]);
+        sink(until, n);
         sum += own;
     }
     s2_free(added);

@@ -40,7 +40,7 @@ campaign|150|400|jsonl|pairs (over 10^9), values, needles 1k to 128k, the cells 
 sanitize|150|400|txt|the control for racecheck, then memcheck, racecheck, initcheck and synccheck
 designed|75|200|jsonl|the points that the simulator is fitted to
 held-out|75|200|jsonl|points drawn by a fresh seed, never fitted, that judge the fit
-constants|5|60|txt|the fit of the two, for sim/calibration/
+constants|20|240|txt|the fit of the two, for sim/calibration/
 search|90|300|jsonl|the best 20 of a search, measured beside predicted, with Kendall tau
 counters|200|400|jsonl|bytes by the hardware counters, which also go into the two files of points
 campaign-bytes|140|400|jsonl|times, the dense pattern beside, and counted bytes of published patterns
