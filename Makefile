@@ -23,7 +23,9 @@ ifeq ($(OPT_$(BUILD)),)
 $(error BUILD=$(BUILD) is none of release, debug, asan)
 endif
 
-B        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)$(if $(filter 1,$(MPI)),-mpi)
+# O holds the objects, B the programs. MPI=1 has programs and one object of its own and shares all others.
+O        := build/$(BUILD)$(if $(filter gcc,$(CC)),,-$(notdir $(CC)))$(if $(filter 0,$(CUDA)),-nocuda)
+B        := $(O)$(if $(filter 1,$(MPI)),-mpi)
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wwrite-strings -Wvla $(if $(CI),-Werror)
 CFLAGS   := -std=c11 -D_GNU_SOURCE -I. $(OPT_$(BUILD)) $(WARN) -pthread -fno-math-errno $(EXTRA_CFLAGS)
@@ -45,6 +47,9 @@ ifeq ($(MPI),1)
 MPI_FLAGS := -DS2_HAVE_MPI=1 $(patsubst -I%,-isystem %,$(call MPI_SHOW,compile,^-I))
 LIBS      += $(call MPI_SHOW,link,^-[Ll])
 $(B)/cli/ranks.c.o: CFLAGS += $(MPI_FLAGS)
+$(B)/cli/ranks.c.o: cli/ranks.c $(O)/flags
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
 endif
 
 CORE    := base pattern coverage
@@ -58,7 +63,7 @@ CU_INST := $(if $(filter 1,$(CUDA)),$(foreach f,$(wildcard kernels/cuda/*_inst.c
            $(foreach d,64 96 128 256,$(foreach t,0 1,$(basename $(f)).d$(d).fp16_$(t).cu))))
 TEST_C  := $(wildcard tests/test_*.c)
 HEADERS := $(foreach m,$(MODULES) cli kernels/cuda,$(wildcard $(m)/*.h))
-obj      = $(patsubst %,$(B)/%.o,$(1))
+obj      = $(patsubst $(O)/cli/ranks.%,$(B)/cli/ranks.%,$(patsubst %,$(O)/%.o,$(1)))
 
 CUDA_DEFINE := -DS2_HAVE_CUDA=$(if $(LIB_CU),1,0)
 
@@ -72,54 +77,54 @@ define stamp
 endef
 .PHONY: FORCE
 FORCE:
-$(B)/flags: FORCE
+$(O)/flags: FORCE
 	$(call stamp,$(CC) $(CFLAGS) $(CUDA_DEFINE))
-$(B)/nvflags: FORCE
+$(O)/nvflags: FORCE
 	$(call stamp,$(NVCC) $(NVFLAGS))
-$(B)/members: FORCE
+$(O)/members: FORCE
 	$(call stamp,$(LIB_C) $(LIB_CU) $(CU_INST) $(CLI_C))
 
 # The commit that a binary reports and stores with each result.
-$(B)/commit: FORCE
+$(O)/commit: FORCE
 	$(call stamp,$(shell git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown))
-$(B)/cli/version.c.o: $(B)/commit
-$(B)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(B)/commit 2>/dev/null)"' \
+$(O)/cli/version.c.o: $(O)/commit
+$(O)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(O)/commit 2>/dev/null)"' \
                                 -DS2_BUILD='"$(BUILD) $(OPT_$(BUILD)) CUDA=$(CUDA)"'
 
-$(B)/%.c.o: %.c $(B)/flags
+$(O)/%.c.o: %.c $(O)/flags
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
 define instance
-$(B)/$(1).o: $(firstword $(subst .d, ,$(1))).cu $(B)/nvflags
+$(O)/$(1).o: $(firstword $(subst .d, ,$(1))).cu $(O)/nvflags
 	@mkdir -p $$(@D)
 	$(if $(CI),tests/lint/nvcc.sh $$@ )$(NVCC) $(NVFLAGS) -DS2_HEAD_DIM=$(patsubst d%,%,$(word 2,$(subst ., ,$(1)))) \
 	  -DS2_FP16=$(patsubst fp16_%,%,$(word 3,$(subst ., ,$(1)))) -MD -MP -MF $$(@:.o=.d) -c $$< -o $$@
 endef
 $(foreach i,$(CU_INST),$(eval $(call instance,$(i))))
-$(B)/%.cu.o: %.cu $(B)/nvflags
+$(O)/%.cu.o: %.cu $(O)/nvflags
 	@mkdir -p $(@D)
 	$(if $(CI),tests/lint/nvcc.sh $@ )$(NVCC) $(NVFLAGS) -MD -MP -MF $(@:.o=.d) -c $< -o $@
 
-$(B)/libcore.a: $(call obj,$(CORE_C)) $(B)/members
+$(O)/libcore.a: $(call obj,$(CORE_C)) $(O)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 # GPU and model tables are text files that anybody can read; one C table of them makes one program enough.
 SIM_TXT := $(wildcard sim/gpus/*.txt sim/calibration/*.txt docs/results/*-held-out.jsonl) sim/models.txt
-$(B)/sim/texts.c: sim/embed.awk $(SIM_TXT)
+$(O)/sim/texts.c: sim/embed.awk $(SIM_TXT)
 	@mkdir -p $(@D)
 	awk -f sim/embed.awk $(SIM_TXT) > $@
-$(B)/sim/texts.o: $(B)/sim/texts.c $(B)/flags
+$(O)/sim/texts.o: $(O)/sim/texts.c $(O)/flags
 	$(CC) $(CFLAGS) -Wno-overlength-strings -MMD -MP -c $< -o $@
 
-$(B)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU) $(CU_INST)) $(B)/sim/texts.o $(B)/members
+$(O)/libs2.a: $(call obj,$(LIB_C) $(LIB_CU) $(CU_INST)) $(O)/sim/texts.o $(O)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
-$(B)/libcli.a: $(call obj,$(CLI_C)) $(B)/members
+$(B)/libcli.a: $(call obj,$(CLI_C)) $(O)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 
-$(B)/s2check: $(call obj,cli/main_s2check.c) $(B)/libcli.a $(B)/libcore.a
+$(B)/s2check: $(call obj,cli/main_s2check.c) $(B)/libcli.a $(O)/libcore.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
 $(B)/s2cert: $(call obj,cli/main_s2cert.c)
 	$(CC) $(CFLAGS) $^ -o $@ -l:libmd.a
-$(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(B)/libs2.a
+$(B)/s2: $(call obj,cli/main_s2.c) $(B)/libcli.a $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 # The terminal emulator that reads the screens of tests/test_tui_pty.c back.
@@ -128,20 +133,21 @@ $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 # This test stands between the database and the disk.
 comma := ,
 $(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
-$(B)/tests/test_%: $(B)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(B)/libs2.a
+$(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a
+	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)
-$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(B)/libs2.a
+$(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
-$(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(B)/libs2.a
+$(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/kcheck: $(call obj,$(wildcard tests/kcheck/*.c) $(if $(LIB_CU),tests/kcheck/hang.cu)) \
-             $(B)/cli/watchdog.c.o $(B)/libs2.a
+             $(O)/cli/watchdog.c.o $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE) $(LIBS_CUDA)
 
 # This test runs the checker as a user does.
 $(B)/tests/test_certificate: | $(B)/s2cert
 
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(sort $(O) $(B)) -name '*.d' 2>/dev/null)
 
 ## demo: set up, build, and take Phi-3-small's config through the whole job
 demo: setup
@@ -165,15 +171,14 @@ setup-check:
 ## tests: build the test programs without running them
 tests: $(patsubst tests/%.c,$(B)/tests/%,$(TEST_C))
 
-## unit: build and run the unit and property tests (T=name for one; PART=timed: those that print times, PART=rest: the others)
+## unit: build and run the unit and property tests (T=name for one; PART=timed: what prints times, PART=rest: all else)
 # The longest first, so that tests that run side by side end together.
-LONG_C  := $(patsubst %,tests/test_%.c,tui_pty prove faults search power certificate)
-TIMED_C := $(patsubst %,tests/test_%.c,tui_pty search tui sim cache parse)
-UNIT_C  := $(LONG_C) $(filter-out $(LONG_C),$(TEST_C))
-UNIT_C  := $(if $(filter timed,$(PART)),$(filter $(TIMED_C),$(UNIT_C)),$(if $(filter rest,$(PART)),$(filter-out $(TIMED_C),$(UNIT_C)),$(UNIT_C)))
+LONG_C  := $(patsubst %,tests/test_%.c,tui_pty faults search prove db certificate gradient)
+TIMED_C := $(patsubst %,tests/test_%.c,tui_pty search tui sim parse)
+UNIT_C  := $(if $(filter timed,$(PART)),$(TIMED_C),$(LONG_C) $(filter-out $(LONG_C),$(TEST_C)))
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(UNIT_C)))
 unit: $(TESTS)
-	tests/run.sh $^
+	$(if $(filter timed,$(PART)),S2_TEST='*_timed' )$(if $(filter rest,$(PART)),S2_SKIP='*_timed' )tests/run.sh $^
 
 # A campaign is open-ended: a random seed, SECONDS long, its corpus kept. SAMPLE=1 is what `make check` runs:
 # a fixed seed and number of inputs from an empty corpus, the same in every run (addresses, where they may be fixed,
@@ -294,7 +299,7 @@ EXAMPLE_phi3   = '$(PHI3)' --len 8k
 EXAMPLE_tokens = 'name tokens; layers 2; heads 4; kv-heads 2; layers all: local 200t | sink 5t | stride 6 phase head; layers 1: chunk 100t' --len 4k --set tile=64 --set pack=2
 example: $(B)/s2 $(EXAMPLES:%=example-%) $(B)/example/serve
 	$(B)/example/serve
-$(B)/example/serve: $(call obj,docs/examples/serve.c) $(B)/libs2.a
+$(B)/example/serve: $(call obj,docs/examples/serve.c) $(O)/libs2.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 example-%: $(B)/s2
@@ -302,7 +307,7 @@ example-%: $(B)/s2
 	$(B)/s2 --db $(B)/example/s2.db export $(EXAMPLE_$*) --to c --force -o $(B)/example/$*/pattern.h
 	$(CC) $(CFLAGS) -I$(B)/example/$* docs/examples/count_pairs.c -o $(B)/example/$*/count_pairs
 	$(B)/example/$*/count_pairs
-$(B)/tests/bench/bench_%: $(B)/tests/bench/bench_%.c.o $(B)/libcore.a
+$(B)/tests/bench/bench_%: $(O)/tests/bench/bench_%.c.o $(O)/libcore.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
 ## bench: print how fast verdicts and prices come (docs/proof.md, docs/simulator.md); judges nothing
 bench: $(B)/tests/bench/bench_prove $(B)/s2check $(B)/tests/test_sim
@@ -314,7 +319,7 @@ MILLION_SEEDS ?= 10000000 20000000 30000000
 million: $(B)/tests/test_prove
 	tests/million.sh $< build/million.done $(MILLION_SEEDS)
 
-$(B)/tests/bench/bench_db: $(B)/tests/bench/bench_db.c.o $(B)/libs2.a
+$(B)/tests/bench/bench_db: $(O)/tests/bench/bench_db.c.o $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 ## bench-db: a database of a million designs (DESIGNS=N), and what a page and a filter of it cost
 DESIGNS ?= 1000000
@@ -330,8 +335,8 @@ bench-search: $(B)/s2
 ## mpi: build with MPI=1 and test a job of 4 ranks on this machine against one process and 4 shards
 mpi:
 	@tests/setup.sh mpi
-	@$(MAKE) -s -j$(JOBS) MPI=1 CUDA=0 all
-	@tests/mpi.sh build/$(BUILD)-nocuda-mpi/s2
+	@$(MAKE) -s -j$(JOBS) MPI=1 $(B)-mpi/s2
+	@tests/mpi.sh $(B)-mpi/s2
 
 ## power: simulated power cuts while a database works (CUTS=100000; about 10 ms each)
 CUTS ?= 100000

@@ -7,16 +7,14 @@ make=${1:-make}
 cd "$(dirname "$0")/.." || exit 2
 log=$(mktemp -d "${TMPDIR:-/tmp}/s2-check.XXXXXX") || exit 2
 trap 'rm -rf "$log"' EXIT
-passed=0 failed=0 skipped=0 failures=""
+export log CI=1 # warnings are errors, and the same flags everywhere: nothing is built twice
+passed=0 failed=0 skipped=0 failures="" waiting=""
 
-stage() {
-    name=$1
-    shift
-    started=$(date +%s)
-    "$@" >"$log/out" 2>&1 </dev/null
-    rc=$?
-    took=$(($(date +%s) - started))
-    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$log/out" | tail -1)
+# What a finished stage has printed, counted; its name.
+report() {
+    out=$log/$1.out
+    read -r rc took <"$log/$1.rc" || rc=127 took=0
+    line=$(grep -E '^[0-9]+ passed, [0-9]+ failed' "$out" | tail -1)
     ok=0 bad=0 skip=0
     if [ -n "$line" ]; then
         ok=$(printf '%s\n' "$line" | sed 's/ passed.*//')
@@ -28,12 +26,36 @@ stage() {
     [ "$rc" -ne 0 ] && [ "$bad" -eq 0 ] && bad=1
     passed=$((passed + ok)) failed=$((failed + bad)) skipped=$((skipped + ${skip:-0}))
     if [ "$bad" -ne 0 ]; then
-        failures="$failures $name"
-        tail -n 150 "$log/out"
+        failures="$failures $1"
+        tail -n 150 "$out"
     else
-        grep -E '^(test_[a-z_]+|skipped|bench[a-z_]*):' "$log/out"
+        grep -E '^(test_[a-z_]+|skipped|bench[a-z_]*):' "$out"
     fi
-    printf '%-34s %s ok, %s failed, %s s\n' "$name" "$ok" "$bad" "$took"
+    printf '%-34s %s ok, %s failed, %s s\n' "$1" "$ok" "$bad" "$took"
+}
+
+# NAME COMMAND...: put off until together
+later() {
+    waiting="$waiting $1"
+    name=$1
+    shift
+    printf '%s\n' "$@" >"$log/$name.cmd"
+}
+
+# Run what was put off, as many at once as there are cores, and report it in its order.
+together() {
+    # shellcheck disable=SC2016,SC2086 # words on purpose
+    printf '%s\n' $waiting | xargs -P "$jobs" -n 1 sh -c '
+        started=$(date +%s)
+        xargs -d "\n" -a "$log/$0.cmd" env >"$log/$0.out" 2>&1
+        echo $? $(($(date +%s) - started)) >"$log/$0.rc"'
+    for name in $waiting; do report "$name"; done
+    waiting=""
+}
+
+stage() {
+    later "$@"
+    together
 }
 
 # Say what is left out on this machine, and for want of what.
@@ -46,24 +68,27 @@ needs() {
 
 jobs=$(nproc)
 [ -x /usr/local/cuda/bin/nvcc ] || needs nvcc "the build of the GPU kernels"
-stage layers "$make" -s CI=1 check-layers
+stage layers "$make" -s check-layers
 stage format "$make" -s check-format
-stage build-release "$make" -s -j"$jobs" CI=1 all
-# Tests that print times run one at a time; the others side by side.
-stage tests-release env S2_JOBS="$jobs" "$make" -s -j"$jobs" CI=1 PART=rest unit
-stage tests-timed "$make" -s -j"$jobs" CI=1 PART=timed unit
-needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" CI=1 BUILD=debug CC=clang CUDA=0 all tests
-stage build-asan "$make" -s -j"$jobs" CI=1 BUILD=asan CUDA=0 all tests
-stage tests-asan env S2_CASES=300 S2_JOBS="$jobs" "$make" -s CI=1 BUILD=asan CUDA=0 unit
-needs mpicc mpi && stage mpi "$make" -s CI=1 mpi
-stage kcheck "$make" -s CI=1 kcheck
-stage record "$make" -s check-record
-needs g++ select && stage select "$make" -s check-select
-needs clang fuzz && stage fuzz "$make" -s fuzz SAMPLE=1
-needs clang fuzz-import && stage fuzz-import "$make" -s fuzz-import SAMPLE=1
-needs python3 formats && stage formats "$make" -s formats
-stage docs "$make" -s check-docs
-stage example "$make" -s example
+stage build-release "$make" -s -j"$jobs" all tests
+# Tests that print times run alone, the others side by side: one more than there are cores, since those of the
+# terminal mostly wait.
+stage tests-release S2_JOBS=$((jobs + 1)) "$make" -s PART=rest unit
+stage tests-timed "$make" -s PART=timed unit
+needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" BUILD=debug CC=clang CUDA=0 all tests
+stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
+# Every directed case again; of the random ones that the release build has been through, at most so many.
+stage tests-asan S2_CASES_MAX=300 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
+later kcheck "$make" -s kcheck
+needs mpicc mpi && later mpi "$make" -s mpi
+needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
+needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
+needs python3 formats && later formats "$make" -s formats
+later docs "$make" -s check-docs
+needs g++ select && later select "$make" -s check-select
+later record "$make" -s check-record
+later example "$make" -s example
+together
 stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"
 tail=""

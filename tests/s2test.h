@@ -38,11 +38,22 @@ static inline uint64_t s2_test_seed(uint64_t fallback)
     return text != NULL ? strtoull(text, NULL, 0) : fallback;
 }
 
-/* How many cases: $S2_CASES or the given default. */
+/* How many cases: $S2_CASES, or the given default, but no more than $S2_CASES_MAX. */
 static inline int64_t s2_test_cases(int64_t fallback)
 {
-    const char *const text = getenv("S2_CASES");
-    return text != NULL ? strtoll(text, NULL, 0) : fallback;
+    const char *const text = getenv("S2_CASES"), *const most = getenv("S2_CASES_MAX");
+    const int64_t n = text != NULL ? strtoll(text, NULL, 0) : fallback;
+    return most != NULL && strtoll(most, NULL, 0) < n ? strtoll(most, NULL, 0) : n;
+}
+
+/* Runs only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test
+ * that prints a time ends its name in _timed: make check runs those alone and the others side by side. */
+static inline void s2_test_choose(void)
+{
+    if (getenv("S2_TEST") != NULL)
+        cmocka_set_test_filter(getenv("S2_TEST"));
+    if (getenv("S2_SKIP") != NULL)
+        cmocka_set_skip_filter(getenv("S2_SKIP"));
 }
 
 #endif /* S2_TESTS_S2TEST_H */

@@ -1246,7 +1246,6 @@ static void random_keys_and_sizes_leave_everything_in_order(void **state)
 
 int main(void)
 {
-    const char *const only = getenv("S2_TEST");
     const struct CMUnitTest tui_pty[] = {
         cmocka_unit_test(scripts_print_the_golden_screens),
         cmocka_unit_test(every_terminal_shows_every_golden_screen),
@@ -1270,7 +1269,6 @@ int main(void)
         cmocka_unit_test(keys_are_timed),
         cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),
     };
-    if (only != NULL)
-        cmocka_set_test_filter(only);
+    s2_test_choose();
     return cmocka_run_group_tests(tui_pty, make_dir, remove_dir);
 }
