@@ -45,6 +45,11 @@ bool s2_codepoint_is_hostile(uint32_t cp)
            (cp >= 0xe0000 && cp <= 0xe0fff);
 }
 
+const char *s2_text_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 void s2_text_clean(char *dst, size_t cap, const char *src)
 {
     const size_t n = strlen(src);

@@ -21,6 +21,9 @@ extern "C" {
 /* Copy src into dst (cap bytes, always terminated, never cut inside a character), made harmless. */
 void s2_text_clean(char *dst, size_t cap, const char *src);
 
+/* What a noun counted n times ends in: "" or "s". */
+const char *s2_text_plural(int64_t n);
+
 /* Length in bytes of the UTF-8 character at s (n bytes left), or 0 when it is not well formed. */
 size_t s2_utf8_len(const char *s, size_t n);
 

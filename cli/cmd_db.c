@@ -33,11 +33,18 @@ static int run_check(s2_cli *cli, const s2_args *args, s2_db *db)
     return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
 }
 
+/* To copy a database onto itself is a wrong call, not a fault of the file. */
+static int refuse_copy(s2_cli *cli, s2_status status, const s2_diag *diag)
+{
+    const int code = s2_store_report(cli, status, diag);
+    return status == S2_EINVAL ? S2_EXIT_USAGE : code;
+}
+
 static int run_backup(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     s2_diag diag = {0};
     const s2_status status = s2_db_backup(db, args->operands[1], s2_args_has(args, "force"), &diag);
-    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
+    return status == S2_OK ? S2_EXIT_OK : refuse_copy(cli, status, &diag);
 }
 
 static int run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
@@ -98,8 +105,9 @@ static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
     }
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "new: %lld runs, %lld designs, %lld results, %lld tags, notes, stars and views\n",
-            (long long)merged.n_runs, (long long)merged.n_designs, (long long)merged.n_results,
+    fprintf(cli->out, "new: %lld run%s, %lld design%s, %lld result%s, %lld tags, notes, stars and views\n",
+            (long long)merged.n_runs, s2_text_plural(merged.n_runs), (long long)merged.n_designs,
+            s2_text_plural(merged.n_designs), (long long)merged.n_results, s2_text_plural(merged.n_results),
             (long long)merged.n_people);
     if (merged.n_views_kept > 0)
         fprintf(cli->out, "%lld views of theirs have the name of another one here, which stays\n",
@@ -115,7 +123,7 @@ static int run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
     const s2_status status = s2_db_collect(db, &n, &diag);
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "removed for good: %lld designs\n", (long long)n);
+    fprintf(cli->out, "removed for good: %lld design%s\n", (long long)n, s2_text_plural(n));
     return S2_EXIT_OK;
 }
 
@@ -128,18 +136,22 @@ static int run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
     const s2_status status =
         s2_db_recover(s2_store_path(cli), args->operands[1], s2_args_has(args, "force"), &r, &diag);
     if (status != S2_OK)
-        return s2_store_report(cli, status, &diag);
-    fprintf(cli->out, "recovered: %lld runs, %lld designs, %lld results, %lld others\n", (long long)r.n_runs,
-            (long long)r.n_designs, (long long)r.n_results, (long long)r.n_others);
+        return refuse_copy(cli, status, &diag);
+    fprintf(cli->out, "recovered: %lld run%s, %lld design%s, %lld result%s, %lld others\n",
+            (long long)r.n_runs, s2_text_plural(r.n_runs), (long long)r.n_designs,
+            s2_text_plural(r.n_designs), (long long)r.n_results, s2_text_plural(r.n_results),
+            (long long)r.n_others);
     if (r.n_unreadable > 0)
         fprintf(cli->out, "%lld pages or rows could not be read\n", (long long)r.n_unreadable);
     if (r.n_forged > 0)
-        fprintf(cli->out, "%lld designs are left out: their text has another hash\n", (long long)r.n_forged);
+        fprintf(cli->out, "left out: %lld design%s whose text has another hash\n", (long long)r.n_forged,
+                s2_text_plural(r.n_forged));
     if (r.n_without_design > 0)
-        fprintf(cli->out, "%lld results are left out: their design is lost\n", (long long)r.n_without_design);
+        fprintf(cli->out, "left out: %lld result%s whose design is lost\n", (long long)r.n_without_design,
+                s2_text_plural(r.n_without_design));
     if (r.n_lost_runs > 0)
-        fprintf(cli->out, "%lld runs are lost: their results lead to one called 'lost'\n",
-                (long long)r.n_lost_runs);
+        fprintf(cli->out, "lost: %lld run%s; results of such lead to one called 'lost'\n",
+                (long long)r.n_lost_runs, s2_text_plural(r.n_lost_runs));
     /* the new file knows where it came from */
     cli->db_path = args->operands[1];
     const int end = s2_store_run(cli);

@@ -25,8 +25,16 @@ typedef struct request {
     s2_chart chart; /* of kv and pareto */
 } request;
 
+/* A file or a pipe holds text for somebody who did not ask for escape sequences. */
+static bool takes_colours(const s2_cli *cli)
+{
+    const char *const term = getenv("TERM"), *const no_color = getenv("NO_COLOR");
+    return isatty(fileno(cli->out)) == 1 && term != NULL && strcmp(term, "dumb") != 0 &&
+           (no_color == NULL || no_color[0] == '\0');
+}
+
 /* By option, else by the ending of the output, else what a terminal shows. */
-static const char *form_of(const s2_args *args, const char *what, const char *output)
+static const char *form_of(const s2_cli *cli, const s2_args *args, const char *what, const char *output)
 {
     static const char *const endings[] = {".png", ".svg", ".dot"};
     const char *const stated = s2_args_str(args, "as");
@@ -36,7 +44,9 @@ static const char *form_of(const s2_args *args, const char *what, const char *ou
             return endings[n] + 1;
     if (stated != NULL)
         return stated;
-    return strcmp(what, "flow") == 0 ? "dot" : "ansi";
+    if (strcmp(what, "flow") == 0)
+        return "dot";
+    return output == NULL && takes_colours(cli) ? "ansi" : "ascii";
 }
 
 /* A name that asks for a picture of another kind would else get what a terminal shows. */
@@ -394,7 +404,7 @@ static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
 {
     at->what = s2_args_str(args, "what");
     at->output = s2_args_str(args, "output");
-    at->form = form_of(args, at->what, at->output);
+    at->form = form_of(cli, args, at->what, at->output);
     const bool pareto = strcmp(at->what, "pareto") == 0, kv = strcmp(at->what, "kv") == 0;
     int end = check_ending(cli, args, at->output);
     if (end == S2_GO_ON)

@@ -10,11 +10,27 @@
 
 /* One imported file: the pattern, and what to say about it. */
 typedef struct imported {
-    const s2_format *format;
+    const s2_format *format; /* NULL: a pattern of our own */
     s2_pattern pattern;
     s2_buf notes;
     s2_fileset side;
 } imported;
+
+/* What no foreign format knows may be a pattern of our own, which needs no import and is taken as it is. A
+ * file named as one is refused as one. */
+static bool is_native(s2_cli *cli, const char *path, const s2_file *file, imported *result, s2_diag *diag)
+{
+    const s2_parse_options options = {.dir = s2_path_dir(&cli->arena, path)};
+    s2_diag own = {0};
+    if (result->format != NULL)
+        return false;
+    const s2_status status =
+        s2_pattern_parse(&cli->arena, file->bytes, file->n_bytes, &options, &result->pattern, &own);
+    const size_t n = strlen(path);
+    if (status == S2_EPARSE && n > 3 && strcmp(path + n - 3, ".s2") == 0)
+        *diag = own;
+    return status == S2_OK;
+}
 
 static int import_file(s2_cli *cli, const char *path, const char *from, const s2_settings *settings,
                        imported *result)
@@ -37,7 +53,7 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
                         .side = &result->side,
                         .diag = &diag};
     status = s2_import_run(&source, from, &result->format, &result->pattern);
-    if (status == S2_OK)
+    if (status == S2_OK || (from == NULL && is_native(cli, path, &file, result, &diag)))
         return S2_GO_ON;
     if (status == S2_EINVAL) { /* a --set that the format does not take */
         s2_cli_error(cli, "%s", diag.msg);
@@ -54,7 +70,10 @@ static void print_text(const imported *result, const char *path, s2_buf *buf)
 {
     char clean[512];
     s2_text_clean(clean, sizeof clean, s2_path_base(path));
-    s2_buf_printf(buf, "# %s, read as %s: %s\n", clean, result->format->name, result->format->summary);
+    if (result->format != NULL)
+        s2_buf_printf(buf, "# %s, read as %s: %s\n", clean, result->format->name, result->format->summary);
+    else
+        s2_buf_printf(buf, "# %s is a pattern already; this is its canonical text\n", clean);
     const char *at = result->notes.data != NULL ? result->notes.data : "";
     while (*at != '\0') {
         const size_t n = strcspn(at, "\n");

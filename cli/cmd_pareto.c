@@ -15,8 +15,8 @@ static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_f
         return s2_cli_fail(cli, found, "front");
     const int code = s2_listing_print(l, s2_args_str(args, "format"));
     fflush(cli->out);
-    fprintf(cli->err, "%d of %d designs are on the front of %s\n", (int)l->n_rows, (int)n_rows,
-            s2_args_str(args, "minimize"));
+    fprintf(cli->err, "on the front of %s: %d of %d design%s\n", s2_args_str(args, "minimize"),
+            (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
     return code;
 }
 

@@ -284,6 +284,10 @@ static int judge(s2_sim_run_state *state)
         status = s2_rows_parse(&cli->arena, text, n_bytes, &file, &diag);
         if (status != S2_OK)
             return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+        if (file.n_rows == 0) {
+            s2_cli_error(cli, "%s holds no row to judge by", path);
+            return S2_EXIT_REFUSED;
+        }
     } else {
         status = s2_accuracy_rows(&cli->arena, options->gpu.name, &file, &diag);
         if (status == S2_EUNSUPPORTED) {

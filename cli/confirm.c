@@ -373,8 +373,8 @@ int s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
         return s2_cli_fail(found->cli, status, "validate");
     fflush(found->cli->out);
     if (c.n < options->n)
-        fprintf(found->cli->err, "the front has %d designs; --minimize us,kv_bytes,unread has longer ones\n",
-                (int)c.n);
+        fprintf(found->cli->err, "the front has %d design%s; --minimize us,kv_bytes,unread has longer ones\n",
+                (int)c.n, s2_text_plural(c.n));
     int code = look_up_all(&c);
     c.said_at = time(NULL);
     for (int32_t p = 0; p < found->n_phases && !c.stopped; p++) {

@@ -325,14 +325,23 @@ int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s
     return S2_GO_ON;
 }
 
+/* The filter around a place, as much as a terminal of 80 columns holds. */
+static void show_place(s2_cli *cli, const char *filter, size_t at)
+{
+    enum { BEFORE = 40, SHOWN = 70 };
+    const size_t begin = at > BEFORE ? at - BEFORE : 0;
+    const bool more = strlen(filter + begin) > SHOWN;
+    s2_cli_hint(cli, "%s%.*s%s", begin > 0 ? "..." : "", SHOWN, filter + begin, more ? "..." : "");
+    s2_cli_hint(cli, "%*s^", (int)(at - begin) + (begin > 0 ? 3 : 0), "");
+}
+
 int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)
 {
     if (status != S2_EINVAL || diag->col == 0)
         return status == S2_EINVAL ? (s2_cli_error(cli, "%s", diag->msg), S2_EXIT_USAGE)
                                    : s2_store_report(cli, status, diag);
     s2_cli_error(cli, "filter, column %d: %s", (int)diag->col, diag->msg);
-    s2_cli_hint(cli, "%s", filter);
-    s2_cli_hint(cli, "%*s^", (int)diag->col - 1, "");
+    show_place(cli, filter, (size_t)diag->col - 1);
     return S2_EXIT_USAGE;
 }
 

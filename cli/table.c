@@ -192,7 +192,8 @@ static const s2_option EXPORT[] = {
 
 static const s2_option DRAW[] = {
     {"what", 'w', "mask|shards|flow|kv|pareto|needles", "mask", "the picture", false, false},
-    {"as", '\0', "ansi|ascii|png|svg|dot", NULL, "the form; default: by FILE, else ansi", false, false},
+    {"as", '\0', "ansi|ascii|png|svg|dot", NULL,
+     "the form; default: by FILE, else ansi on a terminal, ascii elsewhere", false, false},
     {"len", 'n', "N", NULL, "context length in tokens (8k; of a front the most common one)", false, false},
     {"layer", 'l', "L", "0", "the layer", false, false},
     {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},

@@ -156,8 +156,17 @@ s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s
     return sync_path(dir, O_RDONLY | O_DIRECTORY, diag);
 }
 
+s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
+{
+    struct stat a, b;
+    if (stat(from, &a) != 0 || stat(to, &b) != 0 || a.st_dev != b.st_dev || a.st_ino != b.st_ino)
+        return S2_OK;
+    return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s is the database itself: name another file", to);
+}
+
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag)
 {
+    S2_TRY(s2_db_check_other(db->path, path, diag));
     s2_buf temporary = {0};
     s2_buf_printf(&temporary, "%s.tmp.%ld", path, (long)getpid());
     s2_buf_add(&temporary, "", 1);

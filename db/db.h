@@ -370,7 +370,7 @@ s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag) S2_MUST_CH
 /* Care of the file. */
 /* Every page, foreign key, hash and JSON text. One line per finding in *findings; none: sound. */
 s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag) S2_MUST_CHECK;
-/* A consistent copy while others write; written beside `path`, synced and renamed. */
+/* A consistent copy while others write; written beside `path`, synced and renamed. S2_EINVAL: onto itself. */
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
 /*
  * All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. Of
@@ -397,8 +397,9 @@ typedef struct s2_db_recovered {
 } s2_db_recovered;
 /*
  * Read a damaged file page by page, its log included, and write what makes sense to a new one at `to`, in
- * one step. S2_EPARSE: nothing of ours is in it. The damaged file is not changed; this process may have no
- * handle on it, since closing a file drops every lock that the process holds on it.
+ * one step. S2_EPARSE: nothing of ours is in it, S2_EINVAL: both are one file. The damaged file is not
+ * changed; this process may have no handle on it, since closing a file drops every lock that the process
+ * holds on it.
  */
 s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_recovered *out,
                         s2_diag *diag) S2_MUST_CHECK;

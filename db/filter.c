@@ -111,7 +111,7 @@ static s2_status refuse_column(const condition *c, s2_diag *diag)
 }
 
 /* The value: up to a blank, or between quotes. Returns what follows, or NULL when it is too long. */
-static const char *take_value(const char *at, condition *c)
+static const char *take_value(const char *at, condition *c, bool *closed)
 {
     const char quote = *at == '"' || *at == '\'' ? *at : '\0';
     at += quote != '\0';
@@ -122,7 +122,8 @@ static const char *take_value(const char *at, condition *c)
         c->value[n++] = *at;
     }
     c->value[n] = '\0';
-    return at + (quote != '\0' && *at == quote);
+    *closed = quote == '\0' || *at == quote;
+    return at + (quote != '\0' && *closed);
 }
 
 static s2_status take_condition(const char *text, const char **at, condition *c, s2_diag *diag)
@@ -146,9 +147,12 @@ static s2_status take_condition(const char *text, const char **at, condition *c,
         return refuse(diag, c->col, "expected a comparison at '%s'", *at, strcspn(*at, " "));
     if (n_op == 0)
         return S2_OK;
-    const char *const rest = take_value(*at, c);
+    bool closed;
+    const char *const rest = take_value(*at, c, &closed);
     if (rest == NULL)
         return refuse(diag, c->col, "the value of '%s' is too long", c->word, c->n_word);
+    if (!closed)
+        return refuse(diag, (int32_t)(*at - text) + 1, "the quote at '%s' is not closed", *at, strlen(*at));
     *at = rest;
     return S2_OK;
 }

@@ -345,6 +345,7 @@ static s2_status recover_beside(recovery *r, const char *path, const char *tempo
 
 s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_recovered *out, s2_diag *diag)
 {
+    S2_TRY(s2_db_check_other(path, to, diag));
     recovery *const r = s2_calloc(1, sizeof *r);
     if (r == NULL)
         return S2_ENOMEM;

@@ -86,4 +86,7 @@ s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHE
  */
 s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
 
+/* S2_EINVAL where both names are one file, by whatever links. */
+s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag) S2_MUST_CHECK;
+
 #endif /* S2_DB_SQL_H */

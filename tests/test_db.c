@@ -257,6 +257,7 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
         {"!star heads<3", 2},
         {"gpu_us<1e9", 0},
         {"name=\"'; DROP TABLE design; --\"", 0},
+        {"us<1 name='design", -11},
         {"nme=x", -1},
         {"star star star star star star star star star star star "
          "star star star star star star star star star star star "
@@ -931,6 +932,7 @@ static void backup_and_dump_hold_the_same_rows(void **state)
     assert_int_equal(s2_db_backup(db, backup, false, &diag), S2_EIO);
     assert_non_null(strstr(diag.msg, "--force"));
     OK(s2_db_backup(db, backup, true, NULL));
+    assert_int_equal(s2_db_backup(db, path_of("a.db"), true, &diag), S2_EINVAL);
     OK(s2_db_open(backup, S2_DB_UNTRUSTED, &copy, NULL));
     assert_int_equal(count_where(copy, ""), 9);
     s2_db_close(&copy);

@@ -155,8 +155,9 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     s2_canvas_clip(canvas, line);
-    int32_t col = s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %s%d%s designs, by %s %s",
+    int32_t col = s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %s%d%s design%s, by %s %s",
                                    model->less ? "the last " : "", model->n_rows, model->more ? "+" : "",
+                                   model->more ? "s" : s2_text_plural(model->n_rows),
                                    s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
     if (model->searching)
         s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");
