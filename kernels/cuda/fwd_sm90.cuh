@@ -14,9 +14,12 @@
  *         of FwdShared.
  *
  * The first S = Q K^T of an item is issued together with the last O += P V of the one before, whose O is
- * stored under the second S. The row maximum is stale: it is raised only when a row exceeds it by 2^8, so
- * quads shuffle and O is rescaled a few times an item instead of every step; P stays below 2^8, and fp32 sums
- * and both storage types hold that.
+ * stored under the second S.
+ *
+ * The row maximum is stale: it is raised only when a row exceeds it by 2^8, so quads shuffle and O is
+ * rescaled a few times an item instead of every step. Whole steps do not even look for what exceeds it: the
+ * exponentials come first, their sums tell, and S is kept in registers to do them again. P stays below 2^13,
+ * which fp32 sums and both storage types hold.
  *
  * What ptxas wants, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
  * around its elements, and a warpgroup number from a shuffle, without which each wgmma moves its
@@ -61,16 +64,21 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_> struct FwdConfig {
     /* 256: O takes 128 registers, so that S gets 32, and Q stays in shared memory. */
     static constexpr int KEYS = HEAD_DIM == 256 ? 64 : 128;
     static constexpr int STAGES = HEAD_DIM == 64 ? 4 : 2;
-    static constexpr bool Q_IN_REGISTERS = HEAD_DIM <= 128;
+    /* Registers hold either Q or, at 128, S until P is made of it; at 256 Q is too large. */
+    static constexpr bool Q_IN_REGISTERS = HEAD_DIM < 128;
+    static constexpr int QUERY_BUFFERS = HEAD_DIM == 128 ? 2 : 1;
+    /* Sixteens of keys whose P is made while O += P V runs: at 64 more of them lose time, and fewer
+     * elsewhere. */
+    static constexpr int EARLY = HEAD_DIM == 96 || HEAD_DIM == 128 ? 3 : KEYS / 32;
     static constexpr int CHUNKS = (HEAD_DIM + 63) / 64;
-    static constexpr int OUT_CHUNKS = HEAD_DIM == 256 ? 1 : CHUNKS;
+    static constexpr int OUT_CHUNKS = HEAD_DIM >= 128 ? 1 : CHUNKS;
     static constexpr int SUBS = KEYS / BLOCK, HALF_SUBS = SUBS / 2;
     static constexpr int QUERY_BYTES = 128 * CHUNKS * 128, OUT_BYTES = 128 * OUT_CHUNKS * 128;
     static constexpr int KV_BYTES = KEYS * CHUNKS * 128;
     static constexpr int WORDS_BYTES = (STAGES * SUBS * 8 + 15) / 16 * 16;
     static constexpr int LEFT_BYTES = 256 * 16, SMALL_BYTES = 384, ALIGN_BYTES = 1024;
-    static constexpr int SHARED_BYTES = QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES + WORDS_BYTES +
-                                        LEFT_BYTES + SMALL_BYTES + ALIGN_BYTES;
+    static constexpr int SHARED_BYTES = QUERY_BUFFERS * QUERY_BYTES + OUT_BYTES + 2 * STAGES * KV_BYTES +
+                                        WORDS_BYTES + LEFT_BYTES + SMALL_BYTES + ALIGN_BYTES;
     static constexpr int K_WARPS = CHUNKS >= 2 ? 2 : 1;
     static constexpr int THREADS = 384;
     static constexpr int REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40; /* 64K in all */
@@ -133,7 +141,7 @@ template <class T> struct FwdShared {
     S2_DEVICE explicit FwdShared(const void *raw)
     {
         q = (shared_address(raw) + 1023u) & ~1023u;
-        o = q + T::QUERY_BYTES;
+        o = q + T::QUERY_BUFFERS * T::QUERY_BYTES;
         k = o + T::OUT_BYTES;
         v = k + T::STAGES * T::KV_BYTES;
         words = v + T::STAGES * T::KV_BYTES;
@@ -141,8 +149,8 @@ template <class T> struct FwdShared {
         left = slots + 2 * (uint32_t)sizeof(s2_step_item);
         scratch = left + T::LEFT_BYTES;
         q_full = scratch + 16;
-        q_empty = q_full + 8;
-        slot_full = q_empty + 8;
+        q_empty = q_full + 8 * T::QUERY_BUFFERS;
+        slot_full = q_empty + 8 * T::QUERY_BUFFERS;
         slot_empty = slot_full + 16;
         claim = slot_empty + 16;
         k_full = claim + 8;
@@ -153,9 +161,11 @@ template <class T> struct FwdShared {
     S2_DEVICE void init() const
     {
         constexpr int WARPS = 8; /* consumers arrive once per warp: warps also read the entry words */
-        mbar_init(q_full, 1);
-        mbar_init(q_empty, WARPS);
         mbar_init(claim, 1);
+        for (int buffer = 0; buffer < T::QUERY_BUFFERS; ++buffer) {
+            mbar_init(q_full + 8 * buffer, 1);
+            mbar_init(q_empty + 8 * buffer, WARPS);
+        }
         for (int slot = 0; slot < 2; ++slot) {
             mbar_init(slot_full + 8 * slot, 1);
             mbar_init(slot_empty + 8 * slot, WARPS + T::K_WARPS + 1);
@@ -204,13 +214,15 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
         }
         const CUtensorMap *const map = p.maps + 3 * a.z;
         const int row = a.x - q_off;
-        mbar_wait(sh.q_empty, (turn & 1) ^ 1);
-        mbar_expect_tx(sh.q_full, T::QUERY_BYTES);
+        const uint32_t buffer = turn % T::QUERY_BUFFERS;
+        mbar_wait(sh.q_empty + 8 * buffer, ((turn / T::QUERY_BUFFERS) & 1) ^ 1);
+        mbar_expect_tx(sh.q_full + 8 * buffer, T::QUERY_BYTES);
 #pragma unroll 1
         for (int box = 0; box < 2 * T::CHUNKS; ++box) {
             const int half = box / T::CHUNKS;
-            tma_load_3d(sh.q + box * 8192, map, sh.q_full, (box % T::CHUNKS) * 64,
-                        row + (p.pack == 2 ? 0 : half * 64), a.y + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
+            tma_load_3d(sh.q + buffer * T::QUERY_BYTES + box * 8192, map, sh.q_full + 8 * buffer,
+                        (box % T::CHUNKS) * 64, row + (p.pack == 2 ? 0 : half * 64),
+                        a.y + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
         }
         /* Claimed only when the K loader is near the end of this item: claiming earlier spreads the
          * thread blocks over more heads at a time, and dense 32k reads seven times the DRAM bytes. */
@@ -231,6 +243,18 @@ S2_DEVICE int whole_block(const int *list, int4 c, int4 d, int index)
     item.comb_period = d.z;
     item.comb_shift = (int16_t)(d.w & 0xFFFF);
     return s2_step_block(&item, list, index);
+}
+
+/* The entry words of a stage. All by lane 0, whose arrival at the barrier is what orders them. */
+template <class T> S2_DEVICE void publish(uint32_t words, int2 word, int lane)
+{
+#pragma unroll
+    for (int sub = 0; sub < T::SUBS; ++sub) {
+        const int x = __shfl_sync(0xffffffffu, word.x, sub), y = __shfl_sync(0xffffffffu, word.y, sub);
+        if (lane == 0)
+            asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(words + sub * 8), "r"(x), "r"(y)
+                         : "memory");
+    }
 }
 
 /* A loader warp: `part` 0, 1 load K, 2 loads V. */
@@ -270,12 +294,8 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
                 }
             }
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (part == 0 && compared && lane < T::SUBS)
-                asm volatile(
-                    "st.shared.v2.b32 [%0], {%1, %2};" ::"r"(sh.words + (ring.stage * T::SUBS + lane) * 8),
-                    "r"(word.x), "r"(word.y)
-                    : "memory");
-            __syncwarp(); /* orders the lanes' words before lane 0's release, which a shuffle does not */
+            if (part == 0 && compared)
+                publish<T>(sh.words + ring.stage * T::SUBS * 8, word, lane);
             int row[T::SUBS];
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)
@@ -376,7 +396,7 @@ template <class T> struct FwdConsumer {
     }
     S2_DEVICE void take_q(int turn)
     {
-        mbar_wait(sh.q_full, turn & 1);
+        mbar_wait(sh.q_full + 8 * (turn % T::QUERY_BUFFERS), turn / T::QUERY_BUFFERS & 1);
         if constexpr (T::Q_IN_REGISTERS) {
             const uint32_t at = fragment();
 #pragma unroll
@@ -389,18 +409,19 @@ template <class T> struct FwdConsumer {
         }
     }
     /* Q in shared memory is free once the last S of the item has been read out. */
-    S2_DEVICE void free_q(bool now)
+    S2_DEVICE void free_q(int turn, bool now)
     {
         if constexpr (!T::Q_IN_REGISTERS) {
             __syncwarp();
-            mbar_arrive_if(sh.q_empty, now && lane == 0);
+            mbar_arrive_if(sh.q_empty + 8 * (turn % T::QUERY_BUFFERS), now && lane == 0);
         }
     }
-    template <Width W> S2_DEVICE void issue_qk(Of<W>, float *s)
+    template <Width W> S2_DEVICE void issue_qk(Of<W>, int turn, float *s)
     {
         using Mma = Wgmma<T::FP16, KEYS_OF<W>>;
         mbar_wait(sh.k_full + 8 * kr.stage, kr.parity);
-        const uint32_t dq = desc_low(sh.q + wg * (T::CHUNKS * 8192), 16);
+        const uint32_t dq =
+            desc_low(sh.q + (turn % T::QUERY_BUFFERS) * T::QUERY_BYTES + wg * (T::CHUNKS * 8192), 16);
         const uint32_t dk = desc_low(sh.k, 16) + kr.stage * (T::KV_BYTES >> 4) + own_rows(W);
         wg_fence();
 #pragma unroll
@@ -498,10 +519,9 @@ template <class T> struct FwdConsumer {
                 s[4 * j + x] =
                     bits.of[x / 2][j / 4] & (1u << (j % 4 * 8 + x % 2)) ? s[4 * j + x] : -CUDART_INF_F;
     }
-    /* Raise the maxima where a row exceeds the stale one by 2^8; alpha is what that costs the sums. */
-    template <int N> S2_DEVICE void raise_maximum(const float *s)
+    template <int N> static S2_DEVICE void find_tops(const float *s, float *top)
     {
-        float top[2], part[2][4]; /* four chains a row: one serial chain is 150 clocks longer */
+        float part[2][4]; /* four chains a row: one serial chain is 150 clocks longer */
 #pragma unroll
         for (int r = 0; r < 2; ++r)
 #pragma unroll
@@ -515,11 +535,10 @@ template <class T> struct FwdConsumer {
 #pragma unroll
         for (int r = 0; r < 2; ++r)
             top[r] = fmaxf(fmaxf(part[r][0], part[r][1]), fmaxf(part[r][2], part[r][3]));
-        alpha[0] = alpha[1] = 1.f;
-        const bool exceeds =
-            fmaf(top[0], p.scale_log2, -maximum[0]) > 8.f || fmaf(top[1], p.scale_log2, -maximum[1]) > 8.f;
-        if (!__any_sync(0xffffffffu, exceeds))
-            return;
+    }
+    /* Raise the maxima of rows that exceed the stale one by 2^8; alpha is what that costs their sums. */
+    S2_DEVICE void raise_maximum(float *top)
+    {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             top[r] = fmaxf(top[r], __shfl_xor_sync(0xffffffffu, top[r], 1));
@@ -530,25 +549,42 @@ template <class T> struct FwdConsumer {
             maximum[r] = up ? scaled : maximum[r];
         }
     }
-    /* P of 16 columns. */
-    S2_DEVICE void exponentials(int kk, float *s, float *row_sum)
+    template <int N> S2_DEVICE void check_maximum(const float *s)
+    {
+        float top[2];
+        find_tops<N>(s, top);
+        alpha[0] = alpha[1] = 1.f;
+        const bool exceeds =
+            fmaf(top[0], p.scale_log2, -maximum[0]) > 8.f || fmaf(top[1], p.scale_log2, -maximum[1]) > 8.f;
+        if (__any_sync(0xffffffffu, exceeds))
+            raise_maximum(top);
+    }
+    /* P of 16 columns; out may be s. */
+    S2_DEVICE void exponentials(const float *s, float *out, float *row_sum) const
     {
 #pragma unroll
-        for (int j = 2 * kk; j < 2 * kk + 2; ++j)
+        for (int j = 0; j < 8; j += 4)
 #pragma unroll
             for (int r = 0; r < 2; ++r) {
-                const float a = exp2_fast(fmaf(s[4 * j + 2 * r], p.scale_log2, -maximum[r]));
-                const float b = exp2_fast(fmaf(s[4 * j + 2 * r + 1], p.scale_log2, -maximum[r]));
-                s[4 * j + 2 * r] = a;
-                s[4 * j + 2 * r + 1] = b;
+                const int at = j + 2 * r;
+                const float a = exp2_fast(fmaf(s[at], p.scale_log2, -maximum[r]));
+                const float b = exp2_fast(fmaf(s[at + 1], p.scale_log2, -maximum[r]));
+                out[at] = a;
+                out[at + 1] = b;
                 row_sum[r] += a + b;
             }
     }
-    S2_DEVICE void pack(int kk, const float *s)
+    S2_DEVICE void pack(int kk, const float *piece)
     {
 #pragma unroll
-        for (int word = 4 * kk; word < 4 * kk + 4; ++word)
-            pa[word] = pack2<T::FP16>(s[2 * word], s[2 * word + 1]);
+        for (int word = 0; word < 4; ++word)
+            pa[4 * kk + word] = pack2<T::FP16>(piece[2 * word], piece[2 * word + 1]);
+    }
+    S2_DEVICE void pack_exponentials(int kk, const float *s, float *row_sum)
+    {
+        float piece[8];
+        exponentials(s + 8 * kk, piece, row_sum);
+        pack(kk, piece);
     }
     S2_DEVICE void finish_pv()
     {
@@ -557,6 +593,17 @@ template <class T> struct FwdConsumer {
         release(sh.v_empty, vr.stage);
         vr.next();
     }
+    S2_DEVICE void release_k()
+    {
+        release(sh.k_empty, kr.stage); /* S is in registers, the entry words are read */
+        kr.next();
+    }
+    S2_DEVICE void add_sums(const float *row_sum)
+    {
+#pragma unroll
+        for (int r = 0; r < 2; ++r)
+            sum[r] = sum[r] * alpha[r] + row_sum[r];
+    }
     /*
      * S to P. InFlight: an O += P V still runs; it is waited for half way through the
      * exponentials, when it has mostly finished, because packing overwrites its A operand.
@@ -564,28 +611,58 @@ template <class T> struct FwdConsumer {
     template <Width W, class InFlight> S2_DEVICE void softmax(Of<W>, InFlight, float *s)
     {
         constexpr int N = KEYS_OF<W>, PIECES = N / 16, EARLY = PIECES / 2;
-        release(sh.k_empty, kr.stage); /* S is in registers, the entry words are read */
-        kr.next();
-        raise_maximum<N>(s);
+        release_k();
+        check_maximum<N>(s);
         float row_sum[2] = {0.f, 0.f};
 #pragma unroll
         for (int kk = 0; kk < EARLY; ++kk)
-            exponentials(kk, s, row_sum);
+            exponentials(s + 8 * kk, s + 8 * kk, row_sum);
         if constexpr (InFlight::value) {
             order_after(row_sum[0] + row_sum[1], sh.scratch);
             finish_pv();
         }
 #pragma unroll
         for (int kk = 0; kk < EARLY; ++kk)
-            pack(kk, s);
+            pack(kk, s + 8 * kk);
 #pragma unroll
-        for (int kk = EARLY; kk < PIECES; ++kk) {
-            exponentials(kk, s, row_sum);
-            pack(kk, s);
-        }
+        for (int kk = EARLY; kk < PIECES; ++kk)
+            pack_exponentials(kk, s, row_sum);
+        add_sums(row_sum);
+    }
+    /*
+     * The same of a whole step, with the maxima as they are: a lane's KEYS / 4 values of a row that sum to
+     * more than 2^8 each have one above 2^8, and then all is done again. Less than that sum, P fits both
+     * types.
+     */
+    S2_DEVICE void softmax_unchecked(const float *s)
+    {
+        float row_sum[2] = {0.f, 0.f}, early[T::EARLY * 8];
+        release_k();
 #pragma unroll
-        for (int r = 0; r < 2; ++r)
-            sum[r] = sum[r] * alpha[r] + row_sum[r];
+        for (int kk = 0; kk < T::EARLY; ++kk)
+            exponentials(s + 8 * kk, early + 8 * kk, row_sum);
+        order_after(row_sum[0] + row_sum[1], sh.scratch);
+        finish_pv();
+#pragma unroll
+        for (int kk = 0; kk < T::EARLY; ++kk)
+            pack(kk, early + 8 * kk);
+#pragma unroll
+        for (int kk = T::EARLY; kk < KEYS / 16; ++kk)
+            pack_exponentials(kk, s, row_sum);
+        alpha[0] = alpha[1] = 1.f;
+        if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (KEYS / 4)))
+            exponentials_again(s, row_sum);
+        add_sums(row_sum);
+    }
+    S2_DEVICE void exponentials_again(const float *s, float *row_sum)
+    {
+        float top[2];
+        find_tops<KEYS>(s, top);
+        raise_maximum(top);
+        row_sum[0] = row_sum[1] = 0.f;
+#pragma unroll
+        for (int kk = 0; kk < KEYS / 16; ++kk)
+            pack_exponentials(kk, s, row_sum);
     }
     S2_DEVICE void rescale()
     {
@@ -613,7 +690,7 @@ template <class T> struct FwdConsumer {
     {
         float s[KEYS_OF<W> / 2];
         Bits<W> bits = {};
-        issue_qk(width, s);
+        issue_qk(width, turn, s);
         if constexpr (Before == HALF)
             settle(turn - 1);
         issue_pv(before);
@@ -621,10 +698,13 @@ template <class T> struct FwdConsumer {
             bits = read_bits<W>();
         wg_wait<1>();
         wg_pin<KEYS_OF<W> / 2>(s);
-        free_q(is_last);
+        free_q(turn, is_last);
         if constexpr (W != WHOLE)
             drop<W>(bits, s);
-        softmax(width, Bool<true>{}, s);
+        if constexpr (W == WHOLE)
+            softmax_unchecked(s);
+        else
+            softmax(width, Bool<true>{}, s);
         rescale();
     }
     /* An item that has ended, as its O is stored: its slot, where its rows go, what is left of its sums. */
@@ -731,11 +811,11 @@ template <class T> struct FwdConsumer {
     {
         float s[KEYS / 4];
         take_q(turn);
-        issue_qk(Of<HALF>{}, s);
+        issue_qk(Of<HALF>{}, turn, s);
         const Bits<HALF> bits = read_bits<HALF>();
         wg_wait<0>();
         wg_pin<KEYS / 4>(s);
-        free_q(n_half + n_mixed + n_whole == 1);
+        free_q(turn, n_half + n_mixed + n_whole == 1);
         drop<HALF>(bits, s);
         new_rows();
         softmax(Of<HALF>{}, Bool<false>{}, s);
@@ -746,14 +826,14 @@ template <class T> struct FwdConsumer {
     {
         float s[KEYS / 4];
         take_q(turn);
-        issue_qk(Of<HALF>{}, s);
+        issue_qk(Of<HALF>{}, turn, s);
         issue_pv(Of<WHOLE>{});
         const Bits<HALF> bits = read_bits<HALF>();
         leave();
         new_rows();
         wg_wait<1>();
         wg_pin<KEYS / 4>(s);
-        free_q(n_half + n_mixed + n_whole == 1);
+        free_q(turn, n_half + n_mixed + n_whole == 1);
         drop<HALF>(bits, s);
         softmax(Of<HALF>{}, Bool<true>{}, s);
     }

@@ -59,6 +59,8 @@ static const struct {
     {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false, S2_FORWARD},
     {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false, S2_FORWARD},
     {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false, S2_FORWARD},
+    {"some_dominant", 2, 1, 96, 64, 1, {{400, 400}}, false, 40.0f, false, S2_FORWARD},
+    {"long_dominant", 4, 1, 128, 64, 1, {{777, 777}}, false, 40.0f, false, S2_FORWARD},
     {"step", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_DECODING},
     {"step_first", 4, 2, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_DECODING},
     {"step_group", 8, 1, 128, 32, 1, {{3, 300}}, true, 1.0f, false, S2_DECODING},
