@@ -358,7 +358,7 @@ soak-tui:
 ## check-layers: who may include whom (tests/lint/layers.txt), and every header alone
 check-layers:
 	tests/lint/layers.sh
-	@for h in $(HEADERS); do $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fsyntax-only -x c $$h || exit 1; done
+	@printf '%s\n' $(HEADERS) | xargs -P $(JOBS) -n 1 $(CC) -std=c11 -D_GNU_SOURCE -I. $(WARN) -fsyntax-only -x c
 	@echo "$(words $(HEADERS)) headers stand alone"
 
 FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)

@@ -6,8 +6,7 @@
 #include "coverage/explain.h"
 #include "pattern/parse.h"
 
-/* ---- what is asked ---------------------------------------------------------------------------------------
- */
+/* ---- what is asked */
 
 static const char *nearest_property(const char *word, size_t len)
 {
@@ -112,8 +111,7 @@ s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n)
     return verdict;
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------------------
- */
+/* ---- JSON */
 
 static void json_scope(s2_buf *buf, int64_t scope_tok)
 {
@@ -221,8 +219,7 @@ s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2
     return buf->status;
 }
 
-/* ---- text
- * --------------------------------------------------------------------------------------------------- */
+/* ---- text */
 
 static void text_line(const s2_finding *finding, s2_buf *buf)
 {

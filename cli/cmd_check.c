@@ -79,8 +79,7 @@ static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
     return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_GO_ON;
 }
 
-/* ---- one pattern
- * -------------------------------------------------------------------------------------------- */
+/* ---- one pattern */
 
 static int disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding *a, const s2_finding *b)
 {

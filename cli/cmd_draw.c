@@ -189,8 +189,7 @@ static int draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "draw");
 }
 
-/* ---- the KV cache over the context ----------------------------------------------------------------------
- */
+/* ---- the KV cache over the context */
 
 enum { KV_POINTS = 64, KV_CURVES = 5 };
 
@@ -283,8 +282,7 @@ static int fill_kv(s2_cli *cli, request *at)
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "kv");
 }
 
-/* ---- the Pareto front -----------------------------------------------------------------------------------
- */
+/* ---- the Pareto front */
 
 enum { MOST_POINTS = 4000, MOST_LABELS = 16 };
 

@@ -31,8 +31,7 @@ static double seconds(void)
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* ---- the command line
- * --------------------------------------------------------------------------------------- */
+/* ---- the command line */
 
 static int refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 {
@@ -244,8 +243,7 @@ static int read_options(s2_searching *r)
     return end;
 }
 
-/* ---- the space
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the space */
 
 /* What the words leave open is that of most models of today. */
 static void put_shape(const s2_search_words *words, s2_buf *buf)
@@ -314,8 +312,7 @@ static int read_space(s2_searching *r)
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "space");
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------ */
+/* ---- running */
 
 /* Other ranks are as far as this one, or nearly: visits are drawn alike. */
 static void show_progress(s2_searching *r, const s2_search_state *state)

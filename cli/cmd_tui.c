@@ -34,8 +34,7 @@ void s2_explorer_say(s2_explorer *e, const char *fmt, ...)
     model->log = e->lines;
 }
 
-/* ---- what the views ask for
- * --------------------------------------------------------------------------------- */
+/* ---- what the views ask for */
 
 static void open_design(s2_explorer *e, int64_t id)
 {
@@ -267,8 +266,7 @@ static int run_script(s2_explorer *e, const char *path)
     return end == S2_GO_ON ? S2_EXIT_OK : end;
 }
 
-/* ---- the terminal
- * -------------------------------------------------------------------------------------------- */
+/* ---- the terminal */
 
 static double now_ms(void)
 {

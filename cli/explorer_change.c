@@ -15,8 +15,7 @@ enum { SAVED_VIEWS = 64 };
 /* One change on a connection that writes. */
 typedef s2_status (*change_fn)(s2_change *t, s2_db *db, s2_diag *diag);
 
-/* ---- on the worker
- * ------------------------------------------------------------------------------------------ */
+/* ---- on the worker */
 
 static s2_status star(s2_change *t, s2_db *db, s2_diag *diag)
 {
@@ -157,8 +156,7 @@ static void make(void *user)
             apply(t, changes[at].change);
 }
 
-/* ---- asking for it
- * ------------------------------------------------------------------------------------------ */
+/* ---- asking for it */
 
 static int64_t now_us(void)
 {
@@ -255,8 +253,7 @@ void s2_explorer_change_release(s2_explorer *e)
         s2_buf_release(&e->change.said);
 }
 
-/* ---- saved views
- * --------------------------------------------------------------------------------------------- */
+/* ---- saved views */
 
 void s2_explorer_views(s2_explorer *e)
 {

@@ -23,8 +23,7 @@ static s2_job *waiting(const s2_explorer *e)
     return NULL;
 }
 
-/* ---- making them
- * ------------------------------------------------------------------------------------------- */
+/* ---- making them */
 
 /* The design as a command takes it: the workbench's as text, a stored one by its hash, a sample by its text.
  */
@@ -130,8 +129,7 @@ void s2_explorer_around(s2_explorer *e)
     queue(e, &job, status);
 }
 
-/* ---- exports
- * ------------------------------------------------------------------------------------------------- */
+/* ---- exports */
 
 static const char *format_name(const s2_explorer *e)
 {
@@ -192,8 +190,7 @@ void s2_explorer_formats(s2_explorer *e)
     e->session.model.n_formats = n;
 }
 
-/* ---- hearing them
- * -------------------------------------------------------------------------------------------- */
+/* ---- hearing them */
 
 /* The comparison as it stands: nothing yet, or what the trial said. */
 static void show_loss(s2_explorer *e)

@@ -8,8 +8,7 @@
 
 const char s2_explorer_samples[] = "samples, at 8k";
 
-/* ---- rows
- * -------------------------------------------------------------------------------------------------- */
+/* ---- rows */
 
 static s2_tui_row *add_row(s2_explorer *e)
 {
@@ -119,8 +118,7 @@ static void list_samples(s2_explorer *e)
     s2_tui_settle(&e->session.model, &e->session.state);
 }
 
-/* ---- queries, on the worker
- * -------------------------------------------------------------------------------- */
+/* ---- queries, on the worker */
 
 static void query(void *user)
 {
@@ -299,8 +297,7 @@ void s2_explorer_list_release(s2_explorer *e)
     s2_arena_release(&e->pages);
 }
 
-/* ---- designs
- * ----------------------------------------------------------------------------------------------- */
+/* ---- designs */
 
 const s2_tui_row *s2_explorer_row(const s2_explorer *e, int64_t id)
 {
@@ -324,8 +321,7 @@ const char *s2_explorer_text(s2_explorer *e, s2_arena *arena, int64_t id)
     return NULL;
 }
 
-/* ---- the file
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the file */
 
 int s2_explorer_open(s2_explorer *e)
 {

@@ -69,8 +69,7 @@ static const char *when(s2_arena *arena, int64_t unix_us)
     return kept != NULL ? kept : "";
 }
 
-/* ---- what is stored ---------------------------------------------------------------------------------------
- */
+/* ---- what is stored */
 
 static void add_needles(s2_explorer *e, lines *to, int64_t validation_id)
 {
@@ -144,8 +143,7 @@ void s2_explorer_record(s2_explorer *e, int64_t design_id)
     e->session.model.record = end(&out);
 }
 
-/* ---- runs
- * -------------------------------------------------------------------------------------------------- */
+/* ---- runs */
 
 static s2_tui_run run_of_job(s2_explorer *e, int32_t at)
 {

@@ -70,8 +70,7 @@ static void put_value(s2_objective objective, double value, s2_buf *buf)
         s2_buf_printf(buf, "%.5f", value);
 }
 
-/* ---- the table
- * --------------------------------------------------------------------------------------------- */
+/* ---- the table */
 
 static void put_cell(s2_objective objective, double value, s2_buf *buf)
 {
@@ -101,8 +100,7 @@ static void put_table(const s2_found *found, s2_buf *buf)
                       (int)front->n - TABLE_ROWS);
 }
 
-/* ---- the winner, in words
- * ---------------------------------------------------------------------------------- */
+/* ---- the winner, in words */
 
 /* What the search compared in a phase: predictions, or bounds. */
 static s2_sim_options options_of(const s2_found *found, s2_sim_phase phase)
@@ -287,8 +285,7 @@ static s2_status put_winner(const s2_found *found, s2_buf *buf)
     return S2_OK;
 }
 
-/* ---- counts
- * ------------------------------------------------------------------------------------------------ */
+/* ---- counts */
 
 static void put_counts(const s2_found *found, s2_buf *buf)
 {
@@ -333,8 +330,7 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                       found->measured ? "" : options->gpu.name);
 }
 
-/* ---- JSON
- * -------------------------------------------------------------------------------------------------- */
+/* ---- JSON */
 
 static void json_count(s2_buf *buf, const char *key, int64_t value)
 {
@@ -450,8 +446,7 @@ int s2_found_show(const s2_found *found)
     return s2_cli_fail(found->cli, status, "front");
 }
 
-/* ---- storing
- * ----------------------------------------------------------------------------------------------- */
+/* ---- storing */
 
 /* Every requirement was proved for every length: that is how the design came here. */
 static s2_status fill_checks(const s2_found *found, s2_db_check **out)

@@ -501,8 +501,7 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
     return status;
 }
 
-/* ---- repairs --------------------------------------------------------------------------------------------
- */
+/* ---- repairs */
 
 typedef struct s2_repair {
     s2_arena *arena;

@@ -28,8 +28,7 @@ typedef struct page {
     int32_t n_rows;
 } page;
 
-/* ---- the text of a query
- * -------------------------------------------------------------------------------------- */
+/* ---- the text of a query */
 
 #define JOINED "price p ON p.design_id=design.id AND p.phase=:phase AND p.len_tok=:len"
 
@@ -149,8 +148,7 @@ static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
     s2_buf_add(sql, "", 1);
 }
 
-/* ---- running it
- * ---------------------------------------------------------------------------------------------- */
+/* ---- running it */
 
 /* Phase and length come first in every text that has them, so the conditions are numbered behind them. */
 static void bind_all(sqlite3_stmt *statement, const page *p)

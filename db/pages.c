@@ -45,8 +45,7 @@ static uint32_t read4(const uint8_t *at)
     return read2(at) << 16 | read2(at + 2);
 }
 
-/* ---- the write-ahead log
- * ------------------------------------------------------------------------------------ */
+/* ---- the write-ahead log */
 
 typedef struct checksum {
     uint32_t a;
@@ -140,8 +139,7 @@ static void read_log(s2_pages *pages, int64_t end)
     }
 }
 
-/* ---- opening
- * ------------------------------------------------------------------------------------------------ */
+/* ---- opening */
 
 static bool fetch(const s2_pages *pages, uint32_t number, uint8_t *out)
 {
@@ -262,8 +260,7 @@ s2_pages_head s2_pages_read_head(s2_pages *pages)
     return (s2_pages_head){true, read4(pages->page + 68), read4(pages->page + 60)};
 }
 
-/* ---- records
- * ------------------------------------------------------------------------------------------------ */
+/* ---- records */
 
 /* 7 bits a byte, the ninth byte whole. Bytes taken, 0: the end came first. */
 static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
@@ -344,8 +341,7 @@ static bool read_record(const uint8_t *bytes, size_t n_bytes, s2_record *out)
     return out->n_values > 0;
 }
 
-/* ---- cells
- * -------------------------------------------------------------------------------------------------- */
+/* ---- cells */
 
 /* How much of a payload lies in its cell; the rest is in a chain of pages. */
 static size_t local_bytes(const s2_pages *pages, uint64_t n_bytes, bool key)
@@ -411,8 +407,7 @@ static bool read_cell(s2_pages *pages, const uint8_t *at, uint8_t kind, s2_recor
     return read_payload(pages, at, n_bytes, kind != TABLE_LEAF, out);
 }
 
-/* ---- pages
- * -------------------------------------------------------------------------------------------------- */
+/* ---- pages */
 
 /* The page at work, understood as one of a tree. */
 typedef struct tree_page {

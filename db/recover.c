@@ -51,8 +51,7 @@ static const target TARGETS[] = {
     {.name = "view", .least = 6, .has_rowid = true},
 };
 
-/* ---- rows into tables
- * ------------------------------------------------------------------------------------ */
+/* ---- rows into tables */
 
 static s2_status read_columns(recovery *r, target *t)
 {
@@ -144,8 +143,7 @@ static bool take(void *user, const s2_record *record)
     return r->status == S2_OK;
 }
 
-/* ---- the damaged file
- * ------------------------------------------------------------------------------------ */
+/* ---- the damaged file */
 
 static bool is_text(const s2_value *value, const char *text)
 {
@@ -205,8 +203,7 @@ static s2_status read_everything(recovery *r, const char *path)
     return r->status != S2_OK ? r->status : status;
 }
 
-/* ---- making it whole
- * ------------------------------------------------------------------------------------- */
+/* ---- making it whole */
 
 static s2_status delete_where(recovery *r, const char *sql, int64_t *n)
 {

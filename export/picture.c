@@ -225,8 +225,7 @@ s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t 
     return S2_OK;
 }
 
-/* ---- flow over layers
- * -------------------------------------------------------------------------------------- */
+/* ---- flow over layers */
 
 enum { FLOW_PARTS = 8, FLOW_LAYERS = 8 };
 

@@ -32,8 +32,7 @@ static s2_rgb cell_colour(const s2_grid_cell *cell)
                               : ramp(cell->share);
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------
- */
+/* ---- text */
 
 static const s2_grid_cell *cell_at(const s2_picture *picture, int32_t row, int32_t col)
 {

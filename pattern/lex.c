@@ -305,8 +305,7 @@ s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const ch
     return S2_OK;
 }
 
-/* --- list items --------------------------------------------------------------------------------------------
- */
+/* ---- list items */
 
 static bool word_follows(const s2_lex *lex, size_t at, const char *word)
 {

@@ -591,8 +591,7 @@ static s2_status read_mask(parser *p, s2_term *term)
     return S2_OK;
 }
 
-/* --- when -------------------------------------------------------------------------------------------------
- */
+/* ---- when */
 
 typedef struct bound {
     bool has;
@@ -660,8 +659,7 @@ static s2_status read_when(parser *p, s2_term *term)
     return S2_OK;
 }
 
-/* --- bodies ------------------------------------------------------------------------------------------------
- */
+/* ---- bodies */
 
 static s2_term_kind term_kind(s2_word word)
 {
@@ -791,8 +789,7 @@ static s2_status read_body(parser *p, int32_t *out)
     return keep_body(p, &canonical, out);
 }
 
-/* --- rules
- * --------------------------------------------------------------------------------------------------- */
+/* ---- rules */
 
 /* Set bits begin, begin + step, ... below end; at most one operation per word for steps up to 64. */
 static void set_bits(uint64_t *words, int64_t begin, int64_t end, int64_t step)
@@ -963,8 +960,7 @@ static s2_status read_rules(parser *p)
     return S2_OK;
 }
 
-/* --- resolving
- * -------------------------------------------------------------------------------------------------- */
+/* ---- resolving */
 
 typedef struct resolver {
     const parser *p;
@@ -1120,8 +1116,7 @@ static s2_status check_canonical(parser *p, const s2_pattern *pattern)
     return status;
 }
 
-/* --- the whole
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the whole */
 
 static s2_status parse_all(parser *p, s2_pattern *out)
 {

@@ -28,8 +28,7 @@ bool s2_reprices(const s2_sim_options *options, s2_sim_phase phase)
     return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_SIM_TRAIN;
 }
 
-/* ---- the floor
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the floor */
 
 static int32_t lesser(int32_t a, int32_t b)
 {
@@ -264,8 +263,7 @@ s2_status s2_tuned_floor(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *p
     return S2_OK;
 }
 
-/* ---- the prediction
- * ----------------------------------------------------------------------------------------- */
+/* ---- the prediction */
 
 static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
 {

@@ -10,8 +10,7 @@
 
 enum { FIRST_BATCH = 64, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
 
-/* ---- the order of visits ----------------------------------------------------------------------------------
- */
+/* ---- the order of visits */
 
 static int64_t common_divisor(int64_t a, int64_t b)
 {
@@ -49,8 +48,7 @@ static int64_t batch_size(int64_t done)
     return done < FIRST_BATCH ? FIRST_BATCH : done > LARGEST_BATCH ? LARGEST_BATCH : done;
 }
 
-/* ---- one candidate ----------------------------------------------------------------------------------------
- */
+/* ---- one candidate */
 
 typedef struct worker {
     const s2_search *search;
@@ -159,8 +157,7 @@ static s2_status visit(worker *w, int64_t index)
     return holds ? price(w, index, &pattern) : S2_OK;
 }
 
-/* ---- a batch ----------------------------------------------------------------------------------------------
- */
+/* ---- a batch */
 
 static void *work(void *user)
 {

@@ -263,8 +263,7 @@ bool console_wait(console *c, const char *text)
     return true;
 }
 
-/* ---- strict comparison ------------------------------------------------------------------------------------
- */
+/* ---- strict comparison */
 
 int console_style(char letter)
 {
@@ -422,8 +421,7 @@ void console_check(console *c, const char *path, console_colours colours, const 
     }
 }
 
-/* ---- tmux
- * --------------------------------------------------------------------------------------------------- */
+/* ---- tmux */
 
 /* One "ESC [ ... m" of a captured pane, applied; returns what follows it. */
 static const char *apply_sgr(const char *at, shown_cell *now)

@@ -55,8 +55,7 @@ static int check_bytes(const char *bytes, size_t n, char said[256])
     return WEXITSTATUS(status);
 }
 
-/* ---- patterns and their certificates --------------------------------------------------------------------
- */
+/* ---- patterns and their certificates */
 
 static const s2_property KNOWN[] = {S2_ROWS, S2_UNION, S2_KV, S2_GROUP, S2_RANKS, S2_SHARDS, S2_DEPTH};
 enum { N_ASKED = sizeof KNOWN / sizeof KNOWN[0], DEPTH_ASKED = 2 };
@@ -193,8 +192,7 @@ static void every_verdict_that_holds_is_certified_on_random_patterns(void **stat
     assert_true(n_claims > n_cases / 4 && n_both_ways > n_cases / 40);
 }
 
-/* ---- a verdict that does not hold --------------------------------------------
- */
+/* ---- a verdict that does not hold */
 
 /* A certificate of `rows` whose claim line is replaced by each property; s2cert must agree with the prover.
  */
@@ -322,8 +320,7 @@ static void depth_is_accepted_as_far_as_a_layer_reads_everything(void **state)
     }
 }
 
-/* ---- tampering
- * ---------------------------------------------------------------------------------------------- */
+/* ---- tampering */
 
 static const char *const victim = "name victim;layers 2;heads 4;kv-heads 2;block 16;layers all: sink 1 | "
                                   "local 3 | stride 4 phase head;layers 1: dense";
@@ -495,8 +492,7 @@ static void noise_never_passes_and_never_crashes(void **state)
     s2_buf_release(&whole);
 }
 
-/* ---- refusals of the writer
- * ----------------------------------------------------------------------------------- */
+/* ---- refusals of the writer */
 
 static void what_is_not_proved_for_every_length_has_no_certificate(void **state)
 {

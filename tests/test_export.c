@@ -762,8 +762,7 @@ static void arrays_hold_random_patterns_or_state_the_loss(void **state)
     assert_true(n_lossy > 0);
 }
 
-/* ---- every exporter on anything --------------------------------------------------------------------------
- */
+/* ---- every exporter on anything */
 
 /* A random text near the families that formats hold, so that some are held and others nearly. */
 static void near_family(s2_rng *rng, char *text, size_t cap)
@@ -967,8 +966,7 @@ static void arrays_that_do_not_fit_are_refused(void **state)
     imported_release(&at);
 }
 
-/* ---- pictures -------------------------------------------------------------------------------------------
- */
+/* ---- pictures */
 
 /* One unread block in 128 x 128 stays visible at every size of picture, down to one cell. */
 static void one_hole_is_visible_at_every_size(void **state)

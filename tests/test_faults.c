@@ -81,8 +81,7 @@ static void run_sql(const char *path, const char *sql)
     sqlite3_close(raw);
 }
 
-/* ---- kill -9
- * ------------------------------------------------------------------------------------------------ */
+/* ---- kill -9 */
 
 /* What a killed process was at, and what must be true afterwards. */
 typedef enum work { WRITES, CREATES, MIGRATES, BACKS_UP, RECOVERS, N_WORKS } work;
@@ -253,8 +252,7 @@ static void killed_processes_lose_nothing_they_acknowledged(void **state)
     s2_gen_forget(beside);
 }
 
-/* ---- lost pages
- * --------------------------------------------------------------------------------------------- */
+/* ---- lost pages */
 
 static uint8_t *read_file(const char *path, size_t *n)
 {

@@ -226,8 +226,7 @@ static void hostile_yaml_and_hjson_are_bounded(void **state)
     free(text);
 }
 
-/* ---- budgets --------------------------------------------------------------------------------------------
- */
+/* ---- budgets */
 
 static void budgets_of_more_methods_are_kept(void **state)
 {
@@ -341,8 +340,7 @@ static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
     }
 }
 
-/* ---- arrays by other names ------------------------------------------------------------------------------
- */
+/* ---- arrays by other names */
 
 static void settings_that_a_format_does_not_know_are_refused(void **state)
 {
@@ -449,8 +447,7 @@ static void arrays_that_ask_for_much_memory_are_refused(void **state)
     free(zeros);
 }
 
-/* ---- files as published ---------------------------------------------------------------------------------
- */
+/* ---- files as published */
 
 /* Where they are, or NULL: $S2_PUBLISHED, else beside the repository. */
 static const char *published(const char *name)

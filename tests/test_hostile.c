@@ -133,8 +133,7 @@ static void run_case(const sample *from, int64_t nth, const char *bytes, size_t 
     }
 }
 
-/* ---- importers ------------------------------------------------------------------------------------------
- */
+/* ---- importers */
 
 /* A pattern that was taken is one: it passes its check, prints, and its text is taken again. */
 static void check_pattern(const sample *from, int64_t nth, const s2_pattern *pattern, bool has_side)
@@ -196,8 +195,7 @@ static void read_import(const sample *from, const char *bytes, size_t n, int64_t
     s2_arena_release(&arena);
 }
 
-/* ---- the other readers -----------------------------------------------------------------------------------
- */
+/* ---- the other readers */
 
 static void read_pattern(const sample *from, const char *bytes, size_t n, int64_t nth)
 {

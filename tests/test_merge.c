@@ -44,8 +44,7 @@ static s2_db *open_new(const char *path)
     return open_db(path, S2_DB_WRITE);
 }
 
-/* ---- things that happen to a database --------------------------------------------------------------------
- */
+/* ---- things that happen to a database */
 
 static int64_t below(s2_rng *rng, uint64_t n)
 {
@@ -177,8 +176,7 @@ static void take_something(s2_db *db, s2_rng rng)
     s2_buf_release(&what);
 }
 
-/* ---- what a user sees of it ------------------------------------------------------------------------------
- */
+/* ---- what a user sees of it */
 
 static void add_number(s2_buf *out, double value)
 {
@@ -299,8 +297,7 @@ static void assert_same_text(const char *left, const char *right, uint64_t seed,
              (int)strcspn(left + line, "\n"), left + line, (int)strcspn(right + line, "\n"), right + line);
 }
 
-/* ---- merging ---------------------------------------------------------------------------------------------
- */
+/* ---- merging */
 
 static void merge(s2_db *db, const char *path, s2_db_merged *merged)
 {
@@ -410,8 +407,7 @@ static void what_is_here_stays_when_theirs_differs(void **state)
     s2_db_close(&a);
 }
 
-/* ---- copies ----------------------------------------------------------------------------------------------
- */
+/* ---- copies */
 
 static bool keep_line(void *user, const char *text, size_t n)
 {

@@ -170,8 +170,7 @@ static void written(int fd, const void *bytes, ssize_t n, int64_t at)
     memcpy(e->bytes, bytes, (size_t)n);
 }
 
-/* ---- calls of the C library, as SQLite and db/ make them ------------------------------------------------
- */
+/* ---- calls of the C library, as SQLite and db/ make them */
 
 int __real_open(const char *path, int flags, ...);
 int __real_open64(const char *path, int flags, ...);
@@ -289,8 +288,7 @@ int __wrap_unlink(const char *path)
     return rc;
 }
 
-/* ---- the disk after a cut -------------------------------------------------------------------------------
- */
+/* ---- the disk after a cut */
 
 /* How much of what was not synced survives. */
 typedef enum loss { LOSE_ALL, LOSE_NONE, LOSE_WRITES, LOSE_SECTORS, LOSE_LAST, N_LOSSES } loss;
@@ -398,8 +396,7 @@ static void empty_dir(const char *path)
     closedir(dir);
 }
 
-/* ---- what must be there ---------------------------------------------------------------------------------
- */
+/* ---- what must be there */
 
 enum { MAX_STATES = 200, MAIN = 0, BESIDE = 1 };
 static const char *const FILE_NAMES[WATCHED] = {"main.db", "beside.db"};
@@ -494,8 +491,7 @@ static void begin_record(void)
     snprintf(states[0][BESIDE], sizeof(digest), "%s", ABSENT);
 }
 
-/* ---- what the database does until the power goes --------------------------------------------------------
- */
+/* ---- what the database does until the power goes */
 
 static void put_some(s2_db *db, int from, int to)
 {
@@ -619,8 +615,7 @@ static void copy_and_merge(void)
     acknowledge_copy();
 }
 
-/* ---- cuts ------------------------------------------------------------------------------------------------
- */
+/* ---- cuts */
 
 static s2_status is_sound(s2_db *db, s2_diag *diag)
 {

@@ -21,8 +21,7 @@
 #include "pattern/parse.h"
 #include "search/search.h"
 
-/* ---- the language
- * ------------------------------------------------------------------------------------------ */
+/* ---- the language */
 
 static void spaces_expand_in_mixed_radix_order(void **state)
 {
@@ -145,8 +144,7 @@ static void every_text_of_random_bytes_is_parsed_or_refused(void **state)
     }
 }
 
-/* ---- searches
- * ---------------------------------------------------------------------------------------------- */
+/* ---- searches */
 
 typedef struct problem {
     s2_arena arena;
@@ -604,8 +602,7 @@ static void a_damaged_or_foreign_state_is_refused(void **state)
     s2_arena_release(&p.arena);
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------ */
+/* ---- memory */
 
 static bool fail_nth(void *user, size_t n_bytes)
 {
@@ -637,8 +634,7 @@ static void each_failed_allocation_is_reported_and_leaks_nothing(void **state)
     }
 }
 
-/* ---- the command
- * ------------------------------------------------------------------------------------------- */
+/* ---- the command */
 
 enum { OUTPUT = 1 << 18 };
 
@@ -933,8 +929,7 @@ static void a_space_is_proposed_for_every_model_and_explained(void **state)
     assert_true(strstr(text, "against the next best") != NULL || strstr(text, "gives up nothing") != NULL);
 }
 
-/* ---- against what people made by hand
- * ------------------------------------------------------------------------- */
+/* ---- against what people made by hand */
 
 typedef struct handmade {
     char name[40];
@@ -1077,8 +1072,7 @@ static void the_winner_is_at_least_as_good_as_every_hand_made_pattern(void **sta
     assert_true(n_satisfying >= 8);
 }
 
-/* ---- speed
- * ------------------------------------------------------------------------------------------------- */
+/* ---- speed */
 
 static double seconds(void)
 {

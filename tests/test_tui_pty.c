@@ -32,8 +32,7 @@ static char dir[64];
 
 static const int64_t THEN_US = INT64_C(1767323040) * 1000000; /* 2026-01-02 03:04 UTC */
 
-/* ---- a database that is the same every time ---------------------------------------------------------------
- */
+/* ---- a database that is the same every time */
 
 #define OK(call)                                                                                             \
     do {                                                                                                     \
@@ -249,8 +248,7 @@ static int remove_dir(void **state)
     return system(command);
 }
 
-/* ---- goldens
- * ----------------------------------------------------------------------------------------------- */
+/* ---- goldens */
 
 /* One walk through all views; '~' is escape, sent alone. */
 static const struct {
@@ -438,8 +436,7 @@ static void tmux_shows_the_same(void **state)
     tmux("kill-server");
 }
 
-/* ---- staying in order
- * ---------------------------------------------------------------------------------------- */
+/* ---- staying in order */
 
 static const console_options PLAIN = {"xterm-256color", "C.UTF-8", dir, "--db s2.db", 24, 80};
 
@@ -802,8 +799,7 @@ static void clicks_choose_and_the_wheel_scrolls(void **state)
     assert_false(c.alternate);
 }
 
-/* ---- work beside the screen
- * ------------------------------------------------------------------------------------ */
+/* ---- work beside the screen */
 
 static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
 {
@@ -858,8 +854,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     forget_db("jobs.db");
 }
 
-/* ---- copying
- * --------------------------------------------------------------------------------------------------- */
+/* ---- copying */
 
 /* The next text that the terminal was asked to copy; returns what follows it, or NULL. */
 static const char *next_copy(const char *at, s2_buf *out)
@@ -971,8 +966,7 @@ static void the_command_of_every_screen_can_be_run(void **state)
     forget_db("said.db");
 }
 
-/* ---- figures
- * --------------------------------------------------------------------------------------------------- */
+/* ---- figures */
 
 static int by_value(const void *a, const void *b)
 {
@@ -1143,8 +1137,7 @@ static void keys_are_timed(void **state)
     forget_db("many.db");
 }
 
-/* ---- chaos
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- chaos */
 
 static pid_t start_writer(const char *name)
 {

@@ -285,8 +285,7 @@ s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_
     return status;
 }
 
-/* ---- kept masks -------------------------------------------------------------------------------------------
- */
+/* ---- kept masks */
 
 static bool same_key(const s2_grid_key *a, const s2_grid_key *b)
 {

@@ -129,8 +129,7 @@ void s2_session_compare_add(s2_session *session, const char *name, const char *t
     changed(session);
 }
 
-/* ---- orders ----------------------------------------------------------------------------------------------
- */
+/* ---- orders */
 
 static bool next_facts(s2_session *session, s2_order *order)
 {

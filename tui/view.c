@@ -68,8 +68,7 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
         state->run = model->n_runs > 0 ? model->n_runs - 1 : 0;
 }
 
-/* ---- choosing by name
- * -------------------------------------------------------------------------------------- */
+/* ---- choosing by name */
 
 /* A line of a list that is chosen from: a key binding, a format, a saved view. */
 typedef struct offer {
@@ -117,8 +116,7 @@ static bool is_choice(s2_mode mode)
     return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS;
 }
 
-/* ---- typing
- * ------------------------------------------------------------------------------------------------ */
+/* ---- typing */
 
 /* What a prompt is called, and what is asked of the owner when it is accepted. */
 static const struct {

@@ -84,8 +84,7 @@ void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_
         row += draw_line(&text->lines[at], canvas, area, row);
 }
 
-/* ---- runs -------------------------------------------------------------------------------------------------
- */
+/* ---- runs */
 
 static char mark_of(const s2_tui_run *run, s2_style *style)
 {
@@ -191,8 +190,7 @@ static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s
 const s2_view_ops s2_view_runs = {"runs", "what runs in the background, and what ran", draw_runs, handle_runs,
                                   command_runs};
 
-/* ---- the lines of one thing
- * --------------------------------------------------------------------------------- */
+/* ---- the lines of one thing */
 
 static void draw_output(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
