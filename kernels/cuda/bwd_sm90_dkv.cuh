@@ -25,6 +25,8 @@ namespace s2
 template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
     static constexpr bool FP16 = FP16_, FUSED = FUSED_, ELEMENTS = ELEMENTS_;
+    /* What ptxas knows to be uniform keeps descriptors in uniform registers; masks leave too few for it. */
+    static constexpr bool UNIFORM = !ELEMENTS;
     static constexpr int STAGES = FUSED ? 3 : 4;
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
@@ -293,8 +295,7 @@ template <class T> struct DkvConsumer {
     S2_DEVICE void arrive(uint32_t bar) const
     {
         __syncwarp();
-        if (lane == 0)
-            mbar_arrive(bar);
+        mbar_arrive_if(bar, lane == 0);
     }
     S2_DEVICE void issue_s()
     {
@@ -442,7 +443,7 @@ template <class T> struct DkvConsumer {
     /* One step of the split kernel; its S^T was issued before. NEXT: there is another one. */
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
-        const int stage = ring.stage;
+        const int stage = ring.stage = T::UNIFORM ? __shfl_sync(0xffffffffu, ring.stage, 0) : ring.stage;
         if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
             mask(stage);
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
@@ -466,34 +467,83 @@ template <class T> struct DkvConsumer {
         }
         wg_pin<D / 2>(dv);
         wg_pin<D / 2>(dk);
-        __syncwarp();
-        if (lane == 0) {
-            mbar_arrive(sh.do_empty + 8 * stage);
-            mbar_arrive(sh.q_empty + 8 * stage);
-        }
+        release_step(stage);
         if constexpr (NEXT) { /* no product may be in flight over the edge of a loop: ptxas would serialise
                                  all */
             wg_wait<0>();
             wg_pin<32>(s);
         }
     }
-    /* One fused step, with the dQ of the step before unless it is the FIRST. */
-    template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
+    /* S^T and dP^T of a stage; P^T and dS^T as fragments. */
+    template <bool MASK> S2_DEVICE void weigh(int stage)
     {
-        const int stage = ring.stage;
-        mbar_wait(sh.q_full + 8 * stage, ring.parity);
-        issue_s();
-        mbar_wait(sh.do_full + 8 * stage, ring.parity);
-        issue_dp();
-        wg_wait<1>();
-        wg_pin<32>(s);
         if constexpr (MASK)
             mask(stage);
         exponentials(stage);
         wg_wait<0>();
         wg_pin<32>(dp);
         fragments(stage);
+    }
+    template <bool MASK> S2_DEVICE void first_weights()
+    {
+        mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+        issue_s();
+        mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
+        issue_dp();
+        wg_wait<1>();
+        wg_pin<32>(s);
+        weigh<MASK>(ring.stage);
+    }
+    S2_DEVICE void release_step(int stage) const
+    {
+        __syncwarp();
+        mbar_arrive_if(sh.do_empty + 8 * stage, lane == 0);
+        mbar_arrive_if(sh.q_empty + 8 * stage, lane == 0);
+    }
+    S2_DEVICE void swap_buffers()
+    {
+        buffer ^= 1;
+        if (buffer == 0)
+            ds_parity ^= 1;
+    }
+    /*
+     * Fused: the products of a step whose fragments are ready, dQ of the step before it unless that is the
+     * FIRST, and the fragments of the next step. S^T of the next follows dQ without a gap, and dQ is handed over
+     * meanwhile; no product is in flight at either end, and the registers of S^T are those of P^T and dS^T.
+     */
+    template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
+    {
+        const int stage = ring.stage;
         put_ds(); /* before dK: reading fragments of a running product would serialise it */
+        issue_dv_dk(stage);
+        if constexpr (!FIRST) {
+            wait_other_ds();
+            issue_dq(buffer ^ 1);
+        }
+        ring.next();
+        mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+        wg_wait<FIRST ? 0 : 1>();
+        wg_pin<D / 2>(dv);
+        wg_pin<D / 2>(dk);
+        release_step(stage);
+        issue_s();
+        if constexpr (!FIRST) {
+            wg_wait<1>();
+            wg_pin<32>(dp);
+            push_dq(buffer ^ 1);
+        }
+        swap_buffers();
+        mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
+        issue_dp();
+        wg_wait<1>();
+        wg_pin<32>(s);
+        weigh<MASK>(ring.stage);
+    }
+    /* The last step of a column, and its dQ. */
+    template <bool FIRST> S2_DEVICE void last_fused_step()
+    {
+        const int stage = ring.stage;
+        put_ds();
         issue_dv_dk(stage);
         if constexpr (!FIRST) {
             wait_other_ds();
@@ -504,16 +554,16 @@ template <class T> struct DkvConsumer {
         wg_pin<D / 2>(dv);
         wg_pin<D / 2>(dk);
         wg_pin<32>(dp);
-        __syncwarp();
-        if (lane == 0) {
-            mbar_arrive(sh.do_empty + 8 * stage);
-            mbar_arrive(sh.q_empty + 8 * stage);
-        }
+        release_step(stage);
         if constexpr (!FIRST)
             push_dq(buffer ^ 1);
-        buffer ^= 1;
-        if (buffer == 0)
-            ds_parity ^= 1;
+        swap_buffers();
+        wait_other_ds();
+        issue_dq(buffer ^ 1);
+        wg_wait<0>();
+        wg_pin<32>(dp);
+        arrive(sh.k_empty);
+        push_dq(buffer ^ 1);
     }
     S2_DEVICE void steps(int n, int n_partial, uint32_t parity)
     {
@@ -536,21 +586,22 @@ template <class T> struct DkvConsumer {
     S2_DEVICE void fused_steps(int n, int n_partial, uint32_t parity)
     {
         mbar_wait(sh.v_full, parity);
+        first_weights<true>();
+        if (n == 1) {
+            arrive(sh.v_empty);
+            last_fused_step<true>();
+            return;
+        }
         fused_step<true, true>();
-        int at = 1;
+        int at = 2;
 #pragma unroll 1
         for (; at < n_partial; ++at)
             fused_step<true, false>();
 #pragma unroll 1
         for (; at < n; ++at)
             fused_step<false, false>();
-        wait_other_ds();
-        issue_dq(buffer ^ 1);
-        wg_wait<0>();
-        wg_pin<32>(dp);
         arrive(sh.v_empty);
-        arrive(sh.k_empty);
-        push_dq(buffer ^ 1);
+        last_fused_step<false>();
     }
 
     /* ---- parts of one column ---- */
@@ -655,7 +706,9 @@ template <class T> struct DkvConsumer {
     }
     S2_DEVICE void begin(int blocks)
     {
-        const int row = wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
+        uint32_t tid; /* volatile: ptxas would keep what follows from it through all steps, and spill */
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
+        const int row = T::UNIFORM ? (int)(tid >> 5) * 16 + (int)(tid >> 2 & 7) : wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
         const int block = __ldg(p.blocks + blocks + (row >> p.shift));
         key = block < 0 ? -1024 : (block << p.shift) + (row & ((1 << p.shift) - 1));
 #pragma unroll
@@ -693,7 +746,7 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t raw[];
     const DkvShared<T> sh(raw);
-    const int wg = threadIdx.x >> 7;
+    const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
     /* dQ needs nothing of this kernel: its thread blocks follow as these leave */
     asm volatile("griddepcontrol.launch_dependents;");
     if (threadIdx.x == 0)

@@ -391,7 +391,7 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ uint8_t raw[];
     const DqShared<T> sh(raw);
-    const int wg = threadIdx.x >> 7;
+    const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0); /* uniform for ptxas as well */
     if (threadIdx.x == 0)
         sh.init();
     __syncthreads();
