@@ -360,28 +360,45 @@ static int32_t part_width(const s2_transposer *at, const s2_plan_column *column,
     return width > least ? width : least;
 }
 
-/* Stable: the partial entries of [begin, begin + n) first. */
-static int32_t partial_first(s2_transposer *at, int64_t begin, int32_t n, s2_plan_column_entry *entries,
-                             int32_t *masks)
+/* Where an entry goes in its list. */
+enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_LOWER, N_PLACES };
+
+static int32_t place_of(const s2_transposer *at, const s2_plan_column_entry *entry)
 {
-    if (n == 0)
-        return 0;
-    int32_t n_out = 0, n_partial = 0;
-    for (int32_t full = 0; full < 2; full++)
-        for (int32_t e = 0; e < n; e++) {
-            if ((int32_t)at->entries[begin + e].full != full)
+    const uint32_t lower = (UINT32_C(1) << (2 * at->n_sub)) - 1;
+    if (at->options.halves && at->n_sub > 1 && (entry->reads & lower) == 0)
+        return PLACE_UPPER;
+    if (at->options.halves && at->n_sub > 1 && (entry->reads & ~lower) == 0)
+        return PLACE_LOWER;
+    return entry->full ? PLACE_FULL : PLACE_PARTIAL;
+}
+
+/* Stable: the entries of the column in the order of their places. */
+static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_column_entry *entries,
+                          int32_t *masks)
+{
+    int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
+    for (int32_t place = 0; place < N_PLACES; place++) {
+        for (int32_t e = 0; e < column->n; e++) {
+            if (place_of(at, &at->entries[column->begin + e]) != place)
                 continue;
-            entries[n_out] = at->entries[begin + e];
+            entries[n_out] = at->entries[column->begin + e];
             if (at->masks != NULL)
-                memcpy(&masks[(int64_t)n_out * at->n_sub], &at->masks[(begin + e) * at->n_sub],
+                memcpy(&masks[(int64_t)n_out * at->n_sub], &at->masks[(column->begin + e) * at->n_sub],
                        (size_t)at->n_sub * sizeof *masks);
-            n_partial += !full;
             n_out++;
         }
-    memcpy(&at->entries[begin], entries, (size_t)n * sizeof *entries);
+        begin_of[place + 1] = n_out;
+    }
+    column->n_upper = begin_of[PLACE_PARTIAL];
+    column->n_partial = begin_of[PLACE_FULL];
+    column->n_lower = column->n - begin_of[PLACE_LOWER];
+    if (column->n == 0)
+        return;
+    memcpy(&at->entries[column->begin], entries, (size_t)column->n * sizeof *entries);
     if (at->masks != NULL)
-        memcpy(&at->masks[begin * at->n_sub], masks, (size_t)n * (size_t)at->n_sub * sizeof *masks);
-    return n_partial;
+        memcpy(&at->masks[column->begin * at->n_sub], masks,
+               (size_t)column->n * (size_t)at->n_sub * sizeof *masks);
 }
 
 /* A part of a column, and what the order of work looks at. */
@@ -396,7 +413,7 @@ typedef struct s2_work {
 typedef struct s2_emitter {
     s2_work *work;
     int64_t n, cap_work;
-    s2_plan_column_entry *entries; /* scratch of partial_first */
+    s2_plan_column_entry *entries; /* scratch of order_entries */
     int32_t *masks;
     int64_t cap_entries, cap_masks;
     int32_t n_chains;
@@ -410,7 +427,7 @@ static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column,
     S2_TRY(reserve((void **)&out->masks, &out->cap_masks, (int64_t)n * at->n_sub, sizeof *out->masks));
     column.begin = begin;
     column.n = n;
-    column.n_partial = partial_first(at, begin, n, out->entries, out->masks);
+    order_entries(at, &column, out->entries, out->masks);
     out->work[out->n] = (s2_work){.column = column, .wave = wave, .index = out->n};
     out->n++;
     return S2_OK;

@@ -165,10 +165,10 @@ s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *pr
     const bool grouped = problem->n_heads > problem->n_kv_heads;
     const bool dense = 2 * problem->plan->counts.pairs > problem->plan->counts.pairs_causal;
     if (k_tok < 16384 && !grouped && !(fused && dense))
-        return s2_plan_column_options{KEY_TOK, 0, 0, 0};
+        return s2_plan_column_options{KEY_TOK, 0, 0, 0, fused};
     const bool cuts = fused || grouped || k_tok > 65536;
     const int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
-    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0};
+    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, fused};
 }
 
 /* ------------------------------------------------------------------ the contract */

@@ -270,6 +270,16 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
         bulk_wait<0>();
 }
 
+/* A column as one warpgroup walks it: steps that read none of its keys, its own n, others again. */
+struct Steps {
+    int lead, n;
+    int most, least; /* no mask is needed while as many of its own steps are left, this one not counted */
+    S2_DEVICE bool masked(int left) const
+    {
+        return left > most || left < least;
+    }
+};
+
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
 template <class T> struct DkvConsumer {
     static constexpr int D = T::HEAD_DIM;
@@ -291,6 +301,13 @@ template <class T> struct DkvConsumer {
         : p(params), sh(shared), wg(warpgroup), thread(in_group), warp(in_group >> 5), lane(in_group & 31),
           ds_parity(0), dq_parity(1), buffer(0)
     {
+    }
+    /* Of this warpgroup. Volatile, since ptxas would keep what follows from it through all steps, and spill. */
+    S2_DEVICE static int thread_now()
+    {
+        uint32_t tid;
+        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
+        return (int)(tid & 127);
     }
     S2_DEVICE void arrive(uint32_t bar) const
     {
@@ -480,11 +497,12 @@ template <class T> struct DkvConsumer {
         if constexpr (MASK)
             mask(stage);
         exponentials(stage);
+        wg_pin<32>(s); /* under dP^T: ptxas would put half of them behind the wait */
         wg_wait<0>();
         wg_pin<32>(dp);
         fragments(stage);
     }
-    template <bool MASK> S2_DEVICE void first_weights()
+    S2_DEVICE void first_weights()
     {
         mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
         issue_s();
@@ -492,7 +510,7 @@ template <class T> struct DkvConsumer {
         issue_dp();
         wg_wait<1>();
         wg_pin<32>(s);
-        weigh<MASK>(ring.stage);
+        weigh<true>(ring.stage);
     }
     S2_DEVICE void release_step(int stage) const
     {
@@ -539,8 +557,8 @@ template <class T> struct DkvConsumer {
         wg_pin<32>(s);
         weigh<MASK>(ring.stage);
     }
-    /* The last step of a column, and its dQ. */
-    template <bool FIRST> S2_DEVICE void last_fused_step()
+    /* The products of the last step of this warpgroup. */
+    template <bool FIRST> S2_DEVICE void finish_step()
     {
         const int stage = ring.stage;
         put_ds();
@@ -558,12 +576,37 @@ template <class T> struct DkvConsumer {
         if constexpr (!FIRST)
             push_dq(buffer ^ 1);
         swap_buffers();
-        wait_other_ds();
-        issue_dq(buffer ^ 1);
-        wg_wait<0>();
-        wg_pin<32>(dp);
-        arrive(sh.k_empty);
-        push_dq(buffer ^ 1);
+    }
+    /* Fused: a step that reads no key of this warpgroup; its half of dS is zero. */
+    template <bool FIRST> S2_DEVICE void zero_step()
+    {
+        mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+        mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
+#pragma unroll
+        for (int i = 0; i < 16; ++i)
+            ds[i] = 0;
+        put_ds();
+        if constexpr (!FIRST) {
+            wait_other_ds();
+            issue_dq(buffer ^ 1);
+            wg_wait<0>();
+            wg_pin<32>(dp);
+        }
+        release_step(ring.stage);
+        ring.next();
+        if constexpr (!FIRST)
+            push_dq(buffer ^ 1);
+        swap_buffers();
+    }
+    S2_DEVICE void pass_fused(int n, bool first)
+    {
+        if (n > 0 && first) {
+            zero_step<true>();
+            --n;
+        }
+#pragma unroll 1
+        for (; n > 0; --n)
+            zero_step<false>();
     }
     S2_DEVICE void steps(int n, int n_partial, uint32_t parity)
     {
@@ -583,25 +626,37 @@ template <class T> struct DkvConsumer {
         arrive(sh.k_empty);
         step<true, false>();
     }
-    S2_DEVICE void fused_steps(int n, int n_partial, uint32_t parity)
+    S2_DEVICE void fused_steps(const Steps &to, int turn)
     {
-        mbar_wait(sh.v_full, parity);
-        first_weights<true>();
-        if (n == 1) {
-            arrive(sh.v_empty);
-            last_fused_step<true>();
-            return;
+        mbar_wait(sh.v_full, turn & 1);
+        pass_fused(to.lead, true);
+        if (to.n > 0) {
+            first_weights();
+            int left = to.n - 2; /* when the next is at work */
+            if (to.lead == 0) {
+                if (to.n == 1)
+                    finish_step<true>();
+                else
+                    fused_step<true, true>();
+                --left;
+            }
+#pragma unroll 1
+            for (; left >= 0; --left)
+                if (to.masked(left))
+                    fused_step<true, false>();
+                else
+                    fused_step<false, false>();
+            if (to.lead > 0 || to.n > 1)
+                finish_step<false>();
         }
-        fused_step<true, true>();
-        int at = 2;
-#pragma unroll 1
-        for (; at < n_partial; ++at)
-            fused_step<true, false>();
-#pragma unroll 1
-        for (; at < n; ++at)
-            fused_step<false, false>();
         arrive(sh.v_empty);
-        last_fused_step<false>();
+        pass_fused(trail_of(turn), to.lead + to.n == 0);
+        wait_other_ds();
+        issue_dq(buffer ^ 1);
+        wg_wait<0>();
+        wg_pin<32>(dp);
+        arrive(sh.k_empty);
+        push_dq(buffer ^ 1);
     }
 
     /* ---- parts of one column ---- */
@@ -704,11 +759,28 @@ template <class T> struct DkvConsumer {
         else
             return sum_in_order(chain, parts & 0xffff, parts >> 16);
     }
+    /* Of the column's last steps, those that read no key of this warpgroup. */
+    S2_DEVICE int trail_of(int turn) const
+    {
+        const int n_lower = (int)load_shared1(sh.slot_at(turn) + 40);
+        return wg == 0 ? 0 : __shfl_sync(0xffffffffu, n_lower, 0);
+    }
+    S2_DEVICE Steps steps_of(int turn, int n, int n_partial) const
+    {
+        const int4 c = load_shared4(sh.slot_at(turn) + 32);
+        const int n_upper = __shfl_sync(0xffffffffu, c.y, 0), n_lower = __shfl_sync(0xffffffffu, c.z, 0);
+        Steps to;
+        to.lead = wg == 0 ? n_upper : 0;
+        to.n = n - to.lead - (wg == 0 ? 0 : n_lower);
+        to.most = to.n - 1 - (n_partial - to.lead);
+        to.least = wg == 0 ? n_lower : 0;
+        return to;
+    }
     S2_DEVICE void begin(int blocks)
     {
-        uint32_t tid; /* volatile: ptxas would keep what follows from it through all steps, and spill */
-        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
-        const int row = T::UNIFORM ? (int)(tid >> 5) * 16 + (int)(tid >> 2 & 7) : wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
+        /* a warp's 16 rows lie in one block */
+        const int row = T::UNIFORM ? wg * 64 + (thread_now() >> 5) * 16 + (thread_now() >> 2 & 7)
+                                   : wg * 64 + warp * 16 + (lane >> 2);
         const int block = __ldg(p.blocks + blocks + (row >> p.shift));
         key = block < 0 ? -1024 : (block << p.shift) + (row & ((1 << p.shift) - 1));
 #pragma unroll
@@ -728,7 +800,7 @@ template <class T> struct DkvConsumer {
                 arrive(sh.k_empty);
                 arrive(sh.v_empty);
             } else if constexpr (FUSED) {
-                fused_steps(n, n_partial, turn & 1);
+                fused_steps(steps_of(turn, n, n_partial), turn);
             } else {
                 steps(n, n_partial, turn & 1);
             }
