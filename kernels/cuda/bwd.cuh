@@ -41,6 +41,7 @@ struct BwdRowParams {
     const float *lse;
     int64_t lse_head;
     float *lse2, *delta;
+    float *dq_sum; /* to be cleared, head_dim floats a row; NULL: there is none */
     int32_t n_heads, head_dim;
 };
 
@@ -116,6 +117,9 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
     if (head >= p.n_heads)
         return;
     const bool real = q_tok >= 0 && q_tok < seq.k_tok - seq.q_off;
+    float4 *const clear = (float4 *)(p.dq_sum + (seq.rows + (int64_t)head * seq.n_rows + row) * p.head_dim);
+    for (int piece = lane; p.dq_sum != NULL && piece * 4 < p.head_dim; piece += 16)
+        __stcs(clear + piece, make_float4(0.f, 0.f, 0.f, 0.f));
     float sum = 0.f;
     for (int piece = lane; real && piece * 8 < p.head_dim; piece += 16) {
         const int64_t o_at = seq.o + q_tok * p.o.tok + head * p.o.head + piece * 8;

@@ -200,8 +200,7 @@ s2_status make_rows(s2_device *device, const s2_attn_problem *problem, bool fuse
     S2_TRY(s2_bwd_zeroed(device, 4 * 4, &state->counter, why));
     if (!fused)
         return S2_OK;
-    state->how.sum_bytes = rows.all * problem->head_dim * 4;
-    return s2_bwd_zeroed(device, state->how.sum_bytes, &state->dq_sum, why);
+    return s2_bwd_zeroed(device, rows.all * problem->head_dim * 4, &state->dq_sum, why);
 }
 
 void fill_params(const s2_attn_problem *problem, State *state)
@@ -236,6 +235,7 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->scale_log2 = problem->scale * s2::LOG2_E;
     params->scale = problem->scale;
     state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
+    state->rows.dq_sum = (float *)state->dq_sum;
 }
 
 s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fused, void **out, s2_diag *why)

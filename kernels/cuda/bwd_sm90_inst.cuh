@@ -25,7 +25,6 @@ typedef struct s2_bwd_launch {
     int32_t n_seqs;
     int64_t n_rows; /* padded rows of the longest sequence, times heads */
     bool fused;
-    int64_t sum_bytes; /* of dq_sum */
 } s2_bwd_launch;
 
 #define S2_BWD_SM90_PASTE(dim, fp16)  s2_bwd_sm90_d##dim##_fp16_##fp16
