@@ -363,24 +363,41 @@ static int32_t part_width(const s2_transposer *at, const s2_plan_column *column,
 /* Where an entry goes in its list. */
 enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_LOWER, N_PLACES };
 
-static int32_t place_of(const s2_transposer *at, const s2_plan_column_entry *entry)
+static bool reads_half(const s2_transposer *at, const s2_plan_column_entry *entry, bool upper)
 {
     const uint32_t lower = (UINT32_C(1) << (2 * at->n_sub)) - 1;
-    if (at->options.halves && at->n_sub > 1 && (entry->reads & lower) == 0)
+    return at->options.halves > 0 && at->n_sub > 1 && (entry->reads & (upper ? lower : ~lower)) == 0;
+}
+
+/* lower_left: how many entries of the lower half are too many for the end of the list. */
+static int32_t place_of(const s2_transposer *at, const s2_plan_column_entry *entry, int32_t *lower_left)
+{
+    if (reads_half(at, entry, true))
         return PLACE_UPPER;
-    if (at->options.halves && at->n_sub > 1 && (entry->reads & ~lower) == 0)
+    if (reads_half(at, entry, false) && --*lower_left < 0)
         return PLACE_LOWER;
     return entry->full ? PLACE_FULL : PLACE_PARTIAL;
+}
+
+static int32_t excess_lower(const s2_transposer *at, const s2_plan_column *column)
+{
+    int32_t n = 0;
+    for (int32_t e = 0; e < column->n; e++)
+        n += reads_half(at, &at->entries[column->begin + e], false);
+    const int32_t most = at->options.halves / column->n_heads;
+    return n > most ? n - most : 0;
 }
 
 /* Stable: the entries of the column in the order of their places. */
 static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
+    const int32_t excess = excess_lower(at, column);
     int32_t n_out = 0, begin_of[N_PLACES + 1] = {0};
     for (int32_t place = 0; place < N_PLACES; place++) {
+        int32_t lower_left = excess;
         for (int32_t e = 0; e < column->n; e++) {
-            if (place_of(at, &at->entries[column->begin + e]) != place)
+            if (place_of(at, &at->entries[column->begin + e], &lower_left) != place)
                 continue;
             entries[n_out] = at->entries[column->begin + e];
             if (at->masks != NULL)
@@ -619,7 +636,7 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && options->key_tok >= plan->blk_tok &&
            options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
            options->key_tok % plan->blk_tok == 0 && options->part_steps >= 0 && options->section_heads >= 0 &&
-           options->wave >= 0;
+           options->wave >= 0 && options->halves >= 0;
 }
 
 s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,

@@ -37,7 +37,9 @@ typedef struct s2_plan_column_options {
     int32_t part_steps;    /* cut lists into parts of so many steps (x heads); 0: never */
     int32_t wave;          /* columns that run at a time; 0: strictly the longest first, no sections */
     int32_t section_heads; /* KV heads worked on at a time; 0: as many as make a wave of long columns */
-    bool halves;           /* entries that read one half of the keys go to the ends of lists */
+    /* Entries that read only one half of the keys go to the ends of lists, at most so many steps (x heads) to the
+     * end; 0: they stay. */
+    int32_t halves;
 } s2_plan_column_options;
 
 typedef struct s2_plan_column_entry {
@@ -56,8 +58,8 @@ typedef struct s2_plan_column {
     int64_t begin; /* entries[begin, begin + n) */
     int32_t n;
     int32_t n_partial; /* entries that are not full and stand in front */
-    int32_t n_upper;   /* halves: of these, the first ones, which read keys of the upper half only */
-    int32_t n_lower;   /* halves: the last entries, not full, which read keys of the lower half only */
+    int32_t n_upper;   /* of these, the first ones, which read keys of the upper half only; see halves */
+    int32_t n_lower;   /* the last entries, not full, which read keys of the lower half only */
     int32_t part;      /* of n_parts */
     int32_t n_parts;
     int32_t chain; /* columns of one chain are parts of one sum; -1: whole */

@@ -276,10 +276,10 @@ static s2_plan_column_options column_cut(const s2_plan *plan, int32_t n_sms)
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
     if (k_tok < 16384 && !grouped)
-        return (s2_plan_column_options){plan->options.key_tok, 0, 0, 0, false};
+        return (s2_plan_column_options){plan->options.key_tok, 0, 0, 0, 0};
     const int32_t part_steps = grouped && k_tok >= 16384 ? 128 : 64;
     return (s2_plan_column_options){plan->options.key_tok, grouped || k_tok > 65536 ? part_steps : 0, n_sms,
-                                    0, false};
+                                    0, 0};
 }
 
 /* Lists that heads share are flattened once. */

@@ -56,7 +56,7 @@ struct BwdColumn {
     int32_t parts; /* part | n_parts << 16 */
     int32_t seq;
     int32_t n_heads; /* of the group that share each entry */
-    int32_t n_upper; /* steps times heads at the beginning that read keys of the upper half only */
+    int32_t n_upper; /* steps at the beginning that read keys of the upper half only */
     int32_t n_lower; /* at the end, of the lower half only */
     int32_t unused;
 };

@@ -174,8 +174,8 @@ static s2_status make_columns(s2_device *device, const s2_plan_columns *columns,
         column.parts = from->part | from->n_parts << 16;
         column.seq = from->seq;
         column.n_heads = from->n_heads;
-        column.n_upper = from->n_upper * from->n_heads;
-        column.n_lower = from->n_lower * from->n_heads;
+        column.n_upper = from->n_upper;
+        column.n_lower = from->n_lower;
         return column;
     };
     const auto step_of = [&](int64_t at) {

@@ -162,13 +162,14 @@ s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *pr
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         if (problem->plan->seqs[seq].k_tok > k_tok)
             k_tok = problem->plan->seqs[seq].k_tok;
+    const int32_t ends = fused ? INT32_MAX : 1;
     const bool grouped = problem->n_heads > problem->n_kv_heads;
     const bool dense = 2 * problem->plan->counts.pairs > problem->plan->counts.pairs_causal;
     if (k_tok < 16384 && !grouped && !(fused && dense))
-        return s2_plan_column_options{KEY_TOK, 0, 0, 0, fused};
+        return s2_plan_column_options{KEY_TOK, 0, 0, 0, ends};
     const bool cuts = fused || grouped || k_tok > 65536;
     const int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
-    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, fused};
+    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, ends};
 }
 
 /* ------------------------------------------------------------------ the contract */

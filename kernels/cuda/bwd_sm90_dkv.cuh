@@ -31,8 +31,8 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
     static constexpr int SHARED_BYTES =
-        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 128 + 256 + 1024;
-    static constexpr int SLOT_BYTES = 64; /* a column and its sequence */
+        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 192 + 256 + 1024;
+    static constexpr int SLOT_BYTES = 96; /* a column, its sequence, and what each warpgroup does of it */
     static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
     static_assert(!FUSED || HEAD_DIM == 128, "two warpgroups share the columns of dQ: 64 each");
@@ -159,6 +159,11 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
         store_shared4(sh.slot_at(turn) + 16, b);
         store_shared4(sh.slot_at(turn) + 32, c);
         store_shared4(sh.slot_at(turn) + 48, d);
+        if constexpr (!T::FUSED) {
+            const int upper = c.y * c.x, lower = c.z * c.x;
+            store_shared4(sh.slot_at(turn) + 64, make_int4(a.z - upper, a.w - upper, upper, 0));
+            store_shared4(sh.slot_at(turn) + 80, make_int4(a.z - lower, a.w, 0, lower));
+        }
         mbar_arrive(sh.slot_full + 8 * (turn & 1));
         if (!more) {
             leave(p.counter);
@@ -273,11 +278,7 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
 /* A column as one warpgroup walks it: steps that read none of its keys, its own n, others again. */
 struct Steps {
     int lead, n;
-    int most, least; /* no mask is needed while as many of its own steps are left, this one not counted */
-    S2_DEVICE bool masked(int left) const
-    {
-        return left > most || left < least;
-    }
+    int most, least; /* no mask is needed while most to least of its own steps are left, one at work not counted */
 };
 
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
@@ -301,13 +302,6 @@ template <class T> struct DkvConsumer {
         : p(params), sh(shared), wg(warpgroup), thread(in_group), warp(in_group >> 5), lane(in_group & 31),
           ds_parity(0), dq_parity(1), buffer(0)
     {
-    }
-    /* Of this warpgroup. Volatile, since ptxas would keep what follows from it through all steps, and spill. */
-    S2_DEVICE static int thread_now()
-    {
-        uint32_t tid;
-        asm volatile("mov.u32 %0, %%tid.x;" : "=r"(tid));
-        return (int)(tid & 127);
     }
     S2_DEVICE void arrive(uint32_t bar) const
     {
@@ -333,15 +327,20 @@ template <class T> struct DkvConsumer {
             Mma64::template ss<0>(dp, desc(v + k_slice<128>(kk)), desc(d_o + k_slice<64>(kk)), kk > 0);
         wg_commit();
     }
-    S2_DEVICE void issue_dv_dk(int stage)
+    S2_DEVICE void issue_dv(int stage)
     {
-        const uint32_t q = desc_low(sh.q + stage * T::Q_BYTES, 8192),
-                       d_o = desc_low(sh.d_o + stage * T::Q_BYTES, 8192);
+        const uint32_t d_o = desc_low(sh.d_o + stage * T::Q_BYTES, 8192);
         wg_fence();
 #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
             MmaD::template rs<1>(dv, pa + 4 * kk, desc(d_o + (kk * 2048 >> 4)), 1);
         wg_commit();
+    }
+    template <bool FENCE> S2_DEVICE void issue_dk(int stage)
+    {
+        const uint32_t q = desc_low(sh.q + stage * T::Q_BYTES, 8192);
+        if constexpr (FENCE)
+            wg_fence();
 #pragma unroll
         for (int kk = 0; kk < 4; ++kk)
             MmaD::template rs<1>(dk, ds + 4 * kk, desc(q + (kk * 2048 >> 4)), 1);
@@ -397,29 +396,42 @@ template <class T> struct DkvConsumer {
                 s[4 * i + x] = keep[x] ? s[4 * i + x] : -CUDART_INF_F;
         }
     }
+    /* lse or delta of 4 of the 16 queries that this thread holds. */
+    S2_DEVICE void load_rows4(uint32_t from, int k, float *x) const
+    {
+        load_shared4f(from + (lane & 3) * 64 + k * 16, x + 4 * k);
+    }
+    /* AHEAD: of all of them, before the product that needs them is waited for; masks have no registers for that. */
+    template <bool AHEAD> S2_DEVICE void load_rows(uint32_t from, float *x) const
+    {
+#pragma unroll
+        for (int k = 0; AHEAD && k < 4; ++k)
+            load_rows4(from, k, x);
+    }
     /* s becomes P^T. */
-    S2_DEVICE void exponentials(int stage)
+    template <bool AHEAD> S2_DEVICE void exponentials(int stage, float *lse2)
     {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            float x[4];
-            load_shared4f(sh.lse2 + 256 * stage + (lane & 3) * 64 + k * 16, x);
+            if constexpr (!AHEAD)
+                load_rows4(sh.lse2 + 256 * stage, k, lse2);
 #pragma unroll
             for (int i = 0; i < 8; ++i)
-                s[8 * k + i] = exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -x[(i / 4) * 2 + (i & 1)]));
+                s[8 * k + i] =
+                    exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -lse2[4 * k + (i / 4) * 2 + (i & 1)]));
         }
     }
     /* P^T and dS^T in the storage type, as A fragments. */
-    S2_DEVICE void fragments(int stage)
+    template <bool AHEAD> S2_DEVICE void fragments(int stage, float *delta)
     {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-            float x[4];
-            load_shared4f(sh.delta + 256 * stage + (lane & 3) * 64 + k * 16, x);
+            if constexpr (!AHEAD)
+                load_rows4(sh.delta + 256 * stage, k, delta);
 #pragma unroll
             for (int half = 0; half < 4; ++half) {
                 const float *const f = s + 8 * k + 2 * half, *const g = dp + 8 * k + 2 * half,
-                                   *const d = x + half / 2 * 2;
+                                   *const d = delta + 4 * k + half / 2 * 2;
                 ds[4 * k + half] = pack2<T::FP16>(f[0] * (g[0] - d[0]), f[1] * (g[1] - d[1]));
                 pa[4 * k + half] = pack2<T::FP16>(f[0], f[1]);
             }
@@ -440,8 +452,8 @@ template <class T> struct DkvConsumer {
         fence_async_shared();
         arrive(sh.ds_full + 8 * buffer);
     }
-    /* Hand the finished tile of dQ to the reducer. */
-    S2_DEVICE void push_dq(int from)
+    /* The finished tile of dQ into its staging buffer. */
+    S2_DEVICE void stage_dq(int from)
     {
         arrive(sh.ds_empty + 8 * from);
         mbar_wait(sh.dq_empty + 8 * wg, dq_parity);
@@ -449,8 +461,17 @@ template <class T> struct DkvConsumer {
 #pragma unroll
         for (int i = 0; i < 8; ++i)
             store_shared4f(sh.dq + wg * 16384 + i * 2048 + thread * 16, dp + 4 * i);
+    }
+    /* And to the reducer. */
+    S2_DEVICE void hand_dq() const
+    {
         fence_async_shared();
         arrive(sh.dq_full + 8 * wg);
+    }
+    S2_DEVICE void push_dq(int from)
+    {
+        stage_dq(from);
+        hand_dq();
     }
     S2_DEVICE void wait_other_ds() const
     {
@@ -467,13 +488,17 @@ template <class T> struct DkvConsumer {
         issue_dp();
         if constexpr (MASK && !T::ELEMENTS)
             mask(stage);
-        exponentials(stage);
+        constexpr bool AHEAD = !MASK && !T::ELEMENTS;
+        float x[16];
+        exponentials<false>(stage, x);
+        load_rows<AHEAD>(sh.delta + 256 * stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
         if constexpr (!NEXT)
             arrive(sh.v_empty);
-        fragments(stage);
-        issue_dv_dk(stage);
+        fragments<AHEAD>(stage, x);
+        issue_dv(stage);
+        issue_dk<false>(stage);
         ring.next();
         if constexpr (NEXT) {
             mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
@@ -491,26 +516,31 @@ template <class T> struct DkvConsumer {
             wg_pin<32>(s);
         }
     }
-    /* S^T and dP^T of a stage; P^T and dS^T as fragments. */
-    template <bool MASK> S2_DEVICE void weigh(int stage)
+    /* dP^T of a stage whose S^T is at work; P^T and dS^T as fragments. */
+    template <bool MASK, bool HAND> S2_DEVICE void weigh(int stage)
     {
+        float x[16];
+        mbar_wait(sh.do_full + 8 * stage, ring.parity);
+        issue_dp();
+        if constexpr (HAND) /* dQ of the step before: the fence waits under this product */
+            hand_dq();
+        load_rows<!MASK>(sh.lse2 + 256 * stage, x);
+        wg_wait<1>();
+        wg_pin<32>(s);
         if constexpr (MASK)
             mask(stage);
-        exponentials(stage);
+        exponentials<!MASK>(stage, x);
         wg_pin<32>(s); /* under dP^T: ptxas would put half of them behind the wait */
+        load_rows<!MASK>(sh.delta + 256 * stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
-        fragments(stage);
+        fragments<!MASK>(stage, x);
     }
     S2_DEVICE void first_weights()
     {
         mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
         issue_s();
-        mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
-        issue_dp();
-        wg_wait<1>();
-        wg_pin<32>(s);
-        weigh<true>(ring.stage);
+        weigh<true, false>(ring.stage);
     }
     S2_DEVICE void release_step(int stage) const
     {
@@ -532,8 +562,9 @@ template <class T> struct DkvConsumer {
     template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
     {
         const int stage = ring.stage;
+        issue_dv(stage);
         put_ds(); /* before dK: reading fragments of a running product would serialise it */
-        issue_dv_dk(stage);
+        issue_dk<true>(stage);
         if constexpr (!FIRST) {
             wait_other_ds();
             issue_dq(buffer ^ 1);
@@ -548,21 +579,18 @@ template <class T> struct DkvConsumer {
         if constexpr (!FIRST) {
             wg_wait<1>();
             wg_pin<32>(dp);
-            push_dq(buffer ^ 1);
+            stage_dq(buffer ^ 1);
         }
         swap_buffers();
-        mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
-        issue_dp();
-        wg_wait<1>();
-        wg_pin<32>(s);
-        weigh<MASK>(ring.stage);
+        weigh<MASK, !FIRST>(ring.stage);
     }
     /* The products of the last step of this warpgroup. */
     template <bool FIRST> S2_DEVICE void finish_step()
     {
         const int stage = ring.stage;
+        issue_dv(stage);
         put_ds();
-        issue_dv_dk(stage);
+        issue_dk<true>(stage);
         if constexpr (!FIRST) {
             wait_other_ds();
             issue_dq(buffer ^ 1);
@@ -608,7 +636,18 @@ template <class T> struct DkvConsumer {
         for (; n > 0; --n)
             zero_step<false>();
     }
-    S2_DEVICE void steps(int n, int n_partial, uint32_t parity)
+    /* Steps that read no key of this warpgroup. */
+    S2_DEVICE void pass(int n)
+    {
+#pragma unroll 1
+        for (; n > 0; --n) {
+            mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
+            mbar_wait(sh.do_full + 8 * ring.stage, ring.parity);
+            release_step(ring.stage);
+            ring.next();
+        }
+    }
+    S2_DEVICE void own_steps(int n, int n_masked, uint32_t parity)
     {
         mbar_wait(sh.q_full + 8 * ring.stage, ring.parity);
         issue_s();
@@ -616,7 +655,7 @@ template <class T> struct DkvConsumer {
         wg_pin<32>(s);
         mbar_wait(sh.v_full, parity);
         int at = 0;
-        const int masked = min(n_partial, n - 1);
+        const int masked = min(n_masked, n - 1);
 #pragma unroll 1
         for (; at < masked; ++at)
             step<true, true>();
@@ -625,6 +664,24 @@ template <class T> struct DkvConsumer {
             step<false, true>();
         arrive(sh.k_empty);
         step<true, false>();
+    }
+    S2_DEVICE void no_steps(int turn) const
+    {
+        mbar_wait(sh.v_full, turn & 1);
+        arrive(sh.k_empty);
+        arrive(sh.v_empty);
+    }
+    S2_DEVICE void steps(int turn)
+    {
+        const int4 to = load_shared4(sh.slot_at(turn) + 64 + 16 * wg);
+        const int n = __shfl_sync(0xffffffffu, to.x, 0);
+        pass(to.z);
+        if (n > 0) {
+            own_steps(n, __shfl_sync(0xffffffffu, to.y, 0), turn & 1);
+        } else {
+            no_steps(turn);
+        }
+        pass((int)load_shared1(sh.slot_at(turn) + 64 + 16 * wg + 12));
     }
     S2_DEVICE void fused_steps(const Steps &to, int turn)
     {
@@ -640,12 +697,18 @@ template <class T> struct DkvConsumer {
                     fused_step<true, true>();
                 --left;
             }
+            int most = to.most, least = to.least;
 #pragma unroll 1
-            for (; left >= 0; --left)
-                if (to.masked(left))
+            while (left >= 0) { /* at most twice: masked, not masked, masked */
+#pragma unroll 1
+                for (; left > most; --left)
                     fused_step<true, false>();
-                else
+#pragma unroll 1
+                for (; left >= least; --left)
                     fused_step<false, false>();
+                most = -1;
+                least = 0;
+            }
             if (to.lead > 0 || to.n > 1)
                 finish_step<false>();
         }
@@ -762,13 +825,14 @@ template <class T> struct DkvConsumer {
     /* Of the column's last steps, those that read no key of this warpgroup. */
     S2_DEVICE int trail_of(int turn) const
     {
-        const int n_lower = (int)load_shared1(sh.slot_at(turn) + 40);
+        const int n_lower = (int)(load_shared1(sh.slot_at(turn) + 40) * load_shared1(sh.slot_at(turn) + 32));
         return wg == 0 ? 0 : __shfl_sync(0xffffffffu, n_lower, 0);
     }
     S2_DEVICE Steps steps_of(int turn, int n, int n_partial) const
     {
         const int4 c = load_shared4(sh.slot_at(turn) + 32);
-        const int n_upper = __shfl_sync(0xffffffffu, c.y, 0), n_lower = __shfl_sync(0xffffffffu, c.z, 0);
+        const int n_upper = __shfl_sync(0xffffffffu, c.y * c.x, 0),
+                  n_lower = __shfl_sync(0xffffffffu, c.z * c.x, 0);
         Steps to;
         to.lead = wg == 0 ? n_upper : 0;
         to.n = n - to.lead - (wg == 0 ? 0 : n_lower);
@@ -778,11 +842,11 @@ template <class T> struct DkvConsumer {
     }
     S2_DEVICE void begin(int blocks)
     {
-        /* a warp's 16 rows lie in one block */
-        const int row = T::UNIFORM ? wg * 64 + (thread_now() >> 5) * 16 + (thread_now() >> 2 & 7)
-                                   : wg * 64 + warp * 16 + (lane >> 2);
-        const int block = __ldg(p.blocks + blocks + (row >> p.shift));
-        key = block < 0 ? -1024 : (block << p.shift) + (row & ((1 << p.shift) - 1));
+        int shift = p.shift; /* opaque, or ptxas keeps what follows from it through all steps, and spills */
+        asm volatile("" : "+r"(shift));
+        const int row = wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
+        const int block = __ldg(p.blocks + blocks + (row >> shift));
+        key = block < 0 ? -1024 : (block << shift) + (row & ((1 << shift) - 1));
 #pragma unroll
         for (int i = 0; i < D / 2; ++i)
             dk[i] = dv[i] = 0.f;
@@ -791,18 +855,17 @@ template <class T> struct DkvConsumer {
     {
         int4 a;
         for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
-            /* uniform for ptxas as well, which takes anything from shared memory for divergent */
-            const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
             begin(a.x);
             mbar_wait(sh.k_full, turn & 1);
-            if (n == 0) {
-                mbar_wait(sh.v_full, turn & 1);
-                arrive(sh.k_empty);
-                arrive(sh.v_empty);
-            } else if constexpr (FUSED) {
-                fused_steps(steps_of(turn, n, n_partial), turn);
+            if constexpr (FUSED) {
+                /* uniform for ptxas as well, which takes anything from shared memory for divergent */
+                const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
+                if (n == 0)
+                    no_steps(turn);
+                else
+                    fused_steps(steps_of(turn, n, n_partial), turn);
             } else {
-                steps(n, n_partial, turn & 1);
+                steps(turn);
             }
             const int4 b = load_shared4(sh.slot_at(turn) + 16);
             const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4);

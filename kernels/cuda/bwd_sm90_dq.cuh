@@ -63,7 +63,7 @@ template <class T> struct DqShared {
             mbar_init(slot_empty + 8 * slot, 8 + 2);
         }
         for (int stage = 0; stage < T::STAGES; ++stage) {
-            mbar_init(k_full + 8 * stage, 1);
+            mbar_init(k_full + 8 * stage, 32); /* every lane that may have written words arrives itself */
             mbar_init(k_empty + 8 * stage, 8);
             mbar_init(v_full + 8 * stage, 1);
             mbar_init(v_empty + 8 * stage, 8);
@@ -163,6 +163,8 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
             __syncwarp();
             if (lane == 0)
                 mbar_expect_tx(full + 8 * ring.stage, T::TILE_BYTES);
+            else if (is_k)
+                mbar_arrive(full + 8 * ring.stage);
 #pragma unroll 1
             for (int sub = 0; sub < n_subs; ++sub) {
                 const int row = (int)(__shfl_sync(0xffffffffu, word, sub) >> BWD_BLOCK_SHIFT) * rows;
