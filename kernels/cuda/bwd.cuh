@@ -107,9 +107,24 @@ template <bool FP16> S2_DEVICE float high_half(uint32_t x)
     return __uint_as_float(x & 0xffff0000u);
 }
 
+/* Where launches overlap: the next kernel may be put beside this one; it waits until this one has ended. */
+S2_DEVICE void let_follow()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+S2_DEVICE void wait_before()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 /* Grid (rows x heads / 16, sequences), 256 threads, 16 lanes a row. */
 template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRowParams p)
 {
+    let_follow();
     const BwdSeq seq = p.seqs[blockIdx.y];
     const int64_t at = ((int64_t)blockIdx.x * 256 + threadIdx.x) >> 4;
     const int lane = threadIdx.x & 15;

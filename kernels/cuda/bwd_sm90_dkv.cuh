@@ -882,10 +882,10 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
     extern __shared__ uint8_t raw[];
     const DkvShared<T> sh(raw);
     const int wg = __shfl_sync(0xffffffffu, threadIdx.x >> 7, 0);
-    /* dQ needs nothing of this kernel: its thread blocks follow as these leave */
-    asm volatile("griddepcontrol.launch_dependents;");
     if (threadIdx.x == 0)
         sh.init();
+    wait_before(); /* for the statistics of rows */
+    let_follow();  /* dQ needs nothing of this kernel: its thread blocks follow as these leave */
     __syncthreads();
     if (wg == 2) {
         registers_lower<T::REGISTERS_PRODUCER>();
@@ -908,8 +908,10 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
 
 /* fused: the fp32 copy of dQ, in the order of fragments, to memory. Four blocks a tile of the plan; one warp
  * is 16 rows x 32 columns. */
-template <bool FP16> __global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const BwdParams p)
+template <bool FP16> __global__ void __launch_bounds__(256)
+    bwd_sm90_dq_convert(const __grid_constant__ BwdParams p)
 {
+    wait_before();
     const BwdTile tile = p.tiles[blockIdx.x / 4];
     const BwdSeq seq = p.seqs[tile.seq];
     const int warp = (int)(blockIdx.x % 4) * 8 + (int)(threadIdx.x >> 5), lane = threadIdx.x & 31;

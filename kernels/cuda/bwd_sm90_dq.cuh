@@ -412,7 +412,7 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dq(const _
         consumer.run();
     }
     /* it may have overtaken the kernel before it; what comes after both must not */
-    asm volatile("griddepcontrol.wait;" ::: "memory");
+    wait_before();
 #endif
 }
 

@@ -28,15 +28,34 @@ unsigned blocks(int32_t n, int32_t n_units)
     return (unsigned)(n < n_units ? n : n_units);
 }
 
+/* Overlap: the kernel may begin while the one before it ends, and waits for it by itself. */
+template <class Kernel>
+cudaError_t follow(Kernel kernel, unsigned grid, unsigned threads, size_t shared, const s2::BwdParams &params,
+                   cudaStream_t stream)
+{
+    cudaLaunchAttribute overlap;
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = dim3(grid);
+    config.blockDim = dim3(threads);
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &overlap;
+    config.numAttrs = 1;
+    return cudaLaunchKernelEx(&config, kernel, params);
+}
+
 template <class T> cudaError_t columns(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
 {
     const cudaError_t raised = raise<T>(s2::bwd_sm90_dkv<T>);
     if (raised != cudaSuccess)
         return raised;
-    s2::bwd_sm90_dkv<T><<<blocks(params.n_columns, n_units), T::THREADS, T::SHARED_BYTES, stream>>>(params);
-    return cudaGetLastError();
+    return follow(s2::bwd_sm90_dkv<T>, blocks(params.n_columns, n_units), T::THREADS, T::SHARED_BYTES, params,
+                  stream);
 }
 
+/* Reads what was ready before dK and dV were launched, so it fills the SMs that they leave idle. */
 template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
 {
     if (params.n_tiles == 0)
@@ -44,18 +63,8 @@ template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_unit
     const cudaError_t raised = raise<T>(s2::bwd_sm90_dq<T>);
     if (raised != cudaSuccess)
         return raised;
-    /* Reads what was ready before dK and dV were launched, so it fills the SMs that they leave idle. */
-    cudaLaunchAttribute overlap;
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config = {};
-    config.gridDim = dim3(blocks(params.n_tiles, n_units));
-    config.blockDim = dim3(T::THREADS);
-    config.dynamicSmemBytes = T::SHARED_BYTES;
-    config.stream = stream;
-    config.attrs = &overlap;
-    config.numAttrs = 1;
-    return cudaLaunchKernelEx(&config, s2::bwd_sm90_dq<T>, params);
+    return follow(s2::bwd_sm90_dq<T>, blocks(params.n_tiles, n_units), T::THREADS, T::SHARED_BYTES, params,
+                  stream);
 }
 
 template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)
@@ -74,8 +83,7 @@ cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cuda
         columns<s2::DkvConfig<128, FP16, true, false>>(params, launch.n_units, stream);
     if (error != cudaSuccess || params.n_tiles == 0)
         return error;
-    s2::bwd_sm90_dq_convert<FP16><<<(unsigned)params.n_tiles * 4, 256, 0, stream>>>(params);
-    return cudaGetLastError();
+    return follow(s2::bwd_sm90_dq_convert<FP16>, (unsigned)params.n_tiles * 4, 256, 0, params, stream);
 #else
     (void)params, (void)launch, (void)stream;
     return cudaErrorNotSupported;
