@@ -37,8 +37,8 @@ typedef struct s2_plan_column_options {
     int32_t part_steps;    /* cut lists into parts of so many steps (x heads); 0: never */
     int32_t wave;          /* columns that run at a time; 0: strictly the longest first, no sections */
     int32_t section_heads; /* KV heads worked on at a time; 0: as many as make a wave of long columns */
-    /* Entries that read only one half of the keys go to the ends of lists, at most so many steps (x heads) to the
-     * end; 0: they stay. */
+    /* Entries that read only one half of the keys go to the ends of lists, at most so many steps (x heads) to
+     * the end; 0: they stay. */
     int32_t halves;
 } s2_plan_column_options;
 

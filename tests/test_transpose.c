@@ -31,7 +31,8 @@ static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_option
     *out = (s2_plan_column_options){.key_tok = key_tok > 8 * plan->blk_tok ? 8 * plan->blk_tok : key_tok,
                                     .part_steps = parts[s2_gen_in(gen, 0, 3)],
                                     .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
-                                    .wave = (int32_t)s2_gen_in(gen, 0, 9)};
+                                    .wave = (int32_t)s2_gen_in(gen, 0, 9),
+                                    .halves = (int32_t)s2_gen_in(gen, 0, 3)};
 }
 
 static void draw_case(s2_gen *gen, s2_arena *arena, int64_t number, s2_case *test)
@@ -175,16 +176,32 @@ static void columns_list_exactly_the_pairs_of_the_definition(void **state)
                   (long long)total);
 }
 
+/* Entries stand in four runs: upper half only, other partial ones, full ones, lower half only. */
+static int32_t run_of(const s2_plan_column *column, int32_t e)
+{
+    if (e < column->n_upper)
+        return 0;
+    if (e < column->n_partial)
+        return 1;
+    return e < column->n - column->n_lower ? 2 : 3;
+}
+
 static void check_column(const s2_case *test, const s2_plan_column *column)
 {
     const s2_plan_column_entry *const entries = &test->columns.entries[column->begin];
+    const uint32_t lower = (UINT32_C(1) << (2 * test->columns.n_sub)) - 1;
     for (int32_t e = 0; e < column->n; e++) {
-        assert_true((e >= column->n_partial) == entries[e].full);
+        const int32_t run = run_of(column, e);
+        assert_true((run == 2) == entries[e].full);
         assert_true(entries[e].reads != 0);
-        if (e > 0 && e != column->n_partial)
+        assert_true(run != 0 || (entries[e].reads & lower) == 0);
+        assert_true(run != 3 || (entries[e].reads & ~lower) == 0);
+        if (e > 0 && run == run_of(column, e - 1))
             assert_true(entries[e].step < entries[e - 1].step ||
                         (entries[e].step == entries[e - 1].step && entries[e].head > entries[e - 1].head));
     }
+    assert_true(column->n_lower * column->n_heads <= test->options.halves);
+    assert_true(column->n_upper == 0 || test->options.halves > 0);
     assert_true((column->chain >= 0) == (column->n_parts > 1));
     assert_true(column->n_parts >= 1 && column->n_parts <= S2_COLUMN_LIMIT_PARTS);
 }

@@ -7,9 +7,13 @@
  * Step    64 queries of one head. S^T = K Q^T and dP^T = V dO^T leave P^T and dS^T as A fragments in
  *         registers, so that dV += P^T dO and dK += dS^T Q need no way through shared memory. The next
  *         S^T is issued with the last products of this step.
+ * Halves  a step that reads no key of one warpgroup is passed over by it; the plan puts such steps at the
+ *         ends of the list, so that one warpgroup begins later and the other ends earlier.
  * Fused   dQ = dS K needs dS the other way round: it goes once through shared memory, in two buffers; its
  *         product runs a step late, so that the warpgroups meet at barriers in memory only. Each makes
- *         64 columns of dQ, which its reducer adds to a fp32 copy in memory.
+ *         64 columns of dQ, which its reducer adds to a fp32 copy in memory. A turn of the loop begins with
+ *         fragments: dV, dS to memory under it, dK, dQ of the step before, the next S^T, dQ to its reducer
+ *         under that, dP^T, the next fragments.
  * Parts   of one column are summed through memory: in order (a part waits for the one before it, which
  *         was claimed earlier, so nothing can lock), or as they come when fused.
  * Shared  K, V: 128 rows each; STAGES of Q and dO with 64 rows; fused: dS 2 x 16 KB and dQ 32 KB.
@@ -278,7 +282,7 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
 /* A column as one warpgroup walks it: steps that read none of its keys, its own n, others again. */
 struct Steps {
     int lead, n;
-    int most, least; /* no mask is needed while most to least of its own steps are left, one at work not counted */
+    int most, least; /* its own steps need no mask while so many are left behind the one at work */
 };
 
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
@@ -401,7 +405,7 @@ template <class T> struct DkvConsumer {
     {
         load_shared4f(from + (lane & 3) * 64 + k * 16, x + 4 * k);
     }
-    /* AHEAD: of all of them, before the product that needs them is waited for; masks have no registers for that. */
+    /* AHEAD: all 16, before the product that needs them is waited for; masks leave no registers for that. */
     template <bool AHEAD> S2_DEVICE void load_rows(uint32_t from, float *x) const
     {
 #pragma unroll
@@ -556,8 +560,9 @@ template <class T> struct DkvConsumer {
     }
     /*
      * Fused: the products of a step whose fragments are ready, dQ of the step before it unless that is the
-     * FIRST, and the fragments of the next step. S^T of the next follows dQ without a gap, and dQ is handed over
-     * meanwhile; no product is in flight at either end, and the registers of S^T are those of P^T and dS^T.
+     * FIRST, and the fragments of the next step. S^T of the next follows dQ without a gap, and dQ is handed
+     * over meanwhile; no product is in flight at either end, and the registers of S^T are those of P^T and
+     * dS^T.
      */
     template <bool MASK, bool FIRST> S2_DEVICE void fused_step()
     {
@@ -908,8 +913,8 @@ template <class T> __global__ void __launch_bounds__(384, 1) bwd_sm90_dkv(const 
 
 /* fused: the fp32 copy of dQ, in the order of fragments, to memory. Four blocks a tile of the plan; one warp
  * is 16 rows x 32 columns. */
-template <bool FP16> __global__ void __launch_bounds__(256)
-    bwd_sm90_dq_convert(const __grid_constant__ BwdParams p)
+template <bool FP16>
+__global__ void __launch_bounds__(256) bwd_sm90_dq_convert(const __grid_constant__ BwdParams p)
 {
     wait_before();
     const BwdTile tile = p.tiles[blockIdx.x / 4];

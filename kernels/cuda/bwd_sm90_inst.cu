@@ -79,8 +79,7 @@ template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t 
 cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cudaStream_t stream)
 {
 #if S2_HEAD_DIM == 128
-    const cudaError_t error =
-        columns<s2::DkvConfig<128, FP16, true, false>>(params, launch.n_units, stream);
+    const cudaError_t error = columns<s2::DkvConfig<128, FP16, true, false>>(params, launch.n_units, stream);
     if (error != cudaSuccess || params.n_tiles == 0)
         return error;
     return follow(s2::bwd_sm90_dq_convert<FP16>, (unsigned)params.n_tiles * 4, 256, 0, params, stream);
