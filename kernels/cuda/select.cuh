@@ -8,7 +8,7 @@
  * page
  *
  * Two launches before the decode kernel, which then finds its slabs where the second one wrote them:
- *     page_scores   a warp four pages, all loads first; reads 4 * D bytes a page
+ *     page_scores   a warp 16 pages on the tensor cores, all loads first; reads 4 * D bytes a page
  *     choose_pages  a block a list: radix selection of the scores in shared memory, ids written ascending
  * Limits: 16 rows a list, S2_SELECT_LIMIT_PAGES pages a list.
  */
@@ -20,7 +20,7 @@
 namespace s2
 {
 
-enum { SELECT_ROWS = 16, SELECT_PAGES_A_WARP = 4, SCORE_THREADS = 256, CHOOSE_THREADS = 1024 };
+enum { SELECT_ROWS = 16, SELECT_PAGES_A_WARP = 16, SCORE_THREADS = 64, CHOOSE_THREADS = 1024 };
 
 struct SelectParams {
     const DecodeList *lists;
@@ -73,60 +73,95 @@ template <bool FP16> __global__ void page_bounds(const __grid_constant__ SelectP
     *(uint32_t *)(to + p.head_dim) = pack2<FP16>(high.x, high.y);
 }
 
+/* 16 pages of a warp and 128 numbers of the head dimension, as the tensor cores' A; lane (g, t) holds of
+ * pages g and g + 8 the numbers t * 8 .. t * 8 + 7 of every 32: the order of a sum over d is free. */
+struct Bounds {
+    uint4 low[4][2], high[4][2];
+};
+S2_DEVICE void load_bounds(const SelectParams &p, const uint16_t *bounds, int first, int n, int span,
+                           Bounds *out)
+{
+    const int lane = threadIdx.x & 31;
+    const uint4 none = {0, 0, 0, 0};
+#pragma unroll
+    for (int step = 0; step < 4; ++step)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const int page = first + (lane >> 2) + half * 8, d = span + step * 32 + (lane & 3) * 8;
+            const bool on = page < n && d < p.head_dim;
+            const uint16_t *const from = bounds + (size_t)page * 2 * p.head_dim + d;
+            out->low[step][half] = on ? __ldg((const uint4 *)from) : none;
+            out->high[step][half] = on ? __ldg((const uint4 *)(from + p.head_dim)) : none;
+        }
+}
+/* The numbers below zero of two, or the others; zeros elsewhere. */
+S2_DEVICE uint32_t of_sign(uint32_t x, bool below)
+{
+    const uint32_t negative = (x >> 15 & 0x00010001u) * 0xffffu;
+    return x & (below ? negative : ~negative);
+}
+template <bool FP16> S2_DEVICE void add_product(float *c, const uint4 (&a)[2], uint4 q, bool below)
+{
+    const uint32_t first[4] = {a[0].x, a[1].x, a[0].y, a[1].y}, second[4] = {a[0].z, a[1].z, a[0].w, a[1].w};
+    mma_16816<FP16>(c, first, of_sign(q.x, below), of_sign(q.y, below));
+    mma_16816<FP16>(c, second, of_sign(q.z, below), of_sign(q.w, below));
+}
+/* max(q low, q high) is q high where q is not below zero, else q low: two matrix products. Keys are finite.
+ */
+template <bool FP16>
+S2_DEVICE void score_rows(const SelectParams &p, const DecodeList &list, const Bounds &bounds, int span,
+                          int tile, float *c)
+{
+    const int lane = threadIdx.x & 31, row = tile * 8 + (lane >> 2), token = row / p.group;
+    const uint16_t *const from = p.q + list.q + token * p.q_tok + (row - token * p.group) * p.q_head;
+    const uint4 none = {0, 0, 0, 0};
+    uint4 q[4];
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        const int d = span + step * 32 + (lane & 3) * 8;
+        q[step] = row < list.n_rows && d < p.head_dim ? __ldg((const uint4 *)(from + d)) : none;
+    }
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        add_product<FP16>(c, bounds.low[step], q[step], true);
+        add_product<FP16>(c, bounds.high[step], q[step], false);
+    }
+}
+/* Bounds are as old as the plan: they are fetched before the launch before has ended, queries after. */
 template <bool FP16>
 __global__ void __launch_bounds__(SCORE_THREADS) page_scores(const __grid_constant__ SelectParams p)
 {
-    __shared__ float q[SELECT_ROWS][256];
     const int index = blockIdx.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     const DecodeList &list = p.lists[index];
-    const int n_rows = list.n_rows, n = p.n_pages[index] - 1;
+    const int n = p.n_pages[index] - 1, n_rows = list.n_rows;
     const int first = (blockIdx.x * (SCORE_THREADS / 32) + warp) * SELECT_PAGES_A_WARP;
+    const uint16_t *const from = p.bounds + (size_t)index * p.page_cap * 2 * p.head_dim;
+    float c[SELECT_ROWS / 8][4] = {};
+    Bounds bounds;
     let_next_launch_begin();
+    load_bounds(p, from, first, n, 0, &bounds);
     wait_for_launch_before();
-    for (int x = threadIdx.x; x < n_rows * p.head_dim / 2; x += SCORE_THREADS) {
-        const int row = x / (p.head_dim / 2), d = x % (p.head_dim / 2) * 2, token = row / p.group;
-        const uint16_t *const from = p.q + list.q + token * p.q_tok + (row - token * p.group) * p.q_head + d;
-        *(float2 *)&q[row][d] = unpack2<FP16>(*(const uint32_t *)from);
+    for (int span = 0; span < p.head_dim; span += 128) {
+        if (span > 0)
+            load_bounds(p, from, first, n, span, &bounds);
+#pragma unroll
+        for (int tile = 0; tile < SELECT_ROWS / 8; ++tile)
+            if (tile * 8 < n_rows)
+                score_rows<FP16>(p, list, bounds, span, tile, c[tile]);
     }
-    __syncthreads();
-    const uint16_t *const bounds = p.bounds + (size_t)index * p.page_cap * 2 * p.head_dim;
-    float best[SELECT_PAGES_A_WARP];
-    float2 low[SELECT_PAGES_A_WARP][4], high[SELECT_PAGES_A_WARP][4];
+    float best[2] = {-CUDART_INF_F, -CUDART_INF_F};
 #pragma unroll
-    for (int x = 0; x < SELECT_PAGES_A_WARP; ++x) {
-        best[x] = -CUDART_INF_F;
+    for (int x = 0; x < SELECT_ROWS / 8 * 4; ++x)
+        if (x / 4 * 8 + (lane & 3) * 2 + (x & 1) < n_rows)
+            best[x >> 1 & 1] = fmaxf(best[x >> 1 & 1], c[x / 4][x & 3]);
 #pragma unroll
-        for (int step = 0; step < 4; ++step) {
-            const int d = step * 64 + lane * 2;
-            const bool on = first + x < n && d < p.head_dim;
-            const uint16_t *const from = bounds + (size_t)(first + x) * 2 * p.head_dim + d;
-            low[x][step] = on ? unpack2<FP16>(__ldg((const uint32_t *)from)) : make_float2(0.f, 0.f);
-            high[x][step] =
-                on ? unpack2<FP16>(__ldg((const uint32_t *)(from + p.head_dim))) : make_float2(0.f, 0.f);
-        }
+    for (int half = 0; half < 2; ++half) {
+        best[half] = fmaxf(best[half], __shfl_xor_sync(~0u, best[half], 1));
+        best[half] = fmaxf(best[half], __shfl_xor_sync(~0u, best[half], 2));
+        const int page = first + (lane >> 2) + half * 8;
+        if ((lane & 3) == half && page < n)
+            p.scores[(size_t)index * p.page_cap + page] = ordered(best[half]);
     }
-    for (int row = 0; row < n_rows; ++row)
-#pragma unroll
-        for (int x = 0; x < SELECT_PAGES_A_WARP; ++x) {
-            float score = 0.f;
-#pragma unroll
-            for (int step = 0; step < 4; ++step) {
-                const int d = step * 64 + lane * 2;
-                if (d < p.head_dim) {
-                    const float2 y = *(const float2 *)&q[row][d];
-                    score += fmaxf(y.x * low[x][step].x, y.x * high[x][step].x);
-                    score += fmaxf(y.y * low[x][step].y, y.y * high[x][step].y);
-                }
-            }
-#pragma unroll
-            for (int from = 16; from > 0; from >>= 1)
-                score += __shfl_xor_sync(~0u, score, from);
-            best[x] = fmaxf(best[x], score);
-        }
-#pragma unroll
-    for (int x = 0; x < SELECT_PAGES_A_WARP; ++x)
-        if (lane == x && first + x < n)
-            p.scores[(size_t)index * p.page_cap + first + x] = ordered(best[x]);
 }
 
 /* By one warp: the bin, from the top, in which the want-th score lies; every lane looks at eight bins. */

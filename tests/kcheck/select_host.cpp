@@ -112,6 +112,7 @@ static struct {
     int n, now;
     Barrier block, warps[LIMIT_THREADS / 32];
     uint32_t lanes[LIMIT_THREADS];
+    uint32_t operands[LIMIT_THREADS][6]; /* of a matrix product */
     void (*body)();
 } grid;
 static dim3 blockIdx, threadIdx;
@@ -204,6 +205,26 @@ namespace s2
 {
 thread_local uint32_t scores[16384];
 
+/* Number k of 16 in a row that its four lanes gave: 0..7 in word `low`, 8..15 in word `high`. */
+static float element(int row, int low, int high, int k)
+{
+    const int lane = (threadIdx.x & ~31) + row * 4 + k % 8 / 2;
+    const uint32_t word = grid.operands[lane][k < 8 ? low : high];
+    return __uint_as_float(k % 2 ? word & 0xffff0000u : word << 16);
+}
+template <> inline void mma_16816<false>(float *c, const uint32_t *a, uint32_t b0, uint32_t b1)
+{
+    const int lane = threadIdx.x & 31, row = lane / 4, column = lane % 4 * 2;
+    uint32_t *const own = grid.operands[threadIdx.x];
+    std::copy(a, a + 4, own);
+    own[4] = b0;
+    own[5] = b1;
+    wait_at(&grid.warps[threadIdx.x / 32], 32);
+    for (int x = 0; x < 4; x++)
+        for (int k = 0; k < 16; k++)
+            c[x] += element(row, x / 2, x / 2 + 2, k) * element(column + x % 2, 4, 5, k);
+    wait_at(&grid.warps[threadIdx.x / 32], 32);
+}
 /* Two bf16 in a word; the values of these tests need no rounding. */
 template <> inline uint32_t pack2<false>(float low, float high)
 {
