@@ -199,6 +199,18 @@ int32_t wanted_parts(const s2_device *device, int32_t head_dim, int32_t n_chunks
     return resident / n_chunks > 0 ? resident / n_chunks : 1;
 }
 
+/*
+ * Long steps have two blocks an SM, so that enough is in flight. Short ones have one: the place of the second
+ * is the next launch's, which fills its rings while this one combines and ends.
+ */
+s2_status leave_room(const s2_device *device, s2_arena *arena, const State *state, s2_decode_plan *plan)
+{
+    enum { SHORT_SLABS = 128 }; /* of a part, where every SM has one */
+    if (state->row_tiles > 1 || plan->n_slabs > SHORT_SLABS * device->n_units)
+        return S2_OK;
+    return s2_decode_plan_split(arena, device->n_units, plan);
+}
+
 /* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
 template <class Kernel>
 cudaError_t launch_after(Kernel kernel, dim3 grid, int threads, size_t shared_bytes, cudaStream_t stream,
@@ -311,6 +323,8 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     S2_TRY(s2_decode_lay_out(arena, problem, want_parts, &layout, why));
     if (problem->select_pages > 0)
         S2_TRY(s2_selection_build(arena, problem, want_parts, &layout, &selection, why));
+    else
+        S2_TRY(leave_room(device, arena, state, &layout.plan));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
     S2_TRY(upload_slabs(device, &layout, state, why));

@@ -13,6 +13,9 @@
  * The maximum is lazy: O and l are rescaled only when a score exceeds the reference by 2^8, which is
  * exact (fp32) and needs one vote instead of six shuffles a slab.
  *
+ * Launches overlap: the next one's blocks begin as soon as there is room, and fill their rings with keys that
+ * are older than the step. A short step has one block an SM, so that this room is there from the start.
+ *
  * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 272 bytes: two blocks an SM up to D = 128, 192 KB of
  *                requests in flight. Bytes moved: 64 * D a slab of K and V, 16 of the plan; 2 * D * 4 per
  *                row, part and unfinished list.
@@ -31,6 +34,7 @@ namespace s2
 
 enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
 
+static constexpr uint64_t DROP_FIRST = 0x12F0000000000000ull; /* as createpolicy would encode it */
 /* live: bit j, key j is read by some row; above them: written by the step itself, not before it. */
 static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
 
@@ -65,9 +69,33 @@ struct DecodeParams {
     float scale_log2;
 };
 
-S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
+/* Where K and V are read once Hopper's L2 is told to drop them first. */
+template <bool ONCE> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
 {
+#if __CUDA_ARCH__ >= 900
+    if constexpr (ONCE) {
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(dst),
+                     "l"(src), "l"(DROP_FIRST)
+                     : "memory");
+        return;
+    }
+#endif
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+}
+/* From L2, in the order written: the compiler would else move loads to their uses, one trip each. */
+S2_DEVICE float4 load_part(const float *from)
+{
+    float4 x;
+    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
+                 : "l"(from));
+    return x;
+}
+S2_DEVICE float2 load_part(const float2 *from)
+{
+    float2 x;
+    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
+    return x;
 }
 S2_DEVICE uint32_t transpose8x8(uint32_t x)
 {
@@ -114,6 +142,11 @@ template <class Shape> struct Decode {
     static constexpr bool FP16 = Shape::FP16;
     /* Where queries do not fit in registers beside O they lie in the rows that combine the warps. */
     static constexpr bool Q_SHARED = TILES * STEPS >= 24;
+    /* More rows than such a shape holds come in chunks, which read the same keys. */
+    static constexpr bool ONCE = TILES == 1 || (TILES == 2 && D <= 128);
+    /* Slabs requested before the wait for the launch before: the whole ring, where registers hold its masks.
+     */
+    static constexpr int SLOTS = TILES < 4 ? STAGES : STAGES - 1;
 
     const DecodeParams &p;
     const int warp, lane, part, chunk;
@@ -123,9 +156,11 @@ template <class Shape> struct Decode {
     /* the warp's slabs, 32 at a time in the lanes */
     uint4 batch, next_batch;
     int first, n_mine, n_issued, stage_in, stage_out;
-    int mask_of[STAGES];
-    uint32_t bits_of[STAGES][TILES];
+    int mask_of[SLOTS];
+    uint32_t bits_of[SLOTS][TILES];
     /* of the list in hand */
+    const uint32_t
+        *q_row; /* of a lane: found while the launch before ends, where there is one tile of rows */
     uint32_t q[Q_SHARED ? 1 : TILES][Q_SHARED ? 1 : STEPS][2];
     float o[STEPS][TILES][4], maximum[TILES][2], sum[TILES][2];
 
@@ -184,7 +219,7 @@ template <class Shape> struct Decode {
             for (int pass = 0; pass < PASSES; ++pass) {
                 const int index = pass * 32 + lane, row = index / Shape::PIECES,
                           piece = index % Shape::PIECES;
-                cp_async16_whole(dst + at(row, piece), src + row * row_bytes + piece * 16);
+                cp_async16_whole<ONCE>(dst + at(row, piece), src + row * row_bytes + piece * 16);
             }
             return;
         }
@@ -244,7 +279,7 @@ template <class Shape> struct Decode {
         if (!p.early)
             wait_once();
 #pragma unroll
-        for (int slot = 0; slot < STAGES - 1; ++slot)
+        for (int slot = 0; slot < SLOTS; ++slot)
             issue(slot);
         wait_once();
     }
@@ -274,11 +309,15 @@ template <class Shape> struct Decode {
         }
         __syncthreads();
     }
+    S2_DEVICE const uint32_t *q_words(const DecodeList &list, int n) const
+    {
+        return (const uint32_t *)query(list, n * 8 + (lane >> 2)) + (lane & 3);
+    }
     S2_DEVICE void load_own_queries(const DecodeList &list)
     {
 #pragma unroll
         for (int n = 0; n < TILES; ++n) {
-            const uint32_t *const from = (const uint32_t *)query(list, n * 8 + (lane >> 2)) + (lane & 3);
+            const uint32_t *const from = TILES == 1 ? q_row : q_words(list, n);
 #pragma unroll
             for (int step = 0; step < STEPS; ++step) {
                 q[n][step][0] = step * 16 < p.head_dim ? __ldg(from + step * 8) : 0u;
@@ -404,6 +443,17 @@ template <class Shape> struct Decode {
                 mma_16816<FP16>(o[d][n], a, weights[n][0], weights[n][1]);
         }
     }
+    S2_DEVICE void request_next()
+    {
+#pragma unroll
+        for (int slot = 0; slot < SLOTS - 1; ++slot) {
+            mask_of[slot] = mask_of[slot + 1];
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+                bits_of[slot][n] = bits_of[slot + 1][n];
+        }
+        issue(SLOTS - 1);
+    }
     S2_DEVICE void one_slab()
     {
         const int mask_index = mask_of[0];
@@ -411,19 +461,15 @@ template <class Shape> struct Decode {
 #pragma unroll
         for (int n = 0; n < TILES; ++n)
             bits[n] = bits_of[0][n];
-#pragma unroll
-        for (int slot = 0; slot < STAGES - 2; ++slot) {
-            mask_of[slot] = mask_of[slot + 1];
-#pragma unroll
-            for (int n = 0; n < TILES; ++n)
-                bits_of[slot][n] = bits_of[slot + 1][n];
-        }
-        issue(STAGES - 2);
+        if constexpr (SLOTS < STAGES)
+            request_next();
         cp_async_wait<STAGES - 1>();
         __syncwarp();
         fold(ring + stage_out * Shape::SLAB_BYTES, mask_index, bits);
         stage_out = stage_out + 1 == STAGES ? 0 : stage_out + 1;
         __syncwarp();
+        if constexpr (SLOTS == STAGES)
+            request_next();
     }
 
     /* ---------------------------------------------------------------- results */
@@ -498,22 +544,25 @@ template <class Shape> struct Decode {
             }
         }
     }
-    /* At most 32 parts of a row at once: all loads first, so that one trip to L2 serves them. */
+    /*
+     * n parts of a row, at most N, from the slot of the first on: all loads first, so that one trip to L2
+     * serves them. The code is short on purpose: it runs once in a launch, so every line of it comes from L2
+     * too.
+     */
     template <int N>
-    S2_DEVICE void add_parts(const DecodeList &list, int row, int d, int part_begin, int n, float4 &total4,
+    S2_DEVICE void add_parts(const float *from_o, const float2 *from_l, int first_o, int n, float4 &total4,
                              float &top, float &total) const
     {
-        const int own_part = part_begin + min(lane, n - 1);
-        const size_t own = slot_of(list, own_part) * ROWS + row;
-        float2 l = __ldcg(p.part_l + own);
+        constexpr int STRIDE = 2 * ROWS; /* rows from part to part */
+        float2 l = {-CUDART_INF_F, 0.f};
         float4 y[N];
+        if (lane < n)
+            l = load_part(from_l + lane * STRIDE + (lane == 0 ? first_o : 0));
 #pragma unroll
         for (int x = 0; x < N; ++x) {
-            const size_t slot = slot_of(list, part_begin + min(x, n - 1)) * ROWS + row;
-            y[x] = __ldcg((const float4 *)(p.part_o + slot * D + d));
+            const int rows = min(x, n - 1) * STRIDE;
+            y[x] = load_part(from_o + (rows == 0 ? first_o : rows) * D);
         }
-        if (lane >= n)
-            l = make_float2(-CUDART_INF_F, 0.f);
         float peak = l.x;
 #pragma unroll
         for (int x = 16; x > 0; x >>= 1)
@@ -537,26 +586,36 @@ template <class Shape> struct Decode {
             total4.w += weight * y[x].w;
         }
     }
+    /* Slots of a list's parts lie two apart, but the first part's, which is its other one. */
+    S2_DEVICE void combine_row(const DecodeList &list, int row, int d) const
+    {
+        constexpr int MOST = TILES == 1 && D <= 128 ? 17 : 12; /* what registers hold beside the rest */
+        float top = -CUDART_INF_F, total = 0.f;
+        float4 total4 = {0.f, 0.f, 0.f, 0.f};
+        const size_t slot = (((size_t)chunk * p.n_parts + list.first_part) * 2 + 1) * ROWS + row;
+        const float2 *from_l = p.part_l + slot;
+        const float *from_o = p.part_o + slot * D + (d < D ? d : 0);
+        int first_o = -ROWS;
+#pragma unroll 1
+        for (int left = list.n_parts; left > 0; left -= MOST) {
+            if (left <= 4)
+                add_parts<4>(from_o, from_l, first_o, left, total4, top, total);
+            else
+                add_parts<MOST>(from_o, from_l, first_o, min(left, MOST), total4, top, total);
+            from_l += MOST * 2 * ROWS;
+            from_o += MOST * 2 * ROWS * D;
+            first_o = 0;
+        }
+        if (d < D)
+            store_row(list, chunk * ROWS + row, d, total4, top, total);
+    }
     S2_DEVICE void combine_parts(const DecodeList &list) const
     {
+#pragma unroll 1
         for (int row = warp; row < ROWS && chunk * ROWS + row < list.n_rows; row += DECODE_WARPS)
-#pragma unroll
-            for (int half = 0; half < (D + 127) / 128; ++half) {
-                const int d = half * 128 + lane * 4, inside = d < D ? d : 0;
-                float top = -CUDART_INF_F, total = 0.f;
-                float4 total4 = {0.f, 0.f, 0.f, 0.f};
-                for (int begin = 0; begin < list.n_parts; begin += 32) {
-                    const int n = min(32, list.n_parts - begin), from = list.first_part + begin;
-                    if (n <= 4)
-                        add_parts<4>(list, row, inside, from, n, total4, top, total);
-                    else if (n <= 12)
-                        add_parts<12>(list, row, inside, from, n, total4, top, total);
-                    else
-                        add_parts<32>(list, row, inside, from, n, total4, top, total);
-                }
-                if (d < D)
-                    store_row(list, chunk * ROWS + row, d, total4, top, total);
-            }
+#pragma unroll 1
+            for (int half = 0; half < (D + 127) / 128; ++half)
+                combine_row(list, row, half * 128 + lane * 4);
     }
     S2_DEVICE void finish_list(const DecodeList &list, int index, bool whole)
     {
@@ -601,6 +660,7 @@ template <class Shape> struct Decode {
         let_next_launch_begin();
         int index = own.z, mine = own.x + warp;
         DecodeList list = p.lists[index];
+        q_row = q_words(list, 0);
         start(own);
         for (int from = own.x; from < own.y;) {
             const int until = min(list.slab_end, own.y);
@@ -611,8 +671,10 @@ template <class Shape> struct Decode {
                 finish_list(list, index, from == list.slab_begin && until == list.slab_end);
                 from = until;
             }
-            if (from < own.y)
+            if (from < own.y) {
                 list = p.lists[++index];
+                q_row = q_words(list, 0);
+            }
         }
         if (p.n_empty > 0)
             empty_lists();
