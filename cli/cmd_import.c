@@ -110,6 +110,7 @@ static int import_one(s2_cli *cli, const char *path, const s2_args *args, const 
 {
     imported result = {0};
     const char *const output = s2_args_str(args, "output");
+    path = s2_input_path(cli, path);
     int end = import_file(cli, path, s2_args_str(args, "from"), settings, &result);
     if (end == S2_GO_ON && result.side.n_files > 0 && output == NULL) {
         s2_cli_error(cli, "%s needs a mask file beside its text: name the text with -o FILE", path);

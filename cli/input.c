@@ -119,8 +119,22 @@ static bool is_inline(const char *operand)
     return strpbrk(operand, ":;\n") != NULL;
 }
 
+const char *s2_input_path(s2_cli *cli, const char *path)
+{
+    struct stat info;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+        return path;
+    s2_buf inside = {0};
+    s2_buf_printf(&inside, "%s%sconfig.json", path, path[strlen(path) - 1] == '/' ? "" : "/");
+    const char *const found =
+        inside.status == S2_OK ? s2_arena_strndup(&cli->arena, inside.data, inside.len) : NULL;
+    s2_buf_release(&inside);
+    return found != NULL && stat(found, &info) == 0 ? found : path;
+}
+
 int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
 {
+    operand = s2_input_path(cli, operand);
     const bool is_stdin = strcmp(operand, "-") == 0;
     struct stat info;
     const bool is_file = !is_stdin && stat(operand, &info) == 0;

@@ -23,6 +23,9 @@ typedef struct s2_input {
  */
 int s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
 
+/* A folder of a model stands for the config.json in it; any other path for itself. */
+const char *s2_input_path(s2_cli *cli, const char *path);
+
 /* The pattern's own name, else the file's, without directory and ".s2". Cleaned. */
 const char *s2_input_name(s2_cli *cli, const s2_input *input);
 

@@ -25,6 +25,26 @@ static bool has(const s2_source *source, const char *prefix, const char *key)
     return s2_doc_has(source->doc, path);
 }
 
+static bool has_window(const s2_source *source, const char *prefix)
+{
+    return has(source, prefix, "layer_types") || has(source, prefix, "sliding_window") ||
+           has(source, prefix, "attention_chunk_size");
+}
+
+/* Models whose attention is full where the config names no window. Of others nothing is known. */
+static bool is_dense_model(const s2_source *source, const char *prefix)
+{
+    static const char *const names[] = {"llama",     "mistral",   "mixtral", "qwen2", "qwen3",
+                                        "qwen2_moe", "qwen3_moe", "phi3",    "gemma", "starcoder2"};
+    char path[96];
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    const char *const type = s2_doc_text(source->doc, path);
+    for (size_t at = 0; type != NULL && at < sizeof names / sizeof *names; at++)
+        if (strcmp(type, names[at]) == 0)
+            return !has_window(source, prefix);
+    return false;
+}
+
 static int recognises(const s2_source *source)
 {
     if (source->doc == NULL || source->doc->kind == S2_DOC_SETTINGS)
@@ -34,7 +54,7 @@ static int recognises(const s2_source *source)
         return 0;
     if (has(source, prefix, "layer_types"))
         return 80;
-    return has(source, prefix, "sliding_window") || has(source, prefix, "attention_chunk_size") ? 70 : 0;
+    return has_window(source, prefix) ? 70 : is_dense_model(source, prefix) ? 10 : 0;
 }
 
 static s2_status read_types(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
@@ -147,6 +167,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return S2_ENOMEM;
     if (has(source, prefix, "layer_types"))
         S2_TRY(read_types(source, prefix, shape.n_layers, roles));
+    else if (is_dense_model(source, prefix))
+        s2_note(source->notes,
+                "no field of a window or of sparse attention is known here: every layer is full");
     else
         S2_TRY(derive_types(source, prefix, shape.n_layers, roles));
     S2_TRY(window_off(source, prefix, roles, shape.n_layers));
@@ -160,7 +183,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     snprintf(bodies_text[CHUNKED], sizeof bodies_text[0], "chunk %lldt", (long long)chunk_tok);
     const char *const bodies[N_ROLES] = {"dense", bodies_text[SLIDING], bodies_text[CHUNKED]};
     s2_language_roles(&text, "", "heads", (int32_t)shape.n_layers, 1, roles, bodies, N_ROLES);
-    s2_note(source->notes,
+    if (uses[SLIDING] || uses[CHUNKED])
+        s2_note(
+            source->notes,
             "a window of N tokens includes the query itself; chunks are aligned to multiples of their size");
     return s2_language_parse(source, &text, out);
 }

@@ -90,11 +90,11 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     const s2_format *const format = name != NULL ? s2_format_find(name) : recognise(source);
     s2_status status = S2_OK;
     if (format == NULL || format->import == NULL) {
-        status =
-            s2_diag_set(source->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
-                        name != NULL        ? "there is no import of that name"
-                        : doc_diag.line > 0 ? doc_diag.msg
-                                            : "no format is known by this content");
+        status = s2_diag_set(
+            source->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
+            name != NULL        ? "there is no import of that name"
+            : doc_diag.line > 0 ? doc_diag.msg
+                                : "no format is known by this content (s2 import --list shows them)");
     } else if (source->doc == NULL && !format->reads_bytes) {
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
