@@ -50,11 +50,12 @@ static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hi
     bool patient = deadline_ms >= 0;
     while (data != NULL) {
         const ssize_t got = read(fd, data + n, cap - n);
-        if (got == 0 && n == 0 &&
-            patient) { /* a pipe whose writer may be about to come; others wait for nothing */
+        if (got == 0 && n == 0 && patient) {
+            /* a pipe whose writer may be about to come; others wait for nothing. One that came and has not
+             * written yet is seen by reading again, and waited for as long as any. */
             patient = false;
-            if (wait_readable(fd, now_ms() + PARTNER_WAIT_MS))
-                continue;
+            (void)wait_readable(fd, now_ms() + PARTNER_WAIT_MS);
+            continue;
         }
         if (got > 0)
             n += (size_t)got;
