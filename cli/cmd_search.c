@@ -571,10 +571,25 @@ static void silence(s2_cli *cli)
         cli->out = cli->err = nowhere;
 }
 
+/* Each would search the whole space, and all would write the same rows to the same database. */
+static int refuse_apart(s2_cli *cli, const s2_args *args)
+{
+    if (s2_ranks_apart() == 1 || s2_args_has(args, "shard"))
+        return S2_GO_ON;
+    s2_cli_error(cli,
+                 "started as one of %lld processes, of which each would search everything: this program was "
+                 "built without MPI",
+                 (long long)s2_ranks_apart());
+    s2_cli_hint(cli, "make MPI=1 builds it with MPI; --shard I/N gives each process its part");
+    return S2_EXIT_USAGE;
+}
+
 static int search_command(s2_searching *r, int argc, char **argv)
 {
     s2_cli *const cli = r->found.cli;
     int end = s2_args_parse(cli, "search", argc, argv, &r->args);
+    if (end == S2_GO_ON)
+        end = refuse_apart(cli, &r->args);
     if (end != S2_GO_ON)
         return end;
     r->found.json = s2_args_has(&r->args, "json");

@@ -34,6 +34,11 @@ static bool was_launched(void)
     return false;
 }
 
+int64_t s2_ranks_apart(void)
+{
+    return 1;
+}
+
 s2_ranks s2_ranks_join(void)
 {
     s2_ranks ranks = {.n = 1, .n_here = 1};
@@ -123,6 +128,15 @@ void s2_ranks_share(const s2_ranks *ranks, s2_buf *text)
 }
 
 #else
+
+int64_t s2_ranks_apart(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
+        if (getenv(names[n]) != NULL && strtoll(getenv(names[n]), NULL, 10) > 1)
+            return strtoll(getenv(names[n]), NULL, 10);
+    return 1;
+}
 
 s2_ranks s2_ranks_join(void)
 {

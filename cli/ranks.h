@@ -23,6 +23,9 @@ typedef struct s2_ranks {
 /* Joins the job that the launcher (mpirun, srun) started; alone where it started none. */
 s2_ranks s2_ranks_join(void);
 void s2_ranks_leave(const s2_ranks *ranks);
+/* Processes that a launcher started together and that do not know of each other, since this program was built
+ * without MPI; else 1. */
+int64_t s2_ranks_apart(void);
 
 /* The greatest of all ranks' values, on every rank. */
 int64_t s2_ranks_most(const s2_ranks *ranks, int64_t value);
