@@ -44,7 +44,7 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
     }
     result->side = (s2_fileset){.arena = &cli->arena};
     s2_source source = {.arena = &cli->arena,
-                        .name = file.name,
+                        .name = s2_path_title(&cli->arena, path),
                         .bytes = file.bytes,
                         .n_bytes = file.n_bytes,
                         .finder = {.dir = s2_path_dir(&cli->arena, path)},

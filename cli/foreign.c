@@ -10,7 +10,7 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     s2_fileset side = {.arena = &cli->arena};
     const char *const dir = s2_path_dir(&cli->arena, path);
     s2_source source = {.arena = &cli->arena,
-                        .name = s2_path_base(path),
+                        .name = s2_path_title(&cli->arena, path),
                         .bytes = text,
                         .n_bytes = n_bytes,
                         .finder = {.dir = dir},

@@ -119,6 +119,23 @@ const char *s2_path_base(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+const char *s2_path_title(s2_arena *arena, const char *path)
+{
+    const char *const base = s2_path_base(path);
+    const char *const dir = s2_path_dir(arena, path);
+    if (strcmp(base, "config.json") != 0 || base == path || dir == NULL)
+        return base;
+    const char *const folder = s2_path_base(dir);
+    if (folder[0] == '\0' || strcmp(folder, ".") == 0 || strcmp(folder, "..") == 0)
+        return base;
+    const size_t n = strlen(folder), cap = n + sizeof ".json";
+    char *const title = s2_arena_alloc(arena, cap, 1);
+    if (title == NULL)
+        return base;
+    snprintf(title, cap, "%s.json", folder);
+    return title;
+}
+
 const char *s2_path_dir(s2_arena *arena, const char *path)
 {
     const char *const base = s2_path_base(path);

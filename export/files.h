@@ -63,5 +63,7 @@ s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_
 const char *s2_path_dir(s2_arena *arena, const char *path);
 /* The last component; never NULL. */
 const char *s2_path_base(const char *path);
+/* What a config is called by: its file's name, or where that is config.json, as most are, its folder's. */
+const char *s2_path_title(s2_arena *arena, const char *path);
 
 #endif /* S2_EXPORT_FILES_H */
