@@ -17,6 +17,9 @@ static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_f
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
+    if (l->n_rows == 0 && n_rows > 0)
+        s2_cli_hint(cli,
+                    "no design has a value for each: s2 sim prices them, s2 validate on a GPU times them");
     return code;
 }
 
