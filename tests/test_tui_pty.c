@@ -822,7 +822,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     expect(&c, "validate: cancelled");
     /* short work: stored as the command stores it */
     console_send(&c, "2k/name~phi\r");
-    expect(&c, "1 designs");
+    expect(&c, "1 design,");
     console_send(&c, "v\025--len 64 --runs 0\r");
     expect(&c, "validate: done");
     console_send(&c, "6");
