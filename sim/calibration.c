@@ -36,6 +36,7 @@ enum { CODE_CALIBRATION = 705, MAX_BYTES = 1 << 16, MOST_NUMBERS = 6 };
     X(sub, 0, 1e6)                                                                                           \
     X(list, 0, 1e6)                                                                                          \
     X(mixed, 0, 100)                                                                                         \
+    X(alone, 0, 64)                                                                                          \
     X(fine, 0, 1e6)                                                                                          \
     X(column, 0, 1e6)                                                                                        \
     X(part, 0, 1e6)                                                                                          \

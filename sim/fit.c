@@ -362,7 +362,7 @@ static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_loa
 
 /* What the rows of a kernel can show. */
 typedef struct s2_seen {
-    bool subs, lists, arithmetic, mixed, fine, columns, parts;
+    bool subs, lists, arithmetic, mixed, fine, columns, parts, alone;
 } s2_seen;
 
 static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
@@ -385,7 +385,11 @@ static s2_seen see(const s2_fitter *fitter, int32_t index)
         seen.arithmetic = seen.arithmetic || load->arithmetic;
         seen.columns = seen.columns || load->n_columns > 0;
         see_classes(load->classes, load->n_classes, &seen);
+        seen.alone =
+            seen.alone || (load->pass == S2_PASS_STEP && load->n_items <= (int64_t)fitter->model->n_sms);
         seen.parts = seen.parts || load->n_chains > 0;
+        for (int32_t column = 0; column < load->n_columns; column++)
+            seen.mixed = seen.mixed || load->columns[column].n_half > 0;
     }
     seen.lists = seen.lists && seen.arithmetic;
     return seen;
@@ -415,7 +419,8 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
                          {floors, &kernel->hit, 0.3},
                          {seen.subs, &kernel->sub, 10},
                          {seen.lists, &kernel->list, 10},
-                         {seen.mixed, &kernel->mixed, 1.1},
+                         {seen.mixed, &kernel->mixed, backward ? 0.7 : 1.1},
+                         {seen.alone, &kernel->alone, 1.5},
                          {seen.fine, &kernel->fine, 200},
                          {seen.columns, &kernel->column, 1000},
                          {seen.parts, &kernel->part, 1000},

@@ -276,10 +276,10 @@ static s2_plan_column_options column_cut(const s2_plan *plan, int32_t n_sms)
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
     if (k_tok < 16384 && !grouped)
-        return (s2_plan_column_options){plan->options.key_tok, 0, 0, 0, 0};
+        return (s2_plan_column_options){plan->options.key_tok, 0, 0, 0, 1};
     const int32_t part_steps = grouped && k_tok >= 16384 ? 128 : 64;
     return (s2_plan_column_options){plan->options.key_tok, grouped || k_tok > 65536 ? part_steps : 0, n_sms,
-                                    0, 0};
+                                    0, 1};
 }
 
 /* Lists that heads share are flattened once. */
@@ -294,7 +294,9 @@ static bool is_transposable(const s2_plan *plan)
 static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column *column)
 {
     int32_t n = 0;
-    for (int32_t e = 0; columns->masks != NULL && e < column->n_partial; e++) {
+    for (int32_t e = 0; columns->masks != NULL && e < column->n; e++) {
+        if (e >= column->n_partial && e < column->n - column->n_lower)
+            continue;
         const int32_t *const masks = &columns->masks[(column->begin + e) * columns->n_sub];
         bool fine = false;
         for (int32_t sub = 0; sub < columns->n_sub; sub++)
@@ -381,10 +383,13 @@ static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan
         return S2_ENOMEM;
     for (int32_t at = 0; at < columns.n_columns; at++) {
         const s2_plan_column *const column = &columns.columns[at];
-        made[at] = (s2_load_column){.n_full = (column->n - column->n_partial) * column->n_heads,
-                                    .n_masked = column->n_partial * column->n_heads,
-                                    .n_fine = fine_entries(&columns, column) * column->n_heads,
-                                    .chain = column->chain};
+        const int32_t n_half = column->n_upper + column->n_lower;
+        made[at] =
+            (s2_load_column){.n_full = (column->n - column->n_partial - column->n_lower) * column->n_heads,
+                             .n_masked = (column->n_partial - column->n_upper) * column->n_heads,
+                             .n_half = n_half * column->n_heads,
+                             .n_fine = fine_entries(&columns, column) * column->n_heads,
+                             .chain = column->chain};
     }
     load->n_columns = columns.n_columns;
     load->n_chains = columns.n_chains;
@@ -405,7 +410,7 @@ static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t
     S2_TRY(add_columns(arena, loader->plan, loader->flat, n_sms, load));
     double n_steps = 0;
     for (int32_t at = 0; at < load->n_columns; at++)
-        n_steps += load->columns[at].n_full + load->columns[at].n_masked;
+        n_steps += load->columns[at].n_full + load->columns[at].n_masked + 0.5 * load->columns[at].n_half;
     load->flop = 3 * product + 8.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->key_tok * n_steps;
     return S2_OK;
 }
@@ -508,6 +513,8 @@ static int32_t rows_of(const s2_decode_plan *step, const s2_decode_part *part)
 
 s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, int32_t n_sms, s2_load *out)
 {
+    /* as kernels/cuda/decode.cu: a short step leaves the second block of an SM to the next launch */
+    enum { SHORT_SLABS = 128 };
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
     const int32_t row_cap = (int32_t)blocks_of((int64_t)longest_step(plan) * group, 8) * 8;
     const int32_t tiles = row_tiles_of(row_cap, d),
@@ -515,6 +522,8 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     const int32_t resident = n_sms * (d <= 128 ? 2 : 1) / n_chunks;
     s2_decode_plan step;
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, resident > 0 ? resident : 1, &step, NULL));
+    if (tiles == 1 && step.n_slabs <= SHORT_SLABS * n_sms)
+        S2_TRY(s2_decode_plan_split(arena, n_sms, &step));
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step.n_parts + 1);
     s2_generation *const once = S2_NEW(arena, s2_generation, 1);
     if (classes == NULL || once == NULL)

@@ -29,6 +29,7 @@ typedef struct s2_load_class {
 typedef struct s2_load_column {
     int32_t n_full; /* 64-row steps */
     int32_t n_masked;
+    int32_t n_half; /* that read one half of its keys: the other half's warps skip them */
     int32_t n_fine;
     int32_t chain; /* -1: whole */
 } s2_load_column;

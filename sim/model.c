@@ -83,7 +83,8 @@ static double run_columns(const s2_costs *costs, double part, const s2_load *loa
     for (int32_t at = 0; at < load->n_columns; at++) {
         const s2_load_column *const column = &load->columns[at];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
-                           costs->fine * column->n_fine + (column->chain >= 0 ? part : 0);
+                           costs->mixed * column->n_half + costs->fine * column->n_fine +
+                           (column->chain >= 0 ? part : 0);
         until[0] += own;
         if (column->chain >= 0 && added != NULL) {
             until[0] = fmax(until[0], added[column->chain] + part);
@@ -106,6 +107,7 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_load *load, 
     const s2_costs costs = {.item = kernel->column * chunks,
                             .full = cost->least,
                             .masked = cost->least * cost->masked / cost->step,
+                            .mixed = cost->least * kernel->mixed,
                             .fine = kernel->fine};
     *mean = 2.0 * (double)load->n_steps * cost->least / n_sms;
     return load->n_columns == 0 ? *mean : run_columns(&costs, kernel->part * chunks, load, n_sms, mean);
@@ -135,7 +137,10 @@ double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, doubl
     double items_mean, columns_mean = 0, end = 0;
     if (backward)
         end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
-    end += run_classes(&costs, load->classes, load->n_classes, n_sms, kernel->residents, &items_mean);
+    /* no more parts than SMs: none shares its SM with another */
+    const bool alone = load->pass == S2_PASS_STEP && load->n_items <= n_sms && kernel->alone > 0;
+    end += run_classes(&costs, load->classes, load->n_classes, n_sms,
+                       alone ? kernel->alone : kernel->residents, &items_mean);
     if (mean != NULL)
         *mean = items_mean + columns_mean;
     return end + kernel->start * (load->pass == S2_PASS_STEP ? load->joined : any_of_several_steps(load));

@@ -60,10 +60,12 @@ typedef struct s2_kernel_model {
                           of a decode kernel: for each part that one block adds up */
     double sub;        /* cycles a step and 64 columns for each key block gathered beyond the second */
     double list;       /* cycles a step and 64 columns when lists come from memory */
-    double mixed;      /* a compared step of full width, in whole steps (plan/steps.h) */
-    double fine;       /* cycles more for a step that compares with element masks from memory */
-    double column;     /* backward: cycles of a change of columns, for 64 columns of a head */
-    double part;       /* backward: and for a part that is added to others, through memory */
+    double mixed;      /* a compared step of full width, in whole steps (plan/steps.h);
+                          of a backward kernel: a step of which half of the keys of a column is read */
+    double alone;  /* decode: how long a part takes that has its SM for itself, of `residents`; 0: as long */
+    double fine;   /* cycles more for a step that compares with element masks from memory */
+    double column; /* backward: cycles of a change of columns, for 64 columns of a head */
+    double part;   /* backward: and for a part that is added to others, through memory */
     int32_t n_dims;
     s2_dim_cost dims[S2_MODEL_DIMS]; /* ascending head_dim */
     int32_t n_cuts;

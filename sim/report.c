@@ -210,9 +210,10 @@ void s2_bytes_print(double bytes, s2_buf *buf)
 
 void s2_time_print(double us, s2_buf *buf)
 {
-    if (us >= 1e6)
+    /* three digits of 999.6 are 1000, which belongs to the next unit */
+    if (us >= 999.5e3)
         s2_buf_printf(buf, "%.3g s", us / 1e6);
-    else if (us >= 1e3)
+    else if (us >= 999.5)
         s2_buf_printf(buf, "%.3g ms", us / 1e3);
     else
         s2_buf_printf(buf, "%.3g us", us);

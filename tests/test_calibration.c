@@ -202,8 +202,8 @@ static void a_part_waits_for_the_one_before_it(void **state)
     (void)state;
     const s2_kernel_model kernel = {
         .pass = S2_PASS_BACKWARD, .residents = 1, .part = 7, .n_dims = 1, .dims = {{64, 0, 10, 10, 10}}};
-    const s2_load_column parts[] = {{100, 0, 0, 0}, {1, 0, 0, 0}, {3, 0, 0, -1}};
-    const s2_load_column whole[] = {{100, 0, 0, -1}, {1, 0, 0, -1}, {3, 0, 0, -1}};
+    const s2_load_column parts[] = {{100, 0, 0, 0, 0}, {1, 0, 0, 0, 0}, {3, 0, 0, 0, -1}};
+    const s2_load_column whole[] = {{100, 0, 0, 0, -1}, {1, 0, 0, 0, -1}, {3, 0, 0, 0, -1}};
     s2_load load = {.pass = S2_PASS_BACKWARD,
                     .head_dim = 64,
                     .n_subs = 2,
