@@ -78,22 +78,22 @@ template <class T> struct DkvShared {
     S2_DEVICE void init() const
     {
         mbar_init(k_full, 1);
-        mbar_init(k_empty, 8);
+        mbar_init(k_empty, 8 * WARP_ARRIVALS);
         mbar_init(v_full, 1);
-        mbar_init(v_empty, 8);
+        mbar_init(v_empty, 8 * WARP_ARRIVALS);
         for (int two = 0; two < 2; ++two) {
             mbar_init(slot_full + 8 * two, 1);
-            mbar_init(slot_empty + 8 * two, T::SLOT_READERS);
-            mbar_init(ds_full + 8 * two, 8); /* both warpgroups write and read both buffers */
-            mbar_init(ds_empty + 8 * two, 8);
-            mbar_init(dq_full + 8 * two, 4); /* one staging buffer for each warpgroup */
+            mbar_init(slot_empty + 8 * two, T::SLOT_READERS * WARP_ARRIVALS);
+            mbar_init(ds_full + 8 * two, 8 * WARP_ARRIVALS); /* both warpgroups write and read both buffers */
+            mbar_init(ds_empty + 8 * two, 8 * WARP_ARRIVALS);
+            mbar_init(dq_full + 8 * two, 4 * WARP_ARRIVALS); /* one staging buffer for each warpgroup */
             mbar_init(dq_empty + 8 * two, 1);
         }
         for (int stage = 0; stage < T::STAGES; ++stage) {
             mbar_init(q_full + 8 * stage, 1);
-            mbar_init(q_empty + 8 * stage, 8);
+            mbar_init(q_empty + 8 * stage, 8 * WARP_ARRIVALS);
             mbar_init(do_full + 8 * stage, 1);
-            mbar_init(do_empty + 8 * stage, 8);
+            mbar_init(do_empty + 8 * stage, 8 * WARP_ARRIVALS);
         }
         mbar_fence_init();
     }
@@ -113,7 +113,7 @@ template <class T> S2_DEVICE bool dkv_fetch(const DkvShared<T> &sh, int turn, in
 template <class T> S2_DEVICE void dkv_release(const DkvShared<T> &sh, int turn)
 {
     __syncwarp();
-    if ((threadIdx.x & 31) == 0)
+    if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
         mbar_arrive(sh.slot_empty + 8 * (turn & 1));
 }
 
@@ -310,7 +310,7 @@ template <class T> struct DkvConsumer {
     S2_DEVICE void arrive(uint32_t bar) const
     {
         __syncwarp();
-        mbar_arrive_if(bar, lane == 0);
+        mbar_warp_arrive(bar, lane);
     }
     S2_DEVICE void issue_s()
     {
@@ -549,8 +549,8 @@ template <class T> struct DkvConsumer {
     S2_DEVICE void release_step(int stage) const
     {
         __syncwarp();
-        mbar_arrive_if(sh.do_empty + 8 * stage, lane == 0);
-        mbar_arrive_if(sh.q_empty + 8 * stage, lane == 0);
+        mbar_warp_arrive(sh.do_empty + 8 * stage, lane);
+        mbar_warp_arrive(sh.q_empty + 8 * stage, lane);
     }
     S2_DEVICE void swap_buffers()
     {

@@ -55,18 +55,18 @@ template <class T> struct DqShared {
     S2_DEVICE void init() const
     {
         mbar_init(q_full, 1);
-        mbar_init(q_empty, 8);
+        mbar_init(q_empty, 8 * WARP_ARRIVALS);
         mbar_init(do_full, 1);
-        mbar_init(do_empty, 8);
+        mbar_init(do_empty, 8 * WARP_ARRIVALS);
         for (int slot = 0; slot < 2; ++slot) {
             mbar_init(slot_full + 8 * slot, 1);
-            mbar_init(slot_empty + 8 * slot, 8 + 2);
+            mbar_init(slot_empty + 8 * slot, (8 + 2) * WARP_ARRIVALS);
         }
         for (int stage = 0; stage < T::STAGES; ++stage) {
             mbar_init(k_full + 8 * stage, 32); /* every lane that may have written words arrives itself */
-            mbar_init(k_empty + 8 * stage, 8);
+            mbar_init(k_empty + 8 * stage, 8 * WARP_ARRIVALS);
             mbar_init(v_full + 8 * stage, 1);
-            mbar_init(v_empty + 8 * stage, 8);
+            mbar_init(v_empty + 8 * stage, 8 * WARP_ARRIVALS);
         }
         mbar_fence_init();
     }
@@ -82,7 +82,7 @@ template <class T> S2_DEVICE bool dq_fetch(const DqShared<T> &sh, int turn, int4
     *a = load_shared4(sh.slot_at(turn));
     *b = load_shared4(sh.slot_at(turn) + 16);
     __syncwarp();
-    if ((threadIdx.x & 31) == 0)
+    if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
         mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     return a->z >= 0;
 }
@@ -202,7 +202,7 @@ template <class T> struct DqConsumer {
     S2_DEVICE void arrive(uint32_t bar) const
     {
         __syncwarp();
-        mbar_arrive_if(bar, lane == 0);
+        mbar_warp_arrive(bar, lane);
     }
     S2_DEVICE void issue_s()
     {
@@ -309,9 +309,9 @@ template <class T> struct DqConsumer {
         wg_wait<0>();
         wg_pin<64>(dp);
         __syncwarp();
-        mbar_arrive_if(sh.v_empty + 8 * vr.stage, lane == 0);
+        mbar_warp_arrive(sh.v_empty + 8 * vr.stage, lane);
         if constexpr (!NEXT)
-            mbar_arrive_if(sh.do_empty, lane == 0);
+            mbar_warp_arrive(sh.do_empty, lane);
         vr.next();
         fragments();
         issue_dq(stage);

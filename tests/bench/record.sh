@@ -3,7 +3,7 @@
 #
 # usage: tests/bench/record.sh [--plan] [--minutes=N] [--limit=SECONDS] [--only=STEP,...] [--cards=N,...] [--out=FOLDER] BUILD
 #
-#   BUILD          the folder of the programs, built here or elsewhere: s2, kcheck, bench_gpu, bench_decode, relay; or the
+#   BUILD          the folder of the programs, built here or elsewhere: s2, kcheck, kcheck_lanes, bench_gpu, bench_decode, relay; or the
 #                  archive of them that `make record-pack` wrote (5 MB), which is unpacked under build/record/
 #   --plan         say what would run, with the seconds it is expected to take, and run nothing
 #   --minutes=N    leave out what no longer fits into N minutes, and say which
@@ -146,7 +146,7 @@ run_step() {
     kcheck) check_kernels ;;
     campaign) campaign pairs ;;
     campaign-bytes) campaign bytes ;;
-    sanitize) echo "$device_row" && JOBS=6 "$here/tests/kcheck/sanitize.sh" "$build/kcheck" "$build/relay" ;;
+    sanitize) echo "$device_row" && JOBS=6 "$here/tests/kcheck/sanitize.sh" "$build/kcheck" "$build/kcheck_lanes" "$build/relay" ;;
     designed) "$build/s2" calibrate ;;
     held-out) "$build/s2" calibrate --held-out 110 --seed $HELD_OUT_SEED ;;
     counters) counters ;;
