@@ -101,6 +101,7 @@ static void rank(const double *values, int32_t n, double *out)
     }
 }
 
+/* What gives every row the same time orders none of them: 0. */
 static double spearman(const double *a, const double *b, double *ranks, int32_t n)
 {
     rank(a, n, ranks);
@@ -113,7 +114,7 @@ static double spearman(const double *a, const double *b, double *ranks, int32_t 
         aa += x * x;
         bb += y * y;
     }
-    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : 1;
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : n > 1 ? 0 : 1;
 }
 
 typedef struct s2_scratch {

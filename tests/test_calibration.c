@@ -523,6 +523,8 @@ static void built_in_rows_stay_above_the_floor_and_are_predicted(void **state)
     assert_int_equal(accuracy.n_below, 0);
     assert_true(accuracy.n_rows > 0);
     assert_true(accuracy.passes[0].mape < accuracy.naive[0].mape);
+    assert_string_equal(accuracy.naive[S2_NAIVE - 1].name, "mean"); /* orders nothing */
+    assert_true(accuracy.naive[S2_NAIVE - 1].spearman == 0 && accuracy.naive[S2_NAIVE - 1].kendall == 0);
     printf("# s2: %d held-out rows of %s: mean error %.2f %%, rank correlation %.4f\n", accuracy.passes[0].n,
            accuracy.passes[0].name, accuracy.passes[0].mape, accuracy.passes[0].spearman);
     s2_arena_release(&arena);
