@@ -47,11 +47,17 @@ campaign-bytes|140|400|jsonl|times, the dense pattern beside, and counted bytes 
 forward-rest|150|400|jsonl|the other forward rows: lengths, blocks, head dimensions, types, the portable kernel
 backward-rest|60|200|jsonl|the other rows of gradients
 '
-# Steps whose figures are compared with one another stay on one card.
+# Steps whose figures are compared with one another, or that read one another's rows, stay on one card.
 families='forward,forward-peers,backward,backward-peers
-kcheck,campaign,sanitize,campaign-bytes
-designed,held-out,constants,search,counters,backward-rest
-decode,decode-evicted,decode-peers,quest,generation,forward-rest'
+designed,held-out,constants,counters
+decode,decode-evicted,decode-peers,quest,generation
+search
+kcheck
+campaign
+forward-rest
+campaign-bytes
+sanitize
+backward-rest'
 PHI3_KV='name phi3; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase kv'
 SPACE='block {32,64}; layers all: local {1..32} | stride {2..32} phase {head,kv}'
 HELD_OUT_SEED=20261125
@@ -222,6 +228,22 @@ wanted() { [ -z "$only" ] || echo ",$only," | grep -q ",$1,"; }
 
 commit_of_programs() { "$build/s2" --version | sed -n 's/.*(\(.*\)).*/\1/p'; }
 
+# The families, the longest first, each to the card that has the least to do: "CARD STEP,..." from 0. shares N_CARDS
+shares() {
+    for family in $families; do
+        own="" sum=0
+        for step in $(echo "$family" | tr , ' '); do
+            wanted "$step" && own=$own,$step && sum=$((sum + $(seconds_of "$step")))
+        done
+        [ -z "$own" ] || echo "$sum ${own#,}"
+    done | sort -rn | awk -v n="$1" '{
+        least = 0
+        for (card = 1; card < n; card++) if (load[card] + 0 < load[least] + 0) least = card
+        load[least] += $1
+        print least, $2
+    }'
+}
+
 # One run of this script for each card, with the families that fall to it.
 if [ -n "$cards" ]; then
     case $cards in *[!0-9,]*) echo "record.sh: --cards=$cards is no list of cards" >&2 && exit 2 ;; esac
@@ -231,14 +253,10 @@ if [ -n "$cards" ]; then
     trap 'kill -TERM $pids 2>/dev/null; wait; exit 130' INT TERM HUP
     pids="" nth=0 n_cards=$(echo "$cards" | tr , ' ' | wc -w)
     for card in $(echo "$cards" | tr , ' '); do
-        share=$(echo "$families" | awk -v nth=$nth -v n="$n_cards" '(NR - 1) % n == nth' | tr '\n' ,)
-        own=""
-        for step in $(echo "$share" | tr , ' '); do
-            wanted "$step" && own=$own,$step
-        done
+        own=$(shares "$n_cards" | sed -n "s/^$nth //p" | paste -sd, -)
         nth=$((nth + 1))
         [ -n "$own" ] || continue
-        CUDA_VISIBLE_DEVICES=$card sh "$0" --only="${own#,}" --limit="$most" --minutes="$minutes" $([ $plan -eq 0 ] || echo --plan) "$build" >"$said/$card" 2>&1 &
+        CUDA_VISIBLE_DEVICES=$card sh "$0" --only="$own" --limit="$most" --minutes="$minutes" $([ $plan -eq 0 ] || echo --plan) "$build" >"$said/$card" 2>&1 &
         pids="$pids $!"
     done
     worst=0

@@ -124,6 +124,9 @@ several 0,1,2,3,4 --only=backward,kcheck
 [ $? -eq 1 ] && [ -e "$work/build/record/abc123/h200-kcheck.txt" ]
 verdict "a step that failed on one card makes all of them fail"
 rm "$work/fails"
+several 0,1 --plan && awk '/^card/ { card++ } $4 ~ /^[0-9]+$/ && $3 > load[card] { load[card] = $3 }
+    END { exit !(card == 2 && load[1] + load[2] > 0 && load[1] < 1.2 * load[2] && load[2] < 1.2 * load[1]) }' "$work/said"
+verdict "two cards have about the same to do"
 several 0,x
 [ $? -eq 2 ] && in_file 'no list of cards' "$work/said"
 verdict "cards are numbers"
