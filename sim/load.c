@@ -485,12 +485,12 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtyp
     return S2_OK;
 }
 
-/* Eight query rows are a tile of the decode kernel; it holds up to four at a time, two of wide heads. */
-static int32_t row_tiles_of(int32_t row_cap, int32_t head_dim)
+/* Eight query rows are a tile of the decode kernel; Hopper's wide one holds eight at a time. */
+static int32_t row_tiles_of(int32_t row_cap)
 {
     if (row_cap <= 8)
         return 1;
-    return row_cap <= 16 || head_dim > 128 ? 2 : 4;
+    return row_cap <= 16 ? 2 : 8;
 }
 
 static int32_t longest_step(const s2_plan *plan)
@@ -517,13 +517,13 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
     enum { SHORT_SLABS = 128 };
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
     const int32_t row_cap = (int32_t)blocks_of((int64_t)longest_step(plan) * group, 8) * 8;
-    const int32_t tiles = row_tiles_of(row_cap, d),
-                  n_chunks = (int32_t)blocks_of(row_cap, 8 * (int64_t)tiles);
+    const int32_t tiles = row_tiles_of(row_cap), n_chunks = (int32_t)blocks_of(row_cap, 8 * (int64_t)tiles);
     const int32_t resident = n_sms * (d <= 128 ? 2 : 1) / n_chunks;
     s2_decode_plan step;
     S2_TRY(s2_decode_plan_build(arena, plan, NULL, resident > 0 ? resident : 1, &step, NULL));
-    if (tiles == 1 && step.n_slabs <= SHORT_SLABS * n_sms)
-        S2_TRY(s2_decode_plan_split(arena, n_sms, &step));
+    const int32_t each = n_sms / n_chunks > 1 ? n_sms / n_chunks : 1;
+    if (step.n_slabs <= (int64_t)SHORT_SLABS * each)
+        S2_TRY(s2_decode_plan_split(arena, each, &step));
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step.n_parts + 1);
     s2_generation *const once = S2_NEW(arena, s2_generation, 1);
     if (classes == NULL || once == NULL)

@@ -62,12 +62,14 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return S2_OK;
 }
 
-/* Rows of a chunk in eights: what the registers of the instance hold. */
-int32_t row_tiles_of(int32_t row_cap, int32_t head_dim)
+/* Rows of a chunk in eights: what the registers of the instance hold, 8 of Hopper's wide one. */
+int32_t row_tiles_of(const s2_device *device, int32_t row_cap, int32_t head_dim)
 {
     if (row_cap <= 8)
         return 1;
-    return row_cap <= 16 || head_dim > 128 ? 2 : 4;
+    if (row_cap <= 16)
+        return 2;
+    return device->capability == 90 ? 8 : head_dim > 128 ? 2 : 4;
 }
 
 s2_status upload_slabs(s2_device *device, const s2_decode_layout *layout, State *state, s2_diag *why)
@@ -167,6 +169,15 @@ void finish(s2_device *, void *raw)
     s2_free(state);
 }
 
+/* Many rows are combined by a launch of their own, where lists are cut at all. */
+bool needs_merge(const State *state, const s2_decode_plan *plan)
+{
+    bool cut = false;
+    for (int32_t at = 0; at < plan->n_lists; at++)
+        cut = cut || plan->lists[at].n_parts > 1;
+    return cut && state->row_tiles > 1;
+}
+
 void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, State *state)
 {
     s2::DecodeParams *const params = &state->params;
@@ -186,6 +197,7 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->v_row_bytes = (uint32_t)problem->v.tok * 2;
     params->n_lists = plan->n_lists;
     params->n_parts = plan->n_parts;
+    params->merged = needs_merge(state, plan);
     params->row_cap = plan->row_cap;
     params->group = plan->group;
     params->head_dim = problem->head_dim;
@@ -200,15 +212,17 @@ int32_t wanted_parts(const s2_device *device, int32_t head_dim, int32_t n_chunks
 }
 
 /*
- * Long steps have two blocks an SM, so that enough is in flight. Short ones have one: the place of the second
- * is the next launch's, which fills its rings while this one combines and ends.
+ * Long steps have two blocks an SM, so that enough is in flight. Short ones have one: there are fewer parts
+ * to combine, and the place of the second is the next launch's, which fills its rings while this one combines
+ * and ends.
  */
 s2_status leave_room(const s2_device *device, s2_arena *arena, const State *state, s2_decode_plan *plan)
 {
     enum { SHORT_SLABS = 128 }; /* of a part, where every SM has one */
-    if (state->row_tiles > 1 || plan->n_slabs > SHORT_SLABS * device->n_units)
+    const int32_t n_parts = device->n_units / state->n_chunks > 1 ? device->n_units / state->n_chunks : 1;
+    if (plan->n_slabs > (int64_t)SHORT_SLABS * n_parts)
         return S2_OK;
-    return s2_decode_plan_split(arena, device->n_units, plan);
+    return s2_decode_plan_split(arena, n_parts, plan);
 }
 
 /* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
@@ -316,7 +330,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         most = problem->plan->seqs[seq].q_tok > most ? problem->plan->seqs[seq].q_tok : most;
     const int32_t row_cap = (most * (problem->n_heads / problem->n_kv_heads) + 7) / 8 * 8;
-    state->row_tiles = row_tiles_of(row_cap, problem->head_dim);
+    state->row_tiles = row_tiles_of(device, row_cap, problem->head_dim);
     state->n_chunks = (row_cap + 8 * state->row_tiles - 1) / (8 * state->row_tiles);
     s2_selection selection = {};
     const int32_t want_parts = wanted_parts(device, problem->head_dim, state->n_chunks);

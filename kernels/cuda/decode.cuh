@@ -6,9 +6,7 @@
  *     block   four warps; warp w takes slabs w, w + 4, ... of the part, 16 keys each
  *     warp    its own ring of STAGES slabs, filled by cp.async, no barrier with the others; S^T = K Q^T and
  *             O^T = V^T P^T by mma.sync m16n8k16, so that 8 query rows are one n tile and nothing is padded
- * Where a list of slabs ends the four warps are combined in shared memory; a list that one part owns is
- * written at once, else the part leaves (O, m, l) in fp32, and the part that arrives last combines all
- * of them in the order of the parts: the same bits whatever the timing.
+ * Where a list of slabs ends the four warps are combined in shared memory, and then as decode_rows.cuh says.
  *
  * The maximum is lazy: O and l are rescaled only when a score exceeds the reference by 2^8, which is
  * exact (fp32) and needs one vote instead of six shuffles a slab.
@@ -25,104 +23,17 @@
 #ifndef S2_KERNELS_CUDA_DECODE_CUH
 #define S2_KERNELS_CUDA_DECODE_CUH
 
-#include <math_constants.h>
-
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/decode_rows.cuh"
 
 namespace s2
 {
 
-enum { DECODE_WARPS = 4, DECODE_THREADS = 128, DECODE_KEYS = 16 };
-
-static constexpr uint64_t DROP_FIRST = 0x12F0000000000000ull; /* as createpolicy would encode it */
-/* live: bit j, key j is read by some row; above them: written by the step itself, not before it. */
-static constexpr uint32_t DECODE_ALL_LIVE = 0xffffu, DECODE_NEW = 1u << 16;
-
-struct DecodeSlab {
-    uint32_t k, v; /* in 16 bytes from K and from V */
-    int32_t mask;  /* -1: all rows read all keys */
-    uint32_t live;
-};
-struct __align__(16) DecodeList
-{
-    int64_t q, o, lse; /* elements: row 0 */
-    int32_t slab_begin, slab_end, first_part, n_parts, n_rows, unused[3];
-};
-struct DecodeParams {
-    const DecodeSlab *slabs;
-    const DecodeList *lists;
-    const int4 *parts;    /* [part]: its slabs [x, y), its first list z */
-    const uint16_t *bits; /* [mask][row_cap] */
-    const uint8_t *k, *v;
-    const uint16_t *q;
-    uint16_t *o;
-    float *lse;
-    float *part_o;    /* [chunk][2 * n_parts][8 * TILES][D] */
-    float2 *part_l;   /* [chunk][2 * n_parts][8 * TILES]: maximum and sum */
-    int32_t *arrived; /* [chunk][list], zero between launches */
-    int64_t q_tok, q_head, o_tok, o_head, lse_head;
-    uint32_t k_row_bytes, v_row_bytes;
-    int32_t n_lists, n_parts, row_cap, group, head_dim;
-    int32_t n_empty; /* lists without slabs */
-    int32_t late;    /* slabs are chosen by the launch before */
-    int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
-    float scale_log2;
-};
-
-/* Where K and V are read once Hopper's L2 is told to drop them first. */
-template <bool ONCE> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
-{
-#if __CUDA_ARCH__ >= 900
-    if constexpr (ONCE) {
-        asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(dst),
-                     "l"(src), "l"(DROP_FIRST)
-                     : "memory");
-        return;
-    }
-#endif
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
-}
-/* From L2, in the order written: the compiler would else move loads to their uses, one trip each. */
-S2_DEVICE float4 load_part(const float *from)
-{
-    float4 x;
-    asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
-                 : "=f"(x.x), "=f"(x.y), "=f"(x.z), "=f"(x.w)
-                 : "l"(from));
-    return x;
-}
-S2_DEVICE float2 load_part(const float2 *from)
-{
-    float2 x;
-    asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
-    return x;
-}
 S2_DEVICE uint32_t transpose8x8(uint32_t x)
 {
     uint32_t y;
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
-/* Programmatic launch: nothing on older chips, where launches do not overlap. */
-S2_DEVICE void wait_for_launch_before()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-S2_DEVICE void let_next_launch_begin()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
-}
-S2_DEVICE int arrive(int32_t *counter)
-{
-    int before;
-    asm volatile("atom.add.acq_rel.gpu.global.s32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
-    return before;
-}
-
 template <int D_, int TILES_, bool FP16_> struct DecodeShape {
     static constexpr int D = D_, TILES = TILES_, ROWS = 8 * TILES;
     static constexpr bool FP16 = FP16_;
@@ -136,7 +47,9 @@ template <int D_, int TILES_, bool FP16_> struct DecodeShape {
     static constexpr int SHARED_BYTES = RING_BYTES + O_BYTES + DECODE_WARPS * 8 * 8 + 16;
 };
 
-template <class Shape> struct Decode {
+template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> {
+    typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> Rows;
+    using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, TILES = Shape::TILES, ROWS = Shape::ROWS, STAGES = Shape::STAGES;
     static constexpr int STEPS = D / 16; /* of the contraction over d, and row tiles of O^T */
     static constexpr bool FP16 = Shape::FP16;
@@ -148,8 +61,6 @@ template <class Shape> struct Decode {
      */
     static constexpr int SLOTS = TILES < 4 ? STAGES : STAGES - 1;
 
-    const DecodeParams &p;
-    const int warp, lane, part, chunk;
     uint8_t *const shared;
     const uint32_t ring;
     bool waited;
@@ -165,9 +76,8 @@ template <class Shape> struct Decode {
     float o[STEPS][TILES][4], maximum[TILES][2], sum[TILES][2];
 
     S2_DEVICE Decode(const DecodeParams &params, uint8_t *memory)
-        : p(params), warp(threadIdx.x >> 5), lane(threadIdx.x & 31), part(blockIdx.x), chunk(blockIdx.y),
-          shared(memory), ring((uint32_t)__cvta_generic_to_shared(memory) +
-                               (threadIdx.x >> 5) * (STAGES * Shape::SLAB_BYTES)),
+        : Rows(params), shared(memory), ring((uint32_t)__cvta_generic_to_shared(memory) +
+                                             (threadIdx.x >> 5) * (STAGES * Shape::SLAB_BYTES)),
           waited(false), n_issued(0), stage_in(0), stage_out(0)
     {
     }
@@ -286,32 +196,24 @@ template <class Shape> struct Decode {
 
     /* ---------------------------------------------------------------- rows */
 
-    S2_DEVICE int64_t row_at(int row, int64_t from, int64_t tok, int64_t head) const
-    {
-        const int token = row / p.group;
-        return from + token * tok + (row - token * p.group) * head;
-    }
     S2_DEVICE uint32_t q_tile() const
     {
         return (uint32_t)__cvta_generic_to_shared(shared + Shape::RING_BYTES);
-    }
-    S2_DEVICE const uint16_t *query(const DecodeList &list, int row) const
-    {
-        return p.q + row_at(min(chunk * ROWS + row, list.n_rows - 1), list.q, p.q_tok, p.q_head);
     }
     S2_DEVICE void load_shared_queries(const DecodeList &list) const
     {
         for (int x = threadIdx.x; x < ROWS * Shape::PIECES; x += DECODE_THREADS) {
             const int row = x / Shape::PIECES, piece = x % Shape::PIECES;
             const uint4 none = {0, 0, 0, 0};
-            const uint4 data = piece * 8 < p.head_dim ? __ldg((const uint4 *)query(list, row) + piece) : none;
+            const uint4 data =
+                piece * 8 < p.head_dim ? __ldg((const uint4 *)this->query(list, row) + piece) : none;
             *(uint4 *)(shared + Shape::RING_BYTES + at(row, piece)) = data;
         }
         __syncthreads();
     }
     S2_DEVICE const uint32_t *q_words(const DecodeList &list, int n) const
     {
-        return (const uint32_t *)query(list, n * 8 + (lane >> 2)) + (lane & 3);
+        return (const uint32_t *)this->query(list, n * 8 + (lane >> 2)) + (lane & 3);
     }
     S2_DEVICE void load_own_queries(const DecodeList &list)
     {
@@ -474,25 +376,6 @@ template <class Shape> struct Decode {
 
     /* ---------------------------------------------------------------- results */
 
-    S2_DEVICE void store4(const DecodeList &list, int row, int d, float4 x) const
-    {
-        if (d >= p.head_dim)
-            return;
-        const uint2 packed = {pack2<FP16>(x.x, x.y), pack2<FP16>(x.z, x.w)};
-        *(uint2 *)(p.o + row_at(row, list.o, p.o_tok, p.o_head) + d) = packed;
-    }
-    S2_DEVICE void store_row(const DecodeList &list, int row, int d, float4 x, float top, float total) const
-    {
-        const float inverse = total > 0.f ? 1.f / total : 0.f;
-        store4(list, row, d, make_float4(x.x * inverse, x.y * inverse, x.z * inverse, x.w * inverse));
-        if (d == 0)
-            p.lse[row_at(row, list.lse, 1, p.lse_head)] =
-                total > 0.f ? fmaf(top, LN_2, logf(total)) : -CUDART_INF_F;
-    }
-    S2_DEVICE size_t slot_of(const DecodeList &list, int of_part) const
-    {
-        return ((size_t)chunk * p.n_parts + of_part) * 2 + (of_part != list.first_part);
-    }
     S2_DEVICE void leave_tile(int n) const
     {
 #pragma unroll
@@ -535,87 +418,14 @@ template <class Shape> struct Decode {
                 sum4.w += factor * y.w;
             }
             if (whole) {
-                store_row(list, row, d, sum4, top, total);
+                this->store_row(list, row, d, sum4, top, total);
             } else {
-                const size_t slot = slot_of(list, part) * ROWS + n * 8 + row8;
+                const size_t slot = this->slot_of(list, part) * ROWS + n * 8 + row8;
                 __stcg((float4 *)(p.part_o + slot * D + d), sum4);
                 if (d == 0)
                     __stcg(p.part_l + slot, make_float2(top, total));
             }
         }
-    }
-    /*
-     * n parts of a row, at most N, from the slot of the first on: all loads first, so that one trip to L2
-     * serves them. The code is short on purpose: it runs once in a launch, so every line of it comes from L2
-     * too.
-     */
-    template <int N>
-    S2_DEVICE void add_parts(const float *from_o, const float2 *from_l, int first_o, int n, float4 &total4,
-                             float &top, float &total) const
-    {
-        constexpr int STRIDE = 2 * ROWS; /* rows from part to part */
-        float2 l = {-CUDART_INF_F, 0.f};
-        float4 y[N];
-        if (lane < n)
-            l = load_part(from_l + lane * STRIDE + (lane == 0 ? first_o : 0));
-#pragma unroll
-        for (int x = 0; x < N; ++x) {
-            const int rows = min(x, n - 1) * STRIDE;
-            y[x] = load_part(from_o + (rows == 0 ? first_o : rows) * D);
-        }
-        float peak = l.x;
-#pragma unroll
-        for (int x = 16; x > 0; x >>= 1)
-            peak = fmaxf(peak, __shfl_xor_sync(~0u, peak, x));
-        peak = fmaxf(peak, top);
-        const float from = peak == -CUDART_INF_F ? 0.f : peak;
-        const float keep = top == -CUDART_INF_F ? 0.f : exp2_fast(top - from), factor = exp2_fast(l.x - from);
-        float part_sum = factor * l.y;
-#pragma unroll
-        for (int x = 16; x > 0; x >>= 1)
-            part_sum += __shfl_xor_sync(~0u, part_sum, x);
-        top = peak;
-        total = total * keep + part_sum;
-        total4 = make_float4(total4.x * keep, total4.y * keep, total4.z * keep, total4.w * keep);
-#pragma unroll
-        for (int x = 0; x < N; ++x) {
-            const float weight = __shfl_sync(~0u, factor, x);
-            total4.x += weight * y[x].x;
-            total4.y += weight * y[x].y;
-            total4.z += weight * y[x].z;
-            total4.w += weight * y[x].w;
-        }
-    }
-    /* Slots of a list's parts lie two apart, but the first part's, which is its other one. */
-    S2_DEVICE void combine_row(const DecodeList &list, int row, int d) const
-    {
-        constexpr int MOST = TILES == 1 && D <= 128 ? 17 : 12; /* what registers hold beside the rest */
-        float top = -CUDART_INF_F, total = 0.f;
-        float4 total4 = {0.f, 0.f, 0.f, 0.f};
-        const size_t slot = (((size_t)chunk * p.n_parts + list.first_part) * 2 + 1) * ROWS + row;
-        const float2 *from_l = p.part_l + slot;
-        const float *from_o = p.part_o + slot * D + (d < D ? d : 0);
-        int first_o = -ROWS;
-#pragma unroll 1
-        for (int left = list.n_parts; left > 0; left -= MOST) {
-            if (left <= 4)
-                add_parts<4>(from_o, from_l, first_o, left, total4, top, total);
-            else
-                add_parts<MOST>(from_o, from_l, first_o, min(left, MOST), total4, top, total);
-            from_l += MOST * 2 * ROWS;
-            from_o += MOST * 2 * ROWS * D;
-            first_o = 0;
-        }
-        if (d < D)
-            store_row(list, chunk * ROWS + row, d, total4, top, total);
-    }
-    S2_DEVICE void combine_parts(const DecodeList &list) const
-    {
-#pragma unroll 1
-        for (int row = warp; row < ROWS && chunk * ROWS + row < list.n_rows; row += DECODE_WARPS)
-#pragma unroll 1
-            for (int half = 0; half < (D + 127) / 128; ++half)
-                combine_row(list, row, half * 128 + lane * 4);
     }
     S2_DEVICE void finish_list(const DecodeList &list, int index, bool whole)
     {
@@ -628,31 +438,8 @@ template <class Shape> struct Decode {
             combine_warps(list, n, whole);
             __syncthreads();
         }
-        if (whole)
-            return;
-        if (threadIdx.x == 0) {
-            int32_t *const counter = p.arrived + chunk * p.n_lists + index;
-            const bool complete = arrive(counter) == list.n_parts - 1;
-            if (complete)
-                *counter = 0;
-            *flag() = complete;
-        }
-        __syncthreads();
-        if (*flag())
-            combine_parts(list);
-        __syncthreads();
-    }
-    /* Rows that read nothing. */
-    S2_DEVICE void empty_lists() const
-    {
-        for (int index = part * DECODE_WARPS + warp; index < p.n_lists; index += p.n_parts * DECODE_WARPS) {
-            const DecodeList &list = p.lists[index];
-            if (list.slab_begin != list.slab_end)
-                continue;
-            for (int row = chunk * ROWS; row < min((chunk + 1) * ROWS, list.n_rows); ++row)
-                for (int d = lane * 4; d < D; d += 128)
-                    store_row(list, row, d, make_float4(0.f, 0.f, 0.f, 0.f), 0.f, 0.f);
-        }
+        if (!whole && !p.merged)
+            this->join_parts(list, index, flag());
     }
     S2_DEVICE void run()
     {
@@ -677,17 +464,17 @@ template <class Shape> struct Decode {
             }
         }
         if (p.n_empty > 0)
-            empty_lists();
+            this->empty_lists();
         cp_async_wait<0>();
     }
 };
 
-template <int D, int TILES, bool FP16>
-__global__ void __launch_bounds__(DECODE_THREADS, DecodeShape<D, TILES, FP16>::BLOCKS)
+template <class Shape>
+__global__ void __launch_bounds__(DECODE_THREADS, Shape::BLOCKS)
     decode(const __grid_constant__ DecodeParams p)
 {
     extern __shared__ __align__(1024) uint8_t raw[];
-    Decode<DecodeShape<D, TILES, FP16>> step(p, raw);
+    Decode<Shape> step(p, raw);
     step.run();
 }
 

@@ -3,6 +3,8 @@
  *
  * Compiled once for each S2_HEAD_DIM and S2_FP16.
  */
+#include "kernels/cuda/decode_sm90.cuh"
+
 #include "kernels/cuda/decode.cuh"
 
 #include <cuda_runtime.h>
@@ -12,25 +14,44 @@
 namespace
 {
 
-template <int TILES> cudaError_t launch(const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
+typedef void (*Kernel)(s2::DecodeParams);
+
+/* Each waits for the launch before by itself. */
+cudaError_t launch_after(Kernel kernel, dim3 grid, size_t shared_bytes, const s2::DecodeParams &params,
+                         cudaStream_t stream)
 {
-    typedef s2::DecodeShape<S2_HEAD_DIM, TILES, S2_FP16> Shape;
-    void (*const kernel)(const s2::DecodeParams) = s2::decode<S2_HEAD_DIM, TILES, S2_FP16>;
-    const cudaError_t raised = cudaFuncSetAttribute(
-        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::SHARED_BYTES);
-    if (raised != cudaSuccess)
-        return raised;
     cudaLaunchAttribute overlap = {};
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)params.n_parts, (unsigned)n_chunks);
+    config.gridDim = grid;
     config.blockDim = dim3(s2::DECODE_THREADS);
-    config.dynamicSmemBytes = Shape::SHARED_BYTES;
+    config.dynamicSmemBytes = shared_bytes;
     config.stream = stream;
     config.attrs = &overlap;
     config.numAttrs = 1;
     return cudaLaunchKernelEx(&config, kernel, params);
+}
+
+template <class Shape>
+cudaError_t launch(Kernel kernel, const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
+{
+    cudaError_t status = cudaFuncSetAttribute(
+        (const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::SHARED_BYTES);
+    if (status == cudaSuccess)
+        status = launch_after(kernel, dim3((unsigned)params.n_parts, (unsigned)n_chunks), Shape::SHARED_BYTES,
+                              params, stream);
+    if (status != cudaSuccess || !params.merged)
+        return status;
+    const int32_t n_blocks = params.n_lists * (Shape::ROWS / s2::DECODE_WARPS);
+    return launch_after(s2::merge_parts<Shape::D, Shape::ROWS, Shape::FP16>,
+                        dim3((unsigned)n_blocks, (unsigned)n_chunks), 0, params, stream);
+}
+
+template <int TILES> cudaError_t narrow(const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
+{
+    typedef s2::DecodeShape<S2_HEAD_DIM, TILES, S2_FP16> Shape;
+    return launch<Shape>(s2::decode<Shape>, params, n_chunks, stream);
 }
 
 } // namespace
@@ -39,10 +60,14 @@ cudaError_t S2_DECODE_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::DecodeParams &param
                                                    int32_t n_chunks, cudaStream_t stream)
 {
     if (row_tiles == 1)
-        return launch<1>(params, n_chunks, stream);
+        return narrow<1>(params, n_chunks, stream);
+    if (row_tiles == 8) {
+        typedef s2::WideShape<S2_HEAD_DIM, S2_FP16> Shape;
+        return launch<Shape>(s2::decode_wide<Shape>, params, n_chunks, stream);
+    }
 #if S2_HEAD_DIM <= 128
     if (row_tiles == 4)
-        return launch<4>(params, n_chunks, stream);
+        return narrow<4>(params, n_chunks, stream);
 #endif
-    return launch<2>(params, n_chunks, stream);
+    return narrow<2>(params, n_chunks, stream);
 }

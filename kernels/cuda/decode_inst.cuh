@@ -3,7 +3,7 @@
  * type.
  *
  * C++ and CUDA only: seen by the files of this kernel alone. An instance serves every head dimension up to
- * its own. row_tiles is 1, 2 or 4: rows of a chunk in eights.
+ * its own. row_tiles is rows of a chunk in eights: 1, 2, up to head dim 128 4, on Hopper 8.
  */
 #ifndef S2_KERNELS_CUDA_DECODE_INST_CUH
 #define S2_KERNELS_CUDA_DECODE_INST_CUH

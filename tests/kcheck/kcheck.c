@@ -70,6 +70,9 @@ static const struct {
     {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_DECODING},
     {"step_long", 4, 2, 128, 64, 1, {{1, 5000}}, false, 1.0f, true, S2_DECODING},
     {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_DECODING},
+    {"step_chunks", 16, 2, 64, 32, 2, {{16, 700}, {11, 90}}, true, 1.0f, false, S2_DECODING},
+    {"step_wide_rows", 16, 2, 256, 128, 2, {{5, 900}, {7, 333}}, false, 1.0f, false, S2_DECODING},
+    {"step_many", 8, 8, 96, 64, 3, {{6, 500}, {16, 1100}, {1, 40}}, false, 1.0f, true, S2_DECODING},
     {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_FORWARD},
 };
 
@@ -203,7 +206,7 @@ static bool is_quick(const s2_kcase *one)
 /* The decode kernels once more, with pages that the query chooses: few, one, and more than there are. */
 static void check_selection(s2_kcheck *run, s2_device *device, const s2_kernel *kernel)
 {
-    static const int32_t budgets[] = {8, 1, 21, 100};
+    static const int32_t budgets[] = {8, 1, 21, 200};
     if (strcmp(kernel->name, "decode") != 0 && strcmp(kernel->name, "cpu_decode") != 0)
         return;
     for (size_t at = 0; at < sizeof budgets / sizeof *budgets; at++) {
