@@ -266,7 +266,7 @@ check-docs: $(B)/s2 $(B)/s2check $(B)/s2cert
 check-select: $(B)/select_host
 	$< $(S2_SEED) 2>/dev/null
 CXX := $(if $(filter default undefined,$(origin CXX)),g++,$(CXX))
-$(B)/select_host: tests/kcheck/select_host.cpp kernels/cuda/select.cuh kernels/cuda/decode.cuh kernels/cuda/mma.cuh
+$(B)/select_host: tests/kcheck/select_host.cpp kernels/cuda/select.cuh kernels/cuda/decode_rows.cuh kernels/cuda/mma.cuh
 	@mkdir -p $(B)/host && : >$(B)/host/math_constants.h
 	$(CXX) -std=c++17 -I. -I$(B)/host -O1 -g -Wall -Wextra -Wno-unknown-pragmas -fsanitize=address,undefined \
 	  -fno-sanitize-recover=undefined $< -o $@

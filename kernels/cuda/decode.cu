@@ -19,7 +19,7 @@ struct State {
     int32_t row_tiles, n_chunks;
     bool selects, fp16;
     s2::SelectParams select;
-    void *n_pages, *page_places, *bounds, *scores;
+    void *n_pages, *page_places, *bounds, *scores, *scored;
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
 };
 
@@ -162,8 +162,8 @@ void finish(s2_device *, void *raw)
     if (state == NULL)
         return;
     void *const memory[] = {state->n_pages, state->page_places, state->bounds, state->scores,
-                            state->slabs,   state->lists,       state->parts,  state->bits,
-                            state->part_o,  state->part_l,      state->arrived};
+                            state->scored,  state->slabs,       state->lists,  state->parts,
+                            state->bits,    state->part_o,      state->part_l, state->arrived};
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         (void)cudaFree(memory[at]);
     s2_free(state);
@@ -214,13 +214,14 @@ int32_t wanted_parts(const s2_device *device, int32_t head_dim, int32_t n_chunks
 /*
  * Long steps have two blocks an SM, so that enough is in flight. Short ones have one: there are fewer parts
  * to combine, and the place of the second is the next launch's, which fills its rings while this one combines
- * and ends.
+ * and ends. It cannot where pages are chosen by the launch before.
  */
-s2_status leave_room(const s2_device *device, s2_arena *arena, const State *state, s2_decode_plan *plan)
+s2_status leave_room(const s2_device *device, s2_arena *arena, const State *state, bool selects,
+                     s2_decode_plan *plan)
 {
-    enum { SHORT_SLABS = 128 }; /* of a part, where every SM has one */
+    const int32_t short_slabs = selects ? 64 : 128; /* of a part, where every SM has one */
     const int32_t n_parts = device->n_units / state->n_chunks > 1 ? device->n_units / state->n_chunks : 1;
-    if (plan->n_slabs > (int64_t)SHORT_SLABS * n_parts)
+    if (plan->n_slabs > (int64_t)short_slabs * n_parts)
         return S2_OK;
     return s2_decode_plan_split(arena, n_parts, plan);
 }
@@ -269,6 +270,7 @@ void fill_select(const s2_attn_problem *problem, const s2_selection *selection, 
     params->places = (const uint2 *)state->page_places;
     params->bounds = (uint16_t *)state->bounds;
     params->scores = (uint32_t *)state->scores;
+    params->arrived = (uint32_t *)state->scored;
     params->slabs = (s2::DecodeSlab *)state->slabs;
     params->q_tok = problem->q.tok;
     params->q_head = problem->q.head;
@@ -282,6 +284,18 @@ void fill_select(const s2_attn_problem *problem, const s2_selection *selection, 
     params->head_dim = problem->head_dim;
 }
 
+typedef void (*Selector)(s2::SelectParams);
+
+Selector selector(const State *state)
+{
+    return state->fp16 ? s2::select_pages<true> : s2::select_pages<false>;
+}
+
+size_t choice_bytes(int32_t page_cap)
+{
+    return (size_t)page_cap * (sizeof(uint32_t) + sizeof(uint16_t));
+}
+
 /* The bounds of the pages that are whole by now. */
 s2_status build_selection(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
                           const s2_selection *selection, State *state, s2_diag *why)
@@ -290,6 +304,10 @@ s2_status build_selection(s2_device *device, const s2_attn_problem *problem, con
     S2_TRY(upload_pages(device, plan, selection, state, why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->bounds, n * 4 * (size_t)problem->head_dim), why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->scores, n * sizeof(uint32_t)), why));
+    S2_TRY(s2_cuda_try(cudaMalloc(&state->scored, (size_t)plan->n_lists * sizeof(uint32_t)), why));
+    S2_TRY(s2_cuda_try(
+        cudaMemsetAsync(state->scored, 0, (size_t)plan->n_lists * sizeof(uint32_t), s2_cuda_stream(device)),
+        why));
     state->selects = true;
     state->fp16 = problem->dtype == S2_F16;
     fill_select(problem, selection, state);
@@ -300,9 +318,9 @@ s2_status build_selection(s2_device *device, const s2_attn_problem *problem, con
     else
         s2::page_bounds<false><<<grid, 128, 0, stream>>>(state->select);
     S2_TRY(s2_cuda_try(cudaGetLastError(), why));
-    return s2_cuda_try(cudaFuncSetAttribute((const void *)s2::choose_pages,
+    return s2_cuda_try(cudaFuncSetAttribute((const void *)selector(state),
                                             cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                            S2_SELECT_LIMIT_PAGES * (int)sizeof(uint32_t)),
+                                            (int)choice_bytes(S2_SELECT_LIMIT_PAGES)),
                        why);
 }
 
@@ -310,15 +328,12 @@ s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const
 {
     s2::SelectParams params = state->select;
     params.q = (const uint16_t *)problem->q.data;
-    const int32_t pages_a_block = s2::SCORE_THREADS / 32 * s2::SELECT_PAGES_A_WARP;
-    const unsigned n_lists = (unsigned)state->params.n_lists;
-    const dim3 grid((unsigned)((params.page_cap + pages_a_block - 1) / pages_a_block), n_lists);
-    const cudaStream_t stream = s2_cuda_stream(device);
-    S2_TRY(s2_cuda_try(launch_after(state->fp16 ? s2::page_scores<true> : s2::page_scores<false>, grid,
-                                    s2::SCORE_THREADS, 0, stream, params),
-                       why));
-    return s2_cuda_try(launch_after(s2::choose_pages, dim3(n_lists), s2::CHOOSE_THREADS,
-                                    (size_t)params.page_cap * sizeof(uint32_t), stream, params),
+    const int32_t n_lists = state->params.n_lists;
+    const int32_t most = (params.page_cap + s2::SELECT_PAGES - 1) / s2::SELECT_PAGES;
+    const int32_t share = device->n_units / n_lists > 1 ? device->n_units / n_lists : 1;
+    const dim3 grid((unsigned)(share < most ? share : most), (unsigned)n_lists);
+    return s2_cuda_try(launch_after(selector(state), grid, s2::SELECT_THREADS, choice_bytes(params.page_cap),
+                                    s2_cuda_stream(device), params),
                        why);
 }
 
@@ -337,8 +352,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     S2_TRY(s2_decode_lay_out(arena, problem, want_parts, &layout, why));
     if (problem->select_pages > 0)
         S2_TRY(s2_selection_build(arena, problem, want_parts, &layout, &selection, why));
-    else
-        S2_TRY(leave_room(device, arena, state, &layout.plan));
+    S2_TRY(leave_room(device, arena, state, problem->select_pages > 0, &layout.plan));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
     S2_TRY(upload_slabs(device, &layout, state, why));

@@ -7,28 +7,36 @@
  *     chosen  the newest page, which may still grow, and the budget's best of the others; ties to the lower
  * page
  *
- * Two launches before the decode kernel, which then finds its slabs where the second one wrote them:
- *     page_scores   a warp 16 pages on the tensor cores, all loads first; reads 4 * D bytes a page
- *     choose_pages  a block a list: radix selection of the scores in shared memory, ids written ascending
- * Limits: 16 rows a list, S2_SELECT_LIMIT_PAGES pages a list.
+ * One launch before the decode kernel, which then finds its slabs where this one wrote them:
+ *     scores  a warp 16 pages on the tensor cores, all loads first; reads 4 * D bytes a page
+ *     choice  by the block of a list that arrives last: the bits in which scores differ, eight at a time from
+ *             the top, until a bin is taken whole; slabs are written with pages ascending
+ * Shared memory: 6 bytes a page. Limits: 16 rows a list, S2_SELECT_LIMIT_PAGES pages a list.
  */
 #ifndef S2_KERNELS_CUDA_SELECT_CUH
 #define S2_KERNELS_CUDA_SELECT_CUH
 
-#include "kernels/cuda/decode.cuh"
+#include "kernels/cuda/decode_rows.cuh"
 
 namespace s2
 {
 
-enum { SELECT_ROWS = 16, SELECT_PAGES_A_WARP = 16, SCORE_THREADS = 64, CHOOSE_THREADS = 1024 };
+enum {
+    SELECT_ROWS = 16,
+    SELECT_PAGES_A_WARP = 16,
+    SELECT_THREADS = 256, /* a bin of the choice each */
+    SELECT_WARPS = SELECT_THREADS / 32,
+    SELECT_PAGES = SELECT_WARPS * SELECT_PAGES_A_WARP /* of a block */
+};
 
 struct SelectParams {
     const DecodeList *lists;
     const int32_t *n_pages; /* [list], the newest with them */
     const uint2 *places;    /* [list][page_cap]: K and V of a page's first key, in 16 bytes */
     const uint16_t *q;
-    uint16_t *bounds; /* [list][page_cap][2][head_dim] */
-    uint32_t *scores; /* [list][page_cap], ordered as integers */
+    uint16_t *bounds;  /* [list][page_cap][2][head_dim] */
+    uint32_t *scores;  /* [list][page_cap], ordered as integers */
+    uint32_t *arrived; /* [list] blocks, zero between launches */
     DecodeSlab *slabs;
     int64_t q_tok, q_head;
     const uint8_t *k;
@@ -127,32 +135,15 @@ S2_DEVICE void score_rows(const SelectParams &p, const DecodeList &list, const B
         add_product<FP16>(c, bounds.high[step], q[step], false);
     }
 }
-/* Bounds are as old as the plan: they are fetched before the launch before has ended, queries after. */
-template <bool FP16>
-__global__ void __launch_bounds__(SCORE_THREADS) page_scores(const __grid_constant__ SelectParams p)
+/* The best of the rows for each of the warp's pages. */
+S2_DEVICE void store_scores(const SelectParams &p, const DecodeList &list, int index, int first, int n,
+                            const float (&c)[SELECT_ROWS / 8][4])
 {
-    const int index = blockIdx.y, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const DecodeList &list = p.lists[index];
-    const int n = p.n_pages[index] - 1, n_rows = list.n_rows;
-    const int first = (blockIdx.x * (SCORE_THREADS / 32) + warp) * SELECT_PAGES_A_WARP;
-    const uint16_t *const from = p.bounds + (size_t)index * p.page_cap * 2 * p.head_dim;
-    float c[SELECT_ROWS / 8][4] = {};
-    Bounds bounds;
-    let_next_launch_begin();
-    load_bounds(p, from, first, n, 0, &bounds);
-    wait_for_launch_before();
-    for (int span = 0; span < p.head_dim; span += 128) {
-        if (span > 0)
-            load_bounds(p, from, first, n, span, &bounds);
-#pragma unroll
-        for (int tile = 0; tile < SELECT_ROWS / 8; ++tile)
-            if (tile * 8 < n_rows)
-                score_rows<FP16>(p, list, bounds, span, tile, c[tile]);
-    }
+    const int lane = threadIdx.x & 31;
     float best[2] = {-CUDART_INF_F, -CUDART_INF_F};
 #pragma unroll
     for (int x = 0; x < SELECT_ROWS / 8 * 4; ++x)
-        if (x / 4 * 8 + (lane & 3) * 2 + (x & 1) < n_rows)
+        if (x / 4 * 8 + (lane & 3) * 2 + (x & 1) < list.n_rows)
             best[x >> 1 & 1] = fmaxf(best[x >> 1 & 1], c[x / 4][x & 3]);
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -164,103 +155,180 @@ __global__ void __launch_bounds__(SCORE_THREADS) page_scores(const __grid_consta
     }
 }
 
-/* By one warp: the bin, from the top, in which the want-th score lies; every lane looks at eight bins. */
-S2_DEVICE void find_bin(const uint32_t *counts, uint32_t want, uint32_t prefix, int shift, uint32_t *found)
+/*
+ * Pages of a warp, 16 at a time, the next ones' bounds in flight. Bounds are as old as the plan: the first
+ * are fetched before the launch before has ended, queries after.
+ */
+template <bool FP16>
+S2_DEVICE void score_pages(const SelectParams &p, const DecodeList &list, int index, int n)
 {
-    const int lane = threadIdx.x, top = 255 - 8 * lane;
-    uint32_t own = 0;
-    for (int x = 0; x < 8; ++x)
-        own += counts[top - x];
+    const int step = gridDim.x * SELECT_PAGES;
+    const uint16_t *const from = p.bounds + (size_t)index * p.page_cap * 2 * p.head_dim;
+    int first = blockIdx.x * SELECT_PAGES + (threadIdx.x >> 5) * SELECT_PAGES_A_WARP, span = 0;
+    float c[SELECT_ROWS / 8][4] = {};
+    Bounds bounds, next;
+    load_bounds(p, from, first, n, 0, &bounds);
+    wait_for_launch_before();
+    while (first < n) {
+        const bool whole = span + 128 >= p.head_dim;
+        load_bounds(p, from, whole ? first + step : first, n, whole ? 0 : span + 128, &next);
+#pragma unroll
+        for (int tile = 0; tile < SELECT_ROWS / 8; ++tile)
+            if (tile * 8 < list.n_rows)
+                score_rows<FP16>(p, list, bounds, span, tile, c[tile]);
+        if (whole) {
+            store_scores(p, list, index, first, n, c);
+#pragma unroll
+            for (int x = 0; x < SELECT_ROWS / 2; ++x)
+                c[x / 4][x & 3] = 0.f;
+            first += step;
+        }
+        span = whole ? 0 : span + 128;
+        bounds = next;
+    }
+}
+
+/* What the threads of a block share while one of them chooses for a list. */
+struct Choice {
+    uint32_t counts[256], of_warp[SELECT_WARPS], digit, above, equal;
+    int last;
+};
+/* The sum over the threads before this one; at least one barrier lies between two calls. */
+S2_DEVICE uint32_t sum_before(uint32_t own, uint32_t *of_warp)
+{
+    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
     uint32_t until = own;
+#pragma unroll
     for (int x = 1; x < 32; x <<= 1) {
         const uint32_t other = __shfl_up_sync(~0u, until, x);
         until += lane >= x ? other : 0u;
     }
-    uint32_t above = until - own;
-    if (above >= want || until < want)
-        return;
-    int bin = top;
-    while (above + counts[bin] < want)
-        above += counts[bin--];
-    found[0] = prefix | (uint32_t)bin << shift;
-    found[1] = want - above;
-}
-
-/* The value of the want-th largest score, and how many equal to it are still to be taken. */
-S2_DEVICE uint2 find_threshold(const uint32_t *scores, int n, int want, uint32_t *counts, uint32_t *found)
-{
-    uint32_t prefix = 0, mask = 0;
-    for (int shift = 24; shift >= 0; shift -= 8) {
-        for (int bin = threadIdx.x; bin < 256; bin += CHOOSE_THREADS)
-            counts[bin] = 0;
-        __syncthreads();
-        for (int at = threadIdx.x; at < n; at += CHOOSE_THREADS)
-            if ((scores[at] & mask) == prefix)
-                atomicAdd(&counts[scores[at] >> shift & 255u], 1u);
-        __syncthreads();
-        if (threadIdx.x < 32)
-            find_bin(counts, (uint32_t)want, prefix, shift, found);
-        __syncthreads();
-        prefix = found[0];
-        want = (int)found[1];
-        mask |= 255u << shift;
-        __syncthreads();
-    }
-    return make_uint2(prefix, (uint32_t)want);
-}
-
-/* How many threads before this one say yes; *all: how many in the block. */
-S2_DEVICE uint32_t rank_of(bool yes, uint32_t *of_warp, uint32_t *all)
-{
-    const int warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
-    const uint32_t votes = __ballot_sync(~0u, yes);
-    if (lane == 0)
-        of_warp[warp] = __popc(votes);
+    if (lane == 31)
+        of_warp[warp] = until;
     __syncthreads();
-    uint32_t before = 0, total = 0;
-    for (int w = 0; w < CHOOSE_THREADS / 32; ++w) {
+    uint32_t before = until - own;
+#pragma unroll
+    for (int w = 0; w < SELECT_WARPS; ++w)
         before += w < warp ? of_warp[w] : 0u;
-        total += of_warp[w];
-    }
-    __syncthreads();
-    *all = total;
-    return before + __popc(votes & ((1u << lane) - 1u));
+    return before;
 }
-
-__global__ void __launch_bounds__(CHOOSE_THREADS, 1) choose_pages(const __grid_constant__ SelectParams p)
+/* Of n scores the want best: those whose bits under the mask are above the prefix, and the first `equal` of
+ * those whose bits are the prefix. */
+struct Threshold {
+    uint32_t prefix, mask, equal;
+};
+/* Scores of one list lie close together: the bits in which none differs are passed over. */
+S2_DEVICE Threshold find_threshold(const uint32_t *scores, int n, uint32_t want, Choice *shared)
 {
-    extern __shared__ uint32_t scores[];
-    __shared__ uint32_t counts[256], of_warp[CHOOSE_THREADS / 32], found[2];
-    const int index = blockIdx.x, n = p.n_pages[index] - 1, want = min(p.budget - 1, n);
-    const DecodeList &list = p.lists[index];
-    let_next_launch_begin();
-    wait_for_launch_before();
-    for (int at = threadIdx.x; at < n; at += CHOOSE_THREADS)
+    uint32_t differ = 0;
+    for (int at = threadIdx.x; at < n; at += SELECT_THREADS)
+        differ |= scores[at] ^ scores[0];
+    shared->counts[threadIdx.x] = 0;
+    differ = __reduce_or_sync(~0u, differ);
+    if ((threadIdx.x & 31) == 0)
+        shared->of_warp[threadIdx.x >> 5] = differ;
+    __syncthreads();
+    for (int w = 0; w < SELECT_WARPS; ++w)
+        differ |= shared->of_warp[w];
+    Threshold made = {0, differ == 0 ? ~0u : ~(~0u >> __clz((int)differ)), want};
+    made.prefix = scores[0] & made.mask;
+    for (int shift = max(24 - __clz((int)differ), 0);; shift = max(shift - 8, 0)) {
+        for (int at = threadIdx.x; at < n; at += SELECT_THREADS)
+            if ((scores[at] & made.mask) == made.prefix)
+                atomicAdd(&shared->counts[scores[at] >> shift & 255u], 1u);
+        __syncthreads();
+        const int bin = 255 - threadIdx.x;
+        const uint32_t own = shared->counts[bin], above = sum_before(own, shared->of_warp);
+        shared->counts[bin] = 0;
+        if (above < made.equal && made.equal <= above + own) {
+            shared->digit = bin;
+            shared->above = above;
+            shared->equal = own;
+        }
+        __syncthreads();
+        made.prefix |= shared->digit << shift;
+        made.mask |= 255u << shift;
+        made.equal -= shared->above;
+        if (shift == 0 || shared->equal == made.equal)
+            return made;
+    }
+}
+/* Every thread looks at neighbours, so that ranks are those of pages in their order. */
+S2_DEVICE void rank_pages(const uint32_t *scores, int n, Threshold bound, Choice *shared, uint16_t *chosen)
+{
+    const int each = (n + SELECT_THREADS - 1) / SELECT_THREADS | 1; /* odd: each thread another bank */
+    const int begin = threadIdx.x * each;
+    const int end = min(begin + each, n);
+    uint32_t counts = 0; /* above the prefix, and 65536 for each that is equal */
+    for (int page = begin; page < end; ++page) {
+        const uint32_t bits = scores[page] & bound.mask;
+        counts += bits > bound.prefix ? 1u : bits == bound.prefix ? 65536u : 0u;
+    }
+    const uint32_t before = sum_before(counts, shared->of_warp);
+    uint32_t above = before & 65535u, equal = before >> 16;
+    for (int page = begin; page < end; ++page) {
+        const uint32_t bits = scores[page] & bound.mask;
+        if (bits > bound.prefix || (bits == bound.prefix && equal < bound.equal))
+            chosen[above + min(equal, bound.equal)] = (uint16_t)page;
+        above += bits > bound.prefix;
+        equal += bits == bound.prefix;
+    }
+}
+S2_DEVICE void choose_pages(const SelectParams &p, const DecodeList &list, int index, int n, uint32_t *scores,
+                            Choice *shared)
+{
+    const int want = min(p.budget - 1, n), page_slabs = p.page_tok / DECODE_KEYS;
+    uint16_t *const chosen = (uint16_t *)(scores + p.page_cap);
+    if (want <= 0)
+        return;
+    for (int at = threadIdx.x; at < n; at += SELECT_THREADS)
         scores[at] = __ldcg(p.scores + (size_t)index * p.page_cap + at);
     __syncthreads();
-    uint2 bound = {0, 0};
-    if (want < n && want > 0)
-        bound = find_threshold(scores, n, want, counts, found);
-    const int page_slabs = p.page_tok / DECODE_KEYS;
-    uint32_t n_equal = 0, n_chosen = 0;
-    for (int begin = 0; begin < n && want > 0; begin += CHOOSE_THREADS) {
-        const int page = begin + threadIdx.x;
-        const bool in = page < n;
-        uint32_t equals, taken;
-        const bool equal = in && want < n && scores[page] == bound.x;
-        const uint32_t nth = n_equal + rank_of(equal, of_warp, &equals);
-        const bool yes = in && (want == n || scores[page] > bound.x || (equal && nth < bound.y));
-        const uint32_t to = n_chosen + rank_of(yes, of_warp, &taken);
-        n_equal += equals;
-        n_chosen += taken;
-        if (!yes)
-            continue;
-        const uint2 place = p.places[(size_t)index * p.page_cap + page];
-        DecodeSlab *const out = p.slabs + list.slab_begin + (size_t)to * page_slabs;
-        for (int slab = 0; slab < page_slabs; ++slab)
-            out[slab] = DecodeSlab{place.x + slab * p.k_row_bytes, place.y + slab * p.v_row_bytes, -1,
-                                   DECODE_ALL_LIVE};
+    Threshold bound = {0, 0, (uint32_t)want}; /* all of them */
+    if (want < n)
+        bound = find_threshold(scores, n, (uint32_t)want, shared);
+    __syncthreads();
+    rank_pages(scores, n, bound, shared, chosen);
+    __syncthreads();
+    DecodeSlab *const out = p.slabs + list.slab_begin;
+    for (int at = threadIdx.x; at < want * page_slabs; at += SELECT_THREADS) {
+        const int slab = at % page_slabs;
+        const uint2 place = __ldg(p.places + (size_t)index * p.page_cap + chosen[at / page_slabs]);
+        out[at] =
+            DecodeSlab{place.x + slab * p.k_row_bytes, place.y + slab * p.v_row_bytes, -1, DECODE_ALL_LIVE};
     }
+}
+S2_DEVICE void fetch_ahead(const void *from)
+{
+#if __CUDA_ARCH__ >= 800
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(from));
+#else
+    (void)from;
+#endif
+}
+template <bool FP16>
+__global__ void __launch_bounds__(SELECT_THREADS, 1) select_pages(const __grid_constant__ SelectParams p)
+{
+    extern __shared__ uint32_t scores[];
+    __shared__ Choice shared;
+    const int index = blockIdx.y, n = p.n_pages[index] - 1;
+    const DecodeList list = p.lists[index];
+    let_next_launch_begin();
+    for (int at = (blockIdx.x * SELECT_THREADS + threadIdx.x) * 16; at < n;
+         at += gridDim.x * SELECT_THREADS * 16)
+        fetch_ahead(p.places + (size_t)index * p.page_cap + at);
+    score_pages<FP16>(p, list, index, n);
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        shared.last = atomicAdd(p.arrived + index, 1u) + 1 == (uint32_t)gridDim.x;
+        __threadfence();
+        if (shared.last)
+            p.arrived[index] = 0;
+    }
+    __syncthreads();
+    if (shared.last)
+        choose_pages(p, list, index, n, scores, &shared);
 }
 
 } // namespace s2

@@ -52,10 +52,6 @@ static float2 make_float2(float x, float y)
 {
     return {x, y};
 }
-static uint2 make_uint2(uint32_t x, uint32_t y)
-{
-    return {x, y};
-}
 static float __uint_as_float(uint32_t x)
 {
     float y;
@@ -68,10 +64,6 @@ static uint32_t __float_as_uint(float x)
     memcpy(&y, &x, sizeof y);
     return y;
 }
-static int __popc(uint32_t x)
-{
-    return __builtin_popcount(x);
-}
 template <class T> static T __ldg(const T *from)
 {
     return *from;
@@ -80,19 +72,20 @@ template <class T> static T __ldcg(const T *from)
 {
     return *from;
 }
+static int __clz(int x)
+{
+    return x == 0 ? 32 : __builtin_clz((uint32_t)x);
+}
+static void __threadfence() {}
 static uint32_t atomicAdd(uint32_t *to, uint32_t x)
 {
     return (*to += x) - x;
 }
 using std::max;
 using std::min;
-/* The decode kernel in the same header is not instantiated here; its words need only be known. */
-size_t __cvta_generic_to_shared(const void *);
+/* What the decode kernels share is not instantiated here; its words need only be known. */
 uint32_t __shfl_sync(uint32_t, uint32_t, int);
-int __any_sync(uint32_t, int);
-void __syncwarp();
 float4 make_float4(float, float, float, float);
-template <class T> void __stcg(T *, T);
 
 /* ------------------------------------------------------------------ fibers for threads */
 
@@ -115,7 +108,7 @@ static struct {
     uint32_t operands[LIMIT_THREADS][6]; /* of a matrix product */
     void (*body)();
 } grid;
-static dim3 blockIdx, threadIdx;
+static dim3 blockIdx, threadIdx, gridDim;
 
 static void yield()
 {
@@ -155,12 +148,12 @@ static uint32_t __shfl_up_sync(uint32_t, uint32_t x, int by)
 {
     return exchange(x, [&](int lane) { return lane >= by ? lane - by : lane; });
 }
-static uint32_t __ballot_sync(uint32_t, bool yes)
+static uint32_t __reduce_or_sync(uint32_t, uint32_t x)
 {
-    uint32_t votes = 0;
+    uint32_t all = 0;
     for (int of = 0; of < 32; of++)
-        votes |= exchange(yes, [&](int) { return of; }) << of;
-    return votes;
+        all |= exchange(x, [&](int) { return of; });
+    return all;
 }
 
 static void fiber_main()
@@ -203,7 +196,7 @@ static void run_block(int n_threads, void (*body)())
 
 namespace s2
 {
-thread_local uint32_t scores[16384];
+thread_local uint32_t scores[16384 * 3 / 2];
 
 /* Number k of 16 in a row that its four lanes gave: 0..7 in word `low`, 8..15 in word `high`. */
 static float element(int row, int low, int high, int k)
@@ -263,7 +256,7 @@ struct Memory {
     std::vector<s2::DecodeList> lists;
     std::unique_ptr<uint2[]> places;
     std::unique_ptr<uint16_t[]> k, q, bounds;
-    std::unique_ptr<uint32_t[]> scores;
+    std::unique_ptr<uint32_t[]> scores, arrived;
     std::unique_ptr<s2::DecodeSlab[]> slabs;
     int n_slabs = 0;
 };
@@ -314,6 +307,7 @@ static void lay_out(const Case &c, Memory *m)
     m->bounds.reset(new uint16_t[n * 2 * (size_t)c.head_dim]);
     memset(m->bounds.get(), UNTOUCHED, n * 4 * (size_t)c.head_dim);
     m->scores.reset(new uint32_t[n]);
+    m->arrived.reset(new uint32_t[m->n_lists]());
     m->slabs.reset(new s2::DecodeSlab[m->n_slabs]());
 }
 
@@ -328,6 +322,7 @@ static void select(const Case &c, Memory *m)
     params.q = m->q.get();
     params.bounds = m->bounds.get();
     params.scores = m->scores.get();
+    params.arrived = m->arrived.get();
     params.slabs = m->slabs.get();
     params.q_tok = c.group * c.head_dim;
     params.q_head = c.head_dim;
@@ -338,19 +333,18 @@ static void select(const Case &c, Memory *m)
     params.budget = c.budget;
     params.group = c.group;
     params.head_dim = c.head_dim;
-    const int pages_a_block = s2::SCORE_THREADS / 32 * s2::SELECT_PAGES_A_WARP;
+    const int n_blocks = min((m->page_cap + s2::SELECT_PAGES - 1) / s2::SELECT_PAGES, 3);
     for (int list = 0; list < m->n_lists; list++) {
         for (int page = 0; page < m->page_cap; page++) {
             blockIdx = {page, list};
             run_block(128, [] { s2::page_bounds<false>(params); });
         }
-        for (int block = 0; block < (m->page_cap + pages_a_block - 1) / pages_a_block; block++) {
+        gridDim = {n_blocks, m->n_lists};
+        for (int block = 0; block < n_blocks; block++) {
             blockIdx = {block, list};
-            run_block(s2::SCORE_THREADS, [] { s2::page_scores<false>(params); });
+            memset(s2::scores, 0xff, sizeof s2::scores);
+            run_block(s2::SELECT_THREADS, [] { s2::select_pages<false>(params); });
         }
-        blockIdx = {list, 0};
-        memset(s2::scores, 0xff, sizeof s2::scores);
-        run_block(s2::CHOOSE_THREADS, [] { s2::choose_pages(params); });
     }
 }
 
@@ -435,10 +429,11 @@ int main(int argc, char **argv)
         {64, 1, 1, 16, 1, 3, false, {1, 16, 17, 300}},   /* only the newest */
         {64, 1, 1, 16, 1000, 3, false, {333}},           /* all of them */
         {96, 16, 4, 32, 5, 1, false, {900, 31, 33}},     /* several query tokens, ties */
+        {96, 16, 4, 16, 9, 255, false, {900, 130}},      /* and any row may be the best */
         {256, 8, 8, 128, 3, 4, false, {1100}},           /* the widest head */
         {8, 2, 2, 16, 40, 1, false, {1040, 18000}},      /* more pages than threads, many ties */
-        {24, 3, 3, 16, 600, 255, false, {16385, 16400}}, /* as many pages as threads, one more; every bit
-                                                            counts */
+        {24, 3, 3, 16, 600, 255, false, {16385, 16400}}, /* every bit counts */
+        {64, 2, 2, 16, 9, 2, false, {4097, 4113}},       /* as many pages as threads, one more */
         {64, 4, 4, 16, 30, 255, true, {1600}},           /* scores below zero */
     };
     int passed = 0, failed = 0;

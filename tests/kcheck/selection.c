@@ -11,7 +11,7 @@
 #include "kernels/float16.h"
 #include "pattern/parse.h"
 
-enum { HEADS = 8, KV_HEADS = 2, DIM = 128, PAGE_TOK = 64, LIMIT_PAGES = 128, N_SEQS = 2, CAP_TOK = 3000 };
+enum { HEADS = 8, KV_HEADS = 2, DIM = 128, PAGE_TOK = 64, LIMIT_PAGES = 160, N_SEQS = 2, CAP_TOK = 9000 };
 
 typedef struct s2_judge {
     s2_device *device;
