@@ -80,12 +80,12 @@ enum { BWD_HEAD_SHIFT = 20, BWD_LIMIT_STEPS = 1 << 20, BWD_LIMIT_GROUP = 1 << 11
 enum { BWD_BLOCK_SHIFT = 13, BWD_EDGE = 1 << 12, BWD_LIMIT_BLK = 1 << 19 };
 
 /*
- * The order of rows inside 64: the 16 values that one lane of a quad needs of a transposed fragment are
- * contiguous, four 16-byte loads instead of eight of 8 bytes.
+ * The order of rows inside 64: the 16 values that one lane of a quad needs of a transposed fragment are four
+ * pieces of 16 bytes, instead of eight of 8; pieces of the four lanes lie side by side, in banks of their own.
  */
 S2_DEVICE int row_place(int row)
 {
-    return (row & ~63) | ((row & 6) << 3) | ((row >> 3 & 7) << 1) | (row & 1);
+    return (row & ~63) | (row & 48) | ((row & 6) << 1) | ((row >> 2) & 2) | (row & 1);
 }
 
 template <bool FP16> S2_DEVICE float low_half(uint32_t x)

@@ -185,7 +185,8 @@ template <int D_, bool FP16_> struct Sm80Backward {
     {
 #pragma unroll
         for (int j = 0; j < PART / 8; ++j) {
-            const uint32_t from = stats + (lane & 3) * 64 + (part * (PART / 8) + j) * 8;
+            const int eight = part * (PART / 8) + j;
+            const uint32_t from = stats + eight / 2 * 64 + (lane & 3) * 16 + eight % 2 * 8;
             float lse[2], delta[2];
             asm volatile("ld.shared.v2.f32 {%0,%1}, [%2];"
                          : "=f"(lse[0]), "=f"(lse[1])

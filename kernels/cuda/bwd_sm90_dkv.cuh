@@ -403,7 +403,7 @@ template <class T> struct DkvConsumer {
     /* lse or delta of 4 of the 16 queries that this thread holds. */
     S2_DEVICE void load_rows4(uint32_t from, int k, float *x) const
     {
-        load_shared4f(from + (lane & 3) * 64 + k * 16, x + 4 * k);
+        load_shared4f(from + k * 64 + (lane & 3) * 16, x + 4 * k);
     }
     /* AHEAD: all 16, before the product that needs them is waited for; masks leave no registers for that. */
     template <bool AHEAD> S2_DEVICE void load_rows(uint32_t from, float *x) const
