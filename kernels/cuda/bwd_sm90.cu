@@ -168,7 +168,9 @@ s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *pr
     if (k_tok < 16384 && !grouped && !(fused && dense))
         return s2_plan_column_options{KEY_TOK, 0, 0, 0, ends};
     const bool cuts = fused || grouped || k_tok > 65536;
-    const int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
+    int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
+    if (fused && dense && !grouped)
+        part_steps = k_tok > 65536 ? 384 : 192;
     return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, ends};
 }
 
