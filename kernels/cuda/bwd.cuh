@@ -81,7 +81,8 @@ enum { BWD_BLOCK_SHIFT = 13, BWD_EDGE = 1 << 12, BWD_LIMIT_BLK = 1 << 19 };
 
 /*
  * The order of rows inside 64: the 16 values that one lane of a quad needs of a transposed fragment are four
- * pieces of 16 bytes, instead of eight of 8; pieces of the four lanes lie side by side, in banks of their own.
+ * pieces of 16 bytes, instead of eight of 8; pieces of the four lanes lie side by side, in banks of their
+ * own.
  */
 S2_DEVICE int row_place(int row)
 {

@@ -114,6 +114,11 @@ S2_DEVICE uint32_t load_shared1(uint32_t address)
     return x;
 }
 
+S2_DEVICE int64_t join(int low, int high)
+{
+    return (int64_t)((uint64_t)(uint32_t)high << 32 | (uint32_t)low);
+}
+
 /* The last thread block to leave makes the counters ready for the next launch. */
 S2_DEVICE void leave(int32_t *counter)
 {

@@ -29,14 +29,13 @@ namespace s2
 template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, CHUNKS = (HEAD_DIM + 63) / 64;
     static constexpr bool FP16 = FP16_, FUSED = FUSED_, ELEMENTS = ELEMENTS_;
-    /* What ptxas knows to be uniform keeps descriptors in uniform registers; masks leave too few for it. */
-    static constexpr bool UNIFORM = !ELEMENTS;
     static constexpr int STAGES = FUSED ? 3 : 4;
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
     static constexpr int SHARED_BYTES =
         2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 192 + 256 + 1024;
-    static constexpr int SLOT_BYTES = 96; /* a column, its sequence, and what each warpgroup does of it */
+    /* a column, its sequence, where its gradients go, and what each warpgroup does of it */
+    static constexpr int SLOT_BYTES = FUSED ? 80 : 112;
     static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
     static_assert(!FUSED || HEAD_DIM == 128, "two warpgroups share the columns of dQ: 64 each");
@@ -148,7 +147,7 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
     int index = atomicAdd(p.counter, 1);
     for (int turn = 0;; ++turn) {
         const bool more = index < p.n_columns;
-        int4 a = make_int4(0, 0, -1, 0), b = a, c = a, d = a;
+        int4 a = make_int4(0, 0, -1, 0), b = a, c = a, d = a, e = a;
         int next = 0;
         if (more) {
             const int4 *const column = (const int4 *)(p.columns + index);
@@ -157,16 +156,19 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
             b = __ldg(column + 1);
             c = __ldg(column + 2);
             d = dkv_sequence(p, p.seqs + b.w);
+            e = __ldg((const int4 *)&p.seqs[b.w].d_k); /* and d_v */
+            c.w = __ldg(&p.seqs[b.w].k_tok);
         }
         mbar_wait(sh.slot_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);
         store_shared4(sh.slot_at(turn), a);
         store_shared4(sh.slot_at(turn) + 16, b);
         store_shared4(sh.slot_at(turn) + 32, c);
         store_shared4(sh.slot_at(turn) + 48, d);
+        store_shared4(sh.slot_at(turn) + 64, e);
         if constexpr (!T::FUSED) {
             const int upper = c.y * c.x, lower = c.z * c.x;
-            store_shared4(sh.slot_at(turn) + 64, make_int4(a.z - upper, a.w - upper, upper, 0));
-            store_shared4(sh.slot_at(turn) + 80, make_int4(a.z - lower, a.w, 0, lower));
+            store_shared4(sh.slot_at(turn) + 80, make_int4(a.z - upper, a.w - upper, upper, 0));
+            store_shared4(sh.slot_at(turn) + 96, make_int4(a.z - lower, a.w, 0, lower));
         }
         mbar_arrive(sh.slot_full + 8 * (turn & 1));
         if (!more) {
@@ -174,11 +176,10 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * b.w;
-        const int past_end = __ldg(&p.seqs[b.w].k_tok);
         mbar_wait(sh.k_empty, (turn & 1) ^ 1); /* earlier than V: the last S^T is done before the last dP^T */
-        dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, past_end);
+        dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, c.w);
         mbar_wait(sh.v_empty, (turn & 1) ^ 1);
-        dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, past_end);
+        dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, c.w);
         index = next;
     }
 }
@@ -312,6 +313,12 @@ template <class T> struct DkvConsumer {
         __syncwarp();
         mbar_warp_arrive(bar, lane);
     }
+    /* For ptxas as well, which takes anything from shared memory for divergent, and stages that follow from
+     * it. */
+    static S2_DEVICE int uniform(int x)
+    {
+        return __shfl_sync(0xffffffffu, x, 0);
+    }
     S2_DEVICE void issue_s()
     {
         const uint32_t k = desc_low(sh.k + wg * 8192, 16), q = desc_low(sh.q + ring.stage * T::Q_BYTES, 16);
@@ -412,17 +419,18 @@ template <class T> struct DkvConsumer {
         for (int k = 0; AHEAD && k < 4; ++k)
             load_rows4(from, k, x);
     }
-    /* s becomes P^T. */
-    template <bool AHEAD> S2_DEVICE void exponentials(int stage, float *lse2)
+    /* s becomes P^T. AHEAD: lse in x has been loaded, and delta takes its place meanwhile. */
+    template <bool AHEAD> S2_DEVICE void exponentials(int stage, float *x)
     {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             if constexpr (!AHEAD)
-                load_rows4(sh.lse2 + 256 * stage, k, lse2);
+                load_rows4(sh.lse2 + 256 * stage, k, x);
 #pragma unroll
             for (int i = 0; i < 8; ++i)
-                s[8 * k + i] =
-                    exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -lse2[4 * k + (i / 4) * 2 + (i & 1)]));
+                s[8 * k + i] = exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -x[4 * k + (i / 4) * 2 + (i & 1)]));
+            if constexpr (AHEAD)
+                load_rows4(sh.delta + 256 * stage, k, x);
         }
     }
     /* P^T and dS^T in the storage type, as A fragments. */
@@ -485,17 +493,17 @@ template <class T> struct DkvConsumer {
     /* One step of the split kernel; its S^T was issued before. NEXT: there is another one. */
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
-        const int stage = ring.stage = T::UNIFORM ? __shfl_sync(0xffffffffu, ring.stage, 0) : ring.stage;
+        const int stage = ring.stage;
+        constexpr bool AHEAD = !MASK && !T::ELEMENTS;
+        float x[16];
         if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
             mask(stage);
+        load_rows<AHEAD>(sh.lse2 + 256 * stage, x);
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
         issue_dp();
         if constexpr (MASK && !T::ELEMENTS)
             mask(stage);
-        constexpr bool AHEAD = !MASK && !T::ELEMENTS;
-        float x[16];
-        exponentials<false>(stage, x);
-        load_rows<AHEAD>(sh.delta + 256 * stage, x);
+        exponentials<AHEAD>(stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
         if constexpr (!NEXT)
@@ -535,7 +543,6 @@ template <class T> struct DkvConsumer {
             mask(stage);
         exponentials<!MASK>(stage, x);
         wg_pin<32>(s); /* under dP^T: ptxas would put half of them behind the wait */
-        load_rows<!MASK>(sh.delta + 256 * stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
         fragments<!MASK>(stage, x);
@@ -659,13 +666,12 @@ template <class T> struct DkvConsumer {
         wg_wait<0>();
         wg_pin<32>(s);
         mbar_wait(sh.v_full, parity);
-        int at = 0;
-        const int masked = min(n_masked, n - 1);
+        int masked = min(n_masked, n - 1), rest = n - 1 - masked;
 #pragma unroll 1
-        for (; at < masked; ++at)
+        for (; masked > 0; --masked)
             step<true, true>();
 #pragma unroll 1
-        for (; at < n - 1; ++at)
+        for (; rest > 0; --rest)
             step<false, true>();
         arrive(sh.k_empty);
         step<true, false>();
@@ -678,15 +684,14 @@ template <class T> struct DkvConsumer {
     }
     S2_DEVICE void steps(int turn)
     {
-        const int4 to = load_shared4(sh.slot_at(turn) + 64 + 16 * wg);
-        const int n = __shfl_sync(0xffffffffu, to.x, 0);
-        pass(to.z);
-        if (n > 0) {
-            own_steps(n, __shfl_sync(0xffffffffu, to.y, 0), turn & 1);
-        } else {
+        const int4 to = load_shared4(sh.slot_at(turn) + 80 + 16 * wg);
+        const int n = uniform(to.x);
+        pass(uniform(to.z));
+        if (n > 0)
+            own_steps(n, uniform(to.y), turn & 1);
+        else
             no_steps(turn);
-        }
-        pass((int)load_shared1(sh.slot_at(turn) + 64 + 16 * wg + 12));
+        pass(uniform((int)load_shared1(sh.slot_at(turn) + 80 + 16 * wg + 12)));
     }
     S2_DEVICE void fused_steps(const Steps &to, int turn)
     {
@@ -757,29 +762,28 @@ template <class T> struct DkvConsumer {
         __threadfence();
         __syncwarp();
     }
-    /* In the order of the parts; each warp has its own flag. True: this one finishes the column. */
+    /*
+     * In the order of the parts; each warp has its own flag. True: this one finishes the column. No lane goes
+     * its own way here: ptxas would take the warp for divergent ever after, and move each descriptor to where
+     * wgmma wants it.
+     */
     S2_DEVICE bool sum_in_order(int chain, int part, int n_parts)
     {
         int32_t *const done = p.part_done + chain * 8 + wg * 4 + warp;
         const bool last = part == n_parts - 1;
         if (part > 0) {
-            if (lane == 0) {
-                int seen;
-                do
-                    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(done) : "memory");
-                while (seen < part);
-            }
-            __syncwarp();
+            int seen;
+            do
+                asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(done) : "memory");
+            while (__any_sync(0xffffffffu, seen < part));
             add_parts(part_at(chain), false);
         }
         if (!last)
             store_parts(part_at(chain));
-        if (lane == 0) {
-            if (last)
-                *done = 0;
-            else
-                asm volatile("st.release.gpu.global.b32 [%0], %1;" ::"l"(done), "r"(part + 1) : "memory");
-        }
+        asm volatile("{\n .reg .pred p;\n setp.eq.s32 p, %2, 0;\n"
+                     " @p st.release.gpu.global.b32 [%0], %1;\n}\n" ::"l"(done),
+                     "r"(last ? 0 : part + 1), "r"(lane)
+                     : "memory");
         return last;
     }
     /* As they come: the last one to arrive finishes the column. */
@@ -808,12 +812,12 @@ template <class T> struct DkvConsumer {
             *done = 0;
         return true;
     }
-    S2_DEVICE void store(int kv_head, int seq)
+    /* to: two offsets, of dK and dV in the sequence of the column */
+    S2_DEVICE void store(int kv_head, int k_tok, int4 to)
     {
-        const int k_tok = __ldg(&p.seqs[seq].k_tok);
         const bool on0 = key >= 0 && key < k_tok, on1 = key >= 0 && key + 8 < k_tok;
-        uint16_t *const dv_at = p.d_v.data + p.seqs[seq].d_v + kv_head * p.d_v.head + key * p.d_v.tok;
-        uint16_t *const dk_at = p.d_k.data + p.seqs[seq].d_k + kv_head * p.d_k.head + key * p.d_k.tok;
+        uint16_t *const dv_at = p.d_v.data + join(to.z, to.w) + kv_head * p.d_v.head + key * p.d_v.tok;
+        uint16_t *const dk_at = p.d_k.data + join(to.x, to.y) + kv_head * p.d_k.head + key * p.d_k.tok;
         store_fragment<T::FP16, D>(dv_at, dv_at + 8 * p.d_v.tok, on0, on1, dv, 1.f, lane);
         store_fragment<T::FP16, D>(dk_at, dk_at + 8 * p.d_k.tok, on0, on1, dk, p.scale, lane);
     }
@@ -845,23 +849,24 @@ template <class T> struct DkvConsumer {
         to.least = wg == 0 ? n_lower : 0;
         return to;
     }
-    S2_DEVICE void begin(int blocks)
+    /* The column has come: what a warp needs of it, whose 16 rows lie in one block, and K. */
+    S2_DEVICE void begin(int blocks, uint32_t parity)
     {
         int shift = p.shift; /* opaque, or ptxas keeps what follows from it through all steps, and spills */
         asm volatile("" : "+r"(shift));
-        const int row = wg * 64 + warp * 16 + (lane >> 2); /* a warp's 16 rows lie in one block */
+        const int row = wg * 64 + warp * 16 + (lane >> 2);
         const int block = __ldg(p.blocks + blocks + (row >> shift));
-        key = block < 0 ? -1024 : (block << shift) + (row & ((1 << shift) - 1));
 #pragma unroll
         for (int i = 0; i < D / 2; ++i)
             dk[i] = dv[i] = 0.f;
+        mbar_wait(sh.k_full, parity); /* the block comes meanwhile */
+        key = block < 0 ? -1024 : (block << shift) + (row & ((1 << shift) - 1));
     }
     S2_DEVICE void run()
     {
         int4 a;
         for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
-            begin(a.x);
-            mbar_wait(sh.k_full, turn & 1);
+            begin(a.x, turn & 1);
             if constexpr (FUSED) {
                 /* uniform for ptxas as well, which takes anything from shared memory for divergent */
                 const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
@@ -872,11 +877,12 @@ template <class T> struct DkvConsumer {
             } else {
                 steps(turn);
             }
-            const int4 b = load_shared4(sh.slot_at(turn) + 16);
-            const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4);
+            const int4 b = load_shared4(sh.slot_at(turn) + 16), to = load_shared4(sh.slot_at(turn) + 64);
+            const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4),
+                      k_tok = (int)load_shared1(sh.slot_at(turn) + 44);
             dkv_release(sh, turn);
             if (sum(b.y, b.z))
-                store(kv_head, b.w);
+                store(kv_head, k_tok, to);
         }
     }
 };
