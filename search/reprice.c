@@ -144,7 +144,7 @@ static s2_status tiles_as_load(const s2_tuned *tuned, s2_arena *arena, s2_fast *
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, n_costs);
     if (classes == NULL)
         return S2_ENOMEM;
-    const bool halved = s2_load_is_halved(kernel->name, kernel->pass);
+    const bool halved = s2_load_is_halved(kernel->name, kernel->pass, tuned->cut.key_tok);
     s2_load load = {.pass = S2_PASS_FORWARD,
                     .dtype = tuned->options.dtype,
                     .head_dim = fast->head_dim,

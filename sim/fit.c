@@ -32,7 +32,8 @@ s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *m
                          point->batch, &options, &plan, diag));
     if (point->pass == S2_PASS_STEP)
         return s2_load_of_step(arena, &plan, point->dtype, (int32_t)model->n_sms, out);
-    return s2_load_of(arena, &plan, point->pass, point->dtype, s2_load_is_halved(row->kernel, point->pass),
+    return s2_load_of(arena, &plan, point->pass, point->dtype,
+                      s2_load_is_halved(row->kernel, point->pass, row->key_tok),
                       s2_model_running(model, &plan), out);
 }
 
@@ -409,7 +410,7 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
     fitter->n_free = 0;
     fitter->residual = cycle_residual;
     const bool step = kernel->pass == S2_PASS_STEP, backward = kernel->pass == S2_PASS_BACKWARD;
-    const bool halved = s2_load_is_halved(kernel->name, kernel->pass);
+    const bool halved = s2_load_is_halved(kernel->name, kernel->pass, kernel->cuts[0].key_tok);
     /* the floor of an item needs points that show it */
     const bool floors = !step && !backward && count_rows(fitter) > 5 * kernel->n_dims + 5;
     const s2_seen seen = see(fitter, index);

@@ -29,7 +29,7 @@ typedef struct s2_reach {
 typedef struct s2_loader {
     const s2_plan *plan;
     const s2_steps *steps;    /* of a halved kernel, or NULL */
-    const s2_plan_flat *flat; /* of a plan with element masks whose steps are its own, or NULL */
+    const s2_plan_flat *flat; /* of a plan that is transposed too, or NULL */
     s2_load *load;
     s2_load_class *classes;
     s2_generation *generations;
@@ -269,26 +269,25 @@ static void add_rows(s2_load *load, const s2_plan *plan)
 }
 
 /* As the Hopper backward cuts its columns (kernels/cuda/bwd_sm90.cu). */
-static s2_plan_column_options column_cut(const s2_plan *plan, int32_t n_sms)
+static s2_plan_column_options column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_sms)
 {
     const bool grouped = plan->pattern->n_heads > plan->pattern->n_kv_heads;
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
     if (k_tok < 16384 && !grouped)
-        return (s2_plan_column_options){plan->options.key_tok, 0, 0, 0, 1};
+        return (s2_plan_column_options){key_tok, 0, 0, 0, 1};
     const int32_t part_steps = grouped && k_tok >= 16384 ? 128 : 64;
-    return (s2_plan_column_options){plan->options.key_tok, grouped || k_tok > 65536 ? part_steps : 0, n_sms,
-                                    0, 1};
+    return (s2_plan_column_options){key_tok, grouped || k_tok > 65536 ? part_steps : 0, n_sms, 0, 1};
 }
 
 /* Lists that heads share are flattened once. */
-static bool is_transposable(const s2_plan *plan)
+static bool is_transposable(const s2_plan *plan, int32_t key_tok)
 {
     enum { MOST_ENTRIES = 1 << 24 };
     const double lists = (double)plan->counts.n_blk_loaded * plan->n_classes / plan->pattern->n_heads;
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && lists <= MOST_ENTRIES &&
-           plan->options.key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok;
+           key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok;
 }
 
 static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column *column)
@@ -375,7 +374,7 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
 static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat, int32_t n_sms,
                              s2_load *load)
 {
-    const s2_plan_column_options cut = column_cut(plan, n_sms);
+    const s2_plan_column_options cut = column_cut(plan, load->key_tok, n_sms);
     s2_plan_columns columns;
     S2_TRY(s2_plan_transpose(arena, plan, flat, &cut, &columns));
     s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);
@@ -442,9 +441,10 @@ static s2_status build(s2_arena *arena, s2_loader *loader, int32_t n_running)
     return S2_OK;
 }
 
-bool s2_load_is_halved(const char *kernel, s2_pass pass)
+bool s2_load_is_halved(const char *kernel, s2_pass pass, int32_t key_tok)
 {
-    return pass == S2_PASS_FORWARD && strcmp(kernel, "sm90") == 0;
+    return (pass == S2_PASS_FORWARD && strcmp(kernel, "sm90") == 0) ||
+           (pass == S2_PASS_BACKWARD && strcmp(kernel, "sm90_bwd") == 0 && key_tok == 64);
 }
 
 s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, bool halved,
@@ -472,7 +472,8 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtyp
     if (halved) {
         S2_TRY(s2_steps_build(arena, plan, load.key_tok, &steps, NULL));
         loader.steps = &steps;
-    } else if (pass == S2_PASS_BACKWARD && is_transposable(plan)) {
+    }
+    if (pass == S2_PASS_BACKWARD && is_transposable(plan, load.key_tok)) {
         S2_TRY(s2_plan_flatten(arena, plan, &flat));
         loader.flat = &flat;
     }

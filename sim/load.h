@@ -82,8 +82,12 @@ typedef struct s2_load {
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */
 } s2_load;
 
-/* Whether a kernel of this name cuts its lists as plan/steps.h does: the Hopper forward. */
-bool s2_load_is_halved(const char *kernel, s2_pass pass);
+/*
+ * Whether a kernel of this name cuts its lists as plan/steps.h does, whose plan it wants in steps of key_tok:
+ * the Hopper forward, and dQ of the Hopper gradients since they want half steps. Rows measured before keep
+ * their cut.
+ */
+bool s2_load_is_halved(const char *kernel, s2_pass pass, int32_t key_tok);
 
 /*
  * n_running: how many items run at a time; halved: in steps of two halves, whole ones of 2 key_tok keys.

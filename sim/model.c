@@ -106,7 +106,7 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_load *load, 
     const double chunks = ceil(load->head_dim / 64.0);
     const s2_costs costs = {.item = kernel->column * chunks,
                             .full = cost->least,
-                            .masked = cost->least * cost->masked / cost->step,
+                            .masked = cost->least * fmax(1, cost->masked / cost->step),
                             .mixed = cost->least * kernel->mixed,
                             .fine = kernel->fine};
     *mean = 2.0 * (double)load->n_steps * cost->least / n_sms;

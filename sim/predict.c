@@ -57,7 +57,8 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
     if (launch->pass == S2_PASS_STEP)
         return s2_load_of_step(arena, &plan, launch->dtype, (int32_t)model->n_sms, out);
     return s2_load_of(arena, &plan, launch->pass, launch->dtype,
-                      s2_load_is_halved(kernel->name, kernel->pass), s2_model_running(model, &plan), out);
+                      s2_load_is_halved(kernel->name, kernel->pass, options.key_tok),
+                      s2_model_running(model, &plan), out);
 }
 
 static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_launch *launch,

@@ -158,7 +158,26 @@ static void steps_of_a_load_are_those_of_its_plan(void **state)
     }
 }
 
-/* The Hopper forward: whole, half and mixed steps are those that plan/steps.h makes for the kernel. */
+/* Whole, half and mixed steps are those that plan/steps.h makes for the kernel. */
+static void assert_halved(const s2_load *load, const s2_steps *steps)
+{
+    int64_t whole = 0, half = 0, mixed = 0;
+    for (int32_t cls = 0; cls < load->n_classes; cls++) {
+        whole += (int64_t)load->classes[cls].n_items * load->classes[cls].n_full;
+        half += (int64_t)load->classes[cls].n_items * load->classes[cls].n_masked;
+        mixed += (int64_t)load->classes[cls].n_items * load->classes[cls].n_mixed;
+    }
+    assert_int_equal(whole, steps->n_whole);
+    assert_int_equal(half, steps->n_half);
+    assert_int_equal(mixed, steps->n_mixed);
+    assert_int_equal(load->key_tok, 128);
+}
+
+static double halved_steps(const s2_steps *steps)
+{
+    return (double)(steps->n_whole + steps->n_mixed) + 0.5 * (double)steps->n_half;
+}
+
 static void steps_of_a_halved_load_are_those_of_the_kernel(void **state)
 {
     (void)state;
@@ -179,17 +198,43 @@ static void steps_of_a_halved_load_are_those_of_the_kernel(void **state)
             s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
         assert_int_equal(s2_steps_build(&arena, &plan, 128, &steps, NULL), S2_OK);
         assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, true, 132, &load), S2_OK);
-        int64_t whole = 0, half = 0, mixed = 0;
-        for (int32_t cls = 0; cls < load.n_classes; cls++) {
-            whole += (int64_t)load.classes[cls].n_items * load.classes[cls].n_full;
-            half += (int64_t)load.classes[cls].n_items * load.classes[cls].n_masked;
-            mixed += (int64_t)load.classes[cls].n_items * load.classes[cls].n_mixed;
-        }
-        assert_int_equal(whole, steps.n_whole);
-        assert_int_equal(half, steps.n_half);
-        assert_int_equal(mixed, steps.n_mixed);
-        const double product = 4.0 * load.head_dim * load.rows * 128;
-        s2_assert_close(load.flop, product * ((double)(whole + mixed) + 0.5 * (double)half),
+        assert_halved(&load, &steps);
+        s2_assert_close(load.flop, 4.0 * load.head_dim * load.rows * 128 * halved_steps(&steps),
+                        1e-9 * load.flop);
+        s2_arena_release(&arena);
+    }
+}
+
+/* Gradients: dQ runs the halved steps of the plan, dK and dV the columns of 128 keys of the same plan. */
+static void gradients_are_halved_steps_and_columns(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(44);
+    assert_true(s2_load_is_halved("sm90_bwd", S2_PASS_BACKWARD, 64));
+    assert_false(s2_load_is_halved("sm90_bwd", S2_PASS_BACKWARD, 128));
+    assert_false(s2_load_is_halved("sm80_bwd", S2_PASS_BACKWARD, 64));
+    for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_arena arena = {0};
+        const s2_run_point point = small_point(nth, seed);
+        const s2_pattern pattern = parsed(&arena, point.pattern);
+        const s2_plan_options options = {.tile_tok = 128, .key_tok = 64, .pack_heads = 1, .elem_bytes = 2};
+        s2_plan_seq seqs[64];
+        s2_plan plan;
+        s2_steps steps;
+        s2_load load;
+        for (int32_t seq = 0; seq < point.batch; seq++)
+            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
+        assert_int_equal(
+            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
+        assert_int_equal(s2_steps_build(&arena, &plan, 128, &steps, NULL), S2_OK);
+        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_BACKWARD, S2_BF16, true, 132, &load), S2_OK);
+        assert_halved(&load, &steps);
+        assert_true(load.n_columns > 0);
+        double columns = 0; /* of 128 keys x 64 rows */
+        for (int32_t at = 0; at < load.n_columns; at++)
+            columns += load.columns[at].n_full + load.columns[at].n_masked + 0.5 * load.columns[at].n_half;
+        s2_assert_close(load.flop,
+                        load.head_dim * 128.0 * (6 * 128 * halved_steps(&steps) + 8 * 64 * columns),
                         1e-9 * load.flop);
         s2_arena_release(&arena);
     }
@@ -607,6 +652,7 @@ int main(void)
         cmocka_unit_test(drawn_points_are_patterns_and_depend_on_the_seed_alone),
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
+        cmocka_unit_test(gradients_are_halved_steps_and_columns),
         cmocka_unit_test(a_part_waits_for_the_one_before_it),
         cmocka_unit_test(counters_see_more_bytes_than_one_pass_moves),
         cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),

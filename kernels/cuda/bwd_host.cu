@@ -9,6 +9,14 @@ static int32_t padded_rows(const s2_plan *plan, int32_t seq)
     return s2_plan_n_tiles(plan, seq) * plan->options.tile_tok;
 }
 
+int64_t s2_bwd_first_row(const s2_attn_problem *problem, int32_t seq, int32_t head)
+{
+    int64_t rows = (int64_t)padded_rows(problem->plan, seq) * head;
+    for (int32_t before = 0; before < seq; before++)
+        rows += (int64_t)padded_rows(problem->plan, before) * problem->n_heads;
+    return rows;
+}
+
 s2_bwd_rows s2_bwd_count_rows(const s2_attn_problem *problem)
 {
     s2_bwd_rows rows = {};
@@ -122,7 +130,7 @@ static s2_status upload(s2_device *device, int64_t n, Fill fill, void **out, s2_
 }
 
 static s2_status make_tiles(s2_device *device, const s2_attn_problem *problem, const s2_plan_flat *flat,
-                            s2_bwd_lists *lists, s2_diag *why)
+                            bool words, s2_bwd_lists *lists, s2_diag *why)
 {
     const s2_plan *const plan = problem->plan;
     const int32_t n_subs = plan->options.key_tok / plan->blk_tok, tile_tok = plan->options.tile_tok;
@@ -146,11 +154,13 @@ static s2_status make_tiles(s2_device *device, const s2_attn_problem *problem, c
                (entry->slabs & 0xFFu);
     };
     S2_TRY(upload<s2::BwdTile>(device, plan->n_items, tile_of, &lists->tiles, why));
-    S2_TRY(upload<uint32_t>(device, flat->n_entries, word_of, &lists->words, why));
+    const auto mask_of = [&](int64_t at) { return flat->entries[at].mask; };
+    if (words)
+        S2_TRY(upload<uint32_t>(device, flat->n_entries, word_of, &lists->words, why));
+    if (words && flat->n_masks > 0)
+        S2_TRY(upload<int32_t>(device, flat->n_entries, mask_of, &lists->word_masks, why));
     if (flat->n_masks == 0)
         return S2_OK;
-    const auto mask_of = [&](int64_t at) { return flat->entries[at].mask; };
-    S2_TRY(upload<int32_t>(device, flat->n_entries, mask_of, &lists->word_masks, why));
     const size_t mask_bytes = (size_t)tile_tok * (size_t)plan->mask_words * sizeof *flat->bits;
     return s2_cuda_upload(device, flat->bits, (size_t)flat->n_masks * mask_bytes, &lists->bits, why);
 }
@@ -200,8 +210,8 @@ static s2_status make_columns(s2_device *device, const s2_plan_columns *columns,
 }
 
 static s2_status make_lists(s2_device *device, const s2_attn_problem *problem,
-                            const s2_plan_column_options *cut, s2_arena *arena, s2_bwd_lists *lists,
-                            s2_diag *why)
+                            const s2_plan_column_options *cut, bool words, s2_arena *arena,
+                            s2_bwd_lists *lists, s2_diag *why)
 {
     s2_plan_flat flat;
     s2_plan_columns columns;
@@ -209,15 +219,15 @@ static s2_status make_lists(s2_device *device, const s2_attn_problem *problem,
     S2_TRY(s2_plan_transpose(arena, problem->plan, &flat, cut, &columns));
     if (flat.n_entries >= INT32_MAX || columns.n_entries >= INT32_MAX)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the lists have more than 2^31 entries");
-    S2_TRY(make_tiles(device, problem, &flat, lists, why));
+    S2_TRY(make_tiles(device, problem, &flat, words, lists, why));
     return make_columns(device, &columns, lists, why);
 }
 
 s2_status s2_bwd_upload_lists(s2_device *device, const s2_attn_problem *problem,
-                              const s2_plan_column_options *cut, s2_bwd_lists *out, s2_diag *why)
+                              const s2_plan_column_options *cut, bool words, s2_bwd_lists *out, s2_diag *why)
 {
     s2_arena arena = {};
-    const s2_status status = make_lists(device, problem, cut, &arena, out, why);
+    const s2_status status = make_lists(device, problem, cut, words, &arena, out, why);
     s2_arena_release(&arena);
     return status;
 }

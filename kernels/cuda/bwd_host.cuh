@@ -17,6 +17,7 @@ typedef struct s2_bwd_rows {
 } s2_bwd_rows;
 
 s2_bwd_rows s2_bwd_count_rows(const s2_attn_problem *problem);
+int64_t s2_bwd_first_row(const s2_attn_problem *problem, int32_t seq, int32_t head);
 
 /* The sequences as the kernels see them. */
 s2_status s2_bwd_upload_seqs(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why);
@@ -31,8 +32,9 @@ static inline s2::BwdTensor s2_bwd_tensor(const s2_tensor *tensor)
 s2::BwdRowParams s2_bwd_row_params(const s2_attn_problem *problem, const void *seqs, void *lse2, void *delta);
 
 /*
- * The plan both ways on the device: tiles with words (and, where patterns are exact to the token, word_masks
- * and bits), columns with blocks and steps (and step_masks). NULL where there is none.
+ * The plan both ways on the device: tiles, if asked for with words (and, where patterns are exact to the
+ * token, word_masks), columns with blocks and steps (and step_masks), and the bits of both masks. NULL where
+ * there is none.
  */
 typedef struct s2_bwd_lists {
     void *tiles, *words, *word_masks, *bits;
@@ -41,7 +43,7 @@ typedef struct s2_bwd_lists {
     int32_t n_chains;
 } s2_bwd_lists;
 s2_status s2_bwd_upload_lists(s2_device *device, const s2_attn_problem *problem,
-                              const s2_plan_column_options *cut, s2_bwd_lists *out, s2_diag *why);
+                              const s2_plan_column_options *cut, bool words, s2_bwd_lists *out, s2_diag *why);
 void s2_bwd_release_lists(s2_bwd_lists *lists);
 
 int32_t s2_bwd_log2(int32_t power);

@@ -124,7 +124,7 @@ s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, 
     S2_TRY(s2_bwd_upload_seqs(device, problem, &state->seqs, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->lse2, why));
     S2_TRY(s2_bwd_zeroed(device, rows.all * 4, &state->delta, why));
-    return s2_bwd_upload_lists(device, problem, &cut, &state->lists, why);
+    return s2_bwd_upload_lists(device, problem, &cut, true, &state->lists, why);
 }
 
 s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)

@@ -21,7 +21,7 @@ typedef CUresult (*EncodeMap)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, vo
                               CUtensorMapFloatOOBfill);
 
 constexpr int64_t SECTION_BYTES = 16 << 20;
-constexpr int32_t KEY_TOK = 128, TILE_TOK = 128;
+constexpr int32_t KEY_TOK = 128, TILE_TOK = 128; /* of a step and of a column; of a tile */
 
 struct State {
     s2::BwdParams params;
@@ -30,6 +30,7 @@ struct State {
     Launch launch;
     s2_bwd_lists lists;
     void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter;
+    void *items, *words, *list, *tile_bits; /* split: what dQ works through */
 };
 
 Launch launch_of(int32_t head_dim, s2_dtype dtype)
@@ -46,18 +47,18 @@ void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
 {
     *out = s2_plan_options_default();
     out->tile_tok = TILE_TOK;
-    out->key_tok = KEY_TOK;
+    out->key_tok = KEY_TOK / 2; /* a step gathers two blocks at least */
     out->section_bytes = SECTION_BYTES;
 }
 
 s2_status supports_plan(const s2_plan *plan, s2_diag *why)
 {
-    if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != KEY_TOK || plan->pack_heads != 1)
+    if (plan->options.tile_tok != TILE_TOK || plan->options.key_tok != KEY_TOK / 2 || plan->pack_heads != 1)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the plan was cut for another kernel");
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= s2::BWD_LIMIT_BLK)
+        if (plan->seqs[seq].k_tok / plan->blk_tok + 1 >= S2_STEP_NOWHERE)
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes at most %d key blocks",
-                               s2::BWD_LIMIT_BLK - 2);
+                               S2_STEP_NOWHERE - 2);
     return S2_OK;
 }
 
@@ -174,6 +175,46 @@ s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *pr
     return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, ends};
 }
 
+s2_status upload_items(s2_device *device, const s2_attn_problem *problem, const s2_steps *steps, State *state,
+                       s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    s2_step_item *const items = (s2_step_item *)s2_calloc((size_t)steps->n_items + 1, sizeof *items);
+    if (items == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < steps->n_items; at++) {
+        items[at] = steps->items[at];
+        items[at].rows = (int32_t)s2_bwd_first_row(problem, items[at].seq, items[at].head) +
+                         plan->items[at].tile * TILE_TOK;
+    }
+    const s2_status status =
+        s2_cuda_upload(device, items, ((size_t)steps->n_items + 1) * sizeof *items, &state->items, why);
+    s2_free(items);
+    return status;
+}
+
+s2_status make_items(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    const size_t mask_bytes = (size_t)TILE_TOK * (size_t)plan->mask_words * sizeof(uint32_t);
+    s2_arena arena = {};
+    s2_steps steps;
+    s2_status status = s2_steps_build(&arena, plan, KEY_TOK, &steps, why);
+    if (status == S2_OK)
+        status = upload_items(device, problem, &steps, state, why);
+    if (status == S2_OK)
+        status = s2_cuda_upload(device, steps.words, (size_t)steps.n_words * sizeof *steps.words,
+                                &state->words, why);
+    if (status == S2_OK)
+        status =
+            s2_cuda_upload(device, steps.list, (size_t)steps.n_list * sizeof *steps.list, &state->list, why);
+    if (status == S2_OK && steps.n_masks > 0)
+        status =
+            s2_cuda_upload(device, steps.bits, (size_t)steps.n_masks * mask_bytes, &state->tile_bits, why);
+    s2_arena_release(&arena);
+    return status;
+}
+
 /* ------------------------------------------------------------------ the contract */
 
 void finish(s2_device *, void *raw)
@@ -182,7 +223,8 @@ void finish(s2_device *, void *raw)
     if (state == NULL)
         return;
     void *const memory[] = {state->maps,   state->seqs,     state->lse2,      state->delta,
-                            state->dq_sum, state->part_sum, state->part_done, state->counter};
+                            state->dq_sum, state->part_sum, state->part_done, state->counter,
+                            state->items,  state->words,    state->list,      state->tile_bits};
     s2_bwd_release_lists(&state->lists);
     for (void *piece : memory)
         (void)cudaFree(piece);
@@ -217,10 +259,12 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->blocks = (const int32_t *)state->lists.blocks;
     params->steps = (const s2::BwdStep *)state->lists.steps;
     params->step_masks = (const int32_t *)state->lists.step_masks;
-    params->tiles = (const s2::BwdTile *)state->lists.tiles;
-    params->words = (const uint32_t *)state->lists.words;
-    params->word_masks = (const int32_t *)state->lists.word_masks;
     params->bits = (const uint32_t *)state->lists.bits;
+    params->tiles = (const s2::BwdTile *)state->lists.tiles;
+    params->items = (const s2_step_item *)state->items;
+    params->words = (const s2_step_word *)state->words;
+    params->list = (const int32_t *)state->list;
+    params->tile_bits = (const uint32_t *)state->tile_bits;
     params->d_q = s2_bwd_tensor(&problem->d_q);
     params->d_k = s2_bwd_tensor(&problem->d_k);
     params->d_v = s2_bwd_tensor(&problem->d_v);
@@ -253,8 +297,10 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
         status = make_rows(device, problem, fused, state, why);
     if (status == S2_OK) {
         const s2_plan_column_options cut = cut_of(device, problem, fused);
-        status = s2_bwd_upload_lists(device, problem, &cut, &state->lists, why);
+        status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
     }
+    if (status == S2_OK && !fused)
+        status = make_items(device, problem, state, why);
     if (status == S2_OK)
         status = make_parts(device, problem, state, why);
     if (status != S2_OK) {

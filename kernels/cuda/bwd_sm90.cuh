@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/bwd.cuh"
 #include "kernels/cuda/sm90.cuh"
+#include "plan/steps.h"
 
 namespace s2
 {
@@ -27,10 +28,12 @@ struct alignas(16) BwdParams {
     const int32_t *blocks;     /* of columns */
     const BwdStep *steps;      /* of columns */
     const int32_t *step_masks; /* [step][block]: element mask or -1; NULL: there is none */
-    const BwdTile *tiles;
-    const uint32_t *words;     /* of tiles */
-    const int32_t *word_masks; /* [word]; NULL with step_masks */
-    const uint32_t *bits;      /* [mask][tile row][mask_words] */
+    const uint32_t *bits;      /* of columns: [mask][tile row][mask_words] */
+    const BwdTile *tiles;      /* fused */
+    const s2_step_item *items; /* split: tiles as plan/steps.h has them, */
+    const s2_step_word *words; /* with their words, */
+    const int32_t *list;       /* whole blocks, */
+    const uint32_t *tile_bits; /* and element masks, as bits are */
     BwdTensor d_q, d_k, d_v;
     float *dq_sum;      /* fused: [padded row / 64][2][64 x 64], in the order of fragments */
     float *part_sum;    /* [chain][2][32][128] float4 */
@@ -42,10 +45,6 @@ struct alignas(16) BwdParams {
     int32_t mask_words, tile_rows;
     int32_t causal;
     float scale_log2, scale;
-};
-
-template <bool B> struct Bool {
-    static constexpr bool value = B;
 };
 
 template <int STAGES> struct Ring {
@@ -129,11 +128,91 @@ S2_DEVICE void leave(int32_t *counter)
     }
 }
 
+/* ---- what a scheduler publishes in two slots: it stays there until every reader has released it ---- */
+
+/* The first word of a turn's. */
+template <class Shared> S2_DEVICE int4 fetch_slot(const Shared &sh, int turn)
+{
+    mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
+    return load_shared4(sh.slot_at(turn));
+}
+template <class Shared> S2_DEVICE void release_slot(const Shared &sh, int turn)
+{
+    __syncwarp();
+    if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
+        mbar_arrive(sh.slot_empty + 8 * (turn & 1));
+}
+/* The slot of a turn is free: its first words. The scheduler arrives at slot_full when it has stored all. */
+template <class Shared, int N> S2_DEVICE void fill_slot(const Shared &sh, int turn, const int4 (&words)[N])
+{
+    mbar_wait(sh.slot_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);
+#pragma unroll
+    for (int at = 0; at < N; ++at)
+        store_shared4(sh.slot_at(turn) + 16 * at, words[at]);
+}
+
+/* ---- rows of Q or dO with lse or delta of them ---- */
+
+/* To [64 rows of N_ROWS][chunk][64][128 bytes], and what each row has to to_each. */
+template <int CHUNKS, int N_ROWS>
+S2_DEVICE void load_rows(uint32_t to, const CUtensorMap *map, uint32_t full, int q_tok, int head,
+                         uint64_t policy, uint32_t to_each, const float *each)
+{
+    mbar_expect_tx(full, N_ROWS * (CHUNKS * 128 + 4));
+#pragma unroll
+    for (int box = 0; box < N_ROWS / 64 * CHUNKS; ++box)
+        tma_load_3d(to + box * 8192, map, full, box % CHUNKS * 64, q_tok + box / CHUNKS * 64, head, policy);
+    tma_load_1d(to_each, each, full, N_ROWS * 4);
+}
+
+/* ---- products ---- */
+
 /* One slab of 16 rows, 32 bytes of one K-major operand: an offset inside [chunk][rows][128 bytes]. */
 template <int ROWS> S2_DEVICE constexpr uint32_t k_slice(int kk)
 {
     return (uint32_t)((kk / 4) * ROWS * 128 + (kk % 4) * 32) >> 4;
 }
+/* d = A B^T over D columns: 64 of A_ROWS rows, N of B_ROWS; a and b are the low words of descriptors. */
+template <bool FP16, int D, int N, int A_ROWS, int B_ROWS>
+S2_DEVICE void issue_rows_by_rows(float *d, uint32_t a, uint32_t b)
+{
+    wg_fence();
+#pragma unroll
+    for (int kk = 0; kk < D / 16; ++kk)
+        Wgmma<FP16, N>::template ss<0>(d, desc(a + k_slice<A_ROWS>(kk)), desc(b + k_slice<B_ROWS>(kk)),
+                                       kk > 0);
+    wg_commit();
+}
+/* d += A B: A are fragments of 64 rows, K columns; B has K rows of D columns. */
+template <bool FP16, int D, int K> S2_DEVICE void issue_fragments(float *d, const uint32_t *a, uint32_t b)
+{
+#pragma unroll
+    for (int kk = 0; kk < K / 16; ++kk)
+        Wgmma<FP16, D>::template rs<1>(d, a + 4 * kk, desc(b + (kk * 2048 >> 4)), 1);
+    wg_commit();
+}
+
+/* What every consumer warp knows. */
+template <class Shared> struct Consumer {
+    const BwdParams &p;
+    const Shared &sh;
+    const int wg, warp, lane;
+
+    S2_DEVICE Consumer(const BwdParams &params, const Shared &shared, int warpgroup, int in_group)
+        : p(params), sh(shared), wg(warpgroup), warp(in_group >> 5), lane(in_group & 31)
+    {
+    }
+    S2_DEVICE void arrive(uint32_t bar) const
+    {
+        __syncwarp();
+        mbar_warp_arrive(bar, lane);
+    }
+    /* For ptxas as well, which takes anything from shared memory for divergent. */
+    static S2_DEVICE int uniform(int x)
+    {
+        return __shfl_sync(0xffffffffu, x, 0);
+    }
+};
 
 } // namespace s2
 

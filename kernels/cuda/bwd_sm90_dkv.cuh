@@ -102,20 +102,6 @@ template <class T> struct DkvShared {
     }
 };
 
-/* The column of a turn stays in its slot until every reader has released it. False: the stream has ended. */
-template <class T> S2_DEVICE bool dkv_fetch(const DkvShared<T> &sh, int turn, int4 *a)
-{
-    mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
-    *a = load_shared4(sh.slot_at(turn));
-    return a->z >= 0;
-}
-template <class T> S2_DEVICE void dkv_release(const DkvShared<T> &sh, int turn)
-{
-    __syncwarp();
-    if (WARP_ARRIVALS > 1 || (threadIdx.x & 31) == 0)
-        mbar_arrive(sh.slot_empty + 8 * (turn & 1));
-}
-
 /* Of a sequence: its first row among all, rows of a head, the query of row 0, and what edges compare with. */
 S2_DEVICE int4 dkv_sequence(const BwdParams &p, const BwdSeq *seq)
 {
@@ -159,12 +145,7 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
             e = __ldg((const int4 *)&p.seqs[b.w].d_k); /* and d_v */
             c.w = __ldg(&p.seqs[b.w].k_tok);
         }
-        mbar_wait(sh.slot_empty + 8 * (turn & 1), ((turn >> 1) & 1) ^ 1);
-        store_shared4(sh.slot_at(turn), a);
-        store_shared4(sh.slot_at(turn) + 16, b);
-        store_shared4(sh.slot_at(turn) + 32, c);
-        store_shared4(sh.slot_at(turn) + 48, d);
-        store_shared4(sh.slot_at(turn) + 64, e);
+        fill_slot(sh, turn, {a, b, c, d, e});
         if constexpr (!T::FUSED) {
             const int upper = c.y * c.x, lower = c.z * c.x;
             store_shared4(sh.slot_at(turn) + 80, make_int4(a.z - upper, a.w - upper, upper, 0));
@@ -194,18 +175,11 @@ S2_DEVICE void dkv_load_step(const BwdParams &p, const DkvShared<T> &sh, const C
     const uint32_t q_full = sh.q_full + 8 * stage, do_full = sh.do_full + 8 * stage;
     mbar_wait(sh.q_empty + 8 * stage, parity);
     store_shared4(sh.meta + 16 * stage, meta);
-    mbar_expect_tx(q_full, T::Q_BYTES + 256);
-#pragma unroll
-    for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
-        tma_load_3d(sh.q + stage * T::Q_BYTES + chunk * 8192, maps, q_full, chunk * 64, q_tok, head, NORMAL);
-    tma_load_1d(sh.lse2 + 256 * stage, p.lse2 + at, q_full, 256);
+    load_rows<T::CHUNKS, 64>(sh.q + stage * T::Q_BYTES, maps, q_full, q_tok, head, NORMAL,
+                             sh.lse2 + 256 * stage, p.lse2 + at);
     mbar_wait(sh.do_empty + 8 * stage, parity);
-    mbar_expect_tx(do_full, T::Q_BYTES + 256);
-#pragma unroll
-    for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
-        tma_load_3d(sh.d_o + stage * T::Q_BYTES + chunk * 8192, maps + 1, do_full, chunk * 64, q_tok, head,
-                    NORMAL);
-    tma_load_1d(sh.delta + 256 * stage, p.delta + at, do_full, 256);
+    load_rows<T::CHUNKS, 64>(sh.d_o + stage * T::Q_BYTES, maps + 1, do_full, q_tok, head, NORMAL,
+                             sh.delta + 256 * stage, p.delta + at);
 }
 
 /* The lane that loads queries; what it needs of the sequence stays in the slot, for want of registers. */
@@ -237,10 +211,10 @@ template <class T> S2_DEVICE void dkv_load(const BwdParams &p, const DkvShared<T
 {
     Ring<T::STAGES> ring;
     int4 a;
-    for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+    for (int turn = 0; (a = fetch_slot(sh, turn)).z >= 0; ++turn) {
         if (lane == 0)
             dkv_load_column(p, sh, ring, sh.slot_at(turn), a.z);
-        dkv_release(sh, turn);
+        release_slot(sh, turn);
     }
 }
 
@@ -249,9 +223,9 @@ template <class T> S2_DEVICE void dkv_reduce(const BwdParams &p, const DkvShared
 {
     uint32_t parity = 0;
     int4 a;
-    for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+    for (int turn = 0; (a = fetch_slot(sh, turn)).z >= 0; ++turn) {
         const int4 b = load_shared4(sh.slot_at(turn) + 16), c = load_shared4(sh.slot_at(turn) + 32);
-        dkv_release(sh, turn);
+        release_slot(sh, turn);
         if (lane != 0)
             continue;
         const int64_t rows = p.seqs[b.w].rows;
@@ -287,15 +261,14 @@ struct Steps {
 };
 
 /* A consumer warpgroup. All of its state is in registers; arrays are indexed by constants only. */
-template <class T> struct DkvConsumer {
+template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
+    using Base = Consumer<DkvShared<T>>;
+    using Base::arrive, Base::lane, Base::p, Base::sh, Base::uniform, Base::warp, Base::wg;
     static constexpr int D = T::HEAD_DIM;
     static constexpr bool FUSED = T::FUSED;
     using Mma64 = Wgmma<T::FP16, 64>;
-    using MmaD = Wgmma<T::FP16, D>;
 
-    const BwdParams &p;
-    const DkvShared<T> &sh;
-    const int wg, thread, warp, lane;
+    const int thread;
     float dk[D / 2], dv[D / 2], s[32], dp[32];
     uint32_t pa[16], ds[16];
     Ring<T::STAGES> ring;
@@ -304,58 +277,29 @@ template <class T> struct DkvConsumer {
     int key; /* of this thread's first row */
 
     S2_DEVICE DkvConsumer(const BwdParams &params, const DkvShared<T> &shared, int warpgroup, int in_group)
-        : p(params), sh(shared), wg(warpgroup), thread(in_group), warp(in_group >> 5), lane(in_group & 31),
-          ds_parity(0), dq_parity(1), buffer(0)
+        : Base(params, shared, warpgroup, in_group), thread(in_group), ds_parity(0), dq_parity(1), buffer(0)
     {
-    }
-    S2_DEVICE void arrive(uint32_t bar) const
-    {
-        __syncwarp();
-        mbar_warp_arrive(bar, lane);
-    }
-    /* For ptxas as well, which takes anything from shared memory for divergent, and stages that follow from
-     * it. */
-    static S2_DEVICE int uniform(int x)
-    {
-        return __shfl_sync(0xffffffffu, x, 0);
     }
     S2_DEVICE void issue_s()
     {
-        const uint32_t k = desc_low(sh.k + wg * 8192, 16), q = desc_low(sh.q + ring.stage * T::Q_BYTES, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < D / 16; ++kk)
-            Mma64::template ss<0>(s, desc(k + k_slice<128>(kk)), desc(q + k_slice<64>(kk)), kk > 0);
-        wg_commit();
+        issue_rows_by_rows<T::FP16, D, 64, 128, 64>(s, desc_low(sh.k + wg * 8192, 16),
+                                                    desc_low(sh.q + ring.stage * T::Q_BYTES, 16));
     }
     S2_DEVICE void issue_dp()
     {
-        const uint32_t v = desc_low(sh.v + wg * 8192, 16),
-                       d_o = desc_low(sh.d_o + ring.stage * T::Q_BYTES, 16);
-        wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < D / 16; ++kk)
-            Mma64::template ss<0>(dp, desc(v + k_slice<128>(kk)), desc(d_o + k_slice<64>(kk)), kk > 0);
-        wg_commit();
+        issue_rows_by_rows<T::FP16, D, 64, 128, 64>(dp, desc_low(sh.v + wg * 8192, 16),
+                                                    desc_low(sh.d_o + ring.stage * T::Q_BYTES, 16));
     }
     S2_DEVICE void issue_dv(int stage)
     {
-        const uint32_t d_o = desc_low(sh.d_o + stage * T::Q_BYTES, 8192);
         wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < 4; ++kk)
-            MmaD::template rs<1>(dv, pa + 4 * kk, desc(d_o + (kk * 2048 >> 4)), 1);
-        wg_commit();
+        issue_fragments<T::FP16, D, 64>(dv, pa, desc_low(sh.d_o + stage * T::Q_BYTES, 8192));
     }
     template <bool FENCE> S2_DEVICE void issue_dk(int stage)
     {
-        const uint32_t q = desc_low(sh.q + stage * T::Q_BYTES, 8192);
         if constexpr (FENCE)
             wg_fence();
-#pragma unroll
-        for (int kk = 0; kk < 4; ++kk)
-            MmaD::template rs<1>(dk, ds + 4 * kk, desc(q + (kk * 2048 >> 4)), 1);
-        wg_commit();
+        issue_fragments<T::FP16, D, 64>(dk, ds, desc_low(sh.q + stage * T::Q_BYTES, 8192));
     }
     /* 64 columns of dQ from all 128 keys of the column. */
     S2_DEVICE void issue_dq(int from)
@@ -408,16 +352,17 @@ template <class T> struct DkvConsumer {
         }
     }
     /* lse or delta of 4 of the 16 queries that this thread holds. */
-    S2_DEVICE void load_rows4(uint32_t from, int k, float *x) const
+    S2_DEVICE void read_rows4(uint32_t from, int k, float *x) const
     {
         load_shared4f(from + k * 64 + (lane & 3) * 16, x + 4 * k);
     }
-    /* AHEAD: all 16, before the product that needs them is waited for; masks leave no registers for that. */
-    template <bool AHEAD> S2_DEVICE void load_rows(uint32_t from, float *x) const
+    /* AHEAD: all 16, before the product that needs them is waited for; fused masks leave no registers for
+     * that. */
+    template <bool AHEAD> S2_DEVICE void read_rows(uint32_t from, float *x) const
     {
 #pragma unroll
         for (int k = 0; AHEAD && k < 4; ++k)
-            load_rows4(from, k, x);
+            read_rows4(from, k, x);
     }
     /* s becomes P^T. AHEAD: lse in x has been loaded, and delta takes its place meanwhile. */
     template <bool AHEAD> S2_DEVICE void exponentials(int stage, float *x)
@@ -425,12 +370,12 @@ template <class T> struct DkvConsumer {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             if constexpr (!AHEAD)
-                load_rows4(sh.lse2 + 256 * stage, k, x);
+                read_rows4(sh.lse2 + 256 * stage, k, x);
 #pragma unroll
             for (int i = 0; i < 8; ++i)
                 s[8 * k + i] = exp2_fast(fmaf(s[8 * k + i], p.scale_log2, -x[4 * k + (i / 4) * 2 + (i & 1)]));
             if constexpr (AHEAD)
-                load_rows4(sh.delta + 256 * stage, k, x);
+                read_rows4(sh.delta + 256 * stage, k, x);
         }
     }
     /* P^T and dS^T in the storage type, as A fragments. */
@@ -439,7 +384,7 @@ template <class T> struct DkvConsumer {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
             if constexpr (!AHEAD)
-                load_rows4(sh.delta + 256 * stage, k, delta);
+                read_rows4(sh.delta + 256 * stage, k, delta);
 #pragma unroll
             for (int half = 0; half < 4; ++half) {
                 const float *const f = s + 8 * k + 2 * half, *const g = dp + 8 * k + 2 * half,
@@ -494,21 +439,20 @@ template <class T> struct DkvConsumer {
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
         const int stage = ring.stage;
-        constexpr bool AHEAD = !MASK && !T::ELEMENTS;
         float x[16];
         if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
             mask(stage);
-        load_rows<AHEAD>(sh.lse2 + 256 * stage, x);
+        read_rows<true>(sh.lse2 + 256 * stage, x);
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
         issue_dp();
         if constexpr (MASK && !T::ELEMENTS)
             mask(stage);
-        exponentials<AHEAD>(stage, x);
+        exponentials<true>(stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
         if constexpr (!NEXT)
             arrive(sh.v_empty);
-        fragments<AHEAD>(stage, x);
+        fragments<true>(stage, x);
         issue_dv(stage);
         issue_dk<false>(stage);
         ring.next();
@@ -536,7 +480,7 @@ template <class T> struct DkvConsumer {
         issue_dp();
         if constexpr (HAND) /* dQ of the step before: the fence waits under this product */
             hand_dq();
-        load_rows<!MASK>(sh.lse2 + 256 * stage, x);
+        read_rows<!MASK>(sh.lse2 + 256 * stage, x);
         wg_wait<1>();
         wg_pin<32>(s);
         if constexpr (MASK)
@@ -835,13 +779,12 @@ template <class T> struct DkvConsumer {
     S2_DEVICE int trail_of(int turn) const
     {
         const int n_lower = (int)(load_shared1(sh.slot_at(turn) + 40) * load_shared1(sh.slot_at(turn) + 32));
-        return wg == 0 ? 0 : __shfl_sync(0xffffffffu, n_lower, 0);
+        return wg == 0 ? 0 : uniform(n_lower);
     }
     S2_DEVICE Steps steps_of(int turn, int n, int n_partial) const
     {
         const int4 c = load_shared4(sh.slot_at(turn) + 32);
-        const int n_upper = __shfl_sync(0xffffffffu, c.y * c.x, 0),
-                  n_lower = __shfl_sync(0xffffffffu, c.z * c.x, 0);
+        const int n_upper = uniform(c.y * c.x), n_lower = uniform(c.z * c.x);
         Steps to;
         to.lead = wg == 0 ? n_upper : 0;
         to.n = n - to.lead - (wg == 0 ? 0 : n_lower);
@@ -865,11 +808,10 @@ template <class T> struct DkvConsumer {
     S2_DEVICE void run()
     {
         int4 a;
-        for (int turn = 0; dkv_fetch(sh, turn, &a); ++turn) {
+        for (int turn = 0; (a = fetch_slot(sh, turn)).z >= 0; ++turn) {
             begin(a.x, turn & 1);
             if constexpr (FUSED) {
-                /* uniform for ptxas as well, which takes anything from shared memory for divergent */
-                const int n = __shfl_sync(0xffffffffu, a.z, 0), n_partial = __shfl_sync(0xffffffffu, a.w, 0);
+                const int n = uniform(a.z), n_partial = uniform(a.w);
                 if (n == 0)
                     no_steps(turn);
                 else
@@ -880,7 +822,7 @@ template <class T> struct DkvConsumer {
             const int4 b = load_shared4(sh.slot_at(turn) + 16), to = load_shared4(sh.slot_at(turn) + 64);
             const int kv_head = (int)load_shared1(sh.slot_at(turn) + 4),
                       k_tok = (int)load_shared1(sh.slot_at(turn) + 44);
-            dkv_release(sh, turn);
+            release_slot(sh, turn);
             if (sum(b.y, b.z))
                 store(kv_head, k_tok, to);
         }

@@ -32,7 +32,7 @@
 
 #include "kernels/cuda/sm90.cuh"
 #include "kernels/cuda/mma.cuh"
-#include "plan/steps.h"
+#include "kernels/cuda/steps.cuh"
 
 #include <math_constants.h>
 
@@ -229,20 +229,6 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
         mbar_wait(sh.claim, turn & 1);
         index = gridDim.x + atomicAdd(p.counter, 1);
     }
-}
-
-/* s2_step_block() of an item's third and fourth word. */
-S2_DEVICE int whole_block(const int *list, int4 c, int4 d, int index)
-{
-    s2_step_item item;
-    item.list_begin = c.y;
-    item.n_list = c.z;
-    item.n_run = c.w;
-    item.run_begin = d.x;
-    item.comb_begin = d.y;
-    item.comb_period = d.z;
-    item.comb_shift = (int16_t)(d.w & 0xFFFF);
-    return s2_step_block(&item, list, index);
 }
 
 /* The entry words of a stage. All by lane 0, whose arrival at the barrier is what orders them. */

@@ -150,6 +150,13 @@ template <int N> S2_DEVICE void wg_pin(float *d)
     for (int r = 0; r < N; ++r)
         asm volatile("" : "+f"(d[r])::"memory");
 }
+/* What an accumulator held before is not read: it is free until here. */
+template <int N> S2_DEVICE void wg_fresh(float *d)
+{
+#pragma unroll
+    for (int r = 0; r < N; ++r)
+        asm volatile("" : "=f"(d[r]));
+}
 
 /*
  * Descriptor of a tile with the 128-byte swizzle, from its two words; only the low one varies. Low: address
