@@ -122,43 +122,70 @@ S2_DEVICE void wait_before()
 #endif
 }
 
-/* Grid (rows x heads / 16, sequences), 256 threads, 16 lanes a row. */
+/* Of 8 pairs of the storage type, added to sum. */
+template <bool FP16> S2_DEVICE float dot8(uint4 x, uint4 y, float sum)
+{
+    const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+        sum = fmaf(low_half<FP16>(a[k]), low_half<FP16>(b[k]), sum);
+        sum = fmaf(high_half<FP16>(a[k]), high_half<FP16>(b[k]), sum);
+    }
+    return sum;
+}
+
+/*
+ * 256 threads, BWD_ROWS rows of one head for 16 lanes, so that enough loads are in flight. Grid (rows x heads
+ * / BWD_BLOCK_ROWS, sequences); padded rows are a multiple of that.
+ */
+enum { BWD_ROWS = 4, BWD_BLOCK_ROWS = 256 / 16 * BWD_ROWS };
 template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRowParams p)
 {
     let_follow();
-    const BwdSeq seq = p.seqs[blockIdx.y];
-    const int64_t at = ((int64_t)blockIdx.x * 256 + threadIdx.x) >> 4;
-    const int lane = threadIdx.x & 15;
-    const int head = (int)(at / seq.n_rows), row = (int)(at % seq.n_rows), q_tok = seq.pos + row - seq.q_off;
+    const BwdSeq &seq = p.seqs[blockIdx.y];
+    const uint32_t at = blockIdx.x * BWD_BLOCK_ROWS + threadIdx.x / 16 * BWD_ROWS, n_rows = seq.n_rows;
+    const int lane = threadIdx.x & 15, head = (int)(at / n_rows), row = (int)(at % n_rows);
     if (head >= p.n_heads)
         return;
-    const bool real = q_tok >= 0 && q_tok < seq.k_tok - seq.q_off;
-    float4 *const clear = (float4 *)(p.dq_sum + (seq.rows + (int64_t)head * seq.n_rows + row) * p.head_dim);
-    for (int piece = lane; p.dq_sum != NULL && piece * 4 < p.head_dim; piece += 16)
+    const int q_tok = seq.pos + row - seq.q_off, n_q = seq.k_tok - seq.q_off;
+    const int64_t rows = seq.rows + (int64_t)head * n_rows;
+    const auto real = [&](int r) { return q_tok + r >= 0 && q_tok + r < n_q; };
+    float lse = -CUDART_INF_F; /* of row + lane */
+    if (lane < BWD_ROWS && real(lane))
+        lse = p.lse[seq.lse + head * p.lse_head + q_tok + lane];
+    float4 *const clear = (float4 *)(p.dq_sum + (rows + row) * p.head_dim);
+    for (int piece = lane; p.dq_sum != NULL && piece * 4 < BWD_ROWS * p.head_dim; piece += 16)
         __stcs(clear + piece, make_float4(0.f, 0.f, 0.f, 0.f));
-    float sum = 0.f;
-    for (int piece = lane; real && piece * 8 < p.head_dim; piece += 16) {
-        const int64_t o_at = seq.o + q_tok * p.o.tok + head * p.o.head + piece * 8;
-        const int64_t d_at = seq.d_o + q_tok * p.d_o.tok + head * p.d_o.head + piece * 8;
-        const uint4 x = __ldcs((const uint4 *)(p.o.data + o_at)),
-                    y = __ldcs((const uint4 *)(p.d_o.data + d_at));
-        const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};
+    const uint16_t *const o = p.o.data + seq.o + q_tok * p.o.tok + head * p.o.head, *const d_o =
+                                                                                        p.d_o.data + seq.d_o +
+                                                                                        q_tok * p.d_o.tok +
+                                                                                        head * p.d_o.head;
+    float sum[BWD_ROWS] = {};
+    for (int piece = lane; piece * 8 < p.head_dim; piece += 16) {
+        uint4 x[BWD_ROWS] = {}, y[BWD_ROWS] = {};
 #pragma unroll
-        for (int k = 0; k < 4; ++k) {
-            sum = fmaf(low_half<FP16>(a[k]), low_half<FP16>(b[k]), sum);
-            sum = fmaf(high_half<FP16>(a[k]), high_half<FP16>(b[k]), sum);
-        }
+        for (int r = 0; r < BWD_ROWS; ++r)
+            if (real(r)) {
+                x[r] = __ldcs((const uint4 *)(o + r * p.o.tok + piece * 8));
+                y[r] = __ldg((const uint4 *)(d_o + r * p.d_o.tok + piece * 8)); /* it will be read again */
+            }
+#pragma unroll
+        for (int r = 0; r < BWD_ROWS; ++r)
+            sum[r] = dot8<FP16>(x[r], y[r], sum[r]);
     }
+    float own = 0.f; /* the sum of row + lane */
 #pragma unroll
-    for (int x = 8; x > 0; x >>= 1)
-        sum += __shfl_xor_sync(0xffffffffu, sum, x, 16);
-    if (lane != 0)
+    for (int r = 0; r < BWD_ROWS; ++r) {
+#pragma unroll
+        for (int x = 8; x > 0; x >>= 1)
+            sum[r] += __shfl_xor_sync(0xffffffffu, sum[r], x, 16);
+        own = lane == r ? sum[r] : own;
+    }
+    if (lane >= BWD_ROWS)
         return;
-    const float lse = real ? p.lse[seq.lse + head * p.lse_head + q_tok] : -CUDART_INF_F;
     const bool empty = lse == -CUDART_INF_F;
-    const int64_t place = seq.rows + (int64_t)head * seq.n_rows + row_place(row);
-    p.lse2[place] = empty ? CUDART_INF_F : lse * LOG2_E;
-    p.delta[place] = empty ? 0.f : sum;
+    p.lse2[rows + row_place(row + lane)] = empty ? CUDART_INF_F : lse * LOG2_E;
+    p.delta[rows + row_place(row + lane)] = empty ? 0.f : own;
 }
 
 /* A 4 x 4 transpose over the lanes of a quad. */

@@ -34,7 +34,7 @@ cudaError_t S2_BWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80BwdParams &pa
                                                      const s2::BwdRowParams &rows, int64_t n_rows,
                                                      int32_t n_seqs, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)((n_rows + 15) / 16), (unsigned)n_seqs);
+    const dim3 grid((unsigned)(n_rows / s2::BWD_BLOCK_ROWS), (unsigned)n_seqs);
     s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
     cudaError_t error = cudaGetLastError();
     if (error == cudaSuccess)

@@ -95,7 +95,7 @@ cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params
                                                      const s2::BwdRowParams &rows,
                                                      const s2_bwd_launch &launch, cudaStream_t stream)
 {
-    const dim3 grid((unsigned)((launch.n_rows + 15) / 16), (unsigned)launch.n_seqs);
+    const dim3 grid((unsigned)(launch.n_rows / s2::BWD_BLOCK_ROWS), (unsigned)launch.n_seqs);
     s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess)
