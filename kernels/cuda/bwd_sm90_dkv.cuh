@@ -438,21 +438,22 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
     /* One step of the split kernel; its S^T was issued before. NEXT: there is another one. */
     template <bool MASK, bool NEXT> S2_DEVICE void step()
     {
+        constexpr bool AHEAD = !MASK || T::ELEMENTS; /* short masks are faster without */
         const int stage = ring.stage;
         float x[16];
         if constexpr (MASK && T::ELEMENTS) /* while the registers of dP are free */
             mask(stage);
-        read_rows<true>(sh.lse2 + 256 * stage, x);
+        read_rows<AHEAD>(sh.lse2 + 256 * stage, x);
         mbar_wait(sh.do_full + 8 * stage, ring.parity);
         issue_dp();
         if constexpr (MASK && !T::ELEMENTS)
             mask(stage);
-        exponentials<true>(stage, x);
+        exponentials<AHEAD>(stage, x);
         wg_wait<0>();
         wg_pin<32>(dp);
         if constexpr (!NEXT)
             arrive(sh.v_empty);
-        fragments<true>(stage, x);
+        fragments<AHEAD>(stage, x);
         issue_dv(stage);
         issue_dk<false>(stage);
         ring.next();
