@@ -179,21 +179,31 @@ static int64_t live_bytes(const s2_plan *plan, const s2_costs *costs, int32_t se
     return s2_min_i64(n_blk, all) * blk_bytes;
 }
 
-/* section_of[seq * G + kv_head], filled greedily in that order. */
-static void assign_sections(const s2_plan *plan, const s2_costs *costs, int32_t *section_of)
+/*
+ * section_of[seq * G + kv_head], in that order: sections of one size, as near to section_bytes as their
+ * number allows. A small last one would end with long items, when nothing short is left to fill the last
+ * wave.
+ */
+static s2_status assign_sections(const s2_plan *plan, const s2_costs *costs, int32_t *section_of)
 {
     const int32_t n_kv = plan->pattern->n_kv_heads;
-    int32_t section = 0;
-    int64_t held = 0;
-    for (int64_t at = 0; at < (int64_t)plan->n_seqs * n_kv; at++) {
-        const int64_t bytes = live_bytes(plan, costs, (int32_t)(at / n_kv), (int32_t)(at % n_kv));
-        if (plan->options.section_bytes > 0 && held > 0 && held + bytes > plan->options.section_bytes) {
-            section++;
-            held = 0;
-        }
-        held += bytes;
-        section_of[at] = section;
+    const int64_t n = (int64_t)plan->n_seqs * n_kv, wanted = plan->options.section_bytes;
+    int64_t *const begin = s2_malloc(((size_t)n + 1) * sizeof *begin);
+    if (begin == NULL)
+        return S2_ENOMEM;
+    begin[0] = 0;
+    for (int64_t at = 0; at < n; at++)
+        begin[at + 1] = begin[at] + live_bytes(plan, costs, (int32_t)(at / n_kv), (int32_t)(at % n_kv));
+    const int64_t n_sections = wanted > 0 ? s2_max_i64(1, (begin[n] + wanted / 2) / wanted) : 1,
+                  size = s2_max_i64(1, s2_ceil_div(begin[n], n_sections));
+    int64_t part = 0; /* of these sections, the one in which the middle of a head lies */
+    for (int64_t at = 0; at < n; at++) {
+        const int64_t before = part;
+        part = (begin[at] + begin[at + 1]) / 2 / size;
+        section_of[at] = at == 0 ? 0 : section_of[at - 1] + (part > before);
     }
+    s2_free(begin);
+    return S2_OK;
 }
 
 /* ------------------------------------------------------------------ items and counts */
@@ -354,10 +364,10 @@ static s2_status schedule(s2_arena *arena, s2_plan *plan)
     int32_t *const section_of =
         s2_calloc((size_t)plan->n_seqs * (size_t)plan->pattern->n_kv_heads, sizeof *section_of);
     s2_status status = section_of != NULL ? measure_tiles(plan, &costs) : S2_ENOMEM;
-    if (status == S2_OK) {
-        assign_sections(plan, &costs, section_of);
+    if (status == S2_OK)
+        status = assign_sections(plan, &costs, section_of);
+    if (status == S2_OK)
         status = build_items(arena, plan, &costs, section_of);
-    }
     release_costs(&costs);
     s2_free(section_of);
     return status;

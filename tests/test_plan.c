@@ -239,6 +239,33 @@ static void phi3_small_has_eight_classes_and_the_known_density(void **state)
     s2_arena_release(&arena);
 }
 
+static void sections_are_of_one_size(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_plan_seq seq = {8192, 8192};
+    for (int64_t heads = 1; heads <= 8; heads++) {
+        int32_t n_items[8] = {0}, least = INT32_MAX, most = 0, section = 0;
+        s2_plan plan;
+        s2_plan_options options = s2_plan_options_default();
+        s2_pattern *const pattern = phi3(&arena, true);
+        assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
+                         S2_OK);
+        options.section_bytes = plan.items[0].n_blk * 64 * 128 * 4 * heads + 1;
+        assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
+                         S2_OK);
+        for (int32_t at = 0; at < plan.n_items; at++)
+            n_items[plan.items[at].section]++;
+        for (; section < 8 && n_items[section] > 0; section++) {
+            least = n_items[section] < least ? n_items[section] : least;
+            most = n_items[section] > most ? n_items[section] : most;
+        }
+        assert_int_equal(plan.items[plan.n_items - 1].section, section - 1);
+        assert_true(most - least <= 64 * 4); /* one KV head: 64 tiles of four query heads */
+    }
+    s2_arena_release(&arena);
+}
+
 static void long_dense_plans_need_no_lists(void **state)
 {
     (void)state;
@@ -396,6 +423,7 @@ int main(void)
         cmocka_unit_test(items_cover_each_tile_of_each_head_once_and_the_longest_come_first),
         cmocka_unit_test(flattened_lists_equal_the_enumerated_ones),
         cmocka_unit_test(phi3_small_has_eight_classes_and_the_known_density),
+        cmocka_unit_test(sections_are_of_one_size),
         cmocka_unit_test(long_dense_plans_need_no_lists),
         cmocka_unit_test(refused_options_and_lengths_leave_the_output_alone),
         cmocka_unit_test(terms_chosen_at_run_time_are_refused_with_a_reason),
