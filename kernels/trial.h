@@ -27,6 +27,7 @@ typedef struct s2_trial {
     double flop_useful;   /* of one launch: visible pairs only */
     double flop_executed; /* of one launch: whole tiles */
     double bytes_useful;  /* that any kernel must move through device memory; 0: not counted */
+    const s2_plan *plan;  /* cut as the kernel asks; of self; NULL: it runs none */
 } s2_trial;
 
 typedef struct s2_trial_phase {

@@ -553,7 +553,8 @@ static s2_outcome open_cached(s2_device *device, const s2_validate_request *requ
                       .kernel = trial->step.kernel->name,
                       .flop_useful = pair_flop * (double)trial->step.plan.counts.pairs,
                       .flop_executed = pair_flop * (double)trial->step.plan.counts.pairs_executed,
-                      .bytes_useful = bytes};
+                      .bytes_useful = bytes,
+                      .plan = &trial->step.plan};
     return S2_OUTCOME_OK;
 }
 

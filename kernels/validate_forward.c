@@ -92,7 +92,8 @@ static s2_outcome open_forward(s2_device *device, const s2_validate_request *req
                       .close = close,
                       .kernel = rig->kernel->name,
                       .flop_useful = pair_flop * (double)rig->whole.counts.pairs,
-                      .flop_executed = pair_flop * (double)rig->whole.counts.pairs_executed};
+                      .flop_executed = pair_flop * (double)rig->whole.counts.pairs_executed,
+                      .plan = &rig->whole};
     return S2_OUTCOME_OK;
 }
 

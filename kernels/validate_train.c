@@ -87,7 +87,8 @@ static s2_outcome open_train(s2_device *device, const s2_validate_request *reque
                       .close = close,
                       .kernel = train->rig.kernel->name,
                       .flop_useful = pair_flop * (double)train->rig.whole.counts.pairs,
-                      .flop_executed = pair_flop * (double)train->rig.whole.counts.pairs_executed};
+                      .flop_executed = pair_flop * (double)train->rig.whole.counts.pairs_executed,
+                      .plan = &train->rig.whole};
     return S2_OUTCOME_OK;
 }
 

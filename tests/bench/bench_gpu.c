@@ -244,6 +244,9 @@ static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_
             "\"spread\": %.4f, \"cool_ms\": %.5f, ",
             trial->flop_useful, trial->flop_useful > 0 ? trial->flop_executed / trial->flop_useful : 0.0,
             trial->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
+    const s2_plan_options *const cut = &trial->plan->options;
+    fprintf(to, "\"tile_tok\": %d, \"key_tok\": %d, \"pack_heads\": %d, \"section_bytes\": %lld, ",
+            cut->tile_tok, cut->key_tok, cut->pack_heads, (long long)cut->section_bytes);
     fprintf(to,
             "\"unit\": \"%s\", \"sustained\": %.3f, \"of_best_sustained\": %.4f, \"cool\": %.3f, "
             "\"of_best_cool\": "
