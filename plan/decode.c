@@ -178,6 +178,38 @@ static s2_status add_list(s2_builder *build, int32_t seq, int32_t kv_head, s2_de
     return S2_OK;
 }
 
+/* What a list of the same positions and classes holds, under its own numbers of masks. */
+static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int32_t seq, s2_decode_list *list)
+{
+    const size_t mask_bytes = sizeof *build->bits * (size_t)build->row_cap;
+    *list = *like;
+    list->seq = seq;
+    list->slab_begin = (int32_t)build->n_slabs;
+    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs,
+                build->n_slabs + like->slab_end - like->slab_begin, sizeof *build->slabs));
+    for (int32_t at = like->slab_begin; at < like->slab_end; at++) {
+        s2_decode_slab slab = build->slabs[at];
+        if (slab.mask >= 0) {
+            S2_TRY(grow((void **)&build->bits, &build->cap_masks, build->n_masks + 1, mask_bytes));
+            memcpy(build->bits + build->n_masks * build->row_cap,
+                   build->bits + (int64_t)slab.mask * build->row_cap, mask_bytes);
+            slab.mask = (int32_t)build->n_masks++;
+        }
+        build->slabs[build->n_slabs++] = slab;
+        build->n_live_keys += __builtin_popcount(slab.live);
+    }
+    list->slab_end = (int32_t)build->n_slabs;
+    return S2_OK;
+}
+
+/* Most batches are priced and measured with sequences of one length, whose lists are the same. */
+static bool is_like_before(const s2_builder *build, int32_t seq)
+{
+    const s2_plan_seq *const seqs = build->plan->seqs;
+    return seq > 0 && build->cut_tok == NULL && seqs[seq].q_tok == seqs[seq - 1].q_tok &&
+           seqs[seq].k_tok == seqs[seq - 1].k_tok;
+}
+
 static s2_status check(const s2_plan *plan, s2_diag *why)
 {
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
@@ -239,8 +271,11 @@ static s2_status build_lists(s2_arena *arena, s2_builder *build, s2_decode_plan 
     if (lists == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < build->plan->n_seqs; seq++)
-        for (int32_t kv_head = 0; kv_head < n_kv; kv_head++)
-            S2_TRY(add_list(build, seq, kv_head, &lists[(int64_t)seq * n_kv + kv_head]));
+        for (int32_t kv_head = 0; kv_head < n_kv; kv_head++) {
+            s2_decode_list *const list = &lists[(int64_t)seq * n_kv + kv_head];
+            S2_TRY(is_like_before(build, seq) ? repeat_list(build, list - n_kv, seq, list)
+                                              : add_list(build, seq, kv_head, list));
+        }
     plan->n_lists = (int32_t)n_lists;
     plan->lists = lists;
     return keep(arena, build, plan);

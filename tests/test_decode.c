@@ -27,6 +27,8 @@ static void draw_case(s2_gen *gen, s2_case *test)
         const int32_t k_tok = (int32_t)s2_gen_in(gen, 1, 600);
         const int32_t most = k_tok < 16 ? k_tok : 16;
         test->seqs[seq] = (s2_plan_seq){(int32_t)s2_gen_in(gen, 1, most), k_tok};
+        if (seq > 0 && s2_gen_in(gen, 0, 1) == 1)
+            test->seqs[seq] = test->seqs[seq - 1];
     }
     for (int32_t list = 0; list < test->n_seqs * n_kv; list++)
         test->cuts[list] = s2_gen_in(gen, 0, 700);
@@ -96,8 +98,17 @@ static void slabs_give_each_row_exactly_the_keys_that_it_reads(void **state)
         assert_int_equal(s2_decode_plan_build(&test.arena, &test.plan, number % 3 == 0 ? test.cuts : NULL,
                                               (int32_t)s2_gen_in(&gen, 1, 40), &plan, NULL),
                          S2_OK);
+        int64_t n_live_keys = 0;
+        int32_t n_masks = 0;
         for (int32_t list = 0; list < plan.n_lists; list++)
             check_list(&test, &plan, &plan.lists[list]);
+        for (int32_t slab = 0; slab < plan.n_slabs; slab++) {
+            n_live_keys += __builtin_popcount(plan.slabs[slab].live);
+            if (plan.slabs[slab].mask >= 0)
+                assert_int_equal(plan.slabs[slab].mask, n_masks++);
+        }
+        assert_int_equal(plan.n_live_keys, n_live_keys);
+        assert_int_equal(plan.n_masks, n_masks);
         if (number % 3 == 0)
             check_cuts(&test, &plan);
         s2_arena_release(&test.arena);
