@@ -314,25 +314,27 @@ static int read_space(s2_searching *r)
 
 /* ---- running */
 
-/* Other ranks are as far as this one, or nearly: visits are drawn alike. */
-static void show_progress(s2_searching *r, const s2_search_state *state)
+/* Other ranks are as far as this one, or nearly: visits are drawn alike. A log gets a line a minute. */
+static void show_progress(s2_searching *r, int64_t visit)
 {
     const double now = seconds(), all = (double)(r->until - r->begin);
-    if (!r->show_progress || now - r->shown < 0.2)
+    if (r->ranks.own != 0 || now - r->shown < (r->on_terminal ? 0.2 : 60))
         return;
     r->shown = now;
-    const double done = (double)(state->next - r->found.search.begin) * r->ranks.n;
-    const double rate = (double)(state->next - r->began_at) * r->ranks.n / (now - r->began + 1e-9);
-    fprintf(r->found.cli->err, "\r\033[K%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d", done, all,
-            100 * done / all, rate, (all - done) / (rate + 1e-9), (int)state->front.n);
+    const double done = (double)(visit - r->found.search.begin) * r->ranks.n;
+    const double rate = (double)(visit - r->began_at) * r->ranks.n / (now - r->began + 1e-9);
+    fprintf(r->found.cli->err, "%s%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d%s",
+            r->on_terminal ? "\r\033[K" : "", done, all, 100 * done / all, rate,
+            (all - done) / (rate + 1e-9), (int)r->found.state.front.n, r->on_terminal ? "" : "\n");
     fflush(r->found.cli->err);
 }
 
-static bool after_batch(void *user, const s2_search_state *state)
+/* A slice ends with a batch; Ctrl-C waits for none. */
+static bool watch(void *user, const s2_search_state *state, int64_t visit)
 {
     s2_searching *const r = user;
-    show_progress(r, state);
-    return seconds() < r->slice_ends && !stop_asked;
+    show_progress(r, visit);
+    return !stop_asked && (visit != state->next || seconds() < r->slice_ends);
 }
 
 static void release_states(s2_searching *r)
@@ -358,7 +360,7 @@ static int run_slice(s2_searching *r, bool *more)
 {
     s2_found *const found = &r->found;
     r->slice_ends = seconds() + 1;
-    const s2_status status = s2_search_run(&found->search, &found->state, found->until, after_batch, r);
+    const s2_status status = s2_search_run(&found->search, &found->state, found->until, watch, r);
     int code = status == S2_OK ? S2_GO_ON : s2_cli_fail(found->cli, status, "search");
     code = (int)s2_ranks_most(&r->ranks, code);
     if (code == S2_GO_ON)
@@ -394,7 +396,7 @@ static int run_slices(s2_searching *r)
 {
     handlers old;
     catch_stop(&old);
-    r->began = seconds();
+    r->began = r->shown = seconds();
     r->began_at = r->found.state.next;
     int code;
     bool more;
@@ -403,7 +405,7 @@ static int run_slices(s2_searching *r)
     while (code == S2_GO_ON && more);
     r->moved = s2_ranks_most(&r->ranks, r->found.state.next != r->began_at) != 0;
     release_stop(&old);
-    if (r->show_progress)
+    if (r->ranks.own == 0 && r->on_terminal)
         fprintf(r->found.cli->err, "\r\033[K");
     return code;
 }
@@ -593,7 +595,7 @@ static int search_command(s2_searching *r, int argc, char **argv)
     if (end != S2_GO_ON)
         return end;
     r->found.json = s2_args_has(&r->args, "json");
-    r->show_progress = r->ranks.own == 0 && isatty(fileno(cli->err)) == 1;
+    r->on_terminal = isatty(fileno(cli->err)) == 1;
     r->states = S2_NEW(&cli->arena, s2_buf, r->ranks.n);
     if (r->states == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");

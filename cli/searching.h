@@ -32,7 +32,7 @@ typedef struct s2_searching {
     const char *key;   /* everything that the front depends on */
     const char *path;  /* of the file; NULL: none is written */
     int64_t stored_us; /* of a file read back: when the run that was storing it began; 0: none was */
-    bool show_progress;
+    bool on_terminal;
     double began;
     double shown;
     double slice_ends;

@@ -378,7 +378,7 @@ const s2_command s2_command_table[] = {
      "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
      "what "
      "was predicted, and prints Kendall's tau between the two orders.\n"
-     "Ctrl-C ends after the current batch and stores what was found; exit code 4 says that the space was not "
+     "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not "
      "finished. Exit code 1: no candidate has the required properties.",
      "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
      "      --model llama-3.1-8b\n"

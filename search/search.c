@@ -8,7 +8,7 @@
 #include "base/rng.h"
 #include "pattern/parse.h"
 
-enum { FIRST_BATCH = 64, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
+enum { FIRST_BATCH = 64, DEAR_BATCH = 256, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
 
 /* ---- the order of visits */
 
@@ -43,18 +43,29 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards)
     search->end = (int64_t)(n * shard / n_shards);
 }
 
-static int64_t batch_size(int64_t done)
+/* What is priced by whole plans takes up to a second: few to a batch, for it is lost when a search is stopped. */
+static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 {
-    return done < FIRST_BATCH ? FIRST_BATCH : done > LARGEST_BATCH ? LARGEST_BATCH : done;
+    const int64_t done = state->next - search->begin;
+    const int64_t n_dear =
+        search->options.calibration != NULL ? state->counts.priced : state->counts.priced_slowly;
+    int64_t size = done < LARGEST_BATCH ? done : LARGEST_BATCH;
+    if (n_dear > 0 && size > DEAR_BATCH * done / n_dear)
+        size = DEAR_BATCH * done / n_dear;
+    return size > FIRST_BATCH ? size : FIRST_BATCH;
 }
 
 /* ---- one candidate */
 
 typedef struct worker {
     const s2_search *search;
-    const s2_front *front; /* of the batches before; nobody writes it meanwhile */
-    atomic_llong *next;    /* shared: the next visit to take */
+    const s2_search_state *state; /* of the batches before; nobody writes it meanwhile */
+    atomic_llong *next;           /* shared: the next visit to take */
+    atomic_bool *left;            /* shared: the batch is given up */
+    s2_search_watch_fn watch;     /* of the calling thread's worker alone, or NULL */
+    void *user;
     int64_t end;
+    int64_t slice; /* visits taken at once */
     s2_pricer pricer;
     s2_arena arena;
     s2_buf text;
@@ -114,10 +125,10 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
     s2_point point = {.index = index};
     S2_TRY(s2_price_bound(&w->pricer, pattern, &quote, point.value));
     const bool prunes = !w->search->no_pruning && quote.fast >= 0;
-    bool beaten = prunes && s2_front_beats(w->front, &point);
+    bool beaten = prunes && s2_front_beats(&w->state->front, &point);
     for (int32_t step = 0; prunes && !beaten && step < S2_REFINE_STEPS; step++) {
         S2_TRY(s2_price_refine(&w->pricer, &quote, step, point.value));
-        beaten = s2_front_beats(w->front, &point);
+        beaten = s2_front_beats(&w->state->front, &point);
     }
     if (beaten) {
         w->counts.beaten++;
@@ -126,7 +137,7 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
     S2_TRY(s2_price_exact(&w->pricer, &quote, point.value));
     w->counts.priced++;
     w->counts.priced_slowly += quote.fast < 0;
-    if (!s2_front_beats(w->front, &point))
+    if (!s2_front_beats(&w->state->front, &point))
         w->found[w->n_found++] = point;
     return S2_OK;
 }
@@ -159,18 +170,28 @@ static s2_status visit(worker *w, int64_t index)
 
 /* ---- a batch */
 
+static bool goes_on(worker *w)
+{
+    if (w->watch != NULL) {
+        const int64_t next = atomic_load(w->next);
+        if (!w->watch(w->user, w->state, next < w->end ? next : w->end))
+            atomic_store(w->left, true);
+    }
+    return w->status == S2_OK && !atomic_load(w->left);
+}
+
 static void *work(void *user)
 {
     worker *const w = user;
-    while (w->status == S2_OK) {
-        const int64_t begin = atomic_fetch_add(w->next, SLICE);
-        const int64_t end = begin + SLICE < w->end ? begin + SLICE : w->end;
-        if (begin >= end)
-            break;
-        for (int64_t v = begin; v < end && w->status == S2_OK; v++) {
+    for (bool more = true; more;) {
+        const int64_t begin = atomic_fetch_add(w->next, w->slice);
+        const int64_t end = begin + w->slice < w->end ? begin + w->slice : w->end;
+        more = begin < end;
+        for (int64_t v = begin; v < end && more; v++) {
             const s2_arena_mark_t mark = s2_arena_mark(&w->arena);
             w->status = visit(w, s2_search_candidate(w->search, v));
             s2_arena_rewind(&w->arena, mark);
+            more = goes_on(w);
         }
     }
     return NULL;
@@ -227,16 +248,21 @@ static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_s
     return S2_OK;
 }
 
+/* state->next is `end` then, or what it was when the batch was given up. */
 static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, int64_t end,
                            s2_search_state *state)
 {
     atomic_llong next = state->next;
+    atomic_bool left = false;
+    const int64_t share = (end - state->next) / (4 * (int64_t)n);
     for (int32_t at = 0; at < n; at++) {
         worker *const w = &workers[at];
         w->search = search;
-        w->front = &state->front;
+        w->state = state;
         w->next = &next;
+        w->left = &left;
         w->end = end;
+        w->slice = share < 1 ? 1 : share > SLICE ? SLICE : share;
         w->counts = (s2_search_counts){0};
         w->refused_index = -1;
         w->n_found = 0;
@@ -244,7 +270,7 @@ static s2_status run_batch(const s2_search *search, worker *workers, int32_t n, 
         w->started = false;
     }
     run_workers(workers, n);
-    return take_batch(workers, n, end, state);
+    return atomic_load(&left) ? S2_OK : take_batch(workers, n, end, state);
 }
 
 void s2_search_state_init(const s2_search *search, s2_search_state *out)
@@ -259,20 +285,20 @@ void s2_search_state_release(s2_search_state *state)
 }
 
 static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_t until,
-                     s2_search_state *state, s2_search_batch_fn after_batch, void *user)
+                     s2_search_state *state)
 {
-    while (state->next < until) {
-        const int64_t size = batch_size(state->next - search->begin);
+    const worker *const own = &workers[0];
+    for (bool more = true; more && state->next < until;) {
+        const int64_t size = batch_size(search, state);
         const int64_t end = until - state->next < size ? until : state->next + size;
         S2_TRY(run_batch(search, workers, n, end, state));
-        if (after_batch != NULL && !after_batch(user, state))
-            return S2_OK;
+        more = state->next == end && (own->watch == NULL || own->watch(own->user, state, end));
     }
     return S2_OK;
 }
 
 s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t until,
-                        s2_search_batch_fn after_batch, void *user)
+                        s2_search_watch_fn watch, void *user)
 {
     const int32_t n = search->n_jobs < 1                ? 1
                       : search->n_jobs > S2_SEARCH_JOBS ? S2_SEARCH_JOBS
@@ -282,8 +308,9 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
         return S2_ENOMEM;
     for (int32_t at = 0; at < n; at++)
         s2_pricer_init(&workers[at].pricer, &search->options, search->by, search->n_by);
-    const s2_status status =
-        run(search, workers, n, until < search->end ? until : search->end, state, after_batch, user);
+    workers[0].watch = watch;
+    workers[0].user = user;
+    const s2_status status = run(search, workers, n, until < search->end ? until : search->end, state);
     for (int32_t at = 0; at < n; at++) {
         s2_pricer_release(&workers[at].pricer);
         s2_arena_release(&workers[at].arena);

@@ -2,8 +2,9 @@
  * search/search.h - a whole space: expand, prove or drop, bound, price, keep the front.
  *
  * Candidates are visited in a fixed order that the seed chooses (a permutation without memory), in
- * batches that grow from 64 to 8192. Within a batch the front of the batches before is what prunes, so
- * that counts and front are the same for any number of threads. Pruning drops a candidate only when a
+ * batches that grow from 64 to 8192, or to where about 256 of them are priced the dear way. Within a batch
+ * the front of the batches before is what prunes, so that counts and front are the same for any number of
+ * threads. Pruning drops a candidate only when a
  * point of the front is at least as good as its lower bounds, so no point of the front is ever lost.
  *
  * A shard is a range of visits; a state is the next visit, what was counted, and the front. Written
@@ -61,15 +62,19 @@ typedef struct s2_search_state {
 void s2_search_state_init(const s2_search *search, s2_search_state *out);
 void s2_search_state_release(s2_search_state *state);
 
-/* Called after each batch; false stops. */
-typedef bool (*s2_search_batch_fn)(void *user, const s2_search_state *state);
+/*
+ * Called on the calling thread: within a batch after each of its visits, where all before `visit` have been
+ * handed out, and after the batch, where visit == state->next. False stops; a batch is left as if it had
+ * not begun.
+ */
+typedef bool (*s2_search_watch_fn)(void *user, const s2_search_state *state, int64_t visit);
 
 /*
- * Visit up to visit `until` (clipped to the shard), or until the callback says no. S2_ENOMEM, S2_ELIMIT:
- * the state is that of the last whole batch.
+ * Visit up to visit `until` (clipped to the shard), or until `watch` (or NULL) says no. S2_ENOMEM,
+ * S2_ELIMIT: the state is that of the last whole batch.
  */
 s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t until,
-                        s2_search_batch_fn after_batch, void *user) S2_MUST_CHECK;
+                        s2_search_watch_fn watch, void *user) S2_MUST_CHECK;
 
 /* The candidate of a visit: a permutation of 0 .. n_candidates - 1. */
 int64_t s2_search_candidate(const s2_search *search, int64_t visit);

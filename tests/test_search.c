@@ -541,10 +541,9 @@ static void shards_together_have_the_front_of_one_run(void **state)
 }
 
 /* Stops after a number of batches. */
-static bool count_down(void *user, const s2_search_state *state)
+static bool count_down(void *user, const s2_search_state *state, int64_t visit)
 {
-    (void)state;
-    return --*(int32_t *)user > 0;
+    return visit != state->next || --*(int32_t *)user > 0;
 }
 
 static void a_search_read_back_ends_as_if_it_had_never_stopped(void **state)
@@ -571,6 +570,81 @@ static void a_search_read_back_ends_as_if_it_had_never_stopped(void **state)
     assert_memory_equal(&whole.counts, &part.counts, sizeof whole.counts);
     s2_search_state_release(&part);
     s2_search_state_release(&whole);
+    s2_arena_release(&p.arena);
+}
+
+/* Stops within a batch, after a number of visits of the calling thread. */
+static bool count_visits_down(void *user, const s2_search_state *state, int64_t visit)
+{
+    assert_in_range(visit, state->next, INT64_MAX);
+    return --*(int64_t *)user > 0;
+}
+
+static void a_batch_that_is_given_up_counts_for_nothing(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state whole, part;
+    pose(&p, SPACE, 8192);
+    solve(&p, &whole);
+    s2_search_state_init(&p.search, &part);
+    s2_rng rng = {s2_test_seed(44)};
+    int32_t n_given_up = 0;
+    for (int64_t at = 0; part.next < p.search.end; at++) {
+        int64_t visits = at % 2 == 0 ? (int64_t)s2_rng_below(&rng, 64) + 1 : INT64_MAX;
+        const int64_t next = part.next;
+        const s2_search_counts counts = part.counts;
+        assert_int_equal(s2_search_run(&p.search, &part, next + 1000, count_visits_down, &visits), S2_OK);
+        if (part.next == next) {
+            assert_memory_equal(&counts, &part.counts, sizeof counts);
+            n_given_up++;
+        }
+    }
+    assert_in_range(n_given_up, 1, INT32_MAX);
+    assert_same_front(&whole.front, &part.front, "given up and made again");
+    s2_search_state_release(&part);
+    s2_search_state_release(&whole);
+    s2_arena_release(&p.arena);
+}
+
+typedef struct longest_batch {
+    int64_t priced; /* when it began */
+    int64_t most;
+} longest_batch;
+
+static bool measure_batch(void *user, const s2_search_state *state, int64_t visit)
+{
+    longest_batch *const longest = user;
+    if (visit == state->next) {
+        const int64_t n = state->counts.priced - longest->priced;
+        longest->most = n > longest->most ? n : longest->most;
+        longest->priced = state->counts.priced;
+    }
+    return true;
+}
+
+/* What is priced by whole plans is slow, and what a batch found is lost when it is given up. */
+static void batches_of_predictions_stay_small(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state found;
+    static s2_calibration constants;
+    assert_int_equal(s2_calibration_find("h200", &constants), S2_OK);
+    pose(&p, "heads 2; block {16,32}; layers all: local {1..700} | stride 2 phase head", 256);
+    p.search.no_pruning = true;
+    for (int predicted = 0; predicted <= 1; predicted++) {
+        longest_batch longest = {0};
+        p.search.options.calibration = predicted ? &constants : NULL;
+        s2_search_state_init(&p.search, &found);
+        assert_int_equal(s2_search_run(&p.search, &found, INT64_MAX, measure_batch, &longest), S2_OK);
+        assert_int_equal(found.counts.priced, 1400);
+        if (predicted)
+            assert_in_range(longest.most, 64, 256);
+        else
+            assert_in_range(longest.most, 512, 1400);
+        s2_search_state_release(&found);
+    }
     s2_arena_release(&p.arena);
 }
 
@@ -1116,6 +1190,8 @@ int main(void)
         cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
         cmocka_unit_test(shards_together_have_the_front_of_one_run),
         cmocka_unit_test(a_search_read_back_ends_as_if_it_had_never_stopped),
+        cmocka_unit_test(a_batch_that_is_given_up_counts_for_nothing),
+        cmocka_unit_test(batches_of_predictions_stay_small),
         cmocka_unit_test(a_damaged_or_foreign_state_is_refused),
         cmocka_unit_test(each_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(shards_merged_in_the_database_show_the_front_of_one_run),
