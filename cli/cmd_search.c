@@ -324,8 +324,8 @@ static void show_progress(s2_searching *r, int64_t visit)
     const double done = (double)(visit - r->found.search.begin) * r->ranks.n;
     const double rate = (double)(visit - r->began_at) * r->ranks.n / (now - r->began + 1e-9);
     fprintf(r->found.cli->err, "%s%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d%s",
-            r->on_terminal ? "\r\033[K" : "", done, all, 100 * done / all, rate,
-            (all - done) / (rate + 1e-9), (int)r->found.state.front.n, r->on_terminal ? "" : "\n");
+            r->on_terminal ? "\r\033[K" : "", done, all, 100 * done / all, rate, (all - done) / (rate + 1e-9),
+            (int)r->found.state.front.n, r->on_terminal ? "" : "\n");
     fflush(r->found.cli->err);
 }
 

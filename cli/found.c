@@ -194,8 +194,12 @@ static s2_status put_phase(const s2_found *found, const s2_point *best, s2_sim_p
     s2_time_print(sim->time_us, buf);
     if (sim->predicted)
         s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
-    s2_buf_printf(buf, ", %.2f times faster than dense attention, bound by %s",
-                  sim->dense_time_us / sim->time_us, resource_words(sim->bound_by));
+    const s2_sim_options options = options_of(found, phase);
+    const bool spills = s2_sim_dense_spills(&options, sim);
+    s2_buf_printf(buf, ", %.2f times faster than dense attention%s, bound by %s",
+                  sim->dense_time_us / sim->time_us,
+                  spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
+                  resource_words(sim->bound_by));
     if (!sim->predicted)
         return put_prediction(found, best->index, phase, buf);
     s2_buf_puts(buf, ";\n    no kernel takes less than ");

@@ -185,8 +185,8 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     *list = *like;
     list->seq = seq;
     list->slab_begin = (int32_t)build->n_slabs;
-    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs,
-                build->n_slabs + like->slab_end - like->slab_begin, sizeof *build->slabs));
+    S2_TRY(grow((void **)&build->slabs, &build->cap_slabs, build->n_slabs + like->slab_end - like->slab_begin,
+                sizeof *build->slabs));
     for (int32_t at = like->slab_begin; at < like->slab_end; at++) {
         s2_decode_slab slab = build->slabs[at];
         if (slab.mask >= 0) {

@@ -43,7 +43,8 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards)
     search->end = (int64_t)(n * shard / n_shards);
 }
 
-/* What is priced by whole plans takes up to a second: few to a batch, for it is lost when a search is stopped. */
+/* What is priced by whole plans takes up to a second: few to a batch, for it is lost when a search is
+ * stopped. */
 static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 {
     const int64_t done = state->next - search->begin;

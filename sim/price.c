@@ -404,6 +404,7 @@ static void add_host_memory(const s2_sim_options *options, s2_sim *sim)
     const double kv = (double)sim->kv.head_pages, dense = (double)sim->kv.dense;
     const double host = beyond_memory(options, kv), dense_host = beyond_memory(options, dense);
     sim->host_bytes = (int64_t)host;
+    sim->host_dense_bytes = (int64_t)dense_host;
     if (options->phase != S2_SIM_DECODE)
         return;
     sim->dense_time_us =
@@ -416,6 +417,11 @@ static void add_host_memory(const s2_sim_options *options, s2_sim *sim)
     sim->time_us = us;
     sim->bound_us = fmax(sim->bound_us, us);
     sim->bound_by = S2_LINK;
+}
+
+bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim)
+{
+    return options->phase == S2_SIM_DECODE && sim->host_dense_bytes > 0;
 }
 
 /* The physical floor: no output may claim less work or time than the pattern needs. */

@@ -112,9 +112,10 @@ typedef struct s2_sim {
     int64_t fit_batch_dense;
     int64_t fit_len_tok; /* longest context that fits at this batch, head pages; 0: none */
     int64_t fit_len_dense_tok;
-    int64_t host_bytes;      /* of the cache that must lie in host memory, one rank, head pages */
-    int64_t host_read_bytes; /* of these read over the link for one decoded token; 0 in other phases */
-    int32_t n_parts;         /* attention first */
+    int64_t host_bytes;       /* of the cache that must lie in host memory, one rank, head pages */
+    int64_t host_dense_bytes; /* the same of the dense pattern */
+    int64_t host_read_bytes;  /* of these read over the link for one decoded token; 0 in other phases */
+    int32_t n_parts;          /* attention first */
     s2_part parts[S2_MAX_PARTS];
     double end_to_end_us; /* sum of all parts with a net, else 0 */
     double end_to_end_dense_us;
@@ -127,6 +128,10 @@ typedef struct s2_sim {
  */
 s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
                      s2_diag *diag) S2_MUST_CHECK;
+
+/* dense_time_us is that of a cache which does not fit and is read over the link: a low bar for any pattern.
+ */
+bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 
 /*
  * One layer of a class with options->calibration: what it would run on, and the time of one rank.

@@ -138,6 +138,7 @@ static void json_tiers(const s2_report_subject *subject, const s2_sim *sim, s2_b
     open_object(buf, "tiers");
     key_int(buf, "hbm", sim->kv.head_pages / subject->options->n_ranks - sim->host_bytes);
     key_int(buf, "host", sim->host_bytes);
+    key_int(buf, "host_dense", sim->host_dense_bytes);
     key_int(buf, "host_read_per_step", sim->host_read_bytes);
     s2_json_end(buf, '}');
 }
@@ -154,6 +155,23 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
+}
+
+/* Of one token a sequence in decode, of all tokens of the context otherwise. */
+static double tokens_per_s(const s2_sim_options *options, double us)
+{
+    const double n_tok = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
+    return n_tok * (double)options->batch / us * 1e6;
+}
+
+static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "end_to_end");
+    key_num(buf, "time_us", rounded(sim->end_to_end_us));
+    key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
+    key_num(buf, "tokens_per_s", rounded(tokens_per_s(options, sim->end_to_end_us)));
+    key_num(buf, "dense_tokens_per_s", rounded(tokens_per_s(options, sim->end_to_end_dense_us)));
+    s2_json_end(buf, '}');
 }
 
 static void json_outlook(const s2_sim *sim, s2_buf *buf)
@@ -190,12 +208,8 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_kv(sim, buf);
     json_tiers(subject, sim, buf);
     json_parts(sim, buf);
-    if (sim->end_to_end_us > 0) {
-        open_object(buf, "end_to_end");
-        key_num(buf, "time_us", rounded(sim->end_to_end_us));
-        key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
-        s2_json_end(buf, '}');
-    }
+    if (sim->end_to_end_us > 0)
+        json_end_to_end(subject->options, sim, buf);
     s2_json_end(buf, '}');
 }
 
@@ -236,9 +250,13 @@ static void line_begin(const char *label, s2_buf *buf)
 static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
 {
     line_begin("density", buf);
-    s2_buf_printf(buf,
-                  "%.5f of the causal blocks in the %d sparse layers; %.5f of all pairs; %.5f executed\n",
-                  sim->density, sim->n_sparse_layers, sim->token_density, sim->executed_density);
+    if (sim->n_sparse_layers == 0)
+        s2_buf_puts(buf, "1: every layer reads all of this context\n");
+    else
+        s2_buf_printf(
+            buf, "%.5f of the causal blocks in the %d sparse layer%s; %.5f of all pairs; %.5f executed\n",
+            sim->density, sim->n_sparse_layers, sim->n_sparse_layers > 1 ? "s" : "", sim->token_density,
+            sim->executed_density);
     line_begin("work", buf);
     count_print((double)sim->counts.flop_useful, "FLOP useful, ", buf);
     count_print((double)sim->counts.flop_executed, "FLOP executed, dense ", buf);
@@ -263,7 +281,20 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
     s2_buf_puts(buf, " loaded by tiles\n");
 }
 
-static void text_time(const s2_sim *sim, s2_buf *buf)
+static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const char *const least = sim->predicted ? "" : "at least ", *const most =
+                                                                     *least != '\0' ? "at most " : "";
+    line_begin("end to end", buf);
+    s2_buf_puts(buf, least);
+    s2_time_print(sim->end_to_end_us, buf);
+    s2_buf_printf(buf, ", %s%.4g tokens/s; with dense attention ", most,
+                  tokens_per_s(options, sim->end_to_end_us));
+    s2_time_print(sim->end_to_end_dense_us, buf);
+    s2_buf_printf(buf, ", %.4g\n", tokens_per_s(options, sim->end_to_end_dense_us));
+}
+
+static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
     if (sim->predicted) {
@@ -283,8 +314,10 @@ static void text_time(const s2_sim *sim, s2_buf *buf)
     line_begin("", buf);
     s2_buf_puts(buf, "dense ");
     s2_time_print(sim->dense_time_us, buf);
-    s2_buf_printf(buf, ", %.3g times as long (%s)\n", sim->dense_time_us / sim->time_us,
-                  sim->predicted ? "predicted too" : "bounds at peak rates, not predictions");
+    s2_buf_printf(buf, ", %.3g times as long (%s%s)\n", sim->dense_time_us / sim->time_us,
+                  sim->predicted ? "predicted too" : "bounds at peak rates, not predictions",
+                  s2_sim_dense_spills(options, sim) ? "; its cache does not fit, and waits for the link"
+                                                    : "");
     if (sim->predicted) {
         line_begin("", buf);
         s2_bytes_print(sim->dram_bytes, buf);
@@ -300,14 +333,8 @@ static void text_time(const s2_sim *sim, s2_buf *buf)
         s2_time_print(sim->parts[part].time_us, buf);
         s2_buf_printf(buf, " (%s)\n", s2_resource_word(sim->parts[part].bound_by));
     }
-    if (sim->end_to_end_us <= 0)
-        return;
-    line_begin("end to end", buf);
-    s2_buf_puts(buf, sim->predicted ? "" : "at least ");
-    s2_time_print(sim->end_to_end_us, buf);
-    s2_buf_puts(buf, "; with dense attention ");
-    s2_time_print(sim->end_to_end_dense_us, buf);
-    s2_buf_puts(buf, "\n");
+    if (sim->end_to_end_us > 0)
+        text_end_to_end(options, sim, buf);
 }
 
 static void layout(const char *label, double bytes, double dense, const char *note, s2_buf *buf)
@@ -315,6 +342,18 @@ static void layout(const char *label, double bytes, double dense, const char *no
     line_begin(label, buf);
     s2_bytes_print(bytes, buf);
     s2_buf_printf(buf, "  %.4f of dense%s\n", bytes / dense, note);
+}
+
+/* What a GPU must have room for: layouts and their peak are those of all GPUs together. */
+static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (options->n_ranks == 1)
+        return;
+    line_begin(" each GPU", buf);
+    s2_bytes_print((double)sim->kv.head_pages / options->n_ranks, buf);
+    s2_buf_puts(buf, " of head pages, dense ");
+    s2_bytes_print((double)sim->kv.dense / options->n_ranks, buf);
+    s2_buf_printf(buf, "; the above is all %d together\n", options->n_ranks);
 }
 
 static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
@@ -329,6 +368,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     snprintf(note, sizeof note, "; pages of %d", subject->options->page_tok);
     layout(" head pages", (double)sim->kv.head_pages, dense, note, buf);
     layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
+    text_each_gpu(subject->options, sim, buf);
     line_begin("", buf);
     s2_buf_puts(buf, "peak ");
     s2_bytes_print((double)sim->kv_peak, buf);
@@ -351,7 +391,7 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     s2_buf_printf(buf, "%lld tokens (dense %lld) at this batch, beside ", (long long)sim->fit_len_tok,
                   (long long)sim->fit_len_dense_tok);
     s2_bytes_print((double)sim->weight_bytes, buf);
-    s2_buf_puts(buf, " of weights\n");
+    s2_buf_puts(buf, subject->options->n_ranks > 1 ? " of weights on each GPU\n" : " of weights\n");
 }
 
 static void text_tiers(const s2_sim *sim, s2_buf *buf)
@@ -362,7 +402,7 @@ static void text_tiers(const s2_sim *sim, s2_buf *buf)
     s2_bytes_print((double)sim->host_bytes, buf);
     s2_buf_puts(buf, " of the cache do not fit on the GPU; ");
     s2_bytes_print((double)sim->host_read_bytes, buf);
-    s2_buf_puts(buf, " cross the link for each token\n");
+    s2_buf_puts(buf, " cross the link in each step\n");
 }
 
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
@@ -378,7 +418,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
                   options->net != NULL ? options->net->name : "");
     s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
     text_work(sim, options->phase == S2_SIM_DECODE, buf);
-    text_time(sim, buf);
+    text_time(options, sim, buf);
     text_kv(subject, sim, buf);
     text_tiers(sim, buf);
 }

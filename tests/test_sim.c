@@ -596,6 +596,15 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     assert_string_equal(sim.parts[1].name, "host memory");
     assert_int_equal(sim.bound_by, S2_LINK);
     assert_true(sim.dense_time_us > sim.time_us);
+    s2_assert_close((double)sim.host_dense_bytes, (double)sim.kv.dense - 141e9, 1);
+    assert_true(s2_sim_dense_spills(&options, &sim));
+    /* a comparison with what does not fit says so; a prefill does not read its own cache over the link */
+    options.batch = 10;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(sim.host_bytes, 0);
+    assert_true(s2_sim_dense_spills(&options, &sim));
+    options.phase = S2_SIM_PREFILL;
+    assert_false(s2_sim_dense_spills(&options, &sim));
     s2_arena_release(&arena);
 }
 
@@ -892,7 +901,8 @@ static void fast_mode_equals_the_whole_simulator(void **state)
 /* The command as a person calls it: its exit code, and what it wrote. */
 static int command(char *text, size_t cap, int argc, const char *const *words)
 {
-    char *argv[8];
+    char *argv[12];
+    assert_in_range(argc, 1, 12);
     memcpy(argv, words, (size_t)argc * sizeof *argv);
     s2_cli cli;
     s2_cli_init(&cli, "s2", argc, argv);
@@ -933,6 +943,62 @@ static void command_answers_for_one_for_several_and_for_baselines(void **state)
     assert_int_equal(command(text, sizeof text, 5, wrong), S2_EXIT_USAGE);
     assert_int_equal(command(text, sizeof text, 3, bad), S2_EXIT_REFUSED);
     assert_string_equal(text, "");
+}
+
+/* What the page of `s2 sim` says, against figures worked out by hand. */
+static void pages_say_what_a_person_must_know(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *options[8];
+        const char *says;
+    } cases[] = {
+        /* 8 KV heads of 128, bf16: 4 KiB a token and layer; 32 layers, 32k tokens, 16 sequences: 64 GiB */
+        {{"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"},
+         "   each GPU     8 GiB of head pages, dense 8 GiB; the above is all 8 together\n"},
+        {{"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"}, " of weights on each GPU\n"},
+        {{"--phase", "decode", "--len", "128k", "--batch", "32"},
+         "predicted too; its cache does not fit, and waits for the link)\n"},
+        {{"--phase", "decode", "--len", "128k", "--batch", "32"}, " cross the link in each step\n"},
+        {{"--len", "1k"}, "  density       1: every layer reads all of this context\n"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        static char text[8192];
+        const char *argv[11] = {"sim", "model llama-3.1-8b; layers all: dense", "--no-db"};
+        int argc = 3;
+        for (int o = 0; o < 8 && cases[c].options[o] != NULL; o++)
+            argv[argc++] = cases[c].options[o];
+        assert_int_equal(command(text, sizeof text, argc, argv), S2_EXIT_OK);
+        if (strstr(text, cases[c].says) == NULL)
+            fail_msg("no %s in %s", cases[c].says, text);
+    }
+}
+
+/* Tokens of a second are the batch over the step in decode, all of the context over its pass in prefill. */
+static void tokens_per_second_follow_from_the_end_to_end_time(void **state)
+{
+    (void)state;
+    static const char *const phases[] = {"prefill", "decode"};
+    for (int phase = 0; phase < 2; phase++) {
+        static char text[8192];
+        const char *const argv[] = {"sim",     "model llama-3.1-8b; layers all: local 16",
+                                    "--no-db", "--json",
+                                    "--len",   "8k",
+                                    "--batch", "4",
+                                    "--phase", phases[phase]};
+        assert_int_equal(command(text, sizeof text, 10, argv), S2_EXIT_OK);
+        const char *const at = strstr(text, "\"end_to_end\":{");
+        double us, dense_us, rate, dense_rate;
+        assert_non_null(at);
+        assert_int_equal(sscanf(at,
+                                "\"end_to_end\":{\"time_us\":%lf,\"dense_time_us\":%lf,\"tokens_per_s\":%lf,"
+                                "\"dense_tokens_per_s\":%lf",
+                                &us, &dense_us, &rate, &dense_rate),
+                         4);
+        const double n_tok = phase == 0 ? 4 * 8192 : 4;
+        s2_assert_close(rate, n_tok / us * 1e6, 1e-5 * rate);
+        s2_assert_close(dense_rate, n_tok / dense_us * 1e6, 1e-5 * dense_rate);
+    }
 }
 
 static double seconds(void)
@@ -997,6 +1063,8 @@ int main(void)
         cmocka_unit_test(fast_mode_equals_the_whole_simulator),
         cmocka_unit_test(candidates_are_timed),
         cmocka_unit_test(command_answers_for_one_for_several_and_for_baselines),
+        cmocka_unit_test(pages_say_what_a_person_must_know),
+        cmocka_unit_test(tokens_per_second_follow_from_the_end_to_end_time),
         cmocka_unit_test(cost_never_falls_as_the_context_grows),
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
         cmocka_unit_test(end_to_end_is_the_sum_of_its_parts),
