@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/check.h"
+#include "cli/netfile.h"
 #include "cli/searching.h"
 #include "cli/store.h"
 #include "kernels/validate.h"
@@ -178,11 +179,15 @@ static int read_names(s2_searching *r)
     const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
     s2_status status = s2_gpu_find(gpu, &found->search.options.gpu, &diag);
-    if (status == S2_OK && model != NULL)
-        status = s2_net_find(model, &found->net, &diag);
-    if (status == S2_OK)
-        status = s2_requirements_parse(s2_args_str(&r->args, "require"), found->search.requirements,
-                                       &found->search.n_requirements, &diag);
+    if (status != S2_OK)
+        return refuse(found->cli, &diag, status);
+    if (model != NULL) {
+        const int end = s2_netfile_read(found->cli, model, &found->net, &r->model_is_file);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    status = s2_requirements_parse(s2_args_str(&r->args, "require"), found->search.requirements,
+                                   &found->search.n_requirements, &diag);
     if (status != S2_OK)
         return refuse(found->cli, &diag, status);
     const bool measured = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK;
@@ -190,7 +195,7 @@ static int read_names(s2_searching *r)
         measured || s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
     if (measured && !s2_args_has(&r->args, "bounds"))
         found->search.options.calibration = &found->calibration;
-    found->model = model != NULL ? model : "";
+    found->model = model != NULL ? found->net.name : "";
     found->search.options.net = model != NULL ? &found->net : NULL;
     return S2_GO_ON;
 }
@@ -286,6 +291,17 @@ static int propose(s2_searching *r, const char **text)
     return S2_GO_ON;
 }
 
+/* One line, as put_choice() of cli/found.c expects. */
+static void put_model(const s2_searching *r, s2_buf *buf)
+{
+    const s2_net *const net = &r->found.net;
+    if (r->model_is_file)
+        s2_buf_printf(buf, "layers %d; heads %d; kv-heads %d; head-dim %d\n", net->n_layers, net->n_heads,
+                      net->n_kv_heads, net->head_dim);
+    else
+        s2_buf_printf(buf, "model %s\n", net->name);
+}
+
 /* Refusals point into what the person wrote; the model's line comes before it only afterwards. */
 static int read_space(s2_searching *r)
 {
@@ -304,7 +320,8 @@ static int read_space(s2_searching *r)
     if (found->model[0] == '\0')
         return S2_GO_ON;
     s2_buf whole = {0};
-    s2_buf_printf(&whole, "model %s\n%s", found->model, text);
+    put_model(r, &whole);
+    s2_buf_puts(&whole, text);
     status = whole.status;
     if (status == S2_OK)
         status = s2_space_parse(&cli->arena, whole.data, whole.len, &found->space, &diag);

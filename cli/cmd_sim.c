@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/input.h"
+#include "cli/netfile.h"
 #include "cli/options.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
@@ -123,12 +124,11 @@ static int read_options(s2_sim_run_state *state)
     const char *const model = s2_args_str(&state->args, "model");
     if (end != S2_GO_ON || model == NULL)
         return end;
-    s2_diag diag = {0};
-    const s2_status status = s2_net_find(model, &state->net, &diag);
-    if (status != S2_OK)
-        return refuse(state->cli, status, &diag);
-    state->options.net = &state->net;
-    return S2_GO_ON;
+    bool is_file;
+    end = s2_netfile_read(state->cli, model, &state->net, &is_file);
+    if (end == S2_GO_ON)
+        state->options.net = &state->net;
+    return end;
 }
 
 static bool same_shape(const s2_net *net, const s2_pattern *pattern)

@@ -30,6 +30,12 @@ int s2_search_file_name(s2_searching *r)
                   (long long)search->options.len_tok, (long long)search->options.batch,
                   s2_dtype_word(search->options.dtype), (unsigned long long)search->seed,
                   s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
+    if (r->model_is_file) {
+        const s2_net *const net = &found->net;
+        s2_buf_printf(&buf, " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld,",
+                      net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim, net->hidden, net->ffn,
+                      net->vocab, (long long)s2_net_weights(net));
+    }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
     s2_buf_printf(&buf, " | %s",

@@ -23,6 +23,7 @@ typedef struct s2_searching {
     s2_args args;
     bool in_words; /* the operand is a model in words, not a space */
     s2_search_words words;
+    bool model_is_file; /* its shape stands before the space, not its name */
     s2_confirm_options confirm;
     s2_ranks ranks;
     s2_buf *states;    /* rank 0: the latest of each rank as text */

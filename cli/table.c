@@ -98,7 +98,8 @@ static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_JSON, OPT_DB, OPT_END};
 static const s2_option SIM[] = {
     OPT_LEN("8k"),
     {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
-    {"model", 'm', "NAME", NULL, "price the layers around attention of this model too", false, false},
+    {"model", 'm', "NAME", NULL,
+     "price the layers around attention of this model too: a built-in one, or a config.json", false, false},
     {"phase", 'p', "prefill|decode|train", "prefill", "what is priced", false, false},
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
@@ -242,7 +243,8 @@ static const s2_option PARETO[] = {
     OPT_END};
 
 static const s2_option SEARCH[] = {
-    {"model", 'm', "NAME", NULL, "the model whose shape the candidates have", false, false},
+    {"model", 'm', "NAME", NULL,
+     "the model whose shape the candidates have: a built-in one, or a config.json", false, false},
     {"gpu", 'g', "NAME", "h200", "a built-in GPU", false, false},
     OPT_LEN("128k"),
     {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},

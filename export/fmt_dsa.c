@@ -94,26 +94,6 @@ static s2_status dense_layers(const s2_source *source, int64_t n_layers, s2_buf 
     return S2_OK;
 }
 
-/*
- * Multi-head latent attention caches one latent and one rotary key a token. As one KV head whose K and V are
- * half of that each, a pattern's cache has the right number of bytes.
- */
-static s2_status latent_shape(const s2_source *source, s2_model_shape *shape)
-{
-    int64_t latent, rotary;
-    if (!s2_budget_has_all(source, S2_PATHS("/kv_lora_rank", "/qk_rope_head_dim")))
-        return S2_OK;
-    S2_TRY(s2_doc_int(source->doc, "/kv_lora_rank", 2, S2_LIMIT_HEAD_DIM, &latent, source->diag));
-    S2_TRY(s2_doc_int(source->doc, "/qk_rope_head_dim", 0, S2_LIMIT_HEAD_DIM, &rotary, source->diag));
-    shape->n_kv_heads = 1;
-    shape->head_dim = (latent + rotary + 1) / 2;
-    s2_note(source->notes,
-            "MLA: a token's cache is a latent of %lld and a rotary key of %lld elements, written as one KV "
-            "head of dimension %lld so that cache bytes are right",
-            (long long)latent, (long long)rotary, (long long)shape->head_dim);
-    return S2_OK;
-}
-
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t block_tok = 64;
@@ -122,7 +102,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_source_needs(source, recognises(source) > 0, "index_topk"));
     s2_status status = s2_budget_shape(source, &shape);
     if (status == S2_OK)
-        status = latent_shape(source, &shape);
+        status = s2_model_latent_read(source, "", &shape);
     if (status == S2_OK)
         status = is_minimax(source) ? block_body(source, &block_tok, &body) : token_body(source, &body);
     if (status == S2_OK) {

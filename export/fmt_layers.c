@@ -34,8 +34,9 @@ static bool has_window(const s2_source *source, const char *prefix)
 /* Models whose attention is full where the config names no window. Of others nothing is known. */
 static bool is_dense_model(const s2_source *source, const char *prefix)
 {
-    static const char *const names[] = {"llama",     "mistral",   "mixtral", "qwen2", "qwen3",
-                                        "qwen2_moe", "qwen3_moe", "phi3",    "gemma", "starcoder2"};
+    static const char *const names[] = {"llama",       "mistral",     "mixtral", "qwen2", "qwen3",
+                                        "qwen2_moe",   "qwen3_moe",   "phi3",    "gemma", "starcoder2",
+                                        "deepseek_v2", "deepseek_v3", "kimi_k2"};
     char path[96];
     snprintf(path, sizeof path, "%s/model_type", prefix);
     const char *const type = s2_doc_text(source->doc, path);
@@ -50,7 +51,7 @@ static int recognises(const s2_source *source)
     if (source->doc == NULL || source->doc->kind == S2_DOC_SETTINGS)
         return 0;
     const char *const prefix = prefix_of(source);
-    if (!has(source, prefix, "num_attention_heads"))
+    if (!has(source, prefix, "num_attention_heads") && !s2_model_shape_is_implied(source, prefix))
         return 0;
     if (has(source, prefix, "layer_types"))
         return 80;
@@ -96,6 +97,32 @@ static int64_t implied_every(const s2_source *source, const char *prefix)
     return 0;
 }
 
+/* Llama 4's list has 1 for a layer of chunks and 0 for a full one. */
+static s2_status read_no_rope(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/no_rope_layers", prefix);
+    if (s2_doc_len(source->doc, path) != n_layers)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "no_rope_layers has %lld entries for %lld layers",
+                             (long long)s2_doc_len(source->doc, path), (long long)n_layers);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        int64_t chunked;
+        snprintf(path, sizeof path, "%s/no_rope_layers/%lld", prefix, (long long)layer);
+        S2_TRY(s2_doc_int(source->doc, path, 0, 1, &chunked, source->diag));
+        roles[layer] = chunked != 0 ? CHUNKED : FULL;
+    }
+    s2_note(source->notes, "layer_types is absent: no_rope_layers says which layers are full");
+    return S2_OK;
+}
+
+static bool has_no_rope(const s2_source *source, const char *prefix)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/no_rope_layers", prefix);
+    return has(source, prefix, "attention_chunk_size") && s2_doc_len(source->doc, path) > 0;
+}
+
 /* Configs without layer_types: every n-th layer full, or all layers alike. */
 static s2_status derive_types(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
 {
@@ -131,24 +158,48 @@ static s2_status read_size(const s2_source *source, const char *prefix, const ch
     return S2_OK;
 }
 
-static s2_status window_off(const s2_source *source, const char *prefix, uint16_t *roles, int64_t n_layers)
+static s2_status is_window_used(const s2_source *source, const char *prefix, bool *out)
 {
     char path[128];
-    bool used;
-    int64_t from;
     snprintf(path, sizeof path, "%s/use_sliding_window", prefix);
-    S2_TRY(s2_doc_bool_or(source->doc, path, true, &used, source->diag));
+    return s2_doc_bool_or(source->doc, path, true, out, source->diag);
+}
+
+/* Layers below max_window_layers are full. */
+static s2_status read_first_window(const s2_source *source, const char *prefix, int64_t n_layers,
+                                   uint16_t *roles)
+{
+    char path[128];
+    int64_t from;
     snprintf(path, sizeof path, "%s/max_window_layers", prefix);
-    S2_TRY(s2_doc_int_or(source->doc, path, 0, INT32_MAX, used ? 0 : n_layers, &from, source->diag));
-    if (has(source, prefix, "layer_types"))
-        return S2_OK;
-    if (!used)
-        s2_note(source->notes, "use_sliding_window is false: every layer is full");
-    else if (from > 0)
+    S2_TRY(s2_doc_int_or(source->doc, path, 0, INT32_MAX, 0, &from, source->diag));
+    if (from > 0)
         s2_note(source->notes, "max_window_layers: layers below %lld are full", (long long)from);
-    for (int64_t layer = 0; layer < n_layers && (layer < from || !used); layer++)
+    for (int64_t layer = 0; layer < n_layers && layer < from; layer++)
         roles[layer] = FULL;
     return S2_OK;
+}
+
+/* What the config says, else what the code of its model_type does; FULL where nothing else is said. */
+static s2_status read_roles(const s2_source *source, const char *prefix, int64_t n_layers, uint16_t *roles)
+{
+    bool used;
+    S2_TRY(is_window_used(source, prefix, &used));
+    if (has(source, prefix, "layer_types"))
+        return read_types(source, prefix, n_layers, roles);
+    if (has_no_rope(source, prefix))
+        return read_no_rope(source, prefix, n_layers, roles);
+    if (is_dense_model(source, prefix)) {
+        s2_note(source->notes,
+                "no field of a window or of sparse attention is known here: every layer is full");
+        return S2_OK;
+    }
+    if (!used) {
+        s2_note(source->notes, "use_sliding_window is false: every layer is full");
+        return S2_OK;
+    }
+    S2_TRY(derive_types(source, prefix, n_layers, roles));
+    return read_first_window(source, prefix, n_layers, roles);
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
@@ -162,17 +213,15 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 0, 0, "a JSON config is expected");
     const char *const prefix = prefix_of(source);
     S2_TRY(s2_model_shape_read(source, prefix, &shape));
+    S2_TRY(s2_model_latent_read(source, prefix, &shape));
+    if (s2_model_shape_is_implied(source, prefix) && !has(source, prefix, "num_attention_heads"))
+        s2_note(source->notes,
+                "num_attention_heads is absent: %lld on %lld of %lld, as the code of this model_type has it",
+                (long long)shape.n_heads, (long long)shape.n_kv_heads, (long long)shape.head_dim);
     uint16_t *const roles = S2_NEW(source->arena, uint16_t, shape.n_layers);
     if (roles == NULL)
         return S2_ENOMEM;
-    if (has(source, prefix, "layer_types"))
-        S2_TRY(read_types(source, prefix, shape.n_layers, roles));
-    else if (is_dense_model(source, prefix))
-        s2_note(source->notes,
-                "no field of a window or of sparse attention is known here: every layer is full");
-    else
-        S2_TRY(derive_types(source, prefix, shape.n_layers, roles));
-    S2_TRY(window_off(source, prefix, roles, shape.n_layers));
+    S2_TRY(read_roles(source, prefix, shape.n_layers, roles));
     for (int64_t layer = 0; layer < shape.n_layers; layer++)
         uses[roles[layer]] = true;
     S2_TRY(read_size(source, prefix, "sliding_window", uses[SLIDING], &window_tok));

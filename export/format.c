@@ -357,8 +357,51 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
+/* Shapes that configs leave to the code of their model_type; 0: as for all models. */
+static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
+{
+    static const struct {
+        const char *model;
+        s2_model_shape shape;
+    } implied[] = {{"gemma3_text", {.n_heads = 8, .n_kv_heads = 4, .head_dim = 256}},
+                   {"gemma2", {.head_dim = 256}},
+                   {"gemma", {.head_dim = 256}}};
+    char path[128];
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    const char *const model = s2_doc_text(source->doc, path);
+    for (size_t n = 0; model != NULL && n < sizeof implied / sizeof *implied; n++)
+        if (strcmp(model, implied[n].model) == 0)
+            return implied[n].shape;
+    return (s2_model_shape){0};
+}
+
+bool s2_model_shape_is_implied(const s2_source *source, const char *prefix)
+{
+    return implied_shape(source, prefix).n_heads > 0;
+}
+
+s2_status s2_model_latent_read(const s2_source *source, const char *prefix, s2_model_shape *shape)
+{
+    int64_t latent, rotary;
+    char latent_path[128], rotary_path[128];
+    snprintf(latent_path, sizeof latent_path, "%s/kv_lora_rank", prefix);
+    snprintf(rotary_path, sizeof rotary_path, "%s/qk_rope_head_dim", prefix);
+    if (!s2_doc_has(source->doc, latent_path) || !s2_doc_has(source->doc, rotary_path))
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, latent_path, 2, S2_LIMIT_HEAD_DIM, &latent, source->diag));
+    S2_TRY(s2_doc_int(source->doc, rotary_path, 0, S2_LIMIT_HEAD_DIM, &rotary, source->diag));
+    shape->n_kv_heads = 1;
+    shape->head_dim = (latent + rotary + 1) / 2;
+    s2_note(source->notes,
+            "MLA: a token's cache is a latent of %lld and a rotary key of %lld elements, written as one KV "
+            "head of dimension %lld so that cache bytes are right",
+            (long long)latent, (long long)rotary, (long long)shape->head_dim);
+    return S2_OK;
+}
+
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
 {
+    const s2_model_shape implied = implied_shape(source, prefix);
     static const char *const layers[] = {"num_hidden_layers", "n_layer", "num_layers", "n_layers", NULL};
     static const char *const heads[] = {"num_attention_heads", "n_head", "num_heads", "n_heads", NULL};
     static const char *const kv[] = {"num_key_value_heads", "num_kv_heads",     "kv_num_heads",
@@ -368,19 +411,21 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
     s2_model_shape shape;
     int64_t n_hidden;
     S2_TRY(shape_number(source, prefix, layers, "layers", S2_LIMIT_LAYERS, 1, &shape.n_layers));
-    S2_TRY(shape_number(source, prefix, heads, "heads", S2_LIMIT_HEADS, 0, &shape.n_heads));
+    S2_TRY(shape_number(source, prefix, heads, "heads", S2_LIMIT_HEADS, implied.n_heads, &shape.n_heads));
     if (shape.n_heads == 0) {
         char path[128];
         snprintf(path, sizeof path, "%s/num_attention_heads", prefix);
         return s2_doc_refuse(source->doc, path, source->diag,
                              "\"num_attention_heads\" is missing (or --set heads=N)");
     }
-    S2_TRY(shape_number(source, prefix, kv, "kv-heads", shape.n_heads, shape.n_heads, &shape.n_kv_heads));
+    const bool kv_implied = implied.n_kv_heads > 0 && shape.n_heads % implied.n_kv_heads == 0;
+    const int64_t kv_fallback = kv_implied ? implied.n_kv_heads : shape.n_heads;
+    S2_TRY(shape_number(source, prefix, kv, "kv-heads", shape.n_heads, kv_fallback, &shape.n_kv_heads));
     if (shape.n_heads % shape.n_kv_heads != 0)
         return s2_doc_refuse(source->doc, prefix, source->diag, "%lld KV heads do not divide %lld heads",
                              (long long)shape.n_kv_heads, (long long)shape.n_heads);
     S2_TRY(shape_number(source, prefix, hidden, "hidden", INT32_MAX, 0, &n_hidden));
-    int64_t dim_fallback = n_hidden / shape.n_heads;
+    int64_t dim_fallback = implied.head_dim > 0 ? implied.head_dim : n_hidden / shape.n_heads;
     if (dim_fallback > S2_LIMIT_HEAD_DIM)
         dim_fallback = 0;
     S2_TRY(shape_number(source, prefix, dim, "head-dim", S2_LIMIT_HEAD_DIM, dim_fallback, &shape.head_dim));

@@ -190,6 +190,14 @@ typedef struct s2_model_shape {
     int64_t head_dim;
 } s2_model_shape;
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
+/* Heads that the config leaves out are known by its model_type. */
+bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
+/*
+ * Multi-head latent attention caches one latent and one rotary key a token. As one KV head whose K and V are
+ * half of that each, a pattern's cache has the right number of bytes. Other models keep their shape.
+ */
+s2_status s2_model_latent_read(const s2_source *source, const char *prefix,
+                               s2_model_shape *shape) S2_MUST_CHECK;
 /* The same, written as members of an open JSON object on lines of their own, each ended by a comma. */
 void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
 /* "name", "hash", proof and run as the member "s2", the last of an object. */

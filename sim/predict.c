@@ -25,6 +25,17 @@ static bool is_like_measured(const s2_kernel_model *kernel, const s2_load *load)
     return !kernel->whole_blocks || load->whole_blocks;
 }
 
+/* Constants hold between the head dimensions that were measured; beyond them they are a guess. */
+static bool is_dim_measured(const s2_kernel_model *kernel, const s2_pattern *pattern)
+{
+    bool least = false, most = false;
+    for (int32_t c = 0; c < kernel->n_cuts; c++) {
+        least |= kernel->cuts[c].head_dim <= pattern->head_dim;
+        most |= kernel->cuts[c].head_dim >= pattern->head_dim;
+    }
+    return least && most;
+}
+
 /* Kernels learn to take finer masks after they were calibrated; only the shape of a tile is beyond them. */
 static bool takes(const s2_kernel_model *kernel, const s2_load *load)
 {
@@ -73,7 +84,8 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
         if (status == S2_OK && takes(kernel, &load)) {
             out->kernel = kernel;
             const double seen = is_like_measured(kernel, &load) ? kernel->error_pct : kernel->p90_pct;
-            out->error_pct = kernel->n_judged > 0 ? seen : S2_GUESS_PCT;
+            const bool known = kernel->n_judged > 0 && is_dim_measured(kernel, launch->pattern);
+            out->error_pct = known ? seen : S2_GUESS_PCT;
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
             return S2_OK;
         }

@@ -369,6 +369,37 @@ static void lists_that_take_too_long_to_plan_are_estimated(void **state)
     s2_arena_release(&arena);
 }
 
+/* Decode was measured up to head dimension 128, forward up to 256: beyond, the error is not what was judged.
+ */
+static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
+{
+    (void)state;
+    static const struct {
+        s2_sim_phase phase;
+        int head_dim;
+        bool known;
+    } rows[] = {{S2_SIM_DECODE, 64, true},   {S2_SIM_DECODE, 80, true},   {S2_SIM_DECODE, 128, true},
+                {S2_SIM_DECODE, 256, false}, {S2_SIM_DECODE, 32, false},  {S2_SIM_PREFILL, 256, true},
+                {S2_SIM_PREFILL, 48, false}, {S2_SIM_PREFILL, 288, false}};
+    s2_calibration calibration;
+    s2_sim_options options;
+    s2_sim sim;
+    s2_arena arena = {0};
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    options.calibration = &calibration;
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[80];
+        snprintf(text, sizeof text, "heads 8; head-dim %d; layers all: local 4", rows[r].head_dim);
+        const s2_pattern pattern = parsed(&arena, text);
+        options.phase = rows[r].phase;
+        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        if (!sim.predicted || (sim.error_pct < S2_GUESS_PCT) != rows[r].known)
+            fail_msg("%s: error %g", text, sim.error_pct);
+    }
+    s2_arena_release(&arena);
+}
+
 static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state)
 {
     (void)state;
@@ -663,6 +694,7 @@ int main(void)
         cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),
         cmocka_unit_test(prices_with_a_calibration_keep_above_the_bound),
         cmocka_unit_test(lists_that_take_too_long_to_plan_are_estimated),
+        cmocka_unit_test(head_dimensions_beyond_the_measured_ones_are_guessed),
         cmocka_unit_test(a_gpu_that_nobody_measured_is_guessed_with_a_wide_error),
         cmocka_unit_test(constants_survive_a_round_trip_and_a_changed_one_is_refused),
         cmocka_unit_test(damaged_constants_are_refused_with_the_line),

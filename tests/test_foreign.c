@@ -12,8 +12,10 @@
 
 #include "export/format.h"
 #include "export/layout.h"
+#include "export/widths.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
+#include "sim/net.h"
 #include "tests/s2import.h"
 
 #define FOREIGN "tests/data/foreign"
@@ -383,6 +385,139 @@ static void models_imply_their_full_layers(void **state)
     }
 }
 
+/* What the published configs of these models leave out, their code fills in. */
+static void models_imply_the_shape_that_their_configs_leave_out(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int n_heads, n_kv_heads, head_dim;
+        const char *note;
+    } rows[] = {/* gemma-3-4b-it */
+                {"{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, \"model_type\": "
+                 "\"gemma3_text\", "
+                 "\"num_hidden_layers\": 34, \"sliding_window\": 1024}}",
+                 8, 4, 256, "num_attention_heads is absent"},
+                /* gemma-3-12b-it: hidden_size / heads would be 240 */
+                {"{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 3840, \"model_type\": "
+                 "\"gemma3_text\", "
+                 "\"num_attention_heads\": 16, \"num_hidden_layers\": 48, \"num_key_value_heads\": 8, "
+                 "\"sliding_window\": 1024}}",
+                 16, 8, 256, "every 6-th layer is full"},
+                /* DeepSeek-V3: 61 * (512 + 64) * 2 bytes a token */
+                {"{\"model_type\": \"deepseek_v3\", \"hidden_size\": 7168, \"num_attention_heads\": 128, "
+                 "\"num_key_value_heads\": 128, \"num_hidden_layers\": 61, \"kv_lora_rank\": 512, "
+                 "\"qk_rope_head_dim\": 64}",
+                 128, 1, 288, "MLA"},
+                {"{\"model_type\": \"qwen2\", \"hidden_size\": 3584, \"num_attention_heads\": 28, "
+                 "\"num_hidden_layers\": 28, "
+                 "\"num_key_value_heads\": 4, \"sliding_window\": 131072, \"max_window_layers\": 28, "
+                 "\"use_sliding_window\": false}",
+                 28, 4, 128, "use_sliding_window is false: every layer is full\n"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, rows[r].text, "");
+        assert_string_equal(at.format->name, "layers");
+        assert_int_equal(at.pattern.n_heads, rows[r].n_heads);
+        assert_int_equal(at.pattern.n_kv_heads, rows[r].n_kv_heads);
+        assert_int_equal(at.pattern.head_dim, rows[r].head_dim);
+        if (strstr(at.notes.data, rows[r].note) == NULL)
+            fail_msg("no '%s' in %s", rows[r].note, at.notes.data);
+        /* a window that is not used is not said to be used */
+        assert_true(r != 3 || strstr(at.notes.data, "all layers use the window") == NULL);
+        imported_release(&at);
+    }
+}
+
+/* Llama 4 lists its layers of chunks under the name of what else they have. */
+static void a_list_of_rotary_layers_says_which_are_chunked(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"model_type\": \"llama4_text\", \"num_hidden_layers\": 5, \"num_attention_heads\": 2, "
+                "\"attention_chunk_size\": 64, \"no_rope_layers\": [1, 0, 1, 1, 0]}",
+                "");
+    static const bool full[] = {false, true, false, false, true};
+    for (int32_t layer = 0; layer < 5; layer++)
+        assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, layer, 0, 4096, 4000, 1), full[layer]);
+    imported_release(&at);
+}
+
+/* The fields that public configs have, against the rows of the built-in table. */
+static void widths_of_configs_are_those_of_the_built_in_models(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *model, *text;
+    } rows[] = {{"llama-3.1-8b",
+                 "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"intermediate_size\": 14336, "
+                 "\"num_attention_heads\": 32, \"num_hidden_layers\": 32, \"num_key_value_heads\": 8, "
+                 "\"tie_word_embeddings\": false, \"vocab_size\": 128256}"},
+                {"qwen3-30b-a3b",
+                 "{\"model_type\": \"qwen3_moe\", \"head_dim\": 128, \"hidden_size\": 2048, "
+                 "\"intermediate_size\": 6144, "
+                 "\"moe_intermediate_size\": 768, \"num_attention_heads\": 32, \"num_experts\": 128, "
+                 "\"num_experts_per_tok\": 8, \"num_hidden_layers\": 48, \"num_key_value_heads\": 4, "
+                 "\"tie_word_embeddings\": false, \"vocab_size\": 151936}"},
+                {"gpt-oss-20b",
+                 "{\"model_type\": \"gpt_oss\", \"head_dim\": 64, \"hidden_size\": 2880, "
+                 "\"intermediate_size\": 2880, \"num_attention_heads\": 64, \"num_local_experts\": 32, "
+                 "\"num_experts_per_tok\": 4, \"num_hidden_layers\": 24, \"num_key_value_heads\": 8, "
+                 "\"vocab_size\": 201088}"},
+                {"gemma-2-9b",
+                 "{\"model_type\": \"gemma2\", \"hidden_size\": 3584, \"intermediate_size\": 14336, "
+                 "\"num_attention_heads\": 16, \"num_hidden_layers\": 42, \"num_key_value_heads\": 8, "
+                 "\"vocab_size\": 256000}"},
+                {"gpt-2", "{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, "
+                          "\"vocab_size\": 50257}"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_net net;
+        s2_widths widths;
+        s2_diag diag = {0};
+        assert_int_equal(s2_net_find(rows[r].model, &net, NULL), S2_OK);
+        if (s2_widths_read(rows[r].text, strlen(rows[r].text), &widths, &diag) != S2_OK)
+            fail_msg("%s: %s", rows[r].model, diag.msg);
+        assert_int_equal(widths.n_layers, net.n_layers);
+        assert_int_equal(widths.n_heads, net.n_heads);
+        assert_int_equal(widths.n_kv_heads, net.n_kv_heads);
+        assert_int_equal(widths.head_dim, net.head_dim);
+        assert_int_equal(widths.hidden, net.hidden);
+        assert_int_equal(widths.ffn, net.ffn);
+        assert_int_equal(widths.vocab, net.vocab);
+        assert_int_equal(widths.gated, net.gated);
+        assert_int_equal(widths.tied, net.tied);
+        assert_int_equal(widths.n_experts, net.n_experts);
+        assert_int_equal(widths.n_active, net.n_active);
+    }
+}
+
+static void configs_without_widths_are_refused_with_what_is_missing(void **state)
+{
+    (void)state;
+    static const char *const rows[][2] = {
+        {"{\"num_attention_heads\": 2, \"num_hidden_layers\": 1, \"vocab_size\": 9}",
+         "\"hidden_size\" is missing"},
+        {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"intermediate_size\": 9}",
+         "\"vocab_size\" is missing"},
+        {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"vocab_size\": 9}",
+         "\"intermediate_size\" is missing"},
+        {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"vocab_size\": 9, \"intermediate_size\": 1e30}",
+         "intermediate_size"},
+        {"{\"num_attention_heads\": 2, \"hidden_size\": 8, \"vocab_size\": 9, \"intermediate_size\": 9, "
+         "\"num_experts\": 4, \"num_experts_per_tok\": 5}",
+         "num_experts_per_tok"},
+        {"{\"num_attention_heads\": 2, \"kv_lora_rank\": 512}", "latent attention"},
+        {"{\"num_attention_heads\": 2", ""}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        s2_widths widths;
+        s2_diag diag = {0};
+        assert_int_equal(s2_widths_read(rows[r][0], strlen(rows[r][0]), &widths, &diag), S2_EPARSE);
+        if (strstr(diag.msg, rows[r][1]) == NULL)
+            fail_msg("no '%s' in %s", rows[r][1], diag.msg);
+    }
+}
+
 /* Two layouts for four heads: head h has layout h mod 2. */
 static void onnx_layouts_are_dealt_out_by_head(void **state)
 {
@@ -552,6 +687,10 @@ int main(void)
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
+        cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
+        cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
+        cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),
+        cmocka_unit_test(a_list_of_rotary_layers_says_which_are_chunked),
         cmocka_unit_test(onnx_layouts_are_dealt_out_by_head),
         cmocka_unit_test(bsa_streaming_heads_have_a_sink_and_a_window),
         cmocka_unit_test(arrays_that_ask_for_much_memory_are_refused),

@@ -1,0 +1,71 @@
+#include "cli/netfile.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "cli/input.h"
+#include "cli/textfile.h"
+#include "export/widths.h"
+
+/* "models/Own-7B/config.json" is "Own-7B", "own.json" is "own". */
+static void name_after(const char *path, char *out, size_t cap)
+{
+    const char *end = path + strlen(path);
+    const char *base = end;
+    while (base > path && base[-1] != '/')
+        base--;
+    if (strcmp(base, "config.json") == 0 && base - path > 1) {
+        end = base - 1;
+        for (base = end; base > path && base[-1] != '/';)
+            base--;
+    } else if (end - base > 5 && strcmp(end - 5, ".json") == 0) {
+        end -= 5;
+    }
+    const size_t n = (size_t)(end - base) < cap - 1 ? (size_t)(end - base) : cap - 1;
+    memcpy(out, base, n);
+    out[n] = '\0';
+}
+
+static int read_config(s2_cli *cli, const char *path, s2_net *out)
+{
+    char *text, name[sizeof out->name];
+    size_t n_bytes;
+    s2_widths widths;
+    s2_diag diag = {0};
+    const int end = s2_textfile_read(cli, path, &text, &n_bytes);
+    if (end != S2_GO_ON)
+        return end;
+    const s2_status status = s2_widths_read(text, n_bytes, &widths, &diag);
+    if (status != S2_OK)
+        return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+    *out = (s2_net){.n_layers = widths.n_layers,
+                    .hidden = widths.hidden,
+                    .n_heads = widths.n_heads,
+                    .n_kv_heads = widths.n_kv_heads,
+                    .head_dim = widths.head_dim,
+                    .ffn = widths.ffn,
+                    .vocab = widths.vocab,
+                    .gated = widths.gated,
+                    .tied = widths.tied,
+                    .n_experts = widths.n_experts,
+                    .n_active = widths.n_active};
+    name_after(path, name, sizeof name);
+    s2_text_clean(out->name, sizeof out->name, name);
+    return S2_GO_ON;
+}
+
+int s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
+{
+    s2_diag diag = {0};
+    const s2_status status = s2_net_find(name, out, &diag);
+    *is_file = status == S2_EINVAL && access(name, F_OK) == 0;
+    if (*is_file)
+        return read_config(cli, name, out);
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    if (status == S2_EINVAL)
+        s2_cli_hint(cli, "a model's own config.json is taken in its place: --model FILE");
+    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+}

@@ -1,0 +1,120 @@
+#include "export/widths.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "export/format.h"
+
+/* Products of these stay far below 2^63. */
+enum {
+    MOST_HIDDEN = 1 << 17,
+    MOST_FFN = 1 << 20,
+    MOST_VOCAB = 1 << 24,
+    MOST_EXPERTS = 1024,
+    PATH_BYTES = 96
+};
+
+typedef struct reader {
+    const s2_doc *doc;
+    const char *prefix;
+    s2_diag *diag;
+} reader;
+
+static const char *at(const reader *r, const char *key, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s/%s", r->prefix, key);
+    return path;
+}
+
+/* The first spelling that the config has; fallback 0: one of them is needed. */
+static s2_status read_number(const reader *r, const char *const *names, int64_t most, int64_t fallback,
+                             int32_t *out)
+{
+    char path[PATH_BYTES];
+    int64_t value;
+    const char *const first = *names;
+    while (*names != NULL && !s2_doc_has(r->doc, at(r, *names, path)))
+        names++;
+    if (*names == NULL && fallback == 0)
+        return s2_doc_refuse(r->doc, at(r, first, path), r->diag,
+                             "\"%s\" is missing: without it the layers around attention have no price",
+                             first);
+    S2_TRY(s2_doc_int_or(r->doc, at(r, *names != NULL ? *names : first, path), 1, most, fallback, &value,
+                         r->diag));
+    *out = (int32_t)value;
+    return S2_OK;
+}
+
+static bool is_one_of(const char *type, const char *const *names)
+{
+    for (; type != NULL && *names != NULL; names++)
+        if (strcmp(type, *names) == 0)
+            return true;
+    return false;
+}
+
+/* What the code of a model_type does where its config says nothing. */
+static s2_status read_habits(const reader *r, s2_widths *out)
+{
+    static const char *const plain[] = {"gpt2",  "gpt_neox", "gptj", "opt",        "phi",
+                                        "bloom", "falcon",   "mpt",  "starcoder2", NULL};
+    static const char *const tied[] = {"gpt2",   "opt",    "bloom",       "falcon", "mpt",     "gemma",
+                                       "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", NULL};
+    char path[PATH_BYTES];
+    const char *const type = s2_doc_text(r->doc, at(r, "model_type", path));
+    out->gated = !is_one_of(type, plain);
+    /* of a multimodal model it stands outside the text's own object */
+    const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings") ? "/tie_word_embeddings"
+                                                                         : at(r, "tie_word_embeddings", path);
+    return s2_doc_bool_or(r->doc, where, is_one_of(type, tied), &out->tied, r->diag);
+}
+
+static s2_status read_experts(const reader *r, s2_widths *out)
+{
+    static const char *const experts[] = {"num_local_experts", "num_experts", "n_routed_experts", NULL},
+                             *const active[] = {"num_experts_per_tok", "experts_per_token", NULL},
+                             *const own[] = {"moe_intermediate_size", "intermediate_size", NULL},
+                             *const whole[] = {"intermediate_size", "ffn_hidden_size", "n_inner", NULL};
+    char path[PATH_BYTES];
+    S2_TRY(read_number(r, experts, MOST_EXPERTS, 1, &out->n_experts));
+    out->n_active = 1;
+    if (out->n_experts == 1)
+        return read_number(r, whole, MOST_FFN,
+                           s2_doc_has(r->doc, at(r, "n_embd", path)) ? 4 * out->hidden : 0, &out->ffn);
+    S2_TRY(read_number(r, active, out->n_experts, 0, &out->n_active));
+    return read_number(r, own, MOST_FFN, 0, &out->ffn);
+}
+
+static s2_status read_all(const s2_doc *doc, s2_widths *out, s2_diag *diag)
+{
+    static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
+                                                                                           NULL};
+    const reader r = {doc, s2_doc_has(doc, "/text_config/num_hidden_layers") ? "/text_config" : "", diag};
+    const s2_source source = {.doc = doc, .diag = diag};
+    s2_model_shape shape;
+    char path[PATH_BYTES];
+    if (s2_doc_has(doc, at(&r, "kv_lora_rank", path)))
+        return s2_doc_refuse(doc, path, diag,
+                             "latent attention has projections of its own, which are not priced here");
+    S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));
+    *out = (s2_widths){.n_layers = (int32_t)shape.n_layers,
+                       .n_heads = (int32_t)shape.n_heads,
+                       .n_kv_heads = (int32_t)shape.n_kv_heads,
+                       .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
+    S2_TRY(read_number(&r, hidden, MOST_HIDDEN, 0, &out->hidden));
+    S2_TRY(read_number(&r, vocab, MOST_VOCAB, 0, &out->vocab));
+    S2_TRY(read_experts(&r, out));
+    return read_habits(&r, out);
+}
+
+s2_status s2_widths_read(const char *text, size_t n_bytes, s2_widths *out, s2_diag *diag)
+{
+    s2_doc doc;
+    s2_widths read = {0};
+    S2_TRY(s2_doc_parse(text, n_bytes, &doc, diag));
+    const s2_status status = read_all(&doc, &read, diag);
+    s2_doc_release(&doc);
+    if (status == S2_OK)
+        *out = read;
+    return status;
+}
