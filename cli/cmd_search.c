@@ -42,9 +42,9 @@ static int refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 
 /* Calls take(user, word) for each word between commas; false ends it. */
 typedef bool (*word_fn)(s2_found *found, const char *word, size_t n);
-static int read_list(s2_searching *r, const char *option, const char *expected, word_fn take)
+static int read_list(s2_searching *r, const char *option, const char *list, const char *expected,
+                     word_fn take)
 {
-    const char *const list = s2_args_str(&r->args, option);
     for (const char *at = list;; at++) {
         const size_t n = strcspn(at, ",");
         if (!take(&r->found, at, n)) {
@@ -162,6 +162,12 @@ static int read_numbers(s2_searching *r)
     }
     if (r->words.len_tok > 0)
         search->options.len_tok = r->words.len_tok;
+    if (r->words.batch > 65536) {
+        s2_cli_error(cli, "a batch has at most 65536 sequences");
+        return S2_EXIT_USAGE;
+    }
+    if (r->words.batch > 0)
+        search->options.batch = r->words.batch;
     if (s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs) != S2_GO_ON)
         return S2_EXIT_USAGE;
@@ -216,21 +222,45 @@ static bool requires_union(const s2_search *search)
     return false;
 }
 
+/* Which of the two is meant nobody can tell. */
+static int refuse_both(const s2_searching *r)
+{
+    const struct {
+        const char *option;
+        bool said;
+    } both[] = {{"model", r->words.model != NULL},
+                {"gpu", r->words.gpu != NULL},
+                {"len", r->words.len_tok > 0},
+                {"batch", r->words.batch > 0},
+                {"phase", r->words.phases != NULL}};
+    for (size_t at = 0; at < sizeof both / sizeof *both; at++)
+        if (both[at].said && s2_args_has(&r->args, both[at].option)) {
+            s2_cli_error(r->found.cli, "--%s and '%s' both say it: leave one away", both[at].option,
+                         r->args.operands[0]);
+            return S2_EXIT_USAGE;
+        }
+    return S2_GO_ON;
+}
+
 static int read_options(s2_searching *r)
 {
     int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
     r->in_words = r->args.n_operands > 0 && s2_search_words_are(r->args.operands[0]);
     if (end == S2_GO_ON && r->in_words)
         end = s2_search_words_read(r->found.cli, r->args.operands[0], &r->words);
+    if (end == S2_GO_ON && r->in_words)
+        end = refuse_both(r);
     if (end == S2_GO_ON)
         end = read_names(r);
     if (end == S2_GO_ON)
         end = read_numbers(r);
     if (end == S2_GO_ON)
-        end = read_list(r, "phase", "prefill, decode, train", take_phase);
+        end =
+            read_list(r, "phase", r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
+                      "prefill, decode, train", take_phase);
     if (end == S2_GO_ON)
         end = read_list(
-            r, "minimize",
+            r, "minimize", s2_args_str(&r->args, "minimize"),
             "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
             "redundancy, depth",
             take_objective);

@@ -40,7 +40,8 @@ static bool take_count(s2_search_words *words, int64_t n, const char *what)
                  {"kv heads|kv head|kv-heads|kv-head", &words->n_kv_heads},
                  {"layers|layer", &words->n_layers},
                  {"head-dim|head dim|head dimension", &words->head_dim},
-                 {"tokens|token|context|tokens of context", &words->len_tok}};
+                 {"tokens|token|context|tokens of context", &words->len_tok},
+                 {"batch|sequences|sequence", &words->batch}};
     if (what[0] == '\0')
         what = "tokens";
     for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
@@ -49,6 +50,18 @@ static bool take_count(s2_search_words *words, int64_t n, const char *what)
             return true;
         }
     return false;
+}
+
+static bool take_phase(s2_cli *cli, s2_search_words *words, const char *phrase)
+{
+    if (!s2_word_in("prefill|decode|train", phrase))
+        return false;
+    s2_buf list = {0};
+    s2_buf_printf(&list, "%s%s%s", words->phases != NULL ? words->phases : "",
+                  words->phases != NULL ? "," : "", phrase);
+    words->phases = list.status == S2_OK ? s2_arena_strndup(&cli->arena, list.data, list.len) : NULL;
+    s2_buf_release(&list);
+    return words->phases != NULL;
 }
 
 static bool take_name(s2_cli *cli, s2_search_words *words, const char *phrase)
@@ -68,26 +81,29 @@ static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
 {
     char number[PHRASE];
     int64_t n;
+    if (strncmp(phrase, "batch ", 6) == 0)
+        return s2_number_parse(phrase + 6, &n) && take_count(words, n, "batch");
     const size_t n_bytes = strcspn(phrase, " ");
     memcpy(number, phrase, n_bytes);
     number[n_bytes] = '\0';
     if (s2_number_parse(number, &n))
         return take_count(words, n, phrase + n_bytes + (phrase[n_bytes] == ' '));
-    return take_name(cli, words, phrase);
+    return take_phase(cli, words, phrase) || take_name(cli, words, phrase);
 }
 
 int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
 {
     *out = (s2_search_words){0};
     for (const char *at = text;; at++) {
+        at += strspn(at, " \t");
         const size_t n = strcspn(at, ",");
         char phrase[PHRASE];
         if (!copy_phrase(at, n, phrase) || !take_phrase(cli, out, phrase)) {
             s2_cli_error(cli,
                          "'%.*s' is no space, and in words it is none of N heads, N KV heads, N layers, N "
-                         "head-dim, a context length, a GPU, a model",
+                         "head-dim, a context length, batch N, prefill, decode, train, a GPU, a model",
                          (int)(n < 60 ? n : 60), at);
-            s2_cli_hint(cli, "as in '32 heads, 8 KV heads, H200, 128k'");
+            s2_cli_hint(cli, "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'");
             return S2_EXIT_USAGE;
         }
         at += n;

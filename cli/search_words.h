@@ -2,7 +2,8 @@
  * cli/search_words.h - a model in words where `s2 search` expects a space: "32 heads, 8 KV heads, H200,
  * 128k".
  *
- * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, a GPU, a model.
+ * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, phases, a
+ * GPU, a model.
  */
 #ifndef S2_CLI_SEARCH_WORDS_H
 #define S2_CLI_SEARCH_WORDS_H
@@ -15,6 +16,8 @@ typedef struct s2_search_words {
     int64_t n_layers;
     int64_t head_dim;
     int64_t len_tok;
+    int64_t batch;
+    const char *phases; /* as --phase takes them */
     const char *gpu;
     const char *model;
 } s2_search_words;
