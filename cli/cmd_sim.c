@@ -320,12 +320,41 @@ static int judge(s2_sim_run_state *state)
     return end != S2_GO_ON ? end : accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
 }
 
+/* What --gpu and --model may name. */
+static int list_names(s2_cli *cli)
+{
+    s2_buf buf = {0};
+    s2_buf_puts(&buf, "GPUs\n");
+    const char *name;
+    for (int32_t nth = 0; (name = s2_gpu_name(nth)) != NULL; nth++) {
+        s2_gpu gpu;
+        s2_diag diag = {0};
+        s2_calibration calibration;
+        const s2_status status = s2_gpu_find(name, &gpu, &diag);
+        if (status != S2_OK) {
+            s2_buf_release(&buf);
+            return refuse(cli, status, &diag);
+        }
+        s2_buf_printf(&buf, "  %-16s %s%s\n", name, gpu.title,
+                      s2_calibration_find(name, &calibration) == S2_OK ? ", calibrated" : "");
+    }
+    s2_buf_puts(&buf, "models\n");
+    s2_net net;
+    for (int32_t nth = 0; s2_net_at(nth, &net); nth++)
+        s2_buf_printf(&buf, "  %-16s %d layers, %d heads on %d KV heads of %d, %.3g * 10^9 weights\n",
+                      net.name, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
+                      (double)s2_net_weights(&net) / 1e9);
+    return s2_cli_print(cli, &buf) == S2_GO_ON ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
+}
+
 int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
 {
     s2_sim_run_state state = {.cli = cli};
     int end = s2_args_parse(cli, "sim", argc, argv, &state.args);
     if (end != S2_GO_ON)
         return end;
+    if (s2_args_has(&state.args, "list"))
+        return list_names(cli);
     if (s2_sim_options_default(&state.options) != S2_OK)
         return s2_cli_fail(cli, S2_EINTERNAL, "sim");
     end = read_options(&state);

@@ -52,10 +52,78 @@ static const property PROPERTIES[] = {
      "any D consecutive layers."},
 };
 
-static int print_property(s2_cli *cli, const property *p)
+/* A word of the language: how it is written, and which keys it reads. */
+typedef struct term {
+    const char *name;
+    const char *form;
+    const char *text;
+} term;
+
+static const term TERMS[] = {
+    {"dense", "dense", "every key"},
+    {"none", "none", "no key"},
+    {"local", "local N", "the N newest blocks, the query's own counted as one; local 2000t: 2000 tokens"},
+    {"sink", "sink N", "the first N blocks; sink 4t: 4 tokens"},
+    {"stride", "stride V [width W] [phase P]",
+     "W of every V blocks, at fixed places: block j with (j + P) mod V < W"},
+    {"dilated", "dilated V [width W] [phase P]",
+     "W of every V blocks, counted back from the query's block i: (i - j + P) mod V < W"},
+    {"columns", "columns LIST", "these key blocks, from every query"},
+    {"rows", "rows LIST", "every key, from the queries of these blocks"},
+    {"chunk", "chunk N", "the aligned chunk of N blocks that the query is in"},
+    {"random", "random N seed S", "N blocks, drawn for each layer, head and query block"},
+    {"mask", "mask \"FILE.npy\"", "what a bool array [heads, rows, columns] of blocks says"},
+    {"pages", "pages N page P", "the N pages of P tokens that are chosen at run time (Quest)"},
+    {"heavy", "heavy N", "the N keys with most attention so far, chosen at run time (H2O)"},
+    {"topk", "topk N", "the N tokens that an indexer chooses at run time (DSA)"},
+    {"phase", "... phase kv*2+1", "a sum of numbers, head, kv and layer: so heads read different blocks"},
+    {"when", "TERM when distance A..B & key A..B & query A..B",
+     "the term holds only there; ranges are half-open"},
+};
+
+/* Refusals of files that are no patterns; those of patterns are in pattern/codes.h. */
+static const struct {
+    int32_t code;
+    const char *text;
+} FILE_CODES[] = {
+    {400,
+     "A file of another stack is damaged, of no known format, or asks for what the language cannot say."},
+    {700, "A GPU's file (--gpu FILE) has an unknown key, a number out of range, or one without a source."},
+    {703, "A file of measurements (--rows, --from) has a row that cannot be read."},
+    {705, "A file of constants (--constants) is damaged, or its hash is not that of its text."},
+};
+
+enum {
+    N_PROPERTIES = sizeof PROPERTIES / sizeof PROPERTIES[0],
+    N_TERMS = sizeof TERMS / sizeof TERMS[0],
+    N_FILE_CODES = sizeof FILE_CODES / sizeof FILE_CODES[0]
+};
+
+/* `rows` is a property and a term: both are meant. */
+static bool print_word(s2_cli *cli, const char *what)
 {
-    fprintf(cli->out, "%s: %s\n\n%s\n", p->name, p->summary, p->text);
-    return S2_EXIT_OK;
+    const size_t n = strcspn(what, ":");
+    bool found = false;
+    for (int at = 0; at < N_PROPERTIES; at++)
+        if (strlen(PROPERTIES[at].name) == n && strncmp(PROPERTIES[at].name, what, n) == 0) {
+            fprintf(cli->out, "%s: %s\n\n%s\n", PROPERTIES[at].name, PROPERTIES[at].summary,
+                    PROPERTIES[at].text);
+            found = true;
+        }
+    for (int at = 0; at < N_TERMS; at++)
+        if (strcmp(TERMS[at].name, what) == 0) {
+            fprintf(cli->out, "%s%s\n  %s\n", found ? "\n" : "", TERMS[at].form, TERMS[at].text);
+            found = true;
+        }
+    return found;
+}
+
+static const char *code_text(int32_t code)
+{
+    for (int at = 0; at < N_FILE_CODES; at++)
+        if (FILE_CODES[at].code == code)
+            return FILE_CODES[at].text;
+    return code >= 0 ? s2_code_explain(code) : NULL;
 }
 
 /* "S2P012", "s2p12", "12": the number; -1 for anything else. */
@@ -71,14 +139,12 @@ static int32_t code_of(const char *text)
 
 int s2_explain_print(s2_cli *cli, const char *what)
 {
-    const size_t n = strcspn(what, ":");
-    for (size_t at = 0; at < sizeof PROPERTIES / sizeof PROPERTIES[0]; at++)
-        if (strlen(PROPERTIES[at].name) == n && strncmp(PROPERTIES[at].name, what, n) == 0)
-            return print_property(cli, &PROPERTIES[at]);
+    if (print_word(cli, what))
+        return S2_EXIT_OK;
     const int32_t code = code_of(what);
-    const char *const text = code >= 0 ? s2_code_explain(code) : NULL;
+    const char *const text = code_text(code);
     if (text == NULL) {
-        s2_cli_error(cli, "%s: neither a property nor a code; s2 explain lists them", what);
+        s2_cli_error(cli, "%s: no property, term or code; s2 explain lists them", what);
         return S2_EXIT_USAGE;
     }
     fprintf(cli->out, "S2P%03d: %s\n", (int)code, text);
@@ -87,9 +153,16 @@ int s2_explain_print(s2_cli *cli, const char *what)
 
 int s2_explain_list(s2_cli *cli)
 {
-    for (size_t at = 0; at < sizeof PROPERTIES / sizeof PROPERTIES[0]; at++)
-        fprintf(cli->out, "%-7s %s\n", PROPERTIES[at].name, PROPERTIES[at].summary);
+    fputs("properties that s2 check decides\n", cli->out);
+    for (int at = 0; at < N_PROPERTIES; at++)
+        fprintf(cli->out, "  %-7s %s\n", PROPERTIES[at].name, PROPERTIES[at].summary);
+    fputs("\nterms of a pattern: what a head reads; numbers are blocks, with t tokens\n", cli->out);
+    for (int at = 0; at < N_TERMS; at++)
+        fprintf(cli->out, "  %-7s %s\n", TERMS[at].name, TERMS[at].text);
+    fputs("\ncodes of refusals\n", cli->out);
     for (int32_t nth = 0; nth < S2_N_CODES; nth++)
-        fprintf(cli->out, "S2P%03d  %s\n", (int)s2_code_at(nth), s2_code_explain(s2_code_at(nth)));
+        fprintf(cli->out, "  S2P%03d  %s\n", (int)s2_code_at(nth), s2_code_explain(s2_code_at(nth)));
+    for (int at = 0; at < N_FILE_CODES; at++)
+        fprintf(cli->out, "  S2P%03d  %s\n", (int)FILE_CODES[at].code, FILE_CODES[at].text);
     return S2_EXIT_OK;
 }

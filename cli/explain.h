@@ -1,16 +1,17 @@
 /*
- * cli/explain.h - what `s2 explain` and `s2check --explain` print: diagnostic codes and properties.
- * Part of s2check: reads pattern/codes.h and its own table only.
+ * cli/explain.h - what `s2 explain` and `s2check --explain` print: properties, terms of the language and
+ * diagnostic codes. Part of s2check: reads pattern/codes.h and its own table only.
  */
 #ifndef S2_CLI_EXPLAIN_H
 #define S2_CLI_EXPLAIN_H
 
 #include "cli/cli.h"
 
-/* "S2P012", "12", "union", "ranks:2" ...; returns an exit code, 2 after a message for what is none of them.
+/* "S2P012", "12", "union", "ranks:2", "stride" ...; returns an exit code, 2 after a message for what is none
+ * of them.
  */
 int s2_explain_print(s2_cli *cli, const char *what);
-/* Every code and property, one line each; returns an exit code. */
+/* Every property, term and code, one line each; returns an exit code. */
 int s2_explain_list(s2_cli *cli);
 
 #endif /* S2_CLI_EXPLAIN_H */

@@ -66,6 +66,8 @@ int s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
         return S2_GO_ON;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)
-        s2_cli_hint(cli, "a model's own config.json is taken in its place: --model FILE");
+        s2_cli_hint(
+            cli,
+            "s2 sim --list shows the built-in ones; a model's own config.json is taken too: --model FILE");
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }

@@ -64,7 +64,8 @@ static const s2_option CHECK[] = {
      "prove by residue classes, by enumeration (needs --len), or both and compare", false, false},
     {"certificate", '\0', "FILE", NULL,
      "write what s2cert re-checks, when every property holds for all lengths", false, false},
-    {"explain", '\0', "CODE", NULL, "explain a property or a diagnostic code, and end", false, false},
+    {"explain", '\0', "CODE", NULL,
+     "explain a property, a term of the language or a diagnostic code, and end", false, false},
     OPT_JSON,
     {"version", '\0', NULL, NULL, "print the version, and end", false, false},
     OPT_DB,
@@ -100,6 +101,7 @@ static const s2_option SIM[] = {
     {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
     {"model", 'm', "NAME", NULL,
      "price the layers around attention of this model too: a built-in one, or a config.json", false, false},
+    {"list", '\0', NULL, NULL, "list the built-in GPUs and models", false, false},
     {"phase", 'p', "prefill|decode|train", "prefill", "what is priced", false, false},
     {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
@@ -338,7 +340,7 @@ const s2_command s2_command_table[] = {
      "predictions had on points that were not fitted; else they are guessed from the data sheet, and "
      "the error is wide. The bound that no kernel beats always stands beside them.",
      "$ s2 sim phi3.s2 --len 128k --gpu h200\n$ s2 sim a.s2 b.s2 --compare --model llama-3.1-8b\n"
-     "$ s2 sim --accuracy\n",
+     "$ s2 sim --list\n$ s2 sim --accuracy\n",
      SIM},
     {"calibrate", "", 0, 0, "measure this GPU and its kernels, and fit the simulator's constants",
      "Runs microbenchmarks and designed points (about a minute), and fits the constants of the time model; "
@@ -446,8 +448,9 @@ const s2_command s2_command_table[] = {
      "(up, "
      "enter, esc, x), `type TEXT`, `size 80x24`, `wait` (until nothing runs) and `dump`, one kind a line.",
      "$ s2 tui\n$ s2 tui --dump bench --size 132x50\n", TUI},
-    {"explain", "[CODE...]", 0, -1, "explain a diagnostic code or a property; without CODE list them", NULL,
-     "$ s2 explain S2P012\n$ s2 explain union\n", NONE},
+    {"explain", "[WORD...]", 0, -1,
+     "explain a property, a term of the language or a code; without WORD list them", NULL,
+     "$ s2 explain S2P012\n$ s2 explain union stride\n", NONE},
     {"doctor", "", 0, 0, "say what this machine has: versions, GPU, database, terminal", NULL,
      "$ s2 doctor\n", DOCTOR},
     {"help", "[COMMAND]", 0, 1, "explain a command; also prints manual pages and completion", NULL,

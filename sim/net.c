@@ -31,6 +31,18 @@ static const char *models_text(void)
     return "";
 }
 
+bool s2_net_at(int32_t nth, s2_net *out)
+{
+    const char *row = models_text();
+    while (row != NULL && *row != '\0') {
+        if (*row != '#' && *row != '\n' && nth-- == 0)
+            return parse_row(row, out);
+        row = strchr(row, '\n');
+        row += row != NULL;
+    }
+    return false;
+}
+
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
 {
     char nearest[NAME_BYTES] = "";

@@ -6,7 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/explain.h"
 #include "cli/help.h"
+#include "pattern/spec.h"
 #include "tests/s2test.h"
 
 /* A command line with its messages caught in memory. */
@@ -130,6 +132,22 @@ static void codes_of_several_inputs_combine_worst_first(void **state)
             assert_int_equal(s2_exit_combine(order[a], order[b]), order[a < b ? a : b]);
 }
 
+/* Whatever the language or a refusal says can be asked for. */
+static void every_term_and_code_is_explained(void **state)
+{
+    (void)state;
+    session s;
+    open_session(&s, "s2");
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++)
+        assert_int_equal(s2_explain_print(&s.cli, s2_term_word((s2_term_kind)kind)), S2_EXIT_OK);
+    static const char *const others[] = {"phase", "when", "S2P400", "S2P700", "S2P703", "S2P705"};
+    for (size_t n = 0; n < sizeof others / sizeof others[0]; n++)
+        assert_int_equal(s2_explain_print(&s.cli, others[n]), S2_EXIT_OK);
+    assert_int_equal(s2_explain_print(&s.cli, "S2P999"), S2_EXIT_USAGE);
+    assert_int_equal(s2_explain_print(&s.cli, "stride:2"), S2_EXIT_USAGE);
+    close_session(&s);
+}
+
 static void the_table_is_sound_and_everything_is_made_from_it(void **state)
 {
     (void)state;
@@ -231,6 +249,7 @@ int main(void)
         cmocka_unit_test(s2check_does_not_know_the_database),
         cmocka_unit_test(numbers_take_suffixes_and_nothing_else),
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
+        cmocka_unit_test(every_term_and_code_is_explained),
         cmocka_unit_test(the_table_is_sound_and_everything_is_made_from_it),
         cmocka_unit_test(help_fits_a_terminal_of_80_columns),
         cmocka_unit_test(random_command_lines_end_with_a_code),
