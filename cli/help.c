@@ -97,8 +97,8 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
 {
     const bool is_s2 = strcmp(cli->program, "s2") == 0;
     s2_buf buf = {0};
-    s2_buf_printf(&buf, "usage: %s%s%s [OPTIONS] %s\n\n", cli->program, is_s2 ? " " : "",
-                  is_s2 ? command->name : "", command->operands);
+    s2_buf_printf(&buf, "usage: %s%s%s [OPTIONS]%s%s\n\n", cli->program, is_s2 ? " " : "",
+                  is_s2 ? command->name : "", command->operands[0] != '\0' ? " " : "", command->operands);
     s2_buf summary = {0};
     s2_buf_printf(&summary, "%c%s.", toupper((unsigned char)command->summary[0]), command->summary + 1);
     if (summary.data != NULL)

@@ -47,8 +47,9 @@ static s2_status check_target(const s2_target *target, int64_t block_tok)
                                         s2_term_word(pattern->bodies[b].terms[t].kind));
     if (target->n_tok % block_tok != 0)
         return s2_diag_set(target->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
-                           "the length must be a multiple of the block of %lld tokens (--len N)",
-                           (long long)block_tok);
+                           "%lld tokens are no multiple of the block of %lld: --len %lld is the next that is",
+                           (long long)target->n_tok, (long long)block_tok,
+                           (long long)((target->n_tok / block_tok + 1) * block_tok));
     return check_cells(target, target->n_tok / block_tok, 1);
 }
 

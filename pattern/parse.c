@@ -257,7 +257,9 @@ static s2_status read_shape(parser *p)
     }
     lex->at = begin;
     if (p->shape[SHAPE_HEADS] == 0)
-        return REFUSE(p, S2P_NO_HEADS, first_rule, "'heads N' is missing, and no model gives it");
+        return REFUSE(
+            p, S2P_NO_HEADS, first_rule,
+            "'heads N' is missing: a statement of its own before the rules, or a model that gives it");
     if (p->shape[SHAPE_KV_HEADS] == 0)
         p->shape[SHAPE_KV_HEADS] = p->shape[SHAPE_HEADS];
     return check_kv_heads(p);
@@ -704,6 +706,10 @@ static const char *const *words_after(s2_term_kind kind)
 static s2_status refuse_after_term(parser *p, s2_term_kind kind)
 {
     const s2_word word = s2_lex_word(&p->lex, true);
+    for (int next = 0; next < S2_N_TERM_KINDS; next++)
+        if (s2_word_is(word, s2_term_word((s2_term_kind)next)))
+            return REFUSE(p, S2P_WORD, word.at, "expected '|' before '%s': it joins terms",
+                          s2_term_word((s2_term_kind)next));
     if (word.n > 0)
         return s2_lex_refuse_word(&p->lex, S2P_WORD, word, "word after the term:", words_after(kind));
     return REFUSE(p, S2P_TRAILING, word.at, "expected '|', 'when', a line end or ';' after the term");
