@@ -34,9 +34,11 @@ static bool has_window(const s2_source *source, const char *prefix)
 /* Models whose attention is full where the config names no window. Of others nothing is known. */
 static bool is_dense_model(const s2_source *source, const char *prefix)
 {
-    static const char *const names[] = {"llama",       "mistral",     "mixtral", "qwen2", "qwen3",
-                                        "qwen2_moe",   "qwen3_moe",   "phi3",    "gemma", "starcoder2",
-                                        "deepseek_v2", "deepseek_v3", "kimi_k2"};
+    static const char *const names[] = {
+        "llama", "mistral",  "mixtral",    "qwen2",       "qwen3",       "qwen2_moe", "qwen3_moe",
+        "phi3",  "gemma",    "starcoder2", "deepseek_v2", "deepseek_v3", "kimi_k2",   "olmo",
+        "olmo2", "olmoe",    "granite",    "granitemoe",  "stablelm",    "internlm2", "glm",
+        "glm4",  "glm4_moe", "nemotron",   "cohere",      "phi",         "gpt_neox"};
     char path[96];
     snprintf(path, sizeof path, "%s/model_type", prefix);
     const char *const type = s2_doc_text(source->doc, path);

@@ -74,6 +74,26 @@ static bool starts_like_json(const s2_source *source)
     return at < source->n_bytes && (source->bytes[at] == '{' || source->bytes[at] == '[');
 }
 
+/* What a person can do about a file that no importer knows. */
+static s2_status refuse_unknown(const s2_source *source, const char *name, const s2_diag *doc_diag)
+{
+    const char *const type = source->doc != NULL ? s2_doc_text(source->doc, "/model_type") : NULL;
+    s2_diag *const diag = source->diag;
+    if (name != NULL)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col,
+                           "there is no import of that name");
+    if (doc_diag->line > 0)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col, "%s",
+                           doc_diag->msg);
+    if (type != NULL)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0,
+                           "model_type %.40s says nothing of which keys are read; if every layer is full: "
+                           "s2 import --from layers --set full-every=1",
+                           type);
+    return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0,
+                       "no format is known by this content (s2 import --list shows them)");
+}
+
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
     s2_doc doc = {0};
@@ -90,11 +110,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     const s2_format *const format = name != NULL ? s2_format_find(name) : recognise(source);
     s2_status status = S2_OK;
     if (format == NULL || format->import == NULL) {
-        status = s2_diag_set(
-            source->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
-            name != NULL        ? "there is no import of that name"
-            : doc_diag.line > 0 ? doc_diag.msg
-                                : "no format is known by this content (s2 import --list shows them)");
+        status = refuse_unknown(source, name, &doc_diag);
     } else if (source->doc == NULL && !format->reads_bytes) {
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
