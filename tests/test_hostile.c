@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "db/filter.h"
 #include "export/format.h"
+#include "export/widths.h"
 #include "pattern/codes.h"
 #include "pattern/parse.h"
 #include "search/space.h"
@@ -267,6 +268,19 @@ static void read_gpu(const sample *from, const char *bytes, size_t n, int64_t nt
     all.n_taken += status == S2_OK;
 }
 
+static void read_widths(const sample *from, const char *bytes, size_t n, int64_t nth)
+{
+    s2_widths widths;
+    s2_diag diag = {0};
+    const s2_status status = s2_widths_read(bytes, n, &widths, &diag);
+    if (status != S2_OK)
+        check_place(from, nth, &diag, bytes, n);
+    else if (widths.hidden < 1 || widths.ffn < 1 || widths.n_active > widths.n_experts ||
+             widths.n_heads % widths.n_kv_heads != 0)
+        FAIL(from, nth, "widths %d, %d", widths.hidden, widths.ffn);
+    all.n_taken += status == S2_OK;
+}
+
 static void read_points(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
     s2_arena arena = {0};
@@ -348,6 +362,15 @@ static const char *const point_seeds[] = {
     "{\"set\":\"held-out\",\"seed\":7,\"nth\":0,\"pass\":\"decode\",\"pattern\":\"heads 8; layers all: "
     "dense\",\"q_tok\":1,\"k_tok\":512,\"batch\":2,\"kernel\":\"\",\"why\":\"nobody\"}\n",
     NULL};
+static const char *const width_seeds[] = {
+    "{\"model_type\": \"gemma3\", \"text_config\": {\"model_type\": \"gemma3_text\", \"num_hidden_layers\": "
+    "34, "
+    "\"hidden_size\": 2560, \"intermediate_size\": 10240, \"vocab_size\": 262208}}",
+    "{\"model_type\": \"qwen3_moe\", \"num_hidden_layers\": 4, \"num_attention_heads\": 8, \"hidden_size\": "
+    "64, "
+    "\"num_experts\": 8, \"num_experts_per_tok\": 2, \"moe_intermediate_size\": 32, \"vocab_size\": 99, "
+    "\"tie_word_embeddings\": true}",
+    NULL};
 static const char *const no_seeds[] = {NULL};
 
 /* ---- samples ------------------------------------------------------------------------------------------- */
@@ -358,7 +381,8 @@ static const reader constants_reader = {"constants", no_seeds, read_constants};
 static const reader text_readers[] = {{"space", space_seeds, read_space},
                                       {"filter", filter_seeds, read_filter},
                                       {"gpu", gpu_seeds, read_gpu},
-                                      {"points", point_seeds, read_points}};
+                                      {"points", point_seeds, read_points},
+                                      {"widths", width_seeds, read_widths}};
 
 static sample *add_sample(const reader *by, const char *label)
 {
