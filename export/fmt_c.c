@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/tiles.h"
+#include "pattern/parse.h"
 
 #define MAGIC "/* s2 block lists 1 */"
 
@@ -60,18 +61,28 @@ static s2_status print_list_of(const s2_target *target, const s2_layouts *layout
     return S2_OK;
 }
 
+/* Twice the same header is harmless; a second pattern would silently be the first one again. */
+static void print_guard(const char *hash, int64_t n_tok, s2_buf *buf)
+{
+    s2_buf_printf(buf, "#ifndef S2_PATTERN_%.16s_%lld\n#define S2_PATTERN_%.16s_%lld\n\n", hash,
+                  (long long)n_tok, hash, (long long)n_tok);
+    s2_buf_puts(buf, "#ifdef S2_EXPORTED_PATTERN_H\n"
+                     "#error \"another exported pattern is included: one for each translation unit\"\n"
+                     "#endif\n#define S2_EXPORTED_PATTERN_H\n\n#include <stdint.h>\n\nenum {\n");
+}
+
 static s2_status export(const s2_target *target)
 {
     const s2_pattern *const pattern = target->pattern;
     s2_layouts layouts;
     s2_buf buf = {0};
+    char hash[S2_HASH_HEX];
     S2_TRY(s2_layouts_build(target, 0, &layouts));
+    S2_TRY(s2_pattern_hash(pattern, hash));
     s2_buf_puts(&buf, MAGIC "\n/*\n");
     s2_provenance_lines(&buf, target, " * ");
     s2_buf_puts(&buf, " */\n");
-    s2_buf_puts(
-        &buf,
-        "#ifndef S2_EXPORTED_PATTERN_H\n#define S2_EXPORTED_PATTERN_H\n\n#include <stdint.h>\n\nenum {\n");
+    print_guard(hash, layouts.n_tok, &buf);
     s2_buf_printf(
         &buf, "    S2_N_LAYERS = %d,\n    S2_N_HEADS = %d,\n    S2_N_KV_HEADS = %d,\n    S2_HEAD_DIM = %d,\n",
         pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim);
