@@ -236,12 +236,14 @@ static void text_line(const s2_finding *finding, s2_buf *buf)
     }
     if (finding->verdict == S2_VIOLATED)
         s2_buf_printf(buf, "holds up to %lld tokens, then fails in ", (long long)finding->complete_to_tok);
-    else
+    else if (finding->n_failing_layers > 0)
         s2_buf_puts(buf, "in ");
-    s2_buf_puts(buf, finding->n_failing_layers == 1 ? "layer " : "layers ");
-    s2_layers_print(finding->failing_layers, finding->n_failing_layers, buf);
+    if (finding->n_failing_layers > 0) {
+        s2_buf_puts(buf, finding->n_failing_layers == 1 ? "layer " : "layers ");
+        s2_layers_print(finding->failing_layers, finding->n_failing_layers, buf);
+    }
     if (finding->verdict == S2_UNKNOWN) {
-        s2_buf_puts(buf, ": ");
+        s2_buf_puts(buf, finding->n_failing_layers > 0 ? ": " : "");
         s2_explain_reason(finding, buf);
     }
     s2_buf_puts(buf, "\n");

@@ -96,6 +96,20 @@ static int disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding *a,
     return S2_EXIT_INTERNAL;
 }
 
+/* Two engines were asked for: a verdict of one must not look like that of both. */
+static void say_alone(s2_cli *cli, const s2_finding *first, const s2_finding *second)
+{
+    char name[32];
+    s2_buf reason = {0};
+    if (first->verdict == S2_UNKNOWN || second->verdict != S2_UNKNOWN)
+        return;
+    s2_requirement_name(&first->requirement, name, sizeof name);
+    s2_explain_reason(second, &reason);
+    s2_cli_error(cli, "%s is decided by algebra alone; of enumeration: %s", name,
+                 reason.data != NULL ? reason.data : "");
+    s2_buf_release(&reason);
+}
+
 static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern, s2_finding *findings)
 {
     const s2_prove_options options = {.n_tok = check->n_tok};
@@ -109,6 +123,8 @@ static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pat
         for (int32_t f = 0; status == S2_OK && f < check->n_requirements; f++)
             if (!s2_finding_agrees(&findings[f], &second[f]))
                 return disagree(cli, pattern, &findings[f], &second[f]);
+        for (int32_t f = 0; status == S2_OK && f < check->n_requirements; f++)
+            say_alone(cli, &findings[f], &second[f]);
     }
     if (status == S2_EINVAL) {
         s2_cli_error(cli, "ranks:N must divide the %d heads", pattern->n_heads);

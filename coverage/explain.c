@@ -85,7 +85,7 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
                     "give --len");
         break;
     case S2_REASON_LIMIT:
-        s2_buf_puts(buf, "the work limit was reached; give --len for a smaller question");
+        s2_buf_puts(buf, "the work limit was reached; a smaller --len is a smaller question");
         break;
     case S2_REASON_BEYOND:
         s2_buf_printf(buf, "it holds up to %lld tokens; beyond it is neither proved nor refuted",
