@@ -125,6 +125,11 @@ void s2_buf_puts(s2_buf *buf, const char *text)
     s2_buf_add(buf, text, strlen(text));
 }
 
+void s2_buf_count(s2_buf *buf, int64_t n, const char *noun)
+{
+    s2_buf_printf(buf, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
+}
+
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
 {
     va_list args, again;

@@ -52,6 +52,8 @@ typedef struct s2_buf {
 void s2_buf_add(s2_buf *buf, const char *bytes, size_t n);
 void s2_buf_puts(s2_buf *buf, const char *text);
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
+/* "1 layer", "2 layers". */
+void s2_buf_count(s2_buf *buf, int64_t n, const char *noun);
 /* One word for a shell: as it stands where nothing in it is special, else between single quotes. */
 void s2_buf_shell(s2_buf *buf, const char *word);
 void s2_buf_release(s2_buf *buf);

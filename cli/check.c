@@ -230,8 +230,11 @@ static void text_line(const s2_finding *finding, s2_buf *buf)
     if (finding->verdict == S2_HOLDS) {
         if (finding->scope_tok == S2_OPEN)
             s2_buf_puts(buf, "for every context length\n");
-        else
-            s2_buf_printf(buf, "for contexts up to %lld tokens\n", (long long)finding->scope_tok);
+        else {
+            s2_buf_puts(buf, "for contexts up to ");
+            s2_buf_count(buf, finding->scope_tok, "token");
+            s2_buf_puts(buf, "\n");
+        }
         return;
     }
     if (finding->verdict == S2_VIOLATED)
@@ -313,9 +316,13 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const ch
 {
     char hash[S2_HASH_HEX];
     S2_TRY(s2_pattern_hash(pattern, hash));
-    s2_buf_printf(buf, "%s: %d layer%s, %d heads on %d KV heads, block %d, %.12s\n",
-                  name[0] != '\0' ? name : "(unnamed)", pattern->n_layers, pattern->n_layers == 1 ? "" : "s",
-                  pattern->n_heads, pattern->n_kv_heads, pattern->block_tok, hash);
+    s2_buf_printf(buf, "%s: ", name[0] != '\0' ? name : "(unnamed)");
+    s2_buf_count(buf, pattern->n_layers, "layer");
+    s2_buf_puts(buf, ", ");
+    s2_buf_count(buf, pattern->n_heads, "head");
+    s2_buf_puts(buf, " on ");
+    s2_buf_count(buf, pattern->n_kv_heads, "KV head");
+    s2_buf_printf(buf, ", block %d, %.12s\n", pattern->block_tok, hash);
     for (int32_t f = 0; f < n; f++)
         text_line(&findings[f], buf);
     for (int32_t f = 0; f < n; f++)

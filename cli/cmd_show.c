@@ -120,10 +120,15 @@ static s2_status add_text(const facts *f, s2_buf *buf)
 {
     const s2_pattern *const p = &f->input->pattern;
     s2_buf_printf(buf, "%s\n  hash      %s\n", f->name, f->hash);
-    s2_buf_printf(
-        buf, "  shape     %d layer%s, %d heads on %d KV heads, head dimension %d, blocks of %d tokens%s\n",
-        (int)p->n_layers, p->n_layers == 1 ? "" : "s", (int)p->n_heads, (int)p->n_kv_heads, (int)p->head_dim,
-        (int)p->block_tok, p->causal ? "" : ", not causal");
+    s2_buf_puts(buf, "  shape     ");
+    s2_buf_count(buf, p->n_layers, "layer");
+    s2_buf_puts(buf, ", ");
+    s2_buf_count(buf, p->n_heads, "head");
+    s2_buf_puts(buf, " on ");
+    s2_buf_count(buf, p->n_kv_heads, "KV head");
+    s2_buf_printf(buf, ", head dimension %d, blocks of ", (int)p->head_dim);
+    s2_buf_count(buf, p->block_tok, "token");
+    s2_buf_puts(buf, p->causal ? "\n" : ", not causal\n");
     s2_buf_printf(buf, "  distinct  %d of %lld heads read differently\n", (int)f->folds.n_classes,
                   (long long)p->n_layers * p->n_heads);
     if (!isnan(f->density.tokens))

@@ -409,11 +409,17 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
 {
     const s2_sim_options *const options = subject->options;
     const s2_pattern *const pattern = subject->pattern;
-    s2_buf_printf(buf, "%s  %d layers, %d heads on %d KV heads of %d, block %d, %d distinct heads\n",
-                  subject->name, pattern->n_layers, pattern->n_heads, pattern->n_kv_heads, pattern->head_dim,
-                  pattern->block_tok, sim->n_head_classes);
-    s2_buf_printf(buf, "  %s of %lld tokens, batch %lld, %s, %s%s%s", s2_sim_phase_word(options->phase),
-                  (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
+    s2_buf_printf(buf, "%s  ", subject->name);
+    s2_buf_count(buf, pattern->n_layers, "layer");
+    s2_buf_puts(buf, ", ");
+    s2_buf_count(buf, pattern->n_heads, "head");
+    s2_buf_puts(buf, " on ");
+    s2_buf_count(buf, pattern->n_kv_heads, "KV head");
+    s2_buf_printf(buf, " of %d, block %d, ", pattern->head_dim, pattern->block_tok);
+    s2_buf_count(buf, sim->n_head_classes, "distinct head");
+    s2_buf_printf(buf, "\n  %s of ", s2_sim_phase_word(options->phase));
+    s2_buf_count(buf, options->len_tok, "token");
+    s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
     s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);

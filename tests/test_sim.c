@@ -931,7 +931,7 @@ static void command_answers_for_one_for_several_and_for_baselines(void **state)
     const char *const wrong[] = {"sim", pattern, "--no-db", "--gpu", "h2000"};
     const char *const bad[] = {"sim", "heads 4: dense", "--no-db"};
     assert_int_equal(command(text, sizeof text, 3, one), S2_EXIT_OK);
-    assert_non_null(strstr(text, "one  1 layers"));
+    assert_non_null(strstr(text, "one  1 layer, "));
     assert_int_equal(command(text, sizeof text, 5, json), S2_EXIT_OK);
     assert_non_null(strstr(text, "}\n{\"schema\":\"s2sim/1\""));
     assert_int_equal(command(text, sizeof text, 6, all), S2_EXIT_OK);
