@@ -33,12 +33,13 @@ static int64_t row_runs(s2_block_builder *builder, int64_t q_tok)
     return n_runs;
 }
 
-static void add_run(s2_block_builder *builder, s2_run run)
+/* Keys of the run, each read by n_rows queries. */
+static void add_run(s2_block_builder *builder, s2_run run, int64_t n_rows)
 {
     for (int64_t blk = run.begin / builder->block_tok; blk * builder->block_tok < run.end; blk++) {
         const int64_t begin = blk * builder->block_tok, end = begin + builder->block_tok;
         const int64_t from = run.begin > begin ? run.begin : begin, to = run.end < end ? run.end : end;
-        builder->pairs[blk] += to - from;
+        builder->pairs[blk] += (to - from) * n_rows;
     }
 }
 
@@ -92,20 +93,36 @@ static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
     return true;
 }
 
-/* One row of blocks, query by query. */
-static bool build_row(s2_block_builder *builder, int64_t q_blk)
+/*
+ * Queries [q_begin, q_end) that read the same keys up to causality: the last one stands for all. Causal keys
+ * from q_begin on are read by the queries from each on, whole blocks that they are.
+ */
+static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
+{
+    const int64_t n_rows = q_end - q_begin, n_runs = row_runs(builder, q_end - 1);
+    const bool causal = builder->view->pattern->causal;
+    for (int64_t r = 0; r < n_runs; r++) {
+        s2_run run = builder->runs[r];
+        if (causal && run.end > q_begin) {
+            builder->pairs[q_begin / builder->block_tok] += n_rows * (n_rows + 1) / 2;
+            run.end = q_begin;
+        }
+        if (run.begin < run.end)
+            add_run(builder, run, n_rows);
+    }
+    return n_runs >= 0;
+}
+
+/* One row of blocks, by stretches of `alike` queries that read alike; 1: query by query. */
+static bool build_row(s2_block_builder *builder, int64_t q_blk, int64_t alike)
 {
     const int64_t q_begin = q_blk * builder->block_tok;
     const int64_t q_end =
         q_begin + builder->block_tok < builder->n_tok ? q_begin + builder->block_tok : builder->n_tok;
     memset(builder->pairs, 0, (size_t)builder->n_blk * sizeof *builder->pairs);
-    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok++) {
-        const int64_t n_runs = row_runs(builder, q_tok);
-        if (n_runs < 0)
+    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok += alike)
+        if (!add_alike(builder, q_tok, q_tok + alike < q_end ? q_tok + alike : q_end))
             return false;
-        for (int64_t r = 0; r < n_runs; r++)
-            add_run(builder, builder->runs[r]);
-    }
     for (int64_t k_blk = 0; k_blk < builder->n_blk; k_blk++) {
         if (builder->pairs[k_blk] == 0)
             continue;
@@ -144,13 +161,14 @@ s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, i
     s2_view_shape_init(&shape);
     s2_view_shape_add(&shape, view);
     const bool uniform = shape.block_aligned && block_tok <= view->pattern->block_tok;
+    const int64_t alike = shape.block_aligned ? view->pattern->block_tok : 1;
     s2_block_builder builder = {.view = view, .n_tok = n_tok, .block_tok = block_tok};
     builder.n_blk = (n_tok + block_tok - 1) / block_tok;
     builder.pairs = s2_calloc((size_t)builder.n_blk, sizeof *builder.pairs);
     int64_t *const row_begin = S2_NEW(arena, int64_t, builder.n_blk + 1);
     bool good = builder.pairs != NULL && row_begin != NULL;
     for (int64_t q_blk = 0; good && q_blk < builder.n_blk; q_blk++) {
-        good = uniform ? build_uniform_row(&builder, q_blk) : build_row(&builder, q_blk);
+        good = uniform ? build_uniform_row(&builder, q_blk) : build_row(&builder, q_blk, alike);
         row_begin[q_blk + 1] = builder.n_entries;
     }
     s2_status status = S2_ENOMEM;
