@@ -26,13 +26,20 @@ static bool list_has_partial(const s2_blocks *list, bool causal)
     return false;
 }
 
+/* No judgement of the pattern: a shorter context of it has room. */
 static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_classes)
 {
-    if (n_blk * n_blk * target->pattern->n_heads <= S2_GRID_CELLS / n_classes)
+    const int64_t n_heads = target->pattern->n_heads, most = S2_GRID_CELLS / n_classes / n_heads;
+    if (n_blk * n_blk <= most)
         return S2_OK;
-    return s2_target_refuse(target,
-                            "%lld x %lld blocks of %d heads in %d kinds of layers are too many for arrays",
-                            (long long)n_blk, (long long)n_blk, target->pattern->n_heads, n_classes);
+    int64_t fits = n_blk;
+    while (fits > 1 && fits * fits > most)
+        fits--;
+    return s2_diag_set(target->diag, S2_ELIMIT, S2_CODE_FOREIGN, 0, 0,
+                       "%lld x %lld blocks of %lld heads%s are too many for arrays: --len %lld at most",
+                       (long long)n_blk, (long long)n_blk, (long long)n_heads,
+                       n_classes > 1 ? " in layers of different kinds" : "",
+                       (long long)(fits * (target->n_tok / n_blk)));
 }
 
 static s2_status check_target(const s2_target *target, int64_t block_tok)
