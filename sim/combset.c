@@ -42,14 +42,20 @@ static int64_t tile_ceil(int64_t x, int64_t tile)
     return x / tile + (x % tile != 0);
 }
 
-/* One range of tiles per run; runs that meet in a tile overlap there, which a union allows. */
+/* Tiles of each run; runs whose tiles meet become one range, or a fine stride would have one for each key. */
 static void add_tiles_by_runs(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
+    int64_t begin = 0, past = 0;
     for (int64_t x = s2_comb_next(comb, 0); x != S2_OPEN;) {
         const int64_t end = s2_comb_run_end(comb, x);
-        s2_combset_add_range(set, x / tile_tok, tile_ceil(end, tile_tok));
+        if (x / tile_tok > past) {
+            s2_combset_add_range(set, begin, past);
+            begin = x / tile_tok;
+        }
+        past = tile_ceil(end, tile_tok);
         x = s2_comb_next(comb, end);
     }
+    s2_combset_add_range(set, begin, past);
 }
 
 /* A tile that [begin, end) cuts: it counts when an element lies in the part inside. */
@@ -58,6 +64,44 @@ static void add_cut_tile(s2_combset *set, const s2_comb *comb, int64_t tile, int
     const int64_t x = s2_comb_next(comb, tile * tile_tok);
     if (x != S2_OPEN && x / tile_tok == tile)
         s2_combset_add_range(set, tile, tile + 1);
+}
+
+/* The two tiles that the ends of a comb cut; those between are whole. */
+static void add_cut_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
+{
+    if (comb->begin % tile_tok != 0)
+        add_cut_tile(set, comb, comb->begin / tile_tok, tile_tok);
+    if (comb->end % tile_tok != 0)
+        add_cut_tile(set, comb, comb->end / tile_tok, tile_tok);
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/*
+ * Tiles of m groups each, of a period that m does not divide: together they repeat after period / gcd tiles,
+ * in which m / gcd runs begin. Each of these is a comb of tiles.
+ */
+static void add_tiles_of_cycle(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
+{
+    const int64_t m = tile_tok / comb->gran, common = common_divisor(comb->period, m);
+    const int64_t n_tiles = comb->period / common, n_groups = n_tiles * m;
+    const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
+    for (int64_t run = 0; run < m / common; run++) {
+        const int64_t first = ((run + 1) * comb->period - comb->shift) % n_groups;
+        const int64_t tile = first / m, width = (first + comb->width - 1) / m - tile + 1;
+        const bool always = width >= n_tiles;
+        s2_combset_add(set, &(s2_comb){begin, end, 1, always ? 1 : n_tiles, always ? 1 : width,
+                                       always ? 0 : (n_tiles - tile) % n_tiles});
+    }
+    add_cut_tiles(set, comb, tile_tok);
 }
 
 /*
@@ -69,17 +113,16 @@ static void add_tiles_of_groups(s2_combset *set, const s2_comb *comb, int64_t ti
     const int64_t m = tile_tok / comb->gran, reach = comb->width + m - 1;
     const bool always = reach >= comb->period;
     if (!always && comb->period % m != 0) {
-        add_tiles_by_runs(set, comb, tile_tok);
+        const int64_t n_runs = (comb->end - comb->begin) / (comb->gran * comb->period);
+        const bool few = n_runs <= m / common_divisor(comb->period, m);
+        (few ? add_tiles_by_runs : add_tiles_of_cycle)(set, comb, tile_tok);
         return;
     }
     const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
     const int64_t shift = comb->shift + m - 1, period = always ? 1 : comb->period / m;
     const int64_t width = always ? 1 : (reach - shift % m + m - 1) / m;
     s2_combset_add(set, &(s2_comb){begin, end, 1, period, width, shift / m % period});
-    if (comb->begin % tile_tok != 0)
-        add_cut_tile(set, comb, comb->begin / tile_tok, tile_tok);
-    if (comb->end % tile_tok != 0)
-        add_cut_tile(set, comb, comb->end / tile_tok, tile_tok);
+    add_cut_tiles(set, comb, tile_tok);
 }
 
 void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
@@ -155,13 +198,7 @@ static int64_t common_cycle(const s2_comb *combs, int32_t n, int64_t most)
 {
     int64_t cycle = 1;
     for (int32_t c = 0; c < n; c++) {
-        const int64_t own = combs[c].gran * combs[c].period;
-        int64_t a = cycle, b = own;
-        while (b != 0) {
-            const int64_t rest = a % b;
-            a = b;
-            b = rest;
-        }
+        const int64_t own = combs[c].gran * combs[c].period, a = common_divisor(cycle, own);
         if (own > most || cycle / a > most / own)
             return S2_OPEN;
         cycle = cycle / a * own;
