@@ -141,14 +141,30 @@ void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok
         add_tiles_by_runs(set, comb, tile_tok);
 }
 
-/* Intervals first, ascending; combs with a residue behind them. */
+/* The residue at which the runs of a comb begin. */
+static int64_t residue_of(const s2_comb *comb)
+{
+    return (comb->period - comb->shift % comb->period) % comb->period;
+}
+
+static int compare(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+/* Intervals first, ascending; combs with a residue behind them, those that differ by it alone side by side.
+ */
 static int by_kind_then_begin(const void *left, const void *right)
 {
     const s2_comb *const a = left, *const b = right;
     const bool a_comb = !s2_comb_is_interval(a), b_comb = !s2_comb_is_interval(b);
     if (a_comb != b_comb)
         return a_comb - b_comb;
-    return (a->begin > b->begin) - (a->begin < b->begin);
+    if (a->begin != b->begin || !a_comb)
+        return compare(a->begin, b->begin);
+    if (a->end != b->end || a->gran != b->gran)
+        return a->end != b->end ? compare(a->end, b->end) : compare(a->gran, b->gran);
+    return a->period != b->period ? compare(a->period, b->period) : compare(residue_of(a), residue_of(b));
 }
 
 static void sort_combs(s2_comb *combs, int32_t n)
@@ -180,6 +196,24 @@ void s2_combset_merge(s2_combset *set)
             set->combs[kept++] = comb;
     }
     set->n_combs = kept;
+}
+
+/* Sorted combs whose residues meet become one: the phases of a group of heads are often neighbours. */
+static int32_t join_residues(s2_comb *combs, int32_t n)
+{
+    int32_t kept = 0;
+    for (int32_t c = 0; c < n; c++) {
+        const s2_comb comb = combs[c];
+        s2_comb *const before = kept > 0 ? &combs[kept - 1] : NULL;
+        const bool alike = before != NULL && before->begin == comb.begin && before->end == comb.end &&
+                           before->gran == comb.gran && before->period == comb.period;
+        const int64_t ahead = alike ? residue_of(&comb) - residue_of(before) : 0;
+        if (!alike || ahead > before->width)
+            combs[kept++] = comb;
+        else if (ahead + comb.width > before->width)
+            before->width = ahead + comb.width < comb.period ? ahead + comb.width : comb.period;
+    }
+    return kept;
 }
 
 static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end)
@@ -258,7 +292,8 @@ int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
     while (n_ranges < set->n_combs && s2_comb_is_interval(&set->combs[n_ranges]))
         n_ranges++;
     s2_comb *const residues = set->combs + n_ranges;
-    const int32_t n_residues = set->n_combs - n_ranges;
+    const int32_t n_residues = join_residues(residues, set->n_combs - n_ranges);
+    set->n_combs = n_ranges + n_residues;
     int64_t total = 0, covered = begin; /* everything below `covered` is counted */
     for (int32_t r = 0; r <= n_ranges && covered < end; r++) {
         int64_t from = r < n_ranges ? set->combs[r].begin : end;

@@ -43,7 +43,7 @@ void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok
 /* Join ranges that meet, so that a long enumeration stays small. */
 void s2_combset_merge(s2_combset *set);
 
-/* Elements of the union in [begin, end); reorders the combs. -1 when an addition failed. */
+/* Elements of the union in [begin, end); reorders and joins the combs. -1 when an addition failed. */
 int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end);
 
 #ifdef __cplusplus

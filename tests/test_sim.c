@@ -453,10 +453,20 @@ static void combs_are_counted_as_if_visited(void **state)
         uint8_t has[400] = {0}, tile_has[400] = {0};
         const int64_t tile_tok = in(&draw, 1, 9);
         const int64_t n_combs = in(&draw, 0, 5);
+        s2_comb comb = {0};
         for (int64_t c = 0; c < n_combs; c++) {
             const int64_t begin = in(&draw, 0, 200), period = in(&draw, 1, 9);
-            const s2_comb comb = {begin,  begin + in(&draw, 0, 190), in(&draw, 1, 12),
-                                  period, in(&draw, 1, period),      in(&draw, 0, period - 1)};
+            if (c == 0 || in(&draw, 0, 1) == 0)
+                comb = (s2_comb){begin,  begin + in(&draw, 0, 190), in(&draw, 1, 12),
+                                 period, in(&draw, 1, period),      in(&draw, 0, period - 1)};
+            else { /* the same at another residue, another head of a group; or one number more is another */
+                const int64_t other = in(&draw, 0, 6);
+                comb.begin = other == 0 ? in(&draw, 0, comb.end) : comb.begin;
+                comb.end = other == 1 ? in(&draw, comb.begin, 390) : comb.end;
+                comb.gran = other == 2 ? in(&draw, 1, 12) : comb.gran;
+                comb.period = other == 3 ? in(&draw, comb.width, 9) : comb.period;
+                comb.shift = in(&draw, 0, comb.period - 1);
+            }
             s2_combset_add(&set, &comb);
             s2_combset_add_tiles(&tiles, &comb, tile_tok);
             for (int64_t x = 0; x < 400; x++) {
