@@ -411,7 +411,9 @@ const s2_command s2_command_table[] = {
      "Columns: name hash family model layers heads kv_heads block created rows union kv group shards density "
      "phase len gpu batch us kv_mib gpu_us outcome star tags.\n"
      "us is the latest prediction, kv_mib its cache in pages per KV head, gpu_us the latest timing of all "
-     "layers on a GPU; the three are always of the phase, len, gpu and batch in the same row. --len and "
+     "layers on a GPU; the three are always of the phase, len, gpu and batch in the same row. density is of "
+     "the "
+     "blocks at 8192 tokens, whatever len says, in layers that are not dense. --len and "
      "--phase list the designs that have a prediction or timing of these.",
      "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
      "ls --format csv > designs.csv\n",
@@ -420,7 +422,9 @@ const s2_command s2_command_table[] = {
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
      "without a value in one of them are left out. Predictions and timings are compared at one phase and "
-     "length, which is said; --phase and --len choose another. Conditions as in `s2 ls`.",
+     "length, which is said; --phase and --len choose another; density is that of 8192 tokens. Conditions as "
+     "in "
+     "`s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "
