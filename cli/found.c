@@ -408,7 +408,7 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     s2_json_key(buf, "space");
     s2_json_str(buf, found->space_text);
     s2_json_key(buf, "model");
-    s2_json_str(buf, found->model);
+    s2_json_str(buf, found->model[0] != '\0' ? found->model : NULL);
     s2_json_key(buf, "gpu");
     s2_json_str(buf, options->gpu.name);
     json_count(buf, "len", options->len_tok);

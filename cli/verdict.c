@@ -200,7 +200,7 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
                  {"dtype", s2_dtype_name(subject->dtype)}};
     for (size_t at = 0; at < sizeof words / sizeof *words; at++) {
         s2_json_key(buf, words[at].key);
-        s2_json_str(buf, words[at].text);
+        s2_json_str(buf, words[at].text[0] != '\0' ? words[at].text : NULL); /* a CPU has no UUID */
     }
     const struct {
         const char *key;
