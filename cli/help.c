@@ -170,11 +170,12 @@ static void add_man_options(const char *program, const s2_command *command, s2_b
         s2_buf_puts(buf, ".TP\n.B ");
         add_groff(buf, name.data != NULL ? name.data : "");
         s2_buf_release(&name);
-        add_groff(buf, option->help);
-        if (option->fallback != NULL) {
-            s2_buf_puts(buf, "Default: ");
-            add_groff(buf, option->fallback);
-        }
+        s2_buf text = {0};
+        s2_buf_puts(&text, option->help);
+        if (option->fallback != NULL)
+            s2_buf_printf(&text, " (default: %s)", option->fallback);
+        add_groff(buf, text.data != NULL ? text.data : "");
+        s2_buf_release(&text);
     }
     s2_buf_puts(buf, ".TP\n.B \\-h, \\-\\-help\nPrint help, and end.\n");
 }
