@@ -197,6 +197,7 @@ static int read_names(s2_searching *r)
     if (status != S2_OK)
         return refuse(found->cli, &diag, status);
     const bool measured = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK;
+    found->measured = measured;
     found->calibrated =
         measured || s2_calibration_guess(&found->search.options.gpu, &found->calibration) == S2_OK;
     if (measured && !s2_args_has(&r->args, "bounds"))

@@ -147,6 +147,16 @@ static s2_status predict(const s2_found *found, int64_t index, s2_sim_phase phas
     return s2_sim_run(&found->cli->arena, &pattern, &options, sim, NULL);
 }
 
+static void put_ratio(double times, s2_buf *buf)
+{
+    if (times >= 1.005)
+        s2_buf_printf(buf, "%.3g times faster than", times);
+    else if (times > 0.995)
+        s2_buf_puts(buf, "as fast as");
+    else
+        s2_buf_printf(buf, "%.3g times slower than", 1 / times);
+}
+
 static s2_status put_prediction(const s2_found *found, int64_t index, s2_sim_phase phase, s2_buf *buf)
 {
     s2_sim sim;
@@ -155,8 +165,9 @@ static s2_status put_prediction(const s2_found *found, int64_t index, s2_sim_pha
         return S2_OK;
     s2_buf_puts(buf, ";\n    the kernels here are predicted to take ");
     s2_time_print(sim.time_us, buf);
-    s2_buf_printf(buf, ", %.2f times faster than dense; such predictions are off by %.0f %%",
-                  sim.dense_time_us / sim.time_us, sim.error_pct);
+    s2_buf_puts(buf, ", ");
+    put_ratio(sim.dense_time_us / sim.time_us, buf);
+    s2_buf_printf(buf, " dense; such predictions are off by %.0f %%", sim.error_pct);
     return S2_OK;
 }
 
@@ -196,8 +207,9 @@ static s2_status put_phase(const s2_found *found, const s2_point *best, s2_sim_p
         s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
     const s2_sim_options options = options_of(found, phase);
     const bool spills = s2_sim_dense_spills(&options, sim);
-    s2_buf_printf(buf, ", %.2f times faster than dense attention%s, bound by %s",
-                  sim->dense_time_us / sim->time_us,
+    s2_buf_puts(buf, ", ");
+    put_ratio(sim->dense_time_us / sim->time_us, buf);
+    s2_buf_printf(buf, " dense attention%s, bound by %s",
                   spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
                   resource_words(sim->bound_by));
     if (!sim->predicted)
@@ -330,8 +342,10 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
                       options->calibration->head.commit);
     else if (bound)
         s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
-                      found->measured ? "" : ": no kernels were measured on ",
-                      found->measured ? "" : options->gpu.name);
+                      found->measured && options->dtype != S2_F8 ? "" : ": no kernels were measured ",
+                      !found->measured          ? "on this GPU"
+                      : options->dtype == S2_F8 ? "in fp8"
+                                                : "");
 }
 
 /* ---- JSON */
