@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "cli/check.h"
+#include "cli/gpufile.h"
 #include "cli/netfile.h"
 #include "cli/searching.h"
 #include "cli/store.h"
+#include "cli/textfile.h"
 #include "kernels/validate.h"
 
 /* A handler can reach nothing but this. */
@@ -184,16 +186,16 @@ static int read_names(s2_searching *r)
     const char *const model = r->words.model != NULL ? r->words.model : s2_args_str(&r->args, "model");
     const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
-    s2_status status = s2_gpu_find(gpu, &found->search.options.gpu, &diag);
-    if (status != S2_OK)
-        return refuse(found->cli, &diag, status);
+    int end = s2_gpufile_read(found->cli, gpu, &found->search.options.gpu);
+    if (end != S2_GO_ON)
+        return end;
     if (model != NULL) {
-        const int end = s2_netfile_read(found->cli, model, &found->net, &r->model_is_file);
+        end = s2_netfile_read(found->cli, model, &found->net, &r->model_is_file);
         if (end != S2_GO_ON)
             return end;
     }
-    status = s2_requirements_parse(s2_args_str(&r->args, "require"), found->search.requirements,
-                                   &found->search.n_requirements, &diag);
+    const s2_status status = s2_requirements_parse(
+        s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
         return refuse(found->cli, &diag, status);
     const bool measured = s2_calibration_find(found->search.options.gpu.name, &found->calibration) == S2_OK;
@@ -246,7 +248,8 @@ static int refuse_both(const s2_searching *r)
 static int read_options(s2_searching *r)
 {
     int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
-    r->in_words = r->args.n_operands > 0 && s2_search_words_are(r->args.operands[0]);
+    r->in_file = r->args.n_operands > 0 && access(r->args.operands[0], F_OK) == 0;
+    r->in_words = r->args.n_operands > 0 && !r->in_file && s2_search_words_are(r->args.operands[0]);
     if (end == S2_GO_ON && r->in_words)
         end = s2_search_words_read(r->found.cli, r->args.operands[0], &r->words);
     if (end == S2_GO_ON && r->in_words)
@@ -280,6 +283,17 @@ static int read_options(s2_searching *r)
 }
 
 /* ---- the space */
+
+/* A file that holds a space, where a person would name it as everywhere else. */
+static int read_space_file(s2_searching *r, const char **text)
+{
+    char *content;
+    size_t n_bytes;
+    const int end = s2_textfile_read(r->found.cli, r->args.operands[0], &content, &n_bytes);
+    if (end == S2_GO_ON)
+        *text = content;
+    return end;
+}
 
 /* What the words leave open is that of most models of today. */
 static void put_shape(const s2_search_words *words, s2_buf *buf)
@@ -339,13 +353,14 @@ static int read_space(s2_searching *r)
     s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
     const char *text = r->args.n_operands > 0 && !r->in_words ? r->args.operands[0] : NULL;
-    const int end = text != NULL ? S2_GO_ON : propose(r, &text);
+    const int end = r->in_file ? read_space_file(r, &text) : text != NULL ? S2_GO_ON : propose(r, &text);
     if (end != S2_GO_ON)
         return end;
     s2_diag diag = {0};
     s2_status status = s2_space_parse(&cli->arena, text, strlen(text), &found->space, &diag);
     if (status != S2_OK)
-        return s2_input_refuse(cli, status, "space", text, strlen(text), &diag);
+        return s2_input_refuse(cli, status, r->in_file ? r->args.operands[0] : "space", text, strlen(text),
+                               &diag);
     found->space_text = text;
     found->search.space = &found->space;
     if (found->model[0] == '\0')

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cli/gpufile.h"
 #include "cli/input.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
@@ -27,30 +28,6 @@ static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
-}
-
-/* A name with a dot or a slash is the user's own file. */
-static int read_gpu_file(s2_cli *cli, const char *path, s2_gpu *gpu)
-{
-    char *text;
-    size_t n;
-    const int end = s2_textfile_read(cli, path, &text, &n);
-    if (end != S2_GO_ON)
-        return end;
-    const char *const slash = strrchr(path, '/');
-    s2_diag diag = {0};
-    const s2_status status = s2_gpu_parse(slash != NULL ? slash + 1 : path, text, n, gpu, &diag);
-    return status == S2_OK ? S2_GO_ON : s2_input_refuse(cli, status, path, text, n, &diag);
-}
-
-static int read_gpu(s2_sim_run_state *state)
-{
-    const char *const name = s2_args_str(&state->args, "gpu");
-    if (strpbrk(name, "./") != NULL)
-        return read_gpu_file(state->cli, name, &state->options.gpu);
-    s2_diag diag = {0};
-    const s2_status status = s2_gpu_find(name, &state->options.gpu, &diag);
-    return status == S2_OK ? S2_GO_ON : refuse(state->cli, status, &diag);
 }
 
 static int word_index(const char *word, const char *(*name)(int), int n)
@@ -116,7 +93,7 @@ static int read_constants(s2_sim_run_state *state)
 
 static int read_options(s2_sim_run_state *state)
 {
-    int end = read_gpu(state);
+    int end = s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu);
     if (end == S2_GO_ON)
         end = read_constants(state);
     if (end == S2_GO_ON)

@@ -31,6 +31,15 @@ const char *s2_found_name(const s2_found *found, int64_t index)
     return name != NULL ? name : "";
 }
 
+/* A line's end where one line is written. */
+static void end_statement(s2_buf *out, size_t begin)
+{
+    while (out->len > begin && out->data[out->len - 1] == ' ')
+        out->len--;
+    if (out->len > begin)
+        s2_buf_puts(out, out->data[out->len - 1] == ';' ? " " : "; ");
+}
+
 /* What the space says of a candidate, in one line and without the model's line before it. */
 static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
 {
@@ -41,14 +50,18 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
     const char *at = text.status == S2_OK ? text.data : "";
     if (found->model[0] != '\0')
         at += strcspn(at, "\n") + 1;
-    bool blank = true;
     for (; *at != '\0'; at++) {
-        const bool is_blank = *at == ' ' || *at == '\n' || *at == '\t' || *at == '\r';
-        if (!is_blank)
+        if (*at == '#') /* a file may have comments */
+            at += strcspn(at, "\n");
+        if (*at == '\0')
+            break;
+        const char last = out->len > begin ? out->data[out->len - 1] : ';';
+        if (*at == '\n' || *at == ';')
+            end_statement(out, begin);
+        else if (*at != ' ' && *at != '\t' && *at != '\r')
             s2_buf_add(out, at, 1);
-        else if (!blank)
-            s2_buf_add(out, " ", 1);
-        blank = is_blank;
+        else if (last != ' ' && out->len > begin)
+            s2_buf_puts(out, " ");
     }
     /* choices of nothing leave empty statements behind */
     while (out->len > begin && strchr("; ", out->data[out->len - 1]) != NULL)

@@ -30,6 +30,9 @@ int s2_search_file_name(s2_searching *r)
                   (long long)search->options.len_tok, (long long)search->options.batch,
                   s2_dtype_word(search->options.dtype), (unsigned long long)search->seed,
                   s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
+#define S2_GPU_VALUE(key, low, high, required, text) s2_buf_printf(&buf, " %g", search->options.gpu.key);
+    S2_GPU_KEYS(S2_GPU_VALUE) /* of a file they may be others the next time */
+#undef S2_GPU_VALUE
     if (r->model_is_file) {
         const s2_net *const net = &found->net;
         s2_buf_printf(&buf, " | of layers %d heads %d on %d of %d, widths %d %d %d, weights %lld,",

@@ -21,6 +21,7 @@ enum { S2_SEARCH_RANKS = 65536 };
 typedef struct s2_searching {
     s2_found found; /* of this rank while it runs; in the end, on rank 0, of all of them */
     s2_args args;
+    bool in_file;  /* the operand is a file with a space */
     bool in_words; /* the operand is a model in words, not a space */
     s2_search_words words;
     bool model_is_file; /* its shape stands before the space, not its name */

@@ -248,7 +248,7 @@ static const s2_option PARETO[] = {
 static const s2_option SEARCH[] = {
     {"model", 'm', "NAME", NULL,
      "the model whose shape the candidates have: a built-in one, or a config.json", false, false},
-    {"gpu", 'g', "NAME", "h200", "a built-in GPU", false, false},
+    {"gpu", 'g', "NAME", "h200", "a built-in GPU, or a file like those of sim/gpus", false, false},
     OPT_LEN("128k"),
     {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},
     {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
@@ -368,7 +368,8 @@ const s2_command s2_command_table[] = {
      "$ s2 validate phi3.s2 --device gpu --len 8k,128k --counters --json\n",
      VALIDATE},
     {"search", "[SPACE|WORDS]", 0, 1, "find the best patterns of a whole space, every one proved and priced",
-     "SPACE is an inline pattern with choices in braces: {16,32,64}, {4..32:4} (up to and with 32), "
+     "SPACE is a pattern, inline or in a file, with choices in braces: {16,32,64}, {4..32:4} (up to and with "
+     "32), "
      "{head,kv}, "
      "{,sink 1 |} (also nothing). Without it one is proposed from the model, which may "
      "also be said in words: '32 heads, 8 KV heads, H200, 128k'.\n"
