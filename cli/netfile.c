@@ -61,7 +61,7 @@ int s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
     const s2_status status = s2_net_find(name, out, &diag);
     *is_file = status == S2_EINVAL && access(name, F_OK) == 0;
     if (*is_file)
-        return read_config(cli, name, out);
+        return read_config(cli, s2_input_path(cli, name), out);
     if (status == S2_OK)
         return S2_GO_ON;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));

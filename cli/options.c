@@ -310,9 +310,10 @@ int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t leas
         s2_cli_error(cli, "--%s is needed", name);
         return S2_EXIT_USAGE;
     }
-    if (!s2_number_parse(text, &value) || value < least || value > most) {
-        s2_cli_error(cli, "--%s %s: expected a number from %lld to %lld", name, text, (long long)least,
-                     (long long)most);
+    const bool is_number = s2_number_parse(text, &value);
+    if (!is_number || value < least || value > most) {
+        s2_cli_error(cli, "--%s %s: expected a number from %lld to %lld%s", name, text, (long long)least,
+                     (long long)most, !is_number && most >= 1 << 20 ? ", as in 128k or 1m" : "");
         return S2_EXIT_USAGE;
     }
     *out = value;

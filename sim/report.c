@@ -388,8 +388,9 @@ static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf 
     line_begin("fits", buf);
     s2_buf_printf(buf, "batch %lld (dense %lld) of this length, or ", (long long)sim->fit_batch,
                   (long long)sim->fit_batch_dense);
-    s2_buf_printf(buf, "%lld tokens (dense %lld) at this batch, beside ", (long long)sim->fit_len_tok,
-                  (long long)sim->fit_len_dense_tok);
+    const bool any = sim->fit_len_tok == S2_LIMIT_CONTEXT_TOK; /* no longer one is asked about */
+    s2_buf_printf(buf, "%s%lld tokens (dense %lld) at this batch, beside ", any ? "at least " : "",
+                  (long long)sim->fit_len_tok, (long long)sim->fit_len_dense_tok);
     s2_bytes_print((double)sim->weight_bytes, buf);
     s2_buf_puts(buf, subject->options->n_ranks > 1 ? " of weights on each GPU\n" : " of weights\n");
 }

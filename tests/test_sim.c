@@ -960,21 +960,27 @@ static void pages_say_what_a_person_must_know(void **state)
 {
     (void)state;
     static const struct {
+        const char *body, *says;
         const char *options[8];
-        const char *says;
     } cases[] = {
         /* 8 KV heads of 128, bf16: 4 KiB a token and layer; 32 layers, 32k tokens, 16 sequences: 64 GiB */
-        {{"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"},
-         "   each GPU     8 GiB of head pages, dense 8 GiB; the above is all 8 together\n"},
-        {{"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"}, " of weights on each GPU\n"},
-        {{"--phase", "decode", "--len", "128k", "--batch", "32"},
-         "predicted too; its cache does not fit, and waits for the link)\n"},
-        {{"--phase", "decode", "--len", "128k", "--batch", "32"}, " cross the link in each step\n"},
-        {{"--len", "1k"}, "  density       1: every layer reads all of this context\n"},
+        {"dense",
+         "   each GPU     8 GiB of head pages, dense 8 GiB; the above is all 8 together\n",
+         {"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"}},
+        {"dense", " of weights on each GPU\n", {"--len", "1k", "--tp", "8"}},
+        {"dense",
+         "predicted too; its cache does not fit, and waits for the link)\n",
+         {"--phase", "decode", "--len", "128k", "--batch", "32"}},
+        {"dense", " cross the link in each step\n", {"--phase", "decode", "--len", "128k", "--batch", "32"}},
+        {"dense", "  density       1: every layer reads all of this context\n", {"--len", "1k"}},
+        {"dense", "beside 14.96 GiB of weights\n", {"--len", "1k"}},
+        {"local 4", "or at least 16777216 tokens (dense ", {"--len", "1k"}},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         static char text[8192];
-        const char *argv[11] = {"sim", "model llama-3.1-8b; layers all: dense", "--no-db"};
+        char pattern[80];
+        snprintf(pattern, sizeof pattern, "model llama-3.1-8b; layers all: %s", cases[c].body);
+        const char *argv[11] = {"sim", pattern, "--no-db"};
         int argc = 3;
         for (int o = 0; o < 8 && cases[c].options[o] != NULL; o++)
             argv[argc++] = cases[c].options[o];
