@@ -117,7 +117,7 @@ static s2_status export(const s2_target *target)
                 "heads of one KV head differ: DKernel wants K and V repeated to all query heads");
     if (rotation.dense_every > 0)
         s2_note(target->notes,
-                "dense layers are the model's business: every %lld-th layer gets no sparse attention",
+                "dense layers are the model's business: one layer in %lld gets no sparse attention",
                 (long long)rotation.dense_every);
     return s2_fileset_add_buf(target->files, "dkernel.json", &buf);
 }

@@ -139,13 +139,12 @@ static s2_status derive_types(const s2_source *source, const char *prefix, int64
     S2_TRY(s2_setting_int(&source->settings, "full-every", 0, S2_LIMIT_LAYERS, every, &every, source->diag));
     for (int64_t layer = 0; layer < n_layers; layer++)
         roles[layer] = every > 0 && (layer + 1) % every == 0 ? FULL : chunked ? CHUNKED : SLIDING;
-    s2_note(
-        source->notes,
-        every > 0
-            ? "layer_types is absent: every %lld-th layer is full, by the config or by what models of this "
-              "model_type do (--set full-every=N)"
-            : "layer_types is absent: all layers use the window (--set full-every=N)",
-        (long long)every);
+    s2_note(source->notes,
+            every > 0
+                ? "layer_types is absent: one layer in %lld is full, by the config or by what models of this "
+                  "model_type do (--set full-every=N)"
+                : "layer_types is absent: all layers use the window (--set full-every=N)",
+            (long long)every);
     return S2_OK;
 }
 

@@ -403,7 +403,7 @@ static void models_imply_the_shape_that_their_configs_leave_out(void **state)
                  "\"gemma3_text\", "
                  "\"num_attention_heads\": 16, \"num_hidden_layers\": 48, \"num_key_value_heads\": 8, "
                  "\"sliding_window\": 1024}}",
-                 16, 8, 256, "every 6-th layer is full"},
+                 16, 8, 256, "one layer in 6 is full"},
                 /* DeepSeek-V3: 61 * (512 + 64) * 2 bytes a token */
                 {"{\"model_type\": \"deepseek_v3\", \"hidden_size\": 7168, \"num_attention_heads\": 128, "
                  "\"num_key_value_heads\": 128, \"num_hidden_layers\": 61, \"kv_lora_rank\": 512, "
