@@ -86,6 +86,14 @@ static int64_t smallest_page(const s2_group *group)
     return page_tok;
 }
 
+/* The KV heads that are counted, and how. */
+typedef struct s2_kv_asked {
+    int32_t kv_begin;
+    int32_t kv_end;
+    int64_t n_tok;
+    int64_t page_tok;
+} s2_kv_asked;
+
 /* KV heads with the same query heads are counted once: their first, and how many they are. */
 typedef struct s2_twins {
     int32_t first_kv;
@@ -124,11 +132,12 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     return S2_OK;
 }
 
-static int32_t find_twins(const int32_t *head_class, int32_t n_kv, int32_t n_group, s2_twins *twins)
+static int32_t find_twins(const int32_t *head_class, const s2_kv_asked *asked, int32_t n_group,
+                          s2_twins *twins)
 {
     const size_t n_bytes = (size_t)n_group * sizeof *head_class;
     int32_t n_distinct = 0;
-    for (int32_t kv = 0; kv < n_kv; kv++) {
+    for (int32_t kv = asked->kv_begin; kv < asked->kv_end; kv++) {
         int32_t at = 0;
         while (at < n_distinct && memcmp(head_class + (int64_t)twins[at].first_kv * n_group,
                                          head_class + (int64_t)kv * n_group, n_bytes) != 0)
@@ -148,21 +157,22 @@ static void add_slots(s2_kv_slots *slots, const s2_group_slots *group, int64_t n
     slots->meta_elems += group->meta_elems * n;
 }
 
-static bool selects_tokens(const s2_classes *classes, const s2_layer_class *layer)
+static bool selects_tokens(const s2_group *group)
 {
-    for (int32_t head = 0; head < classes->pattern->n_heads; head++)
-        if (classes->reads[layer->head_class[head]].selects_tokens)
+    for (int32_t head = 0; head < group->n_heads; head++)
+        if (group->classes->reads[group->head_class[head]].selects_tokens)
             return true;
     return false;
 }
 
-static s2_status count_layer(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok,
-                             int64_t page_tok, s2_kv_scratch *scratch, s2_kv_slots *slots)
+static s2_status count_layer(const s2_classes *classes, const s2_layer_class *layer, const s2_kv_asked *asked,
+                             s2_kv_scratch *scratch, s2_kv_slots *slots)
 {
     enum { INDEX_KEY_BYTES = 132 };
-    const s2_pattern *const pattern = classes->pattern;
-    const int32_t n_kv = pattern->n_kv_heads, n_group = pattern->n_heads / n_kv;
-    const int32_t n_distinct = find_twins(layer->head_class, n_kv, n_group, scratch->twins);
+    const int64_t n_tok = asked->n_tok, page_tok = asked->page_tok;
+    const int32_t n_kv = asked->kv_end - asked->kv_begin;
+    const int32_t n_group = classes->pattern->n_heads / classes->pattern->n_kv_heads;
+    const int32_t n_distinct = find_twins(layer->head_class, asked, n_group, scratch->twins);
     for (int32_t at = 0; at < n_distinct; at++) {
         const s2_twins twins = scratch->twins[at];
         const s2_group group = {classes, layer->head_class + (int64_t)twins.first_kv * n_group, n_group};
@@ -171,23 +181,25 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
         add_slots(slots, &own, (int64_t)twins.n * layer->n_layers);
     }
     s2_group_slots all;
-    const s2_group whole = {classes, layer->head_class, pattern->n_heads};
+    const s2_group whole = {classes, layer->head_class + (int64_t)asked->kv_begin * n_group, n_kv * n_group};
     S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
     slots->shared_pages += all.paged * n_kv * layer->n_layers;
-    slots->index_bytes += selects_tokens(classes, layer) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
+    slots->index_bytes += selects_tokens(&whole) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
     return S2_OK;
 }
 
-s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_slots *out)
+s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t kv_end, int64_t n_tok,
+                            int32_t page_tok, s2_kv_slots *out)
 {
     const s2_pattern *const pattern = classes->pattern;
-    s2_kv_slots slots = {.dense = n_tok * pattern->n_kv_heads * pattern->n_layers};
+    const s2_kv_asked asked = {kv_begin, kv_end, n_tok, page_tok};
+    s2_kv_slots slots = {.dense = n_tok * (kv_end - kv_begin) * pattern->n_layers};
     s2_kv_scratch scratch = {0};
     scratch.twins = s2_malloc((size_t)pattern->n_kv_heads * sizeof *scratch.twins);
     scratch.stamps = s2_calloc((size_t)classes->n_reads, sizeof *scratch.stamps);
     s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;
     for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++)
-        status = count_layer(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
+        status = count_layer(classes, &classes->layers[c], &asked, &scratch, &slots);
     s2_combset_release(&scratch.kept);
     s2_combset_release(&scratch.pages);
     s2_free(scratch.twins);
@@ -195,6 +207,11 @@ s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok
     if (status == S2_OK)
         *out = slots;
     return status;
+}
+
+s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_slots *out)
+{
+    return s2_kv_count_heads(classes, 0, classes->pattern->n_kv_heads, n_tok, page_tok, out);
 }
 
 /* Heads whose kept set needs a walk over all keys are too dear to ask at every block. */

@@ -37,6 +37,10 @@ typedef struct s2_kv_slots {
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                       s2_kv_slots *out) S2_MUST_CHECK;
 
+/* The same of KV heads [kv_begin, kv_end) alone, as on a GPU that has no others; index keys lie on each. */
+s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t kv_end, int64_t n_tok,
+                            int32_t page_tok, s2_kv_slots *out) S2_MUST_CHECK;
+
 /* The most slots that head pages hold at any block end up to n_tok, and where; and the mean over them. */
 typedef struct s2_kv_line {
     int64_t peak_slots;

@@ -290,6 +290,24 @@ static s2_status kv_bytes_at(const s2_classes *classes, const s2_sim_options *op
     return S2_OK;
 }
 
+/* Head pages of the rank that holds most: KV heads are dealt out in equal parts, what they keep may differ.
+ */
+static s2_status fullest_at(const s2_classes *classes, const s2_sim_options *options, int64_t len_tok,
+                            int64_t batch, int64_t *out)
+{
+    const int32_t own = classes->pattern->n_kv_heads / options->n_ranks;
+    int64_t most = 0;
+    for (int32_t rank = 0; rank < options->n_ranks; rank++) {
+        s2_kv_slots slots;
+        S2_TRY(s2_kv_count_heads(classes, rank * own, (rank + 1) * own, len_tok, options->page_tok, &slots));
+        const s2_kv_bytes bytes =
+            s2_kv_slots_bytes(classes->pattern, &slots, s2_dtype_bytes(options->dtype), batch);
+        most = bytes.head_pages > most ? bytes.head_pages : most;
+    }
+    *out = most;
+    return S2_OK;
+}
+
 static s2_status price_waste(const s2_classes *classes, const s2_sim_options *options, s2_sim *sim)
 {
     static const int32_t pages[2] = {16, 64};
@@ -311,9 +329,9 @@ static s2_status longest_fit(const s2_classes *classes, const s2_sim_options *op
     int64_t fits = 0, beyond = S2_LIMIT_CONTEXT_TOK / block + 1;
     while (beyond - fits > 1) {
         const int64_t middle = fits + (beyond - fits) / 2;
-        s2_kv_bytes bytes;
-        S2_TRY(kv_bytes_at(classes, options, middle * block, options->batch, &bytes));
-        if ((double)bytes.head_pages / options->n_ranks <= room)
+        int64_t bytes;
+        S2_TRY(fullest_at(classes, options, middle * block, options->batch, &bytes));
+        if ((double)bytes <= room)
             fits = middle;
         else
             beyond = middle;
@@ -338,10 +356,11 @@ static s2_status price_capacity(const s2_classes *classes, const s2_sim_options 
     if (room <= 0)
         return S2_OK;
     s2_kv_bytes one;
+    int64_t own;
     S2_TRY(kv_bytes_at(classes, options, options->len_tok, 1, &one));
-    const double ranks = options->n_ranks;
-    sim->fit_batch = one.head_pages > 0 ? (int64_t)(room / ((double)one.head_pages / ranks)) : 0;
-    sim->fit_batch_dense = (int64_t)(room / ((double)one.dense / ranks));
+    S2_TRY(fullest_at(classes, options, options->len_tok, 1, &own));
+    sim->fit_batch = own > 0 ? (int64_t)(room / (double)own) : 0;
+    sim->fit_batch_dense = (int64_t)(room / ((double)one.dense / options->n_ranks));
     sim->fit_len_dense_tok = longest_dense_fit(classes->pattern, options, room);
     return longest_fit(classes, options, room, &sim->fit_len_tok);
 }
@@ -369,6 +388,7 @@ static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_s
     /* what stays after prefill is what decoding may still read */
     S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
     S2_TRY(kv_bytes_at(&classes, options, options->len_tok, options->batch, &sim->kv));
+    S2_TRY(fullest_at(&classes, options, options->len_tok, options->batch, &sim->kv_fullest));
     S2_TRY(price_waste(&classes, options, sim));
     S2_TRY(price_capacity(&classes, options, sim));
     S2_TRY(price_points(&classes, options, sim));
@@ -382,11 +402,10 @@ static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_s
 }
 
 /* Bytes of a cache of one rank beyond the memory beside the weights. */
-static double beyond_memory(const s2_sim_options *options, double kv_bytes)
+static double beyond_memory(const s2_sim_options *options, double own)
 {
     const double room = options->gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(options);
     const double kept = room > 0 ? room : 0;
-    const double own = kv_bytes / options->n_ranks;
     return own > kept ? own - kept : 0;
 }
 
@@ -402,7 +421,8 @@ static double link_us(const s2_sim_options *options, double read_bytes, double h
 static void add_host_memory(const s2_sim_options *options, s2_sim *sim)
 {
     const double kv = (double)sim->kv.head_pages, dense = (double)sim->kv.dense;
-    const double host = beyond_memory(options, kv), dense_host = beyond_memory(options, dense);
+    const double host = beyond_memory(options, (double)sim->kv_fullest),
+                 dense_host = beyond_memory(options, dense / options->n_ranks);
     sim->host_bytes = (int64_t)host;
     sim->host_dense_bytes = (int64_t)dense_host;
     if (options->phase != S2_SIM_DECODE)

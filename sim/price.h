@@ -100,6 +100,7 @@ typedef struct s2_sim {
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;
     s2_kv_bytes kv;
+    int64_t kv_fullest;   /* head pages of the rank that holds most; of all heads where there is one */
     int64_t kv_wasted[2]; /* allocated and unused with head pages of 16 and of 64 tokens */
     int64_t kv_peak;      /* most that head pages hold on the way to len_tok */
     int64_t kv_peak_tok;

@@ -133,10 +133,10 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-static void json_tiers(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+static void json_tiers(const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "tiers");
-    key_int(buf, "hbm", sim->kv.head_pages / subject->options->n_ranks - sim->host_bytes);
+    key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
     key_int(buf, "host", sim->host_bytes);
     key_int(buf, "host_dense", sim->host_dense_bytes);
     key_int(buf, "host_read_per_step", sim->host_read_bytes);
@@ -206,7 +206,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
         s2_json_null(buf);
     json_outlook(sim, buf);
     json_kv(sim, buf);
-    json_tiers(subject, sim, buf);
+    json_tiers(sim, buf);
     json_parts(sim, buf);
     if (sim->end_to_end_us > 0)
         json_end_to_end(subject->options, sim, buf);
@@ -350,8 +350,8 @@ static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_b
     if (options->n_ranks == 1)
         return;
     line_begin(" each GPU", buf);
-    s2_bytes_print((double)sim->kv.head_pages / options->n_ranks, buf);
-    s2_buf_puts(buf, " of head pages, dense ");
+    s2_bytes_print((double)sim->kv_fullest, buf);
+    s2_buf_puts(buf, " of head pages at most, dense ");
     s2_bytes_print((double)sim->kv.dense / options->n_ranks, buf);
     s2_buf_printf(buf, "; the above is all %d together\n", options->n_ranks);
 }

@@ -618,6 +618,44 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     s2_arena_release(&arena);
 }
 
+/* What fits is decided by the rank with the dense heads; ranks together hold what all heads hold. */
+static void ranks_hold_what_their_own_heads_keep(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern =
+        parsed(&arena, "layers 4; heads 8; kv-heads 4; layers all: local 4; kv 1: dense; layers 2: dense");
+    s2_sim_options options;
+    s2_sim one, two;
+    s2_classes classes;
+    s2_kv_slots all, part;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = 32768;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &one, NULL), S2_OK);
+    options.n_ranks = 2;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &two, NULL), S2_OK);
+    /* 512 bytes a slot; rank 0 has KV heads 0 and 1: one dense and one of 256 tokens in three layers, both in
+     * one */
+    assert_int_equal(one.kv_fullest, one.kv.head_pages);
+    assert_int_equal(two.kv_fullest, 512LL * (3 * (32768 + 256) + 2 * 32768));
+    assert_int_equal(two.kv.head_pages, one.kv.head_pages);
+    s2_assert_close((double)two.fit_batch, 141e9 / (double)two.kv_fullest, 1);
+    assert_int_equal(s2_classes_build(&arena, &pattern, S2_DECODE, &classes), S2_OK);
+    assert_int_equal(s2_kv_count(&classes, 5000, 16, &all), S2_OK);
+    int64_t used = 0, paged = 0, dense = 0;
+    for (int32_t kv = 0; kv < 4; kv++) {
+        assert_int_equal(s2_kv_count_heads(&classes, kv, kv + 1, 5000, 16, &part), S2_OK);
+        used += part.used;
+        paged += part.head_pages;
+        dense += part.dense;
+        assert_int_equal(part.shared_pages, part.head_pages); /* of one head there is nothing to share */
+    }
+    assert_int_equal(used, all.used);
+    assert_int_equal(paged, all.head_pages);
+    assert_int_equal(dense, all.dense);
+    s2_arena_release(&arena);
+}
+
 static void totals_beyond_63_bits_are_a_stated_limit(void **state)
 {
     (void)state;
@@ -965,8 +1003,12 @@ static void pages_say_what_a_person_must_know(void **state)
     } cases[] = {
         /* 8 KV heads of 128, bf16: 4 KiB a token and layer; 32 layers, 32k tokens, 16 sequences: 64 GiB */
         {"dense",
-         "   each GPU     8 GiB of head pages, dense 8 GiB; the above is all 8 together\n",
+         "   each GPU     8 GiB of head pages at most, dense 8 GiB; the above is all 8 together\n",
          {"--phase", "decode", "--len", "32k", "--batch", "16", "--tp", "8"}},
+        /* the GPU with the dense KV head, 512 bytes a token in 32 layers; the others keep 256 tokens */
+        {"local 4; kv 0: dense",
+         "   each GPU     4 GiB of head pages at most, dense 4 GiB; the above is all 8 together\n",
+         {"--len", "32k", "--batch", "8", "--tp", "8"}},
         {"dense", " of weights on each GPU\n", {"--len", "1k", "--tp", "8"}},
         {"dense",
          "predicted too; its cache does not fit, and waits for the link)\n",
@@ -988,6 +1030,26 @@ static void pages_say_what_a_person_must_know(void **state)
         if (strstr(text, cases[c].says) == NULL)
             fail_msg("no %s in %s", cases[c].says, text);
     }
+}
+
+/* Tiers are shares of a cache: none is below nothing, in whatever way it is kept. */
+static void tiers_of_baselines_are_shares(void **state)
+{
+    (void)state;
+    static char text[60000];
+    const char *const argv[] = {"sim",       "model llama-3.1-8b; layers all: local 16",
+                                "--no-db",   "--json",
+                                "--compare", "--phase",
+                                "decode",    "--len",
+                                "128k"};
+    assert_int_equal(command(text, sizeof text, 9, argv), S2_EXIT_OK);
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, "\"tiers\":{")) != NULL; at++, n++) {
+        double hbm, host;
+        assert_int_equal(sscanf(at, "\"tiers\":{\"hbm\":%lf,\"host\":%lf", &hbm, &host), 2);
+        assert_true(hbm >= 0 && host >= 0);
+    }
+    assert_int_equal(n, 10);
 }
 
 /* Tokens of a second are the batch over the step in decode, all of the context over its pass in prefill. */
@@ -1085,6 +1147,8 @@ int main(void)
         cmocka_unit_test(every_phase_keeps_above_the_physical_floor),
         cmocka_unit_test(end_to_end_is_the_sum_of_its_parts),
         cmocka_unit_test(caches_that_do_not_fit_wait_for_the_link),
+        cmocka_unit_test(ranks_hold_what_their_own_heads_keep),
+        cmocka_unit_test(tiers_of_baselines_are_shares),
         cmocka_unit_test(totals_beyond_63_bits_are_a_stated_limit),
         cmocka_unit_test(dense_pattern_is_its_own_baseline),
         cmocka_unit_test(dynamic_terms_are_priced_by_their_budgets),
