@@ -49,8 +49,10 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
         options->batch > 65536 || options->page_tok < 1 || options->page_tok > 65536)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "length, batch or page is out of range");
     if (options->n_ranks < 1 || pattern->n_kv_heads % options->n_ranks != 0)
-        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "%d ranks do not divide %d KV heads",
-                           options->n_ranks, pattern->n_kv_heads);
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_SIM, 0, 0,
+            "%d GPUs cannot share %d KV heads evenly; copies of a KV head on several are not priced",
+            options->n_ranks, pattern->n_kv_heads);
     if (net != NULL && (net->n_layers != pattern->n_layers || net->n_heads != pattern->n_heads ||
                         net->n_kv_heads != pattern->n_kv_heads || net->head_dim != pattern->head_dim))
         return s2_diag_set(
