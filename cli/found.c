@@ -229,6 +229,10 @@ static s2_status put_phase(const s2_found *found, const s2_point *best, s2_sim_p
         return put_prediction(found, best->index, phase, buf);
     s2_buf_puts(buf, ";\n    no kernel takes less than ");
     s2_time_print(sim->bound_us, buf);
+    if (sim->end_to_end_us > 0)
+        s2_buf_printf(buf, ";\n    with the layers around it %.4g tokens/s, dense %.4g",
+                      s2_sim_tokens_per_s(&options, sim->end_to_end_us),
+                      s2_sim_tokens_per_s(&options, sim->end_to_end_dense_us));
     return S2_OK;
 }
 

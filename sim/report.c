@@ -43,6 +43,12 @@ static double hit_rate(const s2_sim *sim)
     return sim->l2_bytes > sim->dram_bytes ? 1 - sim->dram_bytes / sim->l2_bytes : 0;
 }
 
+double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
+{
+    const double n_tok = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
+    return n_tok * (double)options->batch / us * 1e6;
+}
+
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -157,20 +163,13 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
-/* Of one token a sequence in decode, of all tokens of the context otherwise. */
-static double tokens_per_s(const s2_sim_options *options, double us)
-{
-    const double n_tok = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
-    return n_tok * (double)options->batch / us * 1e6;
-}
-
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "end_to_end");
     key_num(buf, "time_us", rounded(sim->end_to_end_us));
     key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
-    key_num(buf, "tokens_per_s", rounded(tokens_per_s(options, sim->end_to_end_us)));
-    key_num(buf, "dense_tokens_per_s", rounded(tokens_per_s(options, sim->end_to_end_dense_us)));
+    key_num(buf, "tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
+    key_num(buf, "dense_tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
     s2_json_end(buf, '}');
 }
 
@@ -289,9 +288,9 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_buf_puts(buf, least);
     s2_time_print(sim->end_to_end_us, buf);
     s2_buf_printf(buf, ", %s%.4g tokens/s; with dense attention ", most,
-                  tokens_per_s(options, sim->end_to_end_us));
+                  s2_sim_tokens_per_s(options, sim->end_to_end_us));
     s2_time_print(sim->end_to_end_dense_us, buf);
-    s2_buf_printf(buf, ", %.4g\n", tokens_per_s(options, sim->end_to_end_dense_us));
+    s2_buf_printf(buf, ", %.4g\n", s2_sim_tokens_per_s(options, sim->end_to_end_dense_us));
 }
 
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)

@@ -29,6 +29,9 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 
+/* Of a step that makes one token of each sequence in decode, of all tokens of the context otherwise. */
+double s2_sim_tokens_per_s(const s2_sim_options *options, double us);
+
 /* "1.50 GiB", "12.3 ms": three significant digits with the fitting unit. */
 void s2_bytes_print(double bytes, s2_buf *buf);
 void s2_time_print(double us, s2_buf *buf);
