@@ -93,6 +93,11 @@ static const char *about_of(const char *program, const s2_command *command)
     return strcmp(program, "s2check") == 0 ? s2check_about : command->about;
 }
 
+static const char *examples_of(const char *program, const s2_command *command)
+{
+    return strcmp(program, "s2check") == 0 ? s2check_examples : command->examples;
+}
+
 int s2_help_print(s2_cli *cli, const s2_command *command)
 {
     const bool is_s2 = strcmp(cli->program, "s2") == 0;
@@ -113,8 +118,9 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
         if (is_shown(cli->program, option))
             add_option(&buf, option);
     s2_buf_puts(&buf, "  -h, --help                  print this, and end\n");
-    if (command->examples != NULL && is_s2)
-        s2_buf_printf(&buf, "\n%s", command->examples);
+    const char *const examples = examples_of(cli->program, command);
+    if (examples != NULL)
+        s2_buf_printf(&buf, "\n%s", examples);
     if (!is_s2) {
         s2_buf_puts(&buf, "\nexit codes:\n");
         add_filled(&buf, EXIT_CODES, 2);
@@ -180,12 +186,12 @@ static void add_man_options(const char *program, const s2_command *command, s2_b
     s2_buf_puts(buf, ".TP\n.B \\-h, \\-\\-help\nPrint help, and end.\n");
 }
 
-static void add_man_examples(const s2_command *command, s2_buf *buf)
+static void add_man_examples(const char *examples, s2_buf *buf)
 {
-    if (command->examples == NULL)
+    if (examples == NULL)
         return;
     s2_buf_puts(buf, ".SH EXAMPLES\n.nf\n");
-    for (const char *at = command->examples; *at != '\0';) {
+    for (const char *at = examples; *at != '\0';) {
         const size_t n = strcspn(at, "\n");
         s2_buf line = {0};
         s2_buf_add(&line, at, n);
@@ -239,7 +245,7 @@ void s2_help_man(const char *program, const s2_command *command, s2_buf *buf)
         add_groff(buf, about_of(program, command));
     }
     add_man_options(program, command, buf);
-    add_man_examples(command, buf);
+    add_man_examples(examples_of(program, command), buf);
     add_man_tail(buf, is_s2 ? ".BR s2 (1)" : ".BR s2 (1), s2cert (1)");
 }
 

@@ -49,6 +49,7 @@ extern const s2_command s2_command_table[];
 /* What s2check says of itself instead of the entry's `about`: it knows neither foreign configs nor the
  * database. */
 extern const char s2check_about[];
+extern const char s2check_examples[];
 const s2_command *s2_command_find(const char *name);
 /* The known word nearest to a wrong one (edit distance <= 2, or a prefix), or NULL. */
 const char *s2_command_nearest(const char *word);

@@ -55,6 +55,10 @@ const char s2check_about[] =
     "configs and "
     "designs in a database are read by `s2 check`, which prints the same bytes.\n" CHECK_ABOUT;
 
+const char s2check_examples[] = "$ s2check phi3.s2\n"
+                                "$ s2check 'heads 16; layers all: local 16 | stride 16 phase kv' --len 128k\n"
+                                "$ s2check phi3.s2 --certificate phi3.cert && s2cert phi3.cert\n";
+
 static const s2_option CHECK[] = {
     {"require", 'r', "LIST", "rows,union,kv",
      "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D", false, false},
