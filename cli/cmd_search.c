@@ -1,8 +1,10 @@
 #include "cli/commands.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,30 +80,96 @@ static bool take_phase(s2_found *found, const char *word, size_t n)
     return false;
 }
 
-static bool add_objective(s2_search *search, s2_objective objective)
+static bool minimizes(const s2_search *search, s2_objective objective)
 {
     for (int32_t v = 0; v < search->n_by; v++)
         if (search->by[v] == objective)
-            return false;
-    if (search->n_by == S2_MAX_OBJECTIVES)
+            return true;
+    return false;
+}
+
+static bool add_objective(s2_search *search, s2_objective objective)
+{
+    if (minimizes(search, objective) || search->n_by == S2_MAX_OBJECTIVES)
         return false;
     search->by[search->n_by++] = objective;
     return true;
 }
 
+static const s2_objective TIME_OF[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
+
 static bool take_objective(s2_found *found, const char *word, size_t n)
 {
-    static const s2_objective times[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
     if (is_word("us", word, n)) {
         bool good = true;
         for (int32_t p = 0; p < found->n_phases && good; p++)
-            good = add_objective(&found->search, times[found->phases[p]]);
+            good = add_objective(&found->search, TIME_OF[found->phases[p]]);
         return good;
     }
     for (int objective = 0; objective < S2_N_OBJECTIVES; objective++)
         if (is_word(s2_objective_word((s2_objective)objective), word, n))
             return add_objective(&found->search, (s2_objective)objective);
     return false;
+}
+
+/* "30%", "900", "2g"; false: it is none for that objective. */
+static bool take_most(const char *text, size_t n, s2_search_limit *limit)
+{
+    char copy[32], *end;
+    if (n == 0 || n >= sizeof copy)
+        return false;
+    memcpy(copy, text, n);
+    copy[n] = '\0';
+    limit->most = strtod(copy, &end);
+    if (end == copy || end != copy + strspn(copy, "0123456789."))
+        return false;
+    const bool bytes = limit->of == S2_BY_KV_BYTES,
+               share = bytes || limit->of == S2_BY_DENSITY || limit->of == S2_BY_UNREAD;
+    if (*end == '%' && share) {
+        limit->most /= 100;
+        limit->of_dense = bytes;
+        end++;
+    } else if (bytes && *end != '\0') {
+        static const char powers[] = "kmgt";
+        const char *const power = strchr(powers, tolower((unsigned char)*end));
+        if (power == NULL)
+            return false;
+        limit->most = ldexp(limit->most, 10 * (int)(power - powers + 1));
+        end++;
+    }
+    return *end == '\0' && isfinite(limit->most);
+}
+
+static bool add_limit(s2_search *search, s2_search_limit limit)
+{
+    int32_t n = search->n_by;
+    for (int32_t at = 0; at < search->n_limits; at++) {
+        if (search->limits[at].of == limit.of)
+            return false;
+        n += !minimizes(search, search->limits[at].of);
+    }
+    if (n + !minimizes(search, limit.of) > S2_MAX_OBJECTIVES)
+        return false;
+    search->limits[search->n_limits++] = limit;
+    return true;
+}
+
+static bool take_limit(s2_found *found, const char *word, size_t n)
+{
+    const char *const sign = memchr(word, '=', n);
+    const size_t name = sign != NULL ? (size_t)(sign - word) : n;
+    const bool times = is_word("us", word, name);
+    bool good = false;
+    for (int objective = 0; sign != NULL && objective < S2_N_OBJECTIVES; objective++) {
+        s2_search_limit limit = {.of = (s2_objective)objective};
+        bool meant = is_word(s2_objective_word(limit.of), word, name);
+        for (int32_t p = 0; times && p < found->n_phases; p++)
+            meant |= limit.of == TIME_OF[found->phases[p]];
+        if (meant && !(take_most(sign + 1, n - name - 1, &limit) && add_limit(&found->search, limit)))
+            return false;
+        good |= meant;
+    }
+    return good;
 }
 
 static int read_shard(s2_searching *r)
@@ -209,12 +277,12 @@ static int read_names(s2_searching *r)
     return S2_GO_ON;
 }
 
-static bool minimizes(const s2_search *search, s2_objective objective)
+static bool weighs(const s2_search *search, s2_objective objective)
 {
-    for (int32_t v = 0; v < search->n_by; v++)
-        if (search->by[v] == objective)
-            return true;
-    return false;
+    bool limited = false;
+    for (int32_t n = 0; n < search->n_limits; n++)
+        limited |= search->limits[n].of == objective;
+    return limited || minimizes(search, objective);
 }
 
 static bool requires_union(const s2_search *search)
@@ -268,11 +336,16 @@ static int read_options(s2_searching *r)
             "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
             "redundancy, depth",
             take_objective);
-    if (end == S2_GO_ON && minimizes(&r->found.search, S2_BY_REDUNDANCY) &&
-        !requires_union(&r->found.search)) {
-        s2_cli_error(r->found.cli,
-                     "--minimize redundancy: pairs that no head reads have no readers to count; "
-                     "--require union as well");
+    r->found.at_most = s2_args_str(&r->args, "at-most");
+    if (end == S2_GO_ON && r->found.at_most != NULL)
+        end = read_list(r, "at-most", r->found.at_most,
+                        "NAME=NUMBER of what --minimize knows, six names in all, kv_bytes with %, k, m or g, "
+                        "density and unread with %",
+                        take_limit);
+    if (end == S2_GO_ON && weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search)) {
+        s2_cli_error(
+            r->found.cli,
+            "redundancy: pairs that no head reads have no readers to count; --require union as well");
         end = S2_EXIT_USAGE;
     }
     if (end == S2_GO_ON && r->found.cli->no_db && s2_args_has(&r->args, "resume")) {
@@ -481,6 +554,7 @@ static void add_state(s2_search_state *sum, const s2_search_state *part)
     for (int p = 0; p < S2_N_PROPERTIES; p++)
         to->violated[p] += from->violated[p];
     to->unknown += from->unknown;
+    to->outside += from->outside;
     to->beaten += from->beaten;
     to->priced += from->priced;
     to->priced_slowly += from->priced_slowly;

@@ -338,6 +338,8 @@ static void put_counts(const s2_found *found, s2_buf *buf)
     }
     if (counts->unknown > 0)
         s2_buf_printf(buf, "; %lld are not decided", (long long)counts->unknown);
+    if (counts->outside > 0)
+        s2_buf_printf(buf, "; %lld above --at-most", (long long)counts->outside);
     s2_buf_printf(buf, "; %lld beaten by their bounds; %lld priced; %d on the front\n",
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
 }
@@ -387,6 +389,7 @@ static void json_counts(const s2_found *found, s2_buf *buf)
         if (counts->violated[p] > 0)
             json_count(buf, s2_property_word((s2_property)p), counts->violated[p]);
     json_count(buf, "unknown", counts->unknown);
+    json_count(buf, "outside", counts->outside);
     json_count(buf, "beaten", counts->beaten);
     s2_json_end(buf, '}');
     json_count(buf, "priced", counts->priced);
@@ -446,6 +449,8 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     json_count(buf, "batch", options->batch);
     s2_json_key(buf, "dtype");
     s2_json_str(buf, s2_dtype_word(options->dtype));
+    s2_json_key(buf, "at_most");
+    s2_json_str(buf, found->at_most);
     json_counts(found, buf);
     s2_json_key(buf, "times");
     s2_json_str(buf, s2_reprices(options, found->phases[0]) ? "predicted" : "bounds");

@@ -12,6 +12,7 @@ typedef struct s2_found {
     s2_cli *cli;
     const char *space_text; /* as given or proposed */
     const char *model;      /* "" without */
+    const char *at_most;    /* as given; NULL: no limits */
     s2_space space;
     s2_net net;
     s2_calibration

@@ -41,6 +41,9 @@ int s2_search_file_name(s2_searching *r)
     }
     for (int32_t v = 0; v < search->n_by; v++)
         s2_buf_printf(&buf, " %s", s2_objective_word(search->by[v]));
+    for (int32_t n = 0; n < search->n_limits; n++)
+        s2_buf_printf(&buf, " %s<=%a%s", s2_objective_word(search->limits[n].of), search->limits[n].most,
+                      search->limits[n].of_dense ? " of dense" : "");
     s2_buf_printf(&buf, " | %s",
                   search->options.calibration != NULL ? search->options.calibration->hash : "bounds");
     if (r->ranks.n > 1)

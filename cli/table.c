@@ -260,6 +260,9 @@ static const s2_option SEARCH[] = {
      "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
      "depth",
      false, false},
+    {"at-most", '\0', "LIST", NULL,
+     "limits by the same names: kv_bytes=30% of a dense cache, or =2g; unread=50%; decode_us=900", false,
+     false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     {"bounds", '\0', NULL, NULL, "compare times at peak rates, not predictions: much faster", false, false},
@@ -389,11 +392,13 @@ const s2_command s2_command_table[] = {
      "what "
      "was predicted, and prints Kendall's tau between the two orders.\n"
      "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not "
-     "finished. Exit code 1: no candidate has the required properties.",
+     "finished. Exit code 1: no candidate has the required properties and lies within --at-most.",
      "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
      "      --model llama-3.1-8b\n"
      "$ s2 search --model llama-3.1-8b --len 128k --phase decode,prefill\n"
      "$ s2 search '32 heads, 8 KV heads, H200, 128k'\n"
+     "$ s2 search --model llama-3.1-8b --len 128k --batch 32 --phase decode \\\n"
+     "      --minimize us,unread --at-most kv_bytes=30%\n"
      "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",
      SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",

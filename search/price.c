@@ -112,6 +112,12 @@ static double slot_bytes(const s2_pricer *pricer, const s2_pattern *pattern)
     return 2.0 * pattern->head_dim * s2_dtype_bytes(pricer->options.dtype) * (double)pricer->options.batch;
 }
 
+double s2_price_dense_kv_bytes(const s2_pricer *pricer, const s2_pattern *pattern)
+{
+    return (double)pricer->options.len_tok * pattern->n_kv_heads * pattern->n_layers *
+           slot_bytes(pricer, pattern);
+}
+
 /* The token that is decoded reads every resident key, and each layer is launched. */
 static double decode_bound(const s2_pricer *pricer, const s2_pattern *pattern, const s2_fast_cost *cost)
 {

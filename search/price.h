@@ -71,6 +71,9 @@ s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step,
 /* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63. */
 s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
+/* What a dense pattern of that shape keeps, whole pages or not. */
+double s2_price_dense_kv_bytes(const s2_pricer *pricer, const s2_pattern *pattern);
+
 /* The fast form of a pattern; false when it has none. */
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
 

@@ -48,8 +48,9 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards)
 static int64_t batch_size(const s2_search *search, const s2_search_state *state)
 {
     const int64_t done = state->next - search->begin;
-    const int64_t n_dear =
-        search->options.calibration != NULL ? state->counts.priced : state->counts.priced_slowly;
+    const int64_t n_dear = search->options.calibration != NULL
+                               ? state->counts.priced + state->counts.outside /* of which some were dear */
+                               : state->counts.priced_slowly;
     int64_t size = done < LARGEST_BATCH ? done : LARGEST_BATCH;
     if (n_dear > 0 && size > DEAR_BATCH * done / n_dear)
         size = DEAR_BATCH * done / n_dear;
@@ -120,25 +121,55 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
     return S2_OK;
 }
 
+/* Above a limit: of bounds, certainly so. */
+static bool is_outside(const worker *w, const s2_pattern *pattern, const double *value)
+{
+    const s2_search *const search = w->search;
+    for (int32_t n = 0; n < search->n_limits; n++) {
+        const s2_search_limit *const limit = &search->limits[n];
+        const double whole = limit->of_dense ? s2_price_dense_kv_bytes(&w->pricer, pattern) : 1;
+        int32_t v = 0;
+        while (w->pricer.by[v] != limit->of)
+            v++;
+        if (value[v] > limit->most * whole)
+            return true;
+    }
+    return false;
+}
+
+/* By its bounds, which are raised while they leave it open; counts it then. */
+static s2_status drop(worker *w, s2_quote *quote, s2_point *point, bool *dropped)
+{
+    for (int32_t step = 0;; step++) {
+        const bool outside = is_outside(w, quote->pattern, point->value),
+                   beaten = !outside && s2_front_beats(&w->state->front, point);
+        w->counts.outside += outside;
+        w->counts.beaten += beaten;
+        *dropped = outside || beaten;
+        if (*dropped || step == S2_REFINE_STEPS)
+            return S2_OK;
+        S2_TRY(s2_price_refine(&w->pricer, quote, step, point->value));
+    }
+}
+
 static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
 {
     s2_quote quote;
     s2_point point = {.index = index};
+    bool dropped = false;
     S2_TRY(s2_price_bound(&w->pricer, pattern, &quote, point.value));
-    const bool prunes = !w->search->no_pruning && quote.fast >= 0;
-    bool beaten = prunes && s2_front_beats(&w->state->front, &point);
-    for (int32_t step = 0; prunes && !beaten && step < S2_REFINE_STEPS; step++) {
-        S2_TRY(s2_price_refine(&w->pricer, &quote, step, point.value));
-        beaten = s2_front_beats(&w->state->front, &point);
-    }
-    if (beaten) {
-        w->counts.beaten++;
+    if (!w->search->no_pruning && quote.fast >= 0)
+        S2_TRY(drop(w, &quote, &point, &dropped));
+    if (dropped)
         return S2_OK;
-    }
     S2_TRY(s2_price_exact(&w->pricer, &quote, point.value));
-    w->counts.priced++;
+    const bool outside = is_outside(w, pattern, point.value);
+    w->counts.outside += outside;
+    w->counts.priced += !outside;
     w->counts.priced_slowly += quote.fast < 0;
-    if (!s2_front_beats(&w->state->front, &point))
+    for (int32_t v = w->search->n_by; v < S2_MAX_OBJECTIVES; v++)
+        point.value[v] = 0; /* what is only limited is no value of the front */
+    if (!outside && !s2_front_beats(&w->state->front, &point))
         w->found[w->n_found++] = point;
     return S2_OK;
 }
@@ -215,6 +246,7 @@ static void add_counts(s2_search_counts *sum, const s2_search_counts *own)
     for (int p = 0; p < S2_N_PROPERTIES; p++)
         sum->violated[p] += own->violated[p];
     sum->unknown += own->unknown;
+    sum->outside += own->outside;
     sum->beaten += own->beaten;
     sum->priced += own->priced;
     sum->priced_slowly += own->priced_slowly;
@@ -285,6 +317,21 @@ void s2_search_state_release(s2_search_state *state)
     s2_front_release(&state->front);
 }
 
+/* Those of the front first, then those that are only limited. */
+static int32_t all_objectives(const s2_search *search, s2_objective by[S2_MAX_OBJECTIVES])
+{
+    int32_t n_by = search->n_by;
+    memcpy(by, search->by, sizeof search->by);
+    for (int32_t n = 0; n < search->n_limits; n++) {
+        bool known = false;
+        for (int32_t v = 0; v < n_by; v++)
+            known |= by[v] == search->limits[n].of;
+        if (!known)
+            by[n_by++] = search->limits[n].of;
+    }
+    return n_by;
+}
+
 static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_t until,
                      s2_search_state *state)
 {
@@ -307,8 +354,10 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
     worker *const workers = s2_calloc((size_t)n, sizeof *workers);
     if (workers == NULL)
         return S2_ENOMEM;
+    s2_objective by[S2_MAX_OBJECTIVES];
+    const int32_t n_by = all_objectives(search, by);
     for (int32_t at = 0; at < n; at++)
-        s2_pricer_init(&workers[at].pricer, &search->options, search->by, search->n_by);
+        s2_pricer_init(&workers[at].pricer, &search->options, by, n_by);
     workers[0].watch = watch;
     workers[0].user = user;
     const s2_status status = run(search, workers, n, until < search->end ? until : search->end, state);

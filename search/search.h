@@ -25,11 +25,20 @@ extern "C" {
 
 enum { S2_SEARCH_REQUIREMENTS = 16, S2_SEARCH_JOBS = 1024 };
 
+/* What a candidate may have at most to be on the front. */
+typedef struct s2_search_limit {
+    s2_objective of;
+    double most;
+    bool of_dense; /* of kv_bytes: `most` is a part of what a dense pattern of the candidate's shape keeps */
+} s2_search_limit;
+
 typedef struct s2_search {
     const s2_space *space;
     s2_sim_options options;
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
+    int32_t n_limits; /* their objectives and those of `by` are together S2_MAX_OBJECTIVES at most */
+    s2_search_limit limits[S2_MAX_OBJECTIVES];
     int32_t n_requirements;
     s2_requirement requirements[S2_SEARCH_REQUIREMENTS];
     uint64_t seed;
@@ -47,9 +56,10 @@ typedef struct s2_search_counts {
     int64_t refused;                   /* the text is no pattern, or a requirement does not fit it */
     int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
     int64_t unknown;                   /* a requirement is not decided */
+    int64_t outside;                   /* above a limit, by its bounds or priced */
     int64_t beaten;                    /* by its bounds, without being priced */
     int64_t priced;
-    int64_t priced_slowly; /* of those priced: without the fast form */
+    int64_t priced_slowly; /* of those priced or outside: without the fast form */
 } s2_search_counts;
 
 typedef struct s2_search_state {

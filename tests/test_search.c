@@ -254,6 +254,23 @@ static void price_plainly(const problem *p, const s2_pattern *pattern, double *v
     s2_pricer_release(&pricer);
 }
 
+static bool is_within(const problem *p, const s2_pattern *pattern)
+{
+    problem own = *p;
+    const double dense = 2.0 * pattern->head_dim * 2 * (double)p->search.options.len_tok *
+                         pattern->n_kv_heads * pattern->n_layers;
+    own.search.n_by = 1;
+    for (int32_t n = 0; n < p->search.n_limits; n++) {
+        const s2_search_limit *const limit = &p->search.limits[n];
+        double value[S2_MAX_OBJECTIVES];
+        own.search.by[0] = limit->of;
+        price_plainly(&own, pattern, value);
+        if (value[0] > limit->most * (limit->of_dense ? dense : 1))
+            return false;
+    }
+    return true;
+}
+
 static void brute_force(const problem *p, s2_front *front)
 {
     *front = (s2_front){.n_values = p->search.n_by};
@@ -266,7 +283,7 @@ static void brute_force(const problem *p, s2_front *front)
         if (s2_search_pattern(&p->search, index, &arena, &pattern, NULL) == S2_OK &&
             s2_prove(&arena, &pattern, p->search.requirements, 3, &all, findings) == S2_OK &&
             findings[0].verdict == S2_HOLDS && findings[1].verdict == S2_HOLDS &&
-            findings[2].verdict == S2_HOLDS) {
+            findings[2].verdict == S2_HOLDS && is_within(p, &pattern)) {
             price_plainly(p, &pattern, point.value);
             assert_int_equal(s2_front_add(front, &point, 1), S2_OK);
         }
@@ -450,6 +467,58 @@ static void predictions_choose_the_same_front_however_they_are_visited(void **st
     s2_front_release(&merged);
     s2_search_state_release(&plain);
     s2_arena_release(&p.arena);
+}
+
+static int64_t sum_of(const s2_search_counts *counts)
+{
+    int64_t sum = counts->refused + counts->unknown + counts->outside + counts->beaten + counts->priced;
+    for (int property = 0; property < S2_N_PROPERTIES; property++)
+        sum += counts->violated[property];
+    return sum;
+}
+
+/* One objective has a limit too, two have nothing else; times with constants and at peak rates. */
+static void limits_leave_the_front_of_what_lies_within_them(void **state)
+{
+    (void)state;
+    static s2_calibration constants;
+    assert_int_equal(s2_calibration_find("h200", &constants), S2_OK);
+    for (int at = 0; at < 4; at++) {
+        problem p;
+        s2_search_state found, read;
+        s2_front brute;
+        s2_buf text = {0};
+        pose(&p,
+             "layers 2; heads 8; kv-heads 4; layers all: {local 2,local 70t,local 5} | stride {2,3,4,8} "
+             "phase {head,kv}; {,layers 1: dense}",
+             6016);
+        p.search.options.calibration = at % 2 == 0 ? &constants : NULL;
+        p.search.no_pruning = at == 3;
+        p.search.n_by = 2;
+        p.search.by[0] = S2_BY_UNREAD;
+        p.search.by[1] = S2_BY_PREFILL_US;
+        p.search.n_limits = 3;
+        p.search.limits[0] = (s2_search_limit){S2_BY_KV_BYTES, 0.6, true};
+        p.search.limits[1] = (s2_search_limit){S2_BY_UNREAD, 0.8, false};
+        p.search.limits[2] = (s2_search_limit){S2_BY_DECODE_US, at % 2 == 0 ? 40 : 8, false};
+        brute_force(&p, &brute);
+        for (p.search.n_jobs = 1; p.search.n_jobs <= 3; p.search.n_jobs++) {
+            solve(&p, &found);
+            assert_same_front(&brute, &found.front, "limits");
+            assert_true(found.front.n > 1 && found.counts.outside > 0);
+            assert_int_equal(sum_of(&found.counts), p.space.n_candidates);
+            text.len = 0;
+            s2_search_state_print(&p.search, &found, "key", &text);
+            assert_int_equal(s2_search_state_parse(&p.search, "key", text.data, text.len, &read, NULL),
+                             S2_OK);
+            assert_memory_equal(&found.counts, &read.counts, sizeof read.counts);
+            s2_search_state_release(&read);
+            s2_search_state_release(&found);
+        }
+        s2_buf_release(&text);
+        s2_front_release(&brute);
+        s2_arena_release(&p.arena);
+    }
 }
 
 static const char SPACE[] =
@@ -1186,6 +1255,7 @@ int main(void)
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
         cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
+        cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
         cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
         cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
         cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
