@@ -175,7 +175,10 @@ static void json_finding(const s2_pattern *pattern, const s2_finding *finding, s
     json_scope(buf, finding->scope_tok);
     if (finding->verdict == S2_VIOLATED) {
         s2_json_key(buf, "complete_to");
-        s2_json_int(buf, finding->complete_to_tok);
+        if (finding->complete_to_tok == S2_COMPLETE_UNKNOWN)
+            s2_json_null(buf);
+        else
+            s2_json_int(buf, finding->complete_to_tok);
         json_layers(finding, buf);
         json_witness(pattern, &finding->witness, buf);
     }
@@ -237,7 +240,9 @@ static void text_line(const s2_finding *finding, s2_buf *buf)
         }
         return;
     }
-    if (finding->verdict == S2_VIOLATED)
+    if (finding->verdict == S2_VIOLATED && finding->complete_to_tok == S2_COMPLETE_UNKNOWN)
+        s2_buf_puts(buf, "fails, where first is not decided, in ");
+    else if (finding->verdict == S2_VIOLATED)
         s2_buf_printf(buf, "holds up to %lld tokens, then fails in ", (long long)finding->complete_to_tok);
     else if (finding->n_failing_layers > 0)
         s2_buf_puts(buf, "in ");

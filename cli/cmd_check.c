@@ -162,6 +162,7 @@ static s2_db_check db_row(s2_cli *cli, const s2_check_args *check, const s2_find
     char name[32];
     s2_requirement_name(&finding->requirement, name, sizeof name);
     const bool violated = finding->verdict == S2_VIOLATED;
+    const bool complete = violated && finding->complete_to_tok != S2_COMPLETE_UNKNOWN;
     const s2_witness none = {.layer = -1, .head = -1, .q_tok = -1, .k_tok = -1};
     const s2_witness *const w = violated ? &finding->witness : &none;
     return (s2_db_check){
@@ -169,7 +170,7 @@ static s2_db_check db_row(s2_cli *cli, const s2_check_args *check, const s2_find
         .verdict = (s2_db_verdict)finding->verdict,
         .required = finding->requirement.required,
         .scope_tok = finding->scope_tok == S2_OPEN ? S2_DB_NONE : finding->scope_tok,
-        .complete_to_tok = violated ? finding->complete_to_tok : S2_DB_NONE,
+        .complete_to_tok = complete ? finding->complete_to_tok : S2_DB_NONE,
         .layer = or_none(w->layer),
         .head = or_none(w->head),
         .query_tok = or_none(w->q_tok),

@@ -375,7 +375,7 @@ static s2_status shards(s2_grid *grid, const s2_view *views, int32_t n, int32_t 
     uint64_t *const twice = once + grid->n_words, *const row = twice + grid->n_words;
     int64_t window_blk = S2_OPEN, window_tok = S2_OPEN;
     S2_TRY(shared_window(grid, views, n, group, row, block, &window_blk, &window_tok));
-    if (window_blk == S2_OPEN)
+    if (out_of_work(grid, best) || window_blk == S2_OPEN)
         return S2_OK;
     for (int64_t q_unit = 0; q_unit < grid->n_units && !out_of_work(grid, best); q_unit++) {
         S2_TRY(count_readers(grid, views, n, group, q_unit, once, twice, row));

@@ -282,9 +282,10 @@ static bool is_unrestricted(const s2_view *view, const s2_atom *atom)
 }
 
 /* Mark the columns of the range that one plain or key-residue atom reads from every query. */
-static void mark_whole_columns(const s2_view *view, s2_range range, int64_t unit, uint8_t *marks)
+static void mark_whole_columns(s2_search *search, const s2_view *view, s2_range range, int64_t unit,
+                               uint8_t *marks)
 {
-    for (int32_t a = 0; a < view->n_atoms; a++) {
+    for (int32_t a = 0; a < view->n_atoms && search->work_left > 0; a++) {
         const s2_atom *const atom = &view->atoms[a];
         if ((atom->kind != S2_ATOM_PLAIN && atom->kind != S2_ATOM_KEY) || atom->key_tok.begin > range.begin ||
             atom->key_tok.end < range.end || !is_unrestricted(view, atom))
@@ -294,6 +295,7 @@ static void mark_whole_columns(const s2_view *view, s2_range range, int64_t unit
             const int64_t end = s2_comb_run_end(&comb, x);
             memset(marks + (x - range.begin) / unit, 1, (size_t)((end - x + unit - 1) / unit));
             x = s2_comb_next(&comb, end);
+            search->work_left--;
         }
     }
 }
@@ -310,7 +312,7 @@ static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_
     uint8_t *const marks = S2_NEW(search->scratch, uint8_t, n_columns);
     if (marks == NULL)
         return S2_ENOMEM;
-    mark_whole_columns(column->view, range, unit, marks);
+    mark_whole_columns(search, column->view, range, unit, marks);
     search->work_left -= n_columns / 16;
     for (const uint8_t *at = memchr(marks, 0, (size_t)n_columns); at != NULL;) {
         const int64_t k_tok = range.begin + (at - marks) * unit;
@@ -348,19 +350,46 @@ static bool same_modulus(const s2_atom *a, const s2_atom *b)
     return a->period == b->period && a->gran == b->gran;
 }
 
-/* The atom, not yet taken, whose modulus most atoms share; -1 when all are taken. */
-static int32_t most_common_modulus(const s2_view *view, const uint8_t *taken)
+typedef struct s2_modulus {
+    int64_t gran;
+    int64_t period;
+    int32_t atom;
+} s2_modulus;
+
+static int compare_moduli(const void *a, const void *b)
 {
-    int32_t best = -1, best_count = 0;
-    for (int32_t a = 0; a < view->n_atoms; a++) {
-        int32_t count = 0;
-        for (int32_t b = 0; b < view->n_atoms && taken[a] == 0; b++)
-            count += same_modulus(&view->atoms[a], &view->atoms[b]);
-        if (count > best_count) {
-            best = a;
-            best_count = count;
-        }
+    const s2_modulus *const x = a, *const y = b;
+    return x->gran != y->gran ? (x->gran > y->gran) - (x->gran < y->gran)
+                              : (x->period > y->period) - (x->period < y->period);
+}
+
+/* For each atom, how many have its modulus. */
+static s2_status count_moduli(s2_arena *arena, const s2_view *view, int32_t **out)
+{
+    s2_modulus *const moduli = S2_NEW(arena, s2_modulus, view->n_atoms);
+    int32_t *const counts = S2_NEW(arena, int32_t, view->n_atoms);
+    if (moduli == NULL || counts == NULL)
+        return S2_ENOMEM;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        moduli[a] = (s2_modulus){view->atoms[a].gran, view->atoms[a].period, a};
+    qsort(moduli, (size_t)view->n_atoms, sizeof *moduli, compare_moduli);
+    for (int32_t begin = 0, end = 0; begin < view->n_atoms; begin = end) {
+        while (end < view->n_atoms && compare_moduli(&moduli[begin], &moduli[end]) == 0)
+            end++;
+        for (int32_t m = begin; m < end; m++)
+            counts[moduli[m].atom] = end - begin;
     }
+    *out = counts;
+    return S2_OK;
+}
+
+/* The first atom, not yet taken, whose modulus most atoms share; -1 when all are taken. */
+static int32_t most_common_modulus(const s2_view *view, const int32_t *counts, const uint8_t *taken)
+{
+    int32_t best = -1;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (!taken[a] && (best < 0 || counts[a] > counts[best]))
+            best = a;
     return best;
 }
 
@@ -433,19 +462,22 @@ static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const 
  * residue there is, by the Chinese remainder theorem, a key that all leave. So if anything covers, moduli
  * that share factors do, and a seed among them with what is nearest to it is the set to try.
  */
-static s2_status small_subset(s2_arena *arena, const s2_view *view, int32_t seed, s2_view *out)
+static s2_status small_subset(s2_search *search, const s2_view *view, int32_t seed, s2_view *out)
 {
-    s2_atom *const atoms = S2_NEW(arena, s2_atom, view->n_atoms);
-    uint8_t *const taken = S2_NEW(arena, uint8_t, view->n_atoms);
+    int32_t *counts = NULL;
+    s2_atom *const atoms = S2_NEW(search->scratch, s2_atom, view->n_atoms);
+    uint8_t *const taken = S2_NEW(search->scratch, uint8_t, view->n_atoms);
     if (atoms == NULL || taken == NULL)
         return S2_ENOMEM;
+    S2_TRY(count_moduli(search->scratch, view, &counts));
     s2_view subset = *view;
     subset.atoms = atoms;
     subset.n_atoms = 0;
-    int32_t next = seed >= 0 ? seed : most_common_modulus(view, taken);
-    while (next >= 0) {
+    int32_t next = seed >= 0 ? seed : most_common_modulus(view, counts, taken);
+    while (next >= 0 && search->work_left > 0) {
         add_modulus(view, next, taken, &subset, atoms);
-        next = seed >= 0 ? nearest_modulus(view, taken, &subset) : most_common_modulus(view, taken);
+        next = seed >= 0 ? nearest_modulus(view, taken, &subset) : most_common_modulus(view, counts, taken);
+        search->work_left -= view->n_atoms / 16 + 1;
     }
     *out = subset;
     return S2_OK;
@@ -455,12 +487,13 @@ static s2_status small_subset(s2_arena *arena, const s2_view *view, int32_t seed
  * The whole does not fit: is there a part that does and leaves nothing? Parts have work of their own, for the
  * whole has usually spent all of it.
  */
-static s2_status part_covers(const s2_search *whole, const s2_view *view, bool *covers)
+static s2_status part_covers(s2_search *whole, const s2_view *view, bool *covers)
 {
     enum { MOST_SEEDS = 16, MOST_ATOMS = 512, PART_WORK = 1 << 25 }; /* seeds cost the square of the atoms */
     const int32_t n_seeds = view->n_atoms <= MOST_ATOMS ? MOST_SEEDS : 0;
     s2_search search = *whole;
-    search.work_left = PART_WORK;
+    const int64_t work = whole->part_work_left < PART_WORK ? whole->part_work_left : PART_WORK;
+    search.work_left = work;
     *covers = false;
     for (int32_t attempt = 0; attempt <= n_seeds && !*covers && search.work_left > 0; attempt++) {
         const s2_arena_mark_t mark = s2_arena_mark(search.scratch);
@@ -469,11 +502,12 @@ static s2_status part_covers(const s2_search *whole, const s2_view *view, bool *
         s2_view subset;
         if (seed < 0 && attempt < n_seeds)
             attempt = n_seeds;
-        S2_TRY(small_subset(search.scratch, view, seed, &subset));
+        S2_TRY(small_subset(&search, view, seed, &subset));
         S2_TRY(hole_of(&search, &subset, &missed, covers));
         *covers &= !missed.found;
         s2_arena_rewind(search.scratch, mark);
     }
+    whole->part_work_left -= work - search.work_left;
     return S2_OK;
 }
 

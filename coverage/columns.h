@@ -23,8 +23,9 @@ typedef struct s2_violation {
 
 typedef struct s2_search {
     s2_arena *scratch;
-    int64_t n_tok;     /* contexts up to this many tokens, S2_OPEN for all */
-    int64_t work_left; /* decremented; <= 0 stops the search as limited */
+    int64_t n_tok;          /* contexts up to this many tokens, S2_OPEN for all */
+    int64_t work_left;      /* decremented; <= 0 stops the search as limited */
+    int64_t part_work_left; /* the same of s2_columns_hole's tries of parts, when the whole has taken all */
 } s2_search;
 
 /* Merge the atoms of n >= 1 views, without repetitions, into one view of the same pattern. */

@@ -6,8 +6,11 @@
 #include "coverage/columns.h"
 
 static const int64_t DEFAULT_WORK = INT64_C(4000000000);
+static const int64_t PART_WORK = INT64_C(1) << 29;
 /* Contexts tried by bitset when a property is asked for every length but no theorem applies. */
 enum { TRIAL_BLOCKS = 128, TRIAL_TOKENS = 4096, TRIAL_LEAST_BLOCKS = 8 };
+/* Atoms of all classes together, 2 GiB or so: a line can ask for 1024 layers x 4096 heads of many terms. */
+static const int64_t MOST_ATOMS = INT64_C(1) << 24;
 
 static const char *const PROPERTY_WORDS[S2_N_PROPERTIES] = {"rows",   "union", "kv",   "group",
                                                             "shards", "ranks", "depth"};
@@ -27,6 +30,7 @@ const char *s2_verdict_word(s2_verdict verdict)
 typedef struct s2_layer_class {
     int32_t first_layer;
     int32_t n_phases; /* 1: prefill and decode are the same */
+    bool too_large;   /* no views were made: nothing is known */
     bool has_explicit;
     bool has_random;
     bool has_dynamic;
@@ -44,6 +48,8 @@ typedef struct s2_prover {
     const s2_pattern *pattern;
     int64_t n_tok;
     int64_t work_left;
+    int64_t part_work_left;
+    int64_t atoms_left;
     int32_t n_classes;
     s2_layer_class *classes;
     int32_t *class_of; /* per layer */
@@ -158,11 +164,35 @@ static void note_random(s2_layer_class *class, const s2_view *views, int32_t n)
             class->has_random |= views[v].atoms[a].kind == S2_ATOM_RANDOM;
 }
 
+/* What the views of a class hold at most, a view counted as an atom. */
+static int64_t count_atoms(const s2_pattern *pattern, const s2_layer_class *class)
+{
+    int64_t n = 0;
+    for (int phase = 0; phase < class->n_phases; phase++)
+        for (int32_t head = 0; head < pattern->n_heads; head++) {
+            const s2_body *const body =
+                &pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, class->first_layer, head)];
+            n += 1 + body->n_terms;
+            for (int32_t t = 0; t < body->n_terms; t++)
+                n += body->terms[t].list.n_spans;
+        }
+    return pattern->causal ? n : 2 * n;
+}
+
+/* Folding an atom is a step too. */
+static int64_t most_atoms(int64_t work_limit)
+{
+    return work_limit < MOST_ATOMS ? work_limit : MOST_ATOMS;
+}
+
 static s2_status fold_class(s2_prover *prover, s2_layer_class *class)
 {
     const s2_pattern *const pattern = prover->pattern;
     class->n_phases = same_rows(pattern, 0, class->first_layer, 1, class->first_layer) ? 1 : 2;
-    for (int phase = 0; phase < class->n_phases; phase++) {
+    const int64_t n_atoms = count_atoms(pattern, class);
+    class->too_large = n_atoms > prover->atoms_left;
+    prover->atoms_left -= class->too_large ? 0 : n_atoms;
+    for (int phase = 0; phase < class->n_phases && !class->too_large; phase++) {
         S2_TRY(
             fold_heads(prover, class, phase, S2_AT_LEAST, &class->whole_least[phase], &class->least[phase]));
         class->most[phase] = class->least[phase];
@@ -189,9 +219,12 @@ typedef struct s2_answer {
     s2_verdict verdict;
     s2_reason reason;
     int64_t reason_tok;
+    int64_t sure_tok;    /* up to this context all is known, whatever the verdict */
     int64_t context_tok; /* violated: smallest violating context - 1 over all heads and phases */
     s2_witness witness;
 } s2_answer;
+
+static const s2_answer HOLDS_SO_FAR = {.verdict = S2_HOLDS, .sure_tok = S2_OPEN};
 
 /* How to look at a class: by columns for n_tok (which may be S2_OPEN), or by bitsets for a length. */
 typedef struct s2_look {
@@ -203,8 +236,10 @@ typedef struct s2_look {
 
 static s2_search look_search(const s2_look *look)
 {
-    return (s2_search){
-        .scratch = look->prover->scratch, .n_tok = look->n_tok, .work_left = look->prover->work_left};
+    return (s2_search){.scratch = look->prover->scratch,
+                       .n_tok = look->n_tok,
+                       .work_left = look->prover->work_left,
+                       .part_work_left = look->prover->part_work_left};
 }
 
 static const s2_view *look_views(const s2_look *look, int phase, s2_bound bound)
@@ -215,8 +250,15 @@ static const s2_view *look_views(const s2_look *look, int phase, s2_bound bound)
     return bound == S2_AT_LEAST ? class->least[phase] : class->most[phase];
 }
 
-static void answer_unknown(s2_answer *answer, s2_reason reason)
+/* Contexts beyond sure_tok are not decided. */
+static void answer_unsure(s2_answer *answer, int64_t sure_tok)
 {
+    answer->sure_tok = sure_tok < answer->sure_tok ? sure_tok : answer->sure_tok;
+}
+
+static void answer_unknown(s2_answer *answer, s2_reason reason, int64_t sure_tok)
+{
+    answer_unsure(answer, sure_tok);
     if (answer->verdict == S2_HOLDS) {
         answer->verdict = S2_UNKNOWN;
         answer->reason = reason;
@@ -236,7 +278,10 @@ static void answer_violated(s2_answer *answer, const s2_violation *violation, in
     witness.q_tok = violation->q_tok;
     witness.k_tok = violation->k_tok;
     if (answer->verdict != S2_VIOLATED) {
-        *answer = (s2_answer){.verdict = S2_VIOLATED, .context_tok = context_tok, .witness = witness};
+        *answer = (s2_answer){.verdict = S2_VIOLATED,
+                              .sure_tok = answer->sure_tok,
+                              .context_tok = context_tok,
+                              .witness = witness};
         return;
     }
     const s2_witness *const held = &answer->witness;
@@ -261,13 +306,18 @@ static s2_witness witness_at(const s2_look *look, int phase, int32_t head)
                         .earlier_q_tok = -1};
 }
 
-/* A limited search that found nothing is no answer. One that found something is still a refutation. */
+/*
+ * A limited search that found nothing is no answer. One that found something is still a refutation, though
+ * not the smallest perhaps.
+ */
 static void fold(s2_answer *answer, const s2_violation *violation, s2_witness witness)
 {
+    if (violation->limited)
+        answer_unsure(answer, 0);
     if (violation->found)
         answer_violated(answer, violation, most_of(violation->q_tok, violation->k_tok), witness);
     else if (violation->limited)
-        answer_unknown(answer, S2_REASON_LIMIT);
+        answer_unknown(answer, S2_REASON_LIMIT, 0);
 }
 
 static s2_status search_hole(const s2_look *look, const s2_view *views, const s2_view *merged, int32_t n,
@@ -286,6 +336,7 @@ static s2_status search_hole(const s2_look *look, const s2_view *views, const s2
         status = s2_columns_hole(&search, merged, out);
     }
     look->prover->work_left = search.work_left;
+    look->prover->part_work_left = search.part_work_left;
     return status;
 }
 
@@ -299,10 +350,11 @@ static s2_status union_of_heads(const s2_look *look, int phase, int32_t begin, i
     S2_TRY(search_hole(look, look_views(look, phase, S2_AT_LEAST) + begin,
                        all ? &look->class->all_least[phase] : NULL, end - begin, &hole));
     if (hole.found && look->class->has_dynamic) {
+        answer_unsure(answer, most_of(hole.q_tok, hole.k_tok));
         S2_TRY(search_hole(look, look_views(look, phase, S2_AT_MOST) + begin,
                            all ? &look->class->all_most[phase] : NULL, end - begin, &hole));
         if (!hole.found)
-            answer_unknown(answer, S2_REASON_DYNAMIC);
+            answer_unknown(answer, S2_REASON_DYNAMIC, S2_OPEN);
     }
     s2_witness witness = witness_at(look, phase, -1);
     witness.rank = rank;
@@ -359,7 +411,7 @@ static bool is_new_head(const s2_look *look, s2_distinct *distinct, int32_t head
 
 /* Not causal: a row has the fewest keys in the context that its query ends, which may fail earlier. */
 static s2_status smallest_empty_context(const s2_look *look, const s2_view *view, const s2_violation *row,
-                                        int64_t *out)
+                                        s2_answer *answer, int64_t *out)
 {
     *out = row->q_tok;
     if (look->prover->pattern->causal || look->n_tok == S2_OPEN)
@@ -369,6 +421,8 @@ static s2_status smallest_empty_context(const s2_look *look, const s2_view *view
     search.n_tok = S2_OPEN;
     if (!look->by_bits)
         S2_TRY(s2_columns_empty_row(&search, view, &earlier));
+    if (earlier.limited && !earlier.found)
+        answer_unsure(answer, 0);
     if (earlier.found && earlier.q_tok < row->q_tok)
         *out = earlier.q_tok;
     return S2_OK;
@@ -393,7 +447,7 @@ static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer
             look->prover->work_left = search.work_left;
             if (row.found) {
                 int64_t context_tok;
-                S2_TRY(smallest_empty_context(look, &views[head], &row, &context_tok));
+                S2_TRY(smallest_empty_context(look, &views[head], &row, answer, &context_tok));
                 answer_violated(answer, &row, context_tok, witness_at(look, phase, head));
             } else {
                 fold(answer, &row, witness_at(look, phase, head));
@@ -422,13 +476,15 @@ static s2_status revival_of_head(const s2_look *look, int from, int to, int32_t 
                           &look_views(look, to, S2_AT_LEAST)[head], &revival));
     witness.earlier_q_tok = revival.other;
     fold(answer, &revival, witness);
-    if (revival.found || !look_views(look, to, S2_AT_LEAST)[head].has_dynamic)
-        if (revival.found || !look_views(look, from, S2_AT_LEAST)[head].has_dynamic)
-            return S2_OK;
+    if (!look_views(look, to, S2_AT_LEAST)[head].has_dynamic &&
+        !look_views(look, from, S2_AT_LEAST)[head].has_dynamic)
+        return S2_OK;
     S2_TRY(search_revival(look, &look_views(look, from, S2_AT_LEAST)[head],
                           &look_views(look, to, S2_AT_MOST)[head], &revival));
     if (revival.found)
-        answer_unknown(answer, S2_REASON_DYNAMIC);
+        answer_unknown(answer, S2_REASON_DYNAMIC, most_of(revival.q_tok, revival.k_tok));
+    else if (revival.limited)
+        answer_unknown(answer, S2_REASON_LIMIT, 0);
     return S2_OK;
 }
 
@@ -464,7 +520,7 @@ static s2_status decide_group(const s2_look *look, int32_t arg, s2_answer *answe
             if (head == first)
                 continue;
             if (views[head].has_dynamic || views[first].has_dynamic) {
-                answer_unknown(answer, S2_REASON_DYNAMIC);
+                answer_unknown(answer, S2_REASON_DYNAMIC, 0);
                 continue;
             }
             s2_search search = look_search(look);
@@ -486,7 +542,7 @@ static s2_status decide_shards(const s2_look *look, int32_t arg, s2_answer *answ
     const s2_pattern *const pattern = look->prover->pattern;
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
     if (!pattern->causal || look->class->has_dynamic) {
-        answer_unknown(answer, pattern->causal ? S2_REASON_DYNAMIC : S2_REASON_CAUSAL);
+        answer_unknown(answer, pattern->causal ? S2_REASON_DYNAMIC : S2_REASON_CAUSAL, 0);
         return S2_OK;
     }
     for (int phase = 0; phase < look->class->n_phases; phase++) {
@@ -541,13 +597,13 @@ static s2_status decide_explicit(s2_look *look, const s2_requirement *requiremen
     if (answer->verdict == S2_VIOLATED)
         return S2_OK;
     const s2_property property = requirement->property;
-    s2_answer without = {.verdict = S2_HOLDS};
+    s2_answer without = HOLDS_SO_FAR;
     if (property == S2_ROWS || property == S2_UNION || property == S2_RANKS)
         S2_TRY(decide(look, requirement->arg, &without));
     else
         without.verdict = S2_UNKNOWN;
     if (without.verdict != S2_HOLDS)
-        answer_unknown(answer, S2_REASON_RANDOM);
+        answer_unknown(answer, S2_REASON_RANDOM, trial_tok(look->prover->pattern));
     return S2_OK;
 }
 
@@ -555,7 +611,11 @@ static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
                               const s2_requirement *requirement, s2_answer *answer)
 {
     s2_look look = {.prover = prover, .class = class, .n_tok = prover->n_tok};
-    *answer = (s2_answer){.verdict = S2_HOLDS};
+    *answer = HOLDS_SO_FAR;
+    if (class->too_large) {
+        answer_unknown(answer, S2_REASON_LIMIT, 0);
+        return S2_OK;
+    }
     if (class->has_explicit)
         return decide_explicit(&look, requirement, answer);
     return DECIDE[requirement->property](&look, requirement->arg, answer);
@@ -563,8 +623,10 @@ static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
 
 /* ---- findings -------------------------------------------------------------------------------------- */
 
-static void finding_fold(s2_finding *finding, const s2_answer *answer)
+/* sure_tok: of all answers so far. */
+static void finding_fold(s2_finding *finding, const s2_answer *answer, int64_t *sure_tok)
 {
+    *sure_tok = answer->sure_tok < *sure_tok ? answer->sure_tok : *sure_tok;
     if (answer->verdict == S2_VIOLATED) {
         if (finding->verdict != S2_VIOLATED) {
             finding->witness = answer->witness;
@@ -579,6 +641,13 @@ static void finding_fold(s2_finding *finding, const s2_answer *answer)
         finding->reason = answer->reason;
         finding->reason_tok = answer->reason_tok;
     }
+}
+
+/* What fails in one place may fail earlier in another that was not decided. */
+static void finding_end(s2_finding *finding, int64_t sure_tok)
+{
+    if (finding->verdict == S2_VIOLATED && finding->complete_to_tok > sure_tok)
+        finding->complete_to_tok = S2_COMPLETE_UNKNOWN;
 }
 
 static s2_status list_failing(s2_prover *prover, const s2_answer *answers, s2_finding *finding)
@@ -601,10 +670,12 @@ static s2_status find_by_class(s2_prover *prover, s2_finding *finding)
     s2_answer *const answers = S2_NEW(prover->scratch, s2_answer, prover->n_classes);
     if (answers == NULL)
         return S2_ENOMEM;
+    int64_t sure_tok = S2_OPEN;
     for (int32_t c = 0; c < prover->n_classes; c++) {
         S2_TRY(decide_class(prover, &prover->classes[c], &finding->requirement, &answers[c]));
-        finding_fold(finding, &answers[c]);
+        finding_fold(finding, &answers[c], &sure_tok);
     }
+    finding_end(finding, sure_tok);
     return finding->verdict == S2_HOLDS ? S2_OK : list_failing(prover, answers, finding);
 }
 
@@ -643,6 +714,10 @@ static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n
     const int64_t n_tok = prover->n_tok == S2_OPEN ? trial_tok(prover->pattern) : prover->n_tok;
     bool dynamic = false, two_phases = false;
     for (int32_t layer = first_layer; layer < first_layer + n_window; layer++) {
+        if (prover->classes[prover->class_of[layer]].too_large) {
+            answer_unknown(answer, S2_REASON_LIMIT, 0);
+            return S2_OK;
+        }
         dynamic |= prover->classes[prover->class_of[layer]].has_dynamic;
         two_phases |= prover->classes[prover->class_of[layer]].n_phases > 1;
     }
@@ -656,13 +731,12 @@ static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n
                               .readers = -1,
                               .earlier_q_tok = -1};
         if (pair.found && dynamic)
-            answer_unknown(answer, S2_REASON_DYNAMIC);
+            answer_unknown(answer, S2_REASON_DYNAMIC, most_of(pair.q_tok, pair.k_tok));
         else
             fold(answer, &pair, witness);
     }
     if (answer->verdict == S2_HOLDS && prover->n_tok == S2_OPEN) {
-        answer->verdict = S2_UNKNOWN;
-        answer->reason = S2_REASON_BEYOND;
+        answer_unknown(answer, S2_REASON_BEYOND, n_tok);
         answer->reason_tok = n_tok;
     }
     return S2_OK;
@@ -700,18 +774,20 @@ static s2_status find_depth(s2_prover *prover, s2_finding *finding)
         return S2_ENOMEM;
     S2_TRY(complete_classes(prover, complete));
     finding->failing_layers = failing;
+    int64_t sure_tok = S2_OPEN;
     for (int32_t first_layer = 0; first_layer + n_window <= n_layers; first_layer++) {
         const int32_t same = first_such_window(prover, first_layer, n_window);
         if (same == first_layer && !window_has(prover, complete, first_layer, n_window)) {
-            s2_answer answer = {.verdict = S2_HOLDS};
+            s2_answer answer = HOLDS_SO_FAR;
             S2_TRY(decide_window(prover, first_layer, n_window, &answer));
-            finding_fold(finding, &answer);
+            finding_fold(finding, &answer, &sure_tok);
             fails[first_layer] = answer.verdict != S2_HOLDS;
         }
         fails[first_layer] = fails[same];
         if (fails[first_layer])
             failing[finding->n_failing_layers++] = first_layer;
     }
+    finding_end(finding, sure_tok);
     return S2_OK;
 }
 
@@ -766,6 +842,8 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
     s2_arena scratch = {0};
     s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
     prover.work_left = options->work_limit > 0 ? options->work_limit : DEFAULT_WORK;
+    prover.part_work_left = PART_WORK;
+    prover.atoms_left = most_atoms(prover.work_left);
     prover.n_tok = s2_prove_scope(pattern, options->n_tok);
     s2_finding *const decided = S2_NEW(&scratch, s2_finding, n);
     const s2_status status = decided != NULL ? prove_all(&prover, requirements, n, decided) : S2_ENOMEM;
@@ -778,12 +856,16 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
 s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64_t *out)
 {
     s2_arena scratch = {0};
-    s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern};
+    s2_prover prover = {.arena = arena, .scratch = &scratch, .pattern = pattern, .atoms_left = MOST_ATOMS};
     int64_t length = 1;
     s2_status status = find_classes(&prover);
     for (int32_t c = 0; status == S2_OK && c < prover.n_classes; c++) {
         status = fold_class(&prover, &prover.classes[c]);
         s2_view both[S2_N_PHASES];
+        if (status == S2_OK && prover.classes[c].too_large) {
+            length = S2_OPEN;
+            break;
+        }
         for (int phase = 0; status == S2_OK && phase < prover.classes[c].n_phases; phase++)
             both[phase] = prover.classes[c].all_least[phase];
         if (status == S2_OK)
@@ -801,6 +883,9 @@ bool s2_finding_agrees(const s2_finding *a, const s2_finding *b)
         return true;
     if (a->verdict != b->verdict)
         return false;
+    if (a->verdict == S2_VIOLATED &&
+        (a->complete_to_tok == S2_COMPLETE_UNKNOWN || b->complete_to_tok == S2_COMPLETE_UNKNOWN))
+        return true;
     const s2_witness *const x = &a->witness, *const y = &b->witness;
     return a->verdict == S2_HOLDS ||
            (a->complete_to_tok == b->complete_to_tok && x->phase == y->phase && x->layer == y->layer &&

@@ -61,6 +61,8 @@ typedef struct s2_witness {
     int64_t earlier_q_tok; /* kv: a query in [k, q) that did not read the key */
 } s2_witness;
 
+enum { S2_COMPLETE_UNKNOWN = -1 };
+
 /* Why a verdict is `unknown`. */
 typedef enum s2_reason {
     S2_REASON_NONE,
@@ -75,7 +77,8 @@ typedef struct s2_finding {
     s2_requirement requirement;
     s2_verdict verdict;
     int64_t scope_tok;       /* S2_OPEN: every length; else the one length decided */
-    int64_t complete_to_tok; /* violated: the longest context up to which the property holds */
+    int64_t complete_to_tok; /* violated: the longest context up to which the property holds, or
+                                S2_COMPLETE_UNKNOWN: it may fail earlier where nothing was decided */
     s2_reason reason;        /* of unknown */
     int64_t reason_tok;
     s2_witness witness; /* of violated */

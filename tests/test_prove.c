@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/alloc.h"
 #include "base/text.h"
 #include "coverage/prove.h"
 #include "pattern/blocks.h"
@@ -331,6 +332,95 @@ static void coprime_strides_do_not_hide_a_part_that_covers(void **state)
     assert_true(n_cases < MOST_CASES || (n_held > n_cases / 8 && n_held < n_cases * 7 / 8));
 }
 
+/* At any limit: what is decided is what would be decided without one, or is not said. */
+static void a_work_limit_leaves_unknown_what_it_cuts_off(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(41);
+    const int64_t n_cases = s2_test_cases(600);
+    int64_t n_cut = 0;
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_rng rng = {seed + (uint64_t)at};
+        const s2_gen_spec options = {2, 4, at % 3 == 0, at % 4 == 0, at % 5 == 0};
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        s2_requirement asked[N_ASKED];
+        ask_all(pattern, &rng, asked);
+        for (int32_t property = 0; property < N_ASKED; property++) {
+            s2_prove_options how = {.n_tok = at % 2 == 0 ? 48 : S2_OPEN};
+            s2_finding whole, cut;
+            assert_int_equal(s2_prove(&arena, pattern, &asked[property], 1, &how, &whole), S2_OK);
+            for (how.work_limit = 1; how.work_limit < 4000; how.work_limit += how.work_limit / 4 + 1) {
+                assert_int_equal(s2_prove(&arena, pattern, &asked[property], 1, &how, &cut), S2_OK);
+                const bool other_end = cut.verdict == S2_VIOLATED &&
+                                       cut.complete_to_tok != S2_COMPLETE_UNKNOWN &&
+                                       cut.complete_to_tok != whole.complete_to_tok;
+                if (cut.verdict != S2_UNKNOWN && (cut.verdict != whole.verdict || other_end)) {
+                    print_pattern(pattern, seed + (uint64_t)at);
+                    print_finding("limited", &cut);
+                    print_finding("whole", &whole);
+                    fail_msg("%lld steps decide otherwise; S2_SEED=%llu S2_CASES=1 replays it",
+                             (long long)how.work_limit, (unsigned long long)(seed + (uint64_t)at));
+                }
+                n_cut += cut.verdict == S2_UNKNOWN && whole.verdict != S2_UNKNOWN;
+            }
+        }
+        s2_arena_release(&arena);
+    }
+    assert_true(n_cut > 0 || n_cases < 100);
+}
+
+static bool add_asked(void *user, size_t n_bytes)
+{
+    *(size_t *)user += n_bytes;
+    return true;
+}
+
+/* Each layer and head has atoms of its own. Those of few layers fit; the others are not even made. */
+static void a_pattern_larger_than_the_limit_takes_no_memory_for_it(void **state)
+{
+    (void)state;
+    static const char text[] = "layers 512;heads 64;layers all: local 1 | stride 7 phase layer+head";
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    size_t asked_bytes = 0;
+    const s2_requirement asked[] = {{S2_KV, 0, true}, {S2_DEPTH, 2, true}};
+    s2_finding findings[2];
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    s2_alloc_set_hook(add_asked, &asked_bytes);
+    const s2_status status =
+        s2_prove(&arena, &pattern, asked, 2, &(s2_prove_options){S2_OPEN, 1000}, findings);
+    s2_alloc_set_hook(NULL, NULL);
+    assert_int_equal(status, S2_OK);
+    for (int32_t f = 0; f < 2; f++) {
+        assert_int_equal(findings[f].verdict, S2_UNKNOWN);
+        assert_int_equal(findings[f].reason, S2_REASON_LIMIT);
+    }
+    assert_true(asked_bytes < (size_t)1 << 20);
+    s2_arena_release(&arena);
+}
+
+/* Thousands of moduli on thousands of atoms, of which one head's cover: looked through, not tried in pairs.
+ */
+static void many_moduli_do_not_hide_a_part_that_covers(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_pattern pattern;
+    s2_finding finding;
+    const s2_requirement asked = {S2_UNION, 0, true};
+    s2_buf_puts(&text, "heads 16;layers all: dilated 2 phase head");
+    for (int32_t modulus = 3; modulus < 300; modulus++)
+        s2_buf_printf(&text, " | dilated %d phase head*%d", modulus, modulus - 1);
+    assert_int_equal(s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, NULL), S2_OK);
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = 1 << 20};
+    assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &options, &finding), S2_OK);
+    assert_int_equal(finding.verdict, S2_HOLDS);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 /* docs/proof.md, closed form: complete iff the residues -p mod V of the heads are all of Z/V. */
 static void local_and_stride_is_complete_exactly_when_residues_cover(void **state)
 {
@@ -376,10 +466,14 @@ int main(void)
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
         cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
+        cmocka_unit_test(a_work_limit_leaves_unknown_what_it_cuts_off),
+        cmocka_unit_test(a_pattern_larger_than_the_limit_takes_no_memory_for_it),
+        cmocka_unit_test(many_moduli_do_not_hide_a_part_that_covers),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
         cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
         cmocka_unit_test(the_prover_equals_enumeration_at_the_edge_of_a_verdict),
         cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),
     };
+    s2_test_choose();
     return cmocka_run_group_tests_name("prove", tests, NULL, NULL);
 }

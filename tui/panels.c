@@ -263,6 +263,8 @@ static void draw_verdict(const s2_finding *finding, s2_canvas *canvas, s2_rect a
     else if (finding->verdict == S2_UNKNOWN)
         s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT,
                        finding->reason == S2_REASON_DYNAMIC ? "chosen at run time" : "not decided");
+    else if (finding->complete_to_tok == S2_COMPLETE_UNKNOWN)
+        s2_canvas_text(canvas, area.row, col, S2_STYLE_TEXT, "not everywhere");
     else
         s2_canvas_printf(canvas, area.row, col, S2_STYLE_TEXT,
                          area.cols < 26 ? "to %lld" : "only to %lld tokens",

@@ -38,8 +38,9 @@ static void put_kv(const s2_facts *facts, s2_buf *buf, s2_style *style)
 static void put_complete(const s2_facts *facts, s2_buf *buf, s2_style *style)
 {
     (void)style;
-    if (facts->findings[1].verdict == S2_VIOLATED)
-        s2_buf_printf(buf, "%lld", (long long)facts->findings[1].complete_to_tok);
+    const s2_finding *const complete = &facts->findings[1];
+    if (complete->verdict == S2_VIOLATED && complete->complete_to_tok != S2_COMPLETE_UNKNOWN)
+        s2_buf_printf(buf, "%lld", (long long)complete->complete_to_tok);
     else
         s2_buf_puts(buf, "-");
 }
