@@ -1,6 +1,6 @@
 # s2 - one Makefile, not recursive. `make help` is its manual.
 #
-#   BUILD=release|debug|asan   (release)      CC=gcc|clang      CUDA=0 leaves the GPU kernels out
+#   BUILD=release|debug|asan|tsan   (release)      CC=gcc|clang      CUDA=0 leaves the GPU kernels out
 #   MPI=1 lets `s2 search` run as one MPI job (mpicc of Open MPI or MPICH)
 #
 MAKEFLAGS += --no-builtin-rules
@@ -19,8 +19,9 @@ OPT_release := -O3 -g -DNDEBUG
 OPT_debug   := -O0 -g
 SANITIZE    := -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow
 OPT_asan    := -O1 -g $(SANITIZE) -fno-omit-frame-pointer
+OPT_tsan    := -O1 -g -fsanitize=thread
 ifeq ($(OPT_$(BUILD)),)
-$(error BUILD=$(BUILD) is none of release, debug, asan)
+$(error BUILD=$(BUILD) is none of release, debug, asan, tsan)
 endif
 
 # O holds the objects, B the programs. MPI=1 has programs and one object of its own and shares all others.
@@ -270,6 +271,18 @@ $(B)/select_host: tests/kcheck/select_host.cpp kernels/cuda/select.cuh kernels/c
 	@mkdir -p $(B)/host && : >$(B)/host/math_constants.h
 	$(CXX) -std=c++17 -I. -I$(B)/host -O1 -g -Wall -Wextra -Wno-unknown-pragmas -fsanitize=address,undefined \
 	  -fno-sanitize-recover=undefined $< -o $@
+
+## check-races: what runs on several threads, under ThreadSanitizer
+# Its memory map wants addresses where they always were. A program that reports a race exits with 66.
+RACES    := kernels gradient decode search:predictions_choose* tui_pty:a_terminal_that_goes_away* tui_pty:the_ends_of_the_list*
+RACES_AT  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+check-races:
+	@$(MAKE) -s -j$(JOBS) BUILD=tsan CUDA=0 races
+races: $(B)/s2 $(sort $(foreach r,$(RACES),$(B)/tests/test_$(firstword $(subst :, ,$(r)))))
+	@for r in $(foreach r,$(RACES),'$(r)'); do \
+	  case $$r in *:*) S2_TEST=$${r#*:};; *) S2_TEST='*';; esac; export S2_TEST; \
+	  S2_CASES_MAX=30 $(RACES_AT) $(B)/tests/test_$${r%:*} >$(B)/race.out 2>&1 || { cat $(B)/race.out; exit 1; }; done
+	@echo "no race in $(words $(RACES)) runs"
 
 ## formats: the foreign definitions restated in plain Python, against what s2 exports
 formats: $(B)/s2

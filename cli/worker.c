@@ -1,6 +1,7 @@
 #include "cli/worker.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -35,6 +36,20 @@ static void *work(void *user)
     return NULL;
 }
 
+/* A signal that the thread took would neither wake the poster nor be seen by it in order. */
+static bool start_deaf(s2_worker *w)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
+    sigset_t none, before;
+    sigfillset(&none);
+    for (size_t n = 0; n < sizeof crashes / sizeof *crashes; n++)
+        sigdelset(&none, crashes[n]);
+    pthread_sigmask(SIG_SETMASK, &none, &before);
+    const bool started = pthread_create(&w->thread, NULL, work, w) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
 s2_status s2_worker_start(s2_worker *w)
 {
     pthread_condattr_t how;
@@ -46,7 +61,7 @@ s2_status s2_worker_start(s2_worker *w)
     pthread_condattr_setclock(&how, CLOCK_MONOTONIC);
     pthread_cond_init(&w->changed, &how);
     pthread_condattr_destroy(&how);
-    w->started = pthread_create(&w->thread, NULL, work, w) == 0;
+    w->started = start_deaf(w);
     if (!w->started)
         close(w->event_fd);
     return w->started ? S2_OK : S2_EIO;

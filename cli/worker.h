@@ -1,11 +1,12 @@
 /*
  * cli/worker.h - one thread that does one slow thing at a time, so that a screen never waits for it.
  *
- * Only one thread posts, waits and collects. Until it is started, and where no thread is to be had, a
- * post does its work at once: scripts and tests then see the same as a person who waits.
+ * Only one thread posts, waits and collects, and signals reach none but it. Until it is started, and where no
+ * thread is to be had, a post does its work at once: scripts and tests then see the same as a person who
+ * waits.
  *
  *     s2_worker_post(w, run, task);              (only while idle)
- *     ... poll() on s2_worker_fd(w), or s2_worker_wait(w, 12) ...
+ *     ... poll() on w->event_fd, or s2_worker_wait(w, 12) ...
  *     if (s2_worker_collect(w)) use *task;       (idle again)
  */
 #ifndef S2_CLI_WORKER_H

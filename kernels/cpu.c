@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "kernels/crew.h"
 #include "kernels/float16.h"
+#include "kernels/wide.h"
 
 enum {
     TILE = 64,        /* queries of a tile and keys of a step */
@@ -24,14 +25,6 @@ enum {
 
 typedef float lanes_f __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t lanes_i __attribute__((vector_size(LANES * sizeof(int32_t))));
-
-/* The products are compiled twice; the machine picks at start-up. Neither fuses, so both give the same bits.
- */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define FOR_WIDE_CPUS __attribute__((target_clones("avx2", "default")))
-#else
-#define FOR_WIDE_CPUS
-#endif
 
 /* One thread's scratch; arrays are [row][column] with rows of `dim` (a multiple of STEP) or TILE floats. */
 typedef struct s2_cpu_scratch {
@@ -85,7 +78,7 @@ typedef float lanes_at __attribute__((vector_size(LANES * sizeof(float)), aligne
                 STORE(&(out)[r * (out_stride) + column + half * LANES], acc[r][half]);                       \
     }
 
-FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+S2_FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
 {
     static const float fresh[ROWS] = {0};
     float *const s = &at->s[row * TILE];
@@ -93,7 +86,7 @@ FOR_WIDE_CPUS static void score_rows(s2_cpu_scratch *at, int32_t dim, int32_t ro
     MULTIPLY_ROWS(s, TILE, q, dim, at->k_t, TILE, dim, TILE, fresh)
 }
 
-FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
+S2_FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *at, int32_t dim, int32_t row)
 {
     float *const o = &at->o[row * dim];
     const float *const p = &at->s[row * TILE];
@@ -105,7 +98,7 @@ FOR_WIDE_CPUS static void value_rows(s2_cpu_scratch *at, int32_t dim, int32_t ro
  * 2^x for x <= 0: x = n + f with |f| <= 1/2, a polynomial for 2^f (error below 2e-7, exactly 1 at 0), n into
  * the exponent. Below -126 the result is 0: no subnormals.
  */
-FOR_WIDE_CPUS static void exponentials(float *row, float peak, float *sum)
+S2_FOR_WIDE_CPUS static void exponentials(float *row, float peak, float *sum)
 {
     const float to_integer = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer in the low bits */
     lanes_f total = {0};

@@ -13,15 +13,10 @@
 #include "base/alloc.h"
 #include "kernels/crew.h"
 #include "kernels/float16.h"
+#include "kernels/wide.h"
 #include "plan/transpose.h"
 
 enum { TILE = 64, LIMIT_DIM = 1024, LANES = 8 };
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__)
-#define FOR_WIDE_CPUS __attribute__((target_clones("avx2", "default")))
-#else
-#define FOR_WIDE_CPUS
-#endif
 
 /* One thread's arrays; `dim` is the head dimension rounded up to LANES. */
 typedef struct s2_bwd_scratch {
@@ -52,8 +47,8 @@ typedef struct s2_bwd_job {
 
 /* out (TILE x width) += left (TILE x depth) * right (depth x width); depth is a multiple of 4, width of
  * LANES. */
-FOR_WIDE_CPUS static void multiply(float *restrict out, const float *restrict left,
-                                   const float *restrict right, int32_t depth, int32_t width)
+S2_FOR_WIDE_CPUS static void multiply(float *restrict out, const float *restrict left,
+                                      const float *restrict right, int32_t depth, int32_t width)
 {
     for (int32_t r = 0; r < TILE; r++) {
         float *const row = &out[(int64_t)r * width];

@@ -87,6 +87,7 @@ needs python3 formats && later formats "$make" -s formats
 later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
+later races "$make" -s check-races
 later example "$make" -s example
 together
 stage demo "$make" -s demo
