@@ -660,6 +660,7 @@ static s2_status list_failing(s2_prover *prover, const s2_answer *answers, s2_fi
         const s2_verdict verdict = answers[prover->class_of[layer]].verdict;
         if (verdict == finding->verdict && verdict != S2_HOLDS)
             layers[finding->n_failing_layers++] = layer;
+        finding->undecided |= verdict == S2_UNKNOWN && finding->verdict == S2_VIOLATED;
     }
     finding->failing_layers = layers;
     return S2_OK;

@@ -83,7 +83,9 @@ typedef struct s2_finding {
     int64_t reason_tok;
     s2_witness witness; /* of violated */
     int32_t n_failing_layers;
-    const int32_t *failing_layers; /* ascending; layers that do not hold */
+    const int32_t
+        *failing_layers; /* ascending; layers whose own verdict is this one, where it is not holds */
+    bool undecided;      /* violated, and of some other layer nothing is known */
 } s2_finding;
 
 typedef struct s2_prove_options {

@@ -139,26 +139,47 @@ static double redundancy_of(const s2_pricer *pricer, const s2_pattern *pattern, 
     return (1 - unread_of(pricer, pattern, pairs)) * pattern->n_heads;
 }
 
+static s2_status prove_one(s2_pricer *pricer, const s2_pattern *pattern, s2_requirement requirement,
+                           s2_finding *out)
+{
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
+    return s2_prove(&pricer->scratch, pattern, &requirement, 1, &options, out);
+}
+
+/* One more than the longest run of layers that fail. */
+static double depth_by_runs(const s2_finding *finding)
+{
+    int32_t run = 0, longest = 0, before = -2;
+    for (int32_t f = 0; f < finding->n_failing_layers; f++) {
+        run = finding->failing_layers[f] == before + 1 ? run + 1 : 1;
+        before = finding->failing_layers[f];
+        longest = run > longest ? run : longest;
+    }
+    return longest + 1;
+}
+
 /*
  * A layer whose heads together read everything passes every key on, so the depth is one more than the
- * longest run of layers that are not proved to.
+ * longest run of layers that are not proved to. Layers that are not decided count as those that fail, and
+ * where both occur each depth is asked for.
  */
 static s2_status price_depth(s2_pricer *pricer, const s2_pattern *pattern, double *depth)
 {
-    const s2_requirement union_holds = {.property = S2_UNION};
-    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
     s2_finding finding;
     const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
-    s2_status status = s2_prove(&pricer->scratch, pattern, &union_holds, 1, &options, &finding);
-    int32_t run = 0, longest = 0, before = -2;
-    for (int32_t f = 0; status == S2_OK && f < finding.n_failing_layers; f++) {
-        run = finding.failing_layers[f] == before + 1 ? run + 1 : 1;
-        before = finding.failing_layers[f];
-        longest = run > longest ? run : longest;
+    s2_status status = prove_one(pricer, pattern, (s2_requirement){.property = S2_UNION}, &finding);
+    double least = pattern->n_layers + 1;
+    if (status == S2_OK && (finding.verdict != S2_UNKNOWN || finding.n_failing_layers > 0))
+        least = depth_by_runs(&finding);
+    while (status == S2_OK && finding.undecided && least <= pattern->n_layers) {
+        s2_finding within;
+        status = prove_one(pricer, pattern, (s2_requirement){S2_DEPTH, (int32_t)least, true}, &within);
+        if (status != S2_OK || within.verdict == S2_HOLDS)
+            break;
+        least++;
     }
     if (status == S2_OK)
-        *depth = finding.verdict == S2_UNKNOWN && finding.n_failing_layers == 0 ? pattern->n_layers + 1
-                                                                                : longest + 1;
+        *depth = least;
     s2_arena_rewind(&pricer->scratch, mark);
     return status;
 }

@@ -376,6 +376,34 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
     assert_true(n_fast > 0 || s2_test_cases(60) < 60);
 }
 
+/* Layers that fail, layers that nothing is known of and layers that hold, in every order. */
+static void depth_counts_layers_that_are_not_decided_as_not_reached(void **state)
+{
+    (void)state;
+    static const char *const kinds[] = {"local 2", "local 2 | pages 4 page 16", "dense"};
+    for (int32_t at = 0; at < 81; at++) {
+        problem p;
+        s2_pattern pattern;
+        s2_pricer pricer;
+        char text[300];
+        double value[S2_MAX_OBJECTIVES];
+        snprintf(text, sizeof text,
+                 "layers 4; heads 2; layers 0: %s; layers 1: %s; layers 2: %s; layers 3: %s", kinds[at % 3],
+                 kinds[at / 3 % 3], kinds[at / 9 % 3], kinds[at / 27]);
+        pose(&p, text, 4096);
+        p.search.by[0] = S2_BY_DEPTH;
+        p.search.n_by = 1;
+        assert_int_equal(s2_search_pattern(&p.search, 0, &p.arena, &pattern, NULL), S2_OK);
+        s2_quote quote = {.pattern = &pattern, .fast = -1};
+        s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
+        assert_int_equal(s2_price_exact(&pricer, &quote, value), S2_OK);
+        if (value[0] != depth_of(&pattern))
+            fail_msg("%s: %g, and %g by asking for each", text, value[0], depth_of(&pattern));
+        s2_pricer_release(&pricer);
+        s2_arena_release(&p.arena);
+    }
+}
+
 /* With the constants of a GPU: what is compared is what s2 sim predicts, and the floors stay below it. */
 static void predicted_times_are_the_simulators_and_stay_above_their_floors(void **state)
 {
@@ -1254,6 +1282,7 @@ int main(void)
         cmocka_unit_test(every_text_of_random_bytes_is_parsed_or_refused),
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
+        cmocka_unit_test(depth_counts_layers_that_are_not_decided_as_not_reached),
         cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
         cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
         cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
