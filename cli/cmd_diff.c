@@ -107,7 +107,7 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
     for (int64_t at = 0; at < (int64_t)p->n_layers * p->n_heads; at++) {
         const int32_t x = a.class_of[at], y = b.class_of[at];
         known *const k = &table[(int64_t)x * b.n_classes + y];
-        if (!k->compared && !s2_views_same(&a.views[x], &b.views[y]))
+        if (!k->compared && !s2_view_equal(&a.views[x], &b.views[y]))
             S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &k->result));
         k->compared = true;
         c->n_compared++;

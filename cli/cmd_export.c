@@ -53,8 +53,9 @@ static void say_report(s2_cli *cli, const job *at)
 }
 
 /*
- * What is known of the pattern, for the file that leaves the house: the verdicts for every length, freshly
- * decided. A prover that gives up at its limit says unknown, and the export goes on.
+ * What is known of the pattern, for the file that leaves the house: the verdicts for every length, or for
+ * that of its mask files, freshly decided. A prover that gives up at its limit says unknown, and the export
+ * goes on.
  */
 static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
 {
@@ -65,9 +66,14 @@ static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
     s2_buf words = {0};
     s2_buf_printf(&words, "s2 %s (%s)", s2_version(), s2_version_commit());
     if (s2_prove(&cli->arena, pattern, asked, N_ASKED, &options, findings) == S2_OK)
-        for (int32_t n = 0; n < N_ASKED; n++)
-            s2_buf_printf(&words, "%s %s %s", n == 0 ? "; every length:" : ",",
-                          s2_property_word(asked[n].property), s2_verdict_word(findings[n].verdict));
+        for (int32_t n = 0; n < N_ASKED; n++) {
+            if (n == 0 && findings[n].scope_tok != S2_OPEN)
+                s2_buf_printf(&words, "; up to %lld tokens:", (long long)findings[n].scope_tok);
+            else if (n == 0)
+                s2_buf_puts(&words, "; every length:");
+            s2_buf_printf(&words, "%s %s %s", n == 0 ? "" : ",", s2_property_word(asked[n].property),
+                          s2_verdict_word(findings[n].verdict));
+        }
     const char *const kept =
         words.status == S2_OK ? s2_arena_strndup(&cli->arena, words.data, words.len) : NULL;
     s2_buf_release(&words);
@@ -130,8 +136,8 @@ static int run_export(s2_cli *cli, job *at)
         return S2_EXIT_VIOLATED;
     }
     say_notes(cli, &at->notes);
-    const char *const verdicts = strstr(at->target.provenance, "every length");
-    s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts : "none within the prover's limits");
+    const char *const verdicts = strchr(at->target.provenance, ';');
+    s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts + 2 : "none within the prover's limits");
     s2_cli_hint(cli, "run: %s", at->target.run);
     return S2_GO_ON;
 }

@@ -12,30 +12,6 @@ enum {
     COUNT_EXPLICIT_TOK = 1 << 15
 };
 
-static bool ranges_same(s2_range a, s2_range b)
-{
-    return a.begin == b.begin && a.end == b.end;
-}
-
-static bool atoms_same(const s2_atom *a, const s2_atom *b)
-{
-    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
-           a->shift == b->shift && ranges_same(a->distance_blk, b->distance_blk) &&
-           ranges_same(a->distance_tok, b->distance_tok) && ranges_same(a->key_tok, b->key_tok) &&
-           ranges_same(a->query_tok, b->query_tok);
-}
-
-bool s2_views_same(const s2_view *a, const s2_view *b)
-{
-    if (a->has_explicit || b->has_explicit || a->n_atoms != b->n_atoms ||
-        a->pattern->block_tok != b->pattern->block_tok || a->pattern->causal != b->pattern->causal)
-        return false;
-    for (int32_t n = 0; n < a->n_atoms; n++)
-        if (!atoms_same(&a->atoms[n], &b->atoms[n]))
-            return false;
-    return true;
-}
-
 static uint64_t hash_view(const s2_view *view)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -53,7 +29,8 @@ static uint64_t hash_view(const s2_view *view)
                                  a->key_tok.begin,
                                  a->key_tok.end,
                                  a->query_tok.begin,
-                                 a->query_tok.end};
+                                 a->query_tok.end,
+                                 a->kind == S2_ATOM_RANDOM ? (int64_t)view->layer << 32 | view->head : 0};
         for (size_t f = 0; f < sizeof field / sizeof field[0]; f++)
             hash = (hash ^ (uint64_t)field[f]) * UINT64_C(0x100000001b3) + (hash >> 29);
     }
@@ -74,7 +51,7 @@ static s2_status find_class(builder *b, const s2_view *view, int32_t *out, bool 
 {
     uint64_t slot = hash_view(view) & b->mask;
     for (; b->slots[slot] != 0; slot = (slot + 1) & b->mask)
-        if (s2_views_same(&b->views[b->slots[slot] - 1], view)) {
+        if (s2_view_equal(&b->views[b->slots[slot] - 1], view)) {
             *out = b->slots[slot] - 1;
             *is_new = false;
             return S2_OK;

@@ -19,9 +19,6 @@ typedef struct s2_folds {
 s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_bound bound,
                          s2_folds *out) S2_MUST_CHECK;
 
-/* Do two views have the same atoms? (They then read the same pairs; the converse does not hold.) */
-bool s2_views_same(const s2_view *a, const s2_view *b);
-
 /*
  * Densities over all layers and heads at n_tok tokens: pairs read / causal pairs, and block pairs read /
  * causal block pairs over the layers that are not dense throughout. NAN where it would take too long to

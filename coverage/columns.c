@@ -8,19 +8,6 @@ enum { MOST_COLUMNS = 1 << 22 };
 
 /* ---- sets of atoms ---------------------------------------------------------------------------- */
 
-static bool same_range(s2_range a, s2_range b)
-{
-    return a.begin == b.begin && a.end == b.end;
-}
-
-static bool same_atom(const s2_atom *a, const s2_atom *b)
-{
-    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
-           a->shift == b->shift && same_range(a->distance_blk, b->distance_blk) &&
-           same_range(a->distance_tok, b->distance_tok) && same_range(a->key_tok, b->key_tok) &&
-           same_range(a->query_tok, b->query_tok);
-}
-
 static uint64_t atom_hash(const s2_atom *atom)
 {
     const int64_t parts[] = {atom->kind,
@@ -45,7 +32,7 @@ bool s2_columns_same_atoms(const s2_view *a, const s2_view *b)
     if (a->n_atoms != b->n_atoms)
         return false;
     for (int32_t at = 0; at < a->n_atoms; at++)
-        if (!same_atom(&a->atoms[at], &b->atoms[at]))
+        if (!s2_atom_equal(&a->atoms[at], &b->atoms[at]))
             return false;
     return true;
 }
@@ -69,7 +56,7 @@ s2_status s2_columns_merge(s2_arena *arena, const s2_view *views, int32_t n, s2_
         for (int32_t a = 0; a < views[v].n_atoms; a++) {
             const s2_atom *const atom = &views[v].atoms[a];
             uint64_t slot = atom_hash(atom) & (n_slots - 1);
-            while (slots[slot] != 0 && !same_atom(&atoms[slots[slot] - 1], atom))
+            while (slots[slot] != 0 && !s2_atom_equal(&atoms[slots[slot] - 1], atom))
                 slot = (slot + 1) & (n_slots - 1);
             if (slots[slot] == 0) {
                 atoms[merged.n_atoms++] = *atom;

@@ -200,7 +200,7 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
                 s2_view_build(source->arena, pattern, S2_PREFILL, (int32_t)layer, head, S2_AT_LEAST, &view));
             if (n == 0)
                 first[head] = view;
-            else if (s2_views_identical(&first[head], &view)) /* of the same arrays: verified already */
+            else if (s2_view_equal(&first[head], &view)) /* of the same arrays: verified already */
                 continue;
             const s2_arena_mark_t mark = s2_arena_mark(source->arena);
             S2_TRY(s2_blocks_build(source->arena, &view, n_tok, block_tok, &list));

@@ -33,42 +33,10 @@ static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, in
         rows->cap[side] = n * 2;
         n = s2_view_row(view, q_tok, n_tok, rows->runs[side], rows->cap[side]);
     }
+    if (n < 0)
+        return S2_ENOMEM;
     rows->n[side] = n;
     return S2_OK;
-}
-
-static bool atoms_equal(const s2_atom *a, const s2_atom *b)
-{
-    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
-           a->shift == b->shift && memcmp(&a->distance_blk, &b->distance_blk, sizeof a->distance_blk) == 0 &&
-           memcmp(&a->distance_tok, &b->distance_tok, sizeof a->distance_tok) == 0 &&
-           memcmp(&a->key_tok, &b->key_tok, sizeof a->key_tok) == 0 &&
-           memcmp(&a->query_tok, &b->query_tok, sizeof a->query_tok) == 0;
-}
-
-static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
-{
-    const s2_term *const first = &a->body->terms[a->atoms[at].term];
-    const s2_term *const second = &b->body->terms[b->atoms[at].term];
-    if (first->kind != second->kind)
-        return false;
-    return first->kind == S2_TERM_RANDOM ? first->n == second->n && first->seed == second->seed &&
-                                               a->layer == b->layer && a->head == b->head
-                                         : first->mask == second->mask;
-}
-
-bool s2_views_identical(const s2_view *a, const s2_view *b)
-{
-    if (a->n_atoms != b->n_atoms || a->pattern->block_tok != b->pattern->block_tok)
-        return false;
-    for (int32_t at = 0; at < a->n_atoms; at++) {
-        const s2_atom_kind kind = a->atoms[at].kind;
-        if (!atoms_equal(&a->atoms[at], &b->atoms[at]))
-            return false;
-        if ((kind == S2_ATOM_RANDOM || kind == S2_ATOM_MASK) && !explicit_equal(a, b, at))
-            return false;
-    }
-    return true;
 }
 
 /* How far rows must be compared for every length, and at which step of queries. */
@@ -113,11 +81,16 @@ static s2_extent extent_of(const s2_view *a, const s2_view *b, int64_t n_tok)
     if (n_tok > 0)
         return extent;
     const int64_t explicit_tok = explicit_extent(a) + explicit_extent(b);
+    const int64_t common = s2_period_lcm(shape.key_period, shape.query_period);
     int64_t bound = S2_OPEN;
     if (shape.key_period < MOST_TOK && shape.query_period < MOST_TOK && shape.threshold < MOST_TOK &&
-        shape.reach < MOST_TOK)
+        shape.reach < MOST_TOK && (a->pattern->causal || common < MOST_TOK)) {
         bound =
             shape.threshold + shape.key_period + shape.reach + shape.query_period + 2 * block + explicit_tok;
+        /* a query below a threshold stays where it is while its keys go on (docs/proof.md, not causal) */
+        if (!a->pattern->causal)
+            bound += shape.reach + 2 * common;
+    }
     extent.every_length = bound <= MOST_TOK && !has_random(a) && !has_random(b);
     extent.n_tok = bound <= MOST_TOK && extent.every_length ? bound : FALLBACK_TOK;
     return extent;
@@ -218,7 +191,7 @@ static s2_status compare_head(s2_arena *arena, const s2_pattern *const patterns[
         if (out->differs)
             return S2_OK;
     }
-    if (s2_views_identical(&views[0], &views[1]))
+    if (s2_view_equal(&views[0], &views[1]))
         return S2_OK;
     const s2_extent extent = extent_of(&views[0], &views[1], n_tok);
     if (n_tok == 0 && !extent.every_length) {
@@ -342,7 +315,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
                         s2_view_build(&arena, second, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[1]);
                 if (status == S2_OK)
                     status = s2_view_count_pairs(&views[0], n_tok, &n_pairs);
-                if (status == S2_OK && !s2_views_identical(&views[0], &views[1]))
+                if (status == S2_OK && !s2_view_equal(&views[0], &views[1]))
                     status = loss_head(views, n_tok, &budget, &loss);
                 s2_arena_release(&arena);
                 S2_TRY(status);

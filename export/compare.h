@@ -48,9 +48,6 @@ typedef struct s2_loss {
 s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
                            s2_loss *out) S2_MUST_CHECK;
 
-/* The same folded atoms in the same order: the same pairs at every length, without looking at one. */
-bool s2_views_identical(const s2_view *first, const s2_view *second);
-
 /* One sentence about a difference, for people. */
 void s2_difference_print(const s2_difference *difference, const char *first_name, const char *second_name,
                          s2_buf *buf);

@@ -68,7 +68,7 @@ static s2_status list_of_head(const s2_target *target, int32_t layer, int32_t he
     S2_TRY(s2_view_build(target->arena, target->pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view));
     int32_t *const list = &out->list_of[(int64_t)layer * target->pattern->n_heads + head];
     for (*list = 0; *list < out->n_lists; ++*list)
-        if (s2_views_identical(&views[*list], &view))
+        if (s2_view_equal(&views[*list], &view))
             return S2_OK;
     S2_TRY(s2_blocks_build(target->arena, &view, out->n_tok, out->block_tok, &blocks));
     for (*list = 0; *list < out->n_lists; ++*list)

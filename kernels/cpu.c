@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "kernels/crew.h"
 #include "kernels/float16.h"
-#include "kernels/wide.h"
 
 enum {
     TILE = 64,        /* queries of a tile and keys of a step */

@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "kernels/crew.h"
 #include "kernels/float16.h"
-#include "kernels/wide.h"
 #include "plan/transpose.h"
 
 enum { TILE = 64, LIMIT_DIM = 1024, LANES = 8 };

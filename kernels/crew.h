@@ -1,5 +1,5 @@
 /*
- * kernels/crew.h - the same work on several threads of the CPU kernels.
+ * kernels/crew.h - how the CPU kernels use the machine: several threads, wide vectors.
  *
  * Threads: s2_crew_run returns when every thread has ended; what the jobs share must be atomic.
  */
@@ -11,6 +11,18 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/*
+ * Functions marked so are compiled once for every x86-64 and once for those with AVX2; the machine picks when
+ * the program starts. Neither fuses a product with a sum, so both give the same bits. Sanitizers would
+ * instrument the function that picks, which runs before they are ready: for them all is compiled once.
+ */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
+    !defined(__SANITIZE_THREAD__)
+#define S2_FOR_WIDE_CPUS __attribute__((target_clones("avx2", "default")))
+#else
+#define S2_FOR_WIDE_CPUS
 #endif
 
 enum { S2_CREW_LIMIT = 64 };

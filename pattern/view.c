@@ -186,6 +186,43 @@ s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase pha
     return S2_OK;
 }
 
+static bool range_equal(s2_range a, s2_range b)
+{
+    return a.begin == b.begin && a.end == b.end;
+}
+
+bool s2_atom_equal(const s2_atom *a, const s2_atom *b)
+{
+    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
+           a->shift == b->shift && range_equal(a->distance_blk, b->distance_blk) &&
+           range_equal(a->distance_tok, b->distance_tok) && range_equal(a->key_tok, b->key_tok) &&
+           range_equal(a->query_tok, b->query_tok);
+}
+
+/* What an explicit atom reads within its thresholds: by the head, and of random lists by the layer. */
+static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
+{
+    const s2_term *const first = &a->body->terms[a->atoms[at].term];
+    const s2_term *const second = &b->body->terms[b->atoms[at].term];
+    if (a->atoms[at].kind == S2_ATOM_RANDOM)
+        return first->n == second->n && first->seed == second->seed && a->layer == b->layer &&
+               a->head == b->head;
+    if (a->atoms[at].kind == S2_ATOM_MASK)
+        return first->mask == second->mask && (a->head == b->head || first->mask->n_heads == 1);
+    return true;
+}
+
+bool s2_view_equal(const s2_view *a, const s2_view *b)
+{
+    if (a->n_atoms != b->n_atoms || a->pattern->block_tok != b->pattern->block_tok ||
+        a->pattern->causal != b->pattern->causal)
+        return false;
+    for (int32_t at = 0; at < a->n_atoms; at++)
+        if (!s2_atom_equal(&a->atoms[at], &b->atoms[at]) || !explicit_equal(a, b, at))
+            return false;
+    return true;
+}
+
 /* begin + by, where open ends stay open and sums below 0 are 0. */
 static int64_t shifted(int64_t bound, int64_t by)
 {

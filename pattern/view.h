@@ -67,6 +67,15 @@ typedef struct s2_view {
 s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         int32_t head, s2_bound bound, s2_view *out) S2_MUST_CHECK;
 
+/* The same condition, whatever term it comes from. Of explicit atoms that is not all: see s2_view_equal. */
+bool s2_atom_equal(const s2_atom *a, const s2_atom *b);
+
+/*
+ * True when both read the same pairs by construction: the same atoms in the same order, random lists drawn
+ * alike and masks of the same plane of one file. The converse may fail.
+ */
+bool s2_view_equal(const s2_view *a, const s2_view *b);
+
 /* The queries that read key k_tok through this atom (causal: from k_tok on). Not for explicit atoms. */
 bool s2_atom_column(const s2_view *view, const s2_atom *atom, int64_t k_tok, s2_comb *out);
 

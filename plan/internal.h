@@ -31,9 +31,6 @@ s2_tile_rows s2_plan_tile_rows(const s2_plan *plan, int32_t seq, int32_t tile);
 /* True, and *out filled, when the head is one of the arithmetic families. */
 bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out);
 
-/* Whether two heads of one pattern certainly read the same keys: the same atoms, and no per-head draws. */
-bool s2_plan_views_equal(const s2_view *a, const s2_view *b);
-
 /*
  * Key blocks of a tile of an arithmetic class as ascending pieces. Blocks of a `sure` piece are full; of
  * the others each must be looked at. With stride set only the stride's blocks of the piece count.

@@ -61,35 +61,6 @@ bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out)
     return true;
 }
 
-static bool atoms_equal(const s2_atom *a, const s2_atom *b)
-{
-    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
-           a->shift == b->shift && memcmp(&a->distance_blk, &b->distance_blk, sizeof a->distance_blk) == 0 &&
-           memcmp(&a->distance_tok, &b->distance_tok, sizeof a->distance_tok) == 0 &&
-           memcmp(&a->key_tok, &b->key_tok, sizeof a->key_tok) == 0 &&
-           memcmp(&a->query_tok, &b->query_tok, sizeof a->query_tok) == 0;
-}
-
-static bool draws_equal(const s2_view *a, const s2_view *b, const s2_atom *atom)
-{
-    const s2_term *const term = &a->body->terms[atom->term];
-    if (atom->kind == S2_ATOM_RANDOM)
-        return a->body == b->body && a->layer == b->layer && a->head == b->head;
-    if (atom->kind == S2_ATOM_MASK)
-        return a->body == b->body && (a->head == b->head || term->mask->n_heads == 1);
-    return true;
-}
-
-bool s2_plan_views_equal(const s2_view *a, const s2_view *b)
-{
-    if (a->n_atoms != b->n_atoms)
-        return false;
-    for (int32_t at = 0; at < a->n_atoms; at++)
-        if (!atoms_equal(&a->atoms[at], &b->atoms[at]) || !draws_equal(a, b, &a->atoms[at]))
-            return false;
-    return true;
-}
-
 /* The first position that the window of position p covers; p + 1 when there is no window. */
 static int64_t window_begin(const s2_plan_periodic *as, int64_t p)
 {

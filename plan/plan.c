@@ -90,7 +90,7 @@ static s2_status build_classes(s2_arena *arena, s2_plan *plan, s2_diag *why)
                 "layer %d, head %d chooses its keys at run time; only static terms are planned", plan->layer,
                 head);
         int32_t cls = 0;
-        while (cls < plan->n_classes && !s2_plan_views_equal(&classes[cls].view, &view))
+        while (cls < plan->n_classes && !s2_view_equal(&classes[cls].view, &view))
             cls++;
         if (cls == plan->n_classes) {
             S2_TRY(fill_class(arena, plan, &view, &classes[cls]));
@@ -444,8 +444,7 @@ s2_status s2_plan_distinct_layers(s2_arena *arena, const s2_pattern *pattern, s2
         int32_t at = 0;
         for (; at < n; at++) {
             int32_t head = 0;
-            while (head < n_heads &&
-                   s2_plan_views_equal(&views[(int64_t)found[at] * n_heads + head], &own[head]))
+            while (head < n_heads && s2_view_equal(&views[(int64_t)found[at] * n_heads + head], &own[head]))
                 head++;
             if (head == n_heads)
                 break;

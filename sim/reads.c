@@ -7,11 +7,6 @@
 /* Beyond any context, and far from overflow when a threshold is added. */
 #define FAR_TOK (INT64_C(1) << 40)
 
-static bool is_explicit(const s2_atom *atom)
-{
-    return atom->kind == S2_ATOM_RANDOM || atom->kind == S2_ATOM_MASK;
-}
-
 static bool reads_every_diagonal(const s2_atom *atom)
 {
     return atom->kind == S2_ATOM_PLAIN && atom->distance_blk.begin <= 0 && atom->distance_tok.begin <= 0 &&
@@ -95,29 +90,6 @@ s2_status s2_reads_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
     return S2_OK;
 }
 
-static bool range_equal(s2_range a, s2_range b)
-{
-    return a.begin == b.begin && a.end == b.end;
-}
-
-static bool atom_equal(const s2_atom *a, const s2_atom *b)
-{
-    return a->kind == b->kind && a->term == b->term && a->gran == b->gran && a->period == b->period &&
-           a->width == b->width && a->shift == b->shift && range_equal(a->distance_blk, b->distance_blk) &&
-           range_equal(a->distance_tok, b->distance_tok) && range_equal(a->key_tok, b->key_tok) &&
-           range_equal(a->query_tok, b->query_tok);
-}
-
-/* What an explicit atom reads beyond its thresholds depends on the head (and, for random, the layer). */
-static bool explicit_equal(const s2_view *a, const s2_view *b, const s2_atom *atom)
-{
-    if (a->body != b->body)
-        return false;
-    if (atom->kind == S2_ATOM_RANDOM)
-        return a->layer == b->layer && a->head == b->head;
-    return a->head == b->head || a->body->terms[atom->term].mask->n_heads == 1;
-}
-
 bool s2_reads_equal(const s2_reads *a, const s2_reads *b)
 {
     if (a->view.n_atoms != b->view.n_atoms || a->may.n_atoms != b->may.n_atoms ||
@@ -125,16 +97,9 @@ bool s2_reads_equal(const s2_reads *a, const s2_reads *b)
         a->selects_pages != b->selects_pages || a->selects_tokens != b->selects_tokens)
         return false;
     for (int32_t t = 0; t < a->may.n_atoms; t++)
-        if (!atom_equal(&a->may.atoms[t], &b->may.atoms[t]))
+        if (!s2_atom_equal(&a->may.atoms[t], &b->may.atoms[t]))
             return false;
-    for (int32_t t = 0; t < a->view.n_atoms; t++) {
-        const s2_atom *const atom = &a->view.atoms[t];
-        if (!atom_equal(atom, &b->view.atoms[t]))
-            return false;
-        if (is_explicit(atom) && !explicit_equal(&a->view, &b->view, atom))
-            return false;
-    }
-    return true;
+    return s2_view_equal(&a->view, &b->view);
 }
 
 static int64_t plus(int64_t bound, int64_t by)

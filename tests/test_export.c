@@ -419,6 +419,10 @@ static void a_difference_far_out_is_found_for_every_length(void **state)
         {"heads 1; layers all: stride 7", "heads 1; layers all: stride 7 | stride 13 when distance 500.."},
         {"heads 1; layers all: chunk 100", "heads 1; layers all: chunk 100 | columns 99 when query 99..101"},
         {"heads 1; layers all: dilated 6", "heads 1; layers all: dilated 12 | dilated 12 phase 7"},
+        {"heads 1; block 1; causal no; layers all: dense when query ..1",
+         "heads 1; block 1; causal no; layers all: stride 5 width 4 when query ..1 | dilated 7 width 6 phase "
+         "5 "
+         "when query ..1"},
     };
     for (size_t r = 0; r < sizeof pairs / sizeof *pairs; r++) {
         s2_arena arena = {0};
@@ -927,6 +931,33 @@ static void arrays_of_a_small_pattern_are_those_worked_out_by_hand(void **state)
     s2_arena_release(&arena);
 }
 
+/* One file of two planes: the heads have the same term, and read different blocks. */
+static void heads_keep_their_own_planes_of_a_mask(void **state)
+{
+    (void)state;
+    static const char *const formats[] = {"csr", "flashinfer"};
+    static const uint8_t planes[2 * 16] = {1, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1,
+                                           1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 1};
+    s2_arena arena = {0};
+    const s2_mask mask = {.path = "m.npy", .n_heads = 2, .n_q_blk = 4, .n_k_blk = 4, .allowed = planes};
+    s2_term term = s2_term_init(S2_TERM_MASK, 0);
+    const s2_body body = {1, &term};
+    s2_pattern pattern = parse(&arena, "heads 2; block 128; layers all: dense");
+    term.mask = &mask;
+    pattern.bodies = &body;
+    assert_int_equal(s2_pattern_check(&pattern, NULL), S2_OK);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        exported out;
+        if (try_export(&out, formats[f], &pattern, 512) != S2_OK)
+            fail_msg("%s: %s", formats[f], out.diag.msg);
+        if (out.report.difference.differs)
+            fail_msg("%s differs at head %d, query %lld, key %lld", formats[f], out.report.difference.head,
+                     (long long)out.report.difference.q_tok, (long long)out.report.difference.k_tok);
+        exported_release(&out);
+    }
+    s2_arena_release(&arena);
+}
+
 static void arrays_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
@@ -1229,6 +1260,7 @@ int main(void)
         cmocka_unit_test(arrays_hold_random_patterns_or_state_the_loss),
         cmocka_unit_test(every_exporter_holds_a_random_pattern_or_says_what_is_lost),
         cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
+        cmocka_unit_test(heads_keep_their_own_planes_of_a_mask),
         cmocka_unit_test(arrays_that_do_not_fit_are_refused),
         cmocka_unit_test(one_hole_is_visible_at_every_size),
         cmocka_unit_test(cells_show_the_share_of_pairs_read),
