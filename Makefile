@@ -134,9 +134,10 @@ $(B)/tests/test_cli: | $(B)/s2 $(B)/s2check $(B)/s2cert
 # The terminal emulator that reads the screens of tests/test_tui_pty.c back.
 $(B)/tests/test_tui_pty: LIBS += -lvterm -lutil
 $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
-# This test stands between the database and the disk.
+# These tests stand between the database, or a file, and the disk.
 comma := ,
 $(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
+$(B)/tests/test_file: LIBS += -Wl,--wrap=fsync -Wl,--wrap=rename
 $(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $(filter %.o,$^) $(filter %.a,$^) -o $@ -lcmocka $(LIBS) $(LIBS_CUDA)

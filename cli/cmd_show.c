@@ -95,8 +95,8 @@ static s2_status add_bodies(const s2_pattern *p, const line_fn *line, s2_buf *ou
 static void put_text_line(s2_buf *buf, const char *phase, const char *layers, const char *heads,
                           const char *body)
 {
-    s2_buf_printf(buf, "  %-9s %slayers %s heads %s: %s\n", "reads", phase[0] != '\0' ? phase : "", layers,
-                  heads, body);
+    s2_buf_printf(buf, "  %-9s %s%slayers %s heads %s: %s\n", "reads", phase, phase[0] != '\0' ? " " : "",
+                  layers, heads, body);
 }
 
 static void put_json_line(s2_buf *buf, const char *phase, const char *layers, const char *heads,

@@ -9,7 +9,10 @@ enum {
     /* Rows of a block list that are counted one by one; beyond it the figure is left out. */
     COUNT_ROWS = 4096,
     /* Rows of tokens that are enumerated for heads without a closed form. */
-    COUNT_EXPLICIT_TOK = 1 << 15
+    COUNT_EXPLICIT_TOK = 1 << 15,
+    /* Keys or rows times conditions, for a second or so; runs of a row are walked for each condition. */
+    COUNT_STEPS = 1 << 28,
+    COUNT_BLOCK_STEPS = 1 << 24
 };
 
 static uint64_t hash_view(const s2_view *view)
@@ -108,14 +111,15 @@ static s2_status count_class(const s2_view *view, int64_t n_tok, counts *out)
     const int64_t block_tok = view->pattern->block_tok, n_blk = (n_tok + block_tok - 1) / block_tok;
     const double all =
         view->pattern->causal ? (double)n_tok * (double)(n_tok + 1) / 2 : (double)n_tok * (double)n_tok;
+    const int64_t steps = n_tok * view->n_atoms;
     *out = (counts){(double)NAN, (double)NAN, false};
-    if (view->has_explicit && n_tok > COUNT_EXPLICIT_TOK)
+    if (steps > COUNT_STEPS || (view->has_explicit && n_tok > COUNT_EXPLICIT_TOK))
         return S2_OK;
     int64_t pairs;
     S2_TRY(s2_view_count_pairs(view, n_tok, &pairs));
     out->pairs = (double)pairs;
     out->dense = out->pairs >= all;
-    if (n_blk > COUNT_ROWS)
+    if (n_blk > COUNT_ROWS || steps > COUNT_BLOCK_STEPS)
         return S2_OK;
     s2_arena scratch = {0};
     s2_blocks blocks;
