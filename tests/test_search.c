@@ -591,6 +591,42 @@ static void pruning_threads_and_seeds_leave_the_front_as_it_is(void **state)
     solve_every_way(S2_BY_UNREAD);
 }
 
+/* Of equals the first stays, of refused ones the first is named; what is not decided is no design. */
+static void the_first_of_equals_stays_and_what_is_not_decided_goes(void **state)
+{
+    (void)state;
+    problem p;
+    int64_t first = -1, first_refused = -1, n_refused = 0;
+    pose(&p,
+         "heads 4; kv-heads {3,4}; layers all: {local 4 | pages 4 page 16,dense} | local {1..4} | sink "
+         "{1..50}",
+         4096);
+    for (int64_t index = p.space.n_candidates - 1; index >= 0; index--) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) != S2_OK) {
+            first_refused = index;
+            n_refused++;
+        } else if (pattern.bodies[0].terms[0].kind == S2_TERM_DENSE) {
+            first = index;
+        }
+        s2_arena_release(&arena);
+    }
+    assert_int_equal(n_refused * 2, p.space.n_candidates);
+    for (p.search.seed = 1; p.search.seed < 8; p.search.seed++) {
+        s2_search_state found;
+        p.search.n_jobs = 1 + (int32_t)(p.search.seed % 3);
+        solve(&p, &found);
+        assert_int_equal(found.front.n, 1);
+        assert_int_equal(found.front.points[0].index, first);
+        assert_int_equal(found.counts.unknown, n_refused / 2);
+        assert_int_equal(found.counts.refused, n_refused);
+        assert_int_equal(found.refused_index, first_refused);
+        s2_search_state_release(&found);
+    }
+    s2_arena_release(&p.arena);
+}
+
 static void every_candidate_is_visited_once_whatever_the_seed(void **state)
 {
     (void)state;
@@ -1287,6 +1323,7 @@ int main(void)
         cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
         cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
         cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
+        cmocka_unit_test(the_first_of_equals_stays_and_what_is_not_decided_goes),
         cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
         cmocka_unit_test(shards_together_have_the_front_of_one_run),
         cmocka_unit_test(a_search_read_back_ends_as_if_it_had_never_stopped),
