@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "pattern/comb.h"
 
 /* The lowest pair that one reads and the other does not. */
@@ -26,17 +27,9 @@ typedef struct row {
     int64_t n;
 } row;
 
-static s2_status read_row(s2_arena *arena, row *r, int64_t q_tok, int64_t n_tok)
+static s2_status read_row(row *r, int64_t q_tok, int64_t n_tok)
 {
-    r->n = s2_view_row(r->view, q_tok, n_tok, r->runs, r->cap);
-    if (r->n <= r->cap)
-        return S2_OK;
-    r->cap = 2 * r->n;
-    r->runs = S2_NEW(arena, s2_run, r->cap);
-    if (r->runs == NULL)
-        return S2_ENOMEM;
-    r->n = s2_view_row(r->view, q_tok, n_tok, r->runs, r->cap);
-    return S2_OK;
+    return s2_view_row_whole(r->view, q_tok, n_tok, &r->runs, &r->cap, &r->n);
 }
 
 /* Rows are maximal ascending runs, so the first run that differs holds the first key that does. */
@@ -61,19 +54,19 @@ static bool first_difference(const row *a, const row *b, difference *out)
 
 static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok, difference *out)
 {
-    s2_arena scratch = {0};
     row rows[2] = {{.view = a}, {.view = b}};
     s2_status status = S2_OK;
     for (int64_t q_tok = 0; q_tok < n_tok && status == S2_OK && !out->found; q_tok++) {
-        status = read_row(&scratch, &rows[0], q_tok, n_tok);
+        status = read_row(&rows[0], q_tok, n_tok);
         if (status == S2_OK)
-            status = read_row(&scratch, &rows[1], q_tok, n_tok);
+            status = read_row(&rows[1], q_tok, n_tok);
         if (status == S2_OK && first_difference(&rows[0], &rows[1], out)) {
             out->found = true;
             out->q_tok = q_tok;
         }
     }
-    s2_arena_release(&scratch);
+    s2_free(rows[0].runs);
+    s2_free(rows[1].runs);
     return status;
 }
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 #include "pattern/blocks.h"
 #include "pattern/mask.h"
@@ -47,14 +48,8 @@ static int32_t class_of(const mask *m, int32_t head)
 static s2_status add_token_row(mask *m, int32_t head, int64_t q_tok)
 {
     const s2_view *const view = &m->folds.views[class_of(m, head)];
-    int64_t n = s2_view_row(view, q_tok, m->n_tok, m->runs, m->runs_cap);
-    if (n > m->runs_cap) {
-        m->runs = S2_NEW(&m->cli->arena, s2_run, n);
-        if (m->runs == NULL)
-            return S2_ENOMEM;
-        m->runs_cap = n;
-        n = s2_view_row(view, q_tok, m->n_tok, m->runs, m->runs_cap);
-    }
+    int64_t n;
+    S2_TRY(s2_view_row_whole(view, q_tok, m->n_tok, &m->runs, &m->runs_cap, &n));
     for (int64_t run = 0; run < n; run++)
         memset(m->cells + m->runs[run].begin, 1, (size_t)(m->runs[run].end - m->runs[run].begin));
     return S2_OK;
@@ -328,5 +323,7 @@ int s2_cmd_mask(s2_cli *cli, int argc, char **argv)
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "mask");
     warn_dynamic(&m);
-    return write_mask(&m, format, s2_args_str(&args, "output"));
+    end = write_mask(&m, format, s2_args_str(&args, "output"));
+    s2_free(m.runs);
+    return end;
 }

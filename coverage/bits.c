@@ -137,17 +137,8 @@ static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uin
     }
     int64_t q_tok = (q_unit + 1) * grid->unit - 1;
     q_tok = q_tok < grid->search->n_tok ? q_tok : grid->search->n_tok - 1;
-    int64_t n_runs = s2_view_row(view, q_tok, grid->search->n_tok, grid->runs, grid->cap);
-    if (n_runs > grid->cap) {
-        s2_run *const grown = s2_realloc(grid->runs, (size_t)n_runs * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        grid->runs = grown;
-        grid->cap = n_runs;
-        n_runs = s2_view_row(view, q_tok, grid->search->n_tok, grid->runs, grid->cap);
-    }
-    if (n_runs < 0)
-        return S2_ENOMEM;
+    int64_t n_runs;
+    S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, &grid->runs, &grid->cap, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
         set_bits(row, grid->runs[r].begin / grid->unit, (grid->runs[r].end + grid->unit - 1) / grid->unit);
     grid->search->work_left -= n_runs * view->n_atoms;

@@ -24,19 +24,7 @@ static void rows_release(s2_rows_pair *rows)
 
 static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, int64_t q_tok, int64_t n_tok)
 {
-    int64_t n = s2_view_row(view, q_tok, n_tok, rows->runs[side], rows->cap[side]);
-    while (n > rows->cap[side]) {
-        s2_run *const grown = s2_realloc(rows->runs[side], (size_t)n * 2 * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        rows->runs[side] = grown;
-        rows->cap[side] = n * 2;
-        n = s2_view_row(view, q_tok, n_tok, rows->runs[side], rows->cap[side]);
-    }
-    if (n < 0)
-        return S2_ENOMEM;
-    rows->n[side] = n;
-    return S2_OK;
+    return s2_view_row_whole(view, q_tok, n_tok, &rows->runs[side], &rows->cap[side], &rows->n[side]);
 }
 
 /* How far rows must be compared for every length, and at which step of queries. */

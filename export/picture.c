@@ -37,16 +37,7 @@ static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32
 /* The keys of one query through one view; n is how many runs. */
 static s2_status readers_row(s2_readers *readers, int32_t which, int64_t q_tok, int64_t n_tok, int64_t *n)
 {
-    *n = s2_view_row(&readers->views[which], q_tok, n_tok, readers->runs, readers->cap);
-    while (*n > readers->cap) {
-        s2_run *const grown = s2_realloc(readers->runs, (size_t)*n * 2 * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        readers->runs = grown;
-        readers->cap = *n * 2;
-        *n = s2_view_row(&readers->views[which], q_tok, n_tok, readers->runs, readers->cap);
-    }
-    return S2_OK;
+    return s2_view_row_whole(&readers->views[which], q_tok, n_tok, &readers->runs, &readers->cap, n);
 }
 
 /* ---- grids -------------------------------------------------------------------------------------------- */

@@ -56,19 +56,11 @@ static s2_status mark_row(const s2_plan *plan, const s2_plan_item *item, int64_t
     const s2_plan_seq lens = plan->seqs[item->seq];
     const s2_view *const view = &plan->classes[item->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + q_tok;
-    int64_t n = s2_view_row(view, position, lens.k_tok, scratch->runs, scratch->cap_runs);
-    if (n > scratch->cap_runs) {
-        s2_free(scratch->runs);
-        scratch->cap_runs = 0;
-        scratch->runs = s2_malloc((size_t)n * sizeof *scratch->runs);
-        if (scratch->runs == NULL)
-            return S2_ENOMEM;
-        scratch->cap_runs = n;
-        n = s2_view_row(view, position, lens.k_tok, scratch->runs, scratch->cap_runs);
-    }
+    int64_t n;
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &scratch->runs, &scratch->cap_runs, &n));
     for (int64_t r = 0; r < n; r++)
         memset(mark + scratch->runs[r].begin, 2, (size_t)(scratch->runs[r].end - scratch->runs[r].begin));
-    return n < 0 ? S2_ENOMEM : S2_OK;
+    return S2_OK;
 }
 
 static s2_status mark_rows(const s2_rig *rig, int32_t seq, int32_t kv_head, uint8_t *mark, s2_plan_list *list)

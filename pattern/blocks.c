@@ -18,19 +18,10 @@ typedef struct s2_block_builder {
     int64_t entry_cap;
 } s2_block_builder;
 
-/* Fill builder->runs with the row of one query; -1 when memory ran out. */
-static int64_t row_runs(s2_block_builder *builder, int64_t q_tok)
+/* Fill builder->runs with the row of one query. */
+static s2_status row_runs(s2_block_builder *builder, int64_t q_tok, int64_t *n_runs)
 {
-    int64_t n_runs = s2_view_row(builder->view, q_tok, builder->n_tok, builder->runs, builder->cap);
-    while (n_runs > builder->cap) {
-        s2_run *const grown = s2_realloc(builder->runs, (size_t)n_runs * 2 * sizeof *grown);
-        if (grown == NULL)
-            return -1;
-        builder->runs = grown;
-        builder->cap = n_runs * 2;
-        n_runs = s2_view_row(builder->view, q_tok, builder->n_tok, builder->runs, builder->cap);
-    }
-    return n_runs;
+    return s2_view_row_whole(builder->view, q_tok, builder->n_tok, &builder->runs, &builder->cap, n_runs);
 }
 
 /* Keys of the run, each read by n_rows queries. */
@@ -78,8 +69,8 @@ static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
 {
     const int64_t size = builder->block_tok, q_begin = q_blk * size;
     const int64_t q_end = q_begin + size < builder->n_tok ? q_begin + size : builder->n_tok;
-    const int64_t n_runs = row_runs(builder, q_end - 1);
-    if (n_runs < 0)
+    int64_t n_runs;
+    if (row_runs(builder, q_end - 1, &n_runs) != S2_OK)
         return false;
     for (int64_t r = 0; r < n_runs; r++) {
         const s2_run run = builder->runs[r];
@@ -99,8 +90,11 @@ static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
  */
 static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
 {
-    const int64_t n_rows = q_end - q_begin, n_runs = row_runs(builder, q_end - 1);
+    const int64_t n_rows = q_end - q_begin;
     const bool causal = builder->view->pattern->causal;
+    int64_t n_runs;
+    if (row_runs(builder, q_end - 1, &n_runs) != S2_OK)
+        return false;
     for (int64_t r = 0; r < n_runs; r++) {
         s2_run run = builder->runs[r];
         if (causal && run.end > q_begin) {
@@ -110,7 +104,7 @@ static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
         if (run.begin < run.end)
             add_run(builder, run, n_rows);
     }
-    return n_runs >= 0;
+    return true;
 }
 
 /* One row of blocks, by stretches of `alike` queries that read alike; 1: query by query. */

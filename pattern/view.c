@@ -562,19 +562,22 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
     return n_runs;
 }
 
-/* The row of one query in *runs, which grows as it must; -1 when memory ran out. */
-static int64_t whole_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap)
+s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
+                            int64_t *n)
 {
     int64_t n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
     while (n_runs > *cap) {
         s2_run *const grown = s2_realloc(*runs, (size_t)n_runs * 2 * sizeof *grown);
         if (grown == NULL)
-            return -1;
+            return S2_ENOMEM;
         *runs = grown;
         *cap = n_runs * 2;
         n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
     }
-    return n_runs;
+    if (n_runs < 0)
+        return S2_ENOMEM;
+    *n = n_runs;
+    return S2_OK;
 }
 
 /*
@@ -584,23 +587,21 @@ static int64_t whole_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_r
 static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_aligned, int64_t *out)
 {
     const int64_t step = block_aligned ? view->pattern->block_tok : 1;
-    int64_t total = 0, cap = 256, n_runs = 0;
-    s2_run *runs = s2_malloc((size_t)cap * sizeof *runs);
-    if (runs == NULL)
-        return S2_ENOMEM;
-    for (int64_t begin = 0; begin < n_tok && n_runs >= 0; begin += step) {
+    int64_t total = 0, cap = 0, n_runs = 0;
+    s2_run *runs = NULL;
+    s2_status status = S2_OK;
+    for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += step) {
         const int64_t end = begin + step < n_tok ? begin + step : n_tok, n_rows = end - begin;
-        n_runs = whole_row(view, end - 1, n_tok, &runs, &cap);
+        status = s2_view_row_whole(view, end - 1, n_tok, &runs, &cap, &n_runs);
         for (int64_t r = 0; r < n_runs; r++)
             total += (runs[r].end - runs[r].begin) * n_rows;
         if (n_runs > 0 && view->pattern->causal && runs[n_runs - 1].end == end)
             total -= n_rows * (n_rows - 1) / 2;
     }
     s2_free(runs);
-    if (n_runs < 0)
-        return S2_ENOMEM;
-    *out = total;
-    return S2_OK;
+    if (status == S2_OK)
+        *out = total;
+    return status;
 }
 
 /* Queries in [begin, end) that the union of the combs holds. */

@@ -109,6 +109,13 @@ typedef struct s2_run {
  */
 int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap);
 
+/*
+ * The whole row in *runs, an array of *cap from s2_malloc or NULL that grows as it must and stays the
+ * caller's to free; *n is how many there are. S2_ENOMEM: *n is untouched.
+ */
+s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
+                            int64_t *n) S2_MUST_CHECK;
+
 /* Pairs (q, k) that the head reads in a context of n_tok tokens; exact. */
 s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out) S2_MUST_CHECK;
 

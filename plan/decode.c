@@ -52,14 +52,7 @@ static s2_status read_runs(const s2_builder *build, int32_t seq, s2_reader *read
     const s2_plan_seq lens = build->plan->seqs[seq];
     const s2_view *const view = &build->plan->classes[reader->cls].view;
     const int64_t position = lens.k_tok - lens.q_tok + reader->q_tok;
-    int64_t n = s2_view_row(view, position, lens.k_tok, reader->runs, reader->cap_runs);
-    if (n > reader->cap_runs) {
-        S2_TRY(grow((void **)&reader->runs, &reader->cap_runs, n, sizeof *reader->runs));
-        n = s2_view_row(view, position, lens.k_tok, reader->runs, reader->cap_runs);
-    }
-    if (n < 0)
-        return S2_ENOMEM;
-    reader->n_runs = n;
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &reader->runs, &reader->cap_runs, &reader->n_runs));
     reader->at = 0;
     return S2_OK;
 }

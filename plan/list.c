@@ -132,17 +132,8 @@ static void atom_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64
 static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64_t k_end, uint32_t *words)
 {
     s2_plan_list *const list = lister->list;
-    int64_t n_runs = s2_view_row(&lister->cls->view, p, lister->k_tok, list->runs, list->cap_runs);
-    if (n_runs > list->cap_runs) {
-        s2_run *const grown = s2_realloc(list->runs, (size_t)n_runs * sizeof *grown);
-        if (grown == NULL)
-            return S2_ENOMEM;
-        list->runs = grown;
-        list->cap_runs = n_runs;
-        n_runs = s2_view_row(&lister->cls->view, p, lister->k_tok, list->runs, list->cap_runs);
-    }
-    if (n_runs < 0)
-        return S2_ENOMEM;
+    int64_t n_runs;
+    S2_TRY(s2_view_row_whole(&lister->cls->view, p, lister->k_tok, &list->runs, &list->cap_runs, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
         set_bits(words, s2_max_i64(list->runs[r].begin, k_begin) - k_begin,
                  s2_min_i64(list->runs[r].end, k_end) - k_begin);

@@ -1205,6 +1205,37 @@ static bool fail_nth(void *user, size_t n_bytes)
     return --*(int64_t *)user != 0;
 }
 
+static bool fail_from_nth(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return --*(int64_t *)user > 0;
+}
+
+/* Rows of many terms need memory of their own; without it nothing is known of them. */
+static void patterns_are_not_equal_for_want_of_memory(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_buf text = {0};
+    s2_buf_puts(&text, "heads 1; layers all: local 2");
+    for (int32_t block = 3; block < 83; block += 2)
+        s2_buf_printf(&text, " | columns %d", (int)block);
+    const s2_pattern a = parse(&arena, text.data);
+    s2_buf_puts(&text, " | columns 90");
+    const s2_pattern b = parse(&arena, text.data);
+    s2_status status = S2_ENOMEM;
+    for (int64_t n = 1; status != S2_OK; n++) {
+        int64_t left = n;
+        s2_difference difference = {0};
+        s2_alloc_set_hook(fail_from_nth, &left);
+        status = s2_patterns_compare(&a, &b, 8192, &difference);
+        s2_alloc_set_hook(NULL, NULL);
+        assert_true(status == S2_ENOMEM || (status == S2_OK && difference.differs));
+    }
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+}
+
 static void every_failed_allocation_is_out_of_memory(void **state)
 {
     (void)state;
@@ -1269,6 +1300,7 @@ int main(void)
         cmocka_unit_test(any_file_under_any_name_is_answered),
         cmocka_unit_test(deep_and_long_files_are_bounded),
         cmocka_unit_test(mutated_files_are_answered),
+        cmocka_unit_test(patterns_are_not_equal_for_want_of_memory),
         cmocka_unit_test(every_failed_allocation_is_out_of_memory),
     };
     return cmocka_run_group_tests_name("export", tests, NULL, NULL);
