@@ -462,6 +462,9 @@ static void every_truncation_is_refused(void **state)
     s2_buf whole = certify("heads 2;block 4;layers all: local 2 | stride 2 phase head", 1, &n_claims);
     for (size_t n = 0; n < whole.len; n++)
         assert_in_range(check_bytes(whole.data, n, said), 1, 3);
+    /* nor may anything follow, behind a zero either */
+    s2_buf_add(&whole, "\0more", 5);
+    assert_in_range(check_bytes(whole.data, whole.len, said), 1, 3);
     s2_buf_release(&whole);
 }
 

@@ -332,6 +332,62 @@ static void coprime_strides_do_not_hide_a_part_that_covers(void **state)
     assert_true(n_cases < MOST_CASES || (n_held > n_cases / 8 && n_held < n_cases * 7 / 8));
 }
 
+/* The same mask in bytes and in bits, of widths around whole words, dense enough to hold now and then. */
+static void packed_masks_have_the_verdicts_of_plain_ones(void **state)
+{
+    (void)state;
+    enum { MOST_BLK = 140 };
+    static uint8_t plain[2 * MOST_BLK * MOST_BLK], packed[2 * MOST_BLK * ((MOST_BLK + 7) / 8)];
+    const uint64_t seed = s2_test_seed(47);
+    const int64_t n_cases = s2_test_cases(300);
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_rng rng = {seed + (uint64_t)at};
+        const int32_t n = 1 + (int32_t)s2_rng_below(&rng, MOST_BLK), row_bytes = (n + 7) / 8;
+        const uint64_t n_unread = s2_rng_below(&rng, 4);
+        s2_mask masks[2] = {
+            {.path = "m", .n_heads = 2, .n_q_blk = n, .n_k_blk = n, .allowed = plain},
+            {.path = "m", .n_heads = 2, .n_q_blk = n, .n_k_blk = n, .allowed = packed, .packed = true}};
+        memset(plain, 1, sizeof plain);
+        memset(packed, 0, sizeof packed);
+        for (uint64_t hole = 0; hole < n_unread; hole++) {
+            const int64_t row = (int64_t)s2_rng_below(&rng, 2 * (uint64_t)n), q_blk = row % n;
+            const int64_t k_blk =
+                s2_rng_below(&rng, 2) == 0 ? q_blk : (int64_t)s2_rng_below(&rng, (uint64_t)n);
+            plain[row * n + k_blk] = 0;
+            plain[(row + n) % (2 * n) * n + k_blk] &= s2_rng_below(&rng, 2) == 0;
+        }
+        for (int64_t cell = 0; cell < 2 * (int64_t)n * n; cell++)
+            packed[cell / n * row_bytes + cell % n / 8] |= (uint8_t)(plain[cell] << (7 - cell % n % 8));
+        s2_finding findings[2][N_ASKED];
+        for (int form = 0; form < 2; form++) {
+            s2_term term = s2_term_init(S2_TERM_MASK, 0);
+            const s2_body body = {1, &term};
+            s2_pattern pattern;
+            const char *const text = at % 5 == 0 ? "heads 2;block 2;causal no;layers all: dense"
+                                                 : "heads 2;block 2;layers all: dense";
+            s2_requirement asked[N_ASKED];
+            assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+            term.mask = &masks[form];
+            pattern.bodies = &body;
+            ask_all(&pattern, &rng, asked);
+            asked[S2_DEPTH].arg = 1;
+            assert_int_equal(s2_prove(&arena, &pattern, asked, N_ASKED, &(s2_prove_options){.n_tok = S2_OPEN},
+                                      findings[form]),
+                             S2_OK);
+        }
+        for (int32_t property = 0; property < N_ASKED; property++)
+            if (findings[0][property].verdict != findings[1][property].verdict ||
+                !s2_finding_agrees(&findings[0][property], &findings[1][property])) {
+                print_finding("plain", &findings[0][property]);
+                print_finding("packed", &findings[1][property]);
+                fail_msg("%d blocks; S2_SEED=%llu S2_CASES=1 replays it", (int)n,
+                         (unsigned long long)(seed + (uint64_t)at));
+            }
+        s2_arena_release(&arena);
+    }
+}
+
 /* At any limit: what is decided is what would be decided without one, or is not said. */
 static void a_work_limit_leaves_unknown_what_it_cuts_off(void **state)
 {
@@ -466,6 +522,7 @@ int main(void)
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
         cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
+        cmocka_unit_test(packed_masks_have_the_verdicts_of_plain_ones),
         cmocka_unit_test(a_work_limit_leaves_unknown_what_it_cuts_off),
         cmocka_unit_test(a_pattern_larger_than_the_limit_takes_no_memory_for_it),
         cmocka_unit_test(many_moduli_do_not_hide_a_part_that_covers),
