@@ -257,24 +257,6 @@ static void text_line(const s2_finding *finding, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
-/* A word of a shell command, quoted where it needs to be. */
-static void put_shell_word(const char *word, s2_buf *buf)
-{
-    if (word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=+,")] ==
-        '\0') {
-        s2_buf_puts(buf, word);
-        return;
-    }
-    s2_buf_puts(buf, "'");
-    for (; *word != '\0'; word++) {
-        if (*word == '\'')
-            s2_buf_puts(buf, "'\\''");
-        else
-            s2_buf_add(buf, word, 1);
-    }
-    s2_buf_puts(buf, "'");
-}
-
 static s2_status text_violation(const s2_pattern *pattern, const char *operand, const s2_finding *finding,
                                 s2_buf *buf)
 {
@@ -306,7 +288,7 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
     if (w->k_tok >= 0) {
         s2_buf_printf(buf, "  replay\n    s2check --pair %lld,%lld ", (long long)w->q_tok,
                       (long long)w->k_tok);
-        put_shell_word(operand, buf);
+        s2_buf_shell(buf, operand);
         s2_buf_puts(buf, "\n");
     }
     status = s2_explain_repair(pattern, finding, INDENT, &extra);

@@ -85,10 +85,11 @@ s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out,
             return S2_OK;
         }
     sqlite3_stmt *statement;
+    if (db->n_cached == S2_SQL_CACHED)
+        return s2_diag_set(diag, S2_EINTERNAL, 0, 0, 0, "%s: more statements than are kept", db->path);
     const int rc = sqlite3_prepare_v3(db->sql, text, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL);
     if (rc != SQLITE_OK)
         return s2_sql_fail(db, rc, diag);
-    assert(db->n_cached < S2_SQL_CACHED);
     db->cached[db->n_cached].text = text;
     db->cached[db->n_cached++].statement = statement;
     *out = statement;
