@@ -144,11 +144,41 @@ void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
     va_end(again);
 }
 
+/* Between quotes a line end and a tab are what they are. */
+static bool is_harmless(const char *text)
+{
+    for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
+        len = s2_utf8_len(text + at, n - at);
+        const bool blank = text[at] == '\n' || text[at] == '\t';
+        if (len == 0 || (!blank && s2_codepoint_is_hostile(s2_utf8_decode(text + at, len))))
+            return false;
+    }
+    return true;
+}
+
+/* Every byte that is not plain ASCII as its number: $'...' of the shells that have it. */
+static void add_numbered(s2_buf *buf, const char *word)
+{
+    s2_buf_puts(buf, "$'");
+    for (; *word != '\0'; word++)
+        if (*word == '\'' || *word == '\\')
+            s2_buf_printf(buf, "\\%c", *word);
+        else if ((unsigned char)*word < 0x20 || (unsigned char)*word >= 0x7f)
+            s2_buf_printf(buf, "\\%03o", (unsigned)(unsigned char)*word);
+        else
+            s2_buf_add(buf, word, 1);
+    s2_buf_puts(buf, "'");
+}
+
 void s2_buf_shell(s2_buf *buf, const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_./:,=+@%";
     if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
         s2_buf_puts(buf, word);
+        return;
+    }
+    if (!is_harmless(word)) {
+        add_numbered(buf, word);
         return;
     }
     s2_buf_puts(buf, "'");

@@ -54,7 +54,8 @@ void s2_buf_puts(s2_buf *buf, const char *text);
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
 /* "1 layer", "2 layers". */
 void s2_buf_count(s2_buf *buf, int64_t n, const char *noun);
-/* One word for a shell: as it stands where nothing in it is special, else between single quotes. */
+/* One word for a shell and a terminal: as it stands where nothing in it is special, else between single
+ * quotes; with what must not reach a terminal in it, as $'...' with numbers (bash, zsh, POSIX of 2024). */
 void s2_buf_shell(s2_buf *buf, const char *word);
 void s2_buf_release(s2_buf *buf);
 

@@ -349,6 +349,8 @@ bool s2_listing_has_database(s2_cli *cli)
 {
     if (access(s2_store_path(cli), F_OK) == 0)
         return true;
-    fprintf(cli->err, "no database yet: s2 check, sim, validate and import make %s\n", s2_store_path(cli));
+    char path[4096];
+    s2_text_clean(path, sizeof path, s2_store_path(cli));
+    fprintf(cli->err, "no database yet: s2 check, sim, validate and import make %s\n", path);
     return false;
 }

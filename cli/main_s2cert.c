@@ -301,7 +301,7 @@ int main(int argc, char **argv)
     const size_t n = file != NULL ? fread(text, 1, sizeof text - 1, file) : 0;
     sscanf(text, "s2cert 1 %64[0-9a-f] %9u%n", hash, &n_text, (int *)&n_head);
     if (strlen(text) != n || text[n_head] != '\n' || (size_t)n_text + n_head >= n)
-        errx(MALFORMED, "%s is no certificate", argv[1]);
+        errx(MALFORMED, "this file is no certificate");
     at = text + n_head + 1;
     if (strcmp(SHA256Data((const uint8_t *)at, n_text, computed), hash) != 0)
         errx(REFUTED, "not verified: the hash is not that of the pattern");

@@ -566,8 +566,14 @@ static void words_for_a_shell_are_one_word(void **state)
     static const struct {
         const char *word;
         const char *quoted;
-    } cases[] = {{"us<900", "'us<900'"}, {"plain-1.5_x", "plain-1.5_x"},   {"", "''"},
-                 {"it's", "'it'\\''s'"}, {"$(rm -rf /)", "'$(rm -rf /)'"}, {"a\nb", "'a\nb'"}};
+    } cases[] = {{"us<900", "'us<900'"},
+                 {"plain-1.5_x", "plain-1.5_x"},
+                 {"", "''"},
+                 {"it's", "'it'\\''s'"},
+                 {"$(rm -rf /)", "'$(rm -rf /)'"},
+                 {"a\nb", "'a\nb'"},
+                 {"a\033[m'\\", "$'a\\033[m\\'\\\\'"},
+                 {"\xe2\x80\xae\xff", "$'\\342\\200\\256\\377'"}};
     for (size_t at = 0; at < sizeof cases / sizeof cases[0]; at++) {
         s2_buf buf = {0};
         s2_buf_shell(&buf, cases[at].word);
