@@ -58,6 +58,14 @@ static void add_product(s2_attention *out, int64_t *sum, int64_t a, int64_t b, i
         out->overflow = true;
 }
 
+/* What one sequence costs, for all of the batch; 0 where it did not fit. */
+static int64_t for_batch(const s2_pricing *pricing, int64_t a, int64_t b)
+{
+    int64_t product = 0;
+    add_product(pricing->out, &product, a, b, pricing->options->batch);
+    return product;
+}
+
 /* Work of one layer, batch included. */
 typedef struct s2_layer {
     int64_t pairs;
@@ -157,6 +165,13 @@ static void note_density(s2_pricing *pricing, const s2_layer_class *layer, bool 
     pricing->executed += executed * layer->n_layers;
 }
 
+static void count_batch(const s2_pricing *pricing, s2_layer *sum)
+{
+    sum->pairs = for_batch(pricing, sum->pairs, 1);
+    sum->blk_pairs = for_batch(pricing, sum->blk_pairs, 1);
+    sum->tiles = for_batch(pricing, sum->tiles, 1);
+}
+
 static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     const s2_pattern *const pattern = pricing->classes->pattern;
@@ -177,15 +192,14 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     S2_TRY(layer_makespan(pricing, layer, sum));
     const int64_t rows = n_tok * pattern->n_heads;
     sum->rows_per_step = pricing->shape.q_tok;
-    sum->read_bytes = (rows * q_row_bytes(pricing) + keys * kv_row_bytes(pricing)) * batch;
-    sum->write_bytes = rows * (o_row_bytes(pricing) + (int64_t)sizeof(float)) * batch;
+    sum->read_bytes = for_batch(pricing, rows, q_row_bytes(pricing));
+    add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
+    sum->write_bytes = for_batch(pricing, rows, o_row_bytes(pricing) + (int64_t)sizeof(float));
     const int64_t q_loads = (int64_t)pricing->dense.n_q_tiles * pricing->shape.q_tok * pattern->n_heads;
-    sum->load_bytes =
-        (sum->tiles * pricing->shape.k_tok * kv_row_bytes(pricing) + q_loads * q_row_bytes(pricing)) * batch;
-    sum->pairs *= batch;
-    sum->blk_pairs *= batch;
-    sum->tiles *= batch;
-    sum->steps *= batch;
+    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
+    add_product(pricing->out, &sum->load_bytes, q_loads, q_row_bytes(pricing), batch);
+    sum->steps = for_batch(pricing, sum->steps, 1);
+    count_batch(pricing, sum);
     return S2_OK;
 }
 
@@ -212,13 +226,11 @@ static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2
     note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)n_blk,
                  (double)sum->tiles * n_group / (double)dense_tiles);
     sum->rows_per_step = (n_group + ROWS - 1) / ROWS * ROWS;
-    sum->read_bytes =
-        ((int64_t)pattern->n_heads * q_row_bytes(pricing) + keys * kv_row_bytes(pricing)) * batch;
-    sum->write_bytes = (int64_t)pattern->n_heads * (o_row_bytes(pricing) + (int64_t)sizeof(float)) * batch;
-    sum->load_bytes = sum->tiles * pricing->shape.k_tok * kv_row_bytes(pricing) * batch;
-    sum->pairs *= batch;
-    sum->blk_pairs *= batch;
-    sum->tiles *= batch;
+    sum->read_bytes = for_batch(pricing, pattern->n_heads, q_row_bytes(pricing));
+    add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
+    sum->write_bytes = for_batch(pricing, pattern->n_heads, o_row_bytes(pricing) + (int64_t)sizeof(float));
+    sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
+    count_batch(pricing, sum);
     /* a step of decode is one key block */
     sum->steps = sum->tiles;
     sum->busiest_steps = (double)sum->steps / pricing->rates.n_sms;
@@ -286,14 +298,15 @@ static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
     }
     const int64_t read = sum.read_bytes, write = sum.write_bytes;
     const double before_us = pricing->out->time_us;
-    add_times(pricing, &sum, layer->n_layers, (double)step_pairs, 1, (double)(read + write));
+    add_times(pricing, &sum, layer->n_layers, (double)step_pairs, 1, (double)read + (double)write);
     pricing->out->forward_us += pricing->out->time_us - before_us;
     if (pricing->options->phase == S2_SIM_TRAIN) {
         /* reads Q K V, O dO and two numbers a row; writes dQ dK dV */
         add_times(pricing, &sum, layer->n_layers, (double)step_pairs, BACKWARD_FLOP,
-                  2 * (double)(read + write));
-        sum.read_bytes += read + 2 * write;
-        sum.write_bytes += read;
+                  2 * ((double)read + (double)write));
+        add_product(pricing->out, &sum.read_bytes, read, 1, 1);
+        add_product(pricing->out, &sum.read_bytes, write, 2, 1);
+        add_product(pricing->out, &sum.write_bytes, read, 1, 1);
     }
     add_counts(pricing, &sum, layer->n_layers, step_pairs);
     return S2_OK;

@@ -821,6 +821,27 @@ static void json_holds_every_promised_key(void **state)
     s2_arena_release(&arena);
 }
 
+/* At the limits of shape, length and batch: said, in every phase, and not computed around. */
+static void totals_that_do_not_fit_are_said(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "layers 1024; heads 4096; head-dim 4096; block 1024; layers all: pages 16777216 page 16777216",
+        "layers 1024; heads 4096; head-dim 4096; block 1024; layers all: dense"};
+    for (size_t at = 0; at < 2 * S2_N_SIM_PHASES; at++) {
+        s2_arena arena = {0};
+        s2_sim_options options;
+        s2_sim sim;
+        const s2_pattern pattern = parsed(&arena, texts[at % 2]);
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.phase = (s2_sim_phase)(at / 2);
+        options.len_tok = at % 2 == 0 ? 1 << 16 : S2_LIMIT_CONTEXT_TOK;
+        options.batch = 4096;
+        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_ELIMIT);
+        s2_arena_release(&arena);
+    }
+}
+
 static void wrong_options_are_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -1156,6 +1177,7 @@ int main(void)
         cmocka_unit_test(built_in_gpus_and_models_are_whole),
         cmocka_unit_test(bad_gpu_files_are_refused_with_a_position),
         cmocka_unit_test(json_holds_every_promised_key),
+        cmocka_unit_test(totals_that_do_not_fit_are_said),
         cmocka_unit_test(wrong_options_are_refused_with_a_reason),
         cmocka_unit_test(each_failed_allocation_is_reported),
     };
