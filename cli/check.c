@@ -224,7 +224,8 @@ s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2
 
 /* ---- text */
 
-static void text_line(const s2_finding *finding, s2_buf *buf)
+/* Without causality a shorter context is no part of a longer one. */
+static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
 {
     char name[32];
     s2_requirement_name(&finding->requirement, name, sizeof name);
@@ -234,7 +235,7 @@ static void text_line(const s2_finding *finding, s2_buf *buf)
         if (finding->scope_tok == S2_OPEN)
             s2_buf_puts(buf, "for every context length\n");
         else {
-            s2_buf_puts(buf, "for contexts up to ");
+            s2_buf_printf(buf, "for contexts %s ", causal ? "up to" : "of");
             s2_buf_count(buf, finding->scope_tok, "token");
             s2_buf_puts(buf, "\n");
         }
@@ -311,7 +312,7 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const ch
     s2_buf_count(buf, pattern->n_kv_heads, "KV head");
     s2_buf_printf(buf, ", block %d, %.12s\n", pattern->block_tok, hash);
     for (int32_t f = 0; f < n; f++)
-        text_line(&findings[f], buf);
+        text_line(&findings[f], pattern->causal, buf);
     for (int32_t f = 0; f < n; f++)
         if (findings[f].verdict == S2_VIOLATED)
             S2_TRY(text_violation(pattern, operand, &findings[f], buf));

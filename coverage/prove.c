@@ -588,6 +588,9 @@ static s2_status decide_explicit(s2_look *look, const s2_requirement *requiremen
 {
     const s2_decide decide = DECIDE[requirement->property];
     look->by_bits = true;
+    /* without causality a list is drawn from the whole context, so that a shorter one has other lists */
+    if (look->class->has_random && !look->prover->pattern->causal)
+        answer_unsure(answer, 0);
     if (look->n_tok != S2_OPEN)
         return decide(look, requirement->arg, answer);
     look->n_tok = trial_tok(look->prover->pattern);
@@ -719,6 +722,8 @@ static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n
             answer_unknown(answer, S2_REASON_LIMIT, 0);
             return S2_OK;
         }
+        if (prover->classes[prover->class_of[layer]].has_random && !prover->pattern->causal)
+            answer_unsure(answer, 0);
         dynamic |= prover->classes[prover->class_of[layer]].has_dynamic;
         two_phases |= prover->classes[prover->class_of[layer]].n_phases > 1;
     }

@@ -426,6 +426,30 @@ static void a_work_limit_leaves_unknown_what_it_cuts_off(void **state)
     assert_true(n_cut > 0 || n_cases < 100);
 }
 
+/* Their lists are drawn anew for each context: what fails in one says nothing of a shorter one. */
+static void random_lists_that_are_not_causal_claim_no_shorter_context(void **state)
+{
+    (void)state;
+    static const char text[] = "layers 2;heads 2;block 4;causal no;layers all: local 1 | random 1 seed 5";
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_requirement asked[N_ASKED];
+    s2_finding findings[N_ASKED];
+    s2_rng rng = {1};
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    ask_all(&pattern, &rng, asked);
+    for (int at = 0; at < 2; at++) {
+        const s2_prove_options how = {.n_tok = at == 0 ? S2_OPEN : 64};
+        assert_int_equal(s2_prove(&arena, &pattern, asked, N_ASKED, &how, findings), S2_OK);
+        assert_int_equal(findings[S2_UNION].verdict, S2_VIOLATED);
+        assert_int_equal(findings[S2_KV].verdict, S2_VIOLATED);
+        for (int32_t f = 0; f < N_ASKED; f++)
+            assert_true(findings[f].verdict != S2_VIOLATED ||
+                        findings[f].complete_to_tok == S2_COMPLETE_UNKNOWN);
+    }
+    s2_arena_release(&arena);
+}
+
 static bool add_asked(void *user, size_t n_bytes)
 {
     *(size_t *)user += n_bytes;
@@ -524,6 +548,7 @@ int main(void)
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(packed_masks_have_the_verdicts_of_plain_ones),
         cmocka_unit_test(a_work_limit_leaves_unknown_what_it_cuts_off),
+        cmocka_unit_test(random_lists_that_are_not_causal_claim_no_shorter_context),
         cmocka_unit_test(a_pattern_larger_than_the_limit_takes_no_memory_for_it),
         cmocka_unit_test(many_moduli_do_not_hide_a_part_that_covers),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
