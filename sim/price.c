@@ -228,6 +228,11 @@ static void take_outlook(const s2_outlook *own, const s2_outlook *dense, s2_sim 
         }
         sim->time_us += line->time_us;
     }
+    /* constants of other memory promise more than this one has; no time is below the bound */
+    if (sim->time_us < sim->bound_us) {
+        sim->parts[0].time_us += sim->bound_us - sim->time_us;
+        sim->time_us = sim->bound_us;
+    }
     sim->dense_time_us = sum_of(dense);
     sim->predicted = true;
     sim->error_pct = own->error_pct;

@@ -420,6 +420,37 @@ static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state
     s2_arena_release(&arena);
 }
 
+/* A GPU of one's own whose memory is far slower than any that the constants come from. */
+static void no_prediction_is_below_the_bound(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"heads 4; layers all: dense",
+                                        "layers 2; heads 4; layers all: local 2 | stride 2 phase head"};
+    s2_sim_options options;
+    s2_calibration guess;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_gpu_find("a100-80gb", &options.gpu, NULL), S2_OK);
+    options.gpu.hbm_gb_s = 20;
+    assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
+    options.calibration = &guess;
+    options.len_tok = 8192;
+    for (int at = 0; at < 2 * S2_N_SIM_PHASES; at++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_sim sim;
+        const char *const text = texts[at % 2];
+        options.phase = (s2_sim_phase)(at / 2);
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        double sum = 0;
+        for (int32_t part = 0; part < sim.n_parts; part++)
+            sum += sim.parts[part].time_us;
+        assert_true(sim.predicted && sim.time_us >= sim.bound_us);
+        s2_assert_close(sum, sim.time_us, 1e-9 * sim.time_us);
+        s2_arena_release(&arena);
+    }
+}
+
 /* ------------------------------------------------------------------ text */
 
 static void constants_survive_a_round_trip_and_a_changed_one_is_refused(void **state)
@@ -696,6 +727,7 @@ int main(void)
         cmocka_unit_test(lists_that_take_too_long_to_plan_are_estimated),
         cmocka_unit_test(head_dimensions_beyond_the_measured_ones_are_guessed),
         cmocka_unit_test(a_gpu_that_nobody_measured_is_guessed_with_a_wide_error),
+        cmocka_unit_test(no_prediction_is_below_the_bound),
         cmocka_unit_test(constants_survive_a_round_trip_and_a_changed_one_is_refused),
         cmocka_unit_test(damaged_constants_are_refused_with_the_line),
         cmocka_unit_test(rows_survive_a_round_trip),
