@@ -493,33 +493,59 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
     return true;
 }
 
-/* The maximal runs of the union of the sources, ascending; the count, filled up to cap. */
-static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_run *runs, int64_t cap)
+/* Where a source goes on, in a binary heap: a list of columns is thousands of sources. */
+typedef struct s2_next {
+    int64_t at;
+    const s2_row_source *source;
+} s2_next;
+
+static void sift_down(s2_next *heap, int32_t n, int32_t at)
 {
+    const s2_next own = heap[at];
+    for (int32_t child = 2 * at + 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && heap[child + 1].at < heap[child].at;
+        if (own.at <= heap[child].at)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = own;
+}
+
+/* The maximal runs of the union of the sources, ascending; the count, filled up to cap. */
+static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_next *heap, s2_run *runs,
+                         int64_t cap)
+{
+    int32_t n = 0;
+    for (int32_t s = 0; s < n_sources; s++) {
+        const int64_t at = source_next(&sources[s], 0);
+        if (at != S2_OPEN)
+            heap[n++] = (s2_next){at, &sources[s]};
+    }
+    for (int32_t at = n / 2; at-- > 0;)
+        sift_down(heap, n, at);
     int64_t n_runs = 0;
-    for (int64_t x = 0;;) {
-        int64_t begin = S2_OPEN;
-        for (int32_t s = 0; s < n_sources; s++) {
-            const int64_t next = source_next(&sources[s], x);
-            begin = next < begin ? next : begin;
-        }
-        if (begin == S2_OPEN)
-            return n_runs;
+    while (n > 0) {
+        const int64_t begin = heap[0].at;
         int64_t end = begin;
-        for (bool grew = true; grew;) {
-            grew = false;
-            for (int32_t s = 0; s < n_sources; s++) {
-                if (source_next(&sources[s], end) == end) {
-                    end = source_end(&sources[s], end);
-                    grew = true;
-                }
+        while (n > 0 && heap[0].at <= end) {
+            const s2_row_source *const source = heap[0].source;
+            int64_t at = heap[0].at < end ? source_next(source, end) : end;
+            if (at == end) {
+                end = source_end(source, end);
+                at = source_next(source, end);
             }
+            if (at == S2_OPEN)
+                heap[0] = heap[--n];
+            else
+                heap[0].at = at;
+            sift_down(heap, n, 0);
         }
         if (n_runs < cap)
             runs[n_runs] = (s2_run){begin, end};
         n_runs++;
-        x = end;
     }
+    return n_runs;
 }
 
 static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_row_source *sources,
@@ -544,18 +570,21 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
 {
     enum { SOURCES = 32 };
     s2_row_source few_sources[SOURCES], *sources = few_sources;
+    s2_next few_nexts[SOURCES], *heap = few_nexts;
     int32_t one_list[S2_LIMIT_RANDOM], *lists = one_list;
     size_t n_random = 0;
     for (int32_t a = 0; a < view->n_atoms; a++)
         n_random += view->atoms[a].kind == S2_ATOM_RANDOM;
     if (view->n_atoms > SOURCES || n_random > 1) {
         sources = s2_calloc((size_t)view->n_atoms, sizeof *sources);
+        heap = s2_calloc((size_t)view->n_atoms, sizeof *heap);
         lists = s2_calloc(n_random + 1, S2_LIMIT_RANDOM * sizeof *lists);
     }
     int64_t n_runs = -1;
-    if (sources != NULL && lists != NULL)
-        n_runs = emit_runs(sources, fill_sources(view, q_tok, n_tok, sources, lists), runs, cap);
+    if (sources != NULL && heap != NULL && lists != NULL)
+        n_runs = emit_runs(sources, fill_sources(view, q_tok, n_tok, sources, lists), heap, runs, cap);
     if (sources != few_sources) {
+        s2_free(heap);
         s2_free(sources);
         s2_free(lists);
     }
