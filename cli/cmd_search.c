@@ -96,14 +96,12 @@ static bool add_objective(s2_search *search, s2_objective objective)
     return true;
 }
 
-static const s2_objective TIME_OF[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
-
 static bool take_objective(s2_found *found, const char *word, size_t n)
 {
     if (is_word("us", word, n)) {
         bool good = true;
         for (int32_t p = 0; p < found->n_phases && good; p++)
-            good = add_objective(&found->search, TIME_OF[found->phases[p]]);
+            good = add_objective(&found->search, s2_objective_time(found->phases[p]));
         return good;
     }
     for (int objective = 0; objective < S2_N_OBJECTIVES; objective++)
@@ -164,7 +162,7 @@ static bool take_limit(s2_found *found, const char *word, size_t n)
         s2_search_limit limit = {.of = (s2_objective)objective};
         bool meant = is_word(s2_objective_word(limit.of), word, name);
         for (int32_t p = 0; times && p < found->n_phases; p++)
-            meant |= limit.of == TIME_OF[found->phases[p]];
+            meant |= limit.of == s2_objective_time(found->phases[p]);
         if (meant && !(take_most(sign + 1, n - name - 1, &limit) && add_limit(&found->search, limit)))
             return false;
         good |= meant;

@@ -525,16 +525,14 @@ static double value_or(const s2_found *found, const s2_point *point, s2_objectiv
     return other;
 }
 
-static const s2_objective TIME_OF[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
-
 s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase, double *us)
 {
     s2_sim sim;
-    *us = value_or(found, point, TIME_OF[phase], (double)NAN);
+    *us = value_or(found, point, s2_objective_time(phase), (double)NAN);
     if (s2_reprices(&found->search.options, phase) && !isnan(*us))
         return S2_OK;
     S2_TRY(predict(found, point->index, phase, &sim));
-    *us = sim.predicted ? sim.time_us : value_or(found, point, TIME_OF[phase], sim.time_us);
+    *us = sim.predicted ? sim.time_us : value_or(found, point, s2_objective_time(phase), sim.time_us);
     return S2_OK;
 }
 
@@ -562,7 +560,7 @@ static s2_status fill_light(const s2_found *found, const s2_point *point, s2_sim
                        .dtype = s2_dtype_word(options->dtype),
                        .len_tok = options->len_tok,
                        .batch = options->batch,
-                       .time_us = value_or(found, point, TIME_OF[phase], none),
+                       .time_us = value_or(found, point, s2_objective_time(phase), none),
                        .bound_us = none,
                        .dense_us = none,
                        .bound_by = "",
@@ -601,7 +599,7 @@ static s2_status fill_sim(const s2_found *found, const s2_point *point, const ch
                        .dtype = s2_dtype_word(options.dtype),
                        .len_tok = options.len_tok,
                        .batch = options.batch,
-                       .time_us = value_or(found, point, TIME_OF[phase], sim.time_us),
+                       .time_us = value_or(found, point, s2_objective_time(phase), sim.time_us),
                        .bound_us = sim.bound_us,
                        .dense_us = sim.dense_time_us,
                        .bound_by = s2_resource_word(sim.bound_by),

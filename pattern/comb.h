@@ -36,6 +36,17 @@ static inline int64_t s2_mod(int64_t a, int64_t b)
     return r < 0 ? r + b : r;
 }
 
+/* The greatest one; of 0 and b it is b. */
+static inline int64_t s2_common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        const int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 static inline bool s2_comb_is_interval(const s2_comb *comb)
 {
     return comb->width == comb->period;

@@ -314,13 +314,7 @@ int64_t s2_period_lcm(int64_t a, int64_t b)
 {
     if (a == S2_OPEN || b == S2_OPEN)
         return S2_OPEN;
-    int64_t x = a, y = b;
-    while (y != 0) {
-        const int64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    const int64_t factor = b / x;
+    const int64_t factor = b / s2_common_divisor(a, b);
     return a > (INT64_C(1) << PERIOD_BITS) / factor ? S2_OPEN : a * factor;
 }
 

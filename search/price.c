@@ -21,6 +21,14 @@ const char *s2_objective_word(s2_objective objective)
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
+s2_objective s2_objective_time(s2_sim_phase phase)
+{
+    static const s2_objective of[S2_N_SIM_PHASES] = {[S2_SIM_PREFILL] = S2_BY_PREFILL_US,
+                                                     [S2_SIM_DECODE] = S2_BY_DECODE_US,
+                                                     [S2_SIM_TRAIN] = S2_BY_TRAIN_US};
+    return of[phase];
+}
+
 void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by)
 {
     *pricer = (s2_pricer){.options = *options, .n_by = n_by};
@@ -216,11 +224,11 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
 
 static s2_status find_floors(s2_pricer *pricer, s2_quote *quote)
 {
-    static const s2_objective of[S2_N_SIM_PHASES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_TRAIN_US};
     if (quote->floored || quote->fast < 0 || pricer->tuned[quote->fast] == NULL)
         return S2_OK;
     for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
-        if (wants(pricer, of[phase]) && s2_reprices(&pricer->options, (s2_sim_phase)phase))
+        if (wants(pricer, s2_objective_time((s2_sim_phase)phase)) &&
+            s2_reprices(&pricer->options, (s2_sim_phase)phase))
             S2_TRY(s2_tuned_floor(pricer->tuned[quote->fast], &pricer->scratch, quote->pattern,
                                   &quote->candidate, (s2_sim_phase)phase, quote->kv_slots,
                                   &quote->floor_us[phase]));

@@ -32,6 +32,7 @@ typedef enum s2_objective {
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */
+s2_objective s2_objective_time(s2_sim_phase phase);    /* of that phase */
 
 typedef struct s2_pricer {
     s2_sim_options options; /* the phase is set by each objective */

@@ -6,21 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "pattern/comb.h"
 #include "pattern/parse.h"
 
 enum { FIRST_BATCH = 64, DEAR_BATCH = 256, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
 
 /* ---- the order of visits */
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
 
 /* visit * factor + shift mod n is a permutation when factor and n have no common divisor. */
 int64_t s2_search_candidate(const s2_search *search, int64_t visit)
@@ -30,7 +21,7 @@ int64_t s2_search_candidate(const s2_search *search, int64_t visit)
     s2_rng rng = {search->seed};
     const int64_t shift = (int64_t)s2_rng_below(&rng, (uint64_t)n);
     int64_t factor = (int64_t)s2_rng_below(&rng, (uint64_t)n) | 1;
-    while (common_divisor(factor, n) != 1)
+    while (s2_common_divisor(factor, n) != 1)
         factor += 2;
     return (int64_t)(((wide)visit * factor + shift) % n);
 }

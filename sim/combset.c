@@ -75,23 +75,13 @@ static void add_cut_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok
         add_cut_tile(set, comb, comb->end / tile_tok, tile_tok);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /*
  * Tiles of m groups each, of a period that m does not divide: together they repeat after period / gcd tiles,
  * in which m / gcd runs begin. Each of these is a comb of tiles.
  */
 static void add_tiles_of_cycle(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
-    const int64_t m = tile_tok / comb->gran, common = common_divisor(comb->period, m);
+    const int64_t m = tile_tok / comb->gran, common = s2_common_divisor(comb->period, m);
     const int64_t n_tiles = comb->period / common, n_groups = n_tiles * m;
     const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
     for (int64_t run = 0; run < m / common; run++) {
@@ -114,7 +104,7 @@ static void add_tiles_of_groups(s2_combset *set, const s2_comb *comb, int64_t ti
     const bool always = reach >= comb->period;
     if (!always && comb->period % m != 0) {
         const int64_t n_runs = (comb->end - comb->begin) / (comb->gran * comb->period);
-        const bool few = n_runs <= m / common_divisor(comb->period, m);
+        const bool few = n_runs <= m / s2_common_divisor(comb->period, m);
         (few ? add_tiles_by_runs : add_tiles_of_cycle)(set, comb, tile_tok);
         return;
     }
@@ -232,7 +222,7 @@ static int64_t common_cycle(const s2_comb *combs, int32_t n, int64_t most)
 {
     int64_t cycle = 1;
     for (int32_t c = 0; c < n; c++) {
-        const int64_t own = combs[c].gran * combs[c].period, a = common_divisor(cycle, own);
+        const int64_t own = combs[c].gran * combs[c].period, a = s2_common_divisor(cycle, own);
         if (own > most || cycle / a > most / own)
             return S2_OPEN;
         cycle = cycle / a * own;
