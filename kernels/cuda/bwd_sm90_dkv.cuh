@@ -32,10 +32,11 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
     static constexpr int STAGES = FUSED ? 3 : 4;
     static constexpr int KV_BYTES = 128 * CHUNKS * 128, Q_BYTES = 64 * CHUNKS * 128;
     static constexpr int DS_BYTES = FUSED ? 2 * 16384 : 0, DQ_BYTES = FUSED ? 2 * 16384 : 0;
-    static constexpr int SHARED_BYTES =
-        2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES + STAGES * 528 + 192 + 256 + 1024;
     /* a column, its sequence, where its gradients go, and what each warpgroup does of it */
     static constexpr int SLOT_BYTES = FUSED ? 80 : 112;
+    static constexpr int BARRIER_BYTES = 8 * (17 + 4 * STAGES);
+    static constexpr int SHARED_BYTES = 2 * KV_BYTES + 2 * STAGES * Q_BYTES + DS_BYTES + DQ_BYTES +
+                                        STAGES * 528 + 2 * SLOT_BYTES + BARRIER_BYTES + 1024;
     static constexpr int SLOT_READERS = FUSED ? 8 + 1 + 2 : 8 + 1;
     static constexpr int THREADS = 384, REGISTERS_CONSUMER = 232, REGISTERS_PRODUCER = 40;
     static_assert(!FUSED || HEAD_DIM == 128, "two warpgroups share the columns of dQ: 64 each");
@@ -46,7 +47,7 @@ template <int HEAD_DIM_, bool FP16_, bool FUSED_, bool ELEMENTS_> struct DkvConf
 template <class T> struct DkvShared {
     uint32_t k, v, q, d_o, ds, dq, lse2, delta, meta, slots;
     uint32_t k_full, k_empty, v_full, v_empty, slot_full, slot_empty, ds_full, ds_empty, dq_full, dq_empty;
-    uint32_t q_full, q_empty, do_full, do_empty;
+    uint32_t q_full, q_empty, do_full, do_empty, claim;
     S2_DEVICE explicit DkvShared(const void *raw)
     {
         k = (shared_address(raw) + 1023u) & ~1023u;
@@ -73,6 +74,7 @@ template <class T> struct DkvShared {
         q_empty = q_full + 8 * T::STAGES;
         do_full = q_empty + 8 * T::STAGES;
         do_empty = do_full + 8 * T::STAGES;
+        claim = do_empty + 8 * T::STAGES;
     }
     S2_DEVICE void init() const
     {
@@ -80,6 +82,7 @@ template <class T> struct DkvShared {
         mbar_init(k_empty, 8 * WARP_ARRIVALS);
         mbar_init(v_full, 1);
         mbar_init(v_empty, 8 * WARP_ARRIVALS);
+        mbar_init(claim, 1);
         for (int two = 0; two < 2; ++two) {
             mbar_init(slot_full + 8 * two, 1);
             mbar_init(slot_empty + 8 * two, T::SLOT_READERS * WARP_ARRIVALS);
@@ -134,10 +137,8 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
     for (int turn = 0;; ++turn) {
         const bool more = index < p.n_columns;
         int4 a = make_int4(0, 0, -1, 0), b = a, c = a, d = a, e = a;
-        int next = 0;
         if (more) {
             const int4 *const column = (const int4 *)(p.columns + index);
-            next = atomicAdd(p.counter, 1);
             a = __ldg(column);
             b = __ldg(column + 1);
             c = __ldg(column + 2);
@@ -161,7 +162,10 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
         dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, c.w);
         mbar_wait(sh.v_empty, (turn & 1) ^ 1);
         dkv_load_keys<T>(p, sh.v, maps + 3, sh.v_full, a, c.w);
-        index = next;
+        /* Not before the last step of this column is loaded: a thread block that claimed earlier would keep
+         * columns, and parts that others wait for, while SMs idle. */
+        mbar_wait(sh.claim, turn & 1);
+        index = atomicAdd(p.counter, 1);
     }
 }
 
@@ -206,6 +210,7 @@ S2_DEVICE void dkv_load_column(const BwdParams &p, const DkvShared<T> &sh, Ring<
             ring.next();
         }
     }
+    mbar_arrive(sh.claim);
 }
 template <class T> S2_DEVICE void dkv_load(const BwdParams &p, const DkvShared<T> &sh, int lane)
 {

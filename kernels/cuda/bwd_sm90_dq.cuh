@@ -34,7 +34,8 @@ template <int HEAD_DIM_, bool FP16_, bool ELEMENTS_> struct DqConfig {
 
 template <class T> struct DqShared {
     uint32_t q, d_o, k, v, lse2, delta, words, slots;
-    uint32_t q_full, q_empty, do_full, do_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty;
+    uint32_t q_full, q_empty, do_full, do_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty,
+        claim;
     S2_DEVICE explicit DqShared(const void *raw)
     {
         q = (shared_address(raw) + 1023u) & ~1023u;
@@ -55,11 +56,13 @@ template <class T> struct DqShared {
         k_empty = k_full + 8 * T::STAGES;
         v_full = k_empty + 8 * T::STAGES;
         v_empty = v_full + 8 * T::STAGES;
+        claim = v_empty + 8 * T::STAGES;
     }
     S2_DEVICE void init() const
     {
         mbar_init(do_full, 1);
         mbar_init(do_empty, 8 * WARP_ARRIVALS);
+        mbar_init(claim, 1);
         for (int two = 0; two < 2; ++two) {
             mbar_init(q_full + 8 * two, 1);
             mbar_init(q_empty + 8 * two, 8 * WARP_ARRIVALS);
@@ -89,10 +92,8 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
         const uint32_t two = turn & 1, parity = ((turn >> 1) & 1) ^ 1;
         const bool more = index < p.n_tiles;
         int4 a = make_int4(0, 0, 0, 0), b = a, c = a, d = a;
-        int next = 0;
         if (more) {
             const int4 *const item = (const int4 *)(p.items + index);
-            next = atomicAdd(counter, 1);
             a = __ldg(item);
             b = __ldg(item + 1);
             c = __ldg(item + 2);
@@ -113,7 +114,8 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
         mbar_wait(sh.do_empty, (turn & 1) ^ 1);
         load_rows<T::CHUNKS, 128>(sh.d_o, maps + 1, sh.do_full, q_tok, a.y, L2_EVICT_FIRST, sh.delta,
                                   p.delta + b.w);
-        index = next;
+        mbar_wait(sh.claim, turn & 1);
+        index = atomicAdd(counter, 1);
     }
 }
 
@@ -167,6 +169,9 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
                                     map, full + 8 * ring.stage, chunk * 64, row, kv_head, L2_EVICT_LAST);
             }
             __syncwarp();
+            /* near the end of the tile: claimed earlier, tiles would wait here while other SMs idle */
+            if (is_k && lane == 0 && step == max(0, n_steps - 2))
+                mbar_arrive(sh.claim);
             ring.next();
         }
         release_slot(sh, turn);
