@@ -129,7 +129,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             for (int pass = 0; pass < PASSES; ++pass) {
                 const int index = pass * 32 + lane, row = index / Shape::PIECES,
                           piece = index % Shape::PIECES;
-                cp_async16_whole<ONCE>(dst + at(row, piece), src + row * row_bytes + piece * 16);
+                cp_async16_whole<ONCE, D % 64 == 0>(dst + at(row, piece), src + row * row_bytes + piece * 16);
             }
             return;
         }

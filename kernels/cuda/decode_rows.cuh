@@ -54,18 +54,29 @@ struct DecodeParams {
     float scale_log2;
 };
 
-/* Where K and V are read once Hopper's L2 is told to drop them first. */
-template <bool ONCE> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
+/*
+ * Where K and V are read once Hopper's L2 is told to drop them first. Rows of whole 128-byte lines ask for a
+ * line at a time; of others half a line belongs to another head, which may never be read.
+ */
+template <bool ONCE, bool LINES> S2_DEVICE void cp_async16_whole(uint32_t dst, const void *src)
 {
 #if __CUDA_ARCH__ >= 900
     if constexpr (ONCE) {
-        asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(dst),
-                     "l"(src), "l"(DROP_FIRST)
-                     : "memory");
+        if constexpr (LINES)
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::128B [%0], [%1], 16, %2;" ::"r"(dst),
+                         "l"(src), "l"(DROP_FIRST)
+                         : "memory");
+        else
+            asm volatile("cp.async.cg.shared.global.L2::cache_hint.L2::64B [%0], [%1], 16, %2;" ::"r"(dst),
+                         "l"(src), "l"(DROP_FIRST)
+                         : "memory");
         return;
     }
 #endif
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+    if constexpr (LINES)
+        asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
+    else
+        asm volatile("cp.async.cg.shared.global.L2::64B [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
 }
 /* From L2, in the order written: the compiler would else move loads to their uses, one trip each. */
 S2_DEVICE float4 load_part(const float *from)

@@ -90,7 +90,8 @@ template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP
             for (int pass = 0; pass < PASSES; ++pass) {
                 const int index = pass * 32 + lane, row = index / Shape::PIECES,
                           piece = index % Shape::PIECES;
-                cp_async16_whole<true>(dst + at(warp * 16 + row, piece), src + row * row_bytes + piece * 16);
+                cp_async16_whole<true, D % 64 == 0>(dst + at(warp * 16 + row, piece),
+                                                    src + row * row_bytes + piece * 16);
             }
             return;
         }
