@@ -1,9 +1,11 @@
 #include "plan/transpose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/heap.h"
 #include "plan/internal.h"
 
 enum { SLABS_OF_STEP = S2_COLUMN_STEP_TOK / S2_PLAN_SLAB_TOK, LONG_ENTRIES = 40 };
@@ -450,9 +452,27 @@ static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column,
     return S2_OK;
 }
 
+/* Parts of equal length; none is longer than the one before it. */
+static s2_status cut_evenly(s2_transposer *at, s2_emitter *out, s2_plan_column *column)
+{
+    const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
+    int64_t n_parts = wish > 0 && 2 * work > 3 * wish ? (work + wish - 1) / wish : 1;
+    n_parts = s2_min_i64(s2_min_i64(n_parts, column->n), S2_COLUMN_LIMIT_PARTS);
+    column->n_parts = (int32_t)s2_max_i64(n_parts, 1);
+    int64_t end = column->begin + column->n;
+    for (column->part = 0; column->part < column->n_parts; column->part++) {
+        const int32_t n = (column->n + column->n_parts - 1 - column->part) / column->n_parts;
+        end -= n;
+        S2_TRY(emit(at, out, *column, 0, end, n));
+    }
+    return S2_OK;
+}
+
 /* Cut one column of a shape; lists descend, so the last part is the lowest and comes first. */
 static s2_status cut(s2_transposer *at, s2_emitter *out, s2_plan_column *column, int32_t n_steps)
 {
+    if (at->options.wave == 0)
+        return cut_evenly(at, out, column);
     const int32_t width = part_width(at, column, n_steps);
     int64_t end = column->begin + column->n;
     column->n_parts = 1;
@@ -635,15 +655,15 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
 {
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && options->key_tok >= plan->blk_tok &&
            options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
-           options->key_tok % plan->blk_tok == 0 && options->part_steps >= 0 && options->section_heads >= 0 &&
-           options->wave >= 0 && options->halves >= 0;
+           options->key_tok % plan->blk_tok == 0 && options->section_heads >= 0 && options->wave >= 0 &&
+           options->halves >= 0 &&
+           (options->part_steps >= 0 ||
+            (options->part_steps == S2_COLUMN_BALANCED && options->wave == 0 && options->units > 0));
 }
 
-s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
-                            const s2_plan_column_options *options, s2_plan_columns *out)
+static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
+                                const s2_plan_column_options *options, s2_plan_columns *out)
 {
-    if (!options_fit(plan, options))
-        return S2_EINVAL;
     s2_transposer at = {.plan = plan,
                         .flat = flat,
                         .options = *options,
@@ -660,4 +680,98 @@ s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_
     }
     release(&at, emitter);
     return status;
+}
+
+/* ------------------------------------------------------------------ the length of parts */
+
+/* When `units` are done that take columns in their order; a part is added when the one before it has been. */
+static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *out)
+{
+    /* in steps, as measured: a step that reads half of the keys, a change of columns, a sum through memory */
+    const double half = 0.8, change = 0.3, sum = 0.65;
+    double *const until = s2_calloc((size_t)units, sizeof *until);
+    double *const added = s2_calloc((size_t)columns->n_chains + 1, sizeof *added);
+    double last = 0;
+    for (int32_t c = 0; c < columns->n_columns && until != NULL && added != NULL; c++) {
+        const s2_plan_column *const column = &columns->columns[c];
+        const int32_t n_half = column->n_upper + column->n_lower;
+        until[0] += change + column->n_heads * (column->n - n_half + half * n_half);
+        if (column->chain >= 0) {
+            until[0] = fmax(until[0], added[column->chain]) + sum;
+            added[column->chain] = until[0];
+        }
+        last = fmax(last, until[0]);
+        s2_heap_sink(until, units);
+    }
+    *out = last;
+    const bool whole = until != NULL && added != NULL;
+    s2_free(until);
+    s2_free(added);
+    return whole ? S2_OK : S2_ENOMEM;
+}
+
+static s2_status find_part_steps(const s2_plan *plan, const s2_plan_flat *flat,
+                                 s2_plan_column_options *options)
+{
+    static const int32_t lengths[] = {0, 128, 96, 64, 48, 32, 24, 16};
+    int32_t best = 0;
+    double least = INFINITY;
+    for (size_t at = 0; at < sizeof lengths / sizeof *lengths; at++) {
+        s2_arena arena = {0};
+        s2_plan_columns columns;
+        double end = INFINITY;
+        options->part_steps = lengths[at];
+        s2_status status = transpose_plan(&arena, plan, flat, options, &columns);
+        if (status == S2_OK)
+            status = done_at(&columns, options->units, &end);
+        s2_arena_release(&arena);
+        S2_TRY(status);
+        if (end < 0.98 * least) { /* parts are not for nothing */
+            least = end;
+            best = lengths[at];
+        }
+    }
+    options->part_steps = best;
+    return S2_OK;
+}
+
+/*
+ * Columns of long contexts that work at the same time read the same queries while these are in the cache;
+ * parts at absolute positions keep them together. So do those of grouped heads that add to dQ, at any length.
+ * Other short contexts want balance instead: the longest first, cut where a column is longer than its share.
+ */
+s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_units, bool fused)
+{
+    int32_t k_tok = 0;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
+    const bool is_short = k_tok<16384, is_long = k_tok> 65536;
+    const bool grouped = plan->pattern->n_heads > plan->pattern->n_kv_heads;
+    const bool dense = 2 * plan->counts.pairs > plan->counts.pairs_causal;
+    s2_plan_column_options cut = {
+        .key_tok = key_tok, .units = n_units, .wave = n_units, .halves = fused ? INT32_MAX : 1};
+    if (fused && grouped)
+        cut.part_steps = is_long ? 128 : 32;
+    else if (fused && dense)
+        cut.part_steps = is_long ? 384 : 192;
+    else if (is_short)
+        cut.wave = 0;
+    else if (grouped)
+        cut.part_steps = 128;
+    else
+        cut.part_steps = fused || is_long ? 64 : 0;
+    if (is_short && !fused)
+        cut.part_steps = S2_COLUMN_BALANCED;
+    return cut;
+}
+
+s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
+                            const s2_plan_column_options *options, s2_plan_columns *out)
+{
+    s2_plan_column_options found = *options;
+    if (!options_fit(plan, options))
+        return S2_EINVAL;
+    if (found.part_steps == S2_COLUMN_BALANCED)
+        S2_TRY(find_part_steps(plan, flat, &found));
+    return transpose_plan(arena, plan, flat, &found, out);
 }

@@ -16,8 +16,8 @@
  * KV heads whose query heads read alike share lists. Where all query heads of a group read the same, an
  * entry stands for the whole group (n_heads of the column), else for entry.head alone.
  *
- * Long columns may be cut into parts at absolute positions, so that neighbours in the order of work read
- * the same queries; the parts of a column stand in order, `part` ascending.
+ * Long columns may be cut into parts; the parts of a column stand in order, `part` ascending. Cut at absolute
+ * positions, neighbours in the order of work read the same queries.
  *
  * Ownership: arrays live in the arena. Threads: immutable once built.
  */
@@ -30,11 +30,22 @@
 extern "C" {
 #endif
 
-enum { S2_COLUMN_STEP_TOK = 64, S2_COLUMN_LIMIT_SUBS = 8, S2_COLUMN_LIMIT_PARTS = 127 };
+enum {
+    S2_COLUMN_STEP_TOK = 64,
+    S2_COLUMN_LIMIT_SUBS = 8,
+    S2_COLUMN_LIMIT_PARTS = 127,
+    S2_COLUMN_BALANCED = -1
+};
 
 typedef struct s2_plan_column_options {
-    int32_t key_tok;       /* keys of a column, a power of two, blk_tok <= key_tok <= 8 blk_tok */
-    int32_t part_steps;    /* cut lists into parts of so many steps (x heads); 0: never */
+    int32_t key_tok; /* keys of a column, a power of two, blk_tok <= key_tok <= 8 blk_tok */
+    /*
+     * Cut lists into parts of so many steps (x heads); 0: never. Of the longest first, parts are of equal
+     * length, else cut at absolute positions. S2_COLUMN_BALANCED, the longest first: of several lengths and
+     * none, the one with which `units` columns at a time are done first.
+     */
+    int32_t part_steps;
+    int32_t units;
     int32_t wave;          /* columns that run at a time; 0: strictly the longest first, no sections */
     int32_t section_heads; /* KV heads worked on at a time; 0: as many as make a wave of long columns */
     /* Entries that read only one half of the keys go to the ends of lists, at most so many steps (x heads) to
@@ -76,6 +87,12 @@ typedef struct s2_plan_columns {
     const int32_t *masks;
     int32_t n_chains;
 } s2_plan_columns;
+
+/*
+ * How the Hopper gradients cut and order their columns on a device of n_units SMs; fused: dQ is summed with
+ * them. Measured: docs/kernels.md.
+ */
+s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_units, bool fused);
 
 /*
  * Transpose. plan->options.tile_tok must be a multiple of 64; flat is the plan's own. S2_EINVAL for options

@@ -268,19 +268,6 @@ static void add_rows(s2_load *load, const s2_plan *plan)
     load->load_bytes += q_tiles * plan->pattern->head_dim;
 }
 
-/* As the Hopper backward cuts its columns (kernels/cuda/bwd_sm90.cu). */
-static s2_plan_column_options column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_sms)
-{
-    const bool grouped = plan->pattern->n_heads > plan->pattern->n_kv_heads;
-    int32_t k_tok = 0;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
-    if (k_tok < 16384 && !grouped)
-        return (s2_plan_column_options){key_tok, 0, 0, 0, 1};
-    const int32_t part_steps = grouped && k_tok >= 16384 ? 128 : 64;
-    return (s2_plan_column_options){key_tok, grouped || k_tok > 65536 ? part_steps : 0, n_sms, 0, 1};
-}
-
 /* Lists that heads share are flattened once. */
 static bool is_transposable(const s2_plan *plan, int32_t key_tok)
 {
@@ -374,7 +361,7 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
 static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat, int32_t n_sms,
                              s2_load *load)
 {
-    const s2_plan_column_options cut = column_cut(plan, load->key_tok, n_sms);
+    const s2_plan_column_options cut = s2_plan_column_cut(plan, load->key_tok, n_sms, false);
     s2_plan_columns columns;
     S2_TRY(s2_plan_transpose(arena, plan, flat, &cut, &columns));
     s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);

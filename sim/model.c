@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/heap.h"
 #include "sim/schedule.h"
 
 /* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
@@ -55,21 +56,6 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     return (double)s2_workers_end(&workers);
 }
 
-/* until[0] is the earliest of a heap and has grown: let it sink to its place. */
-static void sink(double *until, int32_t n)
-{
-    const double own = until[0];
-    int32_t at = 0;
-    for (int32_t child = 1; child < n; child = 2 * at + 1) {
-        child += child + 1 < n && until[child + 1] < until[child];
-        if (until[child] >= own)
-            break;
-        until[at] = until[child];
-        at = child;
-    }
-    until[at] = own;
-}
-
 /*
  * dK and dV: columns in their order. A part adds to the sum of the part before it, so it waits until that one
  * is done; added[chain] is when. Without memory for that nobody waits.
@@ -91,7 +77,7 @@ static double run_columns(const s2_costs *costs, double part, const s2_load *loa
             added[column->chain] = until[0];
         }
         last = fmax(last, until[0]);
-        sink(until, n);
+        s2_heap_sink(until, n);
         sum += own;
     }
     s2_free(added);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "pattern/dense.h"
+#include "pattern/parse.h"
 #include "plan/transpose.h"
 #include "tests/s2gen.h"
 
@@ -24,15 +25,18 @@ static bool keep_drawn(void *user, const s2_plan_item *item)
 
 static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_options *out)
 {
-    static const int32_t parts[] = {0, 1, 3, 16};
+    static const int32_t parts[] = {0, 1, 3, 16, S2_COLUMN_BALANCED};
     int32_t key_tok = plan->blk_tok;
     while (key_tok < 64 || (key_tok < plan->blk_tok * 8 && s2_gen_in(gen, 0, 1) == 0))
         key_tok *= 2;
     *out = (s2_plan_column_options){.key_tok = key_tok > 8 * plan->blk_tok ? 8 * plan->blk_tok : key_tok,
-                                    .part_steps = parts[s2_gen_in(gen, 0, 3)],
+                                    .part_steps = parts[s2_gen_in(gen, 0, 4)],
+                                    .units = (int32_t)s2_gen_in(gen, 1, 20),
                                     .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
                                     .wave = (int32_t)s2_gen_in(gen, 0, 9),
                                     .halves = (int32_t)s2_gen_in(gen, 0, 3)};
+    if (out->part_steps == S2_COLUMN_BALANCED)
+        out->wave = 0;
 }
 
 static void draw_case(s2_gen *gen, s2_arena *arena, int64_t number, s2_case *test)
@@ -250,7 +254,10 @@ static void refused_options_leave_the_output_alone(void **state)
     bad.key_tok = 16 * test.plan.blk_tok;
     assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
     bad = test.options;
-    bad.part_steps = -1;
+    bad.part_steps = -2;
+    assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
+    bad.part_steps = S2_COLUMN_BALANCED;
+    bad.units = 0;
     assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
     assert_memory_equal(&out, &before, sizeof out);
     s2_arena_release(&arena);
@@ -284,11 +291,52 @@ static void every_allocation_may_fail_without_harm(void **state)
     s2_arena_release(&arena);
 }
 
+/* The columns of one layer of a pattern as the gradients of a device of 132 SMs cut them. */
+static void cut_columns(s2_arena *arena, const char *text, int32_t n_tok, s2_plan_columns *out)
+{
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_plan *const plan = S2_NEW(arena, s2_plan, 1);
+    s2_plan_options options = s2_plan_options_default();
+    options.tile_tok = 128;
+    options.key_tok = 64;
+    s2_plan_flat flat;
+    assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, pattern, NULL), S2_OK);
+    assert_int_equal(
+        s2_plan_build(arena, pattern, S2_PREFILL, 0, &(s2_plan_seq){n_tok, n_tok}, 1, &options, plan, NULL),
+        S2_OK);
+    assert_int_equal(s2_plan_flatten(arena, plan, &flat), S2_OK);
+    const s2_plan_column_options cut = s2_plan_column_cut(plan, 128, 132, false);
+    assert_int_equal(s2_plan_transpose(arena, plan, &flat, &cut, out), S2_OK);
+}
+
+static void a_column_longer_than_its_share_is_cut(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_plan_columns columns;
+    cut_columns(&arena, "heads 8; kv-heads 8; head-dim 64; block 64; layers all: local 4; kv 0: dense", 7424,
+                &columns);
+    int64_t work = 0, longest = 0;
+    for (int32_t at = 0; at < columns.n_columns; at++) {
+        const int32_t n = columns.columns[at].n;
+        work += n;
+        longest = n > longest ? n : longest;
+        if (at > 0)
+            assert_true(n <= columns.columns[at - 1].n);
+    }
+    /* the dense head's first column has 116 steps, an SM's share is 66 */
+    assert_true(columns.n_chains > 0 && longest <= work / 132);
+    cut_columns(&arena, "heads 33; kv-heads 33; head-dim 64; block 64; layers all: local 4", 8192, &columns);
+    assert_int_equal(columns.n_chains, 0);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(columns_list_exactly_the_pairs_of_the_definition),
         cmocka_unit_test(each_block_has_one_column_and_its_parts_stand_in_order),
+        cmocka_unit_test(a_column_longer_than_its_share_is_cut),
         cmocka_unit_test(refused_options_leave_the_output_alone),
         cmocka_unit_test(every_allocation_may_fail_without_harm),
     };

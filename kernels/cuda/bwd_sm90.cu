@@ -152,29 +152,6 @@ s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *s
     return s2_bwd_zeroed(device, (int64_t)state->lists.n_chains * 8 * 4, &state->part_done, why);
 }
 
-/*
- * Long columns are cut into parts, so that columns at work at the same time read the same queries while these
- * are in the cache; short contexts want the longest first instead. Grouped heads make columns so long
- * that only parts balance. Measured: docs/kernels.md.
- */
-s2_plan_column_options cut_of(const s2_device *device, const s2_attn_problem *problem, bool fused)
-{
-    int32_t k_tok = 0;
-    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
-        if (problem->plan->seqs[seq].k_tok > k_tok)
-            k_tok = problem->plan->seqs[seq].k_tok;
-    const int32_t ends = fused ? INT32_MAX : 1;
-    const bool grouped = problem->n_heads > problem->n_kv_heads;
-    const bool dense = 2 * problem->plan->counts.pairs > problem->plan->counts.pairs_causal;
-    if (k_tok < 16384 && !grouped && !(fused && dense))
-        return s2_plan_column_options{KEY_TOK, 0, 0, 0, ends};
-    const bool cuts = fused || grouped || k_tok > 65536;
-    int32_t part_steps = grouped && k_tok >= 16384 && !(fused && k_tok <= 65536) ? 128 : 64;
-    if (fused && dense && !grouped)
-        part_steps = k_tok > 65536 ? 384 : 192;
-    return s2_plan_column_options{KEY_TOK, cuts ? part_steps : 0, device->n_units, 0, ends};
-}
-
 s2_status upload_items(s2_device *device, const s2_attn_problem *problem, const s2_steps *steps, State *state,
                        s2_diag *why)
 {
@@ -296,7 +273,7 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
     if (status == S2_OK)
         status = make_rows(device, problem, fused, state, why);
     if (status == S2_OK) {
-        const s2_plan_column_options cut = cut_of(device, problem, fused);
+        const s2_plan_column_options cut = s2_plan_column_cut(problem->plan, KEY_TOK, device->n_units, fused);
         status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
     }
     if (status == S2_OK && !fused)

@@ -1,0 +1,27 @@
+/*
+ * base/heap.h - the earliest of many, again and again.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_BASE_HEAP_H
+#define S2_BASE_HEAP_H
+
+#include <stdint.h>
+
+/* heap[0], the least of n in a heap, has grown: lets it sink to its place, so that heap[0] is the least
+ * again. All equal numbers are a heap. */
+static inline void s2_heap_sink(double *heap, int32_t n)
+{
+    const double own = heap[0];
+    int32_t at = 0;
+    for (int32_t child = 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && heap[child + 1] < heap[child];
+        if (heap[child] >= own)
+            break;
+        heap[at] = heap[child];
+        at = child;
+    }
+    heap[at] = own;
+}
+
+#endif /* S2_BASE_HEAP_H */
