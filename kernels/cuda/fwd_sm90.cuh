@@ -17,9 +17,9 @@
  * stored under the second S.
  *
  * The row maximum is stale: it is raised only when a row exceeds it by 2^8, so quads shuffle and O is
- * rescaled a few times an item instead of every step. Whole steps do not even look for what exceeds it: the
- * exponentials come first, their sums tell, and S is kept in registers to do them again. P stays below 2^13,
- * which fp32 sums and both storage types hold.
+ * rescaled a few times an item instead of every step. Whole steps, and from head dim 96 on all but the first
+ * of an item, do not even look for what exceeds it: the exponentials come first, their sums tell, and S is
+ * kept in registers to do them again. P stays below 2^13, which fp32 sums and both storage types hold.
  *
  * What ptxas wants, or it serialises every wgmma or spills: S declared in the step that makes it, no branch
  * around its elements, and a warpgroup number from a shuffle, without which each wgmma moves its
@@ -67,6 +67,14 @@ template <int HEAD_DIM_, int BLOCK_, bool FP16_> struct FwdConfig {
     /* Registers hold either Q or, at 128, S until P is made of it; at 256 Q is too large. */
     static constexpr bool Q_IN_REGISTERS = HEAD_DIM < 128;
     static constexpr int QUERY_BUFFERS = HEAD_DIM == 128 ? 2 : 1;
+    /* At 64 the loop of whole steps is slower when compared steps take the exponentials first too. */
+    static constexpr bool COMPARED_UNCHECKED = HEAD_DIM > 64;
+    /* K is given back only after the first exponentials, which begin earlier for it. The loader of blocks of
+     * 16 has no time to spare. */
+    static constexpr bool LATE_RELEASE = HEAD_DIM == 64 || (HEAD_DIM == 128 && BLOCK > 16);
+    /* The second warpgroup stays behind the first, unless they have a head each. Two in step want the tensor
+     * cores at the same time and then the exponential unit; at 128 this loses what it gains. */
+    static constexpr bool STAGGERED = HEAD_DIM == 64;
     /* Sixteens of keys whose P is made while O += P V runs: at 64 more of them lose time, and fewer
      * elsewhere. */
     static constexpr int EARLY = HEAD_DIM == 96 || HEAD_DIM == 128 ? 3 : KEYS / 32;
@@ -137,7 +145,7 @@ S2_DEVICE void store_shared4(uint32_t address, int4 x)
 /* Where everything lies in shared memory. */
 template <class T> struct FwdShared {
     uint32_t q, o, k, v, words, slots, left, scratch;
-    uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty, claim;
+    uint32_t q_full, q_empty, slot_full, slot_empty, k_full, k_empty, v_full, v_empty, claim, ahead;
     S2_DEVICE explicit FwdShared(const void *raw)
     {
         q = (shared_address(raw) + 1023u) & ~1023u;
@@ -153,7 +161,8 @@ template <class T> struct FwdShared {
         slot_full = q_empty + 8 * T::QUERY_BUFFERS;
         slot_empty = slot_full + 16;
         claim = slot_empty + 16;
-        k_full = claim + 8;
+        ahead = claim + 8;
+        k_full = ahead + 16;
         k_empty = k_full + 8 * T::STAGES;
         v_full = k_empty + 8 * T::STAGES;
         v_empty = v_full + 8 * T::STAGES;
@@ -162,6 +171,8 @@ template <class T> struct FwdShared {
     {
         constexpr int WARPS = 8; /* consumers arrive once per warp: warps also read the entry words */
         mbar_init(claim, 1);
+        for (int turn = 0; turn < 2; ++turn)
+            mbar_init(ahead + 8 * turn, WARPS / 2);
         for (int buffer = 0; buffer < T::QUERY_BUFFERS; ++buffer) {
             mbar_init(q_full + 8 * buffer, 1);
             mbar_init(q_empty + 8 * buffer, WARPS);
@@ -337,6 +348,7 @@ template <class T> struct FwdConsumer {
     Ring<T::STAGES> kr, vr;                         /* vr is one step behind */
     enum { OLD = -1, EMPTY = 0, GROWING = 1 } o_is; /* OLD: of the item before, still to be stored */
     int pos, n_half, n_mixed, n_whole, k_tok;       /* of the item, whose rest stays in its slot */
+    uint32_t n_leads = 0;                           /* items so far in which the first warpgroup led */
 
     S2_DEVICE FwdConsumer(const FwdParams &params, const FwdShared<T> &shared, int warpgroup, int thread)
         : p(params), sh(shared), wg(warpgroup), lane(thread & 31), own(params.pack == 2 ? 0 : warpgroup),
@@ -579,6 +591,23 @@ template <class T> struct FwdConsumer {
         release(sh.v_empty, vr.stage);
         vr.next();
     }
+    /*
+     * Before the first step of KEYS keys of an item: the second warpgroup waits until the first has done its
+     * O += P V in that step. Two barriers are enough: the first does not get to the item after the next one,
+     * as its slot is free only when both have settled this item.
+     */
+    S2_DEVICE void stagger()
+    {
+        if (wg == 1 && p.pack == 1)
+            mbar_wait(sh.ahead + (n_leads & 1) * 8, n_leads >> 1 & 1);
+        ++n_leads;
+    }
+    /* The barrier is that of the stagger() before, whose turn is counted already. */
+    S2_DEVICE void let_follow(bool leads) const
+    {
+        if constexpr (T::STAGGERED)
+            mbar_arrive_if(sh.ahead + ((n_leads + 1) & 1) * 8, leads && wg == 0 && lane == 0 && p.pack == 1);
+    }
     S2_DEVICE void release_k()
     {
         release(sh.k_empty, kr.stage); /* S is in registers, the entry words are read */
@@ -616,44 +645,47 @@ template <class T> struct FwdConsumer {
         add_sums(row_sum);
     }
     /*
-     * The same of a whole step, with the maxima as they are: a lane's KEYS / 4 values of a row that sum to
-     * more than 2^8 each have one above 2^8, and then all is done again. Less than that sum, P fits both
-     * types.
+     * The same with the maxima as they are, O scaled too: a lane's N / 4 values of a row that sum to more
+     * than 2^8 each have one above 2^8, and then all is done again. Less than that sum, P fits both types.
      */
-    S2_DEVICE void softmax_unchecked(const float *s)
+    template <Width W> S2_DEVICE void softmax_unchecked(Of<W>, const float *s, bool leads)
     {
-        float row_sum[2] = {0.f, 0.f}, early[T::EARLY * 8];
-        release_k();
+        constexpr int N = KEYS_OF<W>, EARLY = W == HALF ? N / 32 : T::EARLY;
+        float row_sum[2] = {0.f, 0.f}, early[EARLY * 8];
+        if constexpr (!T::LATE_RELEASE)
+            release_k();
 #pragma unroll
-        for (int kk = 0; kk < T::EARLY; ++kk)
+        for (int kk = 0; kk < EARLY; ++kk)
             exponentials(s + 8 * kk, early + 8 * kk, row_sum);
         order_after(row_sum[0] + row_sum[1], sh.scratch);
+        if constexpr (T::LATE_RELEASE)
+            release_k();
         finish_pv();
+        let_follow(leads);
 #pragma unroll
-        for (int kk = 0; kk < T::EARLY; ++kk)
+        for (int kk = 0; kk < EARLY; ++kk)
             pack(kk, early + 8 * kk);
 #pragma unroll
-        for (int kk = T::EARLY; kk < KEYS / 16; ++kk)
+        for (int kk = EARLY; kk < N / 16; ++kk)
             pack_exponentials(kk, s, row_sum);
         alpha[0] = alpha[1] = 1.f;
-        if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (KEYS / 4)))
-            exponentials_again(s, row_sum);
+        if (__any_sync(0xffffffffu, fmaxf(row_sum[0], row_sum[1]) > 256.f * (N / 4)))
+            exponentials_again<N>(s, row_sum);
         add_sums(row_sum);
     }
-    S2_DEVICE void exponentials_again(const float *s, float *row_sum)
+    template <int N> S2_DEVICE void exponentials_again(const float *s, float *row_sum)
     {
         float top[2];
-        find_tops<KEYS>(s, top);
+        find_tops<N>(s, top);
         raise_maximum(top);
         row_sum[0] = row_sum[1] = 0.f;
 #pragma unroll
-        for (int kk = 0; kk < KEYS / 16; ++kk)
+        for (int kk = 0; kk < N / 16; ++kk)
             pack_exponentials(kk, s, row_sum);
+        scale_out();
     }
-    S2_DEVICE void rescale()
+    S2_DEVICE void scale_out()
     {
-        if (!__any_sync(0xffffffffu, alpha[0] != 1.f || alpha[1] != 1.f))
-            return;
 #pragma unroll
         for (int j = 0; j < D / 8; ++j) {
             o[4 * j] *= alpha[0];
@@ -672,7 +704,7 @@ template <class T> struct FwdConsumer {
      * before left in O, under its S: nothing but the next O += P V waits for that.
      */
     template <Width W, Width Before>
-    S2_DEVICE void step(Of<W> width, Of<Before> before, int turn, bool is_last)
+    S2_DEVICE void step(Of<W> width, Of<Before> before, int turn, bool is_last, bool leads = false)
     {
         float s[KEYS_OF<W> / 2];
         Bits<W> bits = {};
@@ -687,11 +719,14 @@ template <class T> struct FwdConsumer {
         free_q(turn, is_last);
         if constexpr (W != WHOLE)
             drop<W>(bits, s);
-        if constexpr (W == WHOLE)
-            softmax_unchecked(s);
-        else
+        if constexpr (W == WHOLE || T::COMPARED_UNCHECKED) {
+            softmax_unchecked(width, s, leads);
+        } else {
+            let_follow(leads);
             softmax(width, Bool<true>{}, s);
-        rescale();
+            if (__any_sync(0xffffffffu, alpha[0] != 1.f || alpha[1] != 1.f))
+                scale_out();
+        }
     }
     /* An item that has ended, as its O is stored: its slot, where its rows go, what is left of its sums. */
     struct Ended {
@@ -840,10 +875,12 @@ template <class T> struct FwdConsumer {
             step(Of<HALF>{}, Of<HALF>{}, turn, at == n_steps - 1);
         if (n_mixed + n_whole == 0)
             return false;
+        if constexpr (T::STAGGERED)
+            stagger();
         if (n_mixed > 0)
-            step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0);
+            step(Of<MIXED>{}, Of<HALF>{}, turn, n_whole == 0, true);
         else
-            step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1);
+            step(Of<WHOLE>{}, Of<HALF>{}, turn, n_whole == 1, true);
 #pragma unroll 1
         for (int at = n_half + 1; at < n_steps; ++at)
             step(Of<WHOLE>{}, Of<WHOLE>{}, turn, at == n_steps - 1);
