@@ -260,11 +260,14 @@ static int fill_kv(s2_cli *cli, request *at)
     double *const x = S2_NEW(&cli->arena, double, KV_POINTS + 1);
     curve *const curves = S2_NEW(&cli->arena, curve, KV_CURVES);
     s2_classes classes;
+    int64_t work_left = S2_SIM_WORK;
     s2_status status = x != NULL && curves != NULL ? S2_OK : S2_ENOMEM;
     if (status == S2_OK)
         status = s2_classes_build(&cli->arena, &at->input.pattern, S2_DECODE, &classes);
-    if (status == S2_OK)
+    if (status == S2_OK) {
+        classes.work_left = &work_left;
         status = kv_values(&classes, at, x, curves);
+    }
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "kv");
     const bool large = curves[0].values[KV_POINTS] >= 0x1p30;

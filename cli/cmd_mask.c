@@ -88,7 +88,7 @@ static s2_status build_blocks(mask *m)
             s2_blocks *const blocks = S2_NEW(&m->cli->arena, s2_blocks, 1);
             if (blocks == NULL)
                 return S2_ENOMEM;
-            S2_TRY(s2_blocks_build(&m->cli->arena, &m->folds.views[id], m->n_tok, m->pattern->block_tok,
+            S2_TRY(s2_blocks_build(&m->cli->arena, &m->folds.views[id], m->n_tok, m->pattern->block_tok, NULL,
                                    blocks));
             m->blocks[id] = blocks;
         }

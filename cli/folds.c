@@ -116,14 +116,14 @@ static s2_status count_class(const s2_view *view, int64_t n_tok, counts *out)
     if (steps > COUNT_STEPS || (view->has_explicit && n_tok > COUNT_EXPLICIT_TOK))
         return S2_OK;
     int64_t pairs;
-    S2_TRY(s2_view_count_pairs(view, n_tok, &pairs));
+    S2_TRY(s2_view_count_pairs(view, n_tok, NULL, &pairs));
     out->pairs = (double)pairs;
     out->dense = out->pairs >= all;
     if (n_blk > COUNT_ROWS || steps > COUNT_BLOCK_STEPS)
         return S2_OK;
     s2_arena scratch = {0};
     s2_blocks blocks;
-    const s2_status status = s2_blocks_build(&scratch, view, n_tok, (int32_t)block_tok, &blocks);
+    const s2_status status = s2_blocks_build(&scratch, view, n_tok, (int32_t)block_tok, NULL, &blocks);
     if (status == S2_OK)
         out->blocks = (double)blocks.row_begin[blocks.n_q_blk];
     s2_arena_release(&scratch);

@@ -412,7 +412,7 @@ static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, cons
     int64_t n_read;
     if (n_tok == 0)
         return S2_OK;
-    S2_TRY(s2_view_count_pairs(&all, n_tok, &n_read));
+    S2_TRY(s2_view_count_pairs(&all, n_tok, NULL, &n_read));
     const int64_t n_pairs = pattern->causal ? n_tok * (n_tok + 1) / 2 : n_tok * n_tok;
     s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
                   (long long)n_tok, (long long)(n_pairs - n_read), (long long)n_pairs,

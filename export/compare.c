@@ -302,7 +302,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
                     status =
                         s2_view_build(&arena, second, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[1]);
                 if (status == S2_OK)
-                    status = s2_view_count_pairs(&views[0], n_tok, &n_pairs);
+                    status = s2_view_count_pairs(&views[0], n_tok, NULL, &n_pairs);
                 if (status == S2_OK && !s2_view_equal(&views[0], &views[1]))
                     status = loss_head(views, n_tok, &budget, &loss);
                 s2_arena_release(&arena);

@@ -70,7 +70,7 @@ static s2_status list_of_head(const s2_target *target, int32_t layer, int32_t he
     for (*list = 0; *list < out->n_lists; ++*list)
         if (s2_view_equal(&views[*list], &view))
             return S2_OK;
-    S2_TRY(s2_blocks_build(target->arena, &view, out->n_tok, out->block_tok, &blocks));
+    S2_TRY(s2_blocks_build(target->arena, &view, out->n_tok, out->block_tok, NULL, &blocks));
     for (*list = 0; *list < out->n_lists; ++*list)
         if (lists_equal(&out->lists[*list], &blocks))
             return S2_OK;

@@ -3,25 +3,47 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 
 typedef struct s2_block_builder {
     const s2_view *view;
     int64_t n_tok;
     int64_t block_tok;
     int64_t n_blk;
-    int64_t *pairs; /* pairs read per key block of the row at hand */
+    int64_t *pairs;    /* pairs read per key block of the row at hand */
+    uint64_t *touched; /* a bit for each key block of it that is read */
     s2_run *runs;
     int64_t cap;
     int32_t *k_blk;
     uint8_t *full;
     int64_t n_entries;
     int64_t entry_cap;
+    int64_t *work_left;
+    s2_status status; /* of the first failure */
 } s2_block_builder;
 
-/* Fill builder->runs with the row of one query. */
-static s2_status row_runs(s2_block_builder *builder, int64_t q_tok, int64_t *n_runs)
+static bool failed(s2_block_builder *builder, s2_status status)
 {
-    return s2_view_row_whole(builder->view, q_tok, builder->n_tok, &builder->runs, &builder->cap, n_runs);
+    if (builder->status == S2_OK)
+        builder->status = status;
+    return false;
+}
+
+/* Fill builder->runs with the row of one query. */
+static bool row_runs(s2_block_builder *builder, int64_t q_tok, int64_t *n_runs)
+{
+    const s2_status status =
+        s2_view_row_whole(builder->view, q_tok, builder->n_tok, &builder->runs, &builder->cap, n_runs);
+    if (status != S2_OK)
+        return failed(builder, status);
+    return s2_work_spend(builder->work_left, s2_view_row_work(builder->view, *n_runs)) ||
+           failed(builder, S2_ELIMIT);
+}
+
+static void add_pairs(s2_block_builder *builder, int64_t k_blk, int64_t n)
+{
+    builder->pairs[k_blk] += n;
+    builder->touched[k_blk / 64] |= UINT64_C(1) << (k_blk % 64);
 }
 
 /* Keys of the run, each read by n_rows queries. */
@@ -30,7 +52,7 @@ static void add_run(s2_block_builder *builder, s2_run run, int64_t n_rows)
     for (int64_t blk = run.begin / builder->block_tok; blk * builder->block_tok < run.end; blk++) {
         const int64_t begin = blk * builder->block_tok, end = begin + builder->block_tok;
         const int64_t from = run.begin > begin ? run.begin : begin, to = run.end < end ? run.end : end;
-        builder->pairs[blk] += (to - from) * n_rows;
+        add_pairs(builder, blk, (to - from) * n_rows);
     }
 }
 
@@ -51,17 +73,17 @@ static bool push_entry(s2_block_builder *builder, int64_t k_blk, bool full)
         const int64_t cap = builder->entry_cap * 2 + 64;
         int32_t *const k_grown = s2_realloc(builder->k_blk, (size_t)cap * sizeof *k_grown);
         if (k_grown == NULL)
-            return false;
+            return failed(builder, S2_ENOMEM);
         builder->k_blk = k_grown;
         uint8_t *const full_grown = s2_realloc(builder->full, (size_t)cap);
         if (full_grown == NULL)
-            return false;
+            return failed(builder, S2_ENOMEM);
         builder->full = full_grown;
         builder->entry_cap = cap;
     }
     builder->k_blk[builder->n_entries] = (int32_t)k_blk;
     builder->full[builder->n_entries++] = full;
-    return true;
+    return s2_work_spend(builder->work_left, S2_BLOCK_WORK) || failed(builder, S2_ELIMIT);
 }
 
 /* All queries of the row read the same whole blocks, so its last query stands for all. */
@@ -70,7 +92,7 @@ static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
     const int64_t size = builder->block_tok, q_begin = q_blk * size;
     const int64_t q_end = q_begin + size < builder->n_tok ? q_begin + size : builder->n_tok;
     int64_t n_runs;
-    if (row_runs(builder, q_end - 1, &n_runs) != S2_OK)
+    if (!row_runs(builder, q_end - 1, &n_runs))
         return false;
     for (int64_t r = 0; r < n_runs; r++) {
         const s2_run run = builder->runs[r];
@@ -93,16 +115,31 @@ static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
     const int64_t n_rows = q_end - q_begin;
     const bool causal = builder->view->pattern->causal;
     int64_t n_runs;
-    if (row_runs(builder, q_end - 1, &n_runs) != S2_OK)
+    if (!row_runs(builder, q_end - 1, &n_runs))
         return false;
     for (int64_t r = 0; r < n_runs; r++) {
         s2_run run = builder->runs[r];
         if (causal && run.end > q_begin) {
-            builder->pairs[q_begin / builder->block_tok] += n_rows * (n_rows + 1) / 2;
+            add_pairs(builder, q_begin / builder->block_tok, n_rows * (n_rows + 1) / 2);
             run.end = q_begin;
         }
         if (run.begin < run.end)
             add_run(builder, run, n_rows);
+    }
+    return true;
+}
+
+/* The blocks that the row at hand reads, which are forgotten: rows may be sparse and very many. */
+static bool push_touched(s2_block_builder *builder, int64_t q_blk)
+{
+    for (int64_t word = 0; word * 64 < builder->n_blk; word++) {
+        for (uint64_t bits = builder->touched[word]; bits != 0; bits &= bits - 1) {
+            const int64_t k_blk = word * 64 + __builtin_ctzll(bits);
+            if (!push_entry(builder, k_blk, builder->pairs[k_blk] >= possible_pairs(builder, q_blk, k_blk)))
+                return false;
+            builder->pairs[k_blk] = 0;
+        }
+        builder->touched[word] = 0;
     }
     return true;
 }
@@ -113,18 +150,10 @@ static bool build_row(s2_block_builder *builder, int64_t q_blk, int64_t alike)
     const int64_t q_begin = q_blk * builder->block_tok;
     const int64_t q_end =
         q_begin + builder->block_tok < builder->n_tok ? q_begin + builder->block_tok : builder->n_tok;
-    memset(builder->pairs, 0, (size_t)builder->n_blk * sizeof *builder->pairs);
     for (int64_t q_tok = q_begin; q_tok < q_end; q_tok += alike)
         if (!add_alike(builder, q_tok, q_tok + alike < q_end ? q_tok + alike : q_end))
             return false;
-    for (int64_t k_blk = 0; k_blk < builder->n_blk; k_blk++) {
-        if (builder->pairs[k_blk] == 0)
-            continue;
-        const bool full = builder->pairs[k_blk] >= possible_pairs(builder, q_blk, k_blk);
-        if (!push_entry(builder, k_blk, full))
-            return false;
-    }
-    return true;
+    return push_touched(builder, q_blk);
 }
 
 static s2_status finish(s2_arena *arena, const s2_block_builder *builder, const int64_t *row_begin,
@@ -148,7 +177,7 @@ static s2_status finish(s2_arena *arena, const s2_block_builder *builder, const 
 }
 
 s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, int32_t block_tok,
-                          s2_blocks *out)
+                          int64_t *work_left, s2_blocks *out)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_view_shape shape;
@@ -156,21 +185,23 @@ s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, i
     s2_view_shape_add(&shape, view);
     const bool uniform = shape.block_aligned && block_tok <= view->pattern->block_tok;
     const int64_t alike = shape.block_aligned ? view->pattern->block_tok : 1;
-    s2_block_builder builder = {.view = view, .n_tok = n_tok, .block_tok = block_tok};
+    s2_block_builder builder = {.view = view, .n_tok = n_tok, .block_tok = block_tok, .work_left = work_left};
     builder.n_blk = (n_tok + block_tok - 1) / block_tok;
     builder.pairs = s2_calloc((size_t)builder.n_blk, sizeof *builder.pairs);
+    builder.touched = s2_calloc((size_t)(builder.n_blk / 64 + 1), sizeof *builder.touched);
     int64_t *const row_begin = S2_NEW(arena, int64_t, builder.n_blk + 1);
-    bool good = builder.pairs != NULL && row_begin != NULL;
+    bool good = builder.pairs != NULL && builder.touched != NULL && row_begin != NULL;
     for (int64_t q_blk = 0; good && q_blk < builder.n_blk; q_blk++) {
         good = uniform ? build_uniform_row(&builder, q_blk) : build_row(&builder, q_blk, alike);
         row_begin[q_blk + 1] = builder.n_entries;
     }
-    s2_status status = S2_ENOMEM;
+    s2_status status = builder.status == S2_OK ? S2_ENOMEM : builder.status;
     if (good)
         status = finish(arena, &builder, row_begin, out);
     if (status != S2_OK)
         s2_arena_rewind(arena, mark);
     s2_free(builder.pairs);
+    s2_free(builder.touched);
     s2_free(builder.runs);
     s2_free(builder.k_blk);
     s2_free(builder.full);

@@ -29,10 +29,13 @@ typedef struct s2_blocks {
 
 /*
  * Build the list of one head for a context of n_tok tokens at a granularity of block_tok tokens (any
- * power of two, not only the pattern's own). S2_ENOMEM. On failure *out is untouched.
+ * power of two, not only the pattern's own). S2_ENOMEM; S2_ELIMIT when it takes more than *work_left
+ * (base/work.h: that of its rows, and S2_BLOCK_WORK for each block listed; NULL: no limit). On failure *out
+ * is untouched.
  */
+enum { S2_BLOCK_WORK = 8 };
 s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, int32_t block_tok,
-                          s2_blocks *out) S2_MUST_CHECK;
+                          int64_t *work_left, s2_blocks *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 
 static s2_range intersect(s2_range a, s2_range b)
 {
@@ -603,11 +604,18 @@ s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s
     return S2_OK;
 }
 
+int64_t s2_view_row_work(const s2_view *view, int64_t n_runs)
+{
+    enum { DRAWN = 4 };
+    return (n_runs + 1) * view->n_atoms * (view->has_explicit ? DRAWN : 1);
+}
+
 /*
  * Explicit heads have no columns, so their pairs are counted row by row; where everything is whole blocks,
  * by the last query of each, which reads what the others of its block read and their part of the diagonal.
  */
-static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_aligned, int64_t *out)
+static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_aligned, int64_t *work_left,
+                               int64_t *out)
 {
     const int64_t step = block_aligned ? view->pattern->block_tok : 1;
     int64_t total = 0, cap = 0, n_runs = 0;
@@ -616,6 +624,8 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
     for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += step) {
         const int64_t end = begin + step < n_tok ? begin + step : n_tok, n_rows = end - begin;
         status = s2_view_row_whole(view, end - 1, n_tok, &runs, &cap, &n_runs);
+        if (status == S2_OK && !s2_work_spend(work_left, s2_view_row_work(view, n_runs)))
+            status = S2_ELIMIT;
         for (int64_t r = 0; r < n_runs; r++)
             total += (runs[r].end - runs[r].begin) * n_rows;
         if (n_runs > 0 && view->pattern->causal && runs[n_runs - 1].end == end)
@@ -628,10 +638,12 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
 }
 
 /* Queries in [begin, end) that the union of the combs holds. */
-static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end)
+static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
+                           int64_t *work_left)
 {
     int64_t total = 0;
-    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end; x = s2_combs_next(combs, n_combs, x)) {
+    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end && s2_work_spend(work_left, n_combs);
+         x = s2_combs_next(combs, n_combs, x)) {
         const int64_t run_end = s2_combs_end(combs, n_combs, x, end);
         total += (run_end < end ? run_end : end) - x;
         x = run_end;
@@ -642,53 +654,55 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
 /* The same where the union repeats with `period` in [begin, end): one period stands for all that are whole.
  */
 static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
-                              int64_t period)
+                              int64_t period, int64_t *work_left)
 {
     if (begin >= end || period >= (end - begin) / 2)
-        return count_union(combs, n_combs, begin, end);
+        return count_union(combs, n_combs, begin, end, work_left);
     const int64_t n_periods = (end - begin) / period;
-    return n_periods * count_union(combs, n_combs, begin, begin + period) +
-           count_union(combs, n_combs, begin + n_periods * period, end);
+    return n_periods * count_union(combs, n_combs, begin, begin + period, work_left) +
+           count_union(combs, n_combs, begin + n_periods * period, end, work_left);
 }
 
 /* One column: what lies near its key or below a threshold is walked, the rest repeats (docs/proof.md). */
 static int64_t count_column(const s2_comb *combs, int32_t n_combs, const s2_view_shape *shape, int64_t k_tok,
-                            int64_t n_tok)
+                            int64_t n_tok, int64_t *work_left)
 {
     const int64_t low = shape->threshold < n_tok ? shape->threshold : n_tok;
     const int64_t before = k_tok - shape->reach > low ? k_tok - shape->reach : low;
     const int64_t behind = k_tok + shape->reach > low ? k_tok + shape->reach : low;
     const int64_t near_end = behind < n_tok ? behind : n_tok;
-    return count_union(combs, n_combs, 0, low) +
-           count_periodic(combs, n_combs, low, before, shape->query_period) +
-           count_union(combs, n_combs, before, near_end) +
-           count_periodic(combs, n_combs, near_end, n_tok, shape->query_period);
+    return count_union(combs, n_combs, 0, low, work_left) +
+           count_periodic(combs, n_combs, low, before, shape->query_period, work_left) +
+           count_union(combs, n_combs, before, near_end, work_left) +
+           count_periodic(combs, n_combs, near_end, n_tok, shape->query_period, work_left);
 }
 
-s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out)
+s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *work_left, int64_t *out)
 {
     s2_view_shape shape;
     s2_view_shape_init(&shape);
     s2_view_shape_add(&shape, view);
     if (view->has_explicit)
-        return count_by_rows(view, n_tok, shape.block_aligned, out);
+        return count_by_rows(view, n_tok, shape.block_aligned, work_left, out);
     const int64_t step = shape.block_aligned ? view->pattern->block_tok : 1;
     s2_comb *const combs = s2_calloc((size_t)view->n_atoms, sizeof *combs);
     if (combs == NULL)
         return S2_ENOMEM;
     int64_t total = 0;
-    for (int64_t k_tok = 0; k_tok < n_tok; k_tok += step) {
+    for (int64_t k_tok = 0; k_tok < n_tok && s2_work_spend(work_left, view->n_atoms); k_tok += step) {
         const int64_t n_keys = k_tok + step < n_tok ? step : n_tok - k_tok;
         int32_t n_combs = 0;
         for (int32_t a = 0; a < view->n_atoms; a++)
             n_combs += s2_atom_column(view, &view->atoms[a], k_tok, &combs[n_combs]);
-        int64_t column = count_column(combs, n_combs, &shape, k_tok, n_tok) * n_keys;
+        int64_t column = count_column(combs, n_combs, &shape, k_tok, n_tok, work_left) * n_keys;
         /* the diagonal block is a triangle: key k_tok + d is not read by the d queries before it */
         if (view->pattern->causal && s2_combs_next(combs, n_combs, k_tok) == k_tok)
             column -= n_keys * (n_keys - 1) / 2;
         total += column;
     }
     s2_free(combs);
+    if (!s2_work_goes_on(work_left))
+        return S2_ELIMIT;
     *out = total;
     return S2_OK;
 }

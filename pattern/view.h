@@ -116,8 +116,15 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
 s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
                             int64_t *n) S2_MUST_CHECK;
 
-/* Pairs (q, k) that the head reads in a context of n_tok tokens; exact. */
-s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *out) S2_MUST_CHECK;
+/* Steps of work (base/work.h) that a row of so many runs has taken; drawn rows take longer. */
+int64_t s2_view_row_work(const s2_view *view, int64_t n_runs);
+
+/*
+ * Pairs (q, k) that the head reads in a context of n_tok tokens; exact. S2_ENOMEM; S2_ELIMIT when it takes
+ * more than *work_left (base/work.h), a step for each stretch that an atom is asked for; NULL: no limit.
+ */
+s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *work_left,
+                              int64_t *out) S2_MUST_CHECK;
 
 /*
  * The list of the `random N seed S` term for one row, ascending: min(n, n_choices) distinct blocks of

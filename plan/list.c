@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 
 void s2_plan_list_release(s2_plan_list *list)
 {
@@ -134,6 +135,8 @@ static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, i
     s2_plan_list *const list = lister->list;
     int64_t n_runs;
     S2_TRY(s2_view_row_whole(&lister->cls->view, p, lister->k_tok, &list->runs, &list->cap_runs, &n_runs));
+    if (!s2_work_spend(lister->plan->options.work_left, s2_view_row_work(&lister->cls->view, n_runs)))
+        return S2_ELIMIT;
     for (int64_t r = 0; r < n_runs; r++)
         set_bits(words, s2_max_i64(list->runs[r].begin, k_begin) - k_begin,
                  s2_min_i64(list->runs[r].end, k_end) - k_begin);
@@ -169,6 +172,8 @@ static s2_status push(s2_lister *lister, int64_t k_blk, uint32_t slabs, int32_t 
 {
     if (slabs == 0)
         return S2_OK;
+    if (!s2_work_spend(lister->plan->options.work_left, S2_BLOCK_WORK))
+        return S2_ELIMIT;
     S2_TRY(reserve_entry(lister->list));
     const bool edge = needs_edge(lister, slabs, k_blk * lister->plan->blk_tok);
     const bool full = !edge && mask < 0 && slabs == lister->real;
@@ -183,6 +188,9 @@ static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candid
     const int64_t k_begin = k_blk * lister->plan->blk_tok;
     const int32_t n_words = lister->plan->mask_words;
     s2_plan_list *const list = lister->list;
+    if (!s2_work_spend(lister->plan->options.work_left,
+                       (int64_t)mask_len(lister->plan) * lister->cls->view.n_atoms))
+        return S2_ELIMIT;
     S2_TRY(reserve_mask(lister->plan, list));
     uint32_t *const bits = &list->bits[(size_t)list->n_masks * mask_len(lister->plan)];
     uint32_t slabs = 0;

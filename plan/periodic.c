@@ -42,7 +42,7 @@ static bool take_stride(const s2_view *view, const s2_atom *atom, s2_plan_period
 
 bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out)
 {
-    if (!view->pattern->causal || view->has_explicit || view->pattern->block_tok < S2_PLAN_SLAB_TOK)
+    if (!view->pattern->causal || view->has_explicit)
         return false;
     s2_plan_periodic as = {.block_tok = view->pattern->block_tok};
     for (int32_t a = 0; a < view->n_atoms; a++) {
@@ -57,6 +57,12 @@ bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out)
     }
     if (as.dense)
         as = (s2_plan_periodic){.dense = true, .block_tok = as.block_tok};
+    /* rows of a slab lie in one block, or no block matters */
+    if (as.block_tok < S2_PLAN_SLAB_TOK) {
+        if (as.local_blk > 0 || as.stride_blk > 0)
+            return false;
+        as.block_tok = S2_PLAN_SLAB_TOK;
+    }
     *out = as;
     return true;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 
 s2_plan_options s2_plan_options_default(void)
 {
@@ -67,7 +68,8 @@ static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view 
         cls->block_exact = cls->as.window_tok == 0 && cls->as.sink_tok % plan->blk_tok == 0;
         return S2_OK;
     }
-    S2_TRY(s2_blocks_build(arena, view, longest(plan->seqs, plan->n_seqs), plan->blk_tok, &cls->blocks));
+    S2_TRY(s2_blocks_build(arena, view, longest(plan->seqs, plan->n_seqs), plan->blk_tok,
+                           plan->options.work_left, &cls->blocks));
     cls->block_exact = true;
     for (int64_t e = 0; e < cls->blocks.row_begin[cls->blocks.n_q_blk]; e++)
         cls->block_exact = cls->block_exact && cls->blocks.full[e] != 0;
@@ -283,29 +285,22 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
 }
 
 /* Pairs of the last q_tok rows, one by one. Without causality a context is no part of a longer one. */
-static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *out)
+static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *work_left, int64_t *out)
 {
-    int64_t total = 0, cap = 64;
-    s2_run *runs = s2_malloc((size_t)cap * sizeof *runs);
-    bool good = runs != NULL;
-    for (int64_t q_tok = lens.k_tok - lens.q_tok; good && q_tok < lens.k_tok;) {
-        const int64_t n = s2_view_row(view, q_tok, lens.k_tok, runs, cap);
-        if (n > cap) {
-            s2_free(runs);
-            cap = n;
-            runs = s2_malloc((size_t)cap * sizeof *runs);
-            good = runs != NULL;
-            continue;
-        }
-        good = n >= 0;
-        for (int64_t r = 0; r < n; r++)
+    int64_t total = 0, cap = 0, n_runs = 0;
+    s2_run *runs = NULL;
+    s2_status status = S2_OK;
+    for (int64_t q_tok = lens.k_tok - lens.q_tok; q_tok < lens.k_tok && status == S2_OK; q_tok++) {
+        status = s2_view_row_whole(view, q_tok, lens.k_tok, &runs, &cap, &n_runs);
+        if (status == S2_OK && !s2_work_spend(work_left, s2_view_row_work(view, n_runs)))
+            status = S2_ELIMIT;
+        for (int64_t r = 0; status == S2_OK && r < n_runs; r++)
             total += runs[r].end - runs[r].begin;
-        q_tok++;
     }
     s2_free(runs);
-    if (good)
+    if (status == S2_OK)
         *out = total;
-    return good ? S2_OK : S2_ENOMEM;
+    return status;
 }
 
 /* Of whole blocks: those before the diagonal are read by all rows, the one on it up to each row's own key. */
@@ -325,7 +320,7 @@ static int64_t count_blocks(const s2_blocks *blocks, s2_plan_seq lens)
     return total;
 }
 
-static s2_status count_class(const s2_plan_class *cls, s2_plan_seq lens, int64_t *out)
+static s2_status count_class(const s2_plan_class *cls, s2_plan_seq lens, int64_t *work_left, int64_t *out)
 {
     enum { FEW_ROWS = 16 };
     const bool causal = cls->view.pattern->causal;
@@ -335,10 +330,10 @@ static s2_status count_class(const s2_plan_class *cls, s2_plan_seq lens, int64_t
         return S2_OK;
     }
     if (lens.q_tok < lens.k_tok && (!causal || lens.q_tok <= FEW_ROWS))
-        return count_rows(&cls->view, lens, out);
-    S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok, &all));
+        return count_rows(&cls->view, lens, work_left, out);
+    S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok, work_left, &all));
     if (lens.q_tok < lens.k_tok)
-        S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok - lens.q_tok, &before));
+        S2_TRY(s2_view_count_pairs(&cls->view, lens.k_tok - lens.q_tok, work_left, &before));
     *out = all - before;
     return S2_OK;
 }
@@ -351,7 +346,7 @@ static s2_status count_pairs(s2_plan *plan)
         plan->counts.pairs_causal += plan->pattern->n_heads * (k_tok * (k_tok + 1) / 2 - off * (off + 1) / 2);
         for (int32_t cls = 0; cls < plan->n_classes; cls++) {
             int64_t pairs;
-            S2_TRY(count_class(&plan->classes[cls], lens, &pairs));
+            S2_TRY(count_class(&plan->classes[cls], lens, plan->options.work_left, &pairs));
             plan->counts.pairs += pairs * plan->classes[cls].n_heads;
         }
     }

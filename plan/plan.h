@@ -44,6 +44,7 @@ typedef struct s2_plan_options {
     int32_t pack_heads;    /* at most so many query heads of one KV head share a tile; 1: none */
     int64_t section_bytes; /* K and V that may be live at a time: heads are run in sections; 0: all at once */
     int32_t elem_bytes;    /* of K and V, for the sections */
+    int64_t *work_left;    /* of listing what is no arithmetic (base/work.h), one thread's; NULL: no limit */
 } s2_plan_options;
 s2_plan_options s2_plan_options_default(void); /* 128 x 128, no packing, one section, 2 bytes */
 
@@ -156,7 +157,8 @@ typedef struct s2_plan {
 /*
  * Plan one layer. S2_EINVAL for options or lengths outside their ranges; S2_EUNSUPPORTED (with the
  * reason in *why) for terms that choose their keys at run time, and for patterns that are not causal
- * in batches of unequal lengths; S2_ENOMEM. On failure *out is untouched.
+ * in batches of unequal lengths; S2_ELIMIT when options->work_left ran out, here or where lists are made of
+ * the plan later; S2_ENOMEM. On failure *out is untouched.
  */
 s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options, s2_plan *out,

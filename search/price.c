@@ -274,6 +274,8 @@ static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_si
     const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
     s2_status status = s2_classes_build(&pricer->scratch, pattern,
                                         phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL, &classes);
+    int64_t work_left = S2_SIM_WORK;
+    classes.work_left = &work_left;
     if (status == S2_OK)
         status =
             s2_attention_price(&pricer->scratch, &classes, &options, s2_tile_shape_default(pattern), out);
@@ -288,6 +290,8 @@ static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *
     const s2_sim_options *const options = &pricer->options;
     const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
     s2_status status = s2_classes_build(&pricer->scratch, pattern, S2_DECODE, &classes);
+    int64_t work_left = S2_SIM_WORK;
+    classes.work_left = &work_left;
     if (status == S2_OK)
         status = s2_kv_count(&classes, options->len_tok, options->page_tok, &slots);
     s2_arena_rewind(&pricer->scratch, mark);

@@ -276,24 +276,27 @@ static bool layer_is_dense(const s2_pattern *pattern, int32_t layer)
 }
 
 static s2_status predict_layer(s2_tuned *tuned, s2_arena *scratch, const s2_classes *classes,
-                               const s2_layer_class *layer, const s2_sim_options *options, double *us)
+                               const s2_layer_class *layer, const s2_sim_options *options, int64_t *work_left,
+                               double *us)
 {
     s2_launch_price price;
     if (tuned != NULL && layer_is_dense(classes->pattern, layer->first_layer))
         return predict_dense(tuned, scratch, classes->pattern, options->phase, us);
-    return s2_sim_predict_layer(scratch, classes, layer, pass_of(options->phase), options, &price, us);
+    return s2_sim_predict_layer(scratch, classes, layer, pass_of(options->phase), options, work_left, &price,
+                                us);
 }
 
 static s2_status predict_layers(s2_tuned *tuned, s2_arena *scratch, const s2_pattern *pattern,
                                 const s2_sim_options *options, double *us)
 {
     s2_classes classes;
+    int64_t work_left = S2_SIM_PLAN_WORK;
     double sum = 0;
     S2_TRY(s2_classes_build(scratch, pattern, options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL,
                             &classes));
     for (int32_t c = 0; c < classes.n_layer_classes; c++) {
         double own;
-        S2_TRY(predict_layer(tuned, scratch, &classes, &classes.layers[c], options, &own));
+        S2_TRY(predict_layer(tuned, scratch, &classes, &classes.layers[c], options, &work_left, &own));
         sum += own * classes.layers[c].n_layers;
     }
     *us = sum;

@@ -188,7 +188,10 @@ static s2_status visit(worker *w, int64_t index)
         return S2_OK;
     }
     S2_TRY(status);
-    return holds ? price(w, index, &pattern) : S2_OK;
+    status = holds ? price(w, index, &pattern) : S2_OK;
+    /* what takes too long to count has no price to be compared */
+    w->counts.unknown += status == S2_ELIMIT;
+    return status == S2_ELIMIT ? S2_OK : status;
 }
 
 /* ---- a batch */

@@ -55,7 +55,7 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards);
 typedef struct s2_search_counts {
     int64_t refused;                   /* the text is no pattern, or a requirement does not fit it */
     int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
-    int64_t unknown;                   /* a requirement is not decided */
+    int64_t unknown;                   /* not decided: a requirement, or too long to price */
     int64_t outside;                   /* above a limit, by its bounds or priced */
     int64_t beaten;                    /* by its bounds, without being priced */
     int64_t priced;

@@ -111,7 +111,7 @@ static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_cla
     for (int32_t h = 0; h < n_group; h++)
         S2_TRY(s2_reads_add_touched(&pricing->classes->reads[head_class[h]], n_tok, set));
     *out = s2_combset_count(set, 0, n_tok);
-    return *out < 0 ? S2_ENOMEM : S2_OK;
+    return *out < 0 ? s2_combset_failure(set) : S2_OK;
 }
 
 static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *layer, int64_t *out)
@@ -119,7 +119,7 @@ static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *
     const s2_pattern *const pattern = pricing->classes->pattern;
     const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
     int64_t total = 0;
-    s2_combset set = {0};
+    s2_combset set = {.work_left = pricing->classes->work_left};
     s2_status status = S2_OK;
     for (int32_t kv = 0; kv < pattern->n_kv_heads && status == S2_OK; kv++) {
         int64_t keys = 0;
@@ -145,6 +145,8 @@ static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class 
         return S2_ENOMEM;
     for (int32_t head = 0; head < pricing->classes->pattern->n_heads; head++) {
         const s2_head_work *const work = &pricing->work[layer->head_class[head]];
+        if (!s2_work_spend(pricing->classes->work_left, work->n_q_tiles))
+            return S2_ELIMIT;
         for (int32_t tile = 0; tile < work->n_q_tiles; tile++)
             count[s2_tile_steps(pricing->shape, work->visits[tile])] += pricing->options->batch;
     }
@@ -323,7 +325,7 @@ static s2_status count_classes(s2_pricing *pricing)
         return S2_ENOMEM;
     for (int32_t c = 0; c < classes->n_reads; c++)
         S2_TRY(s2_head_work_count(pricing->scratch, &classes->reads[c], n_tok, pricing->shape,
-                                  &pricing->work[c]));
+                                  classes->work_left, &pricing->work[c]));
     return S2_OK;
 }
 
@@ -429,12 +431,13 @@ static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_patte
 }
 
 s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                                  s2_tile_shape shape, s2_attention_pair *out)
+                                  s2_tile_shape shape, int64_t *work_left, s2_attention_pair *out)
 {
     const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
     S2_TRY(s2_classes_build(arena, pattern, phase, &out->classes));
     S2_TRY(make_dense(arena, pattern, &out->dense_pattern));
     S2_TRY(s2_classes_build(arena, &out->dense_pattern, phase, &out->dense_classes));
+    out->classes.work_left = out->dense_classes.work_left = work_left;
     S2_TRY(s2_attention_price(arena, &out->classes, options, shape, &out->own));
     return s2_attention_price(arena, &out->dense_classes, options, shape, &out->dense);
 }

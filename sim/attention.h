@@ -42,9 +42,10 @@ typedef struct s2_attention_pair {
     s2_attention dense;
 } s2_attention_pair;
 
-/* The phase is the options'; everything is in the arena. */
+/* The phase is the options'; everything is in the arena. S2_ELIMIT beyond *work_left. */
 s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                                  s2_tile_shape shape, s2_attention_pair *out) S2_MUST_CHECK;
+                                  s2_tile_shape shape, int64_t *work_left,
+                                  s2_attention_pair *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -15,7 +15,10 @@
 extern "C" {
 #endif
 
-enum { S2_LIMIT_CLASSES = 1 << 14 };
+enum {
+    S2_LIMIT_CLASSES = 1 << 14,
+    S2_SIM_WORK = 1 << 29 /* steps that counting one pattern may take (base/work.h): some seconds */
+};
 
 typedef struct s2_layer_class {
     int32_t first_layer;
@@ -31,6 +34,8 @@ typedef struct s2_classes {
     int32_t n_layer_classes;
     const s2_layer_class *layers;
     bool has_dynamic;
+    int64_t
+        *work_left; /* of counting with them (base/work.h), shared by all counts; NULL, as built: no limit */
 } s2_classes;
 
 /* S2_ENOMEM; S2_ELIMIT beyond S2_LIMIT_CLASSES distinct heads; *out untouched on failure. */

@@ -12,12 +12,12 @@ void s2_combset_clear(s2_combset *set)
 void s2_combset_release(s2_combset *set)
 {
     s2_free(set->combs);
-    *set = (s2_combset){0};
+    *set = (s2_combset){.work_left = set->work_left};
 }
 
 void s2_combset_add(s2_combset *set, const s2_comb *comb)
 {
-    if (comb->begin >= comb->end || set->failed)
+    if (comb->begin >= comb->end || set->failed || !s2_work_spend(set->work_left, 1))
         return;
     if (set->n_combs == set->cap) {
         const int32_t cap = set->cap * 2 + 8;
@@ -46,7 +46,7 @@ static int64_t tile_ceil(int64_t x, int64_t tile)
 static void add_tiles_by_runs(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
     int64_t begin = 0, past = 0;
-    for (int64_t x = s2_comb_next(comb, 0); x != S2_OPEN;) {
+    for (int64_t x = s2_comb_next(comb, 0); x != S2_OPEN && s2_work_spend(set->work_left, 1);) {
         const int64_t end = s2_comb_run_end(comb, x);
         if (x / tile_tok > past) {
             s2_combset_add_range(set, begin, past);
@@ -206,10 +206,10 @@ static int32_t join_residues(s2_comb *combs, int32_t n)
     return kept;
 }
 
-static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
     int64_t total = 0;
-    for (int64_t x = s2_combs_next(combs, n, begin); x < end;) {
+    for (int64_t x = s2_combs_next(combs, n, begin); x < end && s2_work_spend(work_left, n);) {
         const int64_t run_end = s2_combs_end(combs, n, x, end);
         total += run_end - x;
         x = s2_combs_next(combs, n, run_end);
@@ -231,13 +231,13 @@ static int64_t common_cycle(const s2_comb *combs, int32_t n, int64_t most)
 }
 
 /* Several combs, all active over the whole of [begin, end). */
-static int64_t count_overlap(const s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+static int64_t count_overlap(const s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
     const int64_t length = end - begin, cycle = common_cycle(combs, n, length);
     if (cycle == S2_OPEN || cycle * 2 > length)
-        return count_runs(combs, n, begin, end);
-    const int64_t whole = count_runs(combs, n, begin, begin + cycle);
-    return whole * (length / cycle) + count_runs(combs, n, begin, begin + length % cycle);
+        return count_runs(combs, n, begin, end, work_left);
+    const int64_t whole = count_runs(combs, n, begin, begin + cycle, work_left);
+    return whole * (length / cycle) + count_runs(combs, n, begin, begin + length % cycle, work_left);
 }
 
 static int64_t comb_between(const s2_comb *comb, int64_t begin, int64_t end)
@@ -246,12 +246,12 @@ static int64_t comb_between(const s2_comb *comb, int64_t begin, int64_t end)
 }
 
 /* Combs with residues in [begin, end): cut where one starts or stops, then each piece is uniform. */
-static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t end)
+static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
     if (n == 1)
         return comb_between(combs, begin, end);
     int64_t total = 0;
-    for (int64_t x = begin; x < end;) {
+    for (int64_t x = begin; x < end && s2_work_spend(work_left, n);) {
         int64_t stop = end;
         int32_t n_active = 0;
         for (int32_t c = 0; c < n; c++) {
@@ -266,7 +266,7 @@ static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t 
             combs[n_active++] = comb;
         }
         total += n_active == 1  ? comb_between(combs, x, stop)
-                 : n_active > 1 ? count_overlap(combs, n_active, x, stop)
+                 : n_active > 1 ? count_overlap(combs, n_active, x, stop, work_left)
                                 : 0;
         x = stop;
     }
@@ -275,7 +275,7 @@ static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t 
 
 int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
 {
-    if (set->failed)
+    if (set->failed || !s2_work_spend(set->work_left, set->n_combs))
         return -1;
     sort_combs(set->combs, set->n_combs);
     int32_t n_ranges = 0;
@@ -289,7 +289,7 @@ int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
         int64_t from = r < n_ranges ? set->combs[r].begin : end;
         from = from < end ? from : end;
         if (from > covered && n_residues > 0)
-            total += count_residues(residues, n_residues, covered, from);
+            total += count_residues(residues, n_residues, covered, from, set->work_left);
         covered = from > covered ? from : covered;
         int64_t to = r < n_ranges ? set->combs[r].end : end;
         to = to < end ? to : end;
@@ -298,5 +298,10 @@ int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
             covered = to;
         }
     }
-    return total;
+    return s2_work_goes_on(set->work_left) ? total : -1;
+}
+
+s2_status s2_combset_failure(const s2_combset *set)
+{
+    return s2_work_goes_on(set->work_left) ? S2_ENOMEM : S2_ELIMIT;
 }

@@ -5,13 +5,15 @@
  * s2_combset_count() costs O(c log c) in the number of combs c where at most one comb with a residue
  * is active at a place, and one cycle of the active combs where several are.
  *
- * Ownership: the set owns its arrays; release it. A failed allocation sticks and makes counts -1.
+ * Ownership: the set owns its arrays; release it. A failed allocation sticks and makes counts -1, and so does
+ * a limit of work that ran out: s2_combset_failure() says which.
  * Threads: one set, one thread.
  */
 #ifndef S2_SIM_COMBSET_H
 #define S2_SIM_COMBSET_H
 
 #include "base/status.h"
+#include "base/work.h"
 #include "pattern/comb.h"
 
 #ifdef __cplusplus
@@ -24,6 +26,7 @@ typedef struct s2_combset {
     int32_t n_combs;
     int32_t cap;
     bool failed;
+    int64_t *work_left; /* base/work.h: a step for each comb that is added or looked at; NULL: no limit */
 } s2_combset;
 
 void s2_combset_clear(s2_combset *set);
@@ -43,8 +46,11 @@ void s2_combset_add_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok
 /* Join ranges that meet, so that a long enumeration stays small. */
 void s2_combset_merge(s2_combset *set);
 
-/* Elements of the union in [begin, end); reorders and joins the combs. -1 when an addition failed. */
+/* Elements of the union in [begin, end); reorders and joins the combs. -1 on failure. */
 int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end);
+
+/* After a count of -1: S2_ELIMIT when no work is left, else S2_ENOMEM. */
+s2_status s2_combset_failure(const s2_combset *set);
 
 #ifdef __cplusplus
 }

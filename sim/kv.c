@@ -118,7 +118,7 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     const int64_t paged = count_pages(&scratch->kept, n_tok, page_tok, &scratch->pages);
     const int64_t far = count_pages(&scratch->kept, window.begin, page_tok, &scratch->pages);
     if (used < 0 || paged < 0 || far < 0)
-        return S2_ENOMEM;
+        return s2_combset_failure(&scratch->kept);
     const int64_t heavy_pages = pages_of(heavy_tok, page_tok), all_pages = pages_of(n_tok, page_tok);
     const int64_t summary_tok = smallest_page(group);
     *out = (s2_group_slots){
@@ -133,7 +133,7 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
 }
 
 static int32_t find_twins(const int32_t *head_class, const s2_kv_asked *asked, int32_t n_group,
-                          s2_twins *twins)
+                          int64_t *work_left, s2_twins *twins)
 {
     const size_t n_bytes = (size_t)n_group * sizeof *head_class;
     int32_t n_distinct = 0;
@@ -145,6 +145,8 @@ static int32_t find_twins(const int32_t *head_class, const s2_kv_asked *asked, i
         if (at == n_distinct)
             twins[n_distinct++] = (s2_twins){kv, 0};
         twins[at].n++;
+        if (!s2_work_spend(work_left, at + 1))
+            break;
     }
     return n_distinct;
 }
@@ -172,7 +174,10 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
     const int64_t n_tok = asked->n_tok, page_tok = asked->page_tok;
     const int32_t n_kv = asked->kv_end - asked->kv_begin;
     const int32_t n_group = classes->pattern->n_heads / classes->pattern->n_kv_heads;
-    const int32_t n_distinct = find_twins(layer->head_class, asked, n_group, scratch->twins);
+    const int32_t n_distinct =
+        find_twins(layer->head_class, asked, n_group, classes->work_left, scratch->twins);
+    if (!s2_work_spend(classes->work_left, classes->pattern->n_heads))
+        return S2_ELIMIT;
     for (int32_t at = 0; at < n_distinct; at++) {
         const s2_twins twins = scratch->twins[at];
         const s2_group group = {classes, layer->head_class + (int64_t)twins.first_kv * n_group, n_group};
@@ -194,7 +199,7 @@ s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t
     const s2_pattern *const pattern = classes->pattern;
     const s2_kv_asked asked = {kv_begin, kv_end, n_tok, page_tok};
     s2_kv_slots slots = {.dense = n_tok * (kv_end - kv_begin) * pattern->n_layers};
-    s2_kv_scratch scratch = {0};
+    s2_kv_scratch scratch = {.kept.work_left = classes->work_left, .pages.work_left = classes->work_left};
     scratch.twins = s2_malloc((size_t)pattern->n_kv_heads * sizeof *scratch.twins);
     scratch.stamps = s2_calloc((size_t)classes->n_reads, sizeof *scratch.stamps);
     s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;

@@ -33,7 +33,7 @@ typedef struct s2_kv_slots {
     int64_t index_bytes; /* index keys of topk: 132 bytes a token and layer (128 of fp8, one scale) */
 } s2_kv_slots;
 
-/* After n_tok >= 1 tokens, with pages of page_tok tokens. S2_ENOMEM. */
+/* After n_tok >= 1 tokens, with pages of page_tok tokens. S2_ENOMEM; S2_ELIMIT (classes->work_left). */
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                       s2_kv_slots *out) S2_MUST_CHECK;
 

@@ -56,7 +56,8 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
                           const s2_launch *launch, s2_load *out)
 {
-    const s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
+    s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
+    options.work_left = launch->work_left;
     s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, launch->batch);
     s2_plan plan;
     if (seqs == NULL)

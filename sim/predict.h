@@ -24,6 +24,7 @@ typedef struct s2_launch {
     int32_t k_tok;
     int32_t batch;
     s2_dtype dtype;
+    int64_t *work_left; /* of planning it (plan/plan.h), or NULL */
 } s2_launch;
 
 typedef struct s2_launch_price {
@@ -37,7 +38,7 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 
 /*
  * S2_EUNSUPPORTED when no kernel of the model takes the layer (terms that choose at run time, a pass that was
- * not calibrated). scratch is rewound.
+ * not calibrated); S2_ELIMIT when planning it takes more than is left. scratch is rewound.
  */
 s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
                             s2_launch_price *out) S2_MUST_CHECK;

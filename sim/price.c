@@ -129,27 +129,20 @@ static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
     return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
 }
 
-/*
- * Stretches of keys that planning would enumerate: a list of tokens is built query by query, those of whole
- * blocks row by row. Rows grow with the query, so half of the last one is the mean.
- */
-static double stretches(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok)
+/* The work of a launch is planned item by item, and a step slab by slab: beyond this it would take a
+ * gigabyte. */
+static bool fits_planning(const s2_launch *launch)
 {
-    double sum = 0;
-    for (int32_t head = 0; head < classes->pattern->n_heads; head++) {
-        const int32_t own = layer->head_class[head];
-        bool seen = false;
-        for (int32_t other = 0; other < head && !seen; other++)
-            seen = layer->head_class[other] == own;
-        const s2_reads *const reads = &classes->reads[own];
-        if (!seen && !reads->block_aligned)
-            sum += 0.5 * (double)n_tok * (double)s2_view_row(&reads->view, n_tok - 1, n_tok, NULL, 0);
-    }
-    return sum;
+    enum { MOST_ITEMS = 1 << 24, MOST_SLABS = 1 << 25 };
+    const double heads = (double)launch->batch * launch->pattern->n_heads,
+                 kv_heads = (double)launch->batch * launch->pattern->n_kv_heads;
+    return launch->pass == S2_PASS_STEP ? kv_heads * (launch->k_tok / 16 + 1) <= MOST_SLABS
+                                        : heads * (launch->k_tok / 64 + 1) <= MOST_ITEMS;
 }
 
 s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
-                               s2_pass pass, const s2_sim_options *options, s2_launch_price *out, double *us)
+                               s2_pass pass, const s2_sim_options *options, int64_t *work_left,
+                               s2_launch_price *out, double *us)
 {
     const bool step = pass == S2_PASS_STEP;
     const s2_launch launch = {.pattern = classes->pattern,
@@ -159,24 +152,24 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, con
                               .q_tok = step ? 1 : (int32_t)options->len_tok,
                               .k_tok = (int32_t)options->len_tok,
                               .batch = (int32_t)options->batch,
-                              .dtype = options->dtype};
-    /* the work of a launch is planned item by item: beyond this it would take minutes */
-    const double items =
-        (double)options->batch * classes->pattern->n_heads * ((double)options->len_tok / 64 + 1);
-    if (items > 1 << 24 || stretches(classes, layer, options->len_tok) > 1 << 26)
+                              .dtype = options->dtype,
+                              .work_left = work_left};
+    if (!fits_planning(&launch))
         return S2_EUNSUPPORTED;
-    S2_TRY(s2_predict_launch(scratch, &options->calibration->model, &launch, out));
+    const s2_status status = s2_predict_launch(scratch, &options->calibration->model, &launch, out);
+    if (status != S2_OK)
+        return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
     *us = out->forecast.launch_us + (out->forecast.us - out->forecast.launch_us) / options->n_ranks;
     return S2_OK;
 }
 
 static s2_status predict_layer(s2_arena *arena, const s2_classes *classes, const s2_layer_class *layer,
                                s2_pass pass, const s2_sim_options *options, const s2_attention *attention,
-                               s2_outlook *all)
+                               int64_t *work_left, s2_outlook *all)
 {
     s2_launch_price made;
     double own;
-    S2_TRY(s2_sim_predict_layer(arena, classes, layer, pass, options, &made, &own));
+    S2_TRY(s2_sim_predict_layer(arena, classes, layer, pass, options, work_left, &made, &own));
     all->us[pass] += own * layer->n_layers;
     all->bytes.dram_read += made.forecast.bytes.dram_read * layer->n_layers;
     all->bytes.dram_write += made.forecast.bytes.dram_write * layer->n_layers;
@@ -196,12 +189,14 @@ static s2_status predict_layers(s2_arena *arena, const s2_classes *classes, cons
                                 const s2_attention *attention, s2_outlook *out)
 {
     s2_outlook all = {.kernel = ""};
+    int64_t work_left = S2_SIM_PLAN_WORK;
     const s2_pass first = options->phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
     for (int32_t c = 0; c < classes->n_layer_classes; c++) {
-        S2_TRY(predict_layer(arena, classes, &classes->layers[c], first, options, attention, &all));
+        S2_TRY(
+            predict_layer(arena, classes, &classes->layers[c], first, options, attention, &work_left, &all));
         if (options->phase == S2_SIM_TRAIN)
             S2_TRY(predict_layer(arena, classes, &classes->layers[c], S2_PASS_BACKWARD, options, attention,
-                                 &all));
+                                 &work_left, &all));
     }
     *out = all;
     return S2_OK;
@@ -278,10 +273,10 @@ static s2_status predict_attention(s2_arena *arena, const s2_classes *classes,
 }
 
 static s2_status price_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                                 s2_sim *sim)
+                                 int64_t *work_left, s2_sim *sim)
 {
     s2_attention_pair pair;
-    S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, &pair));
+    S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, work_left, &pair));
     sim->n_head_classes = pair.classes.n_reads;
     take_attention(&pair.own, &pair.dense, options, sim);
     return predict_attention(arena, &pair.classes, &pair.dense_classes, &pair.own, &pair.dense, options, sim);
@@ -388,12 +383,13 @@ static s2_status price_points(const s2_classes *classes, const s2_sim_options *o
 }
 
 static s2_status price_kv(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                          s2_sim *sim)
+                          int64_t *work_left, s2_sim *sim)
 {
     s2_classes classes;
     s2_kv_line line;
     /* what stays after prefill is what decoding may still read */
     S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
+    classes.work_left = work_left;
     S2_TRY(kv_bytes_at(&classes, options, options->len_tok, options->batch, &sim->kv));
     S2_TRY(fullest_at(&classes, options, options->len_tok, options->batch, &sim->kv_fullest));
     S2_TRY(price_waste(&classes, options, sim));
@@ -460,13 +456,13 @@ static bool floors_hold(const s2_sim *sim)
            sim->kv.head_pages <= sim->kv.shared_pages && sim->bound_us > 0;
 }
 
-static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim,
-                     s2_diag *diag)
+static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                     int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
     S2_TRY(check_options(pattern, options, diag));
     sim->tile = s2_tile_shape_default(pattern);
-    S2_TRY(price_attention(scratch, pattern, options, sim));
-    S2_TRY(price_kv(scratch, pattern, options, sim));
+    S2_TRY(price_attention(scratch, pattern, options, work_left, sim));
+    S2_TRY(price_kv(scratch, pattern, options, work_left, sim));
     add_host_memory(options, sim);
     s2_end_to_end_add(options, sim);
     if (!floors_hold(sim))
@@ -480,8 +476,15 @@ s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
 {
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     s2_sim sim = {0};
-    const s2_status status = run(scratch, pattern, options, &sim, diag);
+    int64_t work_left = S2_SIM_WORK;
+    const s2_status status = run(scratch, pattern, options, &work_left, &sim, diag);
     s2_arena_rewind(scratch, mark);
+    if (!s2_work_goes_on(&work_left))
+        return s2_diag_set(
+            diag, S2_ELIMIT, CODE_SIM, 0, 0,
+            "counting what it reads at %lld tokens takes more than 2^29 steps; a shorter context, "
+            "larger blocks or fewer terms take less",
+            (long long)options->len_tok);
     if (status == S2_ELIMIT)
         return s2_diag_set(diag, S2_ELIMIT, CODE_SIM, 0, 0,
                            "a total exceeds 2^63, or more than %d heads are distinct", S2_LIMIT_CLASSES);

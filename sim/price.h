@@ -124,8 +124,8 @@ typedef struct s2_sim {
 
 /*
  * Price a pattern. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
- * divide); S2_ELIMIT when a total exceeds 2^63; S2_EINTERNAL when a floor is broken; S2_ENOMEM.
- * scratch is rewound.
+ * divide); S2_ELIMIT when a total exceeds 2^63, or counting takes more than S2_SIM_WORK steps (base/work.h):
+ * some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM. scratch is rewound.
  */
 s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
                      s2_diag *diag) S2_MUST_CHECK;
@@ -136,12 +136,13 @@ bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 
 /*
  * One layer of a class with options->calibration: what it would run on, and the time of one rank.
- * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or too much to plan; S2_ENOMEM. scratch is
- * rewound.
+ * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or more to plan than *work_left, of which all
+ * layers of a pattern take, S2_SIM_PLAN_WORK in all: some seconds. S2_ENOMEM. scratch is rewound.
  */
+enum { S2_SIM_PLAN_WORK = 1 << 28 };
 s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
-                               s2_pass pass, const s2_sim_options *options, s2_launch_price *out,
-                               double *us) S2_MUST_CHECK;
+                               s2_pass pass, const s2_sim_options *options, int64_t *work_left,
+                               s2_launch_price *out, double *us) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -186,7 +186,8 @@ static void add_atom_rows(const s2_view *view, const s2_atom *atom, int64_t q_be
                           int64_t n_tok, int64_t tile_tok, s2_combset *set)
 {
     q_end = lesser(q_end, atom->query_tok.end);
-    for (int64_t q_tok = greater(q_begin, atom->query_tok.begin); q_tok < q_end;) {
+    for (int64_t q_tok = greater(q_begin, atom->query_tok.begin);
+         q_tok < q_end && s2_work_spend(set->work_left, 1);) {
         const int64_t end = piece_end(atom, q_tok, q_end);
         s2_comb comb;
         if (piece_comb(view, atom, q_tok, end, n_tok, &comb)) {
@@ -201,21 +202,32 @@ static void add_atom_rows(const s2_view *view, const s2_atom *atom, int64_t q_be
 
 /* The runs of one row of an explicit head. */
 static s2_status add_explicit_row(const s2_reads *reads, int64_t q_tok, int64_t n_tok, int64_t tile_tok,
-                                  s2_combset *set)
+                                  s2_run **runs, int64_t *cap, s2_combset *set)
 {
-    enum { FEW = 512 };
-    s2_run few[FEW], *runs = few;
-    int64_t n_runs = s2_view_row(&reads->view, q_tok, n_tok, few, FEW);
-    if (n_runs > FEW) {
-        runs = s2_malloc((size_t)n_runs * sizeof *runs);
-        n_runs = runs != NULL ? s2_view_row(&reads->view, q_tok, n_tok, runs, n_runs) : -1;
-    }
+    int64_t n_runs;
+    S2_TRY(s2_view_row_whole(&reads->view, q_tok, n_tok, runs, cap, &n_runs));
+    if (!s2_work_spend(set->work_left, s2_view_row_work(&reads->view, n_runs)))
+        return S2_ELIMIT;
     for (int64_t r = 0; r < n_runs; r++)
-        s2_combset_add_range(set, runs[r].begin / tile_tok,
-                             runs[r].end / tile_tok + (runs[r].end % tile_tok != 0));
-    if (runs != few)
-        s2_free(runs);
-    return n_runs < 0 ? S2_ENOMEM : S2_OK;
+        s2_combset_add_range(set, (*runs)[r].begin / tile_tok,
+                             (*runs)[r].end / tile_tok + ((*runs)[r].end % tile_tok != 0));
+    return S2_OK;
+}
+
+static s2_status add_explicit_rows(const s2_reads *reads, int64_t q_begin, int64_t q_end, int64_t n_tok,
+                                   int64_t tile_tok, s2_combset *set)
+{
+    /* in a head of whole blocks the last query of a block reads what the others do, and more */
+    const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
+    s2_run *runs = NULL;
+    int64_t cap = 0;
+    s2_status status = S2_OK;
+    for (int64_t q_tok = q_begin; q_tok < q_end && status == S2_OK; q_tok = (q_tok / step + 1) * step) {
+        const int64_t last_q = lesser((q_tok / step + 1) * step, q_end) - 1;
+        status = add_explicit_row(reads, last_q, n_tok, tile_tok, &runs, &cap, set);
+    }
+    s2_free(runs);
+    return status;
 }
 
 s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_end, int64_t n_tok,
@@ -227,13 +239,7 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
             add_atom_rows(view, &view->atoms[a], q_begin, q_end, n_tok, tile_tok, set);
         return S2_OK;
     }
-    /* in a head of whole blocks the last query of a block reads what the others do, and more */
-    const int64_t step = reads->block_aligned ? view->pattern->block_tok : 1;
-    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok = (q_tok / step + 1) * step) {
-        const int64_t last_q = lesser((q_tok / step + 1) * step, q_end) - 1;
-        S2_TRY(add_explicit_row(reads, last_q, n_tok, tile_tok, set));
-    }
-    return S2_OK;
+    return add_explicit_rows(reads, q_begin, q_end, n_tok, tile_tok, set);
 }
 
 /*
@@ -245,7 +251,7 @@ static void add_by_columns(const s2_reads *reads, const s2_atom *atom, int64_t q
 {
     const int64_t step = reads->block_aligned ? reads->view.pattern->block_tok : 1;
     int64_t run_begin = -1;
-    for (int64_t k_tok = 0; k_tok < n_tok; k_tok += step) {
+    for (int64_t k_tok = 0; k_tok < n_tok && s2_work_spend(set->work_left, 1); k_tok += step) {
         s2_comb column;
         const bool kept =
             s2_atom_column(&reads->view, atom, k_tok, &column) && s2_comb_next(&column, q_begin) < q_end;
@@ -268,7 +274,7 @@ static void add_mask_columns(const s2_reads *reads, const s2_atom *atom, int64_t
     const int64_t block = view->pattern->block_tok;
     const int64_t first = greater(n_tok - 1, atom->query_tok.begin);
     const int64_t stop = lesser(atom->query_tok.end, mask->n_q_blk * block);
-    for (int64_t q_tok = first; q_tok < stop;) {
+    for (int64_t q_tok = first; q_tok < stop && s2_work_spend(set->work_left, mask->n_k_blk);) {
         const int64_t next = slides_unevenly(atom) ? q_tok + 1 : lesser((q_tok / block + 1) * block, stop);
         const int64_t begin = keys_begin(view, atom, q_tok), end = keys_end(view, atom, next - 1, n_tok);
         for (int64_t k_blk = begin / block; k_blk < mask->n_k_blk && k_blk * block < end; k_blk++)

@@ -81,7 +81,7 @@ static s2_status row_tiles(const s2_reads *reads, s2_combset *set, int64_t q_beg
     S2_TRY(s2_reads_add_rows(reads, q_begin, q_end, n_tok, k_tile, set));
     const int64_t n = s2_combset_count(set, 0, blocks_of(n_tok, k_tile));
     if (n < 0)
-        return S2_ENOMEM;
+        return s2_combset_failure(set);
     const int64_t most = visible_tiles(reads->view.pattern->causal, q_end, n_tok, k_tile);
     *out = lesser(n + blocks_of(reads->budget_tok, k_tile), most);
     return S2_OK;
@@ -92,7 +92,7 @@ static s2_status count_tiles(const s2_reads *reads, s2_combset *set, int64_t n_t
 {
     int64_t total = 0;
     for (int64_t q_tok = 0; q_tok < n_tok; q_tok += shape.q_tok) {
-        int64_t n;
+        int64_t n = 0;
         S2_TRY(row_tiles(reads, set, q_tok, lesser(q_tok + shape.q_tok, n_tok), n_tok, shape.k_tok, &n));
         if (visits != NULL)
             visits[q_tok / shape.q_tok] = (int32_t)n;
@@ -107,7 +107,7 @@ static s2_status count_budget_pairs(const s2_reads *reads, s2_combset *set, int6
 {
     int64_t total = 0;
     for (int64_t q_tok = 0; q_tok < n_tok; q_tok++) {
-        int64_t n;
+        int64_t n = 0;
         S2_TRY(row_tiles(reads, set, q_tok, q_tok + 1, n_tok, 1, &n));
         total += n;
     }
@@ -129,7 +129,7 @@ static s2_status count_block_pairs(const s2_reads *reads, s2_combset *set, int64
         S2_TRY(s2_reads_add_rows(reads, end - 1, end, n_tok, 1, set));
         const int64_t all = s2_combset_count(set, 0, end), before = s2_combset_count(set, 0, q_tok);
         if (all < 0 || before < 0)
-            return S2_ENOMEM;
+            return s2_combset_failure(set);
         total += rows * before + (all > before ? rows * (rows + 1) / 2 : 0);
     }
     *out = total;
@@ -143,7 +143,7 @@ static s2_status count_pairs(const s2_reads *reads, s2_combset *set, int64_t n_t
         return count_budget_pairs(reads, set, n_tok, out);
     if (view->has_explicit && reads->block_aligned && view->pattern->causal)
         return count_block_pairs(reads, set, n_tok, out);
-    return s2_view_count_pairs(view, n_tok, out);
+    return s2_view_count_pairs(view, n_tok, set->work_left, out);
 }
 
 static s2_status count_head(const s2_reads *reads, s2_combset *set, int64_t n_tok, s2_tile_shape shape,
@@ -153,22 +153,22 @@ static s2_status count_head(const s2_reads *reads, s2_combset *set, int64_t n_to
     S2_TRY(count_pairs(reads, set, n_tok, &work->pairs));
     S2_TRY(count_tiles(reads, set, n_tok, shape, visits, &work->tiles));
     work->steps = count_steps(shape, work);
-    if (shape.q_tok == block && shape.k_tok == block) {
-        work->blk_pairs = work->tiles;
+    if (block == 1 || (shape.q_tok == block && shape.k_tok == block)) {
+        work->blk_pairs = block == 1 ? work->pairs : work->tiles;
         return S2_OK;
     }
     return count_tiles(reads, set, n_tok, (s2_tile_shape){block, block, block}, NULL, &work->blk_pairs);
 }
 
 s2_status s2_head_work_count(s2_arena *arena, const s2_reads *reads, int64_t n_tok, s2_tile_shape shape,
-                             s2_head_work *out)
+                             int64_t *work_left, s2_head_work *out)
 {
     s2_head_work work = {.n_q_tiles = (int32_t)blocks_of(n_tok, shape.q_tok)};
     int32_t *const visits = S2_NEW(arena, int32_t, work.n_q_tiles);
     if (visits == NULL)
         return S2_ENOMEM;
     work.visits = visits;
-    s2_combset set = {0};
+    s2_combset set = {.work_left = work_left};
     const s2_status status = count_head(reads, &set, n_tok, shape, visits, &work);
     s2_combset_release(&set);
     if (status == S2_OK)
@@ -182,7 +182,7 @@ static s2_status count_step_heads(const s2_classes *classes, const int32_t *head
 {
     for (int32_t h = 0; h < n_group; h++) {
         const s2_reads *const reads = &classes->reads[head_class[h]];
-        int64_t pairs, blocks;
+        int64_t pairs = 0, blocks = 0;
         S2_TRY(row_tiles(reads, set, n_tok - 1, n_tok, n_tok, 1, &pairs));
         S2_TRY(row_tiles(reads, set, n_tok - 1, n_tok, n_tok, classes->pattern->block_tok, &blocks));
         work->pairs += pairs;
@@ -204,7 +204,7 @@ static s2_status count_step_union(const s2_classes *classes, const int32_t *head
     }
     const int64_t most = blocks_of(n_tok, tile_tok), n = s2_combset_count(set, 0, most);
     if (n < 0)
-        return S2_ENOMEM;
+        return s2_combset_failure(set);
     *out = lesser(n + blocks_of(budget_tok, tile_tok), most);
     return S2_OK;
 }
@@ -213,7 +213,7 @@ s2_status s2_step_work_count(const s2_classes *classes, const int32_t *head_clas
                              int64_t n_tok, int32_t tile_k_tok, s2_step_work *out)
 {
     s2_step_work work = {0};
-    s2_combset set = {0};
+    s2_combset set = {.work_left = classes->work_left};
     s2_status status = count_step_heads(classes, head_class, n_group, n_tok, &set, &work);
     if (status == S2_OK)
         status = count_step_union(classes, head_class, n_group, n_tok, 1, &set, &work.keys);

@@ -44,9 +44,9 @@ int64_t s2_dense_pairs(bool causal, int64_t n_tok);
 s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t n_tok, s2_tile_shape shape,
                         s2_head_work *out) S2_MUST_CHECK;
 
-/* All queries 0 .. n_tok - 1 of one head. S2_ENOMEM. */
+/* All queries 0 .. n_tok - 1 of one head. S2_ENOMEM; S2_ELIMIT beyond *work_left (NULL: no limit). */
 s2_status s2_head_work_count(s2_arena *arena, const s2_reads *reads, int64_t n_tok, s2_tile_shape shape,
-                             s2_head_work *out) S2_MUST_CHECK;
+                             int64_t *work_left, s2_head_work *out) S2_MUST_CHECK;
 
 /* Query n_tok - 1 alone, for the query heads of one KV head together. */
 typedef struct s2_step_work {
@@ -55,7 +55,8 @@ typedef struct s2_step_work {
     int64_t keys;      /* distinct keys that the group reads */
     int64_t tiles;     /* key blocks of the kernel that the group visits */
 } s2_step_work;
-/* Everything after the count is for one KV head whose query heads are head_class[0 .. n_group). S2_ENOMEM. */
+/* Everything after the count is for one KV head whose query heads are head_class[0 .. n_group). S2_ENOMEM,
+ * S2_ELIMIT. */
 s2_status s2_step_work_count(const s2_classes *classes, const int32_t *head_class, int32_t n_group,
                              int64_t n_tok, int32_t tile_k_tok, s2_step_work *out) S2_MUST_CHECK;
 

@@ -83,7 +83,7 @@ static double block_density(const s2_pattern *pattern, int32_t layer, int64_t n_
         s2_view view;
         s2_blocks blocks;
         assert_int_equal(s2_view_build(&arena, pattern, S2_PREFILL, layer, head, S2_AT_LEAST, &view), S2_OK);
-        assert_int_equal(s2_blocks_build(&arena, &view, n_tok, pattern->block_tok, &blocks), S2_OK);
+        assert_int_equal(s2_blocks_build(&arena, &view, n_tok, pattern->block_tok, NULL, &blocks), S2_OK);
         n_read += blocks.row_begin[n_blk];
         if (head == 0 && last_row != NULL)
             *last_row = blocks.row_begin[n_blk] - blocks.row_begin[n_blk - 1];
@@ -100,7 +100,7 @@ static double token_density(const s2_pattern *pattern, s2_phase phase, int32_t l
     s2_view view;
     int64_t n_pairs;
     assert_int_equal(s2_view_build(&arena, pattern, phase, layer, head, S2_AT_LEAST, &view), S2_OK);
-    assert_int_equal(s2_view_count_pairs(&view, n_tok, &n_pairs), S2_OK);
+    assert_int_equal(s2_view_count_pairs(&view, n_tok, NULL, &n_pairs), S2_OK);
     s2_arena_release(&arena);
     const double all =
         pattern->causal ? (double)n_tok * ((double)n_tok + 1) / 2 : (double)n_tok * (double)n_tok;
@@ -131,7 +131,7 @@ static void phi3_small_has_the_published_counts(void **state)
         s2_blocks blocks;
         assert_int_equal(s2_view_build(&at.arena, &at.pattern, S2_PREFILL, 0, head, S2_AT_LEAST, &view),
                          S2_OK);
-        assert_int_equal(s2_blocks_build(&at.arena, &view, 8192, 64, &blocks), S2_OK);
+        assert_int_equal(s2_blocks_build(&at.arena, &view, 8192, 64, NULL, &blocks), S2_OK);
         assert_int_equal(blocks.row_begin[128], entries[head]);
     }
     for (int32_t layer = 0; layer < 32; layer++)

@@ -190,7 +190,7 @@ static void phi_3_small_has_eight_patterns_and_keeps_seventy_two_blocks(void **s
             for (int64_t k_blk = runs[r].begin / 64; k_blk * 64 < runs[r].end; k_blk++, n_blk++)
                 kept[head / 4][k_blk] = 1;
         assert_int_equal(n_blk, 30);
-        assert_int_equal(s2_view_count_pairs(&view, N_TOK, &pairs[head]), S2_OK);
+        assert_int_equal(s2_view_count_pairs(&view, N_TOK, NULL, &pairs[head]), S2_OK);
         bool is_new = true;
         for (int32_t earlier = 0; earlier < head; earlier++)
             is_new &= pairs[earlier] != pairs[head];

@@ -279,6 +279,70 @@ static void long_dense_plans_need_no_lists(void **state)
     s2_arena_release(&arena);
 }
 
+/* Blocks below 16 rows are lists, but for what no block matters to: 32 heads of them would take 300 GB. */
+static void small_blocks_need_no_lists_where_none_matters(void **state)
+{
+    (void)state;
+    const s2_term_kind kinds[] = {S2_TERM_DENSE, S2_TERM_LOCAL, S2_TERM_SINK};
+    const s2_plan_seq seq = {1 << 20, 1 << 20};
+    const s2_plan_options options = s2_plan_options_default();
+    for (size_t at = 0; at < sizeof kinds / sizeof *kinds; at++)
+        for (int32_t block_tok = 1; block_tok < 16; block_tok *= 2) {
+            s2_arena arena = {.limit_bytes = 32 << 20};
+            s2_plan plan, like;
+            s2_pattern *const pattern = phi3(&arena, true);
+            s2_term term = s2_gen_plain(kinds[at], 100);
+            term.tok = kinds[at] != S2_TERM_DENSE;
+            pattern->bodies = &(s2_body){1, &term};
+            assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &like, NULL),
+                             S2_OK);
+            pattern->block_tok = block_tok;
+            assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
+                             S2_OK);
+            assert_true(plan.classes[0].periodic);
+            assert_int_equal(plan.counts.pairs, like.counts.pairs);
+            s2_arena_release(&arena);
+        }
+}
+
+/* With the work that a plan and its lists take they are made, with a step less they are not. */
+static void planning_ends_where_its_work_does(void **state)
+{
+    (void)state;
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        s2_arena arena = {0};
+        s2_gen gen = {.rng = {s2_test_seed(0) + (uint64_t)at}};
+        s2_case test = draw_case(&gen, &arena, at);
+        s2_plan plan;
+        s2_plan_flat flat;
+        const int64_t plenty = INT64_C(1) << 40;
+        int64_t left = plenty;
+        test.options.work_left = &left;
+        assert_int_equal(s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                       &test.options, &plan, NULL),
+                         S2_OK);
+        const int64_t built = plenty - left;
+        assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_OK);
+        const int64_t all = plenty - left;
+        if (all > built) {
+            left = all - built - 1;
+            assert_int_equal(s2_plan_flatten(&arena, &plan, &flat), S2_ELIMIT);
+        }
+        left = built;
+        assert_int_equal(s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                       &test.options, &plan, NULL),
+                         S2_OK);
+        assert_int_equal(left, 0);
+        if (built > 0) {
+            left = built - 1;
+            assert_int_equal(s2_plan_build(&arena, test.pattern, S2_PREFILL, 0, test.seqs, test.n_seqs,
+                                           &test.options, &plan, NULL),
+                             S2_ELIMIT);
+        }
+        s2_arena_release(&arena);
+    }
+}
+
 static void refused_options_and_lengths_leave_the_output_alone(void **state)
 {
     (void)state;
@@ -425,6 +489,8 @@ int main(void)
         cmocka_unit_test(phi3_small_has_eight_classes_and_the_known_density),
         cmocka_unit_test(sections_are_of_one_size),
         cmocka_unit_test(long_dense_plans_need_no_lists),
+        cmocka_unit_test(small_blocks_need_no_lists_where_none_matters),
+        cmocka_unit_test(planning_ends_where_its_work_does),
         cmocka_unit_test(refused_options_and_lengths_leave_the_output_alone),
         cmocka_unit_test(terms_chosen_at_run_time_are_refused_with_a_reason),
         cmocka_unit_test(every_allocation_may_fail_without_harm),

@@ -69,7 +69,7 @@ static void row_runs_equal_the_definition_on_random_patterns(void **state)
             }
             n_pairs += n_read;
         }
-        assert_int_equal(s2_view_count_pairs(&view, n_tok, &n_counted), S2_OK);
+        assert_int_equal(s2_view_count_pairs(&view, n_tok, NULL, &n_counted), S2_OK);
         if (n_counted != n_pairs)
             print_pattern(pattern, seed + (uint64_t)at);
         assert_int_equal(n_counted, n_pairs);
@@ -116,7 +116,7 @@ static void block_lists_equal_the_definition_at_every_granularity(void **state)
         s2_blocks blocks;
         assert_int_equal(s2_view_build(&arena, pattern, S2_PREFILL, 0, 0, S2_AT_LEAST, &view), S2_OK);
         for (int32_t block_tok = 1; block_tok <= 16; block_tok *= 2) {
-            assert_int_equal(s2_blocks_build(&arena, &view, n_tok, block_tok, &blocks), S2_OK);
+            assert_int_equal(s2_blocks_build(&arena, &view, n_tok, block_tok, NULL, &blocks), S2_OK);
             check_blocks(pattern, &view, &blocks, n_tok);
         }
         s2_arena_release(&arena);

@@ -627,6 +627,20 @@ static void the_first_of_equals_stays_and_what_is_not_decided_goes(void **state)
     s2_arena_release(&p.arena);
 }
 
+/* One candidate has totals beyond 2^63: it is no reason to give the others up. */
+static void a_candidate_beyond_a_limit_is_not_decided(void **state)
+{
+    (void)state;
+    problem p;
+    s2_search_state found;
+    pose(&p, "layers 1024; heads 4096; {head-dim 4096,head-dim 1}; block 1024; layers all: dense", 1 << 16);
+    solve(&p, &found);
+    assert_int_equal(found.front.n, 1);
+    assert_int_equal(found.counts.unknown, 1);
+    s2_search_state_release(&found);
+    s2_arena_release(&p.arena);
+}
+
 static void every_candidate_is_visited_once_whatever_the_seed(void **state)
 {
     (void)state;
@@ -1324,6 +1338,7 @@ int main(void)
         cmocka_unit_test(predictions_choose_the_same_front_however_they_are_visited),
         cmocka_unit_test(pruning_threads_and_seeds_leave_the_front_as_it_is),
         cmocka_unit_test(the_first_of_equals_stays_and_what_is_not_decided_goes),
+        cmocka_unit_test(a_candidate_beyond_a_limit_is_not_decided),
         cmocka_unit_test(every_candidate_is_visited_once_whatever_the_seed),
         cmocka_unit_test(shards_together_have_the_front_of_one_run),
         cmocka_unit_test(a_search_read_back_ends_as_if_it_had_never_stopped),

@@ -113,7 +113,8 @@ static void phi_heads_read_what_its_authors_count(void **state)
         const int32_t cls = classes.layers[0].head_class[head];
         s2_head_work work;
         assert_int_equal(
-            s2_head_work_count(&arena, &classes.reads[cls], 8192, (s2_tile_shape){64, 64, 64}, &work), S2_OK);
+            s2_head_work_count(&arena, &classes.reads[cls], 8192, (s2_tile_shape){64, 64, 64}, NULL, &work),
+            S2_OK);
         assert_int_equal(work.blk_pairs, nnz[head]);
         assert_int_equal(work.tiles, nnz[head]);
     }
@@ -234,7 +235,7 @@ static void check_work(const s2_case *one, const s2_layer_class *layer, int32_t 
     const s2_reads *const head_reads = &one->classes.reads[layer->head_class[head]];
     const int32_t at = layer->first_layer, block = one->pattern.block_tok;
     s2_head_work work;
-    assert_int_equal(s2_head_work_count(&scratch, head_reads, one->n_tok, one->shape, &work), S2_OK);
+    assert_int_equal(s2_head_work_count(&scratch, head_reads, one->n_tok, one->shape, NULL, &work), S2_OK);
     const int64_t pairs = enumerate_tiles(one, at, head, 1, 1);
     const int64_t blocks = enumerate_tiles(one, at, head, block, block);
     const int64_t tiles = enumerate_tiles(one, at, head, one->shape.q_tok, one->shape.k_tok);
@@ -424,7 +425,7 @@ static void work_equals_the_plan_that_kernels_run(void **state)
                 s2_head_work work;
                 assert_int_equal(
                     s2_head_work_count(&one.arena, &one.classes.reads[one.classes.layers[0].head_class[head]],
-                                       one.n_tok, shape, &work),
+                                       one.n_tok, shape, NULL, &work),
                     S2_OK);
                 pairs += work.pairs;
                 tiles += work.tiles;
@@ -486,6 +487,45 @@ static void combs_are_counted_as_if_visited(void **state)
         s2_combset_release(&tiles);
     }
     s2_buf_release(&draw.text);
+}
+
+/* With the work that a count takes it is made, with a step less it is not: by rows, columns, runs and lists.
+ */
+static void counting_ends_where_its_work_does(void **state)
+{
+    static const char *const texts[] = {
+        "heads 4; kv-heads 2; block 4; heads all: local 7t | stride 3 | stride 5 phase head | dilated 7",
+        "heads 4; kv-heads 2; block 4; heads all: random 3 seed 1 | local 2",
+        "heads 4; kv-heads 2; block 4; heads all: random 3 seed 1 | local 5t | rows 0::3",
+        "heads 4; kv-heads 2; block 1; heads all: dilated 7 | chunk 100t when distance 5t.. & distance 3..",
+    };
+    (void)state;
+    for (size_t at = 0; at < sizeof texts / sizeof *texts; at++)
+        for (int32_t count = 0; count < 3; count++) {
+            const int64_t plenty = INT64_C(1) << 40;
+            s2_arena arena = {0};
+            const s2_pattern pattern = parsed(&arena, texts[at]);
+            s2_classes classes;
+            s2_step_work step;
+            s2_kv_slots slots;
+            s2_head_work work;
+            int64_t left = plenty, taken = 0;
+            assert_int_equal(s2_classes_build(&arena, &pattern, S2_PREFILL, &classes), S2_OK);
+            classes.work_left = &left;
+            for (int32_t time = 0; time < 3; time++) {
+                left = time == 0 ? plenty : taken + 1 - time;
+                const s2_status status =
+                    count == 0 ? s2_head_work_count(&arena, &classes.reads[0], 1000,
+                                                    (s2_tile_shape){128, 16, 128}, &left, &work)
+                    : count == 1
+                        ? s2_kv_count(&classes, 1000, 16, &slots)
+                        : s2_step_work_count(&classes, classes.layers[0].head_class, 2, 1000, 16, &step);
+                assert_int_equal(status, time < 2 ? S2_OK : S2_ELIMIT);
+                taken = time == 0 ? plenty - left : taken;
+            }
+            assert_true(taken > 0);
+            s2_arena_release(&arena);
+        }
 }
 
 /* Piece by piece, longest first, to the worker that is free first. */
@@ -1158,6 +1198,7 @@ int main(void)
         cmocka_unit_test(cache_of_random_patterns_equals_enumeration),
         cmocka_unit_test(work_equals_the_plan_that_kernels_run),
         cmocka_unit_test(combs_are_counted_as_if_visited),
+        cmocka_unit_test(counting_ends_where_its_work_does),
         cmocka_unit_test(makespan_by_classes_equals_piece_by_piece),
         cmocka_unit_test(fast_mode_equals_the_whole_simulator),
         cmocka_unit_test(candidates_are_timed),

@@ -358,10 +358,11 @@ static bool has_explicit(const s2_pattern *pattern)
     return false;
 }
 
-static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options)
+static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t *work_left)
 {
     s2_classes classes;
     S2_TRY(s2_classes_build(&facts->arena, &facts->pattern, S2_DECODE, &classes));
+    classes.work_left = work_left;
     const double elem_bytes = s2_dtype_bytes(options->dtype);
     for (int32_t at = 0; at < S2_KV_POINTS; at++) {
         s2_kv_slots slots;
@@ -375,11 +376,11 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options)
     return S2_OK;
 }
 
-static s2_status price(s2_facts *facts, const s2_sim_options *options)
+static s2_status price(s2_facts *facts, const s2_sim_options *options, int64_t *work_left)
 {
     s2_attention_pair pair;
     S2_TRY(s2_attention_price_pair(&facts->arena, &facts->pattern, options,
-                                   s2_tile_shape_default(&facts->pattern), &pair));
+                                   s2_tile_shape_default(&facts->pattern), work_left, &pair));
     facts->time_us = pair.own.time_us + pair.own.select_us;
     facts->bound_us = pair.own.bound_us;
     facts->dense_us = pair.dense.time_us;
@@ -409,10 +410,11 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     s2_sim_options options;
     S2_TRY(ask_simulator(&facts->question, &options, &facts->diag));
     S2_TRY(prove(facts));
-    const s2_status cached = fill_kv(facts, &options);
+    int64_t work_left = S2_SIM_WORK;
+    const s2_status cached = fill_kv(facts, &options, &work_left);
     facts->cached = cached == S2_OK;
     const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
-    const s2_status priced = quick && facts->cached ? price(facts, &options) : S2_OK;
+    const s2_status priced = quick && facts->cached ? price(facts, &options, &work_left) : S2_OK;
     facts->priced = quick && facts->cached && priced == S2_OK;
     /* the verdicts stand where a length is too long to be counted */
     if (cached != S2_OK && cached != S2_ELIMIT && cached != S2_EINVAL)
