@@ -160,8 +160,7 @@ static int take_state(s2_searching *r, const s2_buf *text)
     const char *own = NULL;
     size_t n_own = 0;
     s2_status status;
-    if (text->len < STORED_LINE + 1 ||
-        !find_state(text->data, text->len - 1, r->ranks.own, r->ranks.n, &own, &n_own))
+    if (!find_state(text->data, text->len - 1, r->ranks.own, r->ranks.n, &own, &n_own))
         status = s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "it is cut or was changed");
     else
         status = s2_search_state_parse(&r->found.search, r->key, own, n_own, &state, &diag);

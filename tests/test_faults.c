@@ -315,6 +315,20 @@ static void a_sound_file_is_recovered_row_by_row(void **state)
     OK(s2_db_recover(path, saved, true, &again, &diag));
 }
 
+/* A row with fewer columns than its table ever had is none of it, whatever the table would fill them with. */
+static void rows_shorter_than_their_table_ever_was_are_not_taken(void **state)
+{
+    (void)state;
+    const char *const path = path_of("a.db"), *const saved = path_of("saved.db");
+    fill(path, 3);
+    run_sql(path, "ALTER TABLE run DROP COLUMN build; ALTER TABLE run DROP COLUMN machine;"
+                  "ALTER TABLE run DROP COLUMN cwd; ALTER TABLE run DROP COLUMN exit_code");
+    const s2_db_recovered found = recover(path, saved);
+    assert_int_equal(found.n_unreadable, 3);
+    assert_int_equal(found.n_lost_runs, 3);
+    assert_int_equal(found.n_designs, 3);
+}
+
 /* A process that was killed leaves its last transactions in the log alone. */
 static void what_is_only_in_the_log_is_recovered_too(void **state)
 {
@@ -548,6 +562,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_processes_lose_nothing_they_acknowledged),
         cmocka_unit_test(a_sound_file_is_recovered_row_by_row),
+        cmocka_unit_test(rows_shorter_than_their_table_ever_was_are_not_taken),
         cmocka_unit_test(what_is_only_in_the_log_is_recovered_too),
         cmocka_unit_test(deleted_rows_do_not_come_back),
         cmocka_unit_test(without_the_first_page_every_table_is_told_by_its_rows),

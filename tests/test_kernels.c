@@ -6,7 +6,9 @@
 #include "base/alloc.h"
 #include "kernels/float16.h"
 #include "kernels/kernel.h"
+#include "kernels/probe.h"
 #include "kernels/validate.h"
+#include "pattern/parse.h"
 #include "tests/s2gen.h"
 
 static s2_device *open_cpu(void)
@@ -217,6 +219,54 @@ static void a_sound_kernel_is_acquitted_with_every_pair_compared(void **state)
     s2_device_close(&device);
 }
 
+static s2_pattern other_pattern; /* what the next kernel computes instead */
+
+static s2_status run_another(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    s2_attn_problem wrong = *problem;
+    s2_plan plan = *problem->plan;
+    plan.pattern = &other_pattern;
+    wrong.plan = &plan;
+    return s2_kernel_ref_f64.run(device, &wrong, state, why);
+}
+
+/* Two heads of a window, or one of them dense: all needles come back, those that none may read among them. */
+static void needles_convict_a_kernel_that_reads_more_or_less(void **state)
+{
+    static const char *const texts[] = {
+        "heads 2; head-dim 64; block 16; layers all: local 1",
+        "heads 2; head-dim 64; block 16; layers all: local 1; heads 1: dense"};
+    (void)state;
+    for (int more = 0; more < 2; more++) {
+        s2_arena arena = {0};
+        s2_device *device = open_cpu();
+        s2_kernel kernel = s2_kernel_ref_f64;
+        s2_pattern pattern;
+        s2_validation verdict = {0};
+        const s2_plan_seq seq = {43, 43};
+        kernel.run = run_another;
+        assert_int_equal(s2_pattern_parse(&arena, texts[!more], strlen(texts[!more]), NULL, &pattern, NULL),
+                         S2_OK);
+        assert_int_equal(
+            s2_pattern_parse(&arena, texts[more], strlen(texts[more]), NULL, &other_pattern, NULL), S2_OK);
+        s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
+        request.kernel = &kernel;
+        assert_int_equal(s2_probe_needles(device, &request, &verdict), S2_OUTCOME_WRONG_PAIRS);
+        assert_int_equal(verdict.n_lengths, 1);
+        assert_int_equal(verdict.needle[0][0], more ? S2_NEEDLE_EXTRA : S2_NEEDLE_MISSING);
+        assert_int_equal(verdict.needle[0][verdict.needle_cells - 1], S2_NEEDLE_FOUND);
+        assert_non_null(strstr(verdict.reason, more ? "through a head that may not read it"
+                                                    : "does not come back through a head that reads it"));
+        int64_t n_wrong = 0;
+        for (int64_t j = 0; j < verdict.needle_cells; j++)
+            n_wrong += verdict.needle[0][j] != S2_NEEDLE_FOUND;
+        assert_int_equal(verdict.needle_found, verdict.needle_cells - (more ? 0 : n_wrong));
+        assert_int_equal(verdict.needle_expected, verdict.needle_cells - (more ? n_wrong : 0));
+        s2_arena_release(&arena);
+        s2_device_close(&device);
+    }
+}
+
 static void a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone(void **state)
 {
     (void)state;
@@ -275,6 +325,7 @@ int main(void)
         cmocka_unit_test(the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns),
         cmocka_unit_test(kernels_are_found_by_name_and_chosen_by_rank),
         cmocka_unit_test(a_sound_kernel_is_acquitted_with_every_pair_compared),
+        cmocka_unit_test(needles_convict_a_kernel_that_reads_more_or_less),
         cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),
         cmocka_unit_test(what_a_kernel_does_not_compute_is_unsupported_with_a_reason),
     };

@@ -407,6 +407,44 @@ static void what_is_here_stays_when_theirs_differs(void **state)
     s2_db_close(&a);
 }
 
+static void set_created(const char *path, const char *to)
+{
+    sqlite3 *raw;
+    char sql[96];
+    snprintf(sql, sizeof sql, "UPDATE design SET %s", to);
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(raw, sql, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(raw);
+}
+
+/* Who had a design first is told by both files, also where only the density of the later one is taken. */
+static void a_design_stays_as_old_as_the_older_of_two(void **state)
+{
+    (void)state;
+    for (int here_first = 0; here_first < 2; here_first++) {
+        const char *const ours = path_of("a.db"), *const theirs = path_of("b.db");
+        s2_db *a = open_new(ours), *b = open_new(theirs);
+        OK(s2_gen_put_all(a, 1));
+        OK(s2_gen_put_all(b, 1));
+        s2_db_close(&a);
+        s2_db_close(&b);
+        set_created(ours, here_first ? "created_us=1000,density=NULL,density_tok=NULL"
+                                     : "created_us=2000,density=NULL,density_tok=NULL");
+        set_created(theirs, here_first ? "created_us=2000" : "created_us=1000");
+        s2_arena arena = {0};
+        s2_db_merged merged;
+        s2_db_row row;
+        int32_t n;
+        a = open_db(ours, S2_DB_WRITE);
+        merge(a, theirs, &merged);
+        OK(s2_db_find(a, &arena, "design-001", 1, &row, &n, NULL));
+        assert_int_equal(row.created_us, 1000);
+        s2_assert_close(row.density, 0.01, 0);
+        s2_arena_release(&arena);
+        s2_db_close(&a);
+    }
+}
+
 /* ---- copies */
 
 static bool keep_line(void *user, const char *text, size_t n)
@@ -498,6 +536,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shards_merged_show_what_one_database_would),
         cmocka_unit_test(what_is_here_stays_when_theirs_differs),
+        cmocka_unit_test(a_design_stays_as_old_as_the_older_of_two),
         cmocka_unit_test(every_copy_holds_every_row),
     };
     return cmocka_run_group_tests_name("merge", tests, make_dir, remove_dir);
