@@ -20,6 +20,8 @@ typedef struct job {
     const char *output; /* NULL: standard output */
     bool force;
     s2_input input;
+    s2_pattern one_phase; /* what is written with --phase */
+    bool has_phases;      /* what is written differs between prefill and decode */
     s2_target target;
     s2_fileset files;
     s2_buf notes;
@@ -118,11 +120,39 @@ static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
     return found != NULL ? found : "no validation of this pattern is recorded (s2 validate)";
 }
 
+/* A format that holds one mask may still hold that of one phase. */
+static void hint_phases(s2_cli *cli, const job *at)
+{
+    if (at->has_phases)
+        s2_cli_hint(cli, "--phase prefill or --phase decode writes the rules of one phase");
+}
+
+/* The pattern that is written: the input's, or one phase of it. */
+static int choose_phase(s2_cli *cli, const s2_args *args, job *at)
+{
+    const char *const word = s2_args_str(args, "phase");
+    const s2_pattern *const whole = &at->input.pattern;
+    at->target.pattern = whole;
+    at->has_phases = s2_pattern_has_phases(whole);
+    if (word == NULL || !at->has_phases)
+        return S2_GO_ON;
+    const s2_phase phase = strcmp(word, s2_phase_word(S2_DECODE)) == 0 ? S2_DECODE : S2_PREFILL;
+    const s2_status status = s2_pattern_of_phase(&cli->arena, whole, phase, &at->one_phase);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "export");
+    at->target.pattern = &at->one_phase;
+    at->has_phases = false;
+    s2_note(&at->notes, "only the rules of %s are written; %s has others", word,
+            s2_phase_word(phase == S2_DECODE ? S2_PREFILL : S2_DECODE));
+    return S2_GO_ON;
+}
+
 static int run_export(s2_cli *cli, job *at)
 {
     const s2_status status = s2_export_run(at->format, &at->target, &at->report);
     if (status == S2_EUNSUPPORTED) {
         s2_cli_error(cli, "%s cannot hold this pattern: %s", at->format->name, at->diag.msg);
+        hint_phases(cli, at);
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {
@@ -132,6 +162,7 @@ static int run_export(s2_cli *cli, job *at)
     }
     say_report(cli, at);
     if (at->report.refused) {
+        hint_phases(cli, at);
         s2_cli_hint(cli, "nothing was written");
         return S2_EXIT_VIOLATED;
     }
@@ -259,16 +290,17 @@ static int run(s2_cli *cli, const s2_args *args, job *at)
     }
     if (end == S2_GO_ON)
         end = s2_input_read(cli, args->operands[0], &at->input);
+    if (end == S2_GO_ON)
+        end = choose_phase(cli, args, at);
     if (end != S2_GO_ON)
         return end;
     at->output = s2_args_str(args, "output");
     at->force = s2_args_has(args, "force");
     at->files.arena = &cli->arena;
     at->target.arena = &cli->arena;
-    at->target.pattern = &at->input.pattern;
     at->target.n_tok = n_tok;
-    at->target.provenance = provenance(cli, &at->input.pattern);
-    at->target.run = run_behind(cli, &at->input.pattern);
+    at->target.provenance = provenance(cli, at->target.pattern);
+    at->target.run = run_behind(cli, at->target.pattern);
     at->target.notes = &at->notes;
     at->target.files = &at->files;
     at->target.diag = &at->diag;

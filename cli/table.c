@@ -194,6 +194,8 @@ static const s2_option EXPORT[] = {
     {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
     {"dry-run", '\0', NULL, NULL, "compare and say what would be lost; write nothing", false, false},
     OPT_LEN(NULL),
+    {"phase", '\0', "prefill|decode", NULL,
+     "only the rules of this phase, for files that hold one mask; default: both", false, false},
     OPT_DB,
     OPT_NO_DB,
     OPT_END};

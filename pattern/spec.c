@@ -39,6 +39,30 @@ bool s2_pattern_has_phases(const s2_pattern *pattern)
     return memcmp(pattern->body_of, pattern->body_of + cells, cells * sizeof *pattern->body_of) != 0;
 }
 
+s2_status s2_pattern_of_phase(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_pattern *out)
+{
+    const int64_t n_cells = (int64_t)pattern->n_layers * pattern->n_heads;
+    const uint16_t *const own = pattern->body_of + phase * n_cells;
+    s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
+    int32_t *const index = S2_NEW(arena, int32_t, pattern->n_bodies); /* of a body there, plus one */
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * n_cells);
+    if (bodies == NULL || index == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    int32_t n_bodies = 0;
+    for (int64_t cell = 0; cell < n_cells; cell++) {
+        if (index[own[cell]] == 0) {
+            bodies[n_bodies] = pattern->bodies[own[cell]];
+            index[own[cell]] = ++n_bodies;
+        }
+        body_of[cell] = body_of[n_cells + cell] = (uint16_t)(index[own[cell]] - 1);
+    }
+    *out = *pattern;
+    out->n_bodies = n_bodies;
+    out->bodies = bodies;
+    out->body_of = body_of;
+    return S2_OK;
+}
+
 /* --- checking --------------------------------------------------------------------------------- */
 
 /* NULL, or what is wrong. Sentences name the field, for builders of patterns. */

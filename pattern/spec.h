@@ -182,6 +182,13 @@ static inline int32_t s2_pattern_kv_head(const s2_pattern *pattern, int32_t head
 bool s2_pattern_has_phases(const s2_pattern *pattern);
 
 /*
+ * The same with the rules of one phase in both; bodies that only the other one had are left out. What it
+ * points to lives in the arena and in *pattern. S2_ENOMEM.
+ */
+s2_status s2_pattern_of_phase(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
+                              s2_pattern *out) S2_MUST_CHECK;
+
+/*
  * Check every invariant and cap. Builders of patterns (importers, search, the workbench) call it;
  * the parser's results always pass. S2_EINVAL with the reason in *diag.
  */

@@ -10,6 +10,7 @@
 #include "pattern/models.h"
 #include "pattern/parse.h"
 #include "tests/gen_pattern.h"
+#include "tests/gen_spec.h"
 
 /* --- helpers ---------------------------------------------------------------------------------- */
 
@@ -724,6 +725,36 @@ static void large_hostile_texts_are_timed(void **state)
     s2_buf_release(&text);
 }
 
+/* Both phases then read what the one did, through bodies that are all used. */
+static void one_phase_of_a_pattern_is_a_pattern(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {3, 4, false, true, true};
+    s2_rng rng = {s2_test_seed(97)};
+    int64_t n_split = 0;
+    for (int64_t at = 0; at < s2_test_cases(200); at++) {
+        s2_arena arena = {0};
+        s2_pattern one;
+        s2_diag diag = {0};
+        const s2_phase phase = (s2_phase)(at % S2_N_PHASES);
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_int_equal(s2_pattern_of_phase(&arena, pattern, phase, &one), S2_OK);
+        if (s2_pattern_check(&one, &diag) != S2_OK)
+            fail_msg("%s", diag.msg);
+        assert_false(s2_pattern_has_phases(&one));
+        n_split += s2_pattern_has_phases(pattern);
+        for (int32_t layer = 0; layer < one.n_layers; layer++)
+            for (int32_t head = 0; head < one.n_heads; head++) {
+                const s2_body *const own = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
+                for (int both = 0; both < S2_N_PHASES; both++)
+                    assert_ptr_equal(one.bodies[s2_pattern_body(&one, (s2_phase)both, layer, head)].terms,
+                                     own->terms);
+            }
+        s2_arena_release(&arena);
+    }
+    assert_true(n_split > 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -747,6 +778,7 @@ int main(void)
         cmocka_unit_test(every_failed_allocation_is_reported_and_leaks_nothing),
         cmocka_unit_test(parsing_is_timed),
         cmocka_unit_test(large_hostile_texts_are_timed),
+        cmocka_unit_test(one_phase_of_a_pattern_is_a_pattern),
     };
     s2_test_choose();
     return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
