@@ -178,30 +178,45 @@ static double halved_steps(const s2_steps *steps)
     return (double)(steps->n_whole + steps->n_mixed) + 0.5 * (double)steps->n_half;
 }
 
+/* A small point's plan, its steps, and its load as a halved kernel runs it. */
+typedef struct halved {
+    s2_arena arena;
+    s2_run_point point;
+    s2_pattern pattern;
+    s2_steps steps;
+    s2_load load;
+} halved;
+
+static void load_halved(int32_t nth, uint64_t seed, s2_pass pass, const s2_plan_options *options, halved *out)
+{
+    *out = (halved){.point = small_point(nth, seed)};
+    const s2_run_point *const point = &out->point;
+    s2_plan_seq seqs[64];
+    s2_plan plan;
+    out->pattern = parsed(&out->arena, point->pattern);
+    for (int32_t seq = 0; seq < point->batch; seq++)
+        seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
+    assert_int_equal(
+        s2_plan_build(&out->arena, &out->pattern, S2_PREFILL, 0, seqs, point->batch, options, &plan, NULL),
+        S2_OK);
+    assert_int_equal(s2_steps_build(&out->arena, &plan, 128, &out->steps, NULL), S2_OK);
+    assert_int_equal(s2_load_of(&out->arena, &plan, pass, S2_BF16, true, 132, &out->load), S2_OK);
+    assert_halved(&out->load, &out->steps);
+}
+
 static void steps_of_a_halved_load_are_those_of_the_kernel(void **state)
 {
     (void)state;
     const uint64_t seed = s2_test_seed(34);
+    const s2_plan_options options = {
+        .tile_tok = 128, .tile_rows = 128, .key_tok = 64, .pack_heads = 2, .elem_bytes = 2};
     for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
-        s2_arena arena = {0};
-        const s2_run_point point = small_point(nth, seed);
-        const s2_pattern pattern = parsed(&arena, point.pattern);
-        const s2_plan_options options = {
-            .tile_tok = 128, .tile_rows = 128, .key_tok = 64, .pack_heads = 2, .elem_bytes = 2};
-        s2_plan_seq seqs[64];
-        s2_plan plan;
-        s2_steps steps;
-        s2_load load;
-        for (int32_t seq = 0; seq < point.batch; seq++)
-            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
-        assert_int_equal(
-            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
-        assert_int_equal(s2_steps_build(&arena, &plan, 128, &steps, NULL), S2_OK);
-        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_FORWARD, S2_BF16, true, 132, &load), S2_OK);
-        assert_halved(&load, &steps);
-        s2_assert_close(load.flop, 4.0 * load.head_dim * load.rows * 128 * halved_steps(&steps),
-                        1e-9 * load.flop);
-        s2_arena_release(&arena);
+        halved one;
+        load_halved(nth, seed, S2_PASS_FORWARD, &options, &one);
+        const s2_load *const load = &one.load;
+        s2_assert_close(load->flop, 4.0 * load->head_dim * load->rows * 128 * halved_steps(&one.steps),
+                        1e-9 * load->flop);
+        s2_arena_release(&one.arena);
     }
 }
 
@@ -210,38 +225,28 @@ static void gradients_are_halved_steps_and_columns(void **state)
 {
     (void)state;
     const uint64_t seed = s2_test_seed(44);
+    const s2_plan_options options = {.tile_tok = 128, .key_tok = 64, .pack_heads = 1, .elem_bytes = 2};
     assert_true(s2_load_is_halved("sm90_bwd", S2_PASS_BACKWARD, 64));
     assert_false(s2_load_is_halved("sm90_bwd", S2_PASS_BACKWARD, 128));
     assert_false(s2_load_is_halved("sm80_bwd", S2_PASS_BACKWARD, 64));
     for (int32_t nth = 0; nth < s2_test_cases(60); nth++) {
-        s2_arena arena = {0};
-        const s2_run_point point = small_point(nth, seed);
-        const s2_pattern pattern = parsed(&arena, point.pattern);
-        const s2_plan_options options = {.tile_tok = 128, .key_tok = 64, .pack_heads = 1, .elem_bytes = 2};
-        s2_plan_seq seqs[64];
-        s2_plan plan;
-        s2_steps steps;
-        s2_load load;
-        for (int32_t seq = 0; seq < point.batch; seq++)
-            seqs[seq] = (s2_plan_seq){point.q_tok, point.k_tok};
-        assert_int_equal(
-            s2_plan_build(&arena, &pattern, S2_PREFILL, 0, seqs, point.batch, &options, &plan, NULL), S2_OK);
-        assert_int_equal(s2_steps_build(&arena, &plan, 128, &steps, NULL), S2_OK);
-        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_BACKWARD, S2_BF16, true, 132, &load), S2_OK);
-        assert_halved(&load, &steps);
+        halved one;
+        load_halved(nth, seed, S2_PASS_BACKWARD, &options, &one);
+        const s2_load *const load = &one.load;
         double columns = 0; /* steps of 128 keys x 64 rows */
-        int64_t n_whole = load.n_chains;
-        for (int32_t at = 0; at < load.n_columns; at++) {
-            columns += load.columns[at].n_full + load.columns[at].n_masked + 0.5 * load.columns[at].n_half;
-            n_whole += load.columns[at].chain < 0;
+        int64_t n_whole = load->n_chains;
+        for (int32_t at = 0; at < load->n_columns; at++) {
+            columns += load->columns[at].n_full + load->columns[at].n_masked + 0.5 * load->columns[at].n_half;
+            n_whole += load->columns[at].chain < 0;
         }
         /* far, near and unread keys each leave a column that is not full */
-        const int64_t n_least = (point.k_tok + 127) / 128, n_lists = point.batch * pattern.n_kv_heads;
+        const int64_t n_least = (one.point.k_tok + 127) / 128,
+                      n_lists = one.point.batch * one.pattern.n_kv_heads;
         assert_in_range(n_whole, n_least * n_lists, (n_least + 3) * n_lists);
-        s2_assert_close(load.flop,
-                        load.head_dim * 128.0 * (6 * 128 * halved_steps(&steps) + 8 * 64 * columns),
-                        1e-9 * load.flop);
-        s2_arena_release(&arena);
+        s2_assert_close(load->flop,
+                        load->head_dim * 128.0 * (6 * 128 * halved_steps(&one.steps) + 8 * 64 * columns),
+                        1e-9 * load->flop);
+        s2_arena_release(&one.arena);
     }
 }
 
