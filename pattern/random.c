@@ -30,9 +30,15 @@ static int32_t lower_bound(const int32_t *list, int32_t n, int32_t x)
     return begin;
 }
 
-/* The same list through a set of bits, which is much faster while few blocks can be chosen. */
-enum { SET_BITS = 8192 };
-static int32_t draw_from_few(s2_rng *rng, int64_t want, int64_t n_choices, int32_t *out)
+/* The same list through a set of bits, which is much faster while few blocks can be chosen, or many of them
+ * are. */
+enum { FEW_CHOICES = 8192, SET_BITS = 1 << 16 };
+static bool is_set_faster(int64_t want, int64_t n_choices)
+{
+    return n_choices <= FEW_CHOICES || (n_choices <= SET_BITS && n_choices / 64 <= 4 * want);
+}
+
+static int32_t draw_by_set(s2_rng *rng, int64_t want, int64_t n_choices, int32_t *out)
 {
     uint64_t set[SET_BITS / 64];
     const int64_t n_words = (n_choices + 63) / 64;
@@ -55,8 +61,8 @@ int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk,
     const int64_t want = n < n_choices ? n : n_choices;
     s2_rng rng = row_stream(seed, layer, head, q_blk);
     int32_t have = 0;
-    if (n_choices <= SET_BITS)
-        return draw_from_few(&rng, want, n_choices, out);
+    if (is_set_faster(want, n_choices))
+        return draw_by_set(&rng, want, n_choices, out);
     for (int64_t top = n_choices - want; top < n_choices; top++) {
         int32_t drawn = (int32_t)s2_rng_below(&rng, (uint64_t)top + 1);
         int32_t at = lower_bound(out, have, drawn);

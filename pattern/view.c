@@ -606,8 +606,12 @@ s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s
 
 int64_t s2_view_row_work(const s2_view *view, int64_t n_runs)
 {
-    enum { DRAWN = 4 };
-    return (n_runs + 1) * view->n_atoms * (view->has_explicit ? DRAWN : 1);
+    enum { A_DRAW = 4 };
+    int64_t n_steps = (n_runs + 1) * view->n_atoms;
+    for (int32_t a = 0; a < view->n_atoms; a++)
+        if (view->atoms[a].kind == S2_ATOM_RANDOM)
+            n_steps += A_DRAW * view->body->terms[view->atoms[a].term].n;
+    return n_steps;
 }
 
 /*

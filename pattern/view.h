@@ -116,7 +116,8 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
 s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
                             int64_t *n) S2_MUST_CHECK;
 
-/* Steps of work (base/work.h) that a row of so many runs has taken; drawn rows take longer. */
+/* Steps of work (base/work.h) that a row of so many runs has taken; lists are drawn whole, whatever is left
+ * of them. */
 int64_t s2_view_row_work(const s2_view *view, int64_t n_runs);
 
 /*
