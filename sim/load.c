@@ -268,12 +268,13 @@ static void add_rows(s2_load *load, const s2_plan *plan)
     load->load_bytes += q_tiles * plan->pattern->head_dim;
 }
 
-/* Lists that heads share are flattened once. */
+/* Lists that heads share are flattened once; columns are swept for each head. */
 static bool is_transposable(const s2_plan *plan, int32_t key_tok)
 {
-    enum { MOST_ENTRIES = 1 << 24 };
+    enum { MOST_ENTRIES = 1 << 24, MOST_SWEPT = 1 << 28 };
     const double lists = (double)plan->counts.n_blk_loaded * plan->n_classes / plan->pattern->n_heads;
     return plan->options.tile_tok % S2_COLUMN_STEP_TOK == 0 && lists <= MOST_ENTRIES &&
+           plan->counts.n_blk_loaded <= MOST_SWEPT / plan->pack_heads &&
            key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok;
 }
 

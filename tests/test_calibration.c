@@ -250,6 +250,27 @@ static void gradients_are_halved_steps_and_columns(void **state)
     }
 }
 
+/* Columns are swept for each head: of 1024 heads a KV head that would take a minute, and they are left out.
+ */
+static void columns_of_very_many_heads_are_not_swept(void **state)
+{
+    (void)state;
+    const s2_plan_options options = {.tile_tok = 128, .key_tok = 64, .pack_heads = 1, .elem_bytes = 2};
+    const s2_plan_seq seq = {65536, 65536};
+    for (int many = 0; many < 2; many++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parsed(&arena, many ? "heads 4096; kv-heads 4; heads all: dense"
+                                                       : "heads 64; kv-heads 4; heads all: dense");
+        s2_plan plan;
+        s2_load load;
+        assert_int_equal(s2_plan_build(&arena, &pattern, S2_PREFILL, 0, &seq, 1, &options, &plan, NULL),
+                         S2_OK);
+        assert_int_equal(s2_load_of(&arena, &plan, S2_PASS_BACKWARD, S2_BF16, true, 132, &load), S2_OK);
+        assert_int_equal(load.n_columns == 0, many);
+        s2_arena_release(&arena);
+    }
+}
+
 /* Two workers: the long first part of a sum holds the short second one up, and whole columns hold nothing up.
  */
 static void a_part_waits_for_the_one_before_it(void **state)
@@ -725,6 +746,7 @@ int main(void)
         cmocka_unit_test(steps_of_a_load_are_those_of_its_plan),
         cmocka_unit_test(steps_of_a_halved_load_are_those_of_the_kernel),
         cmocka_unit_test(gradients_are_halved_steps_and_columns),
+        cmocka_unit_test(columns_of_very_many_heads_are_not_swept),
         cmocka_unit_test(a_part_waits_for_the_one_before_it),
         cmocka_unit_test(counters_see_more_bytes_than_one_pass_moves),
         cmocka_unit_test(no_prediction_is_below_the_floor_and_more_work_takes_longer),
