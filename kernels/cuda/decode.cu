@@ -138,7 +138,7 @@ s2_status upload_lists(s2_device *device, const s2_attn_problem *problem, const 
 s2_status allocate(s2_device *device, const s2_decode_plan *plan, int32_t dim, State *state, s2_diag *why)
 {
     const size_t rows = (size_t)state->n_chunks * 2 * (size_t)plan->n_parts * (size_t)state->row_tiles * 8;
-    const size_t n_counters = (size_t)state->n_chunks * (size_t)plan->n_lists;
+    const size_t n_counters = (size_t)state->n_chunks * (size_t)plan->n_lists * s2::DECODE_WARPS;
     S2_TRY(s2_cuda_try(cudaMalloc(&state->part_o, rows * (size_t)dim * sizeof(float)), why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->part_l, rows * sizeof(float2)), why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->arrived, n_counters * sizeof(int32_t)), why));
@@ -385,6 +385,13 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     return status;
 }
 
+/* One block an SM where two have room: it begins while the last but one launch before it ends. */
+bool begins_long_before(const s2_device *device, const State *state)
+{
+    return device->capability >= 90 && state->params.head_dim <= 128 &&
+           state->params.n_parts * state->n_chunks <= device->n_units;
+}
+
 /* Addresses are the problem's of this moment: layers whose lists and places are the same share one state. */
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
@@ -396,6 +403,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.o = (uint16_t *)problem->o.data;
     params.lse = problem->lse.data;
     params.early = problem->early && !state->selects;
+    params.paced = params.early && begins_long_before(device, state);
     params.late = state->selects;
     if (state->selects)
         S2_TRY(run_selection(device, problem, state, why));

@@ -11,10 +11,13 @@
  * The maximum is lazy: O and l are rescaled only when a score exceeds the reference by 2^8, which is
  * exact (fp32) and needs one vote instead of six shuffles a slab.
  *
- * Launches overlap: the next one's blocks begin as soon as there is room, and fill their rings with keys that
- * are older than the step. A short step has one block an SM, so that this room is there from the start.
+ * Launches overlap: the next one's blocks begin as soon as there is room, fill their rings with keys that
+ * are older than the step, and send for one slab more to L2. A short step has one block an SM, so that this
+ * room is there from the start. The blocks of a launch then begin while the last but one before it ends, and
+ * requests for whole rings at once would hold up its combination and the word that it has ended: they fill
+ * their rings slab by slab.
  *
- * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 272 bytes: two blocks an SM up to D = 128, 192 KB of
+ * Shared memory: 4 * STAGES * 64 * D + 128 * (D + 4) + 256 bytes: two blocks an SM up to D = 128, 192 KB of
  *                requests in flight. Bytes moved: 64 * D a slab of K and V, 16 of the plan; 2 * D * 4 per
  *                row, part and unfinished list.
  * Limits: head dimensions up to 256, multiples of 8; strides multiples of 8 elements; K and V each below
@@ -44,7 +47,7 @@ template <int D_, int TILES_, bool FP16_> struct DecodeShape {
     static constexpr int O_STRIDE = D + 4;          /* floats: rows fall into different banks */
     static constexpr int RING_BYTES = DECODE_WARPS * STAGES * SLAB_BYTES;
     static constexpr int O_BYTES = DECODE_WARPS * 8 * O_STRIDE * 4;
-    static constexpr int SHARED_BYTES = RING_BYTES + O_BYTES + DECODE_WARPS * 8 * 8 + 16;
+    static constexpr int SHARED_BYTES = RING_BYTES + O_BYTES + DECODE_WARPS * 8 * 8;
 };
 
 template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> {
@@ -80,6 +83,9 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
                                              (threadIdx.x >> 5) * (STAGES * Shape::SLAB_BYTES)),
           waited(false), n_issued(0), stage_in(0), stage_out(0)
     {
+#pragma unroll
+        for (int slot = 0; slot < SLOTS; ++slot)
+            mask_of[slot] = -1;
     }
 
     /* ---------------------------------------------------------------- shared memory */
@@ -108,10 +114,6 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     {
         return (float2 *)(shared + Shape::RING_BYTES + Shape::O_BYTES);
     }
-    S2_DEVICE int *flag() const
-    {
-        return (int *)(shared + Shape::RING_BYTES + Shape::O_BYTES + DECODE_WARPS * 8 * 8);
-    }
 
     /* ---------------------------------------------------------------- loads */
 
@@ -121,23 +123,27 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         const uint4 none = {0, 0, 0, 0};
         return index < n_mine ? __ldcg((const uint4 *)(p.slabs + first + DECODE_WARPS * index)) : none;
     }
+    /* PASS_ROWS rows at a time, 16 bytes a lane. Rare ways are not unrolled: code comes from L2 too. */
     S2_DEVICE void load_tile(uint32_t dst, const uint8_t *src, uint32_t row_bytes, uint32_t live) const
     {
-        constexpr int PASSES = DECODE_KEYS * Shape::PIECES / 32;
+        constexpr int PASS_ROWS = 32 / Shape::PIECES, PASSES = DECODE_KEYS / PASS_ROWS;
+        constexpr int PASS_BYTES = PASS_ROWS * Shape::ROW_BYTES;
+        const int row = lane / Shape::PIECES, piece = lane % Shape::PIECES;
+        if (row >= PASS_ROWS) /* 32 lanes are no multiple of 12 pieces */
+            return;
+        const uint32_t to = dst + at(row, piece), step = PASS_ROWS * row_bytes;
+        const uint8_t *from = src + (row * row_bytes + piece * 16);
         if ((live & DECODE_ALL_LIVE) == DECODE_ALL_LIVE && p.head_dim == D) {
 #pragma unroll
-            for (int pass = 0; pass < PASSES; ++pass) {
-                const int index = pass * 32 + lane, row = index / Shape::PIECES,
-                          piece = index % Shape::PIECES;
-                cp_async16_whole<ONCE, D % 64 == 0>(dst + at(row, piece), src + row * row_bytes + piece * 16);
-            }
+            for (int pass = 0; pass < PASSES; ++pass, from += step)
+                cp_async16_whole<ONCE, D % 64 == 0>((to ^ turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES,
+                                                    from);
             return;
         }
-#pragma unroll
-        for (int pass = 0; pass < PASSES; ++pass) {
-            const int index = pass * 32 + lane, row = index / Shape::PIECES, piece = index % Shape::PIECES;
-            const bool on = (live >> row & 1u) && piece * 8 < p.head_dim;
-            cp_async16(dst + at(row, piece), on ? src + row * row_bytes + piece * 16 : src, on);
+#pragma unroll 1
+        for (int pass = 0; pass < PASSES; ++pass, from += step) {
+            const bool on = (live >> (pass * PASS_ROWS + row) & 1u) && piece * 8 < p.head_dim;
+            cp_async16((to ^ turn(pass * PASS_ROWS) << 4) + pass * PASS_BYTES, on ? from : src, on);
         }
     }
     S2_DEVICE void wait_once()
@@ -177,6 +183,26 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         cp_async_commit();
         ++n_issued;
     }
+    S2_DEVICE void request_next()
+    {
+#pragma unroll
+        for (int slot = 0; slot < SLOTS - 1; ++slot) {
+            mask_of[slot] = mask_of[slot + 1];
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+                bits_of[slot][n] = bits_of[slot + 1][n];
+        }
+        issue(SLOTS - 1);
+    }
+    /* The slab behind the ring, to L2; one tile a lane, where its rows lie one behind the other. */
+    S2_DEVICE void prefetch_next() const
+    {
+        const uint32_t k = __shfl_sync(~0u, batch.x, SLOTS), v = __shfl_sync(~0u, batch.y, SLOTS);
+        const uint32_t row_bytes = lane == 0 ? p.k_row_bytes : p.v_row_bytes;
+        if (n_mine > SLOTS && __shfl_sync(~0u, batch.w, SLOTS) == DECODE_ALL_LIVE && lane < 2 &&
+            row_bytes == Shape::ROW_BYTES)
+            prefetch_to_l2(lane == 0 ? p.k + (size_t)k * 16 : p.v + (size_t)v * 16, Shape::TILE_BYTES);
+    }
     /* The plan is older than the launch before; K and V may be, queries never are. */
     S2_DEVICE void start(int4 own)
     {
@@ -188,9 +214,14 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         next_batch = fetch(32);
         if (!p.early)
             wait_once();
-#pragma unroll
-        for (int slot = 0; slot < SLOTS; ++slot)
-            issue(slot);
+#pragma unroll 1
+        for (int slot = 0; slot < SLOTS; ++slot) {
+            request_next();
+            if (p.paced)
+                cp_async_wait<0>();
+        }
+        if (p.early)
+            prefetch_next();
         wait_once();
     }
 
@@ -345,17 +376,6 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
                 mma_16816<FP16>(o[d][n], a, weights[n][0], weights[n][1]);
         }
     }
-    S2_DEVICE void request_next()
-    {
-#pragma unroll
-        for (int slot = 0; slot < SLOTS - 1; ++slot) {
-            mask_of[slot] = mask_of[slot + 1];
-#pragma unroll
-            for (int n = 0; n < TILES; ++n)
-                bits_of[slot][n] = bits_of[slot + 1][n];
-        }
-        issue(SLOTS - 1);
-    }
     S2_DEVICE void one_slab()
     {
         const int mask_index = mask_of[0];
@@ -394,36 +414,43 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             }
         }
     }
-    /* Rows of one tile from the four warps, to the output or to this part's slot. */
+    /* A warp's rows of one tile from the four warps, to the output or to this part's slot. */
     S2_DEVICE void combine_warps(const DecodeList &list, int n, bool whole) const
     {
-        for (int x = threadIdx.x; x < 8 * D / 4; x += DECODE_THREADS) {
-            const int row8 = x / (D / 4), d = x % (D / 4) * 4, row = chunk * ROWS + n * 8 + row8;
+#pragma unroll 1
+        for (int row8 = warp; row8 < 8; row8 += DECODE_WARPS) {
+            const int row = chunk * ROWS + n * 8 + row8;
             if (row >= list.n_rows)
-                continue;
-            float top = -CUDART_INF_F, total = 0.f;
-            float4 sum4 = {0.f, 0.f, 0.f, 0.f};
+                break;
+            float factor[DECODE_WARPS], top = -CUDART_INF_F, total = 0.f;
 #pragma unroll
             for (int w = 0; w < DECODE_WARPS; ++w)
                 top = fmaxf(top, l_rows()[w * 8 + row8].x);
             const float from = top == -CUDART_INF_F ? 0.f : top;
 #pragma unroll
             for (int w = 0; w < DECODE_WARPS; ++w) {
-                const float factor = exp2_fast(l_rows()[w * 8 + row8].x - from);
-                const float4 y = *(const float4 *)(o_rows() + (w * 8 + row8) * Shape::O_STRIDE + d);
-                total += factor * l_rows()[w * 8 + row8].y;
-                sum4.x += factor * y.x;
-                sum4.y += factor * y.y;
-                sum4.z += factor * y.z;
-                sum4.w += factor * y.w;
+                factor[w] = exp2_fast(l_rows()[w * 8 + row8].x - from);
+                total += factor[w] * l_rows()[w * 8 + row8].y;
             }
-            if (whole) {
-                this->store_row(list, row, d, sum4, top, total);
-            } else {
-                const size_t slot = this->slot_of(list, part) * ROWS + n * 8 + row8;
-                __stcg((float4 *)(p.part_o + slot * D + d), sum4);
-                if (d == 0)
-                    __stcg(p.part_l + slot, make_float2(top, total));
+#pragma unroll 1
+            for (int d = lane * 4; d < D; d += 128) {
+                float4 sum4 = {0.f, 0.f, 0.f, 0.f};
+#pragma unroll
+                for (int w = 0; w < DECODE_WARPS; ++w) {
+                    const float4 y = *(const float4 *)(o_rows() + (w * 8 + row8) * Shape::O_STRIDE + d);
+                    sum4.x += factor[w] * y.x;
+                    sum4.y += factor[w] * y.y;
+                    sum4.z += factor[w] * y.z;
+                    sum4.w += factor[w] * y.w;
+                }
+                if (whole) {
+                    this->store_row(list, row, d, sum4, top, total);
+                } else {
+                    const size_t slot = this->slot_of(list, part) * ROWS + n * 8 + row8;
+                    __stcg((float4 *)(p.part_o + slot * D + d), sum4);
+                    if (d == 0)
+                        __stcg(p.part_l + slot, make_float2(top, total));
+                }
             }
         }
     }
@@ -436,10 +463,10 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
             leave_tile(n);
             __syncthreads();
             combine_warps(list, n, whole);
+            if (TILES == 1 && !whole)
+                this->join_parts(list, index);
             __syncthreads();
         }
-        if (!whole && !p.merged)
-            this->join_parts(list, index, flag());
     }
     S2_DEVICE void run()
     {

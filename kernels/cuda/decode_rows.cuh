@@ -3,8 +3,8 @@
  *
  * A part of plan/decode.h is a block of threads in every chunk of rows. A list that one part owns is written
  * at once, else the part leaves (O, m, l) in fp32 in a slot, and all of them are combined in the order of the
- * parts: the same bits whatever the timing. Few rows are combined by the part that arrives last; where there
- * are many, one block would be busy with them for long, and a launch of its own takes a warp a row.
+ * parts: the same bits whatever the timing. Few rows are combined by the warps that arrive last; where
+ * there are many, one block would be busy with them for long, and a launch of its own takes a warp a row.
  */
 #ifndef S2_KERNELS_CUDA_DECODE_ROWS_CUH
 #define S2_KERNELS_CUDA_DECODE_ROWS_CUH
@@ -43,7 +43,7 @@ struct DecodeParams {
     float *lse;
     float *part_o;    /* [chunk][2 * n_parts][row of a chunk][D] */
     float2 *part_l;   /* [chunk][2 * n_parts][row of a chunk]: maximum and sum */
-    int32_t *arrived; /* [chunk][list], zero between launches */
+    int32_t *arrived; /* [chunk][list][warp], zero between launches */
     int64_t q_tok, q_head, o_tok, o_head, lse_head;
     uint32_t k_row_bytes, v_row_bytes;
     int32_t n_lists, n_parts, row_cap, group, head_dim;
@@ -51,6 +51,7 @@ struct DecodeParams {
     int32_t late;    /* slabs are chosen by the launch before */
     int32_t merged;  /* the launch after this one combines the parts */
     int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
+    int32_t paced;   /* and slab by slab, for a launch is ending now */
     float scale_log2;
 };
 
@@ -92,6 +93,15 @@ S2_DEVICE float2 load_part(const float2 *from)
     float2 x;
     asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(x.x), "=f"(x.y) : "l"(from));
     return x;
+}
+S2_DEVICE void prefetch_to_l2(const void *from, uint32_t n_bytes)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(n_bytes) : "memory");
+#else
+    (void)from;
+    (void)n_bytes;
+#endif
 }
 /* Programmatic launch: nothing on older chips, where launches do not overlap. */
 S2_DEVICE void wait_for_launch_before()
@@ -160,18 +170,18 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
      * too.
      */
     template <int N>
-    S2_DEVICE void add_parts(const float *from_o, const float2 *from_l, int first_o, int n, float4 &total4,
+    S2_DEVICE void add_parts(const float *from_o, const float2 *from_l, int first, int n, float4 &total4,
                              float &top, float &total) const
     {
         constexpr int STRIDE = 2 * ROWS; /* rows from part to part */
         float2 l = {-CUDART_INF_F, 0.f};
         float4 y[N];
         if (lane < n)
-            l = load_part(from_l + lane * STRIDE + (lane == 0 ? first_o : 0));
+            l = load_part(from_l + lane * STRIDE + (lane == 0 ? first : 0));
 #pragma unroll
         for (int x = 0; x < N; ++x) {
             const int rows = min(x, n - 1) * STRIDE;
-            y[x] = load_part(from_o + (rows == 0 ? first_o : rows) * D);
+            y[x] = load_part(from_o + (rows == 0 ? first : rows) * D);
         }
         float peak = l.x;
 #pragma unroll
@@ -199,22 +209,22 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
     /* Slots of a list's parts lie two apart, but the first part's, which is its other one. */
     S2_DEVICE void combine_row(const DecodeList &list, int row, int d) const
     {
-        constexpr int MOST = ROWS == 8 && D <= 128 ? 17 : 12; /* what registers hold beside the rest */
+        constexpr int MOST = D <= 128 ? 17 : 12; /* what registers hold beside the rest */
         float top = -CUDART_INF_F, total = 0.f;
         float4 total4 = {0.f, 0.f, 0.f, 0.f};
         const size_t slot = (((size_t)chunk * p.n_parts + list.first_part) * 2 + 1) * ROWS + row;
         const float2 *from_l = p.part_l + slot;
         const float *from_o = p.part_o + slot * D + (d < D ? d : 0);
-        int first_o = -ROWS;
+        int first = -ROWS;
 #pragma unroll 1
         for (int left = list.n_parts; left > 0; left -= MOST) {
             if (left <= 4)
-                add_parts<4>(from_o, from_l, first_o, left, total4, top, total);
+                add_parts<4>(from_o, from_l, first, left, total4, top, total);
             else
-                add_parts<MOST>(from_o, from_l, first_o, min(left, MOST), total4, top, total);
+                add_parts<MOST>(from_o, from_l, first, min(left, MOST), total4, top, total);
             from_l += MOST * 2 * ROWS;
             from_o += MOST * 2 * ROWS * D;
-            first_o = 0;
+            first = 0;
         }
         if (d < D)
             store_row(list, chunk * ROWS + row, d, total4, top, total);
@@ -227,20 +237,26 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
             for (int half = 0; half < (D + 127) / 128; ++half)
                 combine_row(list, row, half * 128 + lane * 4);
     }
-    /* By all threads, once what this part leaves is written: the part that arrives last combines them. */
-    S2_DEVICE void join_parts(const DecodeList &list, int index, int *flag) const
+    /*
+     * By a warp, once its rows of this part are written: the part whose warp arrives last combines them. Each
+     * warp has a counter, so that none waits for the other rows.
+     */
+    S2_DEVICE void join_parts(const DecodeList &list, int index) const
     {
-        if (threadIdx.x == 0) {
-            int32_t *const counter = p.arrived + chunk * p.n_lists + index;
-            const bool complete = arrive(counter) == list.n_parts - 1;
+        if (chunk * ROWS + warp >= list.n_rows)
+            return;
+        int complete = 0;
+        __syncwarp();
+        if (lane == 0) {
+            int32_t *const counter = p.arrived + (chunk * p.n_lists + index) * DECODE_WARPS + warp;
+            complete = arrive(counter) == list.n_parts - 1;
             if (complete)
                 *counter = 0;
-            *flag = complete;
         }
-        __syncthreads();
-        if (*flag)
+        complete = __shfl_sync(~0u, complete, 0);
+        __syncwarp();
+        if (complete)
             combine_parts(list);
-        __syncthreads();
     }
     /* Rows that read nothing. */
     S2_DEVICE void empty_lists() const
@@ -256,9 +272,12 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
     }
 };
 
-/* A warp a row of every list: a quarter of its rows a block. */
+/*
+ * A warp a row of every list: a quarter of its rows a block. Four blocks an SM, because ptxas would else save
+ * registers and load one part at a time.
+ */
 template <int D, int ROWS, bool FP16>
-__global__ void __launch_bounds__(DECODE_THREADS) merge_parts(const __grid_constant__ DecodeParams p)
+__global__ void __launch_bounds__(DECODE_THREADS, 4) merge_parts(const __grid_constant__ DecodeParams p)
 {
     constexpr int BLOCKS = ROWS / DECODE_WARPS; /* a list */
     const DecodeRows<D, ROWS, FP16> rows(p);

@@ -85,6 +85,7 @@ using std::max;
 using std::min;
 /* What the decode kernels share is not instantiated here; its words need only be known. */
 uint32_t __shfl_sync(uint32_t, uint32_t, int);
+void __syncwarp();
 float4 make_float4(float, float, float, float);
 
 /* ------------------------------------------------------------------ fibers for threads */
