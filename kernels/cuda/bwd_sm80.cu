@@ -117,7 +117,8 @@ void fill_params(const s2_attn_problem *problem, State *state)
 s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_bwd_rows rows = s2_bwd_count_rows(problem);
-    const s2_plan_column_options cut = {TILE, 0, 0, 0, 0};
+    s2_plan_column_options cut = {};
+    cut.key_tok = TILE;
     state->launch = launch_of(problem->head_dim, problem->dtype);
     state->n_rows = rows.longest;
     state->n_seqs = problem->n_seqs;
