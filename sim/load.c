@@ -377,6 +377,8 @@ static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan
                              .n_half = n_half * column->n_heads,
                              .n_fine = fine_entries(&columns, column) * column->n_heads,
                              .chain = column->chain};
+        if (column->part > 0) /* dK and dV in fp32 */
+            load->sum_bytes += 2.0 * cut.key_tok * plan->pattern->head_dim * sizeof(float);
     }
     load->n_columns = columns.n_columns;
     load->n_chains = columns.n_chains;

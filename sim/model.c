@@ -154,12 +154,12 @@ double s2_model_missed(const s2_time_model *model, const s2_load *load)
 }
 
 /* Columns start when a worker is free, so each sweeps the same rows at its own place: what is there, is by
- * chance. */
+ * chance but for those that started together. */
 static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 {
     const double spill = model->spill_mb * 1e6;
     const double found = own->distinct > spill ? spill / own->distinct : 1;
-    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found);
+    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found) * model->drift;
 }
 
 /*
@@ -174,7 +174,8 @@ static void add_column_bytes(const s2_time_model *model, const s2_load *load, do
     double rows = 0;
     for (int32_t at = 0; at < load->n_sweeps; at++)
         rows += swept_bytes(model, &load->sweeps[at]);
-    bytes->l2 += load->column_bytes + 3 * one;
+    bytes->l2 += load->column_bytes + load->sum_bytes + 3 * one;
+    bytes->dram_write += load->sum_bytes; /* written back; the next part finds it in the cache */
     bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * (load->kv_bytes + 3 * one)) * missed;
 }
 
