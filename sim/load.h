@@ -68,8 +68,7 @@ typedef struct s2_load {
     int32_t n_chains;
     const s2_load_column *columns;
     double column_bytes; /* what columns load: their keys, and the rows of their steps */
-    double
-        sum_bytes; /* sums of cut columns, each time that a part reads what the one before it has written */
+    double sum_bytes;    /* that parts of cut columns write and the next ones read */
     int32_t n_sweeps;
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;

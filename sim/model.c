@@ -153,13 +153,17 @@ double s2_model_missed(const s2_time_model *model, const s2_load *load)
     return fmax(0, fmin(1, (all - model->warm_mb) / model->lost_mb));
 }
 
-/* Columns start when a worker is free, so each sweeps the same rows at its own place: what is there, is by
- * chance but for those that started together. */
+/*
+ * Columns start when a worker is free, so each sweeps the same rows at its own place: what is there, is by
+ * chance. But those that started together stay side by side and read for one another: of r columns that read
+ * a row only some miss it.
+ */
 static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
 {
     const double spill = model->spill_mb * 1e6;
     const double found = own->distinct > spill ? spill / own->distinct : 1;
-    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found) * model->drift;
+    const double apart = own->reads > own->distinct ? pow(own->reads / own->distinct, -model->drift) : 1;
+    return own->distinct - own->kept * found + (own->reads - own->distinct) * (1 - found) * apart;
 }
 
 /*
