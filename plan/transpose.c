@@ -684,18 +684,21 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
 
 /* ------------------------------------------------------------------ the length of parts */
 
-/* When `units` are done that take columns in their order; a part is added when the one before it has been. */
-static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *out)
+/* When `units` are done that take columns in their order, and when they would be in balance; a part is added
+ * when the one before it has been. */
+static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *out, double *balanced)
 {
     /* in steps, as measured: a step that reads half of the keys, a change of columns, a sum through memory */
     const double half = 0.8, change = 0.3, sum = 0.65;
     double *const until = s2_calloc((size_t)units, sizeof *until);
     double *const added = s2_calloc((size_t)columns->n_chains + 1, sizeof *added);
-    double last = 0;
+    double last = 0, all = 0;
     for (int32_t c = 0; c < columns->n_columns && until != NULL && added != NULL; c++) {
         const s2_plan_column *const column = &columns->columns[c];
         const int32_t n_half = column->n_upper + column->n_lower;
-        until[0] += change + column->n_heads * (column->n - n_half + half * n_half);
+        const double own = change + column->n_heads * (column->n - n_half + half * n_half);
+        all += own;
+        until[0] += own;
         if (column->chain >= 0) {
             until[0] = fmax(until[0], added[column->chain]) + sum;
             added[column->chain] = until[0];
@@ -704,6 +707,7 @@ static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *
         s2_heap_sink(until, units);
     }
     *out = last;
+    *balanced = all / units;
     const bool whole = until != NULL && added != NULL;
     s2_free(until);
     s2_free(added);
@@ -714,19 +718,20 @@ static s2_status find_part_steps(const s2_plan *plan, const s2_plan_flat *flat,
                                  s2_plan_column_options *options)
 {
     static const int32_t lengths[] = {0, 128, 96, 64, 48, 32, 24, 16};
+    const double worth = 0.98; /* parts are not for nothing */
     int32_t best = 0;
-    double least = INFINITY;
-    for (size_t at = 0; at < sizeof lengths / sizeof *lengths; at++) {
+    double least = INFINITY, balanced = 0;
+    for (size_t at = 0; at < sizeof lengths / sizeof *lengths && worth * least > balanced; at++) {
         s2_arena arena = {0};
         s2_plan_columns columns;
         double end = INFINITY;
         options->part_steps = lengths[at];
         s2_status status = transpose_plan(&arena, plan, flat, options, &columns);
         if (status == S2_OK)
-            status = done_at(&columns, options->units, &end);
+            status = done_at(&columns, options->units, &end, &balanced);
         s2_arena_release(&arena);
         S2_TRY(status);
-        if (end < 0.98 * least) { /* parts are not for nothing */
+        if (end < worth * least) {
             least = end;
             best = lengths[at];
         }

@@ -82,7 +82,7 @@ typedef struct s2_time_model {
     double l2_gb_s;  /* at the highest clock */
     double cache_mb; /* a generation of items up to this finds what the one before has read */
     double spill_mb; /* ... and from this on nothing */
-    double drift; /* what columns of a sweep miss grows less than their number r: by r^-drift */
+    double drift;    /* what columns of a sweep miss grows less than their number r: by r^-drift */
     double whole_mb; /* all of it: what was written stays there in proportion */
     double warm_mb;  /* tensors up to this are all there when the same launch comes again */
     double lost_mb;  /* ... and when they are so much larger nothing is */
