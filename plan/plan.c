@@ -345,7 +345,7 @@ static s2_status count_pairs(s2_plan *plan)
         const int64_t k_tok = lens.k_tok, q_tok = lens.q_tok, off = k_tok - q_tok;
         plan->counts.pairs_causal += plan->pattern->n_heads * (k_tok * (k_tok + 1) / 2 - off * (off + 1) / 2);
         for (int32_t cls = 0; cls < plan->n_classes; cls++) {
-            int64_t pairs;
+            int64_t pairs = 0;
             S2_TRY(count_class(&plan->classes[cls], lens, plan->options.work_left, &pairs));
             plan->counts.pairs += pairs * plan->classes[cls].n_heads;
         }
