@@ -446,8 +446,8 @@ static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
         let(fitter, &cost->step);
         if (halved)
             cost->masked = 0.8 * cost->step;
-        /* few decode rows show what a slab with a mask costs; wherever they do it is a little less than a
-         * whole one */
+        /* of decode the cost of a row of a list, which few points show: where they do, three quarters of a
+         * slab's */
         let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? 0.75 : 1, step ? TIED : LIKENESS);
         if (backward) {
             /* three products of 128 rows for dQ; four of 64 for dK and dV, 512 a step and byte of rows */

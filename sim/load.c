@@ -542,9 +542,10 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
         add_class(&load, classes, &made);
     }
     for (int32_t list = 0; list < step.n_lists; list++) {
-        const double parts =
-            step.lists[list].n_parts > 1 ? (double)step.lists[list].n_parts * step.lists[list].n_rows : 0;
-        load.joined = parts > load.joined ? parts : load.joined;
+        const s2_decode_list *const own = &step.lists[list];
+        /* of many rows a launch of its own adds them up, a warp a row */
+        const double joined = own->n_parts > 1 ? (double)own->n_parts * (tiles > 1 ? 1 : own->n_rows) : 0;
+        load.joined = joined > load.joined ? joined : load.joined;
     }
     const double rows = (double)step.n_lists * longest_step(plan) * group;
     load.flop = 4.0 * d * 8 * tiles * S2_DECODE_SLAB_TOK * (double)load.n_steps;

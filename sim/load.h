@@ -73,7 +73,7 @@ typedef struct s2_load {
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
     const s2_generation *generations;
-    double joined;      /* decode: parts of the longest list, times its rows: one block adds them up */
+    double joined;      /* decode: parts of the longest list, times the rows that one block adds up in turn */
     int64_t pairs;      /* useful, with all heads and sequences */
     double flop;        /* executed, both products */
     double q_bytes;     /* Q read */

@@ -446,6 +446,33 @@ static void a_gpu_that_nobody_measured_is_guessed_with_a_wide_error(void **state
     s2_arena_release(&arena);
 }
 
+/* One list over the whole chip: up to 8 rows its last block adds the parts up row after row, else a warp a
+ * row. */
+static void parts_of_many_rows_are_added_side_by_side(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_time_model model = h200_model();
+    double joined[2];
+    for (int32_t wide = 0; wide < 2; wide++) {
+        s2_load load;
+        const s2_row row = {.point = {.pattern = "heads 4; kv-heads 1; layers all: dense",
+                                      .pass = S2_PASS_STEP,
+                                      .q_tok = wide ? 4 : 2,
+                                      .k_tok = 65536,
+                                      .batch = 1,
+                                      .dtype = S2_BF16},
+                            .tile_tok = 16,
+                            .key_tok = 64,
+                            .pack_heads = 1};
+        assert_int_equal(s2_fit_load(&arena, &row, &model, &load, NULL), S2_OK);
+        joined[wide] = load.joined;
+        assert_int_equal((int64_t)load.joined, load.n_items * (wide ? 1 : 8));
+    }
+    assert_true(joined[1] < joined[0]);
+    s2_arena_release(&arena);
+}
+
 /* A GPU of one's own whose memory is far slower than any that the constants come from. */
 static void no_prediction_is_below_the_bound(void **state)
 {
@@ -758,6 +785,7 @@ int main(void)
         cmocka_unit_test(constants_survive_a_round_trip_and_a_changed_one_is_refused),
         cmocka_unit_test(damaged_constants_are_refused_with_the_line),
         cmocka_unit_test(rows_survive_a_round_trip),
+        cmocka_unit_test(parts_of_many_rows_are_added_side_by_side),
         cmocka_unit_test(damaged_rows_are_refused_with_a_position),
         cmocka_unit_test(a_fit_brings_back_what_made_the_rows),
         cmocka_unit_test(built_in_rows_stay_above_the_floor_and_are_predicted),
