@@ -26,6 +26,9 @@ static inline int64_t s2_ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Of several sequences. */
+int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs);
+
 s2_tile_rows s2_plan_tile_rows(const s2_plan *plan, int32_t seq, int32_t tile);
 
 /* True, and *out filled, when the head is one of the arithmetic families. */

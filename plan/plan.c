@@ -50,7 +50,7 @@ static s2_status check_seqs(const s2_plan_seq *seqs, int32_t n_seqs, bool causal
     return S2_OK;
 }
 
-static int32_t longest(const s2_plan_seq *seqs, int32_t n_seqs)
+int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs)
 {
     int32_t k_tok = 0;
     for (int32_t seq = 0; seq < n_seqs; seq++)
@@ -68,7 +68,7 @@ static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view 
         cls->block_exact = cls->as.window_tok == 0 && cls->as.sink_tok % plan->blk_tok == 0;
         return S2_OK;
     }
-    S2_TRY(s2_blocks_build(arena, view, longest(plan->seqs, plan->n_seqs), plan->blk_tok,
+    S2_TRY(s2_blocks_build(arena, view, s2_plan_longest(plan->seqs, plan->n_seqs), plan->blk_tok,
                            plan->options.work_left, &cls->blocks));
     cls->block_exact = true;
     for (int64_t e = 0; e < cls->blocks.row_begin[cls->blocks.n_q_blk]; e++)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/heap.h"
 #include "plan/internal.h"
+#include "plan/turns.h"
 
 enum { SLABS_OF_STEP = S2_COLUMN_STEP_TOK / S2_PLAN_SLAB_TOK, LONG_ENTRIES = 40 };
 
@@ -456,7 +456,7 @@ static s2_status emit(s2_transposer *at, s2_emitter *out, s2_plan_column column,
 static s2_status cut_evenly(s2_transposer *at, s2_emitter *out, s2_plan_column *column)
 {
     const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
-    int64_t n_parts = wish > 0 && 2 * work > 3 * wish ? (work + wish - 1) / wish : 1;
+    int64_t n_parts = wish > 0 && 2 * work > 3 * wish ? s2_ceil_div(work, wish) : 1;
     n_parts = s2_min_i64(s2_min_i64(n_parts, column->n), S2_COLUMN_LIMIT_PARTS);
     column->n_parts = (int32_t)s2_max_i64(n_parts, 1);
     int64_t end = column->begin + column->n;
@@ -684,59 +684,58 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
 
 /* ------------------------------------------------------------------ the length of parts */
 
-/* When `units` are done that take columns in their order, and when they would be in balance; a part is added
- * when the one before it has been. */
+/* When `units` have done the columns, and when they would have in balance. */
 static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *out, double *balanced)
 {
     /* in steps, as measured: a step that reads half of the keys, a change of columns, a sum through memory */
     const double half = 0.8, change = 0.3, sum = 0.65;
     double *const until = s2_calloc((size_t)units, sizeof *until);
     double *const added = s2_calloc((size_t)columns->n_chains + 1, sizeof *added);
-    double last = 0, all = 0;
-    for (int32_t c = 0; c < columns->n_columns && until != NULL && added != NULL; c++) {
+    const bool good = until != NULL && added != NULL;
+    s2_turns turns = {.until = until, .added = added, .n_units = units, .sum = sum};
+    double all = 0;
+    for (int32_t c = 0; c < columns->n_columns && good; c++) {
         const s2_plan_column *const column = &columns->columns[c];
         const int32_t n_half = column->n_upper + column->n_lower;
         const double own = change + column->n_heads * (column->n - n_half + half * n_half);
         all += own;
-        until[0] += own;
-        if (column->chain >= 0) {
-            until[0] = fmax(until[0], added[column->chain]) + sum;
-            added[column->chain] = until[0];
-        }
-        last = fmax(last, until[0]);
-        s2_heap_sink(until, units);
+        (void)s2_turns_take(&turns, own, column->chain);
     }
-    *out = last;
+    *out = turns.last;
     *balanced = all / units;
-    const bool whole = until != NULL && added != NULL;
     s2_free(until);
     s2_free(added);
-    return whole ? S2_OK : S2_ENOMEM;
+    return good ? S2_OK : S2_ENOMEM;
 }
 
-static s2_status find_part_steps(const s2_plan *plan, const s2_plan_flat *flat,
-                                 s2_plan_column_options *options)
+/* Of several lengths of parts the one with which the units are done first: mostly none, which is tried first.
+ */
+static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
+                                    s2_plan_column_options options, s2_plan_columns *out)
 {
     static const int32_t lengths[] = {0, 128, 96, 64, 48, 32, 24, 16};
     const double worth = 0.98; /* parts are not for nothing */
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_plan_columns columns;
     int32_t best = 0;
     double least = INFINITY, balanced = 0;
     for (size_t at = 0; at < sizeof lengths / sizeof *lengths && worth * least > balanced; at++) {
-        s2_arena arena = {0};
-        s2_plan_columns columns;
-        double end = INFINITY;
-        options->part_steps = lengths[at];
-        s2_status status = transpose_plan(&arena, plan, flat, options, &columns);
-        if (status == S2_OK)
-            status = done_at(&columns, options->units, &end, &balanced);
-        s2_arena_release(&arena);
-        S2_TRY(status);
+        double end;
+        options.part_steps = lengths[at];
+        s2_arena_rewind(arena, mark);
+        S2_TRY(transpose_plan(arena, plan, flat, &options, &columns));
+        S2_TRY(done_at(&columns, options.units, &end, &balanced));
         if (end < worth * least) {
             least = end;
             best = lengths[at];
         }
     }
-    options->part_steps = best;
+    if (best != options.part_steps) {
+        options.part_steps = best;
+        s2_arena_rewind(arena, mark);
+        S2_TRY(transpose_plan(arena, plan, flat, &options, &columns));
+    }
+    *out = columns;
     return S2_OK;
 }
 
@@ -747,10 +746,9 @@ static s2_status find_part_steps(const s2_plan *plan, const s2_plan_flat *flat,
  */
 s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_units, bool fused)
 {
-    int32_t k_tok = 0;
-    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
-        k_tok = plan->seqs[seq].k_tok > k_tok ? plan->seqs[seq].k_tok : k_tok;
-    const bool is_short = k_tok<16384, is_long = k_tok> 65536;
+    const int32_t k_tok = s2_plan_longest(plan->seqs, plan->n_seqs);
+    const bool is_short = k_tok < 16384;
+    const bool is_long = k_tok > 65536;
     const bool grouped = plan->pattern->n_heads > plan->pattern->n_kv_heads;
     const bool dense = 2 * plan->counts.pairs > plan->counts.pairs_causal;
     s2_plan_column_options cut = {
@@ -773,10 +771,9 @@ s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, 
 s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
                             const s2_plan_column_options *options, s2_plan_columns *out)
 {
-    s2_plan_column_options found = *options;
     if (!options_fit(plan, options))
         return S2_EINVAL;
-    if (found.part_steps == S2_COLUMN_BALANCED)
-        S2_TRY(find_part_steps(plan, flat, &found));
-    return transpose_plan(arena, plan, flat, &found, out);
+    if (options->part_steps == S2_COLUMN_BALANCED)
+        return transpose_balanced(arena, plan, flat, *options, out);
+    return transpose_plan(arena, plan, flat, options, out);
 }

@@ -3,7 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
-#include "base/heap.h"
+#include "plan/turns.h"
 #include "sim/schedule.h"
 
 /* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
@@ -56,33 +56,23 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     return (double)s2_workers_end(&workers);
 }
 
-/*
- * dK and dV: columns in their order. A part adds to the sum of the part before it, so it waits until that one
- * is done; added[chain] is when. Without memory for that nobody waits.
- */
+/* dK and dV: columns in their order. Without memory for when parts were added nobody waits for them. */
 static double run_columns(const s2_costs *costs, double part, const s2_load *load, int32_t n_sms,
                           double *mean)
 {
-    double until[S2_LIMIT_WORKERS] = {0}, sum = 0, last = 0;
+    double until[S2_LIMIT_WORKERS] = {0}, sum = 0;
     const int32_t n = n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS;
     double *const added = s2_calloc((size_t)load->n_chains + 1, sizeof *added);
+    s2_turns turns = {.until = until, .added = added, .n_units = n, .sum = part};
     for (int32_t at = 0; at < load->n_columns; at++) {
         const s2_load_column *const column = &load->columns[at];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
-                           costs->mixed * column->n_half + costs->fine * column->n_fine +
-                           (column->chain >= 0 ? part : 0);
-        until[0] += own;
-        if (column->chain >= 0 && added != NULL) {
-            until[0] = fmax(until[0], added[column->chain] + part);
-            added[column->chain] = until[0];
-        }
-        last = fmax(last, until[0]);
-        s2_heap_sink(until, n);
-        sum += own;
+                           costs->mixed * column->n_half + costs->fine * column->n_fine;
+        sum += s2_turns_take(&turns, own, column->chain);
     }
     s2_free(added);
     *mean = sum / n_sms;
-    return last;
+    return turns.last;
 }
 
 /* Where the columns are not known: as many steps as dQ has, in balance. */
