@@ -546,16 +546,7 @@ static int run_slices(s2_searching *r)
 
 static void add_state(s2_search_state *sum, const s2_search_state *part)
 {
-    s2_search_counts *const to = &sum->counts;
-    const s2_search_counts *const from = &part->counts;
-    to->refused += from->refused;
-    for (int p = 0; p < S2_N_PROPERTIES; p++)
-        to->violated[p] += from->violated[p];
-    to->unknown += from->unknown;
-    to->outside += from->outside;
-    to->beaten += from->beaten;
-    to->priced += from->priced;
-    to->priced_slowly += from->priced_slowly;
+    s2_search_counts_add(&sum->counts, &part->counts);
     if (part->refused_index >= 0 && (sum->refused_index < 0 || part->refused_index < sum->refused_index))
         sum->refused_index = part->refused_index;
 }

@@ -234,16 +234,16 @@ static void run_workers(worker *workers, int32_t n)
             pthread_join(workers[at].thread, NULL);
 }
 
-static void add_counts(s2_search_counts *sum, const s2_search_counts *own)
+void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part)
 {
-    sum->refused += own->refused;
+    sum->refused += part->refused;
     for (int p = 0; p < S2_N_PROPERTIES; p++)
-        sum->violated[p] += own->violated[p];
-    sum->unknown += own->unknown;
-    sum->outside += own->outside;
-    sum->beaten += own->beaten;
-    sum->priced += own->priced;
-    sum->priced_slowly += own->priced_slowly;
+        sum->violated[p] += part->violated[p];
+    sum->unknown += part->unknown;
+    sum->outside += part->outside;
+    sum->beaten += part->beaten;
+    sum->priced += part->priced;
+    sum->priced_slowly += part->priced_slowly;
 }
 
 /* Nothing of a batch counts unless all of it does. */
@@ -267,7 +267,7 @@ static s2_status take_batch(worker *workers, int32_t n, int64_t end, s2_search_s
     S2_TRY(status);
     for (int32_t at = 0; at < n; at++) {
         const int64_t refused = workers[at].refused_index;
-        add_counts(&state->counts, &workers[at].counts);
+        s2_search_counts_add(&state->counts, &workers[at].counts);
         if (refused >= 0 && (state->refused_index < 0 || refused < state->refused_index))
             state->refused_index = refused;
     }

@@ -62,6 +62,8 @@ typedef struct s2_search_counts {
     int64_t priced_slowly; /* of those priced or outside: without the fast form */
 } s2_search_counts;
 
+void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part);
+
 typedef struct s2_search_state {
     int64_t next; /* visit; begins at s2_search.begin */
     s2_search_counts counts;
