@@ -31,25 +31,15 @@ static int read_config(s2_cli *cli, const char *path, s2_net *out)
 {
     char *text, name[sizeof out->name];
     size_t n_bytes;
-    s2_widths widths;
+    s2_net net;
     s2_diag diag = {0};
     const int end = s2_textfile_read(cli, path, &text, &n_bytes);
     if (end != S2_GO_ON)
         return end;
-    const s2_status status = s2_widths_read(text, n_bytes, &widths, &diag);
+    const s2_status status = s2_widths_read(text, n_bytes, &net, &diag);
     if (status != S2_OK)
         return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
-    *out = (s2_net){.n_layers = widths.n_layers,
-                    .hidden = widths.hidden,
-                    .n_heads = widths.n_heads,
-                    .n_kv_heads = widths.n_kv_heads,
-                    .head_dim = widths.head_dim,
-                    .ffn = widths.ffn,
-                    .vocab = widths.vocab,
-                    .gated = widths.gated,
-                    .tied = widths.tied,
-                    .n_experts = widths.n_experts,
-                    .n_active = widths.n_active};
+    *out = net;
     name_after(path, name, sizeof name);
     s2_text_clean(out->name, sizeof out->name, name);
     return S2_GO_ON;

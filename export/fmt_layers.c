@@ -39,9 +39,7 @@ static bool is_dense_model(const s2_source *source, const char *prefix)
         "phi3",  "gemma",    "starcoder2", "deepseek_v2", "deepseek_v3", "kimi_k2",   "olmo",
         "olmo2", "olmoe",    "granite",    "granitemoe",  "stablelm",    "internlm2", "glm",
         "glm4",  "glm4_moe", "nemotron",   "cohere",      "phi",         "gpt_neox"};
-    char path[96];
-    snprintf(path, sizeof path, "%s/model_type", prefix);
-    const char *const type = s2_doc_text(source->doc, path);
+    const char *const type = s2_model_type(source->doc, prefix);
     for (size_t at = 0; type != NULL && at < sizeof names / sizeof *names; at++)
         if (strcmp(type, names[at]) == 0)
             return !has_window(source, prefix);
@@ -90,9 +88,7 @@ static int64_t implied_every(const s2_source *source, const char *prefix)
         int64_t every;
     } implied[] = {{"gemma2", 2},      {"gemma3", 6}, {"gemma3_text", 6}, {"cohere2", 4},
                    {"llama4_text", 4}, {"llama4", 4}, {"gpt_oss", 2}};
-    char path[96];
-    snprintf(path, sizeof path, "%s/model_type", prefix);
-    const char *const model = s2_doc_text(source->doc, path);
+    const char *const model = s2_model_type(source->doc, prefix);
     for (size_t n = 0; model != NULL && n < sizeof implied / sizeof *implied; n++)
         if (strcmp(model, implied[n].model) == 0)
             return implied[n].every;

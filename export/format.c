@@ -77,7 +77,7 @@ static bool starts_like_json(const s2_source *source)
 /* What a person can do about a file that no importer knows. */
 static s2_status refuse_unknown(const s2_source *source, const char *name, const s2_diag *doc_diag)
 {
-    const char *const type = source->doc != NULL ? s2_doc_text(source->doc, "/model_type") : NULL;
+    const char *const type = source->doc != NULL ? s2_model_type(source->doc, "") : NULL;
     s2_diag *const diag = source->diag;
     if (name != NULL)
         return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col,
@@ -373,6 +373,13 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
+const char *s2_model_type(const s2_doc *doc, const char *prefix)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    return s2_doc_text(doc, path);
+}
+
 /* Shapes that configs leave to the code of their model_type; 0: as for all models. */
 static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
 {
@@ -382,9 +389,7 @@ static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
     } implied[] = {{"gemma3_text", {.n_heads = 8, .n_kv_heads = 4, .head_dim = 256}},
                    {"gemma2", {.head_dim = 256}},
                    {"gemma", {.head_dim = 256}}};
-    char path[128];
-    snprintf(path, sizeof path, "%s/model_type", prefix);
-    const char *const model = s2_doc_text(source->doc, path);
+    const char *const model = s2_model_type(source->doc, prefix);
     for (size_t n = 0; model != NULL && n < sizeof implied / sizeof *implied; n++)
         if (strcmp(model, implied[n].model) == 0)
             return implied[n].shape;

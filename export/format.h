@@ -190,6 +190,8 @@ typedef struct s2_model_shape {
     int64_t head_dim;
 } s2_model_shape;
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
+/* The config's model_type, or NULL. */
+const char *s2_model_type(const s2_doc *doc, const char *prefix);
 /* Heads that the config leaves out are known by its model_type. */
 bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
 /*

@@ -54,14 +54,14 @@ static bool is_one_of(const char *type, const char *const *names)
 }
 
 /* What the code of a model_type does where its config says nothing. */
-static s2_status read_habits(const reader *r, s2_widths *out)
+static s2_status read_habits(const reader *r, s2_net *out)
 {
     static const char *const plain[] = {"gpt2",  "gpt_neox", "gptj", "opt",        "phi",
                                         "bloom", "falcon",   "mpt",  "starcoder2", NULL};
     static const char *const tied[] = {"gpt2",   "opt",    "bloom",       "falcon", "mpt",     "gemma",
                                        "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", NULL};
     char path[PATH_BYTES];
-    const char *const type = s2_doc_text(r->doc, at(r, "model_type", path));
+    const char *const type = s2_model_type(r->doc, r->prefix);
     out->gated = !is_one_of(type, plain);
     /* of a multimodal model it stands outside the text's own object */
     const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings") ? "/tie_word_embeddings"
@@ -69,7 +69,7 @@ static s2_status read_habits(const reader *r, s2_widths *out)
     return s2_doc_bool_or(r->doc, where, is_one_of(type, tied), &out->tied, r->diag);
 }
 
-static s2_status read_experts(const reader *r, s2_widths *out)
+static s2_status read_experts(const reader *r, s2_net *out)
 {
     static const char *const experts[] = {"num_local_experts", "num_experts", "n_routed_experts", NULL},
                              *const active[] = {"num_experts_per_tok", "experts_per_token", NULL},
@@ -85,7 +85,7 @@ static s2_status read_experts(const reader *r, s2_widths *out)
     return read_number(r, own, MOST_FFN, 0, &out->ffn);
 }
 
-static s2_status read_all(const s2_doc *doc, s2_widths *out, s2_diag *diag)
+static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
 {
     static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
                                                                                            NULL};
@@ -97,20 +97,20 @@ static s2_status read_all(const s2_doc *doc, s2_widths *out, s2_diag *diag)
         return s2_doc_refuse(doc, path, diag,
                              "latent attention has projections of its own, which are not priced here");
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));
-    *out = (s2_widths){.n_layers = (int32_t)shape.n_layers,
-                       .n_heads = (int32_t)shape.n_heads,
-                       .n_kv_heads = (int32_t)shape.n_kv_heads,
-                       .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
+    *out = (s2_net){.n_layers = (int32_t)shape.n_layers,
+                    .n_heads = (int32_t)shape.n_heads,
+                    .n_kv_heads = (int32_t)shape.n_kv_heads,
+                    .head_dim = shape.head_dim > 0 ? (int32_t)shape.head_dim : 128};
     S2_TRY(read_number(&r, hidden, MOST_HIDDEN, 0, &out->hidden));
     S2_TRY(read_number(&r, vocab, MOST_VOCAB, 0, &out->vocab));
     S2_TRY(read_experts(&r, out));
     return read_habits(&r, out);
 }
 
-s2_status s2_widths_read(const char *text, size_t n_bytes, s2_widths *out, s2_diag *diag)
+s2_status s2_widths_read(const char *text, size_t n_bytes, s2_net *out, s2_diag *diag)
 {
     s2_doc doc;
-    s2_widths read = {0};
+    s2_net read = {0};
     S2_TRY(s2_doc_parse(text, n_bytes, &doc, diag));
     const s2_status status = read_all(&doc, &read, diag);
     s2_doc_release(&doc);

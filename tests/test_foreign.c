@@ -473,7 +473,7 @@ static void widths_of_configs_are_those_of_the_built_in_models(void **state)
                           "\"vocab_size\": 50257}"}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_net net;
-        s2_widths widths;
+        s2_net widths;
         s2_diag diag = {0};
         assert_int_equal(s2_net_find(rows[r].model, &net, NULL), S2_OK);
         if (s2_widths_read(rows[r].text, strlen(rows[r].text), &widths, &diag) != S2_OK)
@@ -510,7 +510,7 @@ static void configs_without_widths_are_refused_with_what_is_missing(void **state
         {"{\"num_attention_heads\": 2, \"kv_lora_rank\": 512}", "latent attention"},
         {"{\"num_attention_heads\": 2", ""}};
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
-        s2_widths widths;
+        s2_net widths;
         s2_diag diag = {0};
         assert_int_equal(s2_widths_read(rows[r][0], strlen(rows[r][0]), &widths, &diag), S2_EPARSE);
         if (strstr(diag.msg, rows[r][1]) == NULL)

@@ -270,7 +270,7 @@ static void read_gpu(const sample *from, const char *bytes, size_t n, int64_t nt
 
 static void read_widths(const sample *from, const char *bytes, size_t n, int64_t nth)
 {
-    s2_widths widths;
+    s2_net widths;
     s2_diag diag = {0};
     const s2_status status = s2_widths_read(bytes, n, &widths, &diag);
     if (status != S2_OK)
