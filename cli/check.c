@@ -305,11 +305,7 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const ch
     char hash[S2_HASH_HEX];
     S2_TRY(s2_pattern_hash(pattern, hash));
     s2_buf_printf(buf, "%s: ", name[0] != '\0' ? name : "(unnamed)");
-    s2_buf_count(buf, pattern->n_layers, "layer");
-    s2_buf_puts(buf, ", ");
-    s2_buf_count(buf, pattern->n_heads, "head");
-    s2_buf_puts(buf, " on ");
-    s2_buf_count(buf, pattern->n_kv_heads, "KV head");
+    s2_pattern_print_size(pattern, buf);
     s2_buf_printf(buf, ", block %d, %.12s\n", pattern->block_tok, hash);
     for (int32_t f = 0; f < n; f++)
         text_line(&findings[f], pattern->causal, buf);

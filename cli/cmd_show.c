@@ -121,11 +121,7 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     const s2_pattern *const p = &f->input->pattern;
     s2_buf_printf(buf, "%s\n  hash      %s\n", f->name, f->hash);
     s2_buf_puts(buf, "  shape     ");
-    s2_buf_count(buf, p->n_layers, "layer");
-    s2_buf_puts(buf, ", ");
-    s2_buf_count(buf, p->n_heads, "head");
-    s2_buf_puts(buf, " on ");
-    s2_buf_count(buf, p->n_kv_heads, "KV head");
+    s2_pattern_print_size(p, buf);
     s2_buf_printf(buf, ", head dimension %d, blocks of ", (int)p->head_dim);
     s2_buf_count(buf, p->block_tok, "token");
     s2_buf_puts(buf, p->causal ? "\n" : ", not causal\n");

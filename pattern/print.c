@@ -410,6 +410,15 @@ void s2_pattern_print(const s2_pattern *pattern, s2_buf *buf)
     s2_arena_release(&arena);
 }
 
+void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf)
+{
+    s2_buf_count(buf, pattern->n_layers, "layer");
+    s2_buf_puts(buf, ", ");
+    s2_buf_count(buf, pattern->n_heads, "head");
+    s2_buf_puts(buf, " on ");
+    s2_buf_count(buf, pattern->n_kv_heads, "KV head");
+}
+
 s2_status s2_pattern_hash(const s2_pattern *pattern, char hex[S2_HASH_HEX])
 {
     s2_buf text = {0};

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pattern/parse.h"
+
 static void key_int(s2_buf *buf, const char *key, int64_t value)
 {
     s2_json_key(buf, key);
@@ -410,11 +412,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     const s2_sim_options *const options = subject->options;
     const s2_pattern *const pattern = subject->pattern;
     s2_buf_printf(buf, "%s  ", subject->name);
-    s2_buf_count(buf, pattern->n_layers, "layer");
-    s2_buf_puts(buf, ", ");
-    s2_buf_count(buf, pattern->n_heads, "head");
-    s2_buf_puts(buf, " on ");
-    s2_buf_count(buf, pattern->n_kv_heads, "KV head");
+    s2_pattern_print_size(pattern, buf);
     s2_buf_printf(buf, " of %d, block %d, ", pattern->head_dim, pattern->block_tok);
     s2_buf_count(buf, sim->n_head_classes, "distinct head");
     s2_buf_printf(buf, "\n  %s of ", s2_sim_phase_word(options->phase));
