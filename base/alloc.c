@@ -38,3 +38,21 @@ void s2_free(void *p)
 {
     free(p);
 }
+
+enum { FIRST_CAP = 8 };
+
+void *s2_reserve(void *array, int64_t *cap, int64_t want, size_t size)
+{
+    if (want <= *cap)
+        return array;
+    if (want > INT64_MAX / 2)
+        return NULL;
+    const int64_t wider = s2_max_i64(want, s2_max_i64(2 * *cap, FIRST_CAP));
+    size_t n_bytes;
+    if (!s2_mul_size((size_t)wider, size, &n_bytes))
+        return NULL;
+    void *const grown = s2_realloc(array, n_bytes);
+    if (grown != NULL)
+        *cap = wider;
+    return grown;
+}

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arith.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,31 +26,12 @@ void s2_free(void *p);
 typedef bool (*s2_alloc_hook)(void *user, size_t n_bytes);
 void s2_alloc_set_hook(s2_alloc_hook hook, void *user);
 
-/* Products and sums that must not wrap; false on overflow and *out untouched. */
-static inline bool s2_mul_i64(int64_t a, int64_t b, int64_t *out)
-{
-    int64_t r;
-    if (__builtin_mul_overflow(a, b, &r))
-        return false;
-    *out = r;
-    return true;
-}
-static inline bool s2_add_i64(int64_t a, int64_t b, int64_t *out)
-{
-    int64_t r;
-    if (__builtin_add_overflow(a, b, &r))
-        return false;
-    *out = r;
-    return true;
-}
-static inline bool s2_mul_size(size_t a, size_t b, size_t *out)
-{
-    size_t r;
-    if (__builtin_mul_overflow(a, b, &r))
-        return false;
-    *out = r;
-    return true;
-}
+/*
+ * A heap array (NULL at first) with room for at least `want` >= 1 elements of `size` bytes, of which *cap are
+ * there. It at least doubles, so that pushing one by one is linear. NULL when memory runs out or the size
+ * overflows: the array and *cap are untouched then.
+ */
+void *s2_reserve(void *array, int64_t *cap, int64_t want, size_t size);
 
 #ifdef __cplusplus
 }

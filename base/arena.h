@@ -15,6 +15,7 @@
 #define S2_BASE_ARENA_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -40,6 +41,12 @@ typedef struct s2_arena_mark_t {
 void *s2_arena_alloc(s2_arena *arena, size_t n, size_t size);
 /* Grow an array from `have` to `want` objects: a fresh zeroed piece holding the old objects. */
 void *s2_arena_grow(s2_arena *arena, const void *old, size_t have, size_t want, size_t size);
+/*
+ * An array (NULL at first) of n elements with room for one more, of which *cap fit so far; it doubles when it
+ * is full. NULL when memory runs out: *cap is untouched then. s2_reserve() in base/alloc.h is its like on the
+ * heap.
+ */
+void *s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size);
 /* A terminated copy of n bytes, or NULL. */
 char *s2_arena_strndup(s2_arena *arena, const char *text, size_t n);
 

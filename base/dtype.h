@@ -4,8 +4,15 @@
 #ifndef S2_BASE_DTYPE_H
 #define S2_BASE_DTYPE_H
 
+#include <stdint.h>
+
 /* Kernels compute in the first S2_N_DTYPES; what follows is priced only. */
 typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES, S2_F8 = S2_N_DTYPES } s2_dtype;
 enum { S2_N_PRICED_DTYPES = S2_F8 + 1 };
+
+static inline int32_t s2_dtype_bytes(s2_dtype dtype)
+{
+    return dtype == S2_F8 ? 1 : dtype == S2_F32 ? 4 : 2;
+}
 
 #endif /* S2_BASE_DTYPE_H */

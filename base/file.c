@@ -139,6 +139,74 @@ static s2_status open_directly(s2_output *out, const char *path)
     return S2_ENOMEM;
 }
 
+/* Where writing to `path` ends up: links are followed, also one whose target does not exist yet. */
+static bool resolve(const char *path, char out[PATH_MAX])
+{
+    enum { MOST_LINKS = 40 };
+    char link[PATH_MAX];
+    if (realpath(path, out) != NULL)
+        return true;
+    if (snprintf(out, PATH_MAX, "%s", path) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (int n_links = 0; n_links < MOST_LINKS; n_links++) {
+        const ssize_t n = readlink(out, link, sizeof link - 1);
+        if (n < 0)
+            return true;
+        link[n] = '\0';
+        char *const slash = strrchr(out, '/');
+        const size_t n_dir = link[0] == '/' || slash == NULL ? 0 : (size_t)(slash + 1 - out);
+        if (n_dir + (size_t)n >= PATH_MAX) {
+            errno = ENAMETOOLONG;
+            return false;
+        }
+        memcpy(out + n_dir, link, (size_t)n + 1);
+    }
+    errno = ELOOP;
+    return false;
+}
+
+/* A file without a name, which nobody has to remove when this process is killed; -1 where there is none. */
+static int open_unnamed(const char *target)
+{
+    char dir[PATH_MAX];
+    const char *const slash = strrchr(target, '/');
+    if (access("/proc/self/fd", X_OK) != 0)
+        return -1;
+    snprintf(dir, sizeof dir, "%.*s",
+             slash == NULL     ? 1
+             : slash == target ? 1
+                               : (int)(slash - target),
+             slash == NULL ? "." : target);
+    return open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666);
+}
+
+static s2_status open_beside(s2_output *out, const char *path, const struct stat *old)
+{
+    if (!resolve(path, out->target))
+        return io_error(errno);
+    if (snprintf(out->beside, sizeof out->beside, "%s.tmp%ld", out->target, (long)getpid()) >=
+        (int)sizeof out->beside)
+        return io_error(ENAMETOOLONG);
+    int fd = open_unnamed(out->target);
+    out->unnamed = fd >= 0;
+    if (fd < 0)
+        fd = open(out->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return io_error(errno);
+    if (old != NULL && fchmod(fd, old->st_mode & 07777) != 0) {
+        /* the mode of somebody else's file may not be ours to give */
+    }
+    out->file = fdopen(fd, "w");
+    if (out->file != NULL)
+        return S2_OK;
+    close(fd);
+    if (!out->unnamed)
+        remove(out->beside);
+    return S2_ENOMEM;
+}
+
 s2_status s2_output_open(s2_output *out, const char *path)
 {
     s2_output made = {0};
@@ -146,32 +214,11 @@ s2_status s2_output_open(s2_output *out, const char *path)
     const bool exists = stat(path, &old) == 0;
     if (exists && S_ISDIR(old.st_mode))
         return io_error(EISDIR);
-    if (exists && !S_ISREG(old.st_mode)) {
-        const s2_status status = open_directly(&made, path);
-        if (status == S2_OK)
-            *out = made;
-        return status;
-    }
-    char real[PATH_MAX];
-    const char *const target = exists && realpath(path, real) != NULL ? real : path;
-    if (strlen(target) >= sizeof made.target)
-        return io_error(ENAMETOOLONG);
-    snprintf(made.target, sizeof made.target, "%s", target);
-    snprintf(made.beside, sizeof made.beside, "%s.tmp%ld", target, (long)getpid());
-    const int fd = open(made.beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return io_error(errno);
-    if (exists && fchmod(fd, old.st_mode & 07777) != 0) {
-        /* the mode of somebody else's file may not be ours to give */
-    }
-    made.file = fdopen(fd, "w");
-    if (made.file == NULL) {
-        close(fd);
-        remove(made.beside);
-        return S2_ENOMEM;
-    }
-    *out = made;
-    return S2_OK;
+    const s2_status status = exists && !S_ISREG(old.st_mode) ? open_directly(&made, path)
+                                                             : open_beside(&made, path, exists ? &old : NULL);
+    if (status == S2_OK)
+        *out = made;
+    return status;
 }
 
 /* On the disk before it gets its name. Pipes and devices have no disk. */
@@ -180,18 +227,31 @@ static int end_of_writing(FILE *file)
     int error = fflush(file) != 0 || ferror(file) != 0 ? (errno != 0 ? errno : EIO) : 0;
     if (error == 0 && fsync(fileno(file)) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
         error = errno;
-    if (fclose(file) != 0 && error == 0)
-        error = errno;
     return error;
+}
+
+/* Give a file without a name the one beside its place. */
+static int name_it(s2_output *out)
+{
+    char self[32];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fileno(out->file));
+    if (linkat(AT_FDCWD, self, AT_FDCWD, out->beside, AT_SYMLINK_FOLLOW) != 0)
+        return errno;
+    out->unnamed = false;
+    return 0;
 }
 
 s2_status s2_output_close(s2_output *out, bool whole)
 {
     int error = end_of_writing(out->file);
     const bool beside = out->beside[0] != '\0';
+    if (beside && error == 0 && whole && out->unnamed)
+        error = name_it(out);
+    if (fclose(out->file) != 0 && error == 0)
+        error = errno;
     if (beside && error == 0 && whole && rename(out->beside, out->target) != 0)
         error = errno;
-    if (beside && (error != 0 || !whole))
+    if (beside && !out->unnamed && (error != 0 || !whole))
         remove(out->beside);
     out->file = NULL;
     return error == 0 || !whole ? S2_OK : io_error(error);

@@ -40,12 +40,13 @@ const char *s2_file_why(int errnum);
 typedef struct s2_output {
     FILE *file;
     char target[4096]; /* links followed */
-    char beside[4128]; /* where it is written; empty when it goes to the target directly */
+    char beside[4128]; /* its name until it is whole; empty when it goes to the target directly */
+    bool unnamed;      /* it gets even that name at the end, where the file system can */
 } s2_output;
 
 /*
- * A regular file is written beside its place and appears there when it is whole; it keeps the mode of the one
- * that it replaces. A device, a terminal or a pipe is written as it is: renaming over /dev/null would replace
+ * A regular file is written without a name, or beside its place where the file system cannot, and appears in its place
+ * when it is whole; it keeps the mode of the one that it replaces. Links are followed, also to where nothing is yet. A device, a terminal or a pipe is written as it is: renaming over /dev/null would replace
  * the device.
  */
 s2_status s2_output_open(s2_output *out, const char *path) S2_MUST_CHECK;

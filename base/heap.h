@@ -1,5 +1,5 @@
 /*
- * base/heap.h - the earliest of many, again and again.
+ * base/heap.h - a binary min-heap of times.
  *
  * Threads: no state.
  */

@@ -15,6 +15,11 @@ const char *s2_status_text(s2_status status)
     return "unknown status";
 }
 
+const char *s2_diag_text(const s2_diag *diag, s2_status status)
+{
+    return diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
+}
+
 s2_status s2_diag_set(s2_diag *diag, s2_status status, int32_t code, int32_t line, int32_t col,
                       const char *fmt, ...)
 {

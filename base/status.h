@@ -66,6 +66,9 @@ typedef struct s2_diag {
     char msg[240];
 } s2_diag;
 
+/* What there is to say of a failure: the diagnostic's words, else the status's. */
+const char *s2_diag_text(const s2_diag *diag, s2_status status);
+
 /* Fill *diag (NULL is allowed) and return `status`, so that `return s2_diag_set(...)` reads well. */
 s2_status s2_diag_set(s2_diag *diag, s2_status status, int32_t code, int32_t line, int32_t col,
                       const char *fmt, ...) S2_PRINTF(6, 7);

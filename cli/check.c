@@ -193,6 +193,24 @@ static void json_finding(const s2_pattern *pattern, const s2_finding *finding, s
     s2_json_end(buf, '}');
 }
 
+/* The layers that are not judged; no key where there are none. */
+static void json_state_layers(const s2_pattern *pattern, s2_buf *buf)
+{
+    bool any = false;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        if (!s2_pattern_is_state_layer(pattern, layer))
+            continue;
+        if (!any) {
+            s2_json_key(buf, "state_layers");
+            s2_json_begin(buf, '[');
+        }
+        any = true;
+        s2_json_int(buf, layer);
+    }
+    if (any)
+        s2_json_end(buf, ']');
+}
+
 s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2_finding *findings, int32_t n,
                            int64_t scope_tok, s2_buf *buf)
 {
@@ -210,6 +228,7 @@ s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2
     json_field(buf, "kv_heads", pattern->n_kv_heads);
     json_field(buf, "block", pattern->block_tok);
     json_scope(buf, scope_tok);
+    json_state_layers(pattern, buf);
     s2_json_key(buf, "verdict");
     s2_json_str(buf, s2_verdict_word(s2_findings_verdict(findings, n)));
     s2_json_key(buf, "properties");
@@ -299,6 +318,21 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
     return status;
 }
 
+/* What was left out of every verdict above. */
+static void text_state_layers(const s2_pattern *pattern, s2_buf *buf)
+{
+    int32_t layers[S2_LIMIT_LAYERS], n = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (s2_pattern_is_state_layer(pattern, layer))
+            layers[n++] = layer;
+    if (n == 0)
+        return;
+    s2_buf_puts(buf, n == 1 ? "  not judged: layer " : "  not judged: layers ");
+    s2_layers_print(layers, n, buf);
+    s2_buf_printf(buf, " %s no keys; %s a state of fixed size, of which nothing is claimed\n",
+                  n == 1 ? "reads" : "read", n == 1 ? "it keeps" : "they keep");
+}
+
 s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const char *operand,
                            const s2_finding *findings, int32_t n, s2_buf *buf)
 {
@@ -309,8 +343,59 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const ch
     s2_buf_printf(buf, ", block %d, %.12s\n", pattern->block_tok, hash);
     for (int32_t f = 0; f < n; f++)
         text_line(&findings[f], pattern->causal, buf);
+    text_state_layers(pattern, buf);
     for (int32_t f = 0; f < n; f++)
         if (findings[f].verdict == S2_VIOLATED)
             S2_TRY(text_violation(pattern, operand, &findings[f], buf));
     return buf->status;
+}
+
+/* ---- as rows of the database */
+
+static const char *layers_text(s2_arena *arena, const s2_finding *finding)
+{
+    s2_buf list = {0};
+    s2_layers_print(finding->failing_layers, finding->n_failing_layers, &list);
+    const char *const text = s2_arena_strndup(arena, list.data != NULL ? list.data : "", list.len);
+    s2_buf_release(&list);
+    return text;
+}
+
+static const char *reason_text(s2_arena *arena, const s2_finding *finding)
+{
+    s2_buf reason = {0};
+    s2_explain_reason(finding, &reason);
+    const char *const text = s2_arena_strndup(arena, reason.data != NULL ? reason.data : "", reason.len);
+    s2_buf_release(&reason);
+    return text;
+}
+
+static int64_t or_none(int64_t value)
+{
+    return value >= 0 ? value : S2_DB_NONE;
+}
+
+s2_db_check s2_finding_row(s2_arena *arena, const s2_finding *finding, const char *engine, int64_t wall_us)
+{
+    char name[32];
+    s2_requirement_name(&finding->requirement, name, sizeof name);
+    const bool violated = finding->verdict == S2_VIOLATED;
+    const bool complete = violated && finding->complete_to_tok != S2_COMPLETE_UNKNOWN;
+    const s2_witness none = {.layer = -1, .head = -1, .q_tok = -1, .k_tok = -1};
+    const s2_witness *const w = violated ? &finding->witness : &none;
+    return (s2_db_check){
+        .property = s2_arena_strndup(arena, name, strlen(name)),
+        .verdict = (s2_db_verdict)finding->verdict,
+        .required = finding->requirement.required,
+        .scope_tok = finding->scope_tok == S2_OPEN ? S2_DB_NONE : finding->scope_tok,
+        .complete_to_tok = complete ? finding->complete_to_tok : S2_DB_NONE,
+        .layer = or_none(w->layer),
+        .head = or_none(w->head),
+        .query_tok = or_none(w->q_tok),
+        .key_tok = or_none(w->k_tok),
+        .failing_layers = finding->verdict == S2_HOLDS ? NULL : layers_text(arena, finding),
+        .detail = finding->verdict == S2_UNKNOWN ? reason_text(arena, finding) : NULL,
+        .engine = engine,
+        .wall_us = wall_us,
+    };
 }

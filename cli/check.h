@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "coverage/prove.h"
+#include "db/db.h"
 
 enum { S2_MOST_REQUIREMENTS = 16 };
 
@@ -29,5 +30,8 @@ s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2
 /* For people; `operand` is how the pattern was named, for the command that replays a witness. */
 s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const char *operand,
                            const s2_finding *findings, int32_t n, s2_buf *buf) S2_MUST_CHECK;
+
+/* As it is stored, its texts in the arena; wall_us S2_DB_NONE where it was not measured. */
+s2_db_check s2_finding_row(s2_arena *arena, const s2_finding *finding, const char *engine, int64_t wall_us);
 
 #endif /* S2_CLI_CHECK_H */

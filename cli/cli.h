@@ -48,7 +48,10 @@ typedef struct s2_cli_hooks {
      */
     s2_status (*import)(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                         s2_diag *diag);
-    /* The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
+    /* The file in a folder that stands for it, in cli->arena: its config, or what an export wrote; or NULL. */
+    const char *(*in_folder)(s2_cli *cli, const char *folder);
+    /*
+     * The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
      */
     int (*design)(s2_cli *cli, const char *key, const char **text);
     /* Store what a check decided; does nothing under --no-db. */
@@ -65,13 +68,17 @@ struct s2_cli {
     s2_arena arena; /* lives until the process ends */
     int argc;       /* as the process was called, for provenance */
     char **argv;
-    const char *db_path;       /* --db; NULL: $S2_DB, else s2.db */
-    bool no_db;                /* --no-db: record nothing */
-    s2_db *db;                 /* opened when first needed (cli/store.h) */
-    int64_t run_id;            /* the row of this command in it; 0: not yet stored */
-    int64_t seed;              /* of the run; S2_DB_NONE: it uses none */
-    int64_t started_us;        /* Unix time */
-    const s2_cli_hooks *hooks; /* NULL in s2check */
+    const char *db_path; /* --db; NULL: $S2_DB, else s2.db */
+    bool no_db;          /* --no-db: record nothing */
+    const char **sets;   /* --set KEY=VALUE, as given: what foreign configs leave unsaid */
+    int32_t n_sets;
+    bool sets_used;                    /* some format has seen them */
+    const struct s2_format *export_to; /* of an export: its own keys are no PATTERN's */
+    s2_db *db;                         /* opened when first needed (cli/store.h) */
+    int64_t run_id;                    /* the row of this command in it; 0: not yet stored */
+    int64_t seed;                      /* of the run; S2_DB_NONE: it uses none */
+    int64_t started_us;                /* Unix time */
+    const s2_cli_hooks *hooks;         /* NULL in s2check */
 };
 
 void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv);

@@ -11,8 +11,8 @@
 #include "cli/textfile.h"
 #include "kernels/kernel.h"
 #include "kernels/micro.h"
-#include "sim/accuracy.h"
-#include "sim/fit.h"
+#include "calibrate/accuracy.h"
+#include "calibrate/fit.h"
 
 enum { LIMIT_POINTS = 4096, FLOOR_SHARE = 10 };
 
@@ -120,7 +120,7 @@ static void name_gpu(const char *device, char *out, size_t cap)
 
 static void fill_head(s2_calibrate *state)
 {
-    s2_rows_head *const head = &state->file.head;
+    s2_provenance *const head = &state->file.head;
     const time_t now = time(NULL);
     struct tm utc;
     const char *const name = s2_args_str(&state->args, "gpu");
@@ -296,6 +296,7 @@ static int judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibra
         kernel->n_judged = accuracy.kernels[k].n;
         kernel->error_pct = accuracy.kernels[k].mape;
         kernel->p90_pct = accuracy.kernels[k].p90;
+        memcpy(kernel->spans, accuracy.spans[k], sizeof kernel->spans);
     }
     return S2_GO_ON;
 }

@@ -9,6 +9,7 @@
 #include "cli/check.h"
 #include "cli/explain.h"
 #include "cli/input.h"
+#include "cli/lost.h"
 #include "cli/options.h"
 #include "coverage/certificate.h"
 #include "coverage/explain.h"
@@ -25,6 +26,7 @@ typedef struct s2_check_args {
     bool pair;
     int64_t pair_q_tok;
     int64_t pair_k_tok;
+    int64_t query_tok; /* of --query; -1: not asked for */
 } s2_check_args;
 
 static int64_t now_us(void)
@@ -76,6 +78,10 @@ static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
         if (code != S2_GO_ON)
             return code;
     }
+    out->query_tok = -1;
+    if (s2_args_has(args, "query") &&
+        s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok) != S2_GO_ON)
+        return S2_EXIT_USAGE;
     return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_GO_ON;
 }
 
@@ -133,55 +139,6 @@ static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pat
     return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "check");
 }
 
-static const char *layers_text(s2_cli *cli, const s2_finding *finding)
-{
-    s2_buf list = {0};
-    s2_layers_print(finding->failing_layers, finding->n_failing_layers, &list);
-    const char *const text = s2_arena_strndup(&cli->arena, list.data != NULL ? list.data : "", list.len);
-    s2_buf_release(&list);
-    return text;
-}
-
-static const char *reason_text(s2_cli *cli, const s2_finding *finding)
-{
-    s2_buf reason = {0};
-    s2_explain_reason(finding, &reason);
-    const char *const text =
-        s2_arena_strndup(&cli->arena, reason.data != NULL ? reason.data : "", reason.len);
-    s2_buf_release(&reason);
-    return text;
-}
-
-static int64_t or_none(int64_t value)
-{
-    return value >= 0 ? value : S2_DB_NONE;
-}
-
-static s2_db_check db_row(s2_cli *cli, const s2_check_args *check, const s2_finding *finding, int64_t wall_us)
-{
-    char name[32];
-    s2_requirement_name(&finding->requirement, name, sizeof name);
-    const bool violated = finding->verdict == S2_VIOLATED;
-    const bool complete = violated && finding->complete_to_tok != S2_COMPLETE_UNKNOWN;
-    const s2_witness none = {.layer = -1, .head = -1, .q_tok = -1, .k_tok = -1};
-    const s2_witness *const w = violated ? &finding->witness : &none;
-    return (s2_db_check){
-        .property = s2_arena_strndup(&cli->arena, name, strlen(name)),
-        .verdict = (s2_db_verdict)finding->verdict,
-        .required = finding->requirement.required,
-        .scope_tok = finding->scope_tok == S2_OPEN ? S2_DB_NONE : finding->scope_tok,
-        .complete_to_tok = complete ? finding->complete_to_tok : S2_DB_NONE,
-        .layer = or_none(w->layer),
-        .head = or_none(w->head),
-        .query_tok = or_none(w->q_tok),
-        .key_tok = or_none(w->k_tok),
-        .failing_layers = finding->verdict == S2_HOLDS ? NULL : layers_text(cli, finding),
-        .detail = finding->verdict == S2_UNKNOWN ? reason_text(cli, finding) : NULL,
-        .engine = check->engine,
-        .wall_us = wall_us,
-    };
-}
-
 static int record(s2_cli *cli, const s2_check_args *check, const s2_input *input, const s2_finding *findings,
                   int64_t wall_us)
 {
@@ -189,7 +146,7 @@ static int record(s2_cli *cli, const s2_check_args *check, const s2_input *input
         return S2_GO_ON;
     s2_db_check rows[S2_MOST_REQUIREMENTS];
     for (int32_t f = 0; f < check->n_requirements; f++)
-        rows[f] = db_row(cli, check, &findings[f], wall_us);
+        rows[f] = s2_finding_row(&cli->arena, &findings[f], check->engine, wall_us);
     return cli->hooks->record_checks(cli, input, rows, check->n_requirements);
 }
 
@@ -228,6 +185,19 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
     return code == S2_GO_ON ? S2_EXIT_OK : code;
 }
 
+/* Which keys are lost to a query. */
+static int answer_query(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
+{
+    s2_buf text = {0};
+    const s2_status status = s2_lost_print(pattern, check->query_tok, &text);
+    if (status != S2_OK) {
+        s2_buf_release(&text);
+        return s2_cli_fail(cli, status, "query");
+    }
+    const int code = s2_cli_print(cli, &text);
+    return code == S2_GO_ON ? S2_EXIT_OK : code;
+}
+
 static int write_whole(s2_cli *cli, const char *path, const s2_buf *text)
 {
     s2_output output;
@@ -249,8 +219,7 @@ static int write_certificate(s2_cli *cli, const s2_check_args *check, const s2_p
         return S2_GO_ON;
     s2_buf text = {0};
     s2_diag diag = {0};
-    const s2_status status =
-        s2_certificate_write(&cli->arena, pattern, findings, check->n_requirements, &text, &diag);
+    const s2_status status = s2_certificate_write(pattern, findings, check->n_requirements, &text, &diag);
     int code = S2_GO_ON;
     if (status == S2_EUNSUPPORTED) {
         s2_cli_error(cli, "no certificate: %s", diag.msg);
@@ -284,8 +253,14 @@ static int check_one(s2_cli *cli, const s2_check_args *check, const char *operan
     s2_input input;
     s2_finding findings[S2_MOST_REQUIREMENTS];
     int code = s2_input_read(cli, operand, &input);
+    if (code == S2_GO_ON && check->n_tok != S2_OPEN)
+        code = s2_input_fits(cli, &input.pattern, check->n_tok);
     if (code != S2_GO_ON)
         return code;
+    if (code == S2_GO_ON && check->query_tok >= 0)
+        return s2_input_fits(cli, &input.pattern, check->query_tok + 1) == S2_GO_ON
+                   ? answer_query(cli, check, &input.pattern)
+                   : S2_EXIT_USAGE;
     if (check->pair)
         return answer_pair(cli, check, &input.pattern);
     const int64_t started_us = now_us();

@@ -208,16 +208,21 @@ static const char *shape_difference(const s2_pattern *a, const s2_pattern *b)
     return NULL;
 }
 
+/* The one whose mask files end first: beyond them nothing is said. */
+static const s2_pattern *shorter(const s2_pattern *a, const s2_pattern *b)
+{
+    return s2_pattern_limit_tok(a) < s2_pattern_limit_tok(b) ? a : b;
+}
+
 int s2_cmd_diff(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_input a, b;
     comparison c = {.cli = cli, .a = &a, .b = &b};
     int end = s2_args_parse(cli, "diff", argc, argv, &args);
-    if (end != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &c.n_tok)) != S2_GO_ON ||
-        (end = s2_input_read(cli, args.operands[0], &a)) != S2_GO_ON ||
-        (end = s2_input_read(cli, args.operands[1], &b)) != S2_GO_ON)
+    if (end != S2_GO_ON || (end = s2_input_read(cli, args.operands[0], &a)) != S2_GO_ON ||
+        (end = s2_input_read(cli, args.operands[1], &b)) != S2_GO_ON ||
+        (end = s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok)) != S2_GO_ON)
         return end;
     const char *const shape = shape_difference(&a.pattern, &b.pattern);
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;

@@ -1,6 +1,8 @@
 #include "cli/commands.h"
 
 #include <errno.h>
+#include <langinfo.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +13,9 @@
 #include "cli/front.h"
 #include "cli/input.h"
 #include "cli/needles.h"
-#include "export/chart.h"
+#include "draw/chart.h"
 #include "export/files.h"
-#include "export/picture.h"
+#include "draw/picture.h"
 #include "sim/kv.h"
 
 typedef struct request {
@@ -33,6 +35,13 @@ static bool takes_colours(const s2_cli *cli)
            (no_color == NULL || no_color[0] == '\0');
 }
 
+/* The half blocks of a coloured picture are UTF-8. */
+static bool takes_glyphs(void)
+{
+    const char *const before = setlocale(LC_CTYPE, "");
+    return before != NULL && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+}
+
 /* By option, else by the ending of the output, else what a terminal shows. */
 static const char *form_of(const s2_cli *cli, const s2_args *args, const char *what, const char *output)
 {
@@ -46,7 +55,7 @@ static const char *form_of(const s2_cli *cli, const s2_args *args, const char *w
         return stated;
     if (strcmp(what, "flow") == 0)
         return "dot";
-    return output == NULL && takes_colours(cli) ? "ansi" : "ascii";
+    return output == NULL && takes_colours(cli) && takes_glyphs() ? "ansi" : "ascii";
 }
 
 /* A name that asks for a picture of another kind would else get what a terminal shows. */
@@ -72,7 +81,8 @@ static int read_head(s2_cli *cli, const s2_args *args, request *out)
     const bool kv = strncmp(text, "kv:", 3) == 0;
     int64_t index;
     if (!s2_number_parse(kv ? text + 3 : text, &index) ||
-        index >= (kv ? out->input.pattern.n_kv_heads : out->input.pattern.n_heads)) {
+        index >= (kv ? s2_pattern_kv_heads(&out->input.pattern, (int32_t)out->layer)
+                     : out->input.pattern.n_heads)) {
         s2_cli_error(cli, "--head %s: expected union, kv:G or a head of the pattern", text);
         return S2_EXIT_USAGE;
     }
@@ -289,14 +299,14 @@ static int fill_kv(s2_cli *cli, request *at)
 
 enum { MOST_POINTS = 4000, MOST_LABELS = 16 };
 
-static double objective_value(const s2_objective *by, const s2_db_row *row)
+static double objective_value(const s2_front_column *by, const s2_db_row *row)
 {
-    return by->value(row) / (strcmp(by->name, "kv_mib") == 0 ? 0x1p20 : 1);
+    return by->value(row) / by->unit;
 }
 
 /* Designs with both values as points; of very many every so-manieth. */
-static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front *front, int32_t most, bool named,
-                           s2_chart_series *out)
+static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec *front, int32_t most,
+                           bool named, s2_chart_series *out)
 {
     const int32_t every = l->n_rows / most + 1;
     double *const x = S2_NEW(&cli->arena, double, l->n_rows + 1), *const y = S2_NEW(&cli->arena, double,
@@ -316,11 +326,11 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front *fro
     return S2_OK;
 }
 
-static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, const s2_front *front)
+static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, const s2_front_spec *front)
 {
     s2_listing l = {.cli = cli};
     char *const names = S2_NEW(&cli->arena, char, 128);
-    const int end = s2_front_list(&l, args, db, front);
+    const int end = s2_front_list(&l, args, db);
     if (end != S2_GO_ON)
         return end;
     const int32_t n_rows = l.n_rows;
@@ -328,7 +338,7 @@ static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, 
                     best = {.style = S2_CHART_STEPS, .colour = 2};
     s2_status status = names != NULL ? points_of(cli, &l, front, MOST_POINTS, false, &all) : S2_ENOMEM;
     if (status == S2_OK)
-        status = s2_front_keep(&l, front);
+        status = s2_front_leave(&l, front);
     if (status == S2_OK)
         status = points_of(cli, &l, front, MOST_POINTS, true, &best);
     if (status != S2_OK)
@@ -351,7 +361,7 @@ static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, 
 
 static int fill_pareto(s2_cli *cli, const s2_args *args, request *at)
 {
-    s2_front front = {0};
+    s2_front_spec front = {0};
     s2_db *db;
     int end = s2_front_choose(cli, s2_args_str(args, "minimize"), &front);
     if (end == S2_GO_ON && front.n_by != 2) {
@@ -382,22 +392,41 @@ static int deliver(s2_cli *cli, const request *at, s2_buf *buf)
     return s2_exit_of(status);
 }
 
+static bool is_sparse(const s2_pattern *pattern, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
+        if (body->n_terms != 1 ||
+            (body->terms[0].kind != S2_TERM_DENSE && body->terms[0].kind != S2_TERM_NONE))
+            return true;
+    }
+    return false;
+}
+
+/* Dense layers all look alike: the first one that does not is shown, and the picture says which it is. */
+static int32_t layer_to_show(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (is_sparse(pattern, layer))
+            return layer;
+    return 0;
+}
+
 static int read_pattern(s2_cli *cli, const s2_args *args, request *at)
 {
-    at->n_tok = 8192;
-    int end = S2_GO_ON;
-    if (s2_args_str(args, "len") != NULL)
-        end = s2_args_int(cli, args, "len", 1, 1 << 20, &at->n_tok);
-    if (end == S2_GO_ON && args->n_operands != 1) {
+    if (args->n_operands != 1) {
         s2_cli_error(cli, "name one PATTERN");
-        end = S2_EXIT_USAGE;
+        return S2_EXIT_USAGE;
     }
-    if (end == S2_GO_ON)
-        end = s2_args_int(cli, args, "page", 1, 65536, &at->page_tok);
+    int end = s2_args_int(cli, args, "page", 1, 65536, &at->page_tok);
     if (end == S2_GO_ON)
         end = s2_input_read(cli, args->operands[0], &at->input);
     if (end == S2_GO_ON)
+        end = s2_input_len(cli, args, &at->input.pattern, &at->n_tok);
+    if (end == S2_GO_ON && s2_args_has(args, "layer"))
         end = s2_args_int(cli, args, "layer", 0, at->input.pattern.n_layers - 1, &at->layer);
+    else if (end == S2_GO_ON)
+        at->layer = layer_to_show(&at->input.pattern);
     return end == S2_GO_ON ? read_head(cli, args, at) : end;
 }
 

@@ -204,23 +204,22 @@ static int refuse_overwrite(s2_cli *cli, const job *at, bool inside)
 static int write_files(s2_cli *cli, const job *at)
 {
     const bool inside = at->files.n_files > 1 || is_directory(at->output);
-    if (inside && mkdir(at->output, 0777) != 0 && errno != EEXIST) {
-        s2_cli_error(cli, "%s: %s", at->output, strerror(errno));
-        return S2_EXIT_ENVIRONMENT;
-    }
     const int end = refuse_overwrite(cli, at, inside);
     if (end != S2_GO_ON)
         return end;
-    for (int32_t n = at->files.n_files - 1; n >= 0; n--) {
+    s2_diag diag = {0};
+    s2_status status;
+    if (at->files.n_files > 1) {
+        status = s2_fileset_write(&at->files, at->output, &diag);
+    } else {
         char path[4096];
-        s2_diag diag = {0};
-        target_path(at, n, inside, path, sizeof path);
-        if (s2_file_write(path, at->files.files[n].bytes, at->files.files[n].n_bytes, &diag) != S2_OK) {
-            s2_cli_error(cli, "%s", diag.msg);
-            return S2_EXIT_ENVIRONMENT;
-        }
+        target_path(at, 0, inside, path, sizeof path);
+        status = s2_file_write(path, at->files.files[0].bytes, at->files.files[0].n_bytes, &diag);
     }
-    return S2_GO_ON;
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    return S2_EXIT_ENVIRONMENT;
 }
 
 static int deliver(s2_cli *cli, const job *at)
@@ -259,7 +258,7 @@ static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
 {
     const char *const to = s2_args_str(args, "to");
     const s2_format *const format = to != NULL ? s2_format_find(to) : NULL;
-    if (format != NULL && format->export != NULL) {
+    if (format != NULL && format->write != NULL) {
         *out = format;
         return S2_GO_ON;
     }
@@ -277,19 +276,19 @@ static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
 
 static int run(s2_cli *cli, const s2_args *args, job *at)
 {
-    enum { DEFAULT_TOK = 8192 };
-    int64_t n_tok = DEFAULT_TOK;
+    int64_t n_tok = 0;
     int end = find_format(cli, args, &at->format);
-    if (end == S2_GO_ON)
-        end = s2_foreign_settings(cli, args, &at->target.settings);
-    if (end == S2_GO_ON && s2_args_str(args, "len") != NULL)
-        end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok);
+    cli->export_to = at->format;
     if (end == S2_GO_ON && args->n_operands != 1) {
         s2_cli_error(cli, "name a PATTERN");
         end = S2_EXIT_USAGE;
     }
     if (end == S2_GO_ON)
         end = s2_input_read(cli, args->operands[0], &at->input);
+    if (end == S2_GO_ON)
+        end = s2_input_len(cli, args, &at->input.pattern, &n_tok);
+    if (end == S2_GO_ON)
+        end = s2_foreign_settings(cli, &at->target.settings);
     if (end == S2_GO_ON)
         end = choose_phase(cli, args, at);
     if (end != S2_GO_ON)
@@ -319,7 +318,7 @@ int s2_cmd_export(s2_cli *cli, int argc, char **argv)
     if (end != S2_GO_ON)
         return end;
     if (s2_args_has(&args, "list"))
-        return s2_foreign_list(cli, true);
+        return s2_foreign_list(cli, true, args.n_operands, args.operands);
     job at = {0};
     end = run(cli, &args, &at);
     s2_buf_release(&at.notes);

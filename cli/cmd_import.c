@@ -39,15 +39,16 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
     s2_diag diag = {0};
     s2_status status = s2_file_read(&cli->arena, path, S2_FILE_BYTES, &file, &diag);
     if (status != S2_OK) {
-        s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-        return status == S2_EIO ? S2_EXIT_REFUSED : s2_exit_of(status);
+        if (status == S2_EIO)
+            return s2_input_unreadable(cli, status, path);
+        return s2_input_refuse(cli, status, path, "", 0, &diag);
     }
     result->side = (s2_fileset){.arena = &cli->arena};
     s2_source source = {.arena = &cli->arena,
                         .name = s2_path_title(&cli->arena, path),
                         .bytes = file.bytes,
                         .n_bytes = file.n_bytes,
-                        .finder = {.dir = s2_path_dir(&cli->arena, path)},
+                        .finder = {.dir = s2_path_dir(&cli->arena, path), .path = path},
                         .settings = *settings,
                         .notes = &result->notes,
                         .side = &result->side,
@@ -137,8 +138,8 @@ int s2_cmd_import(s2_cli *cli, int argc, char **argv)
     if (end != S2_GO_ON)
         return end;
     if (s2_args_has(&args, "list"))
-        return s2_foreign_list(cli, false);
-    end = s2_foreign_settings(cli, &args, &settings);
+        return s2_foreign_list(cli, false, args.n_operands, args.operands);
+    end = s2_foreign_settings(cli, &settings);
     if (end != S2_GO_ON)
         return end;
     const char *const from = s2_args_str(&args, "from");

@@ -18,7 +18,7 @@ static void say_mixture(const s2_listing *l)
         if (has_price(&l->rows[row]) && (strcmp(l->rows[row].phase, l->rows[first].phase) != 0 ||
                                          l->rows[row].len_tok != l->rows[first].len_tok)) {
             fprintf(l->cli->err,
-                    "us, kv_mib and gpu_us of these designs are of several phases or lengths, as "
+                    "times, caches and shares of these designs are of several phases or lengths, as "
                     "in columns phase and len; --phase and --len show one\n");
             return;
         }

@@ -208,7 +208,7 @@ static bool add_plane(mask *m, int32_t begin, int32_t end)
 static int refuse_head(const mask *m, const char *text)
 {
     s2_cli_error(m->cli, "--head %s: expected 0 to %d, kv:0 to kv:%d, or union", text,
-                 (int)m->pattern->n_heads - 1, (int)m->pattern->n_kv_heads - 1);
+                 (int)m->pattern->n_heads - 1, (int)s2_pattern_kv_heads(m->pattern, m->layer) - 1);
     return S2_EXIT_USAGE;
 }
 
@@ -216,7 +216,7 @@ static int refuse_head(const mask *m, const char *text)
 static int choose_planes(mask *m, const char *text, bool picture)
 {
     const s2_pattern *const p = m->pattern;
-    const int32_t group = p->n_heads / p->n_kv_heads;
+    const int32_t n_kv = s2_pattern_kv_heads(p, m->layer), group = p->n_heads / n_kv;
     int64_t n;
     m->planes = S2_NEW(&m->cli->arena, plane, p->n_heads);
     bool good = m->planes != NULL;
@@ -227,7 +227,7 @@ static int choose_planes(mask *m, const char *text, bool picture)
     } else if (good && (text == NULL || strcmp(text, "union") == 0)) {
         good = add_plane(m, 0, p->n_heads);
     } else if (good && strncmp(text, "kv:", 3) == 0) {
-        if (!s2_number_parse(text + 3, &n) || n >= p->n_kv_heads)
+        if (!s2_number_parse(text + 3, &n) || n >= n_kv)
             return refuse_head(m, text);
         good = add_plane(m, (int32_t)n * group, (int32_t)(n + 1) * group);
     } else if (good) {
@@ -304,9 +304,8 @@ int s2_cmd_mask(s2_cli *cli, int argc, char **argv)
     mask m = {.cli = cli, .out = cli->out};
     int64_t layer;
     int end = s2_args_parse(cli, "mask", argc, argv, &args);
-    if (end != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &m.n_tok)) != S2_GO_ON ||
-        (end = s2_input_read(cli, args.operands[0], &input)) != S2_GO_ON ||
+    if (end != S2_GO_ON || (end = s2_input_read(cli, args.operands[0], &input)) != S2_GO_ON ||
+        (end = s2_input_len(cli, &args, &input.pattern, &m.n_tok)) != S2_GO_ON ||
         (end = s2_args_int(cli, &args, "layer", 0, input.pattern.n_layers - 1, &layer)) != S2_GO_ON)
         return end;
     const char *const format = s2_args_str(&args, "format");

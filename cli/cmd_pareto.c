@@ -3,14 +3,14 @@
 
 #include <stdio.h>
 
-static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front *front)
+static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
 {
     s2_cli *const cli = l->cli;
-    const int end = s2_front_list(l, args, db, front);
+    const int end = s2_front_list(l, args, db);
     if (end != S2_GO_ON)
         return end;
     const int32_t n_rows = l->n_rows;
-    const s2_status found = s2_front_keep(l, front);
+    const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
     const int code = s2_listing_print(l, s2_args_str(args, "format"));
@@ -27,7 +27,7 @@ int s2_cmd_pareto(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_listing l = {.cli = cli};
-    s2_front front;
+    s2_front_spec front;
     int end = s2_args_parse(cli, "pareto", argc, argv, &args);
     if (end != S2_GO_ON || (end = s2_listing_choose(&l, s2_args_str(&args, "columns"))) != S2_GO_ON ||
         (end = s2_front_choose(cli, s2_args_str(&args, "minimize"), &front)) != S2_GO_ON)

@@ -1,6 +1,5 @@
 #include "cli/commands.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,13 +11,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/quantity.h"
 #include "cli/check.h"
 #include "cli/gpufile.h"
 #include "cli/netfile.h"
 #include "cli/searching.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
-#include "kernels/validate.h"
+#include "judge/validate.h"
+#include "reach/worth.h"
 
 /* A handler can reach nothing but this. */
 static volatile sig_atomic_t stop_asked;
@@ -110,32 +111,28 @@ static bool take_objective(s2_found *found, const char *word, size_t n)
     return false;
 }
 
+/* What a number of an objective may be followed by. */
+static s2_quantity quantity_of(s2_objective objective)
+{
+    if (objective <= S2_BY_TRAIN_US)
+        return S2_QUANTITY_TIME;
+    if (objective == S2_BY_KV_BYTES)
+        return S2_QUANTITY_BYTES;
+    return objective == S2_BY_DENSITY || objective == S2_BY_UNREAD ? S2_QUANTITY_SHARE : S2_QUANTITY_COUNT;
+}
+
 /* "30%", "900", "2g"; false: it is none for that objective. */
 static bool take_most(const char *text, size_t n, s2_search_limit *limit)
 {
-    char copy[32], *end;
+    char copy[32];
     if (n == 0 || n >= sizeof copy)
         return false;
     memcpy(copy, text, n);
     copy[n] = '\0';
-    limit->most = strtod(copy, &end);
-    if (end == copy || end != copy + strspn(copy, "0123456789."))
-        return false;
-    const bool bytes = limit->of == S2_BY_KV_BYTES,
-               share = bytes || limit->of == S2_BY_DENSITY || limit->of == S2_BY_UNREAD;
-    if (*end == '%' && share) {
-        limit->most /= 100;
-        limit->of_dense = bytes;
-        end++;
-    } else if (bytes && *end != '\0') {
-        static const char powers[] = "kmgt";
-        const char *const power = strchr(powers, tolower((unsigned char)*end));
-        if (power == NULL)
-            return false;
-        limit->most = ldexp(limit->most, 10 * (int)(power - powers + 1));
-        end++;
-    }
-    return *end == '\0' && isfinite(limit->most);
+    const bool bytes = limit->of == S2_BY_KV_BYTES;
+    limit->of_dense = bytes && copy[n - 1] == '%';
+    return s2_quantity_parse(limit->of_dense ? S2_QUANTITY_SHARE : quantity_of(limit->of), copy, 1,
+                             &limit->most);
 }
 
 static bool add_limit(s2_search *search, s2_search_limit limit)
@@ -168,6 +165,24 @@ static bool take_limit(s2_found *found, const char *word, size_t n)
         good |= meant;
     }
     return good;
+}
+
+/* A cache below any design's was meant otherwise: 50 for 50%, or for 50 GiB. */
+static int refuse_tiny(const s2_searching *r)
+{
+    enum { TINY = 65536 };
+    const s2_search *const search = &r->found.search;
+    for (int32_t n = 0; n < search->n_limits; n++) {
+        const s2_search_limit *const limit = &search->limits[n];
+        if (limit->of != S2_BY_KV_BYTES || limit->of_dense || limit->most >= TINY)
+            continue;
+        s2_cli_error(r->found.cli,
+                     "--at-most kv_bytes=%.10g is %.10g bytes: write %.10g%% of dense, or a unit, "
+                     "as in %.10gg",
+                     limit->most, limit->most, limit->most, limit->most);
+        return S2_EXIT_USAGE;
+    }
+    return S2_GO_ON;
 }
 
 static int read_shard(s2_searching *r)
@@ -212,10 +227,12 @@ static int read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     s2_search *const search = &r->found.search;
-    int64_t seed, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->ranks.n_here;
+    int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->ranks.n_here;
     jobs = jobs > 1 ? jobs : 1;
     if (s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch) != S2_GO_ON ||
+        s2_args_int(cli, &r->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks) != S2_GO_ON ||
+        s2_args_int(cli, &r->args, "page", 1, 65536, &page_tok) != S2_GO_ON ||
         s2_args_int(cli, &r->args, "seed", 0, INT64_C(1) << 53, &seed) != S2_GO_ON)
         return S2_EXIT_USAGE;
     if (s2_args_has(&r->args, "jobs") &&
@@ -240,6 +257,8 @@ static int read_numbers(s2_searching *r)
         s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs) != S2_GO_ON)
         return S2_EXIT_USAGE;
     r->confirm.device = s2_args_str(&r->args, "device");
+    search->options.n_ranks = (int32_t)n_ranks;
+    search->options.page_tok = (int32_t)page_tok;
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
     s2_store_set_seed(cli, seed);
@@ -291,20 +310,18 @@ static bool requires_union(const s2_search *search)
     return false;
 }
 
-/* Which of the two is meant nobody can tell. */
+/* Reject what is said twice. */
 static int refuse_both(const s2_searching *r)
 {
     const struct {
         const char *option;
         bool said;
-    } both[] = {{"model", r->words.model != NULL},
-                {"gpu", r->words.gpu != NULL},
-                {"len", r->words.len_tok > 0},
-                {"batch", r->words.batch > 0},
-                {"phase", r->words.phases != NULL}};
+    } both[] = {{"model", r->words.model != NULL},       {"gpu", r->words.gpu != NULL},
+                {"len", r->words.len_tok > 0},           {"batch", r->words.batch > 0},
+                {"exportable", r->words.format != NULL}, {"phase", r->words.phases != NULL}};
     for (size_t at = 0; at < sizeof both / sizeof *both; at++)
         if (both[at].said && s2_args_has(&r->args, both[at].option)) {
-            s2_cli_error(r->found.cli, "--%s and '%s' both say it: leave one away", both[at].option,
+            s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[at].option,
                          r->args.operands[0]);
             return S2_EXIT_USAGE;
         }
@@ -332,18 +349,33 @@ static int read_options(s2_searching *r)
         end = read_list(
             r, "minimize", s2_args_str(&r->args, "minimize"),
             "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
-            "redundancy, depth",
+            "redundancy, depth, loss, unrecalled",
             take_objective);
     r->found.at_most = s2_args_str(&r->args, "at-most");
     if (end == S2_GO_ON && r->found.at_most != NULL)
         end = read_list(r, "at-most", r->found.at_most,
-                        "NAME=NUMBER of what --minimize knows, six names in all, kv_bytes with %, k, m or g, "
-                        "density and unread with %",
+                        "NAME=NUMBER of what --minimize knows, six names in all, kv_bytes as in 30% (of a "
+                        "dense cache), 4g, 4GiB or 4GB, times as in 3ms, density and unread as in 30%",
                         take_limit);
+    if (end == S2_GO_ON)
+        end = refuse_tiny(r);
+    if (end == S2_GO_ON)
+        end = s2_restriction_read(r->found.cli, &r->args,
+                                  r->words.format != NULL ? r->words.format
+                                                          : s2_args_str(&r->args, "exportable"),
+                                  r->found.search.options.len_tok, &r->restriction);
+    if (end == S2_GO_ON && s2_restriction_restricts(&r->restriction)) {
+        r->found.search.accept = s2_restriction_accepts;
+        r->found.search.accept_user = &r->restriction;
+    }
     if (end == S2_GO_ON && weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search)) {
         s2_cli_error(
             r->found.cli,
             "redundancy: pairs that no head reads have no readers to count; --require union as well");
+        end = S2_EXIT_USAGE;
+    }
+    if (end == S2_GO_ON && s2_args_has(&r->args, "output") && r->restriction.n_formats != 1) {
+        s2_cli_error(r->found.cli, "-o writes the best design in a format: name one with --exportable");
         end = S2_EXIT_USAGE;
     }
     if (end == S2_GO_ON && r->found.cli->no_db && s2_args_has(&r->args, "resume")) {
@@ -375,6 +407,25 @@ static void put_shape(const s2_search_words *words, s2_buf *buf)
                   (long long)(words->head_dim > 0 ? words->head_dim : 128));
 }
 
+/* --dense-layers of a proposed space: the last of every so many. */
+static int find_dense_every(const s2_searching *r, int32_t *every)
+{
+    const int64_t n_dense = r->restriction.n_dense_layers;
+    const int64_t n_layers = r->found.model[0] != '\0' ? r->found.net.n_layers
+                             : r->words.n_layers > 0   ? r->words.n_layers
+                                                       : 32;
+    *every = n_dense == S2_RESTRICT_ANY ? S2_PROPOSE_ANY : S2_PROPOSE_NONE;
+    if (n_dense > 0 && n_layers % n_dense == 0)
+        *every = (int32_t)(n_layers / n_dense);
+    if (n_dense <= 0 || n_layers % n_dense == 0)
+        return S2_GO_ON;
+    s2_cli_error(r->found.cli,
+                 "--dense-layers %lld does not divide the %lld layers: give a space that says "
+                 "which are dense",
+                 (long long)n_dense, (long long)n_layers);
+    return S2_EXIT_USAGE;
+}
+
 static int propose(s2_searching *r, const char **text)
 {
     s2_cli *const cli = r->found.cli;
@@ -398,7 +449,13 @@ static int propose(s2_searching *r, const char **text)
                      (long long)n_heads, (long long)n_kv_heads, S2_LIMIT_HEADS);
         return S2_EXIT_USAGE;
     }
-    const s2_status status = s2_space_propose((int32_t)n_heads, (int32_t)n_kv_heads, &buf);
+    int32_t dense_every;
+    const int end = find_dense_every(r, &dense_every);
+    if (end != S2_GO_ON) {
+        s2_buf_release(&buf);
+        return end;
+    }
+    const s2_status status = s2_space_propose((int32_t)n_heads, (int32_t)n_kv_heads, dense_every, &buf);
     *text = status == S2_OK ? s2_arena_strndup(&cli->arena, buf.data, buf.len) : NULL;
     s2_buf_release(&buf);
     if (*text == NULL)
@@ -407,7 +464,7 @@ static int propose(s2_searching *r, const char **text)
     return S2_GO_ON;
 }
 
-/* One line, as put_choice() of cli/found.c expects. */
+/* One line, as cli/found.c expects of it. */
 static void put_model(const s2_searching *r, s2_buf *buf)
 {
     const s2_net *const net = &r->found.net;
@@ -504,6 +561,30 @@ static int run_slice(s2_searching *r, bool *more)
     if (code == S2_GO_ON && *more && r->ranks.own == 0)
         code = s2_search_file_write(r, 0);
     return (int)s2_ranks_most(&r->ranks, code);
+}
+
+/* Worth is judged for one shape: a space of another is refused before it is searched. */
+static int check_worth(s2_searching *r)
+{
+    s2_cli *const cli = r->found.cli;
+    const s2_search *const search = &r->found.search;
+    s2_pattern pattern;
+    s2_stack stack;
+    s2_worth worth;
+    s2_diag diag;
+    if ((!weighs(search, S2_BY_LOSS) && !weighs(search, S2_BY_UNRECALLED)) ||
+        s2_search_pattern(search, 0, &cli->arena, &pattern, &diag) != S2_OK)
+        return S2_GO_ON; /* that it is no pattern is counted and said by the search */
+    s2_status status = s2_stack_build(&cli->arena, &pattern, S2_PREFILL, search->options.len_tok, &stack);
+    if (status == S2_OK)
+        status = s2_worth_judge(&cli->arena, &stack, &worth);
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, "worth");
+    if (worth.not_judged == NULL)
+        return S2_GO_ON;
+    s2_cli_error(cli, "loss and unrecalled: the first candidate is not judged: %s", worth.not_judged);
+    s2_cli_hint(cli, "docs/worth.md says for what shape they are; s2 reach measures any other");
+    return S2_EXIT_USAGE;
 }
 
 /* The first Ctrl-C ends the work in good order, the second at once. */
@@ -639,6 +720,39 @@ static int confirm(s2_searching *r, bool stored)
     return code;
 }
 
+/* -o: the best design as `s2 export` writes it, from the database where it was stored there. */
+static int export_best(const s2_searching *r)
+{
+    const s2_found *const found = &r->found;
+    s2_cli *const cli = found->cli;
+    const char *const path = s2_args_str(&r->args, "output");
+    if (path == NULL || found->n_designs == 0)
+        return S2_EXIT_OK;
+    char len[24];
+    s2_buf text = {0};
+    s2_pattern_print(&found->designs[0].pattern, &text);
+    s2_buf_add(&text, "", 1);
+    if (text.status != S2_OK)
+        return s2_cli_fail(cli, text.status, "export");
+    snprintf(len, sizeof len, "%lld", (long long)found->search.options.len_tok);
+    const char *const words[] = {"export", cli->no_db ? text.data : found->designs[0].name,
+                                 "--to",   r->restriction.formats[0]->name,
+                                 "--len",  len,
+                                 "-o",     path,
+                                 "--no-db"};
+    enum { WORDS = sizeof words / sizeof words[0] };
+    char *argv[WORDS];
+    memcpy(argv, words, sizeof words);
+    const char *const command = cli->command;
+    const bool no_db = cli->no_db;
+    const int code = s2_cmd_export(cli, no_db ? WORDS : WORDS - 1, argv);
+    cli->command = command;
+    s2_buf_release(&text);
+    if (code == S2_EXIT_OK)
+        fprintf(cli->err, "%s is written to %s\n", found->designs[0].name, path);
+    return code;
+}
+
 /* Show, store, and forget the state where nothing is left to do. */
 static int finish(s2_searching *r, bool stored)
 {
@@ -651,7 +765,9 @@ static int finish(s2_searching *r, bool stored)
         if (found->state.counts.refused == visited)
             return code;
     }
-    int code = s2_found_show(found);
+    int code = s2_found_gather(found);
+    if (code == S2_GO_ON)
+        code = s2_found_show(found);
     if (code == S2_GO_ON && !stored) {
         code = s2_search_file_write(r, found->cli->started_us);
         if (code == S2_GO_ON)
@@ -663,8 +779,9 @@ static int finish(s2_searching *r, bool stored)
     const int confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
     if (complete && stop_asked == 0 && r->path != NULL)
         unlink(r->path);
-    if (confirmed != S2_EXIT_OK)
-        return confirmed;
+    const int exported = export_best(r);
+    if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
+        return s2_exit_combine(confirmed, exported);
     if (stopped) {
         fprintf(found->cli->err, "stopped: this is the front of the candidates visited; --resume goes on\n");
         return S2_EXIT_UNDECIDED;
@@ -712,6 +829,27 @@ static int refuse_apart(s2_cli *cli, const s2_args *args)
     return S2_EXIT_USAGE;
 }
 
+/* --dry-run: what would be searched. */
+static int describe(const s2_searching *r)
+{
+    const s2_found *const found = &r->found;
+    s2_buf buf = {0};
+    s2_buf_printf(&buf, "space       %s\ncandidates  %lld, of which %lld would be visited\nfor example\n",
+                  found->space_text, (long long)found->space.n_candidates, (long long)(r->until - r->begin));
+    for (int64_t visit = r->begin; visit < r->until && visit < r->begin + 3; visit++) {
+        s2_buf text = {0};
+        s2_space_expand(&found->space, s2_search_candidate(&found->search, visit), &text);
+        for (size_t n = 0; n < text.len; n++)
+            text.data[n] = text.data[n] == '\n' ? ';' : text.data[n];
+        s2_buf_puts(&buf, "  ");
+        s2_buf_add(&buf, text.data != NULL ? text.data : "", text.len);
+        s2_buf_puts(&buf, "\n");
+        s2_buf_release(&text);
+    }
+    const int end = s2_cli_print(found->cli, &buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
 static int search_command(s2_searching *r, int argc, char **argv)
 {
     s2_cli *const cli = r->found.cli;
@@ -729,9 +867,13 @@ static int search_command(s2_searching *r, int argc, char **argv)
     if (end == S2_GO_ON)
         end = read_space(r);
     if (end == S2_GO_ON)
+        end = check_worth(r);
+    if (end == S2_GO_ON)
         end = read_shard(r);
     if (end == S2_GO_ON)
         end = read_limit(r);
+    if (end == S2_GO_ON && s2_args_has(&r->args, "dry-run"))
+        return describe(r);
     if (end == S2_GO_ON)
         end = s2_search_file_name(r);
     return end == S2_GO_ON ? search(r) : end;

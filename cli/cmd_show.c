@@ -116,6 +116,22 @@ static void put_json_line(s2_buf *buf, const char *phase, const char *layers, co
     s2_json_end(buf, '}');
 }
 
+/* What layers have of their own, a line each. */
+static void add_layers(const s2_pattern *p, s2_buf *buf)
+{
+    s2_buf lines = {0};
+    s2_pattern_print_layers(p, &lines);
+    for (char *line = lines.data; line != NULL && *line != '\0';) {
+        char *const end = strchr(line, '\n');
+        *end = '\0';
+        s2_buf_printf(buf, "  own       %s\n", line);
+        line = end + 1;
+    }
+    if (lines.status != S2_OK)
+        buf->status = lines.status;
+    s2_buf_release(&lines);
+}
+
 static s2_status add_text(const facts *f, s2_buf *buf)
 {
     const s2_pattern *const p = &f->input->pattern;
@@ -125,6 +141,7 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     s2_buf_printf(buf, ", head dimension %d, blocks of ", (int)p->head_dim);
     s2_buf_count(buf, p->block_tok, "token");
     s2_buf_puts(buf, p->causal ? "\n" : ", not causal\n");
+    add_layers(p, buf);
     s2_buf_printf(buf, "  distinct  %d of %lld heads read differently\n", (int)f->folds.n_classes,
                   (long long)p->n_layers * p->n_heads);
     if (!isnan(f->density.tokens))
@@ -198,10 +215,13 @@ static s2_status add_short(const s2_input *input, bool canonical, s2_buf *buf)
     return buf->status;
 }
 
-static int show_one(s2_cli *cli, const s2_args *args, const char *operand, int64_t n_tok)
+static int show_one(s2_cli *cli, const s2_args *args, const char *operand)
 {
     s2_input input;
+    int64_t n_tok;
     int end = s2_input_read(cli, operand, &input);
+    if (end == S2_GO_ON)
+        end = s2_input_len(cli, args, &input.pattern, &n_tok);
     if (end != S2_GO_ON)
         return end;
     s2_buf buf = {0};
@@ -222,13 +242,11 @@ static int show_one(s2_cli *cli, const s2_args *args, const char *operand, int64
 int s2_cmd_show(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int64_t n_tok;
-    int end = s2_args_parse(cli, "show", argc, argv, &args);
-    if (end != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &n_tok)) != S2_GO_ON)
+    const int end = s2_args_parse(cli, "show", argc, argv, &args);
+    if (end != S2_GO_ON)
         return end;
     int code = S2_EXIT_OK;
     for (int32_t n = 0; n < args.n_operands; n++)
-        code = s2_exit_combine(code, show_one(cli, &args, args.operands[n], n_tok));
+        code = s2_exit_combine(code, show_one(cli, &args, args.operands[n]));
     return code;
 }

@@ -7,12 +7,13 @@
 #include "cli/input.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
+#include "cli/report.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
+#include "pattern/models.h"
 #include "pattern/parse.h"
-#include "sim/accuracy.h"
+#include "calibrate/accuracy.h"
 #include "sim/baseline.h"
-#include "sim/report.h"
 
 typedef struct s2_sim_run_state {
     s2_cli *cli;
@@ -22,6 +23,7 @@ typedef struct s2_sim_run_state {
     s2_calibration calibration;
     bool json;
     bool table;
+    bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
 } s2_sim_run_state;
 
 static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
@@ -48,18 +50,36 @@ static const char *dtype_name(int at)
     return s2_dtype_word((s2_dtype)at);
 }
 
+static const char *weights_name(int at)
+{
+    return s2_weights_word((s2_weights)at);
+}
+
+static const char *cache_name(int at)
+{
+    return s2_cache_type_word((s2_cache_type)at);
+}
+
 static int read_numbers(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
     s2_sim_options *const options = &state->options;
-    int64_t page_tok, n_ranks;
-    if (s2_args_int(cli, &state->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &options->len_tok) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "batch", 1, 65536, &options->batch) != S2_GO_ON ||
+    int64_t page_tok, n_ranks, n_shards;
+    state->largest = strcmp(s2_args_str(&state->args, "batch"), "max") == 0;
+    if ((!state->largest &&
+         s2_args_int(cli, &state->args, "batch", 1, S2_LIMIT_BATCH, &options->batch) != S2_GO_ON) ||
+        s2_args_int(cli, &state->args, "dp", 1, S2_LIMIT_BATCH, &n_shards) != S2_GO_ON ||
         s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok) != S2_GO_ON ||
         s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks) != S2_GO_ON)
         return S2_EXIT_USAGE;
     options->page_tok = (int32_t)page_tok;
     options->n_ranks = (int32_t)n_ranks;
+    options->n_shards = (int32_t)n_shards;
+    options->recompute = s2_args_has(&state->args, "recompute");
+    options->weights =
+        (s2_weights)word_index(s2_args_str(&state->args, "weights"), weights_name, S2_N_WEIGHTS);
+    options->cache =
+        (s2_cache_type)word_index(s2_args_str(&state->args, "kv-dtype"), cache_name, S2_N_CACHE_TYPES);
     options->phase =
         (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
@@ -83,11 +103,14 @@ static int read_constants(s2_sim_run_state *state)
         status = s2_calibration_parse(text, n_bytes, &state->calibration, &diag);
         if (status != S2_OK)
             return s2_input_refuse(state->cli, status, path, text, n_bytes, &diag);
-    } else if (s2_calibration_find(state->options.gpu.name, &state->calibration) != S2_OK) {
-        status = s2_calibration_guess(&state->options.gpu, &state->calibration);
+    } else {
+        status = s2_calibration_find(state->options.gpu.name, &state->calibration);
+        if (status == S2_EUNSUPPORTED)
+            status = s2_calibration_guess(&state->options.gpu, &state->calibration);
     }
-    if (status == S2_OK)
-        state->options.calibration = &state->calibration;
+    if (status != S2_OK)
+        return s2_cli_fail(state->cli, status, "the built-in constants");
+    state->options.calibration = &state->calibration;
     return S2_GO_ON;
 }
 
@@ -135,26 +158,8 @@ static int repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 static int store(const s2_sim_run_state *state, const s2_input *input, const s2_sim *sim, const char *json)
 {
     const s2_sim_options *const options = &state->options;
-    const s2_db_sim row = {
-        .gpu = options->gpu.name,
-        .model = options->net != NULL ? options->net->name : "",
-        .phase = s2_sim_phase_word(options->phase),
-        .dtype = s2_dtype_word(options->dtype),
-        .len_tok = options->len_tok,
-        .batch = options->batch,
-        .time_us = sim->time_us,
-        .bound_us = sim->bound_us,
-        .dense_us = sim->dense_time_us,
-        .bound_by = s2_resource_word(sim->bound_by),
-        .density = sim->density,
-        .hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write,
-        .kv_dense_bytes = (double)sim->kv.dense,
-        .kv_shared_pages_bytes = (double)sim->kv.shared_pages,
-        .kv_head_pages_bytes = (double)sim->kv.head_pages,
-        .kv_ring_stripes_bytes = (double)sim->kv.ring_stripes,
-        .error_pct = sim->predicted ? sim->error_pct : (double)NAN,
-        .json = json,
-    };
+    const s2_db_sim row =
+        s2_store_sim_row(&input->pattern, options, options->net != NULL ? options->net->name : "", sim, json);
     return s2_store_sim(state->cli, input, &row);
 }
 
@@ -173,6 +178,18 @@ static int print(s2_sim_run_state *state, const s2_report_subject *subject, cons
 }
 
 /* Price one pattern, print it, and record it where it came from an operand. */
+/* A shape that is not the model's is mostly one that was left unsaid. */
+static int refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
+{
+    const int code = refuse(cli, S2_EINVAL, diag);
+    s2_cli_hint(cli,
+                "a pattern has the model's shape where it begins with 'layers %d; heads %d; kv-heads %d; "
+                "head-dim %d' (or, of a built-in model, 'model NAME'); a config of another stack takes "
+                "--set layers=, heads=, kv-heads= where it leaves them unsaid",
+                net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
+    return code;
+}
+
 static int price(s2_sim_run_state *state, const s2_input *input, const char *name, const s2_pattern *pattern,
                  const s2_baseline *baseline)
 {
@@ -187,7 +204,10 @@ static int price(s2_sim_run_state *state, const s2_input *input, const char *nam
     s2_diag diag = {0};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
     if (status == S2_OK)
-        status = s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
+        status = state->largest ? s2_sim_run_largest(&cli->arena, pattern, &options, &sim, &diag)
+                                : s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
+    if (status == S2_EINVAL && options.net != NULL && !same_shape(options.net, pattern))
+        return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return refuse(cli, status, &diag);
     if (baseline != NULL)
@@ -203,10 +223,26 @@ static int price(s2_sim_run_state *state, const s2_input *input, const char *nam
     return stored == S2_GO_ON ? S2_EXIT_OK : stored;
 }
 
+/* The first pattern says where its mask files end; one table is of one length. */
+static int begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
+{
+    s2_cli *const cli = state->cli;
+    if (!is_first)
+        return s2_input_fits(cli, pattern, state->options.len_tok);
+    const int end = s2_input_len(cli, &state->args, pattern, &state->options.len_tok);
+    if (end != S2_GO_ON || !state->table || state->json)
+        return end;
+    s2_buf head = {0};
+    s2_sim_report_table_head(&state->options, &head);
+    return s2_cli_print(cli, &head);
+}
+
 static int price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
-    const int end = s2_input_read(state->cli, operand, &input);
+    int end = s2_input_read(state->cli, operand, &input);
+    if (end == S2_GO_ON)
+        end = begin_report(state, &input.pattern, first->n_heads == 0);
     if (end != S2_GO_ON)
         return end;
     s2_pattern pattern = input.pattern;
@@ -242,6 +278,22 @@ static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     return code;
 }
 
+/* What others published, of other kernels, other GPUs and whole models. */
+static int judge_by_others(s2_sim_run_state *state)
+{
+    s2_public published;
+    s2_diag diag = {0};
+    s2_buf buf = {0};
+    const s2_status status = s2_public_judge(&state->cli->arena, &published, &diag);
+    if (status != S2_OK)
+        return refuse(state->cli, status, &diag);
+    if (state->json)
+        s2_report_public_json(&published, &buf);
+    else
+        s2_report_public_text(&published, &buf);
+    return s2_cli_print(state->cli, &buf);
+}
+
 /* How far the constants are off, on rows that they have not seen. */
 static int judge(s2_sim_run_state *state)
 {
@@ -273,7 +325,7 @@ static int judge(s2_sim_run_state *state)
         }
     }
     if (status == S2_OK && options->calibration == NULL) {
-        s2_cli_error(cli, "--accuracy judges constants: leave --bounds away");
+        s2_cli_error(cli, "--accuracy cannot be combined with --bounds");
         return S2_EXIT_USAGE;
     }
     if (status == S2_OK)
@@ -293,7 +345,9 @@ static int judge(s2_sim_run_state *state)
             state->calibration.head.commit, accuracy.n_rows, (long long)accuracy.seed, file.head.date);
         s2_accuracy_print(&accuracy, &buf);
     }
-    const int end = s2_cli_print(cli, &buf);
+    int end = s2_cli_print(cli, &buf);
+    if (end == S2_GO_ON && path == NULL)
+        end = judge_by_others(state);
     return end != S2_GO_ON ? end : accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
 }
 
@@ -316,11 +370,12 @@ static int list_names(s2_cli *cli)
                       s2_calibration_find(name, &calibration) == S2_OK ? ", calibrated" : "");
     }
     s2_buf_puts(&buf, "models\n");
-    s2_net net;
-    for (int32_t nth = 0; s2_net_at(nth, &net); nth++)
+    for (int32_t nth = 0; nth < s2_model_count(); nth++) {
+        const s2_net net = s2_model_at(nth)->net;
         s2_buf_printf(&buf, "  %-16s %d layers, %d heads on %d KV heads of %d, %.3g * 10^9 weights\n",
                       net.name, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
                       (double)s2_net_weights(&net) / 1e9);
+    }
     return s2_cli_print(cli, &buf) == S2_GO_ON ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
 }
 
@@ -346,13 +401,6 @@ int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         return S2_EXIT_USAGE;
     }
     state.table = compare || state.args.n_operands > 1;
-    if (state.table && !state.json) {
-        s2_buf head = {0};
-        s2_sim_report_table_head(&state.options, &head);
-        end = s2_cli_print(cli, &head);
-        if (end != S2_GO_ON)
-            return end;
-    }
     int code = S2_EXIT_OK;
     s2_pattern first = {0};
     for (int32_t n = 0; n < state.args.n_operands; n++)

@@ -12,8 +12,9 @@
 #include "cli/predict_cache.h"
 #include "cli/store.h"
 #include "cli/validating.h"
-#include "cli/watchdog.h"
-#include "kernels/validate.h"
+#include "judge/watchdog.h"
+#include "judge/plug.h"
+#include "judge/validate.h"
 #include "pattern/parse.h"
 
 enum {
@@ -25,25 +26,12 @@ enum {
     LIGHT_PAIRS = 4000000
 };
 
-/* What the phases are called on the command line, in the kernels, and by the pattern and the simulator. */
-static const struct {
-    const char *word;
-    s2_kernel_phase kernel;
-    s2_phase pattern;
-    s2_sim_phase sim;
-} phases[] = {
-    {"prefill", S2_FORWARD, S2_PREFILL, S2_SIM_PREFILL},
-    {"decode", S2_DECODING, S2_DECODE, S2_SIM_DECODE},
-    {"train", S2_BACKWARD, S2_PREFILL, S2_SIM_TRAIN},
-};
-enum { N_PHASES = sizeof phases / sizeof *phases };
-
 typedef struct s2_validate_state {
     s2_cli *cli;
     s2_args args;
     s2_device *device;
     const s2_kernel *kernel;
-    int32_t phase; /* of phases[] */
+    s2_sim_phase phase;
     s2_dtype dtype;
     int64_t len_tok[LIMIT_LENGTHS];
     int32_t n_lengths;
@@ -57,6 +45,7 @@ typedef struct s2_validate_state {
     int64_t page_tok;
     s2_cache_layout layout;
     const char *gpu; /* the simulator's name of the device, or NULL */
+    bool plugged;    /* kernel is a shared object */
     bool json;
     bool once;
     bool counters;
@@ -120,12 +109,14 @@ static int read_kernel(s2_validate_state *state)
     const char *const name = s2_args_str(&state->args, "kernel");
     if (name == NULL)
         return S2_GO_ON;
+    if (strchr(name, '/') != NULL)
+        return S2_GO_ON; /* a shared object, opened when the device is known */
     state->kernel = s2_kernel_find(name);
     if (state->kernel != NULL)
         return S2_GO_ON;
     s2_cli_error(state->cli, "there is no kernel '%s' in this build", name);
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
-        s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->name, s2_kernel_at(at)->summary);
+        s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
     return S2_EXIT_USAGE;
 }
 
@@ -169,7 +160,7 @@ static int read_options(s2_validate_state *state)
         s2_args_int(cli, &state->args, "pairs", 1, INT64_MAX / 4, &state->n_pairs) != S2_GO_ON)
         return S2_EXIT_USAGE;
     const char *const phase = s2_args_str(&state->args, "phase");
-    while (state->phase < N_PHASES - 1 && strcmp(phase, phases[state->phase].word) != 0)
+    while (state->phase < S2_N_SIM_PHASES - 1 && strcmp(phase, s2_sim_phase_word(state->phase)) != 0)
         state->phase++;
     state->json = s2_args_has(&state->args, "json");
     state->once = s2_args_has(&state->args, "once");
@@ -187,6 +178,25 @@ static int read_options(s2_validate_state *state)
     return end == S2_GO_ON ? read_layer(state) : end;
 }
 
+/* A kernel of somebody else is judged whole, and its time, of which the start of a process is part, not taken. */
+static int open_plug(s2_validate_state *state)
+{
+    const char *const path = s2_args_str(&state->args, "kernel");
+    s2_diag why = {0};
+    if (path == NULL || strchr(path, '/') == NULL)
+        return S2_GO_ON;
+    s2_status status = s2_device_share(state->device, &why);
+    if (status == S2_OK)
+        status = s2_plug_open(path, &state->kernel, &why);
+    if (status != S2_OK) {
+        s2_cli_error(state->cli, "--kernel %s: %s", path, s2_diag_text(&why, status));
+        return S2_EXIT_ENVIRONMENT;
+    }
+    state->plugged = true;
+    state->n_runs = 0;
+    return S2_GO_ON;
+}
+
 /* "0" is the GPU of that number, as "gpu:0". */
 static int open_device(s2_validate_state *state)
 {
@@ -197,8 +207,7 @@ static int open_device(s2_validate_state *state)
     snprintf(spec, sizeof spec, "%s%.20s", number ? "gpu:" : "", word);
     const s2_status status = s2_device_open(spec, &state->device, &why);
     if (status != S2_OK) {
-        s2_cli_error(state->cli, "--device %s: %s", word,
-                     why.msg[0] != '\0' ? why.msg : s2_status_text(status));
+        s2_cli_error(state->cli, "--device %s: %s", word, s2_diag_text(&why, status));
         return status == S2_EINVAL ? S2_EXIT_USAGE : S2_EXIT_ENVIRONMENT;
     }
     int64_t n_threads = 0;
@@ -210,7 +219,7 @@ static int open_device(s2_validate_state *state)
             state->device->n_units = (int32_t)n_threads;
     }
     state->gpu = state->device->kind == S2_DEVICE_GPU ? s2_predict_gpu(state->device->name) : NULL;
-    return S2_GO_ON;
+    return open_plug(state);
 }
 
 /* ------------------------------------------------------------------ reports */
@@ -275,7 +284,7 @@ static int expired(void *user)
     s2_validate_state *const state = user;
     s2_validation verdict = {.outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = ""};
     if (state->kernel != NULL)
-        verdict.kernel = state->kernel->name;
+        verdict.kernel = state->kernel->traits->name;
     snprintf(verdict.reason, sizeof verdict.reason,
              "layer %d, %lld tokens: no sign of life for %lld s in stage \"%s\"", state->subject->layer,
              (long long)state->subject->len_tok, (long long)state->timeout_s, state->stage);
@@ -288,10 +297,11 @@ static int expired(void *user)
 /* The second launch is the one that a profiler shall look at. */
 static int launch_once(const s2_validate_state *state, const s2_validate_request *request)
 {
-    char reason[240] = "";
-    const s2_outcome outcome = s2_validate_launch(state->device, request, reason, sizeof reason);
-    if (outcome != S2_OUTCOME_OK)
-        s2_cli_error(state->cli, "%s: %s", s2_outcome_word(outcome), reason);
+    s2_diag why = {0};
+    const s2_status status = s2_validate_launch(state->device, request, &why);
+    const s2_outcome outcome = s2_outcome_of(status);
+    if (status != S2_OK)
+        s2_cli_error(state->cli, "%s: %s", s2_outcome_word(outcome), s2_diag_text(&why, status));
     return exit_of_outcome(outcome);
 }
 
@@ -299,7 +309,7 @@ static void predict(const s2_validate_state *state, s2_subject *subject, s2_pred
 {
     const s2_predict_ask ask = {.pattern = subject->pattern,
                                 .layer = subject->layer,
-                                .phase = phases[state->phase].sim,
+                                .phase = state->phase,
                                 .dtype = subject->dtype,
                                 .len_tok = subject->len_tok,
                                 .batch = subject->batch};
@@ -328,7 +338,7 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
                                 "--seed",
                                 seed,
                                 "--phase",
-                                phases[state->phase].word,
+                                s2_sim_phase_word(state->phase),
                                 "--kernel",
                                 subject->verdict->kernel,
                                 dtype != NULL ? "--dtype" : NULL,
@@ -374,7 +384,7 @@ static void predict_cache(s2_validate_state *state, s2_validate_request *request
 {
     const s2_cache_options options = s2_cache_options_default(request->pattern);
     const int32_t page_tok = request->page_tok > 0 ? request->page_tok : options.page_tok;
-    if (request->kernel_phase == S2_DECODING &&
+    if (request->pass == S2_PASS_DECODE &&
         s2_predict_cache_init(&state->cache, &state->cli->arena, request->pattern, request->layer,
                               request->dtype, request->layout, page_tok) == S2_OK)
         request->cache_bytes = cache_bytes;
@@ -387,16 +397,17 @@ static int validate_one(s2_validate_state *state, s2_subject *subject)
         return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
     const int32_t k_tok = (int32_t)subject->len_tok;
     for (int64_t seq = 0; seq < state->batch; seq++)
-        seqs[seq] = (s2_plan_seq){subject->phase == S2_DECODING ? 1 : k_tok, k_tok};
+        seqs[seq] = (s2_plan_seq){subject->pass == S2_PASS_DECODE ? 1 : k_tok, k_tok};
     s2_validate_request request =
         s2_validate_request_init(state->device, subject->pattern, seqs, (int32_t)state->batch);
-    request.phase = phases[state->phase].pattern;
+    request.phase = s2_passes_of[state->phase].rules;
     request.layer = subject->layer;
-    request.kernel_phase = subject->phase;
+    request.pass = subject->pass;
     request.kernel = state->kernel;
     request.dtype = state->dtype;
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
+    request.budget_flop = state->plugged ? 0.0 : request.budget_flop;
     request.budget_pairs = state->n_pairs > 0 ? state->n_pairs : request.budget_pairs;
     if (s2_args_has(&state->args, "light")) {
         request.few_heads = true;
@@ -419,7 +430,7 @@ static int find_layers(s2_validate_state *state, const s2_pattern *pattern, cons
                        int32_t *n, int32_t *layer_of)
 {
     const s2_status status = s2_plan_distinct_layers(&state->cli->arena, pattern,
-                                                     phases[state->phase].pattern, layers, n, layer_of);
+                                                     s2_passes_of[state->phase].rules, layers, n, layer_of);
     if (status != S2_OK)
         return s2_cli_fail(state->cli, status, "validate");
     if (state->layer < 0)
@@ -446,12 +457,24 @@ static int32_t count_alike(const int32_t *layer_of, int32_t n_layers, int32_t la
     return n;
 }
 
+/* Union, where it is proved to be violated; else NULL. A prover that gives up says nothing. */
+static const s2_finding *find_unread(s2_validate_state *state, const s2_pattern *pattern)
+{
+    static const s2_requirement asked = {S2_UNION, 0, true};
+    const s2_prove_options options = {.n_tok = S2_OPEN};
+    s2_finding *const finding = S2_NEW(&state->cli->arena, s2_finding, 1);
+    const bool decided = !state->once && finding != NULL &&
+                         s2_prove(&state->cli->arena, pattern, &asked, 1, &options, finding) == S2_OK;
+    return decided && finding->verdict == S2_VIOLATED ? finding : NULL;
+}
+
 static int validate_input(s2_validate_state *state, const s2_input *input)
 {
     char hash[S2_HASH_HEX];
     const int32_t *layers;
     int32_t n_layers;
     const s2_pattern *const pattern = &input->pattern;
+    const s2_phase_passes *const passes = &s2_passes_of[state->phase];
     int32_t *const layer_of = S2_NEW(&state->cli->arena, int32_t, pattern->n_layers);
     if (layer_of == NULL || s2_pattern_hash(pattern, hash) != S2_OK)
         return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
@@ -460,28 +483,44 @@ static int validate_input(s2_validate_state *state, const s2_input *input)
         return end;
     int code = S2_EXIT_OK;
     state->input = input;
+    const s2_finding *const unread = find_unread(state, pattern);
     for (int32_t at = 0; at < n_layers; at++)
         for (int32_t n = 0; n < state->n_lengths; n++) {
             s2_subject subject = {.name = s2_input_name(state->cli, input),
                                   .hash = hash,
                                   .pattern = pattern,
                                   .device = state->device,
-                                  .phase = phases[state->phase].kernel,
+                                  .pass = passes->pass[passes->n - 1],
                                   .dtype = state->dtype,
                                   .batch = state->batch,
                                   .seed = state->seed,
                                   .layer = layers[at],
                                   .n_like = count_alike(layer_of, pattern->n_layers, layers[at]),
-                                  .len_tok = state->len_tok[n]};
+                                  .len_tok = state->len_tok[n],
+                                  .unread = unread};
             code = s2_exit_combine(code, validate_one(state, &subject));
         }
     return code;
 }
 
+/* Without --len the context ends where mask files do. */
+static int fit_lengths(s2_validate_state *state, const s2_pattern *pattern)
+{
+    const int64_t limit_tok = s2_pattern_limit_tok(pattern);
+    int end = S2_GO_ON;
+    if (!s2_args_has(&state->args, "len") && limit_tok < state->len_tok[0])
+        state->len_tok[0] = limit_tok;
+    for (int32_t n = 0; n < state->n_lengths && end == S2_GO_ON; n++)
+        end = s2_input_fits(state->cli, pattern, state->len_tok[n]);
+    return end;
+}
+
 static int validate_operand(s2_validate_state *state, const char *operand)
 {
     s2_input input;
-    const int end = s2_input_read(state->cli, operand, &input);
+    int end = s2_input_read(state->cli, operand, &input);
+    if (end == S2_GO_ON)
+        end = fit_lengths(state, &input.pattern);
     return end == S2_GO_ON ? validate_input(state, &input) : end;
 }
 

@@ -11,6 +11,7 @@
 
 int s2_cmd_check(s2_cli *cli, int argc, char **argv);
 int s2_cmd_show(s2_cli *cli, int argc, char **argv);
+int s2_cmd_reach(s2_cli *cli, int argc, char **argv);
 int s2_cmd_mask(s2_cli *cli, int argc, char **argv);
 int s2_cmd_diff(s2_cli *cli, int argc, char **argv);
 int s2_cmd_sim(s2_cli *cli, int argc, char **argv);

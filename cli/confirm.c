@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include "cli/store.h"
+#include "cli/verdict.h"
 #include "cli/validating.h"
 #include "kernels/kernel.h"
 #include "pattern/parse.h"
-#include "sim/report.h"
+#include "sim/units.h"
 
 /* One design in one phase: what was foretold of all its layers, and what they took. */
 typedef struct pair {
@@ -26,7 +27,6 @@ typedef struct confirmation {
     const s2_confirm_options *options;
     const char *device; /* as it calls itself */
     int32_t n;
-    const int32_t *order; /* of the front's points */
     s2_input *inputs;
     pair *pairs; /* n for each phase */
     pair *now;   /* those of the phase being judged */
@@ -52,7 +52,7 @@ static void take(void *user, const s2_subject *subject)
 
 static int64_t index_of(const confirmation *c, const pair *p)
 {
-    return c->found->state.front.points[c->order[p->design]].index;
+    return c->found->designs[p->design].point->index;
 }
 
 /* On a terminal each design is said, in a log one now and then. */
@@ -63,8 +63,8 @@ static void say(confirmation *c, const pair *p)
     if (isatty(STDERR_FILENO) != 1 && now - c->said_at < QUIET_SECONDS)
         return;
     c->said_at = now;
-    fprintf(c->found->cli->err, "%s: %d of %d, candidate %lld\n", s2_sim_phase_word(p->phase),
-            (int)p->design + 1, (int)c->n, (long long)index_of(c, p));
+    fprintf(c->found->cli->err, "%s: %d of %d, %s\n", s2_sim_phase_word(p->phase), (int)p->design + 1,
+            (int)c->n, c->found->designs[p->design].name);
 }
 
 static bool wanted(void *user, int32_t input)
@@ -109,23 +109,18 @@ static s2_status prepare(confirmation *c)
 {
     const s2_found *const found = c->found;
     s2_arena *const arena = &found->cli->arena;
-    const s2_front *const front = &found->state.front;
-    int32_t *const order = S2_NEW(arena, int32_t, front->n);
-    c->n = c->options->n < front->n ? (int32_t)c->options->n : front->n;
+    c->n = c->options->n < found->n_designs ? (int32_t)c->options->n : found->n_designs;
     c->inputs = S2_NEW(arena, s2_input, c->n);
     c->pairs = S2_NEW(arena, pair, (int64_t)c->n * found->n_phases);
-    if (order == NULL || c->inputs == NULL || c->pairs == NULL)
+    if (c->inputs == NULL || c->pairs == NULL)
         return S2_ENOMEM;
-    S2_TRY(s2_front_order(front, order));
-    c->order = order;
     for (int32_t n = 0; n < c->n; n++) {
-        const s2_point *const point = &front->points[order[n]];
-        c->inputs[n] = (s2_input){.label = s2_found_name(found, point->index)};
-        S2_TRY(s2_search_pattern(&found->search, point->index, arena, &c->inputs[n].pattern, NULL));
+        const s2_found_design *const design = &found->designs[n];
+        c->inputs[n] = (s2_input){.label = design->name, .pattern = design->pattern};
         for (int32_t p = 0; p < found->n_phases; p++) {
             pair *const one = &c->pairs[p * c->n + n];
             *one = (pair){.design = n, .phase = found->phases[p]};
-            S2_TRY(s2_found_time(found, point, one->phase, &one->predicted_us));
+            S2_TRY(s2_found_time(found, design, one->phase, &one->predicted_us));
         }
     }
     return S2_OK;
@@ -141,18 +136,15 @@ static int exit_of_known(const char *outcome)
 /* Training is two kernels; it is known when both are. */
 static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
 {
-    static const s2_kernel_phase kernels[S2_N_SIM_PHASES][2] = {
-        [S2_SIM_PREFILL] = {S2_FORWARD, S2_N_KERNEL_PHASES},
-        [S2_SIM_DECODE] = {S2_DECODING, S2_N_KERNEL_PHASES},
-        [S2_SIM_TRAIN] = {S2_FORWARD, S2_BACKWARD}};
+    const s2_phase_passes *const passes = &s2_passes_of[p->phase];
     const s2_sim_options *const options = &c->found->search.options;
     s2_arena *const arena = &c->found->cli->arena;
     char hash[S2_HASH_HEX];
     pair sum = *p;
     S2_TRY(s2_pattern_hash(&c->inputs[p->design].pattern, hash));
-    for (int at = 0; at < 2 && kernels[p->phase][at] != S2_N_KERNEL_PHASES; at++) {
+    for (int32_t at = 0; at < passes->n; at++) {
         const s2_db_timing_query query = {.hash = hash,
-                                          .phase = s2_kernel_phase_word(kernels[p->phase][at]),
+                                          .phase = s2_pass_word(passes->pass[at]),
                                           .dtype = s2_dtype_word(options->dtype),
                                           .len_tok = options->len_tok,
                                           .batch = options->batch,
@@ -218,7 +210,7 @@ typedef struct agreement {
 static double error_of(const confirmation *c, s2_sim_phase phase)
 {
     const s2_calibration *const calibration = c->found->search.options.calibration;
-    const s2_pass pass = phase == S2_SIM_DECODE ? S2_PASS_STEP : S2_PASS_FORWARD;
+    const s2_pass pass = phase == S2_SIM_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
     const bool predicted = calibration != NULL && phase != S2_SIM_TRAIN;
     double most = 0;
     for (int32_t k = 0; predicted && k < calibration->model.n_kernels; k++)

@@ -27,6 +27,8 @@ typedef struct s2_counters {
 s2_status s2_counters_measure(const s2_pattern *pattern, const char *const *args, s2_counters *out,
                               s2_diag *why) S2_MUST_CHECK;
 
+/* The metrics that the table has columns of, as --metrics wants them. */
+extern const char s2_counters_metrics[];
 /* The table that `ncu --csv --page raw --print-units base` writes; S2_EPARSE when nothing was profiled. */
 s2_status s2_counters_parse(char *text, s2_counters *out) S2_MUST_CHECK;
 

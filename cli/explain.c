@@ -1,9 +1,15 @@
 #include "cli/explain.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+
+#include "cli/options.h"
+#include "cli/words.h"
 
 #include "pattern/codes.h"
+#include "pattern/words.h"
 
 /* A property: its definition, an example that violates it, and the usual repair. */
 typedef struct property {
@@ -60,23 +66,10 @@ typedef struct term {
 } term;
 
 static const term TERMS[] = {
-    {"dense", "dense", "every key"},
-    {"none", "none", "no key"},
-    {"local", "local N", "the N newest blocks, the query's own counted as one; local 2000t: 2000 tokens"},
-    {"sink", "sink N", "the first N blocks; sink 4t: 4 tokens"},
-    {"stride", "stride V [width W] [phase P]",
-     "W of every V blocks, at fixed places: block j with (j + P) mod V < W"},
-    {"dilated", "dilated V [width W] [phase P]",
-     "W of every V blocks, counted back from the query's block i: (i - j + P) mod V < W"},
-    {"columns", "columns LIST", "these key blocks, from every query"},
-    {"rows", "rows LIST", "every key, from the queries of these blocks"},
-    {"chunk", "chunk N", "the aligned chunk of N blocks that the query is in"},
-    {"random", "random N seed S", "N blocks, drawn for each layer, head and query block"},
-    {"mask", "mask \"FILE.npy\"", "what a bool array [heads, rows, columns] of blocks says"},
-    {"pages", "pages N page P", "the N pages of P tokens that are chosen at run time (Quest)"},
-    {"heavy", "heavy N", "the N keys with most attention so far, chosen at run time (H2O)"},
-    {"topk", "topk N", "the N tokens that an indexer chooses at run time (DSA)"},
-    {"phase", "... phase kv*2+1", "a sum of numbers, head, kv and layer: so heads read different blocks"},
+#define TERM_HELP(kind, word, args, scale, nature, in_certificate, number, form, help) {word, form, help},
+    S2_TERM_TABLE(TERM_HELP)
+#undef TERM_HELP
+        {"phase", "... phase kv*2+1", "a sum of numbers, head, kv and layer: so heads read different blocks"},
     {"when", "TERM when distance A..B & key A..B & query A..B",
      "the term holds only there; ranges are half-open"},
 };
@@ -96,26 +89,77 @@ static const struct {
 enum {
     N_PROPERTIES = sizeof PROPERTIES / sizeof PROPERTIES[0],
     N_TERMS = sizeof TERMS / sizeof TERMS[0],
+    LIST_COLUMNS = 96,
     N_FILE_CODES = sizeof FILE_CODES / sizeof FILE_CODES[0]
 };
 
-/* `rows` is a property and a term: both are meant. */
+/* What several commands default to, as their table says. */
+static void print_lengths(s2_cli *cli)
+{
+    fputs("Without --len:", cli->out);
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++)
+            if (strcmp(option->name, "len") == 0 && option->fallback != NULL)
+                fprintf(cli->out, " %s %s;", command->name, option->fallback);
+    fputs(" or where mask files end.\n", cli->out);
+}
+
+/* `rows` is a property and a term, `phase` a term and a column: all are meant. */
 static bool print_word(s2_cli *cli, const char *what)
 {
     const size_t n = strcspn(what, ":");
     bool found = false;
     for (int at = 0; at < N_PROPERTIES; at++)
-        if (strlen(PROPERTIES[at].name) == n && strncmp(PROPERTIES[at].name, what, n) == 0) {
+        if (strlen(PROPERTIES[at].name) == n && strncasecmp(PROPERTIES[at].name, what, n) == 0) {
             fprintf(cli->out, "%s: %s\n\n%s\n", PROPERTIES[at].name, PROPERTIES[at].summary,
                     PROPERTIES[at].text);
             found = true;
         }
     for (int at = 0; at < N_TERMS; at++)
-        if (strcmp(TERMS[at].name, what) == 0) {
+        if (strcasecmp(TERMS[at].name, what) == 0) {
             fprintf(cli->out, "%s%s\n  %s\n", found ? "\n" : "", TERMS[at].form, TERMS[at].text);
             found = true;
         }
+    const s2_word_entry *const entry = s2_word_find(what);
+    if (entry != NULL) {
+        fprintf(cli->out, "%s%.*s: %s\n", found ? "\n" : "", (int)strcspn(entry->words, "|"), entry->words,
+                entry->text);
+        if (entry == s2_word_find("len"))
+            print_lengths(cli);
+        found = true;
+    }
     return found;
+}
+
+/* The known word that is nearest, in `out`; false when none is near. */
+static bool nearest_word(const char *what, char *out, size_t cap)
+{
+    enum { NEAR = 2 };
+    int32_t least = NEAR + 1;
+    char lower[64];
+    size_t n = 0;
+    for (; what[n] != '\0' && n + 1 < sizeof lower; n++)
+        lower[n] = (char)tolower((unsigned char)what[n]);
+    for (int at = 0; at < N_PROPERTIES + N_TERMS; at++) {
+        const char *const known = at < N_PROPERTIES ? PROPERTIES[at].name : TERMS[at - N_PROPERTIES].name;
+        const int32_t distance = s2_text_distance(lower, n, known, least);
+        if (distance < least) {
+            least = distance;
+            snprintf(out, cap, "%s", known);
+        }
+    }
+    for (const s2_word_entry *entry = s2_word_entries; entry->words != NULL; entry++)
+        for (const char *at = entry->words; *at != '\0'; at += *at == '|') {
+            char known[64];
+            snprintf(known, sizeof known, "%.*s", (int)strcspn(at, "|"), at);
+            const int32_t distance = s2_text_distance(lower, n, known, least);
+            if (distance < least) {
+                least = distance;
+                snprintf(out, cap, "%s", known);
+            }
+            at += strcspn(at, "|");
+        }
+    return least <= NEAR;
 }
 
 static const char *code_text(int32_t code)
@@ -144,7 +188,11 @@ int s2_explain_print(s2_cli *cli, const char *what)
     const int32_t code = code_of(what);
     const char *const text = code_text(code);
     if (text == NULL) {
-        s2_cli_error(cli, "%s: no property, term or code; s2 explain lists them", what);
+        char near[64];
+        if (nearest_word(what, near, sizeof near))
+            s2_cli_error(cli, "%s: not explained; did you mean %s?", what, near);
+        else
+            s2_cli_error(cli, "%s: no property, term, label, column or code; s2 explain lists them", what);
         return S2_EXIT_USAGE;
     }
     fprintf(cli->out, "S2P%03d: %s\n", (int)code, text);
@@ -159,6 +207,14 @@ int s2_explain_list(s2_cli *cli)
     fputs("\nterms of a pattern: what a head reads; numbers are blocks, with t tokens\n", cli->out);
     for (int at = 0; at < N_TERMS; at++)
         fprintf(cli->out, "  %-7s %s\n", TERMS[at].name, TERMS[at].text);
+    fputs("\nwords of pages, tables and screens\n ", cli->out);
+    int col = 1;
+    for (const s2_word_entry *entry = s2_word_entries; entry->words != NULL; entry++) {
+        const int n = (int)strcspn(entry->words, "|");
+        if (col + n + 2 > LIST_COLUMNS)
+            col = fprintf(cli->out, "\n ") - 1;
+        col += fprintf(cli->out, " %.*s%s", n, entry->words, entry[1].words != NULL ? "," : "\n");
+    }
     fputs("\ncodes of refusals\n", cli->out);
     for (int32_t nth = 0; nth < S2_N_CODES; nth++)
         fprintf(cli->out, "  S2P%03d  %s\n", (int)s2_code_at(nth), s2_code_explain(s2_code_at(nth)));

@@ -12,6 +12,7 @@ enum {
     COUNT_EXPLICIT_TOK = 1 << 15,
     /* Keys or rows times conditions, for a second or so; runs of a row are walked for each condition. */
     COUNT_STEPS = 1 << 28,
+    COUNT_ALL_STEPS = 1 << 30, /* of all classes, 5 s or so */
     COUNT_BLOCK_STEPS = 1 << 24
 };
 
@@ -106,7 +107,7 @@ typedef struct counts {
     bool dense;
 } counts;
 
-static s2_status count_class(const s2_view *view, int64_t n_tok, counts *out)
+static s2_status count_class(const s2_view *view, int64_t n_tok, int64_t *work_left, counts *out)
 {
     const int64_t block_tok = view->pattern->block_tok, n_blk = (n_tok + block_tok - 1) / block_tok;
     const double all =
@@ -116,18 +117,20 @@ static s2_status count_class(const s2_view *view, int64_t n_tok, counts *out)
     if (steps > COUNT_STEPS || (view->has_explicit && n_tok > COUNT_EXPLICIT_TOK))
         return S2_OK;
     int64_t pairs;
-    S2_TRY(s2_view_count_pairs(view, n_tok, NULL, &pairs));
+    s2_status status = s2_view_count_pairs(view, n_tok, work_left, &pairs);
+    if (status != S2_OK)
+        return status == S2_ELIMIT ? S2_OK : status;
     out->pairs = (double)pairs;
     out->dense = out->pairs >= all;
     if (n_blk > COUNT_ROWS || steps > COUNT_BLOCK_STEPS)
         return S2_OK;
     s2_arena scratch = {0};
     s2_blocks blocks;
-    const s2_status status = s2_blocks_build(&scratch, view, n_tok, (int32_t)block_tok, NULL, &blocks);
+    status = s2_blocks_build(&scratch, view, n_tok, (int32_t)block_tok, work_left, &blocks);
     if (status == S2_OK)
         out->blocks = (double)blocks.row_begin[blocks.n_q_blk];
     s2_arena_release(&scratch);
-    return status;
+    return status == S2_ELIMIT ? S2_OK : status;
 }
 
 static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, const counts *of,
@@ -160,8 +163,9 @@ s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int
     s2_arena scratch = {0};
     counts *const of = S2_NEW(&scratch, counts, folds->n_classes);
     s2_status status = of != NULL ? S2_OK : S2_ENOMEM;
+    int64_t work_left = COUNT_ALL_STEPS;
     for (int32_t n = 0; n < folds->n_classes && status == S2_OK; n++)
-        status = count_class(&folds->views[n], n_tok, &of[n]);
+        status = count_class(&folds->views[n], n_tok, &work_left, &of[n]);
     if (status == S2_OK)
         status = sum_classes(pattern, folds, of, n_tok, out);
     s2_arena_release(&scratch);

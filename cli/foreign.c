@@ -2,6 +2,30 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+
+/*
+ * --set as the formats take it. An export has two formats for one list: the PATTERN's leaves alone what only
+ * `target` knows, and the target what the PATTERN's took.
+ */
+static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings *out, s2_diag *diag)
+{
+    s2_setting *const list = S2_NEW(&cli->arena, s2_setting, cli->n_sets + 1);
+    const bool taken = target == NULL && cli->sets_used;
+    if (list == NULL)
+        return S2_ENOMEM;
+    for (int32_t n = 0; n < cli->n_sets; n++) {
+        const char *const equals = strchr(cli->sets[n], '=');
+        if (equals == NULL || equals == cli->sets[n])
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "--set %.80s: expected KEY=VALUE", cli->sets[n]);
+        const char *const key = s2_arena_strndup(&cli->arena, cli->sets[n], (size_t)(equals - cli->sets[n]));
+        if (key == NULL)
+            return S2_ENOMEM;
+        list[n] = (s2_setting){key, equals + 1, taken || (target != NULL && s2_format_takes(target, key))};
+    }
+    *out = (s2_settings){list, cli->n_sets};
+    return S2_OK;
+}
 
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                           s2_diag *diag)
@@ -13,12 +37,15 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
                         .name = s2_path_title(&cli->arena, path),
                         .bytes = text,
                         .n_bytes = n_bytes,
-                        .finder = {.dir = dir},
+                        .finder = {.dir = dir, .path = path},
                         .notes = &notes,
                         .side = &side,
                         .diag = diag};
     const s2_format *used = NULL;
-    const s2_status status = dir != NULL ? s2_import_run(&source, NULL, &used, out) : S2_ENOMEM;
+    s2_status status = dir != NULL ? read_settings(cli, cli->export_to, &source.settings, diag) : S2_ENOMEM;
+    if (status == S2_OK)
+        status = s2_import_run(&source, NULL, &used, out);
+    cli->sets_used |= status != S2_EUNSUPPORTED;
     if (status == S2_OK)
         s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path, used->name,
                      used->summary);
@@ -26,44 +53,68 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     return status;
 }
 
-int s2_foreign_settings(s2_cli *cli, const s2_args *args, s2_settings *out)
+static const char *file_in(s2_cli *cli, const char *folder, const char *name)
 {
-    enum { MOST = 64 };
-    s2_setting *const list = S2_NEW(&cli->arena, s2_setting, MOST);
-    int32_t at = 0, n = 0;
-    if (list == NULL)
-        return s2_cli_fail(cli, S2_ENOMEM, "--set");
-    for (const char *text = s2_args_next(args, "set", &at); text != NULL;
-         text = s2_args_next(args, "set", &at)) {
-        const char *const equals = strchr(text, '=');
-        if (equals == NULL || equals == text || n == MOST) {
-            s2_cli_error(cli, "--set %s: expected KEY=VALUE", text);
-            return S2_EXIT_USAGE;
-        }
-        const char *const key = s2_arena_strndup(&cli->arena, text, (size_t)(equals - text));
-        if (key == NULL)
-            return s2_cli_fail(cli, S2_ENOMEM, "--set");
-        list[n++] = (s2_setting){key, equals + 1};
+    s2_buf path = {0};
+    s2_buf_printf(&path, "%s%s%s", folder, folder[strlen(folder) - 1] == '/' ? "" : "/", name);
+    const char *const found =
+        path.status == S2_OK ? s2_arena_strndup(&cli->arena, path.data, path.len) : NULL;
+    s2_buf_release(&path);
+    return found != NULL && access(found, F_OK) == 0 ? found : NULL;
+}
+
+/* A table that has its config beside it says more than the config. */
+const char *s2_foreign_in_folder(s2_cli *cli, const char *folder)
+{
+    const char *found = NULL;
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const char *const name = s2_format_at(n)->file_name;
+        const char *const other = name != NULL ? file_in(cli, folder, name) : NULL;
+        if (other != NULL && (found == NULL || strcmp(s2_path_base(found), "config.json") == 0))
+            found = other;
     }
-    *out = (s2_settings){list, n};
-    return S2_GO_ON;
+    return found;
+}
+
+int s2_foreign_settings(s2_cli *cli, s2_settings *out)
+{
+    s2_diag diag = {0};
+    const s2_status status = read_settings(cli, NULL, out, &diag);
+    cli->sets_used = true;
+    if (status == S2_OK)
+        return S2_GO_ON;
+    s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 
 void s2_foreign_names(s2_buf *buf, bool written)
 {
     for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
         const s2_format *const format = s2_format_at(n);
-        if (written ? format->export != NULL : format->import != NULL)
+        if (written ? format->write != NULL : format->read != NULL)
             s2_buf_printf(buf, "%s%s", buf->len != 0 ? ", " : "", format->name);
     }
 }
 
-int s2_foreign_list(s2_cli *cli, bool written)
+static bool is_asked_for(const s2_format *format, int32_t n_names, const char *const *names)
+{
+    bool asked = n_names == 0;
+    for (int32_t n = 0; n < n_names; n++)
+        asked |= s2_format_find(names[n]) == format;
+    return asked;
+}
+
+int s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names)
 {
     s2_buf buf = {0};
+    for (int32_t n = 0; n < n_names; n++)
+        if (s2_format_find(names[n]) == NULL) {
+            s2_cli_error(cli, "no format %s; --list without a name shows all", names[n]);
+            return S2_EXIT_USAGE;
+        }
     for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
         const s2_format *const format = s2_format_at(n);
-        if (written ? format->export == NULL : format->import == NULL)
+        if ((written ? format->write == NULL : format->read == NULL) || !is_asked_for(format, n_names, names))
             continue;
         s2_buf_printf(&buf, "%-14s %s\n", format->name, format->summary);
         if (format->settings != NULL && format->settings[0] != '\0')

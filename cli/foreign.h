@@ -5,7 +5,7 @@
 #define S2_CLI_FOREIGN_H
 
 #include "cli/options.h"
-#include "export/format.h"
+#include "export/registry.h"
 
 /*
  * The import hook of s2_cli_hooks (cli/cli.h). What the format leaves unsaid goes to stderr.
@@ -13,11 +13,20 @@
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                           s2_diag *diag);
 
-/* The --set KEY=VALUE of a command line; S2_GO_ON, or S2_EXIT_USAGE after a message. */
-int s2_foreign_settings(s2_cli *cli, const s2_args *args, s2_settings *out);
+/* The hook that finds a folder's file. */
+const char *s2_foreign_in_folder(s2_cli *cli, const char *folder);
 
-/* The formats that can be read (or written), one a line, with the settings they know. */
-int s2_foreign_list(s2_cli *cli, bool written);
+/*
+ * The --set KEY=VALUE of a command line; S2_GO_ON, or S2_EXIT_USAGE after a message. What a PATTERN that was
+ * read before may have taken is optional.
+ */
+int s2_foreign_settings(s2_cli *cli, s2_settings *out);
+
+/*
+ * The formats that can be read (or written), one a line, with the settings they know: those of the names, or
+ * all without one. S2_EXIT_USAGE for a name that is none.
+ */
+int s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names);
 
 /* "hf, vllm, ..." in the order of the table; those that can be written, or read. */
 void s2_foreign_names(s2_buf *buf, bool written);

@@ -1,11 +1,23 @@
 /*
- * cli/found.h - the front of a search: each design priced in full, shown, explained and stored.
+ * cli/found.h - the front of a search: each design priced in full (found.c), shown and explained
+ * (found_show.c), stored (found_store.c).
  */
 #ifndef S2_CLI_FOUND_H
 #define S2_CLI_FOUND_H
 
 #include "cli/cli.h"
+#include "pattern/parse.h"
 #include "search/search.h"
+
+/* A design of the front, expanded, parsed and priced once for all who show, store or run it. */
+typedef struct s2_found_design {
+    const s2_point *point; /* of the front */
+    s2_pattern pattern;
+    char hash[S2_HASH_HEX];
+    const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits name it everywhere */
+    const char *choice; /* what the space says of it, in one line */
+    const s2_sim *sims; /* of each phase, as the search compared it; NULL for those far from the best */
+} s2_found_design;
 
 /* A search as the command line asked for it; plain data over cli->arena. */
 typedef struct s2_found {
@@ -25,16 +37,27 @@ typedef struct s2_found {
     s2_sim_phase phases[S2_N_SIM_PHASES];
     int64_t until; /* visits end here: the shard's end, or --limit before it */
     bool json;
+    int32_t n_designs; /* the front, best first; filled by s2_found_gather */
+    s2_found_design *designs;
 } s2_found;
 
-/* S2_GO_ON, or an exit code after a message. */
+/* S2_GO_ON, or an exit code after a message. The others need it first. */
+int s2_found_gather(s2_found *found);
 int s2_found_show(const s2_found *found);
 int s2_found_store(const s2_found *found);
 
-/* "llama-3.1-8b-000042": what a candidate is called everywhere. */
-const char *s2_found_name(const s2_found *found, int64_t index);
+/* The options of a phase as the search compared it: predictions, or bounds. */
+s2_sim_options s2_found_options(const s2_found *found, s2_sim_phase phase);
+/*
+ * With the constants of this repository's kernels, guessed where they were not measured; sim->predicted is
+ * false where no kernel takes the design.
+ */
+s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
+                           s2_sim *sim) S2_MUST_CHECK;
 /* The predicted time of a phase; its bound where no kernel is known to take the design. */
-s2_status s2_found_time(const s2_found *found, const s2_point *point, s2_sim_phase phase,
+s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
                         double *us) S2_MUST_CHECK;
+/* The front's own value of an objective; `other` where the search did not compare it. */
+double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other);
 
 #endif /* S2_CLI_FOUND_H */

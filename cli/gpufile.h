@@ -7,7 +7,8 @@
 #include "cli/cli.h"
 #include "sim/gpu.h"
 
-/* A name with a dot or a slash is a file like those of sim/gpus. S2_GO_ON, or the exit code after a message.
+/*
+ * A name with a dot or a slash is a file like those of sim/gpus. S2_GO_ON, or the exit code after a message.
  */
 int s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out);
 

@@ -90,12 +90,12 @@ static void add_option(s2_buf *buf, const s2_option *option)
 
 static const char *about_of(const char *program, const s2_command *command)
 {
-    return strcmp(program, "s2check") == 0 ? s2check_about : command->about;
+    return strcmp(program, "s2check") == 0 ? s2_s2check_about : command->about;
 }
 
 static const char *examples_of(const char *program, const s2_command *command)
 {
-    return strcmp(program, "s2check") == 0 ? s2check_examples : command->examples;
+    return strcmp(program, "s2check") == 0 ? s2_s2check_examples : command->examples;
 }
 
 int s2_help_print(s2_cli *cli, const s2_command *command)
@@ -257,7 +257,9 @@ void s2_help_man_s2cert(s2_buf *buf)
         "without the prover\n.SH SYNOPSIS\n.B s2cert\nFILE\n.SH DESCRIPTION\nFILE is what\n.B s2check "
         "\\-\\-certificate\nwrote for a pattern whose properties hold for every context length. s2cert "
         "reads it again with its own reader and its own definition of every term, and shares no code with "
-        "the prover.\n.SH EXIT STATUS\n0 verified; 1 not verified; 2 called wrongly; 3 not a certificate.\n"
+        "the prover.\n.SH EXIT STATUS\n0 verified; 1 not verified; 2 called wrongly; 3 not a certificate; 4 "
+        "not "
+        "decided: a term that it does not know, or too much work; 5 environment.\n"
         ".SH SEE ALSO\n.BR s2check (1)\n",
         s2_version());
 }
@@ -357,8 +359,55 @@ static void add_zsh(s2_buf *buf)
     s2_buf_puts(buf, "    esac\n}\ncompdef _s2 s2 s2check\n");
 }
 
+/* Text inside "..." of fish: no quote, dollar or backslash. */
+static void add_fish_text(s2_buf *buf, const char *text)
+{
+    for (; *text != '\0'; text++)
+        if (strchr("\"$\\", *text) == NULL)
+            s2_buf_add(buf, text, 1);
+}
+
+static void add_fish_command(s2_buf *buf, const char *when, const char *program, const s2_command *command)
+{
+    for (const s2_option *option = command->options; option->name != NULL; option++) {
+        if (!is_shown(program, option))
+            continue;
+        s2_buf_printf(buf, "complete -c %s %s -l %s", program, when, option->name);
+        if (option->letter != '\0')
+            s2_buf_printf(buf, " -s %c", option->letter);
+        if (s2_arg_is_words(option->arg)) {
+            s2_buf_puts(buf, " -x -a \"");
+            add_words(buf, option->arg);
+            s2_buf_puts(buf, "\"");
+        } else if (option->arg != NULL) {
+            s2_buf_puts(buf, strcmp(option->arg, "FILE") == 0 ? " -r -F" : " -x");
+        }
+        s2_buf_puts(buf, " -d \"");
+        add_fish_text(buf, option->help);
+        s2_buf_puts(buf, "\"\n");
+    }
+}
+
+static void add_fish(s2_buf *buf)
+{
+    s2_buf_puts(buf, "# fish completion for s2 and s2check\n");
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        char when[96];
+        s2_buf_printf(buf, "complete -c s2 -n __fish_use_subcommand -a %s -d \"", command->name);
+        add_fish_text(buf, command->summary);
+        s2_buf_puts(buf, "\"\n");
+        snprintf(when, sizeof when, "-n \"__fish_seen_subcommand_from %s\"", command->name);
+        add_fish_command(buf, when, "s2", command);
+    }
+    add_fish_command(buf, "", "s2check", s2_command_find("check"));
+}
+
 void s2_help_completion(const char *shell, s2_buf *buf)
 {
+    if (strcmp(shell, "fish") == 0) {
+        add_fish(buf);
+        return;
+    }
     if (strcmp(shell, "zsh") == 0)
         add_zsh(buf);
     else

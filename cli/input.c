@@ -25,7 +25,7 @@ static int refuse_file(s2_cli *cli, const char *path, const char *why, int code)
     return code;
 }
 
-static int report(s2_cli *cli, const char *label, s2_status status)
+int s2_input_unreadable(s2_cli *cli, s2_status status, const char *label)
 {
     const int error = errno;
     if (status != S2_EIO)
@@ -42,14 +42,24 @@ static size_t limit_of(const s2_cli *cli)
 static int read_file(s2_cli *cli, const char *path, bytes *out)
 {
     const s2_status status = s2_bytes_read(&cli->arena, path, limit_of(cli), &out->data, &out->n);
-    return status == S2_OK ? S2_GO_ON : report(cli, path, status);
+    return status == S2_OK ? S2_GO_ON : s2_input_unreadable(cli, status, path);
 }
 
 static int read_stdin(s2_cli *cli, bytes *out)
 {
     const s2_status status =
         s2_bytes_read_fd(&cli->arena, fileno(cli->in), limit_of(cli), &out->data, &out->n);
-    return status == S2_OK ? S2_GO_ON : report(cli, "-", status);
+    return status == S2_OK ? S2_GO_ON : s2_input_unreadable(cli, status, "-");
+}
+
+/* Nobody reads an excerpt of an array or a picture. */
+static bool is_binary(const char *text, size_t n_bytes)
+{
+    enum { LOOKED_AT = 512, ODD = 4 };
+    size_t n_odd = 0;
+    for (size_t n = 0; n < n_bytes && n < LOOKED_AT; n++)
+        n_odd += (unsigned char)text[n] < ' ' && (text[n] == '\0' || strchr("\t\n\r", text[n]) == NULL);
+    return n_odd >= ODD || (n_bytes > 6 && memcmp(text, "\x93NUMPY", 6) == 0);
 }
 
 int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
@@ -59,13 +69,14 @@ int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char
     s2_text_clean(name, sizeof name, label);
     s2_text_clean(msg, sizeof msg, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     fprintf(cli->err, "%s:", name);
-    if (diag->line > 0)
-        fprintf(cli->err, "%d:%d:", (int)diag->line, (int)diag->col);
+    /* of a file as a whole: its beginning */
+    fprintf(cli->err, "%d:%d:", diag->line > 0 ? (int)diag->line : 1, diag->line > 0 ? (int)diag->col : 1);
     if (diag->code > 0)
         fprintf(cli->err, " S2P%03d", (int)diag->code);
     fprintf(cli->err, " %s\n", msg);
     s2_buf caret = {0};
-    s2_diag_print_caret(diag, text, n_bytes, &caret);
+    if (!is_binary(text, n_bytes))
+        s2_diag_print_caret(diag, text, n_bytes, &caret);
     if (caret.status == S2_OK && caret.data != NULL)
         fputs(caret.data, cli->err);
     s2_buf_release(&caret);
@@ -86,6 +97,10 @@ static int parse_text(s2_cli *cli, const char *path, const s2_parse_options *opt
     s2_status status = S2_EUNSUPPORTED;
     if (cli->hooks != NULL && cli->hooks->import != NULL && path != NULL)
         status = cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &diag);
+    if (status == S2_EINVAL) {
+        s2_cli_error(cli, "%s: %s", path, diag.msg);
+        return S2_EXIT_USAGE;
+    }
     if (status == S2_EUNSUPPORTED) {
         diag = (s2_diag){0};
         status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
@@ -122,14 +137,10 @@ static bool is_inline(const char *operand)
 const char *s2_input_path(s2_cli *cli, const char *path)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
+    if (cli->hooks == NULL || stat(path, &info) != 0 || !S_ISDIR(info.st_mode))
         return path;
-    s2_buf inside = {0};
-    s2_buf_printf(&inside, "%s%sconfig.json", path, path[strlen(path) - 1] == '/' ? "" : "/");
-    const char *const found =
-        inside.status == S2_OK ? s2_arena_strndup(&cli->arena, inside.data, inside.len) : NULL;
-    s2_buf_release(&inside);
-    return found != NULL && stat(found, &info) == 0 ? found : path;
+    const char *const found = cli->hooks->in_folder(cli, path);
+    return found != NULL ? found : path;
 }
 
 int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
@@ -141,7 +152,7 @@ int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     const bool blocked =
         !is_stdin && !is_file && errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG;
     if (blocked)
-        return report(cli, operand, S2_EIO);
+        return s2_input_unreadable(cli, S2_EIO, operand);
     s2_input input = {.label = operand};
     bytes read = {0};
     int end = S2_GO_ON;
@@ -164,6 +175,27 @@ int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     if (end == S2_GO_ON)
         *out = input;
     return end;
+}
+
+int s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
+{
+    const int64_t limit_tok = s2_pattern_limit_tok(pattern);
+    if (len_tok <= limit_tok)
+        return S2_GO_ON;
+    s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %lld tokens", (long long)len_tok,
+                 (long long)limit_tok);
+    return S2_EXIT_USAGE;
+}
+
+int s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok)
+{
+    const int64_t limit_tok = s2_pattern_limit_tok(pattern);
+    const int end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, len_tok);
+    if (end != S2_GO_ON || s2_args_has(args, "len"))
+        return end == S2_GO_ON ? s2_input_fits(cli, pattern, *len_tok) : end;
+    if (*len_tok > limit_tok)
+        *len_tok = limit_tok;
+    return S2_GO_ON;
 }
 
 const char *s2_input_name(s2_cli *cli, const s2_input *input)

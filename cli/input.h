@@ -8,7 +8,7 @@
 #ifndef S2_CLI_INPUT_H
 #define S2_CLI_INPUT_H
 
-#include "cli/cli.h"
+#include "cli/options.h"
 
 typedef struct s2_input {
     const char *label; /* where it came from, as diagnostics show it: a path, "-", "inline", a design */
@@ -22,6 +22,20 @@ typedef struct s2_input {
  * for a refused text.
  */
 int s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
+
+/*
+ * The context length of a command: its --len. Mask files end it: without --len where they do, and a longer
+ * one is refused. S2_GO_ON, or S2_EXIT_USAGE after a message.
+ */
+int s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok);
+/* The same for a length that is already read. */
+int s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok);
+
+/*
+ * Say why a file could not be read (errno, of S2_EIO). A file that is not there or not ours to read is refused input; a disk
+ * or a system that fails is the environment.
+ */
+int s2_input_unreadable(s2_cli *cli, s2_status status, const char *label);
 
 /* A folder of a model stands for the config.json in it; any other path for itself. */
 const char *s2_input_path(s2_cli *cli, const char *path);

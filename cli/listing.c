@@ -5,15 +5,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "sim/units.h"
+
 enum { CELL_BYTES = 640, NAME_WIDTH = 36, BRIEF_HASH = 12 };
 
 typedef enum cell_kind { CELL_TEXT, CELL_NUMBER } cell_kind;
+
+typedef void (*cell_fn)(const s2_db_row *row, char *out);
 
 /* A column of the list: its cell as text (empty: no value), and whether it is a number. */
 struct s2_list_column {
     const char *name;
     cell_kind kind;
-    void (*cell)(const s2_db_row *row, char *out);
+    cell_fn cell;
+    cell_fn words; /* for people, where that differs: with a unit */
 };
 
 static void put_int(char *out, int64_t value)
@@ -51,16 +56,46 @@ CELL(kv, put_verdict(out, row->kv))
 CELL(group, put_verdict(out, row->group))
 CELL(shards, put_verdict(out, row->shards))
 CELL(density, put_num(out, row->density, "%.5f"))
+CELL(unread, put_num(out, row->unread, "%.5f"))
 CELL(phase, s2_text_clean(out, CELL_BYTES, row->phase))
 CELL(len, put_int(out, row->len_tok))
 CELL(gpu, s2_text_clean(out, CELL_BYTES, row->gpu))
 CELL(batch, put_int(out, row->batch))
 CELL(us, put_num(out, row->sim_us, "%.3f"))
+CELL(kv_bytes, put_num(out, row->kv_bytes, "%.0f"))
 CELL(kv_mib, put_num(out, row->kv_bytes / 1048576, "%.2f"))
 CELL(gpu_us, put_num(out, row->gpu_us, "%.3f"))
 CELL(outcome, s2_text_clean(out, CELL_BYTES, row->outcome))
 CELL(star, snprintf(out, CELL_BYTES, "%s", row->starred ? "*" : ""))
 CELL(tags, s2_text_clean(out, CELL_BYTES, row->tags))
+
+static void cell_priced(const s2_db_row *row, char *out)
+{
+    if (row->predicted != S2_DB_NONE && !isnan(row->sim_us))
+        snprintf(out, CELL_BYTES, "%s", row->predicted == 1 ? "predicted" : "bound");
+}
+
+/* The same for people: a number with its unit. */
+static void put_words(char *out, double value, void (*print)(double value, s2_buf *buf))
+{
+    s2_buf text = {0};
+    if (!isnan(value))
+        print(value, &text);
+    snprintf(out, CELL_BYTES, "%s", text.data != NULL ? text.data : "");
+    s2_buf_release(&text);
+}
+static void words_us(const s2_db_row *row, char *out)
+{
+    put_words(out, row->sim_us, s2_time_print);
+}
+static void words_gpu_us(const s2_db_row *row, char *out)
+{
+    put_words(out, row->gpu_us, s2_time_print);
+}
+static void words_kv_bytes(const s2_db_row *row, char *out)
+{
+    put_words(out, row->kv_bytes, s2_bytes_print);
+}
 
 static void cell_created(const s2_db_row *row, char *out)
 {
@@ -70,31 +105,34 @@ static void cell_created(const s2_db_row *row, char *out)
         strftime(out, CELL_BYTES, "%Y-%m-%dT%H:%M:%SZ", &t);
 }
 
-static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name},
-                                         {"hash", CELL_TEXT, cell_hash},
-                                         {"family", CELL_TEXT, cell_family},
-                                         {"model", CELL_TEXT, cell_model},
-                                         {"layers", CELL_NUMBER, cell_layers},
-                                         {"heads", CELL_NUMBER, cell_heads},
-                                         {"kv_heads", CELL_NUMBER, cell_kv_heads},
-                                         {"block", CELL_NUMBER, cell_block},
-                                         {"created", CELL_TEXT, cell_created},
-                                         {"rows", CELL_TEXT, cell_rows},
-                                         {"union", CELL_TEXT, cell_union},
-                                         {"kv", CELL_TEXT, cell_kv},
-                                         {"group", CELL_TEXT, cell_group},
-                                         {"shards", CELL_TEXT, cell_shards},
-                                         {"density", CELL_NUMBER, cell_density},
-                                         {"phase", CELL_TEXT, cell_phase},
-                                         {"len", CELL_NUMBER, cell_len},
-                                         {"gpu", CELL_TEXT, cell_gpu},
-                                         {"batch", CELL_NUMBER, cell_batch},
-                                         {"us", CELL_NUMBER, cell_us},
-                                         {"kv_mib", CELL_NUMBER, cell_kv_mib},
-                                         {"gpu_us", CELL_NUMBER, cell_gpu_us},
-                                         {"outcome", CELL_TEXT, cell_outcome},
-                                         {"star", CELL_TEXT, cell_star},
-                                         {"tags", CELL_TEXT, cell_tags}};
+static const s2_list_column COLUMNS[] = {{"name", CELL_TEXT, cell_name, NULL},
+                                         {"hash", CELL_TEXT, cell_hash, NULL},
+                                         {"family", CELL_TEXT, cell_family, NULL},
+                                         {"model", CELL_TEXT, cell_model, NULL},
+                                         {"layers", CELL_NUMBER, cell_layers, NULL},
+                                         {"heads", CELL_NUMBER, cell_heads, NULL},
+                                         {"kv_heads", CELL_NUMBER, cell_kv_heads, NULL},
+                                         {"block", CELL_NUMBER, cell_block, NULL},
+                                         {"created", CELL_TEXT, cell_created, NULL},
+                                         {"rows", CELL_TEXT, cell_rows, NULL},
+                                         {"union", CELL_TEXT, cell_union, NULL},
+                                         {"kv", CELL_TEXT, cell_kv, NULL},
+                                         {"group", CELL_TEXT, cell_group, NULL},
+                                         {"shards", CELL_TEXT, cell_shards, NULL},
+                                         {"density", CELL_NUMBER, cell_density, NULL},
+                                         {"phase", CELL_TEXT, cell_phase, NULL},
+                                         {"len", CELL_NUMBER, cell_len, NULL},
+                                         {"gpu", CELL_TEXT, cell_gpu, NULL},
+                                         {"batch", CELL_NUMBER, cell_batch, NULL},
+                                         {"us", CELL_NUMBER, cell_us, words_us},
+                                         {"kv_bytes", CELL_NUMBER, cell_kv_bytes, words_kv_bytes},
+                                         {"kv_mib", CELL_NUMBER, cell_kv_mib, NULL},
+                                         {"priced", CELL_TEXT, cell_priced, NULL},
+                                         {"unread", CELL_NUMBER, cell_unread, NULL},
+                                         {"gpu_us", CELL_NUMBER, cell_gpu_us, words_gpu_us},
+                                         {"outcome", CELL_TEXT, cell_outcome, NULL},
+                                         {"star", CELL_TEXT, cell_star, NULL},
+                                         {"tags", CELL_TEXT, cell_tags, NULL}};
 
 static const s2_list_column *find_column(const char *name, size_t n)
 {
@@ -121,9 +159,10 @@ int s2_listing_choose(s2_listing *l, const char *list)
 
 static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
 {
+    const s2_list_column *const column = l->columns[col];
     out[0] = '\0';
-    l->columns[col]->cell(&l->rows[row], out);
-    if (l->brief && l->columns[col]->cell == cell_hash && strlen(out) > BRIEF_HASH)
+    (l->brief && column->words != NULL ? column->words : column->cell)(&l->rows[row], out);
+    if (l->brief && column->cell == cell_hash && strlen(out) > BRIEF_HASH)
         out[BRIEF_HASH] = '\0';
 }
 
@@ -297,7 +336,8 @@ static void say_price(s2_cli *cli, const s2_db_query *query)
 {
     char phase[64];
     s2_text_clean(phase, sizeof phase, query->phase);
-    fprintf(cli->err, "us, kv_mib and gpu_us are of %s at %lld tokens\n", phase, (long long)query->len_tok);
+    fprintf(cli->err, "times, caches and shares are of %s at %lld tokens\n", phase,
+            (long long)query->len_tok);
 }
 
 int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,

@@ -27,7 +27,8 @@ int s2_listing_choose(s2_listing *listing, const char *list);
 /* format: table, csv, json or md; returns an exit code. */
 int s2_listing_print(s2_listing *listing, const char *format);
 
-/* --filter and the operands, joined by blanks, in the arena: one text, so that positions in it can be shown.
+/*
+ * --filter and the operands, joined by blanks, in the arena: one text, so that positions in it can be shown.
  */
 const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
 /*

@@ -17,6 +17,7 @@ static const struct {
 } BODIES[] = {
     {"check", s2_cmd_check},
     {"show", s2_cmd_show},
+    {"reach", s2_cmd_reach},
     {"mask", s2_cmd_mask},
     {"diff", s2_cmd_diff},
     {"sim", s2_cmd_sim},
@@ -43,8 +44,10 @@ static const struct {
 /* clang-format on */
 
 /* What files that s2check shares reach through here. */
-static const s2_cli_hooks HOOKS = {
-    .import = s2_foreign_hook, .design = s2_store_find_design, .record_checks = s2_store_checks};
+static const s2_cli_hooks HOOKS = {.import = s2_foreign_hook,
+                                   .in_folder = s2_foreign_in_folder,
+                                   .design = s2_store_find_design,
+                                   .record_checks = s2_store_checks};
 
 static s2_command_fn find_body(const char *name)
 {
@@ -91,9 +94,23 @@ static int run(s2_cli *cli, int argc, char **argv)
             return S2_EXIT_USAGE;
         }
     }
+    if (strncmp(s2_store_path(cli), "file:", 5) == 0) {
+        s2_cli_error(cli, "%s: --db and $S2_DB take a path, not a URI", s2_store_path(cli));
+        return S2_EXIT_USAGE;
+    }
     if (at < argc)
         return run_command(cli, argc - at, argv + at);
     s2_cli_error(cli, "a command is needed; s2 help lists them");
+    return S2_EXIT_USAGE;
+}
+
+/* A setting that nothing took would change nothing, and look as if it had. */
+static int refuse_unused(s2_cli *cli, int code)
+{
+    if (cli->n_sets == 0 || cli->sets_used || (code != S2_EXIT_OK && code != S2_EXIT_VIOLATED))
+        return code;
+    s2_cli_error(cli, "--set %s was not used: it is for configs of other stacks, and no PATTERN is one",
+                 cli->sets[0]);
     return S2_EXIT_USAGE;
 }
 
@@ -104,5 +121,5 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN);
     s2_cli_init(&cli, "s2", argc, argv);
     cli.hooks = &HOOKS;
-    return s2_cli_finish(&cli, s2_store_finish(&cli, run(&cli, argc, argv)));
+    return s2_cli_finish(&cli, s2_store_finish(&cli, refuse_unused(&cli, run(&cli, argc, argv))));
 }

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "kernels/rig.h"
+#include "judge/harness.h"
 #include "pattern/parse.h"
 
 enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
@@ -29,34 +29,34 @@ static double median(double *values, int32_t n)
     return (values[(n - 1) / 2] + values[n / 2]) / 2;
 }
 
-static s2_status fill_inputs(s2_rig *rig, s2_diag *why)
+static s2_status fill_inputs(s2_harness *harness, s2_diag *why)
 {
-    const s2_device_ops *const ops = rig->device->ops;
-    const s2_guarded *const buffers[] = {&rig->q, &rig->k, &rig->v, &rig->o, &rig->d_o};
-    const int64_t size = s2_dtype_size(rig->problem.dtype);
+    const s2_device_ops *const ops = harness->device->ops;
+    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->o, &harness->d_o};
+    const int64_t size = s2_dtype_bytes(harness->problem.dtype);
     for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++) {
         if (buffers[at]->base == NULL)
             continue;
-        S2_TRY(ops->fill_normal(rig->device, buffers[at]->base + S2_GUARD_BYTES,
-                                (int64_t)buffers[at]->n_bytes / size, rig->problem.dtype, at + 1, 1.0f));
+        S2_TRY(ops->fill_normal(harness->device, buffers[at]->base + S2_GUARD_BYTES,
+                                (int64_t)buffers[at]->n_bytes / size, harness->problem.dtype, at + 1, 1.0f));
     }
     /* a backward pass reads both; numbers near those of the kernel would need a forward pass first */
-    S2_TRY(ops->fill_normal(rig->device, rig->lse.base + S2_GUARD_BYTES, (int64_t)rig->lse.n_bytes / 4,
-                            S2_F32, 5, 1.0f));
-    return ops->sync(rig->device, why);
+    S2_TRY(ops->fill_normal(harness->device, harness->lse.base + S2_GUARD_BYTES,
+                            (int64_t)harness->lse.n_bytes / 4, S2_F32, 5, 1.0f));
+    return ops->sync(harness->device, why);
 }
 
 /* The mean of n launches back to back, in microseconds. */
-static s2_status time_launches(s2_rig *rig, int64_t n, double *us, s2_diag *why)
+static s2_status time_launches(s2_harness *harness, int64_t n, double *us, s2_diag *why)
 {
-    const s2_device_ops *const ops = rig->device->ops;
+    const s2_device_ops *const ops = harness->device->ops;
     double ms = 0;
-    S2_TRY(ops->time_begin(rig->device));
+    S2_TRY(ops->time_begin(harness->device));
     for (int64_t at = 0; at < n; at++)
-        S2_TRY(rig->kernel->run(rig->device, &rig->problem, rig->state, why));
+        S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
     /* the timer has no words for a fault; a second wait has */
-    if (ops->time_end(rig->device, &ms) != S2_OK)
-        return ops->sync(rig->device, why) != S2_OK ? S2_ECUDA : S2_EINTERNAL;
+    if (ops->time_end(harness->device, &ms) != S2_OK)
+        return ops->sync(harness->device, why) != S2_OK ? S2_ECUDA : S2_EINTERNAL;
     *us = ms * 1e3 / (double)n;
     return S2_OK;
 }
@@ -67,24 +67,24 @@ static int64_t launches_in(double ms, double us)
     return n < 1 ? 1 : n > MOST_LAUNCHES ? MOST_LAUNCHES : (int64_t)n;
 }
 
-static double clock_of(const s2_rig *rig)
+static double clock_of(const s2_harness *harness)
 {
-    return rig->device->ops->clock_mhz != NULL ? rig->device->ops->clock_mhz(rig->device) : 0;
+    return harness->device->ops->clock_mhz != NULL ? harness->device->ops->clock_mhz(harness->device) : 0;
 }
 
-static s2_status time_all(s2_rig *rig, const s2_measure_options *options, s2_row *row, s2_diag *why)
+static s2_status time_all(s2_harness *harness, const s2_measure_options *options, s2_row *row, s2_diag *why)
 {
     const struct timespec pause = {.tv_nsec = 20000000};
     double first = 0, ignored = 0, windows[N_WINDOWS], clocks[N_WINDOWS];
-    S2_TRY(time_launches(rig, 2, &first, why));
+    S2_TRY(time_launches(harness, 2, &first, why));
     nanosleep(&pause, NULL);
-    S2_TRY(time_launches(rig, launches_in(1, first), &row->burst_us, why));
-    row->burst_mhz = clock_of(rig);
-    S2_TRY(time_launches(rig, launches_in(options->settle_ms, row->burst_us), &ignored, why));
+    S2_TRY(time_launches(harness, launches_in(1, first), &row->burst_us, why));
+    row->burst_mhz = clock_of(harness);
+    S2_TRY(time_launches(harness, launches_in(options->settle_ms, row->burst_us), &ignored, why));
     const int64_t n = launches_in(options->window_ms, row->burst_us);
     for (int32_t at = 0; at < N_WINDOWS; at++) {
-        S2_TRY(time_launches(rig, n, &windows[at], why));
-        clocks[at] = clock_of(rig);
+        S2_TRY(time_launches(harness, n, &windows[at], why));
+        clocks[at] = clock_of(harness);
     }
     row->us = median(windows, N_WINDOWS);
     row->spread = (windows[N_WINDOWS - 1] - windows[0]) / row->us;
@@ -92,24 +92,19 @@ static s2_status time_all(s2_rig *rig, const s2_measure_options *options, s2_row
     return S2_OK;
 }
 
-static s2_kernel_phase kernel_phase(s2_pass pass)
+static s2_status measure(s2_harness *harness, const s2_measure_options *options, s2_row *row, s2_diag *why)
 {
-    return pass == S2_PASS_BACKWARD ? S2_BACKWARD : pass == S2_PASS_STEP ? S2_DECODING : S2_FORWARD;
-}
-
-static s2_status measure(s2_rig *rig, const s2_measure_options *options, s2_row *row, s2_diag *why)
-{
-    S2_TRY(fill_inputs(rig, why));
+    S2_TRY(fill_inputs(harness, why));
     if (!options->once)
-        return time_all(rig, options, row, why);
-    S2_TRY(rig->kernel->run(rig->device, &rig->problem, rig->state, why));
-    return rig->device->ops->sync(rig->device, why);
+        return time_all(harness, options, row, why);
+    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    return harness->device->ops->sync(harness->device, why);
 }
 
-static void note_plan(const s2_rig *rig, s2_row *row)
+static void note_plan(const s2_harness *harness, s2_row *row)
 {
-    const s2_plan_options *const cut = &rig->whole.options;
-    snprintf(row->kernel, sizeof row->kernel, "%s", rig->kernel->name);
+    const s2_plan_options *const cut = &harness->whole.options;
+    snprintf(row->kernel, sizeof row->kernel, "%s", harness->kernel->traits->name);
     row->tile_tok = cut->tile_tok;
     row->key_tok = cut->key_tok;
     row->pack_heads = cut->pack_heads;
@@ -130,22 +125,23 @@ s2_status s2_measure_point(s2_device *device, const s2_measure_options *options,
     s2_status status = s2_pattern_parse(&arena, point->pattern, strlen(point->pattern), NULL, &pattern, &why);
     if (status == S2_OK) {
         s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, point->batch);
-        request.kernel_phase = kernel_phase(point->pass);
-        request.phase = point->pass == S2_PASS_STEP ? S2_DECODE : S2_PREFILL;
+        request.pass = point->pass;
+        request.phase = point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
         request.dtype = point->dtype;
         request.budget_flop = 0;
         request.kernel = options->kernel != NULL ? s2_kernel_find(options->kernel) : NULL;
-        s2_rig rig = {0};
+        s2_harness harness = {0};
         row->kernel[0] = '\0';
-        if (s2_rig_open(&rig, device, &request, row->why, sizeof row->why) == S2_OUTCOME_OK) {
-            note_plan(&rig, row);
-            status = measure(&rig, options, row, &why);
+        status = s2_harness_open(&harness, device, &request, &why);
+        if (status == S2_OK) {
+            note_plan(&harness, row);
+            status = measure(&harness, options, row, &why);
         }
-        s2_rig_close(&rig);
+        s2_harness_close(&harness);
     }
     if (status != S2_OK) {
         row->kernel[0] = '\0';
-        snprintf(row->why, sizeof row->why, "%.119s", why.msg[0] != '\0' ? why.msg : s2_status_text(status));
+        snprintf(row->why, sizeof row->why, "%.119s", s2_diag_text(&why, status));
     }
     s2_arena_release(&arena);
     return status == S2_ECUDA ? status : S2_OK;

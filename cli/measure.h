@@ -1,5 +1,5 @@
 /*
- * cli/measure.h - run points of sim/points.h on a device, with the rig that validation uses.
+ * cli/measure.h - run points of calibrate/points.h on a device, with the rig that validation uses.
  *
  * Each point is timed in two states: back to back until the clock has settled (what a busy GPU does), and
  * a few launches after a pause. Inputs are random, since zeros draw less power and run faster.
@@ -10,7 +10,7 @@
 #define S2_CLI_MEASURE_H
 
 #include "kernels/device.h"
-#include "sim/rows.h"
+#include "calibrate/rows.h"
 
 typedef struct s2_measure_options {
     bool once;          /* one launch and no timing: for a profiler that counts */

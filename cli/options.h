@@ -48,8 +48,8 @@ typedef struct s2_command {
 extern const s2_command s2_command_table[];
 /* What s2check says of itself instead of the entry's `about`: it knows neither foreign configs nor the
  * database. */
-extern const char s2check_about[];
-extern const char s2check_examples[];
+extern const char s2_s2check_about[];
+extern const char s2_s2check_examples[];
 const s2_command *s2_command_find(const char *name);
 /* The known word nearest to a wrong one (edit distance <= 2, or a prefix), or NULL. */
 const char *s2_command_nearest(const char *word);
@@ -76,9 +76,8 @@ int s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_ar
 
 bool s2_args_has(const s2_args *args, const char *name);        /* written on the command line */
 const char *s2_args_str(const s2_args *args, const char *name); /* last value, fallback, or NULL */
-/* Values of a repeated option: call with *at = 0; NULL at the end. */
-const char *s2_args_next(const s2_args *args, const char *name, int32_t *at);
-/* A whole number in [least, most]; S2_GO_ON, or S2_EXIT_USAGE after a message. Needs a value or a fallback.
+/*
+ * A whole number in [least, most]; S2_GO_ON, or S2_EXIT_USAGE after a message. Needs a value or a fallback.
  */
 int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most,
                 int64_t *out);

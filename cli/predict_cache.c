@@ -34,7 +34,7 @@ s2_status s2_predict_cache_init(s2_predict_cache *cache, s2_arena *arena, const 
     cache->classes.n_layer_classes = 1;
     cache->layout = layout;
     cache->page_tok = page_tok;
-    cache->elem_bytes = s2_dtype_size(dtype);
+    cache->elem_bytes = s2_dtype_bytes(dtype);
     return S2_OK;
 }
 

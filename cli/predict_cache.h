@@ -7,7 +7,7 @@
 #define S2_CLI_PREDICT_CACHE_H
 
 #include "base/dtype.h"
-#include "kernels/cache.h"
+#include "cache/cache.h"
 #include "sim/kv.h"
 
 typedef struct s2_predict_cache {

@@ -46,6 +46,10 @@ int s2_search_file_name(s2_searching *r)
                       search->limits[n].of_dense ? " of dense" : "");
     s2_buf_printf(&buf, " | %s",
                   search->options.calibration != NULL ? search->options.calibration->hash : "bounds");
+    s2_buf_printf(&buf, " | tp %d page %d dense %lld in", (int)search->options.n_ranks,
+                  (int)search->options.page_tok, (long long)r->restriction.n_dense_layers);
+    for (int32_t n = 0; n < r->restriction.n_formats; n++)
+        s2_buf_printf(&buf, " %s", r->restriction.formats[n]->name);
     if (r->ranks.n > 1)
         s2_buf_printf(&buf, " | %d ranks to visit %lld", (int)r->ranks.n, (long long)r->until);
     s2_buf_printf(&buf, " | %s", found->space_text);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/options.h"
+#include "export/registry.h"
 #include "sim/gpu.h"
 #include "sim/net.h"
 
@@ -68,8 +69,10 @@ static bool take_name(s2_cli *cli, s2_search_words *words, const char *phrase)
 {
     s2_gpu gpu;
     s2_net net;
+    const s2_format *const format = s2_format_find(phrase);
     const char **const to = s2_gpu_find(phrase, &gpu, NULL) == S2_OK   ? &words->gpu
                             : s2_net_find(phrase, &net, NULL) == S2_OK ? &words->model
+                            : format != NULL && format->write != NULL  ? &words->format
                                                                        : NULL;
     if (to == NULL || *to != NULL)
         return false;
@@ -99,10 +102,11 @@ int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
         const size_t n = strcspn(at, ",");
         char phrase[PHRASE];
         if (!copy_phrase(at, n, phrase) || !take_phrase(cli, out, phrase)) {
-            s2_cli_error(cli,
-                         "'%.*s' is no space, and in words it is none of N heads, N KV heads, N layers, N "
-                         "head-dim, a context length, batch N, prefill, decode, train, a GPU, a model",
-                         (int)(n < 60 ? n : 60), at);
+            s2_cli_error(
+                cli,
+                "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N "
+                "head-dim, a context length, batch N, prefill, decode, train, a GPU, a model, a format",
+                (int)(n < 60 ? n : 60), at);
             s2_cli_hint(cli, "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'");
             return S2_EXIT_USAGE;
         }

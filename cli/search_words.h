@@ -3,7 +3,7 @@
  * 128k".
  *
  * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, phases, a
- * GPU, a model.
+ * GPU, a model, a format.
  */
 #ifndef S2_CLI_SEARCH_WORDS_H
 #define S2_CLI_SEARCH_WORDS_H
@@ -20,6 +20,7 @@ typedef struct s2_search_words {
     const char *phases; /* as --phase takes them */
     const char *gpu;
     const char *model;
+    const char *format; /* of s2 export, as --exportable */
 } s2_search_words;
 
 /* Spaces have rules or choices, words have neither. */

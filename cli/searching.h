@@ -13,7 +13,8 @@
 
 #include "cli/confirm.h"
 #include "cli/options.h"
-#include "cli/ranks.h"
+#include "search/ranks.h"
+#include "cli/restrict.h"
 #include "cli/search_words.h"
 
 enum { S2_SEARCH_RANKS = 65536 };
@@ -26,6 +27,7 @@ typedef struct s2_searching {
     s2_search_words words;
     bool model_is_file; /* its shape stands before the space, not its name */
     s2_confirm_options confirm;
+    s2_restriction restriction;
     s2_ranks ranks;
     s2_buf *states;    /* rank 0: the latest of each rank as text */
     int64_t begin;     /* the visits of all ranks, */

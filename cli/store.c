@@ -111,17 +111,24 @@ static void add_family(const s2_pattern *pattern, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
-/* The density that lists show, at one length for all designs; NAN where it cannot be counted quickly. */
-static double density_of(const s2_pattern *pattern)
+/* NAN where it cannot be counted quickly. */
+static s2_density density_of(const s2_pattern *pattern, int64_t n_tok)
 {
     s2_arena scratch = {0};
     s2_folds folds;
     s2_density density = {(double)NAN, (double)NAN};
     if (s2_folds_build(&scratch, pattern, S2_PREFILL, S2_AT_LEAST, &folds) != S2_OK ||
-        s2_density_count(pattern, &folds, DENSITY_TOK, &density) != S2_OK)
-        density.sparse_blocks = (double)NAN;
+        s2_density_count(pattern, &folds, n_tok, &density) != S2_OK)
+        density = (s2_density){(double)NAN, (double)NAN};
     s2_arena_release(&scratch);
-    return density.sparse_blocks;
+    return density;
+}
+
+/* Of a design without a price, at one length for all of them, or where its mask files end. */
+static int64_t density_tok(const s2_pattern *pattern)
+{
+    const int64_t limit_tok = s2_pattern_limit_tok(pattern);
+    return limit_tok < DENSITY_TOK ? limit_tok : DENSITY_TOK;
 }
 
 /* What put_design copies from; released after it. */
@@ -153,8 +160,8 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .block_tok = pattern->block_tok,
-                                     .density = density_of(pattern),
-                                     .density_tok = DENSITY_TOK};
+                                     .density = density_of(pattern, density_tok(pattern)).sparse_blocks,
+                                     .density_tok = density_tok(pattern)};
         status = s2_db_put_design(cli->db, cli->run_id, &design, design_id, diag);
     }
     s2_buf_release(&t.text);
@@ -247,6 +254,54 @@ int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *check
 {
     const s2_store_item item = {.input = *input, .checks = checks, .n_checks = n_checks};
     return s2_store_items(cli, &item, 1);
+}
+
+/* What is given up is counted over all queries, also where a phase has but one. */
+static double unread_of(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim)
+{
+    if (options->phase != S2_SIM_DECODE)
+        return 1 - sim->token_density;
+    return 1 - density_of(pattern, options->len_tok).tokens;
+}
+
+s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *options, const char *model,
+                           const s2_sim *sim, const char *json)
+{
+    const double none = (double)NAN;
+    s2_db_sim row = {.gpu = options->gpu.name,
+                     .model = model,
+                     .phase = s2_sim_phase_word(options->phase),
+                     .dtype = s2_dtype_word(options->dtype),
+                     .len_tok = options->len_tok,
+                     .batch = options->batch,
+                     .time_us = none,
+                     .bound_us = none,
+                     .dense_us = none,
+                     .bound_by = "",
+                     .density = none,
+                     .unread = none,
+                     .hbm_bytes = none,
+                     .kv_dense_bytes = none,
+                     .kv_shared_pages_bytes = none,
+                     .kv_head_pages_bytes = none,
+                     .kv_ring_stripes_bytes = none,
+                     .error_pct = none,
+                     .json = json};
+    if (sim == NULL)
+        return row;
+    row.time_us = sim->time_us;
+    row.bound_us = sim->bound_us;
+    row.dense_us = sim->dense_time_us;
+    row.bound_by = s2_resource_word(sim->bound_by);
+    row.density = sim->density;
+    row.unread = unread_of(pattern, options, sim);
+    row.hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write;
+    row.kv_dense_bytes = (double)sim->kv.dense;
+    row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
+    row.kv_head_pages_bytes = (double)sim->kv.head_pages;
+    row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
+    row.error_pct = sim->predicted ? sim->error_pct : none;
+    return row;
 }
 
 int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)

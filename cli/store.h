@@ -15,9 +15,16 @@
 #define S2_CLI_STORE_H
 
 #include "cli/input.h"
+#include "sim/price.h"
 
 int s2_store_design(s2_cli *cli, const s2_input *input);
 int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks);
+/*
+ * A row of what `s2 sim` found, with its report. Without `sim` the row has the settings alone, and every number
+ * is missing (NAN). The strings are not copied.
+ */
+s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *options, const char *model,
+                           const s2_sim *sim, const char *json);
 int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
 int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
 int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);

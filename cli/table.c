@@ -24,12 +24,12 @@
     }
 #define OPT_SET                                                                                              \
     {                                                                                                        \
-        "set", '\0', "KEY=VALUE", NULL, "say what the format leaves unsaid; --list shows the keys", true,    \
-            false                                                                                            \
+        "set", '\0', "KEY=VALUE", NULL,                                                                      \
+            "say what a config leaves unsaid; `s2 import --list` shows the keys", true, true                 \
     }
 #define OPT_LIST                                                                                             \
     {                                                                                                        \
-        "list", '\0', NULL, NULL, "list the formats", false, false                                           \
+        "list", '\0', NULL, NULL, "list the formats; with names those alone", false, false                   \
     }
 #define OPT_OUTPUT                                                                                           \
     {                                                                                                        \
@@ -50,20 +50,23 @@
     "the "                                                                                                   \
     "limit that was hit). With --len all the verdict is a proof for every context length."
 
-const char s2check_about[] =
+const char s2_s2check_about[] =
     "PATTERN is a pattern file, an inline text with ';' for line ends, or '-' for standard input. Foreign "
     "configs and "
     "designs in a database are read by `s2 check`, which prints the same bytes.\n" CHECK_ABOUT;
 
-const char s2check_examples[] = "$ s2check phi3.s2\n"
-                                "$ s2check 'heads 16; layers all: local 16 | stride 16 phase kv' --len 128k\n"
-                                "$ s2check phi3.s2 --certificate phi3.cert && s2cert phi3.cert\n";
+const char s2_s2check_examples[] =
+    "$ s2check phi3.s2\n"
+    "$ s2check 'heads 16; layers all: local 16 | stride 16 phase kv' --len 128k\n"
+    "$ s2check phi3.s2 --certificate phi3.cert && s2cert phi3.cert\n";
 
 static const s2_option CHECK[] = {
     {"require", 'r', "LIST", "rows,union,kv",
      "properties that must hold: rows, union, kv, group, shards, ranks:N, depth:D", false, false},
     {"len", 'n', "N|all", "all", "context length in tokens, or every length", false, false},
     {"pair", '\0', "Q,K", NULL, "say, head by head, whether query Q reads key K, and why", false, false},
+    {"query", '\0', "Q", NULL, "say which earlier keys query Q reads through no head, per layer and KV head",
+     false, false},
     {"engine", '\0', "algebra|enumerate|both", "algebra",
      "prove by residue classes, by enumeration up to a length that suffices, or both and compare", false,
      false},
@@ -71,6 +74,7 @@ static const s2_option CHECK[] = {
      "write what s2cert re-checks, when every property holds for all lengths", false, false},
     {"explain", '\0', "CODE", NULL,
      "explain a property, a term of the language or a diagnostic code, and end", false, false},
+    OPT_SET,
     OPT_JSON,
     {"version", '\0', NULL, NULL, "print the version, and end", false, false},
     OPT_DB,
@@ -81,12 +85,18 @@ static const s2_option SHOW[] = {{"canonical", 'c', NULL, NULL,
                                   "print the canonical text, of which the hash is the SHA-256", false, false},
                                  {"hash", '\0', NULL, NULL, "print the hash alone", false, false},
                                  OPT_LEN("8k"),
+                                 OPT_SET,
                                  OPT_JSON,
                                  OPT_DB,
                                  OPT_END};
 
+static const s2_option REACH[] = {
+    OPT_LEN("8k"), {"phase", '\0', "prefill|decode", "prefill", "whose rules", false, false},
+    OPT_JSON,      OPT_SET,
+    OPT_DB,        OPT_END};
+
 static const s2_option MASK[] = {
-    OPT_LEN(NULL),
+    OPT_LEN("8k"),
     {"layer", 'l', "L", "0", "the layer", false, false},
     {"head", 'H', "H|kv:G|union", NULL,
      "one query head, what the heads of one KV head read together, or what all heads read together", false,
@@ -95,11 +105,12 @@ static const s2_option MASK[] = {
     {"tokens", 't', NULL, NULL, "one entry per token instead of per block", false, false},
     {"format", 'f', "txt|pbm|npy|csr", "txt", "text, Portable Bitmap, NumPy bool array, or row lists", false,
      false},
+    OPT_SET,
     OPT_OUTPUT,
     OPT_DB,
     OPT_END};
 
-static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_JSON, OPT_DB, OPT_END};
+static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_SET, OPT_JSON, OPT_DB, OPT_END};
 
 static const s2_option SIM[] = {
     OPT_LEN("8k"),
@@ -116,8 +127,14 @@ static const s2_option SIM[] = {
      false},
     {"accuracy", '\0', NULL, NULL, "judge the constants by measurements that were not fitted", false, false},
     {"rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in", false, false},
-    {"batch", 'b', "N", "1", "sequences at once", false, false},
+    {"batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, each side its own", false,
+     false},
+    {"weights", '\0', "as-dtype|fp8|int8|int4", "as-dtype", "type of the model's weights", false, false},
+    {"kv-dtype", '\0', "as-dtype|bf16|e4m3|int8", "as-dtype", "type of the KV cache", false, false},
+    {"dp", '\0', "N", "1", "train: GPUs that divide weights, gradients and optimizer", false, false},
+    {"recompute", '\0', NULL, NULL, "train: keep the input of each layer only", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
+    OPT_SET,
     OPT_JSON,
     OPT_DB,
     OPT_NO_DB,
@@ -149,7 +166,8 @@ static const s2_option VALIDATE[] = {
     {"len", 'n', "N,...", "1k", "context lengths in tokens; k and m multiply by 1024 and 1048576", false,
      false},
     {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
-    {"kernel", 'k', "NAME", NULL, "the kernel; default: the best that supports the pattern", false, false},
+    {"kernel", 'k', "NAME", NULL,
+     "the kernel, or your own: ./FILE.so; default: the best that supports the pattern", false, false},
     {"phase", 'p', "prefill|decode|train", "prefill",
      "forward of the whole context, one token, or the gradients", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
@@ -172,6 +190,7 @@ static const s2_option VALIDATE[] = {
      false, false},
     {"once", '\0', NULL, NULL, "only launch, twice, the second time under the eyes of a profiler", false,
      false},
+    OPT_SET,
     OPT_JSON,
     OPT_DB,
     OPT_NO_DB,
@@ -193,7 +212,7 @@ static const s2_option EXPORT[] = {
     OPT_OUTPUT,
     {"force", '\0', NULL, NULL, "overwrite FILE", false, false},
     {"dry-run", '\0', NULL, NULL, "compare and say what would be lost; write nothing", false, false},
-    OPT_LEN(NULL),
+    OPT_LEN("8k"),
     {"phase", '\0', "prefill|decode", NULL,
      "only the rules of this phase, for files that hold one mask; default: both", false, false},
     OPT_DB,
@@ -204,15 +223,18 @@ static const s2_option DRAW[] = {
     {"what", 'w', "mask|shards|flow|kv|pareto|needles", "mask", "the picture", false, false},
     {"as", '\0', "ansi|ascii|png|svg|dot", NULL,
      "the form; default: by FILE, else ansi on a terminal, ascii elsewhere", false, false},
-    {"len", 'n', "N", NULL, "context length in tokens (8k; of a front the most common one)", false, false},
-    {"layer", 'l', "L", "0", "the layer", false, false},
+    {"len", 'n', "N", "8k", "context length in tokens; of a front by default the most common one", false,
+     false},
+    {"layer", 'l', "L", NULL, "the layer; default: the first that is not dense", false, false},
     {"head", 'H', "H|kv:G|union", NULL, "the head", false, false},
     {"page", '\0', "N", "16", "kv: tokens in a page of the cache", false, false},
-    {"minimize", 'm', "X,Y", "us,kv_mib", "pareto: two of us, kv_mib, gpu_us, density", false, false},
+    {"minimize", 'm', "X,Y", "us,kv_bytes", "pareto: two of us, kv_bytes, unread, gpu_us, density", false,
+     false},
     {"phase", 'p', "prefill|decode|train", NULL, "pareto: of the prices; default: the most common", false,
      false},
     {"filter", '\0', "EXPR", NULL, "pareto: conditions as in s2 ls; the operands are joined to it", false,
      false},
+    OPT_SET,
     OPT_OUTPUT,
     OPT_DB,
     OPT_END};
@@ -227,26 +249,29 @@ static const s2_option LS[] = {
     {"drop-view", '\0', "NAME", NULL, "forget what is kept under this name, and list nothing", false, false},
     {"limit", 'L', "N", "50", "rows at most", false, false},
     {"after", '\0', "CURSOR", NULL, "go on after a page; the cursor is printed under it", false, false},
-    {"columns", '\0', "A,B,...", "name,hash,family,rows,union,kv,density,phase,len,kv_mib,us,gpu_us,tags",
+    {"columns", '\0', "A,B,...",
+     "name,hash,family,rows,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us,tags",
      "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     {"trash", '\0', NULL, NULL, "show removed designs instead", false, false},
     {"phase", 'p', "prefill|decode|train", NULL,
-     "the phase of us, kv_mib and gpu_us; default: each design's most common", false, false},
+     "the phase that is shown; default: each design's most common", false, false},
     {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
     OPT_DB,
     OPT_END};
 
 static const s2_option PARETO[] = {
-    {"minimize", 'm', "A,B,...", "us,kv_mib", "up to four of us, kv_mib, gpu_us, density", false, false},
+    {"minimize", 'm', "A,B,...", "us,kv_bytes,unread", "up to four of us, kv_bytes, unread, gpu_us, density",
+     false, false},
     {"filter", '\0', "EXPR", NULL,
      "conditions that must all hold, as in s2 ls; the operands are joined to it", false, false},
     {"phase", 'p', "prefill|decode|train", NULL,
-     "the phase of us, kv_mib and gpu_us; default: the most common of all", false, false},
+     "the phase that is compared; default: the most common of all", false, false},
     {"len", 'n', "N", NULL, "their context length in tokens; default: likewise", false, false},
     {"distinct", '\0', NULL, NULL, "of designs with equal values, the first by name alone", false, false},
-    {"columns", '\0', "A,B,...", "name,hash,family,union,kv,phase,len,kv_mib,us,gpu_us,density",
-     "what is shown", false, false},
+    {"columns", '\0', "A,B,...",
+     "name,hash,family,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us", "what is shown",
+     false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
     OPT_DB,
     OPT_END};
@@ -258,13 +283,18 @@ static const s2_option SEARCH[] = {
     OPT_LEN("128k"),
     {"phase", 'p', "LIST", "prefill", "which times `us` stands for: prefill, decode, train", false, false},
     {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
-    {"minimize", '\0', "LIST", "us,kv_bytes",
+    {"minimize", '\0', "LIST", "us,kv_bytes,unread",
      "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
-     "depth",
+     "depth, loss, unrecalled",
      false, false},
     {"at-most", '\0', "LIST", NULL,
-     "limits by the same names: kv_bytes=30% of a dense cache, or =2g; unread=50%; decode_us=900", false,
+     "limits by the same names: kv_bytes=30% of a dense cache, or =2GiB; unread=50%; decode_us=3ms", false,
      false},
+    {"exportable", '\0', "LIST", NULL, "only what these formats can hold exactly: vllm, hf, ...", false,
+     false},
+    {"dense-layers", '\0', "N", NULL, "only designs with N dense layers", false, false},
+    {"tp", '\0', "N", "1", "GPUs that share the heads of each layer", false, false},
+    {"page", '\0', "N", "16", "tokens in a page of the KV cache", false, false},
     {"batch", 'b', "N", "1", "sequences at once", false, false},
     {"dtype", '\0', "bf16|fp16|fp8", "bf16", "type of Q, K and V", false, false},
     {"bounds", '\0', NULL, NULL, "compare times at peak rates, not predictions: much faster", false, false},
@@ -275,6 +305,8 @@ static const s2_option SEARCH[] = {
     {"validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does", false, false},
     {"device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N", false, false},
     {"runs", '\0', "N", "5", "timed repetitions of each", false, false},
+    {"output", 'o', "FILE", NULL, "write the best design there, in the format of --exportable", false, false},
+    {"dry-run", '\0', NULL, NULL, "say what would be searched, and search nothing", false, false},
     {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
     {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},
     OPT_JSON,
@@ -315,7 +347,7 @@ static const s2_option DOCTOR[] = {OPT_JSON, OPT_DB, OPT_END};
 static const s2_option HELP[] = {
     {"list", '\0', NULL, NULL, "print the names of the commands, one a line", false, false},
     {"man", '\0', NULL, NULL, "print the manual page as groff source", false, false},
-    {"completion", '\0', "bash|zsh", NULL, "print a completion script for this shell", false, false},
+    {"completion", '\0', "bash|zsh|fish", NULL, "print a completion script for this shell", false, false},
     OPT_END};
 
 const s2_command s2_command_table[] = {
@@ -327,6 +359,12 @@ const s2_command s2_command_table[] = {
      CHECK},
     {"show", "PATTERN...", 1, -1, "print shape, hash, distinct bodies and density", PATTERN_ABOUT,
      "$ s2 show phi3.s2\n$ s2 show config.json --canonical > phi3.s2\n", SHOW},
+    {"reach", "PATTERN...", 1, -1, "say how far information gets: hops, heads by distance, flow, worth",
+     PATTERN_ABOUT "\nCounted in blocks, at most 4096 of them; docs/worth.md defines each measure. hops: "
+                   "layers until every key has reached every later query. flow: what arrives at the last "
+                   "query if every head attended to all that it reads alike. worth: what models of 4 layers "
+                   "learned under patterns like this; not judged for other shapes.",
+     "$ s2 reach phi3.s2 --len 8k\n", REACH},
     {"mask", "PATTERN", 1, 1, "write the mask itself, for other tools",
      PATTERN_ABOUT "\nRows are queries, columns are keys, in blocks or with --tokens in tokens; a block is "
                    "set when any of its "
@@ -393,6 +431,9 @@ const s2_command s2_command_table[] = {
      "--validate runs the best by the geometric mean of value / best value, stores what was measured beside "
      "what "
      "was predicted, and prints Kendall's tau between the two orders.\n"
+     "The table has the best first, by the geometric mean of value / best value; names end in the digits of "
+     "the "
+     "design's hash. How well a model works with a pattern is not judged.\n"
      "Ctrl-C ends and stores what whole batches found; exit code 4 says that the space was not "
      "finished. Exit code 1: no candidate has the required properties and lies within --at-most.",
      "$ s2 search 'layers all: local {4..32:4} | stride {2..16} phase {head,kv}' \\\n"
@@ -401,6 +442,7 @@ const s2_command s2_command_table[] = {
      "$ s2 search '32 heads, 8 KV heads, H200, 128k'\n"
      "$ s2 search --model llama-3.1-8b --len 128k --batch 32 --phase decode \\\n"
      "      --minimize us,unread --at-most kv_bytes=30%\n"
+     "$ s2 search 'phi-3-small, H200, 32k, vLLM' -o vllm.json\n"
      "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",
      SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",
@@ -419,24 +461,25 @@ const s2_command s2_command_table[] = {
     {"ls", "[CONDITION...]", 0, -1, "list the designs of the database",
      "Conditions: COLUMN=VALUE, !=, <, <=, >, >= on the columns below; name~TEXT contains; tag:WORD has the "
      "tag; "
-     "a leading ! negates. Numbers take k and m. A row without a value never satisfies a comparison.\n"
-     "Columns: name hash family model layers heads kv_heads block created rows union kv group shards density "
-     "phase len gpu batch us kv_mib gpu_us outcome star tags.\n"
-     "us is the latest prediction, kv_mib its cache in pages per KV head, gpu_us the latest timing of all "
-     "layers on a GPU; the three are always of the phase, len, gpu and batch in the same row. density is of "
-     "the "
-     "blocks at 8192 tokens, whatever len says, in layers that are not dense. --len and "
-     "--phase list the designs that have a prediction or timing of these.",
-     "$ s2 ls union=holds 'kv_mib<4096' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
+     "a leading ! negates. Numbers take k and m, bytes also GiB and GB, shares %, times us, ms and s. A row "
+     "without a value never satisfies a comparison.\n"
+     "Columns: name hash family model layers heads kv_heads block created rows union kv group shards "
+     "phase len gpu batch us priced kv_bytes unread density gpu_us outcome star tags.\n"
+     "us is the latest prediction of the attention of all layers (priced says where it is only a bound), "
+     "kv_bytes its cache in pages per KV head, unread the share of causal (head, query, key) that no layer "
+     "reads, density that of the block pairs that are read in layers that are not dense, gpu_us the latest "
+     "timing of all layers on a GPU. They are always of the phase, len, gpu and batch in the same row; a "
+     "design without a price has the density of 8192 tokens. A table shows them with units; csv and json "
+     "have microseconds, bytes and parts of one. --len and --phase list the designs that have a prediction "
+     "or timing of these.",
+     "$ s2 ls union=holds 'kv_bytes<4g' '!tag:rejected' --sort us\n$ s2 ls --phase decode --len 128k\n$ s2 "
      "ls --format csv > designs.csv\n",
      LS},
     {"pareto", "[CONDITION...]", 0, -1, "list the designs that no other one beats everywhere",
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
-     "without a value in one of them are left out. Predictions and timings are compared at one phase and "
-     "length, which is said; --phase and --len choose another; density is that of 8192 tokens. Conditions as "
-     "in "
-     "`s2 ls`.",
+     "without a value in one of them are left out. Designs are compared at one phase and length, which is "
+     "said; --phase and --len choose another. Conditions and columns as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "
@@ -453,7 +496,7 @@ const s2_command s2_command_table[] = {
     {"note", "DESIGN TEXT", 2, 2, "write a note on a design", NULL, "$ s2 note phi3 'the baseline'\n",
      PEOPLE},
     {"star", "DESIGN...", 1, -1, "star a design, or take its star away", NULL, "$ s2 star phi3\n", STAR},
-    {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", STAR},
+    {"rm", "DESIGN...", 1, -1, "move a design to the trash", NULL, "$ s2 rm old-design\n", PEOPLE},
     {"undo", "", 0, 0, "take back the last tag, note, star or rm", NULL, "$ s2 undo\n", PEOPLE},
     {"repro", "[RUN]", 0, 1,
      "print a recorded command, and what is different now; without RUN the latest runs", NULL,

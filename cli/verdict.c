@@ -4,6 +4,13 @@
 #include <string.h>
 
 #include "cli/needles.h"
+#include "coverage/explain.h"
+
+const s2_phase_passes s2_passes_of[S2_N_SIM_PHASES] = {
+    [S2_SIM_PREFILL] = {{S2_PASS_FORWARD}, 1, S2_PREFILL},
+    [S2_SIM_DECODE] = {{S2_PASS_DECODE}, 1, S2_DECODE},
+    [S2_SIM_TRAIN] = {{S2_PASS_FORWARD, S2_PASS_BACKWARD}, 2, S2_PREFILL},
+};
 
 static double tflops(double flop, const s2_validation *v)
 {
@@ -196,7 +203,7 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
                  {"driver", subject->device->driver},
                  {"runtime", subject->device->runtime},
                  {"kernel", v->kernel},
-                 {"phase", s2_kernel_phase_word(subject->phase)},
+                 {"phase", s2_pass_word(subject->pass)},
                  {"dtype", s2_dtype_name(subject->dtype)}};
     for (size_t at = 0; at < sizeof words / sizeof *words; at++) {
         s2_json_key(buf, words[at].key);
@@ -304,15 +311,43 @@ static void text_bytes(const s2_subject *subject, s2_buf *buf)
                       p->dram_write_bytes * 1e-6, p->l2_bytes * 1e-6);
 }
 
+/* As the prover explains a pair: which term of the head reads it, or why none does. */
+static void text_wrong_pair(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    const s2_phase rules = subject->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    if (!v->has_wrong_pair)
+        return;
+    s2_buf_printf(buf, "  pair      query %lld, key %lld, by the pattern:\n", (long long)v->wrong_q_tok,
+                  (long long)v->wrong_k_tok);
+    const s2_status status =
+        s2_explain_pair(subject->pattern, rules, subject->layer, (s2_range){v->wrong_head, v->wrong_head + 1},
+                        v->wrong_q_tok, v->wrong_k_tok, "            ", buf);
+    if (status != S2_OK && buf->status == S2_OK)
+        buf->status = status;
+}
+
 static void text_head(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
     s2_buf_printf(buf, "%s  layer %d", subject->name, subject->layer);
     if (subject->n_like > 1)
         s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
-    s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n", s2_kernel_phase_word(subject->phase),
+    s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n", s2_pass_word(subject->pass),
                   (long long)subject->len_tok, (long long)subject->batch, s2_dtype_name(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
+}
+
+/* Needles stand at eleven depths: all may come back from a layer that leaves other keys unread. */
+static void text_unread(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_finding *const f = subject->unread;
+    for (int32_t n = 0; f != NULL && n < f->n_failing_layers; n++)
+        if (f->failing_layers[n] == subject->layer && f->complete_to_tok < subject->len_tok)
+            s2_buf_printf(buf,
+                          "            union is proved to be violated: in layer %d query %lld reads key %lld "
+                          "through no head; the depths are samples\n",
+                          f->witness.layer, (long long)f->witness.q_tok, (long long)f->witness.k_tok);
 }
 
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
@@ -333,9 +368,11 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
         s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",
                       (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);
         text_grid(v, buf);
+        text_unread(subject, buf);
     }
     if (is_timed(v))
         text_time(subject, buf);
+    text_wrong_pair(subject, buf);
     text_bytes(subject, buf);
     if (v->left_out[0] != '\0')
         s2_buf_printf(buf, "  left out  %s\n", v->left_out);
@@ -355,7 +392,7 @@ s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
         .driver = subject->device->driver,
         .runtime = subject->device->runtime,
         .kernel = v->kernel,
-        .phase = s2_kernel_phase_word(subject->phase),
+        .phase = s2_pass_word(subject->pass),
         .dtype = s2_dtype_name(subject->dtype),
         .outcome = s2_outcome_word(v->outcome),
         .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,

@@ -7,7 +7,16 @@
 #include "cli/counters.h"
 #include "cli/input.h"
 #include "cli/predict.h"
-#include "kernels/validate.h"
+#include "coverage/prove.h"
+#include "judge/validate.h"
+
+/* What a user does, the passes of kernels that it takes, and whose rules of a pattern they read. */
+typedef struct s2_phase_passes {
+    s2_pass pass[2]; /* in the order in which they run; the last one is judged */
+    int32_t n;
+    s2_phase rules;
+} s2_phase_passes;
+extern const s2_phase_passes s2_passes_of[S2_N_SIM_PHASES];
 
 /* A verdict with what it is about. Pointers are the caller's. */
 typedef struct s2_subject {
@@ -15,7 +24,7 @@ typedef struct s2_subject {
     const char *hash;
     const s2_pattern *pattern;
     const s2_device *device;
-    s2_kernel_phase phase;
+    s2_pass pass;
     s2_dtype dtype;
     int32_t layer;
     int32_t n_like; /* layers of the design that read the same */
@@ -23,6 +32,7 @@ typedef struct s2_subject {
     int64_t batch;
     int64_t seed;
     const s2_validation *verdict;
+    const s2_finding *unread;       /* union, where it is proved to be violated; else NULL */
     const s2_prediction *predicted; /* NULL: the simulator does not know this GPU or problem */
     const s2_counters *counters;    /* NULL: not asked for, or not measured */
     const char *no_counters;        /* why not, when they were asked for; else NULL */

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 
 /* Depth holds two whole matrices of bits: 64 MiB at this many units. */
@@ -9,7 +10,7 @@ enum { MOST_FLOW_UNITS = 1 << 14 };
 
 /* Rows of n_units bits; a unit is a block where everything is block-aligned, else a token. */
 typedef struct s2_grid {
-    s2_search *search;
+    s2_column_search *search;
     int64_t unit;
     int64_t n_units;
     int64_t n_words;
@@ -18,7 +19,7 @@ typedef struct s2_grid {
     int64_t cap;
 } s2_grid;
 
-static s2_status grid_init(s2_search *search, const s2_view *views, int32_t n, s2_grid *grid)
+static s2_status grid_init(s2_column_search *search, const s2_view *views, int32_t n, s2_grid *grid)
 {
     s2_view_shape shape;
     s2_view_shape_init(&shape);
@@ -26,7 +27,7 @@ static s2_status grid_init(s2_search *search, const s2_view *views, int32_t n, s
         s2_view_shape_add(&shape, &views[v]);
     const s2_pattern *const pattern = views[0].pattern;
     *grid = (s2_grid){.search = search, .unit = shape.block_aligned ? pattern->block_tok : 1, .cap = 256};
-    grid->n_units = (search->n_tok + grid->unit - 1) / grid->unit;
+    grid->n_units = s2_ceil_div(search->n_tok, grid->unit);
     grid->n_words = (grid->n_units + 63) / 64;
     grid->causal = pattern->causal;
     grid->runs = s2_malloc((size_t)grid->cap * sizeof *grid->runs);
@@ -140,7 +141,7 @@ static s2_status add_row(s2_grid *grid, const s2_view *view, int64_t q_unit, uin
     int64_t n_runs;
     S2_TRY(s2_view_row_whole(view, q_tok, grid->search->n_tok, &grid->runs, &grid->cap, &n_runs));
     for (int64_t r = 0; r < n_runs; r++)
-        set_bits(row, grid->runs[r].begin / grid->unit, (grid->runs[r].end + grid->unit - 1) / grid->unit);
+        set_bits(row, grid->runs[r].begin / grid->unit, s2_ceil_div(grid->runs[r].end, grid->unit));
     grid->search->work_left -= n_runs * view->n_atoms;
     return S2_OK;
 }
@@ -466,34 +467,36 @@ static s2_status unreached(s2_grid *grid, const s2_view *views, int32_t n_layers
         return grid_status_;                                                                                 \
     } while (0)
 
-s2_status s2_bits_hole(s2_search *search, const s2_view *views, int32_t n, s2_violation *out)
+s2_status s2_bits_hole(s2_column_search *search, const s2_view *views, int32_t n, s2_violation *out)
 {
     ON_GRID(search, views, n, hole(&grid, views, n, &best));
 }
 
-s2_status s2_bits_revival(s2_search *search, const s2_view *dropped, const s2_view *again, s2_violation *out)
+s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
+                          s2_violation *out)
 {
     const s2_view both[2] = {*dropped, *again};
     ON_GRID(search, both, 2, revival(&grid, dropped, again, &best));
 }
 
-s2_status s2_bits_difference(s2_search *search, const s2_view *a, const s2_view *b, s2_violation *out)
+s2_status s2_bits_difference(s2_column_search *search, const s2_view *a, const s2_view *b, s2_violation *out)
 {
     const s2_view both[2] = {*a, *b};
     ON_GRID(search, both, 2, difference(&grid, a, b, &best));
 }
 
-s2_status s2_bits_empty_row(s2_search *search, const s2_view *view, s2_violation *out)
+s2_status s2_bits_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out)
 {
     ON_GRID(search, view, 1, empty_row(&grid, view, &best));
 }
 
-s2_status s2_bits_shards(s2_search *search, const s2_view *views, int32_t n, int32_t group, s2_violation *out)
+s2_status s2_bits_shards(s2_column_search *search, const s2_view *views, int32_t n, int32_t group,
+                         s2_violation *out)
 {
     ON_GRID(search, views, n, shards(&grid, views, n, group, &best));
 }
 
-s2_status s2_bits_unreached(s2_search *search, const s2_view *views, int32_t n_layers, int32_t n_heads,
+s2_status s2_bits_unreached(s2_column_search *search, const s2_view *views, int32_t n_layers, int32_t n_heads,
                             s2_violation *out)
 {
     ON_GRID(search, views, n_layers * n_heads, unreached(&grid, views, n_layers, n_heads, &best));

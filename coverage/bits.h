@@ -12,21 +12,22 @@
 
 #include "coverage/columns.h"
 
-s2_status s2_bits_hole(s2_search *search, const s2_view *views, int32_t n, s2_violation *out) S2_MUST_CHECK;
-s2_status s2_bits_revival(s2_search *search, const s2_view *dropped, const s2_view *again,
+s2_status s2_bits_hole(s2_column_search *search, const s2_view *views, int32_t n,
+                       s2_violation *out) S2_MUST_CHECK;
+s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
                           s2_violation *out) S2_MUST_CHECK;
-s2_status s2_bits_difference(s2_search *search, const s2_view *a, const s2_view *b,
+s2_status s2_bits_difference(s2_column_search *search, const s2_view *a, const s2_view *b,
                              s2_violation *out) S2_MUST_CHECK;
-s2_status s2_bits_empty_row(s2_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
+s2_status s2_bits_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
 /* views in order of query heads, group of them per KV head. */
-s2_status s2_bits_shards(s2_search *search, const s2_view *views, int32_t n, int32_t group,
+s2_status s2_bits_shards(s2_column_search *search, const s2_view *views, int32_t n, int32_t group,
                          s2_violation *out) S2_MUST_CHECK;
 
 /*
  * Pairs (q, k), k != q, that do not reach each other through n_layers layers in order; views[layer *
  * n_heads + head]. Information flows from keys to queries, and a query keeps what it has.
  */
-s2_status s2_bits_unreached(s2_search *search, const s2_view *views, int32_t n_layers, int32_t n_heads,
+s2_status s2_bits_unreached(s2_column_search *search, const s2_view *views, int32_t n_layers, int32_t n_heads,
                             s2_violation *out) S2_MUST_CHECK;
 
 #endif /* S2_COVERAGE_BITS_H */

@@ -1,6 +1,8 @@
 #include "coverage/columns.h"
 
 #include <stdlib.h>
+
+#include "base/arith.h"
 #include <string.h>
 
 /* Columns visited per range; beyond it the search works on fewer atoms or says that it was limited. */
@@ -181,19 +183,20 @@ static s2_status column_init(s2_arena *arena, const s2_view *view, s2_column *co
     return column->combs != NULL ? S2_OK : S2_ENOMEM;
 }
 
-static void column_load(s2_search *search, s2_column *column, int64_t k_tok)
+/* An atom costs a step to ask, and one more where it fills a comb. */
+static void column_load(s2_column_search *search, s2_column *column, int64_t k_tok)
 {
     column->n = 0;
     for (int32_t a = 0; a < column->view->n_atoms; a++)
         column->n += s2_atom_column(column->view, &column->view->atoms[a], k_tok, &column->combs[column->n]);
-    search->work_left -= column->view->n_atoms + 1;
+    search->work_left -= (int64_t)column->view->n_atoms + column->n + 1;
 }
 
 /*
  * First query >= x that the column does not hold, or S2_OPEN: all are held from x to `end`, which is
  * column_end(), and so for ever. A walk that the work limit stops sets *limited.
  */
-static int64_t first_outside(s2_search *search, const s2_column *column, int64_t x, int64_t end,
+static int64_t first_outside(s2_column_search *search, const s2_column *column, int64_t x, int64_t end,
                              bool *limited)
 {
     enum { STRETCH = 1 << 16 };
@@ -232,19 +235,19 @@ void s2_violation_keep(s2_violation *best, int64_t q_tok, int64_t k_tok, int64_t
 }
 
 /* Columns past the best violation's context, or past the length asked for, cannot improve the answer. */
-static bool key_is_past(const s2_search *search, const s2_violation *best, int64_t k_tok)
+static bool key_is_past(const s2_column_search *search, const s2_violation *best, int64_t k_tok)
 {
     return k_tok >= search->n_tok || (best->found && k_tok > context_of(best->q_tok, best->k_tok));
 }
 
-static void drop_if_longer(const s2_search *search, s2_violation *best)
+static void drop_if_longer(const s2_column_search *search, s2_violation *best)
 {
     if (best->found && context_of(best->q_tok, best->k_tok) >= search->n_tok)
         *best = (s2_violation){.limited = best->limited};
 }
 
 /* Columns were left out, and no violation before them makes them irrelevant. */
-static bool cut_matters(const s2_search *search, const s2_classes *classes, const s2_violation *best)
+static bool cut_matters(const s2_column_search *search, const s2_classes *classes, const s2_violation *best)
 {
     return classes->cut_tok != S2_OPEN && !key_is_past(search, best, classes->cut_tok);
 }
@@ -269,7 +272,7 @@ static bool is_unrestricted(const s2_view *view, const s2_atom *atom)
 }
 
 /* Mark the columns of the range that one plain or key-residue atom reads from every query. */
-static void mark_whole_columns(s2_search *search, const s2_view *view, s2_range range, int64_t unit,
+static void mark_whole_columns(s2_column_search *search, const s2_view *view, s2_range range, int64_t unit,
                                uint8_t *marks)
 {
     for (int32_t a = 0; a < view->n_atoms && search->work_left > 0; a++) {
@@ -280,19 +283,19 @@ static void mark_whole_columns(s2_search *search, const s2_view *view, s2_range 
         const s2_comb comb = {range.begin, range.end, atom->gran, atom->period, atom->width, atom->shift};
         for (int64_t x = s2_comb_next(&comb, range.begin); x != S2_OPEN;) {
             const int64_t end = s2_comb_run_end(&comb, x);
-            memset(marks + (x - range.begin) / unit, 1, (size_t)((end - x + unit - 1) / unit));
+            memset(marks + (x - range.begin) / unit, 1, (size_t)(s2_ceil_div(end - x, unit)));
             x = s2_comb_next(&comb, end);
             search->work_left--;
         }
     }
 }
 
-static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_range range,
+static s2_status hole_in_range(s2_column_search *search, const s2_classes *classes, s2_range range,
                                s2_column *column, s2_violation *best)
 {
     range.end = range.end < search->n_tok ? range.end : search->n_tok;
     const int64_t unit = classes->unit;
-    const int64_t n_columns = (range.end - range.begin + unit - 1) / unit;
+    const int64_t n_columns = s2_ceil_div(range.end - range.begin, unit);
     if (n_columns <= 0)
         return S2_OK;
     const s2_arena_mark_t mark = s2_arena_mark(search->scratch);
@@ -320,7 +323,7 @@ static s2_status hole_in_range(s2_search *search, const s2_classes *classes, s2_
     return S2_OK;
 }
 
-static s2_status hole_of(s2_search *search, const s2_view *view, s2_violation *best, bool *complete)
+static s2_status hole_of(s2_column_search *search, const s2_view *view, s2_violation *best, bool *complete)
 {
     s2_classes classes;
     s2_column column;
@@ -449,7 +452,7 @@ static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const 
  * residue there is, by the Chinese remainder theorem, a key that all leave. So if anything covers, moduli
  * that share factors do, and a seed among them with what is nearest to it is the set to try.
  */
-static s2_status small_subset(s2_search *search, const s2_view *view, int32_t seed, s2_view *out)
+static s2_status small_subset(s2_column_search *search, const s2_view *view, int32_t seed, s2_view *out)
 {
     int32_t *counts = NULL;
     s2_atom *const atoms = S2_NEW(search->scratch, s2_atom, view->n_atoms);
@@ -471,14 +474,14 @@ static s2_status small_subset(s2_search *search, const s2_view *view, int32_t se
 }
 
 /*
- * The whole does not fit: is there a part that does and leaves nothing? Parts have work of their own, for the
- * whole has usually spent all of it.
+ * The whole period is too large: try subsets of the terms that still cover everything. Parts have work of their
+ * own, since the whole has usually spent all of it.
  */
-static s2_status part_covers(s2_search *whole, const s2_view *view, bool *covers)
+static s2_status part_covers(s2_column_search *whole, const s2_view *view, bool *covers)
 {
     enum { MOST_SEEDS = 16, MOST_ATOMS = 512, PART_WORK = 1 << 25 }; /* seeds cost the square of the atoms */
     const int32_t n_seeds = view->n_atoms <= MOST_ATOMS ? MOST_SEEDS : 0;
-    s2_search search = *whole;
+    s2_column_search search = *whole;
     const int64_t work = whole->part_work_left < PART_WORK ? whole->part_work_left : PART_WORK;
     search.work_left = work;
     *covers = false;
@@ -498,7 +501,7 @@ static s2_status part_covers(s2_search *whole, const s2_view *view, bool *covers
     return S2_OK;
 }
 
-static s2_status hole_search(s2_search *search, const s2_view *view, s2_violation *out)
+static s2_status hole_search(s2_column_search *search, const s2_view *view, s2_violation *out)
 {
     s2_violation best = {0};
     bool complete = true;
@@ -511,18 +514,18 @@ static s2_status hole_search(s2_search *search, const s2_view *view, s2_violatio
     return S2_OK;
 }
 
-s2_status s2_columns_hole(s2_search *search, const s2_view *view, s2_violation *out)
+s2_status s2_columns_hole(s2_column_search *search, const s2_view *view, s2_violation *out)
 {
     WITH_SCRATCH(search, hole_search(search, view, out));
 }
 
 /* ---- a loop over the representative columns of several views ----------------------------------- */
 
-typedef void (*s2_column_test)(s2_search *search, const s2_view_shape *shape, const s2_column *columns,
+typedef void (*s2_column_test)(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
                                int32_t n, int64_t k_tok, void *user, s2_violation *best);
 
-static void visit_range(s2_search *search, const s2_classes *classes, s2_range range, s2_column *columns,
-                        int32_t n, s2_column_test test, void *user, s2_violation *best)
+static void visit_range(s2_column_search *search, const s2_classes *classes, s2_range range,
+                        s2_column *columns, int32_t n, s2_column_test test, void *user, s2_violation *best)
 {
     for (int64_t k_tok = range.begin; k_tok < range.end && !key_is_past(search, best, k_tok);
          k_tok += classes->unit) {
@@ -535,7 +538,7 @@ static void visit_range(s2_search *search, const s2_classes *classes, s2_range r
     }
 }
 
-static s2_status visit(s2_search *search, const s2_view *const *views, int32_t n, int64_t block_tok,
+static s2_status visit(s2_column_search *search, const s2_view *const *views, int32_t n, int64_t block_tok,
                        s2_column_test test, void *user, s2_violation *out)
 {
     s2_classes classes;
@@ -567,8 +570,8 @@ bool s2_columns_are_prefixes(const s2_view *view)
     return is_causal(view) && !view->has_explicit;
 }
 
-static void test_revival(s2_search *search, const s2_view_shape *shape, const s2_column *columns, int32_t n,
-                         int64_t k_tok, void *user, s2_violation *best)
+static void test_revival(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
+                         int32_t n, int64_t k_tok, void *user, s2_violation *best)
 {
     (void)n;
     (void)user;
@@ -581,7 +584,7 @@ static void test_revival(s2_search *search, const s2_view_shape *shape, const s2
         s2_violation_keep(best, again, k_tok, dropped);
 }
 
-s2_status s2_columns_revival(s2_search *search, const s2_view *dropped, const s2_view *again,
+s2_status s2_columns_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
                              s2_violation *out)
 {
     if (dropped == again && s2_columns_are_prefixes(dropped)) {
@@ -603,15 +606,15 @@ static bool column_has(const s2_column *column, int64_t x)
 }
 
 /* Where membership of x in the column next changes, S2_OPEN: never. */
-static int64_t next_change(s2_search *search, const s2_column *column, int64_t x, int64_t end, bool inside,
-                           bool *limited)
+static int64_t next_change(s2_column_search *search, const s2_column *column, int64_t x, int64_t end,
+                           bool inside, bool *limited)
 {
     search->work_left -= column->n + 1;
     return inside ? first_outside(search, column, x, end, limited)
                   : s2_combs_next(column->combs, column->n, x);
 }
 
-static void test_difference(s2_search *search, const s2_view_shape *shape, const s2_column *columns,
+static void test_difference(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
                             int32_t n, int64_t k_tok, void *user, s2_violation *best)
 {
     (void)n;
@@ -631,7 +634,8 @@ static void test_difference(s2_search *search, const s2_view_shape *shape, const
     best->limited |= search->work_left <= 0;
 }
 
-s2_status s2_columns_difference(s2_search *search, const s2_view *a, const s2_view *b, s2_violation *out)
+s2_status s2_columns_difference(s2_column_search *search, const s2_view *a, const s2_view *b,
+                                s2_violation *out)
 {
     if (s2_columns_same_atoms(a, b)) {
         *out = (s2_violation){0};
@@ -650,8 +654,8 @@ typedef struct s2_shared_window {
     int64_t block_tok;
 } s2_shared_window;
 
-static void test_window(s2_search *search, const s2_view_shape *shape, const s2_column *columns, int32_t n,
-                        int64_t k_tok, void *user, s2_violation *best)
+static void test_window(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
+                        int32_t n, int64_t k_tok, void *user, s2_violation *best)
 {
     s2_shared_window *const window = user;
     for (int32_t v = 0; v < n; v++) {
@@ -677,8 +681,8 @@ static int64_t window_end(const s2_shared_window *window, int64_t k_tok)
     return by_tok > by_blk ? by_tok : by_blk;
 }
 
-static void test_shards(s2_search *search, const s2_view_shape *shape, const s2_column *columns, int32_t n,
-                        int64_t k_tok, void *user, s2_violation *best)
+static void test_shards(s2_column_search *search, const s2_view_shape *shape, const s2_column *columns,
+                        int32_t n, int64_t k_tok, void *user, s2_violation *best)
 {
     const int64_t far = window_end(user, k_tok);
     if (far == S2_OPEN)
@@ -703,7 +707,7 @@ static void test_shards(s2_search *search, const s2_view_shape *shape, const s2_
     best->limited |= search->work_left <= 0;
 }
 
-static s2_status shards_search(s2_search *search, const s2_view *views, int32_t n, s2_violation *out)
+static s2_status shards_search(s2_column_search *search, const s2_view *views, int32_t n, s2_violation *out)
 {
     const s2_view **const list = S2_NEW(search->scratch, const s2_view *, n);
     if (list == NULL)
@@ -713,7 +717,8 @@ static s2_status shards_search(s2_search *search, const s2_view *views, int32_t 
     s2_shared_window window = {S2_OPEN, S2_OPEN, views[0].pattern->block_tok};
     s2_violation window_search;
     /* the shared window is a property of the pattern, not of the length asked for */
-    s2_search every_length = {.scratch = search->scratch, .n_tok = S2_OPEN, .work_left = search->work_left};
+    s2_column_search every_length = {
+        .scratch = search->scratch, .n_tok = S2_OPEN, .work_left = search->work_left};
     S2_TRY(visit(&every_length, list, n, window.block_tok, test_window, &window, &window_search));
     search->work_left = every_length.work_left;
     S2_TRY(visit(search, list, n, window.block_tok, test_shards, &window, out));
@@ -721,7 +726,7 @@ static s2_status shards_search(s2_search *search, const s2_view *views, int32_t 
     return S2_OK;
 }
 
-s2_status s2_columns_shards(s2_search *search, const s2_view *views, int32_t n, s2_violation *out)
+s2_status s2_columns_shards(s2_column_search *search, const s2_view *views, int32_t n, s2_violation *out)
 {
     WITH_SCRATCH(search, shards_search(search, views, n, out));
 }
@@ -762,7 +767,10 @@ static bool row_is_empty(const s2_view *view, int64_t q_tok, int64_t n_tok)
     return true;
 }
 
-s2_status s2_columns_empty_row(s2_search *search, const s2_view *view, s2_violation *out)
+/* An atom of a row costs what so many of a column do: two divisions, and no neighbour to go on from. */
+enum { ROW_STEPS = 2 };
+
+s2_status s2_columns_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out)
 {
     s2_violation best = {.k_tok = -1};
     s2_view_shape shape;
@@ -776,7 +784,7 @@ s2_status s2_columns_empty_row(s2_search *search, const s2_view *view, s2_violat
     if (s2_columns_fill_rows(view))
         end = 0;
     for (int64_t q_tok = 0; q_tok < end && !best.found && !best.limited; q_tok += unit) {
-        search->work_left -= view->n_atoms + 1;
+        search->work_left -= ROW_STEPS * ((int64_t)view->n_atoms + 1);
         best.limited = search->work_left <= 0;
         /* the context that ends with a query is the one where its row is emptiest */
         best.found = row_is_empty(view, q_tok, search->n_tok == S2_OPEN ? q_tok + 1 : search->n_tok);

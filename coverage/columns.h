@@ -21,12 +21,12 @@ typedef struct s2_violation {
                       first query with no key up to itself */
 } s2_violation;
 
-typedef struct s2_search {
+typedef struct s2_column_search {
     s2_arena *scratch;
     int64_t n_tok;          /* contexts up to this many tokens, S2_OPEN for all */
     int64_t work_left;      /* decremented; <= 0 stops the search as limited */
     int64_t part_work_left; /* the same of s2_columns_hole's tries of parts, when the whole has taken all */
-} s2_search;
+} s2_column_search;
 
 /* Merge the atoms of n >= 1 views, without repetitions, into one view of the same pattern. */
 s2_status s2_columns_merge(s2_arena *arena, const s2_view *views, int32_t n, s2_view *out) S2_MUST_CHECK;
@@ -35,25 +35,26 @@ s2_status s2_columns_merge(s2_arena *arena, const s2_view *views, int32_t n, s2_
 bool s2_columns_same_atoms(const s2_view *a, const s2_view *b);
 
 /* A pair that no atom reads. */
-s2_status s2_columns_hole(s2_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
+s2_status s2_columns_hole(s2_column_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
 
 /*
  * A key left unread in `dropped` by query `other` and read in `again` by a later query. The same view
  * twice for a static head; prefill and decode, or the two bounds of a dynamic head, differ.
  */
-s2_status s2_columns_revival(s2_search *search, const s2_view *dropped, const s2_view *again,
+s2_status s2_columns_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
                              s2_violation *out) S2_MUST_CHECK;
 
 /* A pair that one view reads and the other does not. */
-s2_status s2_columns_difference(s2_search *search, const s2_view *a, const s2_view *b,
+s2_status s2_columns_difference(s2_column_search *search, const s2_view *a, const s2_view *b,
                                 s2_violation *out) S2_MUST_CHECK;
 
 /* A pair beyond the window shared by all n views that is not read by exactly one of them (causal). */
-s2_status s2_columns_shards(s2_search *search, const s2_view *views, int32_t n,
+s2_status s2_columns_shards(s2_column_search *search, const s2_view *views, int32_t n,
                             s2_violation *out) S2_MUST_CHECK;
 
 /* An empty row of one head. */
-s2_status s2_columns_empty_row(s2_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
+s2_status s2_columns_empty_row(s2_column_search *search, const s2_view *view,
+                               s2_violation *out) S2_MUST_CHECK;
 
 /* Whether one atom alone gives every row a key, or makes every column a prefix: the common, cheap cases. */
 bool s2_columns_fill_rows(const s2_view *view);

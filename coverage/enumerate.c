@@ -13,11 +13,13 @@ typedef struct s2_table {
     const s2_pattern *pattern;
     int64_t n;
     uint8_t *reads;
+    int32_t layer;
 } s2_table;
 
 static void table_fill(s2_table *table, s2_phase phase, int32_t layer)
 {
     int64_t at = 0;
+    table->layer = layer;
     for (int32_t head = 0; head < table->pattern->n_heads; head++)
         for (int64_t q_tok = 0; q_tok < table->n; q_tok++)
             for (int64_t k_tok = 0; k_tok < table->n; k_tok++)
@@ -66,14 +68,14 @@ static bool is_hole(const s2_question *question, int64_t q_tok, int64_t k_tok)
 static bool is_difference(const s2_question *question, int64_t q_tok, int64_t k_tok)
 {
     const s2_table *const table = &question->tables[question->phase];
-    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    const int32_t group = table->pattern->n_heads / s2_pattern_kv_heads(table->pattern, table->layer);
     return reads(table, question->head, q_tok, k_tok) !=
            reads(table, question->head / group * group, q_tok, k_tok);
 }
 
 static int32_t count_readers(const s2_table *table, int64_t q_tok, int64_t k_tok)
 {
-    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    const int32_t group = table->pattern->n_heads / s2_pattern_kv_heads(table->pattern, table->layer);
     int32_t n_readers = 0;
     for (int32_t head = 0; head < table->pattern->n_heads; head += group)
         n_readers += any_reads(table, head, head + group, q_tok, k_tok);
@@ -171,7 +173,7 @@ static s2_place first_empty_row(const s2_table *table, int32_t head, bool every_
 
 static void window_of(const s2_table *table, int64_t *blk, int64_t *tok)
 {
-    const int32_t group = table->pattern->n_heads / table->pattern->n_kv_heads;
+    const int32_t group = table->pattern->n_heads / s2_pattern_kv_heads(table->pattern, table->layer);
     const int64_t block = table->pattern->block_tok;
     for (int32_t head = 0; head < table->pattern->n_heads; head += group) {
         for (int64_t q_tok = 0; q_tok < table->n; q_tok++) {
@@ -351,6 +353,30 @@ static s2_status enumerate_depth(s2_enumerator *enumerator, int32_t depth, int32
     return S2_OK;
 }
 
+/* Keeps a state, and no head of it has a term that may read. */
+static bool is_state_layer(const s2_pattern *pattern, int32_t layer)
+{
+    if (pattern->layer_shapes == NULL || pattern->layer_shapes[layer].state_bytes == 0)
+        return false;
+    for (int32_t cell = 0; cell < S2_N_PHASES * pattern->n_heads; cell++) {
+        const s2_phase phase = (s2_phase)(cell / pattern->n_heads);
+        const s2_body *const body =
+            &pattern->bodies[s2_pattern_body(pattern, phase, layer, cell % pattern->n_heads)];
+        for (int32_t t = 0; t < body->n_terms; t++)
+            if (body->terms[t].kind != S2_TERM_NONE)
+                return false;
+    }
+    return true;
+}
+
+static bool has_state_layer(const s2_pattern *pattern, int32_t first_layer, int32_t n_window)
+{
+    for (int32_t layer = first_layer; layer < first_layer + n_window; layer++)
+        if (is_state_layer(pattern, layer))
+            return true;
+    return false;
+}
+
 static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *requirement,
                                s2_finding *finding)
 {
@@ -361,7 +387,11 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
     if (failing == NULL)
         return S2_ENOMEM;
     finding->failing_layers = failing;
+    bool judged = false;
     for (int32_t layer = 0; layer + n_window <= n_layers; layer++) {
+        if (!depth && is_state_layer(enumerator->pattern, layer))
+            continue;
+        judged = true;
         s2_place best = {0};
         int64_t context_tok = 0;
         if (depth) {
@@ -373,6 +403,12 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
         }
         if (!best.found)
             continue;
+        if (depth && has_state_layer(enumerator->pattern, layer, n_window)) {
+            if (finding->verdict == S2_HOLDS)
+                finding->verdict = S2_UNKNOWN;
+            finding->reason = S2_REASON_STATE;
+            continue;
+        }
         if (finding->verdict != S2_VIOLATED) {
             finding->verdict = S2_VIOLATED;
             finding->witness = best.witness;
@@ -381,6 +417,10 @@ static s2_status enumerate_one(s2_enumerator *enumerator, const s2_requirement *
         finding->complete_to_tok =
             context_tok < finding->complete_to_tok ? context_tok : finding->complete_to_tok;
         failing[finding->n_failing_layers++] = layer;
+    }
+    if (!judged) {
+        finding->verdict = S2_UNKNOWN;
+        finding->reason = S2_REASON_STATE;
     }
     return S2_OK;
 }
@@ -401,7 +441,7 @@ static bool is_random(const s2_term *term)
 
 static s2_status table_init(s2_arena *arena, const s2_pattern *pattern, int64_t n, s2_table *table)
 {
-    *table = (s2_table){pattern, n, S2_NEW(arena, uint8_t, n * n * pattern->n_heads)};
+    *table = (s2_table){pattern, n, S2_NEW(arena, uint8_t, n * n * pattern->n_heads), 0};
     return table->reads != NULL ? S2_OK : S2_ENOMEM;
 }
 

@@ -50,8 +50,8 @@ void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2
     case S2_KV: s2_buf_puts(buf, " reads "); break;
     case S2_GROUP:
         s2_buf_printf(buf, " and head %d differ on ",
-                      w->head / (pattern->n_heads / pattern->n_kv_heads) *
-                          (pattern->n_heads / pattern->n_kv_heads));
+                      s2_layer_kv_head(pattern, w->layer, w->head) *
+                          (pattern->n_heads / s2_pattern_kv_heads(pattern, w->layer)));
         break;
     case S2_SHARDS: s2_buf_printf(buf, ": %d KV heads read ", w->readers); break;
     case S2_DEPTH:
@@ -92,6 +92,10 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
                       (long long)finding->reason_tok);
         break;
     case S2_REASON_CAUSAL: s2_buf_puts(buf, "it is defined for causal patterns only"); break;
+    case S2_REASON_STATE:
+        s2_buf_puts(buf, "what a state of fixed size keeps of the tokens is not judged, and no other layer "
+                         "decides it");
+        break;
     }
 }
 
@@ -114,7 +118,6 @@ static void put_range(s2_range range, const char *unit, s2_buf *buf)
 static bool put_when_miss(const s2_pattern *pattern, const s2_term *term, int64_t q_tok, int64_t k_tok,
                           s2_buf *buf)
 {
-    static const char *const words[S2_N_WHEN] = {"distance", "key", "query"};
     for (int unit = 0; unit < S2_N_UNITS; unit++) {
         const int64_t size = unit == S2_UNIT_TOK ? 1 : pattern->block_tok;
         const int64_t q = q_tok / size, k = k_tok / size;
@@ -122,7 +125,8 @@ static bool put_when_miss(const s2_pattern *pattern, const s2_term *term, int64_
         for (int what = 0; what < S2_N_WHEN; what++) {
             if (in_range(term->when[what][unit], values[what]))
                 continue;
-            s2_buf_printf(buf, "%s %lld is outside ", words[what], (long long)values[what]);
+            s2_buf_printf(buf, "%s %lld is outside ", s2_when_word((s2_when_quantity)what),
+                          (long long)values[what]);
             put_range(term->when[what][unit], unit == S2_UNIT_TOK ? "t" : "", buf);
             return true;
         }
@@ -133,12 +137,10 @@ static bool put_when_miss(const s2_pattern *pattern, const s2_term *term, int64_
 static void put_residue_miss(const s2_pattern *pattern, const s2_term *term, const s2_view *view,
                              int64_t value, s2_buf *buf)
 {
-    const int64_t phase = (term->phase.constant + term->phase.head_coef * view->head +
-                           term->phase.kv_coef * s2_pattern_kv_head(pattern, view->head) +
-                           term->phase.layer_coef * view->layer) %
-                          term->n;
-    s2_buf_printf(buf, "(%lld + %lld) mod %lld = %lld, not below %lld", (long long)value, (long long)phase,
-                  (long long)term->n, (long long)s2_mod(value + phase, term->n), (long long)term->width);
+    const int32_t kv_head = s2_layer_kv_head(pattern, view->layer, view->head);
+    const int64_t offset = s2_term_offset(term, view->layer, view->head, kv_head);
+    s2_buf_printf(buf, "(%lld + %lld) mod %lld = %lld, not below %lld", (long long)value, (long long)offset,
+                  (long long)term->n, (long long)s2_mod(value + offset, term->n), (long long)term->width);
 }
 
 static void put_term_miss(const s2_view *view, const s2_term *term, int64_t q_tok, int64_t k_tok, s2_buf *buf)
@@ -168,8 +170,7 @@ static void put_term_miss(const s2_view *view, const s2_term *term, int64_t q_to
     case S2_TERM_HEAVY:
     case S2_TERM_TOPK: s2_buf_puts(buf, "chosen at run time, not guaranteed"); break;
     case S2_TERM_NONE: s2_buf_puts(buf, "reads nothing"); break;
-    case S2_TERM_DENSE:
-    case S2_N_TERM_KINDS: break;
+    case S2_TERM_DENSE: break;
     }
 }
 
@@ -563,9 +564,9 @@ static void edit_stride(s2_term *term, int64_t stride)
 static void edit_rotate_by_head(s2_term *term, int64_t arg)
 {
     (void)arg;
-    if (term->kind == S2_TERM_STRIDE && term->phase.head_coef == 0) {
-        term->phase.head_coef = term->phase.kv_coef > 0 ? term->phase.kv_coef : 1;
-        term->phase.kv_coef = 0;
+    if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0) {
+        term->offset.head_coef = term->offset.kv_coef > 0 ? term->offset.kv_coef : 1;
+        term->offset.kv_coef = 0;
     }
 }
 
@@ -573,8 +574,8 @@ static void edit_rotate_by_head(s2_term *term, int64_t arg)
 static void edit_rotate_by_kv(s2_term *term, int64_t arg)
 {
     (void)arg;
-    if (term->kind == S2_TERM_STRIDE && term->phase.head_coef == 0 && term->phase.kv_coef == 0)
-        term->phase.kv_coef = 1;
+    if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0 && term->offset.kv_coef == 0)
+        term->offset.kv_coef = 1;
 }
 
 static void edit_dilated_to_stride(s2_term *term, int64_t arg)
@@ -681,8 +682,8 @@ static bool rotates(const s2_pattern *pattern)
 {
     for (int32_t body = 0; body < pattern->n_bodies; body++)
         for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
-            if (pattern->bodies[body].terms[t].phase.head_coef +
-                    pattern->bodies[body].terms[t].phase.kv_coef >
+            if (pattern->bodies[body].terms[t].offset.head_coef +
+                    pattern->bodies[body].terms[t].offset.kv_coef >
                 0)
                 return true;
     return false;
@@ -700,6 +701,8 @@ static s2_status repair_union(s2_repair *repair)
         S2_TRY(try_edit(
             repair, edit_rotate_by_head,
             "rotating over query heads (`phase head`) holds, but each KV head then keeps its group's union"));
+    if (s2_pattern_layers_differ(pattern))
+        return S2_OK; /* KV heads of several counts have no common name */
     snprintf(text, sizeof text, "a dense KV head holds: `kv %d: dense` in the failing layers",
              pattern->n_kv_heads - 1);
     return try_body(repair, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, text);
@@ -716,8 +719,12 @@ static s2_status find_repairs(s2_repair *repair)
     case S2_KV:
         return try_edit(repair, edit_dilated_to_stride,
                         "`stride` (absolute key blocks) in place of `dilated` (relative) holds");
-    default: return S2_OK;
+    case S2_GROUP:
+    case S2_SHARDS:
+    case S2_DEPTH:
+    case S2_N_PROPERTIES: break;
     }
+    return S2_OK;
 }
 
 s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding, const char *indent,

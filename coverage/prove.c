@@ -2,15 +2,18 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "coverage/bits.h"
 #include "coverage/columns.h"
+#include "pattern/layers.h"
 
-static const int64_t DEFAULT_WORK = INT64_C(4000000000);
+/* Steps of up to 5 ns: below 10 s of one core. */
+static const int64_t DEFAULT_WORK = INT64_C(1600000000);
 static const int64_t PART_WORK = INT64_C(1) << 29;
 /* Contexts tried by bitset when a property is asked for every length but no theorem applies. */
 enum { TRIAL_BLOCKS = 128, TRIAL_TOKENS = 4096, TRIAL_LEAST_BLOCKS = 8 };
-/* Atoms of all classes together, 2 GiB or so: a line can ask for 1024 layers x 4096 heads of many terms. */
-static const int64_t MOST_ATOMS = INT64_C(1) << 24;
+/* Atoms of all classes together, each of some 240 bytes with its share of the merged heads, so that 1 GiB does. */
+static const int64_t MOST_ATOMS = 3500000;
 
 static const char *const PROPERTY_WORDS[S2_N_PROPERTIES] = {"rows",   "union", "kv",   "group",
                                                             "shards", "ranks", "depth"};
@@ -29,6 +32,8 @@ const char *s2_verdict_word(s2_verdict verdict)
 /* Layers that read the same keys share one class; the first of them stands for all. */
 typedef struct s2_layer_class {
     int32_t first_layer;
+    int32_t alike;    /* the first layer that reads the same, with a state or without */
+    bool is_state;    /* not judged */
     int32_t n_phases; /* 1: prefill and decode are the same */
     bool too_large;   /* no views were made: nothing is known */
     bool has_explicit;
@@ -57,58 +62,26 @@ typedef struct s2_prover {
 
 /* ---- classes of layers --------------------------------------------------------------------------- */
 
-static bool body_depends_on_layer(const s2_body *body)
-{
-    for (int32_t t = 0; t < body->n_terms; t++)
-        if (body->terms[t].phase.layer_coef != 0 || body->terms[t].kind == S2_TERM_RANDOM)
-            return true;
-    return false;
-}
-
-static bool layer_is_own_class(const s2_pattern *pattern, const bool *depends, int32_t layer)
-{
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
-        for (int32_t head = 0; head < pattern->n_heads; head++)
-            if (depends[s2_pattern_body(pattern, (s2_phase)phase, layer, head)])
-                return true;
-    return false;
-}
-
-static const uint16_t *layer_row(const s2_pattern *pattern, int phase, int32_t layer)
-{
-    return pattern->body_of + ((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads;
-}
-
-static bool same_rows(const s2_pattern *pattern, int phase_a, int32_t a, int phase_b, int32_t b)
-{
-    return memcmp(layer_row(pattern, phase_a, a), layer_row(pattern, phase_b, b),
-                  (size_t)pattern->n_heads * sizeof(uint16_t)) == 0;
-}
-
-/* Layers are compared with the class leaders in order; patterns have few classes. */
 static s2_status find_classes(s2_prover *prover)
 {
     const s2_pattern *const pattern = prover->pattern;
-    bool *const depends = S2_NEW(prover->scratch, bool, pattern->n_bodies);
-    bool *const own = S2_NEW(prover->scratch, bool, pattern->n_layers);
+    int32_t *const first_alike = S2_NEW(prover->scratch, int32_t, pattern->n_layers);
     prover->classes = S2_NEW(prover->scratch, s2_layer_class, pattern->n_layers);
     prover->class_of = S2_NEW(prover->scratch, int32_t, pattern->n_layers);
-    if (depends == NULL || own == NULL || prover->classes == NULL || prover->class_of == NULL)
+    if (first_alike == NULL || prover->classes == NULL || prover->class_of == NULL)
         return S2_ENOMEM;
-    bool any = false;
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        any |= depends[body] = body_depends_on_layer(&pattern->bodies[body]);
+    S2_TRY(s2_layers_alike(prover->scratch, pattern, S2_BOTH_PHASES, first_alike));
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        int32_t found = prover->n_classes;
-        own[layer] = any && layer_is_own_class(pattern, depends, layer);
-        for (int32_t c = 0; c < prover->n_classes && !own[layer] && found == prover->n_classes; c++) {
-            const int32_t leader = prover->classes[c].first_layer;
-            if (!own[leader] && same_rows(pattern, 0, layer, 0, leader) &&
-                same_rows(pattern, 1, layer, 1, leader))
-                found = c;
-        }
+        /* a layer of `none` may have a state or not: what is judged must not be a class with what is not */
+        const bool is_state = s2_pattern_is_state_layer(pattern, layer);
+        int32_t found =
+            first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
+        while (found < prover->n_classes && (prover->classes[found].alike != first_alike[layer] ||
+                                             prover->classes[found].is_state != is_state))
+            found++;
         if (found == prover->n_classes)
-            prover->classes[prover->n_classes++].first_layer = layer;
+            prover->classes[prover->n_classes++] =
+                (s2_layer_class){.first_layer = layer, .alike = first_alike[layer], .is_state = is_state};
         prover->class_of[layer] = found;
     }
     return S2_OK;
@@ -182,13 +155,17 @@ static int64_t count_atoms(const s2_pattern *pattern, const s2_layer_class *clas
 /* Folding an atom is a step too. */
 static int64_t most_atoms(int64_t work_limit)
 {
-    return work_limit < MOST_ATOMS ? work_limit : MOST_ATOMS;
+    return s2_min_i64(work_limit, MOST_ATOMS);
 }
 
 static s2_status fold_class(s2_prover *prover, s2_layer_class *class)
 {
     const s2_pattern *const pattern = prover->pattern;
-    class->n_phases = same_rows(pattern, 0, class->first_layer, 1, class->first_layer) ? 1 : 2;
+    class->n_phases = memcmp(s2_layer_bodies(pattern, S2_PREFILL, class->first_layer),
+                             s2_layer_bodies(pattern, S2_DECODE, class->first_layer),
+                             (size_t)pattern->n_heads * sizeof *pattern->body_of) == 0
+                          ? 1
+                          : 2;
     const int64_t n_atoms = count_atoms(pattern, class);
     class->too_large = n_atoms > prover->atoms_left;
     prover->atoms_left -= class->too_large ? 0 : n_atoms;
@@ -227,22 +204,22 @@ typedef struct s2_answer {
 static const s2_answer HOLDS_SO_FAR = {.verdict = S2_HOLDS, .sure_tok = S2_OPEN};
 
 /* How to look at a class: by columns for n_tok (which may be S2_OPEN), or by bitsets for a length. */
-typedef struct s2_look {
+typedef struct s2_column_look {
     s2_prover *prover;
     const s2_layer_class *class;
     bool by_bits;
     int64_t n_tok;
-} s2_look;
+} s2_column_look;
 
-static s2_search look_search(const s2_look *look)
+static s2_column_search look_search(const s2_column_look *look)
 {
-    return (s2_search){.scratch = look->prover->scratch,
-                       .n_tok = look->n_tok,
-                       .work_left = look->prover->work_left,
-                       .part_work_left = look->prover->part_work_left};
+    return (s2_column_search){.scratch = look->prover->scratch,
+                              .n_tok = look->n_tok,
+                              .work_left = look->prover->work_left,
+                              .part_work_left = look->prover->part_work_left};
 }
 
-static const s2_view *look_views(const s2_look *look, int phase, s2_bound bound)
+static const s2_view *look_views(const s2_column_look *look, int phase, s2_bound bound)
 {
     const s2_layer_class *const class = look->class;
     if (look->by_bits)
@@ -253,7 +230,7 @@ static const s2_view *look_views(const s2_look *look, int phase, s2_bound bound)
 /* Contexts beyond sure_tok are not decided. */
 static void answer_unsure(s2_answer *answer, int64_t sure_tok)
 {
-    answer->sure_tok = sure_tok < answer->sure_tok ? sure_tok : answer->sure_tok;
+    answer->sure_tok = s2_min_i64(sure_tok, answer->sure_tok);
 }
 
 static void answer_unknown(s2_answer *answer, s2_reason reason, int64_t sure_tok)
@@ -265,12 +242,8 @@ static void answer_unknown(s2_answer *answer, s2_reason reason, int64_t sure_tok
     }
 }
 
-static int64_t most_of(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-/* Fold one violation in: the witness is the first by (head, context, query, key), the context the smallest.
+/*
+ * Fold one violation in: the witness is the first by (head, context, query, key), the context the smallest.
  */
 static void answer_violated(s2_answer *answer, const s2_violation *violation, int64_t context_tok,
                             s2_witness witness)
@@ -285,7 +258,8 @@ static void answer_violated(s2_answer *answer, const s2_violation *violation, in
         return;
     }
     const s2_witness *const held = &answer->witness;
-    const int64_t mine = most_of(witness.q_tok, witness.k_tok), theirs = most_of(held->q_tok, held->k_tok);
+    const int64_t mine = s2_max_i64(witness.q_tok, witness.k_tok),
+                  theirs = s2_max_i64(held->q_tok, held->k_tok);
     bool earlier = mine < theirs;
     if (mine == theirs)
         earlier = witness.q_tok != held->q_tok ? witness.q_tok < held->q_tok : witness.k_tok < held->k_tok;
@@ -293,10 +267,10 @@ static void answer_violated(s2_answer *answer, const s2_violation *violation, in
         earlier = witness.head < held->head;
     if (earlier)
         answer->witness = witness;
-    answer->context_tok = context_tok < answer->context_tok ? context_tok : answer->context_tok;
+    answer->context_tok = s2_min_i64(context_tok, answer->context_tok);
 }
 
-static s2_witness witness_at(const s2_look *look, int phase, int32_t head)
+static s2_witness witness_at(const s2_column_look *look, int phase, int32_t head)
 {
     return (s2_witness){.phase = (s2_phase)phase,
                         .layer = look->class->first_layer,
@@ -310,20 +284,20 @@ static s2_witness witness_at(const s2_look *look, int phase, int32_t head)
  * A limited search that found nothing is no answer. One that found something is still a refutation, though
  * not the smallest perhaps.
  */
-static void fold(s2_answer *answer, const s2_violation *violation, s2_witness witness)
+static void answer_add(s2_answer *answer, const s2_violation *violation, s2_witness witness)
 {
     if (violation->limited)
         answer_unsure(answer, 0);
     if (violation->found)
-        answer_violated(answer, violation, most_of(violation->q_tok, violation->k_tok), witness);
+        answer_violated(answer, violation, s2_max_i64(violation->q_tok, violation->k_tok), witness);
     else if (violation->limited)
         answer_unknown(answer, S2_REASON_LIMIT, 0);
 }
 
-static s2_status search_hole(const s2_look *look, const s2_view *views, const s2_view *merged, int32_t n,
-                             s2_violation *out)
+static s2_status search_hole(const s2_column_look *look, const s2_view *views, const s2_view *merged,
+                             int32_t n, s2_violation *out)
 {
-    s2_search search = look_search(look);
+    s2_column_search search = look_search(look);
     s2_view union_of;
     s2_status status;
     if (look->by_bits) {
@@ -340,17 +314,18 @@ static s2_status search_hole(const s2_look *look, const s2_view *views, const s2
     return status;
 }
 
-/* Heads [begin, end) as one union: no hole even in what is certain, a hole even in what is possible, or open.
+/*
+ * Heads [begin, end) as one union: no hole even in what is certain, a hole even in what is possible, or open.
  */
-static s2_status union_of_heads(const s2_look *look, int phase, int32_t begin, int32_t end, int32_t rank,
-                                s2_answer *answer)
+static s2_status union_of_heads(const s2_column_look *look, int phase, int32_t begin, int32_t end,
+                                int32_t rank, s2_answer *answer)
 {
     const bool all = begin == 0 && end == look->prover->pattern->n_heads;
     s2_violation hole;
     S2_TRY(search_hole(look, look_views(look, phase, S2_AT_LEAST) + begin,
                        all ? &look->class->all_least[phase] : NULL, end - begin, &hole));
     if (hole.found && look->class->has_dynamic) {
-        answer_unsure(answer, most_of(hole.q_tok, hole.k_tok));
+        answer_unsure(answer, s2_max_i64(hole.q_tok, hole.k_tok));
         S2_TRY(search_hole(look, look_views(look, phase, S2_AT_MOST) + begin,
                            all ? &look->class->all_most[phase] : NULL, end - begin, &hole));
         if (!hole.found)
@@ -358,11 +333,11 @@ static s2_status union_of_heads(const s2_look *look, int phase, int32_t begin, i
     }
     s2_witness witness = witness_at(look, phase, -1);
     witness.rank = rank;
-    fold(answer, &hole, witness);
+    answer_add(answer, &hole, witness);
     return S2_OK;
 }
 
-static s2_status decide_union(const s2_look *look, int32_t arg, s2_answer *answer)
+static s2_status decide_union(const s2_column_look *look, int32_t arg, s2_answer *answer)
 {
     (void)arg;
     for (int phase = 0; phase < look->class->n_phases; phase++)
@@ -370,7 +345,7 @@ static s2_status decide_union(const s2_look *look, int32_t arg, s2_answer *answe
     return S2_OK;
 }
 
-static s2_status decide_ranks(const s2_look *look, int32_t n_ranks, s2_answer *answer)
+static s2_status decide_ranks(const s2_column_look *look, int32_t n_ranks, s2_answer *answer)
 {
     const int32_t per_rank = look->prover->pattern->n_heads / n_ranks;
     for (int phase = 0; phase < look->class->n_phases; phase++)
@@ -395,7 +370,7 @@ typedef struct s2_distinct {
     int32_t heads[MOST_DISTINCT];
 } s2_distinct;
 
-static bool is_new_head(const s2_look *look, s2_distinct *distinct, int32_t head)
+static bool is_new_head(const s2_column_look *look, s2_distinct *distinct, int32_t head)
 {
     if (look->by_bits)
         return true;
@@ -410,14 +385,14 @@ static bool is_new_head(const s2_look *look, s2_distinct *distinct, int32_t head
 }
 
 /* Not causal: a row has the fewest keys in the context that its query ends, which may fail earlier. */
-static s2_status smallest_empty_context(const s2_look *look, const s2_view *view, const s2_violation *row,
-                                        s2_answer *answer, int64_t *out)
+static s2_status smallest_empty_context(const s2_column_look *look, const s2_view *view,
+                                        const s2_violation *row, s2_answer *answer, int64_t *out)
 {
     *out = row->q_tok;
     if (look->prover->pattern->causal || look->n_tok == S2_OPEN)
         return S2_OK;
     s2_violation earlier = {.found = look->by_bits, .q_tok = row->other};
-    s2_search search = look_search(look);
+    s2_column_search search = look_search(look);
     search.n_tok = S2_OPEN;
     if (!look->by_bits)
         S2_TRY(s2_columns_empty_row(&search, view, &earlier));
@@ -428,7 +403,7 @@ static s2_status smallest_empty_context(const s2_look *look, const s2_view *view
     return S2_OK;
 }
 
-static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer)
+static s2_status decide_rows(const s2_column_look *look, int32_t arg, s2_answer *answer)
 {
     (void)arg;
     for (int phase = 0; phase < look->class->n_phases; phase++) {
@@ -438,7 +413,7 @@ static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer
         for (int32_t head = 0; head < look->prover->pattern->n_heads; head++) {
             if (s2_columns_fill_rows(&views[head]) || !is_new_head(look, &distinct, head))
                 continue;
-            s2_search search = look_search(look);
+            s2_column_search search = look_search(look);
             s2_violation row;
             if (look->by_bits)
                 S2_TRY(s2_bits_empty_row(&search, &views[head], &row));
@@ -450,17 +425,17 @@ static s2_status decide_rows(const s2_look *look, int32_t arg, s2_answer *answer
                 S2_TRY(smallest_empty_context(look, &views[head], &row, answer, &context_tok));
                 answer_violated(answer, &row, context_tok, witness_at(look, phase, head));
             } else {
-                fold(answer, &row, witness_at(look, phase, head));
+                answer_add(answer, &row, witness_at(look, phase, head));
             }
         }
     }
     return S2_OK;
 }
 
-static s2_status search_revival(const s2_look *look, const s2_view *dropped, const s2_view *again,
+static s2_status search_revival(const s2_column_look *look, const s2_view *dropped, const s2_view *again,
                                 s2_violation *out)
 {
-    s2_search search = look_search(look);
+    s2_column_search search = look_search(look);
     const s2_status status = look->by_bits ? s2_bits_revival(&search, dropped, again, out)
                                            : s2_columns_revival(&search, dropped, again, out);
     look->prover->work_left = search.work_left;
@@ -468,27 +443,28 @@ static s2_status search_revival(const s2_look *look, const s2_view *dropped, con
 }
 
 /* Keys that phase `from` left unread and phase `to` reads later, for one head. */
-static s2_status revival_of_head(const s2_look *look, int from, int to, int32_t head, s2_answer *answer)
+static s2_status revival_of_head(const s2_column_look *look, int from, int to, int32_t head,
+                                 s2_answer *answer)
 {
     s2_violation revival;
     s2_witness witness = witness_at(look, to, head);
     S2_TRY(search_revival(look, &look_views(look, from, S2_AT_MOST)[head],
                           &look_views(look, to, S2_AT_LEAST)[head], &revival));
     witness.earlier_q_tok = revival.other;
-    fold(answer, &revival, witness);
+    answer_add(answer, &revival, witness);
     if (!look_views(look, to, S2_AT_LEAST)[head].has_dynamic &&
         !look_views(look, from, S2_AT_LEAST)[head].has_dynamic)
         return S2_OK;
     S2_TRY(search_revival(look, &look_views(look, from, S2_AT_LEAST)[head],
                           &look_views(look, to, S2_AT_MOST)[head], &revival));
     if (revival.found)
-        answer_unknown(answer, S2_REASON_DYNAMIC, most_of(revival.q_tok, revival.k_tok));
+        answer_unknown(answer, S2_REASON_DYNAMIC, s2_max_i64(revival.q_tok, revival.k_tok));
     else if (revival.limited)
         answer_unknown(answer, S2_REASON_LIMIT, 0);
     return S2_OK;
 }
 
-static s2_status decide_kv(const s2_look *look, int32_t arg, s2_answer *answer)
+static s2_status decide_kv(const s2_column_look *look, int32_t arg, s2_answer *answer)
 {
     (void)arg;
     s2_distinct distinct = {0};
@@ -508,11 +484,12 @@ static s2_status decide_kv(const s2_look *look, int32_t arg, s2_answer *answer)
     return S2_OK;
 }
 
-static s2_status decide_group(const s2_look *look, int32_t arg, s2_answer *answer)
+static s2_status decide_group(const s2_column_look *look, int32_t arg, s2_answer *answer)
 {
     (void)arg;
     const s2_pattern *const pattern = look->prover->pattern;
-    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t n_kv_heads = s2_pattern_kv_heads(pattern, look->class->first_layer);
+    const int32_t group = pattern->n_heads / n_kv_heads;
     for (int phase = 0; phase < look->class->n_phases; phase++) {
         const s2_view *const views = look_views(look, phase, S2_AT_LEAST);
         for (int32_t head = 0; head < pattern->n_heads; head++) {
@@ -523,52 +500,53 @@ static s2_status decide_group(const s2_look *look, int32_t arg, s2_answer *answe
                 answer_unknown(answer, S2_REASON_DYNAMIC, 0);
                 continue;
             }
-            s2_search search = look_search(look);
+            s2_column_search search = look_search(look);
             s2_violation pair;
             if (look->by_bits)
                 S2_TRY(s2_bits_difference(&search, &views[first], &views[head], &pair));
             else
                 S2_TRY(s2_columns_difference(&search, &views[first], &views[head], &pair));
             look->prover->work_left = search.work_left;
-            fold(answer, &pair, witness_at(look, phase, head));
+            answer_add(answer, &pair, witness_at(look, phase, head));
         }
     }
     return S2_OK;
 }
 
-static s2_status decide_shards(const s2_look *look, int32_t arg, s2_answer *answer)
+static s2_status decide_shards(const s2_column_look *look, int32_t arg, s2_answer *answer)
 {
     (void)arg;
     const s2_pattern *const pattern = look->prover->pattern;
-    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t n_kv_heads = s2_pattern_kv_heads(pattern, look->class->first_layer);
+    const int32_t group = pattern->n_heads / n_kv_heads;
     if (!pattern->causal || look->class->has_dynamic) {
         answer_unknown(answer, pattern->causal ? S2_REASON_DYNAMIC : S2_REASON_CAUSAL, 0);
         return S2_OK;
     }
     for (int phase = 0; phase < look->class->n_phases; phase++) {
         const s2_view *const views = look_views(look, phase, S2_AT_LEAST);
-        s2_search search = look_search(look);
+        s2_column_search search = look_search(look);
         s2_violation pair;
         if (look->by_bits) {
             S2_TRY(s2_bits_shards(&search, views, pattern->n_heads, group, &pair));
         } else {
-            s2_view *const merged = S2_NEW(look->prover->scratch, s2_view, pattern->n_kv_heads);
+            s2_view *const merged = S2_NEW(look->prover->scratch, s2_view, n_kv_heads);
             if (merged == NULL)
                 return S2_ENOMEM;
-            for (int32_t kv_head = 0; kv_head < pattern->n_kv_heads; kv_head++)
+            for (int32_t kv_head = 0; kv_head < n_kv_heads; kv_head++)
                 S2_TRY(s2_columns_merge(look->prover->scratch, views + kv_head * group, group,
                                         &merged[kv_head]));
-            S2_TRY(s2_columns_shards(&search, merged, pattern->n_kv_heads, &pair));
+            S2_TRY(s2_columns_shards(&search, merged, n_kv_heads, &pair));
         }
         look->prover->work_left = search.work_left;
         s2_witness witness = witness_at(look, phase, -1);
         witness.readers = (int32_t)pair.other;
-        fold(answer, &pair, witness);
+        answer_add(answer, &pair, witness);
     }
     return S2_OK;
 }
 
-typedef s2_status (*s2_decide)(const s2_look *look, int32_t arg, s2_answer *answer);
+typedef s2_status (*s2_decide)(const s2_column_look *look, int32_t arg, s2_answer *answer);
 static const s2_decide DECIDE[S2_DEPTH] = {decide_rows,  decide_union,  decide_kv,
                                            decide_group, decide_shards, decide_ranks};
 
@@ -584,7 +562,7 @@ static int64_t trial_tok(const s2_pattern *pattern)
  * Explicit heads have no columns. For one length bitsets decide. For every length, what holds without
  * random lists holds with them, except efficiency and equality; what fails at a trial length fails.
  */
-static s2_status decide_explicit(s2_look *look, const s2_requirement *requirement, s2_answer *answer)
+static s2_status decide_explicit(s2_column_look *look, const s2_requirement *requirement, s2_answer *answer)
 {
     const s2_decide decide = DECIDE[requirement->property];
     look->by_bits = true;
@@ -613,7 +591,7 @@ static s2_status decide_explicit(s2_look *look, const s2_requirement *requiremen
 static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
                               const s2_requirement *requirement, s2_answer *answer)
 {
-    s2_look look = {.prover = prover, .class = class, .n_tok = prover->n_tok};
+    s2_column_look look = {.prover = prover, .class = class, .n_tok = prover->n_tok};
     *answer = HOLDS_SO_FAR;
     if (class->too_large) {
         answer_unknown(answer, S2_REASON_LIMIT, 0);
@@ -627,9 +605,9 @@ static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
 /* ---- findings -------------------------------------------------------------------------------------- */
 
 /* sure_tok: of all answers so far. */
-static void finding_fold(s2_finding *finding, const s2_answer *answer, int64_t *sure_tok)
+static void finding_add(s2_finding *finding, const s2_answer *answer, int64_t *sure_tok)
 {
-    *sure_tok = answer->sure_tok < *sure_tok ? answer->sure_tok : *sure_tok;
+    *sure_tok = s2_min_i64(answer->sure_tok, *sure_tok);
     if (answer->verdict == S2_VIOLATED) {
         if (finding->verdict != S2_VIOLATED) {
             finding->witness = answer->witness;
@@ -675,11 +653,20 @@ static s2_status find_by_class(s2_prover *prover, s2_finding *finding)
     if (answers == NULL)
         return S2_ENOMEM;
     int64_t sure_tok = S2_OPEN;
+    bool any = false;
     for (int32_t c = 0; c < prover->n_classes; c++) {
+        if (prover->classes[c].is_state)
+            continue;
+        any = true;
         S2_TRY(decide_class(prover, &prover->classes[c], &finding->requirement, &answers[c]));
-        finding_fold(finding, &answers[c], &sure_tok);
+        finding_add(finding, &answers[c], &sure_tok);
     }
     finding_end(finding, sure_tok);
+    if (!any) {
+        finding->verdict = S2_UNKNOWN;
+        finding->reason = S2_REASON_STATE;
+        return S2_OK;
+    }
     return finding->verdict == S2_HOLDS ? S2_OK : list_failing(prover, answers, finding);
 }
 
@@ -698,7 +685,7 @@ static s2_status depth_window(s2_prover *prover, int phase, int32_t first_layer,
         const s2_view *const from = class->whole_least[phase < class->n_phases ? phase : 0];
         memcpy(views + (int64_t)layer * n_heads, from, (size_t)n_heads * sizeof *views);
     }
-    s2_search search = {.scratch = prover->scratch, .n_tok = n_tok, .work_left = prover->work_left};
+    s2_column_search search = {.scratch = prover->scratch, .n_tok = n_tok, .work_left = prover->work_left};
     S2_TRY(s2_bits_unreached(&search, views, n_window, n_heads, out));
     prover->work_left = search.work_left;
     return S2_OK;
@@ -712,20 +699,21 @@ static bool window_has(const s2_prover *prover, const bool *of_class, int32_t fi
     return false;
 }
 
-/* A window with one union-complete layer reaches everything. The others are tried at one length. */
+/* What flows through a state is not judged. A window with one union-complete layer reaches everything. The others are tried at one length. */
 static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n_window, s2_answer *answer)
 {
     const int64_t n_tok = prover->n_tok == S2_OPEN ? trial_tok(prover->pattern) : prover->n_tok;
     bool dynamic = false, two_phases = false;
     for (int32_t layer = first_layer; layer < first_layer + n_window; layer++) {
-        if (prover->classes[prover->class_of[layer]].too_large) {
-            answer_unknown(answer, S2_REASON_LIMIT, 0);
+        const s2_layer_class *const class = &prover->classes[prover->class_of[layer]];
+        if (class->too_large || class->is_state) {
+            answer_unknown(answer, class->is_state ? S2_REASON_STATE : S2_REASON_LIMIT, 0);
             return S2_OK;
         }
-        if (prover->classes[prover->class_of[layer]].has_random && !prover->pattern->causal)
+        if (class->has_random && !prover->pattern->causal)
             answer_unsure(answer, 0);
-        dynamic |= prover->classes[prover->class_of[layer]].has_dynamic;
-        two_phases |= prover->classes[prover->class_of[layer]].n_phases > 1;
+        dynamic |= class->has_dynamic;
+        two_phases |= class->n_phases > 1;
     }
     for (int phase = 0; phase < (two_phases ? 2 : 1); phase++) {
         s2_violation pair;
@@ -737,9 +725,9 @@ static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n
                               .readers = -1,
                               .earlier_q_tok = -1};
         if (pair.found && dynamic)
-            answer_unknown(answer, S2_REASON_DYNAMIC, most_of(pair.q_tok, pair.k_tok));
+            answer_unknown(answer, S2_REASON_DYNAMIC, s2_max_i64(pair.q_tok, pair.k_tok));
         else
-            fold(answer, &pair, witness);
+            answer_add(answer, &pair, witness);
     }
     if (answer->verdict == S2_HOLDS && prover->n_tok == S2_OPEN) {
         answer_unknown(answer, S2_REASON_BEYOND, n_tok);
@@ -753,6 +741,8 @@ static s2_status complete_classes(s2_prover *prover, bool *complete)
     const s2_requirement in_one_layer = {.property = S2_UNION};
     for (int32_t c = 0; c < prover->n_classes; c++) {
         s2_answer answer;
+        if (prover->classes[c].is_state)
+            continue;
         S2_TRY(decide_class(prover, &prover->classes[c], &in_one_layer, &answer));
         complete[c] = answer.verdict == S2_HOLDS;
     }
@@ -786,7 +776,7 @@ static s2_status find_depth(s2_prover *prover, s2_finding *finding)
         if (same == first_layer && !window_has(prover, complete, first_layer, n_window)) {
             s2_answer answer = HOLDS_SO_FAR;
             S2_TRY(decide_window(prover, first_layer, n_window, &answer));
-            finding_fold(finding, &answer, &sure_tok);
+            finding_add(finding, &answer, &sure_tok);
             fails[first_layer] = answer.verdict != S2_HOLDS;
         }
         fails[first_layer] = fails[same];
@@ -810,17 +800,7 @@ static s2_status check_requirement(const s2_pattern *pattern, const s2_requireme
 
 int64_t s2_prove_scope(const s2_pattern *pattern, int64_t n_tok)
 {
-    int64_t shortest = S2_OPEN;
-    if (n_tok != S2_OPEN)
-        return n_tok;
-    for (int32_t body = 0; body < pattern->n_bodies; body++) {
-        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
-            const s2_mask *const mask = pattern->bodies[body].terms[t].mask;
-            if (mask != NULL && (int64_t)mask->n_q_blk * pattern->block_tok < shortest)
-                shortest = (int64_t)mask->n_q_blk * pattern->block_tok;
-        }
-    }
-    return shortest;
+    return n_tok != S2_OPEN ? n_tok : s2_pattern_limit_tok(pattern);
 }
 
 static s2_status prove_all(s2_prover *prover, const s2_requirement *requirements, int32_t n,
@@ -875,7 +855,7 @@ s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64
         for (int phase = 0; status == S2_OK && phase < prover.classes[c].n_phases; phase++)
             both[phase] = prover.classes[c].all_least[phase];
         if (status == S2_OK)
-            length = most_of(length, s2_columns_sufficient_tok(both, prover.classes[c].n_phases));
+            length = s2_max_i64(length, s2_columns_sufficient_tok(both, prover.classes[c].n_phases));
     }
     s2_arena_release(&scratch);
     if (status == S2_OK)

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -112,7 +113,7 @@ static s2_status copy_pages(s2_db *db, const char *path, const char *name, s2_di
 
 static s2_status sync_path(const char *path, int flags, s2_diag *diag)
 {
-    const int fd = open(path, flags | O_CLOEXEC);
+    const int fd = open(path, flags | O_CLOEXEC, 0);
     const bool good = fd >= 0 && fsync(fd) == 0;
     const int error = errno;
     if (fd >= 0)
@@ -156,6 +157,55 @@ s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s
     return sync_path(dir, O_RDONLY | O_DIRECTORY, diag);
 }
 
+static bool is_ours(const s2_db_draft *draft)
+{
+    struct stat open_one, named;
+    return fstat(draft->fd, &open_one) == 0 && stat(draft->path, &named) == 0 &&
+           open_one.st_dev == named.st_dev && open_one.st_ino == named.st_ino;
+}
+
+static void remove_parts(const char *path)
+{
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal", "-lock"};
+    char name[4128];
+    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++)
+        if (snprintf(name, sizeof name, "%s%s", path, suffixes[n]) < (int)sizeof name)
+            unlink(name);
+}
+
+s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
+{
+    s2_buf path = {0};
+    s2_buf_printf(&path, "%s-new", target);
+    S2_TRY(path.status);
+    s2_db_draft draft = {path.data, open(path.data, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666)};
+    s2_status status = S2_OK;
+    if (draft.fd < 0)
+        status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
+    else if (flock(draft.fd, LOCK_EX | LOCK_NB) != 0 || !is_ours(&draft))
+        status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: another process is making it", target);
+    else if (ftruncate(draft.fd, 0) != 0)
+        status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
+    if (status == S2_OK) {
+        remove_parts(draft.path);
+        *out = draft;
+        return S2_OK;
+    }
+    if (draft.fd >= 0)
+        close(draft.fd);
+    s2_buf_release(&path);
+    return status;
+}
+
+void s2_db_draft_close(s2_db_draft *draft)
+{
+    remove_parts(draft->path);
+    if (is_ours(draft))
+        unlink(draft->path);
+    close(draft->fd);
+    s2_free(draft->path);
+}
+
 s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
 {
     struct stat a, b;
@@ -167,16 +217,12 @@ s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag)
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag)
 {
     S2_TRY(s2_db_check_other(db->path, path, diag));
-    s2_buf temporary = {0};
-    s2_buf_printf(&temporary, "%s.tmp.%ld", path, (long)getpid());
-    s2_buf_add(&temporary, "", 1);
-    S2_TRY(temporary.status);
-    unlink(temporary.data);
-    s2_status status = copy_pages(db, temporary.data, path, diag);
+    s2_db_draft draft;
+    S2_TRY(s2_db_draft_open(path, &draft, diag));
+    s2_status status = copy_pages(db, draft.path, path, diag);
     if (status == S2_OK)
-        status = s2_db_place(temporary.data, path, overwrite, diag);
-    unlink(temporary.data);
-    s2_buf_release(&temporary);
+        status = s2_db_place(draft.path, path, overwrite, diag);
+    s2_db_draft_close(&draft);
     return status;
 }
 
@@ -211,7 +257,8 @@ static s2_status dump_query(const dump *d, const char *sql, s2_diag *diag)
     return status;
 }
 
-/* "SELECT 'INSERT INTO t VALUES('||quote(a)||','||quote(b)||');' FROM t", from the columns that the file has.
+/*
+ * "SELECT 'INSERT INTO t VALUES('||quote(a)||','||quote(b)||');' FROM t", from the columns that the file has.
  */
 static s2_status dump_table(const dump *d, const char *table, s2_diag *diag)
 {

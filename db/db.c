@@ -291,7 +291,7 @@ static void harden(s2_db *db, const file_facts *facts)
 static s2_status connect_file(s2_db *db, const char *path, const file_facts *facts, s2_diag *diag)
 {
     const bool plays_back = db->mode == S2_DB_READ && facts->has_journal && access(path, W_OK) == 0;
-    const bool writes = db->mode == S2_DB_WRITE || plays_back;
+    const bool writes = db->mode == S2_DB_WRITE || plays_back || db->alone;
     int flags = SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
     flags |= writes ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY;
     if (db->mode == S2_DB_UNTRUSTED)
@@ -305,8 +305,12 @@ static s2_status connect_file(s2_db *db, const char *path, const file_facts *fac
         return s2_sql_fail(db, rc, diag);
     sqlite3_busy_timeout(db->sql, S2_DB_LOCK_WAIT_MS);
     harden(db, facts);
-    if (plays_back)
+    if (plays_back || db->alone)
         S2_TRY(s2_sql_exec(db, "PRAGMA query_only=ON", diag));
+    if (db->alone) {
+        sqlite3_db_config(db->sql, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+        S2_TRY(s2_sql_exec(db, "PRAGMA locking_mode=EXCLUSIVE", diag));
+    }
     return s2_sql_exec(
         db, "PRAGMA foreign_keys=ON; PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA temp_store=MEMORY",
         diag);
@@ -345,7 +349,8 @@ static s2_status migrate_locked(s2_db *db, s2_diag *diag)
     return status;
 }
 
-/* journal_mode is set under the lock and only where it is not yet WAL, so that readers never meet the switch.
+/*
+ * journal_mode is set under the lock and only where it is not yet WAL, so that readers never meet the switch.
  */
 static s2_status prepare_writing(s2_db *db, const file_facts *facts, s2_diag *diag)
 {
@@ -365,55 +370,41 @@ static void forget_statements(s2_db *db)
     db->n_cached = 0;
 }
 
-static void unlink_all(const char *path)
-{
-    static const char *const suffixes[] = {"", "-wal", "-shm", "-journal"};
-    for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++) {
-        char *const name = join(path, suffixes[n]);
-        if (name != NULL)
-            unlink(name);
-        s2_free(name);
-    }
-}
-
 static s2_status fill_new(s2_db *fresh, const char *path, s2_diag *diag)
 {
     const file_facts none = {0};
     S2_TRY(connect_file(fresh, path, &none, diag));
     S2_TRY(s2_sql_exec(fresh, "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; BEGIN", diag));
     S2_TRY(s2_db_migrate(fresh, 0, diag));
-    return s2_sql_exec(fresh, "COMMIT", diag);
+    S2_TRY(s2_sql_exec(fresh, "COMMIT", diag));
+    return s2_db_empty_log(fresh, diag);
 }
 
-/* The last close of a WAL database leaves one file behind, which then gets its name in one step. */
-static s2_status build_new(s2_db *db, const char *path, s2_diag *diag)
+/* With its log empty the database is one file, which then gets its name in one step. */
+static s2_status build_new(s2_db *db, s2_diag *diag)
 {
     s2_db fresh = {.path = db->path, .mode = S2_DB_WRITE, .lock_fd = -1};
-    unlink_all(path);
-    s2_status status = fill_new(&fresh, path, diag);
+    s2_db_draft draft;
+    S2_TRY(s2_db_draft_open(db->path, &draft, diag));
+    s2_status status = fill_new(&fresh, draft.path, diag);
     forget_statements(&fresh);
     sqlite3_close(fresh.sql);
     if (status == S2_OK)
-        status = s2_db_place(path, db->path, false, diag) == S2_OK ? S2_OK : S2_EDB;
-    unlink_all(path);
+        status = s2_db_place(draft.path, db->path, false, diag) == S2_OK ? S2_OK : S2_EDB;
+    s2_db_draft_close(&draft);
     return status;
 }
 
 /*
  * A database appears whole or not at all: one that a killed process left half made would be refused by
- * every reader until somebody writes. The name of what is being made is fixed, so that the next one to
- * create it removes what a crash left.
+ * every reader until somebody writes.
  */
 static s2_status create_file(s2_db *db, s2_diag *diag)
 {
-    char *const path = join(db->path, "-new");
-    if (path == NULL)
-        return S2_ENOMEM;
     s2_status status = lock(db, S2_DB_LOCK_WAIT_MS, diag);
     if (status == S2_OK && access(db->path, F_OK) != 0)
-        status = build_new(db, path, diag);
+        status = build_new(db, diag);
     unlock(db);
-    s2_free(path);
     return status;
 }
 
@@ -432,6 +423,24 @@ static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
     return good ? S2_OK : s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: damaged (%s)", db->path, clean);
 }
 
+/*
+ * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone instead, with the
+ * index in memory; nobody can write there anyway.
+ */
+static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version, s2_diag *diag)
+{
+    const s2_status status = read_version(db, version, diag);
+    const int error = status == S2_EDB ? sqlite3_system_errno(db->sql) : 0;
+    if (db->mode != S2_DB_READ || (error != ENOSPC && error != EDQUOT))
+        return status;
+    forget_statements(db);
+    sqlite3_close(db->sql);
+    db->sql = NULL;
+    db->alone = true;
+    S2_TRY(connect_file(db, db->path, facts, diag));
+    return read_version(db, version, diag);
+}
+
 static s2_status open_steps(s2_db *db, s2_diag *diag)
 {
     file_facts facts;
@@ -444,7 +453,7 @@ static s2_status open_steps(s2_db *db, s2_diag *diag)
     if (db->mode != S2_DB_WRITE && facts.n_bytes == 0 && !facts.has_log)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: an empty file, not a database", db->path);
     S2_TRY(connect_file(db, db->path, &facts, diag));
-    S2_TRY(read_version(db, &version, diag));
+    S2_TRY(first_look(db, &facts, &version, diag));
     if (db->mode == S2_DB_UNTRUSTED)
         return check_untrusted(db, version, diag);
     if (db->mode == S2_DB_WRITE)
@@ -467,6 +476,9 @@ void s2_db_interrupt(s2_db *db)
 
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag)
 {
+    if (strncmp(path, "file:", 5) == 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "%s: a URI, not a path; a file of that name is ./%s",
+                           path, path);
     s2_db *db = s2_calloc(1, sizeof *db);
     if (db == NULL)
         return S2_ENOMEM;
@@ -520,6 +532,12 @@ s2_status s2_db_begin(s2_db *db, s2_diag *diag)
         unlock(db);
     db->in_transaction = status == S2_OK;
     return status;
+}
+
+s2_status s2_db_empty_log(s2_db *db, s2_diag *diag)
+{
+    return s2_sql_fail(db, sqlite3_wal_checkpoint_v2(db->sql, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL),
+                       diag);
 }
 
 /* Copying the log back may fail (a reader holds it, the disk is full); the transaction is safe in the log. */

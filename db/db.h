@@ -36,14 +36,14 @@ extern "C" {
 typedef struct s2_db s2_db;
 
 enum {
-    S2_DB_SCHEMA_VERSION = 6,
+    S2_DB_SCHEMA_VERSION = 8,
     S2_DB_HASH_HEX = 65,
     S2_DB_LIMIT_TAG_BYTES = 64,
     S2_DB_LIMIT_NOTE_BYTES = 65536,
     S2_DB_LIMIT_JSON_BYTES = 1 << 20
 };
 
-/* "No value": REAL fields are NAN, int64_t fields this. */
+/* "No value": REAL fields are NAN (infinities are stored as it), int64_t fields this. */
 #define S2_DB_NONE INT64_MIN
 
 typedef enum s2_db_mode {
@@ -116,6 +116,7 @@ typedef struct s2_db_sim {
     double dense_us;
     const char *bound_by;
     double density;
+    double unread; /* 1 - pairs read / causal pairs over all layers, all queries up to len_tok; or NAN */
     double hbm_bytes;
     double kv_dense_bytes;
     double kv_shared_pages_bytes;
@@ -208,21 +209,20 @@ typedef struct s2_db_row {
     int64_t kv;
     int64_t group;
     int64_t shards;
-    double density;
-    const char *phase; /* what the next three are of; "" when nothing is priced or timed */
+    const char *phase; /* what the next are of; "" when nothing is priced or timed */
     int64_t len_tok;
     const char *gpu;
     int64_t batch;
-    double sim_us; /* the latest prediction; its bound where only that is known */
+    double density; /* of sparse layers' block pairs; without a price that of s2_db_design.density_tok */
+    double unread;
+    double sim_us;     /* the latest prediction; its bound where only that is known */
+    int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
     double kv_bytes;
     double gpu_us; /* the latest timing on a GPU, all layers */
     const char *outcome;
     bool starred;
     const char *tags; /* joined by commas */
 } s2_db_row;
-
-/* The columns that filters and sorts know, ended by NULL: "name", "us", "kv_mib", ... */
-extern const char *const s2_db_columns[];
 
 typedef struct s2_db_query {
     const char *filter; /* docs/database.md; NULL or "": all */

@@ -19,12 +19,26 @@ static const s2_column COLUMNS[] = {
      .kind = S2_COLUMN_NUMBER,
      .scale = 1e6,
      .index = "design_created"},
-    {.name = "rows", .sql = "v_rows", .kind = S2_COLUMN_VERDICT, .scale = 1},
-    {.name = "union", .sql = "v_union", .kind = S2_COLUMN_VERDICT, .scale = 1},
-    {.name = "kv", .sql = "v_kv", .kind = S2_COLUMN_VERDICT, .scale = 1},
-    {.name = "group", .sql = "v_group", .kind = S2_COLUMN_VERDICT, .scale = 1},
-    {.name = "shards", .sql = "v_shards", .kind = S2_COLUMN_VERDICT, .scale = 1},
-    {.name = "density", .sql = "density", .kind = S2_COLUMN_NUMBER, .scale = 1, .index = "design_density"},
+    {.name = "rows", .sql = "v_rows", .kind = S2_COLUMN_VERDICT},
+    {.name = "union", .sql = "v_union", .kind = S2_COLUMN_VERDICT},
+    {.name = "kv", .sql = "v_kv", .kind = S2_COLUMN_VERDICT},
+    {.name = "group", .sql = "v_group", .kind = S2_COLUMN_VERDICT},
+    {.name = "shards", .sql = "v_shards", .kind = S2_COLUMN_VERDICT},
+    {.name = "density",
+     .sql = "sim_density",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.density",
+     .unit = S2_QUANTITY_SHARE,
+     .index = "design_density"},
+    {.name = "unread",
+     .sql = "sim_unread",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.unread",
+     .unit = S2_QUANTITY_SHARE,
+     .index = "design_unread",
+     .priced_index = "price_unread"},
     {.name = "phase", .sql = "sim_phase", .kind = S2_COLUMN_TEXT, .priced = "p.phase"},
     {.name = "len", .sql = "sim_len_tok", .kind = S2_COLUMN_NUMBER, .scale = 1, .priced = "p.len_tok"},
     {.name = "gpu", .sql = "sim_gpu", .kind = S2_COLUMN_TEXT, .priced = "p.gpu"},
@@ -34,13 +48,23 @@ static const s2_column COLUMNS[] = {
      .kind = S2_COLUMN_NUMBER,
      .scale = 1,
      .priced = "p.us",
+     .unit = S2_QUANTITY_TIME,
      .index = "design_sim",
      .priced_index = "price_us"},
+    {.name = "kv_bytes",
+     .sql = "design.kv_bytes",
+     .kind = S2_COLUMN_NUMBER,
+     .scale = 1,
+     .priced = "p.kv_bytes",
+     .unit = S2_QUANTITY_BYTES,
+     .index = "design_kv_bytes",
+     .priced_index = "price_kv"},
     {.name = "kv_mib",
      .sql = "design.kv_bytes",
      .kind = S2_COLUMN_NUMBER,
      .scale = 1048576,
      .priced = "p.kv_bytes",
+     .unit = S2_QUANTITY_BYTES,
      .index = "design_kv_bytes",
      .priced_index = "price_kv"},
     {.name = "gpu_us",
@@ -48,16 +72,12 @@ static const s2_column COLUMNS[] = {
      .kind = S2_COLUMN_NUMBER,
      .scale = 1,
      .priced = "p.gpu_us",
+     .unit = S2_QUANTITY_TIME,
      .index = "design_gpu",
      .priced_index = "price_gpu"},
     {.name = "outcome", .sql = "outcome", .kind = S2_COLUMN_TEXT},
     {.name = "star", .sql = "starred", .kind = S2_COLUMN_FLAG},
 };
-
-const char *const s2_db_columns[] = {"name",     "hash",    "family",  "model", "origin", "layers", "heads",
-                                     "kv_heads", "block",   "created", "rows",  "union",  "kv",     "group",
-                                     "shards",   "density", "phase",   "len",   "gpu",    "batch",  "us",
-                                     "kv_mib",   "gpu_us",  "outcome", "star",  NULL};
 
 const s2_column *s2_column_find(const char *name, size_t n)
 {
@@ -157,22 +177,6 @@ static s2_status take_condition(const char *text, const char **at, condition *c,
     return S2_OK;
 }
 
-/* A number with k, m or g (powers of 1024). */
-static bool parse_number(const char *text, double *out)
-{
-    if (strspn(text, "0123456789.+-eE") == 0)
-        return false;
-    char *end;
-    double value = strtod(text, &end);
-    const double factor = *end == 'k' ? 1024.0 : *end == 'm' ? 1048576.0 : *end == 'g' ? 1073741824.0 : 1.0;
-    end += *end == 'k' || *end == 'm' || *end == 'g';
-    value *= factor;
-    if (end == text || *end != '\0' || !(value > -1e300 && value < 1e300))
-        return false;
-    *out = value;
-    return true;
-}
-
 static bool parse_verdict(const char *text, double *out)
 {
     for (int v = S2_DB_HOLDS; v <= S2_DB_UNKNOWN; v++)
@@ -254,6 +258,19 @@ static bool is_order(const char *op)
     return false;
 }
 
+static const char *not_a_value(const s2_column *column)
+{
+    if (column->kind == S2_COLUMN_VERDICT)
+        return "'%s' is no verdict; expected holds, violated or unknown";
+    switch (column->unit) {
+    case S2_QUANTITY_BYTES: return "'%s' is no number of bytes; expected one as in 4g, 4GiB or 4GB";
+    case S2_QUANTITY_SHARE: return "'%s' is no share; expected one from 0 to 1, or as in 30%%";
+    case S2_QUANTITY_TIME: return "'%s' is no time; expected microseconds, or as in 3ms or 1.5s";
+    case S2_QUANTITY_COUNT: break;
+    }
+    return "'%s' is no number; expected one as in 128 or 128k";
+}
+
 static s2_status add_number(s2_filter *filter, const s2_column *column, const condition *c, s2_diag *diag)
 {
     double number;
@@ -261,13 +278,12 @@ static s2_status add_number(s2_filter *filter, const s2_column *column, const co
     if (!is_order(c->op) || (verdict && c->op[0] != '=' && c->op[0] != '!'))
         return s2_diag_set(diag, S2_EINVAL, 0, 1, c->col, "%s takes %s", column->name,
                            verdict ? "= or !=" : "= != < <= > >=");
-    if (verdict ? !parse_verdict(c->value, &number) : !parse_number(c->value, &number))
-        return refuse(diag, c->col,
-                      verdict ? "'%s' is none of holds, violated, unknown" : "'%s' is not a number", c->value,
-                      strlen(c->value));
+    if (verdict ? !parse_verdict(c->value, &number)
+                : !s2_quantity_parse(column->unit, c->value, column->scale, &number))
+        return refuse(diag, c->col, not_a_value(column), c->value, strlen(c->value));
     s2_buf_printf(&filter->where, " AND %s (%s%s?)", c->negated ? "NOT" : "", sql_of(filter, column), c->op);
     note_index(filter, column, c);
-    add_value(filter)->number = number * column->scale;
+    add_value(filter)->number = number;
     return S2_OK;
 }
 

@@ -9,6 +9,7 @@
 #ifndef S2_DB_FILTER_H
 #define S2_DB_FILTER_H
 
+#include "base/quantity.h"
 #include "db/db.h"
 
 enum { S2_FILTER_CONDITIONS = 32, S2_FILTER_VALUE_BYTES = 256 };
@@ -25,6 +26,7 @@ typedef struct s2_column {
     const char *sql;
     s2_column_kind kind;
     double scale;       /* stored value = written value * scale */
+    s2_quantity unit;   /* of a number: what may stand behind it */
     const char *priced; /* its name where prices are of one phase and length; NULL: the same */
     const char *index;  /* of (column, id) in "design", NULL: none */
     const char *priced_index;

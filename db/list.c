@@ -22,7 +22,6 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
                               &row->group,      &row->shards};
     for (size_t n = 0; n < sizeof whole / sizeof whole[0]; n++)
         *whole[n] = s2_sql_column_int(s, at++);
-    row->density = s2_sql_column_num(s, at++);
     row->outcome = s2_sql_text(arena, s, at++);
     row->starred = s2_sql_column_int(s, at++) == 1;
     row->tags = s2_sql_text(arena, s, at++);
@@ -33,6 +32,9 @@ s2_status s2_db_read_row(s2_arena *arena, sqlite3_stmt *s, s2_db_row *row)
     row->len_tok = s2_sql_column_int(s, at++);
     row->gpu = s2_sql_text(arena, s, at++);
     row->batch = s2_sql_column_int(s, at++);
+    row->density = s2_sql_column_num(s, at++);
+    row->unread = s2_sql_column_num(s, at++);
+    row->predicted = s2_sql_column_int(s, at++);
     const bool whole_row = row->hash != NULL && row->name != NULL && row->family != NULL &&
                            row->model != NULL && row->outcome != NULL && row->tags != NULL &&
                            row->phase != NULL && row->gpu != NULL;

@@ -38,15 +38,16 @@ static const carry DESIGNS = {
     "r.uid,hash,text,name,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,block_tok,density,density_"
     "tok,"
     "created_us FROM design JOIN run r ON r.id=run_id WHERE deleted_us IS NULL",
-    "INSERT OR IGNORE INTO "
+    "INSERT INTO "
     "design(run_id,hash,text,name,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
     "block_tok,density,density_tok,created_us) VALUES(" RUN
-    ",?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15)",
+    ",?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15) ON CONFLICT DO NOTHING",
     1, 2};
 
 static const carry ENVS = {
     "SELECT sha,device,device_uuid,driver,runtime FROM env",
-    "INSERT OR IGNORE INTO env(sha,device,device_uuid,driver,runtime) VALUES(?1,?2,?3,?4,?5)", -1, -1};
+    "INSERT INTO env(sha,device,device_uuid,driver,runtime) VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO NOTHING",
+    -1, -1};
 
 static const carry RESULTS[] = {
     {"SELECT "
@@ -54,21 +55,23 @@ static const carry RESULTS[] = {
      "failing_layers,detail,engine,t.wall_us FROM chk t JOIN run r ON r.id=t.run_id JOIN design d ON "
      "d.id=t.design_id"
      " WHERE d.deleted_us IS NULL",
-     "INSERT OR IGNORE INTO "
+     "INSERT INTO "
      "chk(run_id,seq,design_id,property,verdict,required,scope_tok,complete_to_tok,layer,head,"
      "query_tok,key_tok,failing_layers,detail,engine,wall_us) VALUES(" RUN ",?2," DESIGN
-     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16)",
+     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT "
      "r.uid,seq,d.hash,gpu,t.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,t.density,"
-     "hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,error_pct,json"
-     " FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",
-     "INSERT OR IGNORE INTO "
+     "hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,error_pct,"
+     "json,"
+     "unread FROM sim t JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS "
+     "NULL",
+     "INSERT INTO "
      "sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,"
      "bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_"
      "bytes,"
-     "error_pct,json) VALUES(" RUN ",?2," DESIGN
-     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21)",
+     "error_pct,json,unread) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,?19,?20,?21,?22) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT "
      "r.uid,t.seq,d.hash,e.sha,kernel,phase,dtype,t.outcome,reason,len_tok,batch,t.seed,pairs,pairs_wrong,"
@@ -77,26 +80,28 @@ static const carry RESULTS[] = {
      "validation t"
      " JOIN run r ON r.id=t.run_id JOIN design d ON d.id=t.design_id JOIN env e ON e.id=env_id WHERE "
      "d.deleted_us IS NULL",
-     "INSERT OR IGNORE INTO "
+     "INSERT INTO "
      "validation(run_id,seq,design_id,env_id,kernel,phase,dtype,outcome,reason,len_tok,batch,seed,"
      "pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,median_ms,min_ms,sm_mhz,samples_f32,"
      "json,layer,layers_alike)"
      " VALUES(" RUN ",?2," DESIGN
      ",(SELECT id FROM env WHERE sha=?4),?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"
-     "?18,?19,?20,?21,?22,?23,?24,?25)",
+     "?18,?19,?20,?21,?22,?23,?24,?25) ON CONFLICT DO NOTHING",
      -1, -1},
     {"SELECT r.uid,seq,d.hash,target,path,out_sha FROM export t JOIN run r ON r.id=t.run_id"
      " JOIN design d ON d.id=t.design_id WHERE d.deleted_us IS NULL",
-     "INSERT OR IGNORE INTO export(run_id,seq,design_id,target,path,out_sha) VALUES(" RUN ",?2," DESIGN
-     ",?4,?5,?6)",
+     "INSERT INTO export(run_id,seq,design_id,target,path,out_sha) VALUES(" RUN ",?2," DESIGN
+     ",?4,?5,?6) ON CONFLICT DO NOTHING",
      -1, -1},
 };
 
 static const carry PEOPLE[] = {
     {"SELECT hash,tag FROM tag JOIN design d ON d.id=design_id WHERE deleted_us IS NULL",
-     "INSERT OR IGNORE INTO tag(design_id,tag) VALUES((SELECT id FROM design WHERE hash=?1),?2)", -1, -1},
+     "INSERT INTO tag(design_id,tag) VALUES((SELECT id FROM design WHERE hash=?1),?2) ON CONFLICT DO NOTHING",
+     -1, -1},
     {"SELECT hash,at_us,body FROM note JOIN design d ON d.id=design_id WHERE deleted_us IS NULL",
-     "INSERT OR IGNORE INTO note(design_id,at_us,body) VALUES((SELECT id FROM design WHERE hash=?1),?2,?3)",
+     "INSERT INTO note(design_id,at_us,body) VALUES((SELECT id FROM design WHERE hash=?1),?2,?3) ON CONFLICT "
+     "DO NOTHING",
      -1, -1},
     {"SELECT hash FROM design WHERE starred=1 AND deleted_us IS NULL",
      "UPDATE design SET starred=1 WHERE hash=?1 AND starred=0", -1, -1},
@@ -104,7 +109,8 @@ static const carry PEOPLE[] = {
 
 static const carry VIEWS = {
     "SELECT name,filter,sort,descending,at_us FROM view",
-    "INSERT OR IGNORE INTO view(name,filter,sort,descending,at_us) VALUES(?1,?2,?3,?4,?5)", -1, -1};
+    "INSERT INTO view(name,filter,sort,descending,at_us) VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO NOTHING", -1,
+    -1};
 
 /* Of a design that is known to both: who had it first, and what it reads, where that was not known here. */
 static const carry KNOWN = {
@@ -112,7 +118,8 @@ static const carry KNOWN = {
     "IS NULL",
     "UPDATE design SET run_id=CASE WHEN ?3<created_us THEN " RUN
     " ELSE run_id END,created_us=min(created_us,?3),"
-    "density_tok=CASE WHEN density IS NULL THEN ?5 ELSE density_tok END,density=coalesce(density,?4)"
+    "density_tok=CASE WHEN density IS NULL THEN ?5 ELSE density_tok END,density=coalesce(density,?4),"
+    "sim_density=CASE WHEN sim_phase IS NULL THEN coalesce(density,?4) ELSE sim_density END"
     " WHERE hash=?2 AND (?3<created_us OR (density IS NULL AND ?4 IS NOT NULL))",
     -1, -1};
 
@@ -130,18 +137,21 @@ static s2_status check_hash(const s2_db *other, sqlite3_stmt *from, const carry 
     return S2_OK;
 }
 
-static s2_status carry_row(s2_db *db, sqlite3_stmt *from, sqlite3_stmt *to, s2_diag *diag)
+static s2_status carry_row(s2_db *db, const s2_db *other, sqlite3_stmt *from, sqlite3_stmt *to, s2_diag *diag)
 {
     for (int column = 0; column < sqlite3_column_count(from); column++)
         sqlite3_bind_value(to, column + 1, sqlite3_column_value(from, column));
     bool has_row;
-    const s2_status status = s2_sql_step(db, to, &has_row, diag);
+    s2_diag why = {0};
+    const s2_status status = s2_sql_step(db, to, &has_row, &why);
     sqlite3_reset(to);
-    return status;
+    if (status == S2_EINVAL)
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, it holds a row that no s2 wrote (%s)",
+                           other->path, sqlite3_errmsg(db->sql));
+    return status == S2_OK ? S2_OK : s2_diag_set(diag, status, 0, 0, 0, "%s", why.msg);
 }
 
-/* Carry every row of a kind; *n counts those that were new. Results are the columns that our own CHECKs
- * accept. */
+/* Carry every row of a kind; *n counts those that were new. A row that our own CHECKs refuse ends the merge. */
 static s2_status carry_all(s2_db *db, s2_db *other, const carry *kind, int64_t *n, s2_diag *diag)
 {
     sqlite3_stmt *from, *to;
@@ -153,7 +163,7 @@ static s2_status carry_all(s2_db *db, s2_db *other, const carry *kind, int64_t *
         if (!has_row)
             return S2_OK;
         S2_TRY(check_hash(other, from, kind, diag));
-        S2_TRY(carry_row(db, from, to, diag));
+        S2_TRY(carry_row(db, other, from, to, diag));
         *n += sqlite3_changes(db->sql);
     }
 }

@@ -56,7 +56,8 @@ s2_status s2_db_put_design(s2_db *db, int64_t run_id, const s2_db_design *design
     S2_TRY(s2_sql_run(
         db, diag,
         "INSERT INTO design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
-        "block_tok,density,density_tok,created_us,run_id) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+        "block_tok,density,sim_density,density_tok,created_us,run_id) "
+        "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?12,?13,?14,?15)"
         " ON CONFLICT(hash) DO UPDATE SET density=coalesce(density,excluded.density),"
         " density_tok=coalesce(density_tok,excluded.density_tok), deleted_us=NULL"
         " WHERE density IS NULL OR deleted_us IS NOT NULL",
@@ -96,9 +97,11 @@ static const char FORGET_PRICES[] = "DELETE FROM price WHERE design_id BETWEEN ?
 
 /* The latest prediction of each phase and length, and how many there are. */
 static const char PREDICTED[] =
-    "INSERT INTO price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,us,kv_bytes)"
+    "INSERT INTO "
+    "price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,us,kv_bytes,density,unread,predicted)"
     " SELECT "
-    "design_id,phase,len_tok,n,started_us,seq,gpu,batch,coalesce(time_us,bound_us),kv_head_pages_bytes"
+    "design_id,phase,len_tok,n,started_us,seq,gpu,batch,coalesce(time_us,bound_us),kv_head_pages_bytes,"
+    "density,unread,error_pct IS NOT NULL"
     " FROM (SELECT sim.*,started_us,count(*) OVER (PARTITION BY design_id,phase,len_tok) AS n,"
     "  row_number() OVER (PARTITION BY design_id,phase,len_tok ORDER BY started_us DESC,sim.id DESC) AS place"
     "  FROM sim JOIN run ON run.id=sim.run_id WHERE design_id BETWEEN ?1 AND ?2) WHERE place=1";
@@ -123,11 +126,17 @@ static const char MEASURED[] =
 
 /* Of a design's prices the list shows those of the phase and length that were predicted most often. */
 static const char SHOWN[] =
-    "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us)="
-    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us FROM price WHERE design_id=design.id"
+    "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
+    "sim_unread,sim_predicted)="
+    "(SELECT phase,len_tok,gpu,batch,us,kv_bytes,gpu_us,density,unread,predicted FROM price WHERE "
+    "design_id=design.id"
     " ORDER BY us IS NULL,n DESC,started_us DESC,seq DESC,phase DESC,len_tok LIMIT 1),"
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
     " ORDER BY started_us DESC,validation.id DESC LIMIT 1) WHERE id BETWEEN ?1 AND ?2";
+
+/* Without a length of its own a design has the density of all lists. */
+static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "
+                               "sim_phase IS NULL";
 
 static s2_status refresh(s2_db *db, int64_t design_id, const char *const *steps, int32_t n, s2_diag *diag)
 {
@@ -146,8 +155,8 @@ static s2_status refresh_verdicts(s2_db *db, int64_t design_id, s2_diag *diag)
 
 static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
 {
-    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, SHOWN};
-    return refresh(db, design_id, steps, 4, diag);
+    static const char *const steps[] = {FORGET_PRICES, PREDICTED, MEASURED, SHOWN, UNPRICED};
+    return refresh(db, design_id, steps, 5, diag);
 }
 
 s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_check *check,
@@ -175,11 +184,11 @@ s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_d
         db, diag,
         "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
         "dense_us,bound_by,density,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,"
-        "kv_ring_stripes_bytes,error_pct,json) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-        "iiittttiidddtdddddddt", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
+        "kv_ring_stripes_bytes,error_pct,json,unread) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iiittttiidddtdddddddtd", run_id, seq, design_id, sim->gpu, sim->model, sim->phase, sim->dtype,
         sim->len_tok, sim->batch, sim->time_us, sim->bound_us, sim->dense_us, sim->bound_by, sim->density,
         sim->hbm_bytes, sim->kv_dense_bytes, sim->kv_shared_pages_bytes, sim->kv_head_pages_bytes,
-        sim->kv_ring_stripes_bytes, sim->error_pct, sim->json));
+        sim->kv_ring_stripes_bytes, sim->error_pct, sim->json, sim->unread));
     return refresh_prices(db, design_id, diag);
 }
 

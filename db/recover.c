@@ -317,15 +317,6 @@ static s2_status check_result(recovery *r)
                                r->db->path);
 }
 
-static void unlink_with(const char *path, const char *suffix)
-{
-    s2_buf name = {0};
-    s2_buf_printf(&name, "%s%s", path, suffix);
-    if (name.status == S2_OK)
-        unlink(name.data);
-    s2_buf_release(&name);
-}
-
 static s2_status recover_beside(recovery *r, const char *path, const char *temporary)
 {
     s2_status status = s2_db_open(temporary, S2_DB_WRITE, &r->db, r->diag);
@@ -336,6 +327,8 @@ static s2_status recover_beside(recovery *r, const char *path, const char *tempo
             s2_diag_set(r->diag, S2_EPARSE, 0, 0, 0, "%s: no row of a database of s2 was found in it", path);
     if (status == S2_OK)
         status = check_result(r);
+    if (status == S2_OK)
+        status = s2_db_empty_log(r->db, r->diag);
     s2_db_close(&r->db);
     return status;
 }
@@ -349,24 +342,19 @@ s2_status s2_db_recover(const char *path, const char *to, bool overwrite, s2_db_
     r->diag = diag;
     r->n_targets = sizeof TARGETS / sizeof TARGETS[0];
     memcpy(r->targets, TARGETS, sizeof TARGETS);
-    s2_buf temporary = {0};
-    s2_buf_printf(&temporary, "%s.tmp.%ld", to, (long)getpid());
-    s2_status status = temporary.status;
+    s2_db_draft draft;
+    s2_status status = s2_pages_open(path, &r->pages, diag);
     if (status == S2_OK)
-        status = s2_pages_open(path, &r->pages, diag);
+        status = s2_db_draft_open(to, &draft, diag);
     if (status == S2_OK) {
-        unlink(temporary.data);
-        status = recover_beside(r, path, temporary.data);
+        status = recover_beside(r, path, draft.path);
         if (status == S2_OK)
-            status = s2_db_place(temporary.data, to, overwrite, diag);
-        static const char *const suffixes[] = {"", "-wal", "-shm", "-lock", "-new"};
-        for (size_t n = 0; n < sizeof suffixes / sizeof suffixes[0]; n++)
-            unlink_with(temporary.data, suffixes[n]);
+            status = s2_db_place(draft.path, to, overwrite, diag);
+        s2_db_draft_close(&draft);
     }
     s2_pages_close(&r->pages);
     if (status == S2_OK)
         *out = r->out;
-    s2_buf_release(&temporary);
     s2_free(r);
     return status;
 }

@@ -4,10 +4,6 @@
  */
 #include "db/sql.h"
 
-#include <string.h>
-
-#include <sqlite3.h>
-
 /* Verdicts are 0 holds, 1 violated, 2 unknown, as in s2_db_verdict. */
 static const char PROOFS[] =
     "CREATE TABLE meta(id INTEGER PRIMARY KEY CHECK(id=1), created_us INTEGER NOT NULL, created_by TEXT NOT "
@@ -87,7 +83,8 @@ static const char MEASUREMENTS[] =
 static const char PEOPLE[] =
     "ALTER TABLE design ADD COLUMN starred INTEGER NOT NULL DEFAULT 0 CHECK(starred IN(0,1));\n"
     "ALTER TABLE design ADD COLUMN deleted_us INTEGER;\n"
-    /* The key's columns come first: the quick_check of SQLite 3.40 misreads WITHOUT ROWID tables otherwise.
+    /*
+     * The key's columns come first: the quick_check of SQLite 3.40 misreads WITHOUT ROWID tables otherwise.
      */
     "CREATE TABLE tag(tag TEXT NOT NULL CHECK(length(tag) BETWEEN 1 AND 64),"
     " design_id INTEGER NOT NULL REFERENCES design(id), PRIMARY KEY(tag,design_id)) STRICT, WITHOUT ROWID;\n"
@@ -148,68 +145,85 @@ static const char PRICES[] =
     "ALTER TABLE design ADD COLUMN sim_gpu TEXT;\n"
     "ALTER TABLE design ADD COLUMN sim_batch INTEGER;\n";
 
+/*
+ * Of each price: what is read at its length, what is given up there, and whether its time is a prediction or
+ * a bound. sim.unread is NULL in older files and filled in from the report where that says it.
+ */
+static const char SHARES[] =
+    "ALTER TABLE sim ADD COLUMN unread REAL;\n"
+    "UPDATE sim SET unread=1.0-1.0*json_extract(json,'$.pairs.read')/json_extract(json,'$.pairs.causal')"
+    " WHERE phase<>'decode' AND json_valid(json) AND json_type(json,'$.pairs.read')='integer'"
+    " AND json_type(json,'$.pairs.causal')='integer';\n"
+    "ALTER TABLE price ADD COLUMN density REAL;\n"
+    "ALTER TABLE price ADD COLUMN unread REAL;\n"
+    "ALTER TABLE price ADD COLUMN predicted INTEGER;\n"
+    "ALTER TABLE design ADD COLUMN sim_density REAL;\n"
+    "ALTER TABLE design ADD COLUMN sim_unread REAL;\n"
+    "ALTER TABLE design ADD COLUMN sim_predicted INTEGER;\n"
+    "DROP INDEX design_density;\n"
+    "CREATE INDEX design_density ON design(sim_density,id) WHERE deleted_us IS NULL;\n"
+    "CREATE INDEX design_unread ON design(sim_unread,id) WHERE deleted_us IS NULL;\n"
+    "CREATE INDEX price_unread ON price(phase,len_tok,unread,design_id);\n";
+
+/*
+ * What no s2 writes no file may hold: amounts are finite and not negative, lengths and batches positive. SQLite adds no
+ * CHECK to a table that is there, but takes one with a new column, so each table gets a computed one that is stored
+ * nowhere. An unknown (NULL) breaks no rule. Of older files, figures that break a rule become unknown, and rows without a length are dropped.
+ */
+static const char RANGES[] =
+    "UPDATE run SET started_us=0 WHERE started_us<0;\n"
+    "UPDATE run SET wall_us=iif(wall_us>=0,wall_us,NULL),"
+    " exit_code=iif(exit_code BETWEEN 0 AND 255,exit_code,NULL);\n"
+    "ALTER TABLE run ADD COLUMN sound INTEGER AS (started_us>=0 AND wall_us>=0 AND "
+    " exit_code BETWEEN 0 AND 255) VIRTUAL CHECK(sound);\n"
+    "UPDATE design SET created_us=0 WHERE created_us<0;\n"
+    "UPDATE design SET density=iif(density BETWEEN 0.0 AND 1.7e308,density,NULL),"
+    " density_tok=iif(density_tok>=0,density_tok,NULL);\n"
+    "ALTER TABLE design ADD COLUMN sound INTEGER AS (created_us>=0 AND "
+    " density BETWEEN 0.0 AND 1.7e308 AND density_tok>=0) VIRTUAL CHECK(sound);\n"
+    "UPDATE chk SET scope_tok=iif(scope_tok>=0,scope_tok,NULL),"
+    " complete_to_tok=iif(complete_to_tok>=0,complete_to_tok,NULL),layer=iif(layer>=0,layer,NULL),"
+    " head=iif(head>=0,head,NULL),query_tok=iif(query_tok>=0,query_tok,NULL),"
+    " key_tok=iif(key_tok>=0,key_tok,NULL),wall_us=iif(wall_us>=0,wall_us,NULL);\n"
+    "ALTER TABLE chk ADD COLUMN sound INTEGER AS (scope_tok>=0 AND complete_to_tok>=0 AND "
+    " layer>=0 AND head>=0 AND query_tok>=0 AND key_tok>=0 AND wall_us>=0) VIRTUAL CHECK(sound);\n"
+    "DELETE FROM sim WHERE len_tok<1 OR batch<1;\n"
+    "UPDATE sim SET time_us=iif(time_us BETWEEN 0.0 AND 1.7e308,time_us,NULL),"
+    " bound_us=iif(bound_us BETWEEN 0.0 AND 1.7e308,bound_us,NULL),"
+    " dense_us=iif(dense_us BETWEEN 0.0 AND 1.7e308,dense_us,NULL),"
+    " density=iif(density BETWEEN 0.0 AND 1.7e308,density,NULL),"
+    " hbm_bytes=iif(hbm_bytes BETWEEN 0.0 AND 1.7e308,hbm_bytes,NULL),"
+    " kv_dense_bytes=iif(kv_dense_bytes BETWEEN 0.0 AND 1.7e308,kv_dense_bytes,NULL),"
+    " kv_shared_pages_bytes=iif(kv_shared_pages_bytes BETWEEN 0.0 AND 1.7e308,kv_shared_pages_bytes,NULL),"
+    " kv_head_pages_bytes=iif(kv_head_pages_bytes BETWEEN 0.0 AND 1.7e308,kv_head_pages_bytes,NULL),"
+    " kv_ring_stripes_bytes=iif(kv_ring_stripes_bytes BETWEEN 0.0 AND 1.7e308,kv_ring_stripes_bytes,NULL),"
+    " error_pct=iif(error_pct BETWEEN -1.7e308 AND 1.7e308,error_pct,NULL),"
+    " unread=iif(unread BETWEEN -1.7e308 AND 1.7e308,unread,NULL);\n"
+    "ALTER TABLE sim ADD COLUMN sound INTEGER AS (len_tok>=1 AND batch>=1 AND "
+    " time_us BETWEEN 0.0 AND 1.7e308 AND bound_us BETWEEN 0.0 AND 1.7e308 AND "
+    " dense_us BETWEEN 0.0 AND 1.7e308 AND density BETWEEN 0.0 AND 1.7e308 AND "
+    " hbm_bytes BETWEEN 0.0 AND 1.7e308 AND kv_dense_bytes BETWEEN 0.0 AND 1.7e308 AND "
+    " kv_shared_pages_bytes BETWEEN 0.0 AND 1.7e308 AND "
+    " kv_head_pages_bytes BETWEEN 0.0 AND 1.7e308 AND "
+    " kv_ring_stripes_bytes BETWEEN 0.0 AND 1.7e308 AND error_pct BETWEEN -1.7e308 AND 1.7e308 AND "
+    " unread BETWEEN -1.7e308 AND 1.7e308) VIRTUAL CHECK(sound);\n"
+    "DELETE FROM validation WHERE len_tok<1 OR batch<1;\n"
+    "UPDATE validation SET pairs=iif(pairs>=0,pairs,NULL),"
+    " pairs_wrong=iif(pairs_wrong>=0,pairs_wrong,NULL),"
+    " needles_found=iif(needles_found>=0,needles_found,NULL),"
+    " needles_expected=iif(needles_expected>=0,needles_expected,NULL),layer=iif(layer>=0,layer,NULL),"
+    " layers_alike=iif(layers_alike>=0,layers_alike,NULL),"
+    " max_err=iif(max_err BETWEEN 0.0 AND 1.7e308,max_err,NULL),"
+    " tolerance=iif(tolerance BETWEEN 0.0 AND 1.7e308,tolerance,NULL),"
+    " median_ms=iif(median_ms BETWEEN 0.0 AND 1.7e308,median_ms,NULL),"
+    " min_ms=iif(min_ms BETWEEN 0.0 AND 1.7e308,min_ms,NULL),"
+    " sm_mhz=iif(sm_mhz BETWEEN 0.0 AND 1.7e308,sm_mhz,NULL);\n"
+    "ALTER TABLE validation ADD COLUMN sound INTEGER AS (len_tok>=1 AND batch>=1 AND pairs>=0 AND "
+    " pairs_wrong>=0 AND needles_found>=0 AND needles_expected>=0 AND layer>=0 AND "
+    " layers_alike>=0 AND max_err BETWEEN 0.0 AND 1.7e308 AND tolerance BETWEEN 0.0 AND 1.7e308 AND "
+    " median_ms BETWEEN 0.0 AND 1.7e308 AND min_ms BETWEEN 0.0 AND 1.7e308 AND "
+    " sm_mhz BETWEEN 0.0 AND 1.7e308) VIRTUAL CHECK(sound);\n";
+
 const s2_db_migration s2_db_migrations[S2_DB_SCHEMA_VERSION] = {
-    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER}, {5, VIEWS}, {6, PRICES}};
-
-static s2_status apply(s2_db *db, const s2_db_migration *step, s2_diag *diag)
-{
-    char sha[S2_DB_HASH_HEX], pragma[64];
-    s2_db_sha256(step->sql, strlen(step->sql), sha);
-    S2_TRY(s2_sql_exec(db, step->sql, diag));
-    sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA user_version=%d", step->version);
-    S2_TRY(s2_sql_exec(db, pragma, diag));
-    return s2_sql_run(db, diag, "INSERT INTO migration(version,applied_us,sql_sha) VALUES(?,?,?)", "iit",
-                      (int64_t)step->version, s2_db_now_us(), sha);
-}
-
-s2_status s2_db_migrate(s2_db *db, int32_t version, s2_diag *diag)
-{
-    if (version == 0) {
-        char pragma[64];
-        sqlite3_snprintf(sizeof pragma, pragma, "PRAGMA application_id=%d", S2_DB_APPLICATION_ID);
-        S2_TRY(s2_sql_exec(db, pragma, diag));
-    }
-    for (int32_t n = version; n < S2_DB_SCHEMA_VERSION; n++)
-        S2_TRY(apply(db, &s2_db_migrations[n], diag));
-    if (version == 0)
-        return s2_sql_run(db, diag, "INSERT INTO meta(id,created_us,created_by) VALUES(1,?,'s2')", "i",
-                          s2_db_now_us());
-    return version < S2_DB_SCHEMA_VERSION ? s2_db_refresh(db, S2_DB_NONE, diag) : S2_OK;
-}
-
-/* One text for a whole schema: every object with its statement, in order of name. */
-static const char DIGEST[] =
-    "SELECT coalesce(group_concat(type||' '||name||' '||tbl_name||' '||coalesce(sql,'')||char(10),''),'') "
-    "FROM"
-    " (SELECT * FROM sqlite_schema WHERE name NOT LIKE 'sqlite_stat%' ORDER BY type,name)";
-
-static s2_status schema_sha(s2_db *db, char sha[S2_DB_HASH_HEX], s2_diag *diag)
-{
-    struct sqlite3_stmt *statement;
-    S2_TRY(s2_sql_prepare(db, DIGEST, &statement, diag));
-    bool has_row;
-    S2_TRY(s2_sql_step(db, statement, &has_row, diag));
-    const void *const text = sqlite3_column_text(statement, 0);
-    s2_db_sha256(text != NULL ? text : "", (size_t)sqlite3_column_bytes(statement, 0), sha);
-    sqlite3_reset(statement);
-    return S2_OK;
-}
-
-s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag)
-{
-    char own[S2_DB_HASH_HEX], expected[S2_DB_HASH_HEX];
-    S2_TRY(schema_sha(db, own, diag));
-    s2_db model = {.path = db->path, .lock_fd = -1};
-    s2_status status = s2_sql_fail(&model, sqlite3_open(":memory:", &model.sql), diag);
-    for (int32_t n = 0; n < version && status == S2_OK; n++)
-        status = s2_sql_exec(&model, s2_db_migrations[n].sql, diag);
-    if (status == S2_OK)
-        status = schema_sha(&model, expected, diag);
-    for (int32_t n = 0; n < model.n_cached; n++)
-        sqlite3_finalize(model.cached[n].statement);
-    sqlite3_close(model.sql);
-    if (status == S2_OK && strcmp(own, expected) != 0)
-        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: refused, its tables are not those of schema %d",
-                           db->path, version);
-    return status;
-}
+    {1, PROOFS}, {2, MEASUREMENTS}, {3, PEOPLE}, {4, UNION_IN_ORDER},
+    {5, VIEWS},  {6, PRICES},       {7, SHARES}, {8, RANGES}};

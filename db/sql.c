@@ -111,8 +111,10 @@ static int bind_one(sqlite3_stmt *statement, int at, char type, va_list *args)
 {
     if (type == 't')
         return bind_text(statement, at, va_arg(*args, const char *));
-    if (type == 'd')
-        return sqlite3_bind_double(statement, at, va_arg(*args, double));
+    if (type == 'd') {
+        const double value = va_arg(*args, double);
+        return isfinite(value) ? sqlite3_bind_double(statement, at, value) : sqlite3_bind_null(statement, at);
+    }
     if (type == 'b') {
         const void *const data = va_arg(*args, const void *);
         return sqlite3_bind_blob64(statement, at, data, va_arg(*args, size_t), SQLITE_STATIC);

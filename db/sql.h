@@ -22,6 +22,7 @@ struct s2_db {
     bool locked;
     bool in_transaction;
     bool wrote;
+    bool alone;          /* reads without the log's index, for which the disk has no room */
     int64_t deadline_ms; /* monotonic; 0: none. Of untrusted files only */
     int32_t n_cached;
     struct {
@@ -38,7 +39,7 @@ s2_status s2_sql_prepare(s2_db *db, const char *text, struct sqlite3_stmt **out,
 s2_status s2_sql_exec(s2_db *db, const char *text, s2_diag *diag) S2_MUST_CHECK;
 /*
  * Run one statement. types, a letter for each '?': i int64_t (S2_DB_NONE is NULL), t text (NULL is NULL),
- * d double (NAN is NULL), b const void * and size_t.
+ * d double (NAN and infinities are NULL), b const void * and size_t.
  */
 s2_status s2_sql_run(s2_db *db, s2_diag *diag, const char *text, const char *types, ...) S2_MUST_CHECK;
 /* The same, with the first column of the first row; S2_DB_NONE where there is no row or it is NULL. */
@@ -58,11 +59,14 @@ void s2_db_sha256(const void *data, size_t n_bytes, char hex[S2_DB_HASH_HEX]);
 /* The columns that s2_db_read_row() reads, of "design" and, where prices are given, of "price" as p. */
 #define S2_DB_ROW_DESIGN                                                                                     \
     "design.id,hash,name,family,model,n_layers,n_heads,n_kv_heads,block_tok,created_us,v_rows,v_union,v_kv," \
-    "v_group,v_shards,density,outcome,starred,coalesce((SELECT group_concat(tag,',') FROM (SELECT tag FROM " \
+    "v_group,v_shards,outcome,starred,coalesce((SELECT group_concat(tag,',') FROM (SELECT tag FROM "         \
     "tag WHERE design_id=design.id ORDER BY tag)),''),"
 #define S2_DB_ROW_COLUMNS                                                                                    \
-    S2_DB_ROW_DESIGN "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch"
-#define S2_DB_ROW_PRICED S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch"
+    S2_DB_ROW_DESIGN "design.sim_us,design.kv_bytes,design.gpu_us,sim_phase,sim_len_tok,sim_gpu,sim_batch,"  \
+                     "sim_density,sim_unread,sim_predicted"
+#define S2_DB_ROW_PRICED                                                                                     \
+    S2_DB_ROW_DESIGN "p.us,p.kv_bytes,p.gpu_us,p.phase,p.len_tok,p.gpu,p.batch,p.density,p.unread,p."        \
+                     "predicted"
 s2_status s2_db_read_row(s2_arena *arena, struct sqlite3_stmt *statement, s2_db_row *row) S2_MUST_CHECK;
 
 /* A step of the schema; version n is applied to a file of version n - 1. */
@@ -79,6 +83,21 @@ s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUS
 
 /* Rebuild the list columns of one design (all: S2_DB_NONE) from its results. */
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * Copy the log into the file, so that the file alone is the database. The last close does the same, and cannot say
+ * that it failed.
+ */
+s2_status s2_db_empty_log(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
+
+/* A database being made beside its place, as TARGET-new; what a killed process left there is taken over. */
+typedef struct s2_db_draft {
+    char *path;
+    int fd; /* locked, so that two processes do not make the same one */
+} s2_db_draft;
+s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag) S2_MUST_CHECK;
+/* Removes what is still there. The draft's database must be closed. */
+void s2_db_draft_close(s2_db_draft *draft);
 
 /*
  * Sync a finished file and give it its name in one step; the directory is synced too. S2_EIO, also where the

@@ -74,11 +74,12 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
         char name[64];
         snprintf(name, sizeof name, "layout%d_%s.npy", c, names[which][0]);
         s2_buf_printf(manifest, ", \"%s\": \"%s\"", names[which][0], name);
-        S2_TRY(s2_fileset_add_i32(files, name, (const int64_t[]){n_heads, n_blk}, 2, arrays.count[which]));
+        const int64_t shape[] = {1, n_heads, n_blk, n_blk};
+        const int32_t skip = words->has_batch ? 0 : 1;
+        S2_TRY(s2_fileset_add_i32(files, name, shape + skip, 3 - skip, arrays.count[which]));
         snprintf(name, sizeof name, "layout%d_%s.npy", c, names[which][1]);
         s2_buf_printf(manifest, ", \"%s\": \"%s\"", names[which][1], name);
-        S2_TRY(s2_fileset_add_i32(files, name, (const int64_t[]){n_heads, n_blk, n_blk}, 3,
-                                  arrays.index[which]));
+        S2_TRY(s2_fileset_add_i32(files, name, shape + skip, 4 - skip, arrays.index[which]));
     }
     return S2_OK;
 }
@@ -119,6 +120,9 @@ s2_status s2_blockmask_export(const s2_target *target, const s2_blockmask_words 
     s2_layouts layouts;
     S2_TRY(s2_predicate_check(target));
     S2_TRY(s2_layouts_build(target, BLOCK_TOK, &layouts));
+    s2_note(target->notes,
+            "the arrays are those of %lld tokens (--len); the predicate holds for every length",
+            (long long)layouts.n_tok);
     return s2_layouts_write(target, &layouts, words->format, words->manifest, add_layout, add_rest, words);
 }
 
@@ -180,9 +184,11 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
     int64_t layer;
     for (int a = 0; a < 4; a++) {
         snprintf(path, sizeof path, "/layouts/%d/%s", c, names[a]);
-        S2_TRY(s2_array_of_doc(source, path, a % 2 == 0 ? 2 : 3, &arrays[a]));
-        if (arrays[a].dtype != 'i' || arrays[a].shape[0] != pattern->n_heads || arrays[a].shape[1] != n_blk ||
-            (a % 2 == 1 && arrays[a].shape[2] != n_blk))
+        const int32_t skip = words->has_batch ? 1 : 0;
+        S2_TRY(s2_array_of_doc(source, path, skip + (a % 2 == 0 ? 2 : 3), &arrays[a]));
+        const int64_t *const shape = arrays[a].shape + skip;
+        if (arrays[a].dtype != 'i' || (skip != 0 && arrays[a].shape[0] != 1) ||
+            shape[0] != pattern->n_heads || shape[1] != n_blk || (a % 2 == 1 && shape[2] != n_blk))
             return s2_doc_refuse(source->doc, path, source->diag, "%s has the wrong shape or type", names[a]);
     }
     s2_view *const first = S2_NEW(source->arena, s2_view, pattern->n_heads);

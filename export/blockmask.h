@@ -24,6 +24,7 @@ typedef struct s2_blockmask_words {
     const char *partial_index;
     const char *full_count;
     const char *full_index;
+    bool has_batch;         /* arrays have a first axis of length 1 */
     const char *module_end; /* Python after make_mask_mod, may be "" */
 } s2_blockmask_words;
 

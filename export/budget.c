@@ -1,4 +1,5 @@
 #include "export/budget.h"
+#include "export/model.h"
 
 #include <string.h>
 

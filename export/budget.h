@@ -10,6 +10,7 @@
 #define S2_EXPORT_BUDGET_H
 
 #include "export/format.h"
+#include "export/model.h"
 
 /* Several spellings of a value, as slash paths, ended by NULL. */
 #define S2_PATHS(...) ((const char *const[]){__VA_ARGS__, NULL})

@@ -189,6 +189,30 @@ static s2_status compare_head(s2_arena *arena, const s2_pattern *const patterns[
     return compare_rows(views, &extent, budget, out);
 }
 
+/* Numbers that layers have of their own; a head dimension that all share is no part of what is read. */
+static bool layers_differ(const s2_pattern *a, const s2_pattern *b, s2_difference *out)
+{
+    if (!s2_pattern_layers_differ(a) && !s2_pattern_layers_differ(b))
+        return false;
+    for (int32_t layer = 0; layer < a->n_layers; layer++) {
+        const struct {
+            const char *name;
+            int64_t first, second;
+        } own[] = {{"kv-heads", s2_pattern_kv_heads(a, layer), s2_pattern_kv_heads(b, layer)},
+                   {"head-dim", s2_pattern_head_dim(a, layer), s2_pattern_head_dim(b, layer)},
+                   {"kv-layer", s2_pattern_kv_layer(a, layer), s2_pattern_kv_layer(b, layer)},
+                   {"state", s2_pattern_state_bytes(a, layer), s2_pattern_state_bytes(b, layer)}};
+        for (size_t n = 0; n < sizeof own / sizeof *own; n++)
+            if (own[n].first != own[n].second) {
+                out->differs = true;
+                snprintf(out->what, sizeof out->what, "%s %lld of layer %d is read back as %lld", own[n].name,
+                         (long long)own[n].first, layer, (long long)own[n].second);
+                return true;
+            }
+    }
+    return false;
+}
+
 static bool shapes_differ(const s2_pattern *a, const s2_pattern *b, s2_difference *out)
 {
     const struct {
@@ -205,7 +229,7 @@ static bool shapes_differ(const s2_pattern *a, const s2_pattern *b, s2_differenc
                      shape[s].second);
             return true;
         }
-    return false;
+    return layers_differ(a, b, out);
 }
 
 s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,

@@ -12,20 +12,6 @@
 #include "base/text.h"
 #include "export/tree.h"
 
-void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col)
-{
-    const size_t end = offset < n_bytes ? offset : n_bytes;
-    int32_t at_line = 1;
-    size_t line_begin = 0;
-    for (size_t at = 0; at < end; at++)
-        if (text[at] == '\n') {
-            at_line++;
-            line_begin = at + 1;
-        }
-    *line = at_line;
-    *col = (int32_t)(end - line_begin < INT32_MAX ? end - line_begin + 1 : INT32_MAX);
-}
-
 /* One step of a slash path; false at its end. */
 static bool path_step(const char **path, char *name, size_t cap)
 {
@@ -226,6 +212,12 @@ static void key_normalise(char *key)
             *c = '_';
 }
 
+/* The bracket of ${name}. */
+static bool opens_variable(const lexer *lex, size_t begin)
+{
+    return lex->text[lex->at] == '{' && lex->at == begin + 1 && lex->text[begin] == '$';
+}
+
 static bool lexer_next(lexer *lex, word *out)
 {
     while (lex->at < lex->n && (is_separator(lex->text[lex->at]) || lex->text[lex->at] == '#')) {
@@ -236,8 +228,8 @@ static bool lexer_next(lexer *lex, word *out)
             lex->at++;
     }
     const size_t begin = lex->at;
-    while (lex->at < lex->n && !is_separator(lex->text[lex->at]) && lex->text[lex->at] != '=' &&
-           lex->text[lex->at] != ':')
+    while (lex->at < lex->n && lex->text[lex->at] != '=' && lex->text[lex->at] != ':' &&
+           (!is_separator(lex->text[lex->at]) || opens_variable(lex, begin)))
         lex->at++;
     const size_t n = lex->at - begin;
     size_t after = lex->at;
@@ -281,33 +273,88 @@ static s2_status settings_refuse(const lexer *lex, size_t at, s2_diag *diag, con
     return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s%s", msg, key);
 }
 
+/* A shell script assigns variables before it passes them: `name=1 ... --name $name`. */
+static json_t *settings_value(json_t *variables, const char *text)
+{
+    char name[256];
+    if (text[0] != '$')
+        return s2_tree_scalar(text);
+    snprintf(name, sizeof name, "%s", text + 1 + (text[1] == '{'));
+    json_t *const value = json_object_get(variables, name);
+    return value != NULL ? json_incref(value) : s2_tree_scalar(text);
+}
+
+/* A flag may take the name of a variable; two flags, or two assignments, of one name are a mistake. */
+static bool is_given_twice(json_t *object, json_t *variables, const char *key, bool is_flag)
+{
+    if (json_object_get(object, key) == NULL)
+        return false;
+    if (!is_flag || json_object_get(variables, key) == NULL)
+        return true;
+    (void)json_object_del(object, key);
+    return false;
+}
+
+typedef struct setting_state {
+    char key[256];
+    bool is_flag, has_value;
+} setting_state;
+
+static s2_status settings_end(json_t *object, const setting_state *state)
+{
+    return !state->has_value && settings_put(object, state->key, NULL) != 0 ? S2_ENOMEM : S2_OK;
+}
+
+static s2_status settings_begin(const lexer *lex, json_t *object, json_t *variables, word *at,
+                                setting_state *state, s2_diag *diag)
+{
+    S2_TRY(settings_end(object, state));
+    state->is_flag = at->text[0] == '-';
+    state->has_value = false;
+    key_normalise(at->text);
+    memcpy(state->key, at->text, sizeof state->key);
+    if (is_given_twice(object, variables, state->key, state->is_flag))
+        return settings_refuse(lex, at->begin, diag, "this setting is given twice: ", state->key);
+    return S2_OK;
+}
+
+static s2_status settings_add(json_t *object, json_t *variables, const char *text, setting_state *state)
+{
+    const bool assigns = !state->is_flag && !state->has_value;
+    if (settings_put(object, state->key, settings_value(variables, text)) != 0)
+        return S2_ENOMEM;
+    state->has_value = true;
+    /* the first word only: what follows on the next line is a command */
+    if (assigns && json_object_set_new(variables, state->key, s2_tree_scalar(text)) != 0)
+        return S2_ENOMEM;
+    return S2_OK;
+}
+
+static s2_status settings_read(lexer *lex, json_t *object, json_t *variables, s2_diag *diag)
+{
+    word at = {0};
+    setting_state state = {.has_value = true};
+    while (lexer_next(lex, &at)) {
+        if (at.is_key)
+            S2_TRY(settings_begin(lex, object, variables, &at, &state, diag));
+        else if (state.key[0] != '\0' && at.text[0] != '\0')
+            S2_TRY(settings_add(object, variables, at.text, &state));
+    }
+    return settings_end(object, &state);
+}
+
 static s2_status settings_parse(const char *text, size_t n_bytes, json_t *object, s2_diag *diag)
 {
     lexer lex = {.text = text, .n = n_bytes};
-    word at = {0};
-    char key[256] = "";
-    bool has_value = true;
-    while (lexer_next(&lex, &at)) {
-        if (at.is_key) {
-            if (!has_value && settings_put(object, key, NULL) != 0)
-                return S2_ENOMEM;
-            key_normalise(at.text);
-            memcpy(key, at.text, sizeof key);
-            has_value = false;
-            if (json_object_get(object, key) != NULL)
-                return settings_refuse(&lex, at.begin, diag, "this setting is given twice: ", key);
-        } else if (key[0] != '\0' && at.text[0] != '\0') {
-            if (settings_put(object, key, s2_tree_scalar(at.text)) != 0)
-                return S2_ENOMEM;
-            has_value = true;
-        }
-    }
-    if (!has_value && settings_put(object, key, NULL) != 0)
+    json_t *const variables = json_object();
+    if (variables == NULL)
         return S2_ENOMEM;
-    if (json_object_size(object) == 0)
+    const s2_status status = settings_read(&lex, object, variables, diag);
+    json_decref(variables);
+    if (status == S2_OK && json_object_size(object) == 0)
         return settings_refuse(&lex, 0, diag,
                                "neither JSON nor settings (`--key value`, `key: value`, `key=value`)", "");
-    return S2_OK;
+    return status;
 }
 
 /* ---- life cycle ----------------------------------------------------------------------------- */
@@ -332,7 +379,7 @@ static void watch_allocations(void)
     allocation_failed = false;
 }
 
-/* Of two readers that refuse a text the one that came further has understood it better. */
+/* Of two readers that refuse a text, report the one that read further: it knows the format better. */
 static bool came_further(const s2_diag *a, const s2_diag *b)
 {
     return a->line != b->line ? a->line > b->line : a->col > b->col;
@@ -421,6 +468,16 @@ void s2_doc_release(s2_doc *doc)
 }
 
 /* ---- values --------------------------------------------------------------------------------- */
+
+bool s2_doc_is_int(const s2_doc *doc, const char *path)
+{
+    return json_is_integer(doc_at(doc, path));
+}
+
+bool s2_doc_is_null(const s2_doc *doc, const char *path)
+{
+    return json_is_null(doc_at(doc, path));
+}
 
 bool s2_doc_has(const s2_doc *doc, const char *path)
 {

@@ -46,6 +46,9 @@ void s2_doc_release(s2_doc *doc);
 
 /* Present and not null. */
 bool s2_doc_has(const s2_doc *doc, const char *path);
+bool s2_doc_is_int(const s2_doc *doc, const char *path);
+/* Written as null. */
+bool s2_doc_is_null(const s2_doc *doc, const char *path);
 /* Elements of an array, members of an object, else -1. */
 int64_t s2_doc_len(const s2_doc *doc, const char *path);
 bool s2_doc_is_array(const s2_doc *doc, const char *path);
@@ -70,8 +73,5 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
 /* S2_EPARSE at the position of a value (of its nearest present parent when it is absent). */
 s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)
     S2_PRINTF(4, 5);
-
-/* Line and column (from 1, columns in bytes) of an offset. */
-void s2_text_position(const char *text, size_t n_bytes, size_t offset, int32_t *line, int32_t *col);
 
 #endif /* S2_EXPORT_DOC_H */

@@ -1,8 +1,10 @@
 #include "export/files.h"
 
 #include <errno.h>
+#include <sha2.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -38,7 +40,7 @@ s2_status s2_fileset_add_buf(s2_fileset *set, const char *name, s2_buf *buf)
     return status;
 }
 
-const s2_file *s2_fileset_find(const s2_fileset *set, const char *name)
+static const s2_file *fileset_find(const s2_fileset *set, const char *name)
 {
     for (int32_t f = 0; f < set->n_files; f++)
         if (strcmp(set->files[f].name, name) == 0)
@@ -89,7 +91,7 @@ s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *n
         return s2_diag_set(diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "the file names a neighbour outside its own directory; give that file itself");
     if (finder->set != NULL) {
-        const s2_file *const found = s2_fileset_find(finder->set, name);
+        const s2_file *const found = fileset_find(finder->set, name);
         if (found == NULL)
             return s2_diag_set(diag, S2_EIO, S2_CODE_FOREIGN, 0, 0, "%s is not in the set", name);
         *out = *found;
@@ -111,6 +113,136 @@ s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_
         status = s2_output_close(&output, true);
     }
     return status == S2_EIO ? io_refuse(diag, "cannot write", path) : status;
+}
+
+/* ---- sets of files */
+
+static const char SUMS[] = "s2.sha256";
+enum { HEX = SHA256_DIGEST_STRING_LENGTH - 1, SUMS_BYTES = 1 << 20 };
+
+static s2_status put_sums(s2_fileset *with, const s2_fileset *set)
+{
+    s2_buf text = {0};
+    for (int32_t f = 0; f < set->n_files; f++) {
+        char hash[HEX + 1];
+        SHA256Data((const uint8_t *)set->files[f].bytes, set->files[f].n_bytes, hash);
+        s2_buf_printf(&text, "%s  %s\n", hash, set->files[f].name);
+    }
+    return s2_fileset_add_buf(with, SUMS, &text);
+}
+
+/* Written, but without a name yet. */
+static s2_status open_file(const s2_file *file, const char *dir, s2_output *out, s2_diag *diag)
+{
+    char path[4096];
+    if (snprintf(path, sizeof path, "%s/%s", dir, file->name) >= (int)sizeof path)
+        return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "the name of the directory is too long");
+    const s2_status status = s2_output_open(out, path);
+    if (status == S2_OK)
+        fwrite(file->bytes, 1, file->n_bytes, out->file);
+    return status == S2_EIO ? io_refuse(diag, "cannot write", path) : status;
+}
+
+static s2_status name_file(s2_output *out, bool whole, s2_diag *diag)
+{
+    if (out->file != NULL && fflush(out->file) != 0)
+        whole = false;
+    const int error = errno;
+    const s2_status status = s2_output_close(out, whole);
+    if (whole)
+        return status == S2_EIO ? io_refuse(diag, "cannot write", out->target) : status;
+    errno = error;
+    return S2_EIO;
+}
+
+static s2_status write_set(const s2_fileset *set, s2_output *outs, const char *dir, s2_diag *diag)
+{
+    s2_status status = S2_OK;
+    int32_t n_open = 0;
+    for (; n_open < set->n_files && status == S2_OK; n_open += status == S2_OK)
+        status = open_file(&set->files[n_open], dir, &outs[n_open], diag);
+    for (int32_t f = 0; f < n_open && status == S2_OK; f++)
+        if (fflush(outs[f].file) != 0)
+            status = io_refuse(diag, "cannot write", outs[f].target);
+    for (int32_t f = n_open - 1; f >= 0; f--) {
+        const s2_status closed = name_file(&outs[f], status == S2_OK, diag);
+        status = status == S2_OK ? closed : status;
+    }
+    return status;
+}
+
+s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag)
+{
+    const bool made = mkdir(dir, 0777) == 0;
+    if (!made && errno != EEXIST)
+        return io_refuse(diag, "cannot make", dir);
+    s2_arena arena = {0};
+    s2_fileset with = {.arena = &arena};
+    s2_status status = S2_OK;
+    for (int32_t f = 0; f < set->n_files && status == S2_OK; f++)
+        status = s2_fileset_add(&with, set->files[f].name, set->files[f].bytes, set->files[f].n_bytes);
+    if (status == S2_OK)
+        status = put_sums(&with, set); /* the last, and named first */
+    s2_output *const outs = status == S2_OK ? S2_NEW(&arena, s2_output, with.n_files) : NULL;
+    if (status == S2_OK)
+        status = outs != NULL ? write_set(&with, outs, dir, diag) : S2_ENOMEM;
+    s2_arena_release(&arena);
+    if (made && status != S2_OK)
+        rmdir(dir);
+    return status;
+}
+
+/* The next line "HASH  NAME"; NULL at the end or at what is none. */
+static const char *next_sum(const char **at, char *name, size_t room)
+{
+    const char *const line = *at;
+    const size_t n = strcspn(line, "\n");
+    if (n < HEX + 3 || n - HEX - 2 >= room || strspn(line, "0123456789abcdef") != HEX)
+        return NULL;
+    snprintf(name, room, "%.*s", (int)(n - HEX - 2), line + HEX + 2);
+    *at += n + (line[n] == '\n');
+    return line;
+}
+
+static s2_status check_sums(const s2_finder *finder, s2_arena *arena, const char *sums, s2_diag *diag)
+{
+    char name[1024], hash[HEX + 1];
+    for (const char *line; (line = next_sum(&sums, name, sizeof name)) != NULL;) {
+        s2_file file;
+        const s2_status status = s2_finder_read(finder, arena, name, S2_FILE_BYTES, &file, diag);
+        if (status == S2_ENOMEM)
+            return status;
+        if (status == S2_OK)
+            SHA256Data((const uint8_t *)file.bytes, file.n_bytes, hash);
+        if (status != S2_OK || strncmp(hash, line, HEX) != 0) {
+            char clean[256];
+            s2_text_clean(clean, sizeof clean, name);
+            return s2_diag_set(
+                diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                "%s is not the file that %s beside it lists: an export was interrupted, or the file "
+                "changed; export again, or remove %s",
+                clean, SUMS, SUMS);
+        }
+    }
+    return S2_OK;
+}
+
+s2_status s2_finder_check(const s2_finder *finder, s2_arena *arena, s2_diag *diag)
+{
+    if (finder->dir == NULL || finder->path == NULL)
+        return S2_OK;
+    s2_file sums;
+    s2_diag absent;
+    char name[1024];
+    const s2_status status = s2_finder_read(finder, arena, SUMS, SUMS_BYTES, &sums, &absent);
+    if (status == S2_ENOMEM)
+        return status;
+    if (status != S2_OK)
+        return S2_OK; /* not a set of ours */
+    for (const char *at = sums.bytes; next_sum(&at, name, sizeof name) != NULL;)
+        if (strcmp(name, s2_path_base(finder->path)) == 0)
+            return check_sums(finder, arena, sums.bytes, diag);
+    return S2_OK;
 }
 
 const char *s2_path_base(const char *path)

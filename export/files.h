@@ -34,13 +34,19 @@ typedef struct s2_fileset {
 s2_status s2_fileset_add(s2_fileset *set, const char *name, const char *bytes, size_t n_bytes) S2_MUST_CHECK;
 /* As above from a buffer, which is released on every outcome. */
 s2_status s2_fileset_add_buf(s2_fileset *set, const char *name, s2_buf *buf) S2_MUST_CHECK;
-const s2_file *s2_fileset_find(const s2_fileset *set, const char *name);
 
 /* Where an importer finds other files: in a set (when set is not NULL), else under dir. */
 typedef struct s2_finder {
     const s2_fileset *set;
     const char *dir;
+    const char *path; /* of the file that is imported, or NULL */
 } s2_finder;
+
+/*
+ * Where the file that is imported was written by s2_fileset_write(), its whole set must be as it was written: S2_EPARSE
+ * for a set that an interrupted export, or somebody, changed in part.
+ */
+s2_status s2_finder_check(const s2_finder *finder, s2_arena *arena, s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * A neighbour by its relative name. S2_EIO when there is none; S2_EPARSE for a name that is absolute, leads
@@ -58,6 +64,13 @@ s2_status s2_file_read(s2_arena *arena, const char *path, size_t max_bytes, s2_f
 
 /* Write beside the target and rename over it, so that a reader sees the old file or the new one. */
 s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * Several files into a directory, which is made when it is not there. All are written before any gets its name; then the
+ * list of their hashes (s2.sha256, as sha256sum writes it) gets its own, and the first of the set, by which the others
+ * are found, last. A set that is written over therefore is the old one, the new one, or refused by s2_finder_check().
+ */
+s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag) S2_MUST_CHECK;
 
 /* The directory part of a path ("." when there is none), in the arena; NULL when memory ran out. */
 const char *s2_path_dir(s2_arena *arena, const char *path);

@@ -1,7 +1,8 @@
 /*
- * Block-Sparse-Attention: head_mask_type int32 [H] (0 dense, -1 streaming, k > 0 the k-th mask of
- * base_blockmask), streaming_info int32 [2H] in blocks (read; a streaming head is written as a block mask),
- * base_blockmask bool [1, masks, n, n], blocks of 128.
+ * Block-Sparse-Attention: head_mask_type int32 [H] (0 dense, -1 streaming, 1 sparse), streaming_info int32
+ * [2H] in blocks (read; a streaming head is written as a block mask), base_blockmask bool [1, masks, n, n],
+ * blocks of 128. The kernel's wrapper numbers the heads of type 1 itself and gives the n-th of them the n-th
+ * mask, so there are as many masks as sparse heads, equal ones too.
  */
 #include "export/layout.h"
 
@@ -17,20 +18,15 @@ static bool list_is_dense(const s2_layouts *layouts, int32_t list, bool causal)
     return layouts->lists[list].row_begin[n] == (causal ? n * (n + 1) / 2 : n * n);
 }
 
-/* Type of each head of a class, and the masks used, in the order of their numbers. */
-static int32_t number_masks(const s2_layouts *layouts, const int32_t *list_of, int32_t n_heads, bool causal,
-                            int32_t *type, int32_t *mask_list)
+/* Type of each head of a class, and the lists of its sparse heads; returns how many these are. */
+static int32_t type_heads(const s2_layouts *layouts, const int32_t *list_of, int32_t n_heads, bool causal,
+                          int32_t *type, int32_t *mask_list)
 {
     int32_t n_masks = 0;
     for (int32_t head = 0; head < n_heads; head++) {
-        type[head] = 0;
-        if (list_is_dense(layouts, list_of[head], causal))
-            continue;
-        while (type[head] < n_masks && mask_list[type[head]] != list_of[head])
-            type[head]++;
-        if (type[head] == n_masks)
+        type[head] = list_is_dense(layouts, list_of[head], causal) ? 0 : 1;
+        if (type[head] == 1)
             mask_list[n_masks++] = list_of[head];
-        type[head]++;
     }
     return n_masks;
 }
@@ -46,9 +42,8 @@ static s2_status add_layout(const s2_target *target, const s2_layouts *layouts, 
     int32_t *const streaming = S2_NEW(target->arena, int32_t, 2 * n_heads);
     if (type == NULL || mask_list == NULL || streaming == NULL)
         return S2_ENOMEM;
-    const int32_t n_masks =
-        number_masks(layouts, layouts->list_of + (int64_t)layouts->first_layer[c] * n_heads, n_heads,
-                     target->pattern->causal, type, mask_list);
+    const int32_t n_masks = type_heads(layouts, layouts->list_of + (int64_t)layouts->first_layer[c] * n_heads,
+                                       n_heads, target->pattern->causal, type, mask_list);
     uint8_t *const masks = S2_NEW(target->arena, uint8_t, n_masks * n_cells + 1);
     if (masks == NULL)
         return S2_ENOMEM;
@@ -128,20 +123,32 @@ static s2_status fill(const s2_source *source, int32_t c, s2_grid *grid)
                              "base_blockmask must be bool [1, masks, %d, %d], a mask or fewer for each head",
                              grid->n_blk, grid->n_blk);
     S2_TRY(read_vector(source, c, "head_mask_type", grid->n_heads, path, &type));
+    int64_t mask = 0;
     for (int32_t head = 0; head < grid->n_heads; head++) {
         const int32_t kind = s2_array_i32(&type, head);
         uint8_t *const allowed = grid->allowed[c] + head * n_cells;
-        if (kind < -1 || kind > masks.shape[1])
-            return s2_doc_refuse(source->doc, path, source->diag, "head %d has type %d; -1 to %lld are read",
-                                 head, kind, (long long)masks.shape[1]);
+        if (kind < -1 || kind > 1)
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "head %d has type %d: 0 is dense, -1 streaming, 1 sparse (the n-th sparse "
+                                 "head has the n-th mask)",
+                                 head, kind);
+        if (kind == 1 && mask == masks.shape[1])
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "head %d is sparse head %lld, and base_blockmask has %lld masks", head,
+                                 (long long)mask, (long long)masks.shape[1]);
         if (kind == -1 && info.data == NULL)
             S2_TRY(read_vector(source, c, "streaming_info", 2 * (int64_t)grid->n_heads, path, &info));
         if (kind == -1)
             S2_TRY(fill_streaming(source, path, &info, head, grid, allowed));
         for (int64_t cell = 0; kind >= 0 && cell < n_cells; cell++)
-            allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, (kind - 1) * n_cells + cell);
+            allowed[cell] = kind == 0 ? 1 : mask_cell(&masks, mask * n_cells + cell);
+        mask += kind == 1;
     }
-    return S2_OK;
+    if (mask == masks.shape[1])
+        return S2_OK;
+    snprintf(path, sizeof path, "/layouts/%d/base_blockmask", c);
+    return s2_doc_refuse(source->doc, path, source->diag, "%lld masks for %lld heads of type 1",
+                         (long long)masks.shape[1], (long long)mask);
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
@@ -165,6 +172,6 @@ const s2_format s2_format_bsa = {
     .fixed_length = true,
     .lossy = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "export/tiles.h"
+#include "export/tree.h"
 #include "pattern/parse.h"
 
 #define MAGIC "/* s2 block lists 1 */"
@@ -262,6 +263,6 @@ const s2_format s2_format_c = {
     .lossy = true,
     .reads_bytes = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -205,6 +205,6 @@ const s2_format s2_format_csr = {
     .lossy = true,
     .reads_bytes = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

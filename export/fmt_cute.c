@@ -11,6 +11,7 @@ static const s2_blockmask_words words = {
     .partial_index = "mask_block_idx",
     .full_count = "full_block_cnt",
     .full_index = "full_block_idx",
+    .has_batch = true,
     .module_end = "",
 };
 
@@ -39,6 +40,6 @@ const s2_format s2_format_cute = {
     .file_name = "cute.json",
     .settings = "block (128)",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -4,6 +4,7 @@
  * bidirectional.
  */
 #include "export/format.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -96,6 +97,16 @@ static s2_status fixed_rules(const s2_source *source, const char *at, const layo
                              s2_buf *text)
 {
     char path[96];
+    snprintf(path, sizeof path, "%s/num_global_blocks", at);
+    if (shape->n_global == 0 || shape->local % shape->n_global != 0)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "DeepSpeed wants num_global_blocks to divide num_local_blocks, %lld",
+                             (long long)shape->local);
+    snprintf(path, sizeof path, "%s/horizontal_global_attention", at);
+    if (shape->rows_too && shape->causal)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "DeepSpeed refuses horizontal_global_attention where attention is "
+                             "unidirectional");
     snprintf(path, sizeof path, "%s/num_different_global_patterns", at);
     if (shape->n_patterns * shape->n_global > shape->local)
         return s2_doc_refuse(source->doc, path, source->diag,
@@ -277,13 +288,39 @@ static bool fixed_form(const s2_body *body, int32_t head, int64_t *local, int64_
         const s2_term *const term = &body->terms[t];
         if (term->kind == S2_TERM_CHUNK && !term->tok)
             *local = term->n;
-        else if (term->kind == S2_TERM_STRIDE && !term->tok && term->phase.layer_coef == 0) {
+        else if (term->kind == S2_TERM_STRIDE && !term->tok && term->offset.layer_coef == 0) {
             *n_global = term->width;
-            *phase = (term->phase.constant + (term->phase.head_coef + term->phase.kv_coef) * head) % term->n;
+            *phase =
+                (term->offset.constant + (term->offset.head_coef + term->offset.kv_coef) * head) % term->n;
         } else if (term->kind != S2_TERM_ROWS)
             return false;
     }
     return *local > 0;
+}
+
+/* Chunks alone: mode fixed divides by its number of global blocks, mode variable takes an empty list. */
+static void print_chunks(s2_buf *buf, const s2_pattern *pattern, int64_t local)
+{
+    s2_buf_printf(buf, "{\n  \"sparse_attention\": {\n    \"mode\": \"variable\",\n    \"block\": %d,\n",
+                  pattern->block_tok);
+    s2_buf_printf(buf, "    \"num_random_blocks\": 0,\n    \"local_window_blocks\": [%lld],\n",
+                  (long long)local);
+    s2_buf_printf(buf, "    \"global_block_indices\": [],\n    \"attention\": \"%s\"\n  },\n",
+                  pattern->causal ? "unidirectional" : "bidirectional");
+}
+
+static void print_fixed(s2_buf *buf, const s2_pattern *pattern, int64_t local, int64_t n_global,
+                        int64_t distinct, bool rows_too)
+{
+    s2_buf_printf(buf, "{\n  \"sparse_attention\": {\n    \"mode\": \"fixed\",\n    \"block\": %d,\n",
+                  pattern->block_tok);
+    s2_buf_printf(buf, "    \"different_layout_per_head\": %s,\n    \"num_local_blocks\": %lld,\n",
+                  distinct > 1 ? "true" : "false", (long long)local);
+    s2_buf_printf(buf, "    \"num_global_blocks\": %lld,\n    \"attention\": \"%s\",\n", (long long)n_global,
+                  pattern->causal ? "unidirectional" : "bidirectional");
+    s2_buf_printf(
+        buf, "    \"horizontal_global_attention\": %s,\n    \"num_different_global_patterns\": %lld\n  },\n",
+        rows_too ? "true" : "false", (long long)distinct);
 }
 
 static s2_status export(const s2_target *target)
@@ -309,15 +346,10 @@ static s2_status export(const s2_target *target)
     distinct = distinct != 0 ? distinct : pattern->n_heads;
     if (pattern->n_kv_heads != pattern->n_heads)
         return s2_target_refuse(target, "DeepSpeed's sparse attention has as many KV heads as query heads");
-    s2_buf_printf(&buf, "{\n  \"sparse_attention\": {\n    \"mode\": \"fixed\",\n    \"block\": %d,\n",
-                  pattern->block_tok);
-    s2_buf_printf(&buf, "    \"different_layout_per_head\": %s,\n    \"num_local_blocks\": %lld,\n",
-                  distinct > 1 ? "true" : "false", (long long)local);
-    s2_buf_printf(&buf, "    \"num_global_blocks\": %lld,\n    \"attention\": \"%s\",\n", (long long)n_global,
-                  pattern->causal ? "unidirectional" : "bidirectional");
-    s2_buf_printf(
-        &buf, "    \"horizontal_global_attention\": %s,\n    \"num_different_global_patterns\": %lld\n  },\n",
-        rows_too ? "true" : "false", (long long)distinct);
+    if (n_global == 0)
+        print_chunks(&buf, pattern, local);
+    else
+        print_fixed(&buf, pattern, local, n_global, distinct, rows_too);
     s2_buf_puts(&buf, "  \"model\": {\n");
     s2_model_shape_print(&buf, pattern, "    ");
     s2_buf_puts(&buf, "    \"causal_lm\": ");
@@ -330,11 +362,11 @@ static s2_status export(const s2_target *target)
 
 const s2_format s2_format_deepspeed = {
     .name = "deepspeed",
-    .summary =
-        "DeepSpeed sparse_attention JSON (dense, fixed, variable, bigbird, bslongformer); written as fixed",
+    .summary = "DeepSpeed sparse_attention JSON (dense, fixed, variable, bigbird, bslongformer); written as "
+               "fixed, chunks alone as variable",
     .file_name = "deepspeed.json",
     .settings = "heads, layers (1)",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

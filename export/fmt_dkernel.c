@@ -94,6 +94,7 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive(target, &rotation));
+    S2_TRY(s2_rotation_check_block(target, &rotation));
     if (rotation.stride_blk == 0)
         return s2_target_refuse(target, "this format has no window without a stride");
     s2_buf_puts(&buf, "{\n  \"LocalStrideSparseAttention\": {\n");
@@ -128,6 +129,6 @@ const s2_format s2_format_dkernel = {
     .file_name = "dkernel.json",
     .settings = "layers, kv-heads, head-dim, dense-every",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -1,13 +1,15 @@
 /*
- * SGLang's double sparsity: per layer the heavy channels of each head, {"model.layers.N.self_attn.qk_proj":
- * [[channels] per head]}. They rank tokens cheaply; how many tokens are then read is a server argument.
+ * Double sparsity (DoubleSparse, SGLang): per layer and projection the heavy channels of each head,
+ * {"model.layers.N.self_attn.qk_proj": [[channels] per head]}, and beside qk_proj often q_proj and k_proj.
+ * They rank tokens cheaply; how many tokens are then read is a server argument.
  */
 #include "export/budget.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char layer_key[] = "model.layers.%lld.self_attn.qk_proj";
+static const char *const projections[] = {"qk_proj", "q_proj", "k_proj"};
+enum { N_PROJECTIONS = sizeof projections / sizeof *projections };
 
 static int recognises(const s2_source *source)
 {
@@ -16,31 +18,66 @@ static int recognises(const s2_source *source)
                                                                                                        : 0;
 }
 
-static s2_status check_layers(const s2_source *source, int64_t n_layers, int64_t *n_heads)
+/* Heads of one list; -1: there is none. */
+static int64_t n_heads_of(const s2_source *source, int64_t layer, const char *projection, char path[96])
 {
-    for (int64_t layer = 0; layer < n_layers; layer++) {
-        char path[96] = "/";
-        snprintf(path + 1, sizeof path - 1, layer_key, (long long)layer);
-        const int64_t n = s2_doc_is_array(source->doc, path) ? s2_doc_len(source->doc, path) : -1;
-        if (n < 1 || n > S2_LIMIT_HEADS || (layer > 0 && n != *n_heads))
+    snprintf(path, 96, "/model.layers.%lld.self_attn.%s", (long long)layer, projection);
+    return s2_doc_is_array(source->doc, path) ? s2_doc_len(source->doc, path) : -1;
+}
+
+/* The layers of one projection, all with the heads of layer 0; 0 layers when it is not there. */
+static s2_status count(const s2_source *source, const char *projection, int64_t *n_layers, int64_t *n_heads)
+{
+    char path[96];
+    *n_layers = 0;
+    *n_heads = n_heads_of(source, 0, projection, path);
+    if (*n_heads < 0)
+        return S2_OK;
+    const int64_t n_keys = s2_doc_len(source->doc, "");
+    while (*n_layers < n_keys && *n_layers <= S2_LIMIT_LAYERS) {
+        const int64_t n = n_heads_of(source, *n_layers, projection, path);
+        if (n < 0)
+            break;
+        if (n < 1 || n > S2_LIMIT_HEADS || n != *n_heads)
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "layer %lld must list the channels of as many heads as layer 0",
-                                 (long long)layer);
-        *n_heads = n;
+                                 (long long)*n_layers);
+        (*n_layers)++;
     }
+    return S2_OK;
+}
+
+/* Every key belongs to one of the projections, and those that are there have the same layers. */
+static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads)
+{
+    int64_t layers[N_PROJECTIONS], heads[N_PROJECTIONS], n_keys = 0;
+    *n_layers = *n_heads = 0;
+    for (int p = 0; p < N_PROJECTIONS; p++) {
+        S2_TRY(count(source, projections[p], &layers[p], &heads[p]));
+        n_keys += layers[p];
+        *n_layers = layers[p] > *n_layers ? layers[p] : *n_layers;
+        *n_heads = heads[p] > *n_heads ? heads[p] : *n_heads;
+    }
+    if (n_keys != s2_doc_len(source->doc, "") || *n_layers > S2_LIMIT_LAYERS)
+        return s2_doc_refuse(
+            source->doc, "", source->diag,
+            "keys must be model.layers.N.self_attn.qk_proj (or q_proj, k_proj) of layers 0, 1, "
+            "...; %lld of %lld are",
+            (long long)n_keys, (long long)s2_doc_len(source->doc, ""));
+    for (int p = 0; p < N_PROJECTIONS; p++)
+        if (layers[p] != 0 && layers[p] != *n_layers)
+            return s2_doc_refuse(source->doc, "", source->diag, "%s has %lld layers, others %lld",
+                                 projections[p], (long long)layers[p], (long long)*n_layers);
     return S2_OK;
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
-    int64_t n_heads = 0, n_kv, n_tok, head_dim;
+    int64_t n_layers, n_heads, n_kv, n_tok, head_dim;
     s2_buf text = {0};
     S2_TRY(
         s2_source_needs(source, recognises(source) > 0, "{\"model.layers.N.self_attn.qk_proj\": [[...]]}"));
-    const int64_t n_layers = s2_doc_len(source->doc, "");
-    if (n_layers > S2_LIMIT_LAYERS)
-        return s2_doc_refuse(source->doc, "", source->diag, "more than %d layers", S2_LIMIT_LAYERS);
-    S2_TRY(check_layers(source, n_layers, &n_heads));
+    S2_TRY(read_shape(source, &n_layers, &n_heads));
     S2_TRY(
         s2_setting_int(&source->settings, "heads", n_heads, S2_LIMIT_HEADS, n_heads, &n_heads, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));
@@ -56,12 +93,15 @@ static s2_status import(const s2_source *source, s2_pattern *out)
             "the file says by which channels tokens are ranked; how many are read is a server argument, %lld "
             "here (--set tokens=N), and short contexts (below 4096 by default) are dense",
             (long long)n_tok);
+    if (s2_setting_text(&source->settings, "kv-heads") == NULL)
+        s2_note(source->notes,
+                "the file lists query heads only: as many KV heads are assumed (--set kv-heads=N)");
     s2_note(source->notes, "nothing is freed");
     return s2_language_parse(source, &text, out);
 }
 
 const s2_format s2_format_doublesparse = {.name = "doublesparse",
-                                          .summary = "SGLang double sparsity channel config",
+                                          .summary = "DoubleSparse and SGLang channel config",
                                           .settings = "tokens (256), heads, kv-heads, head-dim",
                                           .recognises = recognises,
-                                          .import = import};
+                                          .read = import};

@@ -2,6 +2,7 @@
  * DeepSeek DSA, GLM, SGLang HiSparse, TensorRT-LLM's dsa, MiniMax: an indexer chooses tokens or blocks.
  */
 #include "export/budget.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,11 +10,12 @@
 #define TOPK_PATHS                                                                                           \
     S2_PATHS("/index_topk", "/text_config/index_topk", "/sparse_attention_config/index_topk",                \
              "/hisparse_config/top_k", "/top_k")
-#define MINIMAX "/sparse_attention_config/"
+#define MINIMAX            "/sparse_attention_config/"
+#define MINIMAX_PATHS(key) S2_PATHS(MINIMAX key, "/text_config" MINIMAX key)
 
 static bool is_minimax(const s2_source *source)
 {
-    return s2_budget_has_any(source, S2_PATHS(MINIMAX "sparse_topk_blocks"));
+    return s2_budget_has_any(source, MINIMAX_PATHS("sparse_topk_blocks"));
 }
 
 /* TensorRT-LLM's and SGLang's configs may name the algorithm and leave its numbers to the checkpoint. */
@@ -36,6 +38,53 @@ static int recognises(const s2_source *source)
                : 0;
 }
 
+/* Compressed keys, and layers whose heads differ, are more than this reader knows. */
+static s2_status refuse_others(const s2_source *source)
+{
+    static const char *const keys[] = {"compress_ratios", "compress_rates"};
+    char path[128];
+    const char *const prefix = s2_model_prefix(source->doc);
+    const char *const type = s2_model_type_name(source->doc, prefix);
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+        snprintf(path, sizeof path, "%s/%s", prefix, keys[k]);
+        if (s2_doc_has(source->doc, path))
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "layers that read compressed keys: a pattern holds single keys only");
+    }
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    if (type != NULL && (strncmp(type, "dots3_note", 10) == 0 || strcmp(type, "deepseek_v4") == 0))
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "%s: its layers differ in query heads or read compressed keys, which a pattern "
+                             "does not hold",
+                             type);
+    return S2_OK;
+}
+
+/* Every layer by its word: chosen, dense, or a window alone. */
+static s2_status read_layer_types(const s2_source *source, int64_t n_layers, const char *chosen, s2_buf *text)
+{
+    char path[128];
+    const char *const prefix = s2_model_prefix(source->doc);
+    snprintf(path, sizeof path, "%s/layer_types", prefix);
+    const int64_t n = s2_doc_is_array(source->doc, path) ? s2_doc_len(source->doc, path) : 0;
+    if (n > 0 && n != n_layers)
+        return s2_doc_refuse(source->doc, path, source->diag, "%lld entries for %lld layers", (long long)n,
+                             (long long)n_layers);
+    for (int64_t layer = 0; layer < n; layer++) {
+        snprintf(path, sizeof path, "%s/layer_types/%lld", prefix, (long long)layer);
+        const char *const word = s2_doc_text(source->doc, path);
+        if (word != NULL && strcmp(word, "full_attention") == 0)
+            s2_buf_printf(text, "layers %lld: dense\n", (long long)layer);
+        else if (word == NULL || strcmp(word, chosen) != 0)
+            return s2_doc_refuse(
+                source->doc, path, source->diag,
+                "layer type %.40s beside layers that choose their keys: what it reads is not "
+                "known here",
+                word != NULL ? word : "(no text)");
+    }
+    return S2_OK;
+}
+
 static s2_status token_body(const s2_source *source, s2_buf *body)
 {
     int64_t n;
@@ -47,9 +96,6 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
         S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
         s2_buf_printf(body, " | local %lldt", (long long)n);
     }
-    if (s2_budget_has_any(source, S2_PATHS("/compress_ratios", "/text_config/compress_ratios")))
-        s2_note(source->notes,
-                "compress_ratios: layers that read pooled keys instead of these are not in the pattern");
     if (s2_budget_has_any(source, S2_PATHS("/index_topk_freq", "/indexer_types")))
         s2_note(source->notes, "several layers share one indexer's choice, which a pattern does not show");
     return S2_OK;
@@ -58,11 +104,10 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
 static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf *body)
 {
     int64_t n, n_init, n_local;
-    S2_TRY(
-        s2_budget_read(source, S2_PATHS(MINIMAX "sparse_block_size"), 1, S2_LIMIT_BLOCK_TOK, 128, block_tok));
-    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_topk_blocks"), 1, 1 << 16, 16, &n));
-    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_init_block"), 0, n, 0, &n_init));
-    S2_TRY(s2_budget_read(source, S2_PATHS(MINIMAX "sparse_local_block"), 0, n, 1, &n_local));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_block_size"), 1, S2_LIMIT_BLOCK_TOK, 128, block_tok));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_topk_blocks"), 1, 1 << 16, 16, &n));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_init_block"), 0, n, 0, &n_init));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_local_block"), 0, n, 1, &n_local));
     if ((*block_tok & (*block_tok - 1)) != 0)
         return s2_doc_refuse(source->doc, MINIMAX "sparse_block_size", source->diag,
                              "sparse_block_size must be a power of two");
@@ -78,7 +123,9 @@ static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf 
 /* sparse_attention_freq: 0 for a layer that is dense. */
 static s2_status dense_layers(const s2_source *source, int64_t n_layers, s2_buf *text)
 {
-    static const char list[] = MINIMAX "sparse_attention_freq";
+    const char *const list = s2_doc_has(source->doc, MINIMAX "sparse_attention_freq")
+                                 ? MINIMAX "sparse_attention_freq"
+                                 : "/text_config" MINIMAX "sparse_attention_freq";
     const int64_t n = s2_doc_is_array(source->doc, list) ? s2_doc_len(source->doc, list) : 0;
     if (n > 0 && n != n_layers)
         return s2_doc_refuse(source->doc, list, source->diag, "%lld entries for %lld layers", (long long)n,
@@ -100,9 +147,12 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_model_shape shape;
     s2_buf text = {0}, body = {0};
     S2_TRY(s2_source_needs(source, recognises(source) > 0, "index_topk"));
-    s2_status status = s2_budget_shape(source, &shape);
+    S2_TRY(refuse_others(source));
+    const char *const prefix = s2_model_prefix(source->doc);
+    s2_status status =
+        prefix[0] != '\0' ? s2_model_shape_read(source, prefix, &shape) : s2_budget_shape(source, &shape);
     if (status == S2_OK)
-        status = s2_model_latent_read(source, "", &shape);
+        status = s2_model_latent_read(source, prefix, &shape);
     if (status == S2_OK)
         status = is_minimax(source) ? block_body(source, &block_tok, &body) : token_body(source, &body);
     if (status == S2_OK) {
@@ -110,6 +160,9 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, block_tok);
         s2_buf_printf(&text, "layers all: %s\n", body.data != NULL ? body.data : "dense");
         status = dense_layers(source, shape.n_layers, &text);
+        if (status == S2_OK)
+            status = read_layer_types(source, shape.n_layers,
+                                      is_minimax(source) ? "minimax_m3_sparse" : "indexed_attention", &text);
     }
     s2_buf_release(&body);
     s2_note(source->notes, "an indexer chooses the keys at run time, the same for all heads; it reads its "
@@ -125,4 +178,4 @@ const s2_format s2_format_dsa = {
         "DSA index_topk (DeepSeek, GLM, TensorRT-LLM, SGLang HiSparse); MiniMax sparse_attention_config",
     .settings = S2_BUDGET_SETTINGS,
     .recognises = recognises,
-    .import = import};
+    .read = import};

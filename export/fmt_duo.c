@@ -4,6 +4,7 @@
  * sparsity is dense, the others keep a sink and a recent window.
  */
 #include "export/format.h"
+#include "export/model.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -482,6 +483,6 @@ const s2_format s2_format_duo = {
                 "heads, chunk (0: none)",
     .reads_bytes = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

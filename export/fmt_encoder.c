@@ -4,13 +4,14 @@
  * time. BigBird's blocks: window 3, first and last block global, random ones per head and layer.
  */
 #include "export/format.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static bool is_type(const s2_source *source, const char *type)
 {
-    const char *const word = source->doc != NULL ? s2_doc_text(source->doc, "/model_type") : NULL;
+    const char *const word = source->doc != NULL ? s2_model_type_name(source->doc, "") : NULL;
     return word != NULL && strcmp(word, type) == 0;
 }
 
@@ -59,7 +60,7 @@ static s2_status longformer_layer(const s2_source *source, int64_t layer, bool o
     if (n_global == 1)
         s2_buf_puts(text, " | columns 0t | rows 0t");
     else if (n_global > 1)
-        s2_buf_printf(text, " | columns 0-%lldt | rows 0-%lldt", (long long)(n_global - 1),
+        s2_buf_printf(text, " | columns 0t-%lldt | rows 0t-%lldt", (long long)(n_global - 1),
                       (long long)(n_global - 1));
     s2_buf_puts(text, "\n");
     return S2_OK;
@@ -95,6 +96,8 @@ static s2_status longformer_import(const s2_source *source, s2_pattern *out)
                 ? "attention_window is read as one-sided, as the original code has it (--set one-sided=0)"
                 : "attention_window is the whole two-sided width, as Hugging Face has it "
                   "(--set one-sided=1)");
+    if (is_type(source, "led"))
+        s2_note(source->notes, "this is the encoder; the decoder is dense and causal");
     s2_note(
         source->notes,
         "global tokens come at run time; the first %lld are assumed, as columns and rows (--set global=N)",
@@ -107,7 +110,7 @@ const s2_format s2_format_longformer = {
     .summary = "Longformer / LED config.json (attention_window)",
     .settings = "one-sided 0|1, global (1), layers, heads",
     .recognises = longformer_recognises,
-    .import = longformer_import,
+    .read = longformer_import,
 };
 
 /* ---- BigBird ------------------------------------------------------------------------------------ */
@@ -158,18 +161,23 @@ static s2_status bigbird_import(const s2_source *source, s2_pattern *out)
 {
     s2_model_shape shape;
     int64_t block_tok;
+    bool is_decoder;
     s2_buf text = {0};
     S2_TRY(s2_source_needs(source, bigbird_recognises(source) > 0, "a BigBird config"));
     S2_TRY(s2_model_shape_read(source, "", &shape));
     S2_TRY(s2_doc_int_or(source->doc, "/block_size", 1, S2_LIMIT_BLOCK_TOK, 64, &block_tok, source->diag));
     if ((block_tok & (block_tok - 1)) != 0)
         return s2_doc_refuse(source->doc, "/block_size", source->diag, "block_size must be a power of two");
+    S2_TRY(s2_doc_bool_or(source->doc, "/is_decoder", false, &is_decoder, source->diag));
     const char *const type = s2_doc_text(source->doc, "/attention_type");
+    if (is_type(source, "bigbird_pegasus"))
+        s2_note(source->notes, "this is the encoder; the decoder is dense and causal");
     s2_language_name(&text, source->name);
     s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, block_tok);
-    s2_buf_puts(&text, "causal no\n");
+    if (!is_decoder)
+        s2_buf_puts(&text, "causal no\n");
     s2_status status = S2_OK;
-    if (type != NULL && strcmp(type, "original_full") == 0)
+    if (is_decoder || (type != NULL && strcmp(type, "original_full") == 0))
         s2_buf_puts(&text, "layers all: dense\n");
     else
         status = bigbird_rules(source, block_tok, &text);
@@ -185,5 +193,5 @@ const s2_format s2_format_bigbird = {
     .summary = "BigBird config.json (block_sparse)",
     .settings = "len, seed (1), layers, heads",
     .recognises = bigbird_recognises,
-    .import = bigbird_import,
+    .read = bigbird_import,
 };

@@ -2,6 +2,10 @@
  * FlashInfer's BlockSparseAttentionWrapper: one BSR pattern per plan() for all its heads, so heads that share
  * a list are one entry: indptr, indices, M, N, R, C, causal. Indices are checked to be below N / C, which
  * FlashInfer's own guard does not do.
+ *
+ * Its causal mask counts keys among the listed blocks of a row and aligns the last of them with the queries:
+ * the last listed block is cut along its diagonal, whichever it is. Only rows whose last block is their own
+ * diagonal one are what they seem, so others are neither written nor read as causal.
  */
 #include "export/layout.h"
 
@@ -9,6 +13,17 @@
 #include <string.h>
 
 #define FORMAT_WORD "flashinfer-bsr"
+
+/* A row whose last block is not its own, by which a causal mask would cut another one; -1: none. */
+static int32_t row_without_diagonal(const s2_blocks *blocks, int32_t n_blk)
+{
+    for (int32_t row = 0; row < n_blk; row++) {
+        const int64_t end = blocks->row_begin[row + 1];
+        if (end > blocks->row_begin[row] && blocks->k_blk[end - 1] != row)
+            return row;
+    }
+    return -1;
+}
 
 static s2_status add_list(const s2_target *target, const s2_layouts *layouts, int32_t list, s2_buf *manifest)
 {
@@ -55,6 +70,17 @@ static s2_status export(const s2_target *target)
 {
     s2_layouts layouts;
     S2_TRY(s2_layouts_build(target, 0, &layouts));
+    for (int32_t list = 0; list < layouts.n_lists && target->pattern->causal && layouts.block_tok > 1;
+         list++) {
+        const int32_t row = row_without_diagonal(&layouts.lists[list], layouts.n_blk);
+        if (row >= 0)
+            return s2_target_refuse(
+                target,
+                "FlashInfer cuts the last block of a row along its diagonal, and row %d of "
+                "blocks does not end with its own; `local 1` in every head gives each its "
+                "own",
+                row);
+    }
     S2_TRY(s2_layouts_write(target, &layouts, FORMAT_WORD, "flashinfer.json", NULL, add_plans, NULL));
     s2_note(target->notes,
             "%d plans: FlashInfer takes one pattern for all heads of a plan; \"heads\" lists [layer class, "
@@ -99,6 +125,21 @@ static s2_status check_plan(const s2_source *source, const char *path, const s2_
     return S2_OK;
 }
 
+/* See the top of this file. */
+static s2_status check_diagonals(const s2_source *source, const char *path, const s2_array *indptr,
+                                 const s2_array *indices, const s2_grid *grid)
+{
+    for (int32_t row = 0; row < grid->n_blk && grid->causal && grid->block_tok > 1; row++) {
+        const int32_t end = s2_array_i32(indptr, row + 1);
+        if (end > s2_array_i32(indptr, row) && s2_array_i32(indices, end - 1) != row)
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "the causal mask cuts the last listed block of a row: row %d must end with "
+                                 "block %d",
+                                 row, row);
+    }
+    return S2_OK;
+}
+
 static void fill_head(const s2_array *indptr, const s2_array *indices, int32_t n_blk, uint8_t *allowed)
 {
     for (int32_t row = 0; row < n_blk; row++)
@@ -131,6 +172,7 @@ static s2_status fill_plan(const s2_source *source, const char *plan, bool *serv
     snprintf(path, sizeof path, "%s/indices", plan);
     S2_TRY(s2_array_of_doc(source, path, 1, &indices));
     S2_TRY(check_plan(source, plan, &indptr, &indices, grid->n_blk));
+    S2_TRY(check_diagonals(source, plan, &indptr, &indices, grid));
     snprintf(path, sizeof path, "%s/heads", plan);
     const int64_t n = s2_doc_len(source->doc, path);
     if (n == 0)
@@ -218,6 +260,6 @@ const s2_format s2_format_flashinfer = {
     .fixed_length = true,
     .lossy = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

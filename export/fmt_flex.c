@@ -61,6 +61,6 @@ const s2_format s2_format_flex = {
     .file_name = "flex.json",
     .settings = "block (128)",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

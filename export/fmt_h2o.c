@@ -45,4 +45,4 @@ const s2_format s2_format_h2o = {.name = "h2o",
                                  .summary = "H2O heavy_ratio, recent_ratio, or hh_size, recent_size",
                                  .settings = "len (4096), " S2_BUDGET_SETTINGS,
                                  .recognises = recognises,
-                                 .import = import};
+                                 .read = import};

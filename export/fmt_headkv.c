@@ -183,4 +183,4 @@ const s2_format s2_format_headkv = {.name = "headkv",
                                     .summary = "HeadKV head scores {\"layer-head\": [scores]}",
                                     .settings = "capacity (512), beta (1.01), window (8), kv-heads, head-dim",
                                     .recognises = recognises,
-                                    .import = import};
+                                    .read = import};

@@ -3,6 +3,7 @@
  * layer l is dense when (l + 1) mod dense_attention_every_n_layers is 0.
  */
 #include "export/rotation.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,6 +79,6 @@ const s2_format s2_format_hf = {
     .file_name = "config.json",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

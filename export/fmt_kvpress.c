@@ -24,7 +24,9 @@ static const struct {
               {"compactor", 1},
               {"cur", 1},
               {"leverage_score", 1},
-              {"non_causal_attention", 1}};
+              {"non_causal_attention", 1},
+              {"chunkkv", 1},
+              {"kvzip", 1}};
 
 static int recognises(const s2_source *source)
 {
@@ -34,7 +36,7 @@ static int recognises(const s2_source *source)
 /* Wrappers that move budget between heads or layers without changing its mean. */
 static const char *unwrapped(const s2_source *source, const char *name)
 {
-    static const char *const wrappers[] = {"adakv_", "critical_", "critical_adakv_", "chunk_"};
+    static const char *const wrappers[] = {"critical_adakv_", "critical_", "adakv_", "chunk_"};
     for (size_t w = 0; w < sizeof wrappers / sizeof *wrappers; w++) {
         const size_t n = strlen(wrappers[w]);
         if (strncmp(name, wrappers[w], n) == 0) {
@@ -47,6 +49,21 @@ static const char *unwrapped(const s2_source *source, const char *name)
         }
     }
     return name;
+}
+
+static bool is_scored(const char *name)
+{
+    for (size_t s = 0; s < sizeof scored / sizeof *scored; s++)
+        if (strcmp(name, scored[s].name) == 0)
+            return true;
+    return false;
+}
+
+static s2_status refuse_press(const s2_source *source)
+{
+    return s2_doc_refuse(source->doc, "/press_name", source->diag,
+                         "no pattern is known for this press (streaming_llm, snapkv, tova, knorm, "
+                         "expected_attention and other scored ones are)");
 }
 
 static s2_status press_body(const s2_source *source, const char *full_name, int64_t n_tok, int64_t kept_tok,
@@ -71,19 +88,24 @@ static s2_status press_body(const s2_source *source, const char *full_name, int6
     if (strncmp(name, "duo_attention", 13) == 0)
         return s2_doc_refuse(source->doc, "/press_name", source->diag,
                              "the heads are in DuoAttention's table: import that with --set rule=kvpress");
-    return s2_doc_refuse(source->doc, "/press_name", source->diag,
-                         "no pattern is known for this press (streaming_llm, snapkv, tova, knorm, "
-                         "expected_attention and other scored ones are)");
+    return refuse_press(source);
 }
 
 /* decoding_NAME removes keys while it decodes, down to target_size every compression_interval steps. */
-static s2_status decoding_body(const s2_source *source, s2_buf *body)
+static s2_status decoding_body(const s2_source *source, const char *press, s2_buf *body)
 {
     int64_t target, interval;
+    const bool streams = strcmp(press, "streaming_llm") == 0;
+    if (!streams && !is_scored(press))
+        return refuse_press(source);
     S2_TRY(s2_budget_read(source, S2_PATHS("/target_size"), 2, S2_LIMIT_CONTEXT_TOK, 2048, &target));
     S2_TRY(
         s2_budget_read(source, S2_PATHS("/compression_interval"), 1, S2_LIMIT_CONTEXT_TOK, 512, &interval));
-    s2_buf_printf(body, "heavy %lld | local %lldt", (long long)target, (long long)interval);
+    if (streams)
+        s2_buf_printf(body, "sink 4t | local %lldt",
+                      (long long)(target > 4 ? target - 4 + interval : interval));
+    else
+        s2_buf_printf(body, "heavy %lld | local %lldt", (long long)target, (long long)interval);
     s2_note(source->notes,
             "decoding: every %lld steps the cache is cut to %lld keys, so up to %lld are held between",
             (long long)interval, (long long)target, (long long)(target + interval));
@@ -104,7 +126,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         S2_TRY(s2_doc_num(source->doc, "/compression_ratio", 0, 0.999999, &ratio, source->diag));
     const int64_t kept =
         (int64_t)((double)n_tok * (1 - ratio)) > 2 ? (int64_t)((double)n_tok * (1 - ratio)) : 2;
-    s2_status status = strncmp(name, "decoding_", 9) == 0 ? decoding_body(source, &body)
+    s2_status status = strncmp(name, "decoding_", 9) == 0 ? decoding_body(source, name + 9, &body)
                                                           : press_body(source, name, n_tok, kept, &body);
     if (status == S2_OK)
         status = s2_budget_begin(source, 64, NULL, &text);
@@ -123,4 +145,4 @@ const s2_format s2_format_kvpress = {.name = "kvpress",
                                      .summary = "KVPress evaluation config: press_name, compression_ratio",
                                      .settings = "len (8192), " S2_BUDGET_SETTINGS,
                                      .recognises = recognises,
-                                     .import = import};
+                                     .read = import};

@@ -14,49 +14,106 @@ static int recognises(const s2_source *source)
                : 0;
 }
 
-static s2_status import(const s2_source *source, s2_pattern *out)
+typedef struct lserve {
+    int64_t ctx_sink, ctx_local; /* tokens */
+    int64_t dec_sink, dec_local;
+    int64_t budget, page_tok;
+    int64_t n_streaming; /* KV heads of each layer */
+    bool sparse_prefill, sparse_decode;
+} lserve;
+
+/* A flag by itself, or with 0 or 1. */
+static s2_status read_mode(const s2_source *source, const char *path, bool fallback, bool *out)
 {
-    int64_t ctx_sink, ctx_local, dec_sink, dec_local, budget, page_tok, streaming;
-    s2_buf text = {0};
-    S2_TRY(s2_source_needs(source, recognises(source) > 0, "LServe's command line"));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &ctx_sink));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 8192, &ctx_local));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/dec_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &dec_sink));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/dec_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 256, &dec_local));
-    S2_TRY(s2_budget_read(source, S2_PATHS("/dynamic_sparse_token_budget"), 1, S2_LIMIT_CONTEXT_TOK, 4096,
-                          &budget));
-    S2_TRY(s2_setting_int(&source->settings, "page", 1, 1024, 64, &page_tok, source->diag));
-    S2_TRY(s2_setting_int(&source->settings, "streaming-kv", 0, S2_LIMIT_HEADS, 4, &streaming, source->diag));
-    if (ctx_sink % page_tok != 0 || dec_sink % page_tok != 0 || dec_local % page_tok != 0 ||
-        budget % page_tok != 0)
-        return s2_doc_refuse(source->doc, "/dynamic_sparse_token_budget", source->diag,
-                             "sinks, windows and budget must be multiples of the page of %lld tokens",
-                             (long long)page_tok);
-    const int64_t n_pages = budget / page_tok > 3 ? budget / page_tok : 3;
-    s2_status status = s2_budget_begin(source, page_tok, NULL, &text);
-    s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: pages %lld page %lld | local 1\n",
-                  (long long)(n_pages > 1 ? n_pages - 1 : 1), (long long)page_tok);
-    if (streaming > 0) {
-        s2_buf_printf(&text, "prefill kv 0-%lld: sink %lldt | local %lldt\n", (long long)(streaming - 1),
-                      (long long)ctx_sink, (long long)ctx_local);
-        s2_buf_printf(&text, "decode kv 0-%lld: sink %lld | local %lld\n", (long long)(streaming - 1),
-                      (long long)(dec_sink / page_tok), (long long)(dec_local / page_tok + 1));
+    int64_t value;
+    if (s2_doc_is_int(source->doc, path)) {
+        S2_TRY(s2_doc_int(source->doc, path, 0, 1, &value, source->diag));
+        *out = value != 0;
+        return S2_OK;
     }
+    return s2_doc_bool_or(source->doc, path, fallback, out, source->diag);
+}
+
+static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lserve *out)
+{
+    double share = 0.5;
+    if (s2_doc_has(source->doc, "/static_sparsity"))
+        S2_TRY(s2_doc_num(source->doc, "/static_sparsity", 0, 1, &share, source->diag));
+    const int64_t n = (int64_t)(share * (double)n_kv_heads + 0.5);
+    S2_TRY(
+        s2_setting_int(&source->settings, "streaming-kv", 0, n_kv_heads, n, &out->n_streaming, source->diag));
     s2_note(
         source->notes,
         "which heads stream is in DuoAttention's table, not on the command line: the first %lld KV heads of "
-        "every layer are assumed (--set streaming-kv=N; import the table for the real roles)",
-        (long long)streaming);
-    s2_note(
-        source->notes,
-        "prefill and decode differ; decode of a retrieval head reads the last page always and chooses the "
-        "others every few steps; nothing of it is freed");
-    return s2_budget_finish(source, status, &text, out);
+        "every layer are taken, %s (--set streaming-kv=N; import the table for the real roles)",
+        (long long)out->n_streaming,
+        s2_doc_has(source->doc, "/static_sparsity") ? "the share of static_sparsity"
+                                                    : "half of them, for static_sparsity is absent");
+    return S2_OK;
+}
+
+static s2_status read_all(const s2_source *source, lserve *out)
+{
+    S2_TRY(s2_budget_read(source, S2_PATHS("/ctx_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &out->ctx_sink));
+    S2_TRY(
+        s2_budget_read(source, S2_PATHS("/ctx_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 8192, &out->ctx_local));
+    S2_TRY(s2_budget_read(source, S2_PATHS("/dec_sink_token"), 1, S2_LIMIT_CONTEXT_TOK, 128, &out->dec_sink));
+    S2_TRY(
+        s2_budget_read(source, S2_PATHS("/dec_local_token"), 1, S2_LIMIT_CONTEXT_TOK, 256, &out->dec_local));
+    S2_TRY(s2_budget_read(source, S2_PATHS("/dynamic_sparse_token_budget", "/dynamic_attn_budget"), 1,
+                          S2_LIMIT_CONTEXT_TOK, 4096, &out->budget));
+    S2_TRY(read_mode(source, "/sparse_context_mode", false, &out->sparse_prefill));
+    S2_TRY(read_mode(source, "/sparse_decode_mode", true, &out->sparse_decode));
+    S2_TRY(s2_setting_int(&source->settings, "page", 1, 1024, 64, &out->page_tok, source->diag));
+    if (out->ctx_sink % out->page_tok != 0 || out->dec_sink % out->page_tok != 0 ||
+        out->dec_local % out->page_tok != 0 || out->budget % out->page_tok != 0)
+        return s2_doc_refuse(source->doc, "/dynamic_sparse_token_budget", source->diag,
+                             "sinks, windows and budget must be multiples of the page of %lld tokens",
+                             (long long)out->page_tok);
+    return S2_OK;
+}
+
+static void print_rules(const lserve *of, s2_buf *text)
+{
+    const long long page_tok = of->page_tok, n_pages = of->budget / of->page_tok;
+    s2_buf_puts(text, "layers all: dense\n");
+    if (of->sparse_decode)
+        s2_buf_printf(text, "decode layers all: pages %lld page %lld | local 1\n",
+                      n_pages > 3 ? n_pages - 1 : 2, page_tok);
+    if (of->n_streaming > 0 && of->sparse_prefill)
+        s2_buf_printf(text, "prefill kv 0-%lld: sink %lldt | local %lldt\n", (long long)(of->n_streaming - 1),
+                      (long long)of->ctx_sink, (long long)of->ctx_local);
+    if (of->n_streaming > 0)
+        s2_buf_printf(text, "decode kv 0-%lld: sink %lld | local %lld\n", (long long)(of->n_streaming - 1),
+                      (long long)of->dec_sink / page_tok, (long long)of->dec_local / page_tok + 1);
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    lserve numbers = {0};
+    s2_model_shape shape;
+    s2_buf text = {0};
+    S2_TRY(s2_source_needs(source, recognises(source) > 0, "LServe's command line"));
+    S2_TRY(read_all(source, &numbers));
+    const s2_status status = s2_budget_begin(source, numbers.page_tok, &shape, &text);
+    if (status != S2_OK)
+        return s2_budget_finish(source, status, &text, out);
+    const s2_status streaming = read_streaming(source, shape.n_kv_heads, &numbers);
+    if (streaming == S2_OK)
+        print_rules(&numbers, &text);
+    if (!numbers.sparse_prefill)
+        s2_note(source->notes, "without --sparse-context-mode prefill is dense in every head");
+    if (!s2_doc_has(source->doc, "/sparse_decode_mode"))
+        s2_note(source->notes, "--sparse-decode-mode is absent: pages are assumed to be chosen in decode");
+    s2_note(source->notes, "decode of a retrieval head reads the last page always and chooses the others "
+                           "every few steps; nothing "
+                           "of it is freed");
+    return s2_budget_finish(source, streaming, &text, out);
 }
 
 const s2_format s2_format_lserve = {
     .name = "lserve",
     .summary = "LServe / OmniServe command line (--ctx-sink-token, --dynamic-sparse-token-budget)",
-    .settings = "streaming-kv (4), page (64), " S2_BUDGET_SETTINGS,
+    .settings = "streaming-kv (static_sparsity), page (64), " S2_BUDGET_SETTINGS,
     .recognises = recognises,
-    .import = import};
+    .read = import};

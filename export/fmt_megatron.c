@@ -37,6 +37,7 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive(target, &rotation));
+    S2_TRY(s2_rotation_check_block(target, &rotation));
     s2_buf_printf(&buf,
                   "--num-layers %lld --num-attention-heads %lld --num-query-groups %lld --kv-channels %lld\n",
                   (long long)rotation.n_layers, (long long)rotation.n_heads, (long long)rotation.n_kv_heads,
@@ -61,6 +62,6 @@ const s2_format s2_format_megatron = {
     .file_name = "megatron-args.txt",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

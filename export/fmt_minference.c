@@ -277,6 +277,6 @@ const s2_format s2_format_minference = {
     .file_name = "best_pattern.json",
     .settings = "kv-heads, head-dim (128), starting-layer (0)",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -136,5 +136,5 @@ const s2_format s2_format_moa = {
     .file_name = "moa_alpha_beta.json",
     .settings = "len (8192), sink-inside 0|1 (1), head-dim (128)",
     .recognises = recognises,
-    .import = import,
+    .read = import,
 };

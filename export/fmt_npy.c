@@ -1,56 +1,96 @@
 /*
- * A bool array [heads, n, n] or [n, n] of blocks (.npy), as DKernel's SparseAttention takes it. The array
- * does not say its block, its KV heads or its layers.
+ * An array [heads, n, n] or [n, n] of 0 and 1 (.npy) of any numeric type, as DKernel's SparseAttention takes
+ * it in bool. The array does not say its block, its KV heads or its layers.
  */
 #include "export/layout.h"
 
 #include <string.h>
 
+enum { OWN_BLOCK_TOK = 64 };
+
 static int recognises(const s2_source *source)
 {
-    s2_array array;
-    if (!s2_array_is_npy(source->bytes, source->n_bytes))
-        return 0;
-    return s2_array_read(source->bytes, source->n_bytes, &array, NULL) == S2_OK && array.dtype == 'b' ? 90
-                                                                                                      : 20;
+    return s2_array_is_npy(source->bytes, source->n_bytes) ? 90 : 0;
+}
+
+/* Is element n, a little-endian number of any kind, 0, 1 (written to *cell), or neither? */
+static bool read_cell(const s2_array *array, int64_t n, uint8_t *cell)
+{
+    static const uint16_t half = 0x3c00;
+    static const float single = 1;
+    static const double twofold = 1;
+    const char *const item = array->data + n * array->item_bytes;
+    static const uint64_t zero, whole = 1;
+    const void *one = &whole;
+    if (array->dtype == 'f')
+        one = array->item_bytes == 2   ? (const void *)&half
+              : array->item_bytes == 4 ? (const void *)&single
+                                       : (const void *)&twofold;
+    *cell = memcmp(item, one, (size_t)array->item_bytes) == 0;
+    return *cell != 0 || memcmp(item, &zero, (size_t)array->item_bytes) == 0;
+}
+
+static s2_status read_cells(const s2_source *source, const s2_array *array, int64_t n_cells, uint8_t **out)
+{
+    uint8_t *const cells = S2_NEW(source->arena, uint8_t, n_cells);
+    if (cells == NULL)
+        return S2_ENOMEM;
+    for (int64_t n = 0; n < n_cells; n++) /* without heads of its own, every head reads the one plane */
+        if (!read_cell(array, n % array->n, &cells[n]))
+            return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                               "a mask holds 0 and 1 alone, and element %lld of this array is neither",
+                               (long long)(n % array->n));
+    *out = cells;
+    return S2_OK;
+}
+
+static s2_status check_shape(const s2_source *source, const s2_array *array)
+{
+    const int64_t *const extent = array->shape + array->n_dims - 2;
+    if (array->n_dims >= 2 && array->n_dims <= 3 && extent[0] >= 1 && extent[0] == extent[1])
+        return S2_OK;
+    return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                       "expected an array [heads, n, n] or [n, n] of 0 and 1, rows being queries");
+}
+
+static s2_status read_block(const s2_source *source, int64_t *block_tok)
+{
+    /* an export is read back as it was written */
+    if (s2_setting_text(&source->settings, "block") == NULL && source->finder.set == NULL)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "the array does not say how many tokens a row stands for: --set block=1 for one "
+                           "token, --set block=64 for blocks of 64");
+    return s2_setting_block(&source->settings, OWN_BLOCK_TOK, block_tok, source->diag);
 }
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     s2_array array;
     int64_t block_tok, n_heads, n_kv, n_layers, causal;
-    S2_TRY(s2_array_read(source->bytes, source->n_bytes, &array, source->diag));
-    const int64_t n_blk = array.n_dims >= 2 ? array.shape[array.n_dims - 1] : 0;
-    if (array.dtype != 'b' || array.n_dims < 2 || array.n_dims > 3 || n_blk < 1 ||
-        array.shape[array.n_dims - 2] != n_blk)
-        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                           "expected a bool array [heads, n, n] or [n, n]");
-    S2_TRY(s2_setting_block(&source->settings, 64, &block_tok, source->diag));
-    S2_TRY(s2_setting_int(&source->settings, "heads", 1, S2_LIMIT_HEADS,
-                          array.n_dims == 3 ? array.shape[0] : 1, &n_heads, source->diag));
+    S2_TRY(s2_array_read_any(source->bytes, source->n_bytes, &array, source->diag));
+    S2_TRY(check_shape(source, &array));
+    S2_TRY(read_block(source, &block_tok));
+    const int64_t n_blk = array.shape[array.n_dims - 1], own = array.n_dims == 3 ? array.shape[0] : 1;
+    S2_TRY(s2_setting_int(&source->settings, "heads", 1, S2_LIMIT_HEADS, own, &n_heads, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "layers", 1, S2_LIMIT_LAYERS, 1, &n_layers, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "causal", 0, 1, 1, &causal, source->diag));
-    if (array.n_dims == 3 && (n_heads != array.shape[0] || n_heads < 1))
+    if (array.n_dims == 3 && (n_heads != own || n_heads < 1))
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "the array has %lld heads",
-                           (long long)array.shape[0]);
+                           (long long)own);
     if (n_heads > S2_GRID_CELLS / (n_blk * n_blk))
         return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                            "%lld heads of this array are too many blocks", (long long)n_heads);
     int32_t *const class_of = S2_NEW(source->arena, int32_t, n_layers);
-    uint8_t *allowed = S2_NEW(source->arena, uint8_t, n_heads * n_blk * n_blk);
-    if (class_of == NULL || allowed == NULL)
+    if (class_of == NULL)
         return S2_ENOMEM;
-    for (int64_t at = 0; at < n_heads * n_blk * n_blk; at++)
-        allowed[at] = array.data[array.n_dims == 3 ? at : at % (n_blk * n_blk)] != 0;
+    uint8_t *allowed;
+    S2_TRY(read_cells(source, &array, n_heads * n_blk * n_blk, &allowed));
     const s2_grid grid = {
         (int32_t)n_layers, (int32_t)n_heads, (int32_t)n_kv, 128, (int32_t)block_tok, (int32_t)n_blk, 1,
         causal != 0,       class_of,         &allowed};
-    s2_note(source->notes,
-            "the array does not say its block (%lld tokens assumed), KV heads, layers or causality (--set "
-            "block=, "
-            "kv-heads=, layers=, causal=0|1)",
-            (long long)block_tok);
+    s2_note(source->notes, "the array does not say its KV heads, layers or causality (--set kv-heads=, "
+                           "layers=, causal=0|1)");
     return s2_grid_pattern(source, &grid, out);
 }
 
@@ -62,9 +102,11 @@ static s2_status export(const s2_target *target)
         return s2_target_refuse(target,
                                 "layers differ: one array holds one layer (s2 mask --layer L --format npy)");
     if (target->pattern->n_layers > 1 || target->pattern->n_kv_heads != target->pattern->n_heads ||
-        layouts.block_tok != 64)
+        (layouts.block_tok != OWN_BLOCK_TOK && s2_setting_text(&target->settings, "block") == NULL))
         return s2_target_refuse(
-            target, "the array cannot say layers, KV heads or the block: use csr or s2 mask --format npy");
+            target,
+            "the array cannot say layers, KV heads or the block (--set block=N promises one): use csr or "
+            "s2 mask --format npy");
     const int64_t n_blk = layouts.n_blk, shape[3] = {target->pattern->n_heads, n_blk, n_blk};
     uint8_t *const allowed = S2_NEW(target->arena, uint8_t, shape[0] * n_blk * n_blk);
     if (allowed == NULL)
@@ -76,13 +118,13 @@ static s2_status export(const s2_target *target)
 
 const s2_format s2_format_npy = {
     .name = "npy",
-    .summary = "bool array [heads, n, n] or [n, n] of blocks",
+    .summary = "array [heads, n, n] or [n, n] of 0 and 1",
     .file_name = "mask.npy",
-    .settings = "block (64), heads, kv-heads, layers (1), causal 0|1 (1)",
+    .settings = "block, heads, kv-heads, layers (1), causal 0|1 (1)",
     .fixed_length = true,
     .lossy = true,
     .reads_bytes = true,
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

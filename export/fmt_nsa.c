@@ -50,4 +50,4 @@ const s2_format s2_format_nsa = {.name = "nsa",
                                  .summary = "NSA (native sparse attention): block size, top-k, window",
                                  .settings = S2_BUDGET_SETTINGS,
                                  .recognises = recognises,
-                                 .import = import};
+                                 .read = import};

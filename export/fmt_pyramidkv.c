@@ -3,6 +3,7 @@
  * the command line of KVCache-Factory.
  */
 #include "export/budget.h"
+#include "export/model.h"
 
 #include <string.h>
 #include <strings.h>
@@ -50,4 +51,4 @@ const s2_format s2_format_pyramidkv = {.name = "pyramidkv",
                                        .summary = "PyramidKV max_capacity_prompts, window_sizes, beta",
                                        .settings = S2_BUDGET_SETTINGS,
                                        .recognises = recognises,
-                                       .import = import};
+                                       .read = import};

@@ -43,4 +43,4 @@ const s2_format s2_format_quest = {.name = "quest",
                                    .summary = "Quest token_budget, page_size (chunk_size)",
                                    .settings = "dense-layers (2), " S2_BUDGET_SETTINGS,
                                    .recognises = recognises,
-                                   .import = import};
+                                   .read = import};

@@ -59,4 +59,4 @@ const s2_format s2_format_rocket = {.name = "rocket",
                                     .summary = "TensorRT-LLM sparse_attention_config: RocketKV",
                                     .settings = S2_BUDGET_SETTINGS,
                                     .recognises = recognises,
-                                    .import = import};
+                                    .read = import};

@@ -3,6 +3,7 @@
  * both in pages.
  */
 #include "export/budget.h"
+#include "export/model.h"
 
 #include <string.h>
 #include <strings.h>
@@ -74,4 +75,4 @@ const s2_format s2_format_streamingllm = {.name = "streamingllm",
                                               "policy; KVCache-Factory --method streamingllm",
                                           .settings = S2_BUDGET_SETTINGS,
                                           .recognises = recognises,
-                                          .import = import};
+                                          .read = import};

@@ -61,6 +61,6 @@ const s2_format s2_format_trtllm = {
     .file_name = "block_sparse_params.json",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -100,6 +100,6 @@ const s2_format s2_format_vllm = {
     .file_name = "blocksparse_params.json",
     .settings = "layers, head-dim, dense-every, tp (1)",
     .recognises = recognises,
-    .import = import,
-    .export = export,
+    .read = import,
+    .write = export,
 };

@@ -1,14 +1,11 @@
 /*
- * export/format.h - foreign formats, in and out: one file per format, one row in the table below.
+ * export/format.h - what a foreign format is, and what the files of formats share: one file per format.
  *
  * An importer turns a foreign text into our language (so that it produces what a person could have
  * written) and says in notes what the format leaves unsaid: phase, ties, window widths, chunk sizes.
- * An exporter derives the format's own parameters from a pattern. s2_export_run() then reads the result
- * back with the importer of the same row and compares pair for pair; a format that cannot hold the
- * pattern is refused with the first pair that would differ, or, for formats declared `lossy`, the pairs
- * added and dropped are counted.
+ * An exporter derives the format's own parameters from a pattern.
  *
- * Adding a format: docs/adding-a-format.md.
+ * The table of formats and the operations on it: export/registry.h. Adding a format: docs/adding-a-format.md.
  *
  * Ownership: results live in the arena of the source or target; notes is the caller's buffer.
  * Threads: no state; one source or target, one thread.
@@ -17,7 +14,6 @@
 #define S2_EXPORT_FORMAT_H
 
 #include "base/text.h"
-#include "export/compare.h"
 #include "export/doc.h"
 #include "export/files.h"
 #include "pattern/spec.h"
@@ -26,6 +22,7 @@
 typedef struct s2_setting {
     const char *key;
     const char *value;
+    bool optional; /* a format that does not know the key leaves it to another */
 } s2_setting;
 
 typedef struct s2_settings {
@@ -70,76 +67,9 @@ typedef struct s2_format {
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
     bool lossy;        /* differences are counted and said instead of refused */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
-    s2_status (*import)(const s2_source *source, s2_pattern *out);
-    s2_status (*export)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
+    s2_status (*read)(const s2_source *source, s2_pattern *out);
+    s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
 } s2_format;
-
-/* The table: one row per format, in the order shown to people. */
-#define S2_FORMAT_TABLE(X)                                                                                   \
-    X(hf)                                                                                                    \
-    X(vllm)                                                                                                  \
-    X(trtllm)                                                                                                \
-    X(dkernel)                                                                                               \
-    X(megatron)                                                                                              \
-    X(duo)                                                                                                   \
-    X(layers)                                                                                                \
-    X(minference)                                                                                            \
-    X(moa)                                                                                                   \
-    X(deepspeed)                                                                                             \
-    X(longformer)                                                                                            \
-    X(bigbird)                                                                                               \
-    X(streamingllm)                                                                                          \
-    X(h2o)                                                                                                   \
-    X(quest)                                                                                                 \
-    X(lserve)                                                                                                \
-    X(snapkv)                                                                                                \
-    X(pyramidkv)                                                                                             \
-    X(headkv)                                                                                                \
-    X(kvpress)                                                                                               \
-    X(rocket)                                                                                                \
-    X(doublesparse)                                                                                          \
-    X(nsa)                                                                                                   \
-    X(dsa)                                                                                                   \
-    X(csr)                                                                                                   \
-    X(flashinfer)                                                                                            \
-    X(flex)                                                                                                  \
-    X(cute)                                                                                                  \
-    X(bsa)                                                                                                   \
-    X(npy)                                                                                                   \
-    X(c)
-
-#define S2_FORMAT_DECLARE(id) extern const s2_format s2_format_##id;
-S2_FORMAT_TABLE(S2_FORMAT_DECLARE)
-#undef S2_FORMAT_DECLARE
-
-/* Row n of the table, NULL past its end. */
-const s2_format *s2_format_at(int32_t n);
-const s2_format *s2_format_find(const char *name);
-
-/* ---- the two operations ---------------------------------------------------------------------- */
-
-/*
- * Import source->bytes. name NULL: by content; then S2_EUNSUPPORTED means that no format knows it. *used is
- * set on success. S2_EPARSE with a position; S2_EIO (a neighbour is missing); S2_ENOMEM.
- */
-s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used,
-                        s2_pattern *out) S2_MUST_CHECK;
-
-typedef struct s2_export_report {
-    bool refused; /* it would not read the same pairs, and the format has no business losing any */
-    s2_difference difference;
-    bool has_loss;
-    s2_loss loss; /* when the format is lossy and something differs */
-} s2_export_report;
-
-/*
- * Export, read back, compare. S2_OK with report->refused when the result is not to be written;
- * S2_EUNSUPPORTED when the pattern is not of the format's family (diag says why); S2_EINVAL for a setting;
- * S2_EINTERNAL when the format cannot read back what it wrote.
- */
-s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report) S2_MUST_CHECK;
-
-/* ---- for the files of formats ---------------------------------------------------------------- */
 
 /* Append a sentence to the notes. */
 void s2_note(s2_buf *notes, const char *fmt, ...) S2_PRINTF(2, 3);
@@ -182,26 +112,6 @@ s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_stat
 /* S2_EUNSUPPORTED with the reason: the pattern is not of the format's family. */
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* Shape of a decoder config: num_hidden_layers, num_attention_heads, num_key_value_heads, head_dim. */
-typedef struct s2_model_shape {
-    int64_t n_layers;
-    int64_t n_heads;
-    int64_t n_kv_heads;
-    int64_t head_dim;
-} s2_model_shape;
-s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
-/* The config's model_type, or NULL. */
-const char *s2_model_type(const s2_doc *doc, const char *prefix);
-/* Heads that the config leaves out are known by its model_type. */
-bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
-/*
- * Multi-head latent attention caches one latent and one rotary key a token. As one KV head whose K and V are
- * half of that each, a pattern's cache has the right number of bytes. Other models keep their shape.
- */
-s2_status s2_model_latent_read(const s2_source *source, const char *prefix,
-                               s2_model_shape *shape) S2_MUST_CHECK;
-/* The same, written as members of an open JSON object on lines of their own, each ended by a comma. */
-void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
 /* "name", "hash", proof and run as the member "s2", the last of an object. */
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
 

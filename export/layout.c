@@ -1,4 +1,5 @@
 #include "export/layout.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,7 +244,21 @@ static s2_status read_shape(const char *header, s2_array *out, s2_diag *diag)
     return S2_OK;
 }
 
-s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag)
+/* "'<f4'" to kind and size; false where it is no plain little-endian number. */
+static bool read_dtype(const char *header, s2_array *out)
+{
+    const char *const key = strstr(header, "'descr'");
+    const char *const dtype = key != NULL ? strpbrk(key + 7, "<|>=") : NULL;
+    if (dtype == NULL || (dtype[0] != '<' && dtype[0] != '|') || dtype[1] == '\0' ||
+        strchr("biuf", dtype[1]) == NULL || dtype[2] == '\0' || strchr("1248", dtype[2]) == NULL ||
+        dtype[3] != '\'')
+        return false;
+    out->dtype = dtype[1];
+    out->item_bytes = dtype[2] - '0';
+    return true;
+}
+
+s2_status s2_array_read_any(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag)
 {
     char header[1024];
     s2_array result = {0};
@@ -254,17 +269,26 @@ s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_dia
         return npy_refuse(diag, "the header is cut off");
     memcpy(header, bytes + 10, n_header);
     header[n_header] = '\0';
-    result.dtype = strstr(header, "'<i4'") != NULL ? 'i' : strstr(header, "'|b1'") != NULL ? 'b' : '\0';
-    if (result.dtype == '\0')
-        return npy_refuse(diag, "the type must be int32 or bool");
+    if (!read_dtype(header, &result))
+        return npy_refuse(diag, "its elements are not plain numbers");
     if (strstr(header, "'fortran_order': False") == NULL)
-        return npy_refuse(diag, "C order is expected");
+        return npy_refuse(diag, "it is in Fortran order; save np.ascontiguousarray of it");
     S2_TRY(read_shape(header, &result, diag));
-    const size_t size = (size_t)result.n * (result.dtype == 'i' ? 4 : 1);
+    const size_t size = (size_t)result.n * (size_t)result.item_bytes;
     if (n_bytes - 10 - n_header < size)
         return npy_refuse(diag, "the data is cut off");
     result.data = bytes + 10 + n_header;
     result.end = 10 + n_header + size;
+    *out = result;
+    return S2_OK;
+}
+
+s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag)
+{
+    s2_array result;
+    S2_TRY(s2_array_read_any(bytes, n_bytes, &result, diag));
+    if (result.dtype != 'b' && (result.dtype != 'i' || result.item_bytes != 4))
+        return npy_refuse(diag, "its type must be int32 or bool");
     *out = result;
     return S2_OK;
 }

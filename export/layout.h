@@ -58,7 +58,8 @@ s2_status s2_fileset_add_bool(s2_fileset *files, const char *name, const int64_t
 
 /* An array read from .npy bytes; the data stays where it was. */
 typedef struct s2_array {
-    char dtype; /* 'i' int32, 'b' bool */
+    char dtype;         /* 'i' int32, 'b' bool; of s2_array_read_any also NumPy's other kinds */
+    int32_t item_bytes; /* of one element */
     int32_t n_dims;
     int64_t shape[4];
     int64_t n;
@@ -67,6 +68,8 @@ typedef struct s2_array {
 } s2_array;
 /* S2_EPARSE for anything but |b1 and <i4 in C order that fits n_bytes. */
 s2_status s2_array_read(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag) S2_MUST_CHECK;
+/* The same for every plain number: kinds b, i, u and f of 1 to 8 bytes, little-endian. */
+s2_status s2_array_read_any(const char *bytes, size_t n_bytes, s2_array *out, s2_diag *diag) S2_MUST_CHECK;
 static inline bool s2_array_is_npy(const char *bytes, size_t n_bytes)
 {
     return n_bytes > 10 && __builtin_memcmp(bytes, "\x93NUMPY", 6) == 0;

@@ -64,16 +64,16 @@ static void py_list(const char *expr, const s2_span_list *list, s2_buf *buf)
     s2_buf_puts(buf, ")");
 }
 
-static void py_phase(const s2_pattern *pattern, const s2_phase_expr *phase, s2_buf *buf)
+static void py_offset(const s2_pattern *pattern, const s2_offset_expr *offset, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%lld", (long long)phase->constant);
-    if (phase->head_coef != 0)
-        s2_buf_printf(buf, " + %lld * h", (long long)phase->head_coef);
-    if (phase->kv_coef != 0)
-        s2_buf_printf(buf, " + %lld * (h // %d)", (long long)phase->kv_coef,
+    s2_buf_printf(buf, "%lld", (long long)offset->constant);
+    if (offset->head_coef != 0)
+        s2_buf_printf(buf, " + %lld * h", (long long)offset->head_coef);
+    if (offset->kv_coef != 0)
+        s2_buf_printf(buf, " + %lld * (h // %d)", (long long)offset->kv_coef,
                       pattern->n_heads / pattern->n_kv_heads);
-    if (phase->layer_coef != 0)
-        s2_buf_printf(buf, " + %lld * layer", (long long)phase->layer_coef);
+    if (offset->layer_coef != 0)
+        s2_buf_printf(buf, " + %lld * layer", (long long)offset->layer_coef);
 }
 
 /* One term as an expression in layer, h, q, k; every comparison is bracketed, for & and | bind tighter. */
@@ -94,7 +94,7 @@ static void py_term(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
             s2_buf_printf(buf, "(((%s) + ", k);
         else
             s2_buf_printf(buf, "(((%s) - (%s) + ", q, k);
-        py_phase(pattern, &term->phase, buf);
+        py_offset(pattern, &term->offset, buf);
         s2_buf_printf(buf, ") %% %lld < %lld)", (long long)term->n, (long long)term->width);
         break;
     case S2_TERM_COLUMNS: py_list(k, &term->list, buf); break;
@@ -103,7 +103,12 @@ static void py_term(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
         s2_buf_printf(buf, "((%s) // %lld == (%s) // %lld)", q, (long long)term->n, k, (long long)term->n);
         break;
     case S2_TERM_NONE: s2_buf_puts(buf, "(q < 0)"); break;
-    default: s2_buf_puts(buf, "(q >= 0)"); break;
+    case S2_TERM_DENSE:
+    case S2_TERM_PAGES:
+    case S2_TERM_HEAVY:
+    case S2_TERM_TOPK: s2_buf_puts(buf, "(q >= 0)"); break;
+    case S2_TERM_RANDOM:
+    case S2_TERM_MASK: break; /* refused before */
     }
     py_when(pattern, term, buf);
     s2_buf_puts(buf, ")");

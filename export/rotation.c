@@ -1,4 +1,5 @@
 #include "export/rotation.h"
+#include "export/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -75,11 +76,11 @@ s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *he
     for (int32_t at = 0; at < source->settings.n && n < 6; at++)
         stated[n++] = source->settings.list[at];
     snprintf(number[0], sizeof number[0], "%lld", (long long)heads->n_heads);
-    stated[n++] = (s2_setting){"heads", number[0]};
+    stated[n++] = (s2_setting){.key = "heads", .value = number[0]};
     const bool repeats = heads->n_kv_heads == heads->n_heads && !heads->over_kv;
     if (!repeats) {
         snprintf(number[1], sizeof number[1], "%lld", (long long)heads->n_kv_heads);
-        stated[n++] = (s2_setting){"kv-heads", number[1]};
+        stated[n++] = (s2_setting){.key = "kv-heads", .value = number[1]};
     }
     with.settings = (s2_settings){stated, n};
     return s2_rotation_read_model(&with, prefix, rotation);
@@ -168,12 +169,9 @@ static bool body_form(const s2_body *body, int64_t *local_blk, const s2_term **s
     return *local_blk > 0;
 }
 
-static int64_t phase_at(const s2_pattern *pattern, const s2_term *stride, int32_t layer, int32_t head)
+static int64_t offset_at(const s2_pattern *pattern, const s2_term *stride, int32_t layer, int32_t head)
 {
-    const int64_t phase = stride->phase.constant + stride->phase.head_coef * head +
-                          stride->phase.kv_coef * s2_pattern_kv_head(pattern, head) +
-                          stride->phase.layer_coef * layer;
-    return phase % stride->n;
+    return s2_term_offset(stride, layer, head, s2_pattern_kv_head(pattern, head));
 }
 
 static void derive_dense(const s2_pattern *pattern, int32_t sparse_layer, s2_rotation *out)
@@ -207,7 +205,7 @@ static s2_status derive_phases(const s2_target *target, int32_t layer, s2_rotati
             (stride != NULL ? stride->n : 0) != out->stride_blk)
             return s2_target_refuse(target, "layer %d head %d is not of the form local %lld | stride %lld",
                                     layer, head, (long long)out->local_blk, (long long)out->stride_blk);
-        const int64_t phase = stride != NULL ? phase_at(pattern, stride, layer, head) : 0;
+        const int64_t phase = stride != NULL ? offset_at(pattern, stride, layer, head) : 0;
         first = head == 0 ? phase : first;
         out->homogeneous &= phase == first;
         out->over_kv &= head % group == 0 || phase == previous;
@@ -273,4 +271,12 @@ void s2_rotation_print_model(s2_buf *buf, const s2_target *target, const s2_rota
         s2_buf_puts(buf, "    \"dense_attention_every_n_layers\": null\n  },\n");
     s2_provenance_print(buf, target, "  ");
     s2_buf_puts(buf, "}\n");
+}
+
+s2_status s2_rotation_check_block(const s2_target *target, const s2_rotation *rotation)
+{
+    if (rotation->block_tok >= 16)
+        return S2_OK;
+    return s2_target_refuse(target, "DKernel takes blocks of 16 tokens and more; these have %lld",
+                            (long long)rotation->block_tok);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "export/format.h"
+#include "export/model.h"
 
 /* Products of these stay far below 2^63. */
 enum {
@@ -20,7 +20,7 @@ typedef struct reader {
     s2_diag *diag;
 } reader;
 
-static const char *at(const reader *r, const char *key, char path[PATH_BYTES])
+static const char *path_to(const reader *r, const char *key, char path[PATH_BYTES])
 {
     snprintf(path, PATH_BYTES, "%s/%s", r->prefix, key);
     return path;
@@ -33,40 +33,30 @@ static s2_status read_number(const reader *r, const char *const *names, int64_t 
     char path[PATH_BYTES];
     int64_t value;
     const char *const first = *names;
-    while (*names != NULL && !s2_doc_has(r->doc, at(r, *names, path)))
+    while (*names != NULL && !s2_doc_has(r->doc, path_to(r, *names, path)))
         names++;
     if (*names == NULL && fallback == 0)
-        return s2_doc_refuse(r->doc, at(r, first, path), r->diag,
+        return s2_doc_refuse(r->doc, path_to(r, first, path), r->diag,
                              "\"%s\" is missing: without it the layers around attention have no price",
                              first);
-    S2_TRY(s2_doc_int_or(r->doc, at(r, *names != NULL ? *names : first, path), 1, most, fallback, &value,
+    S2_TRY(s2_doc_int_or(r->doc, path_to(r, *names != NULL ? *names : first, path), 1, most, fallback, &value,
                          r->diag));
     *out = (int32_t)value;
     return S2_OK;
 }
 
-static bool is_one_of(const char *type, const char *const *names)
-{
-    for (; type != NULL && *names != NULL; names++)
-        if (strcmp(type, *names) == 0)
-            return true;
-    return false;
-}
-
 /* What the code of a model_type does where its config says nothing. */
 static s2_status read_habits(const reader *r, s2_net *out)
 {
-    static const char *const plain[] = {"gpt2",  "gpt_neox", "gptj", "opt",        "phi",
-                                        "bloom", "falcon",   "mpt",  "starcoder2", NULL};
-    static const char *const tied[] = {"gpt2",   "opt",    "bloom",       "falcon", "mpt",     "gemma",
-                                       "gemma2", "gemma3", "gemma3_text", "cohere", "cohere2", NULL};
     char path[PATH_BYTES];
-    const char *const type = s2_model_type(r->doc, r->prefix);
-    out->gated = !is_one_of(type, plain);
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
+    const int32_t flags = type != NULL ? type->flags : 0;
+    out->gated = (flags & S2_UNGATED) == 0;
     /* of a multimodal model it stands outside the text's own object */
-    const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings") ? "/tie_word_embeddings"
-                                                                         : at(r, "tie_word_embeddings", path);
-    return s2_doc_bool_or(r->doc, where, is_one_of(type, tied), &out->tied, r->diag);
+    const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings")
+                                  ? "/tie_word_embeddings"
+                                  : path_to(r, "tie_word_embeddings", path);
+    return s2_doc_bool_or(r->doc, where, (flags & S2_TIED) != 0, &out->tied, r->diag);
 }
 
 static s2_status read_experts(const reader *r, s2_net *out)
@@ -80,7 +70,7 @@ static s2_status read_experts(const reader *r, s2_net *out)
     out->n_active = 1;
     if (out->n_experts == 1)
         return read_number(r, whole, MOST_FFN,
-                           s2_doc_has(r->doc, at(r, "n_embd", path)) ? 4 * out->hidden : 0, &out->ffn);
+                           s2_doc_has(r->doc, path_to(r, "n_embd", path)) ? 4 * out->hidden : 0, &out->ffn);
     S2_TRY(read_number(r, active, out->n_experts, 0, &out->n_active));
     return read_number(r, own, MOST_FFN, 0, &out->ffn);
 }
@@ -89,11 +79,11 @@ static s2_status read_all(const s2_doc *doc, s2_net *out, s2_diag *diag)
 {
     static const char *const hidden[] = {"hidden_size", "n_embd", NULL}, *const vocab[] = {"vocab_size",
                                                                                            NULL};
-    const reader r = {doc, s2_doc_has(doc, "/text_config/num_hidden_layers") ? "/text_config" : "", diag};
+    const reader r = {doc, s2_model_prefix(doc), diag};
     const s2_source source = {.doc = doc, .diag = diag};
     s2_model_shape shape;
     char path[PATH_BYTES];
-    if (s2_doc_has(doc, at(&r, "kv_lora_rank", path)))
+    if (s2_doc_has(doc, path_to(&r, "kv_lora_rank", path)))
         return s2_doc_refuse(doc, path, diag,
                              "latent attention has projections of its own, which are not priced here");
     S2_TRY(s2_model_shape_read(&source, r.prefix, &shape));

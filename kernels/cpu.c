@@ -132,7 +132,7 @@ static void load_rows(const s2_attn_problem *p, const s2_tensor *tensor, int64_t
     memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
     for (int32_t row = 0; row < n_rows; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            out[row * dim + d] = s2_load(tensor->data, p->dtype, at + row * tensor->tok + d);
+            out[row * dim + d] = s2_float_load(tensor->data, p->dtype, at + row * tensor->tok + d);
 }
 
 static void load_keys(const s2_attn_problem *p, int64_t at, int32_t n_keys, int32_t dim, float *out)
@@ -140,7 +140,7 @@ static void load_keys(const s2_attn_problem *p, int64_t at, int32_t n_keys, int3
     memset(out, 0, (size_t)TILE * (size_t)dim * sizeof *out);
     for (int32_t key = 0; key < n_keys; key++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            out[d * TILE + key] = s2_load(p->k.data, p->dtype, at + key * p->k.tok + d);
+            out[d * TILE + key] = s2_float_load(p->k.data, p->dtype, at + key * p->k.tok + d);
 }
 
 /* What an item is computed from. */
@@ -244,7 +244,7 @@ static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratc
         const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, tile->item->seq, q_tok, tile->head);
         const float inverse = at->sum[row] > 0.0f ? 1.0f / at->sum[row] : 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++)
-            s2_store(p->o.data, p->dtype, o_at + d, at->o[row * dim + d] * inverse);
+            s2_float_store(p->o.data, p->dtype, o_at + d, at->o[row * dim + d] * inverse);
         const double lse = (double)at->peak[row] * 0.693147180559945309 + log((double)at->sum[row]);
         p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, tile->item->seq, q_tok, tile->head)] =
             at->sum[row] > 0.0f ? (float)lse : -INFINITY;
@@ -262,7 +262,7 @@ static void one_head(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
     for (int32_t row = 0; row < n_rows; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
             at->q[(tile->row_begin + row) * dim + d] =
-                s2_load(p->q.data, p->dtype, q_at + row * p->q.tok + d);
+                s2_float_load(p->q.data, p->dtype, q_at + row * p->q.tok + d);
     for (int32_t row = 0; row < TILE; row++) {
         at->peak[row] = -INFINITY;
         at->sum[row] = 0.0f;
@@ -305,21 +305,12 @@ static void *work(void *user)
 
 /* ------------------------------------------------------------------ the contract */
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    *out = s2_plan_options_default();
-    (void)problem;
-    out->tile_tok = TILE;
-    out->key_tok = TILE;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->phase == S2_DECODING)
+    if (problem->pass == S2_PASS_DECODE)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "decode steps are for cpu_decode");
-    if (problem->phase == S2_BACKWARD)
+    if (problem->pass == S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the CPU kernel computes no gradients");
     if (problem->head_dim > LIMIT_DIM)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension %d is above %d", problem->head_dim,
@@ -394,13 +385,11 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
 }
 
 const s2_kernel s2_kernel_cpu = {
-    .name = "cpu",
+    .traits = &s2_traits_cpu,
     .summary = "threads and vectors over the plan's lists, fp32 online softmax",
     .device = S2_DEVICE_CPU,
     .tolerance = S2_TOL_EXACT,
     .deterministic = true,
-    .rank = 10,
-    .options = options,
     .supports = supports,
     .prepare = prepare,
     .run = run,

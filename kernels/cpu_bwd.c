@@ -69,7 +69,8 @@ static void load(const s2_attn_problem *p, const s2_tensor *tensor, int64_t at, 
 {
     for (int32_t row = 0; row < n; row++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            out[(int64_t)(to + row) * dim + d] = s2_load(tensor->data, p->dtype, at + row * tensor->tok + d);
+            out[(int64_t)(to + row) * dim + d] =
+                s2_float_load(tensor->data, p->dtype, at + row * tensor->tok + d);
 }
 
 static void turn(const float *rows, int32_t dim, float *out)
@@ -126,7 +127,7 @@ static void load_queries(const s2_attn_problem *p, s2_bwd_rows rows, int32_t dim
         const float lse = p->lse.data[lse_at + row - rows.from];
         for (int32_t d = 0; d < p->head_dim; d++)
             at->delta[row] += d_o[(int64_t)row * dim + d] *
-                              s2_load(p->o.data, p->dtype, o_at + (row - rows.from) * p->o.tok + d);
+                              s2_float_load(p->o.data, p->dtype, o_at + (row - rows.from) * p->o.tok + d);
         if (lse > -INFINITY)
             at->lse[row] = lse;
         else
@@ -224,8 +225,8 @@ static void one_tile(const s2_attn_problem *p, const s2_plan_item *item, s2_plan
         const int64_t out = s2_tensor_at(&p->d_q, p->q_begin_tok, item->seq, rows.q_tok, head);
         for (int32_t row = rows.from; row < rows.to; row++)
             for (int32_t d = 0; d < p->head_dim; d++)
-                s2_store(p->d_q.data, p->dtype, out + (row - rows.from) * p->d_q.tok + d,
-                         at->sum[0][(int64_t)row * state->dim + d] * p->scale);
+                s2_float_store(p->d_q.data, p->dtype, out + (row - rows.from) * p->d_q.tok + d,
+                               at->sum[0][(int64_t)row * state->dim + d] * p->scale);
     }
 }
 
@@ -278,8 +279,8 @@ static void store_block(const s2_attn_problem *p, const s2_tensor *tensor, const
     const int64_t out = s2_tensor_at(tensor, p->k_begin_tok, column->seq, begin, column->kv_head);
     for (int32_t key = 0; key < p->plan->blk_tok && key < left; key++)
         for (int32_t d = 0; d < p->head_dim; d++)
-            s2_store(tensor->data, p->dtype, out + key * tensor->tok + d,
-                     rows[(int64_t)key * dim + d] * scale);
+            s2_float_store(tensor->data, p->dtype, out + key * tensor->tok + d,
+                           rows[(int64_t)key * dim + d] * scale);
 }
 
 static void one_column(const s2_attn_problem *p, const s2_plan_column *column, const s2_bwd_state *state,
@@ -323,19 +324,10 @@ static void *work(void *user)
     }
 }
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = TILE;
-    out->key_tok = TILE;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->phase != S2_BACKWARD)
+    if (problem->pass != S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes gradients only");
     if (problem->head_dim > LIMIT_DIM)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension %d is above %d", problem->head_dim,
@@ -378,10 +370,8 @@ static s2_status init_scratch(s2_bwd_scratch *at, int32_t dim)
 static s2_status make_lists(s2_bwd_state *own, const s2_plan *plan)
 {
     S2_TRY(s2_plan_flatten(&own->arena, plan, &own->flat));
-    const int32_t key_tok =
-        plan->blk_tok * S2_COLUMN_LIMIT_SUBS < TILE ? plan->blk_tok * S2_COLUMN_LIMIT_SUBS : TILE;
-    return s2_plan_transpose(&own->arena, plan, &own->flat, &(s2_plan_column_options){.key_tok = key_tok},
-                             &own->columns);
+    const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_cpu_bwd, plan, own->n_threads);
+    return s2_plan_transpose(&own->arena, plan, &own->flat, &cut, &own->columns);
 }
 
 static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why)
@@ -417,13 +407,11 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
 }
 
 const s2_kernel s2_kernel_cpu_bwd = {
-    .name = "cpu_bwd",
+    .traits = &s2_traits_cpu_bwd,
     .summary = "gradients by threads over the plan's lists, fp32",
     .device = S2_DEVICE_CPU,
     .tolerance = S2_TOL_EXACT,
     .deterministic = true,
-    .rank = 5,
-    .options = options,
     .supports = supports,
     .prepare = prepare,
     .run = run,

@@ -14,11 +14,7 @@
 #include "kernels/crew.h"
 #include "kernels/float16.h"
 
-enum {
-    KEYS = S2_DECODE_SLAB_TOK,
-    N_PARTS = 32, /* the same on every machine: the bits of a result depend on it */
-    LIMIT_DIM = 1024
-};
+enum { KEYS = S2_DECODE_SLAB_TOK, LIMIT_DIM = 1024 };
 
 /* Of one list in one part, for one row: o, then maximum and sum. */
 typedef struct s2_cpu_rows {
@@ -59,8 +55,8 @@ static void load_slab(const s2_decode_job *job, int32_t slab, float *k, float *v
         if ((live >> key & 1u) == 0)
             continue;
         for (int32_t d = 0; d < p->head_dim; d++) {
-            k[key * p->head_dim + d] = s2_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
-            v[key * p->head_dim + d] = s2_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
+            k[key * p->head_dim + d] = s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
+            v[key * p->head_dim + d] = s2_float_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
         }
     }
 }
@@ -124,7 +120,7 @@ static void begin_rows(const s2_decode_job *job, const s2_decode_list *list, int
         to[p->head_dim] = -INFINITY;
         const int64_t at = query_at(p, &p->q, list, row);
         for (int32_t d = 0; d < p->head_dim; d++)
-            q[row * p->head_dim + d] = s2_load(p->q.data, p->dtype, at + d);
+            q[row * p->head_dim + d] = s2_float_load(p->q.data, p->dtype, at + d);
     }
 }
 
@@ -157,7 +153,7 @@ static void store_row(const s2_attn_problem *p, const s2_decode_list *list, int3
     const float sum = from[dim + 1], inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
     const int64_t at = query_at(p, &p->o, list, row);
     for (int32_t d = 0; d < dim; d++)
-        s2_store(p->o.data, p->dtype, at + d, from[d] * inverse);
+        s2_float_store(p->o.data, p->dtype, at + d, from[d] * inverse);
     p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group,
                            list->kv_head * group + row % group)] =
         sum > 0.0f ? (float)((double)from[dim] + log((double)sum)) : -INFINITY;
@@ -229,15 +225,6 @@ static void combine_list(const s2_attn_problem *p, const s2_cpu_decode *state, i
 
 /* ------------------------------------------------------------------ the contract */
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = S2_PLAN_SLAB_TOK;
-    out->key_tok = 64;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
@@ -260,7 +247,8 @@ static void finish(s2_device *device, void *state)
 
 static s2_status build_selection(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
 {
-    S2_TRY(s2_selection_build(&state->arena, problem, N_PARTS, &state->layout, &state->selection, why));
+    S2_TRY(s2_selection_build(&state->arena, problem, s2_traits_cpu_decode.decode_parts, &state->layout,
+                              &state->selection, why));
     const int32_t n_slabs = state->layout.plan.n_slabs;
     state->places = S2_NEW(&state->arena, s2_decode_place, (int64_t)n_slabs + 1);
     state->pages = S2_NEW(&state->arena, int32_t, problem->select_pages);
@@ -292,7 +280,7 @@ static s2_status select_pages(const s2_attn_problem *problem, s2_cpu_decode *sta
 
 static s2_status build(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
 {
-    S2_TRY(s2_decode_lay_out(&state->arena, problem, N_PARTS, &state->layout, why));
+    S2_TRY(s2_decode_lay_out(&state->arena, problem, s2_traits_cpu_decode.decode_parts, &state->layout, why));
     if (problem->select_pages > 0)
         S2_TRY(build_selection(problem, state, why));
     state->rows.row_cap = state->layout.plan.row_cap;
@@ -350,13 +338,11 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
 }
 
 const s2_kernel s2_kernel_cpu_decode = {
-    .name = "cpu_decode",
+    .traits = &s2_traits_cpu_decode,
     .summary = "decode steps on threads, in slabs and parts as on a GPU; contiguous or from a cache",
     .device = S2_DEVICE_CPU,
     .tolerance = S2_TOL_EXACT,
     .deterministic = true,
-    .rank = 9,
-    .options = options,
     .supports = supports,
     .prepare = prepare,
     .run = run,

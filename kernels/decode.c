@@ -3,7 +3,7 @@
 s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_plan *const plan = problem->plan;
-    if (problem->phase != S2_DECODING)
+    if (problem->pass != S2_PASS_DECODE)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes decode steps only");
     if (problem->cached != NULL && s2_cache_page_tok(problem->cached->cache) % S2_DECODE_SLAB_TOK != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs pages of a multiple of %d tokens, not %d",

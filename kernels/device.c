@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,17 +18,12 @@ const char *s2_dtype_name(s2_dtype dtype)
     return words[dtype];
 }
 
-int32_t s2_dtype_size(s2_dtype dtype)
-{
-    return dtype == S2_F32 ? 4 : 2;
-}
-
 /* The CPU needs the time at which a span began, and the addresses that malloc gave. */
 typedef struct s2_cpu_impl {
     struct timespec begin;
 } s2_cpu_impl;
 
-enum { ALIGN_BYTES = 256 };
+enum { ALIGN_BYTES = 256, PAGE_BYTES = 4096 };
 
 /* The pointer that was allocated is kept just below the aligned one. */
 static s2_status cpu_alloc(s2_device *device, size_t n_bytes, void **out)
@@ -82,7 +78,7 @@ static s2_status cpu_fill_normal(s2_device *device, void *dst, int64_t n, s2_dty
 {
     (void)device;
     for (int64_t at = 0; at < n; at++)
-        s2_store(dst, dtype, at, s2_input_value(seed, (uint64_t)at) * scale);
+        s2_float_store(dst, dtype, at, s2_input_value(seed, (uint64_t)at) * scale);
     return S2_OK;
 }
 
@@ -138,6 +134,45 @@ static const s2_device_ops cpu_ops = {
     .copy_rows = cpu_copy_rows,
     .close = cpu_close,
 };
+
+/* A page before the memory holds the length of both. */
+static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
+{
+    (void)device;
+    if (n_bytes > SIZE_MAX / 2)
+        return S2_ENOMEM;
+    const size_t whole = n_bytes + PAGE_BYTES;
+    char *const raw = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (raw == MAP_FAILED)
+        return S2_ENOMEM;
+    memcpy(raw, &whole, sizeof whole);
+    *out = raw + PAGE_BYTES;
+    return S2_OK;
+}
+
+static void shared_release(s2_device *device, void *memory)
+{
+    size_t whole;
+    (void)device;
+    if (memory == NULL)
+        return;
+    char *const raw = (char *)memory - PAGE_BYTES;
+    memcpy(&whole, raw, sizeof whole);
+    munmap(raw, whole);
+}
+
+s2_status s2_device_share(s2_device *device, s2_diag *why)
+{
+    static s2_device_ops shared_ops;
+    if (device->kind != S2_DEVICE_CPU)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "only memory of the CPU is shared: use --device cpu");
+    shared_ops = cpu_ops;
+    shared_ops.alloc = shared_alloc;
+    shared_ops.release = shared_release;
+    device->ops = &shared_ops;
+    return S2_OK;
+}
 
 static s2_status open_cpu(s2_device **out)
 {

@@ -22,7 +22,6 @@ extern "C" {
 #endif
 
 const char *s2_dtype_name(s2_dtype dtype); /* "f32", "bf16", "f16" */
-int32_t s2_dtype_size(s2_dtype dtype);
 
 typedef enum s2_device_kind { S2_DEVICE_CPU, S2_DEVICE_GPU } s2_device_kind;
 
@@ -46,7 +45,8 @@ typedef struct s2_device_ops {
     s2_status (*copy_pieces_out)(s2_device *device, uint8_t *host_dst, const uint8_t *src,
                                  const int64_t *at_bytes, int64_t n, size_t piece_bytes);
     s2_status (*fill)(s2_device *device, void *dst, uint8_t byte, size_t n_bytes);
-    /* dst[i] = s2_input_value(seed, i) * scale rounded to dtype, for i in [0, n): the same bits everywhere.
+    /*
+     * dst[i] = s2_input_value(seed, i) * scale rounded to dtype, for i in [0, n): the same bits everywhere.
      */
     s2_status (*fill_normal)(s2_device *device, void *dst, int64_t n, s2_dtype dtype, uint64_t seed,
                              float scale);
@@ -92,6 +92,12 @@ struct s2_device {
  */
 s2_status s2_device_open(const char *spec, s2_device **out, s2_diag *why) S2_MUST_CHECK;
 void s2_device_close(s2_device **device);
+
+/*
+ * From now on memory of the CPU device is shared with processes that are forked later. Call it before anything
+ * is allocated. S2_EUNSUPPORTED on a GPU.
+ */
+s2_status s2_device_share(s2_device *device, s2_diag *why) S2_MUST_CHECK;
 
 /*
  * Test inputs: element number i of stream `seed`, near normal with variance 1 (the sum of four 16-bit

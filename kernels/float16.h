@@ -56,14 +56,14 @@ static inline uint16_t s2_f16_of_float(float x)
 }
 
 /* Element i of an array of dtype. */
-static inline float s2_load(const void *data, s2_dtype dtype, int64_t i)
+static inline float s2_float_load(const void *data, s2_dtype dtype, int64_t i)
 {
     if (dtype == S2_F32)
         return ((const float *)data)[i];
     const uint16_t h = ((const uint16_t *)data)[i];
     return dtype == S2_BF16 ? s2_bf16_to_float(h) : s2_f16_to_float(h);
 }
-static inline void s2_store(void *data, s2_dtype dtype, int64_t i, float x)
+static inline void s2_float_store(void *data, s2_dtype dtype, int64_t i, float x)
 {
     if (dtype == S2_F32)
         ((float *)data)[i] = x;

@@ -15,7 +15,8 @@ static s2_gradient_row *row_at(const s2_gradient *g, int32_t seq, int32_t q_tok,
     return &g->rows[g->row_begin[seq] + head * n_q + q_tok];
 }
 
-bool s2_gradient_counts(const s2_gradient *gradient, int32_t seq, int32_t q_tok, int32_t head)
+/* Whether the plan has an item for this row: others bring nothing to dK and dV. */
+static bool row_counts(const s2_gradient *gradient, int32_t seq, int32_t q_tok, int32_t head)
 {
     return row_at(gradient, seq, q_tok, head)->counts;
 }
@@ -73,7 +74,7 @@ static void take_row(const s2_gradient *g, s2_gradient_row *row, int32_t seq, in
     const int64_t at = s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, head);
     row->known = true;
     for (int32_t d = 0; d < p->head_dim; d++) {
-        const float d_o = s2_load(p->d_o.data, p->dtype, at + d);
+        const float d_o = s2_float_load(p->d_o.data, p->dtype, at + d);
         row->delta += (double)d_o * o[d];
         row->plain_delta += d_o * (float)plain_o[d];
         row->delta_noise += (double)d_o * o[d] * ((double)d_o * o[d]);
@@ -93,7 +94,7 @@ static s2_status know_row(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t he
     }
     const int64_t at = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        g->scratch[d] = (double)s2_load(p->o.data, p->dtype, at + d);
+        g->scratch[d] = (double)s2_float_load(p->o.data, p->dtype, at + d);
     row->plain_lse = p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq, q_tok, head)];
     row->lse = (double)row->plain_lse;
     take_row(g, row, seq, q_tok, head, g->scratch, g->scratch);
@@ -127,10 +128,10 @@ static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pai
     const s2_attn_problem *const p = g->problem;
     double score = 0.0, dp = 0.0, dp_size = 0.0;
     for (int32_t d = 0; d < p->head_dim; d++) {
-        const double product = (double)s2_load(p->d_o.data, p->dtype, at.d_o + d) *
-                               (double)s2_load(p->v.data, p->dtype, at.v + d);
-        score +=
-            (double)s2_load(p->q.data, p->dtype, at.q + d) * (double)s2_load(p->k.data, p->dtype, at.k + d);
+        const double product = (double)s2_float_load(p->d_o.data, p->dtype, at.d_o + d) *
+                               (double)s2_float_load(p->v.data, p->dtype, at.v + d);
+        score += (double)s2_float_load(p->q.data, p->dtype, at.q + d) *
+                 (double)s2_float_load(p->k.data, p->dtype, at.k + d);
         dp += product;
         dp_size += fabs(product);
     }
@@ -158,7 +159,7 @@ static void add(const s2_gradient *g, s2_gradient_out *out, const s2_tensor *ten
                 double weight, float plain, double size)
 {
     for (int32_t d = 0; d < g->problem->head_dim; d++) {
-        const float x = s2_load(tensor->data, g->problem->dtype, at + d);
+        const float x = s2_float_load(tensor->data, g->problem->dtype, at + d);
         out->exact[d] += weight * (double)x;
         out->plain[d] = (double)((float)out->plain[d] + plain * x);
         out->noise[d] += weight * weight * (double)x * (double)x;
@@ -207,7 +208,7 @@ s2_status s2_gradient_of_query(s2_gradient *gradient, int32_t seq, int32_t q_tok
         const s2_pair_terms terms = terms_of(gradient, row, at);
         add(gradient, &gradient->out[0], &p->k, at.k, terms.ds, terms.plain_ds, terms.ds_size);
         for (int32_t d = 0; d < dim; d++)
-            gradient->scratch[d] += terms.p * (double)s2_load(p->k.data, p->dtype, at.k + d);
+            gradient->scratch[d] += terms.p * (double)s2_float_load(p->k.data, p->dtype, at.k + d);
     }
     /* the rounding of delta is common to all keys of the row */
     for (int32_t d = 0; d < dim; d++) {
@@ -228,7 +229,8 @@ static s2_status add_query(s2_gradient *g, int32_t seq, int32_t q_tok, int32_t h
     add(g, &g->out[0], &p->q, at.q, terms.ds, terms.plain_ds, terms.ds_size);
     add(g, &g->out[1], &p->d_o, at.d_o, terms.p, terms.plain_p, terms.p);
     for (int32_t d = 0; d < p->head_dim; d++) {
-        const double moved = terms.p * row->delta_noise * (double)s2_load(p->q.data, p->dtype, at.q + d);
+        const double moved =
+            terms.p * row->delta_noise * (double)s2_float_load(p->q.data, p->dtype, at.q + d);
         g->out[0].noise[d] += moved * moved;
     }
     return S2_OK;
@@ -242,7 +244,7 @@ s2_status s2_gradient_of_key(s2_gradient *gradient, int32_t seq, int32_t k_tok, 
     gradient->score_peak = 0.0;
     for (int32_t head = kv_head * group; head < (kv_head + 1) * group; head++)
         for (int32_t q_tok = 0; q_tok < p->plan->seqs[seq].q_tok; q_tok++)
-            if (s2_gradient_counts(gradient, seq, q_tok, head) && reads(p, seq, q_tok, head, k_tok))
+            if (row_counts(gradient, seq, q_tok, head) && reads(p, seq, q_tok, head, k_tok))
                 S2_TRY(add_query(gradient, seq, q_tok, head, k_tok));
     finish(gradient, &gradient->out[0], (double)p->scale);
     finish(gradient, &gradient->out[1], 1.0);

@@ -54,9 +54,6 @@ s2_status s2_gradient_open(s2_gradient *gradient, const s2_attn_problem *problem
                            bool given) S2_MUST_CHECK;
 void s2_gradient_close(s2_gradient *gradient);
 
-/* Whether the plan has an item for this row: others bring nothing to dK and dV. */
-bool s2_gradient_counts(const s2_gradient *gradient, int32_t seq, int32_t q_tok, int32_t head);
-
 /* out[0] becomes dQ of one row. S2_ENOMEM. */
 s2_status s2_gradient_of_query(s2_gradient *gradient, int32_t seq, int32_t q_tok, int32_t head) S2_MUST_CHECK;
 /* out[0] becomes dK and out[1] dV of one key of a KV head: the sums over its query heads. S2_ENOMEM. */

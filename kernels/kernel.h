@@ -28,16 +28,13 @@
 #ifndef S2_KERNELS_KERNEL_H
 #define S2_KERNELS_KERNEL_H
 
-#include "kernels/cache.h"
-#include "plan/plan.h"
+#include "cache/cache.h"
+#include "kernels/device.h"
+#include "plan/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* FORWARD also covers chunked prefill (Tq < Tk). DECODE: Tq <= 16, keys split over the chip. */
-typedef enum s2_kernel_phase { S2_FORWARD, S2_BACKWARD, S2_DECODING, S2_N_KERNEL_PHASES } s2_kernel_phase;
-const char *s2_kernel_phase_word(s2_kernel_phase phase); /* "forward", "backward", "decode" */
 
 /*
  * One tensor [seq][token][head][d] anywhere in device memory, distances in elements, d contiguous. In a
@@ -64,7 +61,7 @@ typedef struct s2_cached {
 } s2_cached;
 
 typedef struct s2_attn_problem {
-    s2_kernel_phase phase;
+    s2_pass pass;
     s2_dtype dtype;             /* of q, k, v, o and the gradients; accumulation is the kernel's */
     const s2_plan *plan;        /* pattern, layer, sequences, tiles: cut with the kernel's own options */
     int32_t n_seqs;             /* = plan->n_seqs */
@@ -108,15 +105,13 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
 typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_N_TOLERANCES } s2_tolerance;
 
 typedef struct s2_kernel {
-    const char *name;    /* one word: "ref_f64", "cpu", "sm80", "sm90" */
-    const char *summary; /* one sentence */
+    const s2_kernel_traits *traits; /* its name, its rank, and how it wants its plan cut */
+    const char *summary;            /* one sentence */
     s2_device_kind device;
     s2_tolerance tolerance;
     bool deterministic; /* the same inputs give the same bits, always */
-    int32_t rank;       /* among the kernels that support a problem the highest is taken */
-    /* How it wants its plan cut for this problem; problem->plan is not looked at. */
-    void (*options)(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out);
-    /* S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
+    /*
+     * S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
      */
     s2_status (*supports)(const s2_device *device, const s2_attn_problem *problem, s2_diag *why);
     /* Upload the plan, allocate workspaces: all that must not be timed. *state is the kernel's own. */
@@ -132,13 +127,14 @@ typedef struct s2_kernel {
 
 /* The registry: kernels in the order of kernels/registry.c; NULL past the end. */
 const s2_kernel *s2_kernel_at(int32_t index);
-/* By name; NULL when there is none. */
+/* By the name in its traits; NULL when there is none. */
 const s2_kernel *s2_kernel_find(const char *name);
 
-/* Whether a kernel computes this phase at all: of a problem that every such kernel takes in some type. */
-bool s2_kernel_takes_phase(const s2_device *device, const s2_kernel *kernel, s2_kernel_phase phase);
+/* Whether a kernel computes this pass at all: of a problem that every such kernel takes in some type. */
+bool s2_kernel_takes_pass(const s2_device *device, const s2_kernel *kernel, s2_pass pass);
 
-/* Whether a kernel is taken: S2_OK; S2_EUNSUPPORTED with the reason to try the next; other statuses end it.
+/*
+ * Whether a kernel is taken: S2_OK; S2_EUNSUPPORTED with the reason to try the next; other statuses end it.
  */
 typedef s2_status (*s2_kernel_take_fn)(void *user, const s2_kernel *kernel, s2_diag *why);
 /*
@@ -148,6 +144,9 @@ typedef s2_status (*s2_kernel_take_fn)(void *user, const s2_kernel *kernel, s2_d
  */
 s2_status s2_kernel_choose(const s2_device *device, const s2_kernel *only, s2_kernel_take_fn take, void *user,
                            const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;
+
+/* What launch decisions ask of a device. */
+s2_chip s2_device_chip(const s2_device *device);
 
 /* The invariants of a problem that every kernel may rely on; S2_EINVAL with the reason in *why. */
 s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;

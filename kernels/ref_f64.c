@@ -47,15 +47,15 @@ typedef struct s2_row_data {
 static double key_at(const s2_row_data *data, int32_t k_tok, int32_t d)
 {
     const s2_attn_problem *const p = data->problem;
-    return s2_load(p->k.data, p->dtype,
-                   s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+    return s2_float_load(p->k.data, p->dtype,
+                         s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
 }
 
 static double value_at(const s2_row_data *data, int32_t k_tok, int32_t d)
 {
     const s2_attn_problem *const p = data->problem;
-    return s2_load(p->v.data, p->dtype,
-                   s2_tensor_at(&p->v, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+    return s2_float_load(p->v.data, p->dtype,
+                         s2_tensor_at(&p->v, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
 }
 
 static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_oracle_row *row)
@@ -76,7 +76,7 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
     for (int32_t n = 0; n < row->n_keys; n++) {
         double dot = 0.0;
         for (int32_t d = 0; d < p->head_dim; d++)
-            dot += (double)s2_load(p->q.data, p->dtype, data->q_at + d) * key_at(data, row->keys[n], d);
+            dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) * key_at(data, row->keys[n], d);
         row->score[n] = dot * (double)p->scale;
         row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
     }
@@ -154,7 +154,7 @@ s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_r
     s2_row_error error = {0};
     double plain = 0.0, peak = 0.0;
     for (int32_t d = 0; d < problem->head_dim; d++) {
-        const double diff = fabs((double)s2_load(o, problem->dtype, o_at + d) - row->o[d]);
+        const double diff = fabs((double)s2_float_load(o, problem->dtype, o_at + d) - row->o[d]);
         error.err = isnan(diff) || diff > error.err ? diff : error.err;
         if (isnan(diff))
             break;
@@ -174,20 +174,12 @@ s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_r
 
 /* ------------------------------------------------------------------ the oracle as a kernel */
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = 16;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
     if (problem->cached != NULL)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the reference reads no cache");
-    if (problem->phase == S2_BACKWARD)
+    if (problem->pass == S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the reference computes no gradients");
     return S2_OK;
 }
@@ -208,7 +200,7 @@ static void store_row(const s2_attn_problem *p, int32_t seq, int32_t q_tok, int3
 {
     const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_store(p->o.data, p->dtype, o_at + d, (float)row->o[d]);
+        s2_float_store(p->o.data, p->dtype, o_at + d, (float)row->o[d]);
     p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq, q_tok, head)] = (float)row->lse;
 }
 
@@ -242,13 +234,11 @@ static void finish(s2_device *device, void *state)
 }
 
 const s2_kernel s2_kernel_ref_f64 = {
-    .name = "ref_f64",
+    .traits = &s2_traits_ref_f64,
     .summary = "the definition itself in fp64, key by key, without blocks; slow",
     .device = S2_DEVICE_CPU,
     .tolerance = S2_TOL_EXACT,
     .deterministic = true,
-    .rank = 0,
-    .options = options,
     .supports = supports,
     .prepare = prepare,
     .run = run,

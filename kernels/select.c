@@ -128,7 +128,7 @@ static float score_page(const s2_attn_problem *p, const s2_decode_list *list, co
             s2_tensor_at(&p->q, p->q_begin_tok, list->seq, row / group, list->kv_head * group + row % group);
         float score = 0.0f;
         for (int32_t d = 0; d < p->head_dim; d++) {
-            const float q = s2_load(p->q.data, p->dtype, at + d), a = q * low[d], b = q * high[d];
+            const float q = s2_float_load(p->q.data, p->dtype, at + d), a = q * low[d], b = q * high[d];
             score += a > b ? a : b;
         }
         best = score > best ? score : best;
@@ -142,7 +142,7 @@ static void bound_page(const s2_attn_problem *p, const s2_decode_place *place, f
         low[d] = INFINITY;
         high[d] = -INFINITY;
         for (int32_t key = 0; key < p->select_page_tok; key++) {
-            const float x = s2_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
+            const float x = s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
             low[d] = x < low[d] ? x : low[d];
             high[d] = x > high[d] ? x : high[d];
         }

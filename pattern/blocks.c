@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "base/work.h"
 
@@ -186,7 +187,7 @@ s2_status s2_blocks_build(s2_arena *arena, const s2_view *view, int64_t n_tok, i
     const bool uniform = shape.block_aligned && block_tok <= view->pattern->block_tok;
     const int64_t alike = shape.block_aligned ? view->pattern->block_tok : 1;
     s2_block_builder builder = {.view = view, .n_tok = n_tok, .block_tok = block_tok, .work_left = work_left};
-    builder.n_blk = (n_tok + block_tok - 1) / block_tok;
+    builder.n_blk = s2_ceil_div(n_tok, block_tok);
     builder.pairs = s2_calloc((size_t)builder.n_blk, sizeof *builder.pairs);
     builder.touched = s2_calloc((size_t)(builder.n_blk / 64 + 1), sizeof *builder.touched);
     int64_t *const row_begin = S2_NEW(arena, int64_t, builder.n_blk + 1);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/parse.h"
 
 static uint64_t hash_bytes(const void *bytes, size_t n)
@@ -79,7 +80,7 @@ static int32_t span_simplify(s2_span span, s2_span out[2])
         out[0] = span;
         return 1;
     }
-    const int64_t n = (span.end - span.begin + span.step - 1) / span.step;
+    const int64_t n = s2_ceil_div(span.end - span.begin, span.step);
     const int64_t last = span.begin + (n - 1) * span.step;
     out[0] = n >= 3 ? (s2_span){span.begin, last + 1, span.step} : (s2_span){span.begin, span.begin + 1, 1};
     out[1] = (s2_span){last, last + 1, 1};
@@ -147,41 +148,53 @@ static void spans_to_blocks(s2_span_list *list, int64_t block)
 
 /* --- terms ------------------------------------------------------------------------------------ */
 
-static bool phase_is_blocks(const s2_phase_expr *phase, int64_t block)
+static bool offset_is_blocks(const s2_offset_expr *offset, int64_t block)
 {
-    return phase->constant % block == 0 && phase->head_coef % block == 0 && phase->kv_coef % block == 0 &&
-           phase->layer_coef % block == 0;
+    return offset->constant % block == 0 && offset->head_coef % block == 0 && offset->kv_coef % block == 0 &&
+           offset->layer_coef % block == 0;
+}
+
+static bool quantities_are_blocks(const s2_term *term, int64_t block)
+{
+    switch (s2_term_row_of(term->kind)->args) {
+    case S2_ARGS_EXTENT: return term->n % block == 0;
+    case S2_ARGS_STRIDE:
+        return term->n % block == 0 && term->width % block == 0 && offset_is_blocks(&term->offset, block);
+    case S2_ARGS_LIST: return spans_are_blocks(&term->list, block);
+    case S2_ARGS_NONE:
+    case S2_ARGS_DRAW:
+    case S2_ARGS_FILE:
+    case S2_ARGS_PAGES:
+    case S2_ARGS_COUNT: return true; /* no quantity in blocks or tokens */
+    }
+    return false;
 }
 
 /* Whether the term reads the same keys with all its quantities divided by the block size. */
 static bool term_is_blocks(const s2_term *term, int64_t block)
 {
-    switch (term->kind) {
-    case S2_TERM_SINK:
-    case S2_TERM_CHUNK: return term->n % block == 0;
-    case S2_TERM_STRIDE:
-        return term->n % block == 0 && term->width % block == 0 && phase_is_blocks(&term->phase, block);
-    case S2_TERM_COLUMNS:
-    case S2_TERM_ROWS: return spans_are_blocks(&term->list, block);
-    case S2_TERM_LOCAL:
-    case S2_TERM_DILATED: return block == 1;
-    default: return true; /* no quantity with a unit */
+    switch (s2_term_row_of(term->kind)->scale) {
+    case S2_SCALE_ABSENT: return true;
+    case S2_SCALE_PLACE: return quantities_are_blocks(term, block);
+    case S2_SCALE_DISTANCE: return block == 1;
     }
+    return false;
 }
 
+/* Of a term in tokens for which term_is_blocks() holds; its list was copied. */
 static void term_to_blocks(s2_term *term, int64_t block)
 {
     term->tok = false;
-    if (term->kind == S2_TERM_COLUMNS || term->kind == S2_TERM_ROWS)
-        spans_to_blocks(&term->list, block);
-    if (term->kind == S2_TERM_SINK || term->kind == S2_TERM_CHUNK || term->kind == S2_TERM_STRIDE)
-        term->n /= block;
-    if (term->kind == S2_TERM_STRIDE) {
+    if (s2_term_row_of(term->kind)->scale == S2_SCALE_ABSENT || block == 1)
+        return;
+    spans_to_blocks(&term->list, block);
+    term->n /= block;
+    if (s2_term_row_of(term->kind)->args == S2_ARGS_STRIDE) {
         term->width /= block;
-        term->phase.constant /= block;
-        term->phase.head_coef /= block;
-        term->phase.kv_coef /= block;
-        term->phase.layer_coef /= block;
+        term->offset.constant /= block;
+        term->offset.head_coef /= block;
+        term->offset.kv_coef /= block;
+        term->offset.layer_coef /= block;
     }
 }
 
@@ -240,7 +253,7 @@ s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *t
     when_simplify(made.when[S2_WHEN_QUERY], block_tok);
     if (block_tok == 1)
         when_simplify(made.when[S2_WHEN_DISTANCE], 1);
-    if (made.kind == S2_TERM_COLUMNS || made.kind == S2_TERM_ROWS)
+    if (term->list.n_spans > 0)
         S2_TRY(list_canonical(arena, &term->list, &made.list));
     if (made.tok && term_is_blocks(&made, block_tok))
         term_to_blocks(&made, block_tok);
@@ -248,45 +261,51 @@ s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *t
     return S2_OK;
 }
 
-static s2_status terms_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body, s2_term *terms,
-                                 int32_t *n_terms, s2_arena *scratch, s2_buf *text)
+static s2_status drop_repeated(s2_arena *scratch, s2_buf *text, const s2_body *body, s2_term *terms,
+                               int32_t *n_terms)
 {
     s2_text_set seen = {0};
     for (int32_t t = 0; t < body->n_terms; t++) {
-        S2_TRY(s2_term_canonical(arena, block_tok, &body->terms[t], &terms[*n_terms]));
-        text->len = 0;
-        s2_term_print(&terms[*n_terms], text);
-        S2_TRY(text->status);
         int32_t number;
+        text->len = 0;
+        s2_term_print(&body->terms[t], text);
+        S2_TRY(text->status);
         S2_TRY(s2_text_set_add(scratch, &seen, text->data, text->len, &number));
         if (number == *n_terms)
-            ++*n_terms;
+            terms[(*n_terms)++] = body->terms[t];
     }
     return S2_OK;
 }
 
-s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body, s2_body *out)
+s2_status s2_body_distinct(s2_arena *arena, const s2_body *body, s2_body *out)
 {
     s2_term *const terms = S2_NEW(arena, s2_term, body->n_terms + 1);
     if (terms == NULL)
         return S2_ENOMEM;
     int32_t n_terms = 0;
     s2_status status = S2_OK;
-    if (body->n_terms == 0) {
-        terms[n_terms++] = s2_term_init(S2_TERM_NONE, 0);
-    } else if (body->n_terms == 1) {
-        status = s2_term_canonical(arena, block_tok, &body->terms[0], &terms[0]);
-        n_terms = 1;
+    if (body->n_terms < 2) {
+        terms[n_terms++] = body->n_terms == 0 ? s2_term_init(S2_TERM_NONE, 0) : body->terms[0];
     } else {
         s2_arena scratch = {0};
         s2_buf text = {0};
-        status = terms_canonical(arena, block_tok, body, terms, &n_terms, &scratch, &text);
+        status = drop_repeated(&scratch, &text, body, terms, &n_terms);
         s2_buf_release(&text);
         s2_arena_release(&scratch);
     }
     if (status == S2_OK)
         *out = (s2_body){n_terms, terms};
     return status;
+}
+
+s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body, s2_body *out)
+{
+    s2_term *const terms = S2_NEW(arena, s2_term, body->n_terms);
+    if (terms == NULL)
+        return S2_ENOMEM;
+    for (int32_t t = 0; t < body->n_terms; t++)
+        S2_TRY(s2_term_canonical(arena, block_tok, &body->terms[t], &terms[t]));
+    return s2_body_distinct(arena, &(s2_body){body->n_terms, terms}, out);
 }
 
 /* --- rules ------------------------------------------------------------------------------------ */
@@ -586,6 +605,9 @@ static int32_t whole_groups(const s2_pattern *pattern, const s2_rule *rule, int3
     const int32_t size = pattern->n_heads / pattern->n_kv_heads;
     if (size == 1 || rule->n_heads % size != 0)
         return 0;
+    for (int32_t nth = 0; nth < rule->n_layers; nth++)
+        if (s2_pattern_kv_heads(pattern, rule->layers[nth]) != pattern->n_kv_heads)
+            return 0;
     for (int32_t at = 0; at < rule->n_heads; at += size) {
         if (rule->heads[at] % size != 0 || rule->heads[at + size - 1] != rule->heads[at] + size - 1)
             return 0;

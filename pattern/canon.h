@@ -25,6 +25,9 @@ extern "C" {
 s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *term,
                             s2_term *out) S2_MUST_CHECK;
 
+/* Canonical terms without repetitions, `none` for no term at all. S2_ENOMEM. */
+s2_status s2_body_distinct(s2_arena *arena, const s2_body *body, s2_body *out) S2_MUST_CHECK;
+
 /* Every term canonical, repetitions dropped, `none` for no term at all. */
 s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body,
                             s2_body *out) S2_MUST_CHECK;
@@ -42,6 +45,9 @@ typedef struct s2_text_set {
 /* The number of the text, which is copied when new. S2_ENOMEM. Zero-initialise the set. */
 s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, size_t n_bytes,
                           int32_t *out) S2_MUST_CHECK;
+
+/* "..." as the parser reads it, with \" and \\. */
+void s2_quoted_print(const char *text, s2_buf *buf);
 
 /* A rule of the canonical text. Its cells are layers x heads in the phases of the mask. */
 typedef struct s2_rule {

@@ -40,6 +40,7 @@ extern "C" {
     X(S2P_BLOCK, 53, "The block size must be a power of two from 1 to 1024 tokens.")                         \
     X(S2P_NAME, 54, "The name is longer than 200 bytes.")                                                    \
     X(S2P_MODEL_LATE, 55, "model comes before the shape statements that override it.")                       \
+    X(S2P_LAYER, 56, "A layer's own number contradicts the layer whose keys it reads.")                      \
     X(S2P_TOO_MANY_RULES, 60, "There are more than 4096 rules.")                                             \
     X(S2P_NO_RULE, 61, "A head of a layer has no rule: nothing says what it reads.")                         \
     X(S2P_IRREGULAR, 62, "The pattern is so irregular that its canonical text exceeds the caps.")            \

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arith.h"
 #include "pattern/spec.h"
 
 typedef struct s2_comb {
@@ -34,17 +35,6 @@ static inline int64_t s2_mod(int64_t a, int64_t b)
 {
     const int64_t r = a % b;
     return r < 0 ? r + b : r;
-}
-
-/* The greatest one; of 0 and b it is b. */
-static inline int64_t s2_common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 static inline bool s2_comb_is_interval(const s2_comb *comb)

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "pattern/view.h"
+#include "pattern/random.h"
 
 static bool list_has(const s2_span_list *list, int64_t x)
 {
@@ -64,16 +64,16 @@ bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer
         return false;
     const int64_t size = term->tok ? 1 : pattern->block_tok;
     const int64_t query = q_tok / size, key = k_tok / size;
-    const int64_t phase = term->phase.constant + term->phase.head_coef * head +
-                          term->phase.kv_coef * s2_pattern_kv_head(pattern, head) +
-                          term->phase.layer_coef * layer;
+    const int64_t offset = term->offset.constant + term->offset.head_coef * head +
+                           term->offset.kv_coef * s2_layer_kv_head(pattern, layer, head) +
+                           term->offset.layer_coef * layer;
     switch (term->kind) {
     case S2_TERM_DENSE: return true;
     case S2_TERM_NONE: return false;
     case S2_TERM_LOCAL: return llabs(query - key) < term->n;
     case S2_TERM_SINK: return key < term->n;
-    case S2_TERM_STRIDE: return mod(key + phase, term->n) < term->width;
-    case S2_TERM_DILATED: return mod(query - key + phase, term->n) < term->width;
+    case S2_TERM_STRIDE: return mod(key + offset, term->n) < term->width;
+    case S2_TERM_DILATED: return mod(query - key + offset, term->n) < term->width;
     case S2_TERM_COLUMNS: return list_has(&term->list, key);
     case S2_TERM_ROWS: return list_has(&term->list, query);
     case S2_TERM_CHUNK: return query / term->n == key / term->n;
@@ -81,8 +81,7 @@ bool s2_term_reads(const s2_pattern *pattern, const s2_term *term, int32_t layer
     case S2_TERM_MASK: return mask_has(term->mask, head, query, key);
     case S2_TERM_PAGES:
     case S2_TERM_HEAVY:
-    case S2_TERM_TOPK:
-    case S2_N_TERM_KINDS: return false;
+    case S2_TERM_TOPK: return false;
     }
     return false;
 }

@@ -307,19 +307,12 @@ s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const ch
 
 /* ---- list items */
 
-static bool word_follows(const s2_lex *lex, size_t at, const char *word)
-{
-    const size_t n = strlen(word);
-    return lex->n - at >= n && memcmp(lex->text + at, word, n) == 0 && !is_letter(byte_at(lex, at + n));
-}
-
 /*
  * Whether the colon at lex->at ends the selector instead of belonging to begin:end:step: nothing
  * that could continue the selector follows it.
  */
 static bool colon_ends_selector(const s2_lex *lex)
 {
-    static const char *const parts[] = {"layers", "heads", "kv", "prefill", "decode"};
     s2_lex ahead = *lex;
     ahead.at++;
     if (is_digit(byte_at(&ahead, ahead.at)))
@@ -327,9 +320,12 @@ static bool colon_ends_selector(const s2_lex *lex)
     const char next = s2_lex_peek(&ahead);
     if (next == ':' || next == ',')
         return false;
-    for (size_t part = 0; part < sizeof parts / sizeof parts[0]; part++)
-        if (word_follows(&ahead, ahead.at, parts[part]))
-            return false;
+    const s2_word word = s2_lex_word(&ahead, true);
+#define CONTINUES(name, text)                                                                                \
+    if (s2_word_is(word, text))                                                                              \
+        return false;
+    S2_SELECTOR_TABLE(CONTINUES)
+#undef CONTINUES
     return true;
 }
 

@@ -171,10 +171,10 @@ static const char *read_header(const char *text, size_t n, header *out)
     return NULL;
 }
 
-static const char *header_fault(const header *head)
+static const char *header_fault(header *head)
 {
     if (!head->is_bool && !head->is_packed)
-        return "its dtype is not bool, nor uint8 from np.packbits";
+        return "its dtype is neither bool nor uint8: save mask.astype(bool)";
     if (head->fortran)
         return "it is in Fortran order; save it with np.ascontiguousarray";
     if (head->n_dims < 2)
@@ -183,8 +183,7 @@ static const char *header_fault(const header *head)
         if (head->shape[dim] < 1 || head->shape[dim] > S2_LIMIT_CONTEXT_TOK)
             return "a dimension is 0 or above 2^24";
     const int64_t *const extent = head->shape + (head->n_dims - 2);
-    if (head->is_packed && extent[1] != (extent[0] + 7) / 8)
-        return "its dtype is not bool, and as uint8 from np.packbits its rows must be nq / 8 bytes";
+    head->is_packed &= extent[1] == (extent[0] + 7) / 8; /* else uint8 holds 0 and 1 as bool does */
     if (head->n_dims == 3 && head->shape[0] > S2_LIMIT_HEADS)
         return "it has more than 4096 heads";
     return NULL;

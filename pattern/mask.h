@@ -1,7 +1,8 @@
 /*
  * pattern/mask.h - boolean NumPy arrays (.npy, dtype bool) as mask terms, and out again.
  *
- * Also np.packbits(mask, axis=-1) of square masks: dtype uint8, rows of (nq + 7) / 8 bytes, nk = nq.
+ * Also dtype uint8: of 0 and 1, or, where rows are (nq + 7) / 8 bytes, np.packbits(mask, axis=-1) of a
+ * square mask.
  *
  * A file is mapped read-only; its header is checked (magic, version, dtype |b1, C order, 2 or 3
  * dimensions, size equal to the file) before a byte of it is trusted, and values other than 0 and 1

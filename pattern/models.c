@@ -1,36 +1,59 @@
 #include "pattern/models.h"
 
+#include <ctype.h>
 #include <string.h>
 
+#include "pattern/spec.h"
+
+/* name, layers, hidden, heads, KV heads, head dim, ffn, vocab, gated, tied, experts, active */
 static const s2_model models[] = {
-    {"gemma-2-27b", 46, 32, 16, 128, "google/gemma-2-27b"},
-    {"gemma-2-2b", 26, 8, 4, 256, "google/gemma-2-2b"},
-    {"gemma-2-9b", 42, 16, 8, 256, "google/gemma-2-9b"},
-    {"gpt-2", 12, 12, 12, 64, "openai-community/gpt2"},
-    {"gpt-oss-120b", 36, 64, 8, 64, "openai/gpt-oss-120b"},
-    {"gpt-oss-20b", 24, 64, 8, 64, "openai/gpt-oss-20b"},
-    {"llama-2-13b", 40, 40, 40, 128, "meta-llama/Llama-2-13b-hf"},
-    {"llama-2-70b", 80, 64, 8, 128, "meta-llama/Llama-2-70b-hf"},
-    {"llama-2-7b", 32, 32, 32, 128, "meta-llama/Llama-2-7b-hf"},
-    {"llama-3-70b", 80, 64, 8, 128, "meta-llama/Meta-Llama-3-70B"},
-    {"llama-3-8b", 32, 32, 8, 128, "meta-llama/Meta-Llama-3-8B"},
-    {"llama-3.1-405b", 126, 128, 8, 128, "meta-llama/Llama-3.1-405B"},
-    {"llama-3.1-70b", 80, 64, 8, 128, "meta-llama/Llama-3.1-70B"},
-    {"llama-3.1-8b", 32, 32, 8, 128, "meta-llama/Llama-3.1-8B"},
-    {"llama-3.2-1b", 16, 32, 8, 64, "meta-llama/Llama-3.2-1B"},
-    {"llama-3.2-3b", 28, 24, 8, 128, "meta-llama/Llama-3.2-3B"},
-    {"longchat-7b", 32, 32, 32, 128, "lmsys/longchat-7b-v1.5-32k"},
-    {"mistral-7b", 32, 32, 8, 128, "mistralai/Mistral-7B-v0.1"},
-    {"mixtral-8x7b", 32, 32, 8, 128, "mistralai/Mixtral-8x7B-v0.1"},
-    {"phi-3-medium", 40, 40, 10, 128, "microsoft/Phi-3-medium-4k-instruct"},
-    {"phi-3-mini", 32, 32, 32, 96, "microsoft/Phi-3-mini-4k-instruct"},
-    {"phi-3-small", 32, 32, 8, 128, "microsoft/Phi-3-small-8k-instruct"},
-    {"qwen2.5-0.5b", 24, 14, 2, 64, "Qwen/Qwen2.5-0.5B"},
-    {"qwen2.5-14b", 48, 40, 8, 128, "Qwen/Qwen2.5-14B"},
-    {"qwen2.5-32b", 64, 40, 8, 128, "Qwen/Qwen2.5-32B"},
-    {"qwen2.5-72b", 80, 64, 8, 128, "Qwen/Qwen2.5-72B"},
-    {"qwen2.5-7b", 28, 28, 4, 128, "Qwen/Qwen2.5-7B"},
-    {"vicuna-7b", 32, 32, 32, 128, "lmsys/vicuna-7b-v1.5"},
+    {{"gemma-2-27b", 46, 4608, 32, 16, 128, 36864, 256000, true, true, 1, 1}, "google/gemma-2-27b"},
+    {{"gemma-2-2b", 26, 2304, 8, 4, 256, 9216, 256000, true, true, 1, 1}, "google/gemma-2-2b"},
+    {{"gemma-2-9b", 42, 3584, 16, 8, 256, 14336, 256000, true, true, 1, 1}, "google/gemma-2-9b"},
+    {{"gpt-2", 12, 768, 12, 12, 64, 3072, 50257, false, true, 1, 1}, "openai-community/gpt2"},
+    {{"gpt-3-175b", 96, 12288, 96, 96, 128, 49152, 50257, false, true, 1, 1}, "Brown et al. 2020, table 2.1"},
+    {{"gpt-oss-120b", 36, 2880, 64, 8, 64, 2880, 201088, true, false, 128, 4}, "openai/gpt-oss-120b"},
+    {{"gpt-oss-20b", 24, 2880, 64, 8, 64, 2880, 201088, true, false, 32, 4}, "openai/gpt-oss-20b"},
+    {{"llama-2-13b", 40, 5120, 40, 40, 128, 13824, 32000, true, false, 1, 1}, "meta-llama/Llama-2-13b-hf"},
+    {{"llama-2-70b", 80, 8192, 64, 8, 128, 28672, 32000, true, false, 1, 1},
+     "meta-llama/Llama-2-70b-hf; Vidur model_config.py"},
+    {{"llama-2-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1},
+     "meta-llama/Llama-2-7b-hf; Vidur model_config.py"},
+    {{"llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1}, "meta-llama/Meta-Llama-3-70B"},
+    {{"llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1}, "meta-llama/Meta-Llama-3-8B"},
+    {{"llama-3.1-405b", 126, 16384, 128, 8, 128, 53248, 128256, true, false, 1, 1},
+     "meta-llama/Llama-3.1-405B; AIConfigurator model configs"},
+    {{"llama-3.1-70b", 80, 8192, 64, 8, 128, 28672, 128256, true, false, 1, 1},
+     "meta-llama/Llama-3.1-70B; AIConfigurator model configs"},
+    {{"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, true, false, 1, 1},
+     "meta-llama/Llama-3.1-8B; AIConfigurator model configs"},
+    {{"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, true, 1, 1}, "meta-llama/Llama-3.2-1B"},
+    {{"llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, true, true, 1, 1}, "meta-llama/Llama-3.2-3B"},
+    {{"longchat-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1}, "lmsys/longchat-7b-v1.5-32k"},
+    {{"mistral-7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 1, 1}, "mistralai/Mistral-7B-v0.1"},
+    {{"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, true, false, 8, 2}, "mistralai/Mixtral-8x7B-v0.1"},
+    {{"phi-2", 32, 2560, 32, 32, 80, 10240, 51200, false, false, 1, 1}, "Vidur model_config.py"},
+    {{"phi-3-medium", 40, 5120, 40, 10, 128, 17920, 32064, true, false, 1, 1},
+     "microsoft/Phi-3-medium-4k-instruct"},
+    {{"phi-3-mini", 32, 3072, 32, 32, 96, 8192, 32064, true, false, 1, 1},
+     "microsoft/Phi-3-mini-4k-instruct"},
+    {{"phi-3-small", 32, 4096, 32, 8, 128, 14336, 100352, true, true, 1, 1},
+     "microsoft/Phi-3-small-8k-instruct"},
+    {{"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, true, true, 1, 1}, "Qwen/Qwen2.5-0.5B"},
+    {{"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-14B"},
+    {{"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-32B"},
+    {{"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-72B"},
+    {{"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, true, false, 1, 1}, "Qwen/Qwen2.5-7B"},
+    {{"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
+    {{"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
+    {{"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, true, false, 128, 8},
+     "AIConfigurator model configs"},
+    {{"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, true, false, 128, 8},
+     "AIConfigurator model configs"},
+    {{"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, true, false, 1, 1}, "AIConfigurator model configs"},
+    {{"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, true, true, 1, 1}, "AIConfigurator model configs"},
+    {{"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, true, false, 1, 1}, "AIConfigurator model configs"},
+    {{"vicuna-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1}, "lmsys/vicuna-7b-v1.5"},
 };
 
 int32_t s2_model_count(void)
@@ -43,10 +66,43 @@ const s2_model *s2_model_at(int32_t nth)
     return nth >= 0 && nth < s2_model_count() ? &models[nth] : NULL;
 }
 
+/* "-instruct", "-8k", "-v0.1": how many bytes of what is no part of a model's shape stand here. */
+static size_t variant_bytes(const char *text)
+{
+    static const char *const words[] = {"-instruct", "-chat", "-base", "-hf", "-it"};
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++)
+        if (strncmp(text, words[w], strlen(words[w])) == 0)
+            return strlen(words[w]);
+    const bool version = strncmp(text, "-v", 2) == 0;
+    const size_t begin = version ? 2 : 1, n = strspn(text + begin, version ? "0123456789." : "0123456789");
+    if (text[0] != '-' || n == 0)
+        return 0;
+    return version ? begin + n : text[begin + n] == 'k' ? begin + n + 1 : 0;
+}
+
+static bool is_called(const char *known, const char *word, size_t n)
+{
+    char spelled[S2_LIMIT_NAME_BYTES];
+    const char *const slash = memrchr(word, '/', n);
+    const size_t skipped = slash != NULL ? (size_t)(slash + 1 - word) : 0;
+    if (n - skipped >= sizeof spelled)
+        return false;
+    for (size_t at = skipped; at < n; at++)
+        spelled[at - skipped] = (char)(word[at] == '_' ? '-' : tolower((unsigned char)word[at]));
+    spelled[n - skipped] = '\0';
+    const char *rest = strncmp(spelled, "meta-", 5) == 0 ? spelled + 5 : spelled;
+    if (strncmp(rest, known, strlen(known)) != 0)
+        return false;
+    rest += strlen(known);
+    for (size_t more = variant_bytes(rest); more > 0; more = variant_bytes(rest))
+        rest += more;
+    return *rest == '\0';
+}
+
 const s2_model *s2_model_find(const char *name, size_t n)
 {
     for (int32_t m = 0; m < s2_model_count(); m++)
-        if (strlen(models[m].name) == n && memcmp(models[m].name, name, n) == 0)
+        if (is_called(models[m].net.name, name, n))
             return &models[m];
     return NULL;
 }

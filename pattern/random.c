@@ -1,5 +1,6 @@
-#include "pattern/view.h"
+#include "pattern/random.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/rng.h"

@@ -5,13 +5,31 @@
 #include "base/text.h"
 #include "pattern/codes.h"
 
+static const s2_term_row term_rows[S2_N_TERM_KINDS] = {
+#define TERM_ROW(kind, word, args, scale, nature, in_certificate, number, form, help)                        \
+    {word, S2_ARGS_##args, S2_SCALE_##scale, S2_NATURE_##nature, in_certificate, number, form, help},
+    S2_TERM_TABLE(TERM_ROW)
+#undef TERM_ROW
+};
+
+const s2_term_row *s2_term_row_of(s2_term_kind kind)
+{
+    return &term_rows[kind];
+}
+
 const char *s2_term_word(s2_term_kind kind)
 {
-    static const char *const words[S2_N_TERM_KINDS] = {
-        "dense", "none",  "local",  "sink", "stride", "dilated", "columns",
-        "rows",  "chunk", "random", "mask", "pages",  "heavy",   "topk",
+    return (int)kind >= 0 && (int)kind < S2_N_TERM_KINDS ? term_rows[kind].word : "?";
+}
+
+const char *s2_when_word(s2_when_quantity quantity)
+{
+    static const char *const words[S2_N_WHEN] = {
+#define WHEN_WORD(name, word) word,
+        S2_WHEN_TABLE(WHEN_WORD)
+#undef WHEN_WORD
     };
-    return kind >= 0 && kind < S2_N_TERM_KINDS ? words[kind] : "?";
+    return words[quantity];
 }
 
 const char *s2_phase_word(s2_phase phase)
@@ -30,7 +48,63 @@ s2_term s2_term_init(s2_term_kind kind, int64_t n)
 
 bool s2_term_is_dynamic(const s2_term *term)
 {
-    return term->kind == S2_TERM_PAGES || term->kind == S2_TERM_HEAVY || term->kind == S2_TERM_TOPK;
+    return s2_term_row_of(term->kind)->nature == S2_NATURE_DYNAMIC;
+}
+
+int64_t s2_pattern_limit_tok(const s2_pattern *pattern)
+{
+    int64_t limit_tok = S2_OPEN;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++) {
+            const s2_mask *const mask = pattern->bodies[body].terms[t].mask;
+            if (mask == NULL)
+                continue;
+            const int64_t n_blk = mask->n_q_blk < mask->n_k_blk ? mask->n_q_blk : mask->n_k_blk;
+            if (n_blk * pattern->block_tok < limit_tok)
+                limit_tok = n_blk * pattern->block_tok;
+        }
+    return limit_tok;
+}
+
+bool s2_pattern_layers_differ(const s2_pattern *pattern)
+{
+    for (int32_t layer = 0; pattern->layer_shapes != NULL && layer < pattern->n_layers; layer++) {
+        const s2_layer_shape *const shape = &pattern->layer_shapes[layer];
+        if (shape->n_kv_heads != pattern->n_kv_heads || shape->head_dim != pattern->head_dim ||
+            shape->kv_layer != layer || shape->state_bytes != 0)
+            return true;
+    }
+    return false;
+}
+
+s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, s2_diag *diag)
+{
+    if (!s2_pattern_layers_differ(pattern))
+        return S2_OK;
+    return s2_diag_set(
+        diag, S2_EUNSUPPORTED, 0, 0, 0,
+        "%s knows one shape for all layers; here layers have a kv-heads, head-dim, kv-layer or "
+        "state of their own",
+        what);
+}
+
+static bool body_is_none(const s2_body *body)
+{
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (body->terms[t].kind != S2_TERM_NONE)
+            return false;
+    return true;
+}
+
+bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer)
+{
+    if (s2_pattern_state_bytes(pattern, layer) == 0)
+        return false;
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        for (int32_t head = 0; head < pattern->n_heads; head++)
+            if (!body_is_none(&pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)]))
+                return false;
+    return true;
 }
 
 bool s2_pattern_has_phases(const s2_pattern *pattern)
@@ -88,6 +162,25 @@ static const char *shape_fault(const s2_pattern *pattern)
     return NULL;
 }
 
+static const char *layer_shape_fault(const s2_pattern *pattern, int32_t layer)
+{
+    const s2_layer_shape *const shape = &pattern->layer_shapes[layer];
+    if (shape->n_kv_heads < 1 || pattern->n_heads % shape->n_kv_heads != 0)
+        return "kv-heads of a layer must divide heads";
+    if (shape->head_dim < 1 || shape->head_dim > S2_LIMIT_HEAD_DIM)
+        return "head-dim of a layer must be 1 to 4096";
+    if (shape->state_bytes < 0 || shape->state_bytes > S2_LIMIT_STATE_BYTES)
+        return "the state of a layer must be 0 to 2^32 bytes";
+    if (shape->kv_layer < 0 || shape->kv_layer > layer)
+        return "kv-layer must be a lower layer";
+    const s2_layer_shape *const source = &pattern->layer_shapes[shape->kv_layer];
+    if (source->kv_layer != shape->kv_layer || source->n_kv_heads != shape->n_kv_heads ||
+        source->head_dim != shape->head_dim)
+        return "a layer that reads another one's keys has its kv-heads and head-dim, and that one its own "
+               "keys";
+    return NULL;
+}
+
 static bool within(int64_t value, int64_t lowest, int64_t highest)
 {
     return value >= lowest && value <= highest;
@@ -130,15 +223,15 @@ static const char *list_fault(const s2_span_list *list, int64_t most)
 
 static const char *stride_fault(const s2_term *term)
 {
-    const s2_phase_expr *const phase = &term->phase;
+    const s2_offset_expr *const offset = &term->offset;
     if (!within(term->n, 1, S2_LIMIT_STRIDE))
         return "the stride must be 1 to 65536";
     if (!within(term->width, 1, term->n))
         return "the width must be 1 to the stride";
-    if (!within(phase->constant, 0, S2_LIMIT_CONTEXT_TOK) ||
-        !within(phase->head_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
-        !within(phase->kv_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
-        !within(phase->layer_coef, 0, S2_LIMIT_CONTEXT_TOK))
+    if (!within(offset->constant, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(offset->head_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(offset->kv_coef, 0, S2_LIMIT_CONTEXT_TOK) ||
+        !within(offset->layer_coef, 0, S2_LIMIT_CONTEXT_TOK))
         return "the numbers of a phase must be 0 to 2^24";
     return NULL;
 }
@@ -155,51 +248,37 @@ static const char *mask_fault(const s2_pattern *pattern, const s2_mask *mask)
     return NULL;
 }
 
-static const char *term_fault(const s2_pattern *pattern, const s2_term *term)
+static const char *count_fault(int64_t n, int64_t largest, const char *fault)
 {
-    const int64_t most = S2_LIMIT_CONTEXT_TOK / (term->tok ? 1 : pattern->block_tok);
-    switch (term->kind) {
-    case S2_TERM_DENSE:
-    case S2_TERM_NONE: break;
-    case S2_TERM_LOCAL:
-    case S2_TERM_SINK:
-    case S2_TERM_CHUNK:
-        if (!within(term->n, 1, most))
-            return "the number must be 1 to 2^24 tokens";
-        break;
-    case S2_TERM_STRIDE:
-    case S2_TERM_DILATED:
-        if (stride_fault(term) != NULL)
-            return stride_fault(term);
-        break;
-    case S2_TERM_COLUMNS:
-    case S2_TERM_ROWS:
-        if (list_fault(&term->list, most) != NULL)
-            return list_fault(&term->list, most);
-        break;
-    case S2_TERM_RANDOM:
-        if (!within(term->n, 1, S2_LIMIT_RANDOM))
-            return "random draws 1 to 1024 blocks";
-        break;
-    case S2_TERM_MASK:
-        if (mask_fault(pattern, term->mask) != NULL)
-            return mask_fault(pattern, term->mask);
-        break;
-    case S2_TERM_PAGES:
+    return within(n, 1, largest) ? NULL : fault;
+}
+
+static const char *arguments_fault(const s2_pattern *pattern, const s2_term *term)
+{
+    const int64_t extent = S2_LIMIT_CONTEXT_TOK / (term->tok ? 1 : pattern->block_tok);
+    switch (s2_term_row_of(term->kind)->args) {
+    case S2_ARGS_NONE: return NULL;
+    case S2_ARGS_EXTENT: return count_fault(term->n, extent, "the number must be 1 to 2^24 tokens");
+    case S2_ARGS_STRIDE: return stride_fault(term);
+    case S2_ARGS_LIST: return list_fault(&term->list, extent);
+    case S2_ARGS_DRAW: return count_fault(term->n, S2_LIMIT_RANDOM, "random draws 1 to 1024 blocks");
+    case S2_ARGS_FILE: return mask_fault(pattern, term->mask);
+    case S2_ARGS_PAGES:
         if (!within(term->page_tok, 1, S2_LIMIT_CONTEXT_TOK))
             return "a page must be 1 to 2^24 tokens";
-        if (!within(term->n, 1, S2_LIMIT_CONTEXT_TOK))
-            return "the number must be 1 to 2^24";
-        break;
-    case S2_TERM_HEAVY:
-    case S2_TERM_TOPK:
-        if (!within(term->n, 1, S2_LIMIT_CONTEXT_TOK))
-            return "the number must be 1 to 2^24 tokens";
-        break;
-    case S2_N_TERM_KINDS:
-    default: return "there is no such term";
+        return count_fault(term->n, S2_LIMIT_CONTEXT_TOK, "the number must be 1 to 2^24");
+    case S2_ARGS_COUNT:
+        return count_fault(term->n, S2_LIMIT_CONTEXT_TOK, "the number must be 1 to 2^24 tokens");
     }
-    return when_fault(term, pattern->block_tok);
+    return "there is no such term";
+}
+
+static const char *term_fault(const s2_pattern *pattern, const s2_term *term)
+{
+    if ((int)term->kind < 0 || (int)term->kind >= S2_N_TERM_KINDS)
+        return "there is no such term";
+    const char *const fault = arguments_fault(pattern, term);
+    return fault != NULL ? fault : when_fault(term, pattern->block_tok);
 }
 
 static s2_status bodies_check(const s2_pattern *pattern, s2_diag *diag)
@@ -225,6 +304,10 @@ s2_status s2_pattern_check(const s2_pattern *pattern, s2_diag *diag)
     if (strcmp(clean, pattern->name) != 0)
         return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0,
                            "the name has characters that must not be shown");
+    for (int32_t layer = 0; pattern->layer_shapes != NULL && layer < pattern->n_layers; layer++)
+        if (layer_shape_fault(pattern, layer) != NULL)
+            return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "layer %d: %s", layer,
+                               layer_shape_fault(pattern, layer));
     const int64_t n_cells = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
     uint8_t used[S2_LIMIT_RULES] = {0};
     for (int64_t cell = 0; cell < n_cells; cell++) {

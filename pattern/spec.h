@@ -18,6 +18,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "pattern/words.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,29 +38,10 @@ enum {
     S2_LIMIT_NAME_BYTES = 200
 };
 
+#define S2_LIMIT_STATE_BYTES (INT64_C(1) << 32)
+
 /* End of a range that the text left open. */
 #define S2_OPEN INT64_MAX
-
-typedef enum s2_term_kind {
-    S2_TERM_DENSE,
-    S2_TERM_NONE,
-    S2_TERM_LOCAL,
-    S2_TERM_SINK,
-    S2_TERM_STRIDE,
-    S2_TERM_DILATED,
-    S2_TERM_COLUMNS,
-    S2_TERM_ROWS,
-    S2_TERM_CHUNK,
-    S2_TERM_RANDOM,
-    S2_TERM_MASK,
-    S2_TERM_PAGES,
-    S2_TERM_HEAVY,
-    S2_TERM_TOPK,
-    S2_N_TERM_KINDS
-} s2_term_kind;
-
-/* The word of a term in the language ("stride"); never NULL for a valid kind. */
-const char *s2_term_word(s2_term_kind kind);
 
 /* Elements begin, begin + step, ... below end (S2_OPEN: without end). step >= 1. */
 typedef struct s2_span {
@@ -74,15 +56,21 @@ typedef struct s2_span_list {
 } s2_span_list;
 
 /* P = constant + head_coef * head + kv_coef * kv + layer_coef * layer, all >= 0. */
-typedef struct s2_phase_expr {
+typedef struct s2_offset_expr {
     int64_t constant;
     int64_t head_coef;
     int64_t kv_coef;
     int64_t layer_coef;
-} s2_phase_expr;
+} s2_offset_expr;
 
 /* `when` restrictions: one range per quantity and unit; whole = {0, S2_OPEN} where absent. */
-typedef enum s2_when_quantity { S2_WHEN_DISTANCE, S2_WHEN_KEY, S2_WHEN_QUERY, S2_N_WHEN } s2_when_quantity;
+typedef enum s2_when_quantity {
+#define S2_WHEN_ENUM(name, word) S2_WHEN_##name,
+    S2_WHEN_TABLE(S2_WHEN_ENUM)
+#undef S2_WHEN_ENUM
+        S2_N_WHEN
+} s2_when_quantity;
+const char *s2_when_word(s2_when_quantity quantity); /* "distance", "key", "query" */
 typedef struct s2_range {
     int64_t begin;
     int64_t end;
@@ -124,19 +112,28 @@ static inline bool s2_mask_allows(const s2_mask *mask, int32_t head, int64_t q_b
 
 typedef struct s2_term {
     s2_term_kind kind;
-    bool tok;            /* n, width and list are in tokens, else in blocks */
-    int64_t n;           /* the number after the word: N, or V of stride and dilated */
-    int64_t width;       /* W of stride and dilated */
-    s2_phase_expr phase; /* P of stride and dilated */
-    int64_t page_tok;    /* P of pages: tokens per page */
-    uint64_t seed;       /* of random */
-    s2_span_list list;   /* of columns and rows */
-    const s2_mask *mask; /* of mask */
+    bool tok;              /* n, width and list are in tokens, else in blocks */
+    int64_t n;             /* the number after the word: N, or V of stride and dilated */
+    int64_t width;         /* W of stride and dilated */
+    s2_offset_expr offset; /* P of stride and dilated */
+    int64_t page_tok;      /* P of pages: tokens per page */
+    uint64_t seed;         /* of random */
+    s2_span_list list;     /* of columns and rows */
+    const s2_mask *mask;   /* of mask */
     s2_range when[S2_N_WHEN][S2_N_UNITS];
 } s2_term;
 
 /* A term with no `when` and width 1; the one way to start filling a term. */
 s2_term s2_term_init(s2_term_kind kind, int64_t n);
+
+/* The residue P of a stride for one head, the indices filled in: 0 <= P < V. */
+static inline int64_t s2_term_offset(const s2_term *term, int32_t layer, int32_t head, int32_t kv_head)
+{
+    const s2_offset_expr *const offset = &term->offset;
+    return (offset->constant + offset->head_coef * head + offset->kv_coef * kv_head +
+            offset->layer_coef * layer) %
+           term->n;
+}
 
 /* pages, heavy and topk choose keys at run time; everything else is static. */
 bool s2_term_is_dynamic(const s2_term *term);
@@ -149,6 +146,14 @@ typedef struct s2_body {
 typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_N_PHASES } s2_phase;
 const char *s2_phase_word(s2_phase phase); /* "prefill", "decode" */
 
+/* What a layer keeps for each token and sequence, where layers differ. */
+typedef struct s2_layer_shape {
+    int32_t n_kv_heads; /* divides the query heads */
+    int32_t head_dim;
+    int32_t kv_layer;    /* whose keys and values it reads: itself, or a lower layer that keeps its own */
+    int64_t state_bytes; /* per sequence, of fixed size, besides the keys; 0: none */
+} s2_layer_shape;
+
 /*
  * The resolved pattern. body_of[(phase * n_layers + layer) * n_heads + head] indexes bodies: rules
  * with selectors are resolved by whoever builds a pattern (last matching rule wins).
@@ -158,13 +163,14 @@ typedef struct s2_pattern {
     const char *model; /* entry of the built-in model table, or "" */
     int32_t n_layers;
     int32_t n_heads;    /* query heads H */
-    int32_t n_kv_heads; /* KV heads G, divides H */
-    int32_t head_dim;   /* D */
+    int32_t n_kv_heads; /* KV heads G, divides H; of layers that have none of their own */
+    int32_t head_dim;   /* D, likewise */
     int32_t block_tok;  /* B, a power of two */
     bool causal;
     int32_t n_bodies; /* distinct, each used at least once */
     const s2_body *bodies;
     const uint16_t *body_of;
+    const s2_layer_shape *layer_shapes; /* one per layer; NULL: all layers are as above, without a state */
 } s2_pattern;
 
 static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head)
@@ -172,11 +178,48 @@ static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase,
     return pattern->body_of[((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads + head];
 }
 
-/* KV head of a query head. */
+/* One layer's numbers. Code that reads n_kv_heads or head_dim of the pattern refuses layers that differ. */
+static inline int32_t s2_pattern_kv_heads(const s2_pattern *pattern, int32_t layer)
+{
+    return pattern->layer_shapes != NULL ? pattern->layer_shapes[layer].n_kv_heads : pattern->n_kv_heads;
+}
+static inline int32_t s2_pattern_head_dim(const s2_pattern *pattern, int32_t layer)
+{
+    return pattern->layer_shapes != NULL ? pattern->layer_shapes[layer].head_dim : pattern->head_dim;
+}
+static inline int32_t s2_pattern_kv_layer(const s2_pattern *pattern, int32_t layer)
+{
+    return pattern->layer_shapes != NULL ? pattern->layer_shapes[layer].kv_layer : layer;
+}
+static inline int64_t s2_pattern_state_bytes(const s2_pattern *pattern, int32_t layer)
+{
+    return pattern->layer_shapes != NULL ? pattern->layer_shapes[layer].state_bytes : 0;
+}
+
+/* KV head of a query head, in one layer; and where all layers have the same. */
+static inline int32_t s2_layer_kv_head(const s2_pattern *pattern, int32_t layer, int32_t head)
+{
+    return head / (pattern->n_heads / s2_pattern_kv_heads(pattern, layer));
+}
 static inline int32_t s2_pattern_kv_head(const s2_pattern *pattern, int32_t head)
 {
     return head / (pattern->n_heads / pattern->n_kv_heads);
 }
+
+/* Some layer has KV heads, a head dimension, shared keys or a state of its own. */
+bool s2_pattern_layers_differ(const s2_pattern *pattern);
+
+/*
+ * S2_EUNSUPPORTED when layers differ, for code that knows one shape for all; `what` begins the sentence:
+ * "a plan".
+ */
+s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, s2_diag *diag) S2_MUST_CHECK;
+
+/* A layer that keeps a state and whose heads read no keys in any phase (linear attention, Mamba). */
+bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
+
+/* Tokens that its mask files cover, those of the shortest; S2_OPEN without one. */
+int64_t s2_pattern_limit_tok(const s2_pattern *pattern);
 
 /* True when some (layer, head) has different bodies in prefill and decode. */
 bool s2_pattern_has_phases(const s2_pattern *pattern);

@@ -2,8 +2,11 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "base/alloc.h"
 #include "base/work.h"
+#include "pattern/random.h"
+#include "pattern/random.h"
 
 static s2_range intersect(s2_range a, s2_range b)
 {
@@ -33,24 +36,20 @@ typedef struct s2_builder {
     s2_view *view;
     s2_arena *arena;
     s2_atom *atoms;
-    int32_t cap;
+    int64_t cap;
     s2_status status;
 } s2_builder;
 
 static void push(s2_builder *builder, s2_atom atom)
 {
     s2_view *const view = builder->view;
-    if (view->n_atoms == builder->cap) {
-        const int32_t cap = builder->cap != 0 ? builder->cap * 2 : 4;
-        s2_atom *const grown =
-            s2_arena_grow(builder->arena, builder->atoms, (size_t)view->n_atoms, (size_t)cap, sizeof *grown);
-        if (grown == NULL) {
-            builder->status = S2_ENOMEM;
-            return;
-        }
-        builder->atoms = grown;
-        builder->cap = cap;
+    s2_atom *const atoms =
+        s2_arena_room(builder->arena, builder->atoms, view->n_atoms, &builder->cap, sizeof *atoms);
+    if (atoms == NULL) {
+        builder->status = S2_ENOMEM;
+        return;
     }
+    builder->atoms = atoms;
     builder->atoms[view->n_atoms++] = atom;
 }
 
@@ -86,14 +85,6 @@ static s2_atom atom_base(const s2_pattern *pattern, const s2_term *term, int32_t
         .query_tok = intersect(scaled(term->when[S2_WHEN_QUERY][S2_UNIT_BLK], block),
                                term->when[S2_WHEN_QUERY][S2_UNIT_TOK]),
     };
-}
-
-static int64_t fold_phase(const s2_view *view, const s2_term *term)
-{
-    const int32_t kv_head = s2_pattern_kv_head(view->pattern, view->head);
-    return (term->phase.constant + term->phase.head_coef * view->head + term->phase.kv_coef * kv_head +
-            term->phase.layer_coef * view->layer) %
-           term->n;
 }
 
 /* Each span of columns or rows becomes one atom: an interval, or a residue class within one. */
@@ -135,8 +126,7 @@ static void push_term(s2_builder *builder, const s2_term *term, int32_t index, s
     const int64_t unit = term->tok ? 1 : view->pattern->block_tok;
     s2_atom atom = atom_base(view->pattern, term, index);
     switch (term->kind) {
-    case S2_TERM_NONE:
-    case S2_N_TERM_KINDS: return;
+    case S2_TERM_NONE: return;
     case S2_TERM_DENSE: break;
     case S2_TERM_LOCAL: {
         s2_range *const distance = term->tok ? &atom.distance_tok : &atom.distance_blk;
@@ -150,7 +140,8 @@ static void push_term(s2_builder *builder, const s2_term *term, int32_t index, s
         atom.gran = unit;
         atom.period = term->n;
         atom.width = term->width;
-        atom.shift = fold_phase(view, term);
+        atom.shift = s2_term_offset(term, view->layer, view->head,
+                                    s2_layer_kv_head(view->pattern, view->layer, view->head));
         break;
     case S2_TERM_COLUMNS:
     case S2_TERM_ROWS: push_list(builder, term, atom); return;
@@ -264,7 +255,8 @@ bool s2_atom_column(const s2_view *view, const s2_atom *atom, int64_t k_tok, s2_
         comb = (s2_comb){query.begin,  query.end,   atom->gran,
                          atom->period, atom->width, s2_mod(atom->shift - from, atom->period)};
     }
-    if (s2_comb_next(&comb, 0) == S2_OPEN)
+    /* without an end a comb comes round to its residues; only a bounded one can miss them all */
+    if (comb.begin >= comb.end || (comb.end != S2_OPEN && s2_comb_next(&comb, 0) == S2_OPEN))
         return false;
     *out = comb;
     return true;
@@ -315,7 +307,7 @@ int64_t s2_period_lcm(int64_t a, int64_t b)
 {
     if (a == S2_OPEN || b == S2_OPEN)
         return S2_OPEN;
-    const int64_t factor = b / s2_common_divisor(a, b);
+    const int64_t factor = b / s2_gcd(a, b);
     return a > (INT64_C(1) << PERIOD_BITS) / factor ? S2_OPEN : a * factor;
 }
 
@@ -474,7 +466,7 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
     *out = (s2_row_source){.comb = interval(key), .block = block};
     const s2_term *const term = &view->body->terms[atom->term];
     if (atom->kind == S2_ATOM_RANDOM) {
-        const int64_t n_choices = view->pattern->causal ? q_blk + 1 : (n_tok + block - 1) / block;
+        const int64_t n_choices = view->pattern->causal ? q_blk + 1 : s2_ceil_div(n_tok, block);
         out->n_blk = s2_random_row(term->seed, view->layer, view->head, q_blk, term->n, n_choices, list);
         out->list = list;
         return true;
@@ -561,7 +553,11 @@ static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, s
     return n_sources;
 }
 
-int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap)
+/*
+ * Fills at most cap runs and returns how many there are; -1 when memory ran out, which only views of many
+ * atoms can meet.
+ */
+static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap)
 {
     enum { SOURCES = 32 };
     s2_row_source few_sources[SOURCES], *sources = few_sources;
@@ -589,14 +585,13 @@ int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *r
 s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
                             int64_t *n)
 {
-    int64_t n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
+    int64_t n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
     while (n_runs > *cap) {
-        s2_run *const grown = s2_realloc(*runs, (size_t)n_runs * 2 * sizeof *grown);
-        if (grown == NULL)
+        s2_run *const wider = s2_reserve(*runs, cap, n_runs, sizeof *wider);
+        if (wider == NULL)
             return S2_ENOMEM;
-        *runs = grown;
-        *cap = n_runs * 2;
-        n_runs = s2_view_row(view, q_tok, n_tok, *runs, *cap);
+        *runs = wider;
+        n_runs = fill_row(view, q_tok, n_tok, *runs, *cap);
     }
     if (n_runs < 0)
         return S2_ENOMEM;
@@ -655,7 +650,8 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
     return total;
 }
 
-/* The same where the union repeats with `period` in [begin, end): one period stands for all that are whole.
+/*
+ * The same where the union repeats with `period` in [begin, end): one period stands for all that are whole.
  */
 static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
                               int64_t period, int64_t *work_left)

@@ -7,7 +7,7 @@
  * not: pattern/dense.h is written straight from the definition.
  *
  * Random lists and mask files are explicit: an atom of those kinds has no comb form, and its reads
- * are enumerated row by row with s2_view_row().
+ * are enumerated row by row with s2_view_row_whole().
  *
  * Ownership: atoms live in the arena given to s2_view_build(). Threads: immutable once built.
  */
@@ -103,15 +103,9 @@ typedef struct s2_run {
 } s2_run;
 
 /*
- * The keys of query q_tok in a context of n_tok tokens as maximal ascending runs, explicit atoms included.
- * Fills at most cap runs and returns how many there are; call again with more room when that is larger.
- * -1 when memory ran out, which only views of many atoms can meet. Costs O(runs * atoms).
- */
-int64_t s2_view_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap);
-
-/*
- * The whole row in *runs, an array of *cap from s2_malloc or NULL that grows as it must and stays the
- * caller's to free; *n is how many there are. S2_ENOMEM: *n is untouched.
+ * The keys of query q_tok in a context of n_tok tokens as maximal ascending runs, explicit atoms included:
+ * *n of them in *runs, an array of *cap from s2_malloc or NULL that grows as it must and stays the caller's
+ * to free. Costs O(runs * atoms). S2_ENOMEM: *n is untouched.
  */
 s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
                             int64_t *n) S2_MUST_CHECK;
@@ -126,14 +120,6 @@ int64_t s2_view_row_work(const s2_view *view, int64_t n_runs);
  */
 s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *work_left,
                               int64_t *out) S2_MUST_CHECK;
-
-/*
- * The list of the `random N seed S` term for one row, ascending: min(n, n_choices) distinct blocks of
- * [0, n_choices), where n_choices is i + 1 when causal and the blocks of the context otherwise.
- * Robert Floyd's sampling, one SplitMix64 stream per (seed, layer, head, i). Returns how many.
- */
-int32_t s2_random_row(uint64_t seed, int32_t layer, int32_t head, int64_t q_blk, int64_t n, int64_t n_choices,
-                      int32_t *out);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
 #ifndef S2_PLAN_INTERNAL_H
 #define S2_PLAN_INTERNAL_H
 
+#include "base/arith.h"
 #include "plan/plan.h"
 
 /* The real rows of a tile, as positions: [begin, end) inside [tile_begin, tile_begin + tile_tok). */
@@ -13,23 +14,8 @@ typedef struct s2_tile_rows {
     int64_t end;
 } s2_tile_rows;
 
-static inline int64_t s2_min_i64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-static inline int64_t s2_max_i64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-static inline int64_t s2_ceil_div(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
 /* Of several sequences. */
 int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs);
-
-s2_tile_rows s2_plan_tile_rows(const s2_plan *plan, int32_t seq, int32_t tile);
 
 /* True, and *out filled, when the head is one of the arithmetic families. */
 bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out);
@@ -38,15 +24,15 @@ bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out);
  * Key blocks of a tile of an arithmetic class as ascending pieces. Blocks of a `sure` piece are full; of
  * the others each must be looked at. With stride set only the stride's blocks of the piece count.
  */
-typedef struct s2_piece {
+typedef struct s2_plan_piece {
     int64_t begin;
     int64_t end;
     bool sure;
     bool stride;
-} s2_piece;
+} s2_plan_piece;
 enum { S2_PLAN_MAX_PIECES = 6 };
 int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_rows rows,
-                       s2_piece pieces[S2_PLAN_MAX_PIECES]);
+                       s2_plan_piece pieces[S2_PLAN_MAX_PIECES]);
 /* The stride's blocks of [begin, end), in units of plan->blk_tok. */
 s2_comb s2_plan_stride_comb(const s2_plan *plan, const s2_plan_periodic *as, int64_t begin, int64_t end);
 
@@ -55,9 +41,7 @@ s2_comb s2_plan_stride_comb(const s2_plan *plan, const s2_plan_periodic *as, int
  * are not in the list.
  */
 s2_status s2_plan_tile_parts(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list,
-                             s2_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure) S2_MUST_CHECK;
-/* How many blocks a piece has. */
-int64_t s2_plan_piece_blocks(const s2_plan *plan, const s2_plan_periodic *as, const s2_piece *piece);
+                             s2_plan_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure) S2_MUST_CHECK;
 
 /* Entries and partial entries of one list, without storing it where arithmetic can tell. */
 s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile,

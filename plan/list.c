@@ -27,7 +27,7 @@ int64_t s2_plan_tile_begin(const s2_plan *plan, int32_t seq, int32_t tile)
     return (q_off / size + tile) * size;
 }
 
-s2_tile_rows s2_plan_tile_rows(const s2_plan *plan, int32_t seq, int32_t tile)
+static s2_tile_rows tile_rows(const s2_plan *plan, int32_t seq, int32_t tile)
 {
     const s2_plan_seq lens = plan->seqs[seq];
     const int64_t begin = s2_plan_tile_begin(plan, seq, tile);
@@ -63,7 +63,7 @@ static s2_lister open_lister(const s2_plan *plan, int32_t cls, int32_t seq, int3
 {
     s2_lister lister = {.plan = plan,
                         .cls = &plan->classes[cls],
-                        .rows = s2_plan_tile_rows(plan, seq, tile),
+                        .rows = tile_rows(plan, seq, tile),
                         .k_tok = plan->seqs[seq].k_tok,
                         .list = list};
     for (int32_t slab = 0; slab < n_slabs(&lister); slab++) {
@@ -254,7 +254,7 @@ static s2_status push_periodic(s2_lister *lister, int64_t k_blk)
     return some != 0 ? push_examined(lister, k_blk, all | some) : push(lister, k_blk, all, -1);
 }
 
-static s2_status list_piece(s2_lister *lister, s2_piece piece)
+static s2_status list_piece(s2_lister *lister, s2_plan_piece piece)
 {
     const s2_comb stride = s2_plan_stride_comb(lister->plan, &lister->cls->as, piece.begin, piece.end);
     for (int64_t k_blk = piece.stride ? s2_comb_next(&stride, piece.begin) : piece.begin; k_blk < piece.end;
@@ -264,9 +264,9 @@ static s2_status list_piece(s2_lister *lister, s2_piece piece)
 }
 
 /* Enumerates the pieces that must be looked at, all of them when `sure` is NULL; else keeps the others. */
-static s2_status list_periodic(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
+static s2_status list_periodic(s2_lister *lister, s2_plan_piece *sure, int32_t *n_sure)
 {
-    s2_piece pieces[S2_PLAN_MAX_PIECES];
+    s2_plan_piece pieces[S2_PLAN_MAX_PIECES];
     const int32_t n = s2_plan_pieces(lister->plan, &lister->cls->as, lister->rows, pieces);
     for (int32_t p = 0; p < n; p++)
         if (sure != NULL && pieces[p].sure)
@@ -348,12 +348,12 @@ static s2_status partial_first(s2_plan_list *list)
     return S2_OK;
 }
 
-static s2_status find_entries(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
+static s2_status find_entries(s2_lister *lister, s2_plan_piece *sure, int32_t *n_sure)
 {
     return lister->cls->periodic ? list_periodic(lister, sure, n_sure) : list_blocks(lister);
 }
 
-static s2_status list_tile(s2_lister *lister, s2_piece *sure, int32_t *n_sure)
+static s2_status list_tile(s2_lister *lister, s2_plan_piece *sure, int32_t *n_sure)
 {
     s2_plan_list *const list = lister->list;
     s2_status status = find_entries(lister, sure, n_sure);
@@ -371,14 +371,15 @@ s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32
 }
 
 s2_status s2_plan_tile_parts(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list,
-                             s2_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure)
+                             s2_plan_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure)
 {
     s2_lister lister = open_lister(plan, cls, seq, tile, list);
     *n_sure = 0;
     return list_tile(&lister, sure, n_sure);
 }
 
-int64_t s2_plan_piece_blocks(const s2_plan *plan, const s2_plan_periodic *as, const s2_piece *piece)
+/* How many blocks a piece has. */
+static int64_t piece_blocks(const s2_plan *plan, const s2_plan_periodic *as, const s2_plan_piece *piece)
 {
     const s2_comb stride = s2_plan_stride_comb(plan, as, piece->begin, piece->end);
     return piece->stride ? s2_comb_count_below(&stride, piece->end) : piece->end - piece->begin;
@@ -388,7 +389,7 @@ s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32
                             s2_plan_list *scratch, int32_t *n_blk, int32_t *n_partial)
 {
     const s2_plan_class *const one = &plan->classes[cls];
-    s2_piece sure[S2_PLAN_MAX_PIECES];
+    s2_plan_piece sure[S2_PLAN_MAX_PIECES];
     int32_t n_sure = 0, n_found = 0;
     int64_t n_full = 0;
     s2_lister lister = open_lister(plan, cls, seq, tile, scratch);
@@ -396,7 +397,7 @@ s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32
     for (int32_t e = 0; e < scratch->n_entries; e++)
         n_found += !scratch->entries[e].full;
     for (int32_t p = 0; p < n_sure; p++)
-        n_full += s2_plan_piece_blocks(plan, &one->as, &sure[p]);
+        n_full += piece_blocks(plan, &one->as, &sure[p]);
     *n_blk = (int32_t)(n_full + scratch->n_entries);
     *n_partial = n_found;
     return S2_OK;

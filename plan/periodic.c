@@ -81,7 +81,7 @@ static int64_t window_begin(const s2_plan_periodic *as, int64_t p)
 }
 
 typedef struct s2_piece_list {
-    s2_piece *pieces;
+    s2_plan_piece *pieces;
     int32_t n;
     int64_t at;
 } s2_piece_list;
@@ -90,12 +90,12 @@ static void add_piece(s2_piece_list *list, int64_t end, bool sure, bool stride)
 {
     if (end <= list->at)
         return;
-    list->pieces[list->n++] = (s2_piece){list->at, end, sure, stride};
+    list->pieces[list->n++] = (s2_plan_piece){list->at, end, sure, stride};
     list->at = end;
 }
 
 int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_rows rows,
-                       s2_piece pieces[S2_PLAN_MAX_PIECES])
+                       s2_plan_piece pieces[S2_PLAN_MAX_PIECES])
 {
     const int64_t g = plan->blk_tok;
     const int64_t blk_end = (rows.end - 1) / g + 1;

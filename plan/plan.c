@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/work.h"
+#include "pattern/layers.h"
 
 s2_plan_options s2_plan_options_default(void)
 {
@@ -24,10 +25,10 @@ static s2_status check_options(const s2_plan_options *options, s2_diag *why)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows is not a multiple of 16 up to %d",
                            options->tile_tok, tile_limit);
     if (!is_power_of_two(options->key_tok) || options->key_tok < S2_PLAN_SLAB_TOK)
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a step of %d keys is no power of two from 16 on",
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a step of %d keys: must be a power of two, 16 or more",
                            options->key_tok);
     if (options->tile_rows < 0 || options->tile_rows > tile_limit)
-        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows in all is none of 0 to %d",
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tile of %d rows in all: out of range 0..%d",
                            options->tile_rows, tile_limit);
     if (options->pack_heads < 1 || options->section_bytes < 0 || options->elem_bytes < 1)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "packing, section or element size out of range");
@@ -389,6 +390,7 @@ s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase pha
                         s2_diag *why)
 {
     S2_TRY(check_options(options, why));
+    S2_TRY(s2_pattern_require_alike(pattern, "a plan", why));
     S2_TRY(check_seqs(seqs, n_seqs, pattern->causal, why));
     if (layer < 0 || layer >= pattern->n_layers)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "layer %d of %d", layer, pattern->n_layers);
@@ -423,31 +425,50 @@ s2_status s2_plan_select(s2_arena *arena, const s2_plan *plan,
     return S2_OK;
 }
 
+static s2_status fold_layer(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                            const s2_view **out)
+{
+    s2_view *const views = S2_NEW(arena, s2_view, pattern->n_heads);
+    if (views == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &views[head]));
+    *out = views;
+    return S2_OK;
+}
+
+static bool same_views(const s2_view *a, const s2_view *b, int32_t n_heads)
+{
+    int32_t head = 0;
+    while (head < n_heads && s2_view_equal(&a[head], &b[head]))
+        head++;
+    return head == n_heads;
+}
+
 s2_status s2_plan_distinct_layers(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                                   const int32_t **layers, int32_t *n_out, int32_t *layer_of)
 {
     const int32_t n_layers = pattern->n_layers, n_heads = pattern->n_heads;
-    int32_t *const found = S2_NEW(arena, int32_t, n_layers);
-    s2_view *const views = S2_NEW(arena, s2_view, (int64_t)n_layers * n_heads);
-    if (found == NULL || views == NULL)
+    int32_t *const found = S2_NEW(arena, int32_t, n_layers), *const first_alike =
+                                                                 S2_NEW(arena, int32_t, n_layers);
+    const s2_view **const views = S2_NEW(arena, const s2_view *, n_layers);
+    int32_t *const same_as = layer_of != NULL ? layer_of : S2_NEW(arena, int32_t, n_layers);
+    if (found == NULL || first_alike == NULL || views == NULL || same_as == NULL)
         return S2_ENOMEM;
+    S2_TRY(s2_layers_alike(arena, pattern, 1u << phase, first_alike));
     int32_t n = 0;
     for (int32_t layer = 0; layer < n_layers; layer++) {
-        s2_view *const own = &views[(int64_t)layer * n_heads];
-        for (int32_t head = 0; head < n_heads; head++)
-            S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_MOST, &own[head]));
-        int32_t at = 0;
-        for (; at < n; at++) {
-            int32_t head = 0;
-            while (head < n_heads && s2_view_equal(&views[(int64_t)found[at] * n_heads + head], &own[head]))
-                head++;
-            if (head == n_heads)
-                break;
+        if (first_alike[layer] != layer) {
+            same_as[layer] = same_as[first_alike[layer]];
+            continue;
         }
-        if (at == n)
+        S2_TRY(fold_layer(arena, pattern, phase, layer, &views[n]));
+        int32_t known = 0;
+        while (known < n && !same_views(views[known], views[n], n_heads))
+            known++;
+        if (known == n)
             found[n++] = layer;
-        if (layer_of != NULL)
-            layer_of[layer] = found[at];
+        same_as[layer] = found[known];
     }
     *layers = found;
     *n_out = n;

@@ -82,11 +82,11 @@ static s2_status take_comb(s2_step_builder *builder, s2_comb comb, s2_step_item 
 }
 
 /* The blocks that all real rows read; how many there are in *n. */
-static s2_status take_whole(s2_step_builder *builder, const s2_plan_class *cls, const s2_piece *sure,
+static s2_status take_whole(s2_step_builder *builder, const s2_plan_class *cls, const s2_plan_piece *sure,
                             int32_t n_sure, s2_step_item *item, int64_t *n)
 {
     const s2_plan_list *const list = &builder->list;
-    const s2_piece *run = NULL;
+    const s2_plan_piece *run = NULL;
     int64_t n_comb = 0;
     item->list_begin = (int32_t)builder->blocks.n;
     for (int32_t e = list->n_partial; e < list->n_entries; e++)
@@ -263,7 +263,7 @@ static s2_status make_shape(s2_step_builder *builder, const s2_plan_item *from, 
                          .seq = from->seq,
                          .k_tok = len.k_tok,
                          .q_off = len.k_tok - len.q_tok};
-    s2_piece sure[S2_PLAN_MAX_PIECES];
+    s2_plan_piece sure[S2_PLAN_MAX_PIECES];
     int32_t n_sure;
     int64_t n_whole;
     S2_TRY(s2_plan_tile_parts(plan, from->cls, from->seq, from->tile, &builder->list, sure, &n_sure));

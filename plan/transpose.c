@@ -238,11 +238,11 @@ static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, 
 /* ------------------------------------------------------------------ lists */
 
 /* Descending (step, head) over all entries; a pass either counts the entries of columns or makes them. */
-typedef struct s2_pass {
+typedef struct s2_entry_pass {
     s2_transposer *at;
     s2_shape *shape;
     bool make;
-} s2_pass;
+} s2_entry_pass;
 
 static bool needs_edge(const s2_transposer *at, const s2_source *source, const s2_plan_entry *entry,
                        int32_t step, uint32_t slabs)
@@ -255,8 +255,8 @@ static bool needs_edge(const s2_transposer *at, const s2_source *source, const s
            (k_end > plan->seqs[source->seq].k_tok || (plan->pattern->causal && k_end > first + 1));
 }
 
-static void add_reads(const s2_pass *pass, const s2_source *source, const s2_plan_entry *entry, int32_t step,
-                      uint32_t slabs)
+static void add_reads(const s2_entry_pass *pass, const s2_source *source, const s2_plan_entry *entry,
+                      int32_t step, uint32_t slabs)
 {
     s2_transposer *const at = pass->at;
     const int32_t column = at->place[entry->k_blk] / at->n_sub, sub = at->place[entry->k_blk] % at->n_sub;
@@ -282,7 +282,7 @@ static void add_reads(const s2_pass *pass, const s2_source *source, const s2_pla
     out->full = out->full || entry->mask >= 0; /* until settle(): has a mask */
 }
 
-static void walk_step(const s2_pass *pass, const s2_source *source, int32_t step)
+static void walk_step(const s2_entry_pass *pass, const s2_source *source, int32_t step)
 {
     for (int32_t e = 0; e < source->span.n; e++) {
         const s2_plan_entry *const entry = &pass->at->flat->entries[source->span.begin + e];
@@ -292,7 +292,7 @@ static void walk_step(const s2_pass *pass, const s2_source *source, int32_t step
     }
 }
 
-static void walk(const s2_pass *pass)
+static void walk(const s2_entry_pass *pass)
 {
     s2_transposer *const at = pass->at;
     const s2_shape *const shape = pass->shape;
@@ -341,9 +341,9 @@ static s2_status transpose(s2_transposer *at, s2_shape *shape, int32_t k_tok)
     count_reads(at, shape, n_blk);
     const int64_t limit = long_limit(at, n_blk, at->last);
     S2_TRY(pack_blocks(at, shape, n_blk, limit));
-    walk(&(s2_pass){at, shape, false});
+    walk(&(s2_entry_pass){at, shape, false});
     S2_TRY(allot(at, shape));
-    walk(&(s2_pass){at, shape, true});
+    walk(&(s2_entry_pass){at, shape, true});
     settle(at, shape);
     return S2_OK;
 }
@@ -657,8 +657,8 @@ static bool options_fit(const s2_plan *plan, const s2_plan_column_options *optio
            options->key_tok <= S2_COLUMN_LIMIT_SUBS * plan->blk_tok &&
            options->key_tok % plan->blk_tok == 0 && options->section_heads >= 0 && options->wave >= 0 &&
            options->halves >= 0 &&
-           (options->part_steps >= 0 ||
-            (options->part_steps == S2_COLUMN_BALANCED && options->wave == 0 && options->units > 0));
+           (options->part_steps >= 0 || (options->part_steps == S2_COLUMN_BALANCED && options->wave == 0 &&
+                                         options->units > 0 && options->costs.worth > 0));
 }
 
 static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
@@ -685,19 +685,18 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
 /* ------------------------------------------------------------------ the length of parts */
 
 /* When `units` have done the columns, and when they would have in balance. */
-static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *out, double *balanced)
+static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2_column_costs *costs,
+                         double *out, double *balanced)
 {
-    /* in steps, as measured: a step that reads half of the keys, a change of columns, a sum through memory */
-    const double half = 0.8, change = 0.3, sum = 0.65;
     double *const until = s2_calloc((size_t)units, sizeof *until);
     double *const added = s2_calloc((size_t)columns->n_chains + 1, sizeof *added);
     const bool good = until != NULL && added != NULL;
-    s2_turns turns = {.until = until, .added = added, .n_units = units, .sum = sum};
+    s2_turns turns = {.until = until, .added = added, .n_units = units, .sum = costs->sum};
     double all = 0;
     for (int32_t c = 0; c < columns->n_columns && good; c++) {
         const s2_plan_column *const column = &columns->columns[c];
         const int32_t n_half = column->n_upper + column->n_lower;
-        const double own = change + column->n_heads * (column->n - n_half + half * n_half);
+        const double own = costs->change + column->n_heads * (column->n - n_half + costs->half * n_half);
         all += own;
         (void)s2_turns_take(&turns, own, column->chain);
     }
@@ -708,13 +707,12 @@ static s2_status done_at(const s2_plan_columns *columns, int32_t units, double *
     return good ? S2_OK : S2_ENOMEM;
 }
 
-/* Of several lengths of parts the one with which the units are done first: mostly none, which is tried first.
- */
+/* Takes the length of parts with which the units are done first. No parts at all is tried first. */
 static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
                                     s2_plan_column_options options, s2_plan_columns *out)
 {
     static const int32_t lengths[] = {0, 128, 96, 64, 48, 32, 24, 16};
-    const double worth = 0.98; /* parts are not for nothing */
+    const double worth = options.costs.worth;
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_plan_columns columns;
     int32_t best = 0;
@@ -724,7 +722,7 @@ static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const 
         options.part_steps = lengths[at];
         s2_arena_rewind(arena, mark);
         S2_TRY(transpose_plan(arena, plan, flat, &options, &columns));
-        S2_TRY(done_at(&columns, options.units, &end, &balanced));
+        S2_TRY(done_at(&columns, options.units, &options.costs, &end, &balanced));
         if (end < worth * least) {
             least = end;
             best = lengths[at];
@@ -737,35 +735,6 @@ static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const 
     }
     *out = columns;
     return S2_OK;
-}
-
-/*
- * Columns of long contexts that work at the same time read the same queries while these are in the cache;
- * parts at absolute positions keep them together. So do those of grouped heads that add to dQ, at any length.
- * Other short contexts want balance instead: the longest first, cut where a column is longer than its share.
- */
-s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_units, bool fused)
-{
-    const int32_t k_tok = s2_plan_longest(plan->seqs, plan->n_seqs);
-    const bool is_short = k_tok < 16384;
-    const bool is_long = k_tok > 65536;
-    const bool grouped = plan->pattern->n_heads > plan->pattern->n_kv_heads;
-    const bool dense = 2 * plan->counts.pairs > plan->counts.pairs_causal;
-    s2_plan_column_options cut = {
-        .key_tok = key_tok, .units = n_units, .wave = n_units, .halves = fused ? INT32_MAX : 1};
-    if (fused && grouped)
-        cut.part_steps = is_long ? 128 : 32;
-    else if (fused && dense)
-        cut.part_steps = is_long ? 384 : 192;
-    else if (is_short)
-        cut.wave = 0;
-    else if (grouped)
-        cut.part_steps = 128;
-    else
-        cut.part_steps = fused || is_long ? 64 : 0;
-    if (is_short && !fused)
-        cut.part_steps = S2_COLUMN_BALANCED;
-    return cut;
 }
 
 s2_status s2_plan_transpose(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,

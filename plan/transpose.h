@@ -37,6 +37,18 @@ enum {
     S2_COLUMN_BALANCED = -1
 };
 
+/*
+ * What balanced cuts weigh, in steps of one head: a step of which half the keys are read, a change of
+ * columns, a part added to a sum in memory. Parts are taken when the units are then done in less than `worth`
+ * of the time. Properties of a kernel: plan/launch.h.
+ */
+typedef struct s2_column_costs {
+    double half;
+    double change;
+    double sum;
+    double worth;
+} s2_column_costs;
+
 typedef struct s2_plan_column_options {
     int32_t key_tok; /* keys of a column, a power of two, blk_tok <= key_tok <= 8 blk_tok */
     /*
@@ -51,6 +63,7 @@ typedef struct s2_plan_column_options {
     /* Entries that read only one half of the keys go to the ends of lists, at most so many steps (x heads) to
      * the end; 0: they stay. */
     int32_t halves;
+    s2_column_costs costs; /* of S2_COLUMN_BALANCED */
 } s2_plan_column_options;
 
 typedef struct s2_plan_column_entry {
@@ -87,12 +100,6 @@ typedef struct s2_plan_columns {
     const int32_t *masks;
     int32_t n_chains;
 } s2_plan_columns;
-
-/*
- * How the Hopper gradients cut and order their columns on a device of n_units SMs; fused: dQ is summed with
- * them. Measured: docs/kernels.md.
- */
-s2_plan_column_options s2_plan_column_cut(const s2_plan *plan, int32_t key_tok, int32_t n_units, bool fused);
 
 /*
  * Transpose. plan->options.tile_tok must be a multiple of 64; flat is the plan's own. S2_EINVAL for options

@@ -90,22 +90,6 @@ static double score(const s2_front *front, const double *least, int32_t p)
     return sum;
 }
 
-int32_t s2_front_best(const s2_front *front)
-{
-    double least[S2_MAX_OBJECTIVES];
-    find_least(front, least);
-    int32_t best = -1;
-    double best_score = INFINITY;
-    for (int32_t p = 0; p < front->n; p++) {
-        const double own = score(front, least, p);
-        if (own < best_score) {
-            best_score = own;
-            best = p;
-        }
-    }
-    return best;
-}
-
 typedef struct scored {
     double score;
     int32_t at;

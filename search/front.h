@@ -42,13 +42,8 @@ s2_status s2_front_add(s2_front *front, const s2_point *points, int32_t n) S2_MU
 bool s2_front_beats(const s2_front *front, const s2_point *at_least);
 
 /*
- * The point with the smallest geometric mean of value / smallest value on the front, over the objectives;
- * -1 for an empty front.
- */
-int32_t s2_front_best(const s2_front *front);
-
-/*
- * All points, best first in that sense, of equals the earlier one: order has room for front->n. S2_ENOMEM.
+ * All points by the geometric mean of value / smallest value on the front over the objectives, the smallest
+ * mean first, of equals the earlier point: order has room for front->n. S2_ENOMEM.
  */
 s2_status s2_front_order(const s2_front *front, int32_t *order) S2_MUST_CHECK;
 

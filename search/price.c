@@ -4,8 +4,9 @@
 
 #include "base/alloc.h"
 #include "coverage/prove.h"
+#include "reach/worth.h"
 #include "sim/attention.h"
-#include "sim/endtoend.h"
+#include "sim/capacity.h"
 #include "sim/kv.h"
 
 enum { PROOF_STEPS = 10000000 };
@@ -16,8 +17,9 @@ enum { N_FAST = sizeof((s2_pricer *)0)->fast / sizeof((s2_pricer *)0)->fast[0] }
 
 const char *s2_objective_word(s2_objective objective)
 {
-    static const char *const words[] = {"prefill_us", "decode_us", "train_us",   "kv_bytes", "density",
-                                        "imbalance",  "unread",    "redundancy", "depth"};
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us",  "kv_bytes",
+                                        "density",    "imbalance", "unread",    "redundancy",
+                                        "depth",      "loss",      "unrecalled"};
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
@@ -41,7 +43,7 @@ void s2_pricer_release(s2_pricer *pricer)
 {
     for (int32_t f = 0; f < pricer->n_fast; f++) {
         s2_free(pricer->fast[f]);
-        s2_tuned_free(pricer->tuned[f]);
+        s2_predictor_free(pricer->predictor[f]);
     }
     pricer->n_fast = 0;
     s2_arena_release(&pricer->scratch);
@@ -86,9 +88,10 @@ static s2_status find_fast(s2_pricer *pricer, const s2_pattern *pattern, int32_t
         s2_free(fast);
         return S2_OK;
     }
-    pricer->tuned[pricer->n_fast] = NULL;
-    if (s2_reprices(&pricer->options, S2_SIM_PREFILL)) {
-        const s2_status status = s2_tuned_new(pattern, &pricer->options, &pricer->tuned[pricer->n_fast]);
+    pricer->predictor[pricer->n_fast] = NULL;
+    if (s2_predictor_applies(&pricer->options, S2_SIM_PREFILL)) {
+        const s2_status status =
+            s2_predictor_new(pattern, &pricer->options, &pricer->predictor[pricer->n_fast]);
         if (status != S2_OK) {
             s2_free(fast);
             return status;
@@ -224,14 +227,14 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
 
 static s2_status find_floors(s2_pricer *pricer, s2_quote *quote)
 {
-    if (quote->floored || quote->fast < 0 || pricer->tuned[quote->fast] == NULL)
+    if (quote->floored || quote->fast < 0 || pricer->predictor[quote->fast] == NULL)
         return S2_OK;
     for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
         if (wants(pricer, s2_objective_time((s2_sim_phase)phase)) &&
-            s2_reprices(&pricer->options, (s2_sim_phase)phase))
-            S2_TRY(s2_tuned_floor(pricer->tuned[quote->fast], &pricer->scratch, quote->pattern,
-                                  &quote->candidate, (s2_sim_phase)phase, quote->kv_slots,
-                                  &quote->floor_us[phase]));
+            s2_predictor_applies(&pricer->options, (s2_sim_phase)phase))
+            S2_TRY(s2_predictor_floor(pricer->predictor[quote->fast], &pricer->scratch, quote->pattern,
+                                      &quote->candidate, (s2_sim_phase)phase, quote->kv_slots,
+                                      &quote->floor_us[phase]));
     quote->floored = true;
     return S2_OK;
 }
@@ -250,9 +253,7 @@ static void keep_floors(const s2_pricer *pricer, const s2_quote *quote, double v
 /* A cache that does not fit waits for the host: the whole simulator knows how long. */
 static bool spills(const s2_pricer *pricer, double kv_bytes)
 {
-    const double room =
-        pricer->options.gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(&pricer->options);
-    return kv_bytes > room;
+    return kv_bytes > s2_capacity_room(&pricer->options);
 }
 
 static s2_status price_spilled(s2_pricer *pricer, const s2_pattern *pattern, double *us)
@@ -301,14 +302,14 @@ static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *
     return S2_OK;
 }
 
-static s2_status price_decode(s2_pricer *pricer, s2_tuned *tuned, const s2_pattern *pattern, double kv_bytes,
-                              double *us)
+static s2_status price_decode(s2_pricer *pricer, s2_predictor *predictor, const s2_pattern *pattern,
+                              double kv_bytes, double *us)
 {
     s2_attention attention;
     if (spills(pricer, kv_bytes))
         return price_spilled(pricer, pattern, us);
-    if (s2_reprices(&pricer->options, S2_SIM_DECODE))
-        return s2_reprice(tuned, &pricer->scratch, pattern, &pricer->options, S2_SIM_DECODE, us);
+    if (s2_predictor_applies(&pricer->options, S2_SIM_DECODE))
+        return s2_predictor_time(predictor, &pricer->scratch, pattern, &pricer->options, S2_SIM_DECODE, us);
     S2_TRY(price_phase(pricer, pattern, S2_SIM_DECODE, &attention));
     *us = attention.time_us + attention.select_us;
     return S2_OK;
@@ -318,9 +319,9 @@ static s2_status predict_decode(s2_pricer *pricer, s2_quote *quote)
 {
     const double kv_bytes = (double)quote->kv_slots * slot_bytes(pricer, quote->pattern);
     if (quote->fast < 0 || quote->decode_us > 0 || !wants(pricer, S2_BY_DECODE_US) ||
-        !s2_reprices(&pricer->options, S2_SIM_DECODE) || spills(pricer, kv_bytes))
+        !s2_predictor_applies(&pricer->options, S2_SIM_DECODE) || spills(pricer, kv_bytes))
         return S2_OK;
-    return price_decode(pricer, pricer->tuned[quote->fast], quote->pattern, kv_bytes, &quote->decode_us);
+    return price_decode(pricer, pricer->predictor[quote->fast], quote->pattern, kv_bytes, &quote->decode_us);
 }
 
 s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step, double value[S2_MAX_OBJECTIVES])
@@ -341,7 +342,24 @@ typedef struct prices {
     double unread;
     double redundancy;
     double depth;
+    double loss;
+    double unrecalled;
 } prices;
+
+static s2_status price_worth(s2_pricer *pricer, const s2_pattern *pattern, prices *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
+    s2_stack stack;
+    s2_worth worth = {0};
+    s2_status status = s2_stack_build(&pricer->scratch, pattern, S2_PREFILL, pricer->options.len_tok, &stack);
+    if (status == S2_OK)
+        status = s2_worth_judge(&pricer->scratch, &stack, &worth);
+    s2_arena_rewind(&pricer->scratch, mark);
+    S2_TRY(status);
+    out->loss = worth.loss;
+    out->unrecalled = 1 - worth.recall;
+    return worth.not_judged == NULL ? S2_OK : S2_ELIMIT;
+}
 
 static s2_status price_fast(s2_pricer *pricer, const s2_quote *quote, prices *out)
 {
@@ -383,16 +401,16 @@ static s2_status price_slowly(s2_pricer *pricer, const s2_quote *quote, prices *
 s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES])
 {
     prices own = {0};
-    s2_tuned *const tuned = quote->fast >= 0 ? pricer->tuned[quote->fast] : NULL;
+    s2_predictor *const predictor = quote->fast >= 0 ? pricer->predictor[quote->fast] : NULL;
     S2_TRY(find_floors(pricer, quote));
     S2_TRY(quote->fast >= 0 ? price_fast(pricer, quote, &own) : price_slowly(pricer, quote, &own));
-    if (wants(pricer, S2_BY_PREFILL_US) && s2_reprices(&pricer->options, S2_SIM_PREFILL))
-        S2_TRY(s2_reprice(tuned, &pricer->scratch, quote->pattern, &pricer->options, S2_SIM_PREFILL,
-                          &own.prefill_us));
+    if (wants(pricer, S2_BY_PREFILL_US) && s2_predictor_applies(&pricer->options, S2_SIM_PREFILL))
+        S2_TRY(s2_predictor_time(predictor, &pricer->scratch, quote->pattern, &pricer->options,
+                                 S2_SIM_PREFILL, &own.prefill_us));
     if (quote->decode_us > 0)
         own.decode_us = quote->decode_us;
     else if (wants(pricer, S2_BY_DECODE_US))
-        S2_TRY(price_decode(pricer, tuned, quote->pattern, own.kv_bytes, &own.decode_us));
+        S2_TRY(price_decode(pricer, predictor, quote->pattern, own.kv_bytes, &own.decode_us));
     if (wants(pricer, S2_BY_TRAIN_US)) {
         s2_attention attention;
         S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_TRAIN, &attention));
@@ -400,9 +418,11 @@ s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX
     }
     if (wants(pricer, S2_BY_DEPTH))
         S2_TRY(price_depth(pricer, quote->pattern, &own.depth));
-    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us,  own.train_us,
-                                         own.kv_bytes,   own.density,    own.imbalance,
-                                         own.unread,     own.redundancy, own.depth};
+    if (wants(pricer, S2_BY_LOSS) || wants(pricer, S2_BY_UNRECALLED))
+        S2_TRY(price_worth(pricer, quote->pattern, &own));
+    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us,  own.kv_bytes,
+                                         own.density,    own.imbalance, own.unread,    own.redundancy,
+                                         own.depth,      own.loss,      own.unrecalled};
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = v < pricer->n_by ? all[pricer->by[v]] : 0;
     keep_floors(pricer, quote, value);

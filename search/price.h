@@ -5,7 +5,7 @@
  * Patterns of one local + sink + stride body, dense layers, and dense KV heads at the end are priced by
  * sim/fast.h; every other pattern by the classes of sim/, which is slower and has no bound. Both give
  * the same numbers (tests/test_search.c). With options.calibration the times of prefill and decode are
- * predictions (search/reprice.h); without, and those of training, they are bounds at peak rates.
+ * predictions (search/predictor.h); without, and those of training, they are bounds at peak rates.
  *
  * Ownership: s2_pricer_release frees what it grew. Threads: one s2_pricer, one thread.
  */
@@ -13,7 +13,7 @@
 #define S2_SEARCH_PRICE_H
 
 #include "search/front.h"
-#include "search/reprice.h"
+#include "search/predictor.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,6 +29,8 @@ typedef enum s2_objective {
     S2_BY_UNREAD,     /* 1 - pairs read / causal pairs, over all layers: what is given up */
     S2_BY_REDUNDANCY, /* heads that read a pair, mean over all causal pairs; where union holds, at least 1 */
     S2_BY_DEPTH, /* layers within which a union-complete one is sure to lie; n_layers + 1: there is none */
+    S2_BY_LOSS, /* on text, and what is not recalled: of small models, as reach/worth.h judges them. Where it */
+    S2_BY_UNRECALLED, /* does not judge, there is no price */
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */
@@ -42,7 +44,7 @@ typedef struct s2_pricer {
     int32_t n_fast;
     s2_fast *fast[8]; /* one for each shape met */
     double dense_imbalance[8];
-    s2_tuned *tuned[8]; /* with constants: of the same shapes */
+    s2_predictor *predictor[8]; /* with constants: of the same shapes */
 } s2_pricer;
 
 void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by);
@@ -69,7 +71,7 @@ s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote 
 enum { S2_REFINE_STEPS = 2 };
 s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step,
                           double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
-/* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63. */
+/* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63, or worth is asked for and not judged. */
 s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
 /* What a dense pattern of that shape keeps, whole pages or not. */

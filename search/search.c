@@ -21,7 +21,7 @@ int64_t s2_search_candidate(const s2_search *search, int64_t visit)
     s2_rng rng = {search->seed};
     const int64_t shift = (int64_t)s2_rng_below(&rng, (uint64_t)n);
     int64_t factor = (int64_t)s2_rng_below(&rng, (uint64_t)n) | 1;
-    while (s2_common_divisor(factor, n) != 1)
+    while (s2_gcd(factor, n) != 1)
         factor += 2;
     return (int64_t)(((wide)visit * factor + shift) % n);
 }
@@ -153,6 +153,13 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
         S2_TRY(drop(w, &quote, &point, &dropped));
     if (dropped)
         return S2_OK;
+    bool accepted = true;
+    if (w->search->accept != NULL)
+        S2_TRY(w->search->accept(w->search->accept_user, pattern, &accepted));
+    if (!accepted) {
+        w->counts.unaccepted++;
+        return S2_OK;
+    }
     S2_TRY(s2_price_exact(&w->pricer, &quote, point.value));
     const bool outside = is_outside(w, pattern, point.value);
     w->counts.outside += outside;
@@ -241,6 +248,7 @@ void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part)
         sum->violated[p] += part->violated[p];
     sum->unknown += part->unknown;
     sum->outside += part->outside;
+    sum->unaccepted += part->unaccepted;
     sum->beaten += part->beaten;
     sum->priced += part->priced;
     sum->priced_slowly += part->priced_slowly;

@@ -32,6 +32,12 @@ typedef struct s2_search_limit {
     bool of_dense; /* of kv_bytes: `most` is a part of what a dense pattern of the candidate's shape keeps */
 } s2_search_limit;
 
+/*
+ * May the candidate be on the front, for reasons that the search does not know? Called by several threads,
+ * for what is neither beaten nor outside. S2_ENOMEM.
+ */
+typedef s2_status (*s2_search_accept_fn)(const void *user, const s2_pattern *pattern, bool *accepted);
+
 typedef struct s2_search {
     const s2_space *space;
     s2_sim_options options;
@@ -45,6 +51,8 @@ typedef struct s2_search {
     int64_t begin; /* visits of this shard; s2_search_shard */
     int64_t end;
     int32_t n_jobs;
+    s2_search_accept_fn accept; /* NULL: all may */
+    const void *accept_user;
     bool no_pruning; /* price everything; for tests */
 } s2_search;
 
@@ -57,6 +65,7 @@ typedef struct s2_search_counts {
     int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
     int64_t unknown;                   /* not decided: a requirement, or too long to price */
     int64_t outside;                   /* above a limit, by its bounds or priced */
+    int64_t unaccepted;                /* by s2_search.accept */
     int64_t beaten;                    /* by its bounds, without being priced */
     int64_t priced;
     int64_t priced_slowly; /* of those priced or outside: without the fast form */

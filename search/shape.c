@@ -20,14 +20,14 @@ static bool body_is_dense(const s2_body *body)
 
 static bool take_stride(const s2_term *term, s2_candidate *out)
 {
-    const s2_phase_expr *const phase = &term->phase;
+    const s2_offset_expr *const offset = &term->offset;
     if (out->stride_blk != 0 || term->n < 2 || term->n > S2_FAST_STRIDE || term->width != 1 ||
-        phase->layer_coef != 0 || (phase->head_coef != 0 && phase->kv_coef != 0))
+        offset->layer_coef != 0 || (offset->head_coef != 0 && offset->kv_coef != 0))
         return false;
     out->stride_blk = (int32_t)term->n;
-    out->by_kv = phase->head_coef == 0;
-    out->step = (int32_t)((out->by_kv ? phase->kv_coef : phase->head_coef) % term->n);
-    out->offset = (int32_t)(phase->constant % term->n);
+    out->by_kv = offset->head_coef == 0;
+    out->step = (int32_t)((out->by_kv ? offset->kv_coef : offset->head_coef) % term->n);
+    out->offset = (int32_t)(offset->constant % term->n);
     return true;
 }
 
@@ -88,7 +88,8 @@ static bool take_layers(const s2_pattern *pattern, int32_t dense_body, s2_candid
 bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out)
 {
     int32_t dense_body = -1, other = -1;
-    if (!pattern->causal || pattern->n_bodies > 2 || s2_pattern_has_phases(pattern))
+    if (!pattern->causal || s2_pattern_layers_differ(pattern) || pattern->n_bodies > 2 ||
+        s2_pattern_has_phases(pattern))
         return false;
     for (int32_t body = 0; body < pattern->n_bodies; body++)
         *(body_is_dense(&pattern->bodies[body]) ? &dense_body : &other) = body;

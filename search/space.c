@@ -103,7 +103,7 @@ static s2_status find_close(const cursor *c, size_t open, size_t *close, int32_t
     return refuse(c, open, "this brace is not closed");
 }
 
-static s2_status parse_hole(cursor *c, s2_piece *piece)
+static s2_status parse_hole(cursor *c, s2_space_piece *piece)
 {
     const size_t open = c->at;
     size_t close = open;
@@ -160,10 +160,10 @@ static s2_status multiply(const cursor *c, size_t at, int64_t n_values, int64_t 
     return S2_OK;
 }
 
-static s2_status parse_pieces(cursor *c, s2_piece *pieces, s2_space *space)
+static s2_status parse_pieces(cursor *c, s2_space_piece *pieces, s2_space *space)
 {
     for (;;) {
-        s2_piece *const piece = &pieces[space->n_pieces++];
+        s2_space_piece *const piece = &pieces[space->n_pieces++];
         const size_t begin = c->at;
         S2_TRY(skip_plain(c));
         piece->text = c->text + begin;
@@ -185,7 +185,7 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
         return refuse(&c, 0, "a space has at most 65536 bytes");
     c.text = s2_arena_strndup(arena, text, n_bytes);
     c.n = n_bytes;
-    s2_piece *const pieces = S2_NEW(arena, s2_piece, S2_SPACE_HOLES + 1);
+    s2_space_piece *const pieces = S2_NEW(arena, s2_space_piece, S2_SPACE_HOLES + 1);
     if (c.text == NULL || pieces == NULL)
         return S2_ENOMEM;
     s2_space space = {.pieces = pieces, .n_candidates = 1};
@@ -194,7 +194,7 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
     return S2_OK;
 }
 
-static void put_value(const s2_piece *piece, int64_t value, s2_buf *buf)
+static void put_value(const s2_space_piece *piece, int64_t value, s2_buf *buf)
 {
     const s2_choice *choice = piece->choices;
     while (value >= choice->n)
@@ -214,24 +214,40 @@ void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf)
         index = radix > 0 ? index / radix : index;
     }
     for (int32_t p = 0; p < space->n_pieces; p++) {
-        const s2_piece *const piece = &space->pieces[p];
+        const s2_space_piece *const piece = &space->pieces[p];
         s2_buf_add(buf, piece->text, piece->n_bytes);
         if (piece->n_values > 0)
             put_value(piece, digits[p], buf);
     }
 }
 
-s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, s2_buf *buf)
+/* 2, 3, 4, 6, 8, 12, ...: up to a phase for each head, each half as wide again as the one before at most. */
+static void put_strides(int32_t n_heads, s2_buf *buf)
+{
+    s2_buf_puts(buf, "stride {2");
+    for (int32_t power = 2; power < n_heads; power *= 2) {
+        if (power * 3 / 2 <= n_heads)
+            s2_buf_printf(buf, ",%d", (int)power * 3 / 2);
+        if (power * 2 <= n_heads)
+            s2_buf_printf(buf, ",%d", (int)power * 2);
+    }
+    s2_buf_puts(buf, "}");
+}
+
+s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every, s2_buf *buf)
 {
     if (n_kv_heads < 1 || n_heads < n_kv_heads || n_heads % n_kv_heads != 0)
         return S2_EINVAL;
-    const int32_t strides = n_heads < 2 ? 2 : n_heads;
-    s2_buf_printf(buf,
-                  "block {32,64,128}; layers all: local {1,2,4..64:4} {,| sink 1} | stride {2..%d} phase ",
-                  (int)strides);
-    s2_buf_puts(buf, n_kv_heads < n_heads ? "{head,kv}+{0,1}" : "head+{0,1}");
+    /* a window of at least 1024 tokens: the search cannot see what a model loses without one */
+    s2_buf_puts(buf, "layers all: local {16,24,32,48,64} {,| sink 1} | ");
+    put_strides(n_heads, buf);
+    s2_buf_puts(buf, " phase ");
+    s2_buf_puts(buf, n_kv_heads < n_heads ? "{head,kv}+1" : "head+1");
     if (n_kv_heads > 1)
         s2_buf_printf(buf, "; {,kv %d: dense}", (int)n_kv_heads - 1);
-    s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense,layers 7::8: dense}");
+    if (dense_every > 0)
+        s2_buf_printf(buf, "; layers %d::%d: dense", (int)dense_every - 1, (int)dense_every);
+    else if (dense_every == S2_PROPOSE_ANY)
+        s2_buf_puts(buf, "; {,layers 1::2: dense,layers 3::4: dense,layers 7::8: dense}");
     return buf->status;
 }

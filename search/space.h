@@ -39,17 +39,17 @@ typedef struct s2_choice {
 } s2_choice;
 
 /* Plain text, then a hole (none behind the last piece: n_values is 0 there). */
-typedef struct s2_piece {
+typedef struct s2_space_piece {
     const char *text;
     size_t n_bytes;
     int32_t n_choices;
     const s2_choice *choices;
     int64_t n_values;
-} s2_piece;
+} s2_space_piece;
 
 typedef struct s2_space {
     int32_t n_pieces;
-    const s2_piece *pieces;
+    const s2_space_piece *pieces;
     int64_t n_candidates; /* 1 .. 2^S2_SPACE_LOG2_CANDIDATES */
 } s2_space;
 
@@ -61,10 +61,13 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
 void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
 
 /*
- * A space for a shape alone: windows, sinks, strides rotated by head or by KV head, dense KV heads and
- * dense layers. S2_EINVAL for a shape that is none.
+ * A space for a shape alone: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
+ * dense KV heads and dense layers. dense_every: the last of so many layers is dense; S2_PROPOSE_NONE: none is;
+ * S2_PROPOSE_ANY: the space has the choice. S2_EINVAL for a shape that is none.
  */
-s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, s2_buf *buf) S2_MUST_CHECK;
+enum { S2_PROPOSE_ANY = 0, S2_PROPOSE_NONE = -1 };
+s2_status s2_space_propose(int32_t n_heads, int32_t n_kv_heads, int32_t dense_every,
+                           s2_buf *buf) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

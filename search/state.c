@@ -30,7 +30,7 @@ static void put_key(const char *key, s2_buf *buf)
 
 static void put_head(const s2_search *search, const char *key, s2_buf *buf)
 {
-    s2_buf_puts(buf, "s2 search state 2\n");
+    s2_buf_puts(buf, "s2 search state 3\n");
     put_key(key, buf);
     s2_buf_printf(buf, "shard %" PRId64 " %" PRId64 "\n", search->begin, search->end);
 }
@@ -42,9 +42,9 @@ void s2_search_state_print(const s2_search *search, const s2_search_state *state
     const size_t begin = buf->len;
     put_head(search, key, buf);
     s2_buf_printf(buf, "next %" PRId64 " %" PRId64 "\ncounts", state->next, state->refused_index);
-    s2_buf_printf(buf, " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
-                  counts->refused, counts->unknown, counts->outside, counts->beaten, counts->priced,
-                  counts->priced_slowly);
+    s2_buf_printf(buf, " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64 " %" PRId64,
+                  counts->refused, counts->unknown, counts->outside, counts->unaccepted, counts->beaten,
+                  counts->priced, counts->priced_slowly);
     for (int p = 0; p < S2_N_PROPERTIES; p++)
         s2_buf_printf(buf, " %" PRId64, counts->violated[p]);
     s2_buf_printf(buf, "\nfront %d\n", (int)state->front.n);
@@ -79,7 +79,8 @@ static bool take_int(const char **at, int64_t *out)
 static bool take_counts(const char **at, s2_search_counts *out)
 {
     bool good = take_int(at, &out->refused) && take_int(at, &out->unknown) && take_int(at, &out->outside) &&
-                take_int(at, &out->beaten) && take_int(at, &out->priced) && take_int(at, &out->priced_slowly);
+                take_int(at, &out->unaccepted) && take_int(at, &out->beaten) && take_int(at, &out->priced) &&
+                take_int(at, &out->priced_slowly);
     for (int p = 0; p < S2_N_PROPERTIES && good; p++)
         good = take_int(at, &out->violated[p]);
     return good;

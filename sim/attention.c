@@ -36,8 +36,7 @@ typedef struct s2_pricing {
     const s2_sim_options *options;
     s2_tile_shape shape;
     s2_rates rates;
-    s2_head_work *work; /* of each head class, prefill and training */
-    s2_head_work dense;
+    s2_head_counts counts;
     s2_attention *out;
     double densities; /* summed over the heads of sparse layers */
     double executed;
@@ -79,9 +78,13 @@ typedef struct s2_layer {
     double busiest_steps;  /* steps of the busiest SM */
 } s2_layer;
 
+/* A step of decode reads the cache; other passes K and V as they are computed. */
 static int64_t kv_row_bytes(const s2_pricing *pricing)
 {
-    return 2 * (int64_t)pricing->classes->pattern->head_dim * s2_dtype_bytes(pricing->options->dtype);
+    const s2_sim_options *const options = pricing->options;
+    const double elem =
+        options->phase == S2_SIM_DECODE ? s2_sim_cache_bytes(options) : s2_dtype_bytes(options->dtype);
+    return (int64_t)(2 * pricing->classes->pattern->head_dim * elem);
 }
 
 /* Bytes of one query row of one head: Q in, O out (never below 2 bytes an element), log-sum-exp. */
@@ -135,8 +138,8 @@ static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *
 static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     int64_t most = 0;
-    for (int32_t tile = 0; tile < pricing->dense.n_q_tiles; tile++) {
-        const int64_t steps = s2_tile_steps(pricing->shape, pricing->dense.visits[tile]);
+    for (int32_t tile = 0; tile < pricing->counts.dense.n_q_tiles; tile++) {
+        const int64_t steps = s2_tile_steps(pricing->shape, pricing->counts.dense.visits[tile]);
         most = steps > most ? steps : most;
     }
     const s2_arena_mark_t mark = s2_arena_mark(pricing->scratch);
@@ -144,7 +147,7 @@ static s2_status layer_makespan(const s2_pricing *pricing, const s2_layer_class 
     if (count == NULL)
         return S2_ENOMEM;
     for (int32_t head = 0; head < pricing->classes->pattern->n_heads; head++) {
-        const s2_head_work *const work = &pricing->work[layer->head_class[head]];
+        const s2_head_work *const work = &pricing->counts.work[layer->head_class[head]];
         if (!s2_work_spend(pricing->classes->work_left, work->n_q_tiles))
             return S2_ELIMIT;
         for (int32_t tile = 0; tile < work->n_q_tiles; tile++)
@@ -180,15 +183,15 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
     bool sparse = false;
     for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const s2_head_work *const work = &pricing->work[layer->head_class[head]];
+        const s2_head_work *const work = &pricing->counts.work[layer->head_class[head]];
         sum->pairs += work->pairs;
         sum->blk_pairs += work->blk_pairs;
         sum->tiles += work->tiles;
         sum->steps += work->steps;
-        sparse |= work->pairs != pricing->dense.pairs;
+        sparse |= work->pairs != pricing->counts.dense.pairs;
     }
-    note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)pricing->dense.blk_pairs,
-                 (double)sum->steps / (double)pricing->dense.steps);
+    note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)pricing->counts.dense.blk_pairs,
+                 (double)sum->steps / (double)pricing->counts.dense.steps);
     int64_t keys;
     S2_TRY(layer_touched(pricing, layer, &keys));
     S2_TRY(layer_makespan(pricing, layer, sum));
@@ -197,7 +200,8 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     sum->read_bytes = for_batch(pricing, rows, q_row_bytes(pricing));
     add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
     sum->write_bytes = for_batch(pricing, rows, o_row_bytes(pricing) + (int64_t)sizeof(float));
-    const int64_t q_loads = (int64_t)pricing->dense.n_q_tiles * pricing->shape.q_tok * pattern->n_heads;
+    const int64_t q_loads =
+        (int64_t)pricing->counts.dense.n_q_tiles * pricing->shape.q_tok * pattern->n_heads;
     sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
     add_product(pricing->out, &sum->load_bytes, q_loads, q_row_bytes(pricing), batch);
     sum->steps = for_batch(pricing, sum->steps, 1);
@@ -314,18 +318,22 @@ static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
     return S2_OK;
 }
 
-static s2_status count_classes(s2_pricing *pricing)
+static s2_status count_heads(s2_arena *arena, const s2_classes *classes, const s2_sim_options *options,
+                             s2_tile_shape shape, s2_head_counts *out)
 {
-    const s2_classes *const classes = pricing->classes;
-    const int64_t n_tok = pricing->options->len_tok;
-    S2_TRY(s2_dense_work(pricing->scratch, classes->pattern->causal, classes->pattern->block_tok, n_tok,
-                         pricing->shape, &pricing->dense));
-    pricing->work = S2_NEW(pricing->scratch, s2_head_work, classes->n_reads);
-    if (pricing->work == NULL)
-        return S2_ENOMEM;
-    for (int32_t c = 0; c < classes->n_reads; c++)
-        S2_TRY(s2_head_work_count(pricing->scratch, &classes->reads[c], n_tok, pricing->shape,
-                                  classes->work_left, &pricing->work[c]));
+    const int64_t n_tok = options->len_tok;
+    s2_head_counts counts = {0};
+    if (options->phase != S2_SIM_DECODE) {
+        S2_TRY(s2_dense_work(arena, classes->pattern->causal, classes->pattern->block_tok, n_tok, shape,
+                             &counts.dense));
+        counts.work = S2_NEW(arena, s2_head_work, classes->n_reads);
+        if (counts.work == NULL)
+            return S2_ENOMEM;
+        for (int32_t c = 0; c < classes->n_reads; c++)
+            S2_TRY(s2_head_work_count(arena, &classes->reads[c], n_tok, shape, classes->work_left,
+                                      &counts.work[c]));
+    }
+    *out = counts;
     return S2_OK;
 }
 
@@ -371,8 +379,6 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
 
 static s2_status price_layers(s2_pricing *pricing)
 {
-    if (pricing->options->phase != S2_SIM_DECODE)
-        S2_TRY(count_classes(pricing));
     for (int32_t c = 0; c < pricing->classes->n_layer_classes; c++) {
         S2_TRY(add_layer(pricing, &pricing->classes->layers[c]));
         add_selection(pricing, &pricing->classes->layers[c]);
@@ -380,8 +386,9 @@ static s2_status price_layers(s2_pricing *pricing)
     return S2_OK;
 }
 
-s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
-                             s2_tile_shape shape, s2_attention *out)
+s2_status s2_attention_price_counted(s2_arena *scratch, const s2_classes *classes,
+                                     const s2_head_counts *counts, const s2_sim_options *options,
+                                     s2_tile_shape shape, s2_attention *out)
 {
     s2_attention result = {.imbalance = 1};
     s2_pricing pricing = {.scratch = scratch,
@@ -389,6 +396,7 @@ s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const
                           .options = options,
                           .shape = shape,
                           .rates = rates_of(options),
+                          .counts = *counts,
                           .out = &result};
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     const s2_status status = price_layers(&pricing);
@@ -400,6 +408,36 @@ s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const
     result.density = n_heads > 0 ? pricing.densities / n_heads : 1;
     result.executed_density = n_heads > 0 ? pricing.executed / n_heads : 1;
     *out = result;
+    return S2_OK;
+}
+
+s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
+                             s2_tile_shape shape, s2_attention *out)
+{
+    s2_head_counts counts;
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_status status = count_heads(scratch, classes, options, shape, &counts);
+    if (status == S2_OK)
+        status = s2_attention_price_counted(scratch, classes, &counts, options, shape, out);
+    s2_arena_rewind(scratch, mark);
+    return status;
+}
+
+s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *counts,
+                               const s2_layer_class *layer, const s2_sim_options *options,
+                               s2_tile_shape shape, int64_t *work)
+{
+    const s2_pattern *const pattern = classes->pattern;
+    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+        const int32_t *const head_class = layer->head_class + (int64_t)kv * n_group;
+        s2_step_work step = {0};
+        if (options->phase == S2_SIM_DECODE)
+            S2_TRY(s2_step_work_count(classes, head_class, n_group, options->len_tok, shape.k_tok, &step));
+        work[kv] = step.tiles;
+        for (int32_t h = 0; h < n_group && counts->work != NULL; h++)
+            work[kv] += counts->work[head_class[h]].steps;
+    }
     return S2_OK;
 }
 
@@ -438,6 +476,9 @@ s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, co
     S2_TRY(make_dense(arena, pattern, &out->dense_pattern));
     S2_TRY(s2_classes_build(arena, &out->dense_pattern, phase, &out->dense_classes));
     out->classes.work_left = out->dense_classes.work_left = work_left;
-    S2_TRY(s2_attention_price(arena, &out->classes, options, shape, &out->own));
-    return s2_attention_price(arena, &out->dense_classes, options, shape, &out->dense);
+    S2_TRY(count_heads(arena, &out->classes, options, shape, &out->counts));
+    S2_TRY(count_heads(arena, &out->dense_classes, options, shape, &out->dense_counts));
+    S2_TRY(s2_attention_price_counted(arena, &out->classes, &out->counts, options, shape, &out->own));
+    return s2_attention_price_counted(arena, &out->dense_classes, &out->dense_counts, options, shape,
+                                      &out->dense);
 }

@@ -27,8 +27,25 @@ typedef struct s2_attention {
     bool overflow;
 } s2_attention;
 
+/* Prefill and training: the work of each head class, and of a dense head. In the arena. */
+typedef struct s2_head_counts {
+    s2_head_work *work;
+    s2_head_work dense;
+} s2_head_counts;
+
+/* `classes` may be a share (sim/share.h) of those that were counted. S2_ELIMIT beyond 2^63. */
+s2_status s2_attention_price_counted(s2_arena *scratch, const s2_classes *classes,
+                                     const s2_head_counts *counts, const s2_sim_options *options,
+                                     s2_tile_shape shape, s2_attention *out) S2_MUST_CHECK;
+
+/* Both at once, for a single use. */
 s2_status s2_attention_price(s2_arena *scratch, const s2_classes *classes, const s2_sim_options *options,
                              s2_tile_shape shape, s2_attention *out) S2_MUST_CHECK;
+
+/* What each KV head's query heads compute in a layer, in steps: work[n_kv_heads]. */
+s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *counts,
+                               const s2_layer_class *layer, const s2_sim_options *options,
+                               s2_tile_shape shape, int64_t *work) S2_MUST_CHECK;
 
 /* The resource that is used longest by itself. */
 s2_resource s2_attention_busiest(const s2_attention *attention);
@@ -36,9 +53,11 @@ s2_resource s2_attention_busiest(const s2_attention *attention);
 /* A pattern, and the same shape with every head dense beside it. */
 typedef struct s2_attention_pair {
     s2_classes classes;
+    s2_head_counts counts;
     s2_attention own;
     s2_pattern dense_pattern; /* dense_classes point to it: a pair is not copied */
     s2_classes dense_classes;
+    s2_head_counts dense_counts;
     s2_attention dense;
 } s2_attention_pair;
 

@@ -114,7 +114,7 @@ static void hash_text(const char *text, size_t n, char out[20])
 
 void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
 {
-    const s2_rows_head *const head = &calibration->head;
+    const s2_provenance *const head = &calibration->head;
     s2_buf constants = {0};
     char hash[20] = "";
     print_constants(&calibration->model, &constants);
@@ -130,9 +130,13 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
         buf->status = constants.status;
     for (int32_t k = 0; k < calibration->model.n_kernels; k++) {
         const s2_kernel_model *const kernel = &calibration->model.kernels[k];
-        if (kernel->n_judged > 0)
-            s2_buf_printf(buf, "judged %s %s %d %.4g %.4g\n", kernel->name, s2_pass_word(kernel->pass),
-                          kernel->n_judged, kernel->error_pct, kernel->p90_pct);
+        if (kernel->n_judged == 0)
+            continue;
+        s2_buf_printf(buf, "judged %s %s %d %.4g %.4g", kernel->name, s2_pass_word(kernel->pass),
+                      kernel->n_judged, kernel->error_pct, kernel->p90_pct);
+        for (int32_t extent = 0; extent < S2_N_EXTENTS; extent++)
+            s2_buf_printf(buf, " %.9g %.9g", kernel->spans[extent].least, kernel->spans[extent].greatest);
+        s2_buf_puts(buf, "\n");
     }
     s2_buf_release(&constants);
 }
@@ -196,6 +200,7 @@ static s2_status open_kernel(s2_reader *reader, const char *rest)
             reader->kernel = &model->kernels[model->n_kernels++];
             *reader->kernel = (s2_kernel_model){.pass = (s2_pass)p};
             s2_text_clean(reader->kernel->name, sizeof reader->kernel->name, name);
+            reader->kernel->traits = s2_kernel_traits_find(reader->kernel->name);
             return S2_OK;
         }
     return refuse(reader, "expected a pass: forward, backward or decode");
@@ -250,15 +255,25 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
     return S2_OK;
 }
 
+static int32_t n_words(const char *text)
+{
+    int32_t n = 0;
+    for (const char *at = text; *at != '\0'; at++)
+        n += *at != ' ' && (at == text || at[-1] == ' ');
+    return n;
+}
+
 /* How a kernel did on points that were not fitted. */
 static s2_status take_verdict(s2_reader *reader, const char *rest)
 {
     char name[16], pass[12];
     int at = 0;
-    double n[3];
+    double n[3 + 2 * S2_N_EXTENTS];
     if (sscanf(rest, "%15s %11s %n", name, pass, &at) != 2 || at == 0)
         return refuse(reader, "expected the name of a kernel and its pass");
-    S2_TRY(take_numbers(reader, rest + at, n, 3));
+    /* files of earlier versions do not say where the points went */
+    const bool spans = n_words(rest + at) > 3;
+    S2_TRY(take_numbers(reader, rest + at, n, spans ? 3 + 2 * S2_N_EXTENTS : 3));
     if (!small(n[0]) || n[1] < 0 || n[2] < 0)
         return refuse(reader, "these are no errors");
     for (int32_t k = 0; k < reader->out.model.n_kernels; k++) {
@@ -267,6 +282,8 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
             kernel->n_judged = (int32_t)n[0];
             kernel->error_pct = n[1];
             kernel->p90_pct = n[2];
+            for (int32_t extent = 0; spans && extent < S2_N_EXTENTS; extent++)
+                kernel->spans[extent] = (s2_span_of_points){n[3 + 2 * extent], n[4 + 2 * extent]};
             return S2_OK;
         }
     }
@@ -275,7 +292,7 @@ static s2_status take_verdict(s2_reader *reader, const char *rest)
 
 static bool take_head(s2_reader *reader, const char *word, const char *rest)
 {
-    s2_rows_head *const head = &reader->out.head;
+    s2_provenance *const head = &reader->out.head;
     const struct {
         const char *word;
         char *to;
@@ -340,6 +357,14 @@ static s2_status check_whole(s2_reader *reader)
     return S2_OK;
 }
 
+/* A GPU that is not built in has kernels like those of the built-in calibration. */
+static int32_t capability_of(const char *name)
+{
+    s2_gpu gpu = {0};
+    const s2_status known = s2_gpu_find(name, &gpu, NULL);
+    return s2_gpu_capability(known == S2_OK ? &gpu : &(s2_gpu){0});
+}
+
 s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration *out, s2_diag *diag)
 {
     s2_reader reader = {.number = 1, .diag = diag};
@@ -366,6 +391,7 @@ s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration 
     if (strcmp(hash, reader.out.hash) != 0)
         return refuse(&reader,
                       "the hash is not that of the constants: calibrate again, or take the file as it was");
+    reader.out.model.capability = capability_of(reader.out.head.gpu);
     *out = reader.out;
     return S2_OK;
 }
@@ -378,38 +404,4 @@ s2_status s2_calibration_find(const char *gpu, s2_calibration *out)
         if (strcmp(text->name, name) == 0)
             return s2_calibration_parse(text->text, strlen(text->text), out, NULL);
     return S2_EUNSUPPORTED;
-}
-
-s2_status s2_calibration_guess(const s2_gpu *gpu, s2_calibration *out)
-{
-    s2_calibration made;
-    S2_TRY(s2_calibration_find("h200", &made));
-    s2_time_model *const model = &made.model;
-    const double flop = gpu->bf16_tflops * 1e6 / (gpu->sms * gpu->tensor_mhz);
-    const double slower = model->mma_flop / flop;
-    model->n_sms = gpu->sms;
-    model->mma_flop = flop;
-    model->max_mhz = gpu->boost_mhz;
-    model->l2_gb_s = gpu->l2_tb_s > 0 ? gpu->l2_tb_s * 1e3 : 4 * gpu->hbm_gb_s;
-    model->cache_mb = gpu->l2_mib * 0.4;
-    model->spill_mb = gpu->l2_mib * 0.8;
-    model->whole_mb = gpu->l2_mib;
-    model->warm_mb = model->lost_mb = gpu->l2_mib * 0.5;
-    /* as if the highest clock held: what the power limit takes is not on a data sheet */
-    model->clock_limit = 1e9;
-    for (int32_t k = 0; k < model->n_kernels; k++) {
-        s2_kernel_model *const kernel = &model->kernels[k];
-        for (int32_t d = 0; d < kernel->n_dims; d++) {
-            kernel->dims[d].step *= slower;
-            kernel->dims[d].masked *= slower;
-            if (kernel->pass == S2_PASS_BACKWARD)
-                kernel->dims[d].least *= slower;
-        }
-        kernel->hbm_gb_s = gpu->hbm_gb_s * gpu->hbm_fraction;
-        kernel->error_pct = kernel->p90_pct = S2_GUESS_PCT;
-        kernel->n_judged = 0;
-    }
-    made.head = (s2_rows_head){0};
-    *out = made;
-    return S2_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "pattern/layers.h"
 
 enum { N_SLOTS = 4 * S2_LIMIT_CLASSES };
 
@@ -33,41 +34,6 @@ static uint64_t reads_key(const s2_reads *reads)
             key = mixed(mixed(key, reads->view.layer), reads->view.head);
     }
     return key;
-}
-
-static bool term_depends_on_layer(const s2_term *term)
-{
-    return term->kind == S2_TERM_RANDOM || term->phase.layer_coef != 0;
-}
-
-static bool layer_depends(const s2_pattern *pattern, s2_phase phase, int32_t layer)
-{
-    for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
-        for (int32_t t = 0; t < body->n_terms; t++)
-            if (term_depends_on_layer(&body->terms[t]))
-                return true;
-    }
-    return false;
-}
-
-static const uint16_t *bodies_of(const s2_pattern *pattern, s2_phase phase, int32_t layer)
-{
-    return pattern->body_of + ((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads;
-}
-
-/* The class of an earlier layer with the same bodies, or -1. */
-static int32_t find_layer(const s2_classes *classes, int32_t layer)
-{
-    const s2_pattern *const pattern = classes->pattern;
-    const size_t n_bytes = (size_t)pattern->n_heads * sizeof(uint16_t);
-    if (layer_depends(pattern, classes->phase, layer))
-        return -1;
-    for (int32_t c = 0; c < classes->n_layer_classes; c++)
-        if (memcmp(bodies_of(pattern, classes->phase, classes->layers[c].first_layer),
-                   bodies_of(pattern, classes->phase, layer), n_bytes) == 0)
-            return c;
-    return -1;
 }
 
 static s2_status classify_head(s2_classifier *to, int32_t layer, int32_t head, int32_t *out)
@@ -121,14 +87,20 @@ static s2_status add_layer(s2_classifier *to, int32_t layer, s2_layer_class *out
 static s2_status build(s2_classifier *to, s2_layer_class *layers)
 {
     s2_classes *const classes = &to->classes;
-    for (int32_t layer = 0; layer < classes->pattern->n_layers; layer++) {
-        const int32_t known = find_layer(classes, layer);
-        if (known >= 0) {
-            layers[known].n_layers++;
+    const s2_pattern *const pattern = classes->pattern;
+    int32_t *const first_alike = S2_NEW(to->arena, int32_t, pattern->n_layers);
+    int32_t *const class_of = S2_NEW(to->arena, int32_t, pattern->n_layers);
+    if (first_alike == NULL || class_of == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_layers_alike(to->arena, pattern, 1u << classes->phase, first_alike));
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        if (first_alike[layer] != layer) {
+            class_of[layer] = class_of[first_alike[layer]];
+            layers[class_of[layer]].n_layers++;
             continue;
         }
         S2_TRY(add_layer(to, layer, &layers[classes->n_layer_classes]));
-        classes->n_layer_classes++;
+        class_of[layer] = classes->n_layer_classes++;
     }
     classes->reads = to->reads;
     return S2_OK;
@@ -136,6 +108,7 @@ static s2_status build(s2_classifier *to, s2_layer_class *layers)
 
 s2_status s2_classes_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, s2_classes *out)
 {
+    S2_TRY(s2_pattern_require_alike(pattern, "the simulator", NULL));
     s2_layer_class *const layers = S2_NEW(arena, s2_layer_class, pattern->n_layers);
     s2_classifier *const to = s2_calloc(1, sizeof *to);
     if (layers == NULL || to == NULL) {

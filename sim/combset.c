@@ -81,7 +81,7 @@ static void add_cut_tiles(s2_combset *set, const s2_comb *comb, int64_t tile_tok
  */
 static void add_tiles_of_cycle(s2_combset *set, const s2_comb *comb, int64_t tile_tok)
 {
-    const int64_t m = tile_tok / comb->gran, common = s2_common_divisor(comb->period, m);
+    const int64_t m = tile_tok / comb->gran, common = s2_gcd(comb->period, m);
     const int64_t n_tiles = comb->period / common, n_groups = n_tiles * m;
     const int64_t begin = tile_ceil(comb->begin, tile_tok), end = comb->end / tile_tok;
     for (int64_t run = 0; run < m / common; run++) {
@@ -104,7 +104,7 @@ static void add_tiles_of_groups(s2_combset *set, const s2_comb *comb, int64_t ti
     const bool always = reach >= comb->period;
     if (!always && comb->period % m != 0) {
         const int64_t n_runs = (comb->end - comb->begin) / (comb->gran * comb->period);
-        const bool few = n_runs <= m / s2_common_divisor(comb->period, m);
+        const bool few = n_runs <= m / s2_gcd(comb->period, m);
         (few ? add_tiles_by_runs : add_tiles_of_cycle)(set, comb, tile_tok);
         return;
     }
@@ -142,7 +142,8 @@ static int compare(int64_t a, int64_t b)
     return (a > b) - (a < b);
 }
 
-/* Intervals first, ascending; combs with a residue behind them, those that differ by it alone side by side.
+/*
+ * Intervals first, ascending; combs with a residue behind them, those that differ by it alone side by side.
  */
 static int by_kind_then_begin(const void *left, const void *right)
 {
@@ -173,8 +174,19 @@ static void sort_combs(s2_comb *combs, int32_t n)
     }
 }
 
+/* What sorting them takes: n log n comparisons. */
+static int64_t sort_work(int32_t n)
+{
+    int64_t n_levels = 1;
+    for (int32_t rest = n; rest > 1; rest /= 2)
+        n_levels++;
+    return n * n_levels;
+}
+
 void s2_combset_merge(s2_combset *set)
 {
+    if (!s2_work_spend(set->work_left, sort_work(set->n_combs)))
+        return;
     sort_combs(set->combs, set->n_combs);
     int32_t kept = 0;
     for (int32_t c = 0; c < set->n_combs; c++) {
@@ -206,10 +218,12 @@ static int32_t join_residues(s2_comb *combs, int32_t n)
     return kept;
 }
 
+/* A run looks at each comb for its begin and the next one, and at least twice for its end. */
 static int64_t count_runs(const s2_comb *combs, int32_t n, int64_t begin, int64_t end, int64_t *work_left)
 {
+    enum { LOOKS = 4 };
     int64_t total = 0;
-    for (int64_t x = s2_combs_next(combs, n, begin); x < end && s2_work_spend(work_left, n);) {
+    for (int64_t x = s2_combs_next(combs, n, begin); x < end && s2_work_spend(work_left, LOOKS * n);) {
         const int64_t run_end = s2_combs_end(combs, n, x, end);
         total += run_end - x;
         x = s2_combs_next(combs, n, run_end);
@@ -222,7 +236,7 @@ static int64_t common_cycle(const s2_comb *combs, int32_t n, int64_t most)
 {
     int64_t cycle = 1;
     for (int32_t c = 0; c < n; c++) {
-        const int64_t own = combs[c].gran * combs[c].period, a = s2_common_divisor(cycle, own);
+        const int64_t own = combs[c].gran * combs[c].period, a = s2_gcd(cycle, own);
         if (own > most || cycle / a > most / own)
             return S2_OPEN;
         cycle = cycle / a * own;
@@ -275,7 +289,7 @@ static int64_t count_residues(s2_comb *combs, int32_t n, int64_t begin, int64_t 
 
 int64_t s2_combset_count(s2_combset *set, int64_t begin, int64_t end)
 {
-    if (set->failed || !s2_work_spend(set->work_left, set->n_combs))
+    if (set->failed || !s2_work_spend(set->work_left, sort_work(set->n_combs)))
         return -1;
     sort_combs(set->combs, set->n_combs);
     int32_t n_ranges = 0;

@@ -26,7 +26,8 @@ typedef struct s2_combset {
     int32_t n_combs;
     int32_t cap;
     bool failed;
-    int64_t *work_left; /* base/work.h: a step for each comb that is added or looked at; NULL: no limit */
+    int64_t
+        *work_left; /* base/work.h: a step for each comb added or looked at, n log n for a sort; NULL: none */
 } s2_combset;
 
 void s2_combset_clear(s2_combset *set);

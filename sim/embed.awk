@@ -5,7 +5,7 @@ FNR == 1 {
     name = FILENAME
     room = name ~ /calibration\// ? "calibration/" : name ~ /results\// ? "results/" : ""
     sub(/.*\//, "", name)
-    sub(/\.(txt|jsonl)$/, "", name)
+    sub(/\.(txt|jsonl|csv)$/, "", name)
     name = room name
     printf "    {\"%s\",\n", name
     open = 1

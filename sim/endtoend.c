@@ -1,17 +1,102 @@
 #include "sim/endtoend.h"
 
-/* Backward of a product is two products of the same size. */
-#define TRAIN_FLOP 3.0
-/* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written.
- */
+#include <math.h>
+
+/* Backward of a product is two products of the same size; with recomputation forward runs once more. */
+#define TRAIN_FLOP     3.0
+#define RECOMPUTE_FLOP 4.0
+/* Mixed-precision Adam: master weight, two moments read and written in fp32, gradient read, weight written. */
 #define OPTIMIZER_BYTES 28.0
+/* What it keeps: weight and gradient in 2 bytes, master weight and two moments in fp32. */
+#define STATE_BYTES 16.0
+
+/*
+ * With a calibration the lines are estimates. A launch costs 3.6 us, and a product bound by memory 1.25 times its
+ * roofline: 8.5 % off (mean) on the 23 579 bf16 products that AIConfigurator's tables hold of an H200. Bound by
+ * the matrix units it reaches 670 of 989 TFLOP/s when it runs for longer (8192^3, docs/kernels.md); in fp8 the
+ * same power leaves about as much of the peak.
+ */
+#define PRODUCT_US     3.6
+#define MEMORY_SLOWER  1.25
+#define MATRIX_SLOWER  1.48
+#define ELEMENTWISE_US 2.5 /* one small kernel after another (gpu-benches) */
+#define ALL_REDUCE_US                                                                                        \
+    4.5 /* vLLM's in AIConfigurator's H200 tables; large ones reach 0.73 to 1.04 of the link */
+#define LINK_FRACTION 0.8
+#define HOST_STEP_US  200 /* assumed: sampling, the next step's arguments and their copy, once a step */
+
+static double weight_bits(const s2_sim_options *options)
+{
+    switch (options->weights) {
+    case S2_WEIGHTS_AS_DTYPE: break;
+    case S2_WEIGHTS_FP8:
+    case S2_WEIGHTS_INT8: return 8;
+    case S2_WEIGHTS_INT4: return 4.5; /* with a scale of two bytes for each 32 */
+    case S2_N_WEIGHTS: break;
+    }
+    return 8.0 * s2_dtype_bytes(options->dtype);
+}
+
+/* KV heads are copied where there are more GPUs than heads. */
+static double attention_width(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double n = options->n_ranks, kv = fmax(net->n_kv_heads / n, 1);
+    return 2.0 * (net->n_heads / n + kv) * net->head_dim;
+}
+
+/* Of one GPU. */
+static double weights_each(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double even = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim / options->n_ranks;
+    return (double)s2_net_weights(net) / options->n_ranks +
+           net->n_layers * (double)net->hidden * (attention_width(options) - even);
+}
 
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options)
 {
     if (options->net == NULL)
         return 0;
-    return s2_net_weights(options->net) * s2_dtype_bytes(options->dtype) / options->n_ranks;
+    return (int64_t)(weights_each(options) * weight_bits(options) / 8);
 }
+
+/* ---- memory of training */
+
+/* Kept for the backward pass by a token in a layer, in elements: inputs of norms and products, Q, K, V and O, and
+ * of a gated feed-forward layer both halves and their product. */
+static double activation_elems(const s2_sim_options *options)
+{
+    const s2_net *const net = options->net;
+    const double n = options->n_ranks, q = (double)net->n_heads * net->head_dim / n;
+    const double kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
+    const double ffn = (net->gated ? 3.0 : 2.0) * net->ffn * net->n_active / n;
+    return 4.0 * net->hidden + 2 * q + 2 * kv + ffn;
+}
+
+void s2_end_to_end_training(const s2_sim_options *options, s2_training *out)
+{
+    enum { LOGIT_BYTES = 4, LSE_BYTES = 4 };
+    *out = (s2_training){0};
+    if (options->net == NULL)
+        return;
+    const s2_net *const net = options->net;
+    const double tokens = (double)options->len_tok * (double)options->batch, elem = 2;
+    const double layer =
+        activation_elems(options) * elem + (double)net->n_heads / options->n_ranks * LSE_BYTES;
+    const double state = weights_each(options) * STATE_BYTES / options->n_shards;
+    out->state_bytes = state;
+    /* where the state is divided, the weights of a layer are gathered while it runs */
+    if (options->n_shards > 1)
+        out->state_bytes += 2 * elem * weights_each(options) / net->n_layers;
+    out->token_bytes = options->recompute ? net->n_layers * net->hidden * elem : net->n_layers * layer;
+    out->token_bytes += (double)net->vocab * LOGIT_BYTES / options->n_ranks;
+    out->activation_bytes = tokens * out->token_bytes + (options->recompute ? tokens * layer : 0);
+    out->bytes = out->state_bytes + out->activation_bytes;
+    out->token_bytes = out->activation_bytes / tokens;
+}
+
+/* ---- time */
 
 typedef struct s2_around {
     const s2_sim_options *options;
@@ -19,66 +104,80 @@ typedef struct s2_around {
     double tokens; /* that pass through the layers */
     double mma;    /* flop a microsecond */
     double hbm;    /* bytes a microsecond */
-    double train;  /* 3 in training, else 1 */
+    double train;  /* passes in products: 3 or 4 in training, else 1 */
+    bool estimates;
 } s2_around;
 
-/*
- * With a calibration the lines are estimates: 1.25 times the roofline and 3.6 us a launch, which is 8.5 % off
- * (mean) on the 23 579 bf16 products that AIConfigurator's tables hold of an H200.
- */
-#define PRODUCT_SLOWER 1.25
-#define PRODUCT_US     3.6
+static void append(s2_around *around, const char *name, double us, s2_resource by)
+{
+    around->sim->parts[around->sim->n_parts++] = (s2_part){name, us, by};
+}
 
 static void add_part(s2_around *around, const char *name, double mma_us, double hbm_us, double n_launches)
 {
-    const double launch_us = n_launches * around->options->gpu.launch_us;
-    if (around->options->calibration != NULL) {
-        const double bound = mma_us > hbm_us ? mma_us : hbm_us, own_us = n_launches * PRODUCT_US;
-        const s2_resource most = bound * PRODUCT_SLOWER < own_us ? S2_LAUNCH
-                                 : mma_us > hbm_us               ? S2_MMA
-                                                                 : S2_HBM;
-        around->sim->parts[around->sim->n_parts++] = (s2_part){name, own_us + PRODUCT_SLOWER * bound, most};
+    if (around->estimates) {
+        const double mma = mma_us * MATRIX_SLOWER, hbm = hbm_us * MEMORY_SLOWER,
+                     own = n_launches * PRODUCT_US;
+        const double slower = fmax(mma, hbm);
+        append(around, name, own + slower, slower < own ? S2_LAUNCH : mma > hbm ? S2_MMA : S2_HBM);
         return;
     }
-    const double slower = mma_us > hbm_us ? mma_us : hbm_us;
-    const s2_resource by = slower < launch_us ? S2_LAUNCH : mma_us > hbm_us ? S2_MMA : S2_HBM;
-    around->sim->parts[around->sim->n_parts++] = (s2_part){name, slower > launch_us ? slower : launch_us, by};
+    const double launch_us = n_launches * around->options->gpu.launch_us, slower = fmax(mma_us, hbm_us);
+    append(around, name, fmax(slower, launch_us),
+           slower < launch_us ? S2_LAUNCH
+           : mma_us > hbm_us  ? S2_MMA
+                              : S2_HBM);
 }
 
-/* n products that read `weights` in all; `active` of them for each token. */
+/* n products of one GPU that read `weights` in all; `active` of them for each token. */
 static void add_products(s2_around *around, const char *name, double weights, double active, double rows,
                          double n)
 {
-    const double ranks = around->options->n_ranks;
-    const double elem = s2_dtype_bytes(around->options->dtype);
-    add_part(around, name, 2 * active * rows * around->train / ranks / around->mma,
-             weights * elem * around->train / ranks / around->hbm, n * around->train);
+    const double bytes = weight_bits(around->options) / 8;
+    add_part(around, name, 2 * active * rows * around->train / around->mma,
+             weights * bytes * around->train / around->hbm, n * around->train);
+}
+
+/* Kernels that only move tensors: as many bytes a token in each layer. */
+static void add_elementwise(s2_around *around, const char *name, double token_bytes, double n)
+{
+    const double layers = around->options->net->n_layers;
+    const double us = layers * token_bytes * around->tokens * around->train /
+                      (around->hbm * around->options->gpu.hbm_fraction);
+    const double launch_us = n * layers * around->train * ELEMENTWISE_US;
+    append(around, name, us + launch_us, us > launch_us ? S2_HBM : S2_LAUNCH);
 }
 
 /* Experts that at least one of the tokens visits, at most. */
 static double experts_read(const s2_net *net, double tokens)
 {
-    const double visited = tokens * net->n_active;
-    return visited < net->n_experts ? visited : net->n_experts;
+    return fmin(tokens * net->n_active, net->n_experts);
 }
 
 static void add_layers(s2_around *around)
 {
-    const s2_net *const net = around->options->net;
-    const double hidden = net->hidden, n_layers = net->n_layers;
-    const double width = 2.0 * (net->n_heads + net->n_kv_heads) * net->head_dim;
-    const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn;
-    const double elem = s2_dtype_bytes(around->options->dtype);
-    add_products(around, "projections", n_layers * hidden * width, n_layers * hidden * width, around->tokens,
-                 2 * n_layers);
+    const s2_sim_options *const options = around->options;
+    const s2_net *const net = options->net;
+    const double hidden = net->hidden, n_layers = net->n_layers, n = options->n_ranks;
+    const double projections = n_layers * hidden * attention_width(options);
+    const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
+    const double elem = s2_dtype_bytes(options->dtype);
+    const bool train = options->phase == S2_SIM_TRAIN;
+    add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
     add_products(around, "feed-forward", n_layers * expert * experts_read(net, around->tokens),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
     /* two norms with their residuals read and write the hidden state */
     add_part(around, "norms", 0, 4 * n_layers * hidden * around->tokens * elem * around->train / around->hbm,
              2 * n_layers * around->train);
-    const bool train = around->options->phase == S2_SIM_TRAIN;
-    const double head_rows = train ? around->tokens : (double)around->options->batch;
-    add_products(around, "lm head", hidden * net->vocab, hidden * net->vocab, head_rows, 1);
+    if (around->estimates) {
+        /* Q and K are turned in place, K and V go to the cache; both halves of a gated layer become one */
+        const double q = net->n_heads / n * net->head_dim, kv = fmax(net->n_kv_heads / n, 1) * net->head_dim;
+        add_elementwise(around, "rotary, cache",
+                        elem * (2 * q + 2 * kv) + 2 * kv * s2_sim_cache_bytes(options), 1);
+        add_elementwise(around, "activation", elem * (net->gated ? 3 : 2) * net->ffn * net->n_active / n, 1);
+    }
+    const double head_rows = train ? around->tokens : (double)options->batch;
+    add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, head_rows, 1);
 }
 
 /* Two all-reduces a layer over a ring: 2 (n - 1) / n of the hidden state, one way of the link. */
@@ -92,35 +191,59 @@ static void add_links(s2_around *around)
         return;
     const double bytes = 2.0 * options->net->n_layers * options->net->hidden * around->tokens * 2;
     const double link_us = bytes * 2 * (n - 1) / n * around->train / (one_way * 1e3);
-    /* vLLM's all-reduce in AIConfigurator's H200 tables: 4.5 us at least, and 0.73 to 1.04 of the link */
-    const double own_us =
-        options->calibration == NULL ? 0 : 2.0 * options->net->n_layers * around->train * 4.5;
-    around->sim->parts[around->sim->n_parts++] =
-        (s2_part){"all-reduce", options->calibration == NULL ? link_us : own_us + link_us / 0.8, S2_LINK};
+    const double own_us = 2.0 * options->net->n_layers * around->train * ALL_REDUCE_US;
+    append(around, "all-reduce", around->estimates ? own_us + link_us / LINK_FRACTION : link_us, S2_LINK);
+}
+
+/* What a step does once: the optimizer, gathering and scattering of a divided state, the host. */
+static void add_step(s2_around *around)
+{
+    const s2_sim_options *const options = around->options;
+    const double shards = options->n_shards, weights = weights_each(options);
+    const double one_way = options->gpu.nvlink_gb_s / 2;
+    if (options->phase == S2_SIM_TRAIN)
+        add_part(around, "optimizer", 0, weights * OPTIMIZER_BYTES / shards / around->hbm, 1);
+    /* weights are gathered for each pass, gradients scattered; half of it hides behind products (assumed) */
+    if (around->estimates && shards > 1 && options->phase == S2_SIM_TRAIN && one_way > 0)
+        append(around, "gather, scatter",
+               0.5 * 3 * 2 * weights * (shards - 1) / shards / (one_way * 1e3 * LINK_FRACTION), S2_LINK);
+    if (around->estimates)
+        append(around, "host", HOST_STEP_US, S2_LAUNCH);
 }
 
 void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
 {
     if (options->net == NULL)
         return;
-    const bool fp8 = options->dtype == S2_F8 && options->gpu.fp8_tflops > 0;
+    const bool fp8 =
+        (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
     const double per_sequence = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
+    const bool train = options->phase == S2_SIM_TRAIN;
     s2_around around = {options,
                         sim,
                         per_sequence * (double)options->batch,
                         (fp8 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6,
                         options->gpu.hbm_gb_s * 1e3,
-                        options->phase == S2_SIM_TRAIN ? TRAIN_FLOP : 1};
+                        !train               ? 1
+                        : options->recompute ? RECOMPUTE_FLOP
+                                             : TRAIN_FLOP,
+                        options->calibration != NULL};
     double attention_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)
         attention_us += sim->parts[part].time_us;
+    double dense_us = sim->dense_time_us;
+    if (train && options->recompute) {
+        /* attention's forward pass runs once more too */
+        const double again = sim->parts[0].time_us;
+        append(&around, "attention again", again, sim->parts[0].bound_by);
+        dense_us += again * dense_us / fmax(attention_us, 1e-9);
+        attention_us += again;
+    }
     add_layers(&around);
     add_links(&around);
-    if (options->phase == S2_SIM_TRAIN)
-        add_part(&around, "optimizer", 0,
-                 (double)s2_net_weights(options->net) * OPTIMIZER_BYTES / options->n_ranks / around.hbm, 1);
+    add_step(&around);
     sim->end_to_end_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)
         sim->end_to_end_us += sim->parts[part].time_us;
-    sim->end_to_end_dense_us = sim->end_to_end_us - attention_us + sim->dense_time_us;
+    sim->end_to_end_dense_us = sim->end_to_end_us - attention_us + dense_us;
 }

@@ -16,8 +16,11 @@ extern "C" {
 /* Appends parts to sim->parts; attention is there already. */
 void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
 
-/* Weights of one rank in bytes. */
+/* Weights of one GPU in bytes. */
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
+
+/* What training keeps on one GPU; all 0 without a net. */
+void s2_end_to_end_training(const s2_sim_options *options, s2_training *out);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/text.h"
 
@@ -161,7 +162,7 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
 
 static bool is_gpu(const s2_sim_text *text)
 {
-    return strcmp(text->name, "models") != 0 && strchr(text->name, '/') == NULL;
+    return strchr(text->name, '/') == NULL;
 }
 
 const char *s2_gpu_name(int32_t index)
@@ -172,6 +173,12 @@ const char *s2_gpu_name(int32_t index)
     return NULL;
 }
 
+int32_t s2_gpu_capability(const s2_gpu *gpu)
+{
+    enum { HOPPER = 90 };
+    return gpu->capability > 0 ? (int32_t)gpu->capability : HOPPER;
+}
+
 s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
 {
     const char *nearest = "";
@@ -179,8 +186,8 @@ s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
     for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
         if (!is_gpu(text))
             continue;
-        if (strcmp(text->name, name) == 0)
-            return s2_gpu_parse(name, text->text, strlen(text->text), out, diag);
+        if (strcasecmp(text->name, name) == 0)
+            return s2_gpu_parse(text->name, text->text, strlen(text->text), out, diag);
         const int32_t distance = s2_text_distance(name, strlen(name), text->name, 1000);
         if (distance < least) {
             least = distance;

@@ -27,6 +27,7 @@ extern "C" {
     X(tensor_mhz, 100, 10000, true, "clock behind the matrix peak")                                          \
     X(bf16_tflops, 1, 1e6, true, "dense bf16 matrix peak, fp32 accumulation")                                \
     X(fp8_tflops, 0, 1e6, false, "dense fp8 matrix peak; 0: none")                                           \
+    X(capability, 0, 1000, false, "compute capability, 80, 90, ...; 0: not known")                           \
     X(mufu_per_clk_sm, 1, 1024, true, "exponentials a clock and SM")                                         \
     X(smem_kib, 1, 4096, true, "shared memory of an SM")                                                     \
     X(l2_mib, 1, 4096, true, "L2 cache")                                                                     \
@@ -47,6 +48,9 @@ typedef struct s2_gpu {
 #undef S2_GPU_FIELD
 } s2_gpu;
 
+/* Its compute capability; 90, that of the built-in calibration, where the file does not say. */
+int32_t s2_gpu_capability(const s2_gpu *gpu);
+
 /*
  * Parse one file. name becomes gpu->name. S2_EPARSE with line, column and the reason in *diag; *out is
  * untouched then.
@@ -60,7 +64,7 @@ s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag) S2_MUST_CHEC
 /* Names of the built-in GPUs, in order; NULL at the end. */
 const char *s2_gpu_name(int32_t index);
 
-/* The texts that the build makes of sim/gpus and sim/models.txt; ended by a NULL name. */
+/* The texts that the build makes of sim/gpus, sim/calibration and published figures; ended by a NULL name. */
 typedef struct s2_sim_text {
     const char *name;
     const char *text;

@@ -86,14 +86,6 @@ static int64_t smallest_page(const s2_group *group)
     return page_tok;
 }
 
-/* The KV heads that are counted, and how. */
-typedef struct s2_kv_asked {
-    int32_t kv_begin;
-    int32_t kv_end;
-    int64_t n_tok;
-    int64_t page_tok;
-} s2_kv_asked;
-
 /* KV heads with the same query heads are counted once: their first, and how many they are. */
 typedef struct s2_twins {
     int32_t first_kv;
@@ -132,12 +124,12 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     return S2_OK;
 }
 
-static int32_t find_twins(const int32_t *head_class, const s2_kv_asked *asked, int32_t n_group,
-                          int64_t *work_left, s2_twins *twins)
+static int32_t find_twins(const int32_t *head_class, int32_t n_kv, int32_t n_group, int64_t *work_left,
+                          s2_twins *twins)
 {
     const size_t n_bytes = (size_t)n_group * sizeof *head_class;
     int32_t n_distinct = 0;
-    for (int32_t kv = asked->kv_begin; kv < asked->kv_end; kv++) {
+    for (int32_t kv = 0; kv < n_kv; kv++) {
         int32_t at = 0;
         while (at < n_distinct && memcmp(head_class + (int64_t)twins[at].first_kv * n_group,
                                          head_class + (int64_t)kv * n_group, n_bytes) != 0)
@@ -167,44 +159,51 @@ static bool selects_tokens(const s2_group *group)
     return false;
 }
 
-static s2_status count_layer(const s2_classes *classes, const s2_layer_class *layer, const s2_kv_asked *asked,
-                             s2_kv_scratch *scratch, s2_kv_slots *slots)
+/* What all heads of a layer hold together. */
+static s2_status count_shared(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok,
+                              int64_t page_tok, s2_kv_scratch *scratch, s2_kv_slots *slots)
 {
     enum { INDEX_KEY_BYTES = 132 };
-    const int64_t n_tok = asked->n_tok, page_tok = asked->page_tok;
-    const int32_t n_kv = asked->kv_end - asked->kv_begin;
-    const int32_t n_group = classes->pattern->n_heads / classes->pattern->n_kv_heads;
+    s2_group_slots all;
+    const s2_group whole = {classes, layer->head_class, classes->pattern->n_heads};
+    S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
+    slots->shared_pages += all.paged * classes->pattern->n_kv_heads * layer->n_layers;
+    slots->index_bytes += selects_tokens(&whole) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
+    return S2_OK;
+}
+
+static s2_status count_layer(const s2_classes *classes, const s2_layer_class *layer, int64_t n_tok,
+                             int64_t page_tok, s2_kv_scratch *scratch, s2_kv_slots *slots)
+{
+    const int32_t n_kv = classes->pattern->n_kv_heads, n_group = classes->pattern->n_heads / n_kv;
     const int32_t n_distinct =
-        find_twins(layer->head_class, asked, n_group, classes->work_left, scratch->twins);
+        find_twins(layer->head_class, n_kv, n_group, classes->work_left, scratch->twins);
     if (!s2_work_spend(classes->work_left, classes->pattern->n_heads))
         return S2_ELIMIT;
-    for (int32_t at = 0; at < n_distinct; at++) {
-        const s2_twins twins = scratch->twins[at];
+    for (int32_t d = 0; d < n_distinct; d++) {
+        const s2_twins twins = scratch->twins[d];
         const s2_group group = {classes, layer->head_class + (int64_t)twins.first_kv * n_group, n_group};
         s2_group_slots own;
         S2_TRY(count_group(&group, n_tok, page_tok, scratch, &own));
         add_slots(slots, &own, (int64_t)twins.n * layer->n_layers);
     }
-    s2_group_slots all;
-    const s2_group whole = {classes, layer->head_class + (int64_t)asked->kv_begin * n_group, n_kv * n_group};
-    S2_TRY(count_group(&whole, n_tok, page_tok, scratch, &all));
-    slots->shared_pages += all.paged * n_kv * layer->n_layers;
-    slots->index_bytes += selects_tokens(&whole) ? n_tok * INDEX_KEY_BYTES * layer->n_layers : 0;
     return S2_OK;
 }
 
-s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t kv_end, int64_t n_tok,
-                            int32_t page_tok, s2_kv_slots *out)
+static s2_status count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, bool shared,
+                       s2_kv_slots *out)
 {
     const s2_pattern *const pattern = classes->pattern;
-    const s2_kv_asked asked = {kv_begin, kv_end, n_tok, page_tok};
-    s2_kv_slots slots = {.dense = n_tok * (kv_end - kv_begin) * pattern->n_layers};
+    s2_kv_slots slots = {.dense = n_tok * pattern->n_kv_heads * pattern->n_layers};
     s2_kv_scratch scratch = {.kept.work_left = classes->work_left, .pages.work_left = classes->work_left};
     scratch.twins = s2_malloc((size_t)pattern->n_kv_heads * sizeof *scratch.twins);
     scratch.stamps = s2_calloc((size_t)classes->n_reads, sizeof *scratch.stamps);
     s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;
-    for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++)
-        status = count_layer(classes, &classes->layers[c], &asked, &scratch, &slots);
+    for (int32_t c = 0; c < classes->n_layer_classes && status == S2_OK; c++) {
+        status = count_layer(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
+        if (status == S2_OK && shared)
+            status = count_shared(classes, &classes->layers[c], n_tok, page_tok, &scratch, &slots);
+    }
     s2_combset_release(&scratch.kept);
     s2_combset_release(&scratch.pages);
     s2_free(scratch.twins);
@@ -216,44 +215,29 @@ s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t
 
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_slots *out)
 {
-    return s2_kv_count_heads(classes, 0, classes->pattern->n_kv_heads, n_tok, page_tok, out);
+    return count(classes, n_tok, page_tok, true, out);
 }
 
-/* Heads whose kept set needs a walk over all keys are too dear to ask at every block. */
-static bool has_closed_form(const s2_classes *classes)
+s2_status s2_kv_head_pages(const s2_classes *classes, int64_t n_tok, int32_t page_tok, int64_t *out)
 {
-    for (int32_t c = 0; c < classes->n_reads; c++) {
-        const s2_view *const view = &classes->reads[c].view;
-        for (int32_t a = 0; a < view->n_atoms; a++)
-            if (view->atoms[a].kind != S2_ATOM_PLAIN && view->atoms[a].kind != S2_ATOM_KEY &&
-                view->atoms[a].kind != S2_ATOM_CHUNK)
-                return false;
-    }
-    return classes->n_reads <= 64 && classes->pattern->n_kv_heads <= 256;
+    s2_kv_slots slots;
+    S2_TRY(count(classes, n_tok, page_tok, false, &slots));
+    *out = slots.head_pages;
+    return S2_OK;
 }
 
-s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_line *out)
+s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok, double *out)
 {
-    /* fewer where each length costs a walk over very many KV heads */
-    enum { SAMPLES = 64, FEW_SAMPLES = 8, MANY = 1 << 16 };
+    enum { SAMPLES = 64 };
     const int64_t block = classes->pattern->block_tok, n_blk = pages_of(n_tok, block);
-    s2_kv_line line = {.every_block = has_closed_form(classes) && n_blk <= 4096};
-    const bool many = (int64_t)classes->n_layer_classes * classes->pattern->n_kv_heads > MANY;
-    const int64_t n_points = line.every_block ? n_blk : lesser(n_blk, many ? FEW_SAMPLES : SAMPLES);
+    const int64_t n_points = lesser(n_blk, SAMPLES);
     double total = 0;
     for (int64_t point = 1; point <= n_points; point++) {
-        const int64_t at = lesser(n_blk * point / n_points * block, n_tok);
-        s2_kv_slots slots;
-        S2_TRY(s2_kv_count(classes, at, page_tok, &slots));
-        total += (double)slots.head_pages;
-        if (slots.head_pages > line.peak_slots) {
-            line.peak_slots = slots.head_pages;
-            line.peak_tok = at;
-        }
+        int64_t slots;
+        S2_TRY(s2_kv_head_pages(classes, lesser(n_blk * point / n_points * block, n_tok), page_tok, &slots));
+        total += (double)slots;
     }
-    line.n_points = (int32_t)n_points;
-    line.mean_slots = total / (double)n_points;
-    *out = line;
+    *out = total / (double)n_points;
     return S2_OK;
 }
 

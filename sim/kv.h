@@ -37,20 +37,12 @@ typedef struct s2_kv_slots {
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                       s2_kv_slots *out) S2_MUST_CHECK;
 
-/* The same of KV heads [kv_begin, kv_end) alone, as on a GPU that has no others; index keys lie on each. */
-s2_status s2_kv_count_heads(const s2_classes *classes, int32_t kv_begin, int32_t kv_end, int64_t n_tok,
-                            int32_t page_tok, s2_kv_slots *out) S2_MUST_CHECK;
+/* Slots of head pages alone. */
+s2_status s2_kv_head_pages(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
+                           int64_t *out) S2_MUST_CHECK;
 
-/* The most slots that head pages hold at any block end up to n_tok, and where; and the mean over them. */
-typedef struct s2_kv_line {
-    int64_t peak_slots;
-    int64_t peak_tok;
-    double mean_slots;
-    int32_t n_points;
-    bool every_block; /* false: a pattern without closed form, sampled at up to 64 lengths */
-} s2_kv_line;
-s2_status s2_kv_over_context(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
-                             s2_kv_line *out) S2_MUST_CHECK;
+/* Slots of head pages on the way to n_tok, the mean of up to 64 block ends. */
+s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok, double *out) S2_MUST_CHECK;
 
 /* Bytes in the three layouts, metadata included. */
 typedef struct s2_kv_bytes {

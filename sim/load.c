@@ -3,9 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "plan/decode.h"
 #include "plan/steps.h"
-#include "plan/transpose.h"
 
 static int64_t blocks_of(int64_t n, int64_t size)
 {
@@ -27,12 +25,13 @@ typedef struct s2_reach {
 } s2_reach;
 
 typedef struct s2_loader {
+    const s2_kernel_traits *traits; /* NULL: not a kernel of this repository */
     const s2_plan *plan;
     const s2_steps *steps;    /* of a halved kernel, or NULL */
     const s2_plan_flat *flat; /* of a plan that is transposed too, or NULL */
-    s2_load *load;
+    s2_kernel_load *load;
     s2_load_class *classes;
-    s2_generation *generations;
+    s2_wave *generations;
     int32_t *first_like; /* [head]: first head of its group with the same class */
     s2_reach *now;       /* of the generation, [seq * n_heads + first_like] */
     s2_reach *before;    /* of the one before */
@@ -110,7 +109,7 @@ static void unite(s2_union *all, double blocks, double of)
 }
 
 /* What one KV head adds to a generation. */
-static void close_group(s2_loader *loader, int32_t first, s2_generation *own)
+static void close_group(s2_loader *loader, int32_t first, s2_wave *own)
 {
     const s2_plan *const plan = loader->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
@@ -141,7 +140,7 @@ static void close_generation(s2_loader *loader)
     const s2_plan *const plan = loader->plan;
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads,
                   stamp = loader->load->n_generations + 1;
-    s2_generation *const own = &loader->generations[loader->load->n_generations];
+    s2_wave *const own = &loader->generations[loader->load->n_generations];
     for (int32_t at = 0; at < loader->n_active; at++) {
         const int32_t first = loader->active[at] - loader->active[at] % group;
         bool seen = false;
@@ -212,11 +211,11 @@ static s2_load_class half_steps(const s2_loader *loader, int32_t at, double *n_b
     return made;
 }
 
-static void add_class(s2_load *load, s2_load_class *classes, const s2_load_class *own)
+static void add_class(s2_kernel_load *load, s2_load_class *classes, const s2_load_class *own)
 {
     s2_load_class *const last = load->n_classes > 0 ? &classes[load->n_classes - 1] : NULL;
     if (last != NULL && last->n_full == own->n_full && last->n_masked == own->n_masked &&
-        last->n_mixed == own->n_mixed && last->n_fine == own->n_fine)
+        last->n_rows == own->n_rows && last->n_mixed == own->n_mixed && last->n_fine == own->n_fine)
         last->n_items += own->n_items;
     else
         classes[load->n_classes++] = *own;
@@ -226,7 +225,7 @@ static void add_item(s2_loader *loader, int32_t at)
 {
     const s2_plan *const plan = loader->plan;
     const s2_plan_item *const item = &plan->items[at];
-    s2_load *const load = loader->load;
+    s2_kernel_load *const load = loader->load;
     double n_blk = item->n_blk;
     const s2_load_class own = load->halved ? half_steps(loader, at, &n_blk) : whole_steps(loader, at);
     add_class(load, loader->classes, &own);
@@ -253,7 +252,7 @@ static void add_items(s2_loader *loader, int32_t n_running)
     loader->load->kv_bytes = touched_bytes(loader);
 }
 
-static void add_rows(s2_load *load, const s2_plan *plan)
+static void add_rows(s2_kernel_load *load, const s2_plan *plan)
 {
     double rows = 0;
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
@@ -299,7 +298,7 @@ static int32_t fine_entries(const s2_plan_columns *columns, const s2_plan_column
  */
 typedef struct s2_sweeper {
     const s2_plan *plan;
-    s2_load *load;
+    s2_kernel_load *load;
     int32_t *stamp; /* [(seq * n_heads + head) * most + step] */
     int32_t most;   /* steps of the longest sequence */
     int32_t n_running;
@@ -339,7 +338,7 @@ static void sweep_column(s2_sweeper *sweep, const s2_plan_columns *columns, int3
 
 /* 128-row tiles are anchored at absolute positions, so a step is one of at most this many. */
 static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_columns *columns,
-                               int32_t n_running, s2_load *load)
+                               int32_t n_running, s2_kernel_load *load)
 {
     s2_sweeper sweep = {.plan = plan, .load = load, .n_running = n_running};
     for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
@@ -359,14 +358,15 @@ static s2_status sweep_columns(s2_arena *arena, const s2_plan *plan, const s2_pl
     return S2_OK;
 }
 
-static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat, int32_t n_sms,
-                             s2_load *load)
+static s2_status add_columns(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
-    const s2_plan_column_options cut = s2_plan_column_cut(plan, load->key_tok, n_sms, false);
+    const s2_plan *const plan = loader->plan;
+    const s2_plan_column_options cut = s2_kernel_columns(loader->traits, plan, n_sms);
     s2_plan_columns columns;
-    S2_TRY(s2_plan_transpose(arena, plan, flat, &cut, &columns));
+    S2_TRY(s2_plan_transpose(arena, plan, loader->flat, &cut, &columns));
     s2_load_column *const made = S2_NEW(arena, s2_load_column, (int64_t)columns.n_columns + 1);
-    if (made == NULL)
+    load->chain_ends = S2_NEW(arena, double, (int64_t)columns.n_chains + 1);
+    if (made == NULL || load->chain_ends == NULL)
         return S2_ENOMEM;
     for (int32_t at = 0; at < columns.n_columns; at++) {
         const s2_plan_column *const column = &columns.columns[at];
@@ -380,6 +380,7 @@ static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan
         if (column->part > 0) /* dK and dV in fp32 */
             load->sum_bytes += 2.0 * cut.key_tok * plan->pattern->head_dim * sizeof(float);
     }
+    load->column_tok = cut.key_tok;
     load->n_columns = columns.n_columns;
     load->n_chains = columns.n_chains;
     load->columns = made;
@@ -388,7 +389,7 @@ static s2_status add_columns(s2_arena *arena, const s2_plan *plan, const s2_plan
 
 /* Three products for dQ and four for dK and dV where forward has two; O and dO are read beside Q; three
  * gradients are written. */
-static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_load *load)
+static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t n_sms, s2_kernel_load *load)
 {
     const double product = load->flop / 2;
     load->q_bytes *= 3;
@@ -396,11 +397,11 @@ static s2_status add_gradients(s2_arena *arena, const s2_loader *loader, int32_t
     load->flop = 7 * product;
     if (loader->flat == NULL)
         return S2_OK;
-    S2_TRY(add_columns(arena, loader->plan, loader->flat, n_sms, load));
+    S2_TRY(add_columns(arena, loader, n_sms, load));
     double n_steps = 0;
     for (int32_t at = 0; at < load->n_columns; at++)
         n_steps += load->columns[at].n_full + load->columns[at].n_masked + 0.5 * load->columns[at].n_half;
-    load->flop = 3 * product + 8.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->key_tok * n_steps;
+    load->flop = 3 * product + 8.0 * load->head_dim * S2_COLUMN_STEP_TOK * load->column_tok * n_steps;
     return S2_OK;
 }
 
@@ -410,7 +411,7 @@ static s2_status build(s2_arena *arena, s2_loader *loader, int32_t n_running)
     const int32_t n_heads = plan->pattern->n_heads, group = n_heads / plan->pattern->n_kv_heads;
     const int64_t n_slots = (int64_t)plan->n_seqs * n_heads;
     loader->classes = S2_NEW(arena, s2_load_class, plan->n_items + 1);
-    loader->generations = S2_NEW(arena, s2_generation, plan->n_items / n_running + 2);
+    loader->generations = S2_NEW(arena, s2_wave, plan->n_items / n_running + 2);
     loader->first_like = S2_NEW(arena, int32_t, n_heads);
     loader->now = S2_NEW(arena, s2_reach, n_slots);
     loader->before = S2_NEW(arena, s2_reach, n_slots);
@@ -431,32 +432,36 @@ static s2_status build(s2_arena *arena, s2_loader *loader, int32_t n_running)
     return S2_OK;
 }
 
-bool s2_load_is_halved(const char *kernel, s2_pass pass, int32_t key_tok)
+static void note_extent(const s2_plan *plan, int32_t q_tok, s2_kernel_load *load)
 {
-    return (pass == S2_PASS_FORWARD && strcmp(kernel, "sm90") == 0) ||
-           (pass == S2_PASS_BACKWARD && strcmp(kernel, "sm90_bwd") == 0 && key_tok == 64);
+    load->list_rows = plan->pattern->n_heads / plan->pattern->n_kv_heads * q_tok;
+    load->n_lists = (int64_t)plan->n_seqs * plan->pattern->n_kv_heads;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        load->k_tok = plan->seqs[seq].k_tok > load->k_tok ? plan->seqs[seq].k_tok : load->k_tok;
 }
 
-s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, bool halved,
-                     int32_t n_running, s2_load *out)
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
+                     s2_dtype dtype, int32_t n_running, s2_kernel_load *out)
 {
-    s2_load load = {.pass = pass,
-                    .dtype = dtype,
-                    .head_dim = plan->pattern->head_dim,
-                    .rows = plan->options.tile_tok * plan->pack_heads,
-                    .key_tok = plan->options.key_tok * (halved ? 2 : 1),
-                    .arithmetic = true,
-                    .whole_blocks = true,
-                    .halved = halved,
-                    .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
-                    .n_items = plan->n_items,
-                    .pairs = plan->counts.pairs};
+    const bool halved = s2_kernel_halves(traits, plan->options.key_tok);
+    s2_kernel_load load = {.pass = pass,
+                           .dtype = dtype,
+                           .head_dim = plan->pattern->head_dim,
+                           .rows = plan->options.tile_tok * plan->pack_heads,
+                           .key_tok = plan->options.key_tok * (halved ? 2 : 1),
+                           .arithmetic = true,
+                           .whole_blocks = true,
+                           .halved = halved,
+                           .even_group = plan->pattern->n_heads / plan->pattern->n_kv_heads % 2 == 0,
+                           .n_items = plan->n_items,
+                           .pairs = plan->counts.pairs};
+    note_extent(plan, 1, &load);
     load.n_subs = load.key_tok / plan->blk_tok;
     for (int32_t cls = 0; cls < plan->n_classes; cls++) {
         load.arithmetic = load.arithmetic && plan->classes[cls].periodic;
         load.whole_blocks = load.whole_blocks && plan->classes[cls].block_exact;
     }
-    s2_loader loader = {.plan = plan, .load = &load};
+    s2_loader loader = {.traits = traits, .plan = plan, .load = &load};
     s2_steps steps;
     s2_plan_flat flat;
     if (halved) {
@@ -474,14 +479,6 @@ s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtyp
         S2_TRY(add_gradients(arena, &loader, n_running, &load));
     *out = load;
     return S2_OK;
-}
-
-/* Eight query rows are a tile of the decode kernel; Hopper's wide one holds eight at a time. */
-static int32_t row_tiles_of(int32_t row_cap)
-{
-    if (row_cap <= 8)
-        return 1;
-    return row_cap <= 16 ? 2 : 8;
 }
 
 static int32_t longest_step(const s2_plan *plan)
@@ -502,49 +499,46 @@ static int32_t rows_of(const s2_decode_plan *step, const s2_decode_part *part)
     return n > 0 ? n : 1;
 }
 
-s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, int32_t n_sms, s2_load *out)
+s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
+                          s2_kernel_load *out)
 {
-    /* as kernels/cuda/decode.cu: a short step leaves the second block of an SM to the next launch */
-    enum { SHORT_SLABS = 128 };
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads, d = plan->pattern->head_dim;
-    const int32_t row_cap = (int32_t)blocks_of((int64_t)longest_step(plan) * group, 8) * 8;
-    const int32_t tiles = row_tiles_of(row_cap), n_chunks = (int32_t)blocks_of(row_cap, 8 * (int64_t)tiles);
-    const int32_t resident = n_sms * (d <= 128 ? 2 : 1) / n_chunks;
+    const s2_decode_launch launch = s2_decode_launch_of(chip, plan, d, false);
+    const int32_t tiles = launch.row_tiles, n_chunks = launch.n_chunks;
     s2_decode_plan step;
-    S2_TRY(s2_decode_plan_build(arena, plan, NULL, resident > 0 ? resident : 1, &step, NULL));
-    const int32_t each = n_sms / n_chunks > 1 ? n_sms / n_chunks : 1;
-    if (step.n_slabs <= (int64_t)SHORT_SLABS * each)
-        S2_TRY(s2_decode_plan_split(arena, each, &step));
+    S2_TRY(s2_decode_plan_build(arena, plan, NULL, launch.n_parts, &step, NULL));
+    S2_TRY(s2_decode_launch_fit(arena, &launch, &step));
     s2_load_class *const classes = S2_NEW(arena, s2_load_class, (int64_t)step.n_parts + 1);
-    s2_generation *const once = S2_NEW(arena, s2_generation, 1);
+    s2_wave *const once = S2_NEW(arena, s2_wave, 1);
     if (classes == NULL || once == NULL)
         return S2_ENOMEM;
-    s2_load load = {.pass = S2_PASS_STEP,
-                    .dtype = dtype,
-                    .head_dim = d,
-                    .rows = S2_DECODE_SLAB_TOK,
-                    .key_tok = S2_DECODE_SLAB_TOK,
-                    .n_subs = tiles + 1,
-                    .even_group = group % 2 == 0,
-                    .arithmetic = step.n_masks == 0,
-                    .n_items = (int64_t)step.n_parts * n_chunks,
-                    .n_steps = (int64_t)step.n_slabs * n_chunks,
-                    .classes = classes,
-                    .n_generations = 1,
-                    .generations = once,
-                    .pairs = plan->counts.pairs};
+    s2_kernel_load load = {.pass = S2_PASS_DECODE,
+                           .dtype = dtype,
+                           .head_dim = d,
+                           .rows = S2_DECODE_SLAB_TOK,
+                           .key_tok = S2_DECODE_SLAB_TOK,
+                           .n_subs = tiles + 1,
+                           .even_group = group % 2 == 0,
+                           .arithmetic = step.n_masks == 0,
+                           .n_items = (int64_t)step.n_parts * n_chunks,
+                           .n_steps = (int64_t)step.n_slabs * n_chunks,
+                           .classes = classes,
+                           .n_generations = 1,
+                           .generations = once,
+                           .pairs = plan->counts.pairs};
+    note_extent(plan, longest_step(plan), &load);
     for (int32_t part = 0; part < step.n_parts; part++) {
         const s2_decode_part *const own = &step.parts[part];
         const int32_t n_slabs = own->slab_end - own->slab_begin, n_rows = rows_of(&step, own);
-        s2_load_class made = {.n_full = n_slabs, .n_masked = n_rows, .n_items = n_chunks};
+        s2_load_class made = {.n_full = n_slabs, .n_rows = n_rows, .n_items = n_chunks};
         for (int32_t slab = own->slab_begin; slab < own->slab_end; slab++)
             made.n_fine += step.slabs[slab].mask >= 0;
         add_class(&load, classes, &made);
     }
     for (int32_t list = 0; list < step.n_lists; list++) {
         const s2_decode_list *const own = &step.lists[list];
-        /* of many rows a launch of its own adds them up, a warp a row */
-        const double joined = own->n_parts > 1 ? (double)own->n_parts * (tiles > 1 ? 1 : own->n_rows) : 0;
+        const int32_t n_rows = s2_decode_launch_merges(&launch) ? 1 : own->n_rows;
+        const double joined = own->n_parts > 1 ? (double)own->n_parts * n_rows : 0;
         load.joined = joined > load.joined ? joined : load.joined;
     }
     const double rows = (double)step.n_lists * longest_step(plan) * group;

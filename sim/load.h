@@ -5,13 +5,13 @@
  * Bytes are what tiles load from L2 or beyond; which of them come from device memory depends on the cache,
  * so generations of items are kept with what they share.
  *
- * Ownership: arrays live in the arena. Threads: immutable once built.
+ * Ownership: arrays live in the arena. Threads: one at a time.
  */
 #ifndef S2_SIM_LOAD_H
 #define S2_SIM_LOAD_H
 
-#include "plan/plan.h"
-#include "sim/points.h"
+#include "base/dtype.h"
+#include "plan/launch.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +21,7 @@ typedef struct s2_load_class {
     int32_t n_full;   /* steps without mask code; halved: whole steps */
     int32_t n_masked; /* steps with it; halved: half steps */
     int32_t n_mixed;  /* halved: whole steps with it */
+    int32_t n_rows;   /* decode: of the lists that the part works for */
     int32_t n_fine;   /* of those with it: they compare with element masks from memory; decode: slabs */
     int32_t n_items;  /* in a row */
 } s2_load_class;
@@ -35,11 +36,11 @@ typedef struct s2_load_column {
 } s2_load_column;
 
 /* As many items as run at a time: bytes of K and V. */
-typedef struct s2_generation {
+typedef struct s2_wave {
     double distinct; /* read by any of them */
     double kept;     /* of these, read by the generation before too */
     double chance;   /* of `distinct`, read through lists from memory, in no common order */
-} s2_generation;
+} s2_wave;
 
 /* As many columns as run at a time: bytes of Q and dO. */
 typedef struct s2_sweep {
@@ -48,7 +49,7 @@ typedef struct s2_sweep {
     double reads;    /* by all of them: each where it is, so what others read is found by chance */
 } s2_sweep;
 
-typedef struct s2_load {
+typedef struct s2_kernel_load {
     s2_pass pass;
     s2_dtype dtype;
     int32_t head_dim;
@@ -59,20 +60,25 @@ typedef struct s2_load {
     bool even_group;   /* an even number of query heads a KV head */
     bool arithmetic;   /* no list comes from memory */
     bool whole_blocks; /* no list needs element masks */
+    int32_t list_rows; /* query rows that read a list: heads of a group, in decode times query tokens */
+    int32_t k_tok;     /* keys of the longest sequence */
+    int64_t n_lists;   /* KV heads times sequences */
     int64_t n_items;
     int64_t n_steps;
     int64_t n_masked;
     int32_t n_classes;
     const s2_load_class *classes;
+    int32_t column_tok;
     int32_t n_columns; /* backward: what dK and dV work through, in its order; 0: not known */
     int32_t n_chains;
     const s2_load_column *columns;
+    double *chain_ends;  /* n_chains + 1 entries that sim/model.c works in: one thread a load */
     double column_bytes; /* what columns load: their keys, and the rows of their steps */
     double sum_bytes;    /* that parts of cut columns write and the next ones read */
     int32_t n_sweeps;
     const s2_sweep *sweeps; /* of columns, as many as run at a time */
     int32_t n_generations;
-    const s2_generation *generations;
+    const s2_wave *generations;
     double joined;      /* decode: parts of the longest list, times the rows that one block adds up in turn */
     int64_t pairs;      /* useful, with all heads and sequences */
     double flop;        /* executed, both products */
@@ -81,28 +87,21 @@ typedef struct s2_load {
     double out_bytes;   /* O and the log-sum-exp written */
     double load_bytes;  /* what items load: Q and the blocks of their lists */
     double whole_bytes; /* the same with whole steps and whole 64-column pieces, as tensor copies move them */
-} s2_load;
+} s2_kernel_load;
 
 /*
- * Whether a kernel of this name cuts its lists as plan/steps.h does, whose plan it wants in steps of key_tok:
- * the Hopper forward, and dQ of the Hopper gradients since they want half steps. Rows measured before keep
- * their cut.
+ * A prefill or a backward by a kernel with these traits (NULL: none are known, so lists are not halved and
+ * columns not cut), of which n_running items run at a time. S2_ENOMEM, and what building the steps says.
  */
-bool s2_load_is_halved(const char *kernel, s2_pass pass, int32_t key_tok);
+s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, const s2_kernel_traits *traits, s2_pass pass,
+                     s2_dtype dtype, int32_t n_running, s2_kernel_load *out) S2_MUST_CHECK;
 
 /*
- * n_running: how many items run at a time; halved: in steps of two halves, whole ones of 2 key_tok keys.
- * S2_ENOMEM, and what building the steps says.
+ * A decode step: equal parts of 16-key slabs (plan/decode.h), as they are launched on this chip. n_full
+ * counts slabs.
  */
-s2_status s2_load_of(s2_arena *arena, const s2_plan *plan, s2_pass pass, s2_dtype dtype, bool halved,
-                     int32_t n_running, s2_load *out) S2_MUST_CHECK;
-
-/*
- * A decode step: equal parts of 16-key slabs (plan/decode.h), cut for so many SMs. n_full counts slabs,
- * n_masked the rows of the lists that a part works for.
- */
-s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, int32_t n_sms,
-                          s2_load *out) S2_MUST_CHECK;
+s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, s2_chip chip,
+                          s2_kernel_load *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,23 @@
 #include "sim/model.h"
 
 #include <math.h>
+#include <string.h>
 
-#include "base/alloc.h"
 #include "plan/turns.h"
 #include "sim/schedule.h"
+
+const char *s2_extent_words(s2_extent extent)
+{
+    static const char *const words[S2_N_EXTENTS] = {"query rows a list", "tokens", "KV heads times sequences",
+                                                    "head dim"};
+    return words[extent];
+}
+
+double s2_extent_of(const s2_kernel_load *load, s2_extent extent)
+{
+    const double of[S2_N_EXTENTS] = {load->list_rows, load->k_tok, (double)load->n_lists, load->head_dim};
+    return of[extent];
+}
 
 /* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
 static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
@@ -34,8 +47,9 @@ typedef struct s2_costs {
 
 static double cycles_of(const s2_costs *costs, const s2_load_class *cls)
 {
-    const double cycles = costs->item + costs->full * cls->n_full + costs->masked * cls->n_masked +
-                          costs->mixed * cls->n_mixed + costs->fine * cls->n_fine;
+    const double cycles = costs->item + costs->full * cls->n_full +
+                          costs->masked * (cls->n_masked + cls->n_rows) + costs->mixed * cls->n_mixed +
+                          costs->fine * cls->n_fine;
     return fmax(costs->least, cycles);
 }
 
@@ -56,28 +70,27 @@ static double run_classes(const s2_costs *costs, const s2_load_class *classes, i
     return (double)s2_workers_end(&workers);
 }
 
-/* dK and dV: columns in their order. Without memory for when parts were added nobody waits for them. */
-static double run_columns(const s2_costs *costs, double part, const s2_load *load, int32_t n_sms,
+/* dK and dV: columns in their order. */
+static double run_columns(const s2_costs *costs, double part, const s2_kernel_load *load, int32_t n_sms,
                           double *mean)
 {
     double until[S2_LIMIT_WORKERS] = {0}, sum = 0;
     const int32_t n = n_sms < S2_LIMIT_WORKERS ? n_sms : S2_LIMIT_WORKERS;
-    double *const added = s2_calloc((size_t)load->n_chains + 1, sizeof *added);
-    s2_turns turns = {.until = until, .added = added, .n_units = n, .sum = part};
+    memset(load->chain_ends, 0, ((size_t)load->n_chains + 1) * sizeof *load->chain_ends);
+    s2_turns turns = {.until = until, .added = load->chain_ends, .n_units = n, .sum = part};
     for (int32_t at = 0; at < load->n_columns; at++) {
         const s2_load_column *const column = &load->columns[at];
         const double own = costs->item + costs->full * column->n_full + costs->masked * column->n_masked +
                            costs->mixed * column->n_half + costs->fine * column->n_fine;
         sum += s2_turns_take(&turns, own, column->chain);
     }
-    s2_free(added);
     *mean = sum / n_sms;
     return turns.last;
 }
 
 /* Where the columns are not known: as many steps as dQ has, in balance. */
-static double column_cycles(const s2_kernel_model *kernel, const s2_load *load, const s2_dim_cost *cost,
-                            int32_t n_sms, double *mean)
+static double column_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load,
+                            const s2_dim_cost *cost, int32_t n_sms, double *mean)
 {
     const double chunks = ceil(load->head_dim / 64.0);
     const s2_costs costs = {.item = kernel->column * chunks,
@@ -89,7 +102,7 @@ static double column_cycles(const s2_kernel_model *kernel, const s2_load *load, 
     return load->n_columns == 0 ? *mean : run_columns(&costs, kernel->part * chunks, load, n_sms, mean);
 }
 
-static bool any_of_several_steps(const s2_load *load)
+static bool any_of_several_steps(const s2_kernel_load *load)
 {
     for (int32_t at = 0; at < load->n_classes; at++)
         if (load->classes[at].n_full + load->classes[at].n_masked + load->classes[at].n_mixed > 1)
@@ -97,8 +110,9 @@ static bool any_of_several_steps(const s2_load *load)
     return false;
 }
 
-double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, double missed, int32_t n_sms,
-                       double *mean)
+/* Cycles of the busiest SM, and of the mean one; missed: share of the rows that device memory sends. */
+static double launch_cycles(const s2_kernel_model *kernel, const s2_kernel_load *load, double missed,
+                            int32_t n_sms, double *mean)
 {
     const s2_dim_cost cost = cost_of(kernel, load->head_dim);
     const double extra = ceil(load->head_dim / 64.0) *
@@ -114,12 +128,16 @@ double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, doubl
     if (backward)
         end = column_cycles(kernel, load, &cost, n_sms, &columns_mean);
     /* no more parts than SMs: none shares its SM with another */
-    const bool alone = load->pass == S2_PASS_STEP && load->n_items <= n_sms && kernel->alone > 0;
+    const bool alone = load->pass == S2_PASS_DECODE && load->n_items <= n_sms && kernel->alone > 0;
     end += run_classes(&costs, load->classes, load->n_classes, n_sms,
                        alone ? kernel->alone : kernel->residents, &items_mean);
-    if (mean != NULL)
-        *mean = items_mean + columns_mean;
-    return end + kernel->start * (load->pass == S2_PASS_STEP ? load->joined : any_of_several_steps(load));
+    *mean = items_mean + columns_mean;
+    return end + kernel->start * (load->pass == S2_PASS_DECODE ? load->joined : any_of_several_steps(load));
+}
+
+s2_chip s2_model_chip(const s2_time_model *model)
+{
+    return (s2_chip){model->capability, (int32_t)model->n_sms};
 }
 
 int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan)
@@ -128,7 +146,7 @@ int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan)
 }
 
 /* Common orders find all or nothing of the generation before; chance finds the share that is still there. */
-static double fetched_bytes(const s2_time_model *model, const s2_generation *own)
+static double fetched_bytes(const s2_time_model *model, const s2_wave *own)
 {
     const double cache = model->cache_mb * 1e6, spill = model->spill_mb * 1e6;
     const double scan = fmax(0, fmin(1, (spill - own->distinct) / (spill - cache)));
@@ -137,7 +155,8 @@ static double fetched_bytes(const s2_time_model *model, const s2_generation *own
     return own->distinct - own->kept * (chance * draw + (1 - chance) * scan);
 }
 
-double s2_model_missed(const s2_time_model *model, const s2_load *load)
+/* Share of the tensors that the cache has lost when the same launch comes again. */
+static double missed_share(const s2_time_model *model, const s2_kernel_load *load)
 {
     const double all = (load->q_bytes + load->kv_bytes + load->out_bytes) * 1e-6;
     return fmax(0, fmin(1, (all - model->warm_mb) / model->lost_mb));
@@ -161,8 +180,8 @@ static double swept_bytes(const s2_time_model *model, const s2_sweep *own)
  * tiles; keys by columns and by tiles. What one leaves in the cache the next one finds: `gone` of it is not
  * there.
  */
-static void add_column_bytes(const s2_time_model *model, const s2_load *load, double gone, double missed,
-                             s2_bytes *bytes)
+static void add_column_bytes(const s2_time_model *model, const s2_kernel_load *load, double gone,
+                             double missed, s2_bytes *bytes)
 {
     const double one = load->q_bytes / 3;
     double rows = 0;
@@ -173,8 +192,8 @@ static void add_column_bytes(const s2_time_model *model, const s2_load *load, do
     bytes->dram_read += (fmax(rows - 2 * one, 0) + gone * (load->kv_bytes + 3 * one)) * missed;
 }
 
-static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
-                         bool cold, bool counted)
+static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kernel,
+                         const s2_kernel_load *load, bool cold, bool counted)
 {
     const double all = load->q_bytes + load->kv_bytes + load->out_bytes, whole = model->whole_mb * 1e6;
     s2_bytes bytes = {.l2 = kernel->padded ? load->whole_bytes : load->load_bytes};
@@ -182,7 +201,7 @@ static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kern
     for (int32_t at = 0; at < load->n_generations; at++)
         kv += fetched_bytes(model, &load->generations[at]);
     /* launched again and again over the same tensors, the cache still holds its share of them */
-    const double missed = cold ? 1 : s2_model_missed(model, load);
+    const double missed = cold ? 1 : missed_share(model, load);
     const bool fits = load->kv_bytes <= model->cache_mb * 1e6;
     bytes.dram_read = (load->q_bytes + (fits ? load->kv_bytes : fmax(kv, load->kv_bytes))) * missed;
     bytes.dram_write = load->out_bytes * (all > whole ? 1 - whole / all : 0) * (cold ? 1 : missed);
@@ -191,19 +210,20 @@ static s2_bytes bytes_of(const s2_time_model *model, const s2_kernel_model *kern
     return bytes;
 }
 
-s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                         bool cold)
 {
     return bytes_of(model, kernel, load, cold, false);
 }
 
-s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load)
+s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel,
+                          const s2_kernel_load *load)
 {
     return bytes_of(model, kernel, load, true, true);
 }
 
-double s2_model_clock(const s2_time_model *model, const s2_load *load, const s2_bytes *bytes, double us,
-                      double mhz)
+double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, const s2_bytes *bytes,
+                      double us, double mhz)
 {
     const double cycles = us * mhz * model->n_sms;
     const double matrix =
@@ -251,7 +271,7 @@ static s2_limit limit_of(const s2_forecast *forecast)
 }
 
 /* The sums of O and dO, row by row, come before anything else of a backward pass; both are read for them. */
-static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                       double missed, s2_forecast *forecast)
 {
     const double bytes = load->q_bytes * 2 / 3;
@@ -260,14 +280,14 @@ static void take_sums(const s2_time_model *model, const s2_kernel_model *kernel,
     forecast->before_bytes = fmin(bytes * missed, forecast->bytes.dram_read);
 }
 
-void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load, bool cold,
-                  double mhz, s2_forecast *out)
+void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
+                  bool cold, double mhz, s2_forecast *out)
 {
     double mean;
-    const double missed = cold ? 1 : s2_model_missed(model, load);
+    const double missed = cold ? 1 : missed_share(model, load);
     s2_forecast forecast = {.launch_us = kernel->launch_us + kernel->miss_us * missed,
                             .bytes = s2_model_bytes(model, kernel, load, cold)};
-    forecast.cycles = s2_model_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
+    forecast.cycles = launch_cycles(kernel, load, missed, (int32_t)model->n_sms, &mean);
     if (load->pass == S2_PASS_BACKWARD)
         take_sums(model, kernel, load, missed, &forecast);
     forecast.imbalance = mean > 0 ? forecast.cycles / mean : 1;

@@ -8,7 +8,7 @@
  *     f      = f_max min(1, (limit / (base + matrix + bytes per cycle))^q)    the power limit
  *
  * T depends on f and f on how busy T leaves the chip, so both are solved together. The constants are fitted
- * (sim/fit.h) on measurements of the kernels of this repository and live in one text file a GPU
+ * (calibrate/fit.h) on measurements of the kernels of this repository and live in one text file a GPU
  * (sim/calibration.h).
  *
  * Threads: no state.
@@ -28,7 +28,7 @@ typedef struct s2_dim_cost {
     int32_t head_dim;
     double item;   /* change of items: ramp, epilogue */
     double step;   /* a step without mask code */
-    double masked; /* a step with it; of a halved kernel: a half step */
+    double masked; /* a step with it; of a halved kernel: a half step; in decode: a row of a list */
     double least;  /* of an item whose rows come from device memory: the chain of its latencies;
                       of a backward kernel: a 64-row step of a column of keys */
 } s2_dim_cost;
@@ -43,10 +43,25 @@ typedef struct s2_cut {
     int64_t section_bytes;
 } s2_cut;
 
+/* What the launches that judged a kernel had, from the least to the greatest. */
+typedef enum s2_extent {
+    S2_EXTENT_ROWS,
+    S2_EXTENT_TOK,
+    S2_EXTENT_LISTS,
+    S2_EXTENT_DIM,
+    S2_N_EXTENTS
+} s2_extent;
+const char *s2_extent_words(s2_extent extent); /* "rows a list" */
+double s2_extent_of(const s2_kernel_load *load, s2_extent extent);
+typedef struct s2_span_of_points {
+    double least, greatest; /* both 0: not known */
+} s2_span_of_points;
+
 enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
 
 typedef struct s2_kernel_model {
     char name[16];
+    const s2_kernel_traits *traits; /* how it launches; NULL: not a kernel of this repository */
     s2_pass pass;
     int32_t rows;      /* a tile must have so many, or 0: any */
     bool padded;       /* moves whole steps and whole 64-column pieces */
@@ -76,6 +91,7 @@ typedef struct s2_kernel_model {
     double error_pct; /* the same on points never fitted; 0: not judged */
     double p90_pct;
     int32_t n_judged;
+    s2_span_of_points spans[S2_N_EXTENTS]; /* of the points judged */
 } s2_kernel_model;
 
 typedef struct s2_time_model {
@@ -95,7 +111,8 @@ typedef struct s2_time_model {
     double clock_hbm;  /* of a device memory byte a cycle and SM */
     double clock_limit;
     double n_sms;
-    double mma_flop; /* a clock and SM */
+    double mma_flop;    /* a clock and SM */
+    int32_t capability; /* compute capability of the GPU that the kernels were measured on */
     int32_t n_kernels;
     s2_kernel_model kernels[S2_MODEL_KERNELS];
 } s2_time_model;
@@ -106,16 +123,18 @@ typedef struct s2_bytes {
     double l2;
 } s2_bytes;
 
+/* What launches are decided for. */
+s2_chip s2_model_chip(const s2_time_model *model);
+
 /* Items at a time of a plan, for s2_load_of: one of 128 rows an SM, or four that are smaller. */
 int32_t s2_model_running(const s2_time_model *model, const s2_plan *plan);
 
-/* Share of the tensors that the cache has lost when the same launch comes again. */
-double s2_model_missed(const s2_time_model *model, const s2_load *load);
 /* Bytes of one launch; cold: the cache holds nothing before it. */
-s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load,
+s2_bytes s2_model_bytes(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
                         bool cold);
 /* As hardware counters see them: the profiler empties the cache before each kernel of the launch. */
-s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load);
+s2_bytes s2_model_counted(const s2_time_model *model, const s2_kernel_model *kernel,
+                          const s2_kernel_load *load);
 
 typedef enum s2_limit { S2_LIMIT_COMPUTE, S2_LIMIT_HBM, S2_LIMIT_L2, S2_LIMIT_LAUNCH } s2_limit;
 
@@ -135,16 +154,12 @@ typedef struct s2_forecast {
 } s2_forecast;
 
 /* cold: the cache holds nothing before it. mhz > 0 fixes the clock, else it is solved for. */
-void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_load *load, bool cold,
-                  double mhz, s2_forecast *out);
-
-/* Cycles of the busiest SM, and of the mean one; missed: share of the rows that device memory sends. */
-double s2_model_cycles(const s2_kernel_model *kernel, const s2_load *load, double missed, int32_t n_sms,
-                       double *mean);
+void s2_model_run(const s2_time_model *model, const s2_kernel_model *kernel, const s2_kernel_load *load,
+                  bool cold, double mhz, s2_forecast *out);
 
 /* The clock that the power limit leaves, when a launch of so many microseconds repeats at `mhz`. */
-double s2_model_clock(const s2_time_model *model, const s2_load *load, const s2_bytes *bytes, double us,
-                      double mhz);
+double s2_model_clock(const s2_time_model *model, const s2_kernel_load *load, const s2_bytes *bytes,
+                      double us, double mhz);
 
 #ifdef __cplusplus
 }

@@ -1,72 +1,28 @@
 #include "sim/net.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/text.h"
-#include "sim/gpu.h"
+#include "pattern/models.h"
 
-enum { CODE_MODEL = 701, NAME_BYTES = 40 };
-
-static bool parse_row(const char *row, s2_net *out)
-{
-    s2_net net = {0};
-    int gated, tied;
-    const int n = sscanf(row, "%39s %d %d %d %d %d %d %d %d %d %d %d", net.name, &net.n_layers, &net.hidden,
-                         &net.n_heads, &net.n_kv_heads, &net.head_dim, &net.ffn, &net.vocab, &gated, &tied,
-                         &net.n_experts, &net.n_active);
-    if (n != 12)
-        return false;
-    net.gated = gated != 0;
-    net.tied = tied != 0;
-    *out = net;
-    return true;
-}
-
-static const char *models_text(void)
-{
-    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
-        if (strcmp(text->name, "models") == 0)
-            return text->text;
-    return "";
-}
-
-bool s2_net_at(int32_t nth, s2_net *out)
-{
-    const char *row = models_text();
-    while (row != NULL && *row != '\0') {
-        if (*row != '#' && *row != '\n' && nth-- == 0)
-            return parse_row(row, out);
-        row = strchr(row, '\n');
-        row += row != NULL;
-    }
-    return false;
-}
+enum { CODE_MODEL = 701 };
 
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
 {
-    char nearest[NAME_BYTES] = "";
-    int32_t least = INT32_MAX, line = 0;
-    for (const char *row = models_text(); *row != '\0';) {
-        const char *const stop = strchr(row, '\n');
-        line++;
-        s2_net net;
-        if (*row != '#' && *row != '\n') {
-            if (!parse_row(row, &net))
-                return s2_diag_set(diag, S2_EPARSE, CODE_MODEL, line, 1, "the model table is damaged");
-            if (strcmp(net.name, name) == 0) {
-                *out = net;
-                return S2_OK;
-            }
-            const int32_t distance = s2_text_distance(name, strlen(name), net.name, 1000);
-            if (distance < least) {
-                least = distance;
-                memcpy(nearest, net.name, sizeof nearest);
-            }
+    const s2_model *const model = s2_model_find(name, strlen(name));
+    if (model != NULL) {
+        *out = model->net;
+        return S2_OK;
+    }
+    const char *nearest = "";
+    int32_t least = INT32_MAX;
+    for (int32_t m = 0; m < s2_model_count(); m++) {
+        const char *const known = s2_model_at(m)->net.name;
+        const int32_t distance = s2_text_distance(name, strlen(name), known, 1000);
+        if (distance < least) {
+            least = distance;
+            nearest = known;
         }
-        if (stop == NULL)
-            break;
-        row = stop + 1;
     }
     char clean[60];
     s2_text_clean(clean, sizeof clean, name);

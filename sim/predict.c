@@ -1,8 +1,18 @@
 #include "sim/predict.h"
 
+#include <math.h>
 #include <stdlib.h>
 
-/* The cut of this head dimension, else of the nearest one; a group's parity before the dimension. */
+/* Keys of a step that the kernel takes at this head dimension; 0 where that is not known. */
+static int32_t key_tok_of(const s2_kernel_model *kernel, int32_t head_dim)
+{
+    return kernel->traits != NULL ? s2_kernel_cut(kernel->traits, head_dim).key_tok : 0;
+}
+
+/*
+ * The cut of this head dimension, else of the nearest one in the steps that the kernel takes at this one; a
+ * group's parity before the dimension.
+ */
 static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pattern)
 {
     const bool even = pattern->n_heads / pattern->n_kv_heads % 2 == 0;
@@ -10,7 +20,9 @@ static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pat
     int32_t least = INT32_MAX;
     for (int32_t c = 0; c < kernel->n_cuts; c++) {
         const s2_cut *const cut = &kernel->cuts[c];
-        const int32_t far = abs(cut->head_dim - pattern->head_dim) + (cut->even_group != even ? 100000 : 0);
+        const bool same_step = key_tok_of(kernel, cut->head_dim) == key_tok_of(kernel, pattern->head_dim);
+        const int32_t far = abs(cut->head_dim - pattern->head_dim) + (same_step ? 0 : 10000) +
+                            (cut->even_group != even ? 100000 : 0);
         if (far < least) {
             least = far;
             best = cut;
@@ -20,24 +32,13 @@ static const s2_cut *cut_of(const s2_kernel_model *kernel, const s2_pattern *pat
 }
 
 /* Whether such a launch is like those that were measured: whole blocks where all of them were. */
-static bool is_like_measured(const s2_kernel_model *kernel, const s2_load *load)
+static bool is_like_measured(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return !kernel->whole_blocks || load->whole_blocks;
 }
 
-/* Constants hold between the head dimensions that were measured; beyond them they are a guess. */
-static bool is_dim_measured(const s2_kernel_model *kernel, const s2_pattern *pattern)
-{
-    bool least = false, most = false;
-    for (int32_t c = 0; c < kernel->n_cuts; c++) {
-        least |= kernel->cuts[c].head_dim <= pattern->head_dim;
-        most |= kernel->cuts[c].head_dim >= pattern->head_dim;
-    }
-    return least && most;
-}
-
 /* Kernels learn to take finer masks after they were calibrated; only the shape of a tile is beyond them. */
-static bool takes(const s2_kernel_model *kernel, const s2_load *load)
+static bool takes(const s2_kernel_model *kernel, const s2_kernel_load *load)
 {
     return kernel->rows == 0 || kernel->rows == load->rows;
 }
@@ -54,7 +55,7 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 }
 
 static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_kernel_model *kernel,
-                          const s2_launch *launch, s2_load *out)
+                          const s2_launch *launch, s2_kernel_load *out)
 {
     s2_plan_options options = s2_predict_cut(kernel, launch->pattern);
     options.work_left = launch->work_left;
@@ -66,11 +67,39 @@ static s2_status load_for(s2_arena *arena, const s2_time_model *model, const s2_
         seqs[seq] = (s2_plan_seq){launch->q_tok, launch->k_tok};
     S2_TRY(s2_plan_build(arena, launch->pattern, launch->phase, launch->layer, seqs, launch->batch, &options,
                          &plan, NULL));
-    if (launch->pass == S2_PASS_STEP)
-        return s2_load_of_step(arena, &plan, launch->dtype, (int32_t)model->n_sms, out);
-    return s2_load_of(arena, &plan, launch->pass, launch->dtype,
-                      s2_load_is_halved(kernel->name, kernel->pass, options.key_tok),
+    if (launch->pass == S2_PASS_DECODE)
+        return s2_load_of_step(arena, &plan, launch->dtype, s2_model_chip(model), out);
+    return s2_load_of(arena, &plan, kernel->traits, launch->pass, launch->dtype,
                       s2_model_running(model, &plan), out);
+}
+
+/* The extent in which the launch is farthest from the points that judged the kernel. */
+static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
+{
+    for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
+        const s2_span_of_points span = kernel->spans[e];
+        const double asked = s2_extent_of(load, (s2_extent)e);
+        if (span.least <= 0 || (asked >= span.least && asked <= span.greatest))
+            continue;
+        const double beyond = log2(asked < span.least ? span.least / asked : asked / span.greatest);
+        if (beyond > out->beyond) {
+            out->beyond = beyond;
+            out->extent = (s2_extent)e;
+            out->asked = asked;
+        }
+    }
+}
+
+static void find_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
+{
+    const double seen = is_like_measured(kernel, load) ? kernel->error_pct : kernel->p90_pct;
+    out->error_pct = kernel->n_judged > 0 ? seen : fmax(kernel->error_pct, S2_GUESS_PCT);
+    if (kernel->n_judged > 0)
+        find_beyond(kernel, load, out);
+    /* what a step costs at another head dim is a guess at once */
+    const double least = out->beyond > 0 && out->extent == S2_EXTENT_DIM ? S2_GUESS_PCT : kernel->p90_pct;
+    if (out->beyond > 0)
+        out->error_pct = fmin(S2_BEYOND_LIMIT_PCT, fmax(least, seen * exp2(out->beyond)));
 }
 
 static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_launch *launch,
@@ -78,15 +107,13 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
 {
     for (int32_t k = 0; k < model->n_kernels; k++) {
         const s2_kernel_model *const kernel = &model->kernels[k];
-        s2_load load;
+        s2_kernel_load load;
         if (kernel->pass != launch->pass)
             continue;
         const s2_status status = load_for(arena, model, kernel, launch, &load);
         if (status == S2_OK && takes(kernel, &load)) {
             out->kernel = kernel;
-            const double seen = is_like_measured(kernel, &load) ? kernel->error_pct : kernel->p90_pct;
-            const bool known = kernel->n_judged > 0 && is_dim_measured(kernel, launch->pattern);
-            out->error_pct = known ? seen : S2_GUESS_PCT;
+            find_error(kernel, &load, out);
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
             return S2_OK;
         }

@@ -30,8 +30,18 @@ typedef struct s2_launch {
 typedef struct s2_launch_price {
     const s2_kernel_model *kernel;
     s2_forecast forecast;
-    double error_pct; /* measured on points never fitted, of this kernel and pass */
+    /*
+     * Measured on points never fitted, of this kernel and pass. Beyond where those points went nobody knows it:
+     * then it is no less than their 90th percentile, and doubles with each factor of two.
+     */
+    double error_pct;
+    double
+        beyond; /* how often the extent that is farthest out would have to be halved or doubled; 0: inside */
+    s2_extent extent; /* then: which */
+    double asked;
 } s2_launch_price;
+
+enum { S2_BEYOND_LIMIT_PCT = 100 }; /* a wider error says nothing more */
 
 /* The plan that a kernel asks for, before heads are packed. */
 s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *pattern);

@@ -29,7 +29,26 @@ extern "C" {
 typedef enum s2_sim_phase { S2_SIM_PREFILL, S2_SIM_DECODE, S2_SIM_TRAIN, S2_N_SIM_PHASES } s2_sim_phase;
 const char *s2_sim_phase_word(s2_sim_phase phase);
 const char *s2_dtype_word(s2_dtype dtype);
-int32_t s2_dtype_bytes(s2_dtype dtype);
+
+/* What weights are stored in; products run in fp8 where weights do, else in the type of activations. */
+typedef enum s2_weights {
+    S2_WEIGHTS_AS_DTYPE,
+    S2_WEIGHTS_FP8,
+    S2_WEIGHTS_INT8,
+    S2_WEIGHTS_INT4,
+    S2_N_WEIGHTS
+} s2_weights;
+const char *s2_weights_word(s2_weights weights); /* "as-dtype", ... */
+
+/* What the KV cache is stored in. */
+typedef enum s2_cache_type {
+    S2_CACHE_AS_DTYPE,
+    S2_CACHE_BF16,
+    S2_CACHE_E4M3,
+    S2_CACHE_INT8,
+    S2_N_CACHE_TYPES
+} s2_cache_type;
+const char *s2_cache_type_word(s2_cache_type type);
 
 typedef struct s2_sim_options {
     s2_gpu gpu;
@@ -38,10 +57,19 @@ typedef struct s2_sim_options {
     s2_sim_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
-    int64_t batch;    /* sequences of that length, 1 .. 65536 */
+    int64_t batch;    /* sequences of that length, 1 .. S2_LIMIT_BATCH */
     int32_t page_tok; /* of the KV cache */
-    int32_t n_ranks;  /* tensor-parallel GPUs; divides the KV heads */
+    int32_t n_ranks;  /* tensor-parallel GPUs (sim/share.h) */
+    s2_weights weights;
+    s2_cache_type cache;
+    int32_t
+        n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
+    bool recompute; /* training: layers keep their input only, and run forward once more */
 } s2_sim_options;
+enum { S2_LIMIT_BATCH = 65536 };
+
+/* Bytes of an element of the KV cache. */
+double s2_sim_cache_bytes(const s2_sim_options *options);
 
 /* h200, prefill, bf16, 8192 tokens, batch 1, pages of 16 tokens, one rank. */
 s2_status s2_sim_options_default(s2_sim_options *out) S2_MUST_CHECK;
@@ -55,7 +83,7 @@ typedef struct s2_part {
     double time_us;
     s2_resource bound_by;
 } s2_part;
-enum { S2_MAX_PARTS = 12, S2_MAX_KV_POINTS = 12 };
+enum { S2_MAX_PARTS = 16, S2_MAX_KV_POINTS = 12 };
 
 /* The cache at one length on the way. */
 typedef struct s2_kv_point {
@@ -78,9 +106,44 @@ typedef struct s2_counts {
     int64_t l2; /* what tiles load from L2 or beyond */
 } s2_counts;
 
+/* What training needs on one GPU. */
+typedef struct s2_training {
+    double state_bytes;      /* weights, gradients, optimizer */
+    double activation_bytes; /* kept for the backward pass */
+    double token_bytes;      /* of these for each token */
+    double bytes;
+} s2_training;
+
+/* How the GPUs that share the heads of each layer differ. */
+enum { S2_MAX_DEALT = 256 };
+typedef struct s2_rank_price {
+    int32_t n_copies;     /* GPUs that have each KV head; 1: none is copied */
+    int32_t slowest;      /* the GPU with most time of its own */
+    double imbalance;     /* attention with all waiting for the slowest / that of the mean GPU by itself */
+    double hbm_bytes;     /* compulsory, of the GPU with most */
+    double read_bytes;    /* of these read */
+    double flop_executed; /* of the GPU with most */
+    double mended_us;     /* attention when each layer deals its KV heads by their work; 0: no better */
+    double mended_imbalance;
+    double saved_us; /* then, in the layer that gains most, all layers like it together: */
+    int32_t mended_layer;
+    int32_t n_order;
+    int16_t order[S2_MAX_DEALT]; /* its KV heads, those of the first GPU first */
+} s2_rank_price;
+
+/* The pattern and the dense one, each with the largest batch that fits. */
+typedef struct s2_largest {
+    int64_t batch; /* 0: not asked */
+    int64_t batch_dense;
+    double us; /* of a step: end to end with a net, else attention */
+    double dense_us;
+} s2_largest;
+
 typedef struct s2_sim {
-    s2_counts counts;
+    s2_largest largest;
+    s2_counts counts; /* of all GPUs; the keys of a KV head that is copied count on each */
     s2_counts dense;
+    s2_rank_price ranks;
     double density;          /* of blocks, mean over the heads of the layers that are not dense */
     double token_density;    /* of pairs, over all layers */
     double executed_density; /* executed work / what a dense pattern executes, sparse layers */
@@ -90,28 +153,38 @@ typedef struct s2_sim {
     double plan_us;
     double bound_us;
     double dense_time_us; /* of the same kind as time_us */
-    bool predicted;       /* time_us is a prediction */
-    double error_pct;     /* then: mean error of such predictions on points that were not fitted */
-    const char *kernel;   /* then: which one, of the layer with the most time; "" otherwise */
-    double clock_mhz;     /* then: in that layer */
-    double dram_bytes;    /* then: of all layers, caches cold at each; 0 otherwise */
-    double l2_bytes;      /* then: from L2 to the SMs */
+    double dense_plan_us;
+    bool predicted;      /* time_us is a prediction */
+    bool measured;       /* then: with constants that were measured on this GPU, not guessed for it */
+    double error_pct;    /* then: mean error of such predictions on points that were not fitted */
+    double beyond;       /* then: how far outside of the points measured (sim/predict.h); 0: inside */
+    s2_extent beyond_in; /* then: in what, and how much of it was asked and was measured */
+    double beyond_asked;
+    s2_span_of_points beyond_span;
+    const char *kernel; /* then: which one, of the layer with the most time; "" otherwise */
+    double clock_mhz;   /* then: in that layer */
+    double dram_bytes;  /* then: of all layers, caches cold at each; 0 otherwise */
+    double l2_bytes;    /* then: from L2 to the SMs */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;
-    s2_kv_bytes kv;
-    int64_t kv_fullest;   /* head pages of the rank that holds most; of all heads where there is one */
-    int64_t kv_wasted[2]; /* allocated and unused with head pages of 16 and of 64 tokens */
-    int64_t kv_peak;      /* most that head pages hold on the way to len_tok */
+    s2_kv_bytes kv;        /* of all GPUs, copies included */
+    int64_t kv_fullest;    /* head pages of the GPU that holds most */
+    int64_t kv_dense_each; /* what a GPU holds of the dense pattern */
+    int64_t kv_wasted[2];  /* allocated and unused with head pages of 16 and of 64 tokens */
+    int64_t kv_peak;       /* most that head pages of a GPU hold at any length up to len_tok */
     int64_t kv_peak_tok;
-    double kv_mean;
-    bool kv_every_block;
+    bool kv_peak_exact;  /* false: no more than this */
+    double kv_mean;      /* head pages of all GPUs over block ends up to len_tok */
     int32_t n_kv_points; /* lengths len_tok, len_tok / 2, ... in ascending order */
     s2_kv_point kv_points[S2_MAX_KV_POINTS];
-    int64_t weight_bytes; /* 0 without a net */
-    int64_t fit_batch;    /* sequences of len_tok that fit beside the weights, head pages */
+    int64_t weight_bytes; /* of a GPU; 0 without a net */
+    s2_training training; /* phase train with a net; then what fits is decided by it, not by the cache */
+    int64_t fit_batch; /* sequences that fit up to len_tok beside the weights, head pages; S2_LIMIT_BATCH: or
+                          more */
     int64_t fit_batch_dense;
-    int64_t fit_len_tok; /* longest context that fits at this batch, head pages; 0: none */
+    int64_t
+        fit_len_tok; /* longest context up to which this batch fits; S2_LIMIT_CONTEXT_TOK: or more; 0: none */
     int64_t fit_len_dense_tok;
     int64_t host_bytes;       /* of the cache that must lie in host memory, one rank, head pages */
     int64_t host_dense_bytes; /* the same of the dense pattern */
@@ -130,19 +203,27 @@ typedef struct s2_sim {
 s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
                      s2_diag *diag) S2_MUST_CHECK;
 
-/* dense_time_us is that of a cache which does not fit and is read over the link: a low bar for any pattern.
+/*
+ * The same at the largest batch that fits, which becomes options->batch; out->largest compares it with the dense
+ * pattern at its own. S2_EINVAL too where not one sequence fits.
+ */
+s2_status s2_sim_run_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options,
+                             s2_sim *out, s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * dense_time_us is that of a cache which does not fit and is read over the link: a low bar for any pattern.
  */
 bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
 
 /*
- * One layer of a class with options->calibration: what it would run on, and the time of one rank.
+ * One layer of a pattern with options->calibration, on one GPU: what it would run on, and how long.
  * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or more to plan than *work_left, of which all
  * layers of a pattern take, S2_SIM_PLAN_WORK in all: some seconds. S2_ENOMEM. scratch is rewound.
  */
 enum { S2_SIM_PLAN_WORK = 1 << 28 };
-s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_classes *classes, const s2_layer_class *layer,
+s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
-                               s2_launch_price *out, double *us) S2_MUST_CHECK;
+                               s2_launch_price *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -334,6 +334,8 @@ static void add_kept_view(const s2_reads *reads, int64_t n_tok, s2_combset *set)
     const s2_view *const view = &reads->view;
     for (int32_t a = 0; a < view->n_atoms; a++) {
         const s2_atom *const atom = &view->atoms[a];
+        if (atom->query_tok.end <= n_tok - 1)
+            continue;
         if (atom->kind == S2_ATOM_MASK)
             add_mask_columns(reads, atom, n_tok, set);
         else if (keeps_as_plain(atom))

@@ -1,5 +1,5 @@
 /*
- * sim/schedule.h - how long the last of P equal workers is busy, longest piece first.
+ * sim/schedule.h - the makespan of longest-processing-time-first on P equal workers.
  *
  * Pieces come as a histogram: count[n] pieces of cost n. Exact: the same makespan as handing out the
  * pieces one by one, longest first, each to the worker that is free first; but whole rounds of equal

@@ -71,6 +71,7 @@ jobs=$(nproc)
 stage layers "$make" -s check-layers
 stage format "$make" -s check-format
 stage build-release "$make" -s -j"$jobs" all tests
+stage house "$make" -s check-house
 # Tests that print times run alone, the others side by side: one more than there are cores, since those of the
 # terminal mostly wait.
 stage tests-release S2_JOBS=$((jobs + 1)) "$make" -s PART=rest unit
@@ -83,12 +84,14 @@ later kcheck "$make" -s kcheck
 needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
+needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1
 needs python3 formats && later formats "$make" -s formats
 later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 later races "$make" -s check-races
 later example "$make" -s example
+for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
 together
 stage demo "$make" -s demo
 [ -n "$failures" ] && printf 'failed:%s\n' "$failures"

@@ -113,7 +113,7 @@ check_options() {
 check_targets() {
     # shellcheck disable=SC2086
     for target in $(grep -ohE '(^    |`)make (CUDA=0 |-s )*[a-z][a-z-]*' $pages | grep -oE '[a-z-]+$' | sort -u); do
-        grep -qE "^$target( [a-z-]+)*:" Makefile && judge "" || judge "a page names make $target, which is no target"
+        grep -qE "^$target( [a-z-]+)*:" Makefile tests/campaigns.mk && judge "" || judge "a page names make $target, which is no target"
     done
     # shellcheck disable=SC2086
     for test in $(grep -ohE '`[^`]*T=[a-z_]+' $pages | sed 's/.*T=//' | sort -u); do
@@ -127,7 +127,7 @@ check_links() {
         for link in $(grep -oE '\]\([^)#]+' "$page" | cut -c3- | grep -v '^http' | sort -u); do
             [ -e "$(dirname "$page")/$link" ] || said="$said $page links to $link, which is not there;"
         done
-        rooms='base|pattern|coverage|plan|sim|search|kernels|db|export|tui|cli|tests|docs'
+        rooms='base|pattern|coverage|plan|reach|experiments|sim|calibrate|search|cache|kernels|judge|db|export|tui|explorer|cert|cli|tests|docs'
         for path in $(grep -oE "\`($rooms)/[A-Za-z0-9_./-]*\`" "$page" | tr -d '`' | grep -v NAME | sort -u); do
             [ -e "$path" ] || said="$said $page names $path, which is not there;"
         done
@@ -137,8 +137,8 @@ check_links() {
 
 # Functions that a page names, as `name()` or `s2_name`, are somewhere in the sources.
 check_functions() {
-    cat base/*.[ch] pattern/*.[ch] coverage/*.[ch] plan/*.[ch] sim/*.[ch] search/*.[ch] kernels/*.[ch] kernels/cuda/*.* \
-        db/*.[ch] export/*.[ch] tui/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
+    cat base/*.[ch] pattern/*.[ch] coverage/*.[ch] plan/*.[ch] reach/*.[ch] sim/*.[ch] calibrate/*.[ch] search/*.[ch] cache/*.[ch] kernels/*.[ch] judge/*.[ch] kernels/cuda/*.* \
+        db/*.[ch] export/*.[ch] draw/*.[ch] judge/*.[ch] calibrate/*.[ch] tui/*.[ch] explorer/*.[ch] cert/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
     said=""
     # shellcheck disable=SC2086
     for name in $(grep -ohE '`[a-z][a-z0-9_]*\(\)|s2_[a-z][a-z0-9_]*' $pages | tr -d '`()' | sort -u); do
@@ -168,6 +168,7 @@ check_json() {
         s2 diff --json "$good" "$bad"
         s2 diff --json "$bad" 'heads 4; head-dim 32; block 16; layers all: local 2'
         s2 show --json "$good"
+        s2 reach --json --len 512 "$good" 'layers 4; heads 8; kv-heads 4; block 8; local 2'
     } >objects 2>/dev/null
     cd "$root" || exit 2
     said=""
@@ -182,6 +183,7 @@ check_json() {
 for page in $pages; do
     run_page "$page"
 done
+judge "$(python3 tests/numbers.py "$programs" | sed '/ 0 did not$/d')"
 check_options
 check_targets
 check_links

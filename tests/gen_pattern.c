@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+#include "pattern/words.h"
+
 typedef struct gen {
     s2_rng *rng;
     const s2_gen_options *options;
@@ -22,6 +24,7 @@ s2_gen_options s2_gen_defaults(void)
                             .when = true,
                             .phases = true,
                             .not_causal = true,
+                            .layers_differ = true,
                             .explicit_random = true,
                             .dynamic = true,
                             .decorated = true};
@@ -98,7 +101,11 @@ static void put_range(gen *g)
 
 static void put_when(gen *g)
 {
-    static const char *const words[] = {"distance", "key", "query"};
+    static const char *const words[] = {
+#define WHEN_WORD(name, word) word,
+        S2_WHEN_TABLE(WHEN_WORD)
+#undef WHEN_WORD
+    };
     const char *join = "when";
     const int32_t first = below(g, 3);
     for (int32_t nth = 0; nth < 3; nth++) {
@@ -189,18 +196,6 @@ static void put_list(gen *g, const char *word)
     }
 }
 
-static void put_dynamic(gen *g)
-{
-    const int32_t most = g->options->max_blk;
-    switch (below(g, 3)) {
-    case 0:
-        s2_buf_printf(g->out, "pages %d page %d", between(g, 1, most), between(g, 1, 2 * g->block_tok));
-        break;
-    case 1: s2_buf_printf(g->out, "heavy %d", between(g, 1, most * g->block_tok)); break;
-    default: s2_buf_printf(g->out, "topk %d", between(g, 1, most * g->block_tok)); break;
-    }
-}
-
 static void put_extent(gen *g, const char *word)
 {
     const bool tok = pick_unit(g);
@@ -209,34 +204,49 @@ static void put_extent(gen *g, const char *word)
     put_number(g, pick_extent(g, tok, g->options->max_blk), tok);
 }
 
+static bool is_allowed(const gen *g, s2_term_kind kind)
+{
+    switch (s2_term_row_of(kind)->nature) {
+    case S2_NATURE_STATIC: return true;
+    case S2_NATURE_EXPLICIT: return g->options->explicit_random && kind != S2_TERM_MASK; /* has no file */
+    case S2_NATURE_DYNAMIC: return g->options->dynamic;
+    }
+    return false;
+}
+
+/* Every row of the table occurs; windows and strides, which most patterns are made of, more often. */
+static s2_term_kind pick_kind(gen *g)
+{
+    static const s2_term_kind common[] = {S2_TERM_LOCAL, S2_TERM_STRIDE, S2_TERM_SINK};
+    if (chance(g, 35))
+        return common[below(g, 3)];
+    s2_term_kind kind;
+    do
+        kind = (s2_term_kind)below(g, S2_N_TERM_KINDS);
+    while (!is_allowed(g, kind));
+    return kind;
+}
+
 static void put_term(gen *g)
 {
-    const int32_t kind = below(g, 100);
-    if (kind < 4)
-        put(g, "dense");
-    else if (kind < 8)
-        put(g, "none");
-    else if (kind < 30)
-        put_extent(g, "local");
-    else if (kind < 40)
-        put_extent(g, "sink");
-    else if (kind < 60)
-        put_stride(g, "stride");
-    else if (kind < 70)
-        put_stride(g, "dilated");
-    else if (kind < 78)
-        put_list(g, "columns");
-    else if (kind < 84)
-        put_list(g, "rows");
-    else if (kind < 90)
-        put_extent(g, "chunk");
-    else if (kind < 95 && g->options->explicit_random)
-        s2_buf_printf(g->out, "random %d seed %llu", between(g, 1, g->options->max_blk),
+    const s2_term_row *const row = s2_term_row_of(pick_kind(g));
+    const int32_t most = g->options->max_blk;
+    switch (row->args) {
+    case S2_ARGS_NONE:
+    case S2_ARGS_FILE: put(g, row->word); break;
+    case S2_ARGS_EXTENT: put_extent(g, row->word); break;
+    case S2_ARGS_STRIDE: put_stride(g, row->word); break;
+    case S2_ARGS_LIST: put_list(g, row->word); break;
+    case S2_ARGS_DRAW:
+        s2_buf_printf(g->out, "%s %d seed %llu", row->word, between(g, 1, most),
                       (unsigned long long)s2_rng_next(g->rng) >> below(g, 64));
-    else if (g->options->dynamic)
-        put_dynamic(g);
-    else
-        put_extent(g, "local");
+        break;
+    case S2_ARGS_PAGES:
+        s2_buf_printf(g->out, "%s %d page %d", row->word, between(g, 1, most),
+                      between(g, 1, 2 * g->block_tok));
+        break;
+    case S2_ARGS_COUNT: s2_buf_printf(g->out, "%s %d", row->word, between(g, 1, most * g->block_tok)); break;
+    }
     if (g->options->when && chance(g, 25))
         put_when(g);
 }
@@ -334,10 +344,27 @@ static void put_shape(gen *g)
     }
 }
 
+/* Numbers that layers have of their own; those of kv-layer last, so that they fit what they share. */
+static void put_layer_numbers(gen *g)
+{
+    for (int32_t left = below(g, 4); left > 0; left--) {
+        put(g, "layers");
+        put_indices(g, g->n_layers);
+        put(g, chance(g, 50) ? ": " : ":");
+        if (chance(g, 40))
+            s2_buf_printf(g->out, "state %d", between(g, 1, 9) * (chance(g, 50) ? 1 : 1024));
+        else
+            s2_buf_printf(g->out, "head-dim %d", 64 * between(g, 1, 3));
+        end_statement(g);
+    }
+}
+
 void s2_gen_pattern(s2_rng *rng, const s2_gen_options *options, s2_buf *out)
 {
     gen g = {.rng = rng, .options = options, .out = out};
     put_shape(&g);
+    if (options->layers_differ && chance(&g, 25))
+        put_layer_numbers(&g);
     put(&g, chance(&g, 20) ? "" : "layers all: ");
     put_body(&g);
     end_statement(&g);

@@ -21,10 +21,11 @@ typedef struct s2_gen_options {
     int32_t max_stride;    /* blocks; strides in tokens cover the same distance */
     int32_t max_terms;
     int32_t max_rules;
-    bool tokens;     /* quantities with the suffix t */
-    bool when;       /* conditions */
-    bool phases;     /* prefill and decode rules */
-    bool not_causal; /* causal no, sometimes */
+    bool tokens;        /* quantities with the suffix t */
+    bool when;          /* conditions */
+    bool phases;        /* prefill and decode rules */
+    bool not_causal;    /* causal no, sometimes */
+    bool layers_differ; /* layers with a head dimension or a state of their own, sometimes */
     bool explicit_random;
     bool dynamic;   /* pages, heavy, topk */
     bool decorated; /* odd blanks, comments, ';' between statements, k suffixes, the name */

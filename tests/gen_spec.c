@@ -54,50 +54,66 @@ static void gen_when(s2_rng *rng, s2_term *term)
     range->end = one_in(rng, 2) ? S2_OPEN : range->begin + 1 + below(rng, 9);
 }
 
-static s2_term_kind gen_kind(s2_rng *rng, const s2_gen_spec *options)
+static bool is_allowed(const s2_gen_spec *options, s2_term_kind kind)
 {
-    static const s2_term_kind common[] = {S2_TERM_LOCAL,  S2_TERM_LOCAL,  S2_TERM_SINK,    S2_TERM_STRIDE,
-                                          S2_TERM_STRIDE, S2_TERM_STRIDE, S2_TERM_DILATED, S2_TERM_COLUMNS,
-                                          S2_TERM_ROWS,   S2_TERM_CHUNK,  S2_TERM_DENSE,   S2_TERM_NONE};
-    if (options->explicit_terms && one_in(rng, 6))
-        return one_in(rng, 2) ? S2_TERM_RANDOM : S2_TERM_MASK;
-    if (options->dynamic_terms && one_in(rng, 6))
-        return (s2_term_kind)(S2_TERM_PAGES + below(rng, 3));
-    return common[below(rng, (int64_t)(sizeof common / sizeof *common))];
+    if (options->certified && !s2_term_row_of(kind)->in_certificate)
+        return false;
+    switch (s2_term_row_of(kind)->nature) {
+    case S2_NATURE_STATIC: return true;
+    case S2_NATURE_EXPLICIT: return options->explicit_terms;
+    case S2_NATURE_DYNAMIC: return options->dynamic_terms;
+    }
+    return false;
 }
 
-static s2_term gen_term(s2_rng *rng, const s2_gen_spec *options, const s2_pattern *pattern, s2_arena *arena)
+/* Every row of the table occurs; windows and strides, which most patterns are made of, more often. */
+static s2_term_kind gen_kind(s2_rng *rng, const s2_gen_spec *options)
 {
-    s2_term term = s2_term_init(gen_kind(rng, options), 1 + below(rng, 5));
-    const bool in_blocks_only =
-        term.kind == S2_TERM_RANDOM || term.kind == S2_TERM_MASK || term.kind >= S2_TERM_PAGES;
-    term.tok = !in_blocks_only && one_in(rng, 3);
-    if (term.kind == S2_TERM_STRIDE || term.kind == S2_TERM_DILATED) {
-        term.width = one_in(rng, 3) ? 1 + below(rng, term.n) : 1;
-        term.phase = (s2_phase_expr){below(rng, 4), below(rng, 3), below(rng, 2), one_in(rng, 4)};
+    static const s2_term_kind common[] = {S2_TERM_LOCAL, S2_TERM_LOCAL, S2_TERM_STRIDE, S2_TERM_STRIDE,
+                                          S2_TERM_SINK};
+    if (one_in(rng, 3))
+        return common[below(rng, (int64_t)(sizeof common / sizeof *common))];
+    s2_term_kind kind;
+    do
+        kind = (s2_term_kind)below(rng, S2_N_TERM_KINDS);
+    while (!is_allowed(options, kind));
+    return kind;
+}
+
+static void gen_arguments(s2_rng *rng, const s2_pattern *pattern, s2_arena *arena, s2_term *term)
+{
+    const s2_term_row *const row = s2_term_row_of(term->kind);
+    term->tok = row->scale != S2_SCALE_ABSENT && one_in(rng, 3);
+    switch (row->args) {
+    case S2_ARGS_NONE: break;
+    case S2_ARGS_EXTENT: term->n = 1 + below(rng, term->tok && one_in(rng, 2) ? 16 : 5); break;
+    case S2_ARGS_COUNT: term->n = 1 + below(rng, 5); break;
+    case S2_ARGS_STRIDE:
+        term->n = 1 + below(rng, 5);
+        term->width = one_in(rng, 3) ? 1 + below(rng, term->n) : 1;
+        term->offset = (s2_offset_expr){below(rng, 4), below(rng, 3), below(rng, 2), one_in(rng, 4)};
+        break;
+    case S2_ARGS_LIST: term->list = gen_list(rng, arena); break;
+    case S2_ARGS_DRAW:
+        term->n = 1 + below(rng, 5);
+        term->seed = s2_rng_next(rng) % 1000;
+        break;
+    case S2_ARGS_FILE: term->mask = gen_mask(rng, pattern, arena); break;
+    case S2_ARGS_PAGES:
+        term->n = 1 + below(rng, 5);
+        term->page_tok = 1 + below(rng, 4);
+        break;
     }
-    if (term.kind == S2_TERM_COLUMNS || term.kind == S2_TERM_ROWS) {
-        term.n = 0;
-        term.list = gen_list(rng, arena);
-    }
-    if (term.kind == S2_TERM_DENSE || term.kind == S2_TERM_NONE || term.kind == S2_TERM_MASK)
-        term.n = 0;
-    if (term.kind == S2_TERM_DENSE || term.kind == S2_TERM_NONE)
-        term.tok = false;
-    if (term.kind == S2_TERM_MASK)
-        term.mask = gen_mask(rng, pattern, arena);
-    if (term.kind == S2_TERM_RANDOM)
-        term.seed = s2_rng_next(rng) % 1000;
-    if (term.kind == S2_TERM_PAGES)
-        term.page_tok = 1 + below(rng, 4);
-    if (term.kind != S2_TERM_NONE && one_in(rng, 4))
+}
+
+s2_term s2_gen_spec_term(s2_rng *rng, s2_term_kind kind, const s2_pattern *pattern, s2_arena *arena)
+{
+    s2_term term = s2_term_init(kind, 0);
+    gen_arguments(rng, pattern, arena, &term);
+    if (kind != S2_TERM_NONE && one_in(rng, 4))
         gen_when(rng, &term);
-    if (term.kind != S2_TERM_NONE && one_in(rng, 12))
+    if (kind != S2_TERM_NONE && one_in(rng, 12))
         gen_when(rng, &term);
-    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
-        for (int unit = 0; unit < S2_N_UNITS; unit++)
-            if (term.when[quantity][unit].begin >= term.when[quantity][unit].end)
-                term.when[quantity][unit] = (s2_range){0, S2_OPEN};
     return term;
 }
 
@@ -106,8 +122,36 @@ static s2_body gen_body(s2_rng *rng, const s2_gen_spec *options, const s2_patter
     const int32_t n = 1 + (int32_t)below(rng, 3);
     s2_term *const terms = S2_NEW(arena, s2_term, n);
     for (int32_t t = 0; t < n; t++)
-        terms[t] = gen_term(rng, options, pattern, arena);
+        terms[t] = s2_gen_spec_term(rng, gen_kind(rng, options), pattern, arena);
+    if (options->kind != NULL)
+        terms[below(rng, n)] = s2_gen_spec_term(rng, *options->kind, pattern, arena);
     return (s2_body){n, terms};
+}
+
+static int32_t gen_divisor(s2_rng *rng, int32_t n)
+{
+    int32_t divisor;
+    do
+        divisor = 1 + (int32_t)below(rng, n);
+    while (n % divisor != 0);
+    return divisor;
+}
+
+static const s2_layer_shape *gen_layer_shapes(s2_rng *rng, const s2_pattern *pattern, s2_arena *arena)
+{
+    s2_layer_shape *const shapes = S2_NEW(arena, s2_layer_shape, pattern->n_layers);
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int32_t source = (int32_t)below(rng, layer + 1);
+        shapes[layer] = (s2_layer_shape){pattern->n_kv_heads, pattern->head_dim, layer, 0};
+        if (one_in(rng, 2))
+            shapes[layer].n_kv_heads = gen_divisor(rng, pattern->n_heads);
+        if (one_in(rng, 2))
+            shapes[layer].head_dim = 32 * (1 + (int32_t)below(rng, 4));
+        if (one_in(rng, 4) && shapes[source].kv_layer == source)
+            shapes[layer] = shapes[source];
+        shapes[layer].state_bytes = one_in(rng, 2) ? 1 + below(rng, 5000) : 0;
+    }
+    return shapes;
 }
 
 s2_pattern *s2_gen_spec_pattern(s2_rng *rng, const s2_gen_spec *options, s2_arena *arena)
@@ -127,14 +171,19 @@ s2_pattern *s2_gen_spec_pattern(s2_rng *rng, const s2_gen_spec *options, s2_aren
     s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
     for (int32_t body = 0; body < pattern->n_bodies; body++)
         bodies[body] = gen_body(rng, options, pattern, arena);
+    if (options->layers_differ && options->kind == NULL && one_in(rng, 2))
+        bodies[0] = (s2_body){0, NULL}; /* heads of state layers */
     pattern->bodies = bodies;
     const int64_t n = (int64_t)pattern->n_layers * pattern->n_heads;
     uint16_t *const body_of = S2_NEW(arena, uint16_t, 2 * n);
-    const bool phases = one_in(rng, 5);
+    const bool phases = one_in(rng, 5), even = options->layers_differ && one_in(rng, 2);
     for (int64_t at = 0; at < n; at++) {
-        body_of[at] = (uint16_t)below(rng, pattern->n_bodies);
+        body_of[at] =
+            even && at % pattern->n_heads > 0 ? body_of[at - 1] : (uint16_t)below(rng, pattern->n_bodies);
         body_of[n + at] = phases ? (uint16_t)below(rng, pattern->n_bodies) : body_of[at];
     }
     pattern->body_of = body_of;
+    if (options->layers_differ && one_in(rng, 2))
+        pattern->layer_shapes = gen_layer_shapes(rng, pattern, arena);
     return pattern;
 }

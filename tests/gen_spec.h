@@ -13,10 +13,16 @@ typedef struct s2_gen_spec {
     int32_t most_heads;
     bool explicit_terms; /* random lists and mask files (held in memory) */
     bool dynamic_terms;
-    bool not_causal; /* also patterns that are not causal */
+    bool not_causal;          /* also patterns that are not causal */
+    bool layers_differ;       /* layers with numbers of their own, sometimes, and state layers among them */
+    bool certified;           /* only terms that a certificate may hold */
+    const s2_term_kind *kind; /* a term of this kind in every body; NULL: whatever comes */
 } s2_gen_spec;
 
 /* A pattern that passes s2_pattern_check(); pieces live in the arena. NULL when memory ran out. */
 s2_pattern *s2_gen_spec_pattern(s2_rng *rng, const s2_gen_spec *options, s2_arena *arena);
+
+/* One term that passes the pattern's check, sometimes with conditions. */
+s2_term s2_gen_spec_term(s2_rng *rng, s2_term_kind kind, const s2_pattern *pattern, s2_arena *arena);
 
 #endif /* S2_TESTS_GEN_SPEC_H */

@@ -41,11 +41,11 @@ static void split_residues(s2_rng *rng, s2_term *first, s2_term *second)
     first->tok = second->tok = below(rng, 2) == 0;
     first->n = second->n = n;
     first->width = width;
-    first->phase.constant = shift + far;
+    first->offset.constant = shift + far;
     second->width = n - width;
-    second->phase.constant = shift + n - width;
+    second->offset.constant = shift + n - width;
     if (below(rng, 3) == 0)
-        second->phase.head_coef = second->phase.layer_coef = n;
+        second->offset.head_coef = second->offset.layer_coef = n;
 }
 
 static s2_span_list one_span(s2_arena *arena, int64_t begin, int64_t end, int64_t step)
@@ -118,7 +118,7 @@ static void spoil(s2_rng *rng, pieces *all)
     if (all->n > 1 && below(rng, 6) == 0)
         *term = all->term[--all->n];
     else if (residue && below(rng, 2) == 0)
-        term->phase.constant++;
+        term->offset.constant++;
     else if (residue && term->width > 1 && below(rng, 2) == 0)
         term->width--;
     else

@@ -31,11 +31,11 @@ exits() {
     code=$?
     [ "$code" -eq "$wanted" ] || { echo "exit code $code instead of $wanted"; false; }
 }
-front() { "$s2" pareto --db "$1" --distinct --format csv --columns name,hash,union,kv,phase,len,kv_mib,us 2>/dev/null; }
+front() { "$s2" pareto --minimize us,kv_bytes --db "$1" --distinct --format csv --columns name,hash,union,kv,phase,len,kv_mib,us 2>/dev/null; }
 front_of_json() { sed 's/.*"front"://' "$1"; }
 
 space='block {16,32,64}; layers all: local {1..16} | stride {2..16} phase {head,kv}*{1,3}+{0,1}; {,layers 1::2: dense}'
-set -- search "$space" --model llama-3.1-8b --len 32k --phase prefill,decode --json --jobs 1
+set -- search "$space" --model llama-3.1-8b --len 32k --phase prefill,decode --minimize us,kv_bytes --json --jobs 1
 
 expect "one process searches" exits 0 "$s2" "$@" --db one.db
 cp out one.json
@@ -57,7 +57,7 @@ expect "rank 0 alone recorded, once" [ "$("$s2" db stat --db job.db | awk '$1 ==
 
 # Kill the whole job while it searches a larger space, again and again; then let it end.
 wide='block {16,32,64,128}; layers all: local {1..64} | sink {1..3} | stride {2..32} phase {head,kv}*{1,3}+{0..3}'
-set -- search "$wide" --model llama-3.1-8b --len 128k --json --jobs 1
+set -- search "$wide" --model llama-3.1-8b --len 128k --minimize us,kv_bytes --json --jobs 1
 expect "one process searches the wide space" exits 0 "$s2" "$@" --db wide.db
 front_of_json out >wide.points
 for n in 1 2; do

@@ -12,6 +12,24 @@ static const struct {
     int32_t code;
     const char *words;
 } refusal_rows[] = {
+    /* layers that differ */
+    {"layers 4; heads 4; dense; layers 1: kv-layer 2", 1, 46, S2P_OUT_OF_RANGE,
+     "only those of a lower layer"},
+    {"layers 4; heads 4; dense; layers 1: kv-layer 9", 1, 46, S2P_OUT_OF_RANGE, "layer 9 is out of range"},
+    {"layers 4; heads 4; dense; layers 1: kv-layer 0; layers 2: kv-layer 1", 1, 68, S2P_LAYER,
+     "layer 1 keeps no keys of its own: name layer 0"},
+    {"layers 4; heads 4; dense; layers 1: kv-layer 0; layers 1: kv-heads 2", 1, 68, S2P_LAYER,
+     "layer 1 reads the keys of layer 0, so its kv-heads is 4"},
+    {"layers 4; heads 4; dense; layers 1: kv-heads 3", 1, 46, S2P_KV_HEADS, "does not divide heads 4"},
+    {"layers 4; heads 4; dense; layers 1 heads 2: kv-heads 1", 1, 36, S2P_EXPECTED, "for all its heads"},
+    {"layers 4; heads 4; dense; layers 7: state 1", 1, 34, S2P_OUT_OF_RANGE, "layer 7 is out of range"},
+    {"layers 4; heads 4; dense; layers 1: state 0", 1, 43, S2P_TOO_SMALL, "at least 1"},
+    {"layers 4; heads 4; dense; layers 1: state 8m t", 1, 46, S2P_TRAILING, "after state"},
+    {"layers 4; heads 4; dense; layers 1: state 4097m", 1, 43, S2P_LIMIT, "state is at most 4294967296"},
+    {"layers 4; heads 4; kv-heads 2; kv 0: dense; layers 1: kv-heads 4", 1, 32, S2P_OUT_OF_RANGE,
+     "layer 1 has 4 KV heads, not 2: select its heads by 'heads'"},
+    {"layers 4; heads 4; layers 0-2: dense; layers 2: state 1", 1, 20, S2P_NO_RULE, "layer 3, head 0"},
+
     /* characters */
     {"heads 4\nlayers all: \x1b[31mdense", 2, 13, S2P_CONTROL, "U+001B"},
     {"heads 4\rdense", 1, 8, S2P_CONTROL, "U+000D"},

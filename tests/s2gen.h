@@ -21,15 +21,6 @@ static inline int64_t s2_gen_in(s2_gen *gen, int64_t low, int64_t high)
     return low + (int64_t)s2_rng_below(&gen->rng, (uint64_t)(high - low + 1));
 }
 
-static inline s2_term s2_gen_plain(s2_term_kind kind, int64_t n)
-{
-    s2_term term = {.kind = kind, .n = n, .width = 1};
-    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
-        for (int unit = 0; unit < S2_N_UNITS; unit++)
-            term.when[quantity][unit] = (s2_range){0, S2_OPEN};
-    return term;
-}
-
 static inline void s2_gen_list(s2_gen *gen, s2_arena *arena, s2_term *term)
 {
     s2_span *const span = S2_NEW(arena, s2_span, 1);
@@ -39,21 +30,34 @@ static inline void s2_gen_list(s2_gen *gen, s2_arena *arena, s2_term *term)
     term->list = (s2_span_list){1, span};
 }
 
+/* Any row of the table but those that need a file or a run time; windows and strides more often. */
+static inline s2_term_kind s2_gen_kind(s2_gen *gen)
+{
+    static const s2_term_kind common[] = {S2_TERM_LOCAL, S2_TERM_STRIDE, S2_TERM_SINK, S2_TERM_LOCAL,
+                                          S2_TERM_DENSE};
+    if (gen->arithmetic || s2_gen_in(gen, 0, 1) == 0)
+        return common[s2_gen_in(gen, 0, 4)];
+    s2_term_kind kind;
+    do
+        kind = (s2_term_kind)s2_gen_in(gen, 0, S2_N_TERM_KINDS - 1);
+    while (s2_term_row_of(kind)->nature == S2_NATURE_DYNAMIC || s2_term_row_of(kind)->args == S2_ARGS_FILE ||
+           kind == S2_TERM_NONE);
+    return kind;
+}
+
 static inline s2_term s2_gen_term(s2_gen *gen, s2_arena *arena)
 {
-    static const s2_term_kind kinds[] = {S2_TERM_LOCAL,   S2_TERM_STRIDE,  S2_TERM_SINK,  S2_TERM_LOCAL,
-                                         S2_TERM_DENSE,   S2_TERM_DILATED, S2_TERM_CHUNK, S2_TERM_RANDOM,
-                                         S2_TERM_COLUMNS, S2_TERM_ROWS};
-    s2_term term = s2_gen_plain(kinds[s2_gen_in(gen, 0, gen->arithmetic ? 4 : 9)], s2_gen_in(gen, 1, 5));
-    const bool strided = term.kind == S2_TERM_STRIDE || term.kind == S2_TERM_DILATED;
-    term.tok = !strided && term.kind != S2_TERM_RANDOM && s2_gen_in(gen, 0, 2) == 0;
+    s2_term term = s2_term_init(s2_gen_kind(gen), s2_gen_in(gen, 1, 5));
+    const s2_term_row *const row = s2_term_row_of(term.kind);
+    const bool strided = row->args == S2_ARGS_STRIDE;
+    term.tok = !strided && row->scale != S2_SCALE_ABSENT && s2_gen_in(gen, 0, 2) == 0;
     if (term.tok)
         term.n = s2_gen_in(gen, 1, 150);
     if (strided) {
         term.width = s2_gen_in(gen, 1, term.n);
-        term.phase = (s2_phase_expr){s2_gen_in(gen, 0, 3), s2_gen_in(gen, 0, 1), s2_gen_in(gen, 0, 1), 0};
+        term.offset = (s2_offset_expr){s2_gen_in(gen, 0, 3), s2_gen_in(gen, 0, 1), s2_gen_in(gen, 0, 1), 0};
     }
-    if (term.kind == S2_TERM_COLUMNS || term.kind == S2_TERM_ROWS)
+    if (row->args == S2_ARGS_LIST)
         s2_gen_list(gen, arena, &term);
     term.seed = (uint64_t)s2_gen_in(gen, 0, 9);
     if (!gen->arithmetic && s2_gen_in(gen, 0, 3) == 0) {
@@ -75,14 +79,23 @@ static inline s2_pattern *s2_gen_pattern(s2_gen *gen, s2_arena *arena, int32_t n
         for (int32_t t = 0; t < n_terms; t++)
             terms[t] = s2_gen_term(gen, arena);
         if (n_terms == 0)
-            terms[0] = s2_gen_plain(S2_TERM_NONE, 1);
+            terms[0] = s2_term_init(S2_TERM_NONE, 1);
         bodies[b] = (s2_body){n_terms > 0 ? n_terms : 1, terms};
     }
     uint16_t *const body_of = S2_NEW(arena, uint16_t, n_heads * 2);
     for (int32_t at = 0; at < 2 * n_heads; at++)
         body_of[at] = (uint16_t)(at % n_heads < n_bodies ? at % n_heads : s2_gen_in(gen, 0, n_bodies - 1));
-    *pattern = (s2_pattern){"drawn",   "",          1,        n_heads, n_kv_heads, head_dim,
-                            block_tok, gen->causal, n_bodies, bodies,  body_of};
+    *pattern = (s2_pattern){.name = "drawn",
+                            .model = "",
+                            .n_layers = 1,
+                            .n_heads = n_heads,
+                            .n_kv_heads = n_kv_heads,
+                            .head_dim = head_dim,
+                            .block_tok = block_tok,
+                            .causal = gen->causal,
+                            .n_bodies = n_bodies,
+                            .bodies = bodies,
+                            .body_of = body_of};
     return pattern;
 }
 

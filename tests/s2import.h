@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "export/format.h"
+#include "export/registry.h"
 #include "tests/s2test.h"
 
 typedef struct imported {
@@ -26,8 +26,8 @@ static inline void split_settings(imported *at, const char *settings)
 {
     while (*settings != '\0') {
         const size_t key = strcspn(settings, "="), value = strcspn(settings + key + 1, " ");
-        at->set[at->n_set++] = (s2_setting){s2_arena_strndup(&at->arena, settings, key),
-                                            s2_arena_strndup(&at->arena, settings + key + 1, value)};
+        at->set[at->n_set++] = (s2_setting){.key = s2_arena_strndup(&at->arena, settings, key),
+                                            .value = s2_arena_strndup(&at->arena, settings + key + 1, value)};
         settings += key + 1 + value;
         settings += *settings == ' ';
     }

@@ -5,7 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
-#include "kernels/cache.h"
+#include "cache/cache.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "sim/kv.h"

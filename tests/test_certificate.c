@@ -1,58 +1,22 @@
 #include "tests/s2test.h"
 
-#include <limits.h>
 #include <sha2.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/text.h"
+#include "cert/cert.h"
 #include "coverage/certificate.h"
 #include "pattern/parse.h"
 #include "tests/gen_spec.h"
 #include "tests/gen_split.h"
 
-/* ---- the checker as its own process ------------------------------------------------------------------- */
-
-static char checker_path[PATH_MAX + 16];
-static char file_path[] = "/tmp/s2certXXXXXX";
-
-static int set_up(void **state)
-{
-    (void)state;
-    char self[PATH_MAX];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n <= 0)
-        return -1;
-    self[n] = '\0';
-    *strrchr(self, '/') = '\0';
-    snprintf(checker_path, sizeof checker_path, "%s/../s2cert", self);
-    const int fd = mkstemp(file_path);
-    return fd >= 0 ? close(fd) : -1;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return unlink(file_path);
-}
-
 /* Exit code of s2cert on these bytes; its words go to said[]. */
 static int check_bytes(const char *bytes, size_t n, char said[256])
 {
-    char command[PATH_MAX + 64];
-    FILE *const file = fopen(file_path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, n, file), n);
-    assert_int_equal(fclose(file), 0);
-    snprintf(command, sizeof command, "'%s' %s 2>&1", checker_path, file_path);
-    FILE *const pipe = popen(command, "r");
-    assert_non_null(pipe);
-    const size_t n_said = fread(said, 1, 255, pipe);
-    said[n_said] = '\0';
-    const int status = pclose(pipe);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
+    s2_cert_answer answer;
+    s2_cert_check(bytes, n, S2_CERT_MOST_STEPS, &answer);
+    snprintf(said, 256, "%s", answer.reason);
+    return (int)answer.verdict;
 }
 
 /* ---- patterns and their certificates */
@@ -90,7 +54,7 @@ static s2_buf certify(const char *text, int32_t n_ranks, int32_t *n_claims)
     s2_finding held[N_ASKED];
     assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
     *n_claims = prove_all(&arena, &pattern, n_ranks, held);
-    const s2_status status = s2_certificate_write(&arena, &pattern, held, *n_claims, &buf, &diag);
+    const s2_status status = s2_certificate_write(&pattern, held, *n_claims, &buf, &diag);
     if (status != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
     s2_arena_release(&arena);
@@ -135,6 +99,7 @@ static void patterns_that_people_use_are_certified(void **state)
         {"both ways, two phases", "heads 1;causal no;layers all: local 2;decode: local 2 | rows 0", 1, 3},
         {"both ways, through windows", "layers 2;heads 2;causal no;layers all: local 100t;layers 1: dense", 2,
          3},
+        {"a period of one token", "heads 2;block 1;layers all: dense;decode heads 0: local 1", 1, 2},
         {"depth through windows", "layers 4;heads 2;layers all: local 300t;layers 1::2: dense", 2, 4},
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
@@ -152,10 +117,18 @@ static void patterns_that_people_use_are_certified(void **state)
 static const s2_pattern *any_pattern(uint64_t seed, s2_arena *arena)
 {
     s2_rng rng = {seed};
-    const s2_gen_spec options = {2, 4, false, false, true};
+    const s2_gen_spec options = {.most_layers = 2, .most_heads = 4, .not_causal = true, .certified = true};
     const s2_gen_split split = {seed % 5 == 0, seed % 4 == 1, seed % 3 == 0};
     return seed % 2 == 0 ? s2_gen_spec_pattern(&rng, &options, arena)
                          : s2_gen_split_pattern(&rng, &split, arena);
+}
+
+/* The property was put to use: more than one case in `one_in` met it. Few cases may all miss it. */
+static void assert_met(int64_t n_met, int64_t n_cases, int64_t one_in)
+{
+    enum { JUDGED_FROM = 60 };
+    if (n_cases >= JUDGED_FROM)
+        assert_true(n_met > n_cases / one_in);
 }
 
 static void every_verdict_that_holds_is_certified_on_random_patterns(void **state)
@@ -173,7 +146,7 @@ static void every_verdict_that_holds_is_certified_on_random_patterns(void **stat
         const s2_pattern *const pattern = any_pattern(seed + (uint64_t)at, &arena);
         const int32_t n = prove_all(&arena, pattern, pattern->n_heads % 2 == 0 ? 2 : 1, held);
         const s2_status status =
-            n > 0 ? s2_certificate_write(&arena, pattern, held, n, &buf, &diag) : S2_EUNSUPPORTED;
+            n > 0 ? s2_certificate_write(pattern, held, n, &buf, &diag) : S2_EUNSUPPORTED;
         n_large += n > 0 && status != S2_OK;
         if (status == S2_OK) {
             n_claims += n;
@@ -186,15 +159,17 @@ static void every_verdict_that_holds_is_certified_on_random_patterns(void **stat
         s2_buf_release(&buf);
         s2_arena_release(&arena);
     }
-    printf("# s2: %lld claims on random patterns certified and accepted by s2cert, %lld of them not causal; "
+    printf("# s2: %lld claims on random patterns certified and accepted, %lld of them not causal; "
            "%lld patterns too large\n",
            (long long)n_claims, (long long)n_both_ways, (long long)n_large);
-    assert_true(n_claims > n_cases / 4 && n_both_ways > n_cases / 40);
+    assert_met(n_claims, n_cases, 4);
+    assert_met(n_both_ways, n_cases, 40);
 }
 
 /* ---- a verdict that does not hold */
 
-/* A certificate of `rows` whose claim line is replaced by each property; s2cert must agree with the prover.
+/*
+ * A certificate of `rows` whose claim line is replaced by each property; s2cert must agree with the prover.
  */
 static void a_false_claim_is_refused(void **state)
 {
@@ -215,7 +190,7 @@ static void a_false_claim_is_refused(void **state)
             assert_int_equal(s2_prove(&arena, pattern, &asked, 1, &how, &finding), S2_OK);
             const bool violated = finding.verdict == S2_VIOLATED;
             finding.verdict = S2_HOLDS;
-            if (violated && s2_certificate_write(&arena, pattern, &finding, 1, &buf, &diag) == S2_OK) {
+            if (violated && s2_certificate_write(pattern, &finding, 1, &buf, &diag) == S2_OK) {
                 const int code = check_bytes(buf.data, buf.len, said);
                 n_refused++;
                 if (code != 1)
@@ -228,7 +203,7 @@ static void a_false_claim_is_refused(void **state)
         s2_arena_release(&arena);
     }
     printf("# s2: %lld false claims refused by s2cert\n", (long long)n_refused);
-    assert_true(n_refused > 0);
+    assert_met(n_refused, n_cases, 4);
 }
 
 /* Random near-misses of perfect shards: where the prover decides, s2cert says the same. */
@@ -262,8 +237,7 @@ static void shards_are_accepted_and_refused_as_the_prover_decides(void **state)
         assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &finding), S2_OK);
         const s2_verdict verdict = finding.verdict;
         finding.verdict = S2_HOLDS;
-        if (verdict != S2_UNKNOWN &&
-            s2_certificate_write(&arena, &pattern, &finding, 1, &buf, &diag) == S2_OK) {
+        if (verdict != S2_UNKNOWN && s2_certificate_write(&pattern, &finding, 1, &buf, &diag) == S2_OK) {
             const int code = check_bytes(buf.data, buf.len, said);
             n_of[verdict == S2_HOLDS]++;
             if (code != (verdict == S2_HOLDS ? 0 : 1))
@@ -274,7 +248,8 @@ static void shards_are_accepted_and_refused_as_the_prover_decides(void **state)
     }
     printf("# s2: shards: %lld that hold accepted, %lld that do not refused by s2cert, seed %llu\n",
            (long long)n_of[1], (long long)n_of[0], (unsigned long long)seed);
-    assert_true(n_of[0] > 0 && n_of[1] > 0);
+    assert_met(n_of[0], n_cases, 40);
+    assert_met(n_of[1], n_cases, 40);
 }
 
 /* A window of D layers needs one that reads everything; s2cert refuses the first run of D that has none. */
@@ -311,7 +286,7 @@ static void depth_is_accepted_as_far_as_a_layer_reads_everything(void **state)
         assert_int_equal(finding.verdict == S2_HOLDS, rows[row].code == 0);
         finding.verdict = S2_HOLDS;
         finding.scope_tok = S2_OPEN;
-        assert_int_equal(s2_certificate_write(&arena, &pattern, &finding, 1, &buf, &diag), S2_OK);
+        assert_int_equal(s2_certificate_write(&pattern, &finding, 1, &buf, &diag), S2_OK);
         const int code = check_bytes(buf.data, buf.len, said);
         if (code != rows[row].code)
             fail_msg("\"%s\" depth %d: exit %d: %s", rows[row].text, rows[row].depth, code, said);
@@ -345,9 +320,9 @@ static void refuse(const char *label, s2_buf *forged)
 {
     char said[256];
     const int code = check_bytes(forged->data, forged->len, said);
-    if (code != 1 && code != 3)
+    if (code != 1 && code != 3 && code != 4)
         fail_msg("%s: exit %d: %s", label, code, said);
-    if (strstr(said, "s2cert") == NULL)
+    if (said[0] == '\0')
         fail_msg("%s: no reason said", label);
     s2_buf_release(forged);
 }
@@ -439,6 +414,17 @@ static void texts_that_are_no_patterns_are_refused_under_their_own_hash(void **s
 }
 
 /* What holds of a causal pattern is no claim on the same text without causality, nor the other way round. */
+static void what_prefill_drops_decoding_cannot_read_by_a_period_of_one_token(void **state)
+{
+    (void)state;
+    static const char text[] = "heads 6\nblock 1\nlayers all: none\ndecode heads 0: dense\n";
+    char hash[SHA256_DIGEST_STRING_LENGTH];
+    s2_buf forged = {0};
+    SHA256Data((const uint8_t *)text, strlen(text), hash);
+    s2_buf_printf(&forged, "s2cert 1 %s %zu\n%sclaims kv\nend\n", hash, strlen(text), text);
+    refuse("a key dropped in prefill and read in decode", &forged);
+}
+
 static void causality_cannot_be_forged(void **state)
 {
     (void)state;
@@ -461,10 +447,10 @@ static void every_truncation_is_refused(void **state)
     int32_t n_claims;
     s2_buf whole = certify("heads 2;block 4;layers all: local 2 | stride 2 phase head", 1, &n_claims);
     for (size_t n = 0; n < whole.len; n++)
-        assert_in_range(check_bytes(whole.data, n, said), 1, 3);
+        assert_int_equal(check_bytes(whole.data, n, said), 3);
     /* nor may anything follow, behind a zero either */
     s2_buf_add(&whole, "\0more", 5);
-    assert_in_range(check_bytes(whole.data, whole.len, said), 1, 3);
+    assert_int_equal(check_bytes(whole.data, whole.len, said), 3);
     s2_buf_release(&whole);
 }
 
@@ -526,7 +512,7 @@ static void what_is_not_proved_for_every_length_has_no_certificate(void **state)
         assert_int_equal(
             s2_pattern_parse(&arena, rows[row].text, strlen(rows[row].text), NULL, &pattern, NULL), S2_OK);
         assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &finding), S2_OK);
-        const s2_status status = s2_certificate_write(&arena, &pattern, &finding, 1, &buf, &diag);
+        const s2_status status = s2_certificate_write(&pattern, &finding, 1, &buf, &diag);
         if (status != S2_EUNSUPPORTED || diag.msg[0] == '\0' || strcmp(buf.data, "kept") != 0)
             fail_msg("%s: status %d, \"%s\"", rows[row].label, status, diag.msg);
         s2_buf_release(&buf);
@@ -544,10 +530,11 @@ int main(void)
         cmocka_unit_test(depth_is_accepted_as_far_as_a_layer_reads_everything),
         cmocka_unit_test(every_kind_of_tampering_is_refused),
         cmocka_unit_test(texts_that_are_no_patterns_are_refused_under_their_own_hash),
+        cmocka_unit_test(what_prefill_drops_decoding_cannot_read_by_a_period_of_one_token),
         cmocka_unit_test(causality_cannot_be_forged),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(noise_never_passes_and_never_crashes),
         cmocka_unit_test(what_is_not_proved_for_every_length_has_no_certificate),
     };
-    return cmocka_run_group_tests_name("certificate", tests, set_up, tear_down);
+    return cmocka_run_group_tests_name("certificate", tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Charts and what they are drawn on: every value on the page, every series told apart, nothing outside. */
+/* Charts, pictures and what they are drawn on: every value on the page, every series told apart, nothing outside. */
 #include "tests/s2test.h"
 
 #include <math.h>
@@ -6,8 +6,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "export/chart.h"
-#include "export/surface.h"
+#include "draw/chart.h"
+#include "draw/picture.h"
+#include "draw/surface.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "tests/s2gen.h"
 
 static s2_chart two_series(const double *x, const double *y, int32_t n)
 {
@@ -159,6 +163,85 @@ static void a_failed_allocation_is_out_of_memory(void **state)
     assert_int_equal(status, S2_OK);
 }
 
+/* ---- pictures */
+
+static s2_pattern parse(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    return pattern;
+}
+
+/* One unread block in 128 x 128 stays visible at every size of picture, down to one cell. */
+static void one_hole_is_visible_at_every_size(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parse(&arena, "heads 2; heads 0: columns 0-40,42-127; heads 1: columns 41 "
+                                             "when query ..99 | columns 41 when query 100..");
+    for (int32_t cells = 1; cells <= 128; cells *= 2) {
+        s2_picture picture;
+        int32_t n_holes = 0;
+        assert_int_equal(s2_picture_mask(&arena, &pattern, S2_PICTURE_UNION, 0, 0, 8192, cells, &picture),
+                         S2_OK);
+        for (int32_t cell = 0; cell < picture.n_rows * picture.n_cols; cell++)
+            n_holes += picture.cells[cell].hole;
+        assert_int_equal(n_holes, 1);
+        assert_int_equal(picture.n_holes, 64);
+    }
+    s2_arena_release(&arena);
+}
+
+static void cells_show_the_share_of_pairs_read(void **state)
+{
+    (void)state;
+    s2_gen gen = {.rng = {s2_test_seed(99)}, .causal = true};
+    for (int c = 0; c < 20; c++) {
+        s2_arena arena = {0};
+        enum { N_TOK = 50, BLOCK = 4 };
+        const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 2, 1, 16, BLOCK);
+        s2_picture picture;
+        assert_int_equal(s2_picture_mask(&arena, pattern, S2_PICTURE_HEAD, 0, 1, N_TOK, 13, &picture), S2_OK);
+        for (int32_t row = 0; row < picture.n_rows; row++)
+            for (int32_t col = 0; col < row; col++) {
+                int64_t n_read = 0, n_pairs = 0;
+                for (int64_t q = row * BLOCK; q < (row + 1) * BLOCK && q < N_TOK; q++)
+                    for (int64_t k = col * BLOCK; k < (col + 1) * BLOCK; k++, n_pairs++)
+                        n_read += s2_pattern_reads(pattern, S2_PREFILL, 0, 1, N_TOK, q, k);
+                s2_assert_close(picture.cells[row * picture.n_cols + col].share,
+                                (double)n_read / (double)n_pairs, 1e-6);
+            }
+        s2_arena_release(&arena);
+    }
+}
+
+static void pictures_are_written_in_every_form(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern =
+        parse(&arena, "name a&b; layers 2; heads 4; kv-heads 2; layers all: local 2 | stride 3 phase head");
+    s2_picture picture;
+    s2_buf png = {0}, svg = {0}, ansi = {0}, ascii = {0}, dot = {0};
+    assert_int_equal(s2_picture_mask(&arena, &pattern, S2_PICTURE_UNION, 0, 0, 1024, 16, &picture), S2_OK);
+    assert_int_equal(s2_picture_png(&picture, &png), S2_OK);
+    assert_memory_equal(png.data, "\x89PNG\r\n", 6);
+    assert_int_equal(s2_picture_svg(&picture, &svg), S2_OK);
+    assert_non_null(strstr(svg.data, "</svg>"));
+    s2_picture_ansi(&picture, false, &ansi);
+    assert_non_null(strstr(ansi.data, "\x1b[0m"));
+    s2_picture_ansi(&picture, true, &ascii);
+    assert_null(strchr(ascii.data, '\x1b'));
+    assert_int_equal(s2_picture_flow_dot(&pattern, 1024, &dot), S2_OK);
+    assert_non_null(strstr(dot.data, "digraph"));
+    s2_buf *const all[] = {&png, &svg, &ansi, &ascii, &dot};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++)
+        s2_buf_release(all[n]);
+    s2_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -169,6 +252,9 @@ int main(void)
         cmocka_unit_test(letters_of_the_font_differ),
         cmocka_unit_test(drawing_outside_is_cut),
         cmocka_unit_test(a_failed_allocation_is_out_of_memory),
+        cmocka_unit_test(one_hole_is_visible_at_every_size),
+        cmocka_unit_test(cells_show_the_share_of_pairs_read),
+        cmocka_unit_test(pictures_are_written_in_every_form),
     };
     return cmocka_run_group_tests_name("chart", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* The command line: one table behind parser, help, manual pages and completion; transcripts of the programs.
+/*
+ * The command line: one table behind parser, help, manual pages and completion; transcripts of the programs.
  */
 #include "cli/options.h"
 

@@ -245,9 +245,18 @@ static void filters_say_what_they_mean_or_where_they_do_not(void **state)
         {"union!=violated", 30},
         {"!union=violated", 30},
         {"us<=980", 10},
-        {"us<1k us>=990", 6},
+        {"us<1.024ms us>=990", 6},
+        {"kv_bytes=100MiB", 20},
+        {"kv_bytes=100mib us<=1s", 20},
+        {"kv_bytes=104857600", 20},
+        {"kv_mib=100m", 20},
+        {"us<4g", -1},
+        {"density<2", -1},
+        {"density<=100%", 33},
+        {"kv_bytes<-1", -1},
         {"kv_mib=100", 20},
-        {"kv_mib<1k", 20},
+        {"kv_mib<1024", 20},
+        {"kv_mib<1g", 20},
         {"family=local", 20},
         {"name~DESIGN-00", 10},
         {"name='design-003'", 1},
@@ -340,7 +349,7 @@ static void pages_from_the_end_are_those_from_the_front(void **state)
     s2_db *db = open_new(path_of("a.db"));
     fill(db, 57);
     static const char *const sorts[] = {"name", "us", "density", "created", "union", "gpu_us"};
-    static const char *const filters[] = {"", "us<1k", "!star", "name~design-00", "family=local kv_mib>0"};
+    static const char *const filters[] = {"", "us<1ms", "!star", "name~design-00", "family=local kv_mib>0"};
     int32_t n_walks = 0;
     for (size_t at = 0; at < 2 * sizeof sorts / sizeof sorts[0]; at++)
         for (size_t filter = 0; filter < sizeof filters / sizeof filters[0]; filter++)
@@ -522,7 +531,7 @@ static void files_that_are_no_database_of_ours_are_refused_by_name(void **state)
         s2_db *db = open_new(path);
         s2_db_close(&db);
         run_sql(path, "PRAGMA user_version=99");
-        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 6)");
+        expect_refusal(path, (s2_db_mode)mode, S2_EDB, "written by a newer s2 (schema 99, this one knows 8)");
         s2_gen_forget(path);
         db = open_new(path);
         fill(db, 20);
@@ -556,7 +565,7 @@ static void a_foreign_schema_is_not_trusted(void **state)
         fill(db, 2);
         s2_db_close(&db);
         run_sql(path, attacks[n]);
-        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 6");
+        expect_refusal(path, S2_DB_UNTRUSTED, S2_EPARSE, "its tables are not those of schema 8");
     }
 }
 

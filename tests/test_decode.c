@@ -115,7 +115,8 @@ static void slabs_give_each_row_exactly_the_keys_that_it_reads(void **state)
     }
 }
 
-/* Parts of one list differ by a slab; of two lists by no more than one part more for the longer would cure.
+/*
+ * Parts of one list differ by a slab; of two lists by no more than one part more for the longer would cure.
  */
 static void check_equal(const s2_decode_plan *plan, int32_t want_parts)
 {
@@ -254,7 +255,7 @@ static s2_status select_from_cache(int32_t page_tok, s2_diag *why)
     if (status == S2_OK)
         status = s2_cache_append(cache, seq, 200);
     const s2_cached cached = {cache, &seq};
-    const s2_attn_problem problem = {.phase = S2_DECODING,
+    const s2_attn_problem problem = {.pass = S2_PASS_DECODE,
                                      .plan = &plan,
                                      .n_seqs = 1,
                                      .n_heads = 2,

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "cli/check.h"
 #include "coverage/prove.h"
 #include "pattern/parse.h"
@@ -178,13 +179,13 @@ static void phi_3_small_has_eight_patterns_and_keeps_seventy_two_blocks(void **s
     const s2_pattern pattern =
         parse(&arena, "phi", "heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1");
     enum { LAST = 8191, N_TOK = 8192 };
-    s2_run runs[64];
-    int64_t kept[8][128] = {{0}};
+    s2_run *runs = NULL;
+    int64_t cap = 0, n_runs = 0, kept[8][128] = {{0}};
     int64_t n_distinct = 0, pairs[32];
     for (int32_t head = 0; head < 32; head++) {
         s2_view view;
         assert_int_equal(s2_view_build(&arena, &pattern, S2_DECODE, 0, head, S2_AT_LEAST, &view), S2_OK);
-        const int64_t n_runs = s2_view_row(&view, LAST, N_TOK, runs, 64);
+        assert_int_equal(s2_view_row_whole(&view, LAST, N_TOK, &runs, &cap, &n_runs), S2_OK);
         int64_t n_blk = 0;
         for (int64_t r = 0; r < n_runs; r++)
             for (int64_t k_blk = runs[r].begin / 64; k_blk * 64 < runs[r].end; k_blk++, n_blk++)
@@ -203,6 +204,7 @@ static void phi_3_small_has_eight_patterns_and_keeps_seventy_two_blocks(void **s
             n_blk += kept[kv_head][k_blk];
         assert_int_equal(n_blk, 72);
     }
+    s2_free(runs);
     s2_arena_release(&arena);
 }
 

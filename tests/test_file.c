@@ -109,6 +109,40 @@ static void what_is_whole_takes_the_place_and_keeps_the_mode(void **state)
     assert_names(2);
 }
 
+/* A link to where nothing is yet stays a link, and the file comes to be where it leads. */
+static void a_link_that_leads_nowhere_yet_is_followed(void **state)
+{
+    (void)state;
+    struct stat info;
+    char link[96], chain[96], loop[96];
+    snprintf(link, sizeof link, "%s/l", at.dir);
+    snprintf(chain, sizeof chain, "%s/c", at.dir);
+    snprintf(loop, sizeof loop, "%s/o", at.dir);
+    assert_int_equal(symlink("f", link), 0);
+    assert_int_equal(symlink(link, chain), 0);
+    assert_int_equal(symlink("o", loop), 0);
+    assert_int_equal(write_text(chain, "text", true), S2_OK);
+    assert_holds(at.path, "text");
+    assert_int_equal(lstat(link, &info), 0);
+    assert_true(S_ISLNK(info.st_mode));
+    assert_int_equal(write_text(loop, "text", true), S2_EIO);
+    assert_int_equal(errno, ELOOP);
+    assert_names(4);
+}
+
+/* While a file is written nothing lies in the folder, so a killed process leaves nothing. */
+static void what_is_being_written_has_no_name(void **state)
+{
+    (void)state;
+    s2_output out;
+    assert_int_equal(write_text(at.path, "first", true), S2_OK);
+    assert_int_equal(s2_output_open(&out, at.path), S2_OK);
+    assert_true(out.unnamed);
+    assert_names(1);
+    assert_int_equal(s2_output_close(&out, false), S2_OK);
+    assert_holds(at.path, "first");
+}
+
 static void what_is_not_whole_leaves_the_old_one(void **state)
 {
     (void)state;
@@ -158,6 +192,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_whole_takes_the_place_and_keeps_the_mode, make_dir,
                                         remove_dir),
+        cmocka_unit_test_setup_teardown(a_link_that_leads_nowhere_yet_is_followed, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(what_is_being_written_has_no_name, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(what_is_not_whole_leaves_the_old_one, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(a_disk_that_fails_leaves_the_old_one_and_is_said, make_dir,
                                         remove_dir),

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "export/format.h"
+#include "export/registry.h"
 #include "export/layout.h"
 #include "export/widths.h"
 #include "pattern/dense.h"
@@ -61,6 +61,12 @@ static bool is_plain_file(const char *dir, const char *name)
 
 /* ---- the files of tests/data/foreign ---------------------------------------------------------------- */
 
+/* What a file of the format cannot say of itself. */
+static const char *needed_settings(const s2_format *format)
+{
+    return strcmp(format->name, "npy") == 0 ? "block=64" : "";
+}
+
 static void every_format_is_told_by_the_content_of_its_files(void **state)
 {
     (void)state;
@@ -76,7 +82,7 @@ static void every_format_is_told_by_the_content_of_its_files(void **state)
             imported at;
             if (!is_plain_file(dir, entry->d_name))
                 continue;
-            if (import_path(&at, dir, entry->d_name, "") != S2_OK)
+            if (import_path(&at, dir, entry->d_name, needed_settings(format)) != S2_OK)
                 fail_msg("%s/%s:%d:%d: %s", dir, entry->d_name, at.diag.line, at.diag.col, at.diag.msg);
             assert_string_equal(at.format->name, format->name);
             assert_int_equal(s2_pattern_check(&at.pattern, NULL), S2_OK);
@@ -85,6 +91,49 @@ static void every_format_is_told_by_the_content_of_its_files(void **state)
         }
         closedir(folder);
         assert_true(n_files > 0);
+    }
+}
+
+/* Is what this file says written by the format that read it, as the same pairs? */
+static bool is_written_again(const char *dir, const char *name)
+{
+    imported at;
+    s2_export_report report = {0};
+    s2_diag diag = {0};
+    if (import_path(&at, dir, name, "") != S2_OK)
+        return false;
+    s2_fileset files = {.arena = &at.arena};
+    s2_target target = {.arena = &at.arena,
+                        .pattern = &at.pattern,
+                        .n_tok = 512,
+                        .provenance = "",
+                        .notes = &at.notes,
+                        .files = &files,
+                        .diag = &diag};
+    const s2_status status = s2_export_run(at.format, &target, &report);
+    imported_release(&at);
+    return status == S2_OK && !report.refused;
+}
+
+/* A writer that refuses whatever its reader gives it holds nothing. */
+static void every_format_that_is_written_holds_one_of_its_own_files(void **state)
+{
+    (void)state;
+    for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+        const s2_format *const format = s2_format_at(n);
+        char dir[128];
+        int n_held = 0;
+        if (format->write == NULL || format->fixed_length)
+            continue;
+        snprintf(dir, sizeof dir, FOREIGN "/%s", format->name);
+        DIR *const folder = opendir(dir);
+        assert_non_null(folder);
+        for (struct dirent *entry; (entry = readdir(folder)) != NULL;)
+            n_held += is_plain_file(dir, entry->d_name) && is_written_again(dir, entry->d_name);
+        closedir(folder);
+        printf("# s2: %s: %d of its own files written again\n", format->name, n_held);
+        if (n_held == 0)
+            fail_msg("%s holds none of its own examples", format->name);
     }
 }
 
@@ -260,6 +309,23 @@ static void budgets_of_more_methods_are_kept(void **state)
          "", "dsa", "head-dim 288"},
         {"{\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}", "tokens=128", "doublesparse",
          "decode: topk 128"},
+        {"{\"model.layers.0.self_attn.q_proj\": [[1], [2]], \"model.layers.0.self_attn.k_proj\": [[1], [2]], "
+         "\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}",
+         "", "doublesparse", "decode: topk 256"},
+        {"{\"window_sizes\": [8, 4], \"max_capacity_prompts\": [64, 32]}", "", "snapkv",
+         "decode layers 1: heavy 28 | local 4t"},
+        {"--method FullKV --max_capacity_prompts 512", "", "snapkv", "layers all: dense"},
+        {"--method H2O --max_capacity_prompts 512", "", "snapkv", "decode: heavy 504 | local 8t"},
+        {"press_name: critical_adakv_snapkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "heavy 1984 | local 64t"},
+        {"press_name: decoding_streaming_llm\ncompression_interval: 512\ntarget_size: 4096\n", "", "kvpress",
+         "sink 4t | local 4604t"},
+        {"static_sparsity=0.75\nrun --dec-sink-token 128 --static-sparsity ${static_sparsity} "
+         "--sparse-decode-mode 0\n",
+         "", "lserve", "decode kv 0-5: sink 2 | local 5"},
+        {"--dec-sink-token 128 --sparse-decode-mode 0", "", "lserve", "layers all: dense"},
+        {"{\"attention_window\": 8, \"num_attention_heads\": 2, \"num_hidden_layers\": 1}", "global=2",
+         "longformer", "columns 0t-1t | rows 0t-1t"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         imported at;
@@ -381,6 +447,128 @@ static void models_imply_their_full_layers(void **state)
         for (int32_t layer = 0; layer < 12; layer++)
             assert_int_equal(s2_pattern_reads(&at.pattern, S2_PREFILL, layer, 0, 4096, 4000, 1),
                              rows[r].every != 0 && (layer + 1) % rows[r].every == 0);
+        imported_release(&at);
+    }
+}
+
+/* Which keys a type reads decides what they mean: an unknown one is refused, whatever keys it has. */
+static void a_model_type_that_is_not_known_is_refused_with_its_place(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {"\"sliding_window\": 64", "\"hidden_size\": 64",
+                                       "\"attention_chunk_size\": 64",
+                                       "\"layer_types\": [\"full_attention\"]"};
+    for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
+        for (int named = 0; named < 2; named++) {
+            char text[256];
+            imported at = {0};
+            snprintf(text, sizeof text, "{%s%s, \n\"num_hidden_layers\": 1, \"num_attention_heads\": 2}",
+                     named ? "\"model_type\": \"unheard\", " : "", keys[k]);
+            const s2_status status = try_import(&at, NULL, text, strlen(text), "", NULL);
+            /* without a name, layer_types is taken at its word */
+            if (k == 3 && !named)
+                assert_int_equal(status, S2_OK);
+            else if (status != S2_EUNSUPPORTED || at.diag.line < 1 || at.diag.col < 1)
+                fail_msg("%s: status %d at %d:%d", text, status, at.diag.line, at.diag.col);
+            imported_release(&at);
+        }
+}
+
+/* use_sliding_window is false upstream unless stated, and windows begin at max_window_layers. */
+static void switches_of_windows_have_the_defaults_of_their_type(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type, *keys, *full; /* of four layers */
+    } rows[] = {{"qwen2", "", "1111"},
+                {"qwen2", ", \"use_sliding_window\": true", "1111"},
+                {"qwen2", ", \"use_sliding_window\": true, \"max_window_layers\": 2", "1100"},
+                {"qwen3_moe", ", \"use_sliding_window\": true, \"max_window_layers\": 2", "0000"},
+                {"qwen2_moe", ", \"use_sliding_window\": true, \"max_window_layers\": 3", "0101"},
+                {"smollm3", ", \"use_sliding_window\": true, \"no_rope_layer_interval\": 2", "1010"},
+                {"llama", ", \"use_sliding_window\": true", "1111"},
+                {"mistral", "", "0000"},
+                {"mimo_v2_flash",
+                 ", \"hybrid_layer_pattern\": [0, 1, 1, 0], \"attention_chunk_size\": 8, "
+                 "\"num_key_value_heads\": 1",
+                 "1001"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[320];
+        imported at;
+        snprintf(text, sizeof text,
+                 "{\"model_type\": \"%s\", \"num_hidden_layers\": 4, \"num_attention_heads\": 2, "
+                 "\"sliding_window\": 64%s}",
+                 rows[r].type, rows[r].keys);
+        import_text(&at, text, "");
+        for (int32_t layer = 0; layer < 4; layer++)
+            if (s2_pattern_reads(&at.pattern, S2_PREFILL, layer, 0, 4096, 4000, 1) !=
+                (rows[r].full[layer] == '1'))
+                fail_msg("row %zu: layer %d", r, layer);
+        imported_release(&at);
+    }
+}
+
+/* Layers without keys keep a state; others have KV heads, a head dimension or shared keys of their own. */
+static void layers_that_differ_are_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *part;
+    } rows[] = {
+        {"\"model_type\": \"qwen3_next\", \"linear_num_key_heads\": 2, \"linear_num_value_heads\": 4, "
+         "\"linear_key_head_dim\": 8, \"linear_value_head_dim\": 8, \"linear_conv_kernel_dim\": 4",
+         /* 4 * (4 * 8 * 8) + 2 * (2 * 2 * 8 * 4 + 4 * 8 * 4) */
+         "layers 0-2: state 1536\n"},
+        {"\"model_type\": \"jamba\", \"attn_layer_period\": 2, \"attn_layer_offset\": 1, \"hidden_size\": "
+         "16, "
+         "\"mamba_expand\": 2, \"mamba_d_state\": 4, \"mamba_d_conv\": 4",
+         "layers 1,3: dense"},
+        {"\"model_type\": \"lfm2\", \"full_attn_idxs\": [1, 3], \"hidden_size\": 16, \"conv_L_cache\": 3",
+         "layers 0,2: state 96"},
+        {"\"model_type\": \"gemma4_text\", \"per_layer_config\": {\"03\": {\"head_dim\": 512}}, "
+         "\"layer_types\": [\"sliding_attention\", \"sliding_attention\", \"sliding_attention\", "
+         "\"full_attention\"], \"sliding_window\": 8",
+         "layers 3: head-dim 512"},
+        {"\"model_type\": \"gemma3n_text\", \"num_kv_shared_layers\": 2, \"layer_types\": "
+         "[\"sliding_attention\", "
+         "\"full_attention\", \"sliding_attention\", \"full_attention\"], \"sliding_window\": 8",
+         "layers 2: kv-layer 0\nlayers 3: kv-layer 1"},
+        {"\"model_type\": \"mimo_v2_flash\", \"hybrid_layer_pattern\": [0, 1, 1, 0], "
+         "\"swa_num_key_value_heads\": 2, "
+         "\"num_key_value_heads\": 1, \"sliding_window_size\": 8",
+         "layers 1-2: local 9t"},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[640];
+        imported at;
+        snprintf(text, sizeof text, "{\"num_hidden_layers\": 4, \"num_attention_heads\": 2, %s}",
+                 rows[r].keys);
+        import_text(&at, text, "");
+        if (strstr(text_of(&at), rows[r].part) == NULL)
+            fail_msg("\"%s\" is not in:\n%s", rows[r].part, text_of(&at));
+        imported_release(&at);
+    }
+}
+
+/* Windows to both sides: Gemma 3 halves its window, is_causal reaches all of it. */
+static void models_that_look_both_ways_are_not_causal(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *part;
+    } rows[] = {{"\"model_type\": \"gemma3_text\", \"use_bidirectional_attention\": true", "local 33t"},
+                {"\"model_type\": \"mistral\", \"is_causal\": false", "local 65t"},
+                {"\"model_type\": \"llama\", \"is_causal\": false", "layers all: dense"},
+                {"\"model_type\": \"bert\", \"is_decoder\": false", "layers all: dense"}};
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        char text[320];
+        imported at;
+        snprintf(text, sizeof text,
+                 "{%s, \"num_hidden_layers\": 2, \"num_attention_heads\": 2, \"sliding_window\": 64}",
+                 rows[r].keys);
+        import_text(&at, text, "");
+        assert_false(at.pattern.causal);
+        assert_non_null(strstr(text_of(&at), rows[r].part));
         imported_release(&at);
     }
 }
@@ -547,7 +735,7 @@ static void bsa_streaming_heads_have_a_sink_and_a_window(void **state)
     import_text(
         &at,
         "{\"num_attention_heads\": 2, \"block_size\": 128, \"len\": 512, \"layouts\": [{\"layers\": [0],"
-        "\"head_mask_type\": [-1, 0], \"streaming_info\": [1, 2, 0, 0], \"base_blockmask\": [[[[1, 0, 0, 0],"
+        "\"head_mask_type\": [-1, 1], \"streaming_info\": [1, 2, 0, 0], \"base_blockmask\": [[[[1, 0, 0, 0],"
         "[1, 1, 0, 0], [1, 1, 1, 0], [1, 1, 1, 1]]]]}]}",
         "");
     assert_string_equal(at.format->name, "bsa");
@@ -677,6 +865,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format_is_told_by_the_content_of_its_files),
+        cmocka_unit_test(every_format_that_is_written_holds_one_of_its_own_files),
         cmocka_unit_test(files_cut_anywhere_are_answered_with_a_position),
         cmocka_unit_test(nested_yaml_is_the_same_as_json),
         cmocka_unit_test(what_yaml_and_hjson_must_not_hold_is_refused_in_its_place),
@@ -687,6 +876,10 @@ int main(void)
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
+        cmocka_unit_test(a_model_type_that_is_not_known_is_refused_with_its_place),
+        cmocka_unit_test(switches_of_windows_have_the_defaults_of_their_type),
+        cmocka_unit_test(layers_that_differ_are_read),
+        cmocka_unit_test(models_that_look_both_ways_are_not_causal),
         cmocka_unit_test(widths_of_configs_are_those_of_the_built_in_models),
         cmocka_unit_test(configs_without_widths_are_refused_with_what_is_missing),
         cmocka_unit_test(models_imply_the_shape_that_their_configs_leave_out),

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 #include "kernels/gradient.h"
-#include "kernels/validate.h"
+#include "judge/validate.h"
 #include "tests/s2gen.h"
 
 enum { DIM = 8, LIMIT_TOK = 40 };
@@ -44,7 +44,7 @@ static void open_case(s2_case *test, s2_gen *gen)
     test->n_q = (int64_t)seq.q_tok * n_heads * DIM;
     test->n_k = (int64_t)seq.k_tok * n_kv * DIM;
     const int64_t q_tok = (int64_t)n_heads * DIM, k_tok = (int64_t)n_kv * DIM;
-    test->problem = (s2_attn_problem){.phase = S2_BACKWARD,
+    test->problem = (s2_attn_problem){.pass = S2_PASS_BACKWARD,
                                       .dtype = S2_F32,
                                       .plan = &test->plan,
                                       .n_seqs = 1,
@@ -148,7 +148,7 @@ static void the_cpu_gradients_agree_with_the_oracle_on_drawn_patterns(void **sta
         s2_plan_seq seq = {.k_tok = (int32_t)s2_gen_in(&gen, 1, 200)};
         seq.q_tok = gen.causal && number % 3 == 0 ? (int32_t)s2_gen_in(&gen, 1, seq.k_tok) : seq.k_tok;
         s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
-        request.kernel_phase = S2_BACKWARD;
+        request.pass = S2_PASS_BACKWARD;
         request.dtype = (s2_dtype)(number % S2_N_DTYPES);
         request.budget_flop = number % 4 == 1 ? 1e6 : 0.0;
         request.n_timed = 0;

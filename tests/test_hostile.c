@@ -21,14 +21,14 @@
 
 #include "base/alloc.h"
 #include "db/filter.h"
-#include "export/format.h"
+#include "export/registry.h"
 #include "export/widths.h"
 #include "pattern/codes.h"
 #include "pattern/parse.h"
 #include "search/space.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
-#include "sim/rows.h"
+#include "calibrate/rows.h"
 #include "tests/gen_mutant.h"
 #include "tests/s2import.h"
 
@@ -451,7 +451,7 @@ static void add_written(const s2_format *format)
         "dense",
         "name e; heads 4; block 64; layers all: chunk 2 | stride 2 phase 1"};
     int32_t n_held = 0;
-    for (size_t t = 0; t < sizeof texts / sizeof *texts && n_held < 2 && format->export != NULL; t++) {
+    for (size_t t = 0; t < sizeof texts / sizeof *texts && n_held < 2 && format->write != NULL; t++) {
         s2_pattern pattern;
         s2_buf notes = {0};
         s2_diag diag = {0};

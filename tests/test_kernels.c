@@ -6,8 +6,8 @@
 #include "base/alloc.h"
 #include "kernels/float16.h"
 #include "kernels/kernel.h"
-#include "kernels/probe.h"
-#include "kernels/validate.h"
+#include "judge/probe.h"
+#include "judge/validate.h"
 #include "pattern/parse.h"
 #include "tests/s2gen.h"
 
@@ -74,12 +74,12 @@ static void *fill(s2_arena *arena, int64_t n, s2_dtype dtype, uint64_t seed)
 {
     float *const data = S2_NEW(arena, float, n + 4);
     for (int64_t at = 0; at < n; at++)
-        s2_store(data, dtype, at, s2_input_value(seed, (uint64_t)at));
+        s2_float_store(data, dtype, at, s2_input_value(seed, (uint64_t)at));
     return data;
 }
 
-static void set_up(s2_setup *setup, const s2_device *device, const s2_kernel *kernel,
-                   const s2_pattern *pattern, s2_plan_seq seq, s2_dtype dtype)
+static void set_up(s2_setup *setup, const s2_kernel *kernel, const s2_pattern *pattern, s2_plan_seq seq,
+                   s2_dtype dtype)
 {
     const int64_t h = pattern->n_heads, g = pattern->n_kv_heads, d = pattern->head_dim;
     s2_attn_problem *const p = &setup->problem;
@@ -89,8 +89,7 @@ static void set_up(s2_setup *setup, const s2_device *device, const s2_kernel *ke
                            .n_kv_heads = pattern->n_kv_heads,
                            .head_dim = pattern->head_dim,
                            .scale = 1.0f / sqrtf((float)d)};
-    s2_plan_options options;
-    kernel->options(device, p, &options);
+    const s2_plan_options options = s2_kernel_cut(kernel->traits, p->head_dim);
     assert_int_equal(
         s2_plan_build(&setup->arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &setup->plan, NULL), S2_OK);
     p->plan = &setup->plan;
@@ -114,8 +113,8 @@ static double worst_difference(const s2_setup *a, const s2_setup *b, int64_t n_o
 {
     double worst = 0.0;
     for (int64_t at = 0; at < n_o; at++)
-        worst = fmax(worst, fabs((double)s2_load(a->problem.o.data, a->problem.dtype, at) -
-                                 (double)s2_load(b->problem.o.data, b->problem.dtype, at)));
+        worst = fmax(worst, fabs((double)s2_float_load(a->problem.o.data, a->problem.dtype, at) -
+                                 (double)s2_float_load(b->problem.o.data, b->problem.dtype, at)));
     for (int64_t at = 0; at < n_lse; at++) {
         const double x = (double)a->problem.lse.data[at], y = (double)b->problem.lse.data[at];
         assert_true(isinf(x) == isinf(y));
@@ -140,8 +139,8 @@ static void the_cpu_kernel_agrees_with_the_reference_on_drawn_patterns(void **st
                                                          blocks[s2_gen_in(&gen, 0, 3)]);
         const int32_t k_tok = (int32_t)s2_gen_in(&gen, 1, 260);
         const s2_plan_seq seq = {number % 3 == 0 ? (int32_t)s2_gen_in(&gen, 1, k_tok) : k_tok, k_tok};
-        set_up(&ours, device, &s2_kernel_cpu, pattern, seq, S2_F32);
-        set_up(&reference, device, &s2_kernel_ref_f64, pattern, seq, S2_F32);
+        set_up(&ours, &s2_kernel_cpu, pattern, seq, S2_F32);
+        set_up(&reference, &s2_kernel_ref_f64, pattern, seq, S2_F32);
         run_once(device, &s2_kernel_cpu, &ours.problem);
         run_once(device, &s2_kernel_ref_f64, &reference.problem);
         const double err = worst_difference(&ours, &reference, (int64_t)4 * seq.q_tok * pattern->head_dim,
@@ -179,16 +178,20 @@ static void kernels_are_found_by_name_and_chosen_by_rank(void **state)
     s2_device other = {.kind = S2_DEVICE_GPU, .name = "some GPU"};
     const s2_kernel_take_fn take = take_what_it_supports;
     assert_int_equal(s2_kernel_choose(device, NULL, take, &fits, &kernel, &why), S2_OK);
-    assert_string_equal(kernel->name, "cpu");
+    assert_string_equal(kernel->traits->name, "cpu");
     assert_int_equal(s2_kernel_choose(device, NULL, take, &too_wide, &kernel, &why), S2_OK);
-    assert_string_equal(kernel->name, "ref_f64");
+    assert_string_equal(kernel->traits->name, "ref_f64");
     assert_int_equal(s2_kernel_choose(device, &s2_kernel_cpu, take, &too_wide, &kernel, &why),
                      S2_EUNSUPPORTED);
     assert_non_null(strstr(why.msg, "2048"));
     assert_int_equal(s2_kernel_choose(&other, &s2_kernel_cpu, take, &fits, &kernel, &why), S2_EUNSUPPORTED);
     assert_non_null(strstr(why.msg, "does not run on some GPU"));
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
-        assert_ptr_equal(s2_kernel_find(s2_kernel_at(at)->name), s2_kernel_at(at));
+        assert_ptr_equal(s2_kernel_find(s2_kernel_at(at)->traits->name), s2_kernel_at(at));
+    for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
+        for (int32_t before = 0; before < at; before++)
+            assert_true(s2_kernel_at(at)->device != s2_kernel_at(before)->device ||
+                        s2_kernel_at(at)->traits->rank != s2_kernel_at(before)->traits->rank);
     s2_device_close(&device);
     assert_int_equal(s2_device_open("tpu", &device, &why), S2_EINVAL);
 }
@@ -251,7 +254,8 @@ static void needles_convict_a_kernel_that_reads_more_or_less(void **state)
             s2_pattern_parse(&arena, texts[more], strlen(texts[more]), NULL, &other_pattern, NULL), S2_OK);
         s2_validate_request request = s2_validate_request_init(device, &pattern, &seq, 1);
         request.kernel = &kernel;
-        assert_int_equal(s2_probe_needles(device, &request, &verdict), S2_OUTCOME_WRONG_PAIRS);
+        assert_int_equal(s2_probe_needles(device, &request, &verdict, NULL), S2_OK);
+        assert_int_equal(verdict.outcome, S2_OUTCOME_WRONG_PAIRS);
         assert_int_equal(verdict.n_lengths, 1);
         assert_int_equal(verdict.needle[0][0], more ? S2_NEEDLE_EXTRA : S2_NEEDLE_MISSING);
         assert_int_equal(verdict.needle[0][verdict.needle_cells - 1], S2_NEEDLE_FOUND);
@@ -298,7 +302,7 @@ static void what_a_kernel_does_not_compute_is_unsupported_with_a_reason(void **s
     const s2_pattern *const pattern = s2_gen_pattern(&gen, &arena, 2, 2, 64, 64);
     const s2_plan_seq seq = {64, 64};
     s2_validate_request request = s2_validate_request_init(device, pattern, &seq, 1);
-    request.kernel_phase = S2_BACKWARD;
+    request.pass = S2_PASS_BACKWARD;
     request.kernel = s2_kernel_find("cpu");
     s2_validation verdict;
     assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
@@ -310,9 +314,9 @@ static void what_a_kernel_does_not_compute_is_unsupported_with_a_reason(void **s
     assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
     assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
     assert_non_null(strstr(verdict.reason, "head dimension 2000"));
-    assert_true(s2_kernel_takes_phase(device, &s2_kernel_cpu, S2_FORWARD));
-    assert_false(s2_kernel_takes_phase(device, &s2_kernel_cpu, S2_BACKWARD));
-    assert_false(s2_kernel_takes_phase(device, &s2_kernel_cpu_bwd, S2_FORWARD));
+    assert_true(s2_kernel_takes_pass(device, &s2_kernel_cpu, S2_PASS_FORWARD));
+    assert_false(s2_kernel_takes_pass(device, &s2_kernel_cpu, S2_PASS_BACKWARD));
+    assert_false(s2_kernel_takes_pass(device, &s2_kernel_cpu_bwd, S2_PASS_FORWARD));
     s2_arena_release(&arena);
     s2_device_close(&device);
 }

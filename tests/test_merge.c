@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/rng.h"
+#include "db/sql.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
@@ -417,6 +418,19 @@ static void set_created(const char *path, const char *to)
     sqlite3_close(raw);
 }
 
+static double read_density(const char *path)
+{
+    sqlite3 *raw;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(raw, "SELECT density FROM design", -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    const double density = sqlite3_column_double(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(raw);
+    return density;
+}
+
 /* Who had a design first is told by both files, also where only the density of the later one is taken. */
 static void a_design_stays_as_old_as_the_older_of_two(void **state)
 {
@@ -439,9 +453,9 @@ static void a_design_stays_as_old_as_the_older_of_two(void **state)
         merge(a, theirs, &merged);
         OK(s2_db_find(a, &arena, "design-001", 1, &row, &n, NULL));
         assert_int_equal(row.created_us, 1000);
-        s2_assert_close(row.density, 0.01, 0);
         s2_arena_release(&arena);
         s2_db_close(&a);
+        s2_assert_close(read_density(ours), 0.01, 0);
     }
 }
 
@@ -479,6 +493,98 @@ static void assert_same(const char *left, const char *right, uint64_t seed, cons
     s2_free(b);
     s2_db *db = open_db(left, S2_DB_WRITE);
     assert_sound(db);
+    s2_db_close(&db);
+}
+
+static void exec_raw(const char *path, const char *sql)
+{
+    sqlite3 *raw;
+    char *message = NULL;
+    assert_int_equal(sqlite3_open(path, &raw), SQLITE_OK);
+    if (sqlite3_exec(raw, sql, NULL, NULL, &message) != SQLITE_OK)
+        fail_msg("%s: %s", sql, message);
+    sqlite3_close(raw);
+}
+
+static const char *const UNWRITABLE[] = {
+    "UPDATE sim SET time_us=9e999",
+    "UPDATE sim SET bound_us=-9e999",
+    "UPDATE sim SET density=-0.5",
+    "UPDATE sim SET len_tok=-8192",
+    "UPDATE sim SET batch=0",
+    "UPDATE sim SET unread=9e999",
+    "UPDATE validation SET median_ms=9e999",
+    "UPDATE validation SET len_tok=0",
+    "UPDATE validation SET pairs_wrong=-1",
+    "UPDATE chk SET scope_tok=-5",
+    "UPDATE chk SET query_tok=-1",
+    "UPDATE design SET density=9e999",
+    "UPDATE design SET created_us=-1",
+    "UPDATE run SET started_us=-1",
+    "UPDATE run SET exit_code=999",
+    "UPDATE design SET n_heads=5000",
+};
+enum { N_UNWRITABLE = sizeof UNWRITABLE / sizeof *UNWRITABLE };
+
+/* A file whose rows no s2 wrote is refused whole, whoever turned the checks off to write it. */
+static void rows_that_could_not_have_been_written_are_refused(void **state)
+{
+    (void)state;
+    const char *const here = path_of("here.db"), *const theirs = path_of("theirs.db");
+    for (size_t row = 0; row < N_UNWRITABLE; row++) {
+        char sql[256];
+        s2_diag diag = {0};
+        s2_db_merged merged;
+        s2_db *other = open_new(theirs);
+        for (int n = 0; n < 6; n++)
+            OK(s2_gen_put_all(other, n));
+        s2_db_close(&other);
+        snprintf(sql, sizeof sql, "PRAGMA ignore_check_constraints=ON; %s", UNWRITABLE[row]);
+        exec_raw(theirs, sql);
+        s2_db *db = open_new(here);
+        s2_status status = s2_db_open(theirs, S2_DB_UNTRUSTED, &other, &diag);
+        if (status == S2_OK) {
+            status = s2_db_merge(db, other, &merged, &diag);
+            s2_db_close(&other);
+        }
+        if ((status != S2_EPARSE && status != S2_EDB) || diag.msg[0] == '\0')
+            fail_msg("%s: status %d, \"%s\"", UNWRITABLE[row], (int)status, diag.msg);
+        int64_t n_runs;
+        OK(s2_db_count(db, "run", &n_runs, NULL));
+        assert_int_equal(n_runs, 0);
+        s2_db_close(&db);
+    }
+}
+
+/* What an older s2 let in is unknown, or gone, after the migration; the rest stays. */
+static void a_migration_forgets_what_no_s2_wrote(void **state)
+{
+    (void)state;
+    const char *const path = path_of("older.db");
+    char pragma[64];
+    int64_t n;
+    s2_gen_forget(path);
+    for (int version = 0; version < 7; version++)
+        exec_raw(path, s2_db_migrations[version].sql);
+    snprintf(pragma, sizeof pragma, "PRAGMA application_id=%d; PRAGMA user_version=7", S2_DB_APPLICATION_ID);
+    exec_raw(path, pragma);
+    exec_raw(path,
+             "INSERT INTO run(uid,tool_version,commit_id,sqlite_version,command,argv_json,host,started_us)"
+             " VALUES(zeroblob(16),'0','c','3','check','[]','h',-1);"
+             "INSERT INTO design(hash,name,text,model,family,origin,n_layers,n_heads,n_kv_heads,head_dim,"
+             "block_tok,density,created_us,run_id) VALUES("
+             "'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855','','','','','',1,1,1,1,1,"
+             "9e999,1,1);"
+             "INSERT INTO sim(run_id,seq,design_id,gpu,model,phase,dtype,len_tok,batch,time_us,bound_us,"
+             "bound_by,json) VALUES(1,1,1,'g','','prefill','fp16',8192,1,9e999,7.0,'x','{}'),"
+             "(1,2,1,'g','','prefill','fp16',-8192,1,3.0,2.0,'x','{}')");
+    s2_db *db = open_db(path, S2_DB_WRITE);
+    OK(s2_db_count(db, "sim", &n, NULL));
+    assert_int_equal(n, 1);
+    OK(s2_sql_int(db, NULL, &n, "SELECT count(*) FROM sim WHERE time_us IS NULL AND bound_us=7.0", ""));
+    assert_int_equal(n, 1);
+    OK(s2_sql_int(db, NULL, &n, "SELECT count(*) FROM design WHERE density IS NULL", ""));
+    assert_int_equal(n, 1);
     s2_db_close(&db);
 }
 
@@ -537,6 +643,8 @@ int main(void)
         cmocka_unit_test(shards_merged_show_what_one_database_would),
         cmocka_unit_test(what_is_here_stays_when_theirs_differs),
         cmocka_unit_test(a_design_stays_as_old_as_the_older_of_two),
+        cmocka_unit_test(rows_that_could_not_have_been_written_are_refused),
+        cmocka_unit_test(a_migration_forgets_what_no_s2_wrote),
         cmocka_unit_test(every_copy_holds_every_row),
     };
     return cmocka_run_group_tests_name("merge", tests, make_dir, remove_dir);

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "pattern/canon.h"
 #include "pattern/codes.h"
 #include "pattern/dense.h"
 #include "pattern/models.h"
@@ -51,9 +52,20 @@ static bool lists_equal(const s2_span_list *a, const s2_span_list *b)
 static bool terms_equal(const s2_term *a, const s2_term *b)
 {
     return a->kind == b->kind && a->tok == b->tok && a->n == b->n && a->width == b->width &&
-           memcmp(&a->phase, &b->phase, sizeof a->phase) == 0 && a->page_tok == b->page_tok &&
+           memcmp(&a->offset, &b->offset, sizeof a->offset) == 0 && a->page_tok == b->page_tok &&
            a->seed == b->seed && lists_equal(&a->list, &b->list) && (a->mask == NULL) == (b->mask == NULL) &&
            memcmp(a->when, b->when, sizeof a->when) == 0;
+}
+
+static bool layers_equal(const s2_pattern *a, const s2_pattern *b)
+{
+    for (int32_t layer = 0; layer < a->n_layers; layer++)
+        if (s2_pattern_kv_heads(a, layer) != s2_pattern_kv_heads(b, layer) ||
+            s2_pattern_head_dim(a, layer) != s2_pattern_head_dim(b, layer) ||
+            s2_pattern_kv_layer(a, layer) != s2_pattern_kv_layer(b, layer) ||
+            s2_pattern_state_bytes(a, layer) != s2_pattern_state_bytes(b, layer))
+            return false;
+    return true;
 }
 
 /* Field by field, not by text: a printer that loses something must not hide it. */
@@ -61,7 +73,8 @@ static bool patterns_equal(const s2_pattern *a, const s2_pattern *b)
 {
     if (strcmp(a->name, b->name) != 0 || strcmp(a->model, b->model) != 0 || a->n_layers != b->n_layers ||
         a->n_heads != b->n_heads || a->n_kv_heads != b->n_kv_heads || a->head_dim != b->head_dim ||
-        a->block_tok != b->block_tok || a->causal != b->causal || a->n_bodies != b->n_bodies)
+        a->block_tok != b->block_tok || a->causal != b->causal || a->n_bodies != b->n_bodies ||
+        !layers_equal(a, b))
         return false;
     const size_t n_cells = (size_t)S2_N_PHASES * (size_t)a->n_layers * (size_t)a->n_heads;
     if (memcmp(a->body_of, b->body_of, n_cells * sizeof *a->body_of) != 0)
@@ -143,6 +156,18 @@ static const struct {
      "layers 9\nheads 2\nheads 0: none\nheads 1: dense\n"},
     {"layers 12; heads 2; dense; layers 0::4,1::4: local 2; layers 2::4: sink 1",
      "layers 12\nheads 2\nlayers all: local 2\nlayers 2::4: sink 1\nlayers 3::4: dense\n"},
+    {"layers 6; layers 5: head-dim 512; heads 8; kv-heads 4; layers 0-4: local 1024t; layers 5: dense; "
+     "layers 5::6: kv-heads 2; layers 4-5: head-dim 128; layers 5:head-dim 512",
+     "layers 6\nheads 8\nkv-heads 4\nlayers 5: kv-heads 2\nlayers 5: head-dim 512\nlayers 0-4: local 1024t\n"
+     "layers 5: dense\n"},
+    {"layers 8; heads 4; layers 3::4: dense; layers 0::4,1::4,2::4: state 2m",
+     "layers 8\nheads 4\nlayers 0-2,4-6: state 2097152\nlayers all: none\nlayers 3,7: dense\n"},
+    {"layers 4; heads 4; kv-heads 2; layers 1: kv-heads 4; dense; layers 2-3: kv-layer 1",
+     "layers 4\nheads 4\nkv-heads 2\nlayers 1-3: kv-heads 4\nlayers 2-3: kv-layer 1\nlayers all: dense\n"},
+    {"layers 2; heads 4; kv-heads 2; dense; layers all: kv-heads 2; layers 1: head-dim 128",
+     "layers 2\nheads 4\nkv-heads 2\nlayers all: dense\n"},
+    {"layers 2; heads 4; kv-heads 2; layers 1: kv-heads 1; heads 0-1: dense; heads 2-3: local 2",
+     "layers 2\nheads 4\nkv-heads 2\nlayers 1: kv-heads 1\nheads 0-1: dense\nheads 2-3: local 2\n"},
     {"name   spaced  out \nheads 1;dense", "name spaced  out\nheads 1\nlayers all: dense\n"},
     {"name \" a;b#c\\\"d\\\\\"\nheads 1;dense", "name \" a;b#c\\\"d\\\\\"\nheads 1\nlayers all: dense\n"},
     {"name caf\xc3\xa9\theads\nheads 1;dense", "name caf\xc3\xa9 heads\nheads 1\nlayers all: dense\n"},
@@ -185,10 +210,18 @@ static void index_lists_are_short_and_mean_the_same(void **state)
 
 /* --- properties ------------------------------------------------------------------------------- */
 
-static void check_round_trip(const char *text)
+static void count_kinds(const s2_pattern *pattern, int64_t *n_of_kind)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            n_of_kind[pattern->bodies[body].terms[t].kind]++;
+}
+
+static void check_round_trip(const char *text, int64_t *n_of_kind)
 {
     s2_arena arena = {0};
     const s2_pattern first = parse_or_fail(&arena, text);
+    count_kinds(&first, n_of_kind);
     s2_buf once = {0}, twice = {0};
     s2_pattern_print(&first, &once);
     assert_int_equal(once.status, S2_OK);
@@ -210,6 +243,7 @@ static void printing_and_parsing_again_gives_the_same_pattern(void **state)
     (void)state;
     s2_rng rng = {s2_test_seed(1)};
     const int64_t n_cases = s2_test_cases(20000);
+    int64_t n_of_kind[S2_N_TERM_KINDS] = {0};
     s2_gen_options options = s2_gen_defaults();
     options.max_heads = 24;
     options.max_layers = 24;
@@ -221,9 +255,12 @@ static void printing_and_parsing_again_gives_the_same_pattern(void **state)
         s2_gen_pattern(&rng, &options, &text);
         if (text.status != S2_OK)
             fail_msg("out of memory at seed %llu", (unsigned long long)seed);
-        check_round_trip(text.data);
+        check_round_trip(text.data, n_of_kind);
         s2_buf_release(&text);
     }
+    for (int kind = 0; kind < S2_N_TERM_KINDS && n_cases >= 200; kind++)
+        if (n_of_kind[kind] == 0 && s2_term_row_of((s2_term_kind)kind)->args != S2_ARGS_FILE)
+            fail_msg("no random text has a `%s`", s2_term_word((s2_term_kind)kind));
     printf("# s2: parse(print(p)) == p on %lld random patterns, seed %llu\n", (long long)n_cases,
            (unsigned long long)s2_test_seed(1));
 }
@@ -241,57 +278,109 @@ static int64_t tokens_read_differently(const s2_pattern *a, const s2_pattern *b,
     return n;
 }
 
-/* The units and lists of one term as written, past the parser's canonical form. */
-static void canonical_terms_read_what_the_written_ones_read(void **state)
+static s2_pattern one_term_pattern(s2_rng *rng, const s2_body *body, const uint16_t *cells)
+{
+    return (s2_pattern){.name = "",
+                        .model = "",
+                        .n_layers = 1,
+                        .n_heads = 2,
+                        .n_kv_heads = 1,
+                        .head_dim = 64,
+                        .block_tok = 1 << s2_rng_below(rng, 3),
+                        .causal = s2_rng_below(rng, 2) == 0,
+                        .n_bodies = 1,
+                        .bodies = body,
+                        .body_of = cells};
+}
+
+/* Canonical form keeps what a term reads, in every unit; and parsing its text gives the same term again. */
+static void check_canonical_term(s2_arena *arena, s2_pattern *pattern, s2_term *term)
+{
+    enum { N_TOK = 24 };
+    s2_term made;
+    const s2_status status = s2_term_canonical(arena, pattern->block_tok, term, &made);
+    if (status == S2_EINVAL) { /* conditions that exclude each other: then it must read nothing */
+        term->kind = S2_TERM_DENSE;
+        for (int64_t pair = 0; pair < 4 * N_TOK * N_TOK; pair++)
+            assert_false(
+                s2_term_reads(pattern, term, 0, 0, 2 * N_TOK, pair / (2 * N_TOK), pair % (2 * N_TOK)));
+        return;
+    }
+    assert_int_equal(status, S2_OK);
+    const s2_body canonical = {1, &made};
+    s2_pattern changed = *pattern;
+    changed.bodies = &canonical;
+    s2_buf text = {0};
+    s2_pattern_print(&changed, &text);
+    assert_int_equal(text.status, S2_OK);
+    if (tokens_read_differently(pattern, &changed, N_TOK) != 0)
+        fail_msg("the canonical form reads other keys than what was written: %s", text.data);
+    if (s2_term_row_of(term->kind)->args != S2_ARGS_FILE) {
+        const s2_pattern read = parse_or_fail(arena, text.data);
+        if (!terms_equal(&read.bodies[0].terms[0], &made))
+            fail_msg("parsing the canonical text gives another term: %s", text.data);
+    }
+    s2_buf_release(&text);
+}
+
+/* Past the parser's canonical form: terms as data, every row of the table. */
+static void every_term_reads_the_same_in_its_canonical_form(void **state)
 {
     (void)state;
-    s2_rng rng = {s2_test_seed(2)};
-    for (int64_t at = 0; at < s2_test_cases(2000); at++) {
-        s2_arena arena = {0};
-        s2_term term = s2_term_init((s2_term_kind[]){S2_TERM_LOCAL, S2_TERM_SINK, S2_TERM_STRIDE,
-                                                     S2_TERM_DILATED, S2_TERM_CHUNK}[s2_rng_below(&rng, 5)],
-                                    (int64_t)s2_rng_below(&rng, 16) + 1);
-        term.tok = true;
-        term.width = (int64_t)s2_rng_below(&rng, (uint64_t)term.n) + 1;
-        term.phase.constant = (int64_t)s2_rng_below(&rng, 3) * (int64_t)s2_rng_below(&rng, 5);
-        term.phase.head_coef = (int64_t)s2_rng_below(&rng, 3) * 2;
-        for (int what = 0; what < S2_N_WHEN; what++) {
-            if (s2_rng_below(&rng, 3) == 0)
-                term.when[what][S2_UNIT_TOK] =
-                    (s2_range){(int64_t)s2_rng_below(&rng, 8), 8 + (int64_t)s2_rng_below(&rng, 8)};
-            if (s2_rng_below(&rng, 3) == 0)
-                term.when[what][S2_UNIT_BLK] =
-                    (s2_range){(int64_t)s2_rng_below(&rng, 3), 4 + (int64_t)s2_rng_below(&rng, 3)};
+    static const uint16_t cells[S2_N_PHASES * 2] = {0};
+    const int64_t n_each = s2_test_cases(400);
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++) {
+        s2_rng rng = {s2_test_seed(2) + (uint64_t)kind};
+        for (int64_t nth = 0; nth < n_each; nth++) {
+            s2_arena arena = {0};
+            s2_term term;
+            const s2_body body = {1, &term};
+            s2_pattern written = one_term_pattern(&rng, &body, cells);
+            term = s2_gen_spec_term(&rng, (s2_term_kind)kind, &written, &arena);
+            check_canonical_term(&arena, &written, &term);
+            s2_arena_release(&arena);
         }
-        const s2_body body = {1, &term};
-        static const uint16_t cells[8] = {0};
-        const s2_pattern written = {.name = "",
-                                    .model = "",
-                                    .n_layers = 1,
-                                    .n_heads = 2,
-                                    .n_kv_heads = 1,
-                                    .head_dim = 64,
-                                    .block_tok = 1 << s2_rng_below(&rng, 3),
-                                    .causal = s2_rng_below(&rng, 2) == 0,
-                                    .n_bodies = 1,
-                                    .bodies = &body,
-                                    .body_of = cells};
+        printf("# s2: canonical form of `%s`: %lld terms\n", s2_term_word((s2_term_kind)kind),
+               (long long)n_each);
+    }
+}
+
+/* Shapes as data: what layers have of their own is written and read back, and is part of the hash. */
+static void layers_that_differ_are_written_and_read_back(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(4)};
+    const s2_gen_spec options = {
+        .most_layers = 9, .most_heads = 6, .not_causal = true, .layers_differ = true};
+    int64_t n_differ = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(1000); nth++) {
+        s2_arena arena = {0};
+        s2_pattern *const made = s2_gen_spec_pattern(&rng, &options, &arena);
         s2_buf text = {0};
-        s2_pattern_print(&written, &text);
-        if (text.status == S2_OK) {
-            const s2_pattern read = parse_or_fail(&arena, text.data);
-            if (tokens_read_differently(&written, &read, 24) != 0)
-                fail_msg("case %lld reads something else: %s", (long long)at, text.data);
-        } else {
-            /* conditions that exclude each other: then it must read nothing */
-            assert_int_equal(text.status, S2_EINVAL);
-            term.kind = S2_TERM_DENSE;
-            for (int64_t pair = 0; pair < 48 * 48; pair++)
-                assert_false(s2_term_reads(&written, &term, 0, 0, 48, pair / 48, pair % 48));
+        s2_diag diag = {0};
+        if (s2_pattern_check(made, &diag) == S2_OK) {
+            s2_pattern_print(made, &text);
+            assert_true(text.status == S2_OK || text.status == S2_EINVAL);
+            if (text.status == S2_OK) {
+                const s2_pattern read = parse_or_fail(&arena, text.data);
+                if (!layers_equal(made, &read))
+                    fail_msg("layers read back differ:\n%s", text.data);
+                assert_int_equal(s2_pattern_layers_differ(made), s2_pattern_layers_differ(&read));
+                n_differ += s2_pattern_layers_differ(&read);
+                char hash[S2_HASH_HEX], plain_hash[S2_HASH_HEX];
+                s2_pattern plain = read;
+                plain.layer_shapes = NULL;
+                assert_int_equal(s2_pattern_hash(&read, hash), S2_OK);
+                assert_int_equal(s2_pattern_hash(&plain, plain_hash), S2_OK);
+                assert_int_equal(strcmp(hash, plain_hash) != 0, s2_pattern_layers_differ(&read));
+            }
+        } else if (strstr(diag.msg, "never used") == NULL) {
+            fail_msg("%s", diag.msg);
         }
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
+    assert_true(n_differ > 0 || s2_test_cases(1000) < 50);
 }
 
 /* Storage order of bodies, cut-off rules, spelling: none of it may show in the text. */
@@ -376,14 +465,14 @@ static void every_model_is_a_shape_the_parser_takes(void **state)
     for (int32_t m = 0; m < s2_model_count(); m++) {
         const s2_model *const model = s2_model_at(m);
         char text[100];
-        snprintf(text, sizeof text, "model %s; dense", model->name);
+        snprintf(text, sizeof text, "model %s; dense", model->net.name);
         s2_arena arena = {0};
         const s2_pattern pattern = parse_or_fail(&arena, text);
-        assert_int_equal(pattern.n_layers, model->n_layers);
-        assert_int_equal(pattern.n_heads, model->n_heads);
-        assert_int_equal(pattern.n_kv_heads, model->n_kv_heads);
-        assert_int_equal(pattern.head_dim, model->head_dim);
-        assert_true(m == 0 || strcmp(s2_model_at(m - 1)->name, model->name) < 0);
+        assert_int_equal(pattern.n_layers, model->net.n_layers);
+        assert_int_equal(pattern.n_heads, model->net.n_heads);
+        assert_int_equal(pattern.n_kv_heads, model->net.n_kv_heads);
+        assert_int_equal(pattern.head_dim, model->net.head_dim);
+        assert_true(m == 0 || strcmp(s2_model_at(m - 1)->net.name, model->net.name) < 0);
         s2_arena_release(&arena);
     }
     assert_null(s2_model_at(s2_model_count()));
@@ -399,8 +488,8 @@ static void every_code_has_an_explanation(void **state)
     assert_null(s2_code_explain(999));
 }
 
-/* docs/pattern-language.md lists every code and every model. */
-static void the_reference_lists_every_code_and_model(void **state)
+/* docs/pattern-language.md lists every code, every model and every term. */
+static void the_reference_lists_every_code_model_and_term(void **state)
 {
     (void)state;
     FILE *const file = fopen("docs/pattern-language.md", "rb");
@@ -417,10 +506,16 @@ static void the_reference_lists_every_code_and_model(void **state)
     for (int32_t m = 0; m < s2_model_count(); m++) {
         const s2_model *const model = s2_model_at(m);
         char row[200];
-        snprintf(row, sizeof row, "| %s | %d | %d | %d | %d | %s |", model->name, model->n_layers,
-                 model->n_heads, model->n_kv_heads, model->head_dim, model->source);
+        snprintf(row, sizeof row, "| %s | %d | %d | %d | %d | %s |", model->net.name, model->net.n_layers,
+                 model->net.n_heads, model->net.n_kv_heads, model->net.head_dim, model->source);
         if (strstr(text, row) == NULL)
             fail_msg("not in the reference: %s", row);
+    }
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++) {
+        char row[200];
+        snprintf(row, sizeof row, "\n| `%s` | ", s2_term_row_of((s2_term_kind)kind)->form);
+        if (strstr(text, row) == NULL)
+            fail_msg("the table of terms in the reference has no row: %s", row + 1);
     }
 }
 
@@ -582,7 +677,7 @@ static bool fail_the_nth(void *user, size_t n_bytes)
 }
 
 static const char sweep_text[] =
-    "name sweep\nlayers 40\nheads 200\nkv-heads 8\n"
+    "name sweep\nlayers 40\nheads 200\nkv-heads 8\nblock 64\n"
     "local 16 | stride 8 phase head+1 | columns 0,5,9,12,20::3,7 | sink 4t\n"
     "layers 1::2 heads 0::3,7: dense | local 3\nlayers 2,5,9,11 kv 3: none\n"
     "decode heads 5: sink 1\nmask \"mask1.npy\" | local 3\nlayers 3: rows 1,3,5 | local 7";
@@ -729,7 +824,8 @@ static void large_hostile_texts_are_timed(void **state)
 static void one_phase_of_a_pattern_is_a_pattern(void **state)
 {
     (void)state;
-    const s2_gen_spec options = {3, 4, false, true, true};
+    const s2_gen_spec options = {
+        .most_layers = 3, .most_heads = 4, .dynamic_terms = true, .not_causal = true};
     s2_rng rng = {s2_test_seed(97)};
     int64_t n_split = 0;
     for (int64_t at = 0; at < s2_test_cases(200); at++) {
@@ -752,7 +848,7 @@ static void one_phase_of_a_pattern_is_a_pattern(void **state)
             }
         s2_arena_release(&arena);
     }
-    assert_true(n_split > 0);
+    assert_true(n_split > 0 || s2_test_cases(200) < 50);
 }
 
 int main(void)
@@ -761,13 +857,14 @@ int main(void)
         cmocka_unit_test(canonical_text_is_as_documented),
         cmocka_unit_test(index_lists_are_short_and_mean_the_same),
         cmocka_unit_test(printing_and_parsing_again_gives_the_same_pattern),
-        cmocka_unit_test(canonical_terms_read_what_the_written_ones_read),
+        cmocka_unit_test(every_term_reads_the_same_in_its_canonical_form),
+        cmocka_unit_test(layers_that_differ_are_written_and_read_back),
         cmocka_unit_test(text_depends_on_the_pattern_alone),
         cmocka_unit_test(example_files_are_read_or_refused_as_they_say),
         cmocka_unit_test(hash_is_the_sha256_of_the_canonical_text),
         cmocka_unit_test(every_model_is_a_shape_the_parser_takes),
         cmocka_unit_test(every_code_has_an_explanation),
-        cmocka_unit_test(the_reference_lists_every_code_and_model),
+        cmocka_unit_test(the_reference_lists_every_code_model_and_term),
         cmocka_unit_test(refusals_name_line_column_code_and_reason),
         cmocka_unit_test(binary_texts_are_refused_at_the_first_bad_byte),
         cmocka_unit_test(a_text_beyond_one_mebibyte_is_refused),

@@ -4,7 +4,8 @@
 
 #include "base/alloc.h"
 #include "pattern/dense.h"
-#include "plan/plan.h"
+#include "pattern/random.h"
+#include "plan/launch.h"
 #include "tests/s2gen.h"
 
 typedef struct s2_case {
@@ -207,11 +208,21 @@ static s2_pattern *phi3(s2_arena *arena, bool by_kv)
     s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
     s2_body *const body = S2_NEW(arena, s2_body, 1);
     s2_term *const terms = S2_NEW(arena, s2_term, 2);
-    terms[0] = s2_gen_plain(S2_TERM_LOCAL, 16);
-    terms[1] = s2_gen_plain(S2_TERM_STRIDE, 8);
-    terms[1].phase = (s2_phase_expr){1, !by_kv, by_kv, 0};
+    terms[0] = s2_term_init(S2_TERM_LOCAL, 16);
+    terms[1] = s2_term_init(S2_TERM_STRIDE, 8);
+    terms[1].offset = (s2_offset_expr){1, !by_kv, by_kv, 0};
     *body = (s2_body){2, terms};
-    *pattern = (s2_pattern){"phi3", "", 1, 32, 8, 128, 64, true, 1, body, S2_NEW(arena, uint16_t, 64)};
+    *pattern = (s2_pattern){.name = "phi3",
+                            .model = "",
+                            .n_layers = 1,
+                            .n_heads = 32,
+                            .n_kv_heads = 8,
+                            .head_dim = 128,
+                            .block_tok = 64,
+                            .causal = true,
+                            .n_bodies = 1,
+                            .bodies = body,
+                            .body_of = S2_NEW(arena, uint16_t, 64)};
     return pattern;
 }
 
@@ -291,7 +302,7 @@ static void small_blocks_need_no_lists_where_none_matters(void **state)
             s2_arena arena = {.limit_bytes = 32 << 20};
             s2_plan plan, like;
             s2_pattern *const pattern = phi3(&arena, true);
-            s2_term term = s2_gen_plain(kinds[at], 100);
+            s2_term term = s2_term_init(kinds[at], 100);
             term.tok = kinds[at] != S2_TERM_DENSE;
             pattern->bodies = &(s2_body){1, &term};
             assert_int_equal(s2_plan_build(&arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &like, NULL),
@@ -385,7 +396,7 @@ static void terms_chosen_at_run_time_are_refused_with_a_reason(void **state)
     s2_arena arena = {0};
     s2_pattern *const pattern = phi3(&arena, true);
     s2_term *const term = S2_NEW(&arena, s2_term, 1);
-    *term = s2_gen_plain(S2_TERM_HEAVY, 64);
+    *term = s2_term_init(S2_TERM_HEAVY, 64);
     term->tok = true;
     *(s2_body *)(uintptr_t)pattern->bodies = (s2_body){1, term};
     const s2_plan_seq seq = {128, 128};
@@ -443,12 +454,13 @@ static void layers_that_read_the_same_are_told_once(void **state)
     s2_arena arena = {0};
     s2_pattern pattern = *phi3(&arena, true);
     s2_body bodies[2] = {pattern.bodies[0]};
-    const s2_term dense = s2_gen_plain(S2_TERM_DENSE, 1);
+    const s2_term dense = s2_term_init(S2_TERM_DENSE, 1);
     bodies[1] = (s2_body){1, &dense};
     uint16_t body_of[2 * 4 * 32];
     for (int32_t at = 0; at < 2 * 4 * 32; at++)
         body_of[at] = (uint16_t)(at / 32 % 2);
     pattern.n_layers = 4;
+    pattern.n_bodies = 2;
     pattern.bodies = bodies;
     pattern.body_of = body_of;
     const int32_t *layers;
@@ -480,6 +492,57 @@ static void random_lists_stay_the_ones_that_were_always_drawn(void **state)
     assert_true(sum == UINT64_C(0x451432f3a01023fa));
 }
 
+/* One list of 64 rows of head dimension 128 on 132 SMs; what a chip of each kind is given. */
+static void decode_launches_are_decided_for_the_chip(void **state)
+{
+    (void)state;
+    const s2_pattern pattern = {.n_heads = 64, .n_kv_heads = 1, .head_dim = 128};
+    const s2_plan_seq seq = {1, 4096};
+    const s2_plan plan = {.pattern = &pattern, .n_seqs = 1, .seqs = &seq, .blk_tok = 64};
+    const s2_decode_launch ampere = s2_decode_launch_of((s2_chip){80, 132}, &plan, 128, false);
+    const s2_decode_launch hopper = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, false);
+    const s2_decode_launch blackwell = s2_decode_launch_of((s2_chip){100, 132}, &plan, 256, false);
+    const s2_decode_launch selects = s2_decode_launch_of((s2_chip){90, 132}, &plan, 128, true);
+    assert_int_equal(ampere.row_tiles, 4);
+    assert_int_equal(ampere.n_chunks, 2);
+    assert_int_equal(ampere.n_parts, 66);
+    assert_int_equal(hopper.row_tiles, 8);
+    assert_int_equal(hopper.n_chunks, 1);
+    assert_int_equal(hopper.n_parts, 264);
+    assert_int_equal(hopper.single_parts, 132);
+    assert_int_equal(hopper.short_slabs, 128 * 132);
+    assert_int_equal(selects.short_slabs, 64 * 132);
+    assert_int_equal(blackwell.row_tiles, 2);
+    assert_int_equal(blackwell.residents, 1);
+    assert_true(s2_decode_launch_leaves_room((s2_chip){90, 132}, &hopper, 132));
+    assert_false(s2_decode_launch_leaves_room((s2_chip){90, 132}, &hopper, 133));
+    assert_false(s2_decode_launch_leaves_room((s2_chip){80, 132}, &ampere, 1));
+}
+
+/* Gradients that are summed as they come cut other columns than those that are not, and Ampere's cut none. */
+static void columns_are_cut_for_the_kernel(void **state)
+{
+    (void)state;
+    const s2_pattern pattern = {.n_heads = 8, .n_kv_heads = 2, .head_dim = 128};
+    const s2_plan_seq seq = {8192, 8192};
+    s2_plan plan = {.pattern = &pattern, .n_seqs = 1, .seqs = &seq, .blk_tok = 64, .options.key_tok = 64};
+    const s2_plan_column_options split = s2_kernel_columns(&s2_traits_sm90_bwd, &plan, 132);
+    const s2_plan_column_options fused = s2_kernel_columns(&s2_traits_sm90_bwd_fused, &plan, 132);
+    const s2_plan_column_options ampere = s2_kernel_columns(&s2_traits_sm80_bwd, &plan, 132);
+    const s2_plan_column_options unknown = s2_kernel_columns(NULL, &plan, 132);
+    assert_int_equal(split.key_tok, 128);
+    assert_int_equal(split.part_steps, S2_COLUMN_BALANCED);
+    assert_int_equal(split.wave, 0);
+    assert_int_equal(fused.key_tok, 128);
+    assert_int_equal(fused.part_steps, 32);
+    assert_int_equal(fused.wave, 132);
+    assert_int_equal(ampere.key_tok, 64);
+    assert_int_equal(ampere.part_steps, 0);
+    assert_int_equal(unknown.key_tok, 64);
+    plan.blk_tok = 4;
+    assert_int_equal(s2_kernel_columns(&s2_traits_cpu_bwd, &plan, 1).key_tok, 32);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +559,8 @@ int main(void)
         cmocka_unit_test(every_allocation_may_fail_without_harm),
         cmocka_unit_test(layers_that_read_the_same_are_told_once),
         cmocka_unit_test(random_lists_stay_the_ones_that_were_always_drawn),
+        cmocka_unit_test(decode_launches_are_decided_for_the_chip),
+        cmocka_unit_test(columns_are_cut_for_the_kernel),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

@@ -466,7 +466,8 @@ static s2_db *open_db(const char *path, s2_db_mode mode)
     return db;
 }
 
-/* Everything so far has long been on the disk; the power goes after the next acknowledgement at the earliest.
+/*
+ * Everything so far has long been on the disk; the power goes after the next acknowledgement at the earliest.
  */
 static void settle(void)
 {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "coverage/columns.h"
 #include "coverage/prove.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
@@ -27,53 +28,114 @@ static void print_pattern(const s2_pattern *pattern, uint64_t seed)
 /* Reads of a dynamic head lie between the two bounds; the definition counts its static part only. */
 static int64_t compare_row(const s2_view *view, int64_t n_tok, int64_t q_tok)
 {
-    s2_run runs[256];
-    const int64_t n_runs = s2_view_row(view, q_tok, n_tok, runs, 256);
-    assert_in_range(n_runs, 0, 256);
-    int64_t run = 0, n_read = 0;
-    for (int64_t k_tok = 0; k_tok < n_tok; k_tok++) {
+    s2_run *runs = NULL;
+    int64_t cap = 0, n_runs = 0, run = 0, n_read = 0;
+    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, &runs, &cap, &n_runs), S2_OK);
+    for (int64_t k_tok = 0; k_tok < n_tok && n_read >= 0; k_tok++) {
         while (run < n_runs && runs[run].end <= k_tok)
             run++;
         const bool got = run < n_runs && runs[run].begin <= k_tok;
         const bool want =
             s2_pattern_reads(view->pattern, view->phase, view->layer, view->head, n_tok, q_tok, k_tok);
-        if (got != want)
-            return -1 - k_tok;
-        n_read += want;
+        n_read = got == want ? n_read + want : -1 - k_tok;
     }
+    s2_free(runs);
     return n_read;
+}
+
+typedef struct row_set {
+    bool has[64];
+} row_set;
+
+static row_set row_of(const s2_view *view, int64_t n_tok, int64_t q_tok)
+{
+    s2_run *runs = NULL;
+    int64_t cap = 0, n_runs = 0;
+    row_set row = {{false}};
+    assert_int_equal(s2_view_row_whole(view, q_tok, n_tok, &runs, &cap, &n_runs), S2_OK);
+    for (int64_t run = 0; run < n_runs; run++)
+        for (int64_t k_tok = runs[run].begin; k_tok < runs[run].end; k_tok++)
+            row.has[k_tok] = true;
+    s2_free(runs);
+    return row;
+}
+
+static void check_rows(uint64_t seed, const s2_gen_spec *options)
+{
+    s2_arena arena = {0};
+    s2_rng rng = {seed};
+    const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
+    const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 60);
+    const int32_t head = (int32_t)s2_rng_below(&rng, (uint64_t)pattern->n_heads);
+    s2_view view;
+    assert_int_equal(s2_view_build(&arena, pattern, S2_DECODE, 0, head, S2_AT_LEAST, &view), S2_OK);
+    int64_t n_pairs = 0, n_counted = 0;
+    for (int64_t q_tok = 0; q_tok < n_tok; q_tok++) {
+        const int64_t n_read = compare_row(&view, n_tok, q_tok);
+        if (n_read < 0) {
+            print_pattern(pattern, rng.state);
+            fail_msg("case seed %llu: head %d, query %lld, key %lld", (unsigned long long)seed, head,
+                     (long long)q_tok, (long long)(-1 - n_read));
+        }
+        n_pairs += n_read;
+    }
+    assert_int_equal(s2_view_count_pairs(&view, n_tok, NULL, &n_counted), S2_OK);
+    if (n_counted != n_pairs)
+        print_pattern(pattern, seed);
+    assert_int_equal(n_counted, n_pairs);
+    s2_arena_release(&arena);
 }
 
 static void row_runs_equal_the_definition_on_random_patterns(void **state)
 {
     (void)state;
-    const uint64_t seed = s2_test_seed(11);
-    const int64_t n_cases = s2_test_cases(1500);
-    for (int64_t at = 0; at < n_cases; at++) {
-        s2_arena arena = {0};
-        s2_rng rng = {seed + (uint64_t)at};
-        const s2_gen_spec options = {2, 4, true, false, true};
-        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
-        const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 60);
-        const int32_t head = (int32_t)s2_rng_below(&rng, (uint64_t)pattern->n_heads);
-        s2_view view;
-        assert_int_equal(s2_view_build(&arena, pattern, S2_DECODE, 0, head, S2_AT_LEAST, &view), S2_OK);
-        int64_t n_pairs = 0, n_counted = 0;
-        for (int64_t q_tok = 0; q_tok < n_tok; q_tok++) {
-            const int64_t n_read = compare_row(&view, n_tok, q_tok);
-            if (n_read < 0) {
-                print_pattern(pattern, rng.state);
-                fail_msg("case seed %llu: head %d, query %lld, key %lld",
-                         (unsigned long long)(seed + (uint64_t)at), head, (long long)q_tok,
-                         (long long)(-1 - n_read));
+    const s2_gen_spec options = {
+        .most_layers = 2, .most_heads = 4, .explicit_terms = true, .not_causal = true};
+    for (int64_t nth = 0; nth < s2_test_cases(1500); nth++)
+        check_rows(s2_test_seed(11) + (uint64_t)nth, &options);
+}
+
+/* The definition counts the static part of a dynamic term only: it reads nothing for certain. */
+static void check_dynamic_bounds(uint64_t seed, const s2_gen_spec *options)
+{
+    s2_arena arena = {0};
+    s2_rng rng = {seed};
+    const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
+    const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 30);
+    s2_view least, most;
+    assert_int_equal(s2_view_build(&arena, pattern, S2_DECODE, 0, 0, S2_AT_LEAST, &least), S2_OK);
+    assert_int_equal(s2_view_build(&arena, pattern, S2_DECODE, 0, 0, S2_AT_MOST, &most), S2_OK);
+    for (int64_t q_tok = 0; q_tok < n_tok; q_tok++) {
+        const row_set certain = row_of(&least, n_tok, q_tok), possible = row_of(&most, n_tok, q_tok);
+        for (int64_t k_tok = 0; k_tok < n_tok; k_tok++) {
+            const bool defined = s2_pattern_reads(pattern, S2_DECODE, 0, 0, n_tok, q_tok, k_tok);
+            if ((certain.has[k_tok] && !possible.has[k_tok]) || (defined && !certain.has[k_tok])) {
+                print_pattern(pattern, seed);
+                fail_msg("query %lld, key %lld: the bounds are not around the definition", (long long)q_tok,
+                         (long long)k_tok);
             }
-            n_pairs += n_read;
         }
-        assert_int_equal(s2_view_count_pairs(&view, n_tok, NULL, &n_counted), S2_OK);
-        if (n_counted != n_pairs)
-            print_pattern(pattern, seed + (uint64_t)at);
-        assert_int_equal(n_counted, n_pairs);
-        s2_arena_release(&arena);
+    }
+    s2_arena_release(&arena);
+}
+
+/* Each row of the table of terms by itself, so that a new one is compared without an edit here. */
+static void every_term_folds_to_what_it_is_defined_as(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++) {
+        const s2_term_kind chosen = (s2_term_kind)kind;
+        const bool dynamic = s2_term_row_of(chosen)->nature == S2_NATURE_DYNAMIC;
+        const s2_gen_spec options = {.most_layers = 2,
+                                     .most_heads = 4,
+                                     .explicit_terms = true,
+                                     .dynamic_terms = dynamic,
+                                     .not_causal = true,
+                                     .kind = &chosen};
+        const int64_t n_cases = s2_test_cases(200);
+        for (int64_t nth = 0; nth < n_cases; nth++)
+            (dynamic ? check_dynamic_bounds : check_rows)(s2_test_seed(4100) + (uint64_t)nth, &options);
+        printf("# s2: rows of `%s`: %lld patterns\n", s2_term_word(chosen), (long long)n_cases);
     }
 }
 
@@ -109,7 +171,8 @@ static void block_lists_equal_the_definition_at_every_granularity(void **state)
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
         s2_rng rng = {seed + (uint64_t)at};
-        const s2_gen_spec options = {1, 3, true, false, true};
+        const s2_gen_spec options = {
+            .most_layers = 1, .most_heads = 3, .explicit_terms = true, .not_causal = true};
         const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
         const int64_t n_tok = 5 + (int64_t)s2_rng_below(&rng, 40);
         s2_view view;
@@ -194,7 +257,8 @@ static void compare_engines(uint64_t seed, const s2_gen_spec *options, s2_tally 
     const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, options, &arena);
     const bool every_length = !options->explicit_terms && s2_rng_below(&rng, 4) != 0;
     /* where nothing is random, dynamic or not causal, the prover must decide */
-    const bool must = !options->explicit_terms && !options->dynamic_terms && pattern->causal;
+    const bool must = !options->explicit_terms && !options->dynamic_terms && pattern->causal &&
+                      !s2_pattern_layers_differ(pattern);
     compare_pattern(seed, &rng, &arena, pattern, every_length, must, tally);
     s2_arena_release(&arena);
 }
@@ -224,21 +288,47 @@ static void run_engines(const char *what, uint64_t default_seed, int64_t default
 static void the_prover_equals_enumeration_on_static_patterns(void **state)
 {
     (void)state;
-    const s2_gen_spec options = {2, 4, false, false, false};
+    const s2_gen_spec options = {.most_layers = 2, .most_heads = 4};
     run_engines("static", 1000000, 20000, &options);
+}
+
+static void the_prover_equals_enumeration_on_every_term(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < S2_N_TERM_KINDS; kind++) {
+        const s2_term_kind chosen = (s2_term_kind)kind;
+        const s2_gen_spec options = {.most_layers = 2,
+                                     .most_heads = 3,
+                                     .explicit_terms = s2_term_row_of(chosen)->nature == S2_NATURE_EXPLICIT,
+                                     .dynamic_terms = s2_term_row_of(chosen)->nature == S2_NATURE_DYNAMIC,
+                                     .kind = &chosen};
+        s2_tally tally = {0};
+        for (int64_t nth = 0; nth < s2_test_cases(60); nth++)
+            compare_engines(s2_test_seed(5200) + (uint64_t)nth, &options, &tally);
+        printf("# s2: verdicts of `%s`: %lld compared\n", s2_term_word(chosen), (long long)tally.n_compared);
+    }
+}
+
+/* Other KV heads in some layers, and layers that keep a state and are not judged. */
+static void the_prover_equals_enumeration_where_layers_differ(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {.most_layers = 3, .most_heads = 4, .layers_differ = true};
+    run_engines("layers that differ", 9000000, 600, &options);
 }
 
 static void the_prover_equals_enumeration_where_patterns_are_not_causal(void **state)
 {
     (void)state;
-    const s2_gen_spec options = {2, 3, false, false, true};
+    const s2_gen_spec options = {.most_layers = 2, .most_heads = 3, .not_causal = true};
     run_engines("not causal", 3000000, 3000, &options);
 }
 
 static void bitsets_equal_enumeration_on_masks_and_random_lists(void **state)
 {
     (void)state;
-    const s2_gen_spec options = {2, 4, true, false, true};
+    const s2_gen_spec options = {
+        .most_layers = 2, .most_heads = 4, .explicit_terms = true, .not_causal = true};
     run_engines("masks and random lists", 5000000, 4000, &options);
 }
 
@@ -388,6 +478,37 @@ static void packed_masks_have_the_verdicts_of_plain_ones(void **state)
     }
 }
 
+/* Each key of a period is asked of each atom, and what an atom fills is made and walked: three steps. */
+static void the_search_for_shards_counts_what_it_fills(void **state)
+{
+    (void)state;
+    enum { N_HEADS = 2, PERIOD = 101 };
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_view views[N_HEADS];
+    static const char text[] =
+        "heads 2\nblock 1\nlayers all: stride 101 phase head | dilated 3 | dilated 5 | "
+        "dilated 7 | dilated 11 | dilated 13 | dilated 17\n";
+    assert_int_equal(s2_pattern_parse(&arena, text, sizeof text - 1, NULL, &pattern, NULL), S2_OK);
+    for (int32_t head = 0; head < N_HEADS; head++)
+        assert_int_equal(s2_view_build(&arena, &pattern, S2_PREFILL, 0, head, S2_AT_LEAST, &views[head]),
+                         S2_OK);
+    int64_t n_steps = 0;
+    for (int64_t k_tok = 0; k_tok < PERIOD; k_tok++)
+        for (int32_t head = 0; head < N_HEADS; head++)
+            for (int32_t a = 0; a < views[head].n_atoms; a++) {
+                s2_comb comb;
+                n_steps += s2_atom_column(&views[head], &views[head].atoms[a], k_tok, &comb) ? 3 : 1;
+            }
+    const int64_t limit = 1 << 20;
+    s2_column_search search = {.scratch = &arena, .n_tok = S2_OPEN, .work_left = limit};
+    s2_violation violation;
+    assert_int_equal(s2_columns_shards(&search, views, N_HEADS, &violation), S2_OK);
+    assert_true(violation.found);
+    assert_in_range(limit - search.work_left, n_steps, 2 * n_steps);
+    s2_arena_release(&arena);
+}
+
 /* At any limit: what is decided is what would be decided without one, or is not said. */
 static void a_work_limit_leaves_unknown_what_it_cuts_off(void **state)
 {
@@ -398,7 +519,11 @@ static void a_work_limit_leaves_unknown_what_it_cuts_off(void **state)
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
         s2_rng rng = {seed + (uint64_t)at};
-        const s2_gen_spec options = {2, 4, at % 3 == 0, at % 4 == 0, at % 5 == 0};
+        const s2_gen_spec options = {.most_layers = 2,
+                                     .most_heads = 4,
+                                     .explicit_terms = at % 3 == 0,
+                                     .dynamic_terms = at % 4 == 0,
+                                     .not_causal = at % 5 == 0};
         const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
         s2_requirement asked[N_ASKED];
         ask_all(pattern, &rng, asked);
@@ -457,6 +582,64 @@ static bool add_asked(void *user, size_t n_bytes)
 }
 
 /* Each layer and head has atoms of its own. Those of few layers fit; the others are not even made. */
+/* Large coprime moduli, windows near the cap, tokens, both directions: whatever makes periods long. */
+static void put_hostile_term(s2_rng *rng, s2_buf *text)
+{
+    const int stride = 65521 - (int)s2_rng_below(rng, 90) * 2, end = 20 + (int)s2_rng_below(rng, 70000);
+    switch (s2_rng_below(rng, 6)) {
+    case 0: s2_buf_printf(text, "stride %d phase head", stride); break;
+    case 1: s2_buf_printf(text, "dilated %d phase head*3", stride); break;
+    case 2: s2_buf_printf(text, "dilated %d when distance 3t..%dt & query 7..", stride, end); break;
+    case 3: s2_buf_printf(text, "local %dt when key %d..", 1 << 24, end); break;
+    case 4: s2_buf_printf(text, "chunk %d when key 3..", end); break;
+    default: s2_buf_printf(text, "columns %d::%d | rows 5::%d", end, stride, end); break;
+    }
+}
+
+/*
+ * Work is counted in steps, and what the steps do not count would show here: of each question a limit of
+ * 2e7 steps, at 5 ns each, leaves ten times that time, and few bytes.
+ */
+static void hostile_patterns_cost_what_the_limit_allows(void **state)
+{
+    (void)state;
+    enum { LIMIT_STEPS = 20000000, LIMIT_MS = 1000 };
+    s2_rng rng = {s2_test_seed(640)};
+    int64_t n_limited = 0, slowest_ms = 0;
+    for (int64_t nth = 0; nth < s2_test_cases(60); nth++) {
+        s2_buf text = {0};
+        s2_buf_printf(&text, "heads %d; block 1; %s layers all: ", 1 << s2_rng_below(&rng, 7),
+                      s2_rng_below(&rng, 3) == 0 ? "causal no;" : "");
+        const int n_terms = 1 + (int)s2_rng_below(&rng, 4);
+        for (int term = 0; term < n_terms; term++) {
+            s2_buf_puts(&text, term > 0 ? " | " : "");
+            put_hostile_term(&rng, &text);
+        }
+        for (int property = 0; property < S2_DEPTH; property++) {
+            s2_arena arena = {0};
+            s2_pattern pattern;
+            s2_finding found;
+            s2_diag diag = {0};
+            if (s2_pattern_parse(&arena, text.data, text.len, NULL, &pattern, &diag) != S2_OK)
+                fail_msg("%s: %s", text.data, diag.msg);
+            const s2_requirement asked = {(s2_property)property, property == S2_RANKS ? 1 : 0, true};
+            const s2_prove_options how = {.n_tok = S2_OPEN, .work_limit = LIMIT_STEPS};
+            const clock_t begin = clock();
+            assert_int_equal(s2_prove(&arena, &pattern, &asked, 1, &how, &found), S2_OK);
+            const int64_t ms = (int64_t)(clock() - begin) * 1000 / CLOCKS_PER_SEC;
+            slowest_ms = ms > slowest_ms ? ms : slowest_ms;
+            n_limited += found.verdict == S2_UNKNOWN && found.reason == S2_REASON_LIMIT;
+            if (ms > LIMIT_MS)
+                fail_msg("%s takes %lld ms of CPU within %d steps: %s",
+                         s2_property_word((s2_property)property), (long long)ms, LIMIT_STEPS, text.data);
+            s2_arena_release(&arena);
+        }
+        s2_buf_release(&text);
+    }
+    printf("# s2: hostile patterns: %lld questions stopped by the limit, the slowest took %lld ms of CPU\n",
+           (long long)n_limited, (long long)slowest_ms);
+}
+
 static void a_pattern_larger_than_the_limit_takes_no_memory_for_it(void **state)
 {
     (void)state;
@@ -480,7 +663,8 @@ static void a_pattern_larger_than_the_limit_takes_no_memory_for_it(void **state)
     s2_arena_release(&arena);
 }
 
-/* Thousands of moduli on thousands of atoms, of which one head's cover: looked through, not tried in pairs.
+/*
+ * Thousands of moduli on thousands of atoms, of which one head's cover: looked through, not tried in pairs.
  */
 static void many_moduli_do_not_hide_a_part_that_covers(void **state)
 {
@@ -543,15 +727,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(row_runs_equal_the_definition_on_random_patterns),
+        cmocka_unit_test(every_term_folds_to_what_it_is_defined_as),
+        cmocka_unit_test(the_prover_equals_enumeration_on_every_term),
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
         cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(packed_masks_have_the_verdicts_of_plain_ones),
+        cmocka_unit_test(the_search_for_shards_counts_what_it_fills),
         cmocka_unit_test(a_work_limit_leaves_unknown_what_it_cuts_off),
         cmocka_unit_test(random_lists_that_are_not_causal_claim_no_shorter_context),
+        cmocka_unit_test(hostile_patterns_cost_what_the_limit_allows),
         cmocka_unit_test(a_pattern_larger_than_the_limit_takes_no_memory_for_it),
         cmocka_unit_test(many_moduli_do_not_hide_a_part_that_covers),
         cmocka_unit_test(the_prover_equals_enumeration_on_static_patterns),
+        cmocka_unit_test(the_prover_equals_enumeration_where_layers_differ),
         cmocka_unit_test(the_prover_equals_enumeration_where_patterns_are_not_causal),
         cmocka_unit_test(the_prover_equals_enumeration_at_the_edge_of_a_verdict),
         cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),

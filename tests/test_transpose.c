@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
-#include "plan/transpose.h"
+#include "plan/launch.h"
 #include "tests/s2gen.h"
 
 /* A plan of a drawn pattern, its lists, and its transpose. */
@@ -34,7 +34,8 @@ static void draw_options(s2_gen *gen, const s2_plan *plan, s2_plan_column_option
                                     .units = (int32_t)s2_gen_in(gen, 1, 20),
                                     .section_heads = (int32_t)s2_gen_in(gen, 0, 2),
                                     .wave = (int32_t)s2_gen_in(gen, 0, 9),
-                                    .halves = (int32_t)s2_gen_in(gen, 0, 3)};
+                                    .halves = (int32_t)s2_gen_in(gen, 0, 3),
+                                    .costs = {.half = 0.8, .change = 0.3, .sum = 0.65, .worth = 0.98}};
     if (out->part_steps == S2_COLUMN_BALANCED)
         out->wave = 0;
 }
@@ -259,6 +260,10 @@ static void refused_options_leave_the_output_alone(void **state)
     bad.part_steps = S2_COLUMN_BALANCED;
     bad.units = 0;
     assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
+    bad.units = 1;
+    bad.wave = 0;
+    bad.costs.worth = 0;
+    assert_int_equal(s2_plan_transpose(&arena, &test.plan, &test.flat, &bad, &out), S2_EINVAL);
     assert_memory_equal(&out, &before, sizeof out);
     s2_arena_release(&arena);
 }
@@ -296,16 +301,14 @@ static void cut_columns(s2_arena *arena, const char *text, int32_t n_tok, s2_pla
 {
     s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
     s2_plan *const plan = S2_NEW(arena, s2_plan, 1);
-    s2_plan_options options = s2_plan_options_default();
-    options.tile_tok = 128;
-    options.key_tok = 64;
+    const s2_plan_options options = s2_kernel_cut(&s2_traits_sm90_bwd, 64);
     s2_plan_flat flat;
     assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, pattern, NULL), S2_OK);
     assert_int_equal(
         s2_plan_build(arena, pattern, S2_PREFILL, 0, &(s2_plan_seq){n_tok, n_tok}, 1, &options, plan, NULL),
         S2_OK);
     assert_int_equal(s2_plan_flatten(arena, plan, &flat), S2_OK);
-    const s2_plan_column_options cut = s2_plan_column_cut(plan, 128, 132, false);
+    const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm90_bwd, plan, 132);
     assert_int_equal(s2_plan_transpose(arena, plan, &flat, &cut, out), S2_OK);
 }
 

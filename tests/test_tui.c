@@ -1,6 +1,6 @@
 /*
- * Screens without a terminal: layout at every size, cells of masks against enumeration, every view as a
- * golden text, random keys and sizes. S2_GOLDEN_WRITE=1 rewrites the goldens; review the difference.
+ * Screens without a terminal: layout at every size, every view as a golden text, random keys and sizes (what
+ * masks show is test_tui_masks.c). S2_GOLDEN_WRITE=1 rewrites the goldens; review the difference.
  */
 #include "tests/s2test.h"
 
@@ -287,6 +287,31 @@ static const s2_tui_line LOSS[] = {
     {S2_LINE_TEXT, "s2 export: hf: what is written adds pairs: layer 0, head 0, query 64, key 0"},
     {S2_LINE_TEXT, "  at 8192 tokens it adds 12 pairs and drops 0 of the pattern's 4096"}};
 
+static const s2_tui_point POINTS[] = {
+    {1, {1234.5F, 268435456.0F}, true, false},  {2, {2469.0F, 134217728.0F}, false, true},
+    {3, {3703.5F, 67108864.0F}, false, false},  {4, {4938.0F, 33554432.0F}, true, false},
+    {5, {5100.0F, 300000000.0F}, true, false},  {6, {9000.0F, 3e8F}, false, true},
+    {7, {(float)NAN, (float)NAN}, true, false}, {8, {1300.0F, 270000000.0F}, true, false}};
+static const double FRONT_VALUES[] = {1234.5, 268435456.0, 4938.0, 33554432.0};
+static s2_tui_row front_of_samples[2];
+
+static s2_tui_front sample_front(void)
+{
+    front_of_samples[0] = sample_row(0);
+    front_of_samples[1] = sample_row(3);
+    return (s2_tui_front){
+        .n_objectives = 2,
+        .objectives = {{"us", "predicted time", S2_TUI_TIME}, {"kv_bytes", "KV cache", S2_TUI_BYTES}},
+        .phase = "prefill",
+        .len_tok = 8192,
+        .n_holding = 5,
+        .n_points = 8,
+        .points = POINTS,
+        .n_rows = 2,
+        .rows = front_of_samples,
+        .values = FRONT_VALUES};
+}
+
 static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
 {
     for (int32_t at = 0; at < N_SAMPLES; at++)
@@ -308,6 +333,7 @@ static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
     session->model.n_views = 1;
     session->model.views = VIEWS;
     session->model.loss = (s2_tui_text){2, LOSS};
+    session->model.front = sample_front();
 }
 
 static const struct {
@@ -383,73 +409,6 @@ static void every_view_equals_its_golden_at_four_sizes(void **state)
         }
 }
 
-/* One cell from the definition of a row: which causal pairs of its blocks some view reads. */
-static void cell_by_rows(const s2_view *views, int32_t n_views, int64_t n_tok, int64_t q_blk, int64_t k_blk,
-                         s2_grid_cell *cell)
-{
-    const int64_t b = views->pattern->block_tok;
-    int64_t causal = 0, read = 0;
-    for (int64_t q_tok = q_blk * b; q_tok < (q_blk + 1) * b && q_tok < n_tok; q_tok++)
-        for (int64_t k_tok = k_blk * b; k_tok < (k_blk + 1) * b && k_tok <= q_tok; k_tok++) {
-            bool reads = false;
-            for (int32_t view = 0; view < n_views && !reads; view++) {
-                s2_run runs[64];
-                const int64_t n = s2_view_row(&views[view], q_tok, n_tok, runs, 64);
-                for (int64_t run = 0; run < n && run < 64; run++)
-                    reads = reads || (k_tok >= runs[run].begin && k_tok < runs[run].end);
-            }
-            causal++;
-            read += reads;
-        }
-    cell->n_causal += causal > 0;
-    cell->n_read += read > 0;
-    cell->n_full += read > 0 && read == causal;
-}
-
-static void masks_equal_enumeration_block_for_block(void **state)
-{
-    (void)state;
-    static const char *const texts[] = {
-        "heads 4\nblock 4\nlocal 2 | stride 3 phase head+1",
-        "heads 4\nkv-heads 2\nblock 8\nlocal 1 | sink 2 | stride 4 phase kv",
-        "heads 2\nblock 4\nlocal 2 | dilated 3 phase head",
-        "heads 3\nblock 4\nchunk 3 | columns 0,5 | rows 7",
-        "heads 2\nblock 4\nlocal 1 | random 2 seed 7",
-        "heads 1\nblock 8\nsink 4t | local 19t",
-        "heads 2\nblock 4\nlocal 2 | stride 3 width 2 phase head when distance 2..9",
-        "heads 2\nblock 4\ndense\nheads 0: none"};
-    for (size_t text = 0; text < sizeof texts / sizeof texts[0]; text++)
-        for (int64_t n_tok = 60; n_tok <= 64; n_tok += 4) {
-            const s2_question question = {.len_tok = n_tok, .gpu = "h200"};
-            s2_facts facts;
-            s2_arena arena = {0};
-            const s2_view *views;
-            s2_facts_build(texts[text], strlen(texts[text]), &question, &facts);
-            if (facts.status != S2_OK)
-                fail_msg("%s: %s", texts[text], facts.diag.msg);
-            assert_int_equal(s2_facts_views(&facts, &arena, 0, &views), S2_OK);
-            const int64_t n_blk = (n_tok + facts.pattern.block_tok - 1) / facts.pattern.block_tok;
-            s2_grid_cell cells[16 * 16];
-            const int32_t n = (int32_t)n_blk;
-            const s2_zoom zoom = {0, n_blk, 0, n_blk};
-            assert_int_equal(s2_grid_fill(views, facts.pattern.n_heads, n_tok, zoom, n, n, cells), S2_OK);
-            for (int32_t q_blk = 0; q_blk < n; q_blk++)
-                for (int32_t k_blk = 0; k_blk < n; k_blk++) {
-                    const s2_grid_cell *const got = &cells[q_blk * n + k_blk];
-                    s2_grid_cell want = {0};
-                    cell_by_rows(views, facts.pattern.n_heads, n_tok, q_blk, k_blk, &want);
-                    if (got->n_causal != want.n_causal || got->n_read != want.n_read ||
-                        got->n_full != want.n_full)
-                        fail_msg("%s, %lld tokens, cell %d,%d: %lld %lld %lld, should be %lld %lld %lld",
-                                 texts[text], (long long)n_tok, q_blk, k_blk, (long long)got->n_causal,
-                                 (long long)got->n_read, (long long)got->n_full, (long long)want.n_causal,
-                                 (long long)want.n_read, (long long)want.n_full);
-                }
-            s2_arena_release(&arena);
-            s2_facts_release(&facts);
-        }
-}
-
 static void one_unread_block_is_a_hole_at_every_zoom(void **state)
 {
     (void)state;
@@ -484,6 +443,56 @@ static void one_unread_block_is_a_hole_at_every_zoom(void **state)
     s2_facts_release(&facts);
 }
 
+static void turning_heads_leaves_the_kv_heads(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(12)};
+    for (int64_t n = s2_test_cases(300); n > 0; n--) {
+        s2_knobs knobs = s2_knobs_default();
+        for (int turn = 0; turn < 12; turn++)
+            s2_knobs_turn(&knobs, (s2_knob)s2_rng_below(&rng, S2_N_KNOBS),
+                          (int32_t)s2_rng_below(&rng, 5) - 2);
+        const int64_t kv = knobs.value[S2_KNOB_KV_HEADS];
+        for (int turn = 0; turn < 12; turn++) {
+            s2_knobs_turn(&knobs, S2_KNOB_HEADS, (int32_t)s2_rng_below(&rng, 5) - 2);
+            assert_int_equal(knobs.value[S2_KNOB_KV_HEADS], kv);
+        }
+    }
+}
+
+/* What the footer says repairs a stride does repair it. */
+static void the_phase_of_a_repair_makes_the_union_whole(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *before, *hint, *after;
+    } cases[] = {{"heads 32; kv-heads 8; local 4 | stride 8", "phase head+1",
+                  "heads 32; kv-heads 8; local 4 | stride 8 phase head+1"},
+                 {"heads 32; kv-heads 8; local 4 | stride 8 phase 2*kv", "phase kv",
+                  "heads 32; kv-heads 8; local 4 | stride 8 phase kv"},
+                 {"heads 8; local 4 | stride 16", "needs 16 heads and a phase, or a dense one; 8 are there",
+                  "heads 16; local 4 | stride 16 phase head+1"},
+                 {"heads 32; kv-heads 8; local 4 | stride 16 phase kv",
+                  "needs 16 KV heads or a dense one; 8 are there",
+                  "heads 32; kv-heads 16; local 4 | stride 16 phase kv"}};
+    const s2_question question = {.len_tok = 8192, .gpu = "h200"};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        s2_facts facts;
+        s2_buf hint = {0};
+        s2_facts_build(cases[n].before, strlen(cases[n].before), &question, &facts);
+        s2_facts_repair(&facts, &hint);
+        if (hint.data == NULL || strstr(hint.data, cases[n].hint) == NULL)
+            fail_msg("%s: \"%s\"", cases[n].before, hint.data != NULL ? hint.data : "");
+        s2_buf_release(&hint);
+        s2_facts_release(&facts);
+        s2_facts_build(cases[n].after, strlen(cases[n].after), &question, &facts);
+        s2_facts_repair(&facts, &hint);
+        assert_int_equal(facts.findings[1].verdict, S2_HOLDS);
+        assert_int_equal(hint.len, 0);
+        s2_facts_release(&facts);
+    }
+}
+
 static void knobs_say_what_they_read_back(void **state)
 {
     (void)state;
@@ -514,6 +523,71 @@ static void knobs_say_what_they_read_back(void **state)
         s2_buf_release(&text);
         s2_arena_release(&arena);
     }
+}
+
+static void type(s2_session *session, const char *text)
+{
+    for (; *text != '\0'; text++)
+        s2_session_key(session, *text);
+}
+
+static void the_workbench_takes_any_pattern_as_text(void **state)
+{
+    (void)state;
+    enum { CONTROL_U = 21 };
+    s2_session session;
+    s2_buf screen = {0};
+    char hash[S2_HASH_HEX];
+    assert_int_equal(s2_session_init(&session, 24, 80, true, S2_VIEW_BENCH), S2_OK);
+    memcpy(hash, session.model.bench->hash, sizeof hash);
+    type(&session, "E");
+    s2_session_key(&session, CONTROL_U);
+    type(&session, "heads 4; chunk 3 | random 2 seed 7 | sink 1t");
+    assert_int_equal(session.model.bench->status, S2_OK);
+    assert_int_equal(session.model.bench->pattern.bodies[0].n_terms, 3);
+    /* every key tells: a text that is no pattern says where */
+    s2_session_key(&session, S2_KEY_HOME);
+    type(&session, "x");
+    assert_int_not_equal(session.model.bench->status, S2_OK);
+    s2_session_draw(&session);
+    s2_canvas_dump(&session.canvas, false, &screen);
+    s2_buf_add(&screen, "", 1);
+    assert_non_null(strstr(screen.data, "column 1: "));
+    s2_session_key(&session, S2_KEY_BACKSPACE);
+    assert_int_equal(session.model.bench->status, S2_OK);
+    /* the knobs come back untouched */
+    s2_session_key(&session, S2_KEY_ESC);
+    assert_string_equal(session.model.bench->hash, hash);
+    type(&session, "E; heads 0: dense\n");
+    assert_string_not_equal(session.model.bench->hash, hash);
+    /* knobs of the pattern do nothing to a text, those of the question do */
+    memcpy(hash, session.model.bench->hash, sizeof hash);
+    type(&session, "l");
+    assert_string_equal(session.model.bench->hash, hash);
+    assert_non_null(strstr(session.state.message, "the pattern is text"));
+    session.state.knob = S2_KNOB_LEN;
+    type(&session, "]");
+    assert_int_equal(session.model.bench->question.len_tok, 262144);
+    type(&session, "Q");
+    assert_int_equal(session.state.mode, S2_MODE_QUIT);
+    type(&session, "nz");
+    assert_string_equal(session.state.text, "");
+    s2_buf_release(&screen);
+    s2_session_release(&session);
+}
+
+/* A design that no knobs say goes to the workbench as its text. */
+static void any_design_is_taken_to_the_workbench(void **state)
+{
+    (void)state;
+    static const char text[] = "heads 4\nlocal 512t | columns 0 | rows 0\nheads 3: dilated 3 | local 1\n";
+    s2_session session;
+    begin(&session, 24, 80, true);
+    s2_session_open(&session, text);
+    s2_session_key(&session, 'e');
+    assert_int_equal(session.state.views[session.state.depth], S2_VIEW_BENCH);
+    assert_string_equal(session.model.bench->hash, session.model.design->hash);
+    s2_session_release(&session);
 }
 
 static void the_designs_around_any_knobs_are_patterns_and_hold_that_one(void **state)
@@ -725,7 +799,8 @@ static void a_turn_of_a_knob_at_128k_and_32_heads_is_timed(void **state)
     enum { TURNS = 60 };
     begin(&session, 24, 80, false);
     press(&session, "1j");
-    /* as the terminal does it while somebody types: what is to be expected of kernels comes when it is calm
+    /*
+     * as the terminal does it while somebody types: what is to be expected of kernels comes when it is calm
      */
     session.deferred = true;
     for (int turn = 0; turn < TURNS; turn++) {
@@ -757,9 +832,12 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
-        cmocka_unit_test(masks_equal_enumeration_block_for_block),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
+        cmocka_unit_test(turning_heads_leaves_the_kv_heads),
+        cmocka_unit_test(the_phase_of_a_repair_makes_the_union_whole),
         cmocka_unit_test(knobs_say_what_they_read_back),
+        cmocka_unit_test(the_workbench_takes_any_pattern_as_text),
+        cmocka_unit_test(any_design_is_taken_to_the_workbench),
         cmocka_unit_test(the_designs_around_any_knobs_are_patterns_and_hold_that_one),
         cmocka_unit_test(words_for_a_shell_are_one_word),
         cmocka_unit_test(the_ramp_of_every_palette_is_one_of_lightness),

@@ -381,7 +381,7 @@ static void every_terminal_shows_every_golden_screen(void **state)
                 console_check(&c, path, TERMS[term].colours, what);
             }
             assert_false(c.titled);
-            console_send(&c, "Q");
+            console_send(&c, "Qy");
             assert_int_equal(console_close(&c), 0);
             assert_false(c.alternate);
             assert_false(c.cursor_hidden);
@@ -461,7 +461,7 @@ static void a_storm_of_sizes_ends_in_the_golden_screen(void **state)
     console_send(&c, "\f");
     console_drain(&c, CONSOLE_QUIET_MS);
     console_check(&c, "tests/golden/screens/designs-80x24.txt", CONSOLE_256, "after a storm of sizes");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
 }
 
@@ -517,7 +517,7 @@ static void a_slow_terminal_and_a_new_size_fail_nothing(void **state)
     usleep(100000);
     console_resize(&c, 24, 80);
     console_drain(&c, CONSOLE_QUIET_MS);
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     const int status = console_close(&c);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
@@ -546,7 +546,7 @@ static void a_stop_gives_the_terminal_back_and_going_on_repaints(void **state)
         console_drain(&c, 300);
         assert_true(console_full_screen(&c, true));
         console_check(&c, "tests/golden/screens/designs-80x24.txt", CONSOLE_256, "after going on");
-        console_send(&c, "Q");
+        console_send(&c, "Qy");
         assert_int_equal(console_close(&c), 0);
     }
 }
@@ -571,6 +571,86 @@ static void expect(console *c, const char *text)
     s2_buf buf = {0};
     console_read(c, &buf);
     fail_msg("'%s' does not appear; it shows\n%s", text, buf.data);
+}
+
+/* Sequences that no view knows are no commands, however a terminal names its keys, and a paste is none. */
+static void foreign_sequences_are_read_whole(void **state)
+{
+    (void)state;
+    static const char *const foreign[] = {"\033[I",
+                                          "\033[O",
+                                          "\033[97;5u",
+                                          "\033[27;5;113~",
+                                          "\033]11;rgb:0000/0000/0000\a",
+                                          "\033P1+r436f=31\033\\",
+                                          "\033[?62;c",
+                                          "\033[12;1R",
+                                          "\033[25~",
+                                          "\033x",
+                                          "\033[200~1D\r2Qy\033[31m\n3\033[201~"};
+    console c;
+    open_plain(&c, "--db s2.db");
+    expect(&c, "phi-3-small");
+    for (size_t nth = 0; nth < sizeof foreign / sizeof foreign[0]; nth++) {
+        console_send(&c, foreign[nth]);
+        console_drain(&c, CONSOLE_QUIET_MS);
+        if (!console_shows(&c, "s2 designs") || console_shows(&c, "trash"))
+            fail_msg("sequence %zu was taken for a key", nth);
+    }
+    expect(&c, "pasted text goes where something is typed");
+    /* the ends of the list, as tmux and rxvt name them */
+    console_send(&c, "\033[4~\r");
+    expect(&c, "phi-3-small");
+    console_send(&c, "q\033[1~/\033[200~name~phi\nfamily~local\033[201~");
+    expect(&c, "name~phi; family~local_");
+    console_send(&c, "\033");
+    console_drain(&c, CONSOLE_QUIET_MS);
+    console_send(&c, "Q");
+    assert_int_equal(console_close(&c), 0);
+    assert_false(c.alternate);
+}
+
+/* Escape goes back and never leaves; leaving asks where something is lost. */
+static void escape_only_goes_back_and_leaving_asks(void **state)
+{
+    (void)state;
+    console c;
+    open_plain(&c, "--db s2.db");
+    expect(&c, "phi-3-small");
+    console_send(&c, "1l");
+    expect(&c, "s2 workbench");
+    for (int n = 0; n < 3; n++) {
+        console_send(&c, "\033");
+        console_drain(&c, CONSOLE_QUIET_MS);
+    }
+    expect(&c, "Q leaves");
+    console_send(&c, "Q");
+    expect(&c, "the workbench is not saved");
+    console_send(&c, "\033");
+    expect(&c, "s2 designs");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
+    assert_false(c.alternate);
+}
+
+/* What an export would say is what it says. */
+static void the_preview_of_an_export_knows_the_validation(void **state)
+{
+    (void)state;
+    char command[4400], line[1024];
+    bool known = false;
+    FILE *const script = fopen(path_of("preview.txt"), "w");
+    assert_non_null(script);
+    fputs("/\ntype name~phi\nenter x\ntype flex\nenter\nwait\ndump\n", script);
+    fclose(script);
+    snprintf(command, sizeof command, "cd '%s' && '%s' tui --db s2.db --size 160x50 --script preview.txt",
+             dir, console_program());
+    FILE *const in = popen(command, "r");
+    assert_non_null(in);
+    while (fgets(line, sizeof line, in) != NULL)
+        known = known || strstr(line, "run: validated") != NULL;
+    assert_int_equal(pclose(in), 0);
+    assert_true(known);
 }
 
 static void a_lost_or_locked_database_is_said_and_survived(void **state)
@@ -608,7 +688,7 @@ static void a_lost_or_locked_database_is_said_and_survived(void **state)
     console_drain(&c, CONSOLE_QUIET_MS);
     unlink(path_of("lost.db"));
     expect(&c, "gone");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("lost.db");
     forget_db("moved.db");
@@ -640,6 +720,7 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     console c;
     make_fixture("busy.db");
     const int64_t n_notes = count_rows("busy.db", "note"), n_designs = count_rows("busy.db", "design");
+    const int64_t n_checks = count_rows("busy.db", "chk"), n_sims = count_rows("busy.db", "sim");
     open_plain(&c, "--db busy.db");
     expect(&c, "phi-3-small");
     int lock = hold_lock("busy.db");
@@ -651,12 +732,15 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     expect(&c, "a change waits for another process");
     console_send(&c, "stried\r");
     expect(&c, "still waits");
-    console_send(&c, "\033");
+    console_send(&c, "C");
     expect(&c, "given up");
     close(lock);
     console_send(&c, "s\r");
-    expect(&c, "saved; 2 lists it");
+    expect(&c, "saved with its verdicts");
     assert_int_equal(count_rows("busy.db", "design"), n_designs + 1);
+    /* what the screen showed of it is stored with it */
+    assert_int_equal(count_rows("busy.db", "chk"), n_checks + 3);
+    assert_int_equal(count_rows("busy.db", "sim"), n_sims + 1);
     console_send(&c, "2");
     expect(&c, "tried");
     console_send(&c, "g");
@@ -669,7 +753,7 @@ static void what_is_saved_waits_for_a_writer_and_can_be_given_up(void **state)
     close(lock);
     expect(&c, "noted");
     assert_int_equal(count_rows("busy.db", "note"), n_notes + 1);
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("busy.db");
 }
@@ -684,15 +768,17 @@ static void a_session_ends_well_beside_a_writer_that_never_lets_go(void **state)
         open_plain(&c, "--db held.db");
         expect(&c, "phi-3-small");
         console_send(&c, "1sbefore\r");
-        expect(&c, "saved; 2 lists it");
+        expect(&c, "saved with its verdicts");
         const int lock = hold_lock("held.db");
         if (at == 1) {
             console_send(&c, "stoo late\r");
             expect(&c, "this waits for it");
             console_send(&c, "Q");
-            expect(&c, "Q again leaves without it");
+            expect(&c, "y leaves");
+            console_send(&c, "n");
+            console_drain(&c, CONSOLE_QUIET_MS);
         }
-        console_send(&c, "Q");
+        console_send(&c, "Qy");
         assert_int_equal(console_close(&c), 0);
         assert_false(c.alternate);
         close(lock);
@@ -732,7 +818,7 @@ static void another_process_writes_and_the_cursor_stays(void **state)
     /* the cursor's design is still rotation-16, a row lower */
     console_send(&c, "\r");
     expect(&c, "s2 design  rotation-16");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("live.db");
 }
@@ -766,7 +852,7 @@ static void what_people_add_can_be_taken_back(void **state)
     expect(&c, "8 designs");
     console_send(&c, "w\r");
     expect(&c, "2 designs");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("people.db");
 }
@@ -794,7 +880,7 @@ static void clicks_choose_and_the_wheel_scrolls(void **state)
     expect(&c, "key blocks 0-");
     console_send(&c, "\033[<0;50;3M\033[<0;50;3m");
     expect(&c, "in the future");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     assert_false(c.alternate);
 }
@@ -813,12 +899,16 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     options.rows = 40;
     options.cols = 120;
     console_open(&c, &options);
-    /* long work: cancelled by escape, the screen alive meanwhile */
+    /* long work: cancelled by its key, the screen alive meanwhile */
     console_send(&c, "v\025--len 8k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
-    expect(&c, "esc cancels");
+    expect(&c, "C cancels");
     console_send(&c, "1");
     expect(&c, "s2 workbench");
+    /* escape only goes back */
     console_send(&c, "\033");
+    expect(&c, "s2 designs");
+    expect(&c, "C cancels");
+    console_send(&c, "C");
     expect(&c, "validate: cancelled");
     /* short work: stored as the command stores it */
     console_send(&c, "2k/name~phi\r");
@@ -849,7 +939,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     console_send(&c, "P\025screen.png\r");
     expect(&c, "written to screen.png");
     assert_int_equal(access(path_of("screen.png"), F_OK), 0);
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("jobs.db");
 }
@@ -919,7 +1009,7 @@ static void copied_commands_hold_nothing_that_a_terminal_obeys(void **state)
         for (size_t n = 0; n + 1 < text.len; n++)
             assert_true(text.data[n] == '\n' || (text.data[n] >= ' ' && text.data[n] < 127));
     assert_true(n_copies >= sizeof walk / sizeof walk[0]);
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     s2_buf_release(&text);
 }
@@ -958,7 +1048,7 @@ static void the_command_of_every_screen_can_be_run(void **state)
         copy_on_the_way(&c, walks[at], 12);
         for (const char *next = c.raw.data; (next = next_copy(next, &text)) != NULL; n_run++)
             run_lines(&text);
-        console_send(&c, "Q");
+        console_send(&c, "Qy");
         assert_int_equal(console_close(&c), 0);
         s2_buf_release(&text);
     }
@@ -1087,7 +1177,7 @@ static void the_ends_of_the_list_are_those_of_all_designs(void **state)
     expect(&c, " 1203 designs");
     console_send(&c, "g\r");
     expect(&c, "s2 design  d-1202-");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("ends.db");
 }
@@ -1132,7 +1222,7 @@ static void keys_are_timed(void **state)
            console_now_ms() - asked);
     console_send(&c, "2");
     expect(&c, "no design matches");
-    console_send(&c, "Q");
+    console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     forget_db("many.db");
 }
@@ -1186,7 +1276,7 @@ static int leave(console *c)
     for (int at = 0; at < 3; at++) {
         console_send(c, "\033");
         console_drain(c, CONSOLE_QUIET_MS);
-        console_send(c, "Q");
+        console_send(c, "Qy");
         console_drain(c, CONSOLE_QUIET_MS);
     }
     return console_close(c);
@@ -1240,6 +1330,9 @@ static void random_keys_and_sizes_leave_everything_in_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tui_pty[] = {
+        cmocka_unit_test(foreign_sequences_are_read_whole),
+        cmocka_unit_test(escape_only_goes_back_and_leaving_asks),
+        cmocka_unit_test(the_preview_of_an_export_knows_the_validation),
         cmocka_unit_test(scripts_print_the_golden_screens),
         cmocka_unit_test(every_terminal_shows_every_golden_screen),
         cmocka_unit_test(tmux_shows_the_same),

@@ -7,8 +7,8 @@
 
 #include "cli/counters.h"
 #include "cli/predict.h"
-#include "cli/watchdog.h"
-#include "kernels/trial.h"
+#include "judge/watchdog.h"
+#include "judge/workload.h"
 #include "pattern/parse.h"
 
 static void parse(s2_arena *arena, const char *text, s2_pattern *out)
@@ -218,17 +218,17 @@ static void every_phase_judges_or_says_that_it_cannot(void **state)
     const s2_plan_seq seq = {40, 40}, token = {1, 40};
     parse(&arena, "heads 2; head-dim 16; block 16; layers all: local 1 | stride 2", &pattern);
     assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
-    for (int phase = 0; phase < S2_N_KERNEL_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_PASSES; phase++) {
         s2_validate_request request =
-            s2_validate_request_init(device, &pattern, phase == S2_DECODING ? &token : &seq, 1);
+            s2_validate_request_init(device, &pattern, phase == S2_PASS_DECODE ? &token : &seq, 1);
         s2_validation verdict;
-        request.kernel_phase = (s2_kernel_phase)phase;
+        request.pass = (s2_pass)phase;
         assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
         if (verdict.outcome == S2_OUTCOME_OK)
             assert_true(verdict.warm.n > 0 && verdict.flop_useful > 0.0 &&
                         verdict.flop_useful <= verdict.flop_executed && verdict.dense.n > 0);
         else if (verdict.outcome != S2_OUTCOME_UNSUPPORTED || verdict.reason[0] == '\0')
-            fail_msg("%s: %s", s2_kernel_phase_word((s2_kernel_phase)phase), verdict.reason);
+            fail_msg("%s: %s", s2_pass_word((s2_pass)phase), verdict.reason);
     }
     s2_device_close(&device);
     s2_arena_release(&arena);
@@ -278,7 +278,7 @@ static void a_large_batch_of_decoding_is_timed_at_its_full_length(void **state)
     parse(&arena, "heads 1; head-dim 16; block 16; layers all: dense", &pattern);
     assert_int_equal(s2_device_open("cpu", &device, NULL), S2_OK);
     s2_validate_request request = s2_validate_request_init(device, &pattern, seqs, N_SEQS);
-    request.kernel_phase = S2_DECODING;
+    request.pass = S2_PASS_DECODE;
     request.phase = S2_DECODE;
     request.n_timed = 1;
     request.n_steps = 4;
@@ -297,7 +297,7 @@ static void the_dense_twin_has_the_same_shape_and_reads_everything(void **state)
     s2_pattern pattern, dense;
     parse(&arena, "layers 3; heads 6; kv-heads 2; head-dim 96; block 32; causal no; layers all: local 2",
           &pattern);
-    assert_int_equal(s2_trial_dense_pattern(&arena, &pattern, &dense), S2_OK);
+    assert_int_equal(s2_workload_dense_pattern(&arena, &pattern, &dense), S2_OK);
     assert_true(dense.n_heads == 6 && dense.n_kv_heads == 2 && dense.head_dim == 96 && dense.block_tok == 32);
     assert_true(!dense.causal && dense.n_layers == 1 && dense.n_bodies == 1);
     assert_int_equal(dense.bodies[0].terms[0].kind, S2_TERM_DENSE);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "sim/attention.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
@@ -51,6 +52,8 @@ static int64_t n_gpus(void)
     return n;
 }
 
+enum { LIMIT_HEADS = 256 };
+
 static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
 {
     switch (knob) {
@@ -58,7 +61,7 @@ static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
     case S2_KNOB_STRIDE: return (s2_range){0, 4096};
     case S2_KNOB_PHASE: return (s2_range){0, 4};
     case S2_KNOB_SINK: return (s2_range){0, 4096};
-    case S2_KNOB_HEADS: return (s2_range){1, 256};
+    case S2_KNOB_HEADS: return (s2_range){1, LIMIT_HEADS};
     case S2_KNOB_KV_HEADS: return (s2_range){1, knobs->value[S2_KNOB_HEADS]};
     case S2_KNOB_BLOCK: return (s2_range){16, 1024};
     case S2_KNOB_LAYERS: return (s2_range){1, 256};
@@ -91,6 +94,13 @@ static int64_t next_divisor(int64_t value, int64_t of, int32_t by)
     return value;
 }
 
+/* Heads in whole groups, so that the KV heads stay as they are. */
+static int64_t next_heads(int64_t value, int64_t n_kv, int32_t by)
+{
+    const int64_t to = by == 2 ? value * 2 : by == -2 ? value / 2 / n_kv * n_kv : value + by * n_kv;
+    return to >= n_kv && to <= LIMIT_HEADS ? to : value;
+}
+
 /* KV heads divide heads, dense KV heads are no more than there are. */
 static void settle(s2_knobs *knobs)
 {
@@ -109,6 +119,8 @@ void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by)
     const int32_t step = by > 0 ? 1 : by < 0 ? -1 : 0;
     if (by == 0 || is_choice(knob))
         *value += step;
+    else if (knob == S2_KNOB_HEADS)
+        *value = next_heads(*value, knobs->value[S2_KNOB_KV_HEADS], by);
     else if (knob == S2_KNOB_KV_HEADS)
         *value = next_divisor(*value, knobs->value[S2_KNOB_HEADS], by);
     else if (by == 2 || (by == 1 && (knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN)))
@@ -243,8 +255,8 @@ static void knobs_of_term(const s2_term *term, s2_knobs *knobs)
         v[S2_KNOB_SINK] = term->n;
     if (term->kind == S2_TERM_STRIDE) {
         v[S2_KNOB_STRIDE] = term->n;
-        const bool by_kv = term->phase.kv_coef != 0, by_head = term->phase.head_coef != 0;
-        v[S2_KNOB_PHASE] = by_kv ? 2 + term->phase.constant : by_head ? term->phase.constant : 4;
+        const bool by_kv = term->offset.kv_coef != 0, by_head = term->offset.head_coef != 0;
+        v[S2_KNOB_PHASE] = by_kv ? 2 + term->offset.constant : by_head ? term->offset.constant : 4;
     }
 }
 
@@ -305,7 +317,7 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
     const s2_body *const body = sparse_body(pattern);
     s2_knobs made = *knobs;
     int64_t *const v = made.value;
-    if (body == NULL)
+    if (body == NULL || s2_pattern_layers_differ(pattern))
         return false;
     v[S2_KNOB_HEADS] = pattern->n_heads;
     v[S2_KNOB_KV_HEADS] = pattern->n_kv_heads;
@@ -428,18 +440,27 @@ void s2_facts_build(const char *text, size_t n_bytes, const s2_question *questio
     facts->status = derive(facts, text, n_bytes);
 }
 
+s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
+                              s2_diag *diag)
+{
+    s2_calibration *const calibration = S2_NEW(arena, s2_calibration, 1);
+    if (calibration == NULL)
+        return S2_ENOMEM;
+    S2_TRY(ask_simulator(question, options, diag));
+    if (s2_calibration_find(options->gpu.name, calibration) != S2_OK)
+        S2_TRY(s2_calibration_guess(&options->gpu, calibration));
+    options->calibration = calibration;
+    return S2_OK;
+}
+
 static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *out)
 {
     s2_sim_options options;
     s2_diag diag;
-    s2_calibration *const calibration = S2_NEW(scratch, s2_calibration, 1);
     s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
-    if (calibration == NULL || sim == NULL)
+    if (sim == NULL)
         return S2_ENOMEM;
-    S2_TRY(ask_simulator(&facts->question, &options, &diag));
-    if (s2_calibration_find(options.gpu.name, calibration) != S2_OK)
-        S2_TRY(s2_calibration_guess(&options.gpu, calibration));
-    options.calibration = calibration;
+    S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
     S2_TRY(s2_sim_run(scratch, &facts->pattern, &options, sim, &diag));
     *out = (s2_expected){true, sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct};
     return S2_OK;
@@ -473,17 +494,22 @@ s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer, 
     return S2_OK;
 }
 
-s2_status s2_facts_grid(const s2_facts *facts, const s2_grid_key *key, s2_grid_cell *cells)
+void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid)
 {
+    const s2_grid_key *const key = &grid->key;
+    const bool all = key->head < 0;
     s2_arena scratch = {0};
     const s2_view *views;
-    s2_status status = s2_facts_views(facts, &scratch, key->layer, &views);
-    if (status == S2_OK)
-        status = s2_grid_fill(key->head < 0 ? views : views + key->head,
-                              key->head < 0 ? facts->pattern.n_heads : 1, facts->question.len_tok, key->zoom,
-                              key->rows, key->cols, cells);
+    grid->cells = s2_malloc((size_t)key->rows * (size_t)key->cols * sizeof *grid->cells);
+    grid->status = grid->cells != NULL ? s2_facts_views(facts, &scratch, key->layer, &views) : S2_ENOMEM;
+    if (grid->status == S2_OK)
+        grid->status = s2_grid_fill(all ? views : views + key->head, all ? facts->pattern.n_heads : 1,
+                                    facts->question.len_tok, key->zoom, key->rows, key->cols, grid->cells);
     s2_arena_release(&scratch);
-    return status;
+    if (grid->status != S2_OK) {
+        s2_free(grid->cells);
+        grid->cells = NULL;
+    }
 }
 
 int32_t s2_facts_layer(const s2_facts *facts)
@@ -500,19 +526,56 @@ int32_t s2_facts_layer(const s2_facts *facts)
     return 0;
 }
 
+/* Is the body of one head that of all? */
+static bool is_uniform(const s2_pattern *pattern, const s2_witness *at)
+{
+    const int32_t first = s2_pattern_body(pattern, at->phase, at->layer, 0);
+    for (int32_t head = 1; head < pattern->n_heads; head++)
+        if (s2_pattern_body(pattern, at->phase, at->layer, head) != first)
+            return false;
+    return true;
+}
+
+/* Residues of a stride that some head begins at. */
+static int32_t count_offsets(const s2_pattern *pattern, int32_t layer, const s2_term *term)
+{
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    int32_t n = 0;
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const int64_t offset = s2_term_offset(term, layer, head, head / group);
+        int32_t other = 0;
+        while (other < head && s2_term_offset(term, layer, other, other / group) != offset)
+            other++;
+        n += other == head;
+    }
+    return n;
+}
+
+static void add_repair(const s2_pattern *pattern, int32_t layer, const s2_term *term, s2_buf *buf)
+{
+    const int32_t n_offsets = count_offsets(pattern, layer, term);
+    const bool by_kv = term->offset.kv_coef != 0;
+    const int32_t have = by_kv ? pattern->n_kv_heads : pattern->n_heads;
+    if (n_offsets * term->width >= term->n)
+        return;
+    s2_buf_puts(buf, buf->len > 0 ? "; " : "");
+    if (have < term->n)
+        s2_buf_printf(buf, "stride %lld needs %lld %sheads%s or a dense one; %d are there",
+                      (long long)term->n, (long long)term->n, by_kv ? "KV " : "",
+                      n_offsets == 1 ? " and a phase," : "", have);
+    else
+        s2_buf_printf(buf, "stride %lld: the heads begin at %d of its residues; phase %s begins at each",
+                      (long long)term->n, n_offsets, by_kv ? "kv" : "head+1");
+}
+
 void s2_facts_repair(const s2_facts *facts, s2_buf *buf)
 {
     if (facts->status != S2_OK || facts->findings[1].verdict != S2_VIOLATED)
         return;
+    const s2_pattern *const pattern = &facts->pattern;
     const s2_witness *const witness = &facts->findings[1].witness;
-    const s2_body *const body =
-        &facts->pattern.bodies[s2_pattern_body(&facts->pattern, witness->phase, witness->layer, 0)];
-    for (int32_t term = 0; term < body->n_terms; term++) {
-        const s2_term *const t = &body->terms[term];
-        const bool by_kv = t->phase.kv_coef != 0;
-        const int32_t have = by_kv ? facts->pattern.n_kv_heads : facts->pattern.n_heads;
-        if (t->kind == S2_TERM_STRIDE && t->n > have)
-            s2_buf_printf(buf, "stride %lld needs %lld %sheads or a dense one; %d are there", (long long)t->n,
-                          (long long)t->n, by_kv ? "KV " : "", have);
-    }
+    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, witness->phase, witness->layer, 0)];
+    for (int32_t term = 0; is_uniform(pattern, witness) && term < body->n_terms; term++)
+        if (body->terms[term].kind == S2_TERM_STRIDE)
+            add_repair(pattern, witness->layer, &body->terms[term], buf);
 }

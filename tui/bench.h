@@ -72,6 +72,10 @@ s2_question s2_knobs_question(const s2_knobs *knobs);
 /* "--gpu h200 --len 128k --phase prefill": as commands ask it. */
 void s2_question_print(const s2_question *question, s2_buf *buf);
 
+/* What the simulator is asked, with the constants of the GPU or a guess of them in the arena. */
+s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_sim_options *options,
+                              s2_diag *diag) S2_MUST_CHECK;
+
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
 /* What the kernels of this repository would take (docs/simulator.md); derived apart, it needs whole plans. */
@@ -117,8 +121,8 @@ s2_expected s2_facts_expect(const s2_facts *facts);
 /* The heads of one layer, n_heads of them in the arena; dynamic terms read what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;
-/* The mask of a key (tui/grid.h) into cells[rows * cols]. */
-s2_status s2_facts_grid(const s2_facts *facts, const s2_grid_key *key, s2_grid_cell *cells) S2_MUST_CHECK;
+/* The mask of grid->key: fills its status and, where that is S2_OK, its cells, which s2_free() ends. */
+void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid);
 /* The layer worth looking at: of the witness of a violated union, else the first whose heads differ. */
 int32_t s2_facts_layer(const s2_facts *facts);
 

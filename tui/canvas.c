@@ -8,6 +8,13 @@
 
 enum { LINE_BYTES = 1024 };
 
+bool s2_canvas_size_parse(const char *text, int32_t *cols, int32_t *rows)
+{
+    char rest;
+    return sscanf(text, "%dx%d%c", cols, rows, &rest) == 2 && *cols >= 1 && *rows >= 1 &&
+           *cols <= S2_CANVAS_LIMIT_COLS && *rows <= S2_CANVAS_LIMIT_ROWS;
+}
+
 s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool ascii)
 {
     if (rows < 1 || cols < 1 || rows > S2_CANVAS_LIMIT_ROWS || cols > S2_CANVAS_LIMIT_COLS)

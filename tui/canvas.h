@@ -1,7 +1,7 @@
 /*
  * tui/canvas.h - a screen as data: cells of one character and one meaning.
  *
- * Views draw on a canvas; tui/term_ncurses.c shows one, tests and `s2 tui --dump` print one. A cell
+ * Views draw on a canvas; tui/terminal_ncurses.c shows one, tests and `s2 tui --dump` print one. A cell
  * carries what it means (S2_STYLE_HOLE), never a colour; colours are chosen in one place by the terminal.
  * Glyphs have ASCII twins, chosen when they are put, so a canvas holds what the terminal can show.
  *
@@ -64,6 +64,8 @@ typedef struct s2_cell {
 
 /* Screens beyond these are drawn as if they had this size. */
 enum { S2_CANVAS_LIMIT_ROWS = 500, S2_CANVAS_LIMIT_COLS = 1000 };
+/* "80x24"; false for anything else, and beyond the limits. */
+bool s2_canvas_size_parse(const char *text, int32_t *cols, int32_t *rows);
 
 typedef struct s2_canvas {
     int32_t rows;

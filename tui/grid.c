@@ -1,54 +1,76 @@
 #include "tui/grid.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
+#include "pattern/random.h"
 
 /*
- * A group is the atoms of all heads that agree in everything but where their residues start, of one
- * row: an interval of keys and a periodic word of bits. Rows of bits are two: touched and read whole.
+ * A source is an atom that one head or several have. Sources in whole blocks read alike from every query of a
+ * block, and so are painted once for a row of blocks, as bits. All others are followed as runs of keys, query
+ * by query where the first and the last query do not tell of those between.
  */
 typedef struct source {
     const s2_view *view;
-    const s2_atom *atom;
-    uint64_t *pattern; /* of key residues in whole blocks: bits of every block of the context; else NULL */
+    s2_atom atom;
+    /* of stripes, whose `atom` is then plain: a bit for each `gran` keys that some head's shift leaves */
+    uint64_t *stripes;
+    int64_t gran;
 } source;
 
+typedef struct run_list {
+    s2_run *runs; /* ascending, apart */
+    int64_t n;
+    int64_t cap;
+} run_list;
+
+/* Steps of work, about a run each, beyond which a mask is too fine to be drawn while somebody waits. */
+enum { WORK_LIMIT = 1 << 25 };
+
 typedef struct painter {
-    const s2_view *views;
-    int32_t n_sources;
-    source *sources;
+    const s2_pattern *pattern;
     int64_t n_tok;
     int64_t block_tok;
-    int64_t n_words;
-    uint64_t *touched; /* n_words */
-    uint64_t *whole;
-    uint64_t *other; /* a row of the block's last query */
+    s2_zoom window;
+    int64_t word_begin; /* words of bits that the window's keys lie in */
+    int64_t word_end;
+    int32_t n_blocks; /* sources in whole blocks */
+    source *blocks;
+    int32_t n_tokens; /* the others */
+    source *tokens;
+    uint64_t *touched; /* of the row: blocks of which some pair is read */
+    uint64_t *whole;   /* every pair */
+    run_list row;
+    run_list any; /* keys that some query of the row reads */
+    run_list all; /* keys that every query of the row reads that may */
+    run_list spare;
+    int64_t work_left;
 } painter;
 
-static int64_t min64(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-s2_range s2_grid_share(int64_t begin, int64_t end, int32_t at, int32_t cells)
+s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells)
 {
     const int64_t n = end - begin;
-    const int64_t first = begin + n * at / cells;
-    const int64_t last = begin + n * (at + 1) / cells;
+    const int64_t first = begin + n * nth / cells;
+    const int64_t last = begin + n * (nth + 1) / cells;
     return (s2_range){first, last > first ? last : first + 1};
 }
 
-/* Bits [begin, end) of a word row; those of `pattern` alone where there is one. */
-static void set_bits(uint64_t *row, int64_t begin, int64_t end, const uint64_t *pattern)
+/* ---- bits of blocks */
+
+/* Bits [begin, end) of the window; those of `only` alone where it is given. */
+static void set_bits(const painter *p, uint64_t *row, int64_t begin, int64_t end, const uint64_t *only)
 {
-    for (int64_t word = begin / 64; word * 64 < end; word++) {
+    begin = s2_max_i64(begin, p->window.k_begin);
+    end = s2_min_i64(end, p->window.k_end);
+    for (int64_t word = begin / 64; begin < end && word * 64 < end; word++) {
         uint64_t mask = ~UINT64_C(0);
         if (word * 64 < begin)
             mask &= ~UINT64_C(0) << (begin % 64);
         if (word * 64 + 64 > end)
             mask &= ~UINT64_C(0) >> (word * 64 + 64 - end);
-        row[word] |= pattern != NULL ? mask & pattern[word] : mask;
+        row[word] |= only != NULL ? mask & only[word] : mask;
     }
 }
 
@@ -66,169 +88,404 @@ static int64_t count_bits(const uint64_t *row, int64_t begin, int64_t end)
     return n;
 }
 
-static bool same_range(s2_range a, s2_range b)
+/* ---- sources */
+
+static bool in_blocks(s2_range tok, int64_t block_tok)
 {
-    return a.begin == b.begin && a.end == b.end;
+    return tok.begin % block_tok == 0 && (tok.end == S2_OPEN || tok.end % block_tok == 0);
 }
 
-/* Atoms that differ at most in their shift. */
-static bool same_but_shift(const s2_atom *a, const s2_atom *b)
+/* Is what it reads whole blocks, the same for every query of a block? */
+static bool is_of_blocks(const painter *p, const s2_atom *atom)
 {
-    return a->kind == b->kind && a->gran == b->gran && a->period == b->period && a->width == b->width &&
-           same_range(a->distance_blk, b->distance_blk) && same_range(a->distance_tok, b->distance_tok) &&
-           same_range(a->key_tok, b->key_tok) && same_range(a->query_tok, b->query_tok);
+    const bool grained =
+        atom->kind != S2_ATOM_PLAIN && atom->kind != S2_ATOM_RANDOM && atom->kind != S2_ATOM_MASK;
+    const bool near =
+        atom->distance_tok.end != S2_OPEN || atom->distance_tok.begin > (p->pattern->causal ? 0 : -S2_OPEN);
+    return !near && (!grained || atom->gran % p->block_tok == 0) && in_blocks(atom->key_tok, p->block_tok) &&
+           in_blocks(atom->query_tok, p->block_tok);
 }
 
-static bool is_explicit(const s2_atom *atom)
+static const s2_term *term_of(const source *src)
 {
-    return atom->kind == S2_ATOM_RANDOM || atom->kind == S2_ATOM_MASK;
+    return &src->view->body->terms[src->atom.term];
 }
 
-static bool takes_pattern(const painter *p, const s2_atom *atom)
+/* Lists are each head's own, and masks where the file has one for each. */
+static bool same_reads(const source *a, const source *b)
 {
-    return atom->kind == S2_ATOM_KEY && atom->gran == p->block_tok;
+    if (a->stripes != NULL || !s2_atom_equal(&a->atom, &b->atom) || a->atom.kind == S2_ATOM_RANDOM)
+        return false;
+    return a->atom.kind != S2_ATOM_MASK ||
+           (term_of(a)->mask == term_of(b)->mask && term_of(a)->mask->n_heads == 1);
 }
 
-static void add_residues(const painter *p, const s2_atom *atom, uint64_t *pattern)
+static void add_source(source *sources, int32_t *n, source made)
 {
+    for (int32_t have = 0; have < *n; have++)
+        if (same_reads(&sources[have], &made))
+            return;
+    sources[(*n)++] = made;
+}
+
+static int64_t groups_of(const painter *p, int64_t gran)
+{
+    return s2_ceil_div(p->window.k_end * p->block_tok, gran);
+}
+
+/* The stripes that the shifts of several heads leave are one set of keys inside the same thresholds. */
+static s2_status add_stripes(painter *p, source *sources, int32_t *n, const s2_view *view,
+                             const s2_atom *atom)
+{
+    source made = {.view = view, .atom = *atom, .gran = atom->gran};
+    const int64_t n_groups = groups_of(p, atom->gran);
+    int32_t nth = 0;
+    made.atom.kind = S2_ATOM_PLAIN;
+    made.atom.gran = made.atom.period = made.atom.width = 1;
+    made.atom.shift = 0;
+    while (nth < *n && (sources[nth].gran != made.gran || !s2_atom_equal(&sources[nth].atom, &made.atom)))
+        nth++;
+    if (nth == *n) {
+        made.stripes = s2_calloc((size_t)s2_ceil_div(n_groups, 64), sizeof *made.stripes);
+        if (made.stripes == NULL)
+            return S2_ENOMEM;
+        sources[(*n)++] = made;
+    }
     for (int64_t first = 0; first < atom->width; first++)
-        for (int64_t blk = s2_mod(first - atom->shift, atom->period); blk < p->n_words * 64;
-             blk += atom->period)
-            pattern[blk / 64] |= UINT64_C(1) << (blk % 64);
+        for (int64_t at = s2_mod(first - atom->shift, atom->period); at < n_groups; at += atom->period)
+            sources[nth].stripes[at / 64] |= UINT64_C(1) << (at % 64);
+    return S2_OK;
 }
 
 static s2_status add_atom(painter *p, const s2_view *view, const s2_atom *atom)
 {
-    const bool patterned = takes_pattern(p, atom);
-    for (int32_t n = 0; n < p->n_sources && !is_explicit(atom); n++) {
-        const s2_atom *const have = p->sources[n].atom;
-        if (same_but_shift(have, atom) && (patterned || have->shift == atom->shift)) {
-            if (patterned)
-                add_residues(p, atom, p->sources[n].pattern);
-            return S2_OK;
-        }
-    }
-    source *const made = &p->sources[p->n_sources];
-    *made = (source){view, atom, NULL};
-    if (patterned) {
-        made->pattern = s2_calloc((size_t)p->n_words, sizeof *made->pattern);
-        if (made->pattern == NULL)
-            return S2_ENOMEM;
-        add_residues(p, atom, made->pattern);
-    }
-    p->n_sources++;
+    const bool of_blocks = is_of_blocks(p, atom);
+    source *const sources = of_blocks ? p->blocks : p->tokens;
+    int32_t *const n = of_blocks ? &p->n_blocks : &p->n_tokens;
+    if (atom->kind == S2_ATOM_KEY)
+        return add_stripes(p, sources, n, view, atom);
+    add_source(sources, n, (source){.view = view, .atom = *atom});
     return S2_OK;
 }
 
-static s2_status add_views(painter *p, int32_t n_views)
+/* ---- sources in whole blocks */
+
+static int32_t random_list(const painter *p, const source *src, int64_t q_blk, int32_t list[S2_LIMIT_RANDOM])
 {
-    for (int32_t view = 0; view < n_views; view++)
-        for (int32_t atom = 0; atom < p->views[view].n_atoms; atom++)
-            S2_TRY(add_atom(p, &p->views[view], &p->views[view].atoms[atom]));
-    return S2_OK;
+    const s2_term *const term = term_of(src);
+    const int64_t n_choices = p->pattern->causal ? q_blk + 1 : s2_ceil_div(p->n_tok, p->block_tok);
+    return s2_random_row(term->seed, src->view->layer, src->view->head, q_blk, term->n, n_choices, list);
 }
 
-/* Keys [begin, end) of a token range: blocks that it touches, and blocks that it covers up to the query. */
-static void paint_range(const painter *p, int64_t begin, int64_t end, int64_t q_tok, uint64_t *touched,
-                        uint64_t *whole)
-{
-    const int64_t b = p->block_tok;
-    const int64_t most = p->views->pattern->causal ? min64(q_tok + 1, p->n_tok) : p->n_tok;
-    if (begin >= end)
-        return;
-    set_bits(touched, begin / b, (end + b - 1) / b, NULL);
-    const int64_t whole_end = end >= most ? (end + b - 1) / b : end / b;
-    set_bits(whole, (begin + b - 1) / b, whole_end, NULL);
-}
+/* Take a block of keys into account; the row is cut to what the thresholds leave. */
+typedef s2_status (*block_fn)(painter *p, int64_t k_blk, const s2_comb *cut);
 
-static void paint_runs(const painter *p, const source *src, int64_t q_tok, uint64_t *touched, uint64_t *whole)
-{
-    s2_comb comb;
-    if (!s2_atom_row(src->view, src->atom, q_tok, p->n_tok, &comb))
-        return;
-    comb.end = min64(comb.end, p->n_tok);
-    if (src->pattern != NULL) {
-        const int64_t b = p->block_tok;
-        set_bits(touched, comb.begin / b, (comb.end + b - 1) / b, src->pattern);
-        const bool to_query = src->view->pattern->causal && comb.end == q_tok + 1;
-        const int64_t end = to_query || comb.end == p->n_tok ? (comb.end + b - 1) / b : comb.end / b;
-        set_bits(whole, (comb.begin + b - 1) / b, end, src->pattern);
-        return;
-    }
-    for (int64_t at = s2_comb_next(&comb, 0); at != S2_OPEN && at < p->n_tok;) {
-        const int64_t end = min64(s2_comb_run_end(&comb, at), p->n_tok);
-        paint_range(p, at, end, q_tok, touched, whole);
-        at = s2_comb_next(&comb, end);
-    }
-}
-
-static void paint_random(const painter *p, const source *src, int64_t q_tok, uint64_t *touched,
-                         uint64_t *whole)
+/* Each block that a random list or a mask file has for a row of queries. */
+static s2_status each_listed(painter *p, const source *src, int64_t q_blk, const s2_comb *cut, block_fn take)
 {
     int32_t list[S2_LIMIT_RANDOM];
-    const s2_view *const view = src->view;
-    const s2_term *const term = &view->body->terms[src->atom->term];
-    const int64_t q_blk = q_tok / p->block_tok, n_blk = (p->n_tok + p->block_tok - 1) / p->block_tok;
-    const int32_t n = s2_random_row(term->seed, view->layer, view->head, q_blk, term->n,
-                                    view->pattern->causal ? q_blk + 1 : n_blk, list);
-    for (int32_t at = 0; at < n; at++) {
-        set_bits(touched, list[at], list[at] + 1, NULL);
-        set_bits(whole, list[at], list[at] + 1, NULL);
+    if (src->atom.kind == S2_ATOM_RANDOM) {
+        const int32_t n = random_list(p, src, q_blk, list);
+        for (int32_t nth = 0; nth < n; nth++)
+            S2_TRY(take(p, list[nth], cut));
+        return S2_OK;
     }
+    const s2_mask *const mask = term_of(src)->mask;
+    const int64_t end = s2_min_i64(mask->n_k_blk, p->window.k_end);
+    for (int64_t k_blk = p->window.k_begin; q_blk < mask->n_q_blk && k_blk < end; k_blk++)
+        if (s2_mask_allows(mask, src->view->head, q_blk, k_blk))
+            S2_TRY(take(p, k_blk, cut));
+    return S2_OK;
 }
 
-static void paint_mask(const painter *p, const source *src, int64_t q_tok, uint64_t *touched, uint64_t *whole)
+static s2_status take_block(painter *p, int64_t k_blk, const s2_comb *cut)
 {
-    const s2_view *const view = src->view;
-    const s2_mask *const mask = view->body->terms[src->atom->term].mask;
-    const int64_t q_blk = q_tok / p->block_tok;
-    if (q_blk >= mask->n_q_blk)
-        return;
-    const int64_t head = mask->n_heads == 1 ? 0 : view->head;
-    const uint8_t *const row = mask->allowed + (head * mask->n_q_blk + q_blk) * mask->n_k_blk;
-    for (int64_t k_blk = 0; k_blk < min64(mask->n_k_blk, p->n_words * 64); k_blk++)
-        if (row[k_blk] != 0 && (!view->pattern->causal || k_blk <= q_blk)) {
-            set_bits(touched, k_blk, k_blk + 1, NULL);
-            set_bits(whole, k_blk, k_blk + 1, NULL);
-        }
+    if (k_blk * p->block_tok >= cut->begin && k_blk * p->block_tok < cut->end)
+        set_bits(p, p->touched, k_blk, k_blk + 1, NULL);
+    return S2_OK;
 }
 
-static void paint_query(const painter *p, int64_t q_tok, uint64_t *touched, uint64_t *whole)
+static bool is_listed(const source *src)
 {
-    for (int32_t n = 0; n < p->n_sources; n++) {
-        const s2_atom_kind kind = p->sources[n].atom->kind;
-        if (kind == S2_ATOM_RANDOM)
-            paint_random(p, &p->sources[n], q_tok, touched, whole);
-        else if (kind == S2_ATOM_MASK)
-            paint_mask(p, &p->sources[n], q_tok, touched, whole);
+    return src->atom.kind == S2_ATOM_RANDOM || src->atom.kind == S2_ATOM_MASK;
+}
+
+/* q_tok is the last query of the row: it sees the block that all of them are in to its end. */
+static s2_status paint_blocks(painter *p, const source *src, int64_t q_tok)
+{
+    const int64_t b = p->block_tok;
+    s2_comb comb;
+    if (!s2_atom_row(src->view, &src->atom, q_tok, p->n_tok, &comb))
+        return S2_OK;
+    if (is_listed(src))
+        return each_listed(p, src, q_tok / b, &comb, take_block);
+    if (src->stripes != NULL || s2_comb_is_interval(&comb)) {
+        set_bits(p, p->touched, comb.begin / b, s2_ceil_div(comb.end, b), src->stripes);
+        return S2_OK;
+    }
+    for (int64_t k_tok = s2_comb_next(&comb, p->window.k_begin * b); k_tok < p->window.k_end * b;) {
+        const int64_t end = s2_min_i64(s2_comb_run_end(&comb, k_tok), comb.end);
+        set_bits(p, p->touched, k_tok / b, s2_ceil_div(end, b), NULL);
+        k_tok = s2_comb_next(&comb, end);
+    }
+    return S2_OK;
+}
+
+/* ---- sources in tokens */
+
+static s2_status push_run(painter *p, run_list *list, int64_t begin, int64_t end)
+{
+    begin = s2_max_i64(begin, p->window.k_begin * p->block_tok);
+    end = s2_min_i64(end, p->window.k_end * p->block_tok);
+    if (begin >= end)
+        return S2_OK;
+    if (--p->work_left < 0)
+        return S2_ELIMIT;
+    if (list->n == list->cap) {
+        const int64_t cap = list->cap == 0 ? 64 : list->cap * 2;
+        s2_run *const grown = s2_realloc(list->runs, (size_t)cap * sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        list->runs = grown;
+        list->cap = cap;
+    }
+    list->runs[list->n++] = (s2_run){begin, end};
+    return S2_OK;
+}
+
+static int by_begin(const void *left, const void *right)
+{
+    const s2_run *const a = left, *const b = right;
+    return (a->begin > b->begin) - (a->begin < b->begin);
+}
+
+/* Runs in any order to ascending ones that do not touch. */
+static void put_in_order(run_list *list)
+{
+    int64_t n = 0;
+    if (list->n > 1)
+        qsort(list->runs, (size_t)list->n, sizeof *list->runs, by_begin);
+    for (int64_t nth = 0; nth < list->n; nth++)
+        if (n > 0 && list->runs[nth].begin <= list->runs[n - 1].end)
+            list->runs[n - 1].end = s2_max_i64(list->runs[n - 1].end, list->runs[nth].end);
         else
-            paint_runs(p, &p->sources[n], q_tok, touched, whole);
+            list->runs[n++] = list->runs[nth];
+    list->n = n;
+}
+
+static s2_status push_all(painter *p, run_list *to, const run_list *from)
+{
+    for (int64_t nth = 0; nth < from->n; nth++)
+        S2_TRY(push_run(p, to, from->runs[nth].begin, from->runs[nth].end));
+    return S2_OK;
+}
+
+/* What both have; p->spare is used. */
+static s2_status intersect_with(painter *p, run_list *list, const run_list *other)
+{
+    run_list *const out = &p->spare;
+    out->n = 0;
+    for (int64_t a = 0, b = 0; a < list->n && b < other->n;) {
+        const s2_run x = list->runs[a], y = other->runs[b];
+        S2_TRY(push_run(p, out, s2_max_i64(x.begin, y.begin), s2_min_i64(x.end, y.end)));
+        a += x.end <= y.end;
+        b += y.end <= x.end;
     }
+    const run_list swapped = *list;
+    *list = *out;
+    *out = swapped;
+    return S2_OK;
 }
 
-static void paint_row(const painter *p, int64_t q_blk)
+static s2_status take_run(painter *p, int64_t k_blk, const s2_comb *cut)
 {
-    const size_t bytes = (size_t)p->n_words * sizeof(uint64_t);
-    memset(p->touched, 0, bytes);
-    memset(p->whole, 0, bytes);
-    const int64_t first_tok = q_blk * p->block_tok;
-    const int64_t last_tok = min64(first_tok + p->block_tok, p->n_tok) - 1;
-    paint_query(p, first_tok, p->touched, p->whole);
-    if (last_tok == first_tok)
-        return;
-    memset(p->other, 0, bytes);
-    paint_query(p, last_tok, p->touched, p->other);
-    for (int64_t word = 0; word < p->n_words; word++)
-        p->whole[word] &= p->other[word];
+    return push_run(p, &p->row, s2_max_i64(cut->begin, k_blk * p->block_tok),
+                    s2_min_i64(cut->end, (k_blk + 1) * p->block_tok));
 }
 
-static void add_row(const painter *p, int64_t q_blk, s2_zoom window, int32_t cols, s2_grid_cell *cells)
+/* The first group from `from` on whose bit is `set`; the last is n. */
+static int64_t next_group(const uint64_t *bits, int64_t from, int64_t n, bool set)
 {
-    const int64_t n_blk = (p->n_tok + p->block_tok - 1) / p->block_tok;
-    const int64_t visible = p->views->pattern->causal ? min64(q_blk + 1, n_blk) : n_blk;
+    while (from < n) {
+        const uint64_t word = (set ? bits[from / 64] : ~bits[from / 64]) >> (from % 64);
+        if (word != 0)
+            return s2_min_i64(from + __builtin_ctzll(word), n);
+        from = (from / 64 + 1) * 64;
+    }
+    return n;
+}
+
+/* Keys [begin, end) of a source without residues in its atom. */
+static s2_status push_keys(painter *p, run_list *list, const source *src, int64_t begin, int64_t end)
+{
+    if (src->stripes == NULL)
+        return push_run(p, list, begin, end);
+    const int64_t n = groups_of(p, src->gran);
+    begin = s2_max_i64(begin, p->window.k_begin * p->block_tok);
+    for (int64_t group = next_group(src->stripes, begin / src->gran, n, true);
+         group < n && group * src->gran < end;) {
+        const int64_t stop = next_group(src->stripes, group, n, false);
+        S2_TRY(push_run(p, list, s2_max_i64(begin, group * src->gran), s2_min_i64(end, stop * src->gran)));
+        group = next_group(src->stripes, stop, n, true);
+    }
+    return S2_OK;
+}
+
+static s2_status push_row(painter *p, const source *src, int64_t q_tok)
+{
+    s2_comb comb;
+    if (!s2_atom_row(src->view, &src->atom, q_tok, p->n_tok, &comb))
+        return S2_OK;
+    if (is_listed(src))
+        return each_listed(p, src, q_tok / p->block_tok, &comb, take_run);
+    if (s2_comb_is_interval(&comb))
+        return push_keys(p, &p->row, src, comb.begin, comb.end);
+    for (int64_t k_tok = s2_comb_next(&comb, p->window.k_begin * p->block_tok);
+         k_tok < p->window.k_end * p->block_tok;) {
+        const int64_t end = s2_comb_run_end(&comb, k_tok);
+        S2_TRY(push_run(p, &p->row, k_tok, end));
+        k_tok = s2_comb_next(&comb, end);
+    }
+    return S2_OK;
+}
+
+/* p->row: the keys of one query. */
+static s2_status find_row(painter *p, int64_t q_tok)
+{
+    p->row.n = 0;
+    if (--p->work_left < 0)
+        return S2_ELIMIT;
+    for (int32_t nth = 0; nth < p->n_tokens; nth++)
+        S2_TRY(push_row(p, &p->tokens[nth], q_tok));
+    put_in_order(&p->row);
+    return S2_OK;
+}
+
+/* And those that it may not see. */
+static s2_status add_unseen(painter *p, run_list *list, int64_t q_tok)
+{
+    if (p->pattern->causal)
+        S2_TRY(push_run(p, list, q_tok + 1, p->n_tok));
+    put_in_order(list);
+    return S2_OK;
+}
+
+static bool same_runs(const run_list *a, const run_list *b)
+{
+    bool same = a->n == b->n;
+    for (int64_t nth = 0; same && nth < a->n; nth++)
+        same = a->runs[nth].begin == b->runs[nth].begin && a->runs[nth].end == b->runs[nth].end;
+    return same;
+}
+
+/* Every query [q_begin, q_end) of the row, one after the other. */
+static s2_status follow_each(painter *p, int64_t q_begin, int64_t q_end)
+{
+    p->any.n = p->all.n = 0;
+    for (int64_t q_tok = q_begin; q_tok < q_end; q_tok++) {
+        S2_TRY(find_row(p, q_tok));
+        if (p->row.n > 0) {
+            S2_TRY(push_all(p, &p->any, &p->row));
+            put_in_order(&p->any);
+        }
+        S2_TRY(add_unseen(p, &p->row, q_tok));
+        if (q_tok == q_begin)
+            S2_TRY(push_all(p, &p->all, &p->row));
+        else
+            S2_TRY(intersect_with(p, &p->all, &p->row));
+    }
+    return S2_OK;
+}
+
+/*
+ * An interval moves by at most a key from one query to the next. One that is not empty for the first and the
+ * last query of a row joins up between them: any key from the first begin to the last end is read, and every
+ * query reads from the last begin to the first end (to the last where each reads up to itself). Stripes are
+ * the same keys for all of them.
+ */
+static s2_status sweep_source(painter *p, const source *src, int64_t q_first, int64_t q_last, bool *swept)
+{
+    const s2_range queries = src->atom.query_tok;
+    s2_comb first, last;
+    *swept = queries.begin > q_last || queries.end <= q_first;
+    if (*swept || src->atom.kind != S2_ATOM_PLAIN || queries.begin > q_first || queries.end <= q_last ||
+        !s2_atom_row(src->view, &src->atom, q_first, p->n_tok, &first) ||
+        !s2_atom_row(src->view, &src->atom, q_last, p->n_tok, &last))
+        return S2_OK;
+    *swept = true;
+    const bool to_itself = p->pattern->causal && first.end == q_first + 1;
+    S2_TRY(push_keys(p, &p->any, src, first.begin, last.end));
+    return push_keys(p, &p->all, src, last.begin, to_itself ? last.end : first.end);
+}
+
+/*
+ * The first and the last query alone. What every query reads through one source is a lower bound for what
+ * every query reads, what both ends read an upper one: *told where they agree.
+ */
+static s2_status follow_ends(painter *p, int64_t q_first, int64_t q_last, bool *told)
+{
+    *told = true;
+    p->any.n = p->all.n = 0;
+    for (int32_t nth = 0; nth < p->n_tokens && *told; nth++)
+        S2_TRY(sweep_source(p, &p->tokens[nth], q_first, q_last, told));
+    if (!*told)
+        return S2_OK;
+    put_in_order(&p->any);
+    S2_TRY(add_unseen(p, &p->all, q_last));
+    run_list upper = {0};
+    S2_TRY(find_row(p, q_first));
+    s2_status status = add_unseen(p, &p->row, q_first);
+    if (status == S2_OK)
+        status = push_all(p, &upper, &p->row);
+    if (status == S2_OK)
+        status = find_row(p, q_last);
+    if (status == S2_OK)
+        status = add_unseen(p, &p->row, q_last);
+    if (status == S2_OK)
+        status = intersect_with(p, &upper, &p->row);
+    *told = status == S2_OK && same_runs(&upper, &p->all);
+    s2_free(upper.runs);
+    return status;
+}
+
+/* Queries [q_begin, q_end) of one row of blocks. */
+static s2_status paint_tokens(painter *p, int64_t q_begin, int64_t q_end)
+{
+    const int64_t b = p->block_tok, seen = p->pattern->causal ? q_end : p->n_tok;
+    bool told;
+    S2_TRY(follow_ends(p, q_begin, q_end - 1, &told));
+    if (!told)
+        S2_TRY(follow_each(p, q_begin, q_end));
+    for (int64_t nth = 0; nth < p->any.n; nth++)
+        set_bits(p, p->touched, p->any.runs[nth].begin / b, s2_ceil_div(p->any.runs[nth].end, b), NULL);
+    for (int64_t nth = 0; nth < p->all.n; nth++) {
+        const s2_run run = p->all.runs[nth];
+        set_bits(p, p->whole, s2_ceil_div(run.begin, b),
+                 run.end >= seen ? s2_ceil_div(run.end, b) : run.end / b, NULL);
+    }
+    return S2_OK;
+}
+
+/* ---- rows of blocks */
+
+static s2_status paint_row(painter *p, int64_t q_blk)
+{
+    const size_t bytes = (size_t)(p->word_end - p->word_begin) * sizeof(uint64_t);
+    const int64_t q_begin = q_blk * p->block_tok, q_end = s2_min_i64(q_begin + p->block_tok, p->n_tok);
+    memset(p->touched + p->word_begin, 0, bytes);
+    for (int32_t nth = 0; nth < p->n_blocks; nth++)
+        S2_TRY(paint_blocks(p, &p->blocks[nth], q_end - 1));
+    memcpy(p->whole + p->word_begin, p->touched + p->word_begin, bytes);
+    return p->n_tokens > 0 ? paint_tokens(p, q_begin, q_end) : S2_OK;
+}
+
+static void add_row(const painter *p, int64_t q_blk, int32_t cols, s2_grid_cell *cells)
+{
+    const int64_t n_blk = s2_ceil_div(p->n_tok, p->block_tok);
+    const int64_t visible = p->pattern->causal ? s2_min_i64(q_blk + 1, n_blk) : n_blk;
     for (int32_t col = 0; col < cols; col++) {
-        const s2_range keys = s2_grid_share(window.k_begin, window.k_end, col, cols);
-        const int64_t end = min64(keys.end, visible);
+        const s2_range keys = s2_grid_share(p->window.k_begin, p->window.k_end, col, cols);
+        const int64_t end = s2_min_i64(keys.end, visible);
         if (keys.begin >= end)
             continue;
         cells[col].n_causal += end - keys.begin;
@@ -237,50 +494,70 @@ static void add_row(const painter *p, int64_t q_blk, s2_zoom window, int32_t col
     }
 }
 
-static s2_status painter_init(painter *p, const s2_view *views, int32_t n_views, int64_t n_tok)
+static s2_status painter_init(painter *p, const s2_view *views, int32_t n_views, int64_t n_tok,
+                              s2_zoom window)
 {
-    const int64_t block_tok = views->pattern->block_tok;
     size_t n_atoms = 0;
     for (int32_t view = 0; view < n_views; view++)
         n_atoms += (size_t)views[view].n_atoms;
-    *p = (painter){.views = views, .n_tok = n_tok, .block_tok = block_tok};
-    p->n_words = (n_tok + block_tok * 64 - 1) / (block_tok * 64) + 1;
-    p->sources = s2_calloc(n_atoms + 1, sizeof *p->sources);
-    p->touched = s2_calloc((size_t)p->n_words * 3, sizeof *p->touched);
-    if (p->sources == NULL || p->touched == NULL)
+    *p = (painter){.pattern = views->pattern,
+                   .n_tok = n_tok,
+                   .block_tok = views->pattern->block_tok,
+                   .window = window,
+                   .word_begin = window.k_begin / 64,
+                   .word_end = s2_ceil_div(window.k_end, 64),
+                   .work_left = WORK_LIMIT};
+    p->blocks = s2_calloc(n_atoms + 1, sizeof *p->blocks);
+    p->tokens = s2_calloc(n_atoms + 1, sizeof *p->tokens);
+    p->touched = s2_calloc((size_t)p->word_end, sizeof *p->touched);
+    p->whole = s2_calloc((size_t)p->word_end, sizeof *p->whole);
+    if (p->blocks == NULL || p->tokens == NULL || p->touched == NULL || p->whole == NULL)
         return S2_ENOMEM;
-    p->whole = p->touched + p->n_words;
-    p->other = p->whole + p->n_words;
-    return add_views(p, n_views);
+    for (int32_t view = 0; view < n_views; view++)
+        for (int32_t atom = 0; atom < views[view].n_atoms; atom++)
+            S2_TRY(add_atom(p, &views[view], &views[view].atoms[atom]));
+    return S2_OK;
 }
 
 static void painter_release(painter *p)
 {
-    for (int32_t n = 0; p->sources != NULL && n < p->n_sources; n++)
-        s2_free(p->sources[n].pattern);
-    s2_free(p->sources);
+    for (int32_t nth = 0; nth < p->n_blocks; nth++)
+        s2_free(p->blocks[nth].stripes);
+    for (int32_t nth = 0; nth < p->n_tokens; nth++)
+        s2_free(p->tokens[nth].stripes);
+    s2_free(p->blocks);
+    s2_free(p->tokens);
     s2_free(p->touched);
+    s2_free(p->whole);
+    run_list *const lists[] = {&p->row, &p->any, &p->all, &p->spare};
+    for (size_t nth = 0; nth < sizeof lists / sizeof lists[0]; nth++)
+        s2_free(lists[nth]->runs);
+}
+
+static s2_status paint(painter *p, int32_t rows, int32_t cols, s2_grid_cell *cells)
+{
+    int64_t painted = -1;
+    for (int32_t row = 0; row < rows; row++) {
+        const s2_range queries = s2_grid_share(p->window.q_begin, p->window.q_end, row, rows);
+        for (int64_t q_blk = queries.begin; q_blk < queries.end; q_blk++) {
+            /* when zoomed in beyond one block a cell, neighbours show the same block */
+            if (q_blk != painted)
+                S2_TRY(paint_row(p, q_blk));
+            painted = q_blk;
+            add_row(p, q_blk, cols, cells + (int64_t)row * cols);
+        }
+    }
+    return S2_OK;
 }
 
 s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_zoom window, int32_t rows,
                        int32_t cols, s2_grid_cell *cells)
 {
     painter p;
-    const s2_status status = painter_init(&p, views, n_views, n_tok);
-    if (status == S2_OK) {
-        memset(cells, 0, (size_t)rows * (size_t)cols * sizeof *cells);
-        int64_t painted = -1;
-        for (int32_t row = 0; row < rows; row++) {
-            const s2_range queries = s2_grid_share(window.q_begin, window.q_end, row, rows);
-            for (int64_t q_blk = queries.begin; q_blk < queries.end; q_blk++) {
-                /* when zoomed in beyond one block a cell, neighbours show the same block */
-                if (q_blk != painted)
-                    paint_row(&p, q_blk);
-                painted = q_blk;
-                add_row(&p, q_blk, window, cols, cells + (int64_t)row * cols);
-            }
-        }
-    }
+    s2_status status = painter_init(&p, views, n_views, n_tok, window);
+    memset(cells, 0, (size_t)rows * (size_t)cols * sizeof *cells);
+    if (status == S2_OK)
+        status = paint(&p, rows, cols, cells);
     painter_release(&p);
     return status;
 }
@@ -294,29 +571,28 @@ static bool same_key(const s2_grid_key *a, const s2_grid_key *b)
            a->zoom.k_begin == b->zoom.k_begin && a->zoom.k_end == b->zoom.k_end;
 }
 
-const s2_grid_cell *s2_grids_find(s2_grids *grids, const s2_grid_key *key)
+const s2_mask_image *s2_grids_find(s2_grids *grids, const s2_grid_key *key)
 {
-    for (int32_t at = 0; at < S2_GRIDS_KEPT; at++)
-        if (grids->cells[at] != NULL && same_key(&grids->keys[at], key))
-            return grids->cells[at];
+    for (int32_t nth = 0; nth < S2_GRIDS_KEPT; nth++)
+        if (same_key(&grids->kept[nth].key, key))
+            return &grids->kept[nth];
     if (!grids->lacks)
         grids->lacked = *key;
     grids->lacks = true;
     return NULL;
 }
 
-void s2_grids_put(s2_grids *grids, const s2_grid_key *key, s2_grid_cell *cells)
+void s2_grids_put(s2_grids *grids, const s2_mask_image *grid)
 {
-    const int32_t at = grids->next;
-    s2_free(grids->cells[at]);
-    grids->keys[at] = *key;
-    grids->cells[at] = cells;
-    grids->next = (at + 1) % S2_GRIDS_KEPT;
+    s2_mask_image *const place = &grids->kept[grids->next];
+    s2_free(place->cells);
+    *place = *grid;
+    grids->next = (grids->next + 1) % S2_GRIDS_KEPT;
 }
 
 void s2_grids_release(s2_grids *grids)
 {
-    for (int32_t at = 0; at < S2_GRIDS_KEPT; at++)
-        s2_free(grids->cells[at]);
+    for (int32_t nth = 0; nth < S2_GRIDS_KEPT; nth++)
+        s2_free(grids->kept[nth].cells);
     *grids = (s2_grids){0};
 }

@@ -1,13 +1,13 @@
 /*
  * tui/grid.h - what a set of heads reads, reduced to a few cells for a screen.
  *
- * The source is a matrix of blocks; a cell stands for a rectangle of them. Density is reduced by mean,
- * holes by worst: one unread block in a cell of a thousand makes the cell a hole. Heads are folded first
- * (heads that differ only in their phase share one row of bits), so that 32 heads of 128k tokens take
- * a millisecond.
+ * The source is a matrix of blocks; a cell stands for a rectangle of them. Density is reduced by mean, holes
+ * by worst: one unread block in a cell of a thousand makes the cell a hole. A block pair counts as read whole
+ * when every query of it reads every key of it that it may see, through whatever heads; tests/test_tui.c
+ * compares this, pair by pair, with pattern/dense.h.
  *
- * A block counts as read when all of its causal pairs are, decided from the first and last query of the
- * block row: exact for patterns in whole blocks and for every window, sink and chunk in tokens.
+ * Terms in whole blocks cost a few words of bits for each row of blocks (32 heads of 128k tokens:
+ * milliseconds), windows in tokens two queries, stripes in tokens each query of the row.
  *
  * Threads: no state. Ownership: the caller's arrays.
  */
@@ -36,7 +36,8 @@ typedef struct s2_grid_cell {
 
 /*
  * cells[rows * cols]: the union of the n views over the window, in a context of n_tok tokens. All
- * views are of one pattern. S2_ENOMEM.
+ * views are of one pattern. S2_ENOMEM; S2_ELIMIT: stripes in tokens are too many to be followed while
+ * somebody waits; a smaller window has fewer.
  */
 s2_status s2_grid_fill(const s2_view *views, int32_t n_views, int64_t n_tok, s2_zoom window, int32_t rows,
                        int32_t cols, s2_grid_cell *cells) S2_MUST_CHECK;
@@ -54,24 +55,30 @@ typedef struct s2_grid_key {
     s2_zoom zoom;
 } s2_grid_key;
 
+/* A mask, or why there is none. */
+typedef struct s2_mask_image {
+    s2_grid_key key;
+    s2_status status;
+    s2_grid_cell *cells; /* rows * cols; NULL unless S2_OK */
+} s2_mask_image;
+
 enum { S2_GRIDS_KEPT = 24 };
 
 typedef struct s2_grids {
-    int32_t next; /* place to be overwritten next */
-    s2_grid_key keys[S2_GRIDS_KEPT];
-    s2_grid_cell *cells[S2_GRIDS_KEPT];
+    int32_t next; /* to be overwritten next */
+    s2_mask_image kept[S2_GRIDS_KEPT];
     bool lacks; /* what the last draw looked for in vain, its first */
     s2_grid_key lacked;
 } s2_grids;
 
-/* Cells of a key, or NULL, and then it is remembered as lacked. */
-const s2_grid_cell *s2_grids_find(s2_grids *grids, const s2_grid_key *key);
+/* NULL: there is none of this key yet, and it is remembered as lacked. */
+const s2_mask_image *s2_grids_find(s2_grids *grids, const s2_grid_key *key);
 /* Takes the cells over. */
-void s2_grids_put(s2_grids *grids, const s2_grid_key *key, s2_grid_cell *cells);
+void s2_grids_put(s2_grids *grids, const s2_mask_image *grid);
 void s2_grids_release(s2_grids *grids);
 
-/* The block range of cell `at` of `cells` that share [begin, end): at least one block. */
-s2_range s2_grid_share(int64_t begin, int64_t end, int32_t at, int32_t cells);
+/* The block range that cell `nth` of `cells` has of [begin, end): at least one block. */
+s2_range s2_grid_share(int64_t begin, int64_t end, int32_t nth, int32_t cells);
 
 #ifdef __cplusplus
 }

@@ -22,6 +22,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_DOUBLE, IN(BENCH), {']', '+'}, "] +", "double", "twice the knob's value"},
     {S2_ACT_UNDO, SUBJECTS, {'z', 'u'}, "z u", "undo", "take the last change back"},
     {S2_ACT_SAVE, IN(BENCH), {'s'}, "s", "save", "save as a design in the database"},
+    {S2_ACT_TEXT, IN(BENCH), {'E'}, "E", "edit text", "write the pattern itself: every term, live verdicts"},
     {S2_ACT_VALIDATE, SUBJECTS, {'v'}, "v", "validate", "run a kernel on it, in the background"},
     {S2_ACT_PROVE, SUBJECTS, {'p'}, "p", "prove", "s2 check it without the screen's limit"},
     {S2_ACT_PRICE, SUBJECTS, {'m'}, "m", "price", "s2 sim it, also where the screen gives no price"},
@@ -62,26 +63,76 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_REVERSE, IN(DESIGNS), {'R'}, "R", "reverse", "the other way round"},
     {S2_ACT_VIEWS, IN(DESIGNS), {'w'}, "w", "saved views", "choose a filter and order that was saved"},
     {S2_ACT_VIEW_SAVE, IN(DESIGNS), {'W'}, "W", "save view", "give this filter and order a name"},
+    {S2_ACT_MINIMIZE, IN(PARETO), {'o'}, "o", "objectives", "what the front minimises: us,kv_bytes,unread"},
     {S2_ACT_BENCH, EVERY, {'1'}, "1", "workbench", "to the workbench"},
     {S2_ACT_DESIGNS, EVERY, {'2'}, "2", "designs", "to the list of designs"},
     {S2_ACT_LOG, EVERY, {'3'}, "3", "log", "what was done"},
     {S2_ACT_TOUR, EVERY, {'4'}, "4", "tour", "the tour in five steps"},
-    {S2_ACT_PARETO, EVERY, {'5'}, "5", "pareto", "time against cache of the designs in the list"},
+    {S2_ACT_PARETO,
+     EVERY,
+     {'5'},
+     "5",
+     "pareto",
+     "the front of time and cache, of the whole database or filter"},
     {S2_ACT_RUNS, EVERY, {'6'}, "6", "runs", "what runs in the background, and what ran"},
-    {S2_ACT_CANCEL, EVERY, {'C'}, "C", "cancel", "end what runs in the background; esc does too"},
+    {S2_ACT_CANCEL, EVERY, {'C'}, "C", "cancel", "end what runs in the background; twice kills it"},
     {S2_ACT_COMMAND, EVERY, {'='}, "=", "command", "the command that prints what is on screen"},
     {S2_ACT_COPY, EVERY, {'y'}, "y", "copy", "copy that command to the clipboard"},
     {S2_ACT_DUMP, EVERY, {'P'}, "P", "print screen", "write the screen to a file: .txt, .ans, .png"},
     {S2_ACT_PALETTE, EVERY, {':'}, ":", "palette", "find an action by its name"},
     {S2_ACT_HELP, EVERY, {'?', S2_KEY_F1}, "? F1", "help", "these keys"},
     {S2_ACT_REDRAW, EVERY, {S2_KEY_REDRAW}, "^L", "redraw", "paint the screen anew"},
-    {S2_ACT_BACK,
-     EVERY,
-     {'q', S2_KEY_ESC},
-     "q esc",
-     "back",
-     "to where you came from; from the first view: quit"},
-    {S2_ACT_QUIT, EVERY, {'Q'}, "Q", "quit", "leave"}};
+    {S2_ACT_BACK, EVERY, {'q', S2_KEY_ESC}, "q esc", "back", "to where you came from"},
+    {S2_ACT_QUIT, EVERY, {'Q'}, "Q", "quit", "leave; asks where something is unsaved or runs"}};
+
+static const s2_view_info VIEWS[S2_N_VIEWS] = {
+#define INFO(id, view, title, go, request, help) {#view, title, help},
+    S2_VIEW_TABLE(INFO)
+#undef INFO
+};
+
+enum { FOOTER_KEYS = 10 };
+
+static const s2_action FOOTER[S2_N_VIEWS][FOOTER_KEYS] = {
+    [S2_VIEW_BENCH] = {S2_ACT_MORE, S2_ACT_WITNESS, S2_ACT_SAVE, S2_ACT_VALIDATE, S2_ACT_AROUND,
+                       S2_ACT_EXPORT, S2_ACT_TEXT},
+    [S2_VIEW_DESIGNS] = {S2_ACT_OPEN, S2_ACT_FILTER, S2_ACT_SORT, S2_ACT_MARK, S2_ACT_COMPARE,
+                         S2_ACT_VALIDATE, S2_ACT_TO_BENCH, S2_ACT_VIEWS},
+    [S2_VIEW_DESIGN] = {S2_ACT_HEAD_NEXT, S2_ACT_WITNESS, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT,
+                        S2_ACT_RECORD, S2_ACT_ZOOM_IN, S2_ACT_LAYER_NEXT},
+    [S2_VIEW_COMPARE] = {S2_ACT_PAGE_DOWN, S2_ACT_COMMAND, S2_ACT_BACK},
+    [S2_VIEW_PARETO] = {S2_ACT_OPEN, S2_ACT_MINIMIZE, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT},
+    [S2_VIEW_RECORD] = {S2_ACT_VALIDATE, S2_ACT_EXPORT, S2_ACT_TAG, S2_ACT_NOTE, S2_ACT_STAR, S2_ACT_UNDO,
+                        S2_ACT_PAGE_DOWN},
+    [S2_VIEW_RUNS] = {S2_ACT_OPEN, S2_ACT_CANCEL, S2_ACT_BACK},
+    [S2_VIEW_OUTPUT] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
+    [S2_VIEW_LOG] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
+    [S2_VIEW_HELP] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
+    [S2_VIEW_TOUR] = {S2_ACT_OPEN, S2_ACT_BENCH, S2_ACT_DESIGNS, S2_ACT_BACK}};
+
+const s2_view_info *s2_view_info_of(s2_view_id id)
+{
+    return &VIEWS[id];
+}
+
+bool s2_view_find(const char *word, s2_view_id *out)
+{
+    for (int id = 0; id < S2_N_VIEWS; id++)
+        if (strcmp(VIEWS[id].word, word) == 0) {
+            *out = (s2_view_id)id;
+            return true;
+        }
+    return false;
+}
+
+const s2_binding *s2_footer_binding(s2_view_id view, int32_t nth)
+{
+    const s2_action wanted = nth < FOOTER_KEYS ? FOOTER[view][nth] : S2_ACT_NONE;
+    for (int32_t at = 0; wanted != S2_ACT_NONE && at < s2_binding_count(); at++)
+        if (BINDINGS[at].action == wanted && (BINDINGS[at].views & (1u << view)) != 0)
+            return &BINDINGS[at];
+    return NULL;
+}
 
 int32_t s2_binding_count(void)
 {

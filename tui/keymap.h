@@ -15,20 +15,41 @@
 extern "C" {
 #endif
 
+/*
+ * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD of its file), title, the action that goes
+ * there from everywhere, what is asked of the owner then, one sentence of help.
+ */
+#define S2_VIEW_TABLE(X)                                                                                     \
+    X(BENCH, bench, "workbench", S2_ACT_BENCH, S2_REQUEST_NONE,                                              \
+      "turn a knob and see verdict, holes, cache and cost follow")                                           \
+    X(DESIGNS, designs, "designs", S2_ACT_DESIGNS, S2_REQUEST_NONE,                                          \
+      "what is in the database: filter, sort, mark, open")                                                   \
+    X(DESIGN, design, "design", S2_ACT_NONE, S2_REQUEST_NONE, "one design: what it reads, proves and costs") \
+    X(COMPARE, compare, "compare", S2_ACT_NONE, S2_REQUEST_NONE, "the marked designs side by side")          \
+    X(PARETO, pareto, "pareto", S2_ACT_PARETO, S2_REQUEST_FRONT,                                             \
+      "designs that no other one beats, walked from end to end")                                             \
+    X(RECORD, record, "record", S2_ACT_NONE, S2_REQUEST_NONE, "what is stored of one design")                \
+    X(RUNS, runs, "runs", S2_ACT_RUNS, S2_REQUEST_RUNS, "what runs in the background, and what ran")         \
+    X(OUTPUT, output, "output", S2_ACT_NONE, S2_REQUEST_NONE, "what a run said")                             \
+    X(LOG, log, "log", S2_ACT_LOG, S2_REQUEST_NONE, "what was done, newest first")                           \
+    X(HELP, help, "help", S2_ACT_HELP, S2_REQUEST_NONE, "keys")                                              \
+    X(TOUR, tour, "tour", S2_ACT_TOUR, S2_REQUEST_NONE, "what can be done here, in five steps")
+
 typedef enum s2_view_id {
-    S2_VIEW_BENCH,
-    S2_VIEW_DESIGNS,
-    S2_VIEW_DESIGN,
-    S2_VIEW_COMPARE,
-    S2_VIEW_PARETO,
-    S2_VIEW_RECORD,
-    S2_VIEW_RUNS,
-    S2_VIEW_OUTPUT,
-    S2_VIEW_LOG,
-    S2_VIEW_HELP,
-    S2_VIEW_TOUR,
-    S2_N_VIEWS
+#define S2_VIEW_ENUM(id, view, title, go, request, help) S2_VIEW_##id,
+    S2_VIEW_TABLE(S2_VIEW_ENUM)
+#undef S2_VIEW_ENUM
+        S2_N_VIEWS
 } s2_view_id;
+
+typedef struct s2_view_info {
+    const char *word;
+    const char *title;
+    const char *help;
+} s2_view_info;
+const s2_view_info *s2_view_info_of(s2_view_id id);
+/* The view of a word, as `s2 tui --dump` takes it; false where there is none. */
+bool s2_view_find(const char *word, s2_view_id *out);
 
 enum {
     S2_KEY_UP = 0x200000,
@@ -88,6 +109,8 @@ typedef enum s2_action {
     S2_ACT_LOG,
     S2_ACT_TOUR,
     S2_ACT_PARETO,
+    S2_ACT_MINIMIZE,
+    S2_ACT_TEXT,
     S2_ACT_HELP,
     S2_ACT_PALETTE,
     S2_ACT_COMMAND,
@@ -122,6 +145,8 @@ typedef struct s2_binding {
 
 int32_t s2_binding_count(void);
 const s2_binding *s2_binding_at(int32_t nth);
+/* The keys that the footer of a view names, the most useful first; NULL past the last. */
+const s2_binding *s2_footer_binding(s2_view_id view, int32_t nth);
 /* The action of a key in a view, S2_ACT_NONE when it has none there. */
 s2_action s2_keymap_find(s2_view_id view, int32_t key);
 

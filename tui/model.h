@@ -99,6 +99,43 @@ typedef struct s2_tui_choice {
     bool ascending;
 } s2_tui_choice;
 
+/* What may be minimised, and how its values are written. */
+typedef enum s2_tui_unit { S2_TUI_TIME, S2_TUI_BYTES, S2_TUI_SHARE } s2_tui_unit;
+typedef struct s2_tui_objective {
+    const char *name;  /* of the column */
+    const char *words; /* "predicted time" */
+    s2_tui_unit unit;
+} s2_tui_objective;
+
+enum { S2_TUI_OBJECTIVES = 4 };
+
+/* A design of the scatter; NAN: no value. */
+typedef struct s2_tui_point {
+    int64_t id;
+    float value[S2_TUI_OBJECTIVES]; /* in the order of the objectives */
+    bool holds;                     /* its union, for every length: only these compete */
+    bool violated;
+} s2_tui_point;
+
+/*
+ * The front of all designs that the list's filter leaves and whose union holds, at one phase and length: what
+ * `s2 pareto union=holds` prints.
+ */
+typedef struct s2_tui_front {
+    bool searching;    /* what is shown is older, or nothing yet */
+    const char *error; /* why there is none, or NULL */
+    int32_t n_objectives;
+    s2_tui_objective objectives[S2_TUI_OBJECTIVES];
+    const char *phase; /* of the prices; "" where the objectives have none */
+    int64_t len_tok;
+    int32_t n_holding; /* designs that compete */
+    int32_t n_points;  /* designs that the filter leaves, with those that do not compete */
+    const s2_tui_point *points;
+    int32_t n_rows;
+    const s2_tui_row *rows; /* on the front, by the first objective; values[n_rows][n_objectives] */
+    const double *values;
+} s2_tui_front;
+
 typedef struct s2_tui_model {
     const char *source;   /* the database's path, or "samples" */
     bool stored;          /* designs are those of a database, known there by hash */
@@ -107,7 +144,7 @@ typedef struct s2_tui_model {
     bool more;            /* the list goes on */
     bool less;            /* it begins before the first row that is loaded */
     const s2_tui_row *rows;
-    const char *list_error; /* why the filter is refused, or NULL */
+    const char *list_error; /* why the list could not be made, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
     const s2_facts *design; /* of the design that is open, or NULL */
     const s2_facts *tour;   /* of the design that the tour's step shows, or NULL */
@@ -126,6 +163,7 @@ typedef struct s2_tui_model {
     const char *busy;   /* what runs in the background and how far it is; NULL: nothing does */
     bool searching;     /* the list is being made; what is shown is older */
     bool gpu;           /* this build and machine can validate on a GPU */
+    s2_tui_front front;
     int32_t n_views;
     const s2_tui_choice *views;
     int32_t n_formats;
@@ -140,6 +178,7 @@ typedef enum s2_request {
     S2_REQUEST_MORE,   /* the next page of the list */
     S2_REQUEST_BEFORE, /* the page before the first row that is loaded */
     S2_REQUEST_LAST,   /* the end of the list in place of what is loaded */
+    S2_REQUEST_FRONT,  /* bring model->front up to date: state->minimize, of state->filter */
     S2_REQUEST_OPEN,   /* facts of the design under the cursor (request_id) */
     S2_REQUEST_COMPARE,
     S2_REQUEST_SAVE, /* the workbench's design under the name in state->prompt */
@@ -179,14 +218,17 @@ typedef enum s2_mode {
     S2_MODE_NOTE,
     S2_MODE_VIEW_NAME,
     S2_MODE_DUMP,
+    S2_MODE_MINIMIZE,
+    S2_MODE_TEXT, /* the workbench's pattern */
     S2_MODE_PALETTE,
     S2_MODE_FORMATS,
     S2_MODE_VIEWS,
     S2_MODE_COMMAND,
+    S2_MODE_QUIT, /* state->message asks */
     S2_N_MODES
 } s2_mode;
 
-enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200 };
+enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200, S2_TUI_TEXT_BYTES = 2000 };
 
 typedef struct s2_tui_state {
     int32_t rows; /* of the screen */
@@ -194,14 +236,17 @@ typedef struct s2_tui_state {
     int32_t depth; /* views[depth] is shown */
     s2_view_id views[S2_TUI_STACK];
     s2_mode mode;
-    char prompt[S2_TUI_PROMPT_BYTES];           /* being typed */
+    char prompt[S2_TUI_TEXT_BYTES];             /* being typed; only patterns use all of it */
+    int32_t caret;                              /* byte of it that the next letter goes before */
     char kept[S2_N_MODES][S2_TUI_PROMPT_BYTES]; /* typed for a prompt, and not used */
     int32_t palette_at;                         /* of the list that is chosen from */
     int32_t format;                             /* of model->formats, being exported */
     int64_t subject_id;                         /* the design that a prompt is about; 0: the workbench */
     int32_t run;                                /* cursor of the runs */
     char filter[S2_TUI_PROMPT_BYTES];
-    int32_t sort; /* index of s2_tui_sorts */
+    char minimize[S2_TUI_PROMPT_BYTES]; /* the objectives of the front: "us,kv_bytes,unread" */
+    int32_t front;                      /* row of it that keys act on */
+    int32_t sort;                       /* index of s2_tui_sorts */
     bool ascending;
     int32_t cursor; /* row of the list */
     int32_t top;
@@ -210,6 +255,9 @@ typedef struct s2_tui_state {
     int64_t design_id; /* open design */
     char design_name[S2_LIMIT_NAME_BYTES + 1];
     s2_knobs knobs;
+    s2_knobs knobs_saved;         /* as they were taken from a design, or saved as one */
+    char text[S2_TUI_TEXT_BYTES]; /* the workbench's pattern in place of the knobs; "": theirs */
+    char text_saved[S2_TUI_TEXT_BYTES];
     s2_knob knob; /* that keys turn */
     int32_t n_undo;
     s2_knobs undo[S2_TUI_UNDO];
@@ -232,6 +280,8 @@ s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first);
 
 /* One key, or a new size. Sets state->request, or S2_REQUEST_NONE. */
 void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
+/* Pasted text goes into what is being typed, lines joined by "; "; elsewhere it is refused with a message. */
+void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *text);
 void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols);
 /* Keep cursor and zoom inside what there is; the owner calls it after it changed the model. */
 void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state);
@@ -248,6 +298,9 @@ const char *s2_tour_pattern(int32_t step);
 
 /* The whole screen; the canvas has the size of the state, or is drawn to its own. */
 void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas);
+
+/* The workbench's pattern, as it is being typed, as it was, or as the knobs say; statements apart by "; ". */
+void s2_tui_pattern(const s2_tui_state *state, s2_buf *buf);
 
 /* The command that prints what this screen shows. */
 void s2_tui_command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);

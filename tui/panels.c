@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "sim/report.h"
+#include "sim/units.h"
 
 char s2_verdict_mark(int32_t verdict, s2_style *style)
 {
@@ -96,26 +96,34 @@ static void draw_cells(const s2_grid_cell *cells, bool holes, s2_canvas *canvas,
             draw_cell(canvas, area.row + row, area.col + col, &cells[row * area.cols + col], holes);
 }
 
+static void draw_grid(const s2_mask_image *grid, bool holes, s2_canvas *canvas, s2_rect area)
+{
+    if (grid->status == S2_OK)
+        draw_cells(grid->cells, holes, canvas, area);
+    else
+        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_UNSURE,
+                       grid->status == S2_ELIMIT ? "too fine to draw: i zooms in"
+                                                 : s2_status_text(grid->status));
+}
+
 static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
 {
-    const bool holes = what->head < 0 && what->facts->pattern.causal;
-    const s2_grid_key key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom};
+    const bool holes = what->head < 0;
+    s2_mask_image grid = {
+        .key = {what->facts->serial, what->layer, what->head, area.rows, area.cols, what->zoom}};
     if (area.rows < 1 || area.cols < 1)
         return;
-    if (what->grids != NULL && key.source != 0) {
-        const s2_grid_cell *const kept = s2_grids_find(what->grids, &key);
+    if (what->grids != NULL && grid.key.source != 0) {
+        const s2_mask_image *const kept = s2_grids_find(what->grids, &grid.key);
         if (kept != NULL)
-            draw_cells(kept, holes, canvas, area);
+            draw_grid(kept, holes, canvas, area);
         else
             s2_canvas_text(canvas, area.row + area.rows / 2, area.col + 1, S2_STYLE_DIM, "drawing...");
         return;
     }
-    s2_grid_cell *const cells = s2_malloc((size_t)area.rows * (size_t)area.cols * sizeof *cells);
-    if (cells == NULL || s2_facts_grid(what->facts, &key, cells) != S2_OK)
-        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_BAD, "out of memory");
-    else
-        draw_cells(cells, holes, canvas, area);
-    s2_free(cells);
+    s2_facts_grid(what->facts, &grid);
+    draw_grid(&grid, holes, canvas, area);
+    s2_free(grid.cells);
 }
 
 static s2_rect below_heading(s2_rect area)
@@ -123,7 +131,8 @@ static s2_rect below_heading(s2_rect area)
     return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
 }
 
-/* Where the hole is, else the blocks that one cell stands for, so that nobody takes a mean for a measurement.
+/*
+ * Where the hole is, else the blocks that one cell stands for, so that nobody takes a mean for a measurement.
  */
 static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int32_t row, int32_t col)
 {
@@ -161,7 +170,7 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
         what.head = head;
         s2_canvas_clip(canvas, at->head_mask);
         s2_canvas_printf(canvas, at->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
-                         s2_pattern_kv_head(&facts->pattern, head));
+                         s2_layer_kv_head(&facts->pattern, what.layer, head));
         draw_mask(&what, canvas, one);
     }
 }
@@ -171,7 +180,7 @@ static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv,
                         s2_rect line)
 {
     enum { LABEL = 12 };
-    const int32_t group = facts->pattern.n_heads / facts->pattern.n_kv_heads;
+    const int32_t group = facts->pattern.n_heads / s2_pattern_kv_heads(&facts->pattern, views->layer);
     const int64_t n_blk = n_blocks(facts);
     const s2_zoom last = {n_blk - 1, n_blk, 0, n_blk};
     const s2_rect bar = {line.row, line.col + LABEL, 1, line.cols - LABEL};
@@ -191,7 +200,8 @@ static void draw_readers(const s2_facts *facts, const s2_view *views, s2_canvas 
     if (area.rows < 2)
         return;
     s2_canvas_clip(canvas, area);
-    const int32_t n = facts->pattern.n_kv_heads, shown = n < area.rows - 1 ? n : area.rows - 1;
+    const int32_t n = s2_pattern_kv_heads(&facts->pattern, views->layer),
+                  shown = n < area.rows - 1 ? n : area.rows - 1;
     const int32_t col =
         s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "keys read by the last query");
     if (shown < n)

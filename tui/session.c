@@ -44,10 +44,23 @@ static void changed(s2_session *session)
 static void want_bench(s2_session *session)
 {
     s2_buf text = {0};
-    s2_knobs_text(&session->state.knobs, "\n", &text);
+    s2_tui_pattern(&session->state, &text);
     want(session, S2_SLOT_BENCH, text.data != NULL ? text.data : "", text.len);
     s2_buf_release(&text);
     changed(session);
+}
+
+/* Derive the workbench anew where a key changed its pattern or its question. */
+static void follow_bench(s2_session *session, const s2_knobs *before)
+{
+    const s2_buf *const have = &session->text[S2_SLOT_BENCH];
+    s2_buf now = {0};
+    s2_tui_pattern(&session->state, &now);
+    const bool same = now.len == have->len && (now.len == 0 || memcmp(now.data, have->data, now.len) == 0) &&
+                      memcmp(before, &session->state.knobs, sizeof *before) == 0;
+    s2_buf_release(&now);
+    if (!same)
+        want_bench(session);
 }
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
@@ -73,16 +86,21 @@ void s2_session_key(s2_session *session, int32_t key)
 {
     const s2_knobs before = session->state.knobs;
     s2_tui_step(&session->model, &session->state, key);
-    if (memcmp(&before, &session->state.knobs, sizeof before) != 0)
-        want_bench(session);
+    follow_bench(session, &before);
 }
 
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel)
 {
     const s2_knobs before = session->state.knobs;
     s2_tui_click(&session->model, &session->state, row, col, wheel);
-    if (memcmp(&before, &session->state.knobs, sizeof before) != 0)
-        want_bench(session);
+    follow_bench(session, &before);
+}
+
+void s2_session_paste(s2_session *session, const char *text)
+{
+    const s2_knobs before = session->state.knobs;
+    s2_tui_paste(&session->model, &session->state, text);
+    follow_bench(session, &before);
 }
 
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols)
@@ -156,9 +174,8 @@ static bool next_mask(s2_session *session, s2_order *order)
             of = &session->facts[slot];
     if (!session->grids.lacks || of == NULL)
         return false;
-    *order = (s2_order){.slot = S2_ORDER_MASK, .of = of, .key = *key};
-    order->cells = s2_calloc((size_t)key->rows * (size_t)key->cols, sizeof *order->cells);
-    return order->cells != NULL;
+    *order = (s2_order){.slot = S2_ORDER_MASK, .of = of, .grid = {.key = *key}};
+    return true;
 }
 
 /* The slot of the facts that the view shows at large, -1 for none. */
@@ -200,9 +217,8 @@ void s2_order_do(s2_order *order)
         order->expected = s2_facts_expect(order->of);
     } else if (order->slot >= 0) {
         s2_facts_build(text, order->text.len, &order->question, &order->facts);
-    } else if (s2_facts_grid(order->of, &order->key, order->cells) != S2_OK) {
-        s2_free(order->cells);
-        order->cells = NULL;
+    } else {
+        s2_facts_grid(order->of, &order->grid);
     }
 }
 
@@ -236,8 +252,8 @@ void s2_session_take(s2_session *session, s2_order *order)
         take_facts(session, order);
     else if (order->slot == S2_ORDER_TIME)
         take_time(session, order);
-    else if (order->cells != NULL)
-        s2_grids_put(&session->grids, &order->key, order->cells);
+    else
+        s2_grids_put(&session->grids, &order->grid);
     s2_buf_release(&order->text);
     session->building = -1;
     show_waiting(session);
@@ -264,8 +280,6 @@ void s2_session_draw(s2_session *session)
     s2_tui_draw(&session->model, &session->state, &session->canvas);
     while (!session->deferred && (next_mask(session, &order) || next_time(session, &order))) {
         s2_order_do(&order);
-        if (order.slot == S2_ORDER_MASK && order.cells == NULL)
-            break;
         s2_session_take(session, &order);
         session->grids.lacks = false;
         s2_tui_draw(&session->model, &session->state, &session->canvas);

@@ -38,8 +38,7 @@ typedef struct s2_order {
     s2_question question;
     s2_facts facts;
     const s2_facts *of;
-    s2_grid_key key;
-    s2_grid_cell *cells;
+    s2_mask_image grid;
     s2_expected expected;
 } s2_order;
 
@@ -65,6 +64,7 @@ void s2_session_release(s2_session *session);
 
 void s2_session_key(s2_session *session, int32_t key);
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
+void s2_session_paste(s2_session *session, const char *text);
 s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_MUST_CHECK;
 /* Facts of a design's canonical text; the question is the workbench's. */
 void s2_session_open(s2_session *session, const char *text);

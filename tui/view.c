@@ -3,254 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 
-static const s2_view_ops *const VIEWS[] = {
-    &s2_view_bench, &s2_view_designs, &s2_view_design, &s2_view_compare, &s2_view_pareto, &s2_view_record,
-    &s2_view_runs,  &s2_view_output,  &s2_view_log,    &s2_view_help,    &s2_view_tour};
-
-const s2_view_ops *s2_view_at(s2_view_id id)
-{
-    return VIEWS[id];
-}
-
-void s2_view_push(s2_tui_state *state, s2_view_id id)
-{
-    state->scroll = 0;
-    for (int32_t at = 0; at <= state->depth; at++)
-        if (state->views[at] == id) {
-            state->depth = at;
-            return;
-        }
-    if (state->depth + 1 < S2_TUI_STACK)
-        state->views[++state->depth] = id;
-}
-
-bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at)
-{
-    int32_t to = *at;
-    switch (action) {
-    case S2_ACT_UP: to--; break;
-    case S2_ACT_DOWN: to++; break;
-    case S2_ACT_PAGE_UP: to -= page; break;
-    case S2_ACT_PAGE_DOWN: to += page; break;
-    case S2_ACT_FIRST: to = 0; break;
-    case S2_ACT_LAST: to = n - 1; break;
-    default: return false;
-    }
-    to = to >= n ? n - 1 : to;
-    *at = to < 0 ? 0 : to;
-    return true;
-}
-
-s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first)
-{
-    s2_tui_state state = {.knobs = s2_knobs_default(), .layer = -1};
-    state.views[0] = first;
-    s2_tui_resize(&state, rows, cols);
-    return state;
-}
-
-void s2_tui_resize(s2_tui_state *state, int32_t rows, int32_t cols)
-{
-    state->rows = rows < 1 ? 1 : rows > S2_CANVAS_LIMIT_ROWS ? S2_CANVAS_LIMIT_ROWS : rows;
-    state->cols = cols < 1 ? 1 : cols > S2_CANVAS_LIMIT_COLS ? S2_CANVAS_LIMIT_COLS : cols;
-}
-
-void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
-{
-    const int32_t shown = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body).list.rows - 2;
-    if (state->cursor >= model->n_rows)
-        state->cursor = model->n_rows > 0 ? model->n_rows - 1 : 0;
-    if (state->cursor < state->top)
-        state->top = state->cursor;
-    if (shown > 0 && state->cursor >= state->top + shown)
-        state->top = state->cursor - shown + 1;
-    if (state->run >= model->n_runs)
-        state->run = model->n_runs > 0 ? model->n_runs - 1 : 0;
-}
-
-/* ---- choosing by name */
-
-/* A line of a list that is chosen from: a key binding, a format, a saved view. */
-typedef struct offer {
-    const char *name;
-    const char *shown;
-    const char *help;
-    int32_t nth; /* in its own table */
-} offer;
-
-static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int32_t nth, offer *out)
-{
-    if (state->mode == S2_MODE_PALETTE) {
-        const s2_binding *const b = s2_binding_at(nth);
-        if (b != NULL)
-            *out = (offer){b->name, b->shown, b->help, nth};
-        return b != NULL;
-    }
-    const bool formats = state->mode == S2_MODE_FORMATS;
-    const s2_tui_choice *const c = formats ? model->formats : model->views;
-    if (nth < (formats ? model->n_formats : model->n_views))
-        *out = (offer){c[nth].name, "", c[nth].help, nth};
-    return nth < (formats ? model->n_formats : model->n_views);
-}
-
-/* What is typed occurs in the name or, of other tables than the palette's, in the help. */
-static bool is_offered(const s2_tui_state *state, const offer *o)
-{
-    const bool palette = state->mode == S2_MODE_PALETTE;
-    if (palette && (s2_binding_at(o->nth)->views & (1u << s2_view_shown(state))) == 0)
-        return false;
-    return strstr(o->name, state->prompt) != NULL || (!palette && strstr(o->help, state->prompt) != NULL);
-}
-
-static bool offer_at(const s2_tui_model *model, const s2_tui_state *state, int32_t wanted, offer *out)
-{
-    int32_t n = 0;
-    for (int32_t nth = 0; wanted >= 0 && nth_offer(model, state, nth, out); nth++)
-        if (is_offered(state, out) && n++ == wanted)
-            return true;
-    return false;
-}
-
-static bool is_choice(s2_mode mode)
-{
-    return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS;
-}
-
-/* ---- typing */
-
-/* What a prompt is called, and what is asked of the owner when it is accepted. */
+/* By s2_view_id. */
 static const struct {
-    const char *label;
+    const s2_view_ops *ops;
+    s2_action go;
     s2_request request;
-} PROMPTS[S2_N_MODES] = {
-    [S2_MODE_FILTER] = {"filter", S2_REQUEST_LIST},
-    [S2_MODE_NAME] = {"save as", S2_REQUEST_SAVE},
-    [S2_MODE_VALIDATE] = {"validate", S2_REQUEST_VALIDATE},
-    [S2_MODE_PROVE] = {"check", S2_REQUEST_PROVE},
-    [S2_MODE_PRICE] = {"sim", S2_REQUEST_PRICE},
-    [S2_MODE_AROUND] = {"search around", S2_REQUEST_AROUND},
-    [S2_MODE_PATH] = {"write to", S2_REQUEST_EXPORT},
-    [S2_MODE_TAG] = {"tag, or -tag", S2_REQUEST_TAG},
-    [S2_MODE_NOTE] = {"note", S2_REQUEST_NOTE},
-    [S2_MODE_VIEW_NAME] = {"name of this filter and order", S2_REQUEST_VIEW_SAVE},
-    [S2_MODE_DUMP] = {"write the screen (.txt .ans .png) to", S2_REQUEST_DUMP},
+} VIEWS[S2_N_VIEWS] = {
+#define ENTRY(id, view, title, go, request, help) {&s2_view_##view, go, request},
+    S2_VIEW_TABLE(ENTRY)
+#undef ENTRY
 };
-
-static bool is_prompt(s2_mode mode)
-{
-    return PROMPTS[mode].label != NULL;
-}
-
-void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text)
-{
-    char *const kept = state->kept[mode];
-    state->mode = mode;
-    state->palette_at = 0;
-    snprintf(state->prompt, sizeof state->prompt, "%s", kept[0] != '\0' ? kept : text);
-    kept[0] = '\0';
-}
-
-void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words)
-{
-    for (int mode = 0; mode < S2_N_MODES; mode++)
-        if (is_prompt((s2_mode)mode) && PROMPTS[mode].request == request)
-            snprintf(state->kept[mode], sizeof state->kept[mode], "%s", words);
-}
-
-static void act(const s2_tui_model *model, s2_tui_state *state, s2_action action);
-
-/* The last character, however many bytes it has. */
-static void rub_out(char *text)
-{
-    size_t n = strlen(text);
-    while (n > 0 && ((unsigned char)text[n - 1] & 0xc0) == 0x80)
-        n--;
-    text[n > 0 ? n - 1 : 0] = '\0';
-}
-
-static void type_key(s2_tui_state *state, int32_t key)
-{
-    enum { CONTROL_U = 21 };
-    char bytes[5] = "";
-    const size_t n = strlen(state->prompt);
-    if (key == CONTROL_U)
-        state->prompt[0] = '\0';
-    else if (key == S2_KEY_BACKSPACE || key == 8)
-        rub_out(state->prompt);
-    else if (key >= ' ' && key < S2_KEY_UP && !s2_codepoint_is_hostile((uint32_t)key))
-        s2_glyph_encode((uint32_t)key, bytes);
-    if (n + strlen(bytes) < sizeof state->prompt)
-        memcpy(state->prompt + strlen(state->prompt), bytes, strlen(bytes) + 1);
-    state->palette_at = 0;
-}
-
-static void choose_view(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
-{
-    const s2_tui_choice *const view = &model->views[nth];
-    snprintf(state->filter, sizeof state->filter, "%s", view->filter);
-    for (int32_t at = 0; at < S2_TUI_SORTS; at++)
-        if (strcmp(s2_tui_sorts[at], view->sort) == 0)
-            state->sort = at;
-    state->ascending = view->ascending;
-    state->cursor = state->top = 0;
-    state->request = S2_REQUEST_LIST;
-}
-
-static void choose_format(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
-{
-    state->format = nth;
-    s2_prompt_open(state, S2_MODE_PATH, model->formats[nth].path);
-    state->request = S2_REQUEST_TRY_EXPORT;
-    state->request_id = state->subject_id;
-}
-
-static void accept_choice(const s2_tui_model *model, s2_tui_state *state)
-{
-    const s2_mode mode = state->mode;
-    offer chosen;
-    const bool found = offer_at(model, state, state->palette_at, &chosen);
-    state->mode = S2_MODE_KEYS;
-    if (!found)
-        return;
-    if (mode == S2_MODE_PALETTE)
-        act(model, state, s2_binding_at(chosen.nth)->action);
-    else if (mode == S2_MODE_FORMATS)
-        choose_format(model, state, chosen.nth);
-    else
-        choose_view(model, state, chosen.nth);
-}
-
-static void accept_prompt(s2_tui_state *state)
-{
-    state->request = PROMPTS[state->mode].request;
-    state->request_id = state->subject_id;
-    if (state->mode == S2_MODE_FILTER) {
-        memcpy(state->filter, state->prompt, sizeof state->filter);
-        state->cursor = state->top = 0;
-    }
-    state->mode = S2_MODE_KEYS;
-}
-
-static void step_prompt(const s2_tui_model *model, s2_tui_state *state, int32_t key)
-{
-    offer other;
-    if (state->mode == S2_MODE_COMMAND || key == S2_KEY_ESC) {
-        if (state->mode == S2_MODE_COMMAND && key == 'y')
-            state->request = S2_REQUEST_COPY;
-        state->mode = S2_MODE_KEYS;
-    } else if (key == S2_KEY_ENTER) {
-        if (is_choice(state->mode))
-            accept_choice(model, state);
-        else
-            accept_prompt(state);
-    } else if (is_choice(state->mode) && (key == S2_KEY_UP || key == S2_KEY_DOWN)) {
-        const int32_t to = state->palette_at + (key == S2_KEY_DOWN ? 1 : -1);
-        if (offer_at(model, state, to, &other))
-            state->palette_at = to;
-    } else {
-        type_key(state, key);
-    }
-}
 
 static void go_back(s2_tui_state *state)
 {
@@ -258,25 +20,43 @@ static void go_back(s2_tui_state *state)
     if (state->depth > 0)
         state->depth--;
     else
+        snprintf(state->message, sizeof state->message, "this is the first view; Q leaves");
+}
+
+/* What leaving would lose or end: asked for once. */
+static void ask_to_quit(const s2_tui_model *model, s2_tui_state *state)
+{
+    const bool unsaved = memcmp(&state->knobs, &state->knobs_saved, sizeof state->knobs) != 0 ||
+                         strcmp(state->text, state->text_saved) != 0;
+    state->request = S2_REQUEST_NONE;
+    if (model->busy == NULL && !unsaved) {
         state->request = S2_REQUEST_QUIT;
+        return;
+    }
+    state->mode = S2_MODE_QUIT;
+    snprintf(state->message, sizeof state->message, "leave? %s%s%.60s: y leaves, any other key stays",
+             unsaved ? "the workbench is not saved" : "", unsaved && model->busy != NULL ? "; " : "",
+             model->busy != NULL ? model->busy : "");
+}
+
+/* False for an action that is not the way to a view. */
+static bool go_to_view(s2_tui_state *state, s2_action action)
+{
+    for (int id = 0; id < S2_N_VIEWS; id++)
+        if (VIEWS[id].go == action) {
+            s2_view_push(state, (s2_view_id)id);
+            state->request = VIEWS[id].request;
+            return true;
+        }
+    return false;
 }
 
 /* What every view has; false for what is the view's own. */
-static bool act_everywhere(s2_tui_state *state, s2_action action)
+static bool act_everywhere(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     switch (action) {
     case S2_ACT_BACK: go_back(state); return true;
-    case S2_ACT_QUIT: state->request = S2_REQUEST_QUIT; return true;
-    case S2_ACT_BENCH: s2_view_push(state, S2_VIEW_BENCH); return true;
-    case S2_ACT_DESIGNS: s2_view_push(state, S2_VIEW_DESIGNS); return true;
-    case S2_ACT_LOG: s2_view_push(state, S2_VIEW_LOG); return true;
-    case S2_ACT_PARETO: s2_view_push(state, S2_VIEW_PARETO); return true;
-    case S2_ACT_TOUR: s2_view_push(state, S2_VIEW_TOUR); return true;
-    case S2_ACT_HELP: s2_view_push(state, S2_VIEW_HELP); return true;
-    case S2_ACT_RUNS:
-        s2_view_push(state, S2_VIEW_RUNS);
-        state->request = S2_REQUEST_RUNS;
-        return true;
+    case S2_ACT_QUIT: ask_to_quit(model, state); return true;
     case S2_ACT_CANCEL: state->request = S2_REQUEST_CANCEL; return true;
     case S2_ACT_COMMAND: state->mode = S2_MODE_COMMAND; return true;
     case S2_ACT_COPY: state->request = S2_REQUEST_COPY; return true;
@@ -289,8 +69,8 @@ static bool act_everywhere(s2_tui_state *state, s2_action action)
 
 static void act(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    if (action != S2_ACT_NONE && !act_everywhere(state, action))
-        s2_view_at(s2_view_shown(state))->handle(model, state, action);
+    if (action != S2_ACT_NONE && !go_to_view(state, action) && !act_everywhere(model, state, action))
+        VIEWS[s2_view_shown(state)].ops->handle(model, state, action);
 }
 
 void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key)
@@ -299,9 +79,7 @@ void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key)
     state->request = S2_REQUEST_NONE;
     state->message[0] = '\0';
     if (state->mode != S2_MODE_KEYS)
-        step_prompt(model, state, key);
-    else if (key == S2_KEY_ESC && model->busy != NULL)
-        state->request = S2_REQUEST_CANCEL;
+        act(model, state, s2_prompt_step(model, state, key));
     else
         act(model, state, s2_keymap_find(s2_view_shown(state), key));
     s2_tui_settle(model, state);
@@ -341,7 +119,7 @@ void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, i
 
 void s2_tui_command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    s2_view_at(s2_view_shown(state))->command(model, state, buf);
+    VIEWS[s2_view_shown(state)].ops->command(model, state, buf);
 }
 
 /* At the right edge of the title: what runs in the background, else where the designs come from. */
@@ -351,7 +129,7 @@ static void draw_corner(const s2_tui_model *model, const s2_tui_state *state, s2
     char text[120];
     const bool lists = s2_view_shown(state) == S2_VIEW_DESIGNS || s2_view_shown(state) == S2_VIEW_TOUR;
     if (model->busy != NULL)
-        snprintf(text, sizeof text, "%.*s  esc cancels", line.cols / 2, model->busy);
+        snprintf(text, sizeof text, "%.*s  C cancels", line.cols / 2, model->busy);
     else
         snprintf(text, sizeof text, "%.100s", lists ? model->source : "");
     const int32_t at = line.cols - (int32_t)strlen(text) - 1;
@@ -363,7 +141,7 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
 {
     const s2_view_id id = s2_view_shown(state);
     s2_canvas_fill(canvas, line, S2_STYLE_BAR);
-    int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAR, "s2 %s", s2_view_at(id)->name);
+    int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAR, "s2 %s", s2_view_info_of(id)->title);
     const s2_facts *const facts = id == S2_VIEW_BENCH    ? model->bench
                                   : id == S2_VIEW_DESIGN ? model->design
                                                          : NULL;
@@ -375,33 +153,35 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
     draw_corner(model, state, canvas, line, col);
 }
 
-/* Keys worth a place in the footer, by view. */
-static const char *footer_of(s2_view_id id)
+/* Why what is typed is no pattern yet, over the line it is typed in. */
+static void draw_refusal(const s2_tui_model *model, s2_canvas *canvas, s2_rect body)
 {
-    static const char *const texts[] = {
-        [S2_VIEW_BENCH] = "arrows turn  n hole  s save  v validate  a search around  x export",
-        [S2_VIEW_DESIGNS] = "enter open  / filter  S sort  w views  space mark  c compare  v run",
-        [S2_VIEW_DESIGN] = ". , head  { } layer  n hole  i o zoom  e edit  v validate  x export  r record",
-        [S2_VIEW_COMPARE] = "up down scroll  q back  = command",
-        [S2_VIEW_PARETO] = "up down next design  enter open  e edit  v validate  x export",
-        [S2_VIEW_RECORD] = "up down scroll  v validate  x export  t tag  N note  * star  z undo",
-        [S2_VIEW_RUNS] = "up down  enter all it said  esc cancels what runs  q back",
-        [S2_VIEW_OUTPUT] = "up down scroll  q back",
-        [S2_VIEW_LOG] = "up down scroll  q back",
-        [S2_VIEW_HELP] = "up down scroll  q back",
-        [S2_VIEW_TOUR] = "enter next step  1 workbench  2 designs  q back"};
-    return texts[id];
+    const s2_facts *const facts = model->bench;
+    const s2_rect line = {body.row + body.rows - 1, body.col, 1, body.cols};
+    if (facts == NULL || facts->status == S2_OK || body.rows < 2)
+        return;
+    s2_canvas_clip(canvas, line);
+    s2_canvas_fill(canvas, line, S2_STYLE_BAD);
+    if (facts->diag.col > 0)
+        s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAD, "column %d: %s", (int)facts->diag.col,
+                         facts->diag.msg);
+    else
+        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAD,
+                       facts->diag.msg[0] != '\0' ? facts->diag.msg : s2_status_text(facts->status));
 }
 
-/* The end of what is typed stays in sight. */
-static void draw_prompt(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+/* As many of the view's keys as there is room for. */
+static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
 {
-    const char *const label = PROMPTS[state->mode].label;
-    const int32_t room = line.cols - (int32_t)strlen(label) - 5;
-    const char *text = state->prompt;
-    while (room > 0 && (int32_t)strlen(text) > room)
-        text += s2_utf8_len(text, strlen(text)) > 0 ? s2_utf8_len(text, strlen(text)) : 1;
-    s2_canvas_printf(canvas, line.row, 1, S2_STYLE_CURSOR, "%s: %s_", label, text);
+    const s2_binding *b;
+    const int32_t end = line.cols > 30 ? line.cols - 8 : line.cols;
+    int32_t col = 1;
+    for (int32_t nth = 0; (b = s2_footer_binding(view, nth)) != NULL; nth++) {
+        const int32_t n = (int32_t)strcspn(b->shown, " ");
+        if (col + n + 1 + (int32_t)strlen(b->name) > end)
+            return;
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAR, "%.*s %s  ", (int)n, b->shown, b->name);
+    }
 }
 
 static void draw_footer(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
@@ -414,44 +194,17 @@ static void draw_footer(const s2_tui_model *model, const s2_tui_state *state, s2
                                                                            : NULL;
     if (shown != NULL)
         s2_facts_repair(shown, &repair);
-    if (is_prompt(state->mode))
-        draw_prompt(state, canvas, line);
+    if (s2_mode_is_prompt(state->mode))
+        s2_prompt_draw(state, canvas, line);
     else if (state->message[0] != '\0')
         s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, state->message);
     else if (repair.len > 0)
         s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, repair.data);
     else
-        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, footer_of(s2_view_shown(state)));
+        draw_keys(s2_view_shown(state), canvas, line);
     s2_buf_release(&repair);
-    if (!is_prompt(state->mode) && s2_view_shown(state) != S2_VIEW_HELP && line.cols > 30)
+    if (!s2_mode_is_prompt(state->mode) && s2_view_shown(state) != S2_VIEW_HELP && line.cols > 30)
         s2_canvas_text(canvas, line.row, line.cols - 8, S2_STYLE_BAR, " ? keys ");
-}
-
-/* What is chosen from, over the upper lines of the body. */
-static void draw_choice(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
-{
-    const int32_t rows = body.rows < 18 ? body.rows : 18;
-    const s2_rect area = {body.row, 0, rows, body.cols > 78 ? 78 : body.cols};
-    static const char *const labels[S2_N_MODES] = {
-        [S2_MODE_PALETTE] = "", [S2_MODE_FORMATS] = "export to", [S2_MODE_VIEWS] = "view"};
-    offer o;
-    s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
-    s2_canvas_fill(canvas, (s2_rect){area.row, area.col, 1, area.cols}, S2_STYLE_CURSOR);
-    s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_CURSOR, "%s: %s_", labels[state->mode],
-                     state->prompt);
-    const int32_t first = state->palette_at >= rows - 1 ? state->palette_at - rows + 2 : 0;
-    for (int32_t n = 0; n < rows - 1 && offer_at(model, state, first + n, &o); n++) {
-        const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
-        int32_t col = s2_canvas_printf(canvas, area.row + 1 + n, area.col, style, "  %-16s ", o.name);
-        if (state->mode == S2_MODE_PALETTE)
-            col = s2_canvas_printf(canvas, area.row + 1 + n, col, style, "%-8s ", o.shown);
-        s2_canvas_text(canvas, area.row + 1 + n, col, style, o.help);
-    }
-    if (!offer_at(model, state, 0, &o))
-        s2_canvas_text(canvas, area.row + 1, area.col + 2, S2_STYLE_DIM,
-                       state->mode == S2_MODE_VIEWS ? "no view is saved yet: W saves one"
-                                                    : "none has this name");
 }
 
 /* While a path is typed: what the export keeps and loses. */
@@ -474,7 +227,7 @@ static void draw_command(const s2_tui_model *model, const s2_tui_state *state, s
     s2_buf buf = {0};
     s2_tui_command(model, state, &buf);
     if (buf.len == 0)
-        s2_buf_puts(&buf, "there is none before the design is derived");
+        s2_buf_puts(&buf, "no command yet: the design is still being derived");
     const int32_t width = body.cols - 2;
     int32_t lines = 1;
     int32_t at_col = 0;
@@ -510,13 +263,15 @@ void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     }
     draw_title(model, state, canvas, at.title);
     s2_canvas_clip(canvas, at.body);
-    s2_view_at(s2_view_shown(state))->draw(model, state, canvas, at.body);
-    if (is_choice(state->mode))
-        draw_choice(model, state, canvas, at.body);
+    VIEWS[s2_view_shown(state)].ops->draw(model, state, canvas, at.body);
+    if (s2_mode_is_choice(state->mode))
+        s2_choice_draw(model, state, canvas, at.body);
     if (state->mode == S2_MODE_PATH)
         draw_loss(model, state, canvas, at.body);
+    if (state->mode == S2_MODE_TEXT)
+        draw_refusal(model, canvas, at.body);
     if (state->mode == S2_MODE_COMMAND)
         draw_command(model, state, canvas, at.body);
-    if (at.footer.rows > 0 || is_prompt(state->mode))
+    if (at.footer.rows > 0 || s2_mode_is_prompt(state->mode))
         draw_footer(model, state, canvas, at.footer.rows > 0 ? at.footer : at.title);
 }

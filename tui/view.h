@@ -1,7 +1,7 @@
 /*
- * tui/view.h - inside tui/: a view is a constant struct; this is the table of them, and what views share.
+ * tui/view.h - inside tui/: what a view is, and what views share.
  *
- * To add a view: an enumerator in tui/keymap.h, a file with its s2_view_ops, a line in tui/view.c.
+ * To add a view: a row of S2_VIEW_TABLE in tui/keymap.h, and a file with its s2_view_ops.
  */
 #ifndef S2_TUI_VIEW_H
 #define S2_TUI_VIEW_H
@@ -9,18 +9,17 @@
 #include "tui/layout.h"
 #include "tui/model.h"
 
+/* Each view file defines one s2_view_<word>; only tui/view.c names them. */
 typedef struct s2_view_ops {
-    const char *name;
-    const char *help; /* one sentence */
     void (*draw)(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
     void (*handle)(const s2_tui_model *model, s2_tui_state *state, s2_action action);
     void (*command)(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);
 } s2_view_ops;
 
-extern const s2_view_ops s2_view_bench, s2_view_designs, s2_view_design, s2_view_compare, s2_view_pareto,
-    s2_view_record, s2_view_runs, s2_view_output, s2_view_log, s2_view_help, s2_view_tour;
-/* By s2_view_id. */
-const s2_view_ops *s2_view_at(s2_view_id id);
+#define S2_VIEW_DECLARE(id, view, title, go, request, help) extern const s2_view_ops s2_view_##view;
+S2_VIEW_TABLE(S2_VIEW_DECLARE)
+#undef S2_VIEW_DECLARE
+
 static inline s2_view_id s2_view_shown(const s2_tui_state *state)
 {
     return state->views[state->depth];
@@ -56,6 +55,13 @@ void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *
 
 /* Ask for a text; one that was typed for this before and could not be used is there again. */
 void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text);
+/* Is something typed in this mode, or chosen from a list? */
+bool s2_mode_is_prompt(s2_mode mode);
+bool s2_mode_is_choice(s2_mode mode);
+/* A key in a mode other than S2_MODE_KEYS; the action that was chosen from the palette, or S2_ACT_NONE. */
+s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
+void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line);
+void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
 
 /* Move a list cursor by an action; false for others. */
 bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at);

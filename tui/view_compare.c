@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "sim/report.h"
+#include "sim/units.h"
 
 enum { LABEL = 12, COLUMN = 15, WIDEST = 40, CELL_BYTES = 48 };
 
@@ -210,4 +210,4 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_compare = {"compare", "the marked designs side by side", draw, handle, command};
+const s2_view_ops s2_view_compare = {draw, handle, command};

@@ -67,5 +67,4 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_design = {"design", "one design: what it reads, proves and costs", draw, handle,
-                                    command};
+const s2_view_ops s2_view_design = {draw, handle, command};

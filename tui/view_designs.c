@@ -2,10 +2,9 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
-#include "sim/report.h"
-
-const char *const s2_tui_sorts[] = {"created", "name", "density", "us", "kv_mib", "gpu_us"};
+#include "sim/units.h"
 
 static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *state)
 {
@@ -79,9 +78,27 @@ static void put_head(s2_canvas *canvas, int32_t row, int32_t right, const char *
         s2_canvas_text(canvas, row, right - n, S2_STYLE_HEAD, text);
 }
 
-static void draw_head(s2_canvas *canvas, s2_rect area)
+/* On the side of its column that has room, by the column that the list is ordered by. */
+static void draw_sort(const s2_tui_state *state, const columns *c, s2_canvas *canvas, int32_t row)
+{
+    const struct {
+        const char *sort;
+        int32_t col;
+    } marks[] = {{"name", c->name + 4},
+                 {"density", c->density - 8},
+                 {"us", c->us - 5},
+                 {"kv_mib", c->kv - 3},
+                 {"gpu_us", c->gpu - 9}};
+    for (size_t at = 0; at < sizeof marks / sizeof marks[0]; at++)
+        if (strcmp(marks[at].sort, s2_tui_sorts[state->sort]) == 0 && marks[at].col > 0)
+            s2_canvas_glyph(canvas, row, marks[at].col, state->ascending ? 0x25b4 : 0x25be,
+                            state->ascending ? '^' : 'v', S2_STYLE_KEY);
+}
+
+static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
 {
     const columns c = columns_of(area.cols);
+    draw_sort(state, &c, canvas, area.row);
     s2_canvas_text(canvas, area.row, 2, S2_STYLE_HEAD, "ruk");
     s2_canvas_text(canvas, area.row, c.name, S2_STYLE_HEAD, "name");
     put_head(canvas, area.row, c.heads, "heads");
@@ -162,7 +179,7 @@ static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2
     if (model->searching)
         s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");
     else if (model->list_error != NULL)
-        s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAD, "  filter refused: %s", model->list_error);
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAD, "  not listed: %s", model->list_error);
     else if (state->filter[0] != '\0')
         s2_canvas_printf(canvas, line.row, col, S2_STYLE_KEY, "  filter: %s", state->filter);
 }
@@ -198,7 +215,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     s2_canvas_clip(canvas, at.list);
     draw_status(model, state, canvas, (s2_rect){at.list.row, 0, 1, at.list.cols});
     s2_canvas_clip(canvas, at.list);
-    draw_head(canvas, (s2_rect){at.list.row + 1, 0, 1, at.list.cols});
+    draw_head(state, canvas, (s2_rect){at.list.row + 1, 0, 1, at.list.cols});
     const int32_t shown = at.list.rows - 2;
     int32_t top = state->top;
     top = state->cursor < top            ? state->cursor
@@ -300,5 +317,4 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_designs = {"designs", "what is in the database: filter, sort, mark, open", draw,
-                                     handle, command};
+const s2_view_ops s2_view_designs = {draw, handle, command};

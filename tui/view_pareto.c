@@ -1,114 +1,144 @@
 #include "tui/view.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-#include "sim/report.h"
+#include "base/arith.h"
+#include "sim/units.h"
 
-/* Time against cache, both logarithmic; of the designs that were loaded into the list. */
-typedef struct axes {
-    double us_least;
-    double us_most;
-    double kv_least;
-    double kv_most;
-    int32_t n; /* designs with both */
-} axes;
+/*
+ * The front of all designs that the filter leaves, walked from one end to the other; the first objective to
+ * the right, the second up, times and bytes logarithmic. The design of the list's cursor is shown in its place.
+ */
+enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46 };
 
-/* Every design is compared with every other: more would cost more than a frame. */
-enum { MOST = 1000 };
+typedef struct axis {
+    double least;
+    double most;
+    bool linear; /* shares, which may be 0 */
+} axis;
 
-static int32_t n_shown(const s2_tui_model *model)
+typedef struct plot {
+    s2_rect area;
+    axis x;
+    axis y;
+} plot;
+
+static double value_at(const s2_tui_front *front, int32_t row, int32_t objective)
 {
-    return model->n_rows < MOST ? model->n_rows : MOST;
+    return front->values[row * front->n_objectives + objective];
 }
 
-static bool has_numbers(const s2_tui_row *row)
+static bool is_plotted(const s2_tui_point *point)
 {
-    return row->sim_us > 0 && row->kv_bytes > 0;
+    return point->value[0] >= 0 && point->value[1] >= 0;
 }
 
-/* The phase and length that are shown: those of the cursor's design, else of the first that has numbers. */
-static const s2_tui_row *standard(const s2_tui_model *model, int32_t cursor)
+static axis axis_of(const s2_tui_front *front, int32_t objective)
 {
-    if (cursor < n_shown(model) && has_numbers(&model->rows[cursor]))
-        return &model->rows[cursor];
-    for (int32_t at = 0; at < n_shown(model); at++)
-        if (has_numbers(&model->rows[at]))
-            return &model->rows[at];
-    return NULL;
-}
-
-/* Only designs that were priced for the same question are rivals. */
-static bool is_rival(const s2_tui_row *row, const s2_tui_row *of)
-{
-    return has_numbers(row) && row->len_tok == of->len_tok && strcmp(row->phase, of->phase) == 0;
-}
-
-static axes axes_of(const s2_tui_model *model, const s2_tui_row *of)
-{
-    axes a = {(double)INFINITY, 0, (double)INFINITY, 0, 0};
-    for (int32_t at = 0; at < n_shown(model); at++) {
-        const s2_tui_row *const row = &model->rows[at];
-        if (of == NULL || !is_rival(row, of))
-            continue;
-        a.us_least = fmin(a.us_least, row->sim_us);
-        a.us_most = fmax(a.us_most, row->sim_us);
-        a.kv_least = fmin(a.kv_least, row->kv_bytes);
-        a.kv_most = fmax(a.kv_most, row->kv_bytes);
-        a.n++;
-    }
+    axis a = {(double)INFINITY, 0, front->objectives[objective].unit == S2_TUI_SHARE};
+    for (int32_t nth = 0; nth < front->n_points; nth++)
+        if (is_plotted(&front->points[nth])) {
+            a.least = fmin(a.least, (double)front->points[nth].value[objective]);
+            a.most = fmax(a.most, (double)front->points[nth].value[objective]);
+        }
     return a;
 }
 
-static int32_t place(double value, double least, double most, int32_t cells)
+static int32_t place(double value, axis a, int32_t cells)
 {
-    if (most <= least)
+    if (a.most <= a.least)
         return 0;
-    const int32_t at = (int32_t)(log(value / least) / log(most / least) * (cells - 1) + 0.5);
-    return at < 0 ? 0 : at >= cells ? cells - 1 : at;
+    const double share =
+        a.linear ? (value - a.least) / (a.most - a.least) : log(value / a.least) / log(a.most / a.least);
+    const int32_t cell = (int32_t)(share * (cells - 1) + 0.5);
+    return cell < 0 ? 0 : cell >= cells ? cells - 1 : cell;
 }
 
-/* No design whose union holds is at least as good in both and better in one. */
-static bool is_front(const s2_tui_model *model, const s2_tui_row *row)
+static int32_t col_of(const plot *p, double value)
 {
-    if (row->unions != (int32_t)S2_HOLDS)
-        return false;
-    for (int32_t at = 0; at < n_shown(model); at++) {
-        const s2_tui_row *const other = &model->rows[at];
-        if (other->unions == (int32_t)S2_HOLDS && is_rival(other, row) && other->sim_us <= row->sim_us &&
-            other->kv_bytes <= row->kv_bytes &&
-            (other->sim_us < row->sim_us || other->kv_bytes < row->kv_bytes))
-            return false;
+    return p->area.col + place(value, p->x, p->area.cols);
+}
+
+static int32_t row_of(const plot *p, double value)
+{
+    return p->area.row + p->area.rows - 1 - place(value, p->y, p->area.rows);
+}
+
+static void print_value(const s2_tui_objective *objective, double value, s2_buf *buf)
+{
+    switch (objective->unit) {
+    case S2_TUI_TIME: s2_time_print(value, buf); break;
+    case S2_TUI_BYTES: s2_bytes_print(value, buf); break;
+    case S2_TUI_SHARE: s2_buf_printf(buf, "%.4f", value); break;
     }
-    return true;
 }
 
-static void draw_point(const s2_tui_model *model, const s2_tui_row *row, const axes *a, bool fronts,
-                       s2_canvas *canvas, s2_rect plot)
-{
-    const int32_t x = plot.col + place(row->sim_us, a->us_least, a->us_most, plot.cols);
-    const int32_t y = plot.row + plot.rows - 1 - place(row->kv_bytes, a->kv_least, a->kv_most, plot.rows);
-    const bool front = is_front(model, row);
-    if (front && fronts)
-        s2_canvas_glyph(canvas, y, x, 0x25cf, 'O', S2_STYLE_GOOD);
-    else if (!front && !fronts && row->unions == (int32_t)S2_VIOLATED)
-        s2_canvas_glyph(canvas, y, x, 0xd7, 'x', S2_STYLE_BAD);
-    else if (!front && !fronts)
-        s2_canvas_glyph(canvas, y, x, 0xb7, '.', S2_STYLE_DIM);
-}
-
-static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, double value,
-                         void (*print)(double, s2_buf *))
+/* The column behind it; right >= 0 ends the text there instead of beginning at col. */
+static int32_t put_value(s2_canvas *canvas, int32_t row, int32_t col, int32_t right, s2_style style,
+                         const s2_tui_objective *objective, double value)
 {
     s2_buf buf = {0};
-    print(value, &buf);
-    col = s2_canvas_text(canvas, row, col, S2_STYLE_TEXT, buf.data);
+    print_value(objective, value, &buf);
+    col = s2_canvas_text(canvas, row, right >= 0 ? right - (int32_t)buf.len : col, style,
+                         buf.data != NULL ? buf.data : "");
     s2_buf_release(&buf);
     return col;
 }
 
-/* What the marks mean, as far as there is room. */
-static void draw_legend(const s2_tui_row *of, s2_canvas *canvas, s2_rect body)
+/* ---- the plot */
+
+static void draw_points(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
+{
+    for (int32_t nth = 0; nth < front->n_points; nth++) {
+        const s2_tui_point *const point = &front->points[nth];
+        if (!is_plotted(point))
+            continue;
+        const int32_t row = row_of(p, (double)point->value[1]), col = col_of(p, (double)point->value[0]);
+        if (point->violated)
+            s2_canvas_glyph(canvas, row, col, 0xd7, 'x', S2_STYLE_BAD);
+        else
+            s2_canvas_glyph(canvas, row, col, 0xb7, '.', S2_STYLE_DIM);
+    }
+}
+
+static void draw_front(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
+{
+    for (int32_t row = 0; row < front->n_rows; row++)
+        s2_canvas_glyph(canvas, row_of(p, value_at(front, row, 1)), col_of(p, value_at(front, row, 0)),
+                        0x25cf, 'O', S2_STYLE_GOOD);
+}
+
+static double at_third(axis a, int third)
+{
+    if (a.linear)
+        return a.least + (a.most - a.least) * third / 3.0;
+    return a.most > a.least ? a.least * pow(a.most / a.least, third / 3.0) : a.least;
+}
+
+static void draw_scales(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
+{
+    const s2_rect area = p->area;
+    const int32_t below = area.row + area.rows;
+    for (int32_t row = area.row; row < below; row++)
+        s2_canvas_glyph(canvas, row, area.col - 1, 0x2502, '|', S2_STYLE_DIM);
+    for (int32_t col = area.col; col < area.col + area.cols; col++)
+        s2_canvas_glyph(canvas, below, col, 0x2500, '-', S2_STYLE_DIM);
+    s2_canvas_glyph(canvas, below, area.col - 1, 0x2514, '+', S2_STYLE_DIM);
+    for (int third = 0; third <= 3; third++) {
+        const double x = at_third(p->x, third), y = at_third(p->y, third);
+        const int32_t right = third == 0 ? area.col + 8 : col_of(p, x) + 1;
+        /* an axis of one value has one mark */
+        if (third == 0 || p->y.most > p->y.least)
+            put_value(canvas, row_of(p, y), 0, area.col - 1, S2_STYLE_DIM, &front->objectives[1], y);
+        if (third == 0 || p->x.most > p->x.least)
+            put_value(canvas, below + 1, 0, right, S2_STYLE_DIM, &front->objectives[0], x);
+    }
+}
+
+/* What is up, what is right, what the marks mean, as far as there is room. */
+static void draw_legend(const s2_tui_front *front, s2_canvas *canvas, s2_rect line)
 {
     static const struct {
         uint32_t glyph;
@@ -118,115 +148,218 @@ static void draw_legend(const s2_tui_row *of, s2_canvas *canvas, s2_rect body)
     } marks[] = {{0x25cf, 'O', S2_STYLE_GOOD, "front"},
                  {0xb7, '.', S2_STYLE_DIM, "beaten"},
                  {0xd7, 'x', S2_STYLE_BAD, "union violated"},
-                 {'@', '@', S2_STYLE_WITNESS, "cursor"}};
-    s2_buf len = {0};
-    s2_tok_print(of->len_tok, &len);
-    int32_t col =
-        s2_canvas_printf(canvas, body.row, body.col + 1, S2_STYLE_HEAD, "KV cache up, time right: %.8s %s",
-                         of->phase, len.data != NULL ? len.data : "");
-    s2_buf_release(&len);
-    for (size_t at = 0; at < sizeof marks / sizeof marks[0]; at++) {
-        if (col + 4 + (int32_t)strlen(marks[at].text) >= body.cols)
+                 {'@', '@', S2_STYLE_WITNESS, "cursor"},
+                 {0x25c6, '&', S2_STYLE_KEY, "in the list"}};
+    int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_HEAD, "%s up, %s right",
+                                   front->objectives[1].name, front->objectives[0].name);
+    for (size_t nth = 0; nth < sizeof marks / sizeof marks[0]; nth++) {
+        if (col + 4 + (int32_t)strlen(marks[nth].text) >= line.col + line.cols)
             return;
-        s2_canvas_glyph(canvas, body.row, col + 2, marks[at].glyph, marks[at].twin, marks[at].style);
-        col = s2_canvas_text(canvas, body.row, col + 4, S2_STYLE_DIM, marks[at].text);
+        s2_canvas_glyph(canvas, line.row, col + 2, marks[nth].glyph, marks[nth].twin, marks[nth].style);
+        col = s2_canvas_text(canvas, line.row, col + 4, S2_STYLE_DIM, marks[nth].text);
     }
 }
 
-/* Both ends of a logarithmic axis and what lies at its thirds. */
-static double at_third(double least, double most, int third)
+/* "front: 7 of 120 designs whose union holds, of 300: prefill 128k". */
+static void draw_count(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    return most > least ? least * pow(most / least, third / 3.0) : least;
+    const s2_tui_front *const front = &model->front;
+    int32_t col = s2_canvas_printf(canvas, line.row, line.col + 1, S2_STYLE_TEXT,
+                                   "front: %d of %d design%s whose union holds, of %d", front->n_rows,
+                                   front->n_holding, s2_text_plural(front->n_holding), front->n_points);
+    if (front->phase[0] != '\0') {
+        s2_buf len = {0};
+        s2_tok_print(front->len_tok, &len);
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, " at %.8s %s", front->phase,
+                               len.data != NULL ? len.data : "");
+        s2_buf_release(&len);
+    }
+    if (front->searching)
+        s2_canvas_text(canvas, line.row, col + 2, S2_STYLE_KEY, "searching...");
+    else if (state->filter[0] != '\0')
+        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_KEY, "filter: %s", state->filter);
 }
 
-static int32_t put_value_right(s2_canvas *canvas, int32_t row, int32_t right, double value,
-                               void (*print)(double, s2_buf *))
+/* ---- the design of the cursor, and the list's */
+
+static int32_t put_values(const s2_tui_front *front, int32_t row, s2_canvas *canvas, int32_t line,
+                          int32_t col)
 {
-    s2_buf buf = {0};
-    print(value, &buf);
-    const int32_t col = right - (int32_t)buf.len;
-    s2_canvas_text(canvas, row, col, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
-    s2_buf_release(&buf);
+    for (int32_t o = 0; o < front->n_objectives; o++) {
+        col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, o > 0 ? ", " : "  ");
+        col = put_value(canvas, line, col, -1, S2_STYLE_TEXT, &front->objectives[o], value_at(front, row, o));
+    }
     return col;
 }
 
-static void draw_scales(const axes *a, s2_canvas *canvas, s2_rect plot)
+static const char *name_of(const s2_tui_row *row)
 {
-    for (int32_t row = plot.row; row < plot.row + plot.rows; row++)
-        s2_canvas_glyph(canvas, row, plot.col - 1, 0x2502, '|', S2_STYLE_DIM);
-    for (int32_t col = plot.col; col < plot.col + plot.cols; col++)
-        s2_canvas_glyph(canvas, plot.row + plot.rows, col, 0x2500, '-', S2_STYLE_DIM);
-    s2_canvas_glyph(canvas, plot.row + plot.rows, plot.col - 1, 0x2514, '+', S2_STYLE_DIM);
-    for (int third = 0; third <= 3; third++) {
-        const double kv = at_third(a->kv_least, a->kv_most, third),
-                     us = at_third(a->us_least, a->us_most, third);
-        const int32_t row = plot.row + plot.rows - 1 - place(kv, a->kv_least, a->kv_most, plot.rows);
-        const int32_t col = plot.col + place(us, a->us_least, a->us_most, plot.cols);
-        put_value_right(canvas, row, plot.col - 1, kv, s2_bytes_print);
-        put_value_right(canvas, plot.row + plot.rows + 1, third == 0 ? col + 8 : col + 1, us, s2_time_print);
+    return row->name[0] != '\0' ? row->name : row->hash;
+}
+
+static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, const plot *p,
+                        s2_canvas *canvas, int32_t line)
+{
+    const s2_tui_front *const front = &model->front;
+    if (state->front >= front->n_rows)
+        return;
+    const int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "@ %d/%d  %.30s", state->front + 1,
+                                         front->n_rows, name_of(&front->rows[state->front]));
+    put_values(front, state->front, canvas, line, col);
+    if (p->area.rows > 0 && p->area.cols > 0)
+        s2_canvas_glyph(canvas, row_of(p, value_at(front, state->front, 1)),
+                        col_of(p, value_at(front, state->front, 0)), '@', '@', S2_STYLE_WITNESS);
+}
+
+static const s2_tui_point *point_of(const s2_tui_front *front, int64_t id)
+{
+    for (int32_t nth = 0; nth < front->n_points; nth++)
+        if (front->points[nth].id == id)
+            return &front->points[nth];
+    return NULL;
+}
+
+static bool is_on_front(const s2_tui_front *front, int64_t id)
+{
+    for (int32_t row = 0; row < front->n_rows; row++)
+        if (front->rows[row].id == id)
+            return true;
+    return false;
+}
+
+/* How many of the front are nowhere worse and somewhere better. */
+static int32_t n_better(const s2_tui_front *front, const s2_tui_point *point)
+{
+    int32_t n = 0;
+    for (int32_t row = 0; row < front->n_rows; row++) {
+        bool worse = false, better = false;
+        for (int32_t o = 0; o < front->n_objectives; o++) {
+            worse = worse || (float)value_at(front, row, o) > point->value[o];
+            better = better || (float)value_at(front, row, o) < point->value[o];
+        }
+        n += better && !worse;
+    }
+    return n;
+}
+
+static void draw_listed(const s2_tui_model *model, const s2_tui_state *state, const plot *p,
+                        s2_canvas *canvas, int32_t line)
+{
+    const s2_tui_front *const front = &model->front;
+    if (state->cursor >= model->n_rows)
+        return;
+    const s2_tui_row *const row = &model->rows[state->cursor];
+    const s2_tui_point *const point = point_of(front, row->id);
+    const int32_t col =
+        s2_canvas_printf(canvas, line, 1, S2_STYLE_DIM, "  in the list: %.30s: ", name_of(row));
+    s2_canvas_glyph(canvas, line, 1, 0x25c6, '&', S2_STYLE_KEY);
+    if (point == NULL || !is_plotted(point)) {
+        s2_canvas_text(canvas, line, col, S2_STYLE_DIM,
+                       "no value for each objective at this phase and length");
+        return;
+    }
+    if (p->area.rows > 0 && p->area.cols > 0)
+        s2_canvas_glyph(canvas, row_of(p, (double)point->value[1]), col_of(p, (double)point->value[0]),
+                        0x25c6, '&', S2_STYLE_KEY);
+    const int32_t better = n_better(front, point);
+    if (is_on_front(front, row->id))
+        s2_canvas_text(canvas, line, col, S2_STYLE_GOOD, "on the front");
+    else if (!point->holds)
+        s2_canvas_printf(canvas, line, col, S2_STYLE_BAD, "its union is %s: it does not compete",
+                         point->violated ? "violated" : "not proved");
+    else
+        s2_canvas_printf(canvas, line, col, S2_STYLE_TEXT, "%d of the front beat%s it", better,
+                         better == 1 ? "s" : "");
+}
+
+/* The front as a table beside the plot. */
+static void draw_table(const s2_tui_front *front, const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
+{
+    const int32_t shown = area.rows - 1;
+    const int32_t top = shown > 0 && state->front >= shown ? state->front - shown + 1 : 0;
+    const int32_t name_cols = area.cols - 1 - 11 * s2_min_i32(front->n_objectives, 3);
+    s2_canvas_clip(canvas, area);
+    s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_HEAD, "on the front");
+    for (int32_t o = 0; o < front->n_objectives && o < 3; o++) {
+        const char *const name = front->objectives[o].name;
+        s2_canvas_text(canvas, area.row, area.col + name_cols + 11 * (o + 1) - (int32_t)strlen(name),
+                       S2_STYLE_HEAD, name);
+    }
+    for (int32_t n = 0; n < shown && top + n < front->n_rows; n++) {
+        const s2_rect line = {area.row + 1 + n, area.col, 1, area.cols};
+        s2_canvas_clip(canvas, (s2_rect){line.row, line.col, 1, name_cols});
+        s2_canvas_text(canvas, line.row, line.col + 1, S2_STYLE_TEXT, name_of(&front->rows[top + n]));
+        s2_canvas_clip(canvas, line);
+        for (int32_t o = 0; o < front->n_objectives && o < 3; o++)
+            put_value(canvas, line.row, 0, line.col + name_cols + 11 * (o + 1), S2_STYLE_TEXT,
+                      &front->objectives[o], value_at(front, top + n, o));
+        if (top + n == state->front)
+            s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
     }
 }
 
-/* The design of the list's cursor in words, under the plot. */
-static void draw_chosen(const s2_tui_model *model, const s2_tui_state *state, const axes *a,
-                        s2_canvas *canvas, s2_rect plot, int32_t line)
+static void draw_empty(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    if (state->cursor >= n_shown(model))
-        return;
-    const s2_tui_row *const row = &model->rows[state->cursor];
-    int32_t col = s2_canvas_printf(canvas, line, 1, S2_STYLE_HEAD, "%.30s  ",
-                                   row->name[0] != '\0' ? row->name : row->hash);
-    if (!has_numbers(row)) {
-        s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "not priced");
-        return;
-    }
-    col = put_value(canvas, line, col, row->sim_us, s2_time_print);
-    col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, ", ");
-    put_value(canvas, line, col, row->kv_bytes, s2_bytes_print);
-    const int32_t x = plot.col + place(row->sim_us, a->us_least, a->us_most, plot.cols);
-    const int32_t y = plot.row + plot.rows - 1 - place(row->kv_bytes, a->kv_least, a->kv_most, plot.rows);
-    s2_canvas_glyph(canvas, y, x, '@', '@', S2_STYLE_WITNESS);
+    const s2_tui_front *const front = &model->front;
+    if (front->error != NULL)
+        s2_canvas_printf(canvas, body.row, 1, S2_STYLE_BAD, "%s", front->error);
+    else
+        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,
+                       front->searching ? "searching..."
+                       : state->filter[0] != '\0'
+                           ? "no design that the filter leaves has a value for each: m prices"
+                           : "no design has a value for each: m prices, v times");
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_tui_row *const of = standard(model, state->cursor);
-    const axes a = axes_of(model, of);
+    const s2_tui_front *const front = &model->front;
+    const int32_t table = body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
     s2_canvas_clip(canvas, body);
-    if (a.n == 0) {
-        s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "no design is priced: s2 sim does");
+    if (front->n_points == 0) {
+        draw_empty(model, state, canvas, body);
         return;
     }
-    enum { AXIS = 11 };
-    const s2_rect plot = {body.row + 1, body.col + AXIS, body.rows - 4, body.cols - AXIS - 1};
-    draw_legend(of, canvas, body);
-    if (plot.rows > 0 && plot.cols > 0)
-        draw_scales(&a, canvas, plot);
-    for (int fronts = 0; fronts < 2 && plot.rows > 0 && plot.cols > 0; fronts++)
-        for (int32_t at = 0; at < n_shown(model); at++)
-            if (is_rival(&model->rows[at], of))
-                draw_point(model, &model->rows[at], &a, fronts == 1, canvas, plot);
-    draw_chosen(model, state, &a, canvas, plot, body.row + body.rows - 1);
+    const plot p = {{body.row + 2, body.col + AXIS, body.rows - 6, body.cols - AXIS - 1 - table},
+                    axis_of(front, 0),
+                    axis_of(front, 1)};
+    draw_count(model, state, canvas, body);
+    draw_legend(front, canvas, (s2_rect){body.row + 1, body.col, 1, body.cols - table});
+    if (p.area.rows > 0 && p.area.cols > 0 && p.x.most >= p.x.least) {
+        draw_scales(front, &p, canvas);
+        draw_points(front, &p, canvas);
+        draw_front(front, &p, canvas);
+    }
+    draw_listed(model, state, &p, canvas, body.row + body.rows - 1);
+    draw_chosen(model, state, &p, canvas, body.row + body.rows - 2);
+    if (table > 0)
+        draw_table(front, state, canvas,
+                   (s2_rect){body.row + 1, body.col + body.cols - table, body.rows - 3, table});
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    if (!s2_scroll(action, n_shown(model), state->rows / 2, &state->cursor))
+    if (s2_scroll(action, model->front.n_rows, state->rows / 2, &state->front))
+        return;
+    if (action == S2_ACT_MINIMIZE)
+        s2_prompt_open(state, S2_MODE_MINIMIZE, state->minimize);
+    else
         s2_subject_handle(model, state, action);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
-    const s2_tui_row *const of = standard(model, state->cursor);
+    const s2_tui_front *const front = &model->front;
     if (!model->stored) {
         s2_buf_puts(buf, "s2 tui --no-db --dump pareto");
         return;
     }
-    s2_buf_puts(buf, "s2 pareto union=holds --minimize us,kv_mib");
-    if (of != NULL && of->phase[0] != '\0') {
+    s2_buf_puts(buf, "s2 pareto union=holds --minimize ");
+    s2_buf_shell(buf, state->minimize);
+    if (front->phase != NULL && front->phase[0] != '\0') {
         s2_buf_puts(buf, " --phase ");
-        s2_buf_shell(buf, of->phase);
-        s2_buf_printf(buf, " --len %lld", (long long)of->len_tok);
+        s2_buf_shell(buf, front->phase);
+        s2_buf_printf(buf, " --len %lld", (long long)front->len_tok);
     }
     if (state->filter[0] != '\0') {
         s2_buf_puts(buf, " --filter ");
@@ -235,5 +368,4 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_pareto = {"pareto", "time against cache of the designs in the list", draw, handle,
-                                    command};
+const s2_view_ops s2_view_pareto = {draw, handle, command};

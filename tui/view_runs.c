@@ -187,8 +187,7 @@ static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s
         s2_buf_puts(buf, "s2 tui --no-db --dump runs");
 }
 
-const s2_view_ops s2_view_runs = {"runs", "what runs in the background, and what ran", draw_runs, handle_runs,
-                                  command_runs};
+const s2_view_ops s2_view_runs = {draw_runs, handle_runs, command_runs};
 
 /* ---- the lines of one thing */
 
@@ -202,7 +201,7 @@ static void handle_output(const s2_tui_model *model, s2_tui_state *state, s2_act
     s2_scroll(action, model->output.n_lines, state->rows / 2, &state->scroll);
 }
 
-const s2_view_ops s2_view_output = {"output", "what a run said", draw_output, handle_output, command_runs};
+const s2_view_ops s2_view_output = {draw_output, handle_output, command_runs};
 
 static void draw_record(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
@@ -231,5 +230,4 @@ static void command_record(const s2_tui_model *model, const s2_tui_state *state,
                       model->database);
 }
 
-const s2_view_ops s2_view_record = {"record", "what is stored of one design", draw_record, handle_record,
-                                    command_record};
+const s2_view_ops s2_view_record = {draw_record, handle_record, command_record};

@@ -26,7 +26,7 @@ static void command_log(const s2_tui_model *model, const s2_tui_state *state, s2
     s2_buf_printf(buf, model->stored ? "s2 repro%s" : "s2 tui%s --dump log", model->database);
 }
 
-const s2_view_ops s2_view_log = {"log", "what was done, newest first", draw_log, handle_log, command_log};
+const s2_view_ops s2_view_log = {draw_log, handle_log, command_log};
 
 /* The view that help was asked from. */
 static s2_view_id asked_from(const s2_tui_state *state)
@@ -34,7 +34,7 @@ static s2_view_id asked_from(const s2_tui_state *state)
     return state->depth > 0 ? state->views[state->depth - 1] : S2_VIEW_BENCH;
 }
 
-/* What keys mean while something is typed or chosen from a list (tui/view.c). */
+/* What keys mean while something is typed or chosen from a list (tui/prompt.c). */
 static const struct {
     const char *shown;
     const char *help;
@@ -69,8 +69,8 @@ static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_c
     (void)model;
     const s2_view_id id = asked_from(state);
     s2_canvas_clip(canvas, body);
-    s2_canvas_printf(canvas, body.row, 1, S2_STYLE_HEAD, "%s: %s", s2_view_at(id)->name,
-                     s2_view_at(id)->help);
+    s2_canvas_printf(canvas, body.row, 1, S2_STYLE_HEAD, "%s: %s", s2_view_info_of(id)->title,
+                     s2_view_info_of(id)->help);
     int32_t row = body.row + 1 - state->scroll;
     for (int32_t nth = 0; nth < s2_binding_count(); nth++) {
         const s2_binding *const b = s2_binding_at(nth);
@@ -99,7 +99,7 @@ static void command_help(const s2_tui_model *model, const s2_tui_state *state, s
     s2_buf_puts(buf, "s2 tui --dump help");
 }
 
-const s2_view_ops s2_view_help = {"help", "keys", draw_help, handle_help, command_help};
+const s2_view_ops s2_view_help = {draw_help, handle_help, command_help};
 
 enum { TOUR_LINES = 5 };
 
@@ -182,5 +182,4 @@ static void handle_tour(const s2_tui_model *model, s2_tui_state *state, s2_actio
         state->tour = (state->tour + 1) % S2_TOUR_STEPS;
 }
 
-const s2_view_ops s2_view_tour = {"tour", "what can be done here, in five steps", draw_tour, handle_tour,
-                                  command_help};
+const s2_view_ops s2_view_tour = {draw_tour, handle_tour, command_help};

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cache.h"
+#include "cache/cache.h"
 #include "kernels/float16.h"
 #include "kernels/kernel.h"
 #include "pattern/dense.h"
@@ -47,7 +47,7 @@ static s2_status write_row(server *s, void *pool, int64_t slot, const float *row
 {
     uint16_t bits[DIM];
     for (int32_t d = 0; d < DIM; d++)
-        s2_store(bits, S2_BF16, d, row[d]);
+        s2_float_store(bits, S2_BF16, d, row[d]);
     return s->device->ops->copy_in(s->device, (uint8_t *)pool + slot * DIM * 2, bits, sizeof bits);
 }
 
@@ -101,7 +101,7 @@ static s2_status fork_sequence(server *s, int32_t index)
 
 static s2_attn_problem problem_of(const server *s, const s2_plan *plan, const s2_cached *cached)
 {
-    return (s2_attn_problem){.phase = S2_DECODING,
+    return (s2_attn_problem){.pass = S2_PASS_DECODE,
                              .dtype = S2_BF16,
                              .plan = plan,
                              .n_seqs = s->n_seqs,
@@ -123,13 +123,12 @@ static s2_status decode(server *s, s2_arena *arena)
 {
     s2_plan plan;
     s2_plan_seq lens[LIMIT_SEQS];
-    s2_plan_options options;
     void *state = NULL;
     const s2_cached cached = {s->cache, s->seqs};
     s2_attn_problem problem = problem_of(s, NULL, &cached);
     for (int32_t index = 0; index < s->n_seqs; index++)
         lens[index] = (s2_plan_seq){1, s2_cache_n_tok(s->cache, s->seqs[index])};
-    s->kernel->options(s->device, &problem, &options);
+    const s2_plan_options options = s2_kernel_cut(s->kernel->traits, problem.head_dim);
     S2_TRY(s2_plan_build(arena, &s->pattern, S2_DECODE, 0, lens, s->n_seqs, &options, &plan, &s->why));
     problem.plan = &plan;
     S2_TRY(s->kernel->prepare(s->device, &problem, &state, &s->why));
@@ -184,7 +183,7 @@ static s2_status compare(server *s)
             double want[DIM];
             attend(s, index, head, want);
             for (int32_t d = 0; d < DIM; d++) {
-                const double off = fabs(want[d] - (double)s2_load(got[index][head], S2_BF16, d));
+                const double off = fabs(want[d] - (double)s2_float_load(got[index][head], S2_BF16, d));
                 s->worst = off > s->worst || isnan(off) ? off : s->worst;
             }
         }

@@ -83,21 +83,16 @@ s2::BwdRowParams s2_bwd_row_params(const s2_attn_problem *problem, const void *s
     return params;
 }
 
-static bool strides_fit(const s2_tensor *tensor)
-{
-    return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
-}
-
 s2_status s2_bwd_supports(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_tensor *const tensors[] = {&problem->q,   &problem->k,   &problem->v,   &problem->o,
                                         &problem->d_o, &problem->d_q, &problem->d_k, &problem->d_v};
-    if (problem->phase != S2_BACKWARD)
+    if (problem->pass != S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes gradients only");
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     for (const s2_tensor *tensor : tensors)
-        if (!strides_fit(tensor))
+        if (!s2_cuda_strides_fit(tensor))
             return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
                                "needs strides that are multiples of 8 elements");
     if (problem->plan != NULL && s2_bwd_count_rows(problem).all > INT32_MAX)

@@ -36,14 +36,6 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
-void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
-{
-    *out = s2_plan_options_default();
-    out->tile_tok = TILE;
-    out->key_tok = TILE;
-    out->section_bytes = 16 << 20;
-}
-
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     if (device->capability < 80)
@@ -117,8 +109,7 @@ void fill_params(const s2_attn_problem *problem, State *state)
 s2_status make(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_bwd_rows rows = s2_bwd_count_rows(problem);
-    s2_plan_column_options cut = {};
-    cut.key_tok = TILE;
+    const s2_plan_column_options cut = s2_kernel_columns(&s2_traits_sm80_bwd, problem->plan, device->n_units);
     state->launch = launch_of(problem->head_dim, problem->dtype);
     state->n_rows = rows.longest;
     state->n_seqs = problem->n_seqs;
@@ -155,9 +146,12 @@ s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *wh
 } // namespace
 
 extern "C" const s2_kernel s2_kernel_sm80_bwd = {
-    "sm80_bwd",    "Portable gradients since Ampere: mma.sync and cp.async, every mask",
-    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
-    true,          41,
-    options,       supports,
-    prepare,       run,
+    &s2_traits_sm80_bwd,
+    "Portable gradients since Ampere: mma.sync and cp.async, every mask",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
     finish};

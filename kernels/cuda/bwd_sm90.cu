@@ -1,13 +1,12 @@
 #include "kernels/cuda/internal.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <cuda_runtime.h>
 
 #include "base/alloc.h"
 #include "kernels/cuda/bwd_host.cuh"
 #include "kernels/cuda/bwd_sm90.cuh"
 #include "kernels/cuda/bwd_sm90_inst.cuh"
+#include "kernels/cuda/sm90_host.cuh"
 #include "plan/transpose.h"
 
 namespace
@@ -15,12 +14,6 @@ namespace
 
 typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2_bwd_launch &,
                               cudaStream_t);
-typedef CUresult (*EncodeMap)(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
-                              const cuuint64_t *, const cuuint32_t *, const cuuint32_t *,
-                              CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
-                              CUtensorMapFloatOOBfill);
-
-constexpr int64_t SECTION_BYTES = 16 << 20;
 constexpr int32_t KEY_TOK = 128, TILE_TOK = 128; /* of a step and of a column; of a tile */
 
 struct State {
@@ -30,7 +23,7 @@ struct State {
     Launch launch;
     s2_bwd_lists lists;
     void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter;
-    void *items, *words, *list, *tile_bits; /* split: what dQ works through */
+    s2_sm90_steps steps; /* split: what dQ works through */
 };
 
 Launch launch_of(int32_t head_dim, s2_dtype dtype)
@@ -41,14 +34,6 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     S2_BWD_SM90_DIMS(S2_CASE)
 #undef S2_CASE
     return NULL;
-}
-
-void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
-{
-    *out = s2_plan_options_default();
-    out->tile_tok = TILE_TOK;
-    out->key_tok = KEY_TOK / 2; /* a step gathers two blocks at least */
-    out->section_bytes = SECTION_BYTES;
 }
 
 s2_status supports_plan(const s2_plan *plan, s2_diag *why)
@@ -91,55 +76,14 @@ s2_status supports_fused(const s2_device *device, const s2_attn_problem *problem
     return S2_OK;
 }
 
-/* ------------------------------------------------------------------ tensor maps */
-
-s2_status find_encoder(EncodeMap *out, s2_diag *why)
-{
-    void *entry = NULL;
-    cudaDriverEntryPointQueryResult result;
-    S2_TRY(s2_cuda_try(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &entry, 12000, cudaEnableDefault, &result),
-        why));
-    if (result != cudaDriverEntryPointSuccess)
-        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the driver has no tensor maps: it is too old");
-    *out = (EncodeMap)entry;
-    return S2_OK;
-}
-
-/* {d, token, head} of one sequence; a box is 64 columns of box_rows tokens of one head. */
-s2_status encode(EncodeMap encoder, CUtensorMap *map, const s2_attn_problem *problem, const s2_tensor *tensor,
-                 int32_t seq, bool is_kv, s2_diag *why)
-{
-    const s2_plan_seq len = problem->plan->seqs[seq];
-    const int64_t offset =
-        s2_tensor_at(tensor, is_kv ? problem->k_begin_tok : problem->q_begin_tok, seq, 0, 0);
-    const cuuint64_t dims[3] = {(cuuint64_t)problem->head_dim, (cuuint64_t)(is_kv ? len.k_tok : len.q_tok),
-                                (cuuint64_t)(is_kv ? problem->n_kv_heads : problem->n_heads)};
-    const cuuint64_t strides[2] = {(cuuint64_t)tensor->tok * 2, (cuuint64_t)tensor->head * 2};
-    const cuuint32_t box[3] = {64, is_kv ? (cuuint32_t)problem->plan->blk_tok : 64u, 1}, ones[3] = {1, 1, 1};
-    const CUresult result = encoder(
-        map, problem->dtype == S2_F16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-        (uint16_t *)tensor->data + offset, dims, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-    if (result != CUDA_SUCCESS)
-        return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "cuTensorMapEncodeTiled says %d", (int)result);
-    return S2_OK;
-}
-
 s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    EncodeMap encoder = NULL;
-    S2_TRY(find_encoder(&encoder, why));
-    const s2_tensor *const tensors[4] = {&problem->q, &problem->d_o, &problem->k, &problem->v};
-    const size_t n_bytes = (size_t)problem->n_seqs * 4 * sizeof(CUtensorMap);
-    CUtensorMap *const maps = (CUtensorMap *)aligned_alloc(128, n_bytes);
-    s2_status status = maps != NULL ? S2_OK : S2_ENOMEM;
-    for (int32_t at = 0; at < 4 * problem->n_seqs && status == S2_OK; at++)
-        status = encode(encoder, &maps[at], problem, tensors[at % 4], at / 4, at % 4 >= 2, why);
-    if (status == S2_OK)
-        status = s2_cuda_upload(device, maps, n_bytes, &state->maps, why);
-    free(maps);
-    return status;
+    const int32_t blk_tok = problem->plan->blk_tok;
+    const s2_mapped tensors[4] = {{&problem->q, false, 64},
+                                  {&problem->d_o, false, 64},
+                                  {&problem->k, true, blk_tok},
+                                  {&problem->v, true, blk_tok}};
+    return s2_sm90_upload_maps(device, problem, tensors, 4, &state->maps, why);
 }
 
 /* ------------------------------------------------------------------ lists */
@@ -152,44 +96,10 @@ s2_status make_parts(s2_device *device, const s2_attn_problem *problem, State *s
     return s2_bwd_zeroed(device, (int64_t)state->lists.n_chains * 8 * 4, &state->part_done, why);
 }
 
-s2_status upload_items(s2_device *device, const s2_attn_problem *problem, const s2_steps *steps, State *state,
-                       s2_diag *why)
+int32_t rows_of(const s2_attn_problem *problem, int32_t at)
 {
-    const s2_plan *const plan = problem->plan;
-    s2_step_item *const items = (s2_step_item *)s2_calloc((size_t)steps->n_items + 1, sizeof *items);
-    if (items == NULL)
-        return S2_ENOMEM;
-    for (int32_t at = 0; at < steps->n_items; at++) {
-        items[at] = steps->items[at];
-        items[at].rows = (int32_t)s2_bwd_first_row(problem, items[at].seq, items[at].head) +
-                         plan->items[at].tile * TILE_TOK;
-    }
-    const s2_status status =
-        s2_cuda_upload(device, items, ((size_t)steps->n_items + 1) * sizeof *items, &state->items, why);
-    s2_free(items);
-    return status;
-}
-
-s2_status make_items(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
-{
-    const s2_plan *const plan = problem->plan;
-    const size_t mask_bytes = (size_t)TILE_TOK * (size_t)plan->mask_words * sizeof(uint32_t);
-    s2_arena arena = {};
-    s2_steps steps;
-    s2_status status = s2_steps_build(&arena, plan, KEY_TOK, &steps, why);
-    if (status == S2_OK)
-        status = upload_items(device, problem, &steps, state, why);
-    if (status == S2_OK)
-        status = s2_cuda_upload(device, steps.words, (size_t)steps.n_words * sizeof *steps.words,
-                                &state->words, why);
-    if (status == S2_OK)
-        status =
-            s2_cuda_upload(device, steps.list, (size_t)steps.n_list * sizeof *steps.list, &state->list, why);
-    if (status == S2_OK && steps.n_masks > 0)
-        status =
-            s2_cuda_upload(device, steps.bits, (size_t)steps.n_masks * mask_bytes, &state->tile_bits, why);
-    s2_arena_release(&arena);
-    return status;
+    const s2_plan_item *const item = &problem->plan->items[at];
+    return (int32_t)s2_bwd_first_row(problem, item->seq, item->head) + item->tile * TILE_TOK;
 }
 
 /* ------------------------------------------------------------------ the contract */
@@ -200,8 +110,8 @@ void finish(s2_device *, void *raw)
     if (state == NULL)
         return;
     void *const memory[] = {state->maps,   state->seqs,     state->lse2,      state->delta,
-                            state->dq_sum, state->part_sum, state->part_done, state->counter,
-                            state->items,  state->words,    state->list,      state->tile_bits};
+                            state->dq_sum, state->part_sum, state->part_done, state->counter};
+    s2_sm90_release_steps(&state->steps);
     s2_bwd_release_lists(&state->lists);
     for (void *piece : memory)
         (void)cudaFree(piece);
@@ -238,10 +148,10 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->step_masks = (const int32_t *)state->lists.step_masks;
     params->bits = (const uint32_t *)state->lists.bits;
     params->tiles = (const s2::BwdTile *)state->lists.tiles;
-    params->items = (const s2_step_item *)state->items;
-    params->words = (const s2_step_word *)state->words;
-    params->list = (const int32_t *)state->list;
-    params->tile_bits = (const uint32_t *)state->tile_bits;
+    params->items = (const s2_step_item *)state->steps.items;
+    params->words = (const s2_step_word *)state->steps.words;
+    params->list = (const int32_t *)state->steps.list;
+    params->tile_bits = (const uint32_t *)state->steps.bits;
     params->d_q = s2_bwd_tensor(&problem->d_q);
     params->d_k = s2_bwd_tensor(&problem->d_k);
     params->d_v = s2_bwd_tensor(&problem->d_v);
@@ -273,11 +183,12 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
     if (status == S2_OK)
         status = make_rows(device, problem, fused, state, why);
     if (status == S2_OK) {
-        const s2_plan_column_options cut = s2_plan_column_cut(problem->plan, KEY_TOK, device->n_units, fused);
+        const s2_plan_column_options cut = s2_kernel_columns(
+            fused ? &s2_traits_sm90_bwd_fused : &s2_traits_sm90_bwd, problem->plan, device->n_units);
         status = s2_bwd_upload_lists(device, problem, &cut, false, &state->lists, why);
     }
     if (status == S2_OK && !fused)
-        status = make_items(device, problem, state, why);
+        status = s2_sm90_upload_steps(device, problem, KEY_TOK, rows_of, &state->steps, why);
     if (status == S2_OK)
         status = make_parts(device, problem, state, why);
     if (status != S2_OK) {
@@ -310,21 +221,22 @@ s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *wh
 } // namespace
 
 extern "C" const s2_kernel s2_kernel_sm90_bwd = {
-    "sm90_bwd",    "Hopper gradients: dK and dV by columns, then dQ by tiles; every mask",
-    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
-    true,          49,
-    options,       supports,
-    prepare,       run,
+    &s2_traits_sm90_bwd,
+    "Hopper gradients: dK and dV by columns, then dQ by tiles; every mask",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
     finish};
 
 extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
-    "sm90_bwd_fused",
+    &s2_traits_sm90_bwd_fused,
     "Hopper gradients in one pass; dQ is summed as it comes, so bits differ between runs",
     S2_DEVICE_GPU,
     S2_TOL_ROUNDED_P,
     false,
-    45,
-    options,
     supports_fused,
     prepare_fused,
     run,

@@ -78,21 +78,6 @@ S2_DEVICE void stmatrix_x4_trans(uint32_t address, const uint32_t *r)
                  "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                  : "memory");
 }
-S2_DEVICE int4 load_shared4(uint32_t address)
-{
-    int4 x;
-    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "r"(address)
-                 : "memory");
-    return x;
-}
-S2_DEVICE void store_shared4(uint32_t address, int4 x)
-{
-    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z),
-                 "r"(x.w)
-                 : "memory");
-}
 S2_DEVICE void store_shared4f(uint32_t address, const float *x)
 {
     asm volatile("st.shared.v4.f32 [%0], {%1,%2,%3,%4};" ::"r"(address), "f"(x[0]), "f"(x[1]), "f"(x[2]),
@@ -119,7 +104,7 @@ S2_DEVICE int64_t join(int low, int high)
 }
 
 /* The last thread block to leave makes the counters ready for the next launch. */
-S2_DEVICE void leave(int32_t *counter)
+S2_DEVICE void reset_when_last(int32_t *counter)
 {
     __threadfence();
     if (atomicAdd(counter + 1, 1) == (int)gridDim.x - 1) {

@@ -154,7 +154,7 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
         }
         mbar_arrive(sh.slot_full + 8 * (turn & 1));
         if (!more) {
-            leave(p.counter);
+            reset_when_last(p.counter);
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * b.w;

@@ -83,6 +83,13 @@ template <class T> struct DqShared {
     }
 };
 
+/* The first word of a turn's item, when it is there. */
+template <class T> S2_DEVICE ItemTile fetch_tile(const DqShared<T> &sh, int turn)
+{
+    const int4 x = fetch_slot(sh, turn);
+    return ItemTile{x.x, x.y, x.z, x.w};
+}
+
 /* One lane claims tiles, publishes them and loads Q and dO. */
 template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared<T> &sh)
 {
@@ -104,7 +111,7 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
         mbar_wait(sh.q_empty + 8 * two, parity);
         if (!more) {
             mbar_arrive(sh.q_full + 8 * two); /* for the S that is issued with the last dQ of all */
-            leave(counter);
+            reset_when_last(counter);
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * a.z;
@@ -119,6 +126,12 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
     }
 }
 
+/* What the loader of K brings beside it: the words of a compared step, by the lanes that found them. */
+S2_DEVICE void publish_word(uint32_t words, int2 word)
+{
+    asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(words), "r"(word.x), "r"(word.y) : "memory");
+}
+
 /* A loader warp: all lanes find the blocks, one issues the copies. */
 template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> &sh, bool is_k, int lane)
 {
@@ -126,34 +139,22 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
                    empty = is_k ? sh.k_empty : sh.v_empty;
     const int n_subs = 128 >> p.shift, rows = 1 << p.shift;
     Ring<T::STAGES> ring;
-    int4 a;
+    ItemTile tile;
     int turn = 0;
-    for (; (a = fetch_slot(sh, turn)).w > 0; ++turn) {
+    for (; (tile = fetch_tile(sh, turn)).n_half > 0; ++turn) {
         const uint32_t slot = sh.slot_at(turn);
-        const int n_compared = a.w + (load_shared4(slot + 48).w >> 16),
-                  n_steps = n_compared + load_shared4(slot + 16).x, kv_head = a.y / p.group;
-        const CUtensorMap *const map = p.maps + 4 * a.z + (is_k ? 2 : 3);
+        const int n_compared = tile.n_half + load_item<ItemComb>(slot).n_mixed(),
+                  n_steps = n_compared + load_item<ItemRows>(slot).n_whole, kv_head = tile.head / p.group;
+        const CUtensorMap *const map = p.maps + 4 * tile.seq + (is_k ? 2 : 3);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
-            const bool compared = step < n_compared;
             int block = 0;
             int2 word = make_int2(0, 0);
-            if (lane < n_subs) {
-                const int4 c = load_shared4(slot + 32); /* again at each step: the registers are few */
-                if (compared) {
-                    word = __ldg((const int2 *)p.words + c.x + step * n_subs + lane);
-                    block = (int)((uint32_t)word.x >> S2_STEP_BLOCK_SHIFT);
-                } else {
-                    block =
-                        whole_block(p.list, c, load_shared4(slot + 48), (step - n_compared) * n_subs + lane);
-                }
-            }
+            if (lane < n_subs)
+                block = find_block(p.words, p.list, slot, n_compared, step, n_subs, lane, word);
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (is_k && compared && lane < n_subs)
-                asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(
-                                 sh.words + (ring.stage * T::LIMIT_SUBS + lane) * 8),
-                             "r"(word.x), "r"(word.y)
-                             : "memory");
+            if (is_k && step < n_compared && lane < n_subs)
+                publish_word(sh.words + (ring.stage * T::LIMIT_SUBS + lane) * 8, word);
             __syncwarp();
             if (lane == 0)
                 mbar_expect_tx(full + 8 * ring.stage, T::TILE_BYTES);
@@ -342,14 +343,14 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         step<WHOLE, HALF>(turn, true);
     }
     /* What a tile needs of its rows; its first S is done. */
-    S2_DEVICE void take_rows(int turn, int4 a, int4 b)
+    S2_DEVICE void take_rows(int turn, const ItemTile &tile, const ItemRows &rows)
     {
-        const int row = slab * 16 + (lane >> 2), position = a.x + row, place = row_place(row) * 4;
+        const int row = slab * 16 + (lane >> 2), position = tile.pos + row, place = row_place(row) * 4;
         lse0 = __uint_as_float(load_shared1(sh.lse2 + (turn & 1) * T::ROW_BYTES + place));
         lse1 = __uint_as_float(load_shared1(sh.lse2 + (turn & 1) * T::ROW_BYTES + place + 8)); /* row + 8 */
-        edge0 = p.causal ? position : b.y - 1;
-        edge8 = p.causal ? position + 8 : b.y - 1;
-        d_q = __ldg((const long long *)&p.seqs[a.z].d_q);
+        edge0 = p.causal ? position : rows.k_tok - 1;
+        edge8 = p.causal ? position + 8 : rows.k_tok - 1;
+        d_q = __ldg((const long long *)&p.seqs[tile.seq].d_q);
 #pragma unroll
         for (int i = 0; i < D / 2; ++i)
             dq[i] = 0.f;
@@ -359,16 +360,17 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
     }
     S2_DEVICE void store(int turn) const
     {
-        const int4 a = load_shared4(sh.slot_at(turn)), b = load_shared4(sh.slot_at(turn) + 16);
-        const int q_tok = a.x - b.z + slab * 16 + (lane >> 2), n_q = b.y - b.z;
-        uint16_t *const out = p.d_q.data + d_q + a.y * p.d_q.head + q_tok * p.d_q.tok;
+        const ItemTile tile = load_item<ItemTile>(sh.slot_at(turn));
+        const ItemRows rows = load_item<ItemRows>(sh.slot_at(turn));
+        const int q_tok = tile.pos - rows.q_off + slab * 16 + (lane >> 2), n_q = rows.k_tok - rows.q_off;
+        uint16_t *const out = p.d_q.data + d_q + tile.head * p.d_q.head + q_tok * p.d_q.tok;
         store_fragment<T::FP16, D>(out, out + 8 * p.d_q.tok, q_tok >= 0 && q_tok < n_q,
                                    q_tok + 8 >= 0 && q_tok + 8 < n_q, dq, p.scale, lane);
     }
     S2_DEVICE void run()
     {
-        int4 a = fetch_slot(sh, 0);
-        if (a.w == 0)
+        ItemTile tile = fetch_tile(sh, 0);
+        if (tile.n_half == 0)
             return;
         mbar_wait(sh.q_full, 0);
         mbar_wait(sh.k_full, 0);
@@ -376,14 +378,14 @@ template <class T> struct DqConsumer : Consumer<DqShared<T>> {
         wg_wait<0>();
         wg_pin<32>(s);
         for (int turn = 0;; ++turn) {
-            const int4 b = load_shared4(sh.slot_at(turn) + 16);
-            const int n_mixed = load_shared4(sh.slot_at(turn) + 48).w >> 16;
-            take_rows(turn, a, b);
-            steps(turn, uniform(a.w), uniform(n_mixed), uniform(b.x));
+            const ItemRows rows = load_item<ItemRows>(sh.slot_at(turn));
+            const int n_mixed = load_item<ItemComb>(sh.slot_at(turn)).n_mixed();
+            take_rows(turn, tile, rows);
+            steps(turn, uniform(tile.n_half), uniform(n_mixed), uniform(rows.n_whole));
             store(turn);
             release_slot(sh, turn);
-            a = fetch_slot(sh, turn + 1);
-            if (a.w == 0)
+            tile = fetch_tile(sh, turn + 1);
+            if (tile.n_half == 0)
                 return;
         }
     }

@@ -11,6 +11,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/bwd_sm90_inst.cuh"
+#include "plan/launch.h"
 
 namespace
 {
@@ -21,11 +22,6 @@ template <class T> cudaError_t raise(void (*kernel)(const s2::BwdParams))
 {
     return cudaFuncSetAttribute((const void *)kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                 T::SHARED_BYTES);
-}
-
-unsigned blocks(int32_t n, int32_t n_units)
-{
-    return (unsigned)(n < n_units ? n : n_units);
 }
 
 /* Overlap: the kernel may begin while the one before it ends, and waits for it by itself. */
@@ -51,8 +47,8 @@ template <class T> cudaError_t columns(const s2::BwdParams &params, int32_t n_un
     const cudaError_t raised = raise<T>(s2::bwd_sm90_dkv<T>);
     if (raised != cudaSuccess)
         return raised;
-    return follow(s2::bwd_sm90_dkv<T>, blocks(params.n_columns, n_units), T::THREADS, T::SHARED_BYTES, params,
-                  stream);
+    return follow(s2::bwd_sm90_dkv<T>, (unsigned)s2_persistent_blocks(params.n_columns, n_units), T::THREADS,
+                  T::SHARED_BYTES, params, stream);
 }
 
 /* Reads what was ready before dK and dV were launched, so it fills the SMs that they leave idle. */
@@ -63,8 +59,8 @@ template <class T> cudaError_t tiles(const s2::BwdParams &params, int32_t n_unit
     const cudaError_t raised = raise<T>(s2::bwd_sm90_dq<T>);
     if (raised != cudaSuccess)
         return raised;
-    return follow(s2::bwd_sm90_dq<T>, blocks(params.n_tiles, n_units), T::THREADS, T::SHARED_BYTES, params,
-                  stream);
+    return follow(s2::bwd_sm90_dq<T>, (unsigned)s2_persistent_blocks(params.n_tiles, n_units), T::THREADS,
+                  T::SHARED_BYTES, params, stream);
 }
 
 template <bool ELEMENTS> cudaError_t split(const s2::BwdParams &params, int32_t n_units, cudaStream_t stream)

@@ -16,7 +16,7 @@ typedef cudaError_t (*Launch)(const s2::DecodeParams &, int32_t, int32_t, cudaSt
 struct State {
     s2::DecodeParams params;
     Launch launch;
-    int32_t row_tiles, n_chunks;
+    s2_decode_launch how;
     bool selects, fp16;
     s2::SelectParams select;
     void *n_pages, *page_places, *bounds, *scores, *scored;
@@ -34,19 +34,6 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
-/* Its items are not used: the tile only has to be one that every pattern can be cut for. */
-void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
-{
-    *out = s2_plan_options_default();
-    out->tile_tok = S2_PLAN_SLAB_TOK;
-    out->key_tok = 64;
-}
-
-bool strides_fit(const s2_tensor *tensor)
-{
-    return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
-}
-
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     S2_TRY(s2_decode_supports(problem, why));
@@ -56,20 +43,10 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
-    if (!strides_fit(&problem->q) || !strides_fit(&problem->k) || !strides_fit(&problem->v) ||
-        !strides_fit(&problem->o))
+    if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
+        !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
     return S2_OK;
-}
-
-/* Rows of a chunk in eights: what the registers of the instance hold, 8 of Hopper's wide one. */
-int32_t row_tiles_of(const s2_device *device, int32_t row_cap, int32_t head_dim)
-{
-    if (row_cap <= 8)
-        return 1;
-    if (row_cap <= 16)
-        return 2;
-    return device->capability == 90 ? 8 : head_dim > 128 ? 2 : 4;
 }
 
 s2_status upload_slabs(s2_device *device, const s2_decode_layout *layout, State *state, s2_diag *why)
@@ -137,8 +114,9 @@ s2_status upload_lists(s2_device *device, const s2_attn_problem *problem, const 
 /* Room for the results of parts, and the counters, which every launch leaves at zero. */
 s2_status allocate(s2_device *device, const s2_decode_plan *plan, int32_t dim, State *state, s2_diag *why)
 {
-    const size_t rows = (size_t)state->n_chunks * 2 * (size_t)plan->n_parts * (size_t)state->row_tiles * 8;
-    const size_t n_counters = (size_t)state->n_chunks * (size_t)plan->n_lists * s2::DECODE_WARPS;
+    const size_t rows =
+        (size_t)state->how.n_chunks * 2 * (size_t)plan->n_parts * (size_t)state->how.row_tiles * 8;
+    const size_t n_counters = (size_t)state->how.n_chunks * (size_t)plan->n_lists * s2::DECODE_WARPS;
     S2_TRY(s2_cuda_try(cudaMalloc(&state->part_o, rows * (size_t)dim * sizeof(float)), why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->part_l, rows * sizeof(float2)), why));
     S2_TRY(s2_cuda_try(cudaMalloc(&state->arrived, n_counters * sizeof(int32_t)), why));
@@ -175,7 +153,7 @@ bool needs_merge(const State *state, const s2_decode_plan *plan)
     bool cut = false;
     for (int32_t at = 0; at < plan->n_lists; at++)
         cut = cut || plan->lists[at].n_parts > 1;
-    return cut && state->row_tiles > 1;
+    return cut && s2_decode_launch_merges(&state->how);
 }
 
 void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, State *state)
@@ -202,28 +180,6 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->group = plan->group;
     params->head_dim = problem->head_dim;
     params->scale_log2 = problem->scale * s2::LOG2_E;
-}
-
-/* Parts that are resident at once, whatever the number of chunks: each chunk has all the parts. */
-int32_t wanted_parts(const s2_device *device, int32_t head_dim, int32_t n_chunks)
-{
-    const int32_t resident = device->n_units * (head_dim <= 128 && device->capability >= 90 ? 2 : 1);
-    return resident / n_chunks > 0 ? resident / n_chunks : 1;
-}
-
-/*
- * Long steps have two blocks an SM, so that enough is in flight. Short ones have one: there are fewer parts
- * to combine, and the place of the second is the next launch's, which fills its rings while this one combines
- * and ends. It cannot where pages are chosen by the launch before.
- */
-s2_status leave_room(const s2_device *device, s2_arena *arena, const State *state, bool selects,
-                     s2_decode_plan *plan)
-{
-    const int32_t short_slabs = selects ? 64 : 128; /* of a part, where every SM has one */
-    const int32_t n_parts = device->n_units / state->n_chunks > 1 ? device->n_units / state->n_chunks : 1;
-    if (plan->n_slabs > (int64_t)short_slabs * n_parts)
-        return S2_OK;
-    return s2_decode_plan_split(arena, n_parts, plan);
 }
 
 /* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
@@ -329,9 +285,8 @@ s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const
     s2::SelectParams params = state->select;
     params.q = (const uint16_t *)problem->q.data;
     const int32_t n_lists = state->params.n_lists;
-    const int32_t most = (params.page_cap + s2::SELECT_PAGES - 1) / s2::SELECT_PAGES;
-    const int32_t share = device->n_units / n_lists > 1 ? device->n_units / n_lists : 1;
-    const dim3 grid((unsigned)(share < most ? share : most), (unsigned)n_lists);
+    const int32_t n_blocks = s2_select_blocks(device->n_units, n_lists, params.page_cap, s2::SELECT_PAGES);
+    const dim3 grid((unsigned)n_blocks, (unsigned)n_lists);
     return s2_cuda_try(launch_after(selector(state), grid, s2::SELECT_THREADS, choice_bytes(params.page_cap),
                                     s2_cuda_stream(device), params),
                        why);
@@ -341,18 +296,13 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
                 s2_diag *why)
 {
     s2_decode_layout layout;
-    int32_t most = 1;
-    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
-        most = problem->plan->seqs[seq].q_tok > most ? problem->plan->seqs[seq].q_tok : most;
-    const int32_t row_cap = (most * (problem->n_heads / problem->n_kv_heads) + 7) / 8 * 8;
-    state->row_tiles = row_tiles_of(device, row_cap, problem->head_dim);
-    state->n_chunks = (row_cap + 8 * state->row_tiles - 1) / (8 * state->row_tiles);
     s2_selection selection = {};
-    const int32_t want_parts = wanted_parts(device, problem->head_dim, state->n_chunks);
-    S2_TRY(s2_decode_lay_out(arena, problem, want_parts, &layout, why));
-    if (problem->select_pages > 0)
-        S2_TRY(s2_selection_build(arena, problem, want_parts, &layout, &selection, why));
-    S2_TRY(leave_room(device, arena, state, problem->select_pages > 0, &layout.plan));
+    const bool selects = problem->select_pages > 0;
+    state->how = s2_decode_launch_of(s2_device_chip(device), problem->plan, problem->head_dim, selects);
+    S2_TRY(s2_decode_lay_out(arena, problem, state->how.n_parts, &layout, why));
+    if (selects)
+        S2_TRY(s2_selection_build(arena, problem, state->how.n_parts, &layout, &selection, why));
+    S2_TRY(s2_decode_launch_fit(arena, &state->how, &layout.plan));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
     S2_TRY(upload_slabs(device, &layout, state, why));
@@ -362,7 +312,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
                           &state->bits, why));
     S2_TRY(allocate(device, &layout.plan, instance_dim(problem->head_dim), state, why));
     fill_params(problem, &layout.plan, state);
-    if (problem->select_pages > 0)
+    if (selects)
         return build_selection(device, problem, &layout.plan, &selection, state, why);
     return S2_OK;
 }
@@ -385,13 +335,6 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     return status;
 }
 
-/* One block an SM where two have room: it begins while the last but one launch before it ends. */
-bool begins_long_before(const s2_device *device, const State *state)
-{
-    return device->capability >= 90 && state->params.head_dim <= 128 &&
-           state->params.n_parts * state->n_chunks <= device->n_units;
-}
-
 /* Addresses are the problem's of this moment: layers whose lists and places are the same share one state. */
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
@@ -403,19 +346,24 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.o = (uint16_t *)problem->o.data;
     params.lse = problem->lse.data;
     params.early = problem->early && !state->selects;
-    params.paced = params.early && begins_long_before(device, state);
+    params.paced = params.early &&
+                   s2_decode_launch_leaves_room(s2_device_chip(device), &state->how, state->params.n_parts);
     params.late = state->selects;
     if (state->selects)
         S2_TRY(run_selection(device, problem, state, why));
-    return s2_cuda_try(state->launch(params, state->row_tiles, state->n_chunks, s2_cuda_stream(device)), why);
+    return s2_cuda_try(
+        state->launch(params, state->how.row_tiles, state->how.n_chunks, s2_cuda_stream(device)), why);
 }
 
 } // namespace
 
 extern "C" const s2_kernel s2_kernel_decode = {
-    "decode",      "Decode of 1 to 16 query tokens, keys split over the chip; contiguous or from a cache",
-    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
-    true,          79,
-    options,       supports,
-    prepare,       run,
+    &s2_traits_decode,
+    "Decode of 1 to 16 query tokens, keys split over the chip; contiguous or from a cache",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
     finish};

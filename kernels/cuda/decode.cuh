@@ -60,7 +60,8 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
     static constexpr bool Q_SHARED = TILES * STEPS >= 24;
     /* More rows than such a shape holds come in chunks, which read the same keys. */
     static constexpr bool ONCE = TILES == 1 || (TILES == 2 && D <= 128);
-    /* Slabs requested before the wait for the launch before: the whole ring, where registers hold its masks.
+    /*
+     * Slabs requested before the wait for the launch before: the whole ring, where registers hold its masks.
      */
     static constexpr int SLOTS = TILES < 4 ? STAGES : STAGES - 1;
 

@@ -29,33 +29,18 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
-void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
-{
-    *out = s2_plan_options_default();
-    out->tile_tok = s2::SM80_ROWS;
-    out->key_tok = s2::SM80_KEYS;
-    out->pack_heads = 1;
-    out->section_bytes = 16 << 20;
-    out->elem_bytes = 2;
-}
-
-bool strides_fit(const s2_tensor *tensor)
-{
-    return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
-}
-
 s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     if (device->capability < 80)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs an Ampere GPU or newer");
-    if (problem->phase != S2_FORWARD)
+    if (problem->pass != S2_PASS_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes the forward only");
     if (problem->dtype != S2_BF16 && problem->dtype != S2_F16)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
-    if (!strides_fit(&problem->q) || !strides_fit(&problem->k) || !strides_fit(&problem->v) ||
-        !strides_fit(&problem->o))
+    if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
+        !s2_cuda_strides_fit(&problem->v) || !s2_cuda_strides_fit(&problem->o))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs strides that are multiples of 8 elements");
     const s2_plan *const plan = problem->plan;
     if (plan != NULL &&
@@ -198,9 +183,12 @@ s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *wh
 } // namespace
 
 extern "C" const s2_kernel s2_kernel_sm80 = {
-    "sm80",        "Portable forward since Ampere: mma.sync and cp.async, every mask",
-    S2_DEVICE_GPU, S2_TOL_ROUNDED_P,
-    true,          80,
-    options,       supports,
-    prepare,       run,
+    &s2_traits_sm80,
+    "Portable forward since Ampere: mma.sync and cp.async, every mask",
+    S2_DEVICE_GPU,
+    S2_TOL_ROUNDED_P,
+    true,
+    supports,
+    prepare,
+    run,
     finish};

@@ -126,22 +126,6 @@ S2_DEVICE void order_after(float x, uint32_t scratch)
         : "memory");
 }
 
-S2_DEVICE int4 load_shared4(uint32_t address)
-{
-    int4 x;
-    asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
-                 : "r"(address)
-                 : "memory");
-    return x;
-}
-S2_DEVICE void store_shared4(uint32_t address, int4 x)
-{
-    asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z),
-                 "r"(x.w)
-                 : "memory");
-}
-
 /* Where everything lies in shared memory. */
 template <class T> struct FwdShared {
     uint32_t q, o, k, v, words, slots, left, scratch;
@@ -199,19 +183,20 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
         const uint32_t slot = turn & 1, parity = ((turn >> 1) & 1) ^ 1;
         const uint32_t at = sh.slots + slot * (uint32_t)sizeof(s2_step_item);
         const bool more = index < p.n_items;
-        int4 a = make_int4(0, 0, 0, 0);
+        ItemTile tile = {0, 0, 0, 0};
         int q_off = 0;
         mbar_wait(sh.slot_empty + 8 * slot, parity);
         if (more) {
             const int4 *const item = (const int4 *)(p.items + index);
-            a = __ldg(item);
-            const int4 b = __ldg(item + 1), c = __ldg(item + 2), d = __ldg(item + 3);
-            q_off = b.z;
-            store_shared4(at + 16, b);
-            store_shared4(at + 32, c);
-            store_shared4(at + 48, d);
+            const int4 first = __ldg(item), rows = __ldg(item + 1);
+            const int4 lists = __ldg(item + 2), comb = __ldg(item + 3);
+            tile = {first.x, first.y, first.z, first.w};
+            q_off = rows.z;
+            store_shared4(at + ITEM_WORD_AT<ItemRows>, rows);
+            store_shared4(at + ITEM_WORD_AT<ItemLists>, lists);
+            store_shared4(at + ITEM_WORD_AT<ItemComb>, comb);
         }
-        store_shared4(at, a);
+        store_shared4(at, make_int4(tile.pos, tile.head, tile.seq, tile.n_half));
         mbar_arrive(sh.slot_full + 8 * slot);
         if (turn == 0)
             asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -223,8 +208,8 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
             }
             return;
         }
-        const CUtensorMap *const map = p.maps + 3 * a.z;
-        const int row = a.x - q_off;
+        const CUtensorMap *const map = p.maps + 3 * tile.seq;
+        const int row = tile.pos - q_off;
         const uint32_t buffer = turn % T::QUERY_BUFFERS;
         mbar_wait(sh.q_empty + 8 * buffer, ((turn / T::QUERY_BUFFERS) & 1) ^ 1);
         mbar_expect_tx(sh.q_full + 8 * buffer, T::QUERY_BYTES);
@@ -233,7 +218,7 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
             const int half = box / T::CHUNKS;
             tma_load_3d(sh.q + buffer * T::QUERY_BYTES + box * 8192, map, sh.q_full + 8 * buffer,
                         (box % T::CHUNKS) * 64, row + (p.pack == 2 ? 0 : half * 64),
-                        a.y + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
+                        tile.head + (p.pack == 2 ? half : 0), L2_EVICT_FIRST);
         }
         /* Claimed only when the K loader is near the end of this item: claiming earlier spreads the
          * thread blocks over more heads at a time, and dense 32k reads seven times the DRAM bytes. */
@@ -254,62 +239,61 @@ template <class T> S2_DEVICE void publish(uint32_t words, int2 word, int lane)
     }
 }
 
-/* A loader warp: `part` 0, 1 load K, 2 loads V. */
+/* The copies of a stage by lane 0, for a loader whose `part` 0 and 1 load K and 2 loads V. */
+template <class T>
+S2_DEVICE void copy_stage(const CUtensorMap *map, uint32_t tile, uint32_t bar, const int (&row)[T::SUBS],
+                          int kv_head, int part, bool narrow)
+{
+    constexpr int K_BYTES = T::KV_BYTES / T::K_WARPS;
+    const bool is_k = part < 2;
+    /* release: publishes the entry words too */
+    mbar_expect_tx(bar, (is_k ? K_BYTES : T::KV_BYTES) >> (narrow ? 1 : 0));
+#pragma unroll
+    for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
+        if (!is_k || chunk % T::K_WARPS == part)
+#pragma unroll
+            for (int sub = 0; sub < T::SUBS; ++sub)
+                if (sub < T::HALF_SUBS || !narrow)
+                    tma_load_3d(tile + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar, chunk * 64,
+                                row[sub], kv_head, L2_EVICT_LAST);
+}
+
+/* A loader warp: all lanes find the blocks, one issues the copies. */
 template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T> &sh, int part, int lane)
 {
     const bool is_k = part < 2;
     const uint32_t tile0 = is_k ? sh.k : sh.v, full = is_k ? sh.k_full : sh.v_full,
                    empty = is_k ? sh.k_empty : sh.v_empty;
-    constexpr int K_BYTES = T::KV_BYTES / T::K_WARPS;
     Ring<T::STAGES> ring;
     asm volatile("griddepcontrol.wait;" ::: "memory");
     for (int turn = 0;; ++turn) {
         const uint32_t slot = turn & 1, at = sh.slots + slot * (uint32_t)sizeof(s2_step_item);
         mbar_wait(sh.slot_full + 8 * slot, (turn >> 1) & 1);
-        const int4 a = load_shared4(at);
-        if (a.w == 0)
+        const ItemTile tile = load_item<ItemTile>(at);
+        const int n_half = tile.n_half;
+        if (n_half == 0)
             return;
-        const int n_half = a.w, n_compared = a.w + (load_shared4(at + 48).w >> 16),
-                  n_steps = n_compared + load_shared4(at + 16).x, kv_head = a.y / p.group;
-        const CUtensorMap *const map = p.maps + 3 * a.z + (is_k ? 1 : 2);
+        const int n_compared = n_half + load_item<ItemComb>(at).n_mixed(),
+                  n_steps = n_compared + load_item<ItemRows>(at).n_whole, kv_head = tile.head / p.group;
+        const CUtensorMap *const map = p.maps + 3 * tile.seq + (is_k ? 1 : 2);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
-            const bool compared = step < n_compared;
             /* two heads with one list: their half steps are one and the same */
             const bool narrow = step < n_half && p.pack == 2;
             int block = 0;
             int2 word = make_int2(0, 0);
-            if (lane < T::SUBS) {
-                /* The item is read again from its slot: the registers are few. */
-                const int4 c = load_shared4(at + 32);
-                if (compared) {
-                    word = __ldg((const int2 *)p.words + c.x + step * T::SUBS + lane);
-                    block = (int)((uint32_t)word.x >> S2_STEP_BLOCK_SHIFT);
-                } else {
-                    block =
-                        whole_block(p.list, c, load_shared4(at + 48), (step - n_compared) * T::SUBS + lane);
-                }
-            }
+            if (lane < T::SUBS)
+                block = find_block(p.words, p.list, at, n_compared, step, T::SUBS, lane, word);
             mbar_wait(empty + 8 * ring.stage, ring.parity ^ 1);
-            if (part == 0 && compared)
+            if (part == 0 && step < n_compared)
                 publish<T>(sh.words + ring.stage * T::SUBS * 8, word, lane);
             int row[T::SUBS];
 #pragma unroll
             for (int sub = 0; sub < T::SUBS; ++sub)
                 row[sub] = __shfl_sync(0xffffffffu, block, sub) * T::BLOCK;
-            if (lane == 0) {
-                const uint32_t bar = full + 8 * ring.stage, dst = tile0 + ring.stage * T::KV_BYTES;
-                /* release: publishes the entry words too */
-                mbar_expect_tx(bar, (is_k ? K_BYTES : T::KV_BYTES) >> (narrow ? 1 : 0));
-#pragma unroll
-                for (int chunk = 0; chunk < T::CHUNKS; ++chunk)
-                    if (!is_k || chunk % T::K_WARPS == part)
-#pragma unroll
-                        for (int sub = 0; sub < T::SUBS; ++sub)
-                            if (sub < T::HALF_SUBS || !narrow)
-                                tma_load_3d(dst + chunk * T::KEYS * 128 + sub * T::BLOCK * 128, map, bar,
-                                            chunk * 64, row[sub], kv_head, L2_EVICT_LAST);
-            }
+            if (lane == 0)
+                copy_stage<T>(map, tile0 + ring.stage * T::KV_BYTES, full + 8 * ring.stage, row, kv_head,
+                              part, narrow);
             __syncwarp();
             if (part == 0 && lane == 0 && step == max(0, n_steps - 2))
                 mbar_arrive(sh.claim);
@@ -384,12 +368,13 @@ template <class T> struct FwdConsumer {
     S2_DEVICE bool fetch(int turn)
     {
         mbar_wait(sh.slot_full + 8 * (turn & 1), (turn >> 1) & 1);
-        const int4 a = load_shared4(slot_at(turn)), b = load_shared4(slot_at(turn) + 16);
-        pos = a.x;
-        n_half = a.w;
-        n_whole = b.x;
-        n_mixed = load_shared4(slot_at(turn) + 48).w >> 16;
-        k_tok = b.y;
+        const ItemTile tile = load_item<ItemTile>(slot_at(turn));
+        const ItemRows rows = load_item<ItemRows>(slot_at(turn));
+        pos = tile.pos;
+        n_half = tile.n_half;
+        n_whole = rows.n_whole;
+        n_mixed = load_item<ItemComb>(slot_at(turn)).n_mixed();
+        k_tok = rows.k_tok;
         return n_half != 0;
     }
     S2_DEVICE void take_q(int turn)
@@ -594,7 +579,7 @@ template <class T> struct FwdConsumer {
     /*
      * Before the first step of KEYS keys of an item: the second warpgroup waits until the first has done its
      * O += P V in that step. Two barriers are enough: the first does not get to the item after the next one,
-     * as its slot is free only when both have settled this item.
+     * as its slot is free only when both have stored this item.
      */
     S2_DEVICE void stagger()
     {
@@ -710,7 +695,7 @@ template <class T> struct FwdConsumer {
         Bits<W> bits = {};
         issue_qk(width, turn, s);
         if constexpr (Before == HALF)
-            settle(turn - 1);
+            store_result(turn - 1);
         issue_pv(before);
         if constexpr (W != WHOLE)
             bits = read_bits<W>();
@@ -728,17 +713,18 @@ template <class T> struct FwdConsumer {
                 scale_out();
         }
     }
-    /* An item that has ended, as its O is stored: its slot, where its rows go, what is left of its sums. */
-    struct Ended {
-        int4 a, b;
+    /* An item whose O is about to be stored: its words, where its rows go, and its sums. */
+    struct Result {
+        ItemTile tile;
+        ItemRows rows;
         uint8_t *out;
         float sum[2], maximum[2], inverse[2];
     };
-    S2_DEVICE Ended ended(int turn) const
+    S2_DEVICE Result result_of(int turn) const
     {
-        const int4 left = load_shared4(left_at());
-        Ended e = {load_shared4(slot_at(turn)), load_shared4(slot_at(turn) + 16)};
-        e.out = p.o[e.a.z];
+        const int4 left = load_shared4(sums_at());
+        Result e = {load_item<ItemTile>(slot_at(turn)), load_item<ItemRows>(slot_at(turn))};
+        e.out = p.o[e.tile.seq];
         e.sum[0] = __int_as_float(left.x);
         e.sum[1] = __int_as_float(left.y);
         e.maximum[0] = __int_as_float(left.z);
@@ -751,18 +737,18 @@ template <class T> struct FwdConsumer {
         }
         return e;
     }
-    S2_DEVICE int head_of(const Ended &e) const
+    S2_DEVICE int head_of(const Result &e) const
     {
-        return e.a.y + (p.pack == 2 ? wg : 0);
+        return e.tile.head + (p.pack == 2 ? wg : 0);
     }
-    S2_DEVICE void store_lse(const Ended &e) const
+    S2_DEVICE void store_lse(const Result &e) const
     {
-        const int row = e.a.x - e.b.z + slab() * 16 + (lane >> 2);
-        float *const lse = p.lse + p.lse_head * head_of(e) + e.b.w;
+        const int row = e.tile.pos - e.rows.q_off + slab() * 16 + (lane >> 2);
+        float *const lse = p.lse + p.lse_head * head_of(e) + e.rows.rows;
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
             const float value = e.sum[r] > 0.f ? fmaf(e.maximum[r], LN_2, __logf(e.sum[r])) : -CUDART_INF_F;
-            if ((lane & 3) == 0 && row + 8 * r >= 0 && row + 8 * r < e.b.y - e.b.z)
+            if ((lane & 3) == 0 && row + 8 * r >= 0 && row + 8 * r < e.rows.k_tok - e.rows.q_off)
                 lse[row + 8 * r] = value;
         }
     }
@@ -770,11 +756,11 @@ template <class T> struct FwdConsumer {
      * O through shared memory, so that rows leave in whole; a warp's 16 rows are touched by no other warp.
      * Plain stores: the copy engine would want a fence, and must not begin before the first query.
      */
-    S2_DEVICE void store_out(const Ended &e)
+    S2_DEVICE void store_out(const Result &e)
     {
         constexpr int PIECES = T::OUT_CHUNKS * 8, ROWS = 32 / PIECES; /* 16 bytes each, of a row */
         const int own_warp = warp(), piece = lane % PIECES,
-                  row0 = e.a.x - e.b.z + ((int)own * 4 + own_warp) * 16 + lane / PIECES;
+                  row0 = e.tile.pos - e.rows.q_off + ((int)own * 4 + own_warp) * 16 + lane / PIECES;
         const uint32_t rows = sh.o + wg * (T::OUT_CHUNKS * 8192) + own_warp * 2048,
                        write_at = (lane & 15) * 128 + (lane >> 4) * 16,
                        read_at = lane / PIECES * 128 + piece % 8 * 16;
@@ -794,7 +780,7 @@ template <class T> struct FwdConsumer {
 #pragma unroll
             for (int r = 0; r < 16; r += ROWS) {
                 const int4 x = load_shared4(rows + piece / 8 * 8192 + swizzle128(read_at + r * 128));
-                if (in && row0 + r >= 0 && row0 + r < e.b.y - e.b.z)
+                if (in && row0 + r >= 0 && row0 + r < e.rows.k_tok - e.rows.q_off)
                     *(int4 *)(out + first * 128 + r * p.o_tok_bytes) = x;
             }
         }
@@ -806,23 +792,23 @@ template <class T> struct FwdConsumer {
         if (lane == 0)
             mbar_arrive(sh.slot_empty + 8 * (turn & 1));
     }
-    S2_DEVICE uint32_t left_at() const
+    S2_DEVICE uint32_t sums_at() const
     {
         return sh.left + (wg * 128 + warp() * 32 + lane) * 16;
     }
     /* Set the sums of an item aside, in shared memory for want of registers; its O is stored later. */
-    S2_DEVICE void leave()
+    S2_DEVICE void set_sums_aside()
     {
-        store_shared4(left_at(), make_int4(__float_as_int(sum[0]), __float_as_int(sum[1]),
+        store_shared4(sums_at(), make_int4(__float_as_int(sum[0]), __float_as_int(sum[1]),
                                            __float_as_int(maximum[0]), __float_as_int(maximum[1])));
         o_is = OLD;
     }
-    /* Store what item `turn` left. */
-    S2_DEVICE void settle(int turn)
+    /* Store O and LSE of an item whose sums were set aside. */
+    S2_DEVICE void store_result(int turn)
     {
         if (o_is != OLD)
             return;
-        const Ended e = ended(turn);
+        const Result e = result_of(turn);
         release_slot(turn);
         store_lse(e);
         store_out(e);
@@ -843,14 +829,14 @@ template <class T> struct FwdConsumer {
         o_is = EMPTY;
     }
     /* The last O += P V of item turn - 1 goes out together with the first S of item turn. */
-    S2_DEVICE void change(int turn)
+    S2_DEVICE void start_behind(int turn)
     {
         float s[KEYS / 4];
         take_q(turn);
         issue_qk(Of<HALF>{}, turn, s);
         issue_pv(Of<WHOLE>{});
         const Bits<HALF> bits = read_bits<HALF>();
-        leave();
+        set_sums_aside();
         new_rows();
         wg_wait<1>();
         wg_pin<KEYS / 4>(s);
@@ -860,14 +846,14 @@ template <class T> struct FwdConsumer {
     }
     template <Width W> S2_DEVICE void finish(int turn, Of<W> width)
     {
-        settle(turn - 1);
+        store_result(turn - 1);
         issue_pv(width);
         finish_pv();
-        leave();
-        settle(turn);
+        set_sums_aside();
+        store_result(turn);
     }
     /* The steps of an item but its first; false when it had no whole one. */
-    S2_DEVICE bool middle(int turn)
+    S2_DEVICE bool go_through_steps(int turn)
     {
         const int n_steps = n_half + n_mixed + n_whole;
 #pragma unroll 1
@@ -891,12 +877,12 @@ template <class T> struct FwdConsumer {
     {
         for (int turn = 0; fetch(turn); ++turn) {
             start(turn);
-            while (middle(turn)) {
+            while (go_through_steps(turn)) {
                 if (!fetch(++turn)) {
                     finish(turn - 1, Of<WHOLE>{});
                     return;
                 }
-                change(turn);
+                start_behind(turn);
             }
             finish(turn, Of<HALF>{});
         }

@@ -8,6 +8,7 @@
 #include <cuda_runtime.h>
 
 #include "kernels/cuda/fwd_sm90_inst.cuh"
+#include "plan/launch.h"
 
 namespace
 {
@@ -23,7 +24,7 @@ template <class T> cudaError_t launch(const s2::FwdParams &params, int32_t n_uni
     overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = dim3((unsigned)(params.n_items < n_units ? params.n_items : n_units));
+    config.gridDim = dim3((unsigned)s2_persistent_blocks(params.n_items, n_units));
     config.blockDim = dim3(T::THREADS);
     config.dynamicSmemBytes = T::SHARED_BYTES;
     config.stream = stream;

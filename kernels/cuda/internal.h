@@ -21,6 +21,12 @@ cudaStream_t s2_cuda_stream(const s2_device *device);
 /* Allocate and copy host data, at least one byte. */
 s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why);
 
+/* Whether every row of 16-bit elements begins at a multiple of 16 bytes. */
+static inline bool s2_cuda_strides_fit(const s2_tensor *tensor)
+{
+    return tensor->tok % 8 == 0 && tensor->head % 8 == 0 && tensor->seq % 8 == 0;
+}
+
 #ifdef __cplusplus
 }
 #endif

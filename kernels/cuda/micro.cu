@@ -96,7 +96,8 @@ s2_status time_of(s2_device *device, double *ms, s2_status queued)
     return device->ops->time_end(device, ms);
 }
 
-/* A warm-up and then the median of what a few repetitions took would be finer; the best of five is a ceiling.
+/*
+ * A warm-up and then the median of what a few repetitions took would be finer; the best of five is a ceiling.
  */
 template <class Queue> s2_status best_of(s2_device *device, const Queue &queue, double *ms)
 {

@@ -114,7 +114,8 @@ template <bool FP16> S2_DEVICE void add_product(float *c, const uint4 (&a)[2], u
     mma_16816<FP16>(c, first, of_sign(q.x, below), of_sign(q.y, below));
     mma_16816<FP16>(c, second, of_sign(q.z, below), of_sign(q.w, below));
 }
-/* max(q low, q high) is q high where q is not below zero, else q low: two matrix products. Keys are finite.
+/*
+ * max(q low, q high) is q high where q is not below zero, else q low: two matrix products. Keys are finite.
  */
 template <bool FP16>
 S2_DEVICE void score_rows(const SelectParams &p, const DecodeList &list, const Bounds &bounds, int span,

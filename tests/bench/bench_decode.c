@@ -98,9 +98,7 @@ static s2_status make_plan(s2_bench *bench, s2_bench_case *one)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < shape->batch; seq++)
         seqs[seq] = (s2_plan_seq){shape->q_tok, shape->n_tok};
-    s2_plan_options options;
-    const s2_attn_problem problem = {.phase = S2_DECODING};
-    s2_kernel_decode.options(bench->device, &problem, &options);
+    const s2_plan_options options = s2_kernel_cut(s2_kernel_decode.traits, HEAD_DIM);
     S2_TRY(s2_plan_build(&one->arena, &one->pattern, S2_DECODE, 0, seqs, shape->batch, &options, &one->plan,
                          &bench->why));
     s2_decode_plan decode;
@@ -117,7 +115,7 @@ static s2_attn_problem problem_of(const s2_bench *bench, const s2_bench_case *on
     const s2_bench_shape *const shape = one->shape;
     const int64_t d = HEAD_DIM, n_tok = shape->n_tok, q_tok = shape->q_tok;
     const s2_tensor kv = {NULL, shape->kv_heads * n_tok * d, d, n_tok * d};
-    s2_attn_problem problem = {.phase = S2_DECODING,
+    s2_attn_problem problem = {.pass = S2_PASS_DECODE,
                                .dtype = S2_BF16,
                                .plan = &one->plan,
                                .n_seqs = shape->batch,

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernels/trial.h"
+#include "judge/workload.h"
 #include "pattern/parse.h"
 #include "tests/bench/ceiling.h"
 #include "tests/bench/shapes.h"
@@ -71,13 +71,13 @@ static void sleep_ms(double ms)
 }
 
 /* The mean of n_runs launches back to back. */
-static s2_status time_runs(s2_bench *bench, const s2_trial *trial, int64_t n_runs, double *ms)
+static s2_status time_runs(s2_bench *bench, const s2_workload *workload, int64_t n_runs, double *ms)
 {
     const s2_device_ops *const ops = bench->device->ops;
     double total = 0;
     S2_TRY(ops->time_begin(bench->device));
     for (int64_t at = 0; at < n_runs; at++)
-        S2_TRY(trial->launch(trial->self, &bench->why));
+        S2_TRY(workload->launch(workload->self, &bench->why));
     if (ops->time_end(bench->device, &total) != S2_OK)
         return ops->sync(bench->device, &bench->why);
     *ms = total / (double)n_runs;
@@ -86,27 +86,27 @@ static s2_status time_runs(s2_bench *bench, const s2_trial *trial, int64_t n_run
 
 /* One launch after idling. Between two events on an idle GPU lies what the host takes to launch, 20 to 30 us:
  * the untimed launch keeps the GPU busy meanwhile. */
-static s2_status time_cool(s2_bench *bench, const s2_trial *trial, double about_ms, double *ms)
+static s2_status time_cool(s2_bench *bench, const s2_workload *workload, double about_ms, double *ms)
 {
     sleep_ms(40);
     if (about_ms < LONG_MS)
-        S2_TRY(trial->launch(trial->self, &bench->why));
-    return time_runs(bench, trial, 1, ms);
+        S2_TRY(workload->launch(workload->self, &bench->why));
+    return time_runs(bench, workload, 1, ms);
 }
 
-static s2_status measure(s2_bench *bench, const s2_trial *trial, s2_bench_times *out)
+static s2_status measure(s2_bench *bench, const s2_workload *workload, s2_bench_times *out)
 {
     double first = 0, warm = 0, cool[N_COOL], windows[N_WINDOWS];
-    S2_TRY(time_runs(bench, trial, 1, &first));
-    S2_TRY(time_runs(bench, trial, 2, &first));
+    S2_TRY(time_runs(bench, workload, 1, &first));
+    S2_TRY(time_runs(bench, workload, 2, &first));
     const bool slow = first > SLOW_MS;
     const int32_t n_cool = slow ? 3 : N_COOL, n_windows = slow ? 1 : N_WINDOWS;
     for (int32_t at = 0; at < n_cool; at++)
-        S2_TRY(time_cool(bench, trial, first, &cool[at]));
+        S2_TRY(time_cool(bench, workload, first, &cool[at]));
     const int64_t n_runs = 1 + (int64_t)(bench->window_ms / first);
-    S2_TRY(time_runs(bench, trial, n_runs, &warm));
+    S2_TRY(time_runs(bench, workload, n_runs, &warm));
     for (int32_t at = 0; at < n_windows; at++)
-        S2_TRY(time_runs(bench, trial, n_runs, &windows[at]));
+        S2_TRY(time_runs(bench, workload, n_runs, &windows[at]));
     /* at once: the board's own readings are some tens of milliseconds old */
     if (bench->device->ops->sense != NULL)
         out->sensors = bench->device->ops->sense(bench->device);
@@ -188,7 +188,7 @@ static s2_rate rate_of(const s2_bench *bench, double work, const s2_bench_times 
     return rate;
 }
 
-static void print_ceiling(s2_bench *bench, s2_ceiling which, const s2_trial *trial)
+static void print_ceiling(s2_bench *bench, s2_ceiling which, const s2_workload *workload)
 {
     const s2_bench_times *const times = &bench->best[which];
     const double work = bench->best_work[which];
@@ -198,20 +198,20 @@ static void print_ceiling(s2_bench *bench, s2_ceiling which, const s2_trial *tri
         printf(
             "ceiling %-18s %8.2f %s sustained, %8.2f cool; spread %.1f %%, %.0f MHz, %.0f W, %.0f C (%s)\n",
             s2_ceiling_word(which), sustained, unit, cool, 100 * times->spread, times->clock_mhz,
-            times->sensors.power_w, times->sensors.temp_c, trial->kernel);
+            times->sensors.power_w, times->sensors.temp_c, workload->kernel);
     FILE *const to = stream_of_rows(bench);
     if (to == NULL)
         return;
     fprintf(to,
             "{\"row\": \"ceiling\", \"what\": \"%s\", \"unit\": \"%s\", \"by\": \"%s\", \"sustained\": %.4f, "
             "\"cool\": %.4f, \"spread\": %.4f, ",
-            s2_ceiling_word(which), unit, trial->kernel, sustained, cool, times->spread);
+            s2_ceiling_word(which), unit, workload->kernel, sustained, cool, times->spread);
     print_sensors(to, times);
     fprintf(to, "}\n");
 }
 
 static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok,
-                           const s2_trial *trial, const s2_bench_times *times, const s2_rate *rate,
+                           const s2_workload *workload, const s2_bench_times *times, const s2_rate *rate,
                            int64_t pairs)
 {
     char heads[24];
@@ -219,8 +219,8 @@ static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, i
     printf("%-16s %-8s %8d %7s %4d %3d %-5s %-5s | %10.4f %8.2f %7.3f %5.1f%% | %10.4f %8.2f %7.3f | %5.0f "
            "%4.0f %3.0f "
            "| ",
-           shape->name, s2_kernel_phase_word(shape->phase), n_tok, heads, shape->head_dim, shape->block_tok,
-           s2_dtype_name(shape->dtype), trial->kernel, times->sustained_ms, rate->sustained,
+           shape->name, s2_pass_word(shape->pass), n_tok, heads, shape->head_dim, shape->block_tok,
+           s2_dtype_name(shape->dtype), workload->kernel, times->sustained_ms, rate->sustained,
            rate->of_sustained, 100 * times->spread, times->cool_ms, rate->cool, rate->of_cool,
            times->clock_mhz, times->sensors.power_w, times->sensors.temp_c);
     if (bench->check)
@@ -230,29 +230,30 @@ static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, i
     fflush(stdout);
 }
 
-static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_trial *trial,
+static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_workload *workload,
                            const s2_bench_times *times, const s2_rate *rate, int64_t pairs, FILE *to)
 {
     fprintf(to,
             "{\"row\": \"%s\", \"kernel\": \"%s\", \"pattern\": \"%s\", \"rules\": \"%s\", \"n_tok\": %d, "
             "\"batch\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"block_tok\": %d, \"dtype\": "
             "\"%s\", ",
-            s2_kernel_phase_word(shape->phase), trial->kernel, shape->name, shape->rules, n_tok, shape->batch,
+            s2_pass_word(shape->pass), workload->kernel, shape->name, shape->rules, n_tok, shape->batch,
             shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, s2_dtype_name(shape->dtype));
     fprintf(to,
             "\"flop\": %.0f, \"executed_over_useful\": %.4f, \"bytes\": %.0f, \"sustained_ms\": %.5f, "
             "\"spread\": %.4f, \"cool_ms\": %.5f, ",
-            trial->flop_useful, trial->flop_useful > 0 ? trial->flop_executed / trial->flop_useful : 0.0,
-            trial->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
-    const s2_plan_options *const cut = &trial->plan->options;
+            workload->flop_useful,
+            workload->flop_useful > 0 ? workload->flop_executed / workload->flop_useful : 0.0,
+            workload->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
+    const s2_plan_options *const cut = &workload->plan->options;
     fprintf(to, "\"tile_tok\": %d, \"key_tok\": %d, \"pack_heads\": %d, \"section_bytes\": %lld, ",
             cut->tile_tok, cut->key_tok, cut->pack_heads, (long long)cut->section_bytes);
     fprintf(to,
             "\"unit\": \"%s\", \"sustained\": %.3f, \"of_best_sustained\": %.4f, \"cool\": %.3f, "
             "\"of_best_cool\": "
             "%.4f, \"pairs_checked\": %lld, ",
-            shape->phase == S2_DECODING ? "TB/s" : "TFLOP/s", rate->sustained, rate->of_sustained, rate->cool,
-            rate->of_cool, (long long)pairs);
+            shape->pass == S2_PASS_DECODE ? "TB/s" : "TFLOP/s", rate->sustained, rate->of_sustained,
+            rate->cool, rate->of_cool, (long long)pairs);
     print_sensors(to, times);
     fprintf(to, "}\n");
     fflush(to);
@@ -262,15 +263,14 @@ static void print_failure(s2_bench *bench, const s2_bench_shape *shape, int32_t 
                           const char *why)
 {
     if (bench->table)
-        printf("%-16s %-8s %8d   %s: %s\n", shape->name, s2_kernel_phase_word(shape->phase), n_tok, outcome,
-               why);
+        printf("%-16s %-8s %8d   %s: %s\n", shape->name, s2_pass_word(shape->pass), n_tok, outcome, why);
     FILE *const to = stream_of_rows(bench);
     if (to != NULL)
         fprintf(
             to,
             "{\"row\": \"none\", \"phase\": \"%s\", \"pattern\": \"%s\", \"n_tok\": %d, \"outcome\": \"%s\", "
             "\"why\": \"%s\"}\n",
-            s2_kernel_phase_word(shape->phase), shape->name, n_tok, outcome, why);
+            s2_pass_word(shape->pass), shape->name, n_tok, outcome, why);
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -278,16 +278,16 @@ static void print_failure(s2_bench *bench, const s2_bench_shape *shape, int32_t 
 static void measure_ceilings(s2_bench *bench)
 {
     for (int which = 0; which < S2_N_CEILINGS; which++) {
-        s2_trial trial;
-        if (s2_ceiling_open(bench->device, (s2_ceiling)which, &trial, &bench->why) != S2_OK) {
+        s2_workload workload;
+        if (s2_ceiling_open(bench->device, (s2_ceiling)which, &workload, &bench->why) != S2_OK) {
             fprintf(stderr, "bench_gpu: no ceiling %s: %s\n", s2_ceiling_word((s2_ceiling)which),
                     bench->why.msg);
             continue;
         }
-        bench->best_work[which] = trial.flop_useful > 0 ? trial.flop_useful : trial.bytes_useful;
-        if (measure(bench, &trial, &bench->best[which]) == S2_OK)
-            print_ceiling(bench, (s2_ceiling)which, &trial);
-        trial.close(trial.self);
+        bench->best_work[which] = workload.flop_useful > 0 ? workload.flop_useful : workload.bytes_useful;
+        if (measure(bench, &workload, &bench->best[which]) == S2_OK)
+            print_ceiling(bench, (s2_ceiling)which, &workload);
+        workload.close(workload.self);
     }
 }
 
@@ -301,89 +301,82 @@ static s2_status parse_shape(s2_bench *bench, const s2_bench_shape *shape, s2_ar
 }
 
 /* Sampled rows and windows: enough to convict a kernel that reads the wrong keys at this very shape. */
-static s2_outcome check(s2_bench *bench, const s2_validate_request *request, int64_t *pairs, char *reason,
-                        size_t cap)
+static s2_status check(s2_bench *bench, const s2_validate_request *request, s2_validation *out)
 {
     s2_validate_request light = *request;
-    s2_validation verdict;
     light.needles = false;
     light.n_timed = 0;
     light.few_heads = true;
     light.max_windows = 6;
     light.budget_pairs = 4000000;
-    const s2_status status = s2_validate(bench->device, &light, &verdict);
-    if (status != S2_OK) {
-        snprintf(reason, cap, "%s", s2_status_text(status));
-        return S2_OUTCOME_LAUNCH_FAILED;
-    }
-    *pairs = verdict.touch_pairs;
-    snprintf(reason, cap, "%s", verdict.reason);
-    return verdict.outcome;
+    return s2_validate(bench->device, &light, out);
 }
 
-static s2_outcome bench_request(s2_bench *bench, const s2_bench_shape *shape,
-                                const s2_validate_request *request, int32_t n_tok, char *reason, size_t cap)
+static s2_status time_request(s2_bench *bench, const s2_bench_shape *shape,
+                              const s2_validate_request *request, int32_t n_tok, int64_t pairs)
 {
-    const s2_trial_phase *const phase = s2_trial_phase_of(shape->phase);
-    s2_trial trial;
+    static const s2_pass_judge *const phases[S2_N_PASSES] = {[S2_PASS_FORWARD] = &s2_judge_forward,
+                                                             [S2_PASS_BACKWARD] = &s2_judge_backward,
+                                                             [S2_PASS_DECODE] = &s2_judge_decode};
+    const bool reads = shape->pass == S2_PASS_DECODE;
+    s2_workload workload;
     s2_bench_times times = {0};
-    int64_t pairs = 0;
-    s2_outcome outcome = phase == NULL  ? S2_OUTCOME_UNSUPPORTED
-                         : bench->check ? check(bench, request, &pairs, reason, cap)
-                                        : S2_OUTCOME_OK;
-    if (outcome == S2_OUTCOME_OK)
-        outcome = phase->open(bench->device, request, &trial, reason, cap);
-    if (outcome != S2_OUTCOME_OK)
-        return outcome;
-    const s2_status status = measure(bench, &trial, &times);
+    S2_TRY(phases[shape->pass]->open(bench->device, request, &workload, &bench->why));
+    const s2_status status = measure(bench, &workload, &times);
     if (status == S2_OK) {
-        const bool reads = shape->phase == S2_DECODING;
-        const s2_rate rate = rate_of(bench, reads ? trial.bytes_useful : trial.flop_useful, &times,
+        const s2_rate rate = rate_of(bench, reads ? workload.bytes_useful : workload.flop_useful, &times,
                                      reads ? S2_CEILING_READ : S2_CEILING_MATRIX);
         if (bench->table)
-            print_text_row(bench, shape, n_tok, &trial, &times, &rate, pairs);
+            print_text_row(bench, shape, n_tok, &workload, &times, &rate, pairs);
         if (stream_of_rows(bench) != NULL)
-            print_json_row(shape, n_tok, &trial, &times, &rate, pairs, stream_of_rows(bench));
+            print_json_row(shape, n_tok, &workload, &times, &rate, pairs, stream_of_rows(bench));
         bench->pairs += pairs;
-    } else {
-        snprintf(reason, cap, "%s", bench->why.msg);
-        outcome = S2_OUTCOME_LAUNCH_FAILED;
     }
-    trial.close(trial.self);
-    return outcome;
+    workload.close(workload.self);
+    return status;
+}
+
+static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok, s2_arena *arena,
+                               s2_validation *out)
+{
+    s2_pattern pattern;
+    s2_plan_seq seqs[LIMIT_BATCH];
+    for (int32_t seq = 0; seq < shape->batch; seq++)
+        seqs[seq] = (s2_plan_seq){shape->pass == S2_PASS_DECODE ? 1 : n_tok, n_tok};
+    S2_TRY(parse_shape(bench, shape, arena, &pattern));
+    s2_validate_request request = s2_validate_request_init(bench->device, &pattern, seqs, shape->batch);
+    request.pass = shape->pass;
+    request.phase = shape->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
+    request.dtype = shape->dtype;
+    request.kernel = shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
+    request.head_major = true;
+    if (bench->check)
+        S2_TRY(check(bench, &request, out));
+    S2_STAGE(out, time_request(bench, shape, &request, n_tok, out->touch_pairs));
+    return S2_OK;
 }
 
 static void bench_row(s2_bench *bench, const s2_bench_shape *shape, int32_t n_tok)
 {
     s2_arena arena = {0};
-    s2_pattern pattern;
-    char reason[240] = "";
-    s2_plan_seq seqs[LIMIT_BATCH];
-    for (int32_t seq = 0; seq < shape->batch; seq++)
-        seqs[seq] = (s2_plan_seq){shape->phase == S2_DECODING ? 1 : n_tok, n_tok};
-    s2_outcome outcome = S2_OUTCOME_LAUNCH_FAILED;
-    if (parse_shape(bench, shape, &arena, &pattern) == S2_OK) {
-        s2_validate_request request = s2_validate_request_init(bench->device, &pattern, seqs, shape->batch);
-        request.kernel_phase = shape->phase;
-        request.phase = shape->phase == S2_DECODING ? S2_DECODE : S2_PREFILL;
-        request.dtype = shape->dtype;
-        request.kernel = shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
-        request.head_major = true;
-        outcome = bench_request(bench, shape, &request, n_tok, reason, sizeof reason);
-    } else {
-        snprintf(reason, sizeof reason, "%s", bench->why.msg);
+    s2_validation verdict = {0};
+    bench->why = (s2_diag){0};
+    const s2_status status = bench_request(bench, shape, n_tok, &arena, &verdict);
+    if (status != S2_OK) {
+        verdict.outcome = s2_outcome_of(status);
+        snprintf(verdict.reason, sizeof verdict.reason, "%s", s2_diag_text(&bench->why, status));
     }
     s2_arena_release(&arena);
-    if (outcome != S2_OUTCOME_OK)
-        print_failure(bench, shape, n_tok, s2_outcome_word(outcome), reason);
-    bench->n_failed += outcome != S2_OUTCOME_OK && outcome != S2_OUTCOME_UNSUPPORTED;
+    if (verdict.outcome != S2_OUTCOME_OK)
+        print_failure(bench, shape, n_tok, s2_outcome_word(verdict.outcome), verdict.reason);
+    bench->n_failed += verdict.outcome != S2_OUTCOME_OK && verdict.outcome != S2_OUTCOME_UNSUPPORTED;
 }
 
 static bool is_wanted(const s2_bench *bench, const s2_bench_shape *shape)
 {
     const char *const kernel = shape->kernel != NULL ? shape->kernel : "best";
     return s2_words_hold(bench->only, shape->name) && s2_words_hold(bench->only_kernel, kernel) &&
-           s2_words_hold(bench->only_phase, s2_kernel_phase_word(shape->phase));
+           s2_words_hold(bench->only_phase, s2_pass_word(shape->pass));
 }
 
 static void bench_shape(s2_bench *bench, const s2_bench_shape *shape)
@@ -394,7 +387,7 @@ static void bench_shape(s2_bench *bench, const s2_bench_shape *shape)
         if (!s2_words_hold_tokens(bench->only_tok, n_tok))
             continue;
         if (bench->list)
-            printf("%s %s %s %d\n", shape->name, s2_kernel_phase_word(shape->phase),
+            printf("%s %s %s %d\n", shape->name, s2_pass_word(shape->pass),
                    shape->kernel != NULL ? shape->kernel : "best", n_tok);
         else
             bench_row(bench, shape, n_tok);

@@ -70,7 +70,7 @@ static int32_t build_and_prove(s2_arena *arena, s2_rng *rng)
     s2_term terms[3] = {s2_term_init(S2_TERM_SINK, 1 + (int64_t)s2_rng_below(rng, 4)),
                         s2_term_init(S2_TERM_LOCAL, 1 + (int64_t)s2_rng_below(rng, 64)),
                         s2_term_init(S2_TERM_STRIDE, 1 + (int64_t)s2_rng_below(rng, 40))};
-    terms[2].phase = (s2_phase_expr){.constant = (int64_t)s2_rng_below(rng, 8), .head_coef = 1};
+    terms[2].offset = (s2_offset_expr){.constant = (int64_t)s2_rng_below(rng, 8), .head_coef = 1};
     const s2_body body = {3, terms};
     const s2_pattern pattern = {.name = "",
                                 .model = "",

@@ -105,7 +105,7 @@ const char *s2_ceiling_word(s2_ceiling which)
     return words[which];
 }
 
-s2_status s2_ceiling_open(s2_device *device, s2_ceiling which, s2_trial *out, s2_diag *why)
+s2_status s2_ceiling_open(s2_device *device, s2_ceiling which, s2_workload *out, s2_diag *why)
 {
     Ceiling *const at = (Ceiling *)s2_calloc(1, sizeof *at);
     if (at == NULL)
@@ -117,7 +117,7 @@ s2_status s2_ceiling_open(s2_device *device, s2_ceiling which, s2_trial *out, s2
         close(at);
         return status;
     }
-    s2_trial made = {};
+    s2_workload made = {};
     made.self = at;
     made.launch = launch;
     made.close = close;

@@ -4,7 +4,7 @@
 #ifndef S2_TESTS_BENCH_CEILING_H
 #define S2_TESTS_BENCH_CEILING_H
 
-#include "kernels/trial.h"
+#include "judge/workload.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -19,7 +19,7 @@ typedef enum s2_ceiling {
 const char *s2_ceiling_word(s2_ceiling which);
 
 /* S2_EUNSUPPORTED with the reason when this machine has no cuBLAS. */
-s2_status s2_ceiling_open(s2_device *device, s2_ceiling which, s2_trial *out, s2_diag *why) S2_MUST_CHECK;
+s2_status s2_ceiling_open(s2_device *device, s2_ceiling which, s2_workload *out, s2_diag *why) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -11,7 +11,7 @@
 typedef struct s2_bench_shape {
     const char *name;
     const char *rules; /* of every layer */
-    s2_kernel_phase phase;
+    s2_pass pass;
     int32_t heads, kv_heads, head_dim, block_tok;
     s2_dtype dtype;
     int32_t batch;
@@ -22,55 +22,58 @@ typedef struct s2_bench_shape {
 #define L8V16  "local 8 | stride 16 phase head"
 #define L16V32 "local 16 | stride 32 phase head"
 #define PHI3   "local 16 | stride 8 phase kv"
-/* The sparse layers of Phi-3-small as published: the rotation is by query head, so a KV head's group differs.
+/*
+ * The sparse layers of Phi-3-small as published: the rotation is by query head, so a KV head's group differs.
  */
 #define PHI3_SMALL "local 16 | stride 8 phase head+1"
 
 #define ALL_LENGTHS "2k,4k,8k,16k,32k,64k,128k,256k,512k"
 
 static const s2_bench_shape s2_bench_shapes[] = {
-    {"L8V16", L8V16, S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, ALL_LENGTHS},
-    {"L16V32", L16V32, S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"phi3", PHI3, S2_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "2k,8k,32k,128k,256k"},
-    {"dense", "dense", S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "2k,4k,8k,16k,32k,64k,128k"},
-    {"phi3_small", PHI3_SMALL, S2_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"phi3_small_dense", "dense", S2_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"block16", "local 32 | stride 16 phase head", S2_FORWARD, 32, 32, 128, 16, S2_BF16, 1, NULL,
+    {"L8V16", L8V16, S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, ALL_LENGTHS},
+    {"L16V32", L16V32, S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"phi3", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "2k,8k,32k,128k,256k"},
+    {"dense", "dense", S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "2k,4k,8k,16k,32k,64k,128k"},
+    {"phi3_small", PHI3_SMALL, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"phi3_small_dense", "dense", S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"block16", "local 32 | stride 16 phase head", S2_PASS_FORWARD, 32, 32, 128, 16, S2_BF16, 1, NULL,
      "8k,32k,128k"},
-    {"block32", "local 16 | stride 16 phase head", S2_FORWARD, 32, 32, 128, 32, S2_BF16, 1, NULL,
+    {"block32", "local 16 | stride 16 phase head", S2_PASS_FORWARD, 32, 32, 128, 32, S2_BF16, 1, NULL,
      "8k,32k,128k"},
-    {"block128", "local 4 | stride 16 phase head", S2_FORWARD, 32, 32, 128, 128, S2_BF16, 1, NULL,
+    {"block128", "local 4 | stride 16 phase head", S2_PASS_FORWARD, 32, 32, 128, 128, S2_BF16, 1, NULL,
      "8k,32k,128k"},
-    {"L8V16_d64", L8V16, S2_FORWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"L8V16_d96", L8V16, S2_FORWARD, 32, 32, 96, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"L8V16_d256", L8V16, S2_FORWARD, 16, 16, 256, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"dense_d64", "dense", S2_FORWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"dense_d96", "dense", S2_FORWARD, 32, 32, 96, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"dense_d256", "dense", S2_FORWARD, 16, 16, 256, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"L8V16_f16", L8V16, S2_FORWARD, 32, 32, 128, 64, S2_F16, 1, NULL, "8k,32k,128k"},
-    {"L8V16_gqa8", L8V16, S2_FORWARD, 64, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"phi3_batch4", PHI3, S2_FORWARD, 32, 8, 128, 64, S2_BF16, 4, NULL, "2k,8k"},
-    {"stream", "sink 1 | local 32", S2_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "32k"},
-    {"L8V16", L8V16, S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "8k,32k"},
-    {"phi3", PHI3, S2_FORWARD, 32, 8, 128, 64, S2_BF16, 1, "sm80", "32k"},
-    {"dense", "dense", S2_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "32k"},
-    {"L8V16_d64", L8V16, S2_FORWARD, 32, 32, 64, 64, S2_BF16, 1, "sm80", "32k"},
-    {"L8V16_d256", L8V16, S2_FORWARD, 16, 16, 256, 64, S2_BF16, 1, "sm80", "32k"},
+    {"L8V16_d64", L8V16, S2_PASS_FORWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L8V16_d96", L8V16, S2_PASS_FORWARD, 32, 32, 96, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"L8V16_d256", L8V16, S2_PASS_FORWARD, 16, 16, 256, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"dense_d64", "dense", S2_PASS_FORWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"dense_d96", "dense", S2_PASS_FORWARD, 32, 32, 96, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"dense_d256", "dense", S2_PASS_FORWARD, 16, 16, 256, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L8V16_f16", L8V16, S2_PASS_FORWARD, 32, 32, 128, 64, S2_F16, 1, NULL, "8k,32k,128k"},
+    {"L8V16_gqa8", L8V16, S2_PASS_FORWARD, 64, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"phi3_batch4", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 4, NULL, "2k,8k"},
+    {"stream", "sink 1 | local 32", S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "32k"},
+    {"L8V16", L8V16, S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "8k,32k"},
+    {"phi3", PHI3, S2_PASS_FORWARD, 32, 8, 128, 64, S2_BF16, 1, "sm80", "32k"},
+    {"dense", "dense", S2_PASS_FORWARD, 32, 32, 128, 64, S2_BF16, 1, "sm80", "32k"},
+    {"L8V16_d64", L8V16, S2_PASS_FORWARD, 32, 32, 64, 64, S2_BF16, 1, "sm80", "32k"},
+    {"L8V16_d256", L8V16, S2_PASS_FORWARD, 16, 16, 256, 64, S2_BF16, 1, "sm80", "32k"},
     /* Gradients: deterministic by default; fused sums dQ as it comes. */
-    {"L8V16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"phi3", PHI3, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"L16V32", L16V32, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"dense", "dense", S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
-    {"L8V16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
-    {"phi3", PHI3, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
-    {"L16V32", L16V32, S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
-    {"dense", "dense", S2_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
-    {"phi3_small", PHI3_SMALL, S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"block16", "local 32 | stride 16 phase head", S2_BACKWARD, 32, 32, 128, 16, S2_BF16, 1, NULL, "8k,32k"},
-    {"block128", "local 4 | stride 16 phase head", S2_BACKWARD, 32, 32, 128, 128, S2_BF16, 1, NULL, "8k,32k"},
-    {"L8V16_d64", L8V16, S2_BACKWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k"},
-    {"L8V16_f16", L8V16, S2_BACKWARD, 32, 32, 128, 64, S2_F16, 1, NULL, "8k,32k"},
-    {"window", "local 1024t", S2_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"L8V16", L8V16, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"phi3", PHI3, S2_PASS_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L16V32", L16V32, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"dense", "dense", S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, NULL, "8k,32k,128k"},
+    {"L8V16", L8V16, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"phi3", PHI3, S2_PASS_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"L16V32", L16V32, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"dense", "dense", S2_PASS_BACKWARD, 32, 32, 128, 64, S2_BF16, 1, "sm90_bwd_fused", "8k,32k,128k"},
+    {"phi3_small", PHI3_SMALL, S2_PASS_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"block16", "local 32 | stride 16 phase head", S2_PASS_BACKWARD, 32, 32, 128, 16, S2_BF16, 1, NULL,
+     "8k,32k"},
+    {"block128", "local 4 | stride 16 phase head", S2_PASS_BACKWARD, 32, 32, 128, 128, S2_BF16, 1, NULL,
+     "8k,32k"},
+    {"L8V16_d64", L8V16, S2_PASS_BACKWARD, 32, 32, 64, 64, S2_BF16, 1, NULL, "8k,32k"},
+    {"L8V16_f16", L8V16, S2_PASS_BACKWARD, 32, 32, 128, 64, S2_F16, 1, NULL, "8k,32k"},
+    {"window", "local 1024t", S2_PASS_BACKWARD, 32, 8, 128, 64, S2_BF16, 1, NULL, "8k,32k"},
 };
 
 #endif /* S2_TESTS_BENCH_SHAPES_H */

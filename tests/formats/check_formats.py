@@ -161,8 +161,9 @@ def check_cute(check, name):
 
     def listed(c, part, h, i, j):
         shape, count, index = lists[c, part]
-        at = h * shape[1] + i
-        return j in index[at * shape[2]:at * shape[2] + count[at]]
+        assert len(shape) == 4 and shape[0] == 1
+        at = h * shape[2] + i
+        return j in index[at * shape[3]:at * shape[3] + count[at]]
 
     check.compare("cute", name, range(module.N_LAYERS), lambda layer, h, q, k:
                   listed(by_layer[layer], "full_block", h, q // size, k // size) or
@@ -188,19 +189,27 @@ def check_csr(check, name):
 
 def check_flashinfer(check, name):
     out = check.export(name, "flashinfer")
+    if out is None:
+        return
     manifest = json.load(open(os.path.join(out, "flashinfer.json")))
     size, by_layer, plans = manifest["R"], layers_of(manifest), {}
     for plan in manifest["plans"]:
         _, indptr = read_npy(os.path.join(out, plan["indptr"]))
         _, indices = read_npy(os.path.join(out, plan["indices"]))
         assert len(indptr) == manifest["M"] // size + 1 and all(0 <= x < manifest["N"] // manifest["C"] for x in indices)
-        rows = [set(indices[indptr[i]:indptr[i + 1]]) for i in range(len(indptr) - 1)]
+        rows = [list(indices[indptr[i]:indptr[i + 1]]) for i in range(len(indptr) - 1)]
         for c, h in plan["heads"]:
             assert (c, h) not in plans
             plans[c, h] = rows
-    check.compare("flashinfer", name, by_layer, lambda layer, h, q, k:
-                  k // size in plans[by_layer[layer], h][q // size] and (k <= q or not manifest["causal"]),
-                  superset=in_tokens(name))
+    def reads(layer, h, q, k):
+        row = plans[by_layer[layer], h][q // size]
+        if k // size not in row:
+            return False
+        # causality counts keys among the listed blocks of the row, whose end is the last query's
+        position = row.index(k // size) * size + k % size
+        return not manifest["causal"] or position <= q % size + (len(row) - 1) * size
+
+    check.compare("flashinfer", name, by_layer, reads, superset=in_tokens(name))
 
 
 def check_bsa(check, name):
@@ -209,12 +218,14 @@ def check_bsa(check, name):
     by_layer, kinds, masks, n = layers_of(manifest), [], [], LEN // 128
     for layout in manifest["layouts"]:
         kinds.append(read_npy(os.path.join(out, layout["head_mask_type"]))[1])
-        masks.append(read_npy(os.path.join(out, layout["base_blockmask"]))[1])
+        shape, mask = read_npy(os.path.join(out, layout["base_blockmask"]))
+        assert shape[1] == kinds[-1].count(1) and set(kinds[-1]) <= {-1, 0, 1}, "a mask for each sparse head"
+        masks.append(mask)
 
     def reads(layer, h, q, k):
         c = by_layer[layer]
-        kind = kinds[c][h]
-        listed = kind == 0 or masks[c][((kind - 1) * n + q // 128) * n + k // 128]
+        kind, nth = kinds[c][h], kinds[c][:h].count(1)  # the wrapper numbers the sparse heads itself
+        listed = kind == 0 or masks[c][(nth * n + q // 128) * n + k // 128]
         return listed and (k <= q or not manifest["causal"])
 
     check.compare("bsa", name, by_layer, reads, superset=True)

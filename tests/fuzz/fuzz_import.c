@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "export/format.h"
+#include "export/registry.h"
 #include "pattern/parse.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -11,11 +11,6 @@ __global__ void spin(volatile int *never)
     }
 }
 
-void options(const s2_device *, const s2_attn_problem *, s2_plan_options *out)
-{
-    *out = s2_plan_options_default();
-}
-
 s2_status supports(const s2_device *, const s2_attn_problem *, s2_diag *)
 {
     return S2_OK;
@@ -40,5 +35,6 @@ void finish(s2_device *, void *state)
 
 } // namespace
 
-extern "C" const s2_kernel s2_sabotage_hang = {"hang",  "never ends", S2_DEVICE_GPU, S2_TOL_EXACT, false, 0,
-                                               options, supports,     prepare,       run,          finish};
+static const s2_kernel_traits hang_traits = {"hang", 0, 64, 0, 1, 64, 64, 0, 0, 0, NULL, 0};
+extern "C" const s2_kernel s2_sabotage_hang = {&hang_traits, "never ends", S2_DEVICE_GPU, S2_TOL_EXACT, false,
+                                               supports,     prepare,      run,           finish};

@@ -70,8 +70,8 @@ static int32_t kv_head(const s2_bad_row *at)
 static float element(const s2_bad_row *at, const s2_tensor *tensor, int64_t k_tok, int32_t d)
 {
     const int32_t seq = at->state->fault == FAULT_SEQUENCE ? 0 : at->item->seq;
-    return s2_load(tensor->data, at->p->dtype,
-                   s2_tensor_at(tensor, at->p->k_begin_tok, seq, k_tok, kv_head(at)) + d);
+    return s2_float_load(tensor->data, at->p->dtype,
+                         s2_tensor_at(tensor, at->p->k_begin_tok, seq, k_tok, kv_head(at)) + d);
 }
 
 static int64_t first_query(const s2_bad_row *at)
@@ -86,7 +86,7 @@ static float score(const s2_bad_row *at, int64_t k_tok)
     const int64_t q_at = s2_tensor_at(&p->q, p->q_begin_tok, at->item->seq, first_query(at), at->head);
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
-        dot += s2_load(p->q.data, p->dtype, q_at + d) * element(at, &p->k, k_tok, d);
+        dot += s2_float_load(p->q.data, p->dtype, q_at + d) * element(at, &p->k, k_tok, d);
     return dot * p->scale;
 }
 
@@ -169,7 +169,7 @@ static void store_o(const s2_bad_row *at, int64_t o_at)
         float o = at->sum > 0.0f || fault == FAULT_EMPTY_NAN ? at->state->o[d] * inverse : 0.0f;
         if (fault == FAULT_RACE && at->state->n_runs % 2 == 0 && d == 1)
             o *= 1.0f + 0x1p-20f;
-        s2_store(at->p->o.data, at->p->dtype, o_at + d, o);
+        s2_float_store(at->p->o.data, at->p->dtype, o_at + d, o);
     }
 }
 
@@ -194,9 +194,9 @@ static void store_row(const s2_bad_row *at)
     const s2_plan_seq lens = p->plan->seqs[at->item->seq];
     const bool last = q_tok == lens.q_tok - 1 && at->item->seq == p->n_seqs - 1;
     if (fault == FAULT_PAST_THE_END && last && head == p->n_heads - 1)
-        s2_store(p->o.data, p->dtype, o_at + p->head_dim, 1.0f);
+        s2_float_store(p->o.data, p->dtype, o_at + p->head_dim, 1.0f);
     if (fault == FAULT_BEFORE_THE_TILE && q_tok == 0 && head == 0 && at->item->seq == 0)
-        s2_store(p->o.data, p->dtype, o_at - 1, 1.0f);
+        s2_float_store(p->o.data, p->dtype, o_at - 1, 1.0f);
 }
 
 static void one_row(s2_bad_row *at)
@@ -244,19 +244,10 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     return S2_OK;
 }
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = 64;
-    out->key_tok = 64;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->phase != S2_FORWARD)
+    if (problem->pass != S2_PASS_FORWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes no gradients");
     return problem->head_dim <= LIMIT_DIM
                ? S2_OK
@@ -286,6 +277,7 @@ static void finish(s2_device *device, void *state)
 
 FAULTS(S2_FAULT_PREPARE)
 
+enum { FAULT_TILE_TOK = 64 };
 static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_kernel(int32_t fault)

@@ -26,9 +26,9 @@ const s2_kernel *s2_sabotage_decode(int32_t fault);
 extern const s2_kernel s2_sabotage_hang;
 
 /*
- * What a table of faults X(NAME, word, about) becomes, in a file that has enum { FAULT_NAME, ... } and the
- * functions options, supports, prepare_fault, run and finish. A kernel carries no data of its own, so that
- * each fault has its prepare.
+ * What a table of faults X(NAME, word, about) becomes, in a file that has enum { FAULT_NAME, ... }, the tile
+ * FAULT_TILE_TOK, and the functions supports, prepare_fault, run and finish. A kernel carries no data of its
+ * own, so that each fault has its prepare.
  */
 #define S2_FAULT_PREPARE(fault_name, word, about)                                                            \
     static s2_status prepare_##fault_name(s2_device *device, const s2_attn_problem *problem, void **state,   \
@@ -37,12 +37,13 @@ extern const s2_kernel s2_sabotage_hang;
         return prepare_fault(device, problem, state, FAULT_##fault_name, why);                               \
     }
 #define S2_FAULT_KERNEL(fault_name, word, about)                                                             \
-    {.name = word,                                                                                           \
+    {.traits =                                                                                               \
+         &(const s2_kernel_traits){                                                                          \
+             .name = word, .tile_tok = FAULT_TILE_TOK, .pack_heads = 1, .key_tok = 64, .wide_key_tok = 64},  \
      .summary = about,                                                                                       \
      .device = S2_DEVICE_CPU,                                                                                \
      .tolerance = S2_TOL_EXACT,                                                                              \
      .deterministic = true,                                                                                  \
-     .options = options,                                                                                     \
      .supports = supports,                                                                                   \
      .prepare = prepare_##fault_name,                                                                        \
      .run = run,                                                                                             \

@@ -70,7 +70,8 @@ static float dot(const s2_attn_problem *p, const s2_tensor *left, int64_t left_a
 {
     float sum = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
-        sum += s2_load(left->data, p->dtype, left_at + d) * s2_load(right->data, p->dtype, right_at + d);
+        sum += s2_float_load(left->data, p->dtype, left_at + d) *
+               s2_float_load(right->data, p->dtype, right_at + d);
     return sum;
 }
 
@@ -99,7 +100,7 @@ static void add(const s2_bad_query *at, int32_t grad, int64_t k_tok, const s2_te
     if (fault == FAULT_MISSING_TILE && at->item->tile == 0)
         return;
     for (int32_t d = 0; d < p->head_dim; d++) {
-        sum[d] += weight * s2_load(tensor->data, p->dtype, from + d);
+        sum[d] += weight * s2_float_load(tensor->data, p->dtype, from + d);
         if (fault == FAULT_COARSE_SUM && grad == 0)
             sum[d] = s2_round_to(S2_BF16, sum[d]);
     }
@@ -126,7 +127,7 @@ static void one_pair(s2_bad_query *at, int64_t k_tok, bool lowest)
     if (fault == FAULT_MISSING_BLOCK && lowest)
         return;
     for (int32_t d = 0; d < p->head_dim; d++)
-        at->state->dq[d] += ds * s2_load(p->k.data, p->dtype, k + d);
+        at->state->dq[d] += ds * s2_float_load(p->k.data, p->dtype, k + d);
 }
 
 static bool reads(const s2_bad_query *at, const s2_plan_entry *entry, int64_t k_tok)
@@ -177,7 +178,7 @@ static void one_query(s2_bad_query *at)
         return;
     const int64_t out = s2_tensor_at(&p->d_q, p->q_begin_tok, seq, at->q_tok, at->head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_store(p->d_q.data, p->dtype, out + d, at->state->dq[d] * p->scale);
+        s2_float_store(p->d_q.data, p->dtype, out + d, at->state->dq[d] * p->scale);
 }
 
 static s2_status one_item(const s2_attn_problem *p, const s2_plan_item *item, s2_bad_gradient *state)
@@ -211,13 +212,13 @@ static void store_keys(const s2_attn_problem *p, const s2_bad_gradient *state)
                     const int64_t out = s2_tensor_at(tensors[grad], p->k_begin_tok, seq, k_tok, g);
                     const float scale = grad == 0 && state->fault != FAULT_NO_SCALE ? p->scale : 1.0f;
                     for (int32_t d = 0; d < p->head_dim; d++)
-                        s2_store(tensors[grad]->data, p->dtype, out + d,
-                                 state->sum[grad][from * p->head_dim + d] * scale);
+                        s2_float_store(tensors[grad]->data, p->dtype, out + d,
+                                       state->sum[grad][from * p->head_dim + d] * scale);
                     last = out > last ? out : last;
                 }
             }
     if (state->fault == FAULT_PAST_THE_END)
-        s2_store(p->d_v.data, p->dtype, last + p->head_dim, 1.0f);
+        s2_float_store(p->d_v.data, p->dtype, last + p->head_dim, 1.0f);
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
@@ -237,19 +238,10 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
     return S2_OK;
 }
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = 64;
-    out->key_tok = 64;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
-    if (problem->phase != S2_BACKWARD)
+    if (problem->pass != S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes gradients only");
     return problem->head_dim <= LIMIT_DIM
                ? S2_OK
@@ -298,6 +290,7 @@ static s2_status prepare_fault(s2_device *device, const s2_attn_problem *problem
 
 FAULTS(S2_FAULT_PREPARE)
 
+enum { FAULT_TILE_TOK = 64 };
 static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_gradient(int32_t fault)

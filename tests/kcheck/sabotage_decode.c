@@ -66,15 +66,15 @@ static void add_key(const s2_attn_problem *p, const s2_decode_place *place, int3
 {
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
-        dot += s2_load(p->q.data, p->dtype, q_at + d) *
-               s2_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
+        dot += s2_float_load(p->q.data, p->dtype, q_at + d) *
+               s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
     const float score = dot * p->scale, peak = score > part->peak ? score : part->peak;
     const float decay = part->peak == -INFINITY ? 0.0f : expf(part->peak - peak), weight = expf(score - peak);
     part->peak = peak;
     part->sum = part->sum * decay + weight;
     for (int32_t d = 0; d < p->head_dim; d++)
-        part->o[d] =
-            part->o[d] * decay + weight * s2_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
+        part->o[d] = part->o[d] * decay +
+                     weight * s2_float_load(p->v.data, p->dtype, place->v_at + key * p->v.tok + d);
 }
 
 static uint32_t bits_of(const s2_attn_problem *p, const s2_bad_step *step, const s2_decode_list *list,
@@ -143,7 +143,7 @@ static void store_row(const s2_attn_problem *p, const s2_bad_step *step, const s
     const int64_t at = s2_tensor_at(&p->o, p->q_begin_tok, list->seq, to / group, head_of(p, list, to));
     const float inverse = from->sum > 0.0f ? 1.0f / from->sum : 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_store(p->o.data, p->dtype, at + d, from->o[d] * inverse);
+        s2_float_store(p->o.data, p->dtype, at + d, from->o[d] * inverse);
     p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group, head_of(p, list, row))] = lse;
 }
 
@@ -226,15 +226,6 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     return S2_OK;
 }
 
-static void options(const s2_device *device, const s2_attn_problem *problem, s2_plan_options *out)
-{
-    (void)device;
-    (void)problem;
-    *out = s2_plan_options_default();
-    out->tile_tok = 16;
-    out->key_tok = 64;
-}
-
 static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
 {
     (void)device;
@@ -281,6 +272,7 @@ static s2_status prepare_fault(s2_device *device, const s2_attn_problem *problem
 
 FAULTS(S2_FAULT_PREPARE)
 
+enum { FAULT_TILE_TOK = 16 };
 static const s2_kernel kernels[] = {FAULTS(S2_FAULT_KERNEL)};
 
 const s2_kernel *s2_sabotage_decode(int32_t fault)

@@ -31,11 +31,10 @@ static s2_status set_up(s2_judge *at, const s2_kernel *kernel)
 {
     static const char text[] = "heads 8; kv-heads 2; head-dim 128; block 64; layers all: dense";
     s2_pattern *const pattern = S2_NEW(&at->arena, s2_pattern, 1);
-    s2_plan_options options;
     const s2_device_ops *const ops = at->device->ops;
     s2_attn_problem *const p = &at->problem;
     S2_TRY(s2_pattern_parse(&at->arena, text, sizeof text - 1, NULL, pattern, NULL));
-    *p = (s2_attn_problem){.phase = S2_DECODING,
+    *p = (s2_attn_problem){.pass = S2_PASS_DECODE,
                            .dtype = S2_BF16,
                            .n_seqs = N_SEQS,
                            .n_heads = HEADS,
@@ -44,7 +43,7 @@ static s2_status set_up(s2_judge *at, const s2_kernel *kernel)
                            .scale = 0.0883883f,
                            .select_pages = at->budget,
                            .select_page_tok = PAGE_TOK};
-    kernel->options(at->device, p, &options);
+    const s2_plan_options options = s2_kernel_cut(kernel->traits, p->head_dim);
     S2_TRY(s2_plan_build(&at->arena, pattern, S2_DECODE, 0, seqs, N_SEQS, &options, &at->plan, NULL));
     p->plan = &at->plan;
     p->q = p->o = (s2_tensor){NULL, HEADS * DIM, HEADS * DIM, DIM};
@@ -92,12 +91,12 @@ static double key_at(const s2_judge *at, const uint16_t *data, int32_t seq, int3
                      int32_t d)
 {
     const s2_tensor *const k = &at->problem.k;
-    return (double)s2_load(data, S2_BF16, seq * k->seq + k_tok * k->tok + kv * k->head + d);
+    return (double)s2_float_load(data, S2_BF16, seq * k->seq + k_tok * k->tok + kv * k->head + d);
 }
 
 static double query_at(const s2_judge *at, int32_t seq, int32_t head, int32_t d)
 {
-    return (double)s2_load(at->q, S2_BF16, ((int64_t)seq * HEADS + head) * DIM + d);
+    return (double)s2_float_load(at->q, S2_BF16, ((int64_t)seq * HEADS + head) * DIM + d);
 }
 
 static double score_page(const s2_judge *at, int32_t seq, int32_t kv, int32_t page)
@@ -155,7 +154,7 @@ static double judge_row(const s2_judge *at, int32_t seq, int32_t head, const boo
             o[d] += weight * key_at(at, at->v, seq, kv, k_tok, d);
     }
     for (int32_t d = 0; d < DIM; d++) {
-        const double got = (double)s2_load(at->o, S2_BF16, ((int64_t)seq * HEADS + head) * DIM + d);
+        const double got = (double)s2_float_load(at->o, S2_BF16, ((int64_t)seq * HEADS + head) * DIM + d);
         const double diff = fabs(got - o[d] / sum);
         worst = isnan(diff) || diff > worst ? diff : worst;
     }

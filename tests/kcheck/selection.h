@@ -10,7 +10,8 @@
 extern "C" {
 #endif
 
-/* True when a batch of two unequal sequences comes out right with `budget` pages a KV head; else the reason.
+/*
+ * True when a batch of two unequal sequences comes out right with `budget` pages a KV head; else the reason.
  */
 bool s2_selection_judge(s2_device *device, const s2_kernel *kernel, int32_t budget, char *reason,
                         size_t reason_cap);

@@ -1,0 +1,428 @@
+#include "calibrate/accuracy.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "calibrate/fit.h"
+
+static const char *const naive_words[S2_NAIVE] = {"density x dense time", "executed FLOP / peak", "roofline",
+                                                  "mean"};
+
+/* A row with what was predicted for it. */
+typedef struct s2_judged {
+    const s2_row *row;
+    int32_t kernel;
+    double us;     /* predicted */
+    double cycles; /* predicted at the clock measured, us */
+    double naive[S2_NAIVE];
+    double pairs;
+} s2_judged;
+
+/* No launch is faster: useful pairs at peak rates, and the bytes that a full cache cannot hold. */
+static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
+{
+    const double all = load->q_bytes + load->kv_bytes + load->out_bytes;
+    const double flop = (load->pass == S2_PASS_BACKWARD ? 10.0 : 4.0) * load->head_dim * (double)load->pairs;
+    const double per_us = gpu->bf16_tflops * 1e6 * gpu->boost_mhz / gpu->tensor_mhz;
+    const double exps = gpu->mufu_per_clk_sm * gpu->boost_mhz * gpu->sms;
+    /* devices report more cache than their data sheets: twice that is beyond doubt */
+    const double beyond = fmax(0, all - 2 * gpu->l2_mib * 1048576);
+    return fmax(fmax(flop / per_us, (double)load->pairs / exps), beyond / (gpu->hbm_gb_s * 1e3));
+}
+
+static void note_spans(const s2_kernel_load *load, s2_span_of_points *spans)
+{
+    for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
+        const double own = s2_extent_of(load, (s2_extent)e);
+        spans[e].least = spans[e].greatest > 0 ? fmin(spans[e].least, own) : own;
+        spans[e].greatest = fmax(spans[e].greatest, own);
+    }
+}
+
+static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu, const s2_time_model *model,
+                           s2_accuracy *out, s2_judged *judged, bool *priced, s2_diag *diag)
+{
+    s2_kernel_load load;
+    s2_forecast forecast, measured_clock;
+    int32_t k = 0;
+    while (k < model->n_kernels &&
+           (strcmp(model->kernels[k].name, row->kernel) != 0 || model->kernels[k].pass != row->point.pass))
+        k++;
+    *priced = k < model->n_kernels;
+    if (!*priced)
+        return S2_OK;
+    S2_TRY(s2_fit_load(arena, row, model, &load, diag));
+    s2_model_run(model, &model->kernels[k], &load, false, 0, &forecast);
+    s2_model_run(model, &model->kernels[k], &load, false, row->mhz, &measured_clock);
+    note_spans(&load, out->spans[k]);
+    const double floor_us = floor_of(gpu, &load), peak = gpu->bf16_tflops * 1e6;
+    const double flop = 4.0 * load.head_dim * (double)load.pairs;
+    const double bytes = load.q_bytes + load.kv_bytes + load.out_bytes;
+    *judged = (s2_judged){.row = row,
+                          .kernel = k,
+                          .us = forecast.us,
+                          .cycles = measured_clock.us,
+                          .naive = {flop / peak, load.flop / peak,
+                                    fmax(flop / peak, bytes / (gpu->hbm_gb_s * 1e3)) + gpu->launch_us, 1},
+                          .pairs = (double)load.pairs};
+    out->n_below += forecast.us < floor_us || row->us < floor_us;
+    out->nearest = fmin(out->nearest, row->us / floor_us);
+    if (row->dram_read > 0) {
+        const s2_bytes counted = s2_model_counted(model, &model->kernels[k], &load);
+        out->dram_pct +=
+            fabs((counted.dram_read + counted.dram_write) / (row->dram_read + row->dram_write) - 1) * 100;
+        out->l2_pct += row->l2_bytes > 0 ? fabs(counted.l2 / row->l2_bytes - 1) * 100 : 0;
+        out->n_counted++;
+    }
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ statistics */
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Pairs of rows in the same order, less those in the other, over all pairs. */
+static double kendall(const double *a, const double *b, int32_t n)
+{
+    int64_t sum = 0;
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t j = 0; j < i; j++) {
+            const double product = (a[i] - a[j]) * (b[i] - b[j]);
+            sum += (product > 0) - (product < 0);
+        }
+    return n > 1 ? (double)sum / ((double)n * (n - 1) / 2) : 1;
+}
+
+/* Ranks, the mean of equal values. */
+static void rank(const double *values, int32_t n, double *out)
+{
+    for (int32_t i = 0; i < n; i++) {
+        double below = 0, equal = 0;
+        for (int32_t j = 0; j < n; j++) {
+            below += values[j] < values[i];
+            equal += values[j] == values[i];
+        }
+        out[i] = below + (equal + 1) / 2;
+    }
+}
+
+/* What gives every row the same time orders none of them: 0. */
+static double spearman(const double *a, const double *b, double *ranks, int32_t n)
+{
+    rank(a, n, ranks);
+    rank(b, n, ranks + n);
+    const double mean = (n + 1) / 2.0;
+    double ab = 0, aa = 0, bb = 0;
+    for (int32_t i = 0; i < n; i++) {
+        const double x = ranks[i] - mean, y = ranks[n + i] - mean;
+        ab += x * y;
+        aa += x * x;
+        bb += y * y;
+    }
+    return aa > 0 && bb > 0 ? ab / sqrt(aa * bb) : n > 1 ? 0 : 1;
+}
+
+typedef struct s2_scratch {
+    double *predicted, *measured, *errors, *ranks;
+    int32_t n;
+} s2_scratch;
+
+static void add_pair(s2_scratch *scratch, double predicted, double measured)
+{
+    scratch->predicted[scratch->n] = predicted;
+    scratch->measured[scratch->n++] = measured;
+}
+
+static s2_score score_of(s2_scratch *scratch, const char *name)
+{
+    s2_score score = {.n = scratch->n};
+    snprintf(score.name, sizeof score.name, "%s", name);
+    for (int32_t at = 0; at < scratch->n; at++) {
+        const double error = 100 * (scratch->predicted[at] / scratch->measured[at] - 1);
+        scratch->errors[at] = fabs(error);
+        score.mape += fabs(error) / scratch->n;
+        score.bias += error / scratch->n;
+    }
+    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, by_value);
+    if (scratch->n > 0) {
+        score.p90 = scratch->errors[(int32_t)ceil(0.9 * scratch->n) - 1];
+        score.most = scratch->errors[scratch->n - 1];
+    }
+    score.spearman = spearman(scratch->predicted, scratch->measured, scratch->ranks, scratch->n);
+    score.kendall = kendall(scratch->predicted, scratch->measured, scratch->n);
+    scratch->n = 0;
+    return score;
+}
+
+/* The constant that makes the median ratio one. */
+static void scale_naive(s2_scratch *scratch)
+{
+    for (int32_t at = 0; at < scratch->n; at++)
+        scratch->errors[at] = scratch->measured[at] / scratch->predicted[at];
+    qsort(scratch->errors, (size_t)scratch->n, sizeof *scratch->errors, by_value);
+    for (int32_t at = 0; at < scratch->n; at++)
+        scratch->predicted[at] *= scratch->errors[scratch->n / 2];
+}
+
+static void score_passes(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
+{
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
+        for (int32_t at = 0; at < n; at++)
+            if (judged[at].row->point.pass == (s2_pass)pass)
+                add_pair(scratch, judged[at].us, judged[at].row->us);
+        if (scratch->n == 0)
+            continue;
+        out->passes[out->n_passes] = score_of(scratch, s2_pass_word((s2_pass)pass));
+        for (int32_t at = 0; at < n; at++)
+            if (judged[at].row->point.pass == (s2_pass)pass)
+                add_pair(scratch, judged[at].cycles, judged[at].row->us);
+        out->cycles[out->n_passes++] = score_of(scratch, s2_pass_word((s2_pass)pass));
+    }
+}
+
+static void score_families(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
+{
+    for (int32_t first = 0; first < n && out->n_families < S2_MOST_SCORES; first++) {
+        const s2_run_point *const like = &judged[first].row->point;
+        char name[40];
+        bool seen = false;
+        snprintf(name, sizeof name, "%.8s %.14s", s2_pass_word(like->pass), like->family);
+        for (int32_t known = 0; known < out->n_families; known++)
+            seen = seen || strcmp(out->families[known].name, name) == 0;
+        if (seen)
+            continue;
+        for (int32_t at = first; at < n; at++)
+            if (judged[at].row->point.pass == like->pass &&
+                strcmp(judged[at].row->point.family, like->family) == 0)
+                add_pair(scratch, judged[at].us, judged[at].row->us);
+        out->families[out->n_families++] = score_of(scratch, name);
+    }
+}
+
+static void score_kernels(const s2_judged *judged, int32_t n, const s2_time_model *model, s2_scratch *scratch,
+                          s2_accuracy *out)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++) {
+        for (int32_t at = 0; at < n; at++)
+            if (judged[at].kernel == k)
+                add_pair(scratch, judged[at].us, judged[at].row->us);
+        out->kernels[k] = score_of(scratch, model->kernels[k].name);
+    }
+}
+
+static void score_naive(const s2_judged *judged, int32_t n, s2_scratch *scratch, s2_accuracy *out)
+{
+    for (int32_t which = 0; which < S2_NAIVE; which++) {
+        for (int32_t at = 0; at < n; at++)
+            add_pair(scratch, judged[at].naive[which], judged[at].row->us);
+        scale_naive(scratch);
+        out->naive[which] = score_of(scratch, naive_words[which]);
+    }
+}
+
+/* What is lost by taking the first of the predicted order of one space. */
+static void score_space(const s2_judged *judged, int32_t n, s2_accuracy *out)
+{
+    const s2_judged *pick = NULL, *best = NULL, *pick_pairs = NULL, *best_pairs = NULL;
+    int32_t of_pass[S2_N_PASSES] = {0};
+    for (int32_t at = 0; at < n; at++)
+        of_pass[judged[at].row->point.pass] += strcmp(judged[at].row->point.family, "space") == 0;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        if (of_pass[pass] > of_pass[out->space_pass])
+            out->space_pass = (s2_pass)pass;
+    for (int32_t at = 0; at < n; at++) {
+        const s2_judged *const own = &judged[at];
+        if (strcmp(own->row->point.family, "space") != 0 || own->row->point.pass != out->space_pass)
+            continue;
+        out->n_space++;
+        pick = pick == NULL || own->us < pick->us ? own : pick;
+        best = best == NULL || own->row->us < best->row->us ? own : best;
+        pick_pairs = pick_pairs == NULL || own->pairs / own->us > pick_pairs->pairs / pick_pairs->us
+                         ? own
+                         : pick_pairs;
+        best_pairs = best_pairs == NULL || own->pairs / own->row->us > best_pairs->pairs / best_pairs->row->us
+                         ? own
+                         : best_pairs;
+    }
+    if (pick == NULL)
+        return;
+    out->regret_fast = 100 * (pick->row->us / best->row->us - 1);
+    out->regret_pairs =
+        100 * (best_pairs->pairs / best_pairs->row->us / (pick_pairs->pairs / pick_pairs->row->us) - 1);
+}
+
+static bool same_point(const s2_row *a, const s2_row *b)
+{
+    return a->nth == b->nth && a->seed == b->seed && a->point.pass == b->point.pass;
+}
+
+static void score_twice(const s2_row_file *file, s2_accuracy *out)
+{
+    for (int32_t at = 0; at < file->n_rows; at++)
+        for (int32_t other = 0; file->rows[at].repeated && other < file->n_rows; other++)
+            if (!file->rows[other].repeated && same_point(&file->rows[at], &file->rows[other]) &&
+                file->rows[at].us > 0 && file->rows[other].us > 0) {
+                out->floor_pct += 100 * fabs(file->rows[at].us / file->rows[other].us - 1);
+                out->n_twice++;
+            }
+    out->floor_pct /= out->n_twice > 0 ? out->n_twice : 1;
+}
+
+s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu,
+                         const s2_time_model *model, s2_accuracy *out, s2_diag *diag)
+{
+    s2_accuracy made = {.nearest = INFINITY};
+    s2_judged *const judged = S2_NEW(arena, s2_judged, file->n_rows + 1);
+    double *const numbers = S2_NEW(arena, double, 5 * ((int64_t)file->n_rows + 1));
+    if (judged == NULL || numbers == NULL)
+        return S2_ENOMEM;
+    const int32_t room = file->n_rows + 1;
+    s2_scratch scratch = {numbers, numbers + room, numbers + 2 * room, numbers + 3 * room, 0};
+    int32_t n = 0;
+    for (int32_t at = 0; at < file->n_rows; at++) {
+        const s2_row *const row = &file->rows[at];
+        bool priced;
+        if (strcmp(row->set, "held-out") != 0 || row->kernel[0] == '\0' || row->us <= 0 || row->repeated)
+            continue;
+        const s2_arena_mark_t mark = s2_arena_mark(arena);
+        const s2_status status = judge_row(arena, row, gpu, model, &made, &judged[n], &priced, diag);
+        s2_arena_rewind(arena, mark);
+        S2_TRY(status);
+        made.seed = row->seed;
+        made.n_rows++;
+        made.n_unpriced += !priced;
+        n += priced;
+    }
+    score_passes(judged, n, &scratch, &made);
+    score_families(judged, n, &scratch, &made);
+    score_kernels(judged, n, model, &scratch, &made);
+    score_naive(judged, n, &scratch, &made);
+    score_space(judged, n, &made);
+    score_twice(file, &made);
+    made.dram_pct /= made.n_counted > 0 ? made.n_counted : 1;
+    made.l2_pct /= made.n_counted > 0 ? made.n_counted : 1;
+    *out = made;
+    return S2_OK;
+}
+
+s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag)
+{
+    char name[80];
+    snprintf(name, sizeof name, "results/%.40s-held-out", gpu);
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++)
+        if (strcmp(text->name, name) == 0)
+            return s2_rows_parse(arena, text->text, strlen(text->text), out, diag);
+    return S2_EUNSUPPORTED;
+}
+
+/* ------------------------------------------------------------------ reports */
+
+static void print_score(const s2_score *score, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %-22s %5d %7.2f %7.2f %7.2f %+7.2f %9.4f %8.4f\n", score->name, score->n,
+                  score->mape, score->p90, score->most, score->bias, score->spearman, score->kendall);
+}
+
+void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %-22s %5s %7s %7s %7s %7s %9s %8s\n", "held out", "rows", "MAPE %", "p90 %",
+                  "max %", "bias %", "Spearman", "Kendall");
+    for (int32_t at = 0; at < accuracy->n_passes; at++)
+        print_score(&accuracy->passes[at], buf);
+    for (int32_t at = 0; at < accuracy->n_passes; at++) {
+        s2_score cycles = accuracy->cycles[at];
+        snprintf(cycles.name, sizeof cycles.name, "%.9s, clock given", accuracy->passes[at].name);
+        print_score(&cycles, buf);
+    }
+    s2_buf_puts(buf, "  by family\n");
+    for (int32_t at = 0; at < accuracy->n_families; at++)
+        print_score(&accuracy->families[at], buf);
+    s2_buf_puts(buf, "  instead, each scaled by its best constant on these rows\n");
+    for (int32_t at = 0; at < S2_NAIVE; at++)
+        print_score(&accuracy->naive[at], buf);
+    s2_buf_printf(buf, "  noise floor  %.2f %% between %d points measured twice\n", accuracy->floor_pct,
+                  accuracy->n_twice);
+    if (accuracy->n_space > 0)
+        s2_buf_printf(
+            buf,
+            "  top pick     of %d patterns of one shape, %s: %.2f %% slower than the fastest; %.2f %% fewer "
+            "pairs a second than the best\n",
+            accuracy->n_space, s2_pass_word(accuracy->space_pass), accuracy->regret_fast,
+            accuracy->regret_pairs);
+    if (accuracy->n_counted > 0)
+        s2_buf_printf(
+            buf,
+            "  bytes        of %d launches against hardware counters: device memory %.2f %%, L2 to SMs %.2f "
+            "%% (means)\n",
+            accuracy->n_counted, accuracy->dram_pct, accuracy->l2_pct);
+    s2_buf_printf(
+        buf, "  floor        %d of %d rows below the physical floor; the nearest took %.2f times as long\n",
+        accuracy->n_below, accuracy->n_rows, accuracy->nearest);
+    if (accuracy->n_unpriced > 0)
+        s2_buf_printf(buf, "  not priced   %d rows of kernels that were not calibrated\n",
+                      accuracy->n_unpriced);
+}
+
+static void json_score(const s2_score *score, s2_buf *buf)
+{
+    const struct {
+        const char *key;
+        double value;
+    } fields[] = {{"mape", score->mape}, {"p90", score->p90},           {"max", score->most},
+                  {"bias", score->bias}, {"spearman", score->spearman}, {"kendall", score->kendall}};
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "name");
+    s2_json_str(buf, score->name);
+    s2_json_key(buf, "n");
+    s2_json_int(buf, score->n);
+    for (size_t at = 0; at < sizeof fields / sizeof *fields; at++) {
+        s2_json_key(buf, fields[at].key);
+        s2_buf_printf(buf, "%.5g", fields[at].value);
+    }
+    s2_json_end(buf, '}');
+}
+
+static void json_scores(const char *key, const s2_score *scores, int32_t n, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '[');
+    for (int32_t at = 0; at < n; at++)
+        json_score(&scores[at], buf);
+    s2_json_end(buf, ']');
+}
+
+static void json_number(const char *key, double value, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    s2_buf_printf(buf, "%.5g", isfinite(value) ? value : 0);
+}
+
+void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2accuracy/1");
+    json_number("rows", accuracy->n_rows, buf);
+    json_number("unpriced", accuracy->n_unpriced, buf);
+    s2_json_key(buf, "seed");
+    s2_json_int(buf, (int64_t)accuracy->seed);
+    json_scores("passes", accuracy->passes, accuracy->n_passes, buf);
+    json_scores("clock_given", accuracy->cycles, accuracy->n_passes, buf);
+    json_scores("families", accuracy->families, accuracy->n_families, buf);
+    json_scores("instead", accuracy->naive, S2_NAIVE, buf);
+    json_number("noise_pct", accuracy->floor_pct, buf);
+    json_number("regret_pct", accuracy->regret_fast, buf);
+    json_number("regret_pairs_pct", accuracy->regret_pairs, buf);
+    json_number("counted", accuracy->n_counted, buf);
+    json_number("dram_pct", accuracy->dram_pct, buf);
+    json_number("l2_pct", accuracy->l2_pct, buf);
+    json_number("below_floor", accuracy->n_below, buf);
+    json_number("nearest_to_floor", accuracy->nearest, buf);
+    s2_json_end(buf, '}');
+}

@@ -1,0 +1,659 @@
+#include "calibrate/fit.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/parse.h"
+
+enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 512 };
+#define LIKENESS 0.05
+#define TIED     0.3
+
+s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
+                      s2_diag *diag)
+{
+    const s2_run_point *const point = &row->point;
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, point->batch);
+    if (pattern == NULL || seqs == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_pattern_parse(arena, point->pattern, strlen(point->pattern), NULL, pattern, diag));
+    for (int32_t seq = 0; seq < point->batch; seq++)
+        seqs[seq] = (s2_plan_seq){point->q_tok, point->k_tok};
+    const s2_plan_options options = {.tile_tok = row->tile_tok,
+                                     .key_tok = row->key_tok,
+                                     .pack_heads = row->pack_heads,
+                                     .section_bytes = row->section_bytes,
+                                     .elem_bytes = 2};
+    s2_plan plan;
+    S2_TRY(s2_plan_build(arena, pattern, point->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL, 0, seqs,
+                         point->batch, &options, &plan, diag));
+    if (point->pass == S2_PASS_DECODE)
+        return s2_load_of_step(arena, &plan, point->dtype, s2_model_chip(model), out);
+    return s2_load_of(arena, &plan, s2_kernel_traits_find(row->kernel), point->pass, point->dtype,
+                      s2_model_running(model, &plan), out);
+}
+
+/* ------------------------------------------------------------------ least squares */
+
+typedef struct s2_fitter {
+    s2_time_model *model;
+    const s2_fit_point *points;
+    int32_t n_points;
+    int32_t kernel; /* whose rows count, or -1: all */
+    double (*residual)(const struct s2_fitter *fitter, const s2_fit_point *point);
+    int32_t n_free;
+    double *free[MOST_FREE]; /* all positive: steps are taken in logarithms */
+    double *like[MOST_FREE]; /* where not NULL: what the rows do not tell is taken to be `share` of this */
+    double share[MOST_FREE];
+    double trust[MOST_FREE]; /* how strongly */
+    bool too_many;           /* constants were asked for that have no room */
+} s2_fitter;
+
+static bool counts(const s2_fitter *fitter, const s2_fit_point *point)
+{
+    return point->kernel >= 0 && (fitter->kernel < 0 || point->kernel == fitter->kernel);
+}
+
+/* Far off rows pull less: the loss grows linearly beyond 10 %. */
+static double soft(double r)
+{
+    const double at = 0.1, x = fabs(r);
+    return x <= at ? r : copysign(sqrt(at * (2 * x - at)), r);
+}
+
+static double loss(const s2_fitter *fitter, double *residuals)
+{
+    double sum = 0;
+    int32_t n = 0;
+    for (int32_t at = 0; at < fitter->n_points; at++)
+        if (counts(fitter, &fitter->points[at])) {
+            const double r = soft(fitter->residual(fitter, &fitter->points[at]));
+            if (residuals != NULL)
+                residuals[n++] = r;
+            sum += r * r;
+        }
+    for (int32_t v = 0; v < fitter->n_free; v++)
+        if (fitter->like[v] != NULL) {
+            const double r = fitter->trust[v] * log(*fitter->free[v] / (fitter->share[v] * *fitter->like[v]));
+            if (residuals != NULL)
+                residuals[n++] = r;
+            sum += r * r;
+        }
+    return sum;
+}
+
+/* Gauss with pivots; false when singular. */
+static bool solve(double *a, double *b, int32_t n)
+{
+    for (int32_t col = 0; col < n; col++) {
+        int32_t best = col;
+        for (int32_t row = col + 1; row < n; row++)
+            best = fabs(a[row * n + col]) > fabs(a[best * n + col]) ? row : best;
+        if (fabs(a[best * n + col]) < 1e-14)
+            return false;
+        for (int32_t k = 0; k < n; k++) {
+            const double held = a[col * n + k];
+            a[col * n + k] = a[best * n + k];
+            a[best * n + k] = held;
+        }
+        const double held = b[col];
+        b[col] = b[best];
+        b[best] = held;
+        for (int32_t row = col + 1; row < n; row++) {
+            const double by = a[row * n + col] / a[col * n + col];
+            for (int32_t k = col; k < n; k++)
+                a[row * n + k] -= by * a[col * n + k];
+            b[row] -= by * b[col];
+        }
+    }
+    for (int32_t row = n - 1; row >= 0; row--) {
+        for (int32_t k = row + 1; k < n; k++)
+            b[row] -= a[row * n + k] * b[k];
+        b[row] /= a[row * n + row];
+    }
+    return true;
+}
+
+typedef struct s2_normal {
+    double jacobian[MOST_FREE][MOST_ROWS + MOST_FREE];
+    double residuals[MOST_ROWS + MOST_FREE];
+    double moved[MOST_ROWS + MOST_FREE];
+    double square[MOST_FREE * MOST_FREE];
+    double damped[MOST_FREE * MOST_FREE];
+    double gradient[MOST_FREE];
+    double step[MOST_FREE];
+    double before[MOST_FREE];
+} s2_normal;
+
+static int32_t count_rows(const s2_fitter *fitter)
+{
+    int32_t n = 0;
+    for (int32_t at = 0; at < fitter->n_points; at++)
+        n += counts(fitter, &fitter->points[at]);
+    return n;
+}
+
+static void linearise(const s2_fitter *fitter, s2_normal *normal, int32_t n_rows)
+{
+    const double by = 1e-3;
+    for (int32_t v = 0; v < fitter->n_free; v++) {
+        const double before = *fitter->free[v];
+        *fitter->free[v] = before * exp(by);
+        (void)loss(fitter, normal->moved);
+        *fitter->free[v] = before;
+        for (int32_t row = 0; row < n_rows; row++)
+            normal->jacobian[v][row] = (normal->moved[row] - normal->residuals[row]) / by;
+    }
+    for (int32_t v = 0; v < fitter->n_free; v++) {
+        normal->gradient[v] = 0;
+        for (int32_t row = 0; row < n_rows; row++)
+            normal->gradient[v] -= normal->jacobian[v][row] * normal->residuals[row];
+        for (int32_t w = 0; w < fitter->n_free; w++) {
+            double sum = 0;
+            for (int32_t row = 0; row < n_rows; row++)
+                sum += normal->jacobian[v][row] * normal->jacobian[w][row];
+            normal->square[v * fitter->n_free + w] = sum;
+        }
+    }
+}
+
+/* One damped step; true when it made the loss smaller. */
+static bool try_step(const s2_fitter *fitter, s2_normal *normal, double damping, double *now)
+{
+    const int32_t n = fitter->n_free;
+    memcpy(normal->damped, normal->square, sizeof normal->damped);
+    memcpy(normal->step, normal->gradient, sizeof normal->step);
+    for (int32_t v = 0; v < n; v++) {
+        normal->damped[v * n + v] += damping * (normal->square[v * n + v] + 1e-6);
+        normal->before[v] = *fitter->free[v];
+    }
+    if (!solve(normal->damped, normal->step, n))
+        return false;
+    for (int32_t v = 0; v < n; v++)
+        *fitter->free[v] *= exp(fmax(-1, fmin(1, normal->step[v])));
+    const double then = loss(fitter, NULL);
+    if (then < *now) {
+        *now = then;
+        return true;
+    }
+    for (int32_t v = 0; v < n; v++)
+        *fitter->free[v] = normal->before[v];
+    return false;
+}
+
+static s2_status minimise(const s2_fitter *fitter, double *out, s2_diag *diag)
+{
+    const int32_t n_rows = count_rows(fitter);
+    if (fitter->too_many)
+        return s2_diag_set(diag, S2_ELIMIT, CODE_FIT, 0, 0, "more than %d constants at a time", MOST_FREE);
+    if (n_rows < fitter->n_free || n_rows > MOST_ROWS)
+        return s2_diag_set(diag, S2_EINVAL, CODE_FIT, 0, 0, "%d rows for %d constants", n_rows,
+                           fitter->n_free);
+    int32_t n_residuals = n_rows;
+    for (int32_t v = 0; v < fitter->n_free; v++)
+        n_residuals += fitter->like[v] != NULL;
+    s2_normal *const normal = s2_malloc(sizeof *normal);
+    if (normal == NULL)
+        return S2_ENOMEM;
+    double damping = 1e-2, now = loss(fitter, NULL);
+    for (int32_t round = 0; round < MOST_ROUNDS; round++) {
+        const double before = now;
+        (void)loss(fitter, normal->residuals);
+        linearise(fitter, normal, n_residuals);
+        while (damping < 1e6 && !try_step(fitter, normal, damping, &now))
+            damping *= 4;
+        damping = fmax(damping / 8, 1e-6);
+        if (before - now <= 1e-6 * before)
+            break;
+    }
+    s2_free(normal);
+    *out = now;
+    return S2_OK;
+}
+
+static void let_like(s2_fitter *fitter, double *value, double *like, double share, double trust)
+{
+    if (fitter->n_free == MOST_FREE) {
+        fitter->too_many = true;
+        return;
+    }
+    fitter->like[fitter->n_free] = like;
+    fitter->share[fitter->n_free] = share;
+    fitter->trust[fitter->n_free] = trust;
+    fitter->free[fitter->n_free++] = value;
+}
+
+static void let(s2_fitter *fitter, double *value)
+{
+    let_like(fitter, value, NULL, 1, 0);
+}
+
+/* ------------------------------------------------------------------ stages */
+
+static double cycle_residual(const s2_fitter *fitter, const s2_fit_point *point)
+{
+    s2_forecast forecast;
+    s2_model_run(fitter->model, &fitter->model->kernels[point->kernel], &point->load, false, point->row->mhz,
+                 &forecast);
+    return log(forecast.us / point->row->us);
+}
+
+static double clock_residual(const s2_fitter *fitter, const s2_fit_point *point)
+{
+    const s2_bytes bytes =
+        s2_model_bytes(fitter->model, &fitter->model->kernels[point->kernel], &point->load, false);
+    const double f = s2_model_clock(fitter->model, &point->load, &bytes, point->row->us, point->row->mhz);
+    return log(f / point->row->mhz);
+}
+
+/* Copies and reads of the device, as far as the file has them. */
+static double micro_best(const s2_row_file *file, const char *word, double least, double most)
+{
+    double best = 0;
+    for (int32_t at = 0; at < file->n_micros; at++) {
+        const s2_micro_row *const row = &file->micros[at];
+        if (strcmp(row->micro, word) == 0 && row->size >= least && row->size <= most && row->value > best)
+            best = row->value;
+    }
+    return best;
+}
+
+static void start(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
+{
+    const double l2 = micro_best(file, "read", 1, 8e7);
+    *model = (s2_time_model){.l2_gb_s = l2 > 0 ? l2 : gpu->l2_tb_s * 1e3,
+                             .cache_mb = gpu->l2_mib * 0.4,
+                             .spill_mb = gpu->l2_mib * 0.8,
+                             .drift = 0.5,
+                             .whole_mb = gpu->l2_mib * 1.2,
+                             .warm_mb = gpu->l2_mib * 0.55,
+                             .lost_mb = gpu->l2_mib * 0.55,
+                             .power = 5,
+                             .max_mhz = gpu->boost_mhz,
+                             .clock_base = 0.3,
+                             .clock_q = 0.45,
+                             .clock_fp16 = 1.1,
+                             .clock_l2 = 0.005,
+                             .clock_hbm = 0.02,
+                             .clock_limit = 0.7,
+                             .n_sms = gpu->sms,
+                             .capability = s2_gpu_capability(gpu),
+                             .mma_flop = gpu->bf16_tflops * 1e6 / (gpu->sms * gpu->tensor_mhz)};
+}
+
+static s2_kernel_model *kernel_of(s2_time_model *model, const s2_row *row)
+{
+    for (int32_t k = 0; k < model->n_kernels; k++)
+        if (strcmp(model->kernels[k].name, row->kernel) == 0 && model->kernels[k].pass == row->point.pass)
+            return &model->kernels[k];
+    return NULL;
+}
+
+/* The first kernel that takes a plan is the one that runs: by rank, and kernels of others last. */
+static int by_rank(const void *left, const void *right)
+{
+    const s2_kernel_model *const a = left, *const b = right;
+    const int32_t a_rank = a->traits != NULL ? a->traits->rank : -1;
+    const int32_t b_rank = b->traits != NULL ? b->traits->rank : -1;
+    if (a->pass != b->pass)
+        return (a->pass > b->pass) - (a->pass < b->pass);
+    return a_rank != b_rank ? (b_rank > a_rank) - (b_rank < a_rank) : strcmp(a->name, b->name);
+}
+
+static bool is_designed(const s2_row *row)
+{
+    return strcmp(row->set, "designed") == 0 && row->kernel[0] != '\0' && row->us > 0 && row->mhz > 0 &&
+           !row->repeated;
+}
+
+static void find_kernels(const s2_row_file *file, const s2_gpu *gpu, s2_time_model *model)
+{
+    const double read = micro_best(file, "read", 2e8, 1e12);
+    for (int32_t at = 0; at < file->n_rows; at++) {
+        const s2_row *const row = &file->rows[at];
+        if (!is_designed(row) || kernel_of(model, row) != NULL || model->n_kernels == S2_MODEL_KERNELS)
+            continue;
+        s2_kernel_model *const kernel = &model->kernels[model->n_kernels++];
+        *kernel = (s2_kernel_model){.traits = s2_kernel_traits_find(row->kernel),
+                                    .pass = row->point.pass,
+                                    .whole_blocks = true,
+                                    .residents = 1,
+                                    .hbm_gb_s = read > 0 ? read : gpu->hbm_gb_s * gpu->hbm_fraction,
+                                    .launch_us = 4,
+                                    .miss_us = 1,
+                                    .start = 2000,
+                                    .sub = 10,
+                                    .list = 10,
+                                    .hit = 0.3,
+                                    .least_us = row->us,
+                                    .most_us = row->us};
+        memcpy(kernel->name, row->kernel, sizeof kernel->name);
+    }
+    qsort(model->kernels, (size_t)model->n_kernels, sizeof *model->kernels, by_rank);
+}
+
+static void note_dim(s2_kernel_model *kernel, const s2_kernel_load *load, double mma_flop)
+{
+    int32_t at = 0;
+    while (at < kernel->n_dims && kernel->dims[at].head_dim < load->head_dim)
+        at++;
+    if (kernel->n_dims == S2_MODEL_DIMS ||
+        (at < kernel->n_dims && kernel->dims[at].head_dim == load->head_dim))
+        return;
+    for (int32_t other = kernel->n_dims++; other > at; other--)
+        kernel->dims[other] = kernel->dims[other - 1];
+    const double ideal = 4.0 * load->head_dim * load->rows * load->key_tok / mma_flop;
+    kernel->dims[at] =
+        (s2_dim_cost){load->head_dim, 3000, 1.4 * ideal, 1.4 * ideal, 6000 + 30 * load->head_dim};
+}
+
+static void note_cut(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
+{
+    for (int32_t at = 0; at < kernel->n_cuts; at++)
+        if (kernel->cuts[at].head_dim == load->head_dim && kernel->cuts[at].even_group == load->even_group)
+            return;
+    if (kernel->n_cuts < S2_MODEL_CUTS)
+        kernel->cuts[kernel->n_cuts++] = (s2_cut){load->head_dim, load->even_group, row->tile_tok,
+                                                  row->key_tok,   row->pack_heads,  row->section_bytes};
+}
+
+/* What the kernel takes is what it was seen to take: tiles of so many rows, patterns of whole blocks. */
+static void note_limits(s2_kernel_model *kernel, const s2_row *row, const s2_kernel_load *load)
+{
+    if (kernel->n_points++ == 0)
+        kernel->rows = load->rows;
+    else if (kernel->rows != load->rows)
+        kernel->rows = 0;
+    kernel->whole_blocks = kernel->whole_blocks && load->whole_blocks;
+    kernel->least_us = fmin(kernel->least_us, row->us);
+    kernel->most_us = fmax(kernel->most_us, row->us);
+}
+
+/* What the rows of a kernel can show. */
+typedef struct s2_seen {
+    bool subs, lists, arithmetic, mixed, fine, columns, parts, alone;
+} s2_seen;
+
+static void see_classes(const s2_load_class *classes, int32_t n, s2_seen *seen)
+{
+    for (int32_t at = 0; at < n; at++) {
+        seen->fine = seen->fine || classes[at].n_fine > 0;
+        seen->mixed = seen->mixed || classes[at].n_mixed > 0;
+    }
+}
+
+static s2_seen see(const s2_fitter *fitter, int32_t index)
+{
+    s2_seen seen = {0};
+    for (int32_t at = 0; at < fitter->n_points; at++) {
+        const s2_kernel_load *const load = &fitter->points[at].load;
+        if (fitter->points[at].kernel != index)
+            continue;
+        seen.subs = seen.subs || load->n_subs > 2;
+        seen.lists = seen.lists || !load->arithmetic;
+        seen.arithmetic = seen.arithmetic || load->arithmetic;
+        seen.columns = seen.columns || load->n_columns > 0;
+        see_classes(load->classes, load->n_classes, &seen);
+        seen.alone =
+            seen.alone || (load->pass == S2_PASS_DECODE && load->n_items <= (int64_t)fitter->model->n_sms);
+        seen.parts = seen.parts || load->n_chains > 0;
+        for (int32_t column = 0; column < load->n_columns; column++)
+            seen.mixed = seen.mixed || load->columns[column].n_half > 0;
+    }
+    seen.lists = seen.lists && seen.arithmetic;
+    return seen;
+}
+
+typedef struct s2_prior {
+    bool seen;
+    double *value;
+    double like;
+} s2_prior;
+
+/* What constants are believed to be before any point is seen; the fitter points to them. */
+typedef struct s2_beliefs {
+    double scalar[12];
+    double warm, lost;
+    double item[S2_MODEL_DIMS], floor[S2_MODEL_DIMS];
+} s2_beliefs;
+
+/* Which constants of a kernel the points can tell. */
+static void free_scalars(s2_fitter *fitter, s2_kernel_model *kernel, bool floors, s2_beliefs *beliefs)
+{
+    const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
+    const s2_seen seen = see(fitter, fitter->kernel);
+    const s2_prior priors[] = {{true, &kernel->launch_us, 4},
+                               {true, &kernel->miss_us, 1},
+                               {true, &kernel->start, step ? 100 : 2000},
+                               {floors, &kernel->hit, 0.3},
+                               {seen.subs, &kernel->sub, 10},
+                               {seen.lists, &kernel->list, 10},
+                               {seen.mixed, &kernel->mixed, backward ? 0.7 : 1.1},
+                               {seen.alone, &kernel->alone, 1.5},
+                               {seen.fine, &kernel->fine, 200},
+                               {seen.columns, &kernel->column, 1000},
+                               {seen.parts, &kernel->part, 1000},
+                               {true, &kernel->hbm_gb_s, kernel->hbm_gb_s}};
+    for (size_t p = 0; p < sizeof priors / sizeof *priors; p++) {
+        beliefs->scalar[p] = priors[p].like;
+        *priors[p].value = priors[p].seen ? priors[p].like : 0;
+        if (priors[p].seen)
+            let_like(fitter, priors[p].value, &beliefs->scalar[p], 1, LIKENESS);
+    }
+    if (!step)
+        return;
+    beliefs->warm = fitter->model->warm_mb;
+    beliefs->lost = fitter->model->lost_mb;
+    let_like(fitter, &fitter->model->warm_mb, &beliefs->warm, 1, LIKENESS);
+    let_like(fitter, &fitter->model->lost_mb, &beliefs->lost, 1, LIKENESS);
+}
+
+/* The costs of one head dimension. */
+static void free_dim(s2_fitter *fitter, const s2_kernel_model *kernel, s2_dim_cost *cost, bool floors,
+                     double *item, double *floor)
+{
+    const bool step = kernel->pass == S2_PASS_DECODE, backward = kernel->pass == S2_PASS_BACKWARD;
+    const bool halved = s2_kernel_halves(kernel->traits, kernel->cuts[0].key_tok);
+    *item = cost->item = step ? 300 : 30 * cost->head_dim;
+    *floor = cost->least;
+    let_like(fitter, &cost->item, item, 1, LIKENESS);
+    let(fitter, &cost->step);
+    if (halved)
+        cost->masked = 0.8 * cost->step;
+    /* of decode the cost of a row of a list, which few points show: three quarters of a slab's */
+    let_like(fitter, &cost->masked, &cost->step, halved ? 0.8 : step ? 0.75 : 1, step ? TIED : LIKENESS);
+    if (backward) {
+        /* three products of 128 rows for dQ; four of 64 for dK and dV, 512 a step and byte of rows */
+        cost->step *= 1.5;
+        let_like(fitter, &cost->least, &cost->step, 0.9, TIED);
+    } else if (floors) {
+        let_like(fitter, &cost->least, floor, 1, LIKENESS);
+    } else {
+        cost->least = 0;
+    }
+}
+
+/* How many items share an SM is tried; all else is descended to. */
+static s2_status fit_residents(const s2_fitter *fitter, s2_kernel_model *kernel, s2_diag *diag)
+{
+    static const double residents[] = {2, 4};
+    const bool step = kernel->pass == S2_PASS_DECODE, alone = kernel->rows >= 128 || step;
+    const int32_t n = alone ? 1 : (int32_t)(sizeof residents / sizeof *residents);
+    const s2_kernel_model begin = *kernel;
+    s2_kernel_model best = begin;
+    double least = INFINITY, value = 0;
+    for (int32_t r = 0; r < n; r++) {
+        *kernel = begin;
+        kernel->residents = step ? 2 : alone ? 1 : residents[r];
+        S2_TRY(minimise(fitter, &value, diag));
+        if (value < least) {
+            least = value;
+            best = *kernel;
+        }
+    }
+    *kernel = best;
+    return S2_OK;
+}
+
+static double mean_error(const s2_fitter *fitter)
+{
+    double sum = 0;
+    int32_t rows = 0;
+    for (int32_t p = 0; p < fitter->n_points; p++)
+        if (fitter->points[p].kernel == fitter->kernel) {
+            sum += fabs(expm1(cycle_residual(fitter, &fitter->points[p])));
+            rows++;
+        }
+    return 100 * sum / rows;
+}
+
+static s2_status fit_kernel(s2_fitter *fitter, int32_t index, s2_diag *diag)
+{
+    s2_kernel_model *const kernel = &fitter->model->kernels[index];
+    s2_beliefs beliefs;
+    fitter->kernel = index;
+    fitter->n_free = 0;
+    fitter->residual = cycle_residual;
+    /* the floor of an item needs points that show it */
+    const bool floors = kernel->pass == S2_PASS_FORWARD && count_rows(fitter) > 5 * kernel->n_dims + 5;
+    free_scalars(fitter, kernel, floors, &beliefs);
+    for (int32_t d = 0; d < kernel->n_dims; d++)
+        free_dim(fitter, kernel, &kernel->dims[d], floors, &beliefs.item[d], &beliefs.floor[d]);
+    S2_TRY(fit_residents(fitter, kernel, diag));
+    kernel->fit_pct = mean_error(fitter);
+    return S2_OK;
+}
+
+static s2_status fit_clock(s2_fitter *fitter, s2_diag *diag)
+{
+    s2_time_model *const model = fitter->model;
+    double value;
+    fitter->kernel = -1;
+    fitter->n_free = 0;
+    fitter->residual = clock_residual;
+    let(fitter, &model->clock_base);
+    let(fitter, &model->clock_limit);
+    let(fitter, &model->clock_q);
+    let(fitter, &model->clock_fp16);
+    let(fitter, &model->clock_l2);
+    let(fitter, &model->clock_hbm);
+    return minimise(fitter, &value, diag);
+}
+
+static s2_status load_points(s2_arena *arena, const s2_row_file *file, s2_time_model *model,
+                             s2_fit_point *points, int32_t *n_out, s2_diag *diag)
+{
+    int32_t n = 0;
+    for (int32_t at = 0; at < file->n_rows; at++) {
+        const s2_row *const row = &file->rows[at];
+        s2_kernel_model *const kernel = is_designed(row) ? kernel_of(model, row) : NULL;
+        if (kernel == NULL)
+            continue;
+        s2_fit_point *const point = &points[n++];
+        point->row = row;
+        point->kernel = (int32_t)(kernel - model->kernels);
+        S2_TRY(s2_fit_load(arena, row, model, &point->load, diag));
+        note_dim(kernel, &point->load, model->mma_flop);
+        note_cut(kernel, row, &point->load);
+        note_limits(kernel, row, &point->load);
+    }
+    *n_out = n;
+    return S2_OK;
+}
+
+/*
+ * Whether tensor copies move whole steps, or threads only what the lists say: what the counters agree with.
+ */
+static void fit_padding(const s2_fitter *fitter, int32_t index)
+{
+    double whole = 0, exact = 0;
+    for (int32_t at = 0; at < fitter->n_points; at++) {
+        const s2_fit_point *const point = &fitter->points[at];
+        if (point->kernel != index || point->row->l2_bytes <= 0)
+            continue;
+        whole += fabs(log(point->load.whole_bytes / point->row->l2_bytes));
+        exact += fabs(log(point->load.load_bytes / point->row->l2_bytes));
+    }
+    fitter->model->kernels[index].padded = whole < exact;
+}
+
+static double counted_loss(const s2_fitter *fitter)
+{
+    double sum = 0;
+    for (int32_t at = 0; at < fitter->n_points; at++) {
+        const s2_fit_point *const point = &fitter->points[at];
+        if (point->row->dram_read <= 0)
+            continue;
+        const s2_bytes bytes =
+            s2_model_counted(fitter->model, &fitter->model->kernels[point->kernel], &point->load);
+        sum += fabs(
+            log((bytes.dram_read + bytes.dram_write) / (point->row->dram_read + point->row->dram_write)));
+    }
+    return sum;
+}
+
+/* How much the cache keeps, in shares of it: three numbers on a grid, against counted bytes. */
+static void fit_cache(const s2_fitter *fitter, const s2_gpu *gpu)
+{
+    s2_time_model *const model = fitter->model;
+    s2_time_model best = *model;
+    double least = INFINITY;
+    for (int32_t cache = 4; cache <= 16; cache++)
+        for (int32_t spill = cache + 2; spill <= 24; spill += 2)
+            for (int32_t whole = 16; whole <= 28; whole += 2) {
+                model->cache_mb = gpu->l2_mib * cache / 20;
+                model->spill_mb = gpu->l2_mib * spill / 20;
+                model->whole_mb = gpu->l2_mib * whole / 20;
+                const double loss_now = counted_loss(fitter);
+                if (loss_now < least) {
+                    least = loss_now;
+                    best = *model;
+                }
+            }
+    *model = best;
+}
+
+/* One number on a grid too; it shows in gradients only. */
+static void fit_drift(const s2_fitter *fitter)
+{
+    s2_time_model *const model = fitter->model;
+    double best = model->drift, least = INFINITY;
+    for (int32_t share = 0; share <= 20; share++) {
+        model->drift = share / 20.0;
+        const double loss_now = counted_loss(fitter);
+        if (loss_now < least) {
+            least = loss_now;
+            best = model->drift;
+        }
+    }
+    model->drift = best;
+}
+
+s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
+                     s2_diag *diag)
+{
+    s2_time_model model;
+    int32_t n_points;
+    s2_fit_point *const points = S2_NEW(arena, s2_fit_point, file->n_rows + 1);
+    if (points == NULL)
+        return S2_ENOMEM;
+    start(file, gpu, &model);
+    find_kernels(file, gpu, &model);
+    S2_TRY(load_points(arena, file, &model, points, &n_points, diag));
+    s2_fitter fitter = {.model = &model, .points = points, .n_points = n_points};
+    for (int32_t k = 0; k < model.n_kernels; k++)
+        fit_padding(&fitter, k);
+    for (int32_t round = 0; round < 2 && counted_loss(&fitter) > 0; round++) {
+        fit_cache(&fitter, gpu);
+        fit_drift(&fitter);
+    }
+    /* what stays between launches shows in decode, so that comes first */
+    for (int32_t k = model.n_kernels; k-- > 0;)
+        S2_TRY(fit_kernel(&fitter, k, diag));
+    S2_TRY(fit_clock(&fitter, diag));
+    *out = model;
+    return S2_OK;
+}

@@ -1,0 +1,40 @@
+/*
+ * calibrate/fit.h - constants of sim/model.h out of measurements, by damped least squares on logarithms.
+ *
+ * Cycles are fitted first, each row at the clock that was measured with it; then the law of the clock; so
+ * that neither hides the other's error. Deterministic: the same rows give the same constants.
+ *
+ * Ownership: loads live in the arena. Threads: no state.
+ */
+#ifndef S2_CALIBRATE_FIT_H
+#define S2_CALIBRATE_FIT_H
+
+#include "sim/model.h"
+#include "calibrate/rows.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A row with what its launch asks of the chip. */
+typedef struct s2_fit_point {
+    const s2_row *row;
+    s2_kernel_load load;
+    int32_t kernel; /* of the model, or -1 */
+} s2_fit_point;
+
+/* The load of a row, with the plan that the row says. S2_EPARSE and what planning says, with *diag. */
+s2_status s2_fit_load(s2_arena *arena, const s2_row *row, const s2_time_model *model, s2_kernel_load *out,
+                      s2_diag *diag) S2_MUST_CHECK;
+
+/*
+ * Fit what the rows of the set "designed" hold. S2_EINVAL when a kernel has fewer rows than constants, with
+ * *diag.
+ */
+s2_status s2_fit_run(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu, s2_time_model *out,
+                     s2_diag *diag) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_CALIBRATE_FIT_H */

@@ -1,0 +1,334 @@
+#include "calibrate/points.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/rng.h"
+
+/* One rule over several lengths; 0 ends them. */
+typedef struct s2_design {
+    const char *family;
+    int32_t heads, kv_heads, head_dim, block_tok;
+    const char *rules;
+    int32_t len_tok[7];
+    int32_t q_tok; /* 0: all */
+    int32_t batch;
+    s2_dtype dtype;
+} s2_design;
+
+#define L8V16  "local 8 | stride 16 phase head"
+#define L16V32 "local 16 | stride 32 phase head"
+#define PHI3   "local 16 | stride 8 phase kv"
+
+/* What each row is for: see docs/simulator.md, "Calibration". */
+static const s2_design forward[] = {
+    {"waves", 33, 33, 128, 64, "local 1", {128, 512, 1024, 4096, 16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 128, 64, "local 4", {512, 2048, 8192}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 128, 64, "dense", {1024, 2048, 4096, 8192, 16384, 32768}, 0, 1, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"dense", 8, 8, 128, 64, "dense", {4096, 16384, 65536}, 0, 1, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {512, 2048}, 0, 8, S2_BF16},
+    {"strided", 32, 32, 128, 64, L8V16, {2048, 4096, 8192, 16384, 32768, 65536, 131072}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 64, L16V32, {4096, 16384, 65536}, 0, 1, S2_BF16},
+    {"strided", 32, 8, 128, 64, PHI3, {2048, 8192, 32768, 131072}, 0, 1, S2_BF16},
+    {"strided", 12, 12, 128, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 64, "local 16", {8192, 65536}, 0, 1, S2_BF16},
+    {"window", 32, 8, 128, 64, "local 64 | sink 1", {16384, 65536}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 64, "local 3", {32768, 131072}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 16, "local 32 | stride 16 phase head", {4096, 32768}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 32, "local 16 | stride 16 phase head", {4096, 32768}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 128, "local 4 | stride 16 phase head", {4096, 32768}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 16, "local 64", {16384}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 128, "local 8", {16384}, 0, 1, S2_BF16},
+    {"lists", 32, 32, 128, 64, "local 4 | random 12 seed 1", {4096, 16384}, 0, 1, S2_BF16},
+    {"lists", 16, 16, 128, 32, "local 4 | random 24 seed 2", {4096, 16384}, 0, 1, S2_BF16},
+    {"mixed", 32, 32, 128, 64, L8V16 "; heads 0: dense", {4096, 16384}, 0, 1, S2_BF16},
+    {"chunk", 32, 8, 128, 64, "dense", {32768, 131072}, 2048, 1, S2_BF16},
+    {"chunk", 32, 32, 128, 64, L8V16, {131072}, 4096, 1, S2_BF16},
+    {"strided", 32, 32, 128, 64, L8V16, {8192, 32768}, 0, 1, S2_F16},
+    {"dense", 32, 32, 128, 64, "dense", {8192}, 0, 1, S2_F16},
+    {"waves", 33, 33, 64, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 64, 64, "dense", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 64, 64, L8V16, {8192, 32768, 131072}, 0, 1, S2_BF16},
+    {"window", 64, 8, 64, 64, "local 2", {8192, 65536}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 64, 32, "local 16 | stride 16 phase head", {16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 96, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 96, 64, "dense", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 96, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"window", 32, 32, 96, 64, "local 8", {16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 256, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 16, 16, 256, 64, "dense", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"strided", 16, 16, 256, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"window", 16, 8, 256, 64, "local 8", {16384}, 0, 1, S2_BF16},
+    {"strided", 16, 16, 256, 16, "local 32 | stride 16 phase head", {16384}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 64, 64, "local 8 | stride 16 phase head", {8192, 32768}, 0, 1, S2_BF16},
+    {"tokens", 32, 32, 128, 64, "local 1000t", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"tokens", 32, 8, 64, 64, "local 500t | sink 4t", {4096, 16384}, 0, 1, S2_BF16},
+    {"tokens", 16, 16, 80, 64, L8V16, {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"tokens", 33, 33, 128, 64, "local 60t", {256, 1024, 8192}, 0, 1, S2_BF16},
+    {"tokens", 33, 33, 64, 64, "local 60t", {256, 8192}, 0, 1, S2_BF16},
+    {"tokens", 32, 32, 64, 64, "local 1000t", {2048, 16384}, 0, 1, S2_BF16},
+    {"tokens", 32, 32, 96, 64, "local 1000t", {2048, 16384}, 0, 1, S2_BF16},
+    {"tokens", 33, 33, 96, 64, "local 60t", {4096}, 0, 1, S2_BF16},
+    {"tokens", 16, 16, 256, 64, "local 1000t", {2048, 16384}, 0, 1, S2_BF16},
+    {"tokens", 33, 33, 256, 64, "local 60t", {4096}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 96, 32, "local 16 | stride 16 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"rotation", 16, 4, 256, 64, "local 8 | stride 8 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 128, 16, "local 64 | stride 8 phase head", {8192}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 128, 64, "local 4 | random 12 seed 3", {8192}, 0, 1, S2_F16},
+};
+
+static const s2_design backward[] = {
+    {"waves", 33, 33, 128, 64, "local 1", {512, 1024, 4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 128, 64, "dense", {1024, 2048, 4096, 8192, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 64, L8V16, {2048, 8192, 16384, 32768, 65536}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 64, L16V32, {4096, 16384, 65536}, 0, 1, S2_BF16},
+    {"strided", 32, 8, 128, 64, PHI3, {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 64, "local 16", {8192, 65536}, 0, 1, S2_BF16},
+    {"window", 32, 8, 128, 64, "local 64 | sink 1", {16384}, 0, 1, S2_BF16},
+    {"window", 32, 32, 128, 64, "local 3", {32768}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 16, "local 32 | stride 16 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 32, "local 16 | stride 16 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 128, 128, "local 4 | stride 16 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"lists", 32, 32, 128, 64, "local 4 | random 12 seed 1", {4096, 16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 64, 64, "local 1", {512, 4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 64, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 64, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {2048, 8192, 32768}, 0, 1, S2_BF16},
+    {"rotation", 16, 8, 64, 64, "local 4 | stride 8 phase head", {4096, 16384}, 0, 1, S2_BF16},
+    {"dense", 32, 8, 64, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"dense", 32, 32, 96, 64, "dense", {2048, 8192}, 0, 1, S2_BF16},
+    {"strided", 32, 32, 96, 64, L8V16, {8192, 32768}, 0, 1, S2_BF16},
+    {"strided", 16, 4, 96, 32, "local 16 | stride 8 phase kv", {4096, 16384}, 0, 1, S2_BF16},
+    {"waves", 33, 33, 96, 64, "local 1", {1024, 8192}, 0, 1, S2_BF16},
+    {"tokens", 32, 32, 128, 64, "local 1000t", {2048, 16384}, 0, 1, S2_BF16},
+    {"tokens", 32, 8, 64, 64, "local 500t | sink 4t", {4096, 16384}, 0, 1, S2_BF16},
+    {"lists", 16, 4, 128, 32, "local 4 | random 12 seed 2", {4096}, 0, 1, S2_BF16},
+    {"lists", 32, 8, 64, 64, "local 4 | random 8 seed 3", {4096}, 0, 1, S2_BF16},
+};
+
+static const s2_design step[] = {
+    {"dense", 32, 8, 128, 64, "dense", {1024, 4096, 16384, 65536, 131072}, 1, 1, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {1024, 4096, 16384, 65536}, 1, 16, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {1024, 8192}, 1, 64, S2_BF16},
+    {"dense", 32, 32, 128, 64, "dense", {1024, 8192, 65536}, 1, 4, S2_BF16},
+    {"strided", 32, 8, 128, 64, PHI3, {2048, 8192, 32768, 131072}, 1, 1, S2_BF16},
+    {"strided", 32, 8, 128, 64, PHI3, {8192, 65536}, 1, 16, S2_BF16},
+    {"strided", 32, 32, 128, 64, L8V16, {8192, 131072}, 1, 1, S2_BF16},
+    {"strided", 32, 32, 128, 64, L8V16, {8192, 131072}, 1, 16, S2_BF16},
+    {"window", 32, 8, 128, 64, "local 16 | sink 1", {8192, 65536}, 1, 1, S2_BF16},
+    {"window", 32, 8, 128, 64, "local 64 | sink 1", {65536}, 1, 32, S2_BF16},
+    {"dense", 64, 8, 64, 64, "dense", {4096, 65536}, 1, 1, S2_BF16},
+    {"dense", 64, 8, 64, 64, "dense", {16384}, 1, 16, S2_BF16},
+    {"dense", 32, 8, 128, 64, "dense", {16384}, 4, 8, S2_BF16},
+    {"strided", 32, 8, 128, 16, "local 64 | stride 8 phase kv", {16384, 131072}, 1, 4, S2_BF16},
+    {"rotation", 32, 8, 128, 64, "local 16 | stride 8 phase head", {8192, 65536}, 1, 8, S2_BF16},
+    {"rotation", 32, 16, 64, 64, "local 8 | stride 16 phase head", {8192, 65536}, 1, 16, S2_BF16},
+    {"dense", 24, 12, 96, 64, "dense", {2048, 16384}, 1, 4, S2_BF16},
+    {"strided", 24, 12, 96, 64, "local 8 | stride 8 phase kv", {4096, 16384}, 1, 32, S2_BF16},
+    {"mixed", 24, 12, 96, 16, "local 64 | stride 6 phase kv; kv 0: dense", {8192}, 1, 32, S2_BF16},
+    {"lists", 32, 16, 128, 64, "local 4 | random 16 seed 2", {4096, 8192}, 1, 8, S2_BF16},
+    {"tokens", 32, 8, 128, 64, "local 1000t | sink 4t", {8192}, 2, 8, S2_BF16},
+};
+
+static const struct {
+    const s2_design *rows;
+    int32_t n;
+} designs[S2_N_PASSES] = {
+    {forward, sizeof forward / sizeof *forward},
+    {backward, sizeof backward / sizeof *backward},
+    {step, sizeof step / sizeof *step},
+};
+
+static int32_t lesser(int32_t a, int32_t b)
+{
+    return a < b ? a : b;
+}
+
+static s2_run_point point_of(const s2_design *design, s2_pass pass, int32_t len_tok)
+{
+    s2_run_point point = {.pass = pass,
+                          .q_tok = design->q_tok == 0 ? len_tok : lesser(design->q_tok, len_tok),
+                          .k_tok = len_tok,
+                          .batch = design->batch,
+                          .dtype = design->dtype};
+    snprintf(point.family, sizeof point.family, "%s", design->family);
+    snprintf(point.pattern, sizeof point.pattern,
+             "heads %d; kv-heads %d; head-dim %d; block %d; layers all: %s", design->heads, design->kv_heads,
+             design->head_dim, design->block_tok, design->rules);
+    return point;
+}
+
+/*
+ * Behind the designed rows: draws of a seed of their own, so that the corners of every family are fitted too.
+ */
+enum { DESIGN_SEED = 20261121 };
+static const int32_t n_drawn[S2_N_PASSES] = {
+    [S2_PASS_FORWARD] = 40, [S2_PASS_BACKWARD] = 40, [S2_PASS_DECODE] = 48};
+
+bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out)
+{
+    const int32_t n_lengths = sizeof designs[pass].rows->len_tok / sizeof *designs[pass].rows->len_tok;
+    for (int32_t row = 0; row < designs[pass].n; row++)
+        for (int32_t at = 0; at < n_lengths && designs[pass].rows[row].len_tok[at] != 0; at++)
+            if (nth-- == 0) {
+                *out = point_of(&designs[pass].rows[row], pass, designs[pass].rows[row].len_tok[at]);
+                return true;
+            }
+    if (nth >= n_drawn[pass])
+        return false;
+    s2_run_point_drawn(pass, DESIGN_SEED, nth, out);
+    return true;
+}
+
+/* ------------------------------------------------------------------ drawn points */
+
+static int32_t pick(s2_rng *rng, const int32_t *from, int32_t n)
+{
+    return from[s2_rng_below(rng, (uint64_t)n)];
+}
+#define PICK(rng, ...)                                                                                       \
+    pick(rng, (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t))
+
+/* Even in the logarithm. */
+static int32_t between(s2_rng *rng, double least, double most)
+{
+    const double unit = (double)s2_rng_below(rng, 1 << 20) / (1 << 20);
+    return (int32_t)(least * pow(most / least, unit));
+}
+
+/* Rules in blocks of the drawn size; windows of about 128 to 2048 tokens, one key block in 4 to 48. */
+static void draw_rules(s2_rng *rng, s2_design *design, char *text, size_t cap)
+{
+    const int32_t local = 1 + between(rng, 128, 2048) / design->block_tok, stride = between(rng, 4, 48);
+    const char *const phase = design->heads == design->kv_heads ? "head" : "kv";
+    design->rules = text;
+    switch (s2_rng_below(rng, 12)) {
+    case 0:
+        design->family = "dense";
+        snprintf(text, cap, "dense");
+        return;
+    case 1:
+        design->family = "window";
+        snprintf(text, cap, "local %d", local);
+        return;
+    case 2:
+        design->family = "window";
+        snprintf(text, cap, "local %d | sink %d", local, PICK(rng, 1, 2, 4));
+        return;
+    case 3:
+        design->family = "mixed";
+        snprintf(text, cap, "local %d | stride %d phase %s; kv 0: dense", local, stride, phase);
+        return;
+    case 4:
+        design->family = "lists";
+        snprintf(text, cap, "local %d | random %d seed %d", local, PICK(rng, 4, 8, 16, 24),
+                 PICK(rng, 1, 2, 3, 4, 5));
+        return;
+    case 5:
+        design->family = "sinks";
+        snprintf(text, cap, "local %d | sink %d | stride %d phase %s*%d+%d", local, PICK(rng, 1, 2), stride,
+                 phase, PICK(rng, 1, 1, 3), PICK(rng, 0, 1, 5));
+        return;
+    case 6:
+        design->family = "rotation";
+        snprintf(text, cap, "local %d | stride %d phase head", local, stride);
+        return;
+    case 7:
+        design->family = "tokens";
+        snprintf(text, cap, "local %dt | sink %dt", local * design->block_tok - 1, PICK(rng, 1, 4, 16));
+        return;
+    default:
+        design->family = "strided";
+        snprintf(text, cap, "local %d | stride %d phase %s", local, stride, phase);
+        return;
+    }
+}
+
+/* Drawing lists of a long context takes the host longer than the GPU takes to read them. */
+static int32_t plannable(const s2_design *design, s2_pass pass, int32_t len_tok)
+{
+    const int32_t most = strcmp(design->family, "lists") != 0 ? 131072
+                         : pass == S2_PASS_DECODE             ? 8192
+                                                              : 24576;
+    return lesser(len_tok, most);
+}
+
+/* Work that a run may take: about 40 ms of a large GPU. */
+static int32_t affordable(const s2_design *design, int32_t len_tok)
+{
+    const double share =
+        strcmp(design->family, "dense") == 0 || strcmp(design->family, "mixed") == 0 ? 1 : 0.2;
+    double flop, bytes;
+    do {
+        const double n = len_tok, rows = n * design->heads * design->batch;
+        flop = 2.0 * rows * n * design->head_dim * share;
+        bytes = rows * design->head_dim * 2;
+        if (flop <= 25e12 && bytes <= 2.2e9)
+            return len_tok;
+        len_tok = len_tok * 3 / 4;
+    } while (len_tok > 256);
+    return len_tok;
+}
+
+static void draw_shape(s2_rng *rng, s2_pass pass, s2_design *design)
+{
+    design->head_dim = PICK(rng, 64, 64, 96, 128, 128, 128, 128, 128, 256);
+    design->heads = PICK(rng, 8, 12, 16, 24, 32, 32, 40, 48, 64);
+    design->kv_heads = design->heads / PICK(rng, 1, 1, 2, 4, 4);
+    design->block_tok = PICK(rng, 16, 32, 64, 64, 64, 128);
+    design->batch = PICK(rng, 1, 1, 1, 2, 4);
+    design->dtype = s2_rng_below(rng, 5) == 0 ? S2_F16 : S2_BF16;
+    if (pass == S2_PASS_DECODE) {
+        design->batch = PICK(rng, 1, 1, 2, 4, 8, 16, 32, 64);
+        design->kv_heads = design->heads / PICK(rng, 1, 2, 4, 4, 4);
+    }
+    if (pass != S2_PASS_FORWARD && design->head_dim == 256)
+        design->head_dim = 128;
+}
+
+/*
+ * Every fourth point is of one shape and length, so that choosing among patterns can be judged: 32 heads on 8
+ * KV heads, 32768 tokens, windows, stripes and blocks that differ.
+ */
+static void draw_space(s2_rng *rng, s2_pass pass, s2_design *design, char *rules, size_t cap)
+{
+    *design = (s2_design){
+        .family = "space", .heads = 32, .kv_heads = 8, .head_dim = 128, .batch = 1, .dtype = S2_BF16};
+    design->rules = rules;
+    design->block_tok = PICK(rng, 16, 32, 64, 64, 128);
+    design->q_tok = pass == S2_PASS_DECODE ? 1 : 0;
+    const int32_t sinks = PICK(rng, 0, 0, 1);
+    const int32_t local = between(rng, 256, 2048) / design->block_tok, stride = between(rng, 4, 48);
+    const int n = snprintf(rules, cap, "local %d | stride %d phase kv", local, stride);
+    if (sinks > 0 && n > 0)
+        snprintf(rules + n, cap - (size_t)n, " | sink %d", sinks);
+}
+
+void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out)
+{
+    s2_rng rng = {seed * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)nth * 1024 + (uint64_t)pass};
+    s2_design design = {0};
+    char rules[120];
+    if (nth % 4 == 3) {
+        draw_space(&rng, pass, &design, rules, sizeof rules);
+        *out = point_of(&design, pass, 32768);
+        return;
+    }
+    draw_shape(&rng, pass, &design);
+    draw_rules(&rng, &design, rules, sizeof rules);
+    int32_t len_tok = between(&rng, 512, 131072);
+    if (s2_rng_below(&rng, 2) == 0)
+        len_tok = (len_tok + 127) / 128 * 128;
+    len_tok = affordable(&design, plannable(&design, pass, len_tok));
+    if (pass == S2_PASS_DECODE)
+        design.q_tok = PICK(&rng, 1, 1, 1, 1, 1, 2, 4);
+    else if (pass == S2_PASS_FORWARD && s2_rng_below(&rng, 8) == 0)
+        design.q_tok = between(&rng, 128, 4096);
+    *out = point_of(&design, pass, len_tok);
+    if (pass == S2_PASS_FORWARD && design.q_tok != 0)
+        snprintf(out->family, sizeof out->family, "chunk");
+}

@@ -1,0 +1,48 @@
+/*
+ * calibrate/points.h - what a calibration runs: designed points, and points that a seed draws to judge it by.
+ *
+ * A point is one launch of an attention kernel: a pattern with its shape, a phase, lengths, a type. Designed
+ * points isolate one constant each; drawn points are never fitted. Both are plain text and numbers, so
+ * that the same list is measured on a GPU, stored, and priced anywhere.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_CALIBRATE_POINTS_H
+#define S2_CALIBRATE_POINTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/dtype.h"
+#include "base/status.h"
+#include "plan/pass.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_RUN_POINT_PATTERN_BYTES = 240, S2_RUN_POINT_FAMILY_BYTES = 16 };
+
+typedef struct s2_run_point {
+    char family[S2_RUN_POINT_FAMILY_BYTES];
+    char pattern[S2_RUN_POINT_PATTERN_BYTES]; /* one layer, shape included */
+    s2_pass pass;
+    int32_t q_tok; /* the last q_tok of k_tok positions */
+    int32_t k_tok;
+    int32_t batch;
+    s2_dtype dtype;
+} s2_run_point;
+
+/* The designed points of a pass, in order; false beyond the last. */
+bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out);
+
+/*
+ * Point number `nth` of a draw: a function of pass, seed and nth alone. Families, lengths (512 to 131072,
+ * mostly no multiples of anything), heads, head dimensions, blocks, groups and batches vary.
+ */
+void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_CALIBRATE_POINTS_H */

@@ -1,0 +1,284 @@
+#include "cli/options.h"
+
+#include "cli/help.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { NEAR = 2 };
+
+/* How far `word` is from `known`; a prefix of it counts as one edit. */
+static int32_t distance(const char *word, const char *known)
+{
+    const size_t n = strlen(word);
+    if (n > 1 && strncmp(word, known, n) == 0)
+        return 1;
+    return s2_text_distance(word, n, known, NEAR + 1);
+}
+
+const char *s2_command_nearest(const char *word)
+{
+    const char *best = NULL;
+    int32_t best_distance = NEAR + 1;
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
+        const int32_t d = distance(word, command->name);
+        if (d < best_distance) {
+            best_distance = d;
+            best = command->name;
+        }
+    }
+    return best;
+}
+
+static bool option_is_known(const s2_cli *cli, const s2_option *option)
+{
+    return !option->s2_only || strcmp(cli->program, "s2") == 0;
+}
+
+static const char *option_nearest(const s2_cli *cli, const s2_command *command, const char *word)
+{
+    const char *best = NULL;
+    int32_t best_distance = NEAR + 1;
+    for (const s2_option *option = command->options; option->name != NULL; option++) {
+        const int32_t d = distance(word, option->name);
+        if (d < best_distance && option_is_known(cli, option)) {
+            best_distance = d;
+            best = option->name;
+        }
+    }
+    return best;
+}
+
+/* One command line being read. */
+typedef struct reader {
+    s2_cli *cli;
+    const s2_command *command;
+    int argc;
+    char **argv;
+    int at;
+    const char **operands;
+    int32_t n_operands;
+    struct s2_given *given;
+    int32_t n_given;
+    bool help;
+} reader;
+
+static int wrong_option(const reader *r, const char *word)
+{
+    const char *const near = option_nearest(r->cli, r->command, word);
+    s2_cli_error(r->cli, "unknown option --%s%s%s%s", word, near != NULL ? "; did you mean --" : "",
+                 near != NULL ? near : "", near != NULL ? "?" : "");
+    return S2_EXIT_USAGE;
+}
+
+static int wrong_word(const reader *r, const s2_option *option, const char *value)
+{
+    s2_cli_error(r->cli, "--%s %s: expected one of %s", option->name, value, option->arg);
+    return S2_EXIT_USAGE;
+}
+
+static int keep_option(reader *r, const s2_option *option, const char *value)
+{
+    for (int32_t n = 0; n < r->n_given && !option->repeated; n++)
+        if (r->given[n].option == option) {
+            s2_cli_error(r->cli, "--%s is given twice", option->name);
+            return S2_EXIT_USAGE;
+        }
+    if (s2_arg_is_words(option->arg) && !s2_word_in(option->arg, value))
+        return wrong_word(r, option, value);
+    r->given[r->n_given++] = (struct s2_given){option, value};
+    return S2_GO_ON;
+}
+
+/* The value of an option: what follows '=' or the letter, else the next word. */
+static int take_option(reader *r, const s2_option *option, const char *attached)
+{
+    if (option->arg == NULL && attached != NULL) {
+        s2_cli_error(r->cli, "--%s takes no value", option->name);
+        return S2_EXIT_USAGE;
+    }
+    if (option->arg == NULL)
+        return keep_option(r, option, "");
+    if (attached == NULL && r->at + 1 >= r->argc) {
+        s2_cli_error(r->cli, "--%s needs a value: %s", option->name, option->arg);
+        return S2_EXIT_USAGE;
+    }
+    return keep_option(r, option, attached != NULL ? attached : r->argv[++r->at]);
+}
+
+static int read_long(reader *r, const char *word)
+{
+    const char *const equals = strchr(word, '=');
+    const size_t n = equals != NULL ? (size_t)(equals - word) : strlen(word);
+    if (n == 4 && strncmp(word, "help", 4) == 0) {
+        r->help = true;
+        return S2_GO_ON;
+    }
+    for (const s2_option *option = r->command->options; option->name != NULL; option++)
+        if (strlen(option->name) == n && strncmp(option->name, word, n) == 0 &&
+            option_is_known(r->cli, option))
+            return take_option(r, option, equals != NULL ? equals + 1 : NULL);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
+    return wrong_option(r, name);
+}
+
+static const s2_option *find_letter(const reader *r, char letter)
+{
+    for (const s2_option *option = r->command->options; option->name != NULL; option++)
+        if (option->letter == letter && option_is_known(r->cli, option))
+            return option;
+    return NULL;
+}
+
+static int read_letters(reader *r, const char *letters)
+{
+    for (; *letters != '\0'; letters++) {
+        if (*letters == 'h' && find_letter(r, 'h') == NULL) {
+            r->help = true;
+            continue;
+        }
+        const s2_option *const option = find_letter(r, *letters);
+        if (option == NULL) {
+            s2_cli_error(r->cli, "unknown option -%c", *letters);
+            return S2_EXIT_USAGE;
+        }
+        const bool last = option->arg != NULL;
+        const int end = take_option(r, option, last && letters[1] != '\0' ? letters + 1 : NULL);
+        if (end != S2_GO_ON || last)
+            return end;
+    }
+    return S2_GO_ON;
+}
+
+static int read_words(reader *r)
+{
+    bool only_operands = false;
+    for (r->at = 1; r->at < r->argc; r->at++) {
+        const char *const word = r->argv[r->at];
+        int end = S2_GO_ON;
+        if (only_operands || word[0] != '-' || word[1] == '\0')
+            r->operands[r->n_operands++] = word;
+        else if (strcmp(word, "--") == 0)
+            only_operands = true;
+        else
+            end = word[1] == '-' ? read_long(r, word + 2) : read_letters(r, word + 1);
+        if (end != S2_GO_ON)
+            return end;
+    }
+    return S2_GO_ON;
+}
+
+static int check_operands(const reader *r)
+{
+    const s2_command *const command = r->command;
+    const bool few = r->n_operands < command->min_operands;
+    const bool many = command->max_operands >= 0 && r->n_operands > command->max_operands;
+    if (!few && !many)
+        return S2_GO_ON;
+    if (few)
+        s2_cli_error(r->cli, "expected %s", command->operands);
+    else
+        s2_cli_error(r->cli, "unexpected argument %s", r->operands[command->max_operands]);
+    s2_cli_hint(r->cli, "%s%s%s --help shows how it is called", r->cli->program,
+                r->cli->command[0] != '\0' ? " " : "", r->cli->command);
+    return S2_EXIT_USAGE;
+}
+
+/* --db, --no-db and --set are the command's own wherever it reads patterns. */
+static s2_status take_globals(s2_cli *cli, const s2_args *args)
+{
+    cli->n_sets = 0;
+    cli->sets = S2_NEW(&cli->arena, const char *, args->n_given + 1);
+    if (cli->sets == NULL)
+        return S2_ENOMEM;
+    for (int32_t n = 0; n < args->n_given; n++) {
+        if (strcmp(args->given[n].option->name, "db") == 0)
+            cli->db_path = args->given[n].value;
+        if (strcmp(args->given[n].option->name, "no-db") == 0)
+            cli->no_db = true;
+        if (strcmp(args->given[n].option->name, "set") == 0)
+            cli->sets[cli->n_sets++] = args->given[n].value;
+    }
+    return S2_OK;
+}
+
+int s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out)
+{
+    reader r = {.cli = cli, .command = s2_command_find(command), .argc = argc, .argv = argv};
+    assert(r.command != NULL);
+    if (strcmp(cli->program, "s2") == 0)
+        cli->command = r.command->name;
+    r.operands = S2_NEW(&cli->arena, const char *, argc + 1);
+    /* a word of n letters can hold n flags */
+    size_t n_letters = 1;
+    for (int n = 0; n < argc; n++)
+        n_letters += strlen(argv[n]);
+    r.given = S2_NEW(&cli->arena, struct s2_given, n_letters);
+    if (r.operands == NULL || r.given == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "command line");
+    int end = read_words(&r);
+    if (end == S2_GO_ON && r.help)
+        end = s2_help_print(cli, r.command);
+    else if (end == S2_GO_ON)
+        end = check_operands(&r);
+    if (end != S2_GO_ON)
+        return end;
+    *out = (s2_args){r.command, r.n_operands, r.operands, r.n_given, r.given};
+    const s2_status status = take_globals(cli, out);
+    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "command line");
+}
+
+static const s2_option *option_of(const s2_args *args, const char *name)
+{
+    const s2_option *option = args->command->options;
+    while (option->name != NULL && strcmp(option->name, name) != 0)
+        option++;
+    assert(option->name != NULL);
+    return option;
+}
+
+/* The next value of an option that may be repeated, from *n_seen on; NULL at the end. */
+static const char *next_value(const s2_args *args, const char *name, int32_t *n_seen)
+{
+    const s2_option *const option = option_of(args, name);
+    while (*n_seen < args->n_given) {
+        const struct s2_given *const given = &args->given[(*n_seen)++];
+        if (given->option == option)
+            return given->value;
+    }
+    return NULL;
+}
+
+bool s2_args_has(const s2_args *args, const char *name)
+{
+    int32_t n_seen = 0;
+    return next_value(args, name, &n_seen) != NULL;
+}
+
+const char *s2_args_str(const s2_args *args, const char *name)
+{
+    const char *value = option_of(args, name)->fallback;
+    int32_t n_seen = 0;
+    for (const char *next; (next = next_value(args, name, &n_seen)) != NULL;)
+        value = next;
+    return value;
+}
+
+int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most, int64_t *out)
+{
+    const char *const text = s2_args_str(args, name);
+    int64_t value;
+    if (text == NULL) {
+        s2_cli_error(cli, "--%s is needed", name);
+        return S2_EXIT_USAGE;
+    }
+    const bool is_number = s2_number_parse(text, &value);
+    if (!is_number || value < least || value > most) {
+        s2_cli_error(cli, "--%s %s: expected a number from %lld to %lld%s", name, text, (long long)least,
+                     (long long)most, !is_number && most >= 1 << 20 ? ", as in 128k or 1m" : "");
+        return S2_EXIT_USAGE;
+    }
+    *out = value;
+    return S2_GO_ON;
+}

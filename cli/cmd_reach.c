@@ -1,0 +1,333 @@
+#include "cli/commands.h"
+#include "cli/input.h"
+#include "cli/options.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "reach/flow.h"
+#include "reach/hops.h"
+#include "reach/readers.h"
+#include "reach/worth.h"
+
+/* One pattern at one length, and all that was measured. */
+typedef struct report {
+    s2_cli *cli;
+    s2_input input;
+    int64_t n_tok;
+    s2_stack stack;
+    s2_hops hops;
+    s2_readers readers;
+    s2_flow flow;
+    s2_worth worth;
+    s2_buf buf;
+} report;
+
+static int64_t tokens(const report *r, int64_t n_blk)
+{
+    const int64_t n = n_blk * r->stack.pattern->block_tok;
+    return n < r->n_tok ? n : r->n_tok;
+}
+
+static s2_status measure(report *r, s2_phase phase)
+{
+    s2_arena *const arena = &r->cli->arena;
+    S2_TRY(s2_stack_build(arena, &r->input.pattern, phase, r->n_tok, &r->stack));
+    S2_TRY(s2_hops_find(arena, &r->stack, &r->hops));
+    S2_TRY(s2_readers_count(arena, &r->stack, &r->readers));
+    S2_TRY(s2_flow_measure(arena, &r->stack, &r->flow));
+    return s2_worth_judge(arena, &r->stack, &r->worth);
+}
+
+/* ------------------------------------------------------------------ a page */
+
+static void print_hops(report *r)
+{
+    const s2_hops *const h = &r->hops;
+    s2_buf *const buf = &r->buf;
+    if (h->layers == 0) {
+        s2_buf_printf(buf, "hops       not within the stack: query block %d never learns of key block %d\n",
+                      (int)h->q_blk, (int)h->k_blk);
+        return;
+    }
+    s2_buf_puts(buf, "hops       every key reaches every later query within ");
+    s2_buf_count(buf, h->layers, "layer");
+    s2_buf_puts(buf, ", wherever they begin\n");
+    for (int32_t n = 0; n < h->n_path && h->layers > 1; n++)
+        s2_buf_printf(buf, "           %s layer %d, head %d: query block %d reads key block %d\n",
+                      n == 0 ? "needs most:" : "           ", (int)h->path[n].layer, (int)h->path[n].head,
+                      (int)h->path[n].q_blk, (int)h->path[n].k_blk);
+}
+
+static bool knows_all(const report *r, int32_t layer)
+{
+    const s2_receptive field = r->hops.receptive[layer];
+    return field.least == s2_stack_n_keys(&r->stack, field.least_query);
+}
+
+/* Layers that add nothing are left out, and those above the one after which everything is known. */
+static void print_receptive(report *r)
+{
+    const s2_receptive *const field = r->hops.receptive;
+    const int32_t n_layers = r->stack.pattern->n_layers;
+    s2_buf_puts(&r->buf, "\nafter layer   last query knows   query block with the least share   knows\n");
+    for (int32_t layer = 0; layer < n_layers; layer++) {
+        if (knows_all(r, layer)) {
+            s2_buf_printf(&r->buf, "%11d   every query knows all that it may see\n", (int)layer);
+            return;
+        }
+        if (layer > 0 && layer < n_layers - 1 && field[layer].last == field[layer - 1].last &&
+            field[layer].least == field[layer - 1].least)
+            continue;
+        s2_buf_printf(&r->buf, "%11d   %7d of %-5d   %32d   %d of %d\n", (int)layer, (int)field[layer].last,
+                      (int)r->stack.n_blk, (int)field[layer].least_query, (int)field[layer].least,
+                      (int)s2_stack_n_keys(&r->stack, field[layer].least_query));
+    }
+}
+
+static void print_distances(report *r)
+{
+    s2_buf_puts(&r->buf,
+                "\n                query heads        KV heads         chances in      flow   log2 of\n");
+    s2_buf_puts(&r->buf,
+                "blocks away     mean, least     mean, least   the stack, least   / dense     paths\n");
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+        const s2_readers_at *const here = &r->readers.octaves[octave];
+        const s2_flow_at *const flow = &r->flow.octaves[octave];
+        char range[32];
+        if (here->n_pairs == 0)
+            continue;
+        if (octave < 2)
+            snprintf(range, sizeof range, "%d", (int)octave);
+        else
+            snprintf(range, sizeof range, "%d to %d", 1 << (octave - 1), (1 << octave) - 1);
+        s2_buf_printf(&r->buf, "%-13s %7.2f %5d  %8.2f %5d  %10.2f %7lld", range, here->heads,
+                      (int)here->least_heads, here->kv_heads, (int)here->least_kv_heads, here->chances,
+                      (long long)here->least_chances);
+        if (flow->n_keys > 0)
+            s2_buf_printf(&r->buf, " %9.3f %9.1f", flow->flow / flow->dense, flow->log2_paths);
+        s2_buf_puts(&r->buf, "\n");
+    }
+}
+
+static void print_rest(report *r)
+{
+    const s2_pattern *const p = r->stack.pattern;
+    s2_buf *const buf = &r->buf;
+    int32_t best = 0;
+    for (int32_t layer = 1; layer < p->n_layers; layer++)
+        if (r->worth.layers[layer].coverage > r->worth.layers[best].coverage)
+            best = layer;
+    s2_buf_printf(buf, "\nwindow     %lld tokens that every head of every layer reads\n",
+                  (long long)tokens(r, r->readers.window));
+    s2_buf_printf(buf, "flow       least %.3g of dense, from key block %d to the last query\n", r->flow.least,
+                  (int)r->flow.least_key);
+    s2_buf_printf(buf,
+                  "retrieval  layer 0 reads %.1f %% of (second half, first half), a pair's reader %.1f %%\n",
+                  100 * r->worth.layers[0].coverage, 100 * r->worth.layers[0].concentration);
+    if (best > 0)
+        s2_buf_printf(buf, "           layer %d reads most: %.1f %%, a pair's reader %.1f %%\n", (int)best,
+                      100 * r->worth.layers[best].coverage, 100 * r->worth.layers[best].concentration);
+    s2_buf_printf(buf,
+                  "resident   %.1f blocks a layer over KV heads, %.1f different ones: each kept %.2f times\n",
+                  r->readers.resident, r->readers.resident_once,
+                  r->readers.resident_once > 0 ? r->readers.resident / r->readers.resident_once : 0.0);
+    if (r->worth.not_judged != NULL)
+        s2_buf_printf(buf, "worth      not judged: %s\n", r->worth.not_judged);
+    else
+        s2_buf_printf(
+            buf,
+            "worth      recall %.2f +- %.2f over the training, loss on text %.3f +- %.3f nats a byte "
+            "(docs/worth.md)\n",
+            r->worth.recall, s2_worth_recall_error, r->worth.loss, s2_worth_loss_error);
+}
+
+static void print_page(report *r)
+{
+    const s2_pattern *const p = r->stack.pattern;
+    s2_buf_printf(&r->buf, "%s: ", s2_input_name(r->cli, &r->input));
+    s2_buf_count(&r->buf, p->n_layers, "layer");
+    s2_buf_printf(&r->buf, ", %d query heads on %d KV heads, %d blocks of %d tokens\n", (int)p->n_heads,
+                  (int)p->n_kv_heads, (int)r->stack.n_blk, (int)p->block_tok);
+    if (!r->stack.exact)
+        s2_buf_puts(&r->buf,
+                    "           parts of blocks are read, or choices made at run time: a block read in part "
+                    "counts as read\n");
+    print_hops(r);
+    print_receptive(r);
+    print_distances(r);
+    print_rest(r);
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static void key_int(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static void key_num(s2_buf *buf, const char *key, double value)
+{
+    s2_json_key(buf, key);
+    s2_json_num(buf, value);
+}
+
+static void write_hops(report *r)
+{
+    const s2_hops *const h = &r->hops;
+    s2_buf *const buf = &r->buf;
+    s2_json_key(buf, "hops");
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "layers");
+    if (h->layers > 0)
+        s2_json_int(buf, h->layers);
+    else
+        s2_json_null(buf);
+    key_int(buf, "from_layer", h->from);
+    key_int(buf, "query_block", h->q_blk);
+    key_int(buf, "key_block", h->k_blk);
+    s2_json_key(buf, "path");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < h->n_path; n++) {
+        s2_json_begin(buf, '{');
+        key_int(buf, "layer", h->path[n].layer);
+        key_int(buf, "head", h->path[n].head);
+        key_int(buf, "query_block", h->path[n].q_blk);
+        key_int(buf, "key_block", h->path[n].k_blk);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+    s2_json_end(buf, '}');
+}
+
+static void write_layers(report *r)
+{
+    s2_buf *const buf = &r->buf;
+    s2_json_key(buf, "by_layer");
+    s2_json_begin(buf, '[');
+    for (int32_t layer = 0; layer < r->stack.pattern->n_layers; layer++) {
+        s2_json_begin(buf, '{');
+        key_int(buf, "last", r->hops.receptive[layer].last);
+        key_int(buf, "least", r->hops.receptive[layer].least);
+        key_int(buf, "least_query", r->hops.receptive[layer].least_query);
+        key_num(buf, "coverage", r->worth.layers[layer].coverage);
+        key_num(buf, "concentration", r->worth.layers[layer].concentration);
+        key_num(buf, "signal", r->worth.layers[layer].signal);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
+static void write_distances(report *r)
+{
+    s2_buf *const buf = &r->buf;
+    s2_json_key(buf, "by_distance");
+    s2_json_begin(buf, '[');
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+        const s2_readers_at *const here = &r->readers.octaves[octave];
+        const s2_flow_at *const flow = &r->flow.octaves[octave];
+        if (here->n_pairs == 0)
+            continue;
+        s2_json_begin(buf, '{');
+        key_int(buf, "from_block", octave == 0 ? 0 : INT64_C(1) << (octave - 1));
+        key_num(buf, "heads", here->heads);
+        key_int(buf, "least_heads", here->least_heads);
+        key_num(buf, "kv_heads", here->kv_heads);
+        key_int(buf, "least_kv_heads", here->least_kv_heads);
+        key_int(buf, "layer", here->layer);
+        key_int(buf, "query_block", here->q_blk);
+        key_int(buf, "key_block", here->k_blk);
+        key_num(buf, "chances", here->chances);
+        key_int(buf, "least_chances", here->least_chances);
+        key_num(buf, "flow", flow->n_keys > 0 ? flow->flow : (double)NAN);
+        key_num(buf, "dense_flow", flow->n_keys > 0 ? flow->dense : (double)NAN);
+        key_num(buf, "log2_paths", flow->n_keys > 0 ? flow->log2_paths : (double)NAN);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
+static void write_worth(report *r)
+{
+    const s2_worth *const w = &r->worth;
+    s2_buf *const buf = &r->buf;
+    key_num(buf, "mean_window", w->window);
+    key_num(buf, "neighbour", w->neighbour);
+    key_num(buf, "far", w->far);
+    s2_json_key(buf, "not_judged");
+    s2_json_str(buf, w->not_judged);
+    s2_json_key(buf, "worth");
+    if (w->not_judged != NULL) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    key_num(buf, "recall", w->recall);
+    key_num(buf, "recall_error", s2_worth_recall_error);
+    key_num(buf, "loss", w->loss);
+    key_num(buf, "loss_error", s2_worth_loss_error);
+    s2_json_end(buf, '}');
+}
+
+static void write_json(report *r)
+{
+    s2_buf *const buf = &r->buf;
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2reach/1");
+    s2_json_key(buf, "name");
+    s2_json_str(buf, s2_input_name(r->cli, &r->input));
+    key_int(buf, "len", r->n_tok);
+    key_int(buf, "blocks", r->stack.n_blk);
+    s2_json_key(buf, "exact");
+    s2_json_bool(buf, r->stack.exact);
+    write_hops(r);
+    write_layers(r);
+    write_distances(r);
+    key_int(buf, "window_tok", tokens(r, r->readers.window));
+    key_num(buf, "least_flow", r->flow.least);
+    key_int(buf, "least_flow_key", r->flow.least_key);
+    key_num(buf, "least_log2_paths", r->flow.least_log2_paths);
+    key_num(buf, "resident", r->readers.resident);
+    key_num(buf, "resident_once", r->readers.resident_once);
+    write_worth(r);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}
+
+static int report_operand(s2_cli *cli, const s2_args *args, const char *operand)
+{
+    report r = {.cli = cli};
+    int end = s2_input_read(cli, operand, &r.input);
+    if (end != S2_GO_ON || (end = s2_input_len(cli, args, &r.input.pattern, &r.n_tok)) != S2_GO_ON)
+        return end;
+    const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
+    const s2_status status = measure(&r, phase);
+    if (status == S2_ELIMIT) {
+        s2_cli_error(cli, "%s: the measures walk through at most %d blocks, and gigabytes of reads", operand,
+                     S2_REACH_BLOCKS);
+        s2_cli_hint(cli, "a shorter --len, or a larger block, may fit");
+        return S2_EXIT_UNDECIDED;
+    }
+    if (status != S2_OK)
+        return s2_cli_fail(cli, status, operand);
+    if (s2_args_has(args, "json"))
+        write_json(&r);
+    else
+        print_page(&r);
+    end = s2_cli_print(cli, &r.buf);
+    return end == S2_GO_ON ? S2_EXIT_OK : end;
+}
+
+int s2_cmd_reach(s2_cli *cli, int argc, char **argv)
+{
+    s2_args args;
+    const int end = s2_args_parse(cli, "reach", argc, argv, &args);
+    if (end != S2_GO_ON)
+        return end;
+    int code = S2_EXIT_OK;
+    for (int32_t n = 0; n < args.n_operands; n++)
+        code = s2_exit_combine(code, report_operand(cli, &args, args.operands[n]));
+    return code;
+}

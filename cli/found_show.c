@@ -1,0 +1,382 @@
+/* The front of a search on the terminal and as JSON: counts, table, the best design in words. */
+#include "cli/found.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/report.h"
+#include "sim/units.h"
+
+enum { TABLE_ROWS = 20, SHOWN_DIGITS = 8 };
+
+static void put_value(s2_objective objective, double value, s2_buf *buf)
+{
+    if (objective == S2_BY_KV_BYTES)
+        s2_bytes_print(value, buf);
+    else if (objective <= S2_BY_TRAIN_US)
+        s2_time_print(value, buf);
+    else if (objective == S2_BY_DEPTH)
+        s2_buf_printf(buf, "%.0f", value);
+    else
+        s2_buf_printf(buf, "%.5f", value);
+}
+
+/* ---- the table */
+
+static void put_cell(s2_objective objective, double value, s2_buf *buf)
+{
+    s2_buf cell = {0};
+    put_value(objective, value, &cell);
+    s2_buf_printf(buf, " %11s", cell.data != NULL ? cell.data : "");
+    s2_buf_release(&cell);
+}
+
+static void put_table(const s2_found *found, s2_buf *buf)
+{
+    s2_buf_puts(buf, "best first\ndesign  ");
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        s2_buf_printf(buf, " %11s", s2_objective_word(found->search.by[v]));
+    s2_buf_puts(buf, "  pattern\n");
+    for (int32_t n = 0; n < found->n_designs && n < TABLE_ROWS; n++) {
+        const s2_found_design *const design = &found->designs[n];
+        s2_buf_printf(buf, "%.*s", SHOWN_DIGITS, design->hash);
+        for (int32_t v = 0; v < found->search.n_by; v++)
+            put_cell(found->search.by[v], design->point->value[v], buf);
+        s2_buf_printf(buf, "  %s\n", design->choice);
+    }
+    if (found->n_designs > TABLE_ROWS)
+        s2_buf_printf(buf, "...      and %d more: s2 pareto, s2 ls, or --json\n",
+                      (int)found->n_designs - TABLE_ROWS);
+}
+
+/* ---- the winner, in words */
+
+static const char *resource_words(s2_resource resource)
+{
+    static const char *const words[S2_N_RESOURCES] = {
+        [S2_MMA] = "the matrix units", [S2_EXP] = "the exponential units", [S2_HBM] = "memory bandwidth",
+        [S2_L2] = "the L2 cache",      [S2_LINK] = "the link to the host", [S2_LAUNCH] = "kernel launches"};
+    return words[resource];
+}
+
+static bool asks_for(const s2_found *found, s2_property property)
+{
+    for (int32_t r = 0; r < found->search.n_requirements; r++)
+        if (found->search.requirements[r].property == property)
+            return true;
+    return false;
+}
+
+static void put_ratio(double times, s2_buf *buf)
+{
+    if (times >= 1.005)
+        s2_buf_printf(buf, "%.3g times faster than", times);
+    else if (times > 0.995)
+        s2_buf_puts(buf, "as fast as");
+    else
+        s2_buf_printf(buf, "%.3g times slower than", 1 / times);
+}
+
+static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
+                                s2_buf *buf)
+{
+    s2_sim sim;
+    S2_TRY(s2_found_predict(found, design, phase, &sim));
+    if (!sim.predicted)
+        return S2_OK;
+    s2_buf_puts(buf, ";\n    the kernels here are predicted to take ");
+    s2_time_print(sim.time_us, buf);
+    s2_buf_puts(buf, ", ");
+    put_ratio(sim.dense_time_us / sim.time_us, buf);
+    s2_buf_printf(buf, " dense; such predictions are off by %.0f %%", sim.error_pct);
+    return S2_OK;
+}
+
+static bool compares_times(const s2_found *found)
+{
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (found->search.by[v] <= S2_BY_TRAIN_US)
+            return true;
+    return false;
+}
+
+/* Designs whose times of all phases lie within the error of the best one's: the model cannot order them. */
+static int32_t count_alike(const s2_found *found, const double *error_pct)
+{
+    const s2_point *const best = found->designs[0].point;
+    int32_t count = 0;
+    for (int32_t n = 1; n < found->n_designs; n++) {
+        bool alike = true;
+        for (int32_t v = 0; v < found->search.n_by; v++)
+            if (found->search.by[v] <= S2_BY_TRAIN_US)
+                alike &= fabs(found->designs[n].point->value[v] / best->value[v] - 1) * 100 <=
+                         error_pct[found->search.by[v]];
+        count += alike;
+    }
+    return count;
+}
+
+static s2_status put_phase(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
+{
+    const s2_sim_phase phase = found->phases[p];
+    const s2_sim *const sim = &best->sims[p];
+    const s2_sim_options options = s2_found_options(found, phase);
+    s2_buf_printf(buf, "  %s %s ", s2_sim_phase_word(phase),
+                  sim->predicted ? "is predicted to take" : "takes at least");
+    s2_time_print(sim->time_us, buf);
+    if (sim->predicted)
+        s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
+    const bool spills = s2_sim_dense_spills(&options, sim);
+    s2_buf_puts(buf, ", ");
+    put_ratio(sim->dense_time_us / sim->time_us, buf);
+    s2_buf_printf(buf, " dense attention%s, bound by %s",
+                  spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
+                  resource_words(sim->bound_by));
+    if (!sim->predicted)
+        return put_prediction(found, best, phase, buf);
+    s2_buf_puts(buf, ";\n    no kernel takes less than ");
+    s2_time_print(sim->bound_us, buf);
+    if (sim->end_to_end_us > 0)
+        s2_buf_printf(buf, ";\n    with the layers around it %.0f tokens/s, dense %.0f",
+                      s2_sim_tokens_per_s(&options, sim->end_to_end_us),
+                      s2_sim_tokens_per_s(&options, sim->end_to_end_dense_us));
+    return S2_OK;
+}
+
+/* What the search has no measure of must not look as if it had been weighed. */
+static void put_unjudged(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+{
+    const double unread = s2_found_value(found, best->point, S2_BY_UNREAD, -1);
+    s2_buf_puts(buf, "  not judged: how well a model works with it (s2 reach says what is known of that)");
+    if (unread >= 0)
+        s2_buf_printf(buf, "; it leaves %.1f %% of all (head, query, key) unread", 100 * unread);
+    else
+        s2_buf_puts(buf, "; --minimize us,kv_bytes,unread also weighs what is left unread");
+    s2_buf_puts(buf, "\n");
+}
+
+static s2_status put_phases(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+{
+    double error_pct[S2_N_SIM_PHASES] = {0};
+    bool predicted = false;
+    for (int32_t p = 0; p < found->n_phases; p++) {
+        const s2_sim *const sim = &best->sims[p];
+        S2_TRY(put_phase(found, best, p, buf));
+        error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
+        predicted |= sim->predicted;
+        if (p == 0) {
+            s2_buf_puts(buf, ";\n  the KV cache keeps ");
+            s2_bytes_print((double)sim->kv.head_pages, buf);
+            s2_buf_printf(buf, ", %.1f %% of dense",
+                          100.0 * (double)sim->kv.head_pages / (double)sim->kv.dense);
+            s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads, and %s",
+                          100 * sim->token_density,
+                          asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
+                                                    : "nothing was asked of all heads together");
+        }
+        s2_buf_puts(buf, "\n");
+    }
+    put_unjudged(found, best, buf);
+    const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, error_pct) : 0;
+    if (n_alike > 0)
+        s2_buf_printf(
+            buf,
+            "  %d more of the front %s within that error of it: which is fastest only a device says "
+            "(--validate)\n",
+            (int)n_alike, n_alike == 1 ? "is" : "are");
+    return S2_OK;
+}
+
+static void put_against(const s2_found *found, const s2_found_design *best, const s2_found_design *next,
+                        s2_buf *buf)
+{
+    s2_buf_printf(buf, "  against the next best, %s (%s):\n", next->name, next->choice);
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        const double mine = best->point->value[v], other = next->point->value[v];
+        const char *const word = s2_objective_word(found->search.by[v]);
+        if (mine == other) {
+            s2_buf_printf(buf, "    %s is the same\n", word);
+            continue;
+        }
+        s2_buf_printf(buf, "    it %s %s: ", mine < other ? "wins" : "gives up", word);
+        put_value(found->search.by[v], mine, buf);
+        s2_buf_puts(buf, " against ");
+        put_value(found->search.by[v], other, buf);
+        if (fmin(mine, other) > 0)
+            s2_buf_printf(buf, " (%.2f %%)", 100 * (fmax(mine, other) / fmin(mine, other) - 1));
+        s2_buf_puts(buf, "\n");
+    }
+}
+
+static s2_status put_winner(const s2_found *found, s2_buf *buf)
+{
+    const s2_found_design *const best = &found->designs[0];
+    s2_buf_printf(buf, "\nbest overall: %s, %s\n", best->name, best->choice);
+    S2_TRY(put_phases(found, best, buf));
+    if (found->n_designs > 1)
+        put_against(found, best, &found->designs[1], buf);
+    else
+        s2_buf_puts(buf, "  it gives up nothing: no other candidate is better anywhere\n");
+    return S2_OK;
+}
+
+/* ---- counts */
+
+static void put_counts(const s2_found *found, s2_buf *buf)
+{
+    const s2_search_counts *const counts = &found->state.counts;
+    s2_buf_printf(buf, "%lld of %lld candidates visited",
+                  (long long)(found->state.next - found->search.begin), (long long)found->space.n_candidates);
+    if (counts->refused > 0)
+        s2_buf_printf(buf, "; %lld do not parse", (long long)counts->refused);
+    for (int32_t r = 0; r < found->search.n_requirements; r++) {
+        const s2_property property = found->search.requirements[r].property;
+        bool twin = false;
+        for (int32_t earlier = 0; earlier < r; earlier++)
+            twin |= found->search.requirements[earlier].property == property;
+        if (!twin && counts->violated[property] > 0)
+            s2_buf_printf(buf, "; %lld violate %s", (long long)counts->violated[property],
+                          s2_property_word(property));
+    }
+    if (counts->unknown > 0)
+        s2_buf_printf(buf, "; %lld are not decided", (long long)counts->unknown);
+    if (counts->outside > 0)
+        s2_buf_printf(buf, "; %lld above --at-most", (long long)counts->outside);
+    if (counts->unaccepted > 0)
+        s2_buf_printf(buf, "; %lld cannot be deployed as asked", (long long)counts->unaccepted);
+    s2_buf_printf(buf, "; %lld beaten by their bounds; %lld priced; %d on the front\n",
+                  (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
+}
+
+/* By what the times were compared, where there are any. */
+static void put_ranking(const s2_found *found, s2_buf *buf)
+{
+    const s2_sim_options *const options = &found->search.options;
+    bool predicted = false, bound = false;
+    for (int32_t v = 0; v < found->search.n_by; v++)
+        if (found->search.by[v] <= S2_BY_TRAIN_US) {
+            const bool own = s2_predictor_applies(options, (s2_sim_phase)found->search.by[v]);
+            predicted |= own;
+            bound |= !own;
+        }
+    if (predicted)
+        s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
+                      bound ? " but train_us, which is a bound," : "", options->gpu.name,
+                      options->calibration->head.commit);
+    else if (bound)
+        s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
+                      found->measured && options->dtype != S2_F8 ? "" : ": no kernels were measured ",
+                      !found->measured          ? "on this GPU"
+                      : options->dtype == S2_F8 ? "in fp8"
+                                                : "");
+}
+
+/* ---- JSON */
+
+static void json_count(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static void json_counts(const s2_found *found, s2_buf *buf)
+{
+    const s2_search_counts *const counts = &found->state.counts;
+    json_count(buf, "candidates", found->space.n_candidates);
+    json_count(buf, "visited", found->state.next - found->search.begin);
+    s2_json_key(buf, "complete");
+    s2_json_bool(buf, found->state.next == found->search.end);
+    s2_json_key(buf, "dropped");
+    s2_json_begin(buf, '{');
+    json_count(buf, "refused", counts->refused);
+    for (int p = 0; p < S2_N_PROPERTIES; p++)
+        if (counts->violated[p] > 0)
+            json_count(buf, s2_property_word((s2_property)p), counts->violated[p]);
+    json_count(buf, "unknown", counts->unknown);
+    json_count(buf, "outside", counts->outside);
+    json_count(buf, "unaccepted", counts->unaccepted);
+    json_count(buf, "beaten", counts->beaten);
+    s2_json_end(buf, '}');
+    json_count(buf, "priced", counts->priced);
+}
+
+static void json_values(const s2_found *found, const s2_point *point, s2_buf *buf)
+{
+    json_count(buf, "candidate", point->index);
+    for (int32_t v = 0; v < found->search.n_by; v++) {
+        s2_json_key(buf, s2_objective_word(found->search.by[v]));
+        s2_json_num(buf, point->value[v]);
+    }
+}
+
+static void json_design(const s2_found *found, const s2_found_design *design, s2_buf *buf)
+{
+    s2_buf text = {0};
+    s2_pattern_print(&design->pattern, &text);
+    s2_buf_add(&text, "", 1);
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "hash");
+    s2_json_str(buf, design->hash);
+    s2_json_key(buf, "name");
+    s2_json_str(buf, design->name);
+    s2_json_key(buf, "pattern");
+    s2_json_str(buf, text.data);
+    json_values(found, design->point, buf);
+    s2_json_end(buf, '}');
+    if (text.status != S2_OK)
+        buf->status = text.status;
+    s2_buf_release(&text);
+}
+
+static s2_status put_json(const s2_found *found, s2_buf *buf)
+{
+    const s2_sim_options *const options = &found->search.options;
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2search/1");
+    s2_json_key(buf, "space");
+    s2_json_str(buf, found->space_text);
+    s2_json_key(buf, "model");
+    s2_json_str(buf, found->model[0] != '\0' ? found->model : NULL);
+    s2_json_key(buf, "gpu");
+    s2_json_str(buf, options->gpu.name);
+    json_count(buf, "len", options->len_tok);
+    json_count(buf, "batch", options->batch);
+    s2_json_key(buf, "dtype");
+    s2_json_str(buf, s2_dtype_word(options->dtype));
+    s2_json_key(buf, "at_most");
+    s2_json_str(buf, found->at_most);
+    json_counts(found, buf);
+    s2_json_key(buf, "times");
+    s2_json_str(buf, s2_predictor_applies(options, found->phases[0]) ? "predicted" : "bounds");
+    s2_json_key(buf, "best");
+    s2_json_int(buf, found->n_designs > 0 ? found->designs[0].point->index : -1);
+    s2_json_key(buf, "front");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < found->n_designs; n++)
+        json_design(found, &found->designs[n], buf);
+    s2_json_end(buf, ']');
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+    return buf->status;
+}
+
+int s2_found_show(const s2_found *found)
+{
+    s2_buf buf = {0};
+    s2_status status = S2_OK;
+    if (found->json) {
+        status = put_json(found, &buf);
+    } else {
+        put_counts(found, &buf);
+        put_ranking(found, &buf);
+        if (found->n_designs > 0) {
+            put_table(found, &buf);
+            status = put_winner(found, &buf);
+        }
+    }
+    if (status == S2_OK)
+        return s2_cli_print(found->cli, &buf);
+    s2_buf_release(&buf);
+    return s2_cli_fail(found->cli, status, "front");
+}

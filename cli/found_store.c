@@ -1,0 +1,116 @@
+/* What a search found, for the database: checks and prices of each design, all in one transaction. */
+#include "cli/found.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/check.h"
+#include "cli/report.h"
+#include "cli/store.h"
+
+/* Every requirement was proved for every length: that is how the design came here. */
+static s2_status fill_checks(const s2_found *found, s2_db_check **out)
+{
+    s2_arena *const arena = &found->cli->arena;
+    s2_db_check *const checks = S2_NEW(arena, s2_db_check, found->search.n_requirements);
+    if (checks == NULL)
+        return S2_ENOMEM;
+    for (int32_t r = 0; r < found->search.n_requirements; r++) {
+        char name[32];
+        s2_requirement_name(&found->search.requirements[r], name, sizeof name);
+        checks[r] = (s2_db_check){.property = s2_arena_strndup(arena, name, strlen(name)),
+                                  .verdict = S2_DB_HOLDS,
+                                  .required = true,
+                                  .scope_tok = S2_DB_NONE,
+                                  .complete_to_tok = S2_DB_NONE,
+                                  .layer = S2_DB_NONE,
+                                  .head = S2_DB_NONE,
+                                  .query_tok = S2_DB_NONE,
+                                  .key_tok = S2_DB_NONE,
+                                  .engine = "algebra",
+                                  .wall_us = S2_DB_NONE};
+        if (checks[r].property == NULL)
+            return S2_ENOMEM;
+    }
+    *out = checks;
+    return S2_OK;
+}
+
+/* The report of `s2 sim`; of a design that was not priced in full what the search compared. */
+static s2_status report(const s2_found *found, const s2_found_design *design, const s2_sim_options *options,
+                        const s2_sim *sim, const char **out)
+{
+    s2_buf json = {0};
+    if (sim != NULL) {
+        const s2_report_subject subject = {design->name, design->hash, &design->pattern, options};
+        s2_sim_report_json(&subject, sim, &json);
+    } else {
+        s2_json_begin(&json, '{');
+        s2_json_key(&json, "schema");
+        s2_json_str(&json, "s2search/1");
+        for (int32_t v = 0; v < found->search.n_by; v++) {
+            s2_json_key(&json, s2_objective_word(found->search.by[v]));
+            s2_json_num(&json, design->point->value[v]);
+        }
+        s2_json_end(&json, '}');
+    }
+    const s2_status status = json.status;
+    *out = status == S2_OK ? s2_arena_strndup(&found->cli->arena, json.data, json.len) : NULL;
+    s2_buf_release(&json);
+    return *out != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
+}
+
+/* The front's own values where it has them, so that s2 pareto compares what the search compared. */
+static s2_status fill_sim(const s2_found *found, const s2_found_design *design, int32_t phase,
+                          double error_pct, s2_db_sim *out)
+{
+    const double none = (double)NAN;
+    const s2_sim_options options = s2_found_options(found, found->phases[phase]);
+    const s2_sim *const sim = design->sims != NULL ? &design->sims[phase] : NULL;
+    const char *json;
+    S2_TRY(report(found, design, &options, sim, &json));
+    *out = s2_store_sim_row(&design->pattern, &options, found->model, sim, json);
+    out->gpu = found->search.options.gpu.name;
+    out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
+    out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);
+    if (sim != NULL)
+        return S2_OK;
+    out->density = s2_found_value(found, design->point, S2_BY_DENSITY, none);
+    out->kv_head_pages_bytes = s2_found_value(found, design->point, S2_BY_KV_BYTES, none);
+    out->error_pct = error_pct;
+    return S2_OK;
+}
+
+/* The first phase is stored last: lists show the latest prediction. */
+static s2_status fill_item(const s2_found *found, const s2_found_design *design, const s2_db_check *checks,
+                           s2_store_item *out)
+{
+    s2_db_sim *const sims = S2_NEW(&found->cli->arena, s2_db_sim, found->n_phases);
+    if (sims == NULL)
+        return S2_ENOMEM;
+    for (int32_t p = 0; p < found->n_phases; p++) {
+        const int32_t phase = found->n_phases - 1 - p;
+        /* a phase of one shape runs on one kind of kernel, whose error the best design's price states */
+        const s2_sim *const best = &found->designs[0].sims[phase];
+        S2_TRY(fill_sim(found, design, phase, best->predicted ? best->error_pct : (double)NAN, &sims[p]));
+    }
+    *out = (s2_store_item){.input = {.label = design->name, .pattern = design->pattern},
+                           .n_checks = found->search.n_requirements,
+                           .checks = checks,
+                           .n_sims = found->n_phases,
+                           .sims = sims};
+    return S2_OK;
+}
+
+int s2_found_store(const s2_found *found)
+{
+    s2_cli *const cli = found->cli;
+    if (cli->no_db || found->n_designs == 0)
+        return S2_GO_ON;
+    s2_db_check *checks = NULL;
+    s2_store_item *const items = S2_NEW(&cli->arena, s2_store_item, found->n_designs);
+    s2_status status = items != NULL ? fill_checks(found, &checks) : S2_ENOMEM;
+    for (int32_t n = 0; n < found->n_designs && status == S2_OK; n++)
+        status = fill_item(found, &found->designs[n], checks, &items[n]);
+    return status == S2_OK ? s2_store_items(cli, items, found->n_designs) : s2_cli_fail(cli, status, "front");
+}

@@ -1,0 +1,717 @@
+#include "cli/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "pattern/parse.h"
+#include "sim/units.h"
+
+static void key_int(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static void key_num(s2_buf *buf, const char *key, double value)
+{
+    s2_json_key(buf, key);
+    s2_json_num(buf, value);
+}
+
+static void key_str(s2_buf *buf, const char *key, const char *value)
+{
+    s2_json_key(buf, key);
+    s2_json_str(buf, value);
+}
+
+static void open_object(s2_buf *buf, const char *key)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '{');
+}
+
+/* Rounded to what a person may rely on, so that equal inputs give equal and short text. */
+static double rounded(double value)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.6g", value);
+    double back = value;
+    sscanf(text, "%lf", &back);
+    return back;
+}
+
+/* Of the bytes that SMs ask L2 for, what device memory need not send. */
+static double hit_rate(const s2_sim *sim)
+{
+    return sim->l2_bytes > sim->dram_bytes ? 1 - sim->dram_bytes / sim->l2_bytes : 0;
+}
+
+double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
+{
+    const double n_tok = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
+    return n_tok * (double)options->batch / us * 1e6;
+}
+
+static void json_subject(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    key_str(buf, "schema", "s2sim/1");
+    key_str(buf, "name", subject->name);
+    key_str(buf, "hash", subject->hash);
+    key_str(buf, "gpu", options->gpu.name);
+    s2_json_key(buf, "model");
+    s2_json_str(buf, options->net != NULL ? options->net->name : NULL);
+    key_str(buf, "phase", s2_sim_phase_word(options->phase));
+    key_int(buf, "len", options->len_tok);
+    key_int(buf, "batch", options->batch);
+    key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    key_str(buf, "weights", s2_weights_word(options->weights));
+    key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    key_int(buf, "tp", options->n_ranks);
+}
+
+static void json_counts(const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "pairs");
+    key_int(buf, "read", sim->counts.pairs);
+    key_int(buf, "causal", sim->dense.pairs);
+    s2_json_end(buf, '}');
+    key_num(buf, "density", rounded(sim->density));
+    key_num(buf, "token_density", rounded(sim->token_density));
+    key_num(buf, "executed_density", rounded(sim->executed_density));
+    open_object(buf, "flop");
+    key_int(buf, "useful", sim->counts.flop_useful);
+    key_int(buf, "executed", sim->counts.flop_executed);
+    key_int(buf, "dense", sim->dense.flop_useful);
+    s2_json_end(buf, '}');
+    open_object(buf, "exp");
+    key_int(buf, "useful", sim->counts.exp_useful);
+    key_int(buf, "executed", sim->counts.exp_executed);
+    s2_json_end(buf, '}');
+    open_object(buf, "tiles");
+    key_int(buf, "query_tok", sim->tile.q_tok);
+    key_int(buf, "block_tok", sim->tile.k_tok);
+    key_int(buf, "step_tok", sim->tile.step_tok);
+    key_int(buf, "blocks", sim->counts.tiles);
+    key_int(buf, "steps", sim->counts.steps);
+    key_int(buf, "dense_steps", sim->dense.steps);
+    key_num(buf, "imbalance", rounded(sim->imbalance));
+    s2_json_end(buf, '}');
+    open_object(buf, "bytes");
+    key_int(buf, "hbm_read", sim->counts.hbm_read);
+    key_int(buf, "hbm_write", sim->counts.hbm_write);
+    key_int(buf, "hbm_floor", sim->counts.hbm_read + sim->counts.hbm_write);
+    key_int(buf, "l2", sim->counts.l2);
+    s2_json_end(buf, '}');
+}
+
+static void json_kv(const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "kv");
+    key_int(buf, "dense", sim->kv.dense);
+    key_int(buf, "shared_pages", sim->kv.shared_pages);
+    key_int(buf, "head_pages", sim->kv.head_pages);
+    key_int(buf, "ring_stripes", sim->kv.ring_stripes);
+    key_int(buf, "used", sim->kv.used);
+    key_int(buf, "wasted_page_16", sim->kv_wasted[0]);
+    key_int(buf, "wasted_page_64", sim->kv_wasted[1]);
+    key_int(buf, "peak", sim->kv_peak);
+    key_int(buf, "peak_at", sim->kv_peak_tok);
+    s2_json_key(buf, "peak_exact");
+    s2_json_bool(buf, sim->kv_peak_exact);
+    key_num(buf, "mean_over_context", rounded(sim->kv_mean));
+    s2_json_end(buf, '}');
+    s2_json_key(buf, "kv_over_context");
+    s2_json_begin(buf, '[');
+    for (int32_t point = 0; point < sim->n_kv_points; point++) {
+        const s2_kv_point *const at = &sim->kv_points[point];
+        s2_json_begin(buf, '{');
+        key_int(buf, "len", at->len_tok);
+        key_int(buf, "dense", at->bytes.dense);
+        key_int(buf, "used", at->bytes.used);
+        key_int(buf, "shared_pages", at->bytes.shared_pages);
+        key_int(buf, "head_pages", at->bytes.head_pages);
+        key_int(buf, "ring_stripes", at->bytes.ring_stripes);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+    open_object(buf, "fit");
+    key_int(buf, "weight_bytes", sim->weight_bytes);
+    key_int(buf, "batch", sim->fit_batch);
+    key_int(buf, "batch_dense", sim->fit_batch_dense);
+    key_int(buf, "len", sim->fit_len_tok);
+    key_int(buf, "len_dense", sim->fit_len_dense_tok);
+    s2_json_end(buf, '}');
+}
+
+static void json_tiers(const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "tiers");
+    key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
+    key_int(buf, "host", sim->host_bytes);
+    key_int(buf, "host_dense", sim->host_dense_bytes);
+    key_int(buf, "host_read_per_step", sim->host_read_bytes);
+    s2_json_end(buf, '}');
+}
+
+static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_rank_price *const ranks = &sim->ranks;
+    if (options->n_ranks == 1)
+        return;
+    open_object(buf, "ranks");
+    key_int(buf, "copies", ranks->n_copies);
+    key_int(buf, "slowest", ranks->slowest);
+    key_num(buf, "imbalance", rounded(ranks->imbalance));
+    key_num(buf, "hbm_bytes", rounded(ranks->hbm_bytes));
+    key_num(buf, "flop_executed", rounded(ranks->flop_executed));
+    key_int(buf, "kv_head_pages", sim->kv_fullest);
+    s2_json_key(buf, "mended");
+    if (ranks->n_order == 0) {
+        s2_json_null(buf);
+    } else {
+        s2_json_begin(buf, '{');
+        key_num(buf, "time_us", rounded(ranks->mended_us));
+        key_num(buf, "imbalance", rounded(ranks->mended_imbalance));
+        key_int(buf, "layer", ranks->mended_layer);
+        s2_json_key(buf, "kv_heads");
+        s2_json_begin(buf, '[');
+        for (int32_t kv = 0; kv < ranks->n_order; kv++)
+            s2_json_int(buf, ranks->order[kv]);
+        s2_json_end(buf, ']');
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, '}');
+}
+
+static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->training.bytes <= 0)
+        return;
+    open_object(buf, "training");
+    key_num(buf, "state_bytes", rounded(sim->training.state_bytes));
+    key_num(buf, "activation_bytes", rounded(sim->training.activation_bytes));
+    key_num(buf, "bytes", rounded(sim->training.bytes));
+    key_int(buf, "dp", options->n_shards);
+    s2_json_key(buf, "recompute");
+    s2_json_bool(buf, options->recompute);
+    s2_json_key(buf, "fits");
+    s2_json_bool(buf, sim->fit_batch >= options->batch);
+    s2_json_end(buf, '}');
+}
+
+static void json_parts(const s2_sim *sim, s2_buf *buf)
+{
+    s2_json_key(buf, "parts");
+    s2_json_begin(buf, '[');
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        s2_json_begin(buf, '{');
+        key_str(buf, "name", sim->parts[part].name);
+        key_num(buf, "time_us", rounded(sim->parts[part].time_us));
+        key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
+/* Tokens a second of both sides, each at its own batch. */
+static double largest_rate(const s2_sim_options *options, const s2_largest *largest, bool dense)
+{
+    s2_sim_options own = *options;
+    own.batch = dense ? largest->batch_dense : largest->batch;
+    return s2_sim_tokens_per_s(&own, dense ? largest->dense_us : largest->us);
+}
+
+static void json_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
+{
+    if (largest->batch == 0)
+        return;
+    const double rate = largest_rate(options, largest, false), dense = largest_rate(options, largest, true);
+    open_object(buf, "largest_batch");
+    key_int(buf, "batch", largest->batch);
+    key_int(buf, "batch_dense", largest->batch_dense);
+    key_num(buf, "tokens_per_s", rounded(rate));
+    key_num(buf, "dense_tokens_per_s", rounded(dense));
+    s2_json_key(buf, "speed_up");
+    if (largest->batch_dense > 0)
+        s2_json_num(buf, rounded(rate / dense));
+    else
+        s2_json_null(buf);
+    s2_json_end(buf, '}');
+}
+
+static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    open_object(buf, "end_to_end");
+    key_num(buf, "time_us", rounded(sim->end_to_end_us));
+    key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
+    key_num(buf, "tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
+    key_num(buf, "dense_tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
+    key_num(buf, "speed_up", rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
+    s2_json_key(buf, "dense_spills");
+    s2_json_bool(buf, s2_sim_dense_spills(options, sim));
+    s2_json_end(buf, '}');
+}
+
+/* What was asked and never measured; null where points lie around it. */
+static void json_beyond(const s2_sim *sim, s2_buf *buf)
+{
+    s2_json_key(buf, "extrapolated");
+    if (sim->beyond == 0) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    key_str(buf, "in", s2_extent_words(sim->beyond_in));
+    key_num(buf, "asked", sim->beyond_asked);
+    key_num(buf, "measured_from", sim->beyond_span.least);
+    key_num(buf, "measured_to", sim->beyond_span.greatest);
+    s2_json_end(buf, '}');
+}
+
+static void json_prediction(const s2_sim *sim, s2_buf *buf)
+{
+    if (!sim->predicted)
+        return;
+    open_object(buf, "prediction");
+    s2_json_key(buf, "measured");
+    s2_json_bool(buf, sim->measured);
+    json_beyond(sim, buf);
+    key_str(buf, "kernel", sim->kernel);
+    key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
+    key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
+    key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
+    key_num(buf, "hit_rate", rounded(hit_rate(sim)));
+    s2_json_end(buf, '}');
+}
+
+void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    json_subject(subject, buf);
+    json_counts(sim, buf);
+    key_num(buf, "time_us", rounded(sim->time_us));
+    key_num(buf, "plan_us", rounded(sim->plan_us));
+    key_num(buf, "bound_us", rounded(sim->bound_us));
+    key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
+    key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
+    s2_json_key(buf, "predicted");
+    s2_json_bool(buf, sim->predicted);
+    s2_json_key(buf, "error_pct");
+    if (sim->predicted)
+        s2_json_num(buf, rounded(sim->error_pct));
+    else
+        s2_json_null(buf);
+    json_prediction(sim, buf);
+    json_kv(sim, buf);
+    json_tiers(sim, buf);
+    json_ranks(subject->options, sim, buf);
+    json_training(subject->options, sim, buf);
+    json_parts(sim, buf);
+    if (sim->end_to_end_us > 0)
+        json_end_to_end(subject->options, sim, buf);
+    json_largest(subject->options, &sim->largest, buf);
+    s2_json_end(buf, '}');
+}
+
+static void count_print(double value, const char *unit, s2_buf *buf)
+{
+    static const char *const scale[] = {"", "k", "M", "G", "T", "P", "E"};
+    int at = 0;
+    for (; value >= 1000 && at < 6; at++)
+        value /= 1000;
+    s2_buf_printf(buf, *unit == ' ' ? "%.4g%s%s" : "%.4g %s%s", value, scale[at], unit);
+}
+
+static void line_begin(const char *label, s2_buf *buf)
+{
+    s2_buf_printf(buf, "  %-13s ", label);
+}
+
+static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
+{
+    line_begin("density", buf);
+    if (sim->n_sparse_layers == 0)
+        s2_buf_puts(buf, "1: every layer reads all of this context\n");
+    else
+        s2_buf_printf(
+            buf, "%.5f of the causal blocks in the %d sparse layer%s; %.5f of all pairs; %.5f executed\n",
+            sim->density, sim->n_sparse_layers, sim->n_sparse_layers > 1 ? "s" : "", sim->token_density,
+            sim->executed_density);
+    line_begin("work", buf);
+    count_print((double)sim->counts.flop_useful, "FLOP useful, ", buf);
+    count_print((double)sim->counts.flop_executed, "FLOP executed, dense ", buf);
+    count_print((double)sim->dense.flop_useful, "FLOP\n", buf);
+    line_begin("", buf);
+    count_print((double)sim->counts.exp_useful, " exponentials useful, ", buf);
+    count_print((double)sim->counts.exp_executed, " executed\n", buf);
+    line_begin("tiles", buf);
+    count_print((double)sim->counts.steps, "", buf);
+    if (decode)
+        s2_buf_puts(buf, " steps, one key block each, ");
+    else
+        s2_buf_printf(buf, " steps of %d x %d, ", sim->tile.q_tok, sim->tile.step_tok);
+    count_print((double)sim->counts.tiles, "", buf);
+    s2_buf_printf(buf, " key blocks of %d; busiest SM %.3f of the mean\n", sim->tile.k_tok, sim->imbalance);
+    line_begin("bytes", buf);
+    s2_bytes_print((double)sim->counts.hbm_read, buf);
+    s2_buf_puts(buf, " read and ");
+    s2_bytes_print((double)sim->counts.hbm_write, buf);
+    s2_buf_puts(buf, " written at least; ");
+    s2_bytes_print((double)sim->counts.l2, buf);
+    s2_buf_puts(buf, " loaded by tiles\n");
+}
+
+static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const char *const least = sim->predicted ? "" : "at least ", *const most =
+                                                                     *least != '\0' ? "at most " : "";
+    line_begin("end to end", buf);
+    s2_buf_puts(buf, least);
+    s2_time_print(sim->end_to_end_us, buf);
+    s2_buf_printf(buf, ", %s%.4g tokens/s; with dense attention ", most,
+                  s2_sim_tokens_per_s(options, sim->end_to_end_us));
+    s2_time_print(sim->end_to_end_dense_us, buf);
+    s2_buf_printf(
+        buf, ", %.4g: %.3g times as long%s\n", s2_sim_tokens_per_s(options, sim->end_to_end_dense_us),
+        sim->end_to_end_dense_us / sim->end_to_end_us,
+        s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link" : "");
+}
+
+static void text_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
+{
+    if (largest->batch == 0)
+        return;
+    const double rate = largest_rate(options, largest, false), dense = largest_rate(options, largest, true);
+    line_begin("largest batch", buf);
+    s2_buf_printf(buf, "%lld: %.4g tokens/s; dense ", (long long)largest->batch, rate);
+    if (largest->batch_dense == 0)
+        s2_buf_puts(buf, "does not fit with one sequence\n");
+    else
+        s2_buf_printf(buf, "%lld: %.4g, a ratio of %.3g\n", (long long)largest->batch_dense, dense,
+                      rate / dense);
+}
+
+static void text_beyond(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->beyond == 0)
+        return;
+    s2_buf_printf(buf, "extrapolated in %s: %.0f, measured from %.0f to %.0f; the error is an allowance\n",
+                  s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
+                  sim->beyond_span.greatest);
+    line_begin("", buf);
+}
+
+static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    line_begin("time", buf);
+    if (sim->predicted) {
+        s2_time_print(sim->time_us, buf);
+        s2_buf_printf(buf, " +- %.2g %% %s (%s at %.0f MHz), bound by %s\n", sim->error_pct,
+                      sim->measured ? "predicted" : "guessed: nothing was measured on this GPU", sim->kernel,
+                      sim->clock_mhz, s2_resource_word(sim->bound_by));
+        line_begin("", buf);
+        text_beyond(sim, buf);
+    }
+    s2_buf_puts(buf, "at least ");
+    s2_time_print(sim->plan_us, buf);
+    s2_buf_puts(buf, " for this plan");
+    if (!sim->predicted)
+        s2_buf_printf(buf, ", bound by %s", s2_resource_word(sim->bound_by));
+    s2_buf_puts(buf, "; any kernel: ");
+    s2_time_print(sim->bound_us, buf);
+    s2_buf_puts(buf, "\n");
+    line_begin("", buf);
+    s2_buf_puts(buf, "dense ");
+    s2_time_print(sim->dense_time_us, buf);
+    s2_buf_printf(buf, ", %.3g times as long (%s%s)\n", sim->dense_time_us / sim->time_us,
+                  sim->predicted ? "predicted too" : "bounds at peak rates, not predictions",
+                  s2_sim_dense_spills(options, sim) ? "; its cache does not fit, and waits for the link"
+                                                    : "");
+    if (sim->predicted) {
+        line_begin("", buf);
+        s2_bytes_print(sim->dram_bytes, buf);
+        s2_buf_puts(buf, " of device memory, ");
+        s2_bytes_print(sim->l2_bytes, buf);
+        s2_buf_printf(buf, " from L2: %.1f %% of it hits\n", 100 * hit_rate(sim));
+    }
+    if (sim->n_parts < 2)
+        return;
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        line_begin(part == 0 ? "parts" : "", buf);
+        s2_buf_printf(buf, "%-18s  ", sim->parts[part].name);
+        s2_time_print(sim->parts[part].time_us, buf);
+        s2_buf_printf(buf, " (%s)\n", s2_resource_word(sim->parts[part].bound_by));
+    }
+    if (sim->end_to_end_us > 0)
+        text_end_to_end(options, sim, buf);
+}
+
+/* "0 2 | 1 3": the KV heads of each GPU. */
+static void put_order(const s2_rank_price *ranks, int32_t n_ranks, s2_buf *buf)
+{
+    const int32_t each = ranks->n_order / n_ranks;
+    for (int32_t kv = 0; kv < ranks->n_order; kv++)
+        s2_buf_printf(buf, "%s%d", kv == 0 ? "" : kv % each == 0 ? " | " : " ", ranks->order[kv]);
+}
+
+static void text_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_rank_price *const ranks = &sim->ranks;
+    if (options->n_ranks == 1)
+        return;
+    line_begin("GPUs", buf);
+    s2_buf_printf(buf, "all wait for the slowest, %d: %.3f of the mean; it ", ranks->slowest,
+                  ranks->imbalance);
+    s2_buf_puts(buf, "moves at least ");
+    s2_bytes_print(ranks->hbm_bytes, buf);
+    s2_buf_puts(buf, "\n");
+    if (ranks->n_copies > 1) {
+        line_begin("", buf);
+        s2_buf_printf(buf, "each KV head is kept and read by %d GPUs\n", ranks->n_copies);
+    }
+    if (ranks->n_order == 0)
+        return;
+    line_begin("", buf);
+    s2_buf_puts(buf, "dealt by work, ");
+    s2_time_print(ranks->mended_us, buf);
+    s2_buf_printf(buf, ", %.3f of the mean; KV heads of layer %d: ", ranks->mended_imbalance,
+                  ranks->mended_layer);
+    put_order(ranks, options->n_ranks, buf);
+    s2_buf_puts(buf, "\n");
+}
+
+static void layout(const char *label, double bytes, double dense, const char *note, s2_buf *buf)
+{
+    line_begin(label, buf);
+    s2_bytes_print(bytes, buf);
+    s2_buf_printf(buf, "  %.4f of dense%s\n", bytes / dense, note);
+}
+
+/* What a GPU must have room for: layouts and their peak are those of all GPUs together. */
+static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    if (options->n_ranks == 1)
+        return;
+    line_begin(" each GPU", buf);
+    s2_bytes_print((double)sim->kv_fullest, buf);
+    s2_buf_puts(buf, " of head pages at most, dense ");
+    s2_bytes_print((double)sim->kv_dense_each, buf);
+    s2_buf_printf(buf, "; the above is all %d together\n", options->n_ranks);
+}
+
+/* Nothing beyond the limit is asked about. */
+static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
+}
+
+static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const double dense = (double)sim->kv.dense;
+    char note[80];
+    line_begin("kv cache", buf);
+    s2_bytes_print(dense, buf);
+    s2_buf_puts(buf, " dense\n");
+    layout(" shared pages", (double)sim->kv.shared_pages, dense,
+           sim->kv.shared_pages == sim->kv.dense ? "; frees nothing: every key is some head's" : "", buf);
+    snprintf(note, sizeof note, "; pages of %d", subject->options->page_tok);
+    layout(" head pages", (double)sim->kv.head_pages, dense, note, buf);
+    layout(" ring+stripes", (double)sim->kv.ring_stripes, dense, "", buf);
+    text_each_gpu(subject->options, sim, buf);
+    line_begin("", buf);
+    s2_buf_puts(buf, sim->kv_peak_exact ? "peak " : "peak of at most ");
+    s2_bytes_print((double)sim->kv_peak, buf);
+    s2_buf_printf(buf, "%s at %lld tokens; unused in pages of 16: ",
+                  subject->options->n_ranks > 1 ? " on a GPU" : "", (long long)sim->kv_peak_tok);
+    s2_bytes_print((double)sim->kv_wasted[0], buf);
+    s2_buf_puts(buf, ", of 64: ");
+    s2_bytes_print((double)sim->kv_wasted[1], buf);
+    s2_buf_puts(buf, "\n");
+    line_begin("", buf);
+    s2_buf_puts(buf, "on the way:");
+    for (int32_t point = sim->n_kv_points > 5 ? sim->n_kv_points - 5 : 0; point < sim->n_kv_points; point++) {
+        s2_buf_printf(buf, "%s %lld: ", point + 5 > sim->n_kv_points && point > 0 ? "," : "",
+                      (long long)sim->kv_points[point].len_tok);
+        s2_bytes_print((double)sim->kv_points[point].bytes.head_pages, buf);
+    }
+    s2_buf_puts(buf, "\n");
+    line_begin("fits", buf);
+    if (sim->fit_batch == 0 && sim->fit_len_tok == 0) {
+        s2_buf_puts(buf, "nothing: ");
+        s2_bytes_print((double)sim->weight_bytes, buf);
+        s2_buf_puts(buf, " of weights and the cache of one token exceed the memory\n");
+        return;
+    }
+    s2_buf_puts(buf, "batch ");
+    put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+    s2_buf_puts(buf, " (dense ");
+    put_limited(sim->fit_batch_dense, S2_LIMIT_BATCH, buf);
+    s2_buf_puts(buf, ") of this length, or ");
+    put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, " tokens (dense ");
+    put_limited(sim->fit_len_dense_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, ") at this batch, beside ");
+    s2_bytes_print((double)sim->weight_bytes, buf);
+    s2_buf_puts(buf, subject->options->n_ranks > 1 ? " of weights on each GPU\n" : " of weights\n");
+}
+
+static void text_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    line_begin("memory", buf);
+    s2_bytes_print(sim->training.bytes, buf);
+    s2_buf_puts(buf, " on a GPU: ");
+    s2_bytes_print(sim->training.state_bytes, buf);
+    s2_buf_printf(buf, " of weights, gradients and optimizer over %d GPU%s, ", options->n_shards,
+                  options->n_shards > 1 ? "s" : "");
+    s2_bytes_print(sim->training.activation_bytes, buf);
+    s2_buf_printf(buf, " of activations%s\n", options->recompute ? ", recomputed" : "");
+    line_begin("fits", buf);
+    if (sim->fit_len_tok == 0) {
+        s2_buf_puts(buf, "nothing: more GPUs (--dp, --tp) or --recompute leave room\n");
+        return;
+    }
+    s2_buf_puts(buf, sim->fit_batch >= options->batch ? "" : "not this: ");
+    s2_buf_puts(buf, "batch ");
+    put_limited(sim->fit_batch, S2_LIMIT_BATCH, buf);
+    s2_buf_puts(buf, " of this length, or ");
+    put_limited(sim->fit_len_tok, S2_LIMIT_CONTEXT_TOK, buf);
+    s2_buf_puts(buf, " tokens at this batch\n");
+}
+
+static void text_tiers(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->host_bytes == 0)
+        return;
+    line_begin("host memory", buf);
+    s2_bytes_print((double)sim->host_bytes, buf);
+    s2_buf_puts(buf, " of the cache do not fit on the GPU; ");
+    s2_bytes_print((double)sim->host_read_bytes, buf);
+    s2_buf_puts(buf, " cross the link in each step\n");
+}
+
+void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_pattern *const pattern = subject->pattern;
+    s2_buf_printf(buf, "%s  ", subject->name);
+    s2_pattern_print_size(pattern, buf);
+    s2_buf_printf(buf, " of %d, block %d, ", pattern->head_dim, pattern->block_tok);
+    s2_buf_count(buf, sim->n_head_classes, "distinct head");
+    s2_buf_printf(buf, "\n  %s of ", s2_sim_phase_word(options->phase));
+    s2_buf_count(buf, options->len_tok, "token");
+    s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
+                  options->gpu.title, options->net != NULL ? ", model " : "",
+                  options->net != NULL ? options->net->name : "");
+    s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
+    text_work(sim, options->phase == S2_SIM_DECODE, buf);
+    text_time(options, sim, buf);
+    text_largest(options, &sim->largest, buf);
+    text_ranks(options, sim, buf);
+    if (options->phase == S2_SIM_TRAIN) {
+        if (sim->training.bytes > 0)
+            text_training(options, sim, buf);
+        return;
+    }
+    text_kv(subject, sim, buf);
+    text_tiers(sim, buf);
+}
+
+void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
+{
+    const char *const kind = options->calibration == NULL ? "times are lower bounds"
+                             : options->calibration->head.gpu[0] == '\0'
+                                 ? "times are guessed from the data sheet"
+                                 : "times are predicted for the calibrated kernels";
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_sim_phase_word(options->phase),
+                  (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
+                  options->gpu.title, kind);
+    s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
+                  "speed-up", "by", "kv", "of it", "end to end");
+}
+
+static void cell(void (*print)(double, s2_buf *), double value, int width, s2_buf *buf)
+{
+    s2_buf text = {0};
+    print(value, &text);
+    s2_buf_printf(buf, " %*s", width, text.data != NULL ? text.data : "");
+    s2_buf_release(&text);
+}
+
+void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
+    cell(s2_time_print, sim->time_us, 11, buf);
+    /* against a cache that waits for the host any pattern looks fast */
+    if (s2_sim_dense_spills(subject->options, sim))
+        s2_buf_printf(buf, " %8s", "spills");
+    else
+        s2_buf_printf(buf, " %7.2fx", sim->dense_time_us / sim->time_us);
+    s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
+    cell(s2_bytes_print, (double)sim->kv.head_pages, 11, buf);
+    s2_buf_printf(buf, " %7.4f", (double)sim->kv.head_pages / (double)sim->kv.dense);
+    if (sim->end_to_end_us > 0)
+        cell(s2_time_print, sim->end_to_end_us, 11, buf);
+    s2_buf_puts(buf, "\n");
+}
+
+void s2_report_public_json(const s2_public *published, s2_buf *buf)
+{
+    s2_json_begin(buf, '{');
+    key_str(buf, "schema", "s2public/1");
+    s2_json_key(buf, "attention");
+    s2_json_begin(buf, '[');
+    for (int32_t g = 0; g < published->n_groups; g++) {
+        const s2_public_group *const group = &published->groups[g];
+        s2_json_begin(buf, '{');
+        key_str(buf, "name", group->name);
+        s2_json_key(buf, "measured");
+        s2_json_bool(buf, group->measured);
+        key_int(buf, "rows", group->n);
+        key_num(buf, "median_ratio", rounded(group->median_ratio));
+        key_num(buf, "mape", rounded(group->mape));
+        key_num(buf, "median_error", rounded(group->median_error));
+        key_num(buf, "p90", rounded(group->p90));
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+    s2_json_key(buf, "end_to_end");
+    s2_json_begin(buf, '[');
+    for (int32_t f = 0; f < published->n_figures; f++) {
+        const s2_public_figure *const figure = &published->figures[f];
+        s2_json_begin(buf, '{');
+        key_str(buf, "name", figure->name);
+        key_num(buf, "published", figure->published);
+        key_num(buf, "predicted", rounded(figure->predicted));
+        key_num(buf, "time_ratio", rounded(figure->ratio));
+        key_str(buf, "source", figure->source);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+    key_num(buf, "median_error", rounded(published->median_error));
+    key_num(buf, "mean_error", rounded(published->mean_error));
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}
+
+void s2_report_public_text(const s2_public *published, s2_buf *buf)
+{
+    s2_buf_puts(
+        buf,
+        "\nbeside other kernels, which write K and V to the cache too (docs/results/public/attention.csv)\n");
+    s2_buf_printf(buf, "  %-44s %6s %7s %8s %8s %8s\n", "", "rows", "ratio", "mean", "median", "p90");
+    for (int32_t g = 0; g < published->n_groups; g++) {
+        const s2_public_group *const group = &published->groups[g];
+        s2_buf_printf(buf, "  %-44s %6d %7.2f %6.1f %% %6.1f %% %6.1f %%%s\n", group->name, group->n,
+                      group->median_ratio, group->mape, group->median_error, group->p90,
+                      group->measured ? "" : "  guessed");
+    }
+    s2_buf_puts(buf, "\nbeside published figures of whole models (time predicted / published)\n");
+    for (int32_t f = 0; f < published->n_figures; f++) {
+        const s2_public_figure *const figure = &published->figures[f];
+        s2_buf_printf(buf, "  %5.2f  %9.4g %9.4g  %s  [%s]\n", figure->ratio, figure->predicted,
+                      figure->published, figure->name, figure->source);
+    }
+    s2_buf_printf(buf, "  %d figures: median error %.1f %%, mean %.1f %%\n", published->n_figures,
+                  published->median_error, published->mean_error);
+}

@@ -1,0 +1,43 @@
+/*
+ * cli/report.h - an s2_sim as JSON (schema s2sim/1), as a page for people, and as a row of a table.
+ *
+ * Threads: no state. Check buf->status afterwards.
+ */
+#ifndef S2_CLI_REPORT_H
+#define S2_CLI_REPORT_H
+
+#include "base/text.h"
+#include "calibrate/public.h"
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a report is about; name is cleaned text, hash the design's. */
+typedef struct s2_report_subject {
+    const char *name;
+    const char *hash;
+    const s2_pattern *pattern;
+    const s2_sim_options *options;
+} s2_report_subject;
+
+/* One object, without a line end. */
+void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+
+/* Several patterns side by side. */
+void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
+void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+
+/* Of a step that makes one token of each sequence in decode, of all tokens of the context otherwise. */
+double s2_sim_tokens_per_s(const s2_sim_options *options, double us);
+
+/* Predictions beside published figures: one object (schema s2public/1) with a line end, and tables. */
+void s2_report_public_json(const s2_public *published, s2_buf *buf);
+void s2_report_public_text(const s2_public *published, s2_buf *buf);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_CLI_REPORT_H */

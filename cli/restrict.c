@@ -1,0 +1,99 @@
+#include "cli/restrict.h"
+
+#include <string.h>
+
+#include "cli/foreign.h"
+
+/* Formats of one length are written for at most so many tokens: what they refuse does not depend on it. */
+enum { WRITTEN_TOK = 4096 };
+
+static int read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
+    const s2_format *const format = s2_format_find(name);
+    if (format != NULL && format->write != NULL && out->n_formats < S2_RESTRICT_FORMATS) {
+        out->formats[out->n_formats++] = format;
+        return S2_GO_ON;
+    }
+    s2_buf names = {0};
+    s2_foreign_names(&names, true);
+    s2_cli_error(cli, "--exportable: '%s' is no format that is written; there are %s", name,
+                 names.data != NULL ? names.data : "");
+    s2_buf_release(&names);
+    return S2_EXIT_USAGE;
+}
+
+int s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                        s2_restriction *out)
+{
+    *out = (s2_restriction){.n_dense_layers = S2_RESTRICT_ANY,
+                            .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK};
+    for (const char *at = formats; at != NULL && *at != '\0'; at += *at == ',') {
+        const size_t n = strcspn(at, ",");
+        const int end = read_format(cli, at, n, out);
+        if (end != S2_GO_ON)
+            return end;
+        at += n;
+    }
+    return s2_args_has(args, "dense-layers")
+               ? s2_args_int(cli, args, "dense-layers", 0, S2_LIMIT_LAYERS, &out->n_dense_layers)
+               : S2_GO_ON;
+}
+
+bool s2_restriction_restricts(const s2_restriction *restriction)
+{
+    return restriction->n_formats > 0 || restriction->n_dense_layers != S2_RESTRICT_ANY;
+}
+
+static bool is_dense(const s2_pattern *pattern, int32_t layer)
+{
+    for (int32_t head = 0; head < pattern->n_heads; head++) {
+        const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, S2_PREFILL, layer, head)];
+        if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE)
+            return false;
+    }
+    return true;
+}
+
+static int64_t count_dense_layers(const s2_pattern *pattern)
+{
+    int64_t n = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        n += is_dense(pattern, layer);
+    return n;
+}
+
+/* Written, read back and the same pairs: what is lossy would be another pattern. */
+static s2_status can_write(const s2_format *format, const s2_pattern *pattern, int64_t n_tok, bool *can)
+{
+    s2_arena arena = {0};
+    s2_buf notes = {0};
+    s2_diag diag = {0};
+    s2_fileset files = {.arena = &arena};
+    s2_export_report report = {0};
+    s2_target target = {.arena = &arena,
+                        .pattern = pattern,
+                        .n_tok = n_tok,
+                        .provenance = "",
+                        .run = "",
+                        .notes = &notes,
+                        .files = &files,
+                        .diag = &diag};
+    const s2_status status = s2_export_run(format, &target, &report);
+    *can = status == S2_OK && !report.refused && !report.difference.differs;
+    s2_buf_release(&notes);
+    s2_arena_release(&arena);
+    return status == S2_ENOMEM ? status : S2_OK;
+}
+
+s2_status s2_restriction_accepts(const void *user, const s2_pattern *pattern, bool *accepted)
+{
+    const s2_restriction *const restriction = user;
+    bool good = restriction->n_dense_layers == S2_RESTRICT_ANY ||
+                restriction->n_dense_layers == count_dense_layers(pattern);
+    for (int32_t n = 0; n < restriction->n_formats && good; n++)
+        S2_TRY(can_write(restriction->formats[n], pattern, restriction->n_tok, &good));
+    *accepted = good;
+    return S2_OK;
+}

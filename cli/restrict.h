@@ -1,0 +1,30 @@
+/*
+ * cli/restrict.h - what a search may keep, beyond what is proved and priced: designs that a stack can run
+ * (--exportable) and that have so many dense layers (--dense-layers).
+ *
+ * Ownership: plain data over cli->arena. Threads: s2_restriction_accepts may run in several at once.
+ */
+#ifndef S2_CLI_RESTRICT_H
+#define S2_CLI_RESTRICT_H
+
+#include "cli/options.h"
+#include "export/registry.h"
+
+enum { S2_RESTRICT_FORMATS = 8, S2_RESTRICT_ANY = -1 };
+
+typedef struct s2_restriction {
+    int32_t n_formats; /* each must be able to hold the design exactly */
+    const s2_format *formats[S2_RESTRICT_FORMATS];
+    int64_t n_dense_layers; /* exactly; S2_RESTRICT_ANY: any number */
+    int64_t n_tok;          /* of formats of one length */
+} s2_restriction;
+
+/* formats: the list of --exportable, or NULL. S2_GO_ON, or S2_EXIT_USAGE after a message. */
+int s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                        s2_restriction *out);
+bool s2_restriction_restricts(const s2_restriction *restriction);
+/* An s2_search_accept_fn (search/search.h) whose user is the restriction. */
+s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,
+                                 bool *accepted) S2_MUST_CHECK;
+
+#endif /* S2_CLI_RESTRICT_H */

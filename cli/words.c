@@ -1,0 +1,168 @@
+#include "cli/words.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+const s2_word_entry s2_word_entries[] = {
+    {"unread",
+     "The share of all causal (head, query, key), over all layers, that is not read: what a pattern gives "
+     "up. 0 is dense. How much a model loses by it is not measured by it."},
+    {"loss",
+     "The loss in nats a byte that a small language model of the pattern's shape is expected to reach, by a "
+     "fit on "
+     "models that were trained with 4 layers, 8 query heads on 4 KV heads and 64 blocks of context. It ranks "
+     "patterns of that shape; other shapes are refused. s2 reach prints it with its error."},
+    {"unrecalled|recall",
+     "The share of planted associations that such a small model is expected to answer wrongly, mean over its "
+     "training, by the same fit: 1 - recall. Smaller is better, as of every column that a search minimizes."},
+    {"density",
+     "Block pairs read / causal block pairs, mean over the heads of the layers that are not dense, at the "
+     "length of the row or page. Token density is pairs read / causal pairs over all layers; executed "
+     "density counts whole tiles, which is what a kernel computes."},
+    {"bound|bound_us",
+     "The least time that any kernel could take on this GPU at its peak rates: work, bytes and "
+     "exponentials each need so long, and the largest counts. A time marked `bound` is no "
+     "prediction: the real one is above it."},
+    {"bound by|by",
+     "Which resource the time is spent on: mma (matrix units), exp (exponentials), hbm (memory "
+     "bandwidth), l2 (the L2 cache), link (to the host), launch (starting kernels)."},
+    {"mma", "The GPU's matrix units (tensor cores); a kernel bound by them computes all the time."},
+    {"exp", "The GPU's exponential units, one exponential for each score of the softmax."},
+    {"hbm|hbm_read|hbm_write|bytes",
+     "Bytes moved between the GPU's memory and its chips. The floor is each input "
+     "read once and each output written once; what tiles load again mostly comes "
+     "from L2."},
+    {"l2", "The GPU's second-level cache; bytes that tiles load through it."},
+    {"link", "The connection to the host's memory, read where a cache does not fit the GPU."},
+    {"launch", "The time that starting a kernel takes, whatever it computes."},
+    {"head pages|head_pages",
+     "The KV cache in pages (of 16 tokens by default) for each KV head: a page is freed "
+     "when none of its keys is needed by any query head of that KV head."},
+    {"shared pages|shared_pages",
+     "The KV cache in pages that all KV heads share, as paged attention allocates them "
+     "today: a page is freed only when no head needs any of its keys, which rotated "
+     "strides never allow."},
+    {"ring + stripes|ring_stripes|ring",
+     "The KV cache as a ring buffer for the window and one stripe of blocks for "
+     "each residue of a stride."},
+    {"kv cache|kv_bytes|kv_mib|kv_head_pages",
+     "Bytes of keys and values that must be held after the context, all "
+     "layers, in head pages unless said otherwise. kv_mib is kv_bytes in "
+     "MiB."},
+    {"needed|needed keys|used", "The keys that some later query still reads, page sizes left aside."},
+    {"resident set",
+     "The keys that the cache of a KV head must still hold: the union over the query heads that "
+     "share it, not what one query head reads."},
+    {"fits", "How many sequences, and which longest context, fit the GPU's memory beside the weights."},
+    {"host memory", "What of the cache lies in the host's memory because it does not fit the GPU."},
+    {"gpus|each gpu", "With --tp: what each GPU computes and holds of the heads; the slowest sets the time."},
+    {"us|time|time_us|prefill_us|decode_us|train_us",
+     "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
+     "where the "
+     "GPU was measured, else a bound; `priced` says which. Tables print it with its unit."},
+    {"priced",
+     "predicted: the time is a prediction with a stated error; bound: no kernel can be faster, and real "
+     "ones are slower."},
+    {"predicted|prediction|error_pct",
+     "Foretold from constants that were fitted to measured kernels; the error is "
+     "the mean on points that were not fitted."},
+    {"gpu_us|measured", "The latest time measured on a GPU by s2 validate, all layers."},
+    {"speed-up|over dense|faster",
+     "Dense attention of the same shape divided by this one, by the same kind of "
+     "kernel and prediction."},
+    {"end to end",
+     "Attention and everything around it (projections, feed-forward, norms) for the whole model, as "
+     "tokens a second; needs --model."},
+    {"parts", "What a time is made of: attention first, then, with --model, the layers around it."},
+    {"work|useful|executed|flop",
+     "Useful counts the visible pairs; executed counts whole tiles, which is what the "
+     "GPU computes."},
+    {"tiles",
+     "The rows and columns of scores that a kernel computes at once, and how many steps that makes."},
+    {"imbalance", "The longest worker's work / the mean: 1 is perfectly even."},
+    {"redundancy",
+     "How many heads read a (query, key) pair, mean over all causal pairs; at least 1 where union "
+     "holds."},
+    {"phase", "prefill: the whole prompt at once; decode: one new token after len others; train: forward and "
+              "backward. In a pattern, `phase P` is the offset of a stride."},
+    {"prefill", "Attention of the whole context at once, as when a prompt is read."},
+    {"decode", "Attention of one new token to the cached keys of the context."},
+    {"train", "Forward and backward (dQ, dK, dV) of the whole context."},
+    {"len|length|context", "The context length in tokens. k and m multiply by 1024 and 1048576."},
+    {"batch", "Sequences at once."},
+    {"head|query head", "A query head. With grouped-query attention several share one KV head."},
+    {"kv head|kv_heads|group", "A head of keys and values, shared by heads / kv-heads query heads."},
+    {"block",
+     "Consecutive tokens that a pattern takes together; query block i and key block j count from 0."},
+    {"page", "Consecutive tokens of a KV cache that are allocated and freed together."},
+    {"shard", "What one head reads outside of the window that all heads share."},
+    {"witness", "The smallest place where a property fails: lowest layer, then head, query, key."},
+    {"extent", "How many pairs no head reads, at a length a little beyond the witness."},
+    {"replay", "The command that shows the witness again."},
+    {"repair", "A change that was proved to mend the violation."},
+    {"holds|violated|unknown|verdict",
+     "holds: proved. violated: there is a witness. unknown: a limit was hit, or it "
+     "depends on data."},
+    {"complete to|complete_to", "The longest context for which a violated property still holds."},
+    {"scope", "For which contexts a verdict was decided: every length, or up to so many tokens."},
+    {"hash", "The SHA-256 of a pattern's canonical text; 4 or more of its digits name the design."},
+    {"family", "The terms that a pattern is made of."},
+    {"name", "What a design is called; a search names designs by model and hash."},
+    {"tags|star|created|model|gpu|layers|heads|outcome",
+     "Columns of s2 ls: what was written to a design (tags, star), when it was first stored (created), its "
+     "shape "
+     "(model, layers, heads), the GPU of its price (gpu), the latest result of s2 validate (outcome)."},
+    {"shape", "Layers, heads, KV heads, head dimension and block of a pattern."},
+    {"distinct", "How many heads of all layers read differently."},
+    {"reads", "Which layers and heads have which terms."},
+    {"touch", "The (query, key) pairs that the kernel really read, compared with those of the pattern."},
+    {"numerics", "The kernel's outputs against the same attention in fp64, with the error that is allowed."},
+    {"needles",
+     "Keys with a value of their own, planted at eleven depths of the context (0 to 100 %), that must come "
+     "back exactly where some head reads them. A pattern with a violated union can pass: the depths are "
+     "samples, the proof is not."},
+    {"rate|tflops", "Visible or executed work over the measured time."},
+    {"dense",
+     "The same shapes with every key read, by the same kernel: what a sparse pattern is compared with. As a "
+     "term: every key."},
+    {"left out", "What of a validation was not done, and why."},
+    {"pairs", "(query, key) of one head: read / causal, where causal counts every key up to the query."},
+    {"front|pareto",
+     "The designs that no other one is at least as good as in every --minimize column and better in "
+     "one."},
+    {"best overall", "The design of the front with the smallest geometric mean of value / best value."},
+    {"beaten", "Left out of a search because a design of the front is at least as good as its lower bounds."},
+    {"candidate|space", "A space is a pattern with choices in braces; each choice of all makes a candidate."},
+    {"run", "A recorded command with its results; s2 repro prints it again."},
+    {"proof", "The verdicts of rows, union and kv for every length that go with an exported file."},
+    {"pattern|design",
+     "Which keys each query of each head and layer reads. A design is a pattern in the database."},
+    {"union-complete", "Every query sees every earlier key through some head of the layer: see union."},
+    {"kv-efficient", "A key once unread is never needed again, so its cache entry may be freed: see kv."},
+    {NULL, NULL}};
+
+static char plain(char c)
+{
+    return c == '-' || c == '_' ? ' ' : (char)tolower((unsigned char)c);
+}
+
+static bool same(const char *known, size_t n, const char *word)
+{
+    for (size_t at = 0; at < n; at++)
+        if (word[at] == '\0' || plain(known[at]) != plain(word[at]))
+            return false;
+    return word[n] == '\0';
+}
+
+const s2_word_entry *s2_word_find(const char *word)
+{
+    for (const s2_word_entry *entry = s2_word_entries; entry->words != NULL; entry++)
+        for (const char *at = entry->words; *at != '\0'; at += *at == '|') {
+            const size_t n = strcspn(at, "|");
+            if (same(at, n, word))
+                return entry;
+            at += n;
+        }
+    return NULL;
+}

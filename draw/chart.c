@@ -1,0 +1,315 @@
+#include "draw/chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "draw/surface.h"
+
+/* ---- axes -------------------------------------------------------------------------------------------- */
+
+enum { MOST_TICKS = 12 };
+
+typedef struct axis {
+    double low, high;
+    bool log;
+    int32_t n_ticks;
+    double tick[MOST_TICKS];
+} axis;
+
+/* 1, 2 or 5 times a power of ten, at least `least`. */
+static double nice_step(double least)
+{
+    const double power = pow(10, floor(log10(least)));
+    const double part = least / power;
+    return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
+}
+
+static void add_tick(axis *at, double value)
+{
+    if (at->n_ticks < MOST_TICKS && value >= at->low * (1 - 1e-9) && value <= at->high * (1 + 1e-9))
+        at->tick[at->n_ticks++] = value;
+}
+
+static void decimal_ticks(axis *at)
+{
+    const double step = nice_step((at->high - at->low) / 5);
+    at->low = floor(at->low / step) * step;
+    at->high = ceil(at->high / step - 1e-9) * step;
+    for (int n = 0; n < MOST_TICKS; n++)
+        add_tick(at, at->low + n * step);
+}
+
+static void log_ticks(axis *at)
+{
+    const bool few = log10(at->high / at->low) < 4;
+    at->low /= 1.1;
+    at->high *= 1.1;
+    for (double power = pow(10, floor(log10(at->low))); power <= at->high && at->n_ticks < MOST_TICKS;
+         power *= 10)
+        for (int part = 1; part <= 5; part += part == 1 ? 1 : 3)
+            if (part == 1 || few)
+                add_tick(at, power * part);
+}
+
+static void binary_ticks(axis *at)
+{
+    for (int n = 0; n <= 4; n++)
+        add_tick(at, at->low + (at->high - at->low) * n / 4);
+}
+
+/* From the smallest to the largest value of all series; is_x tells which. */
+static axis axis_of(const s2_chart *chart, bool is_x)
+{
+    axis at = {.low = INFINITY, .high = -INFINITY};
+    for (int32_t s = 0; s < chart->n_series; s++)
+        for (int32_t n = 0; n < chart->series[s].n; n++) {
+            const double value = is_x ? chart->series[s].x[n] : chart->series[s].y[n];
+            at.low = fmin(at.low, value);
+            at.high = fmax(at.high, value);
+        }
+    if (!(at.low <= at.high))
+        at.low = 0, at.high = 1;
+    if (!is_x && chart->from_zero)
+        at.low = fmin(at.low, 0);
+    if (at.high - at.low < 1e-12 * fmax(fabs(at.high), 1))
+        at.low -= fmax(fabs(at.low) / 2, 0.5), at.high += fmax(fabs(at.high) / 2, 0.5);
+    at.log = at.low > 0 && at.high / at.low > 100 && !(is_x && chart->x_binary);
+    if (is_x && chart->x_binary)
+        binary_ticks(&at);
+    else if (at.log)
+        log_ticks(&at);
+    else
+        decimal_ticks(&at);
+    return at;
+}
+
+/* 0 at the low end, 1 at the high one. */
+static double share_of(const axis *at, double value)
+{
+    return at->log ? log(value / at->low) / log(at->high / at->low)
+                   : (value - at->low) / (at->high - at->low);
+}
+
+static void tick_words(double value, char *text, size_t cap)
+{
+    snprintf(text, cap, fabs(value) >= 1e6 || (value != 0 && fabs(value) < 1e-3) ? "%.3g" : "%.6g", value);
+}
+
+/* ---- SVG and PNG ------------------------------------------------------------------------------------- */
+
+enum { LEFT = 96, TOP = 64, WIDE = 640, HIGH = 320, RIGHT = 40, BELOW = 66, LEGEND_ROW = 22 };
+
+typedef struct drawing {
+    s2_surface to;
+    axis x, y;
+} drawing;
+
+static double pixel_x(const drawing *at, double value)
+{
+    return LEFT + WIDE * share_of(&at->x, value);
+}
+
+static double pixel_y(const drawing *at, double value)
+{
+    return TOP + HIGH * (1 - share_of(&at->y, value));
+}
+
+static void draw_axes(const s2_chart *chart, drawing *at)
+{
+    char text[64];
+    for (int32_t t = 0; t < at->x.n_ticks; t++) {
+        const int32_t x = (int32_t)lround(pixel_x(at, at->x.tick[t]));
+        tick_words(at->x.tick[t], text, sizeof text);
+        s2_surface_box(&at->to, x, TOP, 1, HIGH, s2_pale);
+        s2_surface_box(&at->to, x, TOP + HIGH, 1, 6, s2_ink);
+        s2_surface_words(&at->to, x, TOP + HIGH + 10, S2_ANCHOR_MIDDLE, text);
+    }
+    for (int32_t t = 0; t < at->y.n_ticks; t++) {
+        const int32_t y = (int32_t)lround(pixel_y(at, at->y.tick[t]));
+        tick_words(at->y.tick[t], text, sizeof text);
+        s2_surface_box(&at->to, LEFT, y, WIDE, 1, s2_pale);
+        s2_surface_box(&at->to, LEFT - 6, y, 6, 1, s2_ink);
+        s2_surface_words(&at->to, LEFT - 10, y - 7, S2_ANCHOR_END, text);
+    }
+    s2_surface_box(&at->to, LEFT, TOP, 1, HIGH, s2_ink);
+    s2_surface_box(&at->to, LEFT, TOP + HIGH, WIDE, 1, s2_ink);
+    s2_surface_words(&at->to, 10, 8, S2_ANCHOR_BEGIN, chart->title);
+    s2_surface_words(&at->to, 10, TOP - 30, S2_ANCHOR_BEGIN, chart->y_label);
+    s2_surface_words(&at->to, LEFT + WIDE / 2, TOP + HIGH + 32, S2_ANCHOR_MIDDLE, chart->x_label);
+}
+
+static s2_rgb series_colour(const s2_chart_series *series)
+{
+    static const s2_rgb behind = {170, 170, 170};
+    return series->colour < 0 ? behind : s2_colours[series->colour % S2_N_COLOURS];
+}
+
+static s2_mark_shape series_shape(const s2_chart_series *series)
+{
+    return series->colour < 0 ? S2_SHAPE_DISC : (s2_mark_shape)(series->colour % 4);
+}
+
+typedef struct series_path {
+    const drawing *at;
+    const s2_chart_series *series;
+} series_path;
+
+static void line_point(const void *user, int32_t n, double *x, double *y)
+{
+    const series_path *const path = user;
+    *x = pixel_x(path->at, path->series->x[n]);
+    *y = pixel_y(path->at, path->series->y[n]);
+}
+
+/* Two points a mark: itself, and the corner before the next one. */
+static void step_point(const void *user, int32_t n, double *x, double *y)
+{
+    const series_path *const path = user;
+    *x = pixel_x(path->at, path->series->x[(n + 1) / 2]);
+    *y = pixel_y(path->at, path->series->y[n / 2]);
+}
+
+static void draw_lines(const s2_chart_series *series, drawing *at)
+{
+    const bool steps = series->style == S2_CHART_STEPS;
+    const series_path path = {at, series};
+    if (series->n > 1)
+        s2_surface_curve(&at->to, steps ? 2 * series->n - 1 : series->n, steps ? step_point : line_point,
+                         &path, steps ? 2 : 3, series->dashed ? 7 : 0, series_colour(series));
+}
+
+/* Beside the mark, where the line of steps does not run; the end of the page turns it to the left. */
+static void draw_labels(const s2_chart_series *series, drawing *at)
+{
+    int32_t last_y = -100;
+    for (int32_t n = series->n - 1; series->labels != NULL && n >= 0; n--) {
+        const int32_t x = (int32_t)pixel_x(at, series->x[n]), y = (int32_t)pixel_y(at, series->y[n]) - 20;
+        const bool turned = x + 8 + s2_surface_words_width(&at->to, series->labels[n]) > at->to.width;
+        if (series->labels[n][0] == '\0' || (y > last_y - 16 && y < last_y + 16))
+            continue;
+        s2_surface_words(&at->to, turned ? x - 8 : x + 8, y, turned ? S2_ANCHOR_END : S2_ANCHOR_BEGIN,
+                         series->labels[n]);
+        last_y = y;
+    }
+}
+
+static void draw_series(const s2_chart_series *series, drawing *at)
+{
+    const int32_t size = series->style == S2_CHART_POINTS ? 5 : 9;
+    if (series->style != S2_CHART_POINTS)
+        draw_lines(series, at);
+    for (int32_t n = 0; series->style != S2_CHART_LINE && n < series->n; n++)
+        s2_surface_mark(&at->to, pixel_x(at, series->x[n]), pixel_y(at, series->y[n]), size,
+                        series_shape(series), series_colour(series));
+    draw_labels(series, at);
+}
+
+static void draw_legend(const s2_chart *chart, drawing *at)
+{
+    for (int32_t s = 0; s < chart->n_series; s++) {
+        const s2_chart_series *const series = &chart->series[s];
+        const int32_t y = TOP + HIGH + BELOW + s * LEGEND_ROW;
+        if (series->style != S2_CHART_POINTS)
+            s2_surface_line(&at->to, LEFT, y + 7, LEFT + 40, y + 7, 3, series->dashed ? 7 : 0,
+                            series_colour(series));
+        if (series->style != S2_CHART_LINE)
+            s2_surface_mark(&at->to, LEFT + 20, y + 7, series->style == S2_CHART_POINTS ? 5 : 9,
+                            series_shape(series), series_colour(series));
+        s2_surface_words(&at->to, LEFT + 52, y, S2_ANCHOR_BEGIN, series->name);
+    }
+}
+
+static bool is_empty(const s2_chart *chart)
+{
+    int64_t n = 0;
+    for (int32_t s = 0; s < chart->n_series; s++)
+        n += chart->series[s].n;
+    return n == 0;
+}
+
+static s2_status draw(const s2_chart *chart, bool png, s2_buf *buf)
+{
+    drawing at = {.x = axis_of(chart, true), .y = axis_of(chart, false)};
+    S2_TRY(s2_surface_open(&at.to, png, LEFT + WIDE + RIGHT,
+                           TOP + HIGH + BELOW + (chart->n_series > 0 ? chart->n_series : 1) * LEGEND_ROW + 12,
+                           buf));
+    draw_axes(chart, &at);
+    if (is_empty(chart))
+        s2_surface_words(&at.to, LEFT + WIDE / 2, TOP + HIGH / 2, S2_ANCHOR_MIDDLE, "nothing to show");
+    for (int32_t s = 0; s < chart->n_series; s++)
+        draw_series(&chart->series[s], &at);
+    draw_legend(chart, &at);
+    return s2_surface_close(&at.to);
+}
+
+s2_status s2_chart_svg(const s2_chart *chart, s2_buf *buf)
+{
+    return draw(chart, false, buf);
+}
+
+s2_status s2_chart_png(const s2_chart *chart, s2_buf *buf)
+{
+    return draw(chart, true, buf);
+}
+
+/* ---- text -------------------------------------------------------------------------------------------- */
+
+enum { TEXT_COLS = 64, TEXT_ROWS = 20 };
+
+static char series_letter(int32_t s)
+{
+    return "o*+x#@%&"[s % 8];
+}
+
+static void text_point(char grid[TEXT_ROWS][TEXT_COLS + 1], const axis *x, const axis *y, double px,
+                       double py, char letter)
+{
+    const int32_t col = (int32_t)lround(share_of(x, px) * (TEXT_COLS - 1));
+    const int32_t row = (int32_t)lround((1 - share_of(y, py)) * (TEXT_ROWS - 1));
+    if (col >= 0 && col < TEXT_COLS && row >= 0 && row < TEXT_ROWS)
+        grid[row][col] = letter;
+}
+
+static void text_series(char grid[TEXT_ROWS][TEXT_COLS + 1], const axis *x, const axis *y,
+                        const s2_chart_series *series, char letter)
+{
+    for (int32_t n = 0; n < series->n; n++) {
+        if (n + 1 < series->n && series->style == S2_CHART_LINE)
+            for (int part = 0; part < TEXT_COLS; part++)
+                text_point(grid, x, y, series->x[n] + (series->x[n + 1] - series->x[n]) * part / TEXT_COLS,
+                           series->y[n] + (series->y[n + 1] - series->y[n]) * part / TEXT_COLS, letter);
+        text_point(grid, x, y, series->x[n], series->y[n], letter);
+    }
+}
+
+void s2_chart_text(const s2_chart *chart, s2_buf *buf)
+{
+    const axis x = axis_of(chart, true), y = axis_of(chart, false);
+    char grid[TEXT_ROWS][TEXT_COLS + 1], title[320], low[32], high[32];
+    for (int row = 0; row < TEXT_ROWS; row++) {
+        memset(grid[row], ' ', TEXT_COLS);
+        grid[row][TEXT_COLS] = '\0';
+    }
+    for (int32_t s = 0; s < chart->n_series; s++)
+        text_series(grid, &x, &y, &chart->series[s], series_letter(s));
+    s2_text_clean(title, sizeof title, chart->title);
+    s2_buf_printf(buf, "%s\n%s%s\n", title, chart->y_label, y.log ? ", logarithmic" : "");
+    tick_words(y.low, low, sizeof low);
+    tick_words(y.high, high, sizeof high);
+    for (int row = 0; row < TEXT_ROWS; row++)
+        s2_buf_printf(buf, "%10s |%s\n", row == 0 ? high : row == TEXT_ROWS - 1 ? low : "", grid[row]);
+    tick_words(x.low, low, sizeof low);
+    tick_words(x.high, high, sizeof high);
+    s2_buf_printf(buf, "%10s +", "");
+    for (int col = 0; col < TEXT_COLS; col++)
+        s2_buf_puts(buf, "-");
+    s2_buf_printf(buf, "\n%11s %-*s%s\n%12s%s%s\n", "", TEXT_COLS - (int)strlen(high), low, high, "",
+                  chart->x_label, x.log ? ", logarithmic" : "");
+    for (int32_t s = 0; s < chart->n_series; s++) {
+        s2_text_clean(title, sizeof title, chart->series[s].name);
+        s2_buf_printf(buf, "%12s%c %s\n", "", series_letter(s), title);
+    }
+    if (is_empty(chart))
+        s2_buf_puts(buf, "nothing to show\n");
+}

@@ -1,0 +1,52 @@
+/*
+ * draw/chart.h - curves and points with axes, units and a legend: the KV timeline and the Pareto front.
+ *
+ * A chart is plain data; it is written as SVG, PNG or text. A series is told by its shape or dashes as well
+ * as by its colour. Axes are linear, or logarithmic where the values span more than two decades.
+ *
+ * Ownership: the chart borrows names and values. Threads: none shared.
+ */
+#ifndef S2_DRAW_CHART_H
+#define S2_DRAW_CHART_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/text.h"
+
+typedef enum s2_chart_style {
+    S2_CHART_LINE,
+    S2_CHART_STEPS,  /* marks joined by steps: right, then down */
+    S2_CHART_POINTS, /* small marks */
+} s2_chart_style;
+
+typedef struct s2_chart_series {
+    const char *name; /* in the legend */
+    s2_chart_style style;
+    int32_t colour; /* of s2_colours (draw/surface.h); -1: pale, behind the others */
+    bool dashed;
+    int32_t n;
+    const double *x; /* finite */
+    const double *y;
+    const char *const *labels; /* words beside marks, NULL: none */
+} s2_chart_series;
+
+enum { S2_CHART_SERIES = 8 };
+
+typedef struct s2_chart {
+    char title[160];
+    char x_label[64]; /* with the unit */
+    char y_label[64];
+    bool x_binary;  /* ticks at quarters of the largest value, not at decimal steps */
+    bool from_zero; /* the y axis begins at 0 */
+    s2_chart_series series[S2_CHART_SERIES];
+    int32_t n_series;
+} s2_chart;
+
+/* A chart without any point is drawn with its axes and says so. S2_ENOMEM, S2_EIO. */
+s2_status s2_chart_svg(const s2_chart *chart, s2_buf *buf) S2_MUST_CHECK;
+s2_status s2_chart_png(const s2_chart *chart, s2_buf *buf) S2_MUST_CHECK;
+/* For a terminal, 78 columns; a letter for each series. */
+void s2_chart_text(const s2_chart *chart, s2_buf *buf);
+
+#endif /* S2_DRAW_CHART_H */

@@ -1,0 +1,217 @@
+/*
+ * Grids to ANSI, SVG and PNG. SVG and PNG are one list of boxes and words (draw_picture), so they show the
+ * same.
+ */
+#include "draw/picture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "draw/surface.h"
+
+static const s2_rgb hole_colour = {213, 94, 0};
+
+/* Five stops of a ramp from dark blue to yellow whose lightness only rises (after cividis). */
+static s2_rgb ramp(double share)
+{
+    static const s2_rgb stops[5] = {
+        {0, 32, 76}, {64, 77, 107}, {124, 123, 120}, {188, 175, 111}, {255, 234, 70}};
+    const double at = (share < 0 ? 0 : share > 1 ? 1 : share) * 4;
+    const int below = at >= 4 ? 3 : (int)at;
+    const double part = at - below;
+    const s2_rgb a = stops[below], b = stops[below + 1];
+    return (s2_rgb){(uint8_t)(a.r + (b.r - a.r) * part), (uint8_t)(a.g + (b.g - a.g) * part),
+                    (uint8_t)(a.b + (b.b - a.b) * part)};
+}
+
+static s2_rgb cell_colour(const s2_picture_cell *cell)
+{
+    return cell->hole         ? hole_colour
+           : cell->future     ? s2_paper
+           : cell->share <= 0 ? s2_pale
+                              : ramp(cell->share);
+}
+
+/* ---- text */
+
+static const s2_picture_cell *cell_at(const s2_picture *picture, int32_t row, int32_t col)
+{
+    return &picture->cells[(int64_t)row * picture->n_cols + col];
+}
+
+static char cell_glyph(const s2_picture_cell *cell)
+{
+    static const char shades[] = ".:-=+*#%@";
+    if (cell->hole)
+        return 'X';
+    if (cell->future)
+        return ' ';
+    return cell->share <= 0 ? '.' : shades[1 + (int)((cell->share > 1 ? 1 : cell->share) * 7.001)];
+}
+
+static void ansi_pair(const s2_picture *picture, int32_t row, int32_t col, s2_buf *buf)
+{
+    const s2_picture_cell *const upper = cell_at(picture, row, col);
+    const s2_picture_cell *const lower = row + 1 < picture->n_rows ? cell_at(picture, row + 1, col) : NULL;
+    const s2_rgb a = cell_colour(upper), b = lower != NULL ? cell_colour(lower) : s2_paper;
+    const bool holes = upper->hole || (lower != NULL && lower->hole);
+    if (holes)
+        s2_buf_printf(buf, "\x1b[1;38;2;0;0;0;48;2;%d;%d;%dmX", hole_colour.r, hole_colour.g, hole_colour.b);
+    else
+        s2_buf_printf(buf, "\x1b[38;2;%d;%d;%d;48;2;%d;%d;%dm\xe2\x96\x80", a.r, a.g, a.b, b.r, b.g, b.b);
+}
+
+static void holes_line(const s2_picture *picture, char *line, size_t cap)
+{
+    line[0] = '\0';
+    if (picture->is_union && picture->row_tok > 0)
+        snprintf(line, cap,
+                 picture->n_holes > 0 ? "X: pairs that no head reads" : "every pair is read by some head");
+}
+
+void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf)
+{
+    char holes[64], title[320];
+    s2_text_clean(title, sizeof title, picture->title);
+    s2_buf_printf(buf, "%s\n", title);
+    for (int32_t row = 0; row < picture->n_rows; row += ascii ? 1 : 2) {
+        for (int32_t col = 0; col < picture->n_cols; col++) {
+            if (ascii)
+                s2_buf_printf(buf, "%c", cell_glyph(cell_at(picture, row, col)));
+            else
+                ansi_pair(picture, row, col, buf);
+        }
+        s2_buf_puts(buf, ascii ? "\n" : "\x1b[0m\n");
+    }
+    holes_line(picture, holes, sizeof holes);
+    s2_buf_printf(buf, "columns: %s, %lld a cell; rows: %s", picture->x_label, (long long)picture->col_tok,
+                  picture->y_label);
+    if (picture->row_tok > 0)
+        s2_buf_printf(buf, ", %lld a cell", (long long)picture->row_tok);
+    s2_buf_printf(buf, "\n%s%s%s\n",
+                  picture->is_union && picture->row_tok > 0 ? "share of heads that read, dark to bright"
+                                                            : "share of pairs read, dark to bright",
+                  holes[0] != '\0' ? "; " : "", holes);
+}
+
+/* ---- SVG and PNG ------------------------------------------------------------------------------------- */
+
+/* A hole is crossed out, so that it does not depend on its colour. */
+static void cross(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h)
+{
+    if (w < 5 || h < 5)
+        return;
+    s2_surface_line(to, x, y, x + w - 1, y + h - 1, 1, 0, s2_ink);
+    s2_surface_line(to, x + w - 1, y, x, y + h - 1, 1, 0, s2_ink);
+}
+
+enum { LEFT = 100, TOP = 34, BOTTOM = 100, RIGHT = 24, SIDE = 640 };
+
+static int32_t cell_width(const s2_picture *picture)
+{
+    return SIDE / picture->n_cols > 1 ? SIDE / picture->n_cols : 1;
+}
+
+static int32_t cell_height(const s2_picture *picture)
+{
+    const int32_t width = cell_width(picture);
+    return picture->row_tok > 0 ? width : width > 20 ? width : 20;
+}
+
+static void draw_axes(const s2_picture *picture, s2_surface *to, int32_t w, int32_t h)
+{
+    const int32_t bottom = TOP + picture->n_rows * h;
+    char text[64];
+    for (int tick = 0; tick <= 4; tick++) {
+        const int32_t at = picture->n_cols * tick / 4, row = picture->n_rows * tick / 4;
+        snprintf(text, sizeof text, "%lld", (long long)(at * picture->col_tok));
+        s2_surface_box(to, LEFT + at * w, bottom, 1, 5, s2_ink);
+        s2_surface_words(to, LEFT + at * w, bottom + 8,
+                         tick == 0   ? S2_ANCHOR_BEGIN
+                         : tick == 4 ? S2_ANCHOR_END
+                                     : S2_ANCHOR_MIDDLE,
+                         text);
+        if (picture->row_tok == 0)
+            continue;
+        snprintf(text, sizeof text, "%lld", (long long)(row * picture->row_tok));
+        s2_surface_box(to, LEFT - 5, TOP + row * h, 5, 1, s2_ink);
+        s2_surface_words(to, LEFT - 8,
+                         TOP + row * h -
+                             (tick == 0   ? 0
+                              : tick == 4 ? 14
+                                          : 7),
+                         S2_ANCHOR_END, text);
+    }
+    for (int32_t row = 0; picture->row_tok == 0 && row < picture->n_rows; row++) {
+        snprintf(text, sizeof text, row + 1 < picture->n_rows ? "KV %d" : "all", row);
+        s2_surface_words(to, LEFT - 8, TOP + row * h + (h - 14) / 2, S2_ANCHOR_END, text);
+    }
+    snprintf(text, sizeof text, "right: %s; down: %s", picture->x_label,
+             picture->row_tok > 0 ? picture->y_label : "KV heads, then all");
+    s2_surface_words(to, LEFT, bottom + 28, S2_ANCHOR_BEGIN, text);
+}
+
+static void draw_legend(const s2_picture *picture, s2_surface *to, int32_t y)
+{
+    enum { RAMP = 40, STEP = 3 };
+    const bool of_heads = picture->is_union && picture->row_tok > 0;
+    int32_t x = LEFT;
+    s2_surface_box(to, x, y, 14, 14, s2_pale);
+    s2_surface_words(to, x + 20, y, S2_ANCHOR_BEGIN, "unread");
+    x += 30 + s2_surface_words_width(to, "unread");
+    for (int step = 0; step < RAMP; step++)
+        s2_surface_box(to, x + step * STEP, y, STEP, 14, ramp(step / (RAMP - 1.0)));
+    s2_surface_words(to, x + RAMP * STEP + 8, y, S2_ANCHOR_BEGIN,
+                     of_heads ? "share of heads that read: 0 to 1" : "share of pairs read: 0 to 1");
+    if (!picture->is_union)
+        return;
+    s2_surface_box(to, LEFT, y + 22, 14, 14, hole_colour);
+    cross(to, LEFT, y + 22, 14, 14);
+    s2_surface_words(to, LEFT + 20, y + 22, S2_ANCHOR_BEGIN,
+                     picture->n_holes > 0 ? "hole: some pair here is read by no head" : "hole: none here");
+}
+
+/* Cells of one colour side by side are one box, except holes, each of which has its cross. */
+static void draw_row(const s2_picture *picture, s2_surface *to, int32_t row, int32_t w, int32_t h)
+{
+    for (int32_t col = 0; col < picture->n_cols;) {
+        const s2_picture_cell *const cell = cell_at(picture, row, col);
+        const s2_rgb colour = cell_colour(cell);
+        int32_t end = col + 1;
+        while (end < picture->n_cols && !cell->hole && !cell_at(picture, row, end)->hole) {
+            const s2_rgb next = cell_colour(cell_at(picture, row, end));
+            if (memcmp(&next, &colour, sizeof next) != 0)
+                break;
+            end++;
+        }
+        if (!cell->future || cell->hole)
+            s2_surface_box(to, LEFT + col * w, TOP + row * h, (end - col) * w, h, colour);
+        if (cell->hole)
+            cross(to, LEFT + col * w, TOP + row * h, w, h);
+        col = end;
+    }
+}
+
+static s2_status draw_picture(const s2_picture *picture, bool png, s2_buf *buf)
+{
+    const int32_t w = cell_width(picture), h = cell_height(picture);
+    const int32_t width = picture->n_cols * w > 600 ? picture->n_cols * w : 600;
+    s2_surface to;
+    S2_TRY(s2_surface_open(&to, png, LEFT + width + RIGHT, TOP + picture->n_rows * h + BOTTOM, buf));
+    s2_surface_words(&to, LEFT, 10, S2_ANCHOR_BEGIN, picture->title);
+    for (int32_t row = 0; row < picture->n_rows; row++)
+        draw_row(picture, &to, row, w, h);
+    draw_axes(picture, &to, w, h);
+    draw_legend(picture, &to, TOP + picture->n_rows * h + 54);
+    return s2_surface_close(&to);
+}
+
+s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf)
+{
+    return draw_picture(picture, false, buf);
+}
+
+s2_status s2_picture_png(const s2_picture *picture, s2_buf *buf)
+{
+    return draw_picture(picture, true, buf);
+}

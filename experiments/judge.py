@@ -1,0 +1,212 @@
+"""Fit the two figures of worth, and judge them on patterns that were drawn after they were frozen.
+
+    python3 experiments/judge.py --s2 build/release/s2           the table, from the committed rows
+    python3 experiments/judge.py --s2 build/release/s2 --rows    every pattern, said and measured
+    python3 experiments/judge.py --s2 build/release/s2 --fit     the constants for reach/worth.c
+
+Measures come from `s2 reach --json`, what models learned from docs/results/worth-*.jsonl. Needs nothing but Python.
+"""
+import argparse
+import json
+import math
+import pathlib
+import subprocess
+
+from shape import CONTEXT, read_patterns
+
+HERE = pathlib.Path(__file__).parent
+RESULTS = HERE.parent / "docs" / "results"
+LOSS_FLOOR = 1.15
+
+
+def mean(values):
+    values = list(values)
+    return sum(values) / len(values)
+
+
+def ranks(values):
+    order = sorted(range(len(values)), key=values.__getitem__)
+    out, begin = [0.0] * len(values), 0
+    while begin < len(order):
+        end = begin
+        while end < len(order) and values[order[end]] == values[order[begin]]:
+            end += 1
+        for at in range(begin, end):
+            out[order[at]] = (begin + end - 1) / 2
+        begin = end
+    return out
+
+
+def spearman(a, b):
+    x, y = ranks(a), ranks(b)
+    mx, my = mean(x), mean(y)
+    sx, sy = (math.sqrt(sum((v - m) ** 2 for v in values)) for values, m in ((x, mx), (y, my)))
+    return sum((p - mx) * (q - my) for p, q in zip(x, y)) / (sx * sy) if sx * sy > 0 else math.nan
+
+
+def least_squares(rows, targets):
+    """Constants of the linear function with least squares: the normal equations, by elimination."""
+    n = len(rows[0])
+    table = [[sum(row[i] * row[j] for row in rows) for j in range(n)] + [sum(row[i] * t for row, t in zip(rows, targets))]
+             for i in range(n)]
+    for i in range(n):
+        pivot = max(range(i, n), key=lambda r: abs(table[r][i]))
+        table[i], table[pivot] = table[pivot], table[i]
+        for r in range(n):
+            if r != i:
+                factor = table[r][i] / table[i][i]
+                table[r] = [a - factor * b for a, b in zip(table[r], table[i])]
+    return [table[i][n] / table[i][i] for i in range(n)]
+
+
+def reach(s2, pattern):
+    out = subprocess.run([s2, "reach", "--json", "--len", str(CONTEXT), pattern["text"]], check=True,
+                         capture_output=True, text=True)
+    return json.loads(out.stdout)
+
+
+def union(s2, pattern):
+    out = subprocess.run([s2, "check", "--no-db", "--json", "--require", "union", "--len", str(CONTEXT), pattern["text"]],
+                         capture_output=True, text=True)
+    return float(json.loads(out.stdout)["verdict"] == "holds")
+
+
+def density(s2, pattern):
+    out = subprocess.run([s2, "show", "--json", "--len", str(CONTEXT), pattern["text"]], check=True,
+                         capture_output=True, text=True)
+    return json.loads(out.stdout)["token_density"]
+
+
+def learned(path):
+    """By pattern: the mean recall over the training and at its end, the loss on text, each a mean over seeds."""
+    kept = {}
+    for row in map(json.loads, path.read_text().splitlines()):
+        kept.setdefault((row["name"], row["task"]), []).append(row)
+    out = {}
+    for (name, task), rows in kept.items():
+        got = out.setdefault(name, {})
+        if task == "recall":
+            got["recall"] = mean(mean(share for _, share in row["curve"]) for row in rows)
+            got["recall_end"] = mean(row["recall"] for row in rows)
+        elif task == "text":
+            got["loss"] = mean(row["loss"] for row in rows)
+    return out
+
+
+def table(s2, patterns, results, seen):
+    """
+    One row a pattern: its measures, its naive measures and what was learned. A pattern of which `s2 reach` says the
+    same as of one in `seen` is left out: it is no other pattern.
+    """
+    got, rows = learned(results), []
+    for pattern in read_patterns(patterns):
+        if not {"recall", "loss"} <= got.get(pattern["name"], {}).keys():
+            continue
+        measured = reach(s2, pattern)
+        if repr(measured) in seen:
+            continue
+        rows.append({**pattern, **got[pattern["name"]], "reach": measured, "window": measured["window_tok"],
+                     "hops": -(measured["hops"]["layers"] or 9), "union": union(s2, pattern),
+                     "density": density(s2, pattern)})
+    return rows
+
+
+def recall_terms(row):
+    first = row["reach"]["by_layer"][0]
+    return [1.0, first["signal"], first["coverage"]]
+
+
+def loss_terms(row):
+    measured = row["reach"]
+    return [1.0, measured["mean_window"], math.log2(measured["neighbour"] + 0.02), measured["far"]]
+
+
+def fit(first, drawn):
+    """Recall from the first patterns; the loss, whose first form failed on those drawn, from both."""
+    recall = least_squares([recall_terms(row) for row in first], [row["recall"] for row in first])
+    both = first + drawn
+    loss = least_squares([loss_terms(row) for row in both], [math.log(row["loss"] - LOSS_FLOOR) for row in both])
+    for name, constants in (("RECALL", recall), ("LOSS", loss)):
+        print(f"static const double {name}[] = {{{', '.join(f'{c:.4f}' for c in constants)}}};")
+
+
+def other_measures(row):
+    """What else could say it: the naive predictors, and measures of s2 reach that worth does not use."""
+    measured = row["reach"]
+    far = measured["by_distance"][-1]
+    layers = [layer["coverage"] for layer in measured["by_layer"]]
+    return {"density": row["density"], "window": row["window"], "union": row["union"], "hops": row["hops"],
+            "flow, least": measured["least_flow"], "chances, far": far["chances"], "KV heads, far": far["kv_heads"],
+            "log paths, least": measured["least_log2_paths"], "coverage, layer 1": layers[1],
+            "coverage, layer 3": layers[3], "coverage, all layers": max(layers)}
+
+
+def judge(title, rows):
+    print(f"\n{title}: {len(rows)} patterns, Spearman")
+    print(f"{'predictor':<24} {'recall, mean':>13} {'at the end':>11} {'loss on text':>13}")
+    lines = {"worth": ([row["reach"]["worth"]["recall"] for row in rows], [-row["reach"]["worth"]["loss"] for row in rows])}
+    for name in other_measures(rows[0]):
+        lines[f"{name}, alone"] = ([other_measures(row)[name] for row in rows],) * 2
+    for name, (for_recall, for_loss) in lines.items():
+        print(f"{name:<24} {spearman(for_recall, [row['recall'] for row in rows]):13.3f}"
+              f" {spearman(for_recall, [row['recall_end'] for row in rows]):11.3f}"
+              f" {spearman(for_loss, [-row['loss'] for row in rows]):13.3f}")
+    for name in ("recall", "loss"):
+        error = [row["reach"]["worth"][name] - row[name] for row in rows]
+        print(f"{name}: error {math.sqrt(mean(e * e for e in error)):.3f} (root mean square), bias {mean(error):+.3f}, "
+              f"largest {max(map(abs, error)):.3f}")
+
+
+def rules_of(row):
+    return row["text"].split("; ", 5)[5]
+
+
+def list_rows(rows, longer):
+    """Every pattern, the best recall first: what was said and what was measured."""
+    print("recall said, mean, end, after 2500 steps; loss said, measured")
+    for row in sorted(rows, key=lambda row: -row["recall"]):
+        said, later = row["reach"]["worth"], longer.get(row["name"], {}).get("recall_end", math.nan)
+        print(f"{said['recall']:5.2f} {row['recall']:5.2f} {row['recall_end']:5.2f} {later:5.2f}  "
+              f"{said['loss']:6.3f} {row['loss']:6.3f}  {rules_of(row)}")
+
+
+def judge_longer(rows, longer):
+    said = [row["reach"]["worth"]["recall"] for row in rows]
+    later = [longer[row["name"]] for row in rows]
+    print(f"\nThe first patterns after 2500 steps, Spearman of the recall that worth says: with the mean recall "
+          f"{spearman(said, [one['recall'] for one in later]):.3f}, with that at the end "
+          f"{spearman(said, [one['recall_end'] for one in later]):.3f}")
+
+
+def worst(rows, name, count=6):
+    print(f"\nfarthest off in {name}:")
+    for row in sorted(rows, key=lambda row: -abs(row["reach"]["worth"][name] - row[name]))[:count]:
+        print(f"  {row['reach']['worth'][name]:6.3f} said, {row[name]:6.3f} measured: {rules_of(row)}")
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("--s2", default="build/release/s2")
+    parse.add_argument("--fit", action="store_true")
+    parse.add_argument("--rows", action="store_true", help="every pattern instead")
+    options = parse.parse_args()
+    first = table(options.s2, HERE / "patterns.txt", RESULTS / "worth-fit.jsonl", set())
+    if options.fit:
+        return fit(first, table(options.s2, HERE / "drawn.txt", RESULTS / "worth-drawn.jsonl", set()))
+    seen = {repr(row["reach"]) for row in first}
+    drawn = table(options.s2, HERE / "drawn.txt", RESULTS / "worth-drawn.jsonl", seen)
+    seen |= {repr(row["reach"]) for row in drawn}
+    longer = learned(RESULTS / "worth-long.jsonl")
+    again = table(options.s2, HERE / "drawn-again.txt", RESULTS / "worth-again.jsonl", seen)
+    if options.rows:
+        return list_rows(first + drawn + again, longer)
+    judge("Both fitted on these", first)
+    judge("Drawn when recall was frozen; the loss was fitted on these too", drawn)
+    judge("Drawn when both were frozen", again)
+    worst(again, "recall")
+    worst(again, "loss")
+    judge_longer(first, longer)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""What the small models learn: batches [rows, CONTEXT] of bytes and targets; target 0 asks for nothing.
+
+Each generator is a function of (rows, generator) alone, so every pattern sees the same rows under one seed.
+"""
+import torch
+
+CONTEXT = 256
+VOCAB = 256
+KEYS = 64  # keys are 1 to 64, values 128 to 191
+VALUES = 64
+QUESTIONS = 48
+TWO_HOPS = 254
+COPY = 255
+
+
+def choose(rows, among, count, gen):
+    """`count` distinct numbers below `among` in random order, for each row."""
+    return torch.rand(rows, among, generator=gen, device=gen.device).argsort(1)[:, :count]
+
+
+def blank(rows, gen):
+    empty = torch.zeros(rows, CONTEXT, dtype=torch.long, device=gen.device)
+    return empty, empty.clone(), empty.clone()
+
+
+def recall(rows, gen, pairs=None):
+    """Associative recall (MQAR, arXiv 2312.04927): key-value pairs in the first half, keys asked in the second.
+
+    The third result is the distance in tokens from the question to its key.
+    """
+    if pairs is None:
+        pairs = (4, 8, 16, 32)[int(torch.randint(4, (1,), generator=gen, device=gen.device))]
+    x, y, distance = blank(rows, gen)
+    keys = choose(rows, KEYS, pairs, gen) + 1
+    values = torch.randint(128, 128 + VALUES, (rows, pairs), generator=gen, device=gen.device)
+    placed = choose(rows, CONTEXT // 4, pairs, gen) * 2
+    x.scatter_(1, placed, keys).scatter_(1, placed + 1, values)
+    asked = choose(rows, CONTEXT // 4, QUESTIONS, gen) * 2 + CONTEXT // 2
+    which = torch.randint(pairs, (rows, QUESTIONS), generator=gen, device=gen.device)
+    x.scatter_(1, asked, keys.gather(1, which))
+    y.scatter_(1, asked, values.gather(1, which))
+    distance.scatter_(1, asked, asked - placed.gather(1, which))
+    return x, y, distance
+
+
+def hops(rows, gen, chains=6):
+    """Chains a -> b and b -> c; `a` asks for b, TWO_HOPS `a` asks for c. The third result counts the hops."""
+    x, y, kind = blank(rows, gen)
+    names = choose(rows, KEYS, 2 * chains, gen) + 1
+    a, b = names[:, :chains], names[:, chains:]
+    c = torch.randint(128, 128 + VALUES, (rows, chains), generator=gen, device=gen.device)
+    third = CONTEXT // 3 // 2
+    last, first = choose(rows, third, chains, gen) * 2, choose(rows, third, chains, gen) * 2 + 2 * third
+    x.scatter_(1, last, b).scatter_(1, last + 1, c)
+    x.scatter_(1, first, a).scatter_(1, first + 1, b)
+    asked = choose(rows, third, 2 * chains, gen) * 2 + 4 * third
+    one, two = asked[:, :chains], asked[:, chains:]
+    x.scatter_(1, one + 1, a).scatter_(1, two + 1, a).scatter_(1, two, torch.full_like(two, TWO_HOPS))
+    y.scatter_(1, one + 1, b).scatter_(1, two + 1, c)
+    kind.scatter_(1, one + 1, torch.ones_like(one)).scatter_(1, two + 1, torch.full_like(two, 2))
+    return x, y, kind
+
+
+def copy(rows, gen, length=48):
+    """A random run behind the mark COPY in the first half, asked for behind the mark in the second."""
+    x, y, kind = blank(rows, gen)
+    run = torch.randint(1, 128, (rows, length), generator=gen, device=gen.device)
+    span = torch.arange(length, device=gen.device)
+    half = CONTEXT // 2
+    starts = torch.randint(1, half - length, (2, rows, 1), generator=gen, device=gen.device)
+    source, target = starts[0] + span, starts[1] + half + span
+    for place in (starts[0] - 1, starts[1] + half - 1):
+        x.scatter_(1, place, torch.full_like(place, COPY))
+    x.scatter_(1, source, run).scatter_(1, target, run)
+    y.scatter_(1, target - 1, run)
+    kind.scatter_(1, target - 1, torch.full_like(run, 3))
+    return x, y, kind
+
+
+def mixed(rows, gen):
+    """Half of the rows hops, half copying; the third result is 1 or 2 for hops and 3 for copying."""
+    parts = zip(hops(rows // 2, gen), copy(rows - rows // 2, gen))
+    return tuple(torch.cat(pair) for pair in parts)
+
+
+def text(rows, gen, data):
+    """The next byte of real text; data is a tensor of bytes without NUL."""
+    begin = torch.randint(len(data) - CONTEXT - 1, (rows, 1), generator=gen, device=gen.device)
+    window = data[begin + torch.arange(CONTEXT + 1, device=gen.device)].long()
+    return window[:, :-1], window[:, 1:], torch.ones_like(window[:, 1:])

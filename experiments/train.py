@@ -1,0 +1,190 @@
+"""Train small decoders under many patterns side by side, and say what each has learned.
+
+    python3 experiments/train.py --data DIR --jobs recall:1,2,3 text:1 mixed:1 --out rows.jsonl
+
+A job is a pattern, a task and a seed; `--models` jobs run in one batch. With several GPUs, one process each:
+`--part I --of N`. Batches are started as long as `--limit` seconds suffice. One JSON object per job is written.
+"""
+import argparse
+import gzip
+import json
+import math
+import pathlib
+import time
+
+import numpy
+import torch
+
+import model
+import tasks
+
+BUCKET = 32  # tokens of distance that are counted together
+
+
+def options():
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("--data", type=pathlib.Path, required=True)
+    parse.add_argument("--out", type=pathlib.Path, required=True)
+    parse.add_argument("--jobs", nargs="+", default=["recall:1,2,3", "text:1", "mixed:1"])
+    parse.add_argument("--only", help="names of patterns, comma between")
+    parse.add_argument("--rates", type=float, nargs="+", default=[2e-3], help="learning rates; more than one: each")
+    parse.add_argument("--steps", type=int, default=2000)
+    parse.add_argument("--rows", type=int, default=64)
+    parse.add_argument("--models", type=int, default=24)
+    parse.add_argument("--evaluate", type=int, default=100, help="steps between evaluations")
+    parse.add_argument("--attention", choices=["flex", "plain"], default="flex")
+    parse.add_argument("--part", type=int, default=0)
+    parse.add_argument("--of", type=int, default=1)
+    parse.add_argument("--limit", type=float, default=1e9)
+    parse.add_argument("--commit", default="")
+    parse.add_argument("--width", type=int, default=128)
+    parse.add_argument("--eager", action="store_true", help="without the compiler, for a look on a CPU")
+    return parse.parse_args()
+
+
+class Trainer:
+    """One compiled step for `models` jobs; a new batch of jobs changes parameters and masks in place."""
+
+    def __init__(self, opt, device, deadline):
+        self.opt, self.device, self.deadline = opt, device, deadline
+        self.shape = model.Shape(width=opt.width, hidden=2 * opt.width)
+        self.turn = model.rotary(self.shape.head_dim, device)
+        size = (opt.models, self.shape.layers, self.shape.heads, tasks.CONTEXT, tasks.CONTEXT)
+        self.mask = torch.ones(size, dtype=torch.bool, device=device).tril()
+        layers = [self.mask[:, layer] for layer in range(self.shape.layers)]
+        self.attends = [model.attend_flex(self.shape, m, opt.rows) if opt.attention == "flex"
+                        else model.attend_plain(self.shape, m) for m in layers]
+        keep = (lambda f: f) if opt.eager else (lambda f: torch.compile(f, dynamic=False))
+        self.losses = keep(lambda p, x, y: model.losses(self.shape, p, x, y, self.attends, self.turn))
+        self.judged = keep(lambda p, x, y: model.judged(self.shape, p, x, y, self.attends, self.turn))
+        self.update = keep(model.adamw)
+        data = torch.tensor(list(gzip.decompress((opt.data / "text.gz").read_bytes())), dtype=torch.uint8)
+        cut = len(data) * 19 // 20
+        self.text = {"train": data[:cut].to(device), "held": data[cut:].to(device)}
+
+    def rows_of(self, task, gen, held):
+        if task == "recall":
+            return tasks.recall(self.opt.rows, gen, 32 if held else None)
+        if task == "mixed":
+            return tasks.mixed(self.opt.rows, gen)
+        return tasks.text(self.opt.rows, gen, self.text["held" if held else "train"])
+
+    def generator(self, task, seed):
+        gen = torch.Generator(device=self.device)
+        gen.manual_seed(7919 * seed + {"recall": 1, "mixed": 2, "text": 3}[task])
+        return gen
+
+    def batch(self, jobs, gens, held=False):
+        """The rows of every job: drawn once for each stream, shared by the jobs that have it."""
+        drawn = {key: self.rows_of(key[0], gen, held) for key, gen in gens.items()}
+        keys = list(drawn)
+        at = torch.tensor([keys.index(self.stream(job, held)) for job in jobs], device=self.device)
+        return [torch.stack([drawn[key][part] for key in keys])[at] for part in range(3)]
+
+    @staticmethod
+    def stream(job, held):
+        return (job["task"], 0 if held else job["seed"])
+
+    def streams(self, jobs, held=False):
+        keys = sorted({self.stream(job, held) for job in jobs})
+        return {key: self.generator(*key) for key in keys}
+
+    @torch.no_grad()
+    def evaluate(self, p, jobs, batches):
+        """For each job a list of (sum, count) pairs, by kind: a tensor [models, kinds, 2] and the loss."""
+        gens, kinds = self.streams(jobs, held=True), tasks.CONTEXT // BUCKET
+        total = torch.zeros(len(jobs), kinds, 2, device=self.device)
+        loss = torch.zeros(len(jobs), 2, device=self.device)
+        recall = torch.tensor([job["task"] == "recall" for job in jobs], device=self.device)[:, None, None]
+        for _ in range(batches):
+            x, y, kind = self.batch(jobs, gens, held=True)
+            right, nll = self.judged(p, x, y)
+            group = torch.where(recall, kind // BUCKET, kind)
+            asked = y != 0
+            for number in range(kinds):
+                here = asked & (group == number)
+                total[:, number, 0] += (right & here).sum((1, 2))
+                total[:, number, 1] += here.sum((1, 2))
+            loss += torch.stack([(nll * asked).sum((1, 2)), asked.sum((1, 2))], 1)
+        return total, loss[:, 0] / loss[:, 1]
+
+    def load(self, jobs, bits):
+        for number, job in enumerate(jobs):
+            mask = numpy.unpackbits(bits[job["name"]], axis=-1, count=tasks.CONTEXT)
+            self.mask[number] = torch.from_numpy(mask.astype(bool)).to(self.device)
+
+    def train(self, jobs, steps):
+        p = model.parameters(self.shape, [job["seed"] for job in jobs], self.device)
+        first, second = ({name: torch.zeros_like(v) for name, v in p.items()} for _ in range(2))
+        top = torch.tensor([job["rate"] for job in jobs], device=self.device)
+        gens, curve, begin = self.streams(jobs), [], time.monotonic()
+        for step in range(1, steps + 1):
+            if time.monotonic() > self.deadline:
+                break
+            if step in (20, 220):
+                torch.cuda.synchronize() if self.device.type == "cuda" else None
+                print(f"part {self.opt.part}: {step} steps after {time.monotonic() - begin:.1f} s", flush=True)
+            x, y, _ = self.batch(jobs, gens)
+            grads = torch.autograd.grad(self.losses(p, x, y).sum(), list(p.values()))
+            pace = min(1.0, step / 100) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * step / steps)))
+            with torch.no_grad():
+                self.update(p, dict(zip(p, grads)), first, second, top * pace, torch.tensor(float(step), device=self.device))
+            if step % self.opt.evaluate == 0 and step < steps:
+                curve.append((step, *self.evaluate(p, jobs, 1)))
+        curve.append((step, *self.evaluate(p, jobs, 8)))
+        return [(step, total.cpu(), loss.cpu()) for step, total, loss in curve]
+
+
+def share(total):
+    return round(float(total[..., 0].sum() / total[..., 1].sum().clamp(min=1)), 4)
+
+
+def row(job, number, curve, opt, seconds, device):
+    """What is kept of a job: the curve of its metric and the parts of it at the end."""
+    task, (steps, total, loss) = job["task"], curve[-1]
+    out = {**job, "steps": steps, "rows": opt.rows, "width": opt.width, "loss": round(float(loss[number]), 4)}
+    if task == "text":
+        out["curve"] = [[step, round(float(loss[number]), 4)] for step, _, loss in curve]
+    else:
+        out["recall"] = share(total[number])
+        out["curve"] = [[step, share(total[number])] for step, total, _ in curve]
+        parts = range(tasks.CONTEXT // BUCKET) if task == "recall" else (1, 2, 3)
+        out["by_distance" if task == "recall" else "hop1_hop2_copy"] = [share(total[number, part]) for part in parts]
+    return {**out, "batch_s": round(seconds, 1), "models": opt.models, "device": device, "commit": opt.commit}
+
+
+def jobs_of(opt):
+    patterns = json.loads((opt.data / "patterns.json").read_text())
+    only = opt.only.split(",") if opt.only else [pattern["name"] for pattern in patterns]
+    streams = [(part.split(":")[0], int(seed)) for part in opt.jobs for seed in part.split(":")[1].split(",")]
+    return [{**pattern, "task": task, "seed": seed, "rate": rate}
+            for task, seed in streams for rate in opt.rates for pattern in patterns if pattern["name"] in only]
+
+
+def main():
+    opt, begin = options(), time.monotonic()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
+    torch.set_float32_matmul_precision("high")
+    bits, trainer = numpy.load(opt.data / "masks.npz"), Trainer(opt, device, begin + opt.limit)
+    jobs = jobs_of(opt)
+    batches = [jobs[at:at + opt.models] for at in range(0, len(jobs), opt.models)][opt.part::opt.of]
+    longest = 0.0
+    with opt.out.open("a") as out:
+        for batch in batches:
+            if time.monotonic() - begin + longest > opt.limit:
+                print(f"part {opt.part}: no time for {len(batch)} jobs", flush=True)
+                continue
+            start, filled = time.monotonic(), batch + batch[:1] * (opt.models - len(batch))
+            trainer.load(filled, bits)
+            curve = trainer.train(filled, opt.steps)
+            seconds = time.monotonic() - start
+            longest = max(longest, seconds)
+            for number, job in enumerate(batch):
+                out.write(json.dumps(row(job, number, curve, opt, seconds, name)) + "\n")
+            out.flush()
+            print(f"part {opt.part}: {len(batch)} jobs in {seconds:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()

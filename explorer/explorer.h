@@ -1,0 +1,57 @@
+/*
+ * explorer/explorer.h - the session behind `s2 tui`: designs of a database on the screen, with what people do
+ * to them.
+ *
+ * tui/ draws and decides what a key means, and knows neither a database nor a process; this room answers: it
+ * reads the list, changes the database, runs commands beside the screen, and drives a terminal, a script or
+ * one dump of a screen. What only a command knows (where results are stored and under which run) it is given.
+ *
+ * Ownership: options and what they point to belong to the caller and outlive the call. Threads: the call
+ * starts three of its own and ends them; `store` is called on one of these.
+ */
+#ifndef S2_EXPLORER_EXPLORER_H
+#define S2_EXPLORER_EXPLORER_H
+
+#include <stdio.h>
+
+#include "tui/looks.h"
+#include "tui/session.h"
+
+/*
+ * Store a pattern as a design of the database, with its verdicts and what it costs at the question; false: *said
+ * says why not.
+ */
+typedef bool (*s2_explorer_store_fn)(void *user, const char *text, size_t n_bytes,
+                                     const s2_question *question, s2_buf *said);
+
+typedef struct s2_explorer_options {
+    FILE *in;
+    FILE *out;
+    const char *db_path;  /* the file, whether or not it is there yet; never NULL */
+    const char *db_named; /* what --db said, or NULL */
+    bool no_db;
+    s2_explorer_store_fn store;
+    void *store_user;
+    int32_t rows; /* of scripts and dumps */
+    int32_t cols;
+    bool ascii;
+    bool mono;
+    bool mouse;
+    bool styles; /* dumps as text show the styles too */
+    s2_palette palette;
+    bool dumps; /* print `view` and end */
+    s2_view_id view;
+    const char *script; /* a file of keys, "-" for `in`; or NULL */
+    const char *as;     /* text, ansi or png */
+    const char *output; /* file of a dump; NULL: `out` */
+} s2_explorer_options;
+
+/*
+ * Runs until the person, the script or the dump is done. S2_EPARSE: the script is refused; S2_EUNSUPPORTED:
+ * there is no terminal; S2_EDB: the database cannot be read; S2_EIO, S2_ENOMEM. *diag says why.
+ * *left_behind: a thread is still busy with what the options point to; nothing but the end of the process
+ * ends it.
+ */
+s2_status s2_explorer_run(const s2_explorer_options *options, bool *left_behind, s2_diag *diag) S2_MUST_CHECK;
+
+#endif /* S2_EXPLORER_EXPLORER_H */

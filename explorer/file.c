@@ -1,0 +1,81 @@
+#include "explorer/internal.h"
+
+#include <string.h>
+#include <unistd.h>
+
+s2_status s2_explorer_open(s2_explorer *e, s2_diag *diag)
+{
+    const s2_explorer_options *const options = e->options;
+    if (e->db != NULL || options->no_db || access(options->db_path, F_OK) != 0)
+        return S2_OK;
+    S2_TRY(s2_db_open(options->db_path, S2_DB_READ, &e->db, diag));
+    e->session.model.stored = true;
+    e->session.model.source = options->db_path;
+    return S2_OK;
+}
+
+void s2_explorer_name(s2_explorer *e)
+{
+    const s2_explorer_options *const options = e->options;
+    e->database.len = 0;
+    s2_buf_puts(&e->database, options->no_db ? " --no-db" : options->db_named != NULL ? " --db " : "");
+    if (!options->no_db && options->db_named != NULL)
+        s2_buf_shell(&e->database, options->db_named);
+    s2_buf_add(&e->database, "", 1);
+    e->session.model.database = e->database.status == S2_OK ? e->database.data : "";
+}
+
+s2_file_stamp s2_explorer_stamp(const s2_explorer *e)
+{
+    struct stat file, wal;
+    char path[4096];
+    s2_file_stamp now;
+    /* compared as bytes, padding included */
+    memset(&now, 0, sizeof now);
+    if (e->options->no_db || stat(e->options->db_path, &file) != 0)
+        return now;
+    now.inode = file.st_ino;
+    now.size = file.st_size;
+    now.time = file.st_mtim;
+    snprintf(path, sizeof path, "%s-wal", e->options->db_path);
+    if (stat(path, &wal) == 0) {
+        now.wal_size = wal.st_size;
+        now.wal_time = wal.st_mtim;
+    }
+    return now;
+}
+
+static void reopen(s2_explorer *e, bool gone)
+{
+    const bool first = e->db == NULL;
+    s2_diag diag = {0};
+    s2_explorer_list_close(e);
+    s2_explorer_front_close(e);
+    if (!first)
+        s2_db_close(&e->db);
+    e->session.model.source = s2_explorer_samples;
+    e->session.model.stored = false;
+    e->session.state.n_marked = 0;
+    const s2_status status = s2_explorer_open(e, &diag);
+    s2_explorer_say(e, gone              ? "the database file is gone; these are the samples"
+                       : status != S2_OK ? "the database file is another one now, and cannot be read"
+                       : first           ? "the database is there now; these are its designs"
+                                         : "the database file is another one now");
+}
+
+bool s2_explorer_follow(s2_explorer *e)
+{
+    const s2_file_stamp now = s2_explorer_stamp(e);
+    if (memcmp(&now, &e->seen, sizeof now) == 0)
+        return false;
+    const bool replaced = now.inode != e->seen.inode;
+    e->seen = now;
+    if (replaced)
+        reopen(e, now.inode == 0);
+    s2_explorer_list_again(e);
+    if (e->front_asked)
+        s2_explorer_front(e);
+    s2_explorer_runs(e);
+    e->record_of = 0;
+    return true;
+}

@@ -1,0 +1,272 @@
+/* The front of the whole database or filter, by the code of `s2 pareto` (db/front.h). */
+#include "explorer/internal.h"
+
+#include <string.h>
+
+enum { PAGE = 20000 };
+
+/* Designs on the front so far, with room for one more page. */
+typedef struct contest {
+    s2_arena arena; /* of the rows' texts */
+    s2_db_row *rows;
+    int32_t n;
+} contest;
+
+static s2_tui_objective objective_of(const s2_front_column *column)
+{
+    const bool bytes = column->unit > 1, share = strstr("unread density", column->name) != NULL;
+    return (s2_tui_objective){column->name, column->words,
+                              bytes   ? S2_TUI_BYTES
+                              : share ? S2_TUI_SHARE
+                                      : S2_TUI_TIME};
+}
+
+/* ---- on the worker */
+
+static s2_status add_point(s2_front_task *t, const s2_db_row *row)
+{
+    if (t->found.n_points == t->cap_points) {
+        const int32_t cap = t->cap_points == 0 ? 1024 : t->cap_points * 2;
+        s2_tui_point *const grown =
+            s2_arena_grow(&t->arena, t->points, (size_t)t->cap_points, (size_t)cap, sizeof *grown);
+        if (grown == NULL)
+            return S2_ENOMEM;
+        t->points = grown;
+        t->cap_points = cap;
+    }
+    s2_tui_point *const point = &t->points[t->found.n_points++];
+    *point = (s2_tui_point){
+        .id = row->id, .holds = row->unions == S2_DB_HOLDS, .violated = row->unions == S2_DB_VIOLATED};
+    for (int32_t o = 0; o < t->spec.n_by; o++)
+        point->value[o] = (float)t->spec.by[o]->value(row);
+    return S2_OK;
+}
+
+/* Every text that a row of the front needs, in the contest's own memory. */
+static s2_status copy_texts(s2_arena *arena, s2_db_row *row)
+{
+    const char **const texts[] = {&row->hash,  &row->name,    &row->family, &row->model,
+                                  &row->phase, &row->outcome, &row->tags,   &row->gpu};
+    for (size_t nth = 0; nth < sizeof texts / sizeof texts[0]; nth++) {
+        const char *const text = *texts[nth] != NULL ? *texts[nth] : "";
+        *texts[nth] = s2_arena_strndup(arena, text, strlen(text));
+        if (*texts[nth] == NULL)
+            return S2_ENOMEM;
+    }
+    return S2_OK;
+}
+
+/* What remains of the front so far and a page more; the front of fronts is the front of all. */
+static s2_status compete(s2_front_task *t, contest *c, const s2_db_row *page, int32_t n_page)
+{
+    s2_arena scratch = {0}, next = {0};
+    s2_db_row *const all = S2_NEW(&scratch, s2_db_row, c->n + n_page + 1);
+    int32_t *const kept = S2_NEW(&scratch, int32_t, c->n + n_page + 1);
+    int32_t n = 0, n_kept = 0;
+    s2_status status = all != NULL && kept != NULL ? S2_OK : S2_ENOMEM;
+    for (int32_t nth = 0; status == S2_OK && nth < c->n; nth++)
+        all[n++] = c->rows[nth];
+    for (int32_t nth = 0; status == S2_OK && nth < n_page; nth++)
+        if (page[nth].unions == S2_DB_HOLDS)
+            all[n++] = page[nth];
+    t->found.n_holding += n - c->n;
+    if (status == S2_OK)
+        status = s2_front_keep(&scratch, &t->spec, all, n, kept, &n_kept);
+    s2_db_row *const rows = status == S2_OK ? S2_NEW(&next, s2_db_row, n_kept + 1) : NULL;
+    status = rows != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
+    for (int32_t nth = 0; status == S2_OK && nth < n_kept; nth++) {
+        rows[nth] = all[kept[nth]];
+        status = copy_texts(&next, &rows[nth]);
+    }
+    s2_arena_release(&scratch);
+    s2_arena_release(&c->arena);
+    *c = (contest){next, rows, status == S2_OK ? n_kept : 0};
+    return status;
+}
+
+static s2_status take_page(s2_front_task *t, contest *c, const s2_db_row *rows, int32_t n)
+{
+    for (int32_t nth = 0; nth < n; nth++)
+        S2_TRY(add_point(t, &rows[nth]));
+    return compete(t, c, rows, n);
+}
+
+/* All designs of the filter, page by page, so that memory does not grow with what does not compete. */
+static s2_status read_pages(s2_front_task *t, contest *c)
+{
+    s2_db_query query = {.filter = t->filter, .limit = PAGE};
+    S2_TRY(s2_db_common_price(t->db, &t->arena, &query.phase, &query.len_tok, &t->diag));
+    t->found.phase = query.phase != NULL ? query.phase : "";
+    t->found.len_tok = query.len_tok;
+    for (;;) {
+        s2_arena page = {0};
+        const s2_db_row *rows;
+        int32_t n = 0;
+        s2_status status = s2_db_list(t->db, &page, &query, &rows, &n, &t->diag);
+        if (status == S2_OK)
+            status = take_page(t, c, rows, n);
+        query.after_id = status == S2_OK && n > 0 ? rows[n - 1].id : 0;
+        s2_arena_release(&page);
+        if (status != S2_OK || n < PAGE)
+            return status;
+    }
+}
+
+static s2_status read_samples(s2_front_task *t, contest *c)
+{
+    s2_arena scratch = {0};
+    s2_db_row *const rows = S2_NEW(&scratch, s2_db_row, t->n_samples + 1);
+    s2_status status = rows != NULL ? S2_OK : S2_ENOMEM;
+    for (int32_t nth = 0; status == S2_OK && nth < t->n_samples; nth++) {
+        const s2_tui_row *const row = &t->samples[nth];
+        rows[nth] = (s2_db_row){.id = row->id,
+                                .hash = row->hash,
+                                .name = row->name,
+                                .unions = row->unions,
+                                .density = row->density,
+                                .phase = row->phase,
+                                .len_tok = row->len_tok,
+                                .sim_us = row->sim_us,
+                                .kv_bytes = row->kv_bytes,
+                                .gpu_us = row->gpu_us,
+                                .rows = row->rows,
+                                .kv = row->kv,
+                                .n_layers = row->n_layers,
+                                .n_heads = row->n_heads,
+                                .n_kv_heads = row->n_kv_heads,
+                                .block_tok = row->block_tok};
+    }
+    if (status == S2_OK)
+        status = take_page(t, c, rows, t->n_samples);
+    t->found.phase = t->n_samples > 0 ? t->samples[0].phase : "";
+    t->found.len_tok = t->n_samples > 0 ? t->samples[0].len_tok : 0;
+    s2_arena_release(&scratch);
+    return status;
+}
+
+/* The front as the screen has it. */
+static s2_status show(s2_front_task *t, const contest *c)
+{
+    const int32_t n_by = t->spec.n_by;
+    s2_tui_row *const rows = S2_NEW(&t->arena, s2_tui_row, c->n + 1);
+    double *const values = S2_NEW(&t->arena, double, (int64_t)(c->n + 1) * n_by);
+    if (rows == NULL || values == NULL)
+        return S2_ENOMEM;
+    for (int32_t nth = 0; nth < c->n; nth++) {
+        rows[nth] = s2_explorer_copy_row(&t->arena, &c->rows[nth]);
+        for (int32_t o = 0; o < n_by; o++)
+            values[nth * n_by + o] = t->spec.by[o]->value(&c->rows[nth]);
+    }
+    t->found.n_rows = c->n;
+    t->found.rows = rows;
+    t->found.values = values;
+    t->found.points = t->points;
+    t->found.n_objectives = n_by;
+    for (int32_t o = 0; o < n_by; o++)
+        t->found.objectives[o] = objective_of(t->spec.by[o]);
+    return S2_OK;
+}
+
+static s2_status find(s2_front_task *t)
+{
+    contest c = {0};
+    S2_TRY(s2_front_parse(t->minimize, &t->spec, &t->diag));
+    if (t->spec.n_by < 2)
+        return s2_diag_set(&t->diag, S2_EINVAL, 0, 0, 0, "%.40s: a picture has two axes", t->minimize);
+    s2_status status = t->db == NULL ? read_samples(t, &c) : read_pages(t, &c);
+    if (status == S2_OK)
+        status = show(t, &c);
+    s2_arena_release(&c.arena);
+    return status;
+}
+
+static void run(void *user)
+{
+    s2_front_task *const t = user;
+    t->status = find(t);
+}
+
+/* ---- on the session's thread */
+
+static void take(s2_explorer *e)
+{
+    s2_front_task *const t = &e->front;
+    s2_tui_front *const shown = &e->session.model.front;
+    s2_arena_release(&e->front_shown);
+    *shown = t->status == S2_OK ? t->found : (s2_tui_front){0};
+    if (t->status == S2_OK) {
+        e->front_shown = t->arena;
+        t->arena = (s2_arena){0};
+    } else {
+        s2_explorer_say_failure(e, t->status, &t->diag);
+        shown->error = t->diag.msg[0] != '\0' ? t->diag.msg : s2_status_text(t->status);
+    }
+    s2_tui_settle(&e->session.model, &e->session.state);
+}
+
+/* Eight samples are no work; a database is read by the worker. */
+static void post(s2_explorer *e)
+{
+    const s2_tui_state *const state = &e->session.state;
+    s2_front_task *const t = &e->front;
+    s2_arena_release(&t->arena);
+    *t = (s2_front_task){.db = t->db, .samples = e->session.model.rows, .n_samples = e->session.model.n_rows};
+    memcpy(t->filter, state->filter, sizeof t->filter);
+    memcpy(t->minimize, state->minimize, sizeof t->minimize);
+    if (e->db != NULL && t->db == NULL)
+        t->status = s2_db_open(e->options->db_path, S2_DB_READ, &t->db, &t->diag);
+    if (t->status == S2_OK && e->db != NULL) {
+        e->session.model.front.searching = true;
+        s2_worker_post(&e->front_worker, run, t);
+        s2_worker_wait(&e->front_worker, 12);
+        s2_explorer_front_collect(e);
+        return;
+    }
+    if (t->status == S2_OK)
+        run(t);
+    take(e);
+}
+
+void s2_explorer_front(s2_explorer *e)
+{
+    e->front_asked = true;
+    e->front_wanted = e->front_worker.busy;
+    if (e->front_worker.busy)
+        s2_db_interrupt(e->front.db);
+    else
+        post(e);
+}
+
+bool s2_explorer_front_collect(s2_explorer *e)
+{
+    if (!e->front_worker.busy || !s2_worker_collect(&e->front_worker))
+        return false;
+    e->session.model.front.searching = false;
+    if (e->front_wanted)
+        post(e);
+    else
+        take(e);
+    e->front_wanted = false;
+    return true;
+}
+
+void s2_explorer_front_close(s2_explorer *e)
+{
+    /* again and again: an interruption before the query has begun is none */
+    while (e->front_worker.busy && !s2_worker_collect(&e->front_worker)) {
+        s2_db_interrupt(e->front.db);
+        s2_worker_wait(&e->front_worker, 20);
+    }
+    e->session.model.front.searching = false;
+    e->front_wanted = false;
+    if (e->front.db != NULL)
+        s2_db_close(&e->front.db);
+}
+
+void s2_explorer_front_release(s2_explorer *e)
+{
+    s2_explorer_front_close(e);
+    (void)!s2_worker_stop(&e->front_worker, 0);
+    s2_arena_release(&e->front.arena);
+    s2_arena_release(&e->front_shown);
+}

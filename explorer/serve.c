@@ -1,0 +1,141 @@
+/* What the views ask for. */
+#include "explorer/internal.h"
+
+#include <string.h>
+
+static void open_design(s2_explorer *e, int64_t id)
+{
+    s2_arena scratch = {0};
+    const char *const text = s2_explorer_text(e, &scratch, id);
+    e->shown_id = id;
+    if (text != NULL)
+        s2_session_open(&e->session, text);
+    else
+        s2_session_close(&e->session);
+    s2_arena_release(&scratch);
+}
+
+/* What the view shows beside its list is brought up to date; true when that changed. */
+bool s2_explorer_preview(s2_explorer *e)
+{
+    const s2_tui_state *const state = &e->session.state;
+    const s2_view_id view = state->views[state->depth];
+    const int32_t output = e->output_of;
+    const int64_t record = e->record_of;
+    bool changed = false;
+    if (view == S2_VIEW_DESIGNS && state->cursor < e->session.model.n_rows &&
+        e->rows[state->cursor].id != e->shown_id) {
+        open_design(e, e->rows[state->cursor].id);
+        changed = true;
+    }
+    if (view == S2_VIEW_RUNS || view == S2_VIEW_OUTPUT)
+        s2_explorer_output(e);
+    if (view == S2_VIEW_DESIGN || view == S2_VIEW_RECORD)
+        s2_explorer_record(e, state->design_id);
+    return changed || output != e->output_of || record != e->record_of;
+}
+
+/* By its row where that is loaded, else as its text says. */
+static const char *name_of(s2_explorer *e, int64_t id, const char *text)
+{
+    static const char name[] = "name ";
+    const s2_tui_row *const row = s2_explorer_row(e, id);
+    const char *shown = row != NULL && row->name[0] != '\0' ? row->name : row != NULL ? row->hash : "unnamed";
+    size_t n = strlen(shown);
+    if (row == NULL && strncmp(text, name, sizeof name - 1) == 0) {
+        shown = text + sizeof name - 1;
+        n = strcspn(shown, "\n;");
+    }
+    return s2_arena_strndup(&e->log, shown, n);
+}
+
+static void compare(s2_explorer *e)
+{
+    s2_arena scratch = {0};
+    s2_session_compare_none(&e->session);
+    for (int32_t at = 0; at < e->session.state.n_marked; at++) {
+        const int64_t id = e->session.state.marked[at];
+        const char *const text = s2_explorer_text(e, &scratch, id);
+        const char *const name = text != NULL ? name_of(e, id, text) : NULL;
+        if (name != NULL)
+            s2_session_compare_add(&e->session, name, text);
+    }
+    s2_arena_release(&scratch);
+}
+
+static void copy_command(s2_explorer *e)
+{
+    s2_buf buf = {0};
+    s2_tui_command(&e->session.model, &e->session.state, &buf);
+    const bool whole = buf.len > 0 && buf.status == S2_OK;
+    if (e->term != NULL && whole)
+        s2_terminal_copy(e->term, buf.data);
+    s2_buf_release(&buf);
+    s2_explorer_say(e, whole ? "the command was handed to the terminal's clipboard"
+                             : "nothing was copied: the design is still being derived");
+}
+
+/* Whatever takes long, the shortest first. */
+static void cancel(s2_explorer *e)
+{
+    if (s2_explorer_change_give_up(e))
+        return;
+    if (e->list_worker.busy)
+        s2_explorer_list_give_up(e);
+    else if (!s2_explorer_job_cancel(e))
+        s2_explorer_say(e, "nothing runs in the background");
+}
+
+/* False: the session ends. */
+static bool serve(s2_explorer *e)
+{
+    const s2_request request = e->session.state.request;
+    e->session.state.request = S2_REQUEST_NONE;
+    switch (request) {
+    case S2_REQUEST_QUIT: return false;
+    case S2_REQUEST_LIST: s2_explorer_list(e); break;
+    case S2_REQUEST_MORE: s2_explorer_list_more(e); break;
+    case S2_REQUEST_BEFORE: s2_explorer_list_less(e); break;
+    case S2_REQUEST_LAST: s2_explorer_list_last(e); break;
+    case S2_REQUEST_FRONT: s2_explorer_front(e); break;
+    case S2_REQUEST_OPEN:
+    case S2_REQUEST_RECORD: open_design(e, e->session.state.request_id); break;
+    case S2_REQUEST_COMPARE: compare(e); break;
+    case S2_REQUEST_COPY: copy_command(e); break;
+    case S2_REQUEST_VALIDATE: s2_explorer_command(e, "validate"); break;
+    case S2_REQUEST_PROVE: s2_explorer_command(e, "check"); break;
+    case S2_REQUEST_PRICE: s2_explorer_command(e, "sim"); break;
+    case S2_REQUEST_AROUND: s2_explorer_around(e); break;
+    case S2_REQUEST_TRY_EXPORT: s2_explorer_try_export(e); break;
+    case S2_REQUEST_EXPORT: s2_explorer_export(e); break;
+    case S2_REQUEST_VIEWS: s2_explorer_views(e); break;
+    case S2_REQUEST_RUNS: s2_explorer_runs(e); break;
+    case S2_REQUEST_CANCEL: cancel(e); break;
+    case S2_REQUEST_DUMP: s2_explorer_dump_prompted(e); break;
+    case S2_REQUEST_REDRAW:
+        if (e->term != NULL)
+            s2_terminal_forget(e->term);
+        break;
+    case S2_REQUEST_NONE: break;
+    default: s2_explorer_change(e, request);
+    }
+    return true;
+}
+
+bool s2_explorer_press(s2_explorer *e, int32_t key)
+{
+    s2_session_key(&e->session, key);
+    return serve(e);
+}
+
+bool s2_explorer_click(s2_explorer *e, int32_t row, int32_t col, int32_t wheel)
+{
+    s2_session_click(&e->session, row, col, wheel);
+    return serve(e);
+}
+
+bool s2_explorer_paste(s2_explorer *e, const char *text)
+{
+    s2_session_paste(&e->session, text);
+    return serve(e);
+}

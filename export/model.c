@@ -1,0 +1,198 @@
+#include "export/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "export/model_types.h"
+
+#define S2_MODEL_ROW(type, rule, key, period, phase, window, dim, flags)                                     \
+    {type, S2_RULE_##rule, key, period, phase, window, dim, flags},
+static const s2_model_type types[] = {S2_MODEL_TYPES(S2_MODEL_ROW)};
+#undef S2_MODEL_ROW
+
+const s2_model_type *s2_model_type_find(const char *name)
+{
+    for (size_t t = 0; name != NULL && t < sizeof types / sizeof *types; t++)
+        if (strcmp(name, types[t].name) == 0)
+            return &types[t];
+    return NULL;
+}
+
+const char *s2_model_type_name(const s2_doc *doc, const char *prefix)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/model_type", prefix);
+    return s2_doc_text(doc, path);
+}
+
+const char *s2_model_prefix(const s2_doc *doc)
+{
+    static const char *const inner[] = {"/text_config", "/llm_config", "/language_config"};
+    for (size_t n = 0; n < sizeof inner / sizeof *inner; n++)
+        if (s2_doc_len(doc, inner[n]) > 0)
+            return inner[n];
+    return "";
+}
+
+/* First of several spellings that the document has, under prefix; NULL when none is there. */
+static const char *spelled(const s2_doc *doc, const char *prefix, const char *const *names, char *path,
+                           size_t cap)
+{
+    for (; *names != NULL; names++) {
+        snprintf(path, cap, "%s/%s", prefix, *names);
+        if (s2_doc_has(doc, path))
+            return path;
+    }
+    return NULL;
+}
+
+static s2_status shape_number(const s2_source *source, const char *prefix, const char *const *names,
+                              const char *key, int64_t high, int64_t fallback, int64_t *out)
+{
+    char path[128];
+    const bool stated = spelled(source->doc, prefix, names, path, sizeof path) != NULL;
+    int64_t value = fallback;
+    if (stated)
+        S2_TRY(s2_doc_int(source->doc, path, 1, high, &value, source->diag));
+    return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
+}
+
+/* Gemma 3's text models leave their heads out. */
+static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    const s2_model_type *const type = s2_model_type_find(name);
+    s2_model_shape shape = {.head_dim = type != NULL ? type->head_dim : 0};
+    if (type != NULL && strcmp(name, "gemma3_text") == 0) {
+        shape.n_heads = 8;
+        shape.n_kv_heads = 4;
+    }
+    return shape;
+}
+
+bool s2_model_shape_is_implied(const s2_source *source, const char *prefix)
+{
+    return implied_shape(source, prefix).n_heads > 0;
+}
+
+s2_status s2_model_latent_read(const s2_source *source, const char *prefix, s2_model_shape *shape)
+{
+    int64_t latent, rotary;
+    char latent_path[128], rotary_path[128];
+    snprintf(latent_path, sizeof latent_path, "%s/kv_lora_rank", prefix);
+    snprintf(rotary_path, sizeof rotary_path, "%s/qk_rope_head_dim", prefix);
+    if (!s2_doc_has(source->doc, latent_path) || !s2_doc_has(source->doc, rotary_path))
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, latent_path, 2, S2_LIMIT_HEAD_DIM, &latent, source->diag));
+    S2_TRY(s2_doc_int(source->doc, rotary_path, 0, S2_LIMIT_HEAD_DIM, &rotary, source->diag));
+    shape->n_kv_heads = 1;
+    shape->head_dim = (latent + rotary + 1) / 2;
+    s2_note(source->notes,
+            "MLA: a token's cache is a latent of %lld and a rotary key of %lld elements, written as one KV "
+            "head of dimension %lld so that cache bytes are right",
+            (long long)latent, (long long)rotary, (long long)shape->head_dim);
+    return S2_OK;
+}
+
+/* The names of one number in configs of decoders, and in those that hold an encoder too. */
+typedef struct spelling {
+    const char *const plain[9];
+    const char *const decoder[5];
+} spelling;
+
+static const spelling layer_names = {{"num_hidden_layers", "n_layer", "num_layers", "n_layers", NULL},
+                                     {"decoder_layers", "num_decoder_layers", NULL}},
+                      head_names = {{"num_attention_heads", "n_head", "num_heads", "n_heads",
+                                     "attention_heads", "encoder_attention_heads", NULL},
+                                    {"decoder_attention_heads", "num_decoder_attention_heads", NULL}},
+                      kv_names = {{"num_key_value_heads", "num_kv_heads", "kv_num_heads", "n_kv_heads",
+                                   "num_query_groups", "multi_query_group_num", "attn_config/kv_n_heads",
+                                   NULL},
+                                  {NULL}},
+                      dim_names = {{"head_dim", "attention_head_dim", "kv_channels", NULL}, {NULL}},
+                      hidden_names = {{"hidden_size", "n_embd", "d_model", "n_embed", NULL}, {NULL}};
+
+static const char *const *names_of(const spelling *names, bool is_decoder)
+{
+    return is_decoder && names->decoder[0] != NULL ? names->decoder : names->plain;
+}
+
+/* A multi-query model has one KV head, whatever its other keys; Falcon's newer architecture is none. */
+static s2_status is_multi_query(const s2_source *source, const char *prefix, bool *out)
+{
+    char path[128];
+    bool grouped;
+    snprintf(path, sizeof path, "%s/new_decoder_architecture", prefix);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, &grouped, source->diag));
+    snprintf(path, sizeof path, "%s/multi_query", prefix);
+    S2_TRY(s2_doc_bool_or(source->doc, path, false, out, source->diag));
+    *out = *out && !grouped;
+    return S2_OK;
+}
+
+static s2_status read_kv_heads(const s2_source *source, const char *prefix, int64_t n_implied,
+                               s2_model_shape *shape)
+{
+    bool one;
+    S2_TRY(is_multi_query(source, prefix, &one));
+    if (one)
+        return s2_setting_int(&source->settings, "kv-heads", 1, shape->n_heads, 1, &shape->n_kv_heads,
+                              source->diag);
+    const int64_t fallback = n_implied > 0 && shape->n_heads % n_implied == 0 ? n_implied : shape->n_heads;
+    return shape_number(source, prefix, kv_names.plain, "kv-heads", shape->n_heads, fallback,
+                        &shape->n_kv_heads);
+}
+
+/* Layers of a config that lists their kinds and leaves their number out; else one. */
+static int64_t listed_layers(const s2_source *source, const char *prefix)
+{
+    static const char *const lists[] = {"layer_types", "layers_block_type", "hybrid_override_pattern"};
+    for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/%s", prefix, lists[n]);
+        const char *const letters = s2_doc_text(source->doc, path);
+        const int64_t count = letters != NULL ? (int64_t)strlen(letters) : s2_doc_len(source->doc, path);
+        if (count > 0 && count <= S2_LIMIT_LAYERS)
+            return count;
+    }
+    return 1;
+}
+
+s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
+{
+    const s2_model_shape implied = implied_shape(source, prefix);
+    const s2_model_type *const type = s2_model_type_find(s2_model_type_name(source->doc, prefix));
+    const bool is_decoder = type != NULL && type->rule == S2_RULE_DECODER;
+    s2_model_shape shape;
+    int64_t n_hidden;
+    S2_TRY(shape_number(source, prefix, names_of(&layer_names, is_decoder), "layers", S2_LIMIT_LAYERS,
+                        listed_layers(source, prefix), &shape.n_layers));
+    S2_TRY(shape_number(source, prefix, names_of(&head_names, is_decoder), "heads", S2_LIMIT_HEADS,
+                        implied.n_heads, &shape.n_heads));
+    if (shape.n_heads == 0) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/num_attention_heads", prefix);
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "\"num_attention_heads\" is missing (or --set heads=N)");
+    }
+    S2_TRY(read_kv_heads(source, prefix, implied.n_kv_heads, &shape));
+    if (shape.n_heads % shape.n_kv_heads != 0)
+        return s2_doc_refuse(source->doc, prefix, source->diag, "%lld KV heads do not divide %lld heads",
+                             (long long)shape.n_kv_heads, (long long)shape.n_heads);
+    S2_TRY(shape_number(source, prefix, hidden_names.plain, "hidden", INT32_MAX, 0, &n_hidden));
+    int64_t dim = implied.head_dim > 0 ? implied.head_dim : n_hidden / shape.n_heads;
+    if (dim > S2_LIMIT_HEAD_DIM)
+        dim = 0;
+    S2_TRY(
+        shape_number(source, prefix, dim_names.plain, "head-dim", S2_LIMIT_HEAD_DIM, dim, &shape.head_dim));
+    *out = shape;
+    return S2_OK;
+}
+
+void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent)
+{
+    s2_buf_printf(buf, "%s\"num_hidden_layers\": %d,\n%s\"num_attention_heads\": %d,\n", indent,
+                  pattern->n_layers, indent, pattern->n_heads);
+    s2_buf_printf(buf, "%s\"num_key_value_heads\": %d,\n%s\"head_dim\": %d,\n", indent, pattern->n_kv_heads,
+                  indent, pattern->head_dim);
+}

@@ -1,0 +1,715 @@
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "export/model.h"
+
+enum { PATH_BYTES = 128 };
+
+typedef struct reader {
+    const s2_source *source;
+    const char *prefix;
+    const char *name; /* of the model_type, or NULL */
+    s2_model_type type;
+    int64_t n_layers;
+    s2_model_layers *out;
+} reader;
+
+static const char *path_to(const reader *r, const char *key, char path[PATH_BYTES])
+{
+    snprintf(path, PATH_BYTES, "%s/%s", r->prefix, key);
+    return path;
+}
+
+static bool has(const reader *r, const char *key)
+{
+    char path[PATH_BYTES];
+    return s2_doc_has(r->source->doc, path_to(r, key, path));
+}
+
+/* Written as null, which switches a default off. */
+static bool is_null(const reader *r, const char *key)
+{
+    char path[PATH_BYTES];
+    return s2_doc_is_null(r->source->doc, path_to(r, key, path));
+}
+
+static s2_status read_int(const reader *r, const char *key, int64_t low, int64_t high, int64_t fallback,
+                          int64_t *out)
+{
+    char path[PATH_BYTES];
+    return s2_doc_int_or(r->source->doc, path_to(r, key, path), low, high, fallback, out, r->source->diag);
+}
+
+static s2_status read_bool(const reader *r, const char *key, bool fallback, bool *out)
+{
+    char path[PATH_BYTES];
+    return s2_doc_bool_or(r->source->doc, path_to(r, key, path), fallback, out, r->source->diag);
+}
+
+static s2_status check_length(const reader *r, const char *key)
+{
+    char path[PATH_BYTES];
+    const int64_t n = s2_doc_len(r->source->doc, path_to(r, key, path));
+    if (n == r->n_layers)
+        return S2_OK;
+    return s2_doc_refuse(r->source->doc, path, r->source->diag, "%s has %lld entries for %lld layers", key,
+                         (long long)n, (long long)r->n_layers);
+}
+
+static void fill(const reader *r, s2_layer_kind kind)
+{
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        r->out->kind[layer] = (uint16_t)kind;
+}
+
+/* ---- lists of the config ------------------------------------------------------------------------ */
+
+static const char *const kind_words[S2_N_LAYER_KINDS] = {"full_attention", "sliding_attention",
+                                                         "chunked_attention", "linear_attention", "mlp"};
+
+/* Older words, and those of one model each. */
+static const struct {
+    const char *word;
+    s2_layer_kind kind;
+} other_words[] = {{"attention", S2_LAYER_FULL},   {"mamba", S2_LAYER_RECURRENT},
+                   {"mamba2", S2_LAYER_RECURRENT}, {"conv", S2_LAYER_RECURRENT},
+                   {"moe", S2_LAYER_IDLE},         {"recurrent", S2_LAYER_RECURRENT}};
+
+/* S2_N_LAYER_KINDS: no such word. */
+static s2_layer_kind kind_of_word(const char *word)
+{
+    for (int kind = 0; word != NULL && kind < S2_N_LAYER_KINDS; kind++)
+        if (strcmp(word, kind_words[kind]) == 0)
+            return (s2_layer_kind)kind;
+    for (size_t w = 0; word != NULL && w < sizeof other_words / sizeof *other_words; w++)
+        if (strcmp(word, other_words[w].word) == 0)
+            return other_words[w].kind;
+    return S2_N_LAYER_KINDS;
+}
+
+const char *s2_layer_kind_word(s2_layer_kind kind)
+{
+    return kind_words[kind];
+}
+
+static s2_status read_words(const reader *r, const char *key)
+{
+    S2_TRY(check_length(r, key));
+    for (int64_t layer = 0; layer < r->n_layers; layer++) {
+        char path[PATH_BYTES];
+        snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
+        const char *const word = s2_doc_text(r->source->doc, path);
+        const s2_layer_kind kind = kind_of_word(word);
+        const bool is_hybrid = kind == S2_LAYER_RECURRENT || kind == S2_LAYER_IDLE;
+        if (kind == S2_N_LAYER_KINDS || (is_hybrid && r->type.rule != S2_RULE_HYBRID))
+            return s2_doc_refuse(r->source->doc, path, r->source->diag,
+                                 "layer type %.40s is not one that a pattern holds: full_attention, "
+                                 "sliding_attention, chunked_attention",
+                                 word != NULL ? word : "(no text)");
+        r->out->kind[layer] = (uint16_t)kind;
+    }
+    return S2_OK;
+}
+
+/* A list of 0 and 1: which kind each of them stands for. */
+static s2_status read_flags(const reader *r, const char *key, s2_layer_kind zero, s2_layer_kind one)
+{
+    S2_TRY(check_length(r, key));
+    for (int64_t layer = 0; layer < r->n_layers; layer++) {
+        char path[PATH_BYTES];
+        int64_t flag;
+        snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
+        S2_TRY(s2_doc_int(r->source->doc, path, 0, 1, &flag, r->source->diag));
+        r->out->kind[layer] = (uint16_t)(flag != 0 ? one : zero);
+    }
+    s2_note(r->source->notes, "layer_types is absent: %s says which layers are full", key);
+    return S2_OK;
+}
+
+/* ---- what a model's code derives ---------------------------------------------------------------- */
+
+/* Every n-th layer full, the others of `kind`. */
+static s2_status derive_period(const reader *r, s2_layer_kind kind)
+{
+    int64_t period = r->type.period;
+    if (r->type.period_key != NULL)
+        S2_TRY(read_int(r, r->type.period_key, 1, S2_LIMIT_LAYERS, period, &period));
+    /* what older files of Gemma call it */
+    if (r->type.period_key != NULL && !has(r, r->type.period_key))
+        S2_TRY(read_int(r, "_sliding_window_pattern", 1, S2_LIMIT_LAYERS, period, &period));
+    S2_TRY(s2_setting_int(&r->source->settings, "full-every", 0, S2_LIMIT_LAYERS, period, &period,
+                          r->source->diag));
+    const int64_t phase = r->type.phase == 0 && r->type.period > 1 ? 0 : period - 1;
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        r->out->kind[layer] = (uint16_t)(period > 0 && layer % period == phase ? S2_LAYER_FULL : kind);
+    if (period > 0)
+        s2_note(r->source->notes,
+                "layer_types is absent: one layer in %lld is full, by the config or by what models of this "
+                "model_type do (--set full-every=N)",
+                (long long)period);
+    else
+        s2_note(r->source->notes, "layer_types is absent: all layers use the window (--set full-every=N)");
+    return S2_OK;
+}
+
+/* Sliding in layers begin .. end - 1 with a step, full elsewhere. */
+static void derive_range(const reader *r, int64_t begin, int64_t end, int64_t step)
+{
+    fill(r, S2_LAYER_FULL);
+    for (int64_t layer = begin; layer < end && layer < r->n_layers; layer += step)
+        r->out->kind[layer] = S2_LAYER_SLIDING;
+}
+
+static s2_status derive_upper(const reader *r, int64_t fallback)
+{
+    int64_t from;
+    S2_TRY(read_int(r, "max_window_layers", 0, INT32_MAX, fallback, &from));
+    derive_range(r, from, r->n_layers, 1);
+    s2_note(r->source->notes, "max_window_layers: layers below %lld are full", (long long)from);
+    return S2_OK;
+}
+
+static s2_status derive_even(const reader *r)
+{
+    int64_t end;
+    S2_TRY(read_int(r, "max_window_layers", 0, INT32_MAX, 28, &end));
+    derive_range(r, 0, end, 2);
+    s2_note(r->source->notes, "max_window_layers: even layers below %lld use the window", (long long)end);
+    return S2_OK;
+}
+
+/* Layers without rotary positions slide: of no_rope_layers, else every fourth. */
+static s2_status derive_rotary(const reader *r)
+{
+    int64_t every;
+    if (has(r, "no_rope_layers"))
+        return read_flags(r, "no_rope_layers", S2_LAYER_SLIDING, S2_LAYER_FULL);
+    S2_TRY(read_int(r, "no_rope_layer_interval", 1, S2_LIMIT_LAYERS, 4, &every));
+    derive_range(r, every - 1, r->n_layers, every);
+    return S2_OK;
+}
+
+static s2_status derive_mimo(const reader *r)
+{
+    if (has(r, "hybrid_layer_pattern"))
+        return read_flags(r, "hybrid_layer_pattern", S2_LAYER_FULL, S2_LAYER_SLIDING);
+    fill(r, S2_LAYER_SLIDING);
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        if (layer == 0 || (layer + 1) % 6 == 0)
+            r->out->kind[layer] = S2_LAYER_FULL;
+    s2_note(r->source->notes, "layer_types is absent: layer 0 and every sixth are full, as the code has it");
+    return S2_OK;
+}
+
+/* attention_types: [[["global", "local"], 6]] repeats its words six times. */
+static s2_status read_gpt_neo(const reader *r)
+{
+    char path[PATH_BYTES];
+    int64_t layer = 0;
+    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "attention_types", path));
+    for (int64_t group = 0; group < n; group++) {
+        int64_t times;
+        snprintf(path, sizeof path, "%s/attention_types/%lld/1", r->prefix, (long long)group);
+        S2_TRY(s2_doc_int(r->source->doc, path, 0, S2_LIMIT_LAYERS, &times, r->source->diag));
+        snprintf(path, sizeof path, "%s/attention_types/%lld/0", r->prefix, (long long)group);
+        const int64_t n_words = s2_doc_len(r->source->doc, path);
+        for (int64_t word = 0; word < times * n_words && layer < r->n_layers; word++, layer++) {
+            snprintf(path, sizeof path, "%s/attention_types/%lld/0/%lld", r->prefix, (long long)group,
+                     (long long)(word % n_words));
+            const char *const text = s2_doc_text(r->source->doc, path);
+            const bool local = text != NULL && strcmp(text, "local") == 0;
+            if (!local && (text == NULL || strcmp(text, "global") != 0))
+                return s2_doc_refuse(r->source->doc, path, r->source->diag, "expected global or local");
+            r->out->kind[layer] = local ? S2_LAYER_SLIDING : S2_LAYER_FULL;
+        }
+    }
+    if (n > 0 && layer < r->n_layers)
+        return s2_doc_refuse(r->source->doc, path_to(r, "attention_types", path), r->source->diag,
+                             "attention_types says nothing of layer %lld", (long long)layer);
+    for (; layer < r->n_layers; layer++)
+        r->out->kind[layer] = layer % 2 != 0 ? S2_LAYER_SLIDING : S2_LAYER_FULL;
+    return S2_OK;
+}
+
+static s2_status refuse_both_ways(const reader *r, const char *key)
+{
+    char path[PATH_BYTES];
+    return s2_doc_refuse(r->source->doc, path_to(r, key, path), r->source->diag,
+                         "%s: what this model_type then reads is not known here", key);
+}
+
+/* ---- hybrids ------------------------------------------------------------------------------------ */
+
+/* A list of the layers that have keys, counted from `first`; the others keep a state. */
+static s2_status read_indices(const reader *r, const char *key, int64_t first)
+{
+    char path[PATH_BYTES];
+    const int64_t n = s2_doc_len(r->source->doc, path_to(r, key, path));
+    fill(r, S2_LAYER_RECURRENT);
+    for (int64_t at = 0; at < n; at++) {
+        int64_t layer;
+        snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)at);
+        S2_TRY(s2_doc_int(r->source->doc, path, first, r->n_layers - 1 + first, &layer, r->source->diag));
+        r->out->kind[layer - first] = S2_LAYER_FULL;
+    }
+    return S2_OK;
+}
+
+/* Nemotron-H: M for Mamba, * for attention, - for a feed-forward layer, E for experts. */
+static s2_status read_letters(const reader *r)
+{
+    char path[PATH_BYTES];
+    const char *const text = s2_doc_text(r->source->doc, path_to(r, "hybrid_override_pattern", path));
+    if (text == NULL || (int64_t)strlen(text) != r->n_layers || strspn(text, "M*-E") != strlen(text))
+        return s2_doc_refuse(r->source->doc, path, r->source->diag,
+                             "hybrid_override_pattern must have one of M, *, -, E for each of %lld layers",
+                             (long long)r->n_layers);
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        r->out->kind[layer] = text[layer] == 'M'   ? S2_LAYER_RECURRENT
+                              : text[layer] == '*' ? S2_LAYER_FULL
+                                                   : S2_LAYER_IDLE;
+    return S2_OK;
+}
+
+/* RecurrentGemma repeats block_types; its attention has a window. */
+static s2_status read_blocks(const reader *r)
+{
+    char path[PATH_BYTES];
+    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "block_types", path));
+    for (int64_t layer = 0; layer < r->n_layers; layer++) {
+        snprintf(path, sizeof path, "%s/block_types/%lld", r->prefix, (long long)(n > 0 ? layer % n : 0));
+        const s2_layer_kind kind = kind_of_word(s2_doc_text(r->source->doc, path));
+        if (kind != S2_LAYER_FULL && kind != S2_LAYER_RECURRENT)
+            return s2_doc_refuse(r->source->doc, path, r->source->diag, "expected recurrent or attention");
+        r->out->kind[layer] = (uint16_t)(kind == S2_LAYER_FULL ? S2_LAYER_SLIDING : kind);
+    }
+    return S2_OK;
+}
+
+/* attn_layer_period and attn_layer_offset, else the period of the type's code. */
+static s2_status derive_hybrid(const reader *r)
+{
+    char path[PATH_BYTES];
+    int64_t period, phase;
+    S2_TRY(read_int(r, "attn_layer_period", 1, S2_LIMIT_LAYERS, r->type.period, &period));
+    if (r->type.period_key != NULL)
+        S2_TRY(read_int(r, r->type.period_key, 1, S2_LIMIT_LAYERS, period, &period));
+    S2_TRY(read_int(r, "attn_layer_offset", 0, S2_LIMIT_LAYERS,
+                    r->type.period_key != NULL ? period - 1 : r->type.phase, &phase));
+    if (period == 0)
+        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+                             "nothing says which layers have keys: layer_types is missing");
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        r->out->kind[layer] = layer % period == phase ? S2_LAYER_FULL : S2_LAYER_RECURRENT;
+    s2_note(r->source->notes, "layer_types is absent: one layer in %lld has keys, from layer %lld on",
+            (long long)period, (long long)phase);
+    return S2_OK;
+}
+
+static s2_status read_hybrid(const reader *r)
+{
+    if (has(r, "layer_types"))
+        return read_words(r, "layer_types");
+    if (has(r, "layers_block_type"))
+        return read_words(r, "layers_block_type");
+    if (has(r, "hybrid_override_pattern"))
+        return read_letters(r);
+    if (has(r, "block_types"))
+        return read_blocks(r);
+    if (has(r, "attn_type_list"))
+        return read_flags(r, "attn_type_list", S2_LAYER_RECURRENT, S2_LAYER_FULL);
+    if (has(r, "attn_layer_indices"))
+        return read_indices(r, "attn_layer_indices", 0);
+    if (has(r, "full_attn_idxs"))
+        return read_indices(r, "full_attn_idxs", 0);
+    if (has(r, "linear_attn_config/full_attn_layers"))
+        return read_indices(r, "linear_attn_config/full_attn_layers", 1);
+    return derive_hybrid(r);
+}
+
+/* ---- one rule each ------------------------------------------------------------------------------ */
+
+/* Is there a window, for rules that have a key to switch it off? */
+static s2_status is_switched_on(const reader *r, bool *out)
+{
+    *out = true;
+    if (r->type.rule < S2_RULE_SWITCHED || r->type.rule > S2_RULE_SWITCHED_ROTARY)
+        return S2_OK;
+    S2_TRY(read_bool(r, "use_sliding_window", false, out));
+    if (!*out)
+        s2_note(r->source->notes, has(r, "use_sliding_window")
+                                      ? "use_sliding_window is false: every layer is full"
+                                      : "use_sliding_window is absent, which is false: every layer is full");
+    return S2_OK;
+}
+
+static bool is_window_off(const reader *r)
+{
+    return is_null(r, "sliding_window") || (!has(r, "sliding_window") && r->type.window_tok == 0);
+}
+
+static s2_status derive(const reader *r)
+{
+    char path[PATH_BYTES];
+    switch (r->type.rule) {
+    case S2_RULE_TYPES:
+        if (r->type.period != 1 && is_null(r, "sliding_window")) {
+            s2_note(r->source->notes, "sliding_window is null: every layer is full");
+            return S2_OK;
+        }
+        return derive_period(r, S2_LAYER_SLIDING);
+    case S2_RULE_HALVES: return derive_period(r, S2_LAYER_SLIDING);
+    case S2_RULE_CHUNKS:
+        return has(r, "no_rope_layers") && s2_doc_len(r->source->doc, path_to(r, "no_rope_layers", path)) > 0
+                   ? read_flags(r, "no_rope_layers", S2_LAYER_FULL, S2_LAYER_CHUNKED)
+                   : derive_period(r, S2_LAYER_CHUNKED);
+    case S2_RULE_UPPER: return is_null(r, "sliding_window") ? S2_OK : derive_upper(r, 62);
+    case S2_RULE_SWITCHED_UPPER: return is_null(r, "sliding_window") ? S2_OK : derive_upper(r, 28);
+    case S2_RULE_SWITCHED_EVEN: return derive_even(r);
+    case S2_RULE_SWITCHED_ROTARY: return is_window_off(r) ? S2_OK : derive_rotary(r);
+    case S2_RULE_MIMO: return derive_mimo(r);
+    default:
+        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+                             "layer_types is missing, and what the code of %.40s then does is not known here",
+                             r->name != NULL ? r->name : "this model");
+    }
+}
+
+static s2_status read_kinds(const reader *r)
+{
+    bool on;
+    fill(r, S2_LAYER_FULL);
+    S2_TRY(is_switched_on(r, &on));
+    switch (r->type.rule) {
+    case S2_RULE_DECODER:
+        s2_note(r->source->notes, "this is the self-attention of the decoder; the encoder, and what the "
+                                  "decoder reads of it, are not in the pattern");
+        return S2_OK;
+    case S2_RULE_FULL:
+    case S2_RULE_ENCODER:
+        s2_note(r->source->notes, has(r, "sliding_window") || has(r, "layer_types")
+                                      ? "models of this model_type use neither sliding_window nor "
+                                        "layer_types: every layer is full"
+                                      : "models of this model_type have no window: every layer is full");
+        return S2_OK;
+    case S2_RULE_WINDOW:
+    case S2_RULE_SWITCHED:
+        if (on && !is_window_off(r))
+            fill(r, S2_LAYER_SLIDING);
+        return S2_OK;
+    case S2_RULE_GPT_NEO: return read_gpt_neo(r);
+    case S2_RULE_PARALLEL:
+        s2_note(r->source->notes, "attention and a state side by side in every layer");
+        return S2_OK;
+    case S2_RULE_HYBRID:
+        if (r->name != NULL && strcmp(r->name, "minimax") == 0 && has(r, "sliding_window"))
+            return refuse_both_ways(r, "sliding_window");
+        return read_hybrid(r);
+    default:
+        if (has(r, "layer_types"))
+            return read_words(r, "layer_types");
+        return on ? derive(r) : S2_OK;
+    }
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------- */
+
+static bool uses(const reader *r, s2_layer_kind kind)
+{
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        if (r->out->kind[layer] == kind)
+            return true;
+    return false;
+}
+
+/* A size that layers use: stated, else the default of the type's code, which is said. */
+static s2_status read_size(const reader *r, const char *key, int64_t *out)
+{
+    char path[PATH_BYTES];
+    const s2_source *const source = r->source;
+    if (!has(r, key) && (is_null(r, key) || r->type.window_tok == 0))
+        return s2_doc_refuse(source->doc, path_to(r, key, path), source->diag,
+                             "layers use \"%s\", which is missing", key);
+    S2_TRY(read_int(r, key, 1, S2_LIMIT_CONTEXT_TOK, r->type.window_tok, out));
+    if (!has(r, key))
+        s2_note(source->notes, "%s is absent: %lld, the default of this model_type", key, (long long)*out);
+    return S2_OK;
+}
+
+static s2_status read_window(const reader *r, int64_t *out)
+{
+    char path[PATH_BYTES];
+    bool on = true;
+    if (r->type.rule >= S2_RULE_SWITCHED && r->type.rule <= S2_RULE_SWITCHED_ROTARY)
+        S2_TRY(read_bool(r, "use_sliding_window", false, &on));
+    if (!on && r->type.rule != S2_RULE_SWITCHED_ROTARY)
+        return s2_doc_refuse(r->source->doc, path_to(r, "layer_types", path), r->source->diag,
+                             "layer_types names sliding layers, but use_sliding_window is not true");
+    if (r->type.rule == S2_RULE_GPT_NEO)
+        return read_size(r, "window_size", out);
+    if (r->type.rule == S2_RULE_HALVES && !has(r, "sliding_window")) {
+        S2_TRY(read_size(r, "local_attention", out));
+        *out /= 2;
+        return S2_OK;
+    }
+    if (r->type.rule == S2_RULE_MIMO && has(r, "sliding_window_size")) {
+        S2_TRY(read_size(r, "sliding_window_size", out));
+        *out += 1;
+        s2_note(r->source->notes, "sliding_window_size leaves the query out: the window is %lld keys",
+                (long long)*out);
+        return S2_OK;
+    }
+    return read_size(r, has(r, "attention_window_size") ? "attention_window_size" : "sliding_window", out);
+}
+
+/* ---- layers that differ ------------------------------------------------------------------------- */
+
+static s2_status new_numbers(const reader *r, int32_t value, int32_t **out)
+{
+    if (*out != NULL)
+        return S2_OK;
+    *out = S2_NEW(r->source->arena, int32_t, r->n_layers);
+    for (int64_t layer = 0; *out != NULL && layer < r->n_layers; layer++)
+        (*out)[layer] = value;
+    return *out != NULL ? S2_OK : S2_ENOMEM;
+}
+
+/* Layers of one kind have KV heads or a head dimension of their own, under this key. */
+static s2_status read_of_kind(const reader *r, const char *key, s2_layer_kind kind, int64_t high,
+                              int32_t **out)
+{
+    int64_t value;
+    if (!has(r, key))
+        return S2_OK;
+    S2_TRY(read_int(r, key, 1, high, 0, &value));
+    S2_TRY(new_numbers(r, 0, out));
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        if (r->out->kind[layer] == kind)
+            (*out)[layer] = (int32_t)value;
+    return S2_OK;
+}
+
+/* per_layer_config: {"05": {"head_dim": 512, "num_key_value_heads": 2}, ...} */
+static s2_status read_per_layer(const reader *r)
+{
+    char path[PATH_BYTES], holder[PATH_BYTES];
+    const char *key;
+    (void)path_to(r, "per_layer_config", holder);
+    for (int64_t n = 0; (key = s2_doc_key(r->source->doc, holder, n)) != NULL; n++) {
+        static const char *const names[] = {"num_key_value_heads", "head_dim"};
+        int32_t **const into[] = {&r->out->kv_heads, &r->out->head_dim};
+        char *end;
+        const long layer = strtol(key, &end, 10);
+        if (end == key || *end != '\0' || layer < 0 || layer >= r->n_layers)
+            return s2_doc_refuse(r->source->doc, holder, r->source->diag, "\"%.20s\" is no layer", key);
+        for (int k = 0; k < 2; k++) {
+            int64_t value;
+            snprintf(path, sizeof path, "%.80s/%.20s/%s", holder, key, names[k]);
+            if (!s2_doc_has(r->source->doc, path))
+                continue;
+            S2_TRY(s2_doc_int(r->source->doc, path, 1, S2_LIMIT_HEAD_DIM, &value, r->source->diag));
+            S2_TRY(new_numbers(r, 0, into[k]));
+            (*into[k])[layer] = (int32_t)value;
+        }
+    }
+    return S2_OK;
+}
+
+/* num_kv_shared_layers: each of the last ones reads the keys of the last layer before them of its kind. */
+static s2_status read_shared(const reader *r)
+{
+    char path[PATH_BYTES];
+    int64_t n;
+    S2_TRY(read_int(r, "num_kv_shared_layers", 0, r->n_layers - 1, 0, &n));
+    if (n == 0)
+        return S2_OK;
+    S2_TRY(new_numbers(r, -1, &r->out->kv_layer));
+    const int64_t first = r->n_layers - n;
+    for (int64_t layer = first; layer < r->n_layers; layer++) {
+        int64_t of = first - 1;
+        while (of >= 0 && r->out->kind[of] != r->out->kind[layer])
+            of--;
+        if (of < 0)
+            return s2_doc_refuse(r->source->doc, path_to(r, "num_kv_shared_layers", path), r->source->diag,
+                                 "layer %lld shares keys, and no layer before %lld is of its kind",
+                                 (long long)layer, (long long)first);
+        r->out->kv_layer[layer] = (int32_t)of;
+    }
+    s2_note(r->source->notes, "the last %lld layers read the keys of earlier ones and cache none",
+            (long long)n);
+    return S2_OK;
+}
+
+/* Query heads by layer: the language has one number for all. */
+static s2_status check_query_heads(const reader *r)
+{
+    char path[PATH_BYTES];
+    int64_t all, own;
+    const int64_t n = s2_doc_len(r->source->doc, path_to(r, "num_attention_heads_per_layer", path));
+    for (int64_t layer = 0; layer < n; layer++) {
+        S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &all));
+        snprintf(path, sizeof path, "%s/num_attention_heads_per_layer/%lld", r->prefix, (long long)layer);
+        S2_TRY(s2_doc_int(r->source->doc, path, 1, S2_LIMIT_HEADS, &own, r->source->diag));
+        if (all != own)
+            return s2_doc_refuse(r->source->doc, path, r->source->diag,
+                                 "layer %lld has %lld query heads, others %lld: a pattern has one number of "
+                                 "heads",
+                                 (long long)layer, (long long)own, (long long)all);
+    }
+    return S2_OK;
+}
+
+/* MiMo: sliding layers have twice the KV heads, and keys are wider than values. */
+static s2_status read_mimo(const reader *r)
+{
+    int64_t n_kv, k_dim, v_dim;
+    S2_TRY(read_int(r, "num_key_value_heads", 1, S2_LIMIT_HEADS, 4, &n_kv));
+    S2_TRY(read_int(r, "swa_num_key_value_heads", 1, S2_LIMIT_HEADS, 2 * n_kv, &n_kv));
+    S2_TRY(read_int(r, "head_dim", 1, S2_LIMIT_HEAD_DIM, r->type.head_dim, &k_dim));
+    S2_TRY(read_int(r, "v_head_dim", 1, S2_LIMIT_HEAD_DIM, 128, &v_dim));
+    S2_TRY(new_numbers(r, 0, &r->out->kv_heads));
+    S2_TRY(new_numbers(r, (int32_t)((k_dim + v_dim + 1) / 2), &r->out->head_dim));
+    for (int64_t layer = 0; layer < r->n_layers; layer++)
+        if (r->out->kind[layer] == S2_LAYER_SLIDING)
+            r->out->kv_heads[layer] = (int32_t)n_kv;
+    s2_note(r->source->notes, "keys of %lld and values of %lld elements are written as heads of their mean",
+            (long long)k_dim, (long long)v_dim);
+    return S2_OK;
+}
+
+static s2_status read_differences(const reader *r)
+{
+    S2_TRY(check_query_heads(r));
+    if (r->type.rule == S2_RULE_MIMO)
+        S2_TRY(read_mimo(r));
+    S2_TRY(read_of_kind(r, "num_global_key_value_heads", S2_LAYER_FULL, S2_LIMIT_HEADS, &r->out->kv_heads));
+    S2_TRY(read_of_kind(r, "global_head_dim", S2_LAYER_FULL, S2_LIMIT_HEAD_DIM, &r->out->head_dim));
+    S2_TRY(read_per_layer(r));
+    return read_shared(r);
+}
+
+/* ---- both ways ---------------------------------------------------------------------------------- */
+
+static bool is_gemma3(const reader *r)
+{
+    return r->name != NULL && strncmp(r->name, "gemma3", 6) == 0 && strncmp(r->name, "gemma3n", 7) != 0;
+}
+
+/* use_bidirectional_attention: of Gemma 3 a window of W reaches W / 2 to both sides. */
+static s2_status read_bidirectional(const reader *r)
+{
+    char path[PATH_BYTES];
+    bool both = false;
+    const char *const key = "use_bidirectional_attention";
+    const char *const word = s2_doc_text(r->source->doc, path_to(r, key, path));
+    if (word != NULL && strcmp(word, "vision") == 0) {
+        s2_note(r->source->notes, "the tokens of an image read each other both ways, which is not shown");
+        return S2_OK;
+    }
+    if (word != NULL)
+        return refuse_both_ways(r, key);
+    S2_TRY(read_bool(r, key, false, &both));
+    if (!both)
+        return S2_OK;
+    if (!is_gemma3(r) || r->prefix[0] != '\0')
+        return refuse_both_ways(r, key);
+    r->out->causal = false;
+    if (r->out->window_tok > 0)
+        r->out->window_tok = r->out->window_tok / 2 + 1;
+    return S2_OK;
+}
+
+/* Types whose own code hides later keys whatever is_causal says, in some of its paths. */
+static bool keeps_causality(const reader *r)
+{
+    static const char *const names[] = {"nemotron", "openai-gpt", "stablelm"};
+    for (size_t n = 0; r->name != NULL && n < sizeof names / sizeof *names; n++)
+        if (strcmp(r->name, names[n]) == 0)
+            return true;
+    return false;
+}
+
+static s2_status read_causality(const reader *r)
+{
+    bool causal = true;
+    r->out->causal = true;
+    if (r->type.rule == S2_RULE_ENCODER) {
+        S2_TRY(read_bool(r, "is_decoder", false, &r->out->causal));
+        s2_note(r->source->notes, r->out->causal ? "is_decoder is true: no query reads a later key"
+                                                 : "is_decoder is not true: queries read both ways");
+    }
+    S2_TRY(read_bool(r, "is_causal", true, &causal));
+    S2_TRY(read_bidirectional(r));
+    if (causal || !r->out->causal)
+        return S2_OK;
+    if (r->out->chunk_tok > 0 || r->name == NULL || r->type.rule == S2_RULE_GPT_NEO || keeps_causality(r))
+        return refuse_both_ways(r, "is_causal");
+    r->out->causal = false;
+    r->out->window_tok += r->out->window_tok > 0;
+    s2_note(r->source->notes, "is_causal is false: windows reach sliding_window tokens to both sides");
+    return S2_OK;
+}
+
+/* ---- which rule --------------------------------------------------------------------------------- */
+
+static s2_status refuse_unknown_type(const reader *r)
+{
+    char path[PATH_BYTES];
+    const s2_status status = s2_doc_refuse(
+        r->source->doc, path_to(r, "model_type", path), r->source->diag,
+        "%s%.40s: which keys its layers read is not known here; if you know, say it: --set rule=full (every "
+        "layer), window (sliding_window in every layer) or types (layer_types)",
+        r->name != NULL ? "model_type " : "no model_type", r->name != NULL ? r->name : "");
+    return status == S2_EPARSE ? S2_EUNSUPPORTED : status;
+}
+
+/* By the user's word, else the table; layer_types of a file without model_type is taken at its word. */
+static s2_status choose_rule(reader *r)
+{
+    static const struct {
+        const char *word;
+        s2_model_rule rule;
+    } words[] = {{"full", S2_RULE_FULL}, {"window", S2_RULE_WINDOW}, {"types", S2_RULE_TYPES}};
+    const char *const word = s2_setting_text(&r->source->settings, "rule");
+    const s2_model_type *const known = s2_model_type_find(r->name);
+    int64_t every = -1;
+    S2_TRY(
+        s2_setting_int(&r->source->settings, "full-every", 0, S2_LIMIT_LAYERS, -1, &every, r->source->diag));
+    if (known != NULL)
+        r->type = *known;
+    for (size_t w = 0; word != NULL && w < sizeof words / sizeof *words; w++)
+        if (strcmp(word, words[w].word) == 0) {
+            r->type.rule = words[w].rule;
+            return S2_OK;
+        }
+    if (word != NULL)
+        return s2_diag_set(r->source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "--set rule=%.40s: expected full, window or types", word);
+    if (known != NULL)
+        return S2_OK;
+    if ((r->name != NULL || !has(r, "layer_types")) && every < 0)
+        return refuse_unknown_type(r);
+    r->type.rule = has(r, "attention_chunk_size") && !has(r, "layer_types") ? S2_RULE_CHUNKS : S2_RULE_TYPES;
+    return S2_OK;
+}
+
+s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int64_t n_layers,
+                               s2_model_layers *out)
+{
+    *out = (s2_model_layers){.kind = S2_NEW(source->arena, uint16_t, n_layers)};
+    if (out->kind == NULL)
+        return S2_ENOMEM;
+    reader r = {source, prefix, s2_model_type_name(source->doc, prefix), {0}, n_layers, out};
+    S2_TRY(choose_rule(&r));
+    S2_TRY(read_kinds(&r));
+    if (uses(&r, S2_LAYER_SLIDING))
+        S2_TRY(read_window(&r, &out->window_tok));
+    if (uses(&r, S2_LAYER_CHUNKED))
+        S2_TRY(read_size(&r, "attention_chunk_size", &out->chunk_tok));
+    out->state_in_all = r.type.rule == S2_RULE_PARALLEL;
+    if (uses(&r, S2_LAYER_RECURRENT) || out->state_in_all)
+        S2_TRY(s2_model_state_read(source, prefix, r.name, &out->state_bytes));
+    S2_TRY(read_differences(&r));
+    return read_causality(&r);
+}

@@ -1,0 +1,218 @@
+#include "export/registry.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+/* The table: one row per format, in the order shown to people. */
+#define S2_FORMAT_TABLE(X)                                                                                   \
+    X(hf)                                                                                                    \
+    X(vllm)                                                                                                  \
+    X(trtllm)                                                                                                \
+    X(dkernel)                                                                                               \
+    X(megatron)                                                                                              \
+    X(duo)                                                                                                   \
+    X(layers)                                                                                                \
+    X(minference)                                                                                            \
+    X(moa)                                                                                                   \
+    X(deepspeed)                                                                                             \
+    X(longformer)                                                                                            \
+    X(bigbird)                                                                                               \
+    X(streamingllm)                                                                                          \
+    X(h2o)                                                                                                   \
+    X(quest)                                                                                                 \
+    X(lserve)                                                                                                \
+    X(snapkv)                                                                                                \
+    X(pyramidkv)                                                                                             \
+    X(headkv)                                                                                                \
+    X(kvpress)                                                                                               \
+    X(rocket)                                                                                                \
+    X(doublesparse)                                                                                          \
+    X(nsa)                                                                                                   \
+    X(dsa)                                                                                                   \
+    X(csr)                                                                                                   \
+    X(flashinfer)                                                                                            \
+    X(flex)                                                                                                  \
+    X(cute)                                                                                                  \
+    X(bsa)                                                                                                   \
+    X(npy)                                                                                                   \
+    X(c)
+
+#define S2_FORMAT_DECLARE(id) extern const s2_format s2_format_##id;
+S2_FORMAT_TABLE(S2_FORMAT_DECLARE)
+#undef S2_FORMAT_DECLARE
+
+#define S2_FORMAT_ADDRESS(id) &s2_format_##id,
+static const s2_format *const formats[] = {S2_FORMAT_TABLE(S2_FORMAT_ADDRESS)};
+#undef S2_FORMAT_ADDRESS
+enum { N_FORMATS = sizeof formats / sizeof formats[0] };
+
+const s2_format *s2_format_at(int32_t n)
+{
+    return n >= 0 && n < N_FORMATS ? formats[n] : NULL;
+}
+
+const s2_format *s2_format_find(const char *name)
+{
+    for (int32_t n = 0; n < N_FORMATS; n++)
+        if (strcasecmp(formats[n]->name, name) == 0)
+            return formats[n];
+    return NULL;
+}
+
+static const s2_format *recognise(const s2_source *source)
+{
+    const s2_format *best = NULL;
+    int best_confidence = 0;
+    for (int32_t n = 0; n < N_FORMATS; n++) {
+        const int confidence = formats[n]->recognises != NULL ? formats[n]->recognises(source) : 0;
+        if (confidence > best_confidence) {
+            best = formats[n];
+            best_confidence = confidence;
+        }
+    }
+    return best;
+}
+
+/* Is key the first word of an item of the format's list? */
+bool s2_format_takes(const s2_format *format, const char *key)
+{
+    const size_t n = strlen(key);
+    const char *at = format->settings != NULL ? format->settings : "";
+    while (*at != '\0') {
+        if (strncmp(at, key, n) == 0 && strchr(", ", at[n]) != NULL)
+            return true;
+        at += strcspn(at, ",");
+        at += strspn(at, ", ");
+    }
+    return false;
+}
+
+static s2_status check_settings(const s2_format *format, const s2_settings *settings, s2_diag *diag)
+{
+    for (int32_t n = 0; n < settings->n; n++)
+        if (!settings->list[n].optional && !s2_format_takes(format, settings->list[n].key)) {
+            const bool none = format->settings == NULL || format->settings[0] == '\0';
+            return s2_diag_set(diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "%s knows no --set %s; it takes %s",
+                               format->name, settings->list[n].key, none ? "none" : format->settings);
+        }
+    return S2_OK;
+}
+
+/* No other kind of file, ours included, begins with a bracket. */
+static bool starts_like_json(const s2_source *source)
+{
+    size_t at = 0;
+    while (at < source->n_bytes && isspace((unsigned char)source->bytes[at]))
+        at++;
+    return at < source->n_bytes && (source->bytes[at] == '{' || source->bytes[at] == '[');
+}
+
+/* What a person can do about a file that no importer knows. */
+static s2_status refuse_unknown(const s2_source *source, const char *name, const s2_diag *doc_diag)
+{
+    s2_diag *const diag = source->diag;
+    if (name != NULL)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col,
+                           "there is no import of that name");
+    if (doc_diag->line > 0)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, doc_diag->line, doc_diag->col, "%s",
+                           doc_diag->msg);
+    return s2_diag_set(diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0,
+                       "no format is known by this content (s2 import --list shows them)");
+}
+
+s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
+{
+    s2_doc doc = {0};
+    s2_diag doc_diag = {0};
+    S2_TRY(s2_finder_check(&source->finder, source->arena, source->diag));
+    const s2_status doc_status = s2_doc_parse(source->bytes, source->n_bytes, &doc, &doc_diag);
+    if (doc_status == S2_ENOMEM)
+        return S2_ENOMEM;
+    if (doc_status == S2_EPARSE && starts_like_json(source)) {
+        if (source->diag != NULL)
+            *source->diag = doc_diag;
+        return S2_EPARSE;
+    }
+    source->doc = doc_status == S2_OK ? &doc : NULL;
+    const s2_format *const format = name != NULL ? s2_format_find(name) : recognise(source);
+    s2_status status = S2_OK;
+    if (format == NULL || format->read == NULL) {
+        status = refuse_unknown(source, name, &doc_diag);
+    } else if (source->doc == NULL && !format->reads_bytes) {
+        status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
+                             doc_diag.msg);
+    } else {
+        status = check_settings(format, &source->settings, source->diag);
+        if (status == S2_OK)
+            status = format->read(source, out);
+        if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&
+            source->diag->msg[0] == '\0')
+            *source->diag = doc_diag;
+    }
+    if (status == S2_OK && source->doc != NULL && doc.kind == S2_DOC_HJSON)
+        s2_note(source->notes, "the file is not strict JSON: comments and names without quotes are read as "
+                               "HJSON, single quotes as Python's");
+    if (status == S2_OK)
+        *used = format;
+    else if (status != S2_EINVAL && source->diag != NULL && source->diag->line == 0)
+        source->diag->line = source->diag->col = 1; /* what is refused as a whole stands at its start */
+    if (source->doc != NULL)
+        s2_doc_release(&doc);
+    source->doc = NULL;
+    return status;
+}
+
+static s2_status read_back(const s2_format *format, s2_target *target, s2_pattern *out)
+{
+    s2_buf notes = {0};
+    s2_diag why = {0};
+    s2_fileset side = {.arena = target->arena};
+    const s2_file *const file = &target->files->files[0];
+    s2_source source = {.arena = target->arena,
+                        .name = file->name,
+                        .bytes = file->bytes,
+                        .n_bytes = file->n_bytes,
+                        .finder = {.set = target->files},
+                        .settings = target->settings,
+                        .notes = &notes,
+                        .side = &side,
+                        .diag = &why};
+    const s2_format *used = NULL;
+    const s2_status status = s2_import_run(&source, format->name, &used, out);
+    s2_buf_release(&notes);
+    if (status == S2_OK || status == S2_ENOMEM)
+        return status;
+    return s2_diag_set(target->diag, S2_EINTERNAL, S2_CODE_FOREIGN, 0, 0,
+                       "what was written for %s cannot be read back: line %d: %s", format->name, why.line,
+                       why.msg);
+}
+
+s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
+{
+    s2_export_report result = {0};
+    s2_pattern again;
+    if (format->write == NULL)
+        return s2_target_refuse(target, "%s is read but not written", format->name);
+    S2_TRY(s2_pattern_require_alike(target->pattern, format->name, target->diag));
+    S2_TRY(check_settings(format, &target->settings, target->diag));
+    S2_TRY(format->write(target));
+    S2_TRY(read_back(format, target, &again));
+    const s2_status status = s2_patterns_compare(
+        target->pattern, &again, format->fixed_length ? target->n_tok : 0, &result.difference);
+    if (status == S2_ELIMIT)
+        return s2_diag_set(target->diag, status, S2_CODE_FOREIGN, 0, 0,
+                           "not written: to compare it with the pattern takes more rows than are looked at; "
+                           "fewer layers or heads, or a shorter --len");
+    S2_TRY(status);
+    if (result.difference.differs) {
+        result.refused = !format->lossy || result.difference.what[0] != '\0';
+        if (!result.refused) {
+            S2_TRY(s2_patterns_loss(target->pattern, &again, target->n_tok, &result.loss));
+            result.has_loss = true;
+        }
+    }
+    *report = result;
+    return S2_OK;
+}

@@ -1,0 +1,182 @@
+#include "judge/gradient_harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+const char *s2_gradient_harness_word(s2_gradient_kind grad)
+{
+    static const char *const words[S2_N_GRADIENT_KINDS] = {"dQ", "dK", "dV"};
+    return words[grad];
+}
+
+const s2_guarded *s2_gradient_harness_buffer(const s2_gradient_harness *gradients, s2_gradient_kind grad)
+{
+    const s2_guarded *const buffers[S2_N_GRADIENT_KINDS] = {&gradients->harness.d_q, &gradients->harness.d_k,
+                                                            &gradients->harness.d_v};
+    return buffers[grad];
+}
+
+const s2_tensor *s2_gradient_harness_tensor(const s2_gradient_harness *gradients, s2_gradient_kind grad)
+{
+    const s2_attn_problem *const p = &gradients->harness.problem;
+    const s2_tensor *const tensors[S2_N_GRADIENT_KINDS] = {&p->d_q, &p->d_k, &p->d_v};
+    return tensors[grad];
+}
+
+static size_t whole_bytes(const s2_gradient_harness *gradients, s2_gradient_kind grad)
+{
+    return s2_gradient_harness_buffer(gradients, grad)->n_bytes + 2 * S2_GUARD_BYTES;
+}
+
+s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *device,
+                                   const s2_validate_request *request, s2_diag *why)
+{
+    *gradients = (s2_gradient_harness){.kv_head = request->few_heads ? request->pattern->n_kv_heads / 2 : -1};
+    S2_TRY(s2_harness_open(&gradients->harness, device, request, why));
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++) {
+        gradients->host[grad] = s2_malloc(whole_bytes(gradients, (s2_gradient_kind)grad));
+        if (gradients->host[grad] == NULL)
+            return S2_ENOMEM;
+    }
+    return S2_OK;
+}
+
+void s2_gradient_harness_close(s2_gradient_harness *gradients)
+{
+    for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
+        s2_free(gradients->host[grad]);
+    s2_harness_close(&gradients->harness);
+    *gradients = (s2_gradient_harness){0};
+}
+
+s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients, const s2_validate_request *request)
+{
+    s2_harness *const harness = &gradients->harness;
+    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->d_o};
+    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
+        S2_TRY(harness->device->ops->fill_normal(
+            harness->device, buffers[at]->base + S2_GUARD_BYTES, (int64_t)buffers[at]->n_bytes / bytes,
+            harness->problem.dtype, request->seed * 16 + at, at == 0 ? request->spread : 1.0f));
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ the forward */
+
+typedef struct s2_forward {
+    s2_gradient_harness *gradients;
+    s2_arena arena;
+    s2_attn_problem problem;
+    s2_plan whole, some;
+    void *state;
+} s2_forward;
+
+/* Whether a tile of the forward holds a row of the backward's plan. */
+static bool shares_rows(void *user, const s2_plan_item *item)
+{
+    const s2_forward *const forward = user;
+    const s2_plan *const plan = &forward->gradients->harness.some;
+    const int64_t begin = s2_plan_tile_begin(&forward->whole, item->seq, item->tile);
+    const int64_t end = begin + forward->whole.options.tile_tok;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const own = &plan->items[at];
+        const int64_t own_begin = s2_plan_tile_begin(plan, own->seq, own->tile);
+        if (own->seq == item->seq && own->head < item->head + item->n_heads &&
+            item->head < own->head + own->n_heads && own_begin < end &&
+            begin < own_begin + plan->options.tile_tok)
+            return true;
+    }
+    return false;
+}
+
+static s2_status plan_forward(s2_forward *forward, const s2_kernel *kernel, s2_diag *why)
+{
+    const s2_harness *const harness = &forward->gradients->harness;
+    forward->problem.plan = NULL;
+    S2_TRY(kernel->supports(harness->device, &forward->problem, why));
+    const s2_plan_options options = s2_kernel_cut(kernel->traits, forward->problem.head_dim);
+    S2_TRY(s2_plan_build(&forward->arena, harness->whole.pattern, harness->whole.phase, harness->whole.layer,
+                         harness->whole.seqs, harness->whole.n_seqs, &options, &forward->whole, why));
+    forward->some = forward->whole;
+    if (harness->some.n_items != harness->whole.n_items)
+        S2_TRY(s2_plan_select(&forward->arena, &forward->whole, shares_rows, forward, &forward->some));
+    forward->problem.plan = &forward->some;
+    return kernel->supports(harness->device, &forward->problem, why);
+}
+
+static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
+{
+    s2_forward *const forward = user;
+    S2_TRY(plan_forward(forward, kernel, why));
+    return kernel->prepare(forward->gradients->harness.device, &forward->problem, &forward->state, why);
+}
+
+s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why)
+{
+    s2_device *const device = gradients->harness.device;
+    s2_forward forward = {.gradients = gradients, .problem = gradients->harness.problem};
+    const s2_kernel *kernel = NULL;
+    forward.problem.pass = S2_PASS_FORWARD;
+    s2_status status = s2_kernel_choose(device, NULL, attempt, &forward, &kernel, why);
+    if (status == S2_OK) {
+        status = kernel->run(device, &forward.problem, forward.state, why);
+        if (status == S2_OK)
+            status = device->ops->sync(device, why);
+        kernel->finish(device, forward.state);
+    }
+    s2_arena_release(&forward.arena);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one run */
+
+/* One head of one sequence, which lies in one piece when the layout is by heads. */
+static s2_status copy_head(s2_gradient_harness *gradients, s2_gradient_kind grad, int32_t seq, int32_t head)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const s2_tensor *const tensor = s2_gradient_harness_tensor(gradients, grad);
+    const bool is_q = grad == S2_GRADIENT_DQ;
+    const int32_t *const begin_tok = is_q ? harness->problem.q_begin_tok : harness->problem.k_begin_tok;
+    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    const int64_t n_tok = is_q ? harness->some.seqs[seq].q_tok : harness->some.seqs[seq].k_tok;
+    const int64_t begin = s2_tensor_at(tensor, begin_tok, seq, 0, head) * bytes;
+    const int64_t end =
+        (s2_tensor_at(tensor, begin_tok, seq, n_tok - 1, head) + harness->problem.head_dim) * bytes;
+    return harness->device->ops->copy_out(harness->device, gradients->host[grad] + S2_GUARD_BYTES + begin,
+                                          (const uint8_t *)tensor->data + begin, (size_t)(end - begin));
+}
+
+static s2_status copy_grad(s2_gradient_harness *gradients, s2_gradient_kind grad)
+{
+    const s2_harness *const harness = &gradients->harness;
+    const int32_t group = grad == S2_GRADIENT_DQ ? harness->problem.n_heads / harness->problem.n_kv_heads : 1;
+    if (gradients->kv_head < 0)
+        return harness->device->ops->copy_out(harness->device, gradients->host[grad],
+                                              s2_gradient_harness_buffer(gradients, grad)->base,
+                                              whole_bytes(gradients, grad));
+    for (int32_t seq = 0; seq < harness->problem.n_seqs; seq++)
+        for (int32_t head = gradients->kv_head * group; head < (gradients->kv_head + 1) * group; head++)
+            S2_TRY(copy_head(gradients, grad, seq, head));
+    return S2_OK;
+}
+
+s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why)
+{
+    s2_harness *const harness = &gradients->harness;
+    const s2_device_ops *const ops = harness->device->ops;
+    double spent = 0.0;
+    for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
+        S2_TRY(ops->fill(harness->device, s2_gradient_harness_buffer(gradients, grad)->base, 0xff,
+                         whole_bytes(gradients, grad)));
+    S2_TRY(ops->time_begin(harness->device));
+    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    S2_TRY(ops->sync(harness->device, why));
+    S2_TRY(ops->time_end(harness->device, &spent));
+    for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
+        S2_TRY(copy_grad(gradients, grad));
+    if (ms != NULL)
+        *ms = spent;
+    return S2_OK;
+}

@@ -1,0 +1,56 @@
+/*
+ * judge/gradient_harness.h - a backward laid out for judging: a harness, the forward it needs, and its gradients on the
+ * host.
+ *
+ * Ownership: s2_gradient_harness_close releases all. Threads: as the device.
+ */
+#ifndef S2_JUDGE_GRADIENT_HARNESS_H
+#define S2_JUDGE_GRADIENT_HARNESS_H
+
+#include "judge/harness.h"
+
+typedef enum s2_gradient_kind {
+    S2_GRADIENT_DQ,
+    S2_GRADIENT_DK,
+    S2_GRADIENT_DV,
+    S2_N_GRADIENT_KINDS
+} s2_gradient_kind;
+
+typedef struct s2_gradient_harness {
+    s2_harness harness;                 /* its problem is a backward */
+    int32_t kv_head;                    /* the only one whose gradients are copied and judged; -1: all */
+    uint8_t *host[S2_N_GRADIENT_KINDS]; /* copies with guards */
+} s2_gradient_harness;
+
+/* As s2_harness_open. */
+s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *device,
+                                   const s2_validate_request *request, s2_diag *why) S2_MUST_CHECK;
+void s2_gradient_harness_close(s2_gradient_harness *gradients);
+
+/* Random q, k, v and dO; the same bits everywhere. */
+s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients,
+                                   const s2_validate_request *request) S2_MUST_CHECK;
+
+/* o and lse of the harness's rows by the best forward kernel of the device. S2_EUNSUPPORTED with the reason. */
+s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why) S2_MUST_CHECK;
+
+/* Fill the gradients with NaN, run once, copy them to the host. */
+s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why) S2_MUST_CHECK;
+
+const s2_guarded *s2_gradient_harness_buffer(const s2_gradient_harness *gradients, s2_gradient_kind grad);
+const s2_tensor *s2_gradient_harness_tensor(const s2_gradient_harness *gradients, s2_gradient_kind grad);
+/* Whether this KV head is looked at: all are, or of a large problem one. */
+static inline bool s2_gradient_harness_looks_at(const s2_gradient_harness *gradients, int32_t kv_head)
+{
+    return gradients->kv_head < 0 || gradients->kv_head == kv_head;
+}
+/* "dQ", "dK", "dV" */
+const char *s2_gradient_harness_word(s2_gradient_kind grad);
+
+/* As the stages of judge/probe.h. */
+s2_status s2_gradient_touch(s2_gradient_harness *gradients, const s2_validate_request *request,
+                            s2_validation *out, s2_diag *why) S2_MUST_CHECK;
+s2_status s2_gradient_numerics(s2_gradient_harness *gradients, const s2_validate_request *request,
+                               s2_validation *out, s2_diag *why) S2_MUST_CHECK;
+
+#endif /* S2_JUDGE_GRADIENT_HARNESS_H */

@@ -1,0 +1,367 @@
+#include "judge/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+
+/* ------------------------------------------------------------------ which items */
+
+typedef struct s2_sample {
+    const s2_plan *plan;
+    uint8_t *keep;
+    double flop;
+} s2_sample;
+
+static double item_flop(const s2_plan *plan, const s2_plan_item *item)
+{
+    return 4.0 * item->n_blk * plan->blk_tok * plan->options.tile_tok * plan->pattern->head_dim *
+           item->n_heads;
+}
+
+static void take(s2_sample *sample, int32_t item)
+{
+    if (sample->keep[item])
+        return;
+    sample->keep[item] = 1;
+    sample->flop += item_flop(sample->plan, &sample->plan->items[item]);
+}
+
+/* One head of each class contributes both ends of the first and of the last sequence, the rest is drawn. */
+static bool is_edge(const s2_plan *plan, const s2_plan_item *item)
+{
+    if (item->head != plan->classes[item->cls].first_head ||
+        (item->seq != 0 && item->seq != plan->n_seqs - 1))
+        return false;
+    return item->tile == 0 || item->tile == s2_plan_n_tiles(plan, item->seq) - 1;
+}
+
+static bool keep_item(void *user, const s2_plan_item *item)
+{
+    const s2_sample *const sample = user;
+    return sample->keep[item - sample->plan->items] != 0;
+}
+
+static s2_status sample_items(s2_harness *harness, const s2_validate_request *request)
+{
+    double all = 0.0;
+    for (int32_t item = 0; item < harness->whole.n_items; item++)
+        all += item_flop(&harness->whole, &harness->whole.items[item]);
+    harness->some = harness->whole;
+    if (request->budget_flop <= 0.0 || all <= request->budget_flop)
+        return S2_OK;
+    s2_sample sample = {.plan = &harness->whole};
+    sample.keep = s2_calloc((size_t)harness->whole.n_items, 1);
+    if (sample.keep == NULL)
+        return S2_ENOMEM;
+    s2_rng rng = {request->seed};
+    int32_t n_drawn = 0;
+    for (int32_t item = 0; item < harness->whole.n_items; item++)
+        if (is_edge(&harness->whole, &harness->whole.items[item]) && sample.flop < request->budget_flop)
+            take(&sample, item);
+    while (sample.flop < request->budget_flop || n_drawn < 2) {
+        take(&sample, (int32_t)s2_rng_below(&rng, (uint64_t)harness->whole.n_items));
+        n_drawn++;
+    }
+    const s2_status status =
+        s2_plan_select(&harness->arena, &harness->whole, keep_item, &sample, &harness->some);
+    s2_free(sample.keep);
+    return status;
+}
+
+/* ------------------------------------------------------------------ layout */
+
+static s2_status allocate(s2_harness *harness, s2_guarded *buffer, int64_t n, int64_t elem_bytes)
+{
+    int64_t n_bytes;
+    if (!s2_mul_i64(n, elem_bytes, &n_bytes) || n_bytes > INT64_MAX / 4)
+        return S2_ENOMEM;
+    void *base;
+    S2_TRY(harness->device->ops->alloc(harness->device, (size_t)n_bytes + 2 * S2_GUARD_BYTES, &base));
+    *buffer = (s2_guarded){base, (size_t)n_bytes};
+    return harness->device->ops->fill(harness->device, base, 0xff, (size_t)n_bytes + 2 * S2_GUARD_BYTES);
+}
+
+static bool lengths_differ(const s2_validate_request *request)
+{
+    for (int32_t seq = 1; seq < request->n_seqs; seq++)
+        if (request->seqs[seq].q_tok != request->seqs[0].q_tok ||
+            request->seqs[seq].k_tok != request->seqs[0].k_tok)
+            return true;
+    return false;
+}
+
+static s2_status count_tokens(s2_harness *harness, const s2_validate_request *request)
+{
+    int32_t *const q_begin = S2_NEW(&harness->arena, int32_t, request->n_seqs + 1);
+    int32_t *const k_begin = S2_NEW(&harness->arena, int32_t, request->n_seqs + 1);
+    if (q_begin == NULL || k_begin == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < request->n_seqs; seq++) {
+        harness->n_q_tok += request->seqs[seq].q_tok;
+        harness->n_k_tok += request->seqs[seq].k_tok;
+        if (harness->n_k_tok > INT32_MAX)
+            return S2_ENOMEM;
+        q_begin[seq + 1] = (int32_t)harness->n_q_tok;
+        k_begin[seq + 1] = (int32_t)harness->n_k_tok;
+    }
+    if (lengths_differ(request)) {
+        harness->problem.q_begin_tok = q_begin;
+        harness->problem.k_begin_tok = k_begin;
+    }
+    return S2_OK;
+}
+
+/* Tokens of n_heads heads, or heads of all_tok tokens; padded ones leave room for one more head. */
+static s2_tensor tensor_of(const s2_guarded *buffer, int64_t n_heads, int64_t head_dim, int64_t seq_tok,
+                           int64_t all_tok, const s2_validate_request *request)
+{
+    const int64_t heads = n_heads + request->padded, tok = heads * head_dim;
+    void *const data = buffer->base + S2_GUARD_BYTES;
+    if (!request->head_major)
+        return (s2_tensor){data, seq_tok * tok, tok, head_dim};
+    return (s2_tensor){data, seq_tok * head_dim, head_dim, all_tok * head_dim};
+}
+
+static s2_status lay_out(s2_harness *harness, const s2_validate_request *request)
+{
+    s2_attn_problem *const p = &harness->problem;
+    const int64_t d = p->head_dim, bytes = s2_dtype_bytes(p->dtype);
+    const int64_t h = p->n_heads + request->padded, g = p->n_kv_heads + request->padded;
+    S2_TRY(allocate(harness, &harness->q, harness->n_q_tok * h * d, bytes));
+    S2_TRY(allocate(harness, &harness->k, harness->n_k_tok * g * d, bytes));
+    S2_TRY(allocate(harness, &harness->v, harness->n_k_tok * g * d, bytes));
+    S2_TRY(allocate(harness, &harness->o, harness->n_q_tok * h * d, bytes));
+    S2_TRY(allocate(harness, &harness->lse, harness->n_q_tok * p->n_heads, 4));
+    p->q = tensor_of(&harness->q, p->n_heads, d, request->seqs[0].q_tok, harness->n_q_tok, request);
+    p->o = tensor_of(&harness->o, p->n_heads, d, request->seqs[0].q_tok, harness->n_q_tok, request);
+    p->k = tensor_of(&harness->k, p->n_kv_heads, d, request->seqs[0].k_tok, harness->n_k_tok, request);
+    p->v = tensor_of(&harness->v, p->n_kv_heads, d, request->seqs[0].k_tok, harness->n_k_tok, request);
+    const int64_t head_tok = p->q_begin_tok != NULL ? harness->n_q_tok : request->seqs[0].q_tok;
+    p->lse =
+        (s2_rows){(float *)(void *)(harness->lse.base + S2_GUARD_BYTES), head_tok * p->n_heads, head_tok};
+    harness->host_o = s2_malloc(harness->o.n_bytes + 2 * S2_GUARD_BYTES);
+    harness->host_lse = s2_malloc(harness->lse.n_bytes + 2 * S2_GUARD_BYTES);
+    return harness->host_o != NULL && harness->host_lse != NULL ? S2_OK : S2_ENOMEM;
+}
+
+/* Gradients lie as what they are gradients of. */
+static s2_status lay_out_gradients(s2_harness *harness)
+{
+    s2_attn_problem *const p = &harness->problem;
+    const s2_tensor *const like[] = {&p->o, &p->q, &p->k, &p->v};
+    const s2_guarded *const sized[] = {&harness->o, &harness->q, &harness->k, &harness->v};
+    s2_guarded *const buffers[] = {&harness->d_o, &harness->d_q, &harness->d_k, &harness->d_v};
+    s2_tensor *const tensors[] = {&p->d_o, &p->d_q, &p->d_k, &p->d_v};
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++) {
+        S2_TRY(allocate(harness, buffers[at], (int64_t)sized[at]->n_bytes, 1));
+        *tensors[at] = *like[at];
+        tensors[at]->data = buffers[at]->base + S2_GUARD_BYTES;
+    }
+    return S2_OK;
+}
+
+/* Everything that depends on the kernel; S2_EUNSUPPORTED where it cannot take this problem. */
+static s2_status open_with(s2_harness *harness, const s2_validate_request *request, const s2_kernel *kernel,
+                           s2_diag *why)
+{
+    harness->kernel = kernel;
+    harness->problem.plan = NULL;
+    S2_TRY(kernel->supports(harness->device, &harness->problem, why));
+    const s2_plan_options options = s2_kernel_cut(kernel->traits, harness->problem.head_dim);
+    S2_TRY(s2_plan_build(&harness->arena, request->pattern, request->phase, request->layer, request->seqs,
+                         request->n_seqs, &options, &harness->whole, why));
+    S2_TRY(sample_items(harness, request));
+    harness->problem.plan = &harness->some;
+    S2_TRY(kernel->supports(harness->device, &harness->problem, why));
+    S2_TRY(count_tokens(harness, request));
+    S2_TRY(lay_out(harness, request));
+    if (harness->problem.pass == S2_PASS_BACKWARD)
+        S2_TRY(lay_out_gradients(harness));
+    return kernel->prepare(harness->device, &harness->problem, &harness->state, why);
+}
+
+typedef struct s2_attempt {
+    s2_harness *harness;
+    const s2_validate_request *request;
+} s2_attempt;
+
+static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
+{
+    const s2_attempt *const at = user;
+    /* that a kernel computes something else is no reason anybody wants to read, unless it was asked for */
+    if (at->request->kernel == NULL &&
+        !s2_kernel_takes_pass(at->harness->device, kernel, at->harness->problem.pass))
+        return S2_EUNSUPPORTED;
+    return open_with(at->harness, at->request, kernel, why);
+}
+
+/* The best kernel that takes the problem: what it refuses may depend on the plan, so the choice opens it. */
+static s2_status open(s2_harness *harness, const s2_validate_request *request, s2_diag *why)
+{
+    const s2_pattern *const pattern = request->pattern;
+    const float usual = 1.0f / sqrtf((float)pattern->head_dim);
+    harness->problem = (s2_attn_problem){.pass = request->pass,
+                                         .dtype = request->dtype,
+                                         .n_seqs = request->n_seqs,
+                                         .n_heads = pattern->n_heads,
+                                         .n_kv_heads = pattern->n_kv_heads,
+                                         .head_dim = pattern->head_dim,
+                                         .scale = request->scale != 0.0f ? request->scale : usual};
+    s2_attempt at = {harness, request};
+    const s2_kernel *chosen;
+    return s2_kernel_choose(harness->device, request->kernel, attempt, &at, &chosen, why);
+}
+
+s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
+                          s2_diag *why)
+{
+    *harness = (s2_harness){.device = device};
+    return open(harness, request, why);
+}
+
+void s2_harness_close(s2_harness *harness)
+{
+    if (harness->kernel != NULL && harness->state != NULL)
+        harness->kernel->finish(harness->device, harness->state);
+    s2_guarded *const buffers[] = {&harness->q,   &harness->k,   &harness->v,   &harness->o,  &harness->lse,
+                                   &harness->d_o, &harness->d_q, &harness->d_k, &harness->d_v};
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
+        harness->device->ops->release(harness->device, buffers[at]->base);
+    s2_free(harness->host_o);
+    s2_free(harness->host_lse);
+    s2_arena_release(&harness->arena);
+    *harness = (s2_harness){0};
+}
+
+static s2_status launch(s2_harness *harness, double *ms, s2_diag *why)
+{
+    const s2_device_ops *const ops = harness->device->ops;
+    double spent = 0.0;
+    S2_TRY(ops->fill(harness->device, harness->o.base, 0xff, harness->o.n_bytes + 2 * S2_GUARD_BYTES));
+    S2_TRY(ops->fill(harness->device, harness->lse.base, 0xff, harness->lse.n_bytes + 2 * S2_GUARD_BYTES));
+    S2_TRY(ops->time_begin(harness->device));
+    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    S2_TRY(ops->sync(harness->device, why));
+    S2_TRY(ops->time_end(harness->device, &spent));
+    if (ms != NULL)
+        *ms = spent;
+    return S2_OK;
+}
+
+static s2_status copy_all(s2_harness *harness)
+{
+    const s2_device_ops *const ops = harness->device->ops;
+    S2_TRY(ops->copy_out(harness->device, harness->host_o, harness->o.base,
+                         harness->o.n_bytes + 2 * S2_GUARD_BYTES));
+    return ops->copy_out(harness->device, harness->host_lse, harness->lse.base,
+                         harness->lse.n_bytes + 2 * S2_GUARD_BYTES);
+}
+
+static s2_status copy_rows(s2_harness *harness, const s2_probe_row *rows, int64_t n_rows)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    const s2_device_ops *const ops = harness->device->ops;
+    const int64_t bytes = s2_dtype_bytes(p->dtype);
+    int64_t *const at = s2_calloc((size_t)n_rows + 1, 2 * sizeof *at);
+    if (at == NULL)
+        return S2_ENOMEM;
+    for (int64_t n = 0; n < n_rows; n++) {
+        const s2_probe_row row = rows[n];
+        at[n] = S2_GUARD_BYTES + s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head) * bytes;
+        at[n_rows + n] =
+            S2_GUARD_BYTES + s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head) * 4;
+    }
+    s2_status status = ops->copy_pieces_out(harness->device, harness->host_o, harness->o.base, at, n_rows,
+                                            (size_t)(p->head_dim * bytes));
+    if (status == S2_OK)
+        status = ops->copy_pieces_out(harness->device, harness->host_lse, harness->lse.base, at + n_rows,
+                                      n_rows, 4);
+    s2_free(at);
+    return status;
+}
+
+s2_status s2_harness_run(s2_harness *harness, double *ms, s2_diag *why)
+{
+    S2_TRY(launch(harness, ms, why));
+    return copy_all(harness);
+}
+
+s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int64_t n_rows, double *ms,
+                              s2_diag *why)
+{
+    if (2 * n_rows >= harness->n_q_tok * harness->problem.n_heads)
+        return s2_harness_run(harness, ms, why);
+    S2_TRY(launch(harness, ms, why));
+    return copy_rows(harness, rows, n_rows);
+}
+
+/* ------------------------------------------------------------------ strays */
+
+static void own(uint8_t *owned, int64_t at, int64_t n)
+{
+    memset(owned + at, 1, (size_t)n);
+}
+
+/* Mark the bytes that the plan's rows own, per element of 4 or 2 bytes. */
+static void mark_owned(const s2_harness *harness, uint8_t *o_owned, uint8_t *lse_owned)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    for (int32_t at = 0; at < harness->some.n_items; at++) {
+        const s2_plan_item *const item = &harness->some.items[at];
+        int64_t end;
+        for (int64_t q_tok = s2_harness_item_queries(&harness->some, item, &end); q_tok < end; q_tok++)
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                own(o_owned, s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head), p->head_dim);
+                own(lse_owned, s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head), 1);
+            }
+    }
+}
+
+/* A whole plan without padding owns every byte between the guards. */
+static bool owns_all(const s2_harness *harness)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    return harness->some.n_items == harness->whole.n_items &&
+           (int64_t)harness->o.n_bytes ==
+               harness->n_q_tok * p->n_heads * p->head_dim * s2_dtype_bytes(p->dtype);
+}
+
+/* owned NULL: all of it. */
+static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const uint8_t *owned,
+                           size_t elem_bytes)
+{
+    const size_t data_end = S2_GUARD_BYTES + buffer->n_bytes;
+    for (size_t at = 0; at < data_end + S2_GUARD_BYTES; at++) {
+        const bool guard = at < S2_GUARD_BYTES || at >= data_end;
+        if (owned == NULL && at == S2_GUARD_BYTES)
+            at = data_end;
+        if (host[at] != 0xff && (guard || owned == NULL || !owned[(at - S2_GUARD_BYTES) / elem_bytes]))
+            return (int64_t)at - S2_GUARD_BYTES;
+    }
+    return INT64_MIN;
+}
+
+int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer)
+{
+    const size_t elem_bytes = (size_t)s2_dtype_bytes(harness->problem.dtype);
+    const bool all = owns_all(harness);
+    uint8_t *const o_owned = all ? NULL : s2_calloc(harness->o.n_bytes / elem_bytes, 1);
+    uint8_t *const lse_owned = all ? NULL : s2_calloc(harness->lse.n_bytes / 4, 1);
+    int64_t stray = INT64_MIN;
+    if (all || (o_owned != NULL && lse_owned != NULL)) {
+        if (!all)
+            mark_owned(harness, o_owned, lse_owned);
+        *buffer = "the output";
+        stray = first_stray(harness->host_o, &harness->o, o_owned, elem_bytes);
+        if (stray == INT64_MIN) {
+            *buffer = "the log-sum-exp";
+            stray = first_stray(harness->host_lse, &harness->lse, lse_owned, 4);
+        }
+    }
+    s2_free(o_owned);
+    s2_free(lse_owned);
+    return stray;
+}

@@ -1,0 +1,81 @@
+/*
+ * judge/harness.h - a problem laid out on a device for judging: guarded buffers, a plan, a prepared kernel.
+ *
+ *     | guard 0xFF | data ............................ | guard 0xFF |
+ *
+ * 0xFF bytes are NaN in every type. Outputs are 0xFF throughout before a run, so a byte that no row of the
+ * plan owns must still be 0xFF afterwards.
+ *
+ * Ownership: s2_harness_close releases all. Threads: as the device.
+ */
+#ifndef S2_JUDGE_HARNESS_H
+#define S2_JUDGE_HARNESS_H
+
+#include "judge/validate.h"
+
+enum { S2_GUARD_BYTES = 4096 };
+
+typedef struct s2_guarded {
+    uint8_t *base; /* device; data begins at base + S2_GUARD_BYTES */
+    size_t n_bytes;
+} s2_guarded;
+
+/* One row of the output: a query of a sequence, through a head. */
+typedef struct s2_probe_row {
+    int32_t seq;
+    int32_t q_tok; /* from 0 in its sequence */
+    int32_t head;
+} s2_probe_row;
+
+typedef struct s2_harness {
+    s2_device *device;
+    const s2_kernel *kernel;
+    s2_arena arena;
+    s2_attn_problem problem; /* runs `some` */
+    s2_plan whole;
+    s2_plan some;
+    int64_t n_q_tok; /* of the batch */
+    int64_t n_k_tok;
+    s2_guarded q, k, v, o, lse;
+    s2_guarded d_o, d_q, d_k, d_v; /* only of a backward: else NULL */
+    uint8_t *host_o;               /* copies with guards */
+    uint8_t *host_lse;
+    void *state;
+} s2_harness;
+
+/*
+ * Choose the kernel, plan, sample items (budget_flop, seed), allocate, prepare. The harness must be closed in any
+ * case. S2_EUNSUPPORTED where no kernel takes the problem; what memory and device say.
+ */
+s2_status s2_harness_open(s2_harness *harness, s2_device *device, const s2_validate_request *request,
+                          s2_diag *why) S2_MUST_CHECK;
+void s2_harness_close(s2_harness *harness);
+
+/* Fill the outputs with NaN, run once, copy them back. ms may be NULL. */
+s2_status s2_harness_run(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_CHECK;
+
+/* The same, but only these rows come back when they are few beside the whole output. */
+s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int64_t n_rows, double *ms,
+                              s2_diag *why) S2_MUST_CHECK;
+
+/* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
+int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer);
+
+static inline const void *s2_harness_o(const s2_harness *harness)
+{
+    return harness->host_o + S2_GUARD_BYTES;
+}
+static inline const float *s2_harness_lse(const s2_harness *harness)
+{
+    return (const float *)(const void *)(harness->host_lse + S2_GUARD_BYTES);
+}
+/* First query of an item, from 0 in its sequence, and the end of its real queries. */
+static inline int64_t s2_harness_item_queries(const s2_plan *plan, const s2_plan_item *item, int64_t *end)
+{
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    const int64_t first = s2_plan_tile_begin(plan, item->seq, item->tile) - (lens.k_tok - lens.q_tok);
+    *end = first + plan->options.tile_tok < lens.q_tok ? first + plan->options.tile_tok : lens.q_tok;
+    return first > 0 ? first : 0;
+}
+
+#endif /* S2_JUDGE_HARNESS_H */

@@ -1,0 +1,368 @@
+#include "judge/probe.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#include "kernels/oracle.h"
+
+typedef struct s2_numerics {
+    s2_harness *harness;
+    s2_validation *out;
+    const s2_validate_request *request;
+    uint8_t *k; /* host copies of all keys and values, as the device lays them out */
+    uint8_t *v;
+    float *q_row;         /* room for one query in the problem's type */
+    s2_probe_rows rows;   /* compared with fp64 */
+    s2_attn_problem host; /* the problem with host addresses; its q is q_row for every query */
+    s2_oracle_row oracle;
+} s2_numerics;
+
+enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3 };
+
+static uint64_t stream(const s2_numerics *at, uint64_t which)
+{
+    return at->request->seed * 16 + which;
+}
+
+/* ------------------------------------------------------------------ poison */
+
+/* Which keys of one KV head any row may read: 0 its block is in no list, 1 in a list but read by none, 2
+ * read. */
+static s2_status mark_lists(const s2_harness *harness, int32_t seq, int32_t kv_head, uint8_t *mark,
+                            s2_plan_list *list)
+{
+    const s2_plan *const plan = &harness->some;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
+            continue;
+        S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, list));
+        for (int32_t e = 0; e < list->n_entries; e++) {
+            const int64_t begin = (int64_t)list->entries[e].k_blk * plan->blk_tok;
+            for (int64_t k_tok = begin; k_tok < begin + plan->blk_tok && k_tok < plan->seqs[seq].k_tok;
+                 k_tok++)
+                mark[k_tok] = mark[k_tok] == 2 || list->entries[e].full ? 2 : 1;
+        }
+    }
+    return S2_OK;
+}
+
+static s2_status mark_row(const s2_plan *plan, const s2_plan_item *item, int64_t q_tok, uint8_t *mark,
+                          s2_plan_list *scratch)
+{
+    const s2_plan_seq lens = plan->seqs[item->seq];
+    const s2_view *const view = &plan->classes[item->cls].view;
+    const int64_t position = lens.k_tok - lens.q_tok + q_tok;
+    int64_t n;
+    S2_TRY(s2_view_row_whole(view, position, lens.k_tok, &scratch->runs, &scratch->cap_runs, &n));
+    for (int64_t r = 0; r < n; r++)
+        memset(mark + scratch->runs[r].begin, 2, (size_t)(scratch->runs[r].end - scratch->runs[r].begin));
+    return S2_OK;
+}
+
+static s2_status mark_rows(const s2_harness *harness, int32_t seq, int32_t kv_head, uint8_t *mark,
+                           s2_plan_list *list)
+{
+    const s2_plan *const plan = &harness->some;
+    for (int32_t at = 0; at < plan->n_items; at++) {
+        const s2_plan_item *const item = &plan->items[at];
+        if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
+            continue;
+        int64_t end;
+        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
+            S2_TRY(mark_row(plan, item, q_tok, mark, list));
+    }
+    return S2_OK;
+}
+
+/*
+ * NaN where no list leads; a large finite value where a list leads but no row may read (0 times NaN is NaN).
+ */
+static void poison_keys(const s2_harness *harness, int32_t seq, int32_t kv_head, const uint8_t *mark,
+                        bool rows_known, uint8_t *k, uint8_t *v)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    for (int32_t k_tok = 0; k_tok < harness->some.seqs[seq].k_tok; k_tok++) {
+        if (mark[k_tok] == 2 || (mark[k_tok] == 1 && !rows_known))
+            continue;
+        const float value = mark[k_tok] == 0 ? NAN : 30000.0f;
+        const int64_t at_k = s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head);
+        const int64_t at_v = s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head);
+        for (int32_t d = 0; d < p->head_dim; d++) {
+            s2_float_store(k, p->dtype, at_k + d, value);
+            s2_float_store(v, p->dtype, at_v + d, value);
+        }
+    }
+}
+
+s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v)
+{
+    const s2_plan *const plan = &harness->some;
+    const bool rows_known = plan->n_items * (int64_t)plan->options.tile_tok <= 300000;
+    s2_status status = S2_OK;
+    s2_plan_list list = {0};
+    for (int32_t seq = 0; status == S2_OK && seq < plan->n_seqs; seq++) {
+        uint8_t *const mark = s2_malloc((size_t)plan->seqs[seq].k_tok);
+        for (int32_t g = 0; mark != NULL && status == S2_OK && g < plan->pattern->n_kv_heads; g++) {
+            memset(mark, 0, (size_t)plan->seqs[seq].k_tok);
+            status = mark_lists(harness, seq, g, mark, &list);
+            if (status == S2_OK && rows_known)
+                status = mark_rows(harness, seq, g, mark, &list);
+            if (status == S2_OK)
+                poison_keys(harness, seq, g, mark, rows_known, k, v);
+        }
+        status = mark == NULL ? S2_ENOMEM : status;
+        s2_free(mark);
+    }
+    s2_plan_list_release(&list);
+    return status;
+}
+
+/* ------------------------------------------------------------------ data */
+
+static s2_status copy_and_poison(s2_numerics *at)
+{
+    s2_harness *const harness = at->harness;
+    s2_device *const device = harness->device;
+    const s2_device_ops *const ops = device->ops;
+    S2_TRY(ops->copy_out(device, at->k, harness->problem.k.data, harness->k.n_bytes));
+    S2_TRY(ops->copy_out(device, at->v, harness->problem.v.data, harness->v.n_bytes));
+    S2_TRY(s2_probe_poison(at->harness, at->k, at->v));
+    S2_TRY(ops->copy_in(device, harness->problem.k.data, at->k, harness->k.n_bytes));
+    return ops->copy_in(device, harness->problem.v.data, at->v, harness->v.n_bytes);
+}
+
+/* One KV head of one sequence, which lies in one piece when the layout is by heads. */
+static s2_status copy_head(s2_numerics *at, int32_t seq, int32_t kv_head)
+{
+    const s2_attn_problem *const p = &at->harness->problem;
+    const s2_device_ops *const ops = at->harness->device->ops;
+    const int64_t bytes = s2_dtype_bytes(p->dtype), n_tok = at->harness->some.seqs[seq].k_tok;
+    const int64_t begin = s2_tensor_at(&p->k, p->k_begin_tok, seq, 0, kv_head) * bytes;
+    const int64_t last = s2_tensor_at(&p->k, p->k_begin_tok, seq, n_tok - 1, kv_head) * bytes;
+    const size_t n = (size_t)(last - begin + p->head_dim * bytes);
+    S2_TRY(ops->copy_out(at->harness->device, at->k + begin, (uint8_t *)p->k.data + begin, n));
+    return ops->copy_out(at->harness->device, at->v + begin, (uint8_t *)p->v.data + begin, n);
+}
+
+static s2_status copy_looked_at(s2_numerics *at)
+{
+    for (int64_t n = 0; n < at->rows.n; n++) {
+        const int32_t seq = at->rows.row[n].seq;
+        const int32_t kv_head = s2_pattern_kv_head(at->harness->some.pattern, at->rows.row[n].head);
+        bool had = false;
+        for (int64_t m = 0; m < n && !had; m++)
+            had = at->rows.row[m].seq == seq &&
+                  s2_pattern_kv_head(at->harness->some.pattern, at->rows.row[m].head) == kv_head;
+        if (!had)
+            S2_TRY(copy_head(at, seq, kv_head));
+    }
+    return S2_OK;
+}
+
+static s2_status fill(s2_numerics *at)
+{
+    s2_harness *const harness = at->harness;
+    s2_device *const device = harness->device;
+    const s2_device_ops *const ops = device->ops;
+    const s2_dtype dtype = harness->problem.dtype;
+    const int64_t bytes = s2_dtype_bytes(dtype);
+    const int64_t n_q = (int64_t)harness->q.n_bytes / bytes, n_kv = (int64_t)harness->k.n_bytes / bytes;
+    S2_TRY(ops->fill_normal(device, harness->problem.q.data, n_q, dtype, stream(at, STREAM_Q),
+                            at->request->spread));
+    S2_TRY(ops->fill_normal(device, harness->problem.k.data, n_kv, dtype, stream(at, STREAM_K), 1.0f));
+    S2_TRY(ops->fill_normal(device, harness->problem.v.data, n_kv, dtype, stream(at, STREAM_V), 1.0f));
+    at->k = s2_malloc(harness->k.n_bytes);
+    at->v = s2_malloc(harness->v.n_bytes);
+    at->q_row = s2_calloc((size_t)harness->problem.head_dim, sizeof *at->q_row);
+    if (at->k == NULL || at->v == NULL || at->q_row == NULL)
+        return S2_ENOMEM;
+    S2_TRY(at->request->few_heads ? copy_looked_at(at) : copy_and_poison(at));
+    at->host = harness->problem;
+    at->host.q = (s2_tensor){.data = at->q_row};
+    at->host.k.data = at->k;
+    at->host.v.data = at->v;
+    return S2_OK;
+}
+
+/* The query as fill_normal made it: cheaper than a host copy of all of Q. */
+static void make_query(s2_numerics *at, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &at->harness->problem;
+    const int64_t from = s2_tensor_at(&p->q, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    for (int32_t d = 0; d < p->head_dim; d++)
+        s2_float_store(at->q_row, p->dtype, d,
+                       s2_input_value(stream(at, STREAM_Q), (uint64_t)(from + d)) * at->request->spread);
+}
+
+/* ------------------------------------------------------------------ verdicts */
+
+static s2_outcome blame(s2_numerics *at, s2_outcome outcome, s2_probe_row row, const char *what, double err,
+                        double tol)
+{
+    snprintf(at->out->reason, sizeof at->out->reason,
+             "layer %d, head %d, sequence %d, query %d: %s is off by %.3g where %.3g is allowed",
+             at->harness->some.layer, row.head, row.seq, row.q_tok, what, err, tol);
+    return outcome;
+}
+
+static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)
+{
+    const s2_attn_problem *const p = &at->harness->problem;
+    const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
+    const double lse = (double)s2_harness_lse(
+        at->harness)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
+    const s2_row_error error = s2_oracle_compare(p, &at->oracle, s2_harness_o(at->harness), o_at, lse);
+    if (!(error.err < at->out->max_err)) {
+        at->out->max_err = error.err;
+        at->out->tol = error.tol;
+    }
+    at->out->rows++;
+    if (!(error.err <= error.tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the output", error.err, error.tol);
+    if (at->oracle.n_keys == 0)
+        return error.lse_err <= error.lse_tol
+                   ? S2_OUTCOME_OK
+                   : blame(at, S2_OUTCOME_WRONG_VALUES, row, "the LSE of an empty row", lse, 0.0);
+    at->out->lse_err = fmax(at->out->lse_err, error.lse_err);
+    if (!(error.lse_err <= error.lse_tol))
+        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", error.lse_err, error.lse_tol);
+    return S2_OUTCOME_OK;
+}
+
+/* Exponents of ones are infinities and NaN; without a call a vector at a time is looked at. */
+static bool all_finite16(const uint16_t *bits, int32_t n, uint16_t exponent)
+{
+    int32_t n_bad = 0;
+    for (int32_t d = 0; d < n; d++)
+        n_bad += (bits[d] & exponent) == exponent;
+    return n_bad == 0;
+}
+
+static bool row_is_finite(const s2_harness *harness, int64_t o_at)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    if (p->dtype != S2_F32)
+        return all_finite16((const uint16_t *)s2_harness_o(harness) + o_at, p->head_dim,
+                            p->dtype == S2_BF16 ? 0x7f80 : 0x7c00);
+    bool good = true;
+    for (int32_t d = 0; d < p->head_dim && good; d++)
+        good = isfinite(((const float *)s2_harness_o(harness))[o_at + d]);
+    return good;
+}
+
+/* Every number that the plan owns is one. LSE may be minus infinity and nothing else that is not finite. */
+static s2_outcome find_nan(s2_numerics *at)
+{
+    const s2_attn_problem *const p = &at->harness->problem;
+    const s2_plan *const plan = &at->harness->some;
+    for (int32_t n = 0; n < plan->n_items; n++) {
+        const s2_plan_item *const item = &plan->items[n];
+        int64_t end;
+        for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
+            for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
+                const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head);
+                const float lse =
+                    s2_harness_lse(at->harness)[s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head)];
+                if (!isnan(lse) && lse < INFINITY && row_is_finite(at->harness, o_at))
+                    continue;
+                snprintf(at->out->reason, sizeof at->out->reason,
+                         "layer %d, head %d, sequence %d, query %lld: the result is not a number",
+                         plan->layer, head, item->seq, (long long)q_tok);
+                return S2_OUTCOME_NAN;
+            }
+    }
+    return S2_OUTCOME_OK;
+}
+
+static s2_outcome find_stray(s2_numerics *at)
+{
+    const char *buffer = "";
+    const int64_t stray = s2_harness_stray_byte(at->harness, &buffer);
+    if (stray == INT64_MIN)
+        return S2_OUTCOME_OK;
+    snprintf(at->out->reason, sizeof at->out->reason,
+             "byte %lld of %s was written, which belongs to no row of the plan (the buffer has %lld bytes)",
+             (long long)stray, buffer,
+             (long long)(buffer[4] == 'o' ? at->harness->o.n_bytes : at->harness->lse.n_bytes));
+    return S2_OUTCOME_OUT_OF_BOUNDS;
+}
+
+static s2_status judge_rows(s2_numerics *at)
+{
+    for (int64_t n = 0; n < at->rows.n && at->out->outcome == S2_OUTCOME_OK; n++) {
+        const s2_probe_row row = at->rows.row[n];
+        make_query(at, row);
+        S2_TRY(s2_oracle_eval(&at->host, row.seq, row.q_tok, row.head, at->harness->kernel->tolerance,
+                              &at->oracle));
+        at->out->outcome = judge_row(at, row);
+        if (at->request->progress != NULL && n % 16 == 0)
+            at->request->progress(at->request->user, "numerics", (int32_t)n, (int32_t)at->rows.n);
+    }
+    return S2_OK;
+}
+
+/* The second run must give the bits of the first. */
+static s2_status compare_again(s2_numerics *at, uint8_t *o, uint8_t *lse, s2_diag *why)
+{
+    s2_harness *const harness = at->harness;
+    const size_t o_bytes = harness->o.n_bytes + 2 * S2_GUARD_BYTES,
+                 lse_bytes = harness->lse.n_bytes + 2 * S2_GUARD_BYTES;
+    memcpy(o, harness->host_o, o_bytes);
+    memcpy(lse, harness->host_lse, lse_bytes);
+    S2_TRY(s2_harness_run(harness, NULL, why));
+    if (memcmp(o, harness->host_o, o_bytes) == 0 && memcmp(lse, harness->host_lse, lse_bytes) == 0)
+        return S2_OK;
+    snprintf(at->out->reason, sizeof at->out->reason, "layer %d: two runs on the same data differ in bits",
+             harness->some.layer);
+    at->out->outcome = S2_OUTCOME_WRONG_VALUES;
+    return S2_OK;
+}
+
+static s2_status run_again(s2_numerics *at, s2_diag *why)
+{
+    uint8_t *const o = s2_malloc(at->harness->o.n_bytes + 2 * S2_GUARD_BYTES);
+    uint8_t *const lse = s2_malloc(at->harness->lse.n_bytes + 2 * S2_GUARD_BYTES);
+    const s2_status status = o != NULL && lse != NULL ? compare_again(at, o, lse, why) : S2_ENOMEM;
+    s2_free(o);
+    s2_free(lse);
+    return status;
+}
+
+static s2_status judge(s2_numerics *at, s2_diag *why)
+{
+    const bool all = !at->request->few_heads;
+    S2_TRY(fill(at));
+    if (all)
+        S2_TRY(s2_harness_run(at->harness, NULL, why));
+    else
+        S2_TRY(s2_harness_run_rows(at->harness, at->rows.row, at->rows.n, NULL, why));
+    if (all)
+        at->out->outcome = find_stray(at);
+    if (all && at->out->outcome == S2_OUTCOME_OK)
+        at->out->outcome = find_nan(at);
+    S2_STAGE(at->out, judge_rows(at));
+    if (all && at->harness->kernel->deterministic)
+        S2_STAGE(at->out, run_again(at, why));
+    return S2_OK;
+}
+
+s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                            s2_diag *why)
+{
+    s2_numerics at = {.harness = harness, .out = out, .request = request};
+    /* a row costs about as much as head_dim / 16 pair look-ups a key */
+    const int64_t budget = request->budget_pairs / (4 + harness->problem.head_dim / 4);
+    s2_status status = s2_probe_rows_choose(harness, budget, request->seed, request->few_heads, &at.rows);
+    if (status == S2_OK)
+        status = judge(&at, why);
+    s2_free(at.k);
+    s2_free(at.v);
+    s2_free(at.q_row);
+    s2_free(at.rows.row);
+    s2_oracle_row_release(&at.oracle);
+    return status;
+}

@@ -1,0 +1,277 @@
+#include "judge/plug.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "judge/s2_kernel_plug.h"
+#include "pattern/blocks.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+
+/* What a child tells: written by it, read when it has ended. */
+typedef struct s2_plug_words {
+    int32_t passes; /* of a look at the object: bit s2_pass */
+    char error[400];
+} s2_plug_words;
+
+/* An s2_kernel has no data of its own, so there is one plug a process. */
+static struct {
+    char path[400];
+    char name[40];
+    int32_t passes;
+    s2_plug_words *words; /* shared with children */
+} plug;
+
+static const char *const symbols[S2_N_PASSES] = {
+    [S2_PASS_FORWARD] = "s2_plug_forward",
+    [S2_PASS_BACKWARD] = "s2_plug_backward",
+    [S2_PASS_DECODE] = "s2_plug_decode",
+};
+
+/* ------------------------------------------------------------------ in the child */
+
+/* dlsym() gives an object pointer; POSIX says that it may be read as one to a function. */
+static void find_symbol(void *object, const char *symbol, void *function, size_t n_bytes)
+{
+    void *const found = dlsym(object, symbol);
+    memcpy(function, &found, n_bytes);
+}
+
+static void *open_object(void)
+{
+    int (*version)(void) = NULL;
+    void *const object = dlopen(plug.path, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL) {
+        snprintf(plug.words->error, sizeof plug.words->error, "%.380s", dlerror());
+        return NULL;
+    }
+    find_symbol(object, "s2_plug_version", &version, sizeof version);
+    if (version != NULL && version() == S2_PLUG_VERSION)
+        return object;
+    snprintf(plug.words->error, sizeof plug.words->error,
+             "%.200s is not of version %d of s2_kernel_plug.h: s2_plug_version() %s", plug.path,
+             S2_PLUG_VERSION, version == NULL ? "is missing" : "returns another number");
+    return NULL;
+}
+
+static int look(const s2_attn_problem *problem)
+{
+    (void)problem;
+    void *const object = open_object();
+    if (object == NULL)
+        return S2_PLUG_UNSUPPORTED;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        plug.words->passes |= (dlsym(object, symbols[pass]) != NULL) << pass;
+    return S2_PLUG_OK;
+}
+
+static int reads(const s2_plug_problem *asked, int32_t seq, int32_t head, int64_t q, int64_t k)
+{
+    const s2_plan *const plan = ((const s2_attn_problem *)asked->own)->plan;
+    const s2_plan_seq lens = plan->seqs[seq];
+    return s2_pattern_reads(plan->pattern, plan->phase, plan->layer, head, lens.k_tok,
+                            lens.k_tok - lens.q_tok + q, k);
+}
+
+/* The lists stay until the process ends, which is when the call has. */
+static int blocks(const s2_plug_problem *asked, int32_t seq, int32_t head, int32_t block_tok,
+                  s2_plug_blocks *out)
+{
+    static s2_arena arena;
+    const s2_plan *const plan = ((const s2_attn_problem *)asked->own)->plan;
+    s2_view view;
+    s2_blocks lists;
+    if (s2_view_build(&arena, plan->pattern, plan->phase, plan->layer, head, S2_AT_MOST, &view) != S2_OK ||
+        s2_blocks_build(&arena, &view, plan->seqs[seq].k_tok, block_tok, NULL, &lists) != S2_OK)
+        return 1;
+    *out = (s2_plug_blocks){lists.n_q_blk, lists.n_k_blk, lists.row_begin, lists.k_blk, lists.full};
+    return 0;
+}
+
+static s2_plug_tensor tensor_of(const s2_tensor *tensor)
+{
+    return (s2_plug_tensor){tensor->data, tensor->seq, tensor->tok, tensor->head};
+}
+
+/* q_tok, then k_tok of every sequence. */
+static void fill_lengths(const s2_plan *plan, int32_t *lengths)
+{
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
+        lengths[seq] = plan->seqs[seq].q_tok;
+        lengths[plan->n_seqs + seq] = plan->seqs[seq].k_tok;
+    }
+}
+
+static s2_plug_problem describe(const s2_attn_problem *p, const int32_t *lengths, const char *pattern)
+{
+    static const int32_t dtypes[S2_N_DTYPES] = {
+        [S2_F32] = S2_PLUG_F32, [S2_BF16] = S2_PLUG_BF16, [S2_F16] = S2_PLUG_F16};
+    return (s2_plug_problem){.dtype = dtypes[p->dtype],
+                             .n_seqs = p->n_seqs,
+                             .n_heads = p->n_heads,
+                             .n_kv_heads = p->n_kv_heads,
+                             .head_dim = p->head_dim,
+                             .causal = p->plan->pattern->causal,
+                             .scale = p->scale,
+                             .q_tok = lengths,
+                             .k_tok = lengths + p->n_seqs,
+                             .q_begin = p->q_begin_tok,
+                             .k_begin = p->k_begin_tok,
+                             .q = tensor_of(&p->q),
+                             .k = tensor_of(&p->k),
+                             .v = tensor_of(&p->v),
+                             .o = tensor_of(&p->o),
+                             .lse = {p->lse.data, p->lse.seq, p->lse.head},
+                             .d_o = tensor_of(&p->d_o),
+                             .d_q = tensor_of(&p->d_q),
+                             .d_k = tensor_of(&p->d_k),
+                             .d_v = tensor_of(&p->d_v),
+                             .pattern = pattern,
+                             .layer = p->plan->layer,
+                             .reads = reads,
+                             .blocks = blocks,
+                             .own = p,
+                             .error = plug.words->error,
+                             .error_cap = sizeof plug.words->error};
+}
+
+static int compute(const s2_attn_problem *problem)
+{
+    int (*function)(const s2_plug_problem *) = NULL;
+    s2_arena arena = {0};
+    s2_buf pattern = {0};
+    void *const object = open_object();
+    if (object == NULL)
+        return S2_PLUG_UNSUPPORTED;
+    int32_t *const lengths = S2_NEW(&arena, int32_t, 2 * (int64_t)problem->n_seqs);
+    s2_pattern_print(problem->plan->pattern, &pattern);
+    find_symbol(object, symbols[problem->pass], &function, sizeof function);
+    if (lengths == NULL || pattern.status != S2_OK || function == NULL)
+        return S2_PLUG_FAILED;
+    fill_lengths(problem->plan, lengths);
+    const s2_plug_problem asked = describe(problem, lengths, pattern.data);
+    return function(&asked);
+}
+
+/* ------------------------------------------------------------------ around it */
+
+/* What the child says goes to stderr: stdout is the report's. It ends with the process that asked. */
+static void become_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(STDERR_FILENO, STDOUT_FILENO);
+    const int code = work(problem);
+    fflush(NULL);
+    _exit(code);
+}
+
+static s2_status conclude(int ended, s2_diag *why)
+{
+    char said[sizeof plug.words->error];
+    plug.words->error[sizeof plug.words->error - 1] = '\0';
+    s2_text_clean(said, sizeof said, plug.words->error);
+    if (WIFSIGNALED(ended))
+        return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "%s was ended by signal %d (%s)", plug.name,
+                           WTERMSIG(ended), strsignal(WTERMSIG(ended)));
+    if (!WIFEXITED(ended) || WEXITSTATUS(ended) == S2_PLUG_OK)
+        return S2_OK;
+    if (WEXITSTATUS(ended) == S2_PLUG_UNSUPPORTED)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%.200s",
+                           said[0] != '\0' ? said : "the plug does not take this problem");
+    return s2_diag_set(why, S2_ECUDA, 0, 0, 0, "%s failed with %d: %.180s", plug.name, WEXITSTATUS(ended),
+                       said[0] != '\0' ? said : "it does not say why");
+}
+
+static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem, s2_diag *why)
+{
+    int ended = 0;
+    memset(plug.words, 0, sizeof *plug.words);
+    fflush(NULL); /* what is not written yet would be written twice */
+    const pid_t child = fork();
+    if (child < 0)
+        return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", plug.name);
+    if (child == 0)
+        become_child(work, problem);
+    while (waitpid(child, &ended, 0) < 0)
+        if (errno != EINTR)
+            return s2_diag_set(why, S2_EIO, 0, 0, 0, "the process of %s was lost", plug.name);
+    return conclude(ended, why);
+}
+
+/* ------------------------------------------------------------------ the contract */
+
+static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    (void)device;
+    if ((plug.passes >> problem->pass & 1) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s exports no %s", plug.name,
+                           symbols[problem->pass]);
+    if (problem->cached != NULL || problem->select_pages > 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "a plug reads no cache");
+    return S2_OK;
+}
+
+static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    *state = &plug;
+    return S2_OK;
+}
+
+static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    (void)device;
+    (void)state;
+    return in_child(compute, problem, why);
+}
+
+static void finish(s2_device *device, void *state)
+{
+    (void)device;
+    (void)state;
+}
+
+s2_status s2_plug_open(const char *path, const s2_kernel **out, s2_diag *why)
+{
+    static const s2_kernel_traits traits = {.name = plug.name,
+                                            .tile_tok = 64,
+                                            .pack_heads = 1,
+                                            .key_tok = 64,
+                                            .wide_key_tok = 64,
+                                            .column_tok = 64};
+    static const s2_kernel kernel = {.traits = &traits,
+                                     .summary = "a kernel of somebody else",
+                                     .device = S2_DEVICE_CPU,
+                                     .tolerance = S2_TOL_ROUNDED_P,
+                                     .deterministic = true,
+                                     .supports = supports,
+                                     .prepare = prepare,
+                                     .run = run,
+                                     .finish = finish};
+    const char *const slash = strrchr(path, '/');
+    if (strlen(path) >= sizeof plug.path)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the path of the shared object is too long");
+    s2_text_clean(plug.name, sizeof plug.name, slash != NULL ? slash + 1 : path);
+    memcpy(plug.path, path, strlen(path) + 1);
+    plug.words = mmap(NULL, sizeof *plug.words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (plug.words == MAP_FAILED)
+        return S2_ENOMEM;
+    S2_TRY(in_child(look, NULL, why));
+    plug.passes = plug.words->passes;
+    if (plug.passes == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "%s exports none of s2_plug_forward, s2_plug_backward and s2_plug_decode",
+                           plug.name);
+    *out = &kernel;
+    return S2_OK;
+}

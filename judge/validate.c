@@ -1,0 +1,43 @@
+#include "judge/validate.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "judge/workload.h"
+
+/* A phase is one file judge/validate_<phase>.c and one line here. */
+static const s2_pass_judge *const phases[S2_N_PASSES] = {
+    [S2_PASS_FORWARD] = &s2_judge_forward,
+    [S2_PASS_BACKWARD] = &s2_judge_backward,
+    [S2_PASS_DECODE] = &s2_judge_decode,
+};
+
+static s2_status judge(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                       s2_diag *why)
+{
+    const s2_pass_judge *const phase = phases[request->pass];
+    S2_TRY(phase->judge(device, request, out, why));
+    if (request->n_timed > 0)
+        S2_STAGE(out, s2_workload_time(device, phase, request, out, why));
+    return S2_OK;
+}
+
+s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_validation *out)
+{
+    if (request->n_seqs < 1 || !isfinite(request->spread) || !isfinite(request->scale))
+        return S2_EINVAL;
+    s2_validation made = {.kernel = "", .dense_kernel = ""};
+    s2_diag why = {0};
+    const s2_status status = judge(device, request, &made, &why);
+    if (status != S2_OK) {
+        made.outcome = s2_outcome_of(status);
+        snprintf(made.reason, sizeof made.reason, "%s", s2_diag_text(&why, status));
+    }
+    *out = made;
+    return S2_OK;
+}
+
+s2_status s2_validate_launch(s2_device *device, const s2_validate_request *request, s2_diag *why)
+{
+    return s2_workload_profile(device, phases[request->pass], request, why);
+}

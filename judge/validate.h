@@ -1,0 +1,170 @@
+/*
+ * judge/validate.h - does a kernel compute what the pattern says? Conviction, not hope.
+ *
+ * One run judges one kernel on one layer of one pattern, in this order; the first failure ends it:
+ *   touch      Q = 0 makes every weight 1/n, and V holds powers of two, so that the output decodes to the
+ * exact set of keys that each row read; compared with pattern/dense.h, no tolerance (docs/numerics.md)
+ *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and
+ *              rows outside the plan checked after, keys that nobody may read poisoned; twice, bit for bit
+ *   needles    a planted key at each depth of each length must come back through some head, exactly where the
+ *              pattern says so
+ *   time       timed runs after warm-up, with a warm and with a cold cache, the dense pattern of the same
+ *              shapes beside
+ * Which stages there are is the phase's matter (judge/workload.h).
+ * Nothing here prints. Threads: one validation, one thread, one device.
+ */
+#ifndef S2_JUDGE_VALIDATE_H
+#define S2_JUDGE_VALIDATE_H
+
+#include "kernels/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* value, word. Values are stable. */
+#define S2_OUTCOME_TABLE(X)                                                                                  \
+    X(S2_OUTCOME_OK, "ok")                                                                                   \
+    X(S2_OUTCOME_WRONG_PAIRS, "wrong_pairs")                                                                 \
+    X(S2_OUTCOME_WRONG_VALUES, "wrong_values")                                                               \
+    X(S2_OUTCOME_NAN, "nan")                                                                                 \
+    X(S2_OUTCOME_OUT_OF_BOUNDS, "out_of_bounds")                                                             \
+    X(S2_OUTCOME_LAUNCH_FAILED, "launch_failed")                                                             \
+    X(S2_OUTCOME_TIMEOUT, "timeout")                                                                         \
+    X(S2_OUTCOME_OUT_OF_MEMORY, "out_of_memory")                                                             \
+    X(S2_OUTCOME_UNSUPPORTED, "unsupported")
+typedef enum s2_outcome {
+#define S2_OUTCOME_ENUM(name, word) name,
+    S2_OUTCOME_TABLE(S2_OUTCOME_ENUM)
+#undef S2_OUTCOME_ENUM
+        S2_N_OUTCOMES
+} s2_outcome;
+const char *s2_outcome_word(s2_outcome outcome);
+/* What a status says of the kernel: a machine that fails is an outcome too. */
+s2_outcome s2_outcome_of(s2_status status);
+
+/* A stage runs unless one before it has convicted. Its status is of memory and device, its verdict in *out. */
+#define S2_STAGE(out, stage)                                                                                 \
+    do {                                                                                                     \
+        if ((out)->outcome == S2_OUTCOME_OK)                                                                 \
+            S2_TRY(stage);                                                                                   \
+    } while (0)
+
+enum { S2_NEEDLE_DEPTHS = 11, S2_NEEDLE_LENGTHS = 8, S2_LIMIT_SAMPLES = 64, S2_LIMIT_FIGURES = 16 };
+
+typedef enum s2_needle {
+    S2_NEEDLE_NONE,    /* not measured */
+    S2_NEEDLE_FOUND,   /* read, as the pattern says */
+    S2_NEEDLE_UNSEEN,  /* no head reads it, as the pattern says */
+    S2_NEEDLE_MISSING, /* the pattern says that some head reads it, and none brought it */
+    S2_NEEDLE_EXTRA    /* brought by a head that may not read it */
+} s2_needle;
+
+/* What to judge. Start from s2_validate_request_init(). */
+typedef struct s2_validate_request {
+    const s2_pattern *pattern;
+    s2_phase phase;
+    int32_t layer;
+    s2_pass pass;
+    const s2_plan_seq *seqs;
+    int32_t n_seqs;
+    s2_dtype dtype;
+    const s2_kernel *kernel; /* NULL: the best that supports the problem */
+    uint64_t seed;
+    float spread;          /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
+    float scale;           /* of the scores; 0: 1 / sqrt(D) */
+    bool padded;           /* tokens lie apart in memory, not back to back */
+    bool head_major;       /* [head][token][d], not [token][head][d] */
+    double budget_flop;    /* of one run; above it tiles are sampled. 0: run everything */
+    int64_t budget_pairs;  /* (query, key) pairs compared by the touch probe at most */
+    double touch_limit_ms; /* of all its runs; then windows are sampled. 0: none */
+    int32_t max_windows;   /* runs of the touch probe, each of which sees some hundred keys; 0: all */
+    bool few_heads;        /* look at the rows of four heads, scan and poison nothing: for large problems */
+    bool needles;
+    int32_t n_timed;        /* timed runs wanted; 0: none */
+    bool dense_beside;      /* time the dense pattern of the same shapes too */
+    int32_t n_steps;        /* DECODING: tokens generated one by one after the prefill; 0: none */
+    s2_cache_layout layout; /* DECODING: of the cache that they are generated in */
+    int32_t page_tok;       /* ... 0: its default */
+    /* ... somebody else's count of the layer's K and V bytes after n_tok tokens; NULL: nothing is compared */
+    int64_t (*cache_bytes)(void *user, int64_t n_tok);
+    double time_limit_ms; /* a run expected to take longer is not timed */
+    void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
+    void *user;
+} s2_validate_request;
+s2_validate_request s2_validate_request_init(const s2_device *device, const s2_pattern *pattern,
+                                             const s2_plan_seq *seqs, int32_t n_seqs);
+
+/* The order statistics of repeated runs, in milliseconds. */
+typedef struct s2_times {
+    int32_t n; /* 0: not measured */
+    double median_ms;
+    double min_ms;
+    double max_ms;
+    double p95_ms;
+} s2_times;
+
+/* What a phase measures beyond the common fields. */
+typedef struct s2_figure {
+    char name[32]; /* one word, lower case */
+    double value;
+} s2_figure;
+
+typedef struct s2_validation {
+    s2_outcome outcome;
+    char reason[240];   /* of an outcome that is not ok: where and what */
+    char left_out[240]; /* what of the phase was not judged, and why; "" when all was */
+    const char *kernel; /* its name; "" when none was found */
+    s2_plan_counts counts;
+    int32_t n_items; /* work items of the layer, and how many of them were run */
+    int32_t n_items_run;
+    int64_t touch_pairs;
+    int64_t touch_wrong;
+    bool touch_exhaustive; /* every pair of the layer */
+    bool has_wrong_pair;   /* then the first that was read or not read against the pattern: */
+    int32_t wrong_head;
+    int64_t wrong_q_tok; /* position among the keys */
+    int64_t wrong_k_tok;
+    int64_t rows;   /* compared with fp64 */
+    double max_err; /* of the output, absolute */
+    double tol;     /* of the row with that error */
+    double lse_err;
+    int32_t n_lengths;
+    int32_t needle_len[S2_NEEDLE_LENGTHS];
+    uint8_t needle[S2_NEEDLE_LENGTHS][S2_NEEDLE_DEPTHS]; /* s2_needle; depth 0 is the first key */
+    int64_t needle_cells;
+    int64_t needle_found;
+    int64_t needle_expected;
+    double expected_ms;                /* of one launch, from the checks; 0 unknown */
+    double flop_useful;                /* of one launch: visible pairs only */
+    double flop_executed;              /* ... whole tiles */
+    double bytes_useful;               /* ... that any kernel must move; 0 not counted */
+    float sample_ms[S2_LIMIT_SAMPLES]; /* of `warm`, in order */
+    s2_times warm;                     /* one launch after the other on the same data */
+    s2_times cold;                     /* the last-level cache evicted before each */
+    s2_times dense;                    /* warm, the dense pattern of the same shapes */
+    const char *dense_kernel;          /* "" without one */
+    double sm_mhz;                     /* right after the warm runs; 0 unknown */
+    s2_sensors sensors;                /* beside the warm runs */
+    int32_t n_figures;
+    s2_figure figures[S2_LIMIT_FIGURES];
+} s2_validation;
+
+/*
+ * Judge. S2_OK with *out filled whatever the verdict; other statuses only for requests that make no sense
+ * (S2_EINVAL) or host memory (S2_ENOMEM). A device that runs out of memory or faults is an outcome.
+ */
+s2_status s2_validate(s2_device *device, const s2_validate_request *request,
+                      s2_validation *out) S2_MUST_CHECK;
+
+/*
+ * For a profiler: lay out, launch once unseen and once between s2_device_ops.profile(true) and (false).
+ * Nothing is judged or timed.
+ */
+s2_status s2_validate_launch(s2_device *device, const s2_validate_request *request,
+                             s2_diag *why) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_JUDGE_VALIDATE_H */

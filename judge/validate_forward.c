@@ -1,0 +1,98 @@
+/* The forward phase: touch, numerics, needles on a harness; also decoding through a kernel that takes it as
+ * forward. */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "judge/probe.h"
+#include "judge/workload.h"
+
+/* Work of a plan in key blocks and heads. */
+static double cost(const s2_plan *plan)
+{
+    double n = 0.0;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        n += (double)plan->items[item].n_blk * plan->items[item].n_heads;
+    return n;
+}
+
+static s2_status judge(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                       s2_diag *why)
+{
+    double ms = 0.0;
+    out->counts = harness->whole.counts;
+    out->n_items = harness->whole.n_items;
+    out->n_items_run = harness->some.n_items;
+    S2_TRY(s2_probe_touch(harness, request, out, why));
+    S2_STAGE(out, s2_probe_numerics(harness, request, out, why));
+    if (request->needles)
+        S2_STAGE(out, s2_probe_needles(harness->device, request, out, why));
+    if (request->n_timed > 0)
+        S2_STAGE(out, s2_harness_run_rows(harness, NULL, 0, &ms, why));
+    out->expected_ms = ms * cost(&harness->whole) / fmax(1.0, cost(&harness->some));
+    return S2_OK;
+}
+
+static s2_status judge_forward(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                               s2_diag *why)
+{
+    s2_harness harness = {0};
+    s2_status status = s2_harness_open(&harness, device, request, why);
+    out->kernel = harness.kernel != NULL ? harness.kernel->traits->name : "";
+    if (status == S2_OK)
+        status = judge(&harness, request, out, why);
+    s2_harness_close(&harness);
+    return status;
+}
+
+/* ------------------------------------------------------------------ one launch */
+
+static s2_status launch(void *self, s2_diag *why)
+{
+    s2_harness *const harness = self;
+    return harness->kernel->run(harness->device, &harness->problem, harness->state, why);
+}
+
+static void close(void *self)
+{
+    s2_harness_close(self);
+    s2_free(self);
+}
+
+static s2_status fill(s2_harness *harness, const s2_validate_request *request)
+{
+    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v};
+    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
+        S2_TRY(harness->device->ops->fill_normal(
+            harness->device, buffers[at]->base + S2_GUARD_BYTES, (int64_t)buffers[at]->n_bytes / bytes,
+            harness->problem.dtype, request->seed * 16 + at, at == 0 ? request->spread : 1.0f));
+    return S2_OK;
+}
+
+static s2_status open_forward(s2_device *device, const s2_validate_request *request, s2_workload *out,
+                              s2_diag *why)
+{
+    s2_validate_request whole = *request;
+    whole.budget_flop = 0.0;
+    s2_harness *const harness = s2_calloc(1, sizeof *harness);
+    if (harness == NULL)
+        return S2_ENOMEM;
+    s2_status status = s2_harness_open(harness, device, &whole, why);
+    if (status == S2_OK)
+        status = fill(harness, request);
+    if (status != S2_OK) {
+        close(harness);
+        return status;
+    }
+    const double pair_flop = 4.0 * harness->problem.head_dim;
+    *out = (s2_workload){.self = harness,
+                         .launch = launch,
+                         .close = close,
+                         .kernel = harness->kernel->traits->name,
+                         .flop_useful = pair_flop * (double)harness->whole.counts.pairs,
+                         .flop_executed = pair_flop * (double)harness->whole.counts.pairs_executed,
+                         .plan = &harness->whole};
+    return S2_OK;
+}
+
+const s2_pass_judge s2_judge_forward = {.judge = judge_forward, .open = open_forward};

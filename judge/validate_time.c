@@ -1,0 +1,165 @@
+/*
+ * Two protocols, both of single launches between two events: warm, one launch after the other on the same
+ * data; cold, with the last-level cache evicted before each. The first launches are not counted.
+ */
+#include "judge/workload.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_WARM_UP = 3, DENSE_RUNS = 5 };
+
+static int compare_ms(const void *left, const void *right)
+{
+    const float a = *(const float *)left, b = *(const float *)right;
+    return a < b ? -1 : a > b;
+}
+
+static s2_times summarise(const float *samples, int32_t n)
+{
+    float sorted[S2_LIMIT_SAMPLES];
+    if (n == 0)
+        return (s2_times){0};
+    memcpy(sorted, samples, (size_t)n * sizeof *sorted);
+    qsort(sorted, (size_t)n, sizeof *sorted, compare_ms);
+    return (s2_times){.n = n,
+                      .median_ms = ((double)sorted[(n - 1) / 2] + (double)sorted[n / 2]) / 2.0,
+                      .min_ms = (double)sorted[0],
+                      .max_ms = (double)sorted[n - 1],
+                      .p95_ms = (double)sorted[(int32_t)ceil(0.95 * n) - 1]};
+}
+
+static s2_status time_once(s2_device *device, const s2_workload *workload, double *ms, s2_diag *why)
+{
+    S2_TRY(device->ops->time_begin(device));
+    S2_TRY(workload->launch(workload->self, why));
+    const s2_status status = device->ops->time_end(device, ms);
+    return status == S2_OK ? S2_OK : device->ops->sync(device, why); /* which has the words */
+}
+
+static s2_status time_runs(s2_device *device, const s2_workload *workload, int32_t n, bool cold,
+                           float *samples, s2_diag *why)
+{
+    for (int32_t at = 0; at < n; at++) {
+        double ms = 0.0;
+        if (cold)
+            S2_TRY(device->ops->flush_cache(device));
+        S2_TRY(time_once(device, workload, &ms, why));
+        samples[at] = (float)ms;
+    }
+    return S2_OK;
+}
+
+static s2_status warm_up(s2_device *device, const s2_workload *workload, s2_diag *why)
+{
+    double ms = 0.0;
+    for (int32_t at = 0; at < N_WARM_UP && device->kind == S2_DEVICE_GPU; at++)
+        S2_TRY(time_once(device, workload, &ms, why));
+    return S2_OK;
+}
+
+/* While one more launch, which nobody times, is at work. */
+static s2_status look_at_the_board(s2_device *device, const s2_workload *workload, s2_validation *out,
+                                   s2_diag *why)
+{
+    if (device->ops->sense == NULL)
+        return S2_OK;
+    S2_TRY(workload->launch(workload->self, why));
+    out->sensors = device->ops->sense(device);
+    return device->ops->sync(device, why);
+}
+
+static s2_status time_pattern(s2_device *device, const s2_workload *workload,
+                              const s2_validate_request *request, s2_validation *out, s2_diag *why)
+{
+    float cold[S2_LIMIT_SAMPLES];
+    const int32_t n = request->n_timed < S2_LIMIT_SAMPLES ? request->n_timed : S2_LIMIT_SAMPLES;
+    S2_TRY(warm_up(device, workload, why));
+    S2_TRY(time_runs(device, workload, n, false, out->sample_ms, why));
+    if (device->ops->clock_mhz != NULL)
+        out->sm_mhz = device->ops->clock_mhz(device);
+    S2_TRY(look_at_the_board(device, workload, out, why));
+    out->warm = summarise(out->sample_ms, n);
+    if (device->ops->flush_cache == NULL)
+        return S2_OK;
+    S2_TRY(time_runs(device, workload, n, true, cold, why));
+    out->cold = summarise(cold, n);
+    return S2_OK;
+}
+
+static s2_status time_dense(s2_device *device, const s2_workload *workload, s2_validation *out, s2_diag *why)
+{
+    float samples[DENSE_RUNS];
+    const int32_t n = device->kind == S2_DEVICE_GPU ? DENSE_RUNS : 1;
+    S2_TRY(warm_up(device, workload, why));
+    S2_TRY(time_runs(device, workload, n, false, samples, why));
+    out->dense = summarise(samples, n);
+    out->dense_kernel = workload->kernel;
+    return S2_OK;
+}
+
+/*
+ * The dense pattern has no verdict of its own: what keeps it from being timed leaves a gap, and no failure.
+ */
+static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
+                         s2_validation *out)
+{
+    const double per_flop = out->warm.median_ms / fmax(1.0, out->flop_executed);
+    s2_arena arena = {0};
+    s2_pattern dense;
+    s2_validate_request like = *request;
+    s2_workload workload;
+    s2_diag why = {0};
+    like.pattern = &dense;
+    like.phase = S2_PREFILL;
+    like.layer = 0;
+    like.kernel = NULL;
+    if (s2_workload_dense_pattern(&arena, request->pattern, &dense) == S2_OK &&
+        phase->open(device, &like, &workload, &why) == S2_OK) {
+        if (per_flop * workload.flop_executed <= request->time_limit_ms &&
+            time_dense(device, &workload, out, &why) != S2_OK)
+            out->dense = (s2_times){0};
+        workload.close(workload.self);
+    }
+    s2_arena_release(&arena);
+}
+
+s2_status s2_workload_time(s2_device *device, const s2_pass_judge *phase, const s2_validate_request *request,
+                           s2_validation *out, s2_diag *why)
+{
+    s2_workload workload;
+    if (out->expected_ms > request->time_limit_ms)
+        return S2_OK;
+    if (request->progress != NULL)
+        request->progress(request->user, "time", 0, 2);
+    S2_TRY(phase->open(device, request, &workload, why));
+    out->flop_useful = workload.flop_useful;
+    out->flop_executed = workload.flop_executed;
+    out->bytes_useful = workload.bytes_useful;
+    const s2_status status = time_pattern(device, &workload, request, out, why);
+    workload.close(workload.self);
+    S2_TRY(status);
+    if (request->progress != NULL)
+        request->progress(request->user, "dense", 1, 2);
+    if (request->dense_beside)
+        dense_beside(device, phase, request, out);
+    return S2_OK;
+}
+
+s2_status s2_workload_profile(s2_device *device, const s2_pass_judge *phase,
+                              const s2_validate_request *request, s2_diag *why)
+{
+    s2_workload workload;
+    double ms;
+    S2_TRY(phase->open(device, request, &workload, why));
+    s2_status status = time_once(device, &workload, &ms, why);
+    if (device->ops->profile != NULL)
+        device->ops->profile(device, true);
+    if (status == S2_OK)
+        status = time_once(device, &workload, &ms, why);
+    if (device->ops->profile != NULL)
+        device->ops->profile(device, false);
+    workload.close(workload.self);
+    return status;
+}

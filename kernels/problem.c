@@ -1,0 +1,44 @@
+#include "kernels/kernel.h"
+
+#include <math.h>
+
+s2_chip s2_device_chip(const s2_device *device)
+{
+    return (s2_chip){device->capability, device->n_units};
+}
+
+static bool aligned(const s2_tensor *tensor)
+{
+    return tensor->data != NULL && (uintptr_t)tensor->data % 16 == 0;
+}
+
+static bool begins_fit(const int32_t *begin_tok, int32_t seq, int32_t n_tok)
+{
+    return begin_tok == NULL || begin_tok[seq + 1] - begin_tok[seq] == n_tok;
+}
+
+s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
+{
+    const s2_plan *const plan = problem->plan;
+    if (plan == NULL || problem->n_seqs != plan->n_seqs || problem->n_heads != plan->pattern->n_heads ||
+        problem->n_kv_heads != plan->pattern->n_kv_heads)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "the problem and its plan have different shapes");
+    if (problem->head_dim < 1 || problem->head_dim > S2_LIMIT_HEAD_DIM || !isfinite(problem->scale))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "head dimension %d or scale %g out of range",
+                           problem->head_dim, (double)problem->scale);
+    if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
+        problem->lse.data == NULL)
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");
+    if (problem->pass == S2_PASS_BACKWARD && (!aligned(&problem->d_o) || !aligned(&problem->d_q) ||
+                                              !aligned(&problem->d_k) || !aligned(&problem->d_v)))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a gradient is missing or not aligned to 16 bytes");
+    if ((problem->q_begin_tok == NULL) != (problem->k_begin_tok == NULL))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0,
+                           "unequal lengths need the beginnings of queries and of keys");
+    for (int32_t seq = 0; seq < problem->n_seqs; seq++)
+        if (!begins_fit(problem->q_begin_tok, seq, plan->seqs[seq].q_tok) ||
+            (problem->cached == NULL && !begins_fit(problem->k_begin_tok, seq, plan->seqs[seq].k_tok)))
+            return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sequence %d begins where the plan does not say",
+                               seq);
+    return S2_OK;
+}

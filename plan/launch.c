@@ -1,0 +1,217 @@
+#include "plan/launch.h"
+
+#include <string.h>
+
+#include "plan/internal.h"
+
+enum { SECTION_BYTES = 16 << 20 }; /* measured best between 8 and 24 MB where the L2 cache has 60 */
+
+/*
+ * Measured on an H200 (docs/notes/kernels.md, the ladder of the gradients). Columns of long contexts that run
+ * at the same time read the same queries while these are in the cache; parts at absolute positions keep them
+ * together. So do those of grouped heads that add to dQ, at any length. Other short contexts want balance:
+ * the longest first, cut where a column is longer than its share.
+ */
+static const s2_column_rule split_columns = {
+    .short_tok = 16384,
+    .long_tok = 65536,
+    .part_steps = {[S2_COLUMN_GROUPED] = {S2_COLUMN_BALANCED, 128, 128},
+                   [S2_COLUMN_DENSE] = {S2_COLUMN_BALANCED, 0, 64},
+                   [S2_COLUMN_SPARSE] = {S2_COLUMN_BALANCED, 0, 64}},
+    .halves = 1,
+    .costs = {.half = 0.8, .change = 0.3, .sum = 0.65, .worth = 0.98},
+};
+static const s2_column_rule fused_columns = {
+    .short_tok = 16384,
+    .long_tok = 65536,
+    .part_steps = {[S2_COLUMN_GROUPED] = {32, 32, 128},
+                   [S2_COLUMN_DENSE] = {192, 192, 384},
+                   [S2_COLUMN_SPARSE] = {0, 64, 64}},
+    .halves = INT32_MAX,
+};
+
+const s2_kernel_traits s2_traits_ref_f64 = {
+    .name = "ref_f64", .rank = 0, .tile_tok = 16, .pack_heads = 1, .key_tok = 128, .wide_key_tok = 128};
+const s2_kernel_traits s2_traits_cpu = {
+    .name = "cpu", .rank = 10, .tile_tok = 64, .pack_heads = 1, .key_tok = 64, .wide_key_tok = 64};
+const s2_kernel_traits s2_traits_cpu_bwd = {.name = "cpu_bwd",
+                                            .rank = 5,
+                                            .tile_tok = 64,
+                                            .pack_heads = 1,
+                                            .key_tok = 64,
+                                            .wide_key_tok = 64,
+                                            .column_tok = 64};
+/* Decode kernels do not look at items: the tile only has to be one that every pattern can be cut for. */
+const s2_kernel_traits s2_traits_cpu_decode = {.name = "cpu_decode",
+                                               .rank = 9,
+                                               .tile_tok = S2_PLAN_SLAB_TOK,
+                                               .pack_heads = 1,
+                                               .key_tok = 64,
+                                               .wide_key_tok = 64,
+                                               .decode_parts = 32}; /* the bits of a result depend on it */
+const s2_kernel_traits s2_traits_decode = {.name = "decode",
+                                           .rank = 79,
+                                           .tile_tok = S2_PLAN_SLAB_TOK,
+                                           .pack_heads = 1,
+                                           .key_tok = 64,
+                                           .wide_key_tok = 64};
+const s2_kernel_traits s2_traits_sm80 = {.name = "sm80",
+                                         .rank = 80,
+                                         .tile_tok = 64,
+                                         .pack_heads = 1,
+                                         .key_tok = 64,
+                                         .wide_key_tok = 64,
+                                         .section_bytes = SECTION_BYTES};
+const s2_kernel_traits s2_traits_sm90 = {.name = "sm90",
+                                         .rank = 90,
+                                         .tile_tok = 128,
+                                         .tile_rows = 128,
+                                         .pack_heads = 2,
+                                         .key_tok = 64,
+                                         .wide_key_tok = 32,
+                                         .section_bytes = SECTION_BYTES,
+                                         .halves_tok = 64};
+const s2_kernel_traits s2_traits_sm80_bwd = {.name = "sm80_bwd",
+                                             .rank = 41,
+                                             .tile_tok = 64,
+                                             .pack_heads = 1,
+                                             .key_tok = 64,
+                                             .wide_key_tok = 64,
+                                             .section_bytes = SECTION_BYTES,
+                                             .column_tok = 64};
+const s2_kernel_traits s2_traits_sm90_bwd = {.name = "sm90_bwd",
+                                             .rank = 49,
+                                             .tile_tok = 128,
+                                             .pack_heads = 1,
+                                             .key_tok = 64,
+                                             .wide_key_tok = 64,
+                                             .section_bytes = SECTION_BYTES,
+                                             .halves_tok = 64,
+                                             .column_tok = 128,
+                                             .cuts = &split_columns};
+const s2_kernel_traits s2_traits_sm90_bwd_fused = {.name = "sm90_bwd_fused",
+                                                   .rank = 45,
+                                                   .tile_tok = 128,
+                                                   .pack_heads = 1,
+                                                   .key_tok = 64,
+                                                   .wide_key_tok = 64,
+                                                   .section_bytes = SECTION_BYTES,
+                                                   .column_tok = 128,
+                                                   .cuts = &fused_columns};
+
+const s2_kernel_traits *s2_kernel_traits_find(const char *name)
+{
+    static const s2_kernel_traits *const all[] = {
+        &s2_traits_ref_f64,  &s2_traits_cpu,           &s2_traits_cpu_bwd, &s2_traits_cpu_decode,
+        &s2_traits_decode,   &s2_traits_sm80,          &s2_traits_sm90,    &s2_traits_sm80_bwd,
+        &s2_traits_sm90_bwd, &s2_traits_sm90_bwd_fused};
+    for (size_t index = 0; index < sizeof all / sizeof *all; index++)
+        if (strcmp(all[index]->name, name) == 0)
+            return all[index];
+    return NULL;
+}
+
+/* ------------------------------------------------------------------ prefill and gradients */
+
+s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim)
+{
+    s2_plan_options options = s2_plan_options_default();
+    options.tile_tok = traits->tile_tok;
+    options.tile_rows = traits->tile_rows;
+    options.pack_heads = traits->pack_heads;
+    options.key_tok = head_dim > 128 ? traits->wide_key_tok : traits->key_tok;
+    options.section_bytes = traits->section_bytes;
+    return options;
+}
+
+bool s2_kernel_halves(const s2_kernel_traits *traits, int32_t key_tok)
+{
+    return traits != NULL && key_tok <= traits->halves_tok;
+}
+
+s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s2_plan *plan, int32_t n_units)
+{
+    const int32_t wanted = traits != NULL ? traits->column_tok : plan->options.key_tok;
+    const int32_t key_tok = s2_min_i32(wanted, plan->blk_tok * S2_COLUMN_LIMIT_SUBS);
+    if (traits == NULL || traits->cuts == NULL)
+        return (s2_plan_column_options){.key_tok = key_tok};
+    const s2_column_rule *const rule = traits->cuts;
+    const int32_t k_tok = s2_plan_longest(plan->seqs, plan->n_seqs);
+    const bool is_short = k_tok < rule->short_tok;
+    const int32_t length = is_short ? 0 : k_tok > rule->long_tok ? 2 : 1;
+    const s2_column_heads heads = plan->pattern->n_heads > plan->pattern->n_kv_heads   ? S2_COLUMN_GROUPED
+                                  : 2 * plan->counts.pairs > plan->counts.pairs_causal ? S2_COLUMN_DENSE
+                                                                                       : S2_COLUMN_SPARSE;
+    const int32_t part_steps = rule->part_steps[heads][length];
+    return (s2_plan_column_options){.key_tok = key_tok,
+                                    .part_steps = part_steps,
+                                    .units = n_units,
+                                    .wave = is_short && part_steps <= 0 ? 0 : n_units,
+                                    .halves = rule->halves,
+                                    .costs = rule->costs};
+}
+
+/* ------------------------------------------------------------------ decode */
+
+/* Slabs of a part where every SM has one block: with up to so many it pays to leave room for a second. */
+enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8 };
+
+static int32_t row_cap_of(const s2_plan *plan)
+{
+    int32_t q_tok = 1;
+    for (int32_t seq = 0; seq < plan->n_seqs; seq++)
+        q_tok = s2_max_i32(q_tok, plan->seqs[seq].q_tok);
+    return (int32_t)s2_round_up((int64_t)q_tok * plan->pattern->n_heads / plan->pattern->n_kv_heads,
+                                TILE_ROWS);
+}
+
+/* What the registers of an instance hold; Hopper's wide one has eight tiles. */
+static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim)
+{
+    if (row_cap <= TILE_ROWS)
+        return 1;
+    if (row_cap <= 2 * TILE_ROWS)
+        return 2;
+    return chip.capability == 90 ? 8 : head_dim > 128 ? 2 : 4;
+}
+
+/*
+ * Long steps have two blocks an SM where it holds them, so that enough is in flight. Short ones have one:
+ * there are fewer parts to combine, and the place of the second is the next launch's, which fills its rings
+ * while this one combines and ends. It cannot where pages are chosen by the launch before.
+ */
+s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects)
+{
+    const int32_t row_cap = row_cap_of(plan), row_tiles = row_tiles_of(chip, row_cap, head_dim);
+    const int32_t n_chunks = (int32_t)s2_ceil_div(row_cap, (int64_t)TILE_ROWS * row_tiles);
+    const int32_t residents = head_dim <= 128 && chip.capability >= 90 ? 2 : 1;
+    const int32_t single_parts = s2_max_i32(1, chip.n_units / n_chunks);
+    return (s2_decode_launch){.row_tiles = row_tiles,
+                              .n_chunks = n_chunks,
+                              .residents = residents,
+                              .n_parts = s2_max_i32(1, chip.n_units * residents / n_chunks),
+                              .single_parts = single_parts,
+                              .short_slabs =
+                                  (int64_t)(selects ? SHORT_SLABS_SELECTED : SHORT_SLABS) * single_parts};
+}
+
+s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch, s2_decode_plan *plan)
+{
+    return plan->n_slabs > launch->short_slabs ? S2_OK
+                                               : s2_decode_plan_split(arena, launch->single_parts, plan);
+}
+
+bool s2_decode_launch_merges(const s2_decode_launch *launch)
+{
+    return launch->row_tiles > 1;
+}
+
+bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)
+{
+    return launch->residents > 1 && n_parts * launch->n_chunks <= chip.n_units;
+}
+
+int32_t s2_select_blocks(int32_t n_units, int32_t n_lists, int32_t n_pages, int32_t block_pages)
+{
+    return s2_min_i32(s2_max_i32(1, n_units / n_lists), (int32_t)s2_ceil_div(n_pages, block_pages));
+}

@@ -1,0 +1,31 @@
+/*
+ * reach/flow.h - how much of a key arrives at the last query, if every head attended to all that it reads alike.
+ *
+ * A layer is the mean of its heads' uniform attention, halved with the residual: influence moves as the product of
+ * these row-stochastic matrices (attention rollout, arXiv 2005.00928). Blocks are units: a query reads its own block
+ * as it reads any other. A head that reads nothing passes nothing on. Relative to dense means divided by what
+ * the same stack of dense heads lets arrive. Paths are counted over heads and residuals, as log2.
+ */
+#ifndef S2_REACH_FLOW_H
+#define S2_REACH_FLOW_H
+
+#include "reach/stack.h"
+
+typedef struct s2_flow_at {
+    int32_t n_keys;    /* of this octave of distance; 0: no other member is set */
+    double flow;       /* mean over keys */
+    double dense;      /* the same of the dense stack */
+    double log2_paths; /* mean over keys; -1 counts for a key without one */
+} s2_flow_at;
+
+typedef struct s2_flow {
+    s2_flow_at octaves[S2_OCTAVES];
+    double least;            /* relative to dense, over all keys */
+    int32_t least_key;       /* the first such block */
+    double least_log2_paths; /* -1: some key has no path */
+} s2_flow;
+
+/* Scratch goes to the arena. S2_ENOMEM. */
+s2_status s2_flow_measure(s2_arena *arena, const s2_stack *stack, s2_flow *out) S2_MUST_CHECK;
+
+#endif /* S2_REACH_FLOW_H */

@@ -1,0 +1,51 @@
+/*
+ * search/predictor.h - the times of a search as predictions: what the calibrated kernels would take.
+ *
+ * With constants for the GPU (s2_sim_options.calibration) the times that a search minimises are those that
+ * `s2 sim` predicts, so that its front is in the order that the device would give. A prediction plans a whole
+ * launch and costs milliseconds; before it comes a floor out of the same constants and the histogram of
+ * sim/fast.h, which costs microseconds and is a few per cent below it.
+ *
+ * A time of the search is never below its floor: where the model's schedule were to beat it, the floor
+ * counts.
+ *
+ * Ownership: s2_predictor_free. Threads: one s2_predictor, one thread.
+ */
+#ifndef S2_SEARCH_PREDICTOR_H
+#define S2_SEARCH_PREDICTOR_H
+
+#include "sim/fast.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the kernels make of one shape. */
+typedef struct s2_predictor s2_predictor;
+
+/* Whether times of the phase can be predicted at all under these options. */
+bool s2_predictor_applies(const s2_sim_options *options, s2_sim_phase phase);
+
+s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *options,
+                           s2_predictor **out) S2_MUST_CHECK;
+void s2_predictor_free(s2_predictor *predictor);
+
+/*
+ * No prediction of the candidate, all layers together, is below it; 0 where nothing is known. kv_slots:
+ * resident keys. scratch is rewound.
+ */
+s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
+                             const s2_candidate *candidate, s2_sim_phase phase, int64_t kv_slots,
+                             double *us) S2_MUST_CHECK;
+
+/*
+ * The prediction of all layers, as s2_sim_run gives it; predictor may be NULL, else its shape is the pattern's
+ * and dense layers are predicted once. S2_ENOMEM, S2_ELIMIT; scratch is rewound.
+ */
+s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
+                            const s2_sim_options *options, s2_sim_phase phase, double *us) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SEARCH_PREDICTOR_H */

@@ -1,0 +1,286 @@
+#include "sim/capacity.h"
+
+#include <math.h>
+
+#include "sim/endtoend.h"
+#include "sim/growth.h"
+#include "sim/share.h"
+
+double s2_capacity_room(const s2_sim_options *options)
+{
+    return fmax(0, options->gpu.hbm_gb * 1e9 - (double)s2_end_to_end_weight_bytes(options));
+}
+
+/* GPUs with the same heads are counted once. */
+typedef struct s2_holder {
+    s2_share share;
+    int32_t n_gpus;
+} s2_holder;
+
+typedef struct s2_holders {
+    const s2_sim_options *options;
+    s2_holder *holders;
+    int32_t n;
+} s2_holders;
+
+static bool hold_alike(const s2_share *a, const s2_share *b)
+{
+    for (int32_t c = 0; c < a->classes.n_layer_classes; c++)
+        for (int32_t h = 0; h < a->shape.n_heads; h++)
+            if (a->classes.layers[c].head_class[h] != b->classes.layers[c].head_class[h])
+                return false;
+    return true;
+}
+
+static s2_status add_holder(s2_arena *arena, const s2_classes *classes, int32_t rank, s2_holders *to)
+{
+    s2_share_heads heads;
+    s2_holder *const own = &to->holders[to->n];
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    S2_TRY(s2_share_deal(arena, classes->pattern, to->options->n_ranks, rank, NULL, &heads));
+    S2_TRY(s2_share_classes(arena, classes, &heads, 0, classes->n_layer_classes, &own->share));
+    for (int32_t n = 0; n < to->n; n++) {
+        if (!s2_work_spend(classes->work_left, heads.n_heads))
+            return S2_ELIMIT;
+        if (!hold_alike(&to->holders[n].share, &own->share))
+            continue;
+        to->holders[n].n_gpus++;
+        s2_arena_rewind(arena, mark);
+        return S2_OK;
+    }
+    own->n_gpus = 1;
+    to->n++;
+    return S2_OK;
+}
+
+static s2_status find_holders(s2_arena *arena, const s2_classes *classes, const s2_sim_options *options,
+                              s2_holders *out)
+{
+    s2_holders made = {options, S2_NEW(arena, s2_holder, options->n_ranks), 0};
+    if (made.holders == NULL)
+        return S2_ENOMEM;
+    for (int32_t rank = 0; rank < options->n_ranks; rank++)
+        S2_TRY(add_holder(arena, classes, rank, &made));
+    *out = made;
+    return S2_OK;
+}
+
+/* ---- the cache at a length */
+
+static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
+{
+    sum->dense += own->dense * n;
+    sum->used += own->used * n;
+    sum->head_pages += own->head_pages * n;
+    sum->shared_pages += own->shared_pages * n;
+    sum->ring_stripes += own->ring_stripes * n;
+}
+
+/* Of all GPUs together, and head pages of the one that holds most. */
+static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t page_tok, s2_kv_bytes *all,
+                          int64_t *fullest)
+{
+    const s2_sim_options *const options = holders->options;
+    s2_kv_bytes sum = {0};
+    int64_t most = 0;
+    for (int32_t n = 0; n < holders->n; n++) {
+        const s2_classes *const classes = &holders->holders[n].share.classes;
+        s2_kv_slots slots;
+        S2_TRY(s2_kv_count(classes, len_tok, page_tok, &slots));
+        const s2_kv_bytes own =
+            s2_kv_slots_bytes(classes->pattern, &slots, s2_sim_cache_bytes(options), options->batch);
+        add_bytes(&sum, &own, holders->holders[n].n_gpus);
+        most = own.head_pages > most ? own.head_pages : most;
+    }
+    *all = sum;
+    *fullest = most;
+    return S2_OK;
+}
+
+static s2_status price_waste(const s2_holders *holders, s2_sim *sim)
+{
+    static const int32_t pages[2] = {16, 64};
+    for (int32_t p = 0; p < 2; p++) {
+        s2_kv_bytes bytes;
+        int64_t fullest;
+        S2_TRY(bytes_at(holders, holders->options->len_tok, pages[p], &bytes, &fullest));
+        sim->kv_wasted[p] = bytes.head_pages - bytes.used;
+    }
+    return S2_OK;
+}
+
+/* Halves of the length, down to one block. */
+static s2_status price_points(const s2_holders *holders, int32_t block_tok, s2_sim *sim)
+{
+    const s2_sim_options *const options = holders->options;
+    int32_t n = 1;
+    while (n < S2_MAX_KV_POINTS && options->len_tok >> n >= block_tok)
+        n++;
+    for (int32_t p = 0; p < n; p++) {
+        s2_kv_point *const point = &sim->kv_points[p];
+        int64_t fullest;
+        point->len_tok = options->len_tok >> (n - 1 - p);
+        S2_TRY(bytes_at(holders, point->len_tok, options->page_tok, &point->bytes, &fullest));
+    }
+    sim->n_kv_points = n;
+    return S2_OK;
+}
+
+/* ---- peak, and what fits */
+
+/* The GPU that holds most decides. */
+static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
+{
+    const s2_sim_options *const options = holders->options;
+    s2_growth growth;
+    double total = 0;
+    sim->kv_peak_exact = true;
+    for (int32_t n = 0; n < holders->n; n++) {
+        s2_growth_peak own;
+        double mean;
+        const s2_classes *const classes = &holders->holders[n].share.classes;
+        S2_TRY(s2_growth_init(classes, options->page_tok, s2_sim_cache_bytes(options), &growth));
+        S2_TRY(s2_growth_find_peak(&growth, options->len_tok, &own));
+        sim->kv_peak_exact = sim->kv_peak_exact && own.exact;
+        if (own.bytes * (double)options->batch > (double)sim->kv_peak) {
+            sim->kv_peak = (int64_t)(own.bytes * (double)options->batch);
+            sim->kv_peak_tok = own.tok;
+        }
+        S2_TRY(s2_kv_mean(classes, options->len_tok, options->page_tok, &mean));
+        total += mean * holders->holders[n].n_gpus;
+    }
+    sim->kv_mean = total * 2.0 * holders->holders[0].share.shape.head_dim * s2_sim_cache_bytes(options) *
+                   (double)options->batch;
+    return S2_OK;
+}
+
+/* The longest context of `batch` sequences, every length on the way included. */
+static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
+{
+    const s2_sim_options *const options = holders->options;
+    int64_t least = S2_LIMIT_CONTEXT_TOK;
+    for (int32_t n = 0; n < holders->n && least > 0; n++) {
+        s2_growth growth;
+        int64_t own;
+        S2_TRY(s2_growth_init(&holders->holders[n].share.classes, options->page_tok,
+                              s2_sim_cache_bytes(options), &growth));
+        S2_TRY(s2_growth_find_longest(&growth, s2_capacity_room(options) / (double)batch, &own));
+        least = own < least ? own : least;
+    }
+    *out = least;
+    return S2_OK;
+}
+
+static double dense_token_bytes(const s2_holders *holders)
+{
+    const s2_pattern *const shape = &holders->holders[0].share.shape;
+    return 2.0 * shape->head_dim * s2_sim_cache_bytes(holders->options) * shape->n_kv_heads * shape->n_layers;
+}
+
+static int64_t batch_of(double room, double one)
+{
+    return one * S2_LIMIT_BATCH <= room ? S2_LIMIT_BATCH : (int64_t)(room / one);
+}
+
+/* Training keeps activations and no cache; every token of a sequence takes as much. */
+static void fit_training(const s2_sim_options *options, s2_sim *sim)
+{
+    const double room = options->gpu.hbm_gb * 1e9 - sim->training.state_bytes;
+    const double tokens = room > 0 ? floor(room / sim->training.token_bytes) : 0;
+    sim->fit_batch = sim->fit_batch_dense =
+        (int64_t)fmin(floor(tokens / (double)options->len_tok), S2_LIMIT_BATCH);
+    sim->fit_len_tok = sim->fit_len_dense_tok =
+        (int64_t)fmin(floor(tokens / (double)options->batch), S2_LIMIT_CONTEXT_TOK);
+}
+
+/*
+ * A batch is only said to fit when the search for the longest context agrees that it does at this length, so
+ * that the two never contradict each other.
+ */
+static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
+{
+    const s2_sim_options *const options = holders->options;
+    const double room = s2_capacity_room(options), token = dense_token_bytes(holders);
+    int64_t batch = batch_of(room, (double)sim->kv_peak / (double)options->batch), longest;
+    if (room <= 0)
+        return S2_OK;
+    S2_TRY(longest_fit(holders, options->batch, &sim->fit_len_tok));
+    for (; batch > 0; batch = batch * 15 / 16) {
+        S2_TRY(longest_fit(holders, batch, &longest));
+        if (longest >= options->len_tok)
+            break;
+    }
+    sim->fit_batch = batch;
+    if (sim->fit_len_tok >= options->len_tok && batch < options->batch)
+        sim->fit_batch = options->batch;
+    if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
+        sim->fit_len_tok = options->len_tok;
+    const double longest_dense = room / token / (double)options->batch;
+    sim->fit_batch_dense = batch_of(room, token * (double)options->len_tok);
+    sim->fit_len_dense_tok = (int64_t)fmin(longest_dense, S2_LIMIT_CONTEXT_TOK);
+    return S2_OK;
+}
+
+s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t *work_left, s2_sim *sim)
+{
+    s2_classes classes;
+    s2_holders holders;
+    /* what stays after prefill is what decoding may still read */
+    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
+    classes.work_left = work_left;
+    S2_TRY(find_holders(arena, &classes, options, &holders));
+    sim->weight_bytes = s2_end_to_end_weight_bytes(options);
+    S2_TRY(bytes_at(&holders, options->len_tok, options->page_tok, &sim->kv, &sim->kv_fullest));
+    sim->kv_dense_each =
+        (int64_t)(dense_token_bytes(&holders) * (double)options->len_tok * (double)options->batch);
+    S2_TRY(price_waste(&holders, sim));
+    S2_TRY(price_points(&holders, pattern->block_tok, sim));
+    S2_TRY(find_peak(&holders, sim));
+    if (options->phase != S2_SIM_TRAIN)
+        return find_fit(&holders, sim);
+    s2_end_to_end_training(options, &sim->training);
+    if (sim->training.bytes > 0)
+        fit_training(options, sim);
+    return S2_OK;
+}
+
+/* ---- host memory */
+
+static double beyond_memory(const s2_sim_options *options, double own)
+{
+    return fmax(0, own - s2_capacity_room(options));
+}
+
+/* Time to read the host's share of what a step reads: every kept key is read alike. */
+static double link_us(const s2_sim_options *options, double read_bytes, double host_bytes, double kv_bytes)
+{
+    if (options->gpu.pcie_gb_s <= 0 || kv_bytes <= 0)
+        return 0;
+    return read_bytes * (host_bytes / kv_bytes) / (options->gpu.pcie_gb_s * 1e3);
+}
+
+void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
+{
+    const double each = (double)sim->kv_dense_each, full = (double)sim->kv_fullest;
+    const double host = beyond_memory(options, full), dense_host = beyond_memory(options, each);
+    sim->host_bytes = (int64_t)host;
+    sim->host_dense_bytes = (int64_t)dense_host;
+    if (options->phase != S2_SIM_DECODE)
+        return;
+    sim->dense_time_us =
+        fmax(sim->dense_time_us,
+             link_us(options, (double)sim->dense.hbm_read / options->n_ranks, dense_host, each));
+    const double us = link_us(options, sim->ranks.read_bytes, host, full);
+    sim->host_read_bytes = (int64_t)(us * options->gpu.pcie_gb_s * 1e3);
+    if (us <= sim->plan_us)
+        return;
+    /* neither the plan nor any other kernel gets round the link */
+    sim->plan_us = us;
+    sim->bound_us = fmax(sim->bound_us, us);
+    if (us <= sim->time_us)
+        return;
+    sim->parts[sim->n_parts++] = (s2_part){"host memory", us - sim->time_us, S2_LINK};
+    sim->time_us = us;
+    sim->bound_by = S2_LINK;
+}

@@ -1,0 +1,26 @@
+/*
+ * sim/capacity.h - the KV cache on each GPU, what fits beside the weights, and what spills to the host.
+ */
+#ifndef S2_SIM_CAPACITY_H
+#define S2_SIM_CAPACITY_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fills everything of the cache and of what fits in *sim. S2_ENOMEM, S2_ELIMIT. */
+s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
+
+/* A cache that does not fit spills to host memory, and each token waits for the link. */
+void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim);
+
+/* Bytes of device memory beside the weights, 0 where these alone do not fit. */
+double s2_capacity_room(const s2_sim_options *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_CAPACITY_H */

@@ -1,0 +1,52 @@
+#include "sim/price.h"
+
+const char *s2_sim_phase_word(s2_sim_phase phase)
+{
+    static const char *const words[S2_N_SIM_PHASES] = {"prefill", "decode", "train"};
+    return words[phase];
+}
+
+const char *s2_dtype_word(s2_dtype dtype)
+{
+    static const char *const words[S2_N_PRICED_DTYPES] = {"fp32", "bf16", "fp16", "fp8"};
+    return words[dtype];
+}
+
+const char *s2_weights_word(s2_weights weights)
+{
+    static const char *const words[S2_N_WEIGHTS] = {"as-dtype", "fp8", "int8", "int4"};
+    return words[weights];
+}
+
+const char *s2_cache_type_word(s2_cache_type type)
+{
+    static const char *const words[S2_N_CACHE_TYPES] = {"as-dtype", "bf16", "e4m3", "int8"};
+    return words[type];
+}
+
+double s2_sim_cache_bytes(const s2_sim_options *options)
+{
+    if (options->cache == S2_CACHE_AS_DTYPE)
+        return s2_dtype_bytes(options->dtype);
+    return options->cache == S2_CACHE_BF16 ? 2 : 1;
+}
+
+const char *s2_resource_word(s2_resource resource)
+{
+    static const char *const words[S2_N_RESOURCES] = {"mma", "exp", "hbm", "l2", "link", "launch"};
+    return words[resource];
+}
+
+s2_status s2_sim_options_default(s2_sim_options *out)
+{
+    s2_sim_options options = {.phase = S2_SIM_PREFILL,
+                              .dtype = S2_BF16,
+                              .len_tok = 8192,
+                              .batch = 1,
+                              .page_tok = 16,
+                              .n_ranks = 1,
+                              .n_shards = 1};
+    S2_TRY(s2_gpu_find("h200", &options.gpu, NULL));
+    *out = options;
+    return S2_OK;
+}

@@ -1,0 +1,595 @@
+#include "sim/time.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "sim/attention.h"
+#include "sim/share.h"
+
+/* ---- one layer on one GPU */
+
+/* One class of layers on one GPU, for all of its layers. */
+typedef struct s2_layer_time {
+    s2_attention bounds;
+    double us[S2_N_PASSES]; /* predicted; without a prediction those of the plan */
+    s2_launch_price made[S2_N_PASSES];
+} s2_layer_time;
+
+/* The pattern, or the dense one beside it. */
+typedef struct s2_side {
+    s2_arena *arena;
+    const s2_classes *classes;
+    const s2_head_counts *counts;
+    const s2_sim_options *options;
+    s2_tile_shape tile;
+    bool predicted;
+    int64_t work_left; /* of planning */
+} s2_side;
+
+static s2_pass first_pass(const s2_sim_options *options)
+{
+    return options->phase == S2_SIM_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
+}
+
+/* The work of a launch is planned item by item, and a step slab by slab: beyond this it would take a
+ * gigabyte. */
+static bool fits_planning(const s2_launch *launch)
+{
+    enum { LIMIT_ITEMS = 1 << 24, LIMIT_SLABS = 1 << 25 };
+    const double heads = (double)launch->batch * launch->pattern->n_heads,
+                 kv_heads = (double)launch->batch * launch->pattern->n_kv_heads;
+    return launch->pass == S2_PASS_DECODE ? kv_heads * (launch->k_tok / 16 + 1) <= LIMIT_SLABS
+                                          : heads * (launch->k_tok / 64 + 1) <= LIMIT_ITEMS;
+}
+
+s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                               s2_pass pass, const s2_sim_options *options, int64_t *work_left,
+                               s2_launch_price *out)
+{
+    const bool step = pass == S2_PASS_DECODE;
+    const s2_launch launch = {.pattern = pattern,
+                              .phase = phase,
+                              .layer = layer,
+                              .pass = pass,
+                              .q_tok = step ? 1 : (int32_t)options->len_tok,
+                              .k_tok = (int32_t)options->len_tok,
+                              .batch = (int32_t)options->batch,
+                              .dtype = options->dtype,
+                              .work_left = work_left};
+    if (!fits_planning(&launch))
+        return S2_EUNSUPPORTED;
+    const s2_status status = s2_predict_launch(scratch, &options->calibration->model, &launch, out);
+    return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
+}
+
+static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *time)
+{
+    const s2_classes *const whole = side->classes;
+    const s2_layer_class *const layer = &whole->layers[c];
+    const s2_pattern *pattern = whole->pattern;
+    s2_pattern share;
+    int32_t first = layer->first_layer;
+    if (heads->n_heads < pattern->n_heads) {
+        S2_TRY(s2_share_pattern(side->arena, pattern, whole->phase, first, heads, &share));
+        pattern = &share;
+        first = 0;
+    }
+    const s2_pass pass = first_pass(side->options);
+    const bool train = side->options->phase == S2_SIM_TRAIN;
+    for (int32_t n = 0; n < (train ? 2 : 1); n++) {
+        const s2_pass own = n == 0 ? pass : S2_PASS_BACKWARD;
+        S2_TRY(s2_sim_predict_layer(side->arena, pattern, whole->phase, first, own, side->options,
+                                    &side->work_left, &time->made[own]));
+        time->us[own] = time->made[own].forecast.us * layer->n_layers;
+    }
+    return S2_OK;
+}
+
+/* No kernel of this repository reads a cache of another type: it takes less by as much as the bound does. */
+static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_time *time)
+{
+    s2_sim_options own = *side->options;
+    s2_attention same;
+    own.cache = S2_CACHE_AS_DTYPE;
+    if (own.phase != S2_SIM_DECODE || s2_sim_cache_bytes(&own) == s2_sim_cache_bytes(side->options))
+        return S2_OK;
+    S2_TRY(s2_attention_price_counted(side->arena, &share->classes, side->counts, &own, side->tile, &same));
+    const double ratio = time->bounds.time_us / same.time_us;
+    s2_launch_price *const made = &time->made[S2_PASS_DECODE];
+    time->us[S2_PASS_DECODE] *= ratio;
+    made->forecast.bytes.dram_read *= ratio;
+    made->forecast.bytes.l2 *= ratio;
+    made->error_pct = fmax(made->error_pct, S2_GUESS_PCT);
+    return S2_OK;
+}
+
+/* Terms that choose at run time have no plan; then the side has bounds only. */
+static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *out)
+{
+    s2_share share;
+    const s2_arena_mark_t mark = s2_arena_mark(side->arena);
+    S2_TRY(s2_share_classes(side->arena, side->classes, heads, c, c + 1, &share));
+    S2_TRY(s2_attention_price_counted(side->arena, &share.classes, side->counts, side->options, side->tile,
+                                      &out->bounds));
+    if (side->predicted) {
+        const s2_status status = predict_share(side, c, heads, out);
+        if (status != S2_OK && status != S2_EUNSUPPORTED)
+            return status;
+        side->predicted = status == S2_OK;
+        if (side->predicted)
+            S2_TRY(scale_to_cache(side, &share, out));
+    }
+    if (!side->predicted) {
+        out->us[first_pass(side->options)] = out->bounds.forward_us;
+        out->us[S2_PASS_BACKWARD] = out->bounds.time_us - out->bounds.forward_us;
+    }
+    s2_arena_rewind(side->arena, mark);
+    return S2_OK;
+}
+
+static double sum_of(const double us[S2_N_PASSES])
+{
+    return us[S2_PASS_FORWARD] + us[S2_PASS_BACKWARD] + us[S2_PASS_DECODE];
+}
+
+/* ---- all GPUs */
+
+/* GPUs with the same heads are priced once. */
+typedef struct s2_deal {
+    s2_share_heads *heads; /* n_ranks entries */
+    s2_layer_time *times;  /* of those that differ */
+    int32_t *like;         /* of each GPU, its entry in `times` */
+    int32_t *first;        /* of each entry in `times`, its first GPU */
+    int32_t n_times;
+} s2_deal;
+
+static s2_status deal_new(s2_side *side, const int32_t *order, s2_deal *out)
+{
+    const int32_t n = side->options->n_ranks;
+    s2_deal deal = {.heads = S2_NEW(side->arena, s2_share_heads, n),
+                    .times = S2_NEW(side->arena, s2_layer_time, n),
+                    .like = S2_NEW(side->arena, int32_t, n),
+                    .first = S2_NEW(side->arena, int32_t, n)};
+    if (deal.heads == NULL || deal.times == NULL || deal.like == NULL || deal.first == NULL)
+        return S2_ENOMEM;
+    for (int32_t rank = 0; rank < n; rank++)
+        S2_TRY(s2_share_deal(side->arena, side->classes->pattern, n, rank, order, &deal.heads[rank]));
+    *out = deal;
+    return S2_OK;
+}
+
+static bool reads_alike(const int32_t *head_class, const s2_share_heads *a, const s2_share_heads *b)
+{
+    for (int32_t h = 0; h < a->n_heads; h++)
+        if (head_class[a->heads[h]] != head_class[b->heads[h]])
+            return false;
+    return true;
+}
+
+static s2_status deal_price(s2_side *side, int32_t c, s2_deal *deal)
+{
+    const int32_t *const head_class = side->classes->layers[c].head_class;
+    deal->n_times = 0;
+    for (int32_t rank = 0; rank < side->options->n_ranks; rank++) {
+        int32_t like = 0;
+        while (like < deal->n_times &&
+               !reads_alike(head_class, &deal->heads[deal->first[like]], &deal->heads[rank]))
+            like++;
+        if (!s2_work_spend(side->classes->work_left, (int64_t)(like + 1) * deal->heads[rank].n_heads))
+            return S2_ELIMIT;
+        deal->like[rank] = like;
+        if (like < deal->n_times)
+            continue;
+        deal->first[deal->n_times] = rank;
+        deal->times[deal->n_times] = (s2_layer_time){0};
+        S2_TRY(price_share(side, c, &deal->heads[rank], &deal->times[deal->n_times++]));
+    }
+    return S2_OK;
+}
+
+/* The GPU that a pass of a layer waits for. */
+static const s2_layer_time *slowest_in(const s2_deal *deal, s2_pass pass)
+{
+    const s2_layer_time *slowest = &deal->times[0];
+    for (int32_t n = 1; n < deal->n_times; n++)
+        if (deal->times[n].us[pass] > slowest->us[pass])
+            slowest = &deal->times[n];
+    return slowest;
+}
+
+static double waited_us(const s2_deal *deal)
+{
+    double us = 0;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        us += slowest_in(deal, (s2_pass)pass)->us[pass];
+    return us;
+}
+
+static double mean_us(const s2_deal *deal, int32_t n_ranks)
+{
+    double us = 0;
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        us += sum_of(deal->times[deal->like[rank]].us);
+    return us / n_ranks;
+}
+
+/* ---- all layers */
+
+/* Sums over the layers. */
+typedef struct s2_total {
+    s2_attention slowest;   /* counts: of all GPUs; times and busy: of the slowest of each layer */
+    double us[S2_N_PASSES]; /* predicted, else of the plan */
+    double backward_us;     /* of the plan */
+    s2_resource by[S2_N_PASSES];
+    const char *kernel;
+    double greatest_us; /* of one layer */
+    double clock_mhz;
+    double imbalance;
+    double error_pct;
+    s2_launch_price farthest; /* from the points measured */
+    s2_bytes bytes;           /* of all GPUs */
+    double *rank_us;
+    double *rank_read;
+    double *rank_bytes;
+    double *rank_flop;
+} s2_total;
+
+static s2_resource resource_of(s2_limit limit, const s2_attention *attention)
+{
+    switch (limit) {
+    case S2_LIMIT_HBM: return S2_HBM;
+    case S2_LIMIT_L2: return S2_L2;
+    case S2_LIMIT_LAUNCH: return S2_LAUNCH;
+    case S2_LIMIT_COMPUTE: break;
+    }
+    return attention->busy_us[S2_EXP] > attention->busy_us[S2_MMA] ? S2_EXP : S2_MMA;
+}
+
+static bool add_counts(s2_counts *sum, const s2_counts *own)
+{
+    int64_t *const to[] = {&sum->pairs,       &sum->blk_pairs,     &sum->tiles,      &sum->steps,
+                           &sum->flop_useful, &sum->flop_executed, &sum->exp_useful, &sum->exp_executed,
+                           &sum->hbm_read,    &sum->hbm_write,     &sum->l2};
+    const int64_t from[] = {own->pairs,       own->blk_pairs,     own->tiles,      own->steps,
+                            own->flop_useful, own->flop_executed, own->exp_useful, own->exp_executed,
+                            own->hbm_read,    own->hbm_write,     own->l2};
+    for (size_t n = 0; n < sizeof from / sizeof *from; n++)
+        if (!s2_add_i64(*to[n], from[n], to[n]))
+            return false;
+    return true;
+}
+
+/* What the pass of one layer adds: `one` is a single layer of the class. */
+static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n_layers, s2_total *total)
+{
+    const s2_launch_price *const made = &slowest->made[pass];
+    total->error_pct = fmax(total->error_pct, made->error_pct);
+    if (made->beyond > total->farthest.beyond)
+        total->farthest = *made;
+    const double one_us = slowest->us[pass] / n_layers;
+    if (one_us <= total->greatest_us)
+        return;
+    total->greatest_us = one_us;
+    total->kernel = made->kernel->name;
+    total->clock_mhz = made->forecast.mhz;
+    total->imbalance = made->forecast.imbalance;
+    total->by[pass] = resource_of(made->forecast.by, &slowest->bounds);
+}
+
+static void add_rank_bytes(const s2_layer_time *own, int32_t n_layers, s2_total *total)
+{
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
+        total->bytes.dram_read += own->made[pass].forecast.bytes.dram_read * n_layers;
+        total->bytes.dram_write += own->made[pass].forecast.bytes.dram_write * n_layers;
+        total->bytes.l2 += own->made[pass].forecast.bytes.l2 * n_layers;
+    }
+}
+
+/* The slowest GPU's bounds, resource by resource. */
+static void add_bounds(const s2_deal *deal, s2_total *total)
+{
+    s2_attention *const sum = &total->slowest;
+    const s2_attention *slowest = &deal->times[0].bounds;
+    double forward_us = 0, backward_us = 0, bound_us = 0, select_us = 0;
+    for (int32_t n = 0; n < deal->n_times; n++) {
+        const s2_attention *const own = &deal->times[n].bounds;
+        slowest = own->time_us > slowest->time_us ? own : slowest;
+        forward_us = fmax(forward_us, own->forward_us);
+        backward_us = fmax(backward_us, own->time_us - own->forward_us);
+        bound_us = fmax(bound_us, own->bound_us);
+        if (own->select_us > select_us) {
+            select_us = own->select_us;
+            sum->select_by = own->select_by;
+        }
+    }
+    sum->forward_us += forward_us;
+    total->backward_us += backward_us;
+    sum->bound_us += bound_us;
+    sum->select_us += select_us;
+    for (int32_t r = 0; r < S2_N_RESOURCES; r++)
+        sum->busy_us[r] += slowest->busy_us[r];
+}
+
+static s2_status add_layer(const s2_side *side, int32_t c, const s2_deal *deal, s2_total *total)
+{
+    const int32_t n_layers = side->classes->layers[c].n_layers;
+    add_bounds(deal, total);
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
+        const s2_layer_time *const slowest = slowest_in(deal, (s2_pass)pass);
+        total->us[pass] += slowest->us[pass];
+        if (side->predicted && slowest->us[pass] > 0)
+            add_prediction(slowest, (s2_pass)pass, n_layers, total);
+    }
+    for (int32_t rank = 0; rank < side->options->n_ranks; rank++) {
+        const s2_layer_time *const own = &deal->times[deal->like[rank]];
+        if (!add_counts(&total->slowest.counts, &own->bounds.counts))
+            return S2_ELIMIT;
+        if (side->predicted)
+            add_rank_bytes(own, n_layers, total);
+        total->rank_us[rank] += sum_of(own->us) + own->bounds.select_us;
+        total->rank_read[rank] += (double)own->bounds.counts.hbm_read;
+        total->rank_bytes[rank] += (double)own->bounds.counts.hbm_read + (double)own->bounds.counts.hbm_write;
+        total->rank_flop[rank] += (double)own->bounds.counts.flop_executed;
+    }
+    return S2_OK;
+}
+
+/* ---- which GPU should have which heads */
+
+typedef struct s2_weight {
+    int64_t work;
+    int32_t kv;
+} s2_weight;
+
+static int by_work(const void *left, const void *right)
+{
+    const s2_weight *const a = left, *const b = right;
+    return a->work != b->work ? (a->work < b->work) - (a->work > b->work) : (a->kv > b->kv) - (a->kv < b->kv);
+}
+
+static int by_number(const void *left, const void *right)
+{
+    const int32_t a = *(const int32_t *)left, b = *(const int32_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* The KV head with most work goes to the GPU with least that still has room. */
+static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
+{
+    const int32_t n_kv = side->classes->pattern->n_kv_heads, n_ranks = side->options->n_ranks,
+                  each = n_kv / n_ranks;
+    int64_t *const work = S2_NEW(side->arena, int64_t, n_kv), *const load =
+                                                                  S2_NEW(side->arena, int64_t, n_ranks);
+    int32_t *const n = S2_NEW(side->arena, int32_t, n_ranks);
+    s2_weight *const weights = S2_NEW(side->arena, s2_weight, n_kv);
+    if (work == NULL || load == NULL || n == NULL || weights == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_attention_kv_work(side->classes, side->counts, &side->classes->layers[c], side->options,
+                                side->tile, work));
+    for (int32_t kv = 0; kv < n_kv; kv++)
+        weights[kv] = (s2_weight){work[kv], kv};
+    qsort(weights, (size_t)n_kv, sizeof *weights, by_work);
+    for (int32_t w = 0; w < n_kv; w++) {
+        int32_t to = -1;
+        for (int32_t rank = 0; rank < n_ranks; rank++)
+            if (n[rank] < each && (to < 0 || load[rank] < load[to]))
+                to = rank;
+        order[to * each + n[to]++] = weights[w].kv;
+        load[to] += weights[w].work;
+    }
+    for (int32_t rank = 0; rank < n_ranks; rank++)
+        qsort(order + (int64_t)rank * each, (size_t)each, sizeof *order, by_number);
+    return S2_OK;
+}
+
+/* What the layer takes when its KV heads are dealt out by their work; *us stays where that is no better. */
+static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us, s2_rank_price *ranks)
+{
+    const int32_t n_kv = side->classes->pattern->n_kv_heads;
+    int32_t *const order = S2_NEW(side->arena, int32_t, n_kv);
+    s2_deal deal;
+    if (order == NULL)
+        return S2_ENOMEM;
+    S2_TRY(order_by_work(side, c, order));
+    S2_TRY(deal_new(side, order, &deal));
+    S2_TRY(deal_price(side, c, &deal));
+    const double mended_us = waited_us(&deal), saved_us = now_us - mended_us;
+    if (saved_us < 0.01 * now_us)
+        return S2_OK;
+    *us -= saved_us;
+    if (saved_us > ranks->saved_us && n_kv <= S2_MAX_DEALT) {
+        ranks->saved_us = saved_us;
+        ranks->mended_layer = side->classes->layers[c].first_layer;
+        ranks->n_order = n_kv;
+        for (int32_t kv = 0; kv < n_kv; kv++)
+            ranks->order[kv] = (int16_t)order[kv];
+    }
+    return S2_OK;
+}
+
+static bool can_be_mended(const s2_side *side)
+{
+    const int32_t n_ranks = side->options->n_ranks, n_kv = side->classes->pattern->n_kv_heads;
+    return n_ranks > 1 && n_ranks < n_kv;
+}
+
+/* ---- a side */
+
+static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
+{
+    const int32_t n_ranks = side->options->n_ranks;
+    const s2_arena_mark_t mark = s2_arena_mark(side->arena);
+    double mended_us = 0;
+    s2_deal deal;
+    for (int32_t c = 0; c < side->classes->n_layer_classes; c++) {
+        S2_TRY(deal_new(side, NULL, &deal));
+        S2_TRY(deal_price(side, c, &deal));
+        S2_TRY(add_layer(side, c, &deal, total));
+        const double us = waited_us(&deal);
+        mended_us += us;
+        if (ranks != NULL && can_be_mended(side) && us > 1.01 * mean_us(&deal, n_ranks))
+            S2_TRY(mend_layer(side, c, us, &mended_us, ranks));
+        s2_arena_rewind(side->arena, mark);
+    }
+    total->slowest.time_us = total->slowest.forward_us + total->backward_us;
+    if (ranks != NULL)
+        ranks->mended_us = ranks->n_order > 0 ? mended_us + total->slowest.select_us : 0;
+    return S2_OK;
+}
+
+/* A side that could not be predicted to its end is timed again by its bounds alone. */
+static s2_status time_all(s2_side *side, s2_total *total, s2_rank_price *ranks)
+{
+    const int32_t n = side->options->n_ranks;
+    const bool asked = side->predicted;
+    double *const of_ranks = S2_NEW(side->arena, double, 4 * (int64_t)n);
+    if (of_ranks == NULL)
+        return S2_ENOMEM;
+    const s2_total empty = {.kernel = "",
+                            .rank_us = of_ranks,
+                            .rank_read = of_ranks + n,
+                            .rank_bytes = of_ranks + 2 * (int64_t)n,
+                            .rank_flop = of_ranks + 3 * (int64_t)n};
+    side->work_left = S2_SIM_PLAN_WORK;
+    *total = empty;
+    S2_TRY(time_side(side, total, ranks));
+    if (asked == side->predicted)
+        return S2_OK;
+    memset(of_ranks, 0, 4 * (size_t)n * sizeof *of_ranks);
+    *total = empty;
+    if (ranks != NULL)
+        *ranks = (s2_rank_price){0};
+    return time_side(side, total, ranks);
+}
+
+/* ---- into the result */
+
+static void add_parts(const s2_total *own, const s2_sim_options *options, const s2_attention *bounds,
+                      s2_sim *sim)
+{
+    const s2_resource by = s2_attention_busiest(bounds);
+    sim->parts[sim->n_parts++] = (s2_part){"attention", bounds->forward_us, by};
+    if (options->phase == S2_SIM_TRAIN)
+        sim->parts[sim->n_parts++] = (s2_part){"attention backward", own->backward_us, by};
+    if (bounds->select_us > 0)
+        sim->parts[sim->n_parts++] = (s2_part){"selection", bounds->select_us, bounds->select_by};
+}
+
+static void take_bounds(const s2_total *own, const s2_total *dense, const s2_sim_options *options,
+                        s2_sim *sim)
+{
+    const s2_attention *const bounds = &own->slowest;
+    sim->counts = bounds->counts;
+    sim->dense = dense->slowest.counts;
+    sim->token_density = (double)bounds->counts.pairs / (double)dense->slowest.counts.pairs;
+    add_parts(own, options, bounds, sim);
+    for (int32_t part = 0; part < sim->n_parts; part++)
+        sim->time_us += sim->parts[part].time_us;
+    sim->plan_us = sim->time_us;
+    sim->bound_us = bounds->bound_us;
+    sim->dense_time_us = sim->dense_plan_us = dense->slowest.time_us;
+    sim->bound_by = bounds->select_us > bounds->time_us ? bounds->select_by : s2_attention_busiest(bounds);
+}
+
+/* Replace the bounds of the attention lines by what was predicted; selection stays a bound. */
+static void take_prediction(const s2_total *own, const s2_total *dense, const s2_sim_options *options,
+                            s2_sim *sim)
+{
+    sim->time_us = 0;
+    for (int32_t part = 0; part < sim->n_parts; part++) {
+        s2_part *const line = &sim->parts[part];
+        const s2_pass pass = strcmp(line->name, "attention") == 0 ? first_pass(options) : S2_PASS_BACKWARD;
+        if (strcmp(line->name, "selection") != 0) {
+            line->time_us = own->us[pass];
+            line->bound_by = own->by[pass];
+        }
+        sim->time_us += line->time_us;
+    }
+    /* constants of other memory promise more than this one has; no time is below the bound */
+    if (sim->time_us < sim->bound_us) {
+        sim->parts[0].time_us += sim->bound_us - sim->time_us;
+        sim->time_us = sim->bound_us;
+    }
+    sim->dense_time_us = sum_of(dense->us);
+    sim->predicted = true;
+    sim->measured = options->calibration->head.gpu[0] != '\0';
+    sim->error_pct = own->error_pct;
+    if (own->farthest.beyond > 0) {
+        sim->beyond = own->farthest.beyond;
+        sim->beyond_in = own->farthest.extent;
+        sim->beyond_asked = own->farthest.asked;
+        sim->beyond_span = own->farthest.kernel->spans[own->farthest.extent];
+    }
+    sim->kernel = own->kernel;
+    sim->clock_mhz = own->clock_mhz;
+    sim->imbalance = own->imbalance;
+    sim->bound_by = sim->parts[0].bound_by;
+    sim->dram_bytes = own->bytes.dram_read + own->bytes.dram_write;
+    sim->l2_bytes = own->bytes.l2;
+}
+
+static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_sim_options *options,
+                       s2_sim *sim)
+{
+    s2_rank_price *const ranks = &sim->ranks;
+    double sum = 0;
+    for (int32_t rank = 0; rank < options->n_ranks; rank++) {
+        sum += own->rank_us[rank];
+        ranks->read_bytes = fmax(ranks->read_bytes, own->rank_read[rank]);
+        ranks->hbm_bytes = fmax(ranks->hbm_bytes, own->rank_bytes[rank]);
+        ranks->flop_executed = fmax(ranks->flop_executed, own->rank_flop[rank]);
+        if (own->rank_us[rank] > own->rank_us[ranks->slowest])
+            ranks->slowest = rank;
+    }
+    ranks->n_copies = options->n_ranks > pattern->n_kv_heads ? options->n_ranks / pattern->n_kv_heads : 1;
+    const double waited_us = sum_of(own->us) + own->slowest.select_us;
+    ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
+    ranks->mended_imbalance = ranks->mended_us > 0 ? ranks->mended_us * options->n_ranks / sum : 0;
+}
+
+/* Without a plan of its own a pattern takes its bound times what the dense pattern takes of its own, and the
+ * error is wide. */
+static void guess_by_dense(const s2_total *dense, s2_total *own)
+{
+    const double share = own->slowest.time_us / dense->slowest.time_us;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
+        own->us[pass] = dense->us[pass] * share;
+        own->by[pass] = dense->by[pass];
+    }
+    own->bytes =
+        (s2_bytes){dense->bytes.dram_read * share, dense->bytes.dram_write * share, dense->bytes.l2 * share};
+    own->kernel = dense->kernel;
+    own->clock_mhz = dense->clock_mhz;
+    own->imbalance = dense->imbalance;
+    own->error_pct = S2_GUESS_PCT;
+}
+
+s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t *work_left, s2_sim *sim)
+{
+    s2_attention_pair pair;
+    s2_total own, dense;
+    S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, work_left, &pair));
+    const bool asked = options->calibration != NULL && options->dtype != S2_F8;
+    s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, 0};
+    s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, 0};
+    S2_TRY(time_all(&other, &dense, NULL));
+    side.predicted = other.predicted;
+    S2_TRY(time_all(&side, &own, &sim->ranks));
+    sim->kernel = "";
+    sim->n_head_classes = pair.classes.n_reads;
+    sim->density = pair.own.density;
+    sim->executed_density = pair.own.executed_density;
+    sim->n_sparse_layers = pair.own.n_sparse_layers;
+    sim->imbalance = pair.own.imbalance;
+    take_bounds(&own, &dense, options, sim);
+    take_ranks(&own, pattern, options, sim);
+    if (!other.predicted)
+        return S2_OK;
+    if (!side.predicted)
+        guess_by_dense(&dense, &own);
+    take_prediction(&own, &dense, options, sim);
+    return S2_OK;
+}

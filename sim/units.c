@@ -1,0 +1,21 @@
+#include "sim/units.h"
+
+void s2_bytes_print(double bytes, s2_buf *buf)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int unit = 0;
+    for (; bytes >= 1024 && unit < 5; unit++)
+        bytes /= 1024;
+    s2_buf_printf(buf, unit == 0 ? "%.0f %s" : "%.4g %s", bytes, units[unit]);
+}
+
+void s2_time_print(double us, s2_buf *buf)
+{
+    /* three digits of 999.6 are 1000, which belongs to the next unit */
+    if (us >= 999.5e3)
+        s2_buf_printf(buf, "%.3g s", us / 1e6);
+    else if (us >= 999.5)
+        s2_buf_printf(buf, "%.3g ms", us / 1e3);
+    else
+        s2_buf_printf(buf, "%.3g us", us);
+}

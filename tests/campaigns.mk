@@ -1,0 +1,189 @@
+# What `make check` runs in part and nobody needs in a day's work: campaigns, recordings, benchmarks, pictures.
+# The Makefile includes this file; paths are from the root.
+
+##@ Checks that `make check` runs in part
+# A campaign is open-ended: a random seed, SECONDS long, its corpus kept. SAMPLE=1 is what `make check` runs:
+# a fixed seed and number of inputs from an empty corpus, the same in every run (addresses, where they may be fixed,
+# are, and compared values are not fed back: some are addresses); a slow machine stops earlier.
+SECONDS ?= 60
+FUZZ_C  := $(wildcard base/*.c pattern/*.c)
+FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
+FUZZ_CC  = clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE)
+FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) -max_total_time=$(2) -timeout=120,-max_total_time=$(3) -timeout=10) \
+           -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
+FUZZ_AT  = $(if $(SAMPLE),$(shell setarch -R true 2>/dev/null && echo setarch -R))
+FUZZ_DIR = build/fuzz/$(if $(SAMPLE),sample,corpus)
+build/fuzz/fuzz_parse: tests/fuzz/fuzz_parse.c $(FUZZ_C) $(HEADERS)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $< $(FUZZ_C) -o $@ $(LIBS_CORE)
+build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C) $(HEADERS)
+	@mkdir -p $(@D)
+	$(FUZZ_CC) $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+## fuzz: libFuzzer on the parser, with round trip, at random (clang; SECONDS=60; SAMPLE=1: the same inputs every time)
+fuzz: build/fuzz/fuzz_parse
+	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/parse;) mkdir -p $(FUZZ_DIR)/parse
+	$(FUZZ_AT) $< $(call FUZZ_RUN,400000,60,$(SECONDS)) -max_len=65536 -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict \
+	  $(FUZZ_DIR)/parse tests/data/patterns
+## fuzz-import: libFuzzer on every importer, one target each, at random (clang; SECONDS=60 together; F=hf for one; SAMPLE=1 as above)
+IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/format.h) any)
+fuzz-import: build/fuzz/fuzz_import
+	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
+	for f in $(IMPORTERS); do \
+	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
+	  seeds=tests/data/foreign/$$f; [ -d $$seeds ] || seeds=tests/data/foreign; \
+	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,4000,5,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
+	    $(FUZZ_DIR)/$$f $$seeds >build/fuzz/$$f.log 2>&1 || \
+	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
+	  runs=$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log); n=$$((n + 1)); \
+	  printf '%-14s %s inputs\n' $$f "$$runs"; \
+	done; echo "$$n importers survived"
+# Seeds are made by the programs themselves: canonical texts, spaces, arrays and a small database.
+FUZZ_FILES_C = $(FUZZ_C) $(wildcard plan/*.c coverage/*.c sim/*.c reach/*.c search/*.c db/*.c cert/*.c)
+build/fuzz/fuzz_files: tests/fuzz/fuzz_files.c $(FUZZ_FILES_C) $(HEADERS) $(O)/sim/texts.c
+	@mkdir -p $(@D)
+	$(FUZZ_CC) -Wno-overlength-strings $< $(FUZZ_FILES_C) $(O)/sim/texts.c -o $@ -l:libsqlite3.a $(LIBS_CORE) -ldl
+build/fuzz/seeds/files: $(B)/s2
+	@rm -rf $@ && mkdir -p $@/cert $@/space $@/npy $@/db && for f in tests/data/patterns/*.s2; do \
+	  $(B)/s2 show $$f --canonical >$@/cert/$$(basename $$f) 2>/dev/null; cp $$f $@/space/; done; \
+	cp tests/data/foreign/npy/*.npy $@/npy/ 2>/dev/null; \
+	$(B)/s2 --db $@/db/small.db check 'heads 2; layers all: local 2 | stride 2 phase head' >/dev/null; rm -f $@/db/*-lock
+## fuzz-files: libFuzzer on certificates, spaces, arrays and databases (clang; SECONDS=60 together; F=db for one; SAMPLE=1 as above)
+FUZZ_KINDS = $(or $(F),cert space npy db)
+fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
+	@each=$$(( $(SECONDS) / $(words $(FUZZ_KINDS)) )); [ $$each -gt 0 ] || each=1; \
+	for f in $(FUZZ_KINDS); do \
+	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_files_$$f; \
+	  $(FUZZ_AT) build/fuzz/fuzz_files_$$f $(call FUZZ_RUN,20000,10,$$each) -max_len=300000 -artifact_prefix=build/fuzz/$$f- \
+	    $(FUZZ_DIR)/$$f build/fuzz/seeds/files/$$f >build/fuzz/$$f.log 2>&1 || \
+	    { cat build/fuzz/$$f.log; echo "fuzz-files: $$f failed"; exit 1; }; \
+	  printf '%-14s %s inputs\n' $$f "$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log)"; \
+	done; rm -f /dev/shm/s2-fuzz-*
+## check-record: that command with programs that only pretend to have a GPU
+check-record:
+	tests/bench/record_test.sh
+## check-select: the device code of page selection on the host, its threads as fibers, under sanitizers (S2_SEED=N)
+check-select: $(B)/select_host
+	$< $(S2_SEED) 2>/dev/null
+$(B)/select_host: tests/kcheck/select_host.cpp kernels/cuda/select.cuh kernels/cuda/decode_rows.cuh kernels/cuda/mma.cuh
+	@mkdir -p $(B)/host && : >$(B)/host/math_constants.h
+	$(CXX) -std=c++17 -I. -I$(B)/host -O1 -g -Wall -Wextra -Wno-unknown-pragmas -fsanitize=address,undefined \
+	  -fno-sanitize-recover=undefined $< -o $@
+## check-races: what runs on several threads, under ThreadSanitizer
+# Its memory map wants addresses where they always were. A program that reports a race exits with 66.
+RACES    := kernels gradient decode search:predictions_choose* tui_pty:a_terminal_that_goes_away* tui_pty:the_ends_of_the_list*
+RACES_AT  = $(shell setarch -R true 2>/dev/null && echo setarch -R)
+check-races:
+	@$(MAKE) -s -j$(JOBS) BUILD=tsan CUDA=0 races
+races: $(B)/s2 $(sort $(foreach r,$(RACES),$(B)/tests/test_$(firstword $(subst :, ,$(r)))))
+	@for r in $(foreach r,$(RACES),'$(r)'); do \
+	  case $$r in *:*) S2_TEST=$${r#*:};; *) S2_TEST='*';; esac; export S2_TEST; \
+	  S2_CASES_MAX=30 $(RACES_AT) $(B)/tests/test_$${r%:*} >$(B)/race.out 2>&1 || { cat $(B)/race.out; exit 1; }; done
+	@echo "no race in $(words $(RACES)) runs"
+## formats: the foreign definitions restated in plain Python, against what s2 exports
+formats: $(B)/s2
+	python3 tests/formats/check_formats.py $(B)/s2
+	python3 tests/formats/truth.py $(B)/s2 --defaults || [ $$? = 77 ]
+## example: build and run docs/examples/: count_pairs.c with exported headers (one of windows in tokens), a serving loop, a kernel of your own
+EXAMPLES := phi3 tokens
+EXAMPLE_phi3   = 'name phi-3-small-8k; layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense' --len 8k
+EXAMPLE_tokens = 'name tokens; layers 2; heads 4; kv-heads 2; layers all: local 200t | sink 5t | stride 6 phase head; layers 1: chunk 100t' --len 4k --set tile=64 --set pack=2
+example: $(B)/s2 $(EXAMPLES:%=example-%) $(B)/example/serve
+	$(B)/example/serve
+	tests/plug.sh $(B)/s2
+$(B)/example/serve: $(call obj,docs/examples/serve.c) $(O)/libs2.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+example-%: $(B)/s2
+	@mkdir -p $(B)/example/$*
+	$(B)/s2 --db $(B)/example/s2.db export $(EXAMPLE_$*) --to c --force -o $(B)/example/$*/pattern.h
+	$(CC) $(CFLAGS) -I$(B)/example/$* docs/examples/count_pairs.c -o $(B)/example/$*/count_pairs
+	$(B)/example/$*/count_pairs
+$(B)/tests/bench/bench_%: $(O)/tests/bench/bench_%.c.o $(O)/libcore.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS_CORE)
+## mpi: build with MPI=1 and test a job of 4 ranks on this machine against one process and 4 shards
+mpi:
+	@tests/setup.sh mpi
+	@$(MAKE) -s -j$(JOBS) MPI=1 $(B)-mpi/s2
+	@tests/mpi.sh $(B)-mpi/s2
+
+##@ Campaigns: hours, random, resumable
+## campaign-recover: rows saved of damaged databases by s2 and by sqlite3 (N=300, S2_SEED=N)
+campaign-recover: $(B)/s2
+	python3 tests/recover_compare.py $(B)/s2 $(or $(N),300) $(or $(S2_SEED),1)
+## campaign-kill: processes killed while they write, create, migrate, back up and recover (N=10000, S2_SEED=N)
+campaign-kill: $(B)/tests/test_faults
+	S2_CASES=$(or $(N),10000) S2_TEST='killed*' $<
+## campaign-cert: forged certificates against the prover and plain enumeration (N=1000000, S2_SEED=N)
+campaign-cert: $(B)/tests/test_forgery
+	S2_CASES=$(or $(N),1000000) S2_TEST='no_mutant*' $<
+## million: the prover against enumeration on a million patterns of each kind per seed (hours; goes on where it stopped, MINUTES=N)
+MILLION_SEEDS ?= 10000000 20000000 30000000
+million: $(B)/tests/test_prove
+	tests/million.sh $< build/million.done $(MILLION_SEEDS)
+
+$(B)/tests/bench/bench_db: $(O)/tests/bench/bench_db.c.o $(O)/libs2.a
+	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
+## power: simulated power cuts while a database works (CUTS=100000; about 10 ms each)
+CUTS ?= 100000
+power: $(B)/tests/test_power
+	S2_CASES=$(CUTS) $<
+## soak-tui: 100 000 random keys and sizes a seed beside a writer, under asan (KEYS=N SEEDS="1 2")
+KEYS  ?= 100000
+SEEDS ?= 1 2 3
+soak-tui:
+	@$(MAKE) -s BUILD=asan CUDA=0 build/asan-nocuda/tests/test_tui_pty build/asan-nocuda/tests/test_tui build/asan-nocuda/s2
+	@for seed in $(SEEDS); do \
+	  S2_SEED=$$seed S2_CASES=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui || exit 1; \
+	  S2_SEED=$$seed S2_SOAK=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui_pty || exit 1; done
+
+##@ On a machine with a GPU
+## bench-gpu: check and time every GPU kernel beside this card's ceilings (PEERS=1: torch's kernels too)
+bench-gpu: $(B)/bench_gpu $(B)/bench_decode
+	$(B)/bench_gpu --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) --rows=$(B)/bench-gpu.jsonl $(BENCH)
+	$(B)/bench_decode --commit=$$(git describe --always --dirty --abbrev=12 2>/dev/null || echo unknown) > $(B)/bench-decode.jsonl
+	$(if $(PEERS),python3 tests/peers/peers.py --bench=$(B)/bench_gpu --rows=$(B)/bench-peers.jsonl)
+	@echo "rows: $(B)/bench-gpu.jsonl $(B)/bench-decode.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl)"
+	@command -v python3 >/dev/null && \
+	  python3 tests/bench/table.py $(B)/bench-gpu.jsonl $(B)/bench-decode.jsonl $(if $(PEERS),$(B)/bench-peers.jsonl) || true
+## validate-gpu: the validation campaign on this GPU: pairs, values, needles, times, bytes (GPU=cpu: anywhere)
+validate-gpu: $(B)/s2
+	tests/bench/campaign.sh $(B)/s2 $(B)/validate-gpu.jsonl $(or $(GPU),gpu)
+
+RECORD := s2 kcheck kcheck_lanes bench_gpu bench_decode relay
+## record-gpu: every GPU figure of the documentation, resumable (MINUTES=N, STEPS=a,b, CARDS=0,1 side by side, PLAN=1: only say what it would take)
+record-gpu: $(RECORD:%=$(B)/%)
+	tests/bench/record.sh $(if $(PLAN),--plan) $(if $(MINUTES),--minutes=$(MINUTES)) $(if $(STEPS),--only=$(STEPS)) $(if $(CARDS),--cards=$(CARDS)) $(B)
+## record-pack: the programs of record-gpu as one small archive, for a machine that builds nothing
+record-pack: $(RECORD:%=$(B)/%)
+	@mkdir -p $(B)/pack && for p in $(RECORD); do strip -o $(B)/pack/$$p $(B)/$$p || exit 1; done
+	@tar cf - -C $(B)/pack $(RECORD) | xz --lzma2=preset=3,dict=192MiB >build/record-programs.tar.xz
+	@ls -l build/record-programs.tar.xz | awk '{ print $$9 ": " $$5 " bytes" }'; echo "there: tests/bench/record.sh build/record-programs.tar.xz"
+## sanitize-gpu: compute-sanitizer's four tools over a part of kcheck on this GPU
+sanitize-gpu: $(B)/kcheck $(B)/kcheck_lanes $(B)/relay
+	JOBS=$(JOBS) tests/kcheck/sanitize.sh $(B)/kcheck $(B)/kcheck_lanes $(B)/relay
+$(B)/relay: tests/kcheck/relay.cu
+	@mkdir -p $(@D)
+	$(NVCC) -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a $< -o $@
+
+##@ Speed on this machine
+## bench: print how fast verdicts and prices come (docs/proof.md, docs/simulator.md); judges nothing
+bench: $(B)/tests/bench/bench_prove $(B)/s2check $(B)/tests/test_sim
+	$< $(B)/s2check "$$(git describe --always --dirty 2>/dev/null || echo unknown)"
+	@S2_CASES=5 $(B)/tests/test_sim 2>/dev/null | sed -n 's/^# s2: \(candidates.*\)/\1/p'
+## bench-db: a database of a million designs (DESIGNS=N), and what a page and a filter of it cost
+DESIGNS ?= 1000000
+bench-db: $(B)/tests/bench/bench_db $(B)/s2
+	@mkdir -p build/bench
+	$< $(B)/s2 build/bench/designs-$(DESIGNS).db $(DESIGNS)
+## bench-search: a million candidates for Llama-3.1-8B at 128k, on all cores
+bench-search: $(B)/s2
+	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \
+	  --model llama-3.1-8b --len 128k --phase prefill,decode --no-db
+## bench-tui: keys through a terminal with a million designs (DESIGNS=N); minutes, most of them to make the file
+bench-tui: $(B)/tests/test_tui_pty
+	S2_DESIGNS=$(DESIGNS) S2_TEST='keys_are_timed' $<
+
+##@ Documentation
+## pictures: draw docs/pictures/ anew
+pictures: $(B)/s2
+	tests/pictures.sh $(B)

@@ -1,0 +1,157 @@
+/*
+ * libFuzzer on the other files that come from elsewhere, one kind for each name of the program: fuzz_files_cert,
+ * fuzz_files_space, fuzz_files_npy, fuzz_files_db. What is taken must be what it says it is; all else is refused.
+ */
+#include <fcntl.h>
+#include <sha2.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cert/cert.h"
+#include "coverage/prove.h"
+#include "db/db.h"
+#include "pattern/mask.h"
+#include "pattern/parse.h"
+#include "search/space.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+
+static void require(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+/* ---- certificates: the input is the text, sealed under its own hash */
+
+static void prove_again(const char *text, size_t n)
+{
+    static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}};
+    const s2_parse_options options = {.no_files = true};
+    const s2_prove_options open = {.n_tok = S2_OPEN};
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_finding found[2];
+    require(s2_pattern_parse(&arena, text, n, &options, &pattern, NULL) == S2_OK);
+    require(s2_prove(&arena, &pattern, asked, 2, &open, found) == S2_OK);
+    require(found[0].verdict != S2_VIOLATED && found[1].verdict != S2_VIOLATED);
+    s2_arena_release(&arena);
+}
+
+static void try_cert(const uint8_t *data, size_t n)
+{
+    char hash[SHA256_DIGEST_STRING_LENGTH];
+    s2_buf text = {0};
+    s2_cert_answer answer;
+    SHA256Data(data, n, hash);
+    s2_buf_printf(&text, "s2cert 1 %s %zu\n", hash, n);
+    const size_t n_head = text.len;
+    s2_buf_add(&text, (const char *)data, n);
+    s2_buf_puts(&text, "claims rows union\nend\n");
+    s2_cert_check(text.data, text.len, 1e5, &answer);
+    for (const char *byte = answer.reason; *byte != '\0'; byte++)
+        require(*byte >= ' ' && *byte <= '~');
+    if (answer.verdict == S2_CERT_VERIFIED)
+        prove_again(text.data + n_head, n);
+    s2_buf_release(&text);
+    s2_cert_check((const char *)data, n, 1e5, &answer); /* and as a whole certificate */
+}
+
+/* ---- spaces, arrays, databases */
+
+static void try_space(const uint8_t *data, size_t n)
+{
+    s2_arena arena = {.limit_bytes = (size_t)512 << 20};
+    s2_space space;
+    s2_diag diag = {0};
+    const s2_status status = s2_space_parse(&arena, (const char *)data, n, &space, &diag);
+    require(status == S2_OK || status == S2_ENOMEM ||
+            (diag.line >= 1 && diag.col >= 1 && diag.msg[0] != '\0'));
+    require(status != S2_OK || space.n_candidates >= 1);
+    s2_arena_release(&arena);
+}
+
+static void try_npy(const uint8_t *data, size_t n)
+{
+    char path[32];
+    const int fd = memfd_create("npy", 0);
+    s2_arena arena = {0};
+    s2_mask mask;
+    s2_diag diag = {0};
+    require(fd >= 0 && write(fd, data, n) == (ssize_t)n);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const s2_status status = s2_mask_load(&arena, path, &mask, &diag);
+    if (status == S2_OK) {
+        require(mask.n_q_blk >= 1 && mask.n_k_blk >= 1);
+        (void)s2_mask_allows(&mask, mask.n_heads - 1, mask.n_q_blk - 1, mask.n_k_blk - 1);
+        s2_mask_unmap(&mask);
+    }
+    require(status == S2_OK || status == S2_ENOMEM || diag.msg[0] != '\0');
+    close(fd);
+    s2_arena_release(&arena);
+}
+
+/* A file from elsewhere is refused, or merged, and what it was merged into is sound. */
+static void merge_into_new(s2_db *other, const char *path)
+{
+    s2_db *db;
+    s2_db_merged merged;
+    s2_buf findings = {0};
+    unlink(path);
+    require(s2_db_open(path, S2_DB_WRITE, &db, NULL) == S2_OK);
+    (void)s2_db_merge(db, other, &merged, NULL);
+    require(s2_db_verify(db, &findings, NULL) == S2_OK && findings.len == 0);
+    s2_buf_release(&findings);
+    s2_db_close(&db);
+}
+
+static void try_db(const uint8_t *data, size_t n)
+{
+    static char path[64], into[64];
+    snprintf(path, sizeof path, "/dev/shm/s2-fuzz-%d.db", (int)getpid());
+    snprintf(into, sizeof into, "/dev/shm/s2-fuzz-%d.into.db", (int)getpid());
+    const int fd = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0600);
+    require(fd >= 0 && write(fd, data, n) == (ssize_t)n);
+    close(fd);
+    s2_db *db = NULL;
+    s2_db_recovered found;
+    s2_diag diag = {0};
+    if (s2_db_open(path, S2_DB_UNTRUSTED, &db, &diag) == S2_OK) {
+        merge_into_new(db, into);
+        s2_db_close(&db);
+    } else {
+        require(diag.msg[0] != '\0');
+        (void)s2_db_recover(path, into, true, &found, NULL);
+    }
+}
+
+static void (*try_file)(const uint8_t *data, size_t n);
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    static const struct {
+        const char *name;
+        void (*run)(const uint8_t *data, size_t n);
+    } kinds[] = {{"cert", try_cert}, {"space", try_space}, {"npy", try_npy}, {"db", try_db}};
+    const char *const name = strstr((*argv)[0], "fuzz_files_");
+    (void)argc;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && name != NULL; k++)
+        if (strcmp(name + strlen("fuzz_files_"), kinds[k].name) == 0)
+            try_file = kinds[k].run;
+    if (try_file == NULL) {
+        fprintf(stderr, "fuzz_files_cert, _space, _npy or _db\n");
+        exit(2);
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
+{
+    try_file(data, n);
+    return 0;
+}

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
+
+usage: house.py symbols OBJECTS   exported names, words to people, circles, oracles (of the objects of a build)
+       house.py lengths           functions of the sources
+       house.py figures OBJECTS   the figures of both
+"""
+import collections
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+TOP = pathlib.Path(__file__).resolve().parents[2]
+ALLOWED = TOP / "tests/lint/house.txt"
+LONGEST, P90 = 60, 25
+# What only cli/ does: end the process, write where the user reads.
+SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_exit", "abort", "vprintf", "__printf_chk"}
+
+
+def rooms():
+    text = (TOP / "tests/lint/layers.txt").read_text()
+    return [line.split(":")[0] for line in text.splitlines() if not line.startswith("tests")]
+
+
+def allowed(check):
+    """Names that tests/lint/house.txt lets pass: lines "check name  why"."""
+    lines = [line.split(None, 2) for line in ALLOWED.read_text().splitlines() if line and line[0] != "#"]
+    return {words[1] for words in lines if words[0] == check}
+
+
+def read_objects(folder):
+    """{source: (defined, undefined)} of the C objects of the rooms."""
+    found = {}
+    for room in rooms():
+        for path in sorted(pathlib.Path(folder, room).rglob("*.c.o")):
+            if not (TOP / path.relative_to(folder).with_suffix("")).exists():
+                continue  # of a file that is gone
+            out = subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout
+            words = [line.split() for line in out.splitlines()]
+            defined = {w[-1] for w in words if len(w) == 3}
+            undefined = {w[-1] for w in words if len(w) == 2 and w[0] in "Uw"}
+            found[str(path.relative_to(folder))[:-2]] = (defined, undefined)
+    return found
+
+
+def cuda_words():
+    """Every word of the CUDA sources: they are not compiled everywhere, and use the C rooms' names."""
+    texts = [path.read_text() for path in (TOP / "kernels/cuda").glob("*.cu*")]
+    return set(re.findall(r"\w+", "\n".join(texts)))
+
+
+def unprefixed(objects):
+    for source, (defined, _) in objects.items():
+        for name in sorted(defined):
+            if not re.match(r"s2_|S2_|main$", name):
+                yield f"{source}: {name} is exported without the prefix s2_"
+
+
+def speaking(objects):
+    pass_by = allowed("speaks")
+    for source, (_, undefined) in objects.items():
+        for name in sorted(undefined & SPEAKS):
+            if not source.startswith("cli/") and source not in pass_by:
+                yield f"{source}: {name} belongs in cli/, which speaks to people and ends the process"
+
+
+def users(objects):
+    """{exported name: how many other objects use it}"""
+    count = collections.Counter(name for _, undefined in objects.values() for name in undefined)
+    cuda = cuda_words()
+    return {name: count[name] + (name in cuda) for defined, _ in objects.values() for name in defined if name != "main"}
+
+
+def unused(objects):
+    pass_by = allowed("unused")
+    owner = {name: source for source, (defined, _) in objects.items() for name in defined}
+    for name, n in sorted(users(objects).items()):
+        if n == 0 and name not in pass_by:
+            yield f"{owner[name]}: {name} is exported, and no other file of the product uses it"
+
+
+def components(graph):
+    """Strongly connected components with more than one node (Tarjan, 1972)."""
+    index, low, stack, on, out = {}, {}, [], set(), []
+
+    def visit(node):
+        index[node] = low[node] = len(index)
+        stack.append(node)
+        on.add(node)
+        for other in sorted(graph[node]):
+            if other not in index:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in on:
+                low[node] = min(low[node], index[other])
+        if low[node] == index[node]:
+            part = []
+            while not part or part[-1] != node:
+                part.append(stack.pop())
+                on.discard(part[-1])
+            if len(part) > 1:
+                out.append(sorted(part))
+
+    sys.setrecursionlimit(10000)
+    for node in sorted(graph):
+        if node not in index:
+            visit(node)
+    return out
+
+
+def circles(objects):
+    owner = {name: source for source, (defined, _) in objects.items() for name in defined}
+    graph = {source: {owner[name] for name in undefined if name in owner and
+                      owner[name].split("/")[0] == source.split("/")[0]} - {source}
+             for source, (_, undefined) in objects.items()}
+    return components(graph)
+
+
+def circling(objects):
+    for part in circles(objects):
+        yield f"{part[0]}: files of one room call each other in a circle: {' '.join(part)}"
+
+
+def oracles(objects):
+    """An oracle uses what house.txt lists for it and base/, so that no fault can pass on both roads."""
+    lines = [line.split() for line in ALLOWED.read_text().splitlines() if line.startswith("oracle ")]
+    owner = {name: source for source, (defined, _) in objects.items() for name in defined}
+    for source, listed in ((words[1], set(words[2:])) for words in lines):
+        if source not in objects:
+            yield f"{source}: tests/lint/house.txt calls it an oracle, and it is not there"
+            continue
+        for name in sorted(objects[source][1]):
+            if name in owner and not owner[name].startswith("base/") and name not in listed:
+                yield f"{source}: an oracle uses {name} of {owner[name]}, which it may be judging"
+        for header in re.findall(r'^#include "([^"]+)"', (TOP / source).read_text(), re.M):
+            if not header.startswith("base/") and header not in listed:
+                yield f"{source}: an oracle includes {header}"
+
+
+def functions():
+    """(lines, file, first line) of every function: its braces stand in the first column (.clang-format)."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.cu", "*.cuh"],
+                           cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
+    for name in names:
+        if name.split("/")[0] not in rooms() or not (TOP / name).exists():
+            continue
+        begin = None
+        for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
+            if line.startswith("{"):
+                begin = number
+            elif line.startswith("}") and begin is not None:
+                yield number - begin - 1, name, begin
+                begin = None
+
+
+def ninety(lengths):
+    return sorted(lengths)[len(lengths) * 9 // 10] if lengths else 0
+
+
+def too_long(found):
+    for n, name, line in found:
+        if n > LONGEST:
+            yield f"{name}:{line}: a function of {n} lines; {LONGEST} are allowed"
+    if ninety([n for n, _, _ in found]) > P90:
+        yield f"one function in ten has more than {P90} lines"
+
+
+def figures(objects):
+    found = list(functions())
+    lengths = [n for n, _, _ in found]
+    counts = users(objects)
+    print(f"{len(lengths)} functions: median {statistics.median(lengths):.0f} lines, 90th percentile {ninety(lengths)}, longest {max(lengths)}")
+    print(f"{len(counts)} exported names: {sum(n == 1 for n in counts.values())} with one user, {sum(n == 0 for n in counts.values())} with none")
+    for part in circles(objects):
+        print(f"circle: {' '.join(part)}")
+    for room in rooms():
+        files = [path for path in (TOP / room).rglob("*") if path.suffix in (".c", ".h", ".cu", ".cuh")]
+        print(f"{room:10} {len(files):4} files {sum(len(path.read_text().splitlines()) for path in files):7} lines")
+
+
+def main():
+    what = sys.argv[1] if len(sys.argv) > 1 else ""
+    if what == "lengths":
+        bad = list(too_long(list(functions())))
+    elif what in ("symbols", "figures") and len(sys.argv) == 3:
+        objects = read_objects(sys.argv[2])
+        if not objects:
+            sys.exit(f"{sys.argv[2]}: no objects; build first")
+        if what == "figures":
+            return figures(objects)
+        bad = [line for check in (unprefixed, speaking, unused, circling, oracles) for line in check(objects)]
+    else:
+        sys.exit(__doc__)
+    print("\n".join(bad) if bad else f"{what}: nothing found")
+    sys.exit(1 if bad else 0)
+
+
+main()

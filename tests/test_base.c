@@ -1,0 +1,106 @@
+/*
+ * The arithmetic and the growing arrays that every room uses: rounding up at the ends of the range, divisors,
+ * and arrays that keep what they held, count their room and refuse what does not fit.
+ */
+#include "tests/s2test.h"
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/arith.h"
+#include "base/rng.h"
+
+static void smaller_and_larger(void **state)
+{
+    (void)state;
+    assert_int_equal(s2_min_i64(-3, 2), -3);
+    assert_int_equal(s2_max_i64(-3, 2), 2);
+    assert_true(s2_min_i64(INT64_MIN, INT64_MAX) == INT64_MIN &&
+                s2_max_i64(INT64_MIN, INT64_MAX) == INT64_MAX);
+    assert_true(s2_min_i32(INT32_MIN, 0) == INT32_MIN && s2_max_i32(INT32_MIN, 0) == 0);
+}
+
+/* The textbook form (n + size - 1) / size overflows near the end of the range; this one may not. */
+static void division_rounds_up_without_overflow(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < 200; n++)
+        for (int64_t size = 1; size < 20; size++) {
+            assert_int_equal(s2_ceil_div(n, size), (n + size - 1) / size);
+            assert_true(s2_round_up(n, size) >= n && s2_round_up(n, size) < n + size);
+            assert_int_equal(s2_round_up(n, size) % size, 0);
+        }
+    assert_true(s2_ceil_div(INT64_MAX, 2) == INT64_MAX / 2 + 1);
+    assert_true(s2_ceil_div(INT64_MAX, INT64_MAX) == 1 && s2_ceil_div(INT64_MAX - 1, INT64_MAX) == 1);
+}
+
+static void divisors_divide(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(1)};
+    assert_int_equal(s2_gcd(0, 7), 7);
+    assert_int_equal(s2_gcd(7, 0), 7);
+    for (int nth = 0; nth < 1000; nth++) {
+        const int64_t a = 1 + (int64_t)s2_rng_below(&rng, 500), b = 1 + (int64_t)s2_rng_below(&rng, 500);
+        int64_t largest = 1;
+        for (int64_t d = 1; d <= a; d++)
+            largest = a % d == 0 && b % d == 0 ? d : largest;
+        assert_int_equal(s2_gcd(a, b), largest);
+    }
+}
+
+static void heap_array_grows_and_keeps_its_elements(void **state)
+{
+    (void)state;
+    int64_t cap = 0, n_moves = 0;
+    int32_t *array = NULL;
+    for (int32_t n = 0; n < 10000; n++) {
+        const int64_t before = cap;
+        int32_t *const grown = s2_reserve(array, &cap, n + 1, sizeof *grown);
+        assert_non_null(grown);
+        assert_true(cap > n);
+        n_moves += cap != before;
+        array = grown;
+        array[n] = n;
+    }
+    for (int32_t n = 0; n < 10000; n++)
+        assert_int_equal(array[n], n);
+    assert_true(n_moves < 20);
+    const int64_t held = cap;
+    assert_null(s2_reserve(array, &cap, INT64_MAX, sizeof *array));
+    assert_null(s2_reserve(array, &cap, INT64_MAX / 4, 64));
+    assert_int_equal(cap, held);
+    s2_free(array);
+}
+
+static void arena_array_grows_and_keeps_its_elements(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    int64_t cap = 0;
+    int64_t *array = NULL;
+    for (int64_t n = 0; n < 1000; n++) {
+        array = s2_arena_room(&arena, array, n, &cap, sizeof *array);
+        assert_non_null(array);
+        assert_true(cap > n);
+        array[n] = n;
+    }
+    for (int64_t n = 0; n < 1000; n++)
+        assert_int_equal(array[n], n);
+    const int64_t held = cap;
+    arena.limit_bytes = arena.total_bytes;
+    assert_null(s2_arena_room(&arena, array, cap, &cap, sizeof *array));
+    assert_int_equal(cap, held);
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(smaller_and_larger),
+        cmocka_unit_test(division_rounds_up_without_overflow),
+        cmocka_unit_test(divisors_divide),
+        cmocka_unit_test(heap_array_grows_and_keeps_its_elements),
+        cmocka_unit_test(arena_array_grows_and_keeps_its_elements),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

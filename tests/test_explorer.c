@@ -1,0 +1,245 @@
+/*
+ * Sessions of `s2 tui` without a terminal, on real databases: what the screens say is what the commands print.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "cli/commands.h"
+#include "cli/store.h"
+#include "db/db.h"
+#include "explorer/explorer.h"
+#include "tests/gen_db.h"
+
+#define OK(call) assert_int_equal((call), S2_OK)
+
+static char dir[64];
+
+static const char *path_of(const char *name)
+{
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static int make_dir(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/s2-explorer.XXXXXX");
+    return mkdtemp(dir) == NULL ? -1 : 0;
+}
+
+static int remove_dir(void **state)
+{
+    char command[128];
+    (void)state;
+    snprintf(command, sizeof command, "rm -rf '%s'", dir);
+    return system(command);
+}
+
+/* What a session with these keys prints; the caller frees it. */
+static char *session(const char *db, const char *script)
+{
+    char *out = NULL;
+    size_t n = 0;
+    bool left_behind;
+    s2_diag diag = {0};
+    s2_explorer_options options = {.in = fmemopen((void *)(uintptr_t)script, strlen(script), "r"),
+                                   .out = open_memstream(&out, &n),
+                                   .db_path = db,
+                                   .db_named = db,
+                                   .rows = 60,
+                                   .cols = 200,
+                                   .ascii = true,
+                                   .script = "-",
+                                   .as = "text"};
+    const s2_status status = s2_explorer_run(&options, &left_behind, &diag);
+    if (status != S2_OK)
+        fail_msg("%s", diag.msg);
+    fclose(options.in);
+    fclose(options.out);
+    return out;
+}
+
+/* What a command prints. */
+static char *command(s2_command_fn fn, const char *db, int argc, const char *const *argv)
+{
+    char *out = NULL, *words[16];
+    size_t n = 0;
+    s2_cli cli;
+    for (int nth = 0; nth < argc; nth++)
+        words[nth] = (char *)(uintptr_t)argv[nth];
+    s2_cli_init(&cli, "s2", argc, words);
+    cli.command = argv[0];
+    cli.db_path = db;
+    cli.out = open_memstream(&out, &n);
+    cli.err = fopen("/dev/null", "w");
+    assert_int_equal(fn(&cli, argc, words), 0);
+    fclose(cli.err);
+    s2_cli_finish(&cli, 0);
+    fclose(cli.out);
+    return out;
+}
+
+/* ---- the front */
+
+static void put_random_design(s2_db *db, s2_rng *rng, int64_t run_id, int n)
+{
+    char name[16], text[64];
+    s2_diag diag;
+    int64_t id;
+    snprintf(name, sizeof name, "d%05d", n);
+    snprintf(text, sizeof text, "layers 1\nheads %d\nlayers all: local %d\n", 1 + n % 64, 1 + n / 64);
+    const s2_db_design design = {.name = name,
+                                 .text = text,
+                                 .model = "",
+                                 .family = "local",
+                                 .origin = "test",
+                                 .n_layers = 1,
+                                 .n_heads = 1 + n % 64,
+                                 .n_kv_heads = 1 + n % 64,
+                                 .head_dim = 128,
+                                 .block_tok = 64,
+                                 .density = (double)(1 + s2_rng_below(rng, 50)) / 50,
+                                 .density_tok = 8192};
+    OK(s2_gen_put_text(db, run_id, design, &id, &diag));
+    s2_db_sim sim = s2_gen_sim;
+    /* few values, so that some are equal; some designs are priced at another length */
+    sim.time_us = exp((double)s2_rng_below(rng, 60) / 10);
+    sim.kv_head_pages_bytes = 1e6 * exp((double)s2_rng_below(rng, 60) / 10) + 1e7 / sim.time_us;
+    sim.unread = (double)s2_rng_below(rng, 20) / 20;
+    sim.len_tok = s2_rng_below(rng, 5) == 0 ? 4096 : 8192;
+    if (s2_rng_below(rng, 10) != 0)
+        OK(s2_db_put_sim(db, run_id, id, &sim, &diag));
+    const s2_db_verdict verdict = (s2_db_verdict)s2_rng_below(rng, 3);
+    const s2_db_check check = s2_gen_check("union", verdict, S2_DB_NONE);
+    if (s2_rng_below(rng, 4) != 0)
+        OK(s2_db_put_check(db, run_id, id, &check, &diag));
+}
+
+static void make_designs(const char *db_path, int n, uint64_t seed)
+{
+    s2_rng rng = {seed};
+    s2_db *db;
+    s2_diag diag;
+    int64_t run_id;
+    s2_gen_forget(db_path);
+    OK(s2_db_open(db_path, S2_DB_WRITE, &db, &diag));
+    OK(s2_db_begin(db, &diag));
+    OK(s2_db_put_run(db, &s2_gen_run, &run_id, &diag));
+    for (int nth = 0; nth < n; nth++)
+        put_random_design(db, &rng, run_id, nth);
+    OK(s2_db_commit(db, &diag));
+    s2_db_close(&db);
+}
+
+/* The words "d00012" of a text, in their order, each once where it follows itself. */
+static void names_in(const char *text, const char *after, s2_buf *names)
+{
+    const char *at = strstr(text, after);
+    names->len = 0;
+    for (at = at != NULL ? at : ""; *at != '\0'; at++)
+        if (at[0] == 'd' && strspn(at + 1, "0123456789") == 5)
+            s2_buf_printf(names, "%.6s ", at);
+    s2_buf_add(names, "", 1);
+}
+
+/* The table of the screen's right half. */
+static void names_on_screen(const char *screen, s2_buf *names)
+{
+    names->len = 0;
+    const char *line = screen;
+    for (int row = 0; *line != '\0'; row++) {
+        const size_t n = strcspn(line, "\n");
+        const char *const name = n > 160 ? memchr(line + 140, 'd', 30) : NULL;
+        if (row > 2 && name != NULL && strspn(name + 1, "0123456789") == 5)
+            s2_buf_printf(names, "%.6s ", name);
+        line += n + (line[n] == '\n');
+    }
+    s2_buf_add(names, "", 1);
+}
+
+static void compare_fronts(const char *db, const char *minimize, const char *filter)
+{
+    char script[200];
+    s2_buf shown = {0}, printed = {0};
+    const char *const argv[] = {"pareto", "union=holds", "--minimize", minimize,   "--format",
+                                "json",   "--columns",   "name",       "--filter", filter};
+    char *const json = command(s2_cmd_pareto, db, filter[0] != '\0' ? 10 : 8, argv);
+    snprintf(script, sizeof script, "/\n%s%s\nenter 5\no\n%c\ntype %s\nenter\ndump\n",
+             filter[0] != '\0' ? "type " : "#", filter, 21, minimize);
+    char *const screen = session(db, script);
+    names_in(json, "", &printed);
+    names_on_screen(screen, &shown);
+    assert_true(printed.len > 1);
+    if (strcmp(shown.data, printed.data) != 0)
+        fail_msg("%s of %s: the screen has\n%s\nthe command\n%s\n%s", minimize, filter, shown.data,
+                 printed.data, screen);
+    free(json);
+    free(screen);
+    s2_buf_release(&shown);
+    s2_buf_release(&printed);
+}
+
+static void the_front_on_the_screen_is_that_of_the_command(void **state)
+{
+    (void)state;
+    static const char *const minimize[] = {"us,kv_mib", "us,density", "kv_mib,density", "us,kv_mib,density",
+                                           "us,kv_bytes,unread"};
+    static const char *const filters[] = {"", "us<100", "heads>=16", "density<0.5 us>=2"};
+    const char *const db = path_of("front.db");
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        make_designs(db, 1500, seed);
+        for (size_t m = 0; m < sizeof minimize / sizeof minimize[0]; m++)
+            for (size_t f = 0; f < sizeof filters / sizeof filters[0]; f++)
+                compare_fronts(db, minimize[m], filters[f]);
+    }
+}
+
+/* The list that is shown, its filter and the command stay those of one another; the words come back with '/'. */
+static void a_refused_filter_leaves_the_list_and_its_filter(void **state)
+{
+    (void)state;
+    const char *const db = path_of("refused.db");
+    make_designs(db, 20, 3);
+    char *const plain = session(db, "/\ntype us<100\nenter\nq\ndump\n");
+    char *const refused = session(db, "/\ntype us<100\nenter\n/\ntype  nonsense<<\nenter\nq\ndump\n");
+    char *const again = session(db, "/\ntype nonsense<<\nenter\nj\n/\ndump\n");
+    assert_string_equal(plain, refused);
+    assert_non_null(strstr(plain, "filter: us<100"));
+    assert_non_null(strstr(again, "filter: nonsense<<"));
+    free(plain);
+    free(refused);
+    free(again);
+}
+
+static void the_sort_is_marked_on_its_column(void **state)
+{
+    (void)state;
+    static const char *const marks[] = {"", "namev", "vdensity", "vtime", "vkv", "vmeasured"};
+    const char *const db = path_of("sorted.db");
+    char keys[64] = "";
+    make_designs(db, 5, 4);
+    for (size_t n = 0; n < sizeof marks / sizeof marks[0]; n++) {
+        char script[80];
+        snprintf(script, sizeof script, "%sdump\n", keys);
+        char *const screen = session(db, script);
+        for (size_t m = 1; m < sizeof marks / sizeof marks[0]; m++)
+            assert_int_equal(strstr(screen, marks[m]) != NULL, m == n);
+        free(screen);
+        strcat(keys, "S\n");
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_refused_filter_leaves_the_list_and_its_filter),
+                                       cmocka_unit_test(the_sort_is_marked_on_its_column),
+                                       cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command)};
+    s2_test_choose();
+    return cmocka_run_group_tests(tests, make_dir, remove_dir);
+}

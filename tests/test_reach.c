@@ -1,0 +1,441 @@
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+#include "reach/flow.h"
+#include "reach/hops.h"
+#include "reach/readers.h"
+#include "reach/worth.h"
+#include "tests/gen_spec.h"
+
+/* ------------------------------------------------------------------ the twin: one definition at a time */
+
+enum { MOST_BLOCKS = 12, MOST_TOKENS = 64, MOST_LAYERS = 8, MOST_HEADS = 16 };
+
+/* What each head reads, pair by pair from the definition: in tokens, and in blocks where any pair is read. */
+typedef struct twin {
+    const s2_pattern *pattern;
+    int32_t n_tok;
+    int32_t n_blk;
+    bool whole; /* every block that is read is read whole */
+    bool tok[MOST_LAYERS][MOST_HEADS][MOST_TOKENS][MOST_TOKENS];
+    bool blk[MOST_LAYERS][MOST_HEADS][MOST_BLOCKS][MOST_BLOCKS];
+} twin;
+
+static void fill_head(twin *t, int32_t layer, int32_t head)
+{
+    const s2_pattern *const p = t->pattern;
+    for (int32_t q = 0; q < t->n_tok; q++)
+        for (int32_t k = 0; k < t->n_tok; k++) {
+            const bool reads = s2_pattern_reads(p, S2_PREFILL, layer, head, t->n_tok, q, k);
+            t->tok[layer][head][q][k] = reads;
+            t->blk[layer][head][q / p->block_tok][k / p->block_tok] |= reads;
+        }
+    for (int32_t q = 0; q < t->n_tok; q++)
+        for (int32_t k = 0; k < t->n_tok && (k <= q || !p->causal); k++)
+            t->whole &= t->tok[layer][head][q][k] == t->blk[layer][head][q / p->block_tok][k / p->block_tok];
+}
+
+static twin *create_twin(const s2_pattern *pattern, int32_t n_tok)
+{
+    twin *const t = s2_calloc(1, sizeof *t);
+    assert_non_null(t);
+    t->pattern = pattern;
+    t->n_tok = n_tok;
+    t->n_blk = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
+    t->whole = true;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        for (int32_t head = 0; head < pattern->n_heads; head++)
+            fill_head(t, layer, head);
+    return t;
+}
+
+/* Whether the layers [begin, end) join every pair of tokens. A token always knows itself. */
+static bool joins_tokens(const twin *t, int32_t begin, int32_t end)
+{
+    static bool knows[MOST_TOKENS][MOST_TOKENS], next[MOST_TOKENS][MOST_TOKENS];
+    memset(knows, 0, sizeof knows);
+    for (int32_t q = 0; q < t->n_tok; q++)
+        knows[q][q] = true;
+    for (int32_t layer = begin; layer < end; layer++) {
+        memcpy(next, knows, sizeof next);
+        for (int32_t head = 0; head < t->pattern->n_heads; head++)
+            for (int32_t q = 0; q < t->n_tok; q++)
+                for (int32_t m = 0; m < t->n_tok; m++)
+                    for (int32_t k = 0; t->tok[layer][head][q][m] && k < t->n_tok; k++)
+                        next[q][k] |= knows[m][k];
+        memcpy(knows, next, sizeof knows);
+    }
+    for (int32_t q = 0; q < t->n_tok; q++)
+        for (int32_t k = 0; k < t->n_tok; k++)
+            if (!knows[q][k] && (k <= q || !t->pattern->causal))
+                return false;
+    return true;
+}
+
+static int32_t least_hops(const twin *t)
+{
+    const int32_t n_layers = t->pattern->n_layers;
+    for (int32_t n = 1; n <= n_layers; n++) {
+        bool all = true;
+        for (int32_t begin = 0; begin + n <= n_layers; begin++)
+            all = all && joins_tokens(t, begin, begin + n);
+        if (all)
+            return n;
+    }
+    return 0;
+}
+
+static int32_t count_heads(const twin *t, int32_t layer, int32_t first, int32_t n, int32_t q, int32_t k)
+{
+    int32_t count = 0;
+    for (int32_t head = first; head < first + n; head++)
+        count += t->blk[layer][head][q][k];
+    return count;
+}
+
+static bool seen(const twin *t, int32_t q, int32_t k)
+{
+    return k <= q || !t->pattern->causal;
+}
+
+/* ------------------------------------------------------------------ comparisons */
+
+static void compare_stack(const twin *t, const s2_stack *stack)
+{
+    assert_int_equal(stack->n_blk, t->n_blk);
+    assert_int_equal(stack->exact, t->whole);
+    for (int32_t layer = 0; layer < t->pattern->n_layers; layer++)
+        for (int32_t head = 0; head < t->pattern->n_heads; head++)
+            for (int32_t q = 0; q < t->n_blk; q++)
+                for (int32_t k = 0; k < t->n_blk; k++)
+                    assert_int_equal(
+                        s2_bit(s2_stack_row(stack, stack->reads[s2_stack_heads(stack, layer)[head]], q), k),
+                        t->blk[layer][head][q][k]);
+}
+
+/* Exact patterns: the blocks must say what the tokens say. The path must be one of the pattern. */
+static void compare_hops(const twin *t, const s2_hops *hops)
+{
+    if (t->whole)
+        assert_int_equal(hops->layers, least_hops(t));
+    int32_t layer = -1;
+    for (int32_t n = 0; n < hops->n_path; n++) {
+        const s2_hop hop = hops->path[n];
+        assert_true(hop.layer > layer && hop.layer >= hops->from && hop.layer < hops->from + hops->layers);
+        assert_true(t->blk[hop.layer][hop.head][hop.q_blk][hop.k_blk]);
+        assert_int_equal(hop.k_blk, n == 0 ? hops->k_blk : hops->path[n - 1].q_blk);
+        layer = hop.layer;
+    }
+    if (hops->n_path > 0)
+        assert_int_equal(hops->path[hops->n_path - 1].q_blk, hops->q_blk);
+}
+
+static void compare_readers(const twin *t, const s2_readers *readers)
+{
+    const s2_pattern *const p = t->pattern;
+    const int32_t group = p->n_heads / p->n_kv_heads;
+    double heads[S2_OCTAVES] = {0}, kv[S2_OCTAVES] = {0};
+    int32_t least[S2_OCTAVES], n[S2_OCTAVES] = {0};
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++)
+        least[octave] = INT32_MAX;
+    for (int32_t layer = 0; layer < p->n_layers; layer++)
+        for (int32_t q = 0; q < t->n_blk; q++)
+            for (int32_t k = 0; k < t->n_blk; k++) {
+                const int32_t octave = s2_octave(abs(q - k)),
+                              count = count_heads(t, layer, 0, p->n_heads, q, k);
+                if (!seen(t, q, k))
+                    continue;
+                n[octave]++;
+                heads[octave] += count;
+                least[octave] = count < least[octave] ? count : least[octave];
+                for (int32_t g = 0; g < p->n_kv_heads; g++)
+                    kv[octave] += count_heads(t, layer, g * group, group, q, k) > 0;
+            }
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+        const s2_readers_at *const here = &readers->octaves[octave];
+        assert_int_equal(here->n_pairs * p->n_layers, n[octave]);
+        if (n[octave] == 0)
+            continue;
+        s2_assert_close(here->heads, heads[octave] / n[octave], 1e-9);
+        s2_assert_close(here->kv_heads, kv[octave] / n[octave], 1e-9);
+        s2_assert_close(here->chances, heads[octave] / n[octave] * p->n_layers, 1e-9);
+        assert_int_equal(here->least_heads, least[octave]);
+        assert_int_equal(count_heads(t, here->layer, 0, p->n_heads, here->q_blk, here->k_blk), least[octave]);
+    }
+}
+
+/* The whole product, as a matrix; its last row is what the walk must have found. */
+static void compare_flow(const twin *t, const s2_flow *flow)
+{
+    const s2_pattern *const p = t->pattern;
+    double product[MOST_BLOCKS][MOST_BLOCKS] = {{0}}, mean[S2_OCTAVES] = {0};
+    for (int32_t q = 0; q < t->n_blk; q++)
+        product[q][q] = 1;
+    for (int32_t layer = 0; layer < p->n_layers; layer++) {
+        double next[MOST_BLOCKS][MOST_BLOCKS] = {{0}};
+        for (int32_t q = 0; q < t->n_blk; q++)
+            for (int32_t m = 0; m < t->n_blk; m++) {
+                double weight = q == m ? 0.5 : 0;
+                for (int32_t head = 0; head < p->n_heads; head++) {
+                    int32_t row = 0;
+                    for (int32_t k = 0; k < t->n_blk; k++)
+                        row += t->blk[layer][head][q][k];
+                    weight += t->blk[layer][head][q][m] ? 0.5 / row / p->n_heads : 0;
+                }
+                for (int32_t k = 0; k < t->n_blk; k++)
+                    next[q][k] += weight * product[m][k];
+            }
+        memcpy(product, next, sizeof product);
+    }
+    for (int32_t k = 0; k < t->n_blk; k++)
+        mean[s2_octave(t->n_blk - 1 - k)] += product[t->n_blk - 1][k];
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++)
+        if (flow->octaves[octave].n_keys > 0)
+            s2_assert_close(flow->octaves[octave].flow, mean[octave] / flow->octaves[octave].n_keys, 1e-12);
+}
+
+static double share_of(const twin *t, int32_t layer, int32_t head)
+{
+    const int32_t half = t->n_blk / 2;
+    int32_t n = 0;
+    for (int32_t q = t->n_blk - half; q < t->n_blk; q++)
+        for (int32_t k = 0; k < half; k++)
+            n += t->blk[layer][head][q][k];
+    return half > 0 ? (double)n / half / half : 0;
+}
+
+static void compare_retrieval(const twin *t, const s2_worth *worth)
+{
+    const int32_t half = t->n_blk / 2;
+    for (int32_t layer = 0; layer < t->pattern->n_layers; layer++) {
+        double covered = 0, concentration = 0;
+        for (int32_t q = t->n_blk - half; q < t->n_blk; q++)
+            for (int32_t k = 0; k < half; k++) {
+                double best = 0;
+                for (int32_t head = 0; head < t->pattern->n_heads; head++)
+                    if (t->blk[layer][head][q][k])
+                        best = fmax(best, share_of(t, layer, head));
+                concentration += best;
+                covered += best > 0;
+            }
+        const double n_pairs = half > 0 ? (double)half * half : 1;
+        s2_assert_close(worth->layers[layer].coverage, covered / n_pairs, 1e-12);
+        s2_assert_close(worth->layers[layer].concentration, concentration / n_pairs, 1e-12);
+    }
+}
+
+typedef struct measures {
+    s2_stack stack;
+    s2_hops hops;
+    s2_readers readers;
+    s2_flow flow;
+    s2_worth worth;
+} measures;
+
+static s2_status measure(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, measures *out)
+{
+    S2_TRY(s2_stack_build(arena, pattern, S2_PREFILL, n_tok, &out->stack));
+    S2_TRY(s2_hops_find(arena, &out->stack, &out->hops));
+    S2_TRY(s2_readers_count(arena, &out->stack, &out->readers));
+    S2_TRY(s2_flow_measure(arena, &out->stack, &out->flow));
+    return s2_worth_judge(arena, &out->stack, &out->worth);
+}
+
+static void measures_are_what_their_definitions_say_pair_by_pair(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(4711);
+    s2_rng rng = {seed};
+    int64_t n_exact = 0;
+    for (int64_t n = 0; n < s2_test_cases(300); n++) {
+        s2_arena arena = {0};
+        measures m = {0};
+        const s2_gen_spec options = {
+            .most_layers = 4, .most_heads = 8, .explicit_terms = true, .not_causal = n % 4 == 0};
+        const s2_pattern *const p = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_non_null(p);
+        const int32_t most =
+            MOST_BLOCKS * p->block_tok < MOST_TOKENS ? MOST_BLOCKS * p->block_tok : MOST_TOKENS;
+        const int32_t n_tok = 1 + (int32_t)s2_rng_below(&rng, (uint64_t)most);
+        twin *const t = create_twin(p, n_tok);
+        assert_int_equal(measure(&arena, p, n_tok, &m), S2_OK);
+        compare_stack(t, &m.stack);
+        compare_hops(t, &m.hops);
+        compare_readers(t, &m.readers);
+        compare_flow(t, &m.flow);
+        compare_retrieval(t, &m.worth);
+        n_exact += t->whole;
+        s2_free(t);
+        s2_arena_release(&arena);
+    }
+    print_message("seed %llu: %lld patterns of whole blocks\n", (unsigned long long)seed, (long long)n_exact);
+}
+
+/* ------------------------------------------------------------------ how measures move */
+
+static void measure_text(s2_arena *arena, const char *text, measures *out)
+{
+    s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, pattern, &diag) != S2_OK)
+        fail_msg("%s: %s", text, diag.msg);
+    assert_int_equal(measure(arena, pattern, 256, out), S2_OK);
+}
+
+static const char *const BODIES[] = {"local 1",
+                                     "local 3",
+                                     "local 4 | stride 8 phase head",
+                                     "sink 1 | local 2 | stride 16 phase kv*4",
+                                     "chunk 8",
+                                     "dilated 6 phase head | local 1",
+                                     "local 2 | random 3 seed 5"};
+static const char *const MORE[] = {"local 5",  "stride 4 phase kv",         "sink 2",
+                                   "chunk 16", "dense when distance 8..12", "dense"};
+
+static void one_more_term_never_lowers_reach(void **state)
+{
+    (void)state;
+    for (size_t a = 0; a < sizeof BODIES / sizeof BODIES[0]; a++)
+        for (size_t b = 0; b < sizeof MORE / sizeof MORE[0]; b++) {
+            char text[200];
+            s2_arena arena = {0};
+            measures less, more;
+            snprintf(text, sizeof text, "layers 4; heads 8; kv-heads 4; block 4; %s", BODIES[a]);
+            measure_text(&arena, text, &less);
+            snprintf(text, sizeof text, "layers 4; heads 8; kv-heads 4; block 4; %s | %s", BODIES[a],
+                     MORE[b]);
+            measure_text(&arena, text, &more);
+            const int32_t before = less.hops.layers > 0 ? less.hops.layers : 99;
+            assert_true(more.hops.layers > 0 ? more.hops.layers <= before : before == 99);
+            for (int32_t layer = 0; layer < 4; layer++) {
+                assert_true(more.hops.receptive[layer].last >= less.hops.receptive[layer].last);
+                assert_true(more.worth.layers[layer].coverage >= less.worth.layers[layer].coverage);
+                assert_true(more.worth.layers[layer].concentration >= less.worth.layers[layer].concentration);
+            }
+            for (int32_t octave = 0; octave < S2_OCTAVES; octave++) {
+                assert_true(more.readers.octaves[octave].heads >= less.readers.octaves[octave].heads);
+                assert_true(more.readers.octaves[octave].least_heads >=
+                            less.readers.octaves[octave].least_heads);
+                assert_true(more.flow.octaves[octave].log2_paths >= less.flow.octaves[octave].log2_paths);
+            }
+            assert_true(more.readers.window >= less.readers.window);
+            s2_arena_release(&arena);
+        }
+}
+
+static void heads_may_change_places(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    measures a, b;
+    measure_text(
+        &arena,
+        "layers 4; heads 8; kv-heads 4; block 4; local 2 | stride 8; heads 4-7: local 9; heads 2: dense", &a);
+    measure_text(
+        &arena,
+        "layers 4; heads 8; kv-heads 4; block 4; local 2 | stride 8; heads 0-3: local 9; heads 6: dense", &b);
+    assert_int_equal(a.hops.layers, b.hops.layers);
+    s2_assert_close(a.flow.least, b.flow.least, 1e-12);
+    s2_assert_close(a.readers.resident, b.readers.resident, 1e-12);
+    s2_assert_close(a.worth.recall, b.worth.recall, 1e-12);
+    s2_assert_close(a.worth.loss, b.worth.loss, 1e-12);
+    for (int32_t octave = 0; octave < S2_OCTAVES; octave++)
+        s2_assert_close(a.readers.octaves[octave].kv_heads, b.readers.octaves[octave].kv_heads, 1e-12);
+    s2_arena_release(&arena);
+}
+
+static void dense_stacks_are_their_own_measure(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    measures m;
+    measure_text(&arena, "layers 4; heads 8; kv-heads 4; block 4; dense", &m);
+    assert_int_equal(m.hops.layers, 1);
+    assert_int_equal(m.readers.window, 64);
+    s2_assert_close(m.flow.least, 1, 1e-12);
+    s2_assert_close(m.worth.layers[3].coverage, 1, 1e-12);
+    s2_assert_close(m.worth.layers[0].concentration, 1, 1e-12);
+    s2_assert_close(m.readers.resident, 4 * 64, 1e-12);
+    s2_assert_close(m.readers.resident_once, 64, 1e-12);
+    s2_arena_release(&arena);
+}
+
+static void other_shapes_are_not_judged(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {"layers 5; heads 8; kv-heads 4; block 4; dense",
+                                        "layers 4; heads 16; kv-heads 4; block 4; dense",
+                                        "layers 4; heads 8; kv-heads 4; block 8; dense",
+                                        "layers 4; heads 8; kv-heads 4; block 4; local 9t",
+                                        "layers 4; heads 8; kv-heads 4; block 4; causal no; dense",
+                                        "layers 4; heads 8; kv-heads 4; block 4; local 1 | topk 8"};
+    for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
+        s2_arena arena = {0};
+        measures m;
+        measure_text(&arena, texts[n], &m);
+        assert_non_null(m.worth.not_judged);
+        s2_arena_release(&arena);
+    }
+}
+
+static void what_is_too_large_is_refused(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_stack stack;
+    s2_diag diag;
+    const char text[] = "heads 1; block 1; dense";
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+    assert_int_equal(s2_stack_build(&arena, &pattern, S2_PREFILL, 0, &stack), S2_EINVAL);
+    assert_int_equal(s2_stack_build(&arena, &pattern, S2_PREFILL, S2_REACH_BLOCKS + 1, &stack), S2_ELIMIT);
+    s2_arena_release(&arena);
+}
+
+static bool fail_countdown(void *user, size_t n_bytes)
+{
+    (void)n_bytes;
+    return (*(int64_t *)user)-- > 0;
+}
+
+static void every_allocation_may_fail_and_nothing_leaks(void **state)
+{
+    (void)state;
+    s2_status status = S2_ENOMEM;
+    for (int64_t n = 0; status != S2_OK; n++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_diag diag;
+        measures m;
+        int64_t left = n;
+        const char text[] =
+            "layers 4; heads 8; block 4; local 3; layers 2: stride 4 phase head | random 2 seed 1";
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+        s2_alloc_set_hook(fail_countdown, &left);
+        status = measure(&arena, &pattern, 256, &m);
+        s2_alloc_set_hook(NULL, NULL);
+        s2_arena_release(&arena);
+        assert_true(status == S2_OK || status == S2_ENOMEM);
+        assert_true(n < 1000);
+    }
+}
+
+int main(void)
+{
+    s2_test_choose();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(measures_are_what_their_definitions_say_pair_by_pair),
+        cmocka_unit_test(one_more_term_never_lowers_reach),
+        cmocka_unit_test(heads_may_change_places),
+        cmocka_unit_test(dense_stacks_are_their_own_measure),
+        cmocka_unit_test(other_shapes_are_not_judged),
+        cmocka_unit_test(what_is_too_large_is_refused),
+        cmocka_unit_test(every_allocation_may_fail_and_nothing_leaks),
+    };
+    return cmocka_run_group_tests_name("reach", tests, NULL, NULL);
+}

@@ -1,0 +1,451 @@
+/*
+ * Several GPUs, and what fits on one: random designs against each GPU priced by itself, and against every
+ * length counted one by one.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "pattern/parse.h"
+#include "sim/growth.h"
+#include "sim/price.h"
+#include "sim/share.h"
+#include "tests/gen_pattern.h"
+
+static s2_pattern parsed(s2_arena *arena, const char *text)
+{
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    if (s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, &diag) != S2_OK)
+        fail_msg("%d:%d %s in %s", diag.line, diag.col, diag.msg, text);
+    return pattern;
+}
+
+static s2_sim run(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
+{
+    s2_sim sim;
+    s2_diag diag = {0};
+    if (s2_sim_run(arena, pattern, options, &sim, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return sim;
+}
+
+/* Heads of one layer that differ from KV head to KV head; random lists would be drawn anew on a GPU. */
+static void draw_design(s2_rng *rng, s2_buf *text)
+{
+    static const int32_t heads[] = {4, 8, 16, 32, 64}, groups[] = {1, 2, 4, 8};
+    const int32_t n_heads = heads[s2_rng_below(rng, 5)],
+                  group = groups[s2_rng_below(rng, n_heads > 4 ? 4 : 3)];
+    const int32_t n_kv = n_heads / group;
+    s2_buf_printf(text, "heads %d; kv-heads %d; head-dim %d; layers all: local %d", n_heads, n_kv,
+                  s2_rng_below(rng, 2) == 0 ? 64 : 128, 1 + (int)s2_rng_below(rng, 8));
+    if (s2_rng_below(rng, 2) == 0)
+        s2_buf_printf(text, " | stride %d phase %s", 2 + (int)s2_rng_below(rng, 7),
+                      s2_rng_below(rng, 2) == 0 ? "kv" : "head");
+    const int32_t dense = (int32_t)s2_rng_below(rng, (uint64_t)n_kv);
+    if (s2_rng_below(rng, 3) > 0)
+        s2_buf_printf(text, "; kv 0-%d: dense", dense);
+    if (s2_rng_below(rng, 4) == 0)
+        s2_buf_printf(text, "; kv %d: sink 4t | local 100t", (int)s2_rng_below(rng, (uint64_t)n_kv));
+}
+
+static s2_sim_options draw_options(s2_rng *rng, const s2_calibration *calibration)
+{
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.phase = (s2_sim_phase)s2_rng_below(rng, S2_N_SIM_PHASES);
+    options.len_tok = 1 + (int64_t)s2_rng_below(rng, 3000);
+    options.batch = 1 + (int64_t)s2_rng_below(rng, 4);
+    options.calibration = s2_rng_below(rng, 2) == 0 ? calibration : NULL;
+    return options;
+}
+
+/* One GPU's heads as a pattern of their own. */
+static s2_sim run_alone(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                        int32_t rank)
+{
+    s2_share_heads heads;
+    s2_pattern share;
+    s2_sim_options alone = *options;
+    alone.n_ranks = 1;
+    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    assert_int_equal(s2_share_deal(arena, pattern, options->n_ranks, rank, NULL, &heads), S2_OK);
+    assert_int_equal(s2_share_pattern(arena, pattern, phase, 0, &heads, &share), S2_OK);
+    return run(arena, &share, &alone);
+}
+
+static void each_gpu_is_priced_as_its_own_pattern(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261122) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        draw_design(&rng, &text);
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = draw_options(&rng, &calibration);
+        const s2_sim one = run(&arena, &pattern, &options);
+        options.n_ranks = 1 << s2_rng_below(&rng, 4);
+        if (!s2_share_is_even(&pattern, options.n_ranks))
+            options.n_ranks = 1;
+        const s2_sim all = run(&arena, &pattern, &options);
+        const int32_t n_copies =
+            options.n_ranks > pattern.n_kv_heads ? options.n_ranks / pattern.n_kv_heads : 1;
+        double forward_us = 0, backward_us = 0, bound_us = 0, hbm_bytes = 0;
+        int64_t pairs = 0, fullest = 0, read = 0;
+        for (int32_t rank = 0; rank < options.n_ranks; rank++) {
+            const s2_sim own = run_alone(&arena, &pattern, &options, rank);
+            const double bytes = (double)own.counts.hbm_read + (double)own.counts.hbm_write;
+            assert_true(own.time_us >= bytes / (options.gpu.hbm_gb_s * 1e3) * (1 - 1e-9));
+            assert_true(all.time_us >= own.time_us * (1 - 1e-9));
+            forward_us = fmax(forward_us, own.parts[0].time_us);
+            backward_us = fmax(backward_us, own.n_parts > 1 ? own.parts[1].time_us : 0);
+            bound_us = fmax(bound_us, own.bound_us);
+            hbm_bytes = fmax(hbm_bytes, bytes);
+            fullest = own.kv.head_pages > fullest ? own.kv.head_pages : fullest;
+            pairs += own.counts.pairs;
+            read += own.counts.hbm_read;
+        }
+        if (fabs(all.time_us - forward_us - backward_us) > 1e-9 * all.time_us)
+            fail_msg("%s, %d GPUs: %.9g us, the slowest takes %.9g", text.data, options.n_ranks, all.time_us,
+                     forward_us + backward_us);
+        s2_assert_close(all.bound_us, bound_us, 1e-9 * bound_us);
+        s2_assert_close(all.ranks.hbm_bytes, hbm_bytes, 0.5);
+        assert_int_equal(all.kv_fullest, fullest);
+        assert_int_equal(all.counts.pairs, pairs);
+        assert_int_equal(all.counts.pairs, one.counts.pairs);
+        assert_int_equal(all.counts.flop_useful, one.counts.flop_useful);
+        assert_int_equal(all.counts.hbm_read, read);
+        if (n_copies == 1)
+            assert_int_equal(all.counts.hbm_read, one.counts.hbm_read);
+        else
+            assert_true(all.counts.hbm_read >= one.counts.hbm_read);
+        assert_true(all.ranks.imbalance >= 1 - 1e-9);
+        assert_true(all.ranks.mended_us < all.time_us);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+static void uneven_heads_are_seen_and_mended(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "heads 32; kv-heads 8; kv 0-3: dense; kv 4-7: local 4");
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = 32768;
+    options.n_ranks = 2;
+    const s2_sim sim = run(&arena, &pattern, &options);
+    assert_true(sim.ranks.imbalance > 1.9 && sim.ranks.slowest == 0);
+    assert_true(sim.ranks.mended_us < 0.52 * sim.time_us);
+    s2_assert_close(sim.ranks.mended_imbalance, 1, 0.02);
+    int32_t dense_first = 0;
+    for (int32_t kv = 0; kv < 4; kv++)
+        dense_first += sim.ranks.order[kv] < 4;
+    assert_int_equal(sim.ranks.n_order, 8);
+    assert_int_equal(dense_first, 2);
+    s2_arena_release(&arena);
+}
+
+static void more_gpus_than_kv_heads_copy_them(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    const s2_pattern pattern = parsed(&arena, "heads 16; kv-heads 2; all: dense");
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.phase = S2_SIM_DECODE;
+    options.n_ranks = 8;
+    const s2_sim sim = run(&arena, &pattern, &options);
+    assert_int_equal(sim.ranks.n_copies, 4);
+    assert_int_equal(sim.kv_fullest, 8192LL * 2 * 128 * 2);
+    assert_int_equal(sim.kv.head_pages, 8 * sim.kv_fullest);
+    options.n_ranks = 3;
+    s2_diag diag = {0};
+    s2_sim refused;
+    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &refused, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "3 GPUs cannot share 16 heads on 2 KV heads"));
+    s2_arena_release(&arena);
+}
+
+/* ---- what fits */
+
+static double bytes_at(const s2_classes *classes, int64_t n_tok, int32_t page_tok)
+{
+    s2_kv_slots slots;
+    assert_int_equal(s2_kv_count(classes, n_tok, page_tok, &slots), S2_OK);
+    return (double)s2_kv_slots_bytes(classes->pattern, &slots, 2, 1).head_pages;
+}
+
+static void draw_text(s2_rng *rng, s2_buf *text)
+{
+    s2_gen_options gen = s2_gen_defaults();
+    gen.not_causal = gen.decorated = gen.layers_differ = false;
+    s2_gen_pattern(rng, &gen, text);
+}
+
+/* Every length one by one, far beyond where the heads begin to repeat. */
+static void peaks_and_longest_contexts_are_those_of_enumeration(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261122) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        s2_classes classes;
+        s2_growth growth;
+        s2_growth_peak peak;
+        draw_text(&rng, &text);
+        const s2_pattern pattern = parsed(&arena, text.data);
+        const int32_t page_tok = 1 + (int32_t)s2_rng_below(&rng, 17);
+        const int64_t n_tok = 1 + (int64_t)s2_rng_below(&rng, 1500);
+        assert_int_equal(s2_classes_build(&arena, &pattern, S2_DECODE, &classes), S2_OK);
+        assert_int_equal(s2_growth_init(&classes, page_tok, 2, &growth), S2_OK);
+        double most = 0, room = 0;
+        const int64_t room_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)n_tok);
+        for (int64_t tok = 1; tok <= n_tok; tok++) {
+            most = fmax(most, bytes_at(&classes, tok, page_tok));
+            room = tok == room_tok ? most : room;
+        }
+        int64_t longest, expected = n_tok;
+        for (int64_t tok = n_tok; tok >= 1; tok--)
+            expected = bytes_at(&classes, tok, page_tok) > room ? tok - 1 : expected;
+        assert_int_equal(s2_growth_find_peak(&growth, n_tok, &peak), S2_OK);
+        assert_int_equal(s2_growth_find_longest(&growth, room, &longest), S2_OK);
+        if (peak.exact ? peak.bytes != most : peak.bytes < most)
+            fail_msg("%s\n%lld tokens, pages of %d: peak %.0f, counted %.0f", text.data, (long long)n_tok,
+                     page_tok, peak.bytes, most);
+        if (growth.exact ? longest < expected || (expected < n_tok && longest != expected)
+                         : expected < n_tok && longest > expected)
+            fail_msg("%s\n%.0f bytes, pages of %d: %lld tokens fit, counted %lld", text.data, room, page_tok,
+                     (long long)longest, (long long)expected);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+static s2_sim_options small_gpu(s2_rng *rng)
+{
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.phase = S2_SIM_DECODE;
+    options.gpu.hbm_gb = 1e-6 * (double)(1 + s2_rng_below(rng, 3000000));
+    options.len_tok = 1 + (int64_t)s2_rng_below(rng, 3000);
+    options.batch = 1 + (int64_t)s2_rng_below(rng, 50);
+    return options;
+}
+
+static void what_is_said_to_fit_fits_when_asked(void **state)
+{
+    (void)state;
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261122) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        draw_text(&rng, &text);
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = small_gpu(&rng);
+        const s2_sim sim = run(&arena, &pattern, &options);
+        const bool fits = sim.fit_batch >= options.batch;
+        assert_true(fits == (sim.fit_len_tok >= options.len_tok));
+        assert_true(sim.bound_us <= sim.plan_us * (1 + 1e-9));
+        assert_true(sim.kv_peak >= sim.kv_fullest);
+        s2_sim_options asked = options;
+        asked.batch = sim.fit_batch > 0 ? sim.fit_batch : 1;
+        const s2_sim largest = run(&arena, &pattern, &asked);
+        if (sim.fit_batch > 0 && (largest.fit_batch < asked.batch || largest.fit_len_tok < options.len_tok))
+            fail_msg("%s: batch %lld fits, but when asked %lld does", text.data, (long long)sim.fit_batch,
+                     (long long)largest.fit_batch);
+        asked = options;
+        asked.len_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)options.len_tok);
+        const s2_sim shorter = run(&arena, &pattern, &asked);
+        assert_true(shorter.fit_batch >= sim.fit_batch);
+        if (sim.fit_len_tok > 0 && sim.fit_len_tok <= 1 << 15) {
+            asked.len_tok = sim.fit_len_tok;
+            const s2_sim longest = run(&arena, &pattern, &asked);
+            assert_true(longest.fit_batch >= options.batch && longest.fit_len_tok >= sim.fit_len_tok);
+        }
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+static void examples_that_were_wrong(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.len_tok = 1000;
+    const s2_pattern window = parsed(&arena, "heads 1; head-dim 64; all: local 100t");
+    assert_int_equal(run(&arena, &window, &options).kv_peak, 128 * 256);
+    /* a window of 24k tokens of 512 bytes in a GPU of 10 MB */
+    const s2_pattern chunk = parsed(&arena, "heads 1; all: chunk 24kt");
+    options.gpu.hbm_gb = 0.01;
+    assert_int_equal(run(&arena, &chunk, &options).fit_len_tok, 10000000 / 512 / 16 * 16);
+    const s2_pattern quest = parsed(&arena, "heads 1; prefill: dense; decode: pages 64 page 16");
+    const s2_sim sim = run(&arena, &quest, &options);
+    assert_int_equal(sim.kv_peak, sim.kv.head_pages);
+    const s2_pattern none = parsed(&arena, "heads 1; all: none");
+    assert_int_equal(run(&arena, &none, &options).fit_batch, S2_LIMIT_BATCH);
+    s2_arena_release(&arena);
+}
+
+/* ---- models */
+
+static s2_sim_options of_model(const char *model, s2_net *net)
+{
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_net_find(model, net, NULL), S2_OK);
+    options.net = net;
+    return options;
+}
+
+static void training_keeps_state_and_activations_and_no_cache(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_net net;
+    s2_sim_options options = of_model("llama-3.1-8b", &net);
+    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
+    options.phase = S2_SIM_TRAIN;
+    const s2_sim alone = run(&arena, &pattern, &options);
+    s2_assert_close(alone.training.state_bytes, 16.0 * (double)s2_net_weights(&net), 1);
+    options.n_shards = 8;
+    const s2_sim eight = run(&arena, &pattern, &options);
+    assert_true(eight.training.state_bytes < alone.training.state_bytes / 7);
+    s2_assert_close(eight.training.activation_bytes, alone.training.activation_bytes, 1);
+    assert_true(eight.fit_batch > alone.fit_batch && eight.fit_len_tok > alone.fit_len_tok);
+    options.recompute = true;
+    const s2_sim again = run(&arena, &pattern, &options);
+    assert_true(again.training.activation_bytes < 0.3 * eight.training.activation_bytes);
+    assert_true(again.end_to_end_us > 1.2 * eight.end_to_end_us);
+    /* what fits, fits when asked */
+    options.batch = again.fit_batch;
+    assert_true(run(&arena, &pattern, &options).fit_batch >= options.batch);
+    options.batch = 1;
+    options.len_tok = again.fit_len_tok < 100000 ? again.fit_len_tok : 100000;
+    assert_true(run(&arena, &pattern, &options).fit_batch >= 1);
+    options.gpu.hbm_gb = 10;
+    const s2_sim small = run(&arena, &pattern, &options);
+    assert_true(small.fit_batch == 0 && small.fit_len_tok == 0);
+    s2_arena_release(&arena);
+}
+
+static void types_of_weights_and_cache_are_apart(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_net net;
+    s2_sim_options options = of_model("llama-3.1-8b", &net);
+    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
+    options.phase = S2_SIM_DECODE;
+    const s2_sim plain = run(&arena, &pattern, &options);
+    options.cache = S2_CACHE_E4M3;
+    const s2_sim cache = run(&arena, &pattern, &options);
+    assert_int_equal(cache.kv.dense * 2, plain.kv.dense);
+    assert_int_equal(cache.weight_bytes, plain.weight_bytes);
+    assert_true(cache.counts.hbm_read < plain.counts.hbm_read && cache.fit_batch > plain.fit_batch);
+    options.cache = S2_CACHE_AS_DTYPE;
+    options.weights = S2_WEIGHTS_INT8;
+    const s2_sim weights = run(&arena, &pattern, &options);
+    assert_int_equal(weights.weight_bytes * 2, plain.weight_bytes);
+    assert_int_equal(weights.kv.dense, plain.kv.dense);
+    assert_true(weights.end_to_end_us < plain.end_to_end_us);
+    s2_arena_release(&arena);
+}
+
+static void the_largest_batch_is_each_sides_own(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    s2_net net;
+    s2_sim_options options = of_model("llama-3.1-8b", &net);
+    const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: local 16");
+    s2_sim sim;
+    options.phase = S2_SIM_DECODE;
+    options.len_tok = 32768;
+    assert_int_equal(s2_sim_run_largest(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(sim.largest.batch, options.batch);
+    assert_true(sim.largest.batch > 20 * sim.largest.batch_dense && sim.largest.batch_dense > 0);
+    assert_true(sim.fit_batch >= sim.largest.batch && sim.host_bytes == 0);
+    options.gpu.hbm_gb = 1;
+    s2_diag diag = {0};
+    assert_int_equal(s2_sim_run_largest(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_non_null(strstr(diag.msg, "not one sequence"));
+    s2_arena_release(&arena);
+}
+
+/* ---- what is claimed */
+
+static void errors_widen_beyond_the_points_measured(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    static s2_calibration calibration;
+    s2_sim_options options;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    options.calibration = &calibration;
+    options.phase = S2_SIM_DECODE;
+    const s2_pattern inside = parsed(&arena, "heads 32; kv-heads 8; all: dense");
+    const s2_pattern outside = parsed(&arena, "heads 128; kv-heads 1; all: dense");
+    const s2_sim known = run(&arena, &inside, &options), unknown = run(&arena, &outside, &options);
+    assert_true(known.beyond == 0 && known.measured && known.error_pct < 6);
+    s2_assert_close(unknown.beyond, 3, 1e-9);
+    assert_true(unknown.beyond_in == S2_EXTENT_ROWS && unknown.beyond_span.greatest == 16);
+    assert_true(unknown.error_pct > 30);
+    s2_arena_release(&arena);
+}
+
+/* The same chip with less bandwidth is no faster; older ones run the portable kernels. */
+static void guesses_are_of_the_kernel_that_would_run(void **state)
+{
+    (void)state;
+    s2_arena arena = {0};
+    static s2_calibration measured, guess;
+    static const char *const names[] = {"h100-sxm", "a100-80gb", "l40s", "rtx4090", "b200"};
+    const s2_pattern pattern = parsed(&arena, "heads 32; kv-heads 8; all: dense");
+    s2_sim_options options;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_calibration_find("h200", &measured), S2_OK);
+    options.calibration = &measured;
+    const s2_sim h200 = run(&arena, &pattern, &options);
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        assert_int_equal(s2_gpu_find(names[n], &options.gpu, NULL), S2_OK);
+        assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
+        options.calibration = &guess;
+        const s2_sim sim = run(&arena, &pattern, &options);
+        assert_false(sim.measured);
+        assert_string_equal(sim.kernel, n == 0 ? "sm90" : "sm80");
+        assert_true(sim.error_pct >= S2_GUESS_PCT);
+        if (n == 0)
+            assert_true(h200.time_us <= sim.time_us * 1.0001 && h200.time_us >= 0.9 * sim.time_us);
+    }
+    s2_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_gpu_is_priced_as_its_own_pattern),
+        cmocka_unit_test(uneven_heads_are_seen_and_mended),
+        cmocka_unit_test(more_gpus_than_kv_heads_copy_them),
+        cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),
+        cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
+        cmocka_unit_test(examples_that_were_wrong),
+        cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),
+        cmocka_unit_test(types_of_weights_and_cache_are_apart),
+        cmocka_unit_test(the_largest_batch_is_each_sides_own),
+        cmocka_unit_test(errors_widen_beyond_the_points_measured),
+        cmocka_unit_test(guesses_are_of_the_kernel_that_would_run),
+    };
+    s2_test_choose();
+    return cmocka_run_group_tests_name("share", tests, NULL, NULL);
+}

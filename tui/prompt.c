@@ -1,0 +1,296 @@
+/*
+ * What is typed, and what is chosen from a list by typing.
+ */
+#include "tui/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- choosing by name */
+
+/* A line of a list that is chosen from: a key binding, a format, a saved view. */
+typedef struct offer {
+    const char *name;
+    const char *shown;
+    const char *help;
+    int32_t nth; /* in its own table */
+} offer;
+
+static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int32_t nth, offer *out)
+{
+    if (state->mode == S2_MODE_PALETTE) {
+        const s2_binding *const b = s2_binding_at(nth);
+        if (b != NULL)
+            *out = (offer){b->name, b->shown, b->help, nth};
+        return b != NULL;
+    }
+    const bool formats = state->mode == S2_MODE_FORMATS;
+    const s2_tui_choice *const c = formats ? model->formats : model->views;
+    if (nth < (formats ? model->n_formats : model->n_views))
+        *out = (offer){c[nth].name, "", c[nth].help, nth};
+    return nth < (formats ? model->n_formats : model->n_views);
+}
+
+/* What is typed occurs in the name or, of other tables than the palette's, in the help. */
+static bool is_offered(const s2_tui_state *state, const offer *o)
+{
+    const bool palette = state->mode == S2_MODE_PALETTE;
+    if (palette && (s2_binding_at(o->nth)->views & (1u << s2_view_shown(state))) == 0)
+        return false;
+    return strstr(o->name, state->prompt) != NULL || (!palette && strstr(o->help, state->prompt) != NULL);
+}
+
+static bool offer_at(const s2_tui_model *model, const s2_tui_state *state, int32_t wanted, offer *out)
+{
+    int32_t n = 0;
+    for (int32_t nth = 0; wanted >= 0 && nth_offer(model, state, nth, out); nth++)
+        if (is_offered(state, out) && n++ == wanted)
+            return true;
+    return false;
+}
+
+bool s2_mode_is_choice(s2_mode mode)
+{
+    return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS;
+}
+
+/* ---- typing */
+
+/* What a prompt is called, and what is asked of the owner when it is accepted. */
+static const struct {
+    const char *label;
+    s2_request request;
+} PROMPTS[S2_N_MODES] = {
+    [S2_MODE_FILTER] = {"filter", S2_REQUEST_LIST},
+    [S2_MODE_NAME] = {"save as", S2_REQUEST_SAVE},
+    [S2_MODE_VALIDATE] = {"validate", S2_REQUEST_VALIDATE},
+    [S2_MODE_PROVE] = {"check", S2_REQUEST_PROVE},
+    [S2_MODE_PRICE] = {"sim", S2_REQUEST_PRICE},
+    [S2_MODE_AROUND] = {"search around", S2_REQUEST_AROUND},
+    [S2_MODE_PATH] = {"write to", S2_REQUEST_EXPORT},
+    [S2_MODE_TAG] = {"tag, or -tag", S2_REQUEST_TAG},
+    [S2_MODE_NOTE] = {"note", S2_REQUEST_NOTE},
+    [S2_MODE_VIEW_NAME] = {"name of this filter and order", S2_REQUEST_VIEW_SAVE},
+    [S2_MODE_DUMP] = {"write the screen (.txt .ans .png) to", S2_REQUEST_DUMP},
+    [S2_MODE_TEXT] = {"pattern", S2_REQUEST_NONE},
+    [S2_MODE_MINIMIZE] = {"minimise of us,kv_bytes,unread,gpu_us,density", S2_REQUEST_FRONT},
+};
+
+bool s2_mode_is_prompt(s2_mode mode)
+{
+    return PROMPTS[mode].label != NULL;
+}
+
+void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text)
+{
+    char *const kept = state->kept[mode];
+    state->mode = mode;
+    state->palette_at = 0;
+    snprintf(state->prompt, sizeof state->prompt, "%s", kept[0] != '\0' ? kept : text);
+    state->caret = (int32_t)strlen(state->prompt);
+    kept[0] = '\0';
+}
+
+void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words)
+{
+    for (int mode = 0; mode < S2_N_MODES; mode++)
+        if (s2_mode_is_prompt((s2_mode)mode) && PROMPTS[mode].request == request)
+            snprintf(state->kept[mode], sizeof state->kept[mode], "%s", words);
+}
+
+/* Where the character before or behind the caret begins or ends, however many bytes it has. */
+static int32_t neighbour(const s2_tui_state *state, int32_t by)
+{
+    const int32_t n = (int32_t)strlen(state->prompt);
+    int32_t to = state->caret + by;
+    while (to > 0 && to < n && ((unsigned char)state->prompt[to] & 0xc0) == 0x80)
+        to += by;
+    return to < 0 ? 0 : to > n ? n : to;
+}
+
+static bool move_caret(s2_tui_state *state, int32_t key)
+{
+    switch (key) {
+    case S2_KEY_LEFT: state->caret = neighbour(state, -1); return true;
+    case S2_KEY_RIGHT: state->caret = neighbour(state, 1); return true;
+    case S2_KEY_HOME: state->caret = 0; return true;
+    case S2_KEY_END: state->caret = (int32_t)strlen(state->prompt); return true;
+    default: return false;
+    }
+}
+
+static void rub_out(s2_tui_state *state)
+{
+    const int32_t from = neighbour(state, -1);
+    memmove(state->prompt + from, state->prompt + state->caret, strlen(state->prompt + state->caret) + 1);
+    state->caret = from;
+}
+
+static void insert(s2_tui_state *state, const char *bytes)
+{
+    const size_t n = strlen(bytes), tail = strlen(state->prompt + state->caret) + 1;
+    const size_t room = state->mode == S2_MODE_TEXT ? S2_TUI_TEXT_BYTES : S2_TUI_PROMPT_BYTES;
+    if (strlen(state->prompt) + n >= room)
+        return;
+    memmove(state->prompt + state->caret + n, state->prompt + state->caret, tail);
+    memcpy(state->prompt + state->caret, bytes, n);
+    state->caret += (int32_t)n;
+}
+
+static void type_key(s2_tui_state *state, int32_t key)
+{
+    enum { CONTROL_U = 21 };
+    char bytes[5] = "";
+    state->palette_at = 0;
+    if (key == CONTROL_U) {
+        state->prompt[0] = '\0';
+        state->caret = 0;
+    } else if (key == S2_KEY_BACKSPACE || key == 8) {
+        rub_out(state);
+    } else if (key >= ' ' && key < S2_KEY_UP && !s2_codepoint_is_hostile((uint32_t)key)) {
+        s2_glyph_encode((uint32_t)key, bytes);
+        insert(state, bytes);
+    }
+}
+
+static void choose_view(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
+{
+    const s2_tui_choice *const view = &model->views[nth];
+    snprintf(state->filter, sizeof state->filter, "%s", view->filter);
+    for (int32_t at = 0; at < S2_TUI_SORTS; at++)
+        if (strcmp(s2_tui_sorts[at], view->sort) == 0)
+            state->sort = at;
+    state->ascending = view->ascending;
+    state->cursor = state->top = 0;
+    state->request = S2_REQUEST_LIST;
+}
+
+static void choose_format(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
+{
+    state->format = nth;
+    s2_prompt_open(state, S2_MODE_PATH, model->formats[nth].path);
+    state->request = S2_REQUEST_TRY_EXPORT;
+    state->request_id = state->subject_id;
+}
+
+/* The action that was chosen, where the list is the palette. */
+static s2_action accept_choice(const s2_tui_model *model, s2_tui_state *state)
+{
+    const s2_mode mode = state->mode;
+    offer chosen;
+    const bool found = offer_at(model, state, state->palette_at, &chosen);
+    state->mode = S2_MODE_KEYS;
+    if (found && mode == S2_MODE_PALETTE)
+        return s2_binding_at(chosen.nth)->action;
+    if (found && mode == S2_MODE_FORMATS)
+        choose_format(model, state, chosen.nth);
+    else if (found)
+        choose_view(model, state, chosen.nth);
+    return S2_ACT_NONE;
+}
+
+static void accept_prompt(s2_tui_state *state)
+{
+    state->request = PROMPTS[state->mode].request;
+    state->request_id = state->subject_id;
+    if (state->mode == S2_MODE_FILTER) {
+        snprintf(state->filter, sizeof state->filter, "%.*s", (int)sizeof state->filter - 1, state->prompt);
+        state->cursor = state->top = 0;
+    }
+    if (state->mode == S2_MODE_MINIMIZE) {
+        snprintf(state->minimize, sizeof state->minimize, "%.*s", (int)sizeof state->minimize - 1,
+                 state->prompt);
+        state->front = 0;
+    }
+    if (state->mode == S2_MODE_TEXT)
+        memcpy(state->text, state->prompt, sizeof state->text);
+    state->mode = S2_MODE_KEYS;
+}
+
+s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t key)
+{
+    offer other;
+    if (state->mode == S2_MODE_QUIT) {
+        state->request = key == 'y' || key == 'Y' ? S2_REQUEST_QUIT : S2_REQUEST_NONE;
+        state->mode = S2_MODE_KEYS;
+    } else if (state->mode == S2_MODE_COMMAND || key == S2_KEY_ESC) {
+        if (state->mode == S2_MODE_COMMAND && key == 'y')
+            state->request = S2_REQUEST_COPY;
+        state->mode = S2_MODE_KEYS;
+    } else if (key == S2_KEY_ENTER) {
+        if (s2_mode_is_choice(state->mode))
+            return accept_choice(model, state);
+        accept_prompt(state);
+    } else if (s2_mode_is_choice(state->mode) && (key == S2_KEY_UP || key == S2_KEY_DOWN)) {
+        const int32_t to = state->palette_at + (key == S2_KEY_DOWN ? 1 : -1);
+        if (offer_at(model, state, to, &other))
+            state->palette_at = to;
+    } else if (!move_caret(state, key)) {
+        type_key(state, key);
+    }
+    return S2_ACT_NONE;
+}
+
+void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *text)
+{
+    state->request = S2_REQUEST_NONE;
+    state->message[0] = '\0';
+    if (!s2_mode_is_prompt(state->mode) && !s2_mode_is_choice(state->mode)) {
+        snprintf(state->message, sizeof state->message, "pasted text goes where something is typed");
+        return;
+    }
+    for (size_t n = strlen(text); n > 0;) {
+        const size_t len = s2_utf8_len(text, n);
+        if (text[0] == '\n' && n > 1) {
+            type_key(state, ';');
+            type_key(state, ' ');
+        } else if (len > 0) {
+            type_key(state, (int32_t)s2_utf8_decode(text, len));
+        }
+        text += len > 0 ? len : 1;
+        n -= len > 0 ? len : 1;
+    }
+    s2_tui_settle(model, state);
+}
+
+/* As much around the caret as there is room for; the caret is a '_' behind the text, else the letter's style. */
+void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+{
+    const char *const label = PROMPTS[state->mode].label;
+    const int32_t room = line.cols - (int32_t)strlen(label) - 5;
+    const char *text = state->prompt, *const caret = state->prompt + state->caret;
+    while (room > 0 && (int32_t)(caret - text) > room)
+        text += s2_utf8_len(text, strlen(text)) > 0 ? s2_utf8_len(text, strlen(text)) : 1;
+    int32_t col =
+        s2_canvas_printf(canvas, line.row, 1, S2_STYLE_CURSOR, "%s: %.*s", label, (int)(caret - text), text);
+    s2_canvas_text(canvas, line.row, col, S2_STYLE_CURSOR, caret[0] != '\0' ? caret : "_");
+    if (caret[0] != '\0')
+        s2_canvas_restyle(canvas, (s2_rect){line.row, col, 1, 1}, S2_STYLE_WITNESS);
+}
+
+/* What is chosen from, over the upper lines of the body. */
+void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
+{
+    const int32_t rows = body.rows < 18 ? body.rows : 18;
+    const s2_rect area = {body.row, 0, rows, body.cols > 78 ? 78 : body.cols};
+    static const char *const labels[S2_N_MODES] = {
+        [S2_MODE_PALETTE] = "", [S2_MODE_FORMATS] = "export to", [S2_MODE_VIEWS] = "view"};
+    offer o;
+    s2_canvas_clip(canvas, area);
+    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
+    s2_canvas_fill(canvas, (s2_rect){area.row, area.col, 1, area.cols}, S2_STYLE_CURSOR);
+    s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_CURSOR, "%s: %s_", labels[state->mode],
+                     state->prompt);
+    const int32_t first = state->palette_at >= rows - 1 ? state->palette_at - rows + 2 : 0;
+    for (int32_t n = 0; n < rows - 1 && offer_at(model, state, first + n, &o); n++) {
+        const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
+        int32_t col = s2_canvas_printf(canvas, area.row + 1 + n, area.col, style, "  %-16s ", o.name);
+        if (state->mode == S2_MODE_PALETTE)
+            col = s2_canvas_printf(canvas, area.row + 1 + n, col, style, "%-8s ", o.shown);
+        s2_canvas_text(canvas, area.row + 1 + n, col, style, o.help);
+    }
+    if (!offer_at(model, state, 0, &o))
+        s2_canvas_text(canvas, area.row + 1, area.col + 2, S2_STYLE_DIM,
+                       state->mode == S2_MODE_VIEWS ? "no view is saved yet: W saves one"
+                                                    : "none has this name");
+}

@@ -1,0 +1,53 @@
+/*
+ * tui/terminal.h - the real terminal: shows a canvas, hands over keys. Implemented in tui/terminal_ncurses.c,
+ * the only file that knows curses.
+ *
+ * From open to close the terminal is in full-screen mode and brackets what is pasted; SIGINT, SIGTERM, SIGHUP,
+ * SIGQUIT and a crash restore it. Escape sequences are read whole: those that are no key of ours are dropped.
+ * SIGTSTP and SIGCONT work as in other programs. One terminal at a time.
+ */
+#ifndef S2_TUI_TERMINAL_H
+#define S2_TUI_TERMINAL_H
+
+#include "tui/canvas.h"
+#include "tui/keymap.h"
+#include "tui/looks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_terminal s2_terminal;
+
+/* What s2_terminal_key returns beside keys. */
+enum { S2_TERM_NOTHING = 0, S2_TERM_RESIZED = -1, S2_TERM_END = -2, S2_TERM_CLICK = -3, S2_TERM_PASTE = -4 };
+
+typedef struct s2_terminal_options {
+    bool ascii; /* ASCII glyphs although the locale has more */
+    bool mono;  /* no colours although the terminal has them */
+    bool mouse; /* take clicks and the wheel; the terminal's own selection then needs shift */
+    s2_palette palette;
+} s2_terminal_options;
+
+/* S2_EUNSUPPORTED with the reason in *diag: not a terminal, TERM unset or unknown. */
+s2_status s2_terminal_open(const s2_terminal_options *options, s2_terminal **out,
+                           s2_diag *diag) S2_MUST_CHECK;
+void s2_terminal_close(s2_terminal **term);
+bool s2_terminal_is_ascii(const s2_terminal *term);
+void s2_terminal_size(const s2_terminal *term, int32_t *rows, int32_t *cols);
+void s2_terminal_show(s2_terminal *term, const s2_canvas *canvas);
+/* Paint everything anew the next time. */
+void s2_terminal_forget(s2_terminal *term);
+/* A key, or one of the above; waits at most wait_ms, or until one of the n files can be read. */
+int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, int32_t n_files);
+/* Of the S2_TERM_CLICK that was returned last: where, and the wheel's turn (-1 up, 1 down, 0 a button). */
+void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel);
+/* Of the S2_TERM_PASTE that was returned last: lines of text; nothing in it is obeyed by a terminal. */
+const char *s2_terminal_pasted(const s2_terminal *term);
+/* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know it ignore it. */
+void s2_terminal_copy(s2_terminal *term, const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_TUI_TERMINAL_H */
