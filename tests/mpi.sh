@@ -1,6 +1,7 @@
 #!/bin/sh
-# `s2 search` as one MPI job of 4 ranks on this machine: the same front as one process and as 4 shards merged,
-# byte for byte; killed and resumed; and its exit codes. usage: tests/mpi.sh PROGRAM   (built with MPI=1)
+# `s2 search` as one MPI job of 4 ranks on this machine: the front of one process byte for byte, and that of 4 shards
+# merged but for designs that cost the same; killed and resumed; and its exit codes.
+# usage: tests/mpi.sh PROGRAM   (built with MPI=1)
 set -u
 if ! command -v mpirun >/dev/null 2>&1; then
     echo "skipped: mpi needs mpirun (Debian: openmpi-bin, libopenmpi-dev)"
@@ -32,6 +33,10 @@ exits() {
     [ "$code" -eq "$wanted" ] || { echo "exit code $code instead of $wanted"; false; }
 }
 front() { "$s2" pareto --minimize us,kv_bytes --db "$1" --distinct --format csv --columns name,hash,union,kv,phase,len,kv_mib,us 2>/dev/null; }
+# What the front costs, and every design that costs it: of designs that cost the same, a process keeps the first of
+# its space, while --distinct keeps the first name of those that its database holds.
+costs() { cut -d, -f3-; }
+all_of_front() { "$s2" pareto --minimize us,kv_bytes --db "$1" --format csv --columns hash 2>/dev/null; }
 front_of_json() { sed 's/.*"front"://' "$1"; }
 
 space='block {16,32,64}; layers all: local {1..16} | stride {2..16} phase {head,kv}*{1,3}+{0,1}; {,layers 1::2: dense}'
@@ -51,7 +56,12 @@ front_of_json one.json >one.points
 front_of_json job.json >job.points
 expect "the front is not empty" [ "$(wc -l <one.front)" -gt 3 ]
 expect "the job's front is that of one process" cmp one.front job.front
-expect "so is that of 4 shards merged" cmp one.front shard1.front
+costs <one.front >one.costs
+costs <shard1.front >shard1.costs
+expect "so is that of 4 shards merged" cmp one.costs shard1.costs
+all_of_front one.db | sort >one.designs
+all_of_front shard1.db | sort >shard1.designs
+expect "which keep every design that one process keeps" [ -z "$(comm -23 one.designs shard1.designs)" ]
 expect "and what is printed of it" cmp one.points job.points
 expect "rank 0 alone recorded, once" [ "$("$s2" db stat --db job.db | awk '$1 == "run" {print $2}')" = 1 ]
 
