@@ -132,6 +132,12 @@ static s2_status choose_as_kvpress(const s2_source *source, const table *scores,
     return S2_OK;
 }
 
+static bool is_by_kvpress(const s2_source *source)
+{
+    const char *const rule = s2_setting_text(&source->settings, "rule");
+    return rule != NULL && strcmp(rule, "kvpress") == 0;
+}
+
 static s2_status choose_roles(const s2_source *source, const table *scores, double sparsity, uint16_t *role)
 {
     const int32_t n = scores->n_layers * scores->n_kv;
@@ -140,23 +146,24 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
         return S2_ENOMEM;
     memcpy(sorted, scores->score, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_value);
-    const char *const rule = s2_setting_text(&source->settings, "rule");
-    if (rule != NULL && strcmp(rule, "kvpress") == 0)
+    if (is_by_kvpress(source))
         return choose_as_kvpress(source, scores, sorted, sparsity, role);
+    const char *const rule = s2_setting_text(&source->settings, "rule");
     if (rule != NULL && strcmp(rule, "duo") != 0)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
                            "--set rule must be duo or kvpress");
     const double threshold = quantile(sorted, n, sparsity);
     const char *const tie = s2_setting_text(&source->settings, "tie");
-    const bool first = tie != NULL && strcmp(tie, "first") == 0;
-    if (tie != NULL && !first && strcmp(tie, "all") != 0)
+    const bool first = tie == NULL || strcmp(tie, "first") == 0;
+    if (!first && strcmp(tie, "all") != 0)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0, "--set tie must be all or first");
     int32_t n_full = 0, n_above = 0, n_ties = 0;
     for (int32_t at = 0; at < n; at++) {
         n_above += scores->score[at] > threshold;
         n_ties += scores->score[at] == threshold;
     }
-    int32_t ties_left = first ? (int32_t)lround((1 - sparsity) * n) - n_above : n_ties;
+    /* scores that differ, as upstream's noise makes them, leave these many at or above their quantile */
+    int32_t ties_left = first ? n - (int32_t)ceil(sparsity * (n - 1)) - n_above : n_ties;
     for (int32_t at = 0; at < n; at++) {
         const bool tied = scores->score[at] == threshold;
         bool full = scores->score[at] > threshold || (tied && ties_left-- > 0);
@@ -184,7 +191,6 @@ typedef struct deployment {
     int64_t sink_tok, recent_tok, chunk_tok;
     int64_t n_heads, head_dim;
     const char *model;
-    int64_t config_sink, config_recent;
 } deployment;
 
 /* Query heads of the published models, whose tables count KV heads only. */
@@ -202,17 +208,13 @@ static int64_t known_heads(const char *model)
 
 static s2_status read_config(const s2_source *source, const s2_doc *doc, deployment *out)
 {
-    int64_t sink, recent;
-    S2_TRY(s2_doc_int_or(doc, "/sink_size", 1, S2_LIMIT_CONTEXT_TOK, 128, &out->config_sink, source->diag));
-    S2_TRY(
-        s2_doc_int_or(doc, "/recent_size", 1, S2_LIMIT_CONTEXT_TOK, 256, &out->config_recent, source->diag));
-    S2_TRY(s2_doc_int_or(doc, "/deploy_sink_size", 1, S2_LIMIT_CONTEXT_TOK, 64, &sink, source->diag));
-    S2_TRY(s2_doc_int_or(doc, "/deploy_recent_size", 1, S2_LIMIT_CONTEXT_TOK, 256, &recent, source->diag));
+    S2_TRY(s2_doc_int_or(doc, "/sink_size", 1, S2_LIMIT_CONTEXT_TOK, out->sink_tok, &out->sink_tok,
+                         source->diag));
+    S2_TRY(s2_doc_int_or(doc, "/recent_size", 1, S2_LIMIT_CONTEXT_TOK, out->recent_tok, &out->recent_tok,
+                         source->diag));
     if (s2_doc_has(doc, "/sparsity"))
         S2_TRY(s2_doc_num(doc, "/sparsity", 0, 1, &out->sparsity, source->diag));
     const char *const model = s2_doc_text(doc, "/model_name");
-    out->sink_tok = sink;
-    out->recent_tok = recent;
     out->model = model != NULL ? s2_arena_strndup(source->arena, model, strlen(model)) : NULL;
     out->n_heads = known_heads(out->model);
     if (s2_doc_has(doc, "/num_attention_heads"))
@@ -227,7 +229,9 @@ static s2_status read_neighbour_config(const s2_source *source, const char *dir,
     s2_doc doc;
     snprintf(name, sizeof name, "%s%sconfig.json", dir, dir[0] != '\0' ? "/" : "");
     if (s2_finder_read(&source->finder, source->arena, name, S2_DOC_BYTES, &file, NULL) != S2_OK) {
-        s2_note(source->notes, "there is no config.json beside the table: defaults are used");
+        s2_note(source->notes,
+                "there is no config.json beside the table: sink and recent tokens are those of "
+                "the published evaluation");
         return S2_OK;
     }
     s2_status status = s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag);
@@ -255,11 +259,6 @@ static s2_status apply_settings(const s2_source *source, const table *scores, de
                     "the table counts KV heads only; %d query heads are assumed (--set heads=N)",
                     scores->n_kv);
     }
-    const char *const rule = s2_setting_text(set, "rule");
-    if (rule != NULL && strcmp(rule, "kvpress") == 0) {
-        out->sink_tok = out->config_sink;
-        out->recent_tok = out->config_recent;
-    }
     S2_TRY(s2_setting_num(set, "sparsity", 0, 1, out->sparsity, &out->sparsity, source->diag));
     S2_TRY(s2_setting_int(set, "sink", 1, S2_LIMIT_CONTEXT_TOK, out->sink_tok, &out->sink_tok, source->diag));
     S2_TRY(s2_setting_int(set, "recent", 1, S2_LIMIT_CONTEXT_TOK, out->recent_tok, &out->recent_tok,
@@ -269,11 +268,11 @@ static s2_status apply_settings(const s2_source *source, const table *scores, de
                           source->diag));
     if (out->n_heads < scores->n_kv || out->n_heads % scores->n_kv != 0)
         return table_refuse(source, 1, 0, "the number of columns does not divide the query heads");
-    s2_note(source->notes,
-            "streaming heads: sink %lld, recent %lld tokens, as the published evaluation deploys them unless "
-            "the config or --set say otherwise; training used %lld and %lld",
-            (long long)out->sink_tok, (long long)out->recent_tok, (long long)out->config_sink,
-            (long long)out->config_recent);
+    s2_note(
+        source->notes,
+        "streaming heads: sink %lld, recent %lld tokens, by sink_size and recent_size of config.json unless "
+        "--set says otherwise; the published evaluation passes 64 and 256 (--set sink=, recent=)",
+        (long long)out->sink_tok, (long long)out->recent_tok);
     if (out->chunk_tok == 0)
         s2_note(source->notes,
                 "prefill in chunks is not modelled: upstream's first chunk is dense for every head "
@@ -361,9 +360,24 @@ static s2_status import_link(const s2_source *source, char *path, deployment *de
 static bool is_config(const s2_source *source)
 {
     return source->doc != NULL && source->doc->kind != S2_DOC_SETTINGS &&
-           s2_doc_has(source->doc, "/sink_size") && s2_doc_has(source->doc, "/recent_size") &&
-           (s2_doc_has(source->doc, "/reg_weight") || s2_doc_has(source->doc, "/supervision") ||
-            s2_doc_has(source->doc, "/deploy_sink_size"));
+           s2_doc_has(source->doc, "/sink_size") && s2_doc_has(source->doc, "/recent_size");
+}
+
+static s2_status import_config(const s2_source *source, deployment *deploy, s2_pattern *out)
+{
+    s2_file file;
+    table scores;
+    const s2_status status =
+        s2_finder_read(&source->finder, source->arena, TABLE_NAME, S2_DOC_BYTES, &file, source->diag);
+    if (status == S2_EIO)
+        return s2_doc_refuse(
+            source->doc, "/sink_size", source->diag,
+            "the config says how many tokens a streaming head keeps; which heads stream is in " TABLE_NAME
+            ", and that is not beside it");
+    S2_TRY(status);
+    S2_TRY(read_config(source, source->doc, deploy));
+    S2_TRY(s2_neighbour_refuse(source, TABLE_NAME, read_table(source, file.bytes, file.n_bytes, &scores)));
+    return build(source, &scores, deploy, out);
 }
 
 static int recognises(const s2_source *source)
@@ -380,17 +394,11 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 {
     char path[900];
     table scores;
-    deployment deploy = {.sparsity = 0.5,
-                         .sink_tok = 64,
-                         .recent_tok = 256,
-                         .head_dim = 128,
-                         .config_sink = 128,
-                         .config_recent = 256};
-    if (is_config(source)) {
-        S2_TRY(read_config(source, source->doc, &deploy));
-        S2_TRY(read_neighbour_table(source, TABLE_NAME, &scores));
-        return build(source, &scores, &deploy, out);
-    }
+    /* KVPress reads the sizes that all published configs have */
+    deployment deploy = {
+        .sparsity = 0.5, .sink_tok = is_by_kvpress(source) ? 128 : 64, .recent_tok = 256, .head_dim = 128};
+    if (is_config(source))
+        return import_config(source, &deploy, out);
     if (link_text(source, path, sizeof path))
         return import_link(source, path, &deploy, out);
     S2_TRY(read_table(source, source->bytes, source->n_bytes, &scores));
@@ -461,9 +469,6 @@ static s2_status export(const s2_target *target)
     s2_buf_printf(&config, "  \"sink_size\": %lld,\n  \"recent_size\": %lld,\n",
                   (long long)(deploy.sink_tok != 0 ? deploy.sink_tok : 64),
                   (long long)(deploy.recent_tok != 0 ? deploy.recent_tok : 256));
-    s2_buf_printf(&config, "  \"deploy_sink_size\": %lld,\n  \"deploy_recent_size\": %lld,\n",
-                  (long long)(deploy.sink_tok != 0 ? deploy.sink_tok : 64),
-                  (long long)(deploy.recent_tok != 0 ? deploy.recent_tok : 256));
     s2_buf_printf(&config, "  \"sparsity\": %.17g,\n", sparsity);
     s2_provenance_print(&config, target, "  ");
     s2_buf_puts(&config, "}\n");
@@ -479,7 +484,7 @@ const s2_format s2_format_duo = {
     .name = "duo",
     .summary = "DuoAttention full_attention_heads.tsv and config.json (LServe, KVPress)",
     .file_name = TABLE_NAME,
-    .settings = "rule duo|kvpress (duo), sparsity (0.5), sink (64), recent (256), tie all|first (all), "
+    .settings = "rule duo|kvpress (duo), sparsity (0.5), sink (64), recent (256), tie all|first (first), "
                 "heads, chunk (0: none)",
     .reads_bytes = true,
     .recognises = recognises,

@@ -1,7 +1,7 @@
 /*
  * Longformer and BigBird configs (encoders, not causal). Longformer's attention_window is two-sided in
  * Hugging Face's config (512: 256 each side) and one-sided in the original; its global tokens come at run
- * time. BigBird's blocks: window 3, first and last block global, random ones per head and layer.
+ * time. BigBird's blocks: window 3, first and last block global; random ones per head and layer in training.
  */
 #include "export/format.h"
 #include "export/model.h"
@@ -127,12 +127,13 @@ static int bigbird_recognises(const s2_source *source)
 
 static s2_status bigbird_rules(const s2_source *source, int64_t block_tok, s2_buf *text)
 {
-    int64_t n_random, n_tok, seed, limit;
+    int64_t n_random, n_tok, train, seed, limit;
     S2_TRY(s2_doc_int_or(source->doc, "/num_random_blocks", 0, 4096, 3, &n_random, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/max_position_embeddings", block_tok, S2_LIMIT_CONTEXT_TOK, 4096,
                          &limit, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "len", block_tok, S2_LIMIT_CONTEXT_TOK, limit, &n_tok,
                           source->diag));
+    S2_TRY(s2_setting_int(&source->settings, "train", 0, 1, 0, &train, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "seed", 0, INT32_MAX, 1, &seed, source->diag));
     const int64_t last = n_tok / block_tok - 1;
     s2_buf_puts(text, "layers all: local 2 | columns 0");
@@ -141,17 +142,23 @@ static s2_status bigbird_rules(const s2_source *source, int64_t block_tok, s2_bu
     s2_buf_puts(text, " | rows 0");
     if (last > 0)
         s2_buf_printf(text, ",%lld", (long long)last);
-    if (n_random > 0)
+    if (train != 0 && n_random > 0)
         s2_buf_printf(text, " | random %lld seed %lld", (long long)n_random, (long long)seed);
     s2_buf_puts(text, "\n");
     s2_note(source->notes,
             "the last block is global too: it is that of a context of %lld tokens (--set len=N)",
             (long long)n_tok);
-    s2_note(source->notes,
+    if (train != 0)
+        s2_note(
+            source->notes,
             "random blocks are drawn by this language's generator with seed %lld, not by NumPy's with the "
-            "layer as "
-            "seed; upstream keeps them apart from the window and the globals, so it reads slightly more",
+            "layer as seed; upstream keeps them apart from the window and the globals, so it reads "
+            "slightly more",
             (long long)seed);
+    else
+        s2_note(source->notes,
+                "random blocks are read in training only: at inference Hugging Face's code puts "
+                "the first block, which all read, in their place (--set train=1)");
     s2_note(source->notes, "upstream switches to full attention up to %lld tokens",
             (long long)((5 + 2 * n_random) * block_tok));
     return S2_OK;
@@ -191,7 +198,7 @@ static s2_status bigbird_import(const s2_source *source, s2_pattern *out)
 const s2_format s2_format_bigbird = {
     .name = "bigbird",
     .summary = "BigBird config.json (block_sparse)",
-    .settings = "len, seed (1), layers, heads",
+    .settings = "len, train 0|1 (0), seed (1), layers, heads",
     .recognises = bigbird_recognises,
     .read = bigbird_import,
 };

@@ -83,7 +83,7 @@ typedef struct deal {
     double beta;
 } deal;
 
-/* Keys of each head: the pool by score, and what every head has. */
+/* Keys that each head chooses: the pool by score, and what every head has. The window comes on top. */
 static s2_status deal_out(const s2_source *source, const deal *by, int64_t n_layers, int64_t n_heads,
                           uint16_t *keys)
 {
@@ -95,20 +95,21 @@ static s2_status deal_out(const s2_source *source, const deal *by, int64_t n_lay
         S2_TRY(read_score(source, at / n_heads, at % n_heads, &score[at]));
         sum += score[at];
     }
-    const double pooled = floor((double)by->capacity / by->beta), least = (double)by->capacity - pooled;
+    const double base = (double)(by->capacity - by->window);
+    const double pooled = floor(base / by->beta), least = base - pooled;
     for (int64_t at = 0; at < n; at++) {
         const double share = sum > 0 ? score[at] / sum : 1 / (double)n;
-        const double held = rint(share * pooled * (double)n + least);
-        if (held > UINT16_MAX)
+        const double chosen = rint(share * pooled * (double)n + least);
+        if (chosen > UINT16_MAX)
             return s2_doc_refuse(source->doc, "", source->diag,
-                                 "layer %lld head %lld would hold %.0f keys, more than %d",
-                                 (long long)(at / n_heads), (long long)(at % n_heads), held, UINT16_MAX);
-        keys[at] = (uint16_t)(held > (double)by->window ? held : (double)by->window);
+                                 "layer %lld head %lld would choose %.0f keys, more than %d",
+                                 (long long)(at / n_heads), (long long)(at % n_heads), chosen, UINT16_MAX);
+        keys[at] = (uint16_t)chosen;
     }
     return S2_OK;
 }
 
-/* Heads with the same number of keys are one role. */
+/* Heads that choose the same number of keys are one role. */
 static s2_status number_roles(const s2_source *source, const deal *by, uint16_t *keys, int64_t n,
                               const char ***bodies, int32_t *n_roles)
 {
@@ -118,19 +119,18 @@ static s2_status number_roles(const s2_source *source, const deal *by, uint16_t 
         return S2_ENOMEM;
     *n_roles = 0;
     for (int64_t at = 0; at < n; at++) {
-        const int64_t held = keys[at];
-        if (role_of[held] == 0) {
+        const int32_t chosen = keys[at];
+        if (role_of[chosen] == 0) {
             char text[64];
-            const int len = held > by->window
-                                ? snprintf(text, sizeof text, "heavy %lld | local %lldt",
-                                           (long long)(held - by->window), (long long)by->window)
-                                : snprintf(text, sizeof text, "local %lldt", (long long)by->window);
+            const int len = chosen > 0 ? snprintf(text, sizeof text, "heavy %d | local %lldt", chosen,
+                                                  (long long)by->window)
+                                       : snprintf(text, sizeof text, "local %lldt", (long long)by->window);
             body[*n_roles] = s2_arena_strndup(source->arena, text, (size_t)len);
             if (body[*n_roles] == NULL)
                 return S2_ENOMEM;
-            role_of[held] = ++*n_roles;
+            role_of[chosen] = ++*n_roles;
         }
-        keys[at] = (uint16_t)(role_of[held] - 1);
+        keys[at] = (uint16_t)(role_of[chosen] - 1);
     }
     *bodies = body;
     return S2_OK;
@@ -169,10 +169,11 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, 64);
     s2_buf_puts(&text, "prefill layers all: dense\n");
     s2_language_roles(&text, "decode ", "heads", (int32_t)n_layers, (int32_t)n_heads, role, bodies, n_roles);
-    s2_note(source->notes,
-            "the file has scores only: %lld keys a head, %g for the pool, the last %lld tokens always kept "
-            "are assumed (--set capacity=, beta=, window=)",
-            (long long)by.capacity, by.beta, (long long)by.window);
+    s2_note(
+        source->notes,
+        "the file has scores only: %lld keys a head, of which the last %lld tokens are always kept and %g "
+        "divides the others between the pool and every head, are assumed (--set capacity=, window=, beta=)",
+        (long long)by.capacity, (long long)by.window, by.beta);
     s2_note(source->notes,
             "scores count query heads; upstream keeps a cache per query head, so a grouped model stores "
             "every copy (--set kv-heads=N for the union)");

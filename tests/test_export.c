@@ -618,8 +618,9 @@ static void duo_roles_follow_the_quantile_and_state_ties(void **state)
         {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0.75", 1},
         {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=1", 0},
         {"0.9\t0.1\n0.8\t0.2\n", "heads=2 sparsity=0", 4},
-        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5", 4}, /* clipped: all tie at 0 */
-        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5 tie=first", 2},
+        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5 tie=all", 4}, /* clipped: all tie at 0 */
+        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.5", 2},         /* as many as upstream's noise leaves */
+        {"-0.1\t0\n0\t-1e-5\n", "heads=2 sparsity=0.3", 3},
         {"1.5\t1.0\n1\t0.5\n", "heads=2 sparsity=0.75 tie=all", 3}, /* clipped at 1 as well */
         {"1.5\t1.0\r\n1\t0.5", "heads=2 sparsity=0.75 tie=first", 1},
     };
@@ -641,8 +642,7 @@ static void duo_follows_a_link_to_its_folder_and_no_further(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_fileset files = {.arena = &arena};
-    static const char table[] = "0.9\t0.1\n",
-                      config[] = "{\"sink_size\": 128, \"recent_size\": 256, \"deploy_sink_size\": 32}";
+    static const char table[] = "0.9\t0.1\n", config[] = "{\"sink_size\": 32, \"recent_size\": 128}";
     assert_int_equal(
         s2_fileset_add(&files, "lr=0.02-reg=0.05/full_attention_heads.tsv", table, strlen(table)), S2_OK);
     assert_int_equal(s2_fileset_add(&files, "lr=0.02-reg=0.05/config.json", config, strlen(config)), S2_OK);
@@ -650,6 +650,12 @@ static void duo_follows_a_link_to_its_folder_and_no_further(void **state)
     assert_int_equal(try_import(&at, NULL, "lr=0.02-reg=0.05\n", 17, "heads=2", &files), S2_OK);
     assert_false(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 40));
     assert_true(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 31));
+    assert_false(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 3872));
+    assert_true(s2_pattern_reads(&at.pattern, S2_DECODE, 0, 1, 4096, 4000, 3873));
+    imported_release(&at);
+    at = (imported){0};
+    assert_int_equal(try_import(&at, NULL, config, strlen(config), "", NULL), S2_EPARSE);
+    assert_non_null(strstr(at.diag.msg, "which heads stream is in full_attention_heads.tsv"));
     imported_release(&at);
     static const char *const outside[] = {"../lr=1", "/etc/lr=1", "a/../../lr=1"};
     for (size_t r = 0; r < sizeof outside / sizeof *outside; r++) {

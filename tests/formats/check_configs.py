@@ -105,17 +105,17 @@ def duo(c):
     # 127 scores above the median, 3 on it, 126 below: what the published table of the 1048k model has
     scores = [1.0] * 127 + [.5] * 3 + [0.0] * 126
     shape = ("heads=32", "sparsity=0.5")
-    p = c.load("gradient.tsv", table(32, 8, scores), *shape)
+    p = c.load("gradient.tsv", table(32, 8, scores), "tie=all", *shape)
     c.figure(3, "Duo 1048k, 130 full heads: dense KV at 1M, GiB", c.sim(p, 1 << 20)["kv"]["dense"] / GIB, 128)
     c.figure(3, "its KV cache, GiB", c.sim(p, 1 << 20)["kv"]["used"] / GIB, 65.02, 5e-3)
-    p = c.load("gradient128.tsv", table(32, 8, scores), "tie=first", *shape)
+    p = c.load("gradient128.tsv", table(32, 8, scores), *shape)
     c.figure(3, "with 128 full heads, GiB", c.sim(p, 1 << 20)["kv"]["used"] / GIB, 64.02, 5e-3)
     scores = [1.0] * 258 + [0.0] * 766
-    p = c.load("llama2.tsv", table(32, 32, scores), "heads=32", "sparsity=0.75")
+    p = c.load("llama2.tsv", table(32, 32, scores), "heads=32", "sparsity=0.75", "tie=all")
     kv = c.sim(p, 32768)["kv"]
     c.figure(4, "Duo Llama-2-7B, 258 full heads: dense KV at 32k, GiB", kv["dense"] / GIB, 16)
     c.figure(4, "its KV cache, GiB", kv["used"] / GIB, 4.15, 5e-3)
-    p = c.load("llama2-ties.tsv", table(32, 32, scores), "heads=32", "sparsity=0.25")
+    p = c.load("llama2-ties.tsv", table(32, 32, scores), "heads=32", "sparsity=0.25", "tie=all")
     c.figure(4, "at sparsity .25 all tie and all are full", c.sim(p, 32768)["density"], 1)
 
 
