@@ -63,7 +63,7 @@ typedef struct reader {
     bool help;
 } reader;
 
-static int wrong_option(const reader *r, const char *word)
+static s2_exit wrong_option(const reader *r, const char *word)
 {
     const char *const near = option_nearest(r->cli, r->command, word);
     s2_cli_error(r->cli, "unknown option --%s%s%s%s", word, near != NULL ? "; did you mean --" : "",
@@ -71,13 +71,13 @@ static int wrong_option(const reader *r, const char *word)
     return S2_EXIT_USAGE;
 }
 
-static int wrong_word(const reader *r, const s2_option *option, const char *value)
+static s2_exit wrong_word(const reader *r, const s2_option *option, const char *value)
 {
     s2_cli_error(r->cli, "--%s %s: expected one of %s", option->name, value, option->arg);
     return S2_EXIT_USAGE;
 }
 
-static int keep_option(reader *r, const s2_option *option, const char *value)
+static s2_exit keep_option(reader *r, const s2_option *option, const char *value)
 {
     for (int32_t n = 0; n < r->n_given && !option->repeated; n++)
         if (r->given[n].option == option) {
@@ -87,11 +87,11 @@ static int keep_option(reader *r, const s2_option *option, const char *value)
     if (s2_arg_is_words(option->arg) && !s2_word_in(option->arg, value))
         return wrong_word(r, option, value);
     r->given[r->n_given++] = (struct s2_given){option, value};
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* The value of an option: what follows '=' or the letter, else the next word. */
-static int take_option(reader *r, const s2_option *option, const char *attached)
+static s2_exit take_option(reader *r, const s2_option *option, const char *attached)
 {
     if (option->arg == NULL && attached != NULL) {
         s2_cli_error(r->cli, "--%s takes no value", option->name);
@@ -106,13 +106,13 @@ static int take_option(reader *r, const s2_option *option, const char *attached)
     return keep_option(r, option, attached != NULL ? attached : r->argv[++r->at]);
 }
 
-static int read_long(reader *r, const char *word)
+static s2_exit read_long(reader *r, const char *word)
 {
     const char *const equals = strchr(word, '=');
     const size_t n = equals != NULL ? (size_t)(equals - word) : strlen(word);
     if (n == 4 && strncmp(word, "help", 4) == 0) {
         r->help = true;
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     }
     for (const s2_option *option = r->command->options; option->name != NULL; option++)
         if (strlen(option->name) == n && strncmp(option->name, word, n) == 0 &&
@@ -131,7 +131,7 @@ static const s2_option *find_letter(const reader *r, char letter)
     return NULL;
 }
 
-static int read_letters(reader *r, const char *letters)
+static s2_exit read_letters(reader *r, const char *letters)
 {
     for (; *letters != '\0'; letters++) {
         if (*letters == 'h' && find_letter(r, 'h') == NULL) {
@@ -144,38 +144,35 @@ static int read_letters(reader *r, const char *letters)
             return S2_EXIT_USAGE;
         }
         const bool last = option->arg != NULL;
-        const int end = take_option(r, option, last && letters[1] != '\0' ? letters + 1 : NULL);
-        if (end != S2_GO_ON || last)
-            return end;
+        S2_CLI_TRY(take_option(r, option, last && letters[1] != '\0' ? letters + 1 : NULL));
+        if (last)
+            break;
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_words(reader *r)
+static s2_exit read_words(reader *r)
 {
     bool only_operands = false;
     for (r->at = 1; r->at < r->argc; r->at++) {
         const char *const word = r->argv[r->at];
-        int end = S2_GO_ON;
         if (only_operands || word[0] != '-' || word[1] == '\0')
             r->operands[r->n_operands++] = word;
         else if (strcmp(word, "--") == 0)
             only_operands = true;
         else
-            end = word[1] == '-' ? read_long(r, word + 2) : read_letters(r, word + 1);
-        if (end != S2_GO_ON)
-            return end;
+            S2_CLI_TRY(word[1] == '-' ? read_long(r, word + 2) : read_letters(r, word + 1));
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int check_operands(const reader *r)
+static s2_exit check_operands(const reader *r)
 {
     const s2_command *const command = r->command;
     const bool few = r->n_operands < command->min_operands;
     const bool many = command->max_operands >= 0 && r->n_operands > command->max_operands;
     if (!few && !many)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     if (few)
         s2_cli_error(r->cli, "expected %s", command->operands);
     else
@@ -203,7 +200,7 @@ static s2_status take_globals(s2_cli *cli, const s2_args *args)
     return S2_OK;
 }
 
-int s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out)
+s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out)
 {
     reader r = {.cli = cli, .command = s2_command_find(command), .argc = argc, .argv = argv};
     assert(r.command != NULL);
@@ -217,16 +214,15 @@ int s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_ar
     r.given = S2_NEW(&cli->arena, struct s2_given, n_letters);
     if (r.operands == NULL || r.given == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "command line");
-    int end = read_words(&r);
-    if (end == S2_GO_ON && r.help)
-        end = s2_help_print(cli, r.command);
-    else if (end == S2_GO_ON)
-        end = check_operands(&r);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(read_words(&r));
+    if (r.help) {
+        S2_CLI_TRY(s2_help_print(cli, r.command));
+        return S2_EXIT_ANSWERED;
+    }
+    S2_CLI_TRY(check_operands(&r));
     *out = (s2_args){r.command, r.n_operands, r.operands, r.n_given, r.given};
     const s2_status status = take_globals(cli, out);
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "command line");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "command line");
 }
 
 static const s2_option *option_of(const s2_args *args, const char *name)
@@ -265,7 +261,8 @@ const char *s2_args_str(const s2_args *args, const char *name)
     return value;
 }
 
-int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most, int64_t *out)
+s2_exit s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most,
+                    int64_t *out)
 {
     const char *const text = s2_args_str(args, name);
     int64_t value;
@@ -280,5 +277,5 @@ int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t leas
         return S2_EXIT_USAGE;
     }
     *out = value;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }

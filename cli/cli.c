@@ -24,7 +24,7 @@ void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
                     .started_us = now_us()};
 }
 
-int s2_cli_finish(s2_cli *cli, int code)
+s2_exit s2_cli_finish(s2_cli *cli, s2_exit code)
 {
     const bool bad = ferror(cli->out) != 0;
     /* a write that failed before now has left its reason to whatever failed after it */
@@ -35,7 +35,7 @@ int s2_cli_finish(s2_cli *cli, int code)
         code = s2_exit_combine(code, S2_EXIT_ENVIRONMENT);
     }
     s2_arena_release(&cli->arena);
-    return code;
+    return code == S2_EXIT_ANSWERED ? S2_EXIT_OK : code;
 }
 
 static void say(s2_cli *cli, const char *before, const char *fmt, va_list args)
@@ -65,16 +65,16 @@ void s2_cli_hint(s2_cli *cli, const char *fmt, ...)
     va_end(args);
 }
 
-int s2_cli_print(s2_cli *cli, s2_buf *buf)
+s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf)
 {
     const s2_status status = buf->status;
     if (status == S2_OK && buf->len > 0)
         fwrite(buf->data, 1, buf->len, cli->out);
     s2_buf_release(buf);
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "output");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "output");
 }
 
-int s2_exit_of(s2_status status)
+s2_exit s2_exit_of(s2_status status)
 {
     switch (status) {
     case S2_OK: return S2_EXIT_OK;
@@ -91,16 +91,16 @@ int s2_exit_of(s2_status status)
     return S2_EXIT_INTERNAL;
 }
 
-int s2_cli_fail(s2_cli *cli, s2_status status, const char *what)
+s2_exit s2_cli_fail(s2_cli *cli, s2_status status, const char *what)
 {
     s2_cli_error(cli, "%s: %s", what, s2_status_text(status));
     return s2_exit_of(status);
 }
 
-int s2_exit_combine(int a, int b)
+s2_exit s2_exit_combine(s2_exit a, s2_exit b)
 {
-    static const int order[] = {S2_EXIT_INTERNAL, S2_EXIT_ENVIRONMENT, S2_EXIT_USAGE,
-                                S2_EXIT_REFUSED,  S2_EXIT_VIOLATED,    S2_EXIT_UNDECIDED};
+    static const s2_exit order[] = {S2_EXIT_INTERNAL, S2_EXIT_ENVIRONMENT, S2_EXIT_USAGE,
+                                    S2_EXIT_REFUSED,  S2_EXIT_VIOLATED,    S2_EXIT_UNDECIDED};
     for (size_t n = 0; n < sizeof order / sizeof order[0]; n++)
         if (a == order[n] || b == order[n])
             return order[n];

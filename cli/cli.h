@@ -30,17 +30,26 @@ typedef enum s2_exit {
     S2_EXIT_REFUSED = 3,     /* input refused */
     S2_EXIT_UNDECIDED = 4,   /* a stated limit was hit */
     S2_EXIT_ENVIRONMENT = 5, /* no GPU, database locked or damaged, disk full */
-    S2_EXIT_INTERNAL = 6     /* two engines disagree */
+    S2_EXIT_INTERNAL = 6,    /* two engines disagree */
+    S2_EXIT_ANSWERED = 7     /* of no process: --help was all that was asked for; s2_cli_finish makes it 0 */
 } s2_exit;
 
-/* "Go on": what a step returns instead of an exit code when the command is to continue. */
-enum { S2_GO_ON = -1 };
+/*
+ * A step of a command returns S2_EXIT_OK where the command goes on; else it has printed a message, and the
+ * command ends with that code. Return early from such a step; with resources held, look at the code instead.
+ */
+#define S2_CLI_TRY(expr)                                                                                     \
+    do {                                                                                                     \
+        const s2_exit s2_try_exit_ = (expr);                                                                 \
+        if (s2_try_exit_ != S2_EXIT_OK)                                                                      \
+            return s2_try_exit_;                                                                             \
+    } while (0)
 
 typedef struct s2_cli s2_cli;
 struct s2_input; /* cli/input.h */
-typedef int (*s2_command_fn)(s2_cli *cli, int argc, char **argv);
+typedef s2_exit (*s2_command_fn)(s2_cli *cli, int argc, char **argv);
 
-/* What s2 has and s2check has not. Each may be NULL. Functions that print return an exit code or S2_GO_ON. */
+/* What s2 has and s2check has not. Each may be NULL. */
 typedef struct s2_cli_hooks {
     /*
      * Recognise a foreign config by its content and import it into cli->arena. S2_EUNSUPPORTED: it is none
@@ -53,10 +62,10 @@ typedef struct s2_cli_hooks {
     /*
      * The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
      */
-    int (*design)(s2_cli *cli, const char *key, const char **text);
+    s2_exit (*design)(s2_cli *cli, const char *key, const char **text);
     /* Store what a check decided; does nothing under --no-db. */
-    int (*record_checks)(s2_cli *cli, const struct s2_input *input, const s2_db_check *checks,
-                         int32_t n_checks);
+    s2_exit (*record_checks)(s2_cli *cli, const struct s2_input *input, const s2_db_check *checks,
+                             int32_t n_checks);
 } s2_cli_hooks;
 
 struct s2_cli {
@@ -84,22 +93,22 @@ struct s2_cli {
 void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv);
 
 /* Flush, release, and turn a failed write of results into exit code 5. */
-int s2_cli_finish(s2_cli *cli, int code);
+s2_exit s2_cli_finish(s2_cli *cli, s2_exit code);
 
 /* One line on stderr, "s2 check: ...", cleaned as a whole, so that arguments may come from anywhere. */
 void s2_cli_error(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 /* A following, indented line: what to do about it. */
 void s2_cli_hint(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* Write a buffer to stdout and release it; S2_GO_ON, or the code of what went wrong while it was filled. */
-int s2_cli_print(s2_cli *cli, s2_buf *buf);
+/* Write a buffer to stdout and release it, or fail with what went wrong while it was filled. */
+s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
 
 /* The exit code of a status, and the same with a message "what: sentence of the status". */
-int s2_exit_of(s2_status status);
-int s2_cli_fail(s2_cli *cli, s2_status status, const char *what);
+s2_exit s2_exit_of(s2_status status);
+s2_exit s2_cli_fail(s2_cli *cli, s2_status status, const char *what);
 
 /* Of several inputs: the first present of 6, 5, 3, 1, 4, 0 (2 ends a command before it reads inputs). */
-int s2_exit_combine(int a, int b);
+s2_exit s2_exit_combine(s2_exit a, s2_exit b);
 
 /* "0.1.0" and the commit it was built from ("1a2b3c4", "-dirty" behind it where the tree was changed). */
 const char *s2_version(void);

@@ -30,20 +30,19 @@ typedef struct s2_calibrate {
 
 /* ------------------------------------------------------------------ which points */
 
-static int read_passes(s2_calibrate *state)
+static void read_passes(s2_calibrate *state)
 {
     const char *const word = s2_args_str(&state->args, "pass");
     for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
         state->passes[pass] = strcmp(word, "all") == 0 || strcmp(word, s2_pass_word((s2_pass)pass)) == 0;
-    return S2_GO_ON;
 }
 
-static int add_row(s2_calibrate *state, const s2_run_point *point, int32_t nth)
+static s2_exit add_row(s2_calibrate *state, const s2_run_point *point, int32_t nth)
 {
     s2_row_file *const file = &state->file;
     const char *const family = s2_args_str(&state->args, "family");
     if (family != NULL && strcmp(family, point->family) != 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     if (file->rows == NULL)
         file->rows = S2_NEW(&state->cli->arena, s2_row, LIMIT_POINTS);
     if (file->rows == NULL || file->n_rows == LIMIT_POINTS)
@@ -53,39 +52,34 @@ static int add_row(s2_calibrate *state, const s2_run_point *point, int32_t nth)
     row->nth = nth;
     row->seed = state->n_drawn > 0 ? state->seed : 0;
     snprintf(row->set, sizeof row->set, "%s", state->n_drawn > 0 ? "held-out" : "designed");
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int list_points(s2_calibrate *state)
+static s2_exit list_points(s2_calibrate *state)
 {
-    int end = S2_GO_ON;
-    for (int32_t pass = 0; pass < S2_N_PASSES && end == S2_GO_ON; pass++) {
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++) {
         s2_run_point point;
         if (!state->passes[pass])
             continue;
-        for (int32_t nth = 0; end == S2_GO_ON && nth < state->n_drawn; nth++) {
+        for (int32_t nth = 0; nth < state->n_drawn; nth++) {
             s2_run_point_drawn((s2_pass)pass, (uint64_t)state->seed, nth, &point);
-            end = add_row(state, &point, nth);
+            S2_CLI_TRY(add_row(state, &point, nth));
         }
-        for (int32_t nth = 0;
-             end == S2_GO_ON && state->n_drawn == 0 && s2_run_point_designed((s2_pass)pass, nth, &point);
-             nth++)
-            end = add_row(state, &point, nth);
+        for (int32_t nth = 0; state->n_drawn == 0 && s2_run_point_designed((s2_pass)pass, nth, &point); nth++)
+            S2_CLI_TRY(add_row(state, &point, nth));
     }
-    return end;
+    return S2_EXIT_OK;
 }
 
 /* One point in ten again at the end, for the noise floor. */
-static int list_repeats(s2_calibrate *state)
+static s2_exit list_repeats(s2_calibrate *state)
 {
     const int32_t n = state->file.n_rows;
-    int end = S2_GO_ON;
-    for (int32_t at = FLOOR_SHARE / 2; at < n && end == S2_GO_ON; at += FLOOR_SHARE) {
-        end = add_row(state, &state->file.rows[at].point, state->file.rows[at].nth);
-        if (end == S2_GO_ON)
-            state->file.rows[state->file.n_rows - 1].repeated = true;
+    for (int32_t nth = FLOOR_SHARE / 2; nth < n; nth += FLOOR_SHARE) {
+        S2_CLI_TRY(add_row(state, &state->file.rows[nth].point, state->file.rows[nth].nth));
+        state->file.rows[state->file.n_rows - 1].repeated = true;
     }
-    return end;
+    return S2_EXIT_OK;
 }
 
 /* Neighbours in the list would heat each other alike: the order of measuring is shuffled, by a fixed seed. */
@@ -137,7 +131,7 @@ static void fill_head(s2_calibrate *state)
 }
 
 /* A line of results: to the rows' file when there is one, else to stdout. */
-static int put(s2_calibrate *state, s2_buf *buf)
+static s2_exit put(s2_calibrate *state, s2_buf *buf)
 {
     s2_buf_puts(buf, "\n");
     if (state->rows == NULL)
@@ -146,12 +140,12 @@ static int put(s2_calibrate *state, s2_buf *buf)
                       fflush(state->rows) == 0;
     s2_buf_release(buf);
     if (good)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(state->cli, "the rows cannot be written");
     return S2_EXIT_ENVIRONMENT;
 }
 
-static int run_micros(s2_calibrate *state)
+static s2_exit run_micros(s2_calibrate *state)
 {
     static const struct {
         s2_micro micro;
@@ -166,11 +160,10 @@ static int run_micros(s2_calibrate *state)
         {S2_MICRO_MATRIX, 60000},
     };
     const int32_t n = sizeof runs / sizeof *runs;
-    int end = S2_GO_ON;
     state->file.micros = S2_NEW(&state->cli->arena, s2_micro_row, n);
     if (state->file.micros == NULL)
         return s2_cli_fail(state->cli, S2_ENOMEM, "calibrate");
-    for (int32_t at = 0; at < n && end == S2_GO_ON; at++) {
+    for (int32_t at = 0; at < n; at++) {
         s2_micro_row row = {.size = (double)runs[at].size};
         s2_diag why = {0};
         snprintf(row.micro, sizeof row.micro, "%s", s2_micro_word(runs[at].micro));
@@ -179,12 +172,12 @@ static int run_micros(s2_calibrate *state)
         s2_buf buf = {0};
         state->file.micros[state->file.n_micros++] = row;
         s2_micro_row_print(&row, s2_micro_unit(runs[at].micro), &buf);
-        end = put(state, &buf);
+        S2_CLI_TRY(put(state, &buf));
     }
-    return end;
+    return S2_EXIT_OK;
 }
 
-static int run_points(s2_calibrate *state)
+static s2_exit run_points(s2_calibrate *state)
 {
     const int32_t n = state->file.n_rows;
     s2_measure_options options = s2_measure_options_default();
@@ -200,8 +193,7 @@ static int run_points(s2_calibrate *state)
         shuffle(order, n_first);
     options.once = state->once;
     options.kernel = s2_args_str(&state->args, "kernel");
-    int end = S2_GO_ON;
-    for (int32_t at = 0; at < n && end == S2_GO_ON; at++) {
+    for (int32_t at = 0; at < n; at++) {
         s2_row *const row = &state->file.rows[order[at]];
         if (s2_measure_point(state->device, &options, row) != S2_OK) {
             s2_cli_error(state->cli, "%s of %d, %s: %s", s2_pass_word(row->point.pass), row->point.k_tok,
@@ -210,27 +202,27 @@ static int run_points(s2_calibrate *state)
         }
         s2_buf buf = {0};
         s2_row_print(row, &buf);
-        end = put(state, &buf);
+        S2_CLI_TRY(put(state, &buf));
         if (isatty(STDERR_FILENO))
             fprintf(state->cli->err, "\r%d of %d points", at + 1, n);
     }
-    return end;
+    return S2_EXIT_OK;
 }
 
-static int measure_all(s2_calibrate *state)
+static s2_exit measure_all(s2_calibrate *state)
 {
     s2_buf head = {0};
     fill_head(state);
     s2_rows_head_print(&state->file.head, &head);
-    int end = put(state, &head);
-    if (end == S2_GO_ON && !state->once && state->n_drawn == 0)
-        end = run_micros(state);
-    if (end == S2_GO_ON && !state->once)
-        end = list_repeats(state);
-    return end == S2_GO_ON ? run_points(state) : end;
+    S2_CLI_TRY(put(state, &head));
+    if (!state->once && state->n_drawn == 0)
+        S2_CLI_TRY(run_micros(state));
+    if (!state->once)
+        S2_CLI_TRY(list_repeats(state));
+    return run_points(state);
 }
 
-static int open_and_measure(s2_calibrate *state)
+static s2_exit open_and_measure(s2_calibrate *state)
 {
     s2_cli *const cli = state->cli;
     s2_diag why = {0};
@@ -241,7 +233,7 @@ static int open_and_measure(s2_calibrate *state)
         return status == S2_EINVAL ? S2_EXIT_USAGE : S2_EXIT_ENVIRONMENT;
     }
     state->rows = path != NULL ? fopen(path, "w") : NULL;
-    int end = S2_EXIT_ENVIRONMENT;
+    s2_exit end = S2_EXIT_ENVIRONMENT;
     if (path != NULL && state->rows == NULL)
         s2_cli_error(cli, "%s: cannot be written", path);
     else
@@ -254,7 +246,7 @@ static int open_and_measure(s2_calibrate *state)
 
 /* ------------------------------------------------------------------ fitting */
 
-static int refuse(s2_cli *cli, s2_status status, const char *what, const s2_diag *diag)
+static s2_exit refuse(s2_cli *cli, s2_status status, const char *what, const s2_diag *diag)
 {
     const char *const why = diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
     if (diag->line > 0)
@@ -264,29 +256,25 @@ static int refuse(s2_cli *cli, s2_status status, const char *what, const s2_diag
     return s2_exit_of(status);
 }
 
-static int read_rows(s2_calibrate *state, const char *path, s2_row_file *out)
+static s2_exit read_rows(s2_calibrate *state, const char *path, s2_row_file *out)
 {
     char *text;
     size_t n_bytes;
     s2_diag diag = {0};
-    const int end = s2_textfile_read(state->cli, path, &text, &n_bytes);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
     const s2_status status = s2_rows_parse(&state->cli->arena, text, n_bytes, out, &diag);
-    return status == S2_OK ? S2_GO_ON : refuse(state->cli, status, path, &diag);
+    return status == S2_OK ? S2_EXIT_OK : refuse(state->cli, status, path, &diag);
 }
 
-static int judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibration)
+static s2_exit judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibration)
 {
     const char *const path = s2_args_str(&state->args, "judge");
     s2_row_file held;
     s2_accuracy accuracy;
     s2_diag diag = {0};
     if (path == NULL)
-        return S2_GO_ON;
-    const int end = read_rows(state, path, &held);
-    if (end != S2_GO_ON)
-        return end;
+        return S2_EXIT_OK;
+    S2_CLI_TRY(read_rows(state, path, &held));
     const s2_status status =
         s2_accuracy_of(&state->cli->arena, &held, gpu, &calibration->model, &accuracy, &diag);
     if (status != S2_OK)
@@ -298,10 +286,10 @@ static int judge(s2_calibrate *state, const s2_gpu *gpu, s2_calibration *calibra
         kernel->p90_pct = accuracy.kernels[k].p90;
         memcpy(kernel->spans, accuracy.spans[k], sizeof kernel->spans);
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int write_constants(s2_calibrate *state, const s2_calibration *calibration)
+static s2_exit write_constants(s2_calibrate *state, const s2_calibration *calibration)
 {
     const char *const path = s2_args_str(&state->args, "out");
     s2_buf buf = {0};
@@ -313,12 +301,12 @@ static int write_constants(s2_calibrate *state, const s2_calibration *calibratio
     good = (file == NULL || fclose(file) == 0) && good;
     s2_buf_release(&buf);
     if (good)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(state->cli, "%s: cannot be written", path);
     return S2_EXIT_ENVIRONMENT;
 }
 
-static int fit(s2_calibrate *state)
+static s2_exit fit(s2_calibrate *state)
 {
     s2_calibration calibration = {.head = state->file.head};
     s2_gpu gpu;
@@ -328,13 +316,13 @@ static int fit(s2_calibrate *state)
         status = s2_fit_run(&state->cli->arena, &state->file, &gpu, &calibration.model, &diag);
     if (status != S2_OK)
         return refuse(state->cli, status, "fit", &diag);
-    const int end = judge(state, &gpu, &calibration);
-    return end == S2_GO_ON ? write_constants(state, &calibration) : end;
+    S2_CLI_TRY(judge(state, &gpu, &calibration));
+    return write_constants(state, &calibration);
 }
 
 /* ------------------------------------------------------------------ the command */
 
-static int print_list(s2_calibrate *state)
+static s2_exit print_list(s2_calibrate *state)
 {
     s2_buf buf = {0};
     for (int32_t at = 0; at < state->file.n_rows; at++) {
@@ -354,20 +342,20 @@ static bool is_left_out(const s2_row *row, int64_t seed)
     return s2_rng_below(&rng, 3) == 0;
 }
 
-static int write_left_out(s2_calibrate *state)
+static s2_exit write_left_out(s2_calibrate *state)
 {
     const char *const path = s2_args_str(&state->args, "rows");
     s2_buf head = {0};
     if (path == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     state->rows = fopen(path, "w");
     if (state->rows == NULL) {
         s2_cli_error(state->cli, "%s: cannot be written", path);
         return S2_EXIT_ENVIRONMENT;
     }
     s2_rows_head_print(&state->file.head, &head);
-    int end = put(state, &head);
-    for (int32_t at = 0; at < state->file.n_rows && end == S2_GO_ON; at++) {
+    s2_exit end = put(state, &head);
+    for (int32_t at = 0; at < state->file.n_rows && end == S2_EXIT_OK; at++) {
         s2_buf buf = {0};
         if (strcmp(state->file.rows[at].set, "held-out") != 0)
             continue;
@@ -378,13 +366,12 @@ static int write_left_out(s2_calibrate *state)
     return end;
 }
 
-static int leave_out(s2_calibrate *state)
+static s2_exit leave_out(s2_calibrate *state)
 {
     int64_t seed;
     if (s2_args_str(&state->args, "leave-out") == NULL)
-        return S2_GO_ON;
-    if (s2_args_int(state->cli, &state->args, "leave-out", 0, INT64_MAX / 8192, &seed) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+        return S2_EXIT_OK;
+    S2_CLI_TRY(s2_args_int(state->cli, &state->args, "leave-out", 0, INT64_MAX / 8192, &seed));
     for (int32_t at = 0; at < state->file.n_rows; at++) {
         s2_row *const row = &state->file.rows[at];
         if (strcmp(row->set, "designed") != 0 || !is_left_out(row, seed))
@@ -395,41 +382,34 @@ static int leave_out(s2_calibrate *state)
     return write_left_out(state);
 }
 
-static int measure_or_read(s2_calibrate *state)
+static s2_exit measure_or_read(s2_calibrate *state)
 {
     const char *const from = s2_args_str(&state->args, "from");
     if (from != NULL) {
-        const int read = read_rows(state, from, &state->file);
-        return read == S2_GO_ON ? leave_out(state) : read;
+        S2_CLI_TRY(read_rows(state, from, &state->file));
+        return leave_out(state);
     }
-    const int end = list_points(state);
-    return end == S2_GO_ON ? open_and_measure(state) : end;
+    S2_CLI_TRY(list_points(state));
+    return open_and_measure(state);
 }
 
-int s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
 {
     s2_calibrate state = {.cli = cli};
-    int end = s2_args_parse(cli, "calibrate", argc, argv, &state.args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "calibrate", argc, argv, &state.args));
     state.once = s2_args_has(&state.args, "once");
-    if (s2_args_int(cli, &state.args, "held-out", 0, LIMIT_POINTS / 4, &state.n_drawn) != S2_GO_ON ||
-        s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    S2_CLI_TRY(s2_args_int(cli, &state.args, "held-out", 0, LIMIT_POINTS / 4, &state.n_drawn));
+    S2_CLI_TRY(s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed));
     const bool fits = s2_args_has(&state.args, "from") || s2_args_has(&state.args, "out");
     if (fits && (state.n_drawn > 0 || state.once)) {
         s2_cli_error(cli, "held-out points and single launches are not fitted: leave --out and --from away");
         return S2_EXIT_USAGE;
     }
-    end = read_passes(&state);
-    if (end == S2_GO_ON && s2_args_has(&state.args, "dry-run")) {
-        end = list_points(&state);
-        end = end == S2_GO_ON ? print_list(&state) : end;
-        return end == S2_GO_ON ? S2_EXIT_OK : end;
+    read_passes(&state);
+    if (s2_args_has(&state.args, "dry-run")) {
+        S2_CLI_TRY(list_points(&state));
+        return print_list(&state);
     }
-    if (end == S2_GO_ON)
-        end = measure_or_read(&state);
-    if (end == S2_GO_ON && fits)
-        end = fit(&state);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    S2_CLI_TRY(measure_or_read(&state));
+    return fits ? fit(&state) : S2_EXIT_OK;
 }

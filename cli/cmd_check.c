@@ -37,7 +37,7 @@ static int64_t now_us(void)
 }
 
 /* "1088,64": tokens below the context cap. */
-static int parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
+static s2_exit parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
 {
     char first[32];
     const size_t n = strcspn(text, ",");
@@ -50,7 +50,7 @@ static int parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
             out->pair = true;
             out->pair_q_tok = q_tok;
             out->pair_k_tok = k_tok;
-            return S2_GO_ON;
+            return S2_EXIT_OK;
         }
     }
     s2_cli_error(cli, "--pair needs two token positions below %d, as in 1088,64; not %s",
@@ -58,7 +58,7 @@ static int parse_pair(s2_cli *cli, const char *text, s2_check_args *out)
     return S2_EXIT_USAGE;
 }
 
-static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
+static s2_exit read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
 {
     *out = (s2_check_args){
         .n_tok = S2_OPEN, .engine = s2_args_str(args, "engine"), .json = s2_args_has(args, "json")};
@@ -74,20 +74,17 @@ static int read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
         return S2_EXIT_USAGE;
     }
     if (strcmp(s2_args_str(args, "len"), "all") != 0) {
-        const int code = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &out->n_tok);
-        if (code != S2_GO_ON)
-            return code;
+        S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &out->n_tok));
     }
     out->query_tok = -1;
-    if (s2_args_has(args, "query") &&
-        s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok) != S2_GO_ON)
-        return S2_EXIT_USAGE;
-    return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_GO_ON;
+    if (s2_args_has(args, "query"))
+        S2_CLI_TRY(s2_args_int(cli, args, "query", 0, S2_LIMIT_CONTEXT_TOK - 1, &out->query_tok));
+    return s2_args_has(args, "pair") ? parse_pair(cli, s2_args_str(args, "pair"), out) : S2_EXIT_OK;
 }
 
 /* ---- one pattern */
 
-static int disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding *a, const s2_finding *b)
+static s2_exit disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding *a, const s2_finding *b)
 {
     char name[32];
     s2_requirement_name(&a->requirement, name, sizeof name);
@@ -116,7 +113,8 @@ static void say_alone(s2_cli *cli, const s2_finding *first, const s2_finding *se
     s2_buf_release(&reason);
 }
 
-static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern, s2_finding *findings)
+static s2_exit decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
+                      s2_finding *findings)
 {
     const s2_prove_options options = {.n_tok = check->n_tok};
     const bool by_enumeration = strcmp(check->engine, "enumerate") == 0;
@@ -136,14 +134,14 @@ static int decide(s2_cli *cli, const s2_check_args *check, const s2_pattern *pat
         s2_cli_error(cli, "ranks:N must divide the %d heads", pattern->n_heads);
         return S2_EXIT_USAGE;
     }
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "check");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "check");
 }
 
-static int record(s2_cli *cli, const s2_check_args *check, const s2_input *input, const s2_finding *findings,
-                  int64_t wall_us)
+static s2_exit record(s2_cli *cli, const s2_check_args *check, const s2_input *input,
+                      const s2_finding *findings, int64_t wall_us)
 {
     if (cli->hooks == NULL || cli->hooks->record_checks == NULL || cli->no_db)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_db_check rows[S2_MOST_REQUIREMENTS];
     for (int32_t f = 0; f < check->n_requirements; f++)
         rows[f] = s2_finding_row(&cli->arena, &findings[f], check->engine, wall_us);
@@ -151,7 +149,7 @@ static int record(s2_cli *cli, const s2_check_args *check, const s2_input *input
 }
 
 /* Does query Q read key K, head by head: what a person asks about one place. */
-static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
+static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
 {
     s2_buf text = {0};
     s2_status status = S2_OK;
@@ -181,12 +179,11 @@ static int answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern
         s2_buf_release(&text);
         return s2_cli_fail(cli, status, "explain");
     }
-    const int code = s2_cli_print(cli, &text);
-    return code == S2_GO_ON ? S2_EXIT_OK : code;
+    return s2_cli_print(cli, &text);
 }
 
 /* Which keys are lost to a query. */
-static int answer_query(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
+static s2_exit answer_query(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
 {
     s2_buf text = {0};
     const s2_status status = s2_lost_print(pattern, check->query_tok, &text);
@@ -194,11 +191,10 @@ static int answer_query(s2_cli *cli, const s2_check_args *check, const s2_patter
         s2_buf_release(&text);
         return s2_cli_fail(cli, status, "query");
     }
-    const int code = s2_cli_print(cli, &text);
-    return code == S2_GO_ON ? S2_EXIT_OK : code;
+    return s2_cli_print(cli, &text);
 }
 
-static int write_whole(s2_cli *cli, const char *path, const s2_buf *text)
+static s2_exit write_whole(s2_cli *cli, const char *path, const s2_buf *text)
 {
     s2_output output;
     s2_status status = s2_output_open(&output, path);
@@ -207,33 +203,31 @@ static int write_whole(s2_cli *cli, const char *path, const s2_buf *text)
         status = s2_output_close(&output, true);
     }
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
     return S2_EXIT_ENVIRONMENT;
 }
 
-static int write_certificate(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
-                             const s2_finding *findings)
+static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
+                                 const s2_finding *findings)
 {
     if (check->certificate == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_buf text = {0};
     s2_diag diag = {0};
     const s2_status status = s2_certificate_write(pattern, findings, check->n_requirements, &text, &diag);
-    int code = S2_GO_ON;
-    if (status == S2_EUNSUPPORTED) {
+    s2_exit code = S2_EXIT_UNDECIDED;
+    if (status == S2_EUNSUPPORTED)
         s2_cli_error(cli, "no certificate: %s", diag.msg);
-        code = S2_EXIT_UNDECIDED;
-    } else {
+    else
         code = status == S2_OK ? write_whole(cli, check->certificate, &text)
                                : s2_cli_fail(cli, status, "certificate");
-    }
     s2_buf_release(&text);
     return code;
 }
 
-static int print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input, const char *operand,
-                          const s2_finding *findings)
+static s2_exit print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input,
+                              const char *operand, const s2_finding *findings)
 {
     s2_buf text = {0};
     const char *const name = s2_input_name(cli, input);
@@ -248,65 +242,54 @@ static int print_findings(s2_cli *cli, const s2_check_args *check, const s2_inpu
     return s2_cli_fail(cli, status, "print");
 }
 
-static int check_one(s2_cli *cli, const s2_check_args *check, const char *operand)
+static s2_exit check_one(s2_cli *cli, const s2_check_args *check, const char *operand)
 {
     s2_input input;
     s2_finding findings[S2_MOST_REQUIREMENTS];
-    int code = s2_input_read(cli, operand, &input);
-    if (code == S2_GO_ON && check->n_tok != S2_OPEN)
-        code = s2_input_fits(cli, &input.pattern, check->n_tok);
-    if (code != S2_GO_ON)
-        return code;
-    if (code == S2_GO_ON && check->query_tok >= 0)
-        return s2_input_fits(cli, &input.pattern, check->query_tok + 1) == S2_GO_ON
-                   ? answer_query(cli, check, &input.pattern)
-                   : S2_EXIT_USAGE;
+    S2_CLI_TRY(s2_input_read(cli, operand, &input));
+    if (check->n_tok != S2_OPEN)
+        S2_CLI_TRY(s2_input_fits(cli, &input.pattern, check->n_tok));
+    if (check->query_tok >= 0) {
+        S2_CLI_TRY(s2_input_fits(cli, &input.pattern, check->query_tok + 1));
+        return answer_query(cli, check, &input.pattern);
+    }
     if (check->pair)
         return answer_pair(cli, check, &input.pattern);
     const int64_t started_us = now_us();
-    code = decide(cli, check, &input.pattern, findings);
-    if (code != S2_GO_ON)
-        return code;
+    S2_CLI_TRY(decide(cli, check, &input.pattern, findings));
     const int64_t wall_us = now_us() - started_us;
-    code = print_findings(cli, check, &input, operand, findings);
-    if (code != S2_GO_ON)
-        return code;
-    const int certified = write_certificate(cli, check, &input.pattern, findings);
-    code = record(cli, check, &input, findings, wall_us);
-    if (certified != S2_GO_ON)
-        code = code == S2_GO_ON ? certified : s2_exit_combine(code, certified);
+    S2_CLI_TRY(print_findings(cli, check, &input, operand, findings));
+    const s2_exit certified = write_certificate(cli, check, &input.pattern, findings);
+    const s2_exit recorded = record(cli, check, &input, findings, wall_us);
     const s2_verdict verdict = s2_findings_verdict(findings, check->n_requirements);
-    const int answer = verdict == S2_HOLDS      ? S2_EXIT_OK
-                       : verdict == S2_VIOLATED ? S2_EXIT_VIOLATED
-                                                : S2_EXIT_UNDECIDED;
-    return code == S2_GO_ON ? answer : s2_exit_combine(code, answer);
+    const s2_exit answer = verdict == S2_HOLDS      ? S2_EXIT_OK
+                           : verdict == S2_VIOLATED ? S2_EXIT_VIOLATED
+                                                    : S2_EXIT_UNDECIDED;
+    return s2_exit_combine(s2_exit_combine(recorded, certified), answer);
 }
 
-int s2_cmd_check(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_check(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_check_args check;
-    int code = s2_args_parse(cli, "check", argc, argv, &args);
-    if (code != S2_GO_ON)
-        return code;
+    S2_CLI_TRY(s2_args_parse(cli, "check", argc, argv, &args));
     if (s2_args_has(&args, "version")) {
         fprintf(cli->out, "%s %s (%s)\n", cli->program, s2_version(), s2_version_commit());
         return S2_EXIT_OK;
     }
     if (s2_args_has(&args, "explain"))
         return s2_explain_print(cli, s2_args_str(&args, "explain"));
-    code = read_args(cli, &args, &check);
-    if (code != S2_GO_ON)
-        return code;
+    S2_CLI_TRY(read_args(cli, &args, &check));
     if (args.n_operands == 0) {
         s2_cli_error(cli, "a PATTERN is needed");
         return S2_EXIT_USAGE;
     }
-    for (int32_t at = 0; at < args.n_operands; at++) {
-        const int one = check_one(cli, &check, args.operands[at]);
+    s2_exit code = S2_EXIT_OK;
+    for (int32_t n = 0; n < args.n_operands; n++) {
+        const s2_exit one = check_one(cli, &check, args.operands[n]);
         if (one == S2_EXIT_USAGE)
             return one;
-        code = at == 0 ? one : s2_exit_combine(code, one);
+        code = s2_exit_combine(code, one);
     }
     return code;
 }

@@ -9,10 +9,10 @@ typedef struct action {
     const char *word;
     bool takes_file;
     s2_db_mode mode;
-    int (*run)(s2_cli *cli, const s2_args *args, s2_db *db);
+    s2_exit (*run)(s2_cli *cli, const s2_args *args, s2_db *db);
 } action;
 
-static int run_check(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_check(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     (void)args;
     s2_buf findings = {0};
@@ -25,29 +25,27 @@ static int run_check(s2_cli *cli, const s2_args *args, s2_db *db)
     if (findings.len == 0)
         fprintf(cli->out, "sound\n");
     const bool sound = findings.len == 0;
-    const int end = s2_cli_print(cli, &findings);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_cli_print(cli, &findings));
     if (!sound)
         s2_cli_error(cli, "the database is damaged; s2 db recover NEW saves what can be read");
     return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
 }
 
 /* To copy a database onto itself is a wrong call, not a fault of the file. */
-static int refuse_copy(s2_cli *cli, s2_status status, const s2_diag *diag)
+static s2_exit refuse_copy(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
-    const int code = s2_store_report(cli, status, diag);
+    const s2_exit code = s2_store_report(cli, status, diag);
     return status == S2_EINVAL ? S2_EXIT_USAGE : code;
 }
 
-static int run_backup(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_backup(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     s2_diag diag = {0};
     const s2_status status = s2_db_backup(db, args->operands[1], s2_args_has(args, "force"), &diag);
     return status == S2_OK ? S2_EXIT_OK : refuse_copy(cli, status, &diag);
 }
 
-static int run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     const bool json = s2_args_has(args, "json");
     s2_buf buf = {0};
@@ -75,8 +73,7 @@ static int run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
         s2_json_end(&buf, '}');
         s2_buf_puts(&buf, "\n");
     }
-    const int end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
 static bool put_line(void *user, const char *text, size_t n_bytes)
@@ -85,7 +82,7 @@ static bool put_line(void *user, const char *text, size_t n_bytes)
     return fwrite(text, 1, n_bytes, cli->out) == n_bytes && fputc('\n', cli->out) != EOF;
 }
 
-static int run_dump(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_dump(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     (void)args;
     s2_diag diag = {0};
@@ -93,7 +90,7 @@ static int run_dump(s2_cli *cli, const s2_args *args, s2_db *db)
     return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }
 
-static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     s2_db *other;
     s2_db_merged merged;
@@ -115,7 +112,7 @@ static int run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
     return S2_EXIT_OK;
 }
 
-static int run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     (void)args;
     int64_t n;
@@ -128,7 +125,7 @@ static int run_gc(s2_cli *cli, const s2_args *args, s2_db *db)
 }
 
 /* The damaged file is not opened as a database. */
-static int run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
+static s2_exit run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
 {
     (void)db;
     s2_db_recovered r;
@@ -154,8 +151,7 @@ static int run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
                 (long long)r.n_lost_runs, s2_text_plural(r.n_lost_runs));
     /* the new file knows where it came from */
     cli->db_path = args->operands[1];
-    const int end = s2_store_run(cli);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_store_run(cli);
 }
 
 static const action ACTIONS[] = {{"check", false, S2_DB_READ, run_check},
@@ -166,12 +162,10 @@ static const action ACTIONS[] = {{"check", false, S2_DB_READ, run_check},
                                  {"merge", true, S2_DB_WRITE, run_merge},
                                  {"recover", true, S2_DB_UNTRUSTED, run_recover}};
 
-int s2_cmd_db(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_db(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int end = s2_args_parse(cli, "db", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "db", argc, argv, &args));
     const action *found = NULL;
     for (size_t n = 0; n < sizeof ACTIONS / sizeof ACTIONS[0]; n++)
         if (strcmp(ACTIONS[n].word, args.operands[0]) == 0)
@@ -183,13 +177,12 @@ int s2_cmd_db(s2_cli *cli, int argc, char **argv)
     if (found->run == run_recover)
         return run_recover(cli, &args, NULL);
     if (found->mode == S2_DB_WRITE) {
-        end = s2_store_run(cli);
-        return end == S2_GO_ON ? found->run(cli, &args, cli->db) : end;
+        S2_CLI_TRY(s2_store_run(cli));
+        return found->run(cli, &args, cli->db);
     }
     s2_db *db;
-    if ((end = s2_store_open(cli, found->mode, &db)) != S2_GO_ON)
-        return end;
-    const int code = found->run(cli, &args, db);
+    S2_CLI_TRY(s2_store_open(cli, found->mode, &db));
+    const s2_exit code = found->run(cli, &args, db);
     s2_db_close(&db);
     return code;
 }

@@ -214,16 +214,15 @@ static const s2_pattern *shorter(const s2_pattern *a, const s2_pattern *b)
     return s2_pattern_limit_tok(a) < s2_pattern_limit_tok(b) ? a : b;
 }
 
-int s2_cmd_diff(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_input a, b;
     comparison c = {.cli = cli, .a = &a, .b = &b};
-    int end = s2_args_parse(cli, "diff", argc, argv, &args);
-    if (end != S2_GO_ON || (end = s2_input_read(cli, args.operands[0], &a)) != S2_GO_ON ||
-        (end = s2_input_read(cli, args.operands[1], &b)) != S2_GO_ON ||
-        (end = s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "diff", argc, argv, &args));
+    S2_CLI_TRY(s2_input_read(cli, args.operands[0], &a));
+    S2_CLI_TRY(s2_input_read(cli, args.operands[1], &b));
+    S2_CLI_TRY(s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok));
     const char *const shape = shape_difference(&a.pattern, &b.pattern);
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
     if (status != S2_OK)
@@ -233,8 +232,6 @@ int s2_cmd_diff(s2_cli *cli, int argc, char **argv)
         add_json(&c, shape, &buf);
     else
         add_text(&c, shape, &buf);
-    end = s2_cli_print(cli, &buf);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_cli_print(cli, &buf));
     return shape == NULL && !c.first.found ? S2_EXIT_OK : S2_EXIT_VIOLATED;
 }

@@ -14,7 +14,7 @@ typedef struct doctor {
     s2_cli *cli;
     bool json;
     s2_buf buf;
-    int code;
+    s2_exit code;
 } doctor;
 
 static void add(doctor *d, const char *key, const char *value)
@@ -108,12 +108,10 @@ static void add_database(doctor *d)
     add(d, "sqlite", s2_db_library_version());
 }
 
-int s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int end = s2_args_parse(cli, "doctor", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "doctor", argc, argv, &args));
     doctor d = {.cli = cli, .json = s2_args_has(&args, "json"), .code = S2_EXIT_OK};
     char version[FACT_BYTES];
     snprintf(version, sizeof version, "%s (%s), %s", s2_version(), s2_version_commit(), s2_version_build());
@@ -133,6 +131,6 @@ int s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
         s2_json_end(&d.buf, '}');
         s2_buf_puts(&d.buf, "\n");
     }
-    end = s2_cli_print(cli, &d.buf);
-    return end == S2_GO_ON ? d.code : end;
+    S2_CLI_TRY(s2_cli_print(cli, &d.buf));
+    return d.code;
 }

@@ -59,7 +59,7 @@ static const char *form_of(const s2_cli *cli, const s2_args *args, const char *w
 }
 
 /* A name that asks for a picture of another kind would else get what a terminal shows. */
-static int check_ending(s2_cli *cli, const s2_args *args, const char *output)
+static s2_exit check_ending(s2_cli *cli, const s2_args *args, const char *output)
 {
     static const char *const others[] = {".gif", ".jpg", ".jpeg", ".pdf", ".webp", ".bmp", ".eps", ".ppm"};
     const char *const dot = output != NULL ? strrchr(output, '.') : NULL;
@@ -68,16 +68,16 @@ static int check_ending(s2_cli *cli, const s2_args *args, const char *output)
             s2_cli_error(cli, "%s: pictures are written as .png, .svg or .dot (--as)", output);
             return S2_EXIT_USAGE;
         }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* "union", "kv:G" or a head; without a head the union, because it shows holes. */
-static int read_head(s2_cli *cli, const s2_args *args, request *out)
+static s2_exit read_head(s2_cli *cli, const s2_args *args, request *out)
 {
     const char *const text = s2_args_str(args, "head");
     out->of = S2_PICTURE_UNION;
     if (text == NULL || strcmp(text, "union") == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     const bool kv = strncmp(text, "kv:", 3) == 0;
     int64_t index;
     if (!s2_number_parse(kv ? text + 3 : text, &index) ||
@@ -88,10 +88,10 @@ static int read_head(s2_cli *cli, const s2_args *args, request *out)
     }
     out->of = kv ? S2_PICTURE_KV : S2_PICTURE_HEAD;
     out->index = (int32_t)index;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int draw_grid(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_grid(s2_cli *cli, const request *at, s2_buf *buf)
 {
     enum { TERMINAL_CELLS = 78, IMAGE_CELLS = 128 };
     s2_picture picture;
@@ -112,7 +112,7 @@ static int draw_grid(s2_cli *cli, const request *at, s2_buf *buf)
         s2_cli_error(cli, "%s is drawn as ansi, ascii, png or svg", at->what);
         return S2_EXIT_USAGE;
     }
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "draw");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
 }
 
 static s2_status feed(int fd, const s2_buf *from)
@@ -130,7 +130,7 @@ static s2_status feed(int fd, const s2_buf *from)
  * Graphviz as a program. Its input goes through an unlinked file, so that a child that writes before it has
  * read everything cannot block against us.
  */
-static int run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out)
+static s2_exit run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out)
 {
     char flag[16], bytes[4096];
     int result[2] = {-1, -1};
@@ -160,22 +160,24 @@ static int run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out)
     while (child > 0 && waitpid(child, &ended, 0) < 0 && errno == EINTR)
         continue;
     if (child > 0 && WIFEXITED(ended) && WEXITSTATUS(ended) == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "the program dot (Graphviz) is needed for %s, and did not run", form);
     s2_cli_hint(cli, "apt-get install graphviz, or --as dot");
     return S2_EXIT_ENVIRONMENT;
 }
 
-static int draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
 {
     s2_buf graph = {0};
     const s2_status status = s2_picture_flow_dot(&at->input.pattern, at->n_tok, &graph);
-    int end = status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "draw");
-    if (end == S2_GO_ON && strcmp(at->form, "dot") == 0)
+    s2_exit end = S2_EXIT_OK;
+    if (status != S2_OK)
+        end = s2_cli_fail(cli, status, "draw");
+    else if (strcmp(at->form, "dot") == 0)
         s2_buf_add(buf, graph.data, graph.len);
-    else if (end == S2_GO_ON && (strcmp(at->form, "svg") == 0 || strcmp(at->form, "png") == 0))
+    else if (strcmp(at->form, "svg") == 0 || strcmp(at->form, "png") == 0)
         end = run_dot(cli, at->form, &graph, buf);
-    else if (end == S2_GO_ON) {
+    else {
         s2_cli_error(cli, "flow is drawn as dot, svg or png");
         end = S2_EXIT_USAGE;
     }
@@ -183,7 +185,7 @@ static int draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
     return end;
 }
 
-static int draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
 {
     s2_status status = S2_OK;
     if (strcmp(at->form, "svg") == 0)
@@ -196,7 +198,7 @@ static int draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
         s2_cli_error(cli, "%s is drawn as ansi, ascii, svg or png", at->what);
         return S2_EXIT_USAGE;
     }
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "draw");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
 }
 
 /* ---- the KV cache over the context */
@@ -263,7 +265,7 @@ static s2_status add_curves(s2_cli *cli, const curve curves[KV_CURVES], const do
     return S2_OK;
 }
 
-static int fill_kv(s2_cli *cli, request *at)
+static s2_exit fill_kv(s2_cli *cli, request *at)
 {
     static const char *const names[KV_CURVES] = {"dense", "shared pages", "head pages", "ring + stripes",
                                                  "needed keys"};
@@ -292,7 +294,7 @@ static int fill_kv(s2_cli *cli, request *at)
             curves[c].values[point] /= large ? 0x1p30 : 0x1p20;
     }
     status = add_curves(cli, curves, x, large ? "GiB" : "MiB", chart);
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "kv");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "kv");
 }
 
 /* ---- the Pareto front */
@@ -326,13 +328,12 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
     return S2_OK;
 }
 
-static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, const s2_front_spec *front)
+static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at,
+                          const s2_front_spec *front)
 {
     s2_listing l = {.cli = cli};
     char *const names = S2_NEW(&cli->arena, char, 128);
-    const int end = s2_front_list(&l, args, db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_front_list(&l, args, db));
     const int32_t n_rows = l.n_rows;
     s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
                     best = {.style = S2_CHART_STEPS, .colour = 2};
@@ -356,28 +357,27 @@ static int read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at, 
                  (long long)l.rows[0].len_tok);
     snprintf(chart->x_label, sizeof chart->x_label, "%s (less is better)", front->by[0]->words);
     snprintf(chart->y_label, sizeof chart->y_label, "%s (less is better)", front->by[1]->words);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int fill_pareto(s2_cli *cli, const s2_args *args, request *at)
+static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *at)
 {
     s2_front_spec front = {0};
     s2_db *db;
-    int end = s2_front_choose(cli, s2_args_str(args, "minimize"), &front);
-    if (end == S2_GO_ON && front.n_by != 2) {
+    S2_CLI_TRY(s2_front_choose(cli, s2_args_str(args, "minimize"), &front));
+    if (front.n_by != 2) {
         s2_cli_error(cli, "--minimize X,Y: a picture has two axes");
-        end = S2_EXIT_USAGE;
+        return S2_EXIT_USAGE;
     }
-    if (end == S2_GO_ON && !s2_listing_has_database(cli))
-        end = S2_EXIT_ENVIRONMENT;
-    if (end != S2_GO_ON || (end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
-        return end;
-    end = read_front(cli, args, db, at, &front);
+    if (!s2_listing_has_database(cli))
+        return S2_EXIT_ENVIRONMENT;
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
+    const s2_exit end = read_front(cli, args, db, at, &front);
     s2_db_close(&db);
     return end;
 }
 
-static int deliver(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit deliver(s2_cli *cli, const request *at, s2_buf *buf)
 {
     s2_diag diag = {0};
     if (at->output == NULL)
@@ -387,7 +387,7 @@ static int deliver(s2_cli *cli, const request *at, s2_buf *buf)
         status = s2_file_write(at->output, buf->data, buf->len, &diag);
     s2_buf_release(buf);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return s2_exit_of(status);
 }
@@ -412,37 +412,32 @@ static int32_t layer_to_show(const s2_pattern *pattern)
     return 0;
 }
 
-static int read_pattern(s2_cli *cli, const s2_args *args, request *at)
+static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *at)
 {
     if (args->n_operands != 1) {
         s2_cli_error(cli, "name one PATTERN");
         return S2_EXIT_USAGE;
     }
-    int end = s2_args_int(cli, args, "page", 1, 65536, &at->page_tok);
-    if (end == S2_GO_ON)
-        end = s2_input_read(cli, args->operands[0], &at->input);
-    if (end == S2_GO_ON)
-        end = s2_input_len(cli, args, &at->input.pattern, &at->n_tok);
-    if (end == S2_GO_ON && s2_args_has(args, "layer"))
-        end = s2_args_int(cli, args, "layer", 0, at->input.pattern.n_layers - 1, &at->layer);
-    else if (end == S2_GO_ON)
+    S2_CLI_TRY(s2_args_int(cli, args, "page", 1, 65536, &at->page_tok));
+    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &at->input));
+    S2_CLI_TRY(s2_input_len(cli, args, &at->input.pattern, &at->n_tok));
+    if (s2_args_has(args, "layer"))
+        S2_CLI_TRY(s2_args_int(cli, args, "layer", 0, at->input.pattern.n_layers - 1, &at->layer));
+    else
         at->layer = layer_to_show(&at->input.pattern);
-    return end == S2_GO_ON ? read_head(cli, args, at) : end;
+    return read_head(cli, args, at);
 }
 
-static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
+static s2_exit draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
 {
     at->what = s2_args_str(args, "what");
     at->output = s2_args_str(args, "output");
     at->form = form_of(cli, args, at->what, at->output);
     const bool pareto = strcmp(at->what, "pareto") == 0, kv = strcmp(at->what, "kv") == 0;
-    int end = check_ending(cli, args, at->output);
-    if (end == S2_GO_ON)
-        end = pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at);
-    if (end == S2_GO_ON && kv)
-        end = fill_kv(cli, at);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(check_ending(cli, args, at->output));
+    S2_CLI_TRY(pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at));
+    if (kv)
+        S2_CLI_TRY(fill_kv(cli, at));
     if (pareto || kv)
         return draw_chart(cli, at, buf);
     if (strcmp(at->what, "needles") == 0)
@@ -450,16 +445,15 @@ static int draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
     return strcmp(at->what, "flow") == 0 ? draw_flow(cli, at, buf) : draw_grid(cli, at, buf);
 }
 
-int s2_cmd_draw(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_draw(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     request at = {0};
     s2_buf buf = {0};
-    int end = s2_args_parse(cli, "draw", argc, argv, &args);
-    if (end == S2_GO_ON)
-        end = draw(cli, &args, &at, &buf);
-    if (end == S2_GO_ON)
+    S2_CLI_TRY(s2_args_parse(cli, "draw", argc, argv, &args));
+    s2_exit end = draw(cli, &args, &at, &buf);
+    if (end == S2_EXIT_OK)
         end = deliver(cli, &at, &buf);
     s2_buf_release(&buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return end;
 }

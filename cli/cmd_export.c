@@ -111,7 +111,7 @@ static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
     if (!cli->no_db && access(s2_store_path(cli), F_OK) == 0) {
         s2_buf words = {0};
         s2_db *db;
-        if (s2_store_open(cli, S2_DB_READ, &db) == S2_GO_ON) {
+        if (s2_store_open(cli, S2_DB_READ, &db) == S2_EXIT_OK) {
             found = validation_words(cli, db, pattern, &words);
             s2_db_close(&db);
         }
@@ -128,14 +128,14 @@ static void hint_phases(s2_cli *cli, const job *at)
 }
 
 /* The pattern that is written: the input's, or one phase of it. */
-static int choose_phase(s2_cli *cli, const s2_args *args, job *at)
+static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *at)
 {
     const char *const word = s2_args_str(args, "phase");
     const s2_pattern *const whole = &at->input.pattern;
     at->target.pattern = whole;
     at->has_phases = s2_pattern_has_phases(whole);
     if (word == NULL || !at->has_phases)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     const s2_phase phase = strcmp(word, s2_phase_word(S2_DECODE)) == 0 ? S2_DECODE : S2_PREFILL;
     const s2_status status = s2_pattern_of_phase(&cli->arena, whole, phase, &at->one_phase);
     if (status != S2_OK)
@@ -144,10 +144,10 @@ static int choose_phase(s2_cli *cli, const s2_args *args, job *at)
     at->has_phases = false;
     s2_note(&at->notes, "only the rules of %s are written; %s has others", word,
             s2_phase_word(phase == S2_DECODE ? S2_PREFILL : S2_DECODE));
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int run_export(s2_cli *cli, job *at)
+static s2_exit run_export(s2_cli *cli, job *at)
 {
     const s2_status status = s2_export_run(at->format, &at->target, &at->report);
     if (status == S2_EUNSUPPORTED) {
@@ -170,7 +170,7 @@ static int run_export(s2_cli *cli, job *at)
     const char *const verdicts = strchr(at->target.provenance, ';');
     s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts + 2 : "none within the prover's limits");
     s2_cli_hint(cli, "run: %s", at->target.run);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 static bool is_directory(const char *path)
@@ -188,7 +188,7 @@ static void target_path(const job *at, int32_t n, bool inside, char *path, size_
         snprintf(path, cap, "%s", at->output);
 }
 
-static int refuse_overwrite(s2_cli *cli, const job *at, bool inside)
+static s2_exit refuse_overwrite(s2_cli *cli, const job *at, bool inside)
 {
     for (int32_t n = 0; n < at->files.n_files; n++) {
         char path[4096];
@@ -198,15 +198,13 @@ static int refuse_overwrite(s2_cli *cli, const job *at, bool inside)
             return S2_EXIT_USAGE;
         }
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int write_files(s2_cli *cli, const job *at)
+static s2_exit write_files(s2_cli *cli, const job *at)
 {
     const bool inside = at->files.n_files > 1 || is_directory(at->output);
-    const int end = refuse_overwrite(cli, at, inside);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(refuse_overwrite(cli, at, inside));
     s2_diag diag = {0};
     s2_status status;
     if (at->files.n_files > 1) {
@@ -217,12 +215,12 @@ static int write_files(s2_cli *cli, const job *at)
         status = s2_file_write(path, at->files.files[0].bytes, at->files.files[0].n_bytes, &diag);
     }
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return S2_EXIT_ENVIRONMENT;
 }
 
-static int deliver(s2_cli *cli, const job *at)
+static s2_exit deliver(s2_cli *cli, const job *at)
 {
     if (at->output != NULL)
         return write_files(cli, at);
@@ -232,7 +230,7 @@ static int deliver(s2_cli *cli, const job *at)
         return S2_EXIT_USAGE;
     }
     fwrite(at->files.files[0].bytes, 1, at->files.files[0].n_bytes, cli->out);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* Of everything that was written, in the order of the set. */
@@ -245,7 +243,7 @@ static void files_hash(const s2_fileset *files, char hex[S2_HASH_HEX])
     SHA256End(&state, hex);
 }
 
-static int store(s2_cli *cli, const job *at)
+static s2_exit store(s2_cli *cli, const job *at)
 {
     char hex[S2_HASH_HEX];
     files_hash(&at->files, hex);
@@ -254,13 +252,13 @@ static int store(s2_cli *cli, const job *at)
     return s2_store_export(cli, &at->input, &row);
 }
 
-static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
+static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
 {
     const char *const to = s2_args_str(args, "to");
     const s2_format *const format = to != NULL ? s2_format_find(to) : NULL;
     if (format != NULL && format->write != NULL) {
         *out = format;
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     }
     s2_buf names = {0};
     s2_foreign_names(&names, true);
@@ -274,25 +272,19 @@ static int find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
     return S2_EXIT_USAGE;
 }
 
-static int run(s2_cli *cli, const s2_args *args, job *at)
+static s2_exit run(s2_cli *cli, const s2_args *args, job *at)
 {
     int64_t n_tok = 0;
-    int end = find_format(cli, args, &at->format);
+    S2_CLI_TRY(find_format(cli, args, &at->format));
     cli->export_to = at->format;
-    if (end == S2_GO_ON && args->n_operands != 1) {
+    if (args->n_operands != 1) {
         s2_cli_error(cli, "name a PATTERN");
-        end = S2_EXIT_USAGE;
+        return S2_EXIT_USAGE;
     }
-    if (end == S2_GO_ON)
-        end = s2_input_read(cli, args->operands[0], &at->input);
-    if (end == S2_GO_ON)
-        end = s2_input_len(cli, args, &at->input.pattern, &n_tok);
-    if (end == S2_GO_ON)
-        end = s2_foreign_settings(cli, &at->target.settings);
-    if (end == S2_GO_ON)
-        end = choose_phase(cli, args, at);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &at->input));
+    S2_CLI_TRY(s2_input_len(cli, args, &at->input.pattern, &n_tok));
+    S2_CLI_TRY(s2_foreign_settings(cli, &at->target.settings));
+    S2_CLI_TRY(choose_phase(cli, args, at));
     at->output = s2_args_str(args, "output");
     at->force = s2_args_has(args, "force");
     at->files.arena = &cli->arena;
@@ -303,24 +295,21 @@ static int run(s2_cli *cli, const s2_args *args, job *at)
     at->target.notes = &at->notes;
     at->target.files = &at->files;
     at->target.diag = &at->diag;
-    end = run_export(cli, at);
-    if (end == S2_GO_ON && s2_args_has(args, "dry-run"))
-        return end;
-    if (end == S2_GO_ON)
-        end = deliver(cli, at);
-    return end == S2_GO_ON ? store(cli, at) : end;
+    S2_CLI_TRY(run_export(cli, at));
+    if (s2_args_has(args, "dry-run"))
+        return S2_EXIT_OK;
+    S2_CLI_TRY(deliver(cli, at));
+    return store(cli, at);
 }
 
-int s2_cmd_export(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_export(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int end = s2_args_parse(cli, "export", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "export", argc, argv, &args));
     if (s2_args_has(&args, "list"))
         return s2_foreign_list(cli, true, args.n_operands, args.operands);
     job at = {0};
-    end = run(cli, &args, &at);
+    s2_exit end = run(cli, &args, &at);
     s2_buf_release(&at.notes);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return end;
 }

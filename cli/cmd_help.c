@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static int print_man(s2_cli *cli, const char *name)
+static s2_exit print_man(s2_cli *cli, const char *name)
 {
     const bool is_s2check = name != NULL && strcmp(name, "s2check") == 0;
     s2_buf buf = {0};
@@ -12,11 +12,10 @@ static int print_man(s2_cli *cli, const char *name)
     else
         s2_help_man(is_s2check ? "s2check" : "s2",
                     name == NULL ? NULL : s2_command_find(is_s2check ? "check" : name), &buf);
-    const int end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
-static int wrong_name(s2_cli *cli, const char *name)
+static s2_exit wrong_name(s2_cli *cli, const char *name)
 {
     const char *const near = s2_command_nearest(name);
     s2_cli_error(cli, "no command %s%s%s%s", name, near != NULL ? "; did you mean " : "",
@@ -24,18 +23,15 @@ static int wrong_name(s2_cli *cli, const char *name)
     return S2_EXIT_USAGE;
 }
 
-int s2_cmd_help(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_help(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    const int end = s2_args_parse(cli, "help", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "help", argc, argv, &args));
     const char *const shell = s2_args_str(&args, "completion");
     if (shell != NULL) {
         s2_buf buf = {0};
         s2_help_completion(shell, &buf);
-        const int printed = s2_cli_print(cli, &buf);
-        return printed == S2_GO_ON ? S2_EXIT_OK : printed;
+        return s2_cli_print(cli, &buf);
     }
     if (s2_args_has(&args, "list")) {
         for (const s2_command *command = s2_command_table; command->name != NULL; command++)

@@ -32,8 +32,8 @@ static bool is_native(s2_cli *cli, const char *path, const s2_file *file, import
     return status == S2_OK;
 }
 
-static int import_file(s2_cli *cli, const char *path, const char *from, const s2_settings *settings,
-                       imported *result)
+static s2_exit import_file(s2_cli *cli, const char *path, const char *from, const s2_settings *settings,
+                           imported *result)
 {
     s2_file file;
     s2_diag diag = {0};
@@ -55,12 +55,12 @@ static int import_file(s2_cli *cli, const char *path, const char *from, const s2
                         .diag = &diag};
     status = s2_import_run(&source, from, &result->format, &result->pattern);
     if (status == S2_OK || (from == NULL && is_native(cli, path, &file, result, &diag)))
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     if (status == S2_EINVAL) { /* a --set that the format does not take */
         s2_cli_error(cli, "%s", diag.msg);
         return S2_EXIT_USAGE;
     }
-    const int code = s2_input_refuse(cli, status, path, file.bytes, file.n_bytes, &diag);
+    const s2_exit code = s2_input_refuse(cli, status, path, file.bytes, file.n_bytes, &diag);
     if (status == S2_EUNSUPPORTED || status == S2_EIO)
         return S2_EXIT_REFUSED;
     return code;
@@ -84,7 +84,7 @@ static void print_text(const imported *result, const char *path, s2_buf *buf)
     s2_pattern_print(&result->pattern, buf);
 }
 
-static int write_text(s2_cli *cli, const char *path, s2_buf *buf)
+static s2_exit write_text(s2_cli *cli, const char *path, s2_buf *buf)
 {
     s2_diag diag = {0};
     s2_status status = buf->status;
@@ -92,12 +92,12 @@ static int write_text(s2_cli *cli, const char *path, s2_buf *buf)
         status = s2_file_write(path, buf->data, buf->len, &diag);
     s2_buf_release(buf);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return s2_exit_of(status);
 }
 
-static int store(s2_cli *cli, const char *path, const imported *result)
+static s2_exit store(s2_cli *cli, const char *path, const imported *result)
 {
     s2_buf text = {0};
     s2_pattern_print(&result->pattern, &text);
@@ -107,41 +107,37 @@ static int store(s2_cli *cli, const char *path, const imported *result)
     return kept != NULL ? s2_store_design(cli, &input) : s2_cli_fail(cli, S2_ENOMEM, path);
 }
 
-static int import_one(s2_cli *cli, const char *path, const s2_args *args, const s2_settings *settings)
+static s2_exit import_one(s2_cli *cli, const char *path, const s2_args *args, const s2_settings *settings)
 {
     imported result = {0};
     const char *const output = s2_args_str(args, "output");
     path = s2_input_path(cli, path);
-    int end = import_file(cli, path, s2_args_str(args, "from"), settings, &result);
-    if (end == S2_GO_ON && result.side.n_files > 0 && output == NULL) {
+    s2_exit end = import_file(cli, path, s2_args_str(args, "from"), settings, &result);
+    if (end == S2_EXIT_OK && result.side.n_files > 0 && output == NULL) {
         s2_cli_error(cli, "%s needs a mask file beside its text: name the text with -o FILE", path);
         end = S2_EXIT_USAGE;
     }
-    if (end == S2_GO_ON)
+    if (end == S2_EXIT_OK)
         end = s2_foreign_write_side(cli, &result.side, output);
-    if (end == S2_GO_ON) {
+    if (end == S2_EXIT_OK) {
         s2_buf buf = {0};
         print_text(&result, path, &buf);
         end = output != NULL ? write_text(cli, output, &buf) : s2_cli_print(cli, &buf);
     }
-    if (end == S2_GO_ON)
+    if (end == S2_EXIT_OK)
         end = store(cli, path, &result);
     s2_buf_release(&result.notes);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return end;
 }
 
-int s2_cmd_import(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_import(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_settings settings;
-    int end = s2_args_parse(cli, "import", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "import", argc, argv, &args));
     if (s2_args_has(&args, "list"))
         return s2_foreign_list(cli, false, args.n_operands, args.operands);
-    end = s2_foreign_settings(cli, &settings);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_foreign_settings(cli, &settings));
     const char *const from = s2_args_str(&args, "from");
     if (args.n_operands == 0 || (args.n_operands > 1 && s2_args_has(&args, "output"))) {
         s2_cli_error(cli, args.n_operands == 0 ? "name a FILE (s2 import --list shows the formats)"
@@ -155,7 +151,7 @@ int s2_cmd_import(s2_cli *cli, int argc, char **argv)
         s2_buf_release(&names);
         return S2_EXIT_USAGE;
     }
-    int code = S2_EXIT_OK;
+    s2_exit code = S2_EXIT_OK;
     for (int32_t n = 0; n < args.n_operands; n++)
         code = s2_exit_combine(code, import_one(cli, args.operands[n], &args, &settings));
     return code;

@@ -24,13 +24,13 @@ static void say_mixture(const s2_listing *l)
         }
 }
 
-static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
+static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
 {
     s2_diag diag = {0};
     const s2_status status = s2_db_list(db, &l->cli->arena, query, &l->rows, &l->n_rows, &diag);
     if (status != S2_OK)
         return s2_listing_refuse(l->cli, status, query->filter, &diag);
-    const int code = s2_listing_print(l, format);
+    const s2_exit code = s2_listing_print(l, format);
     fflush(l->cli->out);
     if (query->phase == NULL)
         say_mixture(l);
@@ -40,7 +40,7 @@ static int list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *
 }
 
 /* The view that is kept under a name; a name that is not kept is answered with those that are. */
-static int find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found)
+static s2_exit find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found)
 {
     enum { MOST = 256 };
     s2_db_view *const views = S2_NEW(&cli->arena, s2_db_view, MOST);
@@ -54,7 +54,7 @@ static int find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found
     for (int32_t at = 0; at < n; at++)
         if (strcmp(views[at].name, name) == 0) {
             *found = views[at];
-            return S2_GO_ON;
+            return S2_EXIT_OK;
         }
     s2_cli_error(cli, "no view '%s' is kept; --keep-view, or W in s2 tui, keeps one", name);
     for (int32_t at = 0; at < n; at++)
@@ -63,12 +63,10 @@ static int find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found
 }
 
 /* The filter and order that were kept under a name; what the command line says is added, or comes first. */
-static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
+static s2_exit use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
 {
     s2_db_view view;
-    const int end = find_view(cli, db, s2_args_str(args, "view"), &view);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(find_view(cli, db, s2_args_str(args, "view"), &view));
     s2_buf filter = {0};
     s2_buf_printf(&filter, "%s%s%s", view.filter, query->filter[0] != '\0' ? " " : "", query->filter);
     query->filter = filter.status == S2_OK ? s2_arena_strndup(&cli->arena, filter.data, filter.len) : NULL;
@@ -77,10 +75,19 @@ static int use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *qu
         query->sort = view.sort;
         query->descending = view.descending;
     }
-    return query->filter != NULL ? S2_GO_ON : s2_cli_fail(cli, S2_ENOMEM, "view");
+    return query->filter != NULL ? S2_EXIT_OK : s2_cli_fail(cli, S2_ENOMEM, "view");
 }
 
-static int keep_view(s2_cli *cli, s2_db *db, const char *name, const s2_db_query *query)
+static s2_exit show_list(s2_listing *l, const s2_args *args, s2_db *db, s2_db_query *query)
+{
+    bool empty;
+    if (s2_args_has(args, "view"))
+        S2_CLI_TRY(use_view(l->cli, args, db, query));
+    S2_CLI_TRY(s2_listing_price(l->cli, args, db, false, query, &empty));
+    return empty ? S2_EXIT_OK : list(l, db, query, s2_args_str(args, "format"));
+}
+
+static s2_exit keep_view(s2_cli *cli, s2_db *db, const char *name, const s2_db_query *query)
 {
     const s2_db_view view = {name, query->filter, query->sort, query->descending};
     s2_diag diag = {0};
@@ -88,30 +95,25 @@ static int keep_view(s2_cli *cli, s2_db *db, const char *name, const s2_db_query
     return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }
 
-static int drop_view(s2_cli *cli, s2_db *db, const char *name)
+static s2_exit drop_view(s2_cli *cli, s2_db *db, const char *name)
 {
     s2_db_view view;
-    const int end = find_view(cli, db, name, &view);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(find_view(cli, db, name, &view));
     s2_diag diag = {0};
     const s2_status status = s2_db_view_drop(db, name, &diag);
     return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }
 
-int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_ls(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int end = s2_args_parse(cli, "ls", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "ls", argc, argv, &args));
     s2_listing l = {.cli = cli};
     int64_t limit, after = 0;
-    if ((end = s2_listing_choose(&l, s2_args_str(&args, "columns"))) != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "limit", 1, S2_LIST_LIMIT_ROWS, &limit)) != S2_GO_ON ||
-        (s2_args_has(&args, "after") &&
-         (end = s2_args_int(cli, &args, "after", 1, INT64_C(1) << 53, &after)) != S2_GO_ON))
-        return end;
+    S2_CLI_TRY(s2_listing_choose(&l, s2_args_str(&args, "columns")));
+    S2_CLI_TRY(s2_args_int(cli, &args, "limit", 1, S2_LIST_LIMIT_ROWS, &limit));
+    if (s2_args_has(&args, "after"))
+        S2_CLI_TRY(s2_args_int(cli, &args, "after", 1, INT64_C(1) << 53, &after));
     const char *const sort = s2_args_str(&args, "sort");
     s2_db_query query = {.filter = s2_listing_filter(cli, &args),
                          .sort = sort + (sort[0] == '-'),
@@ -125,17 +127,9 @@ int s2_cmd_ls(s2_cli *cli, int argc, char **argv)
         return S2_EXIT_OK;
     const bool drops = s2_args_has(&args, "drop-view"), keeps = s2_args_has(&args, "keep-view");
     s2_db *db;
-    if ((end = s2_store_open(cli, drops || keeps ? S2_DB_WRITE : S2_DB_READ, &db)) != S2_GO_ON)
-        return end;
-    bool empty = true;
-    if (drops)
-        end = drop_view(cli, db, s2_args_str(&args, "drop-view"));
-    else if (s2_args_has(&args, "view"))
-        end = use_view(cli, &args, db, &query);
-    if (end == S2_GO_ON)
-        end = s2_listing_price(cli, &args, db, false, &query, &empty);
-    if (end == S2_GO_ON)
-        end = empty ? S2_EXIT_OK : list(&l, db, &query, s2_args_str(&args, "format"));
+    S2_CLI_TRY(s2_store_open(cli, drops || keeps ? S2_DB_WRITE : S2_DB_READ, &db));
+    s2_exit end =
+        drops ? drop_view(cli, db, s2_args_str(&args, "drop-view")) : show_list(&l, &args, db, &query);
     if (end == S2_EXIT_OK && keeps) /* a filter that could be listed is one worth keeping */
         end = keep_view(cli, db, s2_args_str(&args, "keep-view"), &query);
     s2_db_close(&db);

@@ -205,7 +205,7 @@ static bool add_plane(mask *m, int32_t begin, int32_t end)
     return true;
 }
 
-static int refuse_head(const mask *m, const char *text)
+static s2_exit refuse_head(const mask *m, const char *text)
 {
     s2_cli_error(m->cli, "--head %s: expected 0 to %d, kv:0 to kv:%d, or union", text,
                  (int)m->pattern->n_heads - 1, (int)s2_pattern_kv_heads(m->pattern, m->layer) - 1);
@@ -213,7 +213,7 @@ static int refuse_head(const mask *m, const char *text)
 }
 
 /* --head: which planes there are. Without it npy and csr stack the heads, pictures show the union. */
-static int choose_planes(mask *m, const char *text, bool picture)
+static s2_exit choose_planes(mask *m, const char *text, bool picture)
 {
     const s2_pattern *const p = m->pattern;
     const int32_t n_kv = s2_pattern_kv_heads(p, m->layer), group = p->n_heads / n_kv;
@@ -235,7 +235,7 @@ static int choose_planes(mask *m, const char *text, bool picture)
             return refuse_head(m, text);
         good = add_plane(m, (int32_t)n, (int32_t)n + 1);
     }
-    return good ? S2_GO_ON : s2_cli_fail(m->cli, S2_ENOMEM, "mask");
+    return good ? S2_EXIT_OK : s2_cli_fail(m->cli, S2_ENOMEM, "mask");
 }
 
 static s2_status prepare(mask *m, s2_phase phase)
@@ -257,14 +257,14 @@ static s2_status write_format(mask *m, const char *format)
     }
 }
 
-static int refuse_output(const mask *m, const char *path)
+static s2_exit refuse_output(const mask *m, const char *path)
 {
     s2_cli_error(m->cli, "%s: %s", path, s2_file_why(errno));
     return S2_EXIT_ENVIRONMENT;
 }
 
 /* To standard output, or to a file that appears under its name only when it is whole. */
-static int write_mask(mask *m, const char *format, const char *path)
+static s2_exit write_mask(mask *m, const char *format, const char *path)
 {
     s2_output output;
     if (path != NULL && s2_output_open(&output, path) != S2_OK)
@@ -277,10 +277,10 @@ static int write_mask(mask *m, const char *format, const char *path)
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(m->cli, status, "mask");
 }
 
-static int check_size(const mask *m)
+static s2_exit check_size(const mask *m)
 {
     if (m->n_rows * m->n_rows <= LIMIT_CELLS / m->n_planes)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(
         m->cli, "%lld x %lld x %lld cells are more than 2^36; a shorter --len, or blocks instead of --tokens",
         (long long)m->n_planes, (long long)m->n_rows, (long long)m->n_rows);
@@ -297,32 +297,30 @@ static void warn_dynamic(const mask *m)
         }
 }
 
-int s2_cmd_mask(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_mask(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_input input;
     mask m = {.cli = cli, .out = cli->out};
     int64_t layer;
-    int end = s2_args_parse(cli, "mask", argc, argv, &args);
-    if (end != S2_GO_ON || (end = s2_input_read(cli, args.operands[0], &input)) != S2_GO_ON ||
-        (end = s2_input_len(cli, &args, &input.pattern, &m.n_tok)) != S2_GO_ON ||
-        (end = s2_args_int(cli, &args, "layer", 0, input.pattern.n_layers - 1, &layer)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "mask", argc, argv, &args));
+    S2_CLI_TRY(s2_input_read(cli, args.operands[0], &input));
+    S2_CLI_TRY(s2_input_len(cli, &args, &input.pattern, &m.n_tok));
+    S2_CLI_TRY(s2_args_int(cli, &args, "layer", 0, input.pattern.n_layers - 1, &layer));
     const char *const format = s2_args_str(&args, "format");
     m.pattern = &input.pattern;
     m.layer = (int32_t)layer;
     m.tokens = s2_args_has(&args, "tokens");
     m.n_rows = m.tokens ? m.n_tok : (m.n_tok + m.pattern->block_tok - 1) / m.pattern->block_tok;
     const bool picture = format[0] == 't' || format[0] == 'p';
-    if ((end = choose_planes(&m, s2_args_str(&args, "head"), picture)) != S2_GO_ON ||
-        (end = check_size(&m)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(choose_planes(&m, s2_args_str(&args, "head"), picture));
+    S2_CLI_TRY(check_size(&m));
     const s2_phase phase = strcmp(s2_args_str(&args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
     const s2_status status = prepare(&m, phase);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "mask");
     warn_dynamic(&m);
-    end = write_mask(&m, format, s2_args_str(&args, "output"));
+    const s2_exit end = write_mask(&m, format, s2_args_str(&args, "output"));
     s2_free(m.runs);
     return end;
 }

@@ -3,17 +3,15 @@
 
 #include <stdio.h>
 
-static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
+static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
 {
     s2_cli *const cli = l->cli;
-    const int end = s2_front_list(l, args, db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_front_list(l, args, db));
     const int32_t n_rows = l->n_rows;
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
-    const int code = s2_listing_print(l, s2_args_str(args, "format"));
+    const s2_exit code = s2_listing_print(l, s2_args_str(args, "format"));
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));
@@ -23,22 +21,20 @@ static int print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_f
     return code;
 }
 
-int s2_cmd_pareto(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_pareto(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_listing l = {.cli = cli};
     s2_front_spec front;
-    int end = s2_args_parse(cli, "pareto", argc, argv, &args);
-    if (end != S2_GO_ON || (end = s2_listing_choose(&l, s2_args_str(&args, "columns"))) != S2_GO_ON ||
-        (end = s2_front_choose(cli, s2_args_str(&args, "minimize"), &front)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "pareto", argc, argv, &args));
+    S2_CLI_TRY(s2_listing_choose(&l, s2_args_str(&args, "columns")));
+    S2_CLI_TRY(s2_front_choose(cli, s2_args_str(&args, "minimize"), &front));
     front.distinct = s2_args_has(&args, "distinct");
     if (!s2_listing_has_database(cli))
         return S2_EXIT_OK;
     s2_db *db;
-    if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
-        return end;
-    const int code = print_front(&l, db, &args, &front);
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
+    const s2_exit code = print_front(&l, db, &args, &front);
     s2_db_close(&db);
     return code;
 }

@@ -33,12 +33,10 @@ static s2_status change_trash(s2_db *db, int64_t design_id, const s2_args *args,
     return s2_db_remove(db, design_id, diag);
 }
 
-static int change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args *args, change_fn change)
+static s2_exit change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args *args, change_fn change)
 {
     int64_t design_id;
-    const int end = s2_store_pick(cli, db, key, &design_id);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_store_pick(cli, db, key, &design_id));
     if (design_id == 0) {
         s2_cli_error(cli, "%s: no design of that name or hash", key);
         return S2_EXIT_USAGE;
@@ -53,48 +51,43 @@ static int change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args *ar
 }
 
 /* `all`: every operand is a design; else the first is. */
-static int change_designs(s2_cli *cli, const char *command, int argc, char **argv, bool all, change_fn change)
+static s2_exit change_designs(s2_cli *cli, const char *command, int argc, char **argv, bool all,
+                              change_fn change)
 {
     s2_args args;
-    int end = s2_args_parse(cli, command, argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
-    if ((end = s2_store_run(cli)) != S2_GO_ON)
-        return end;
-    int code = S2_EXIT_OK;
+    S2_CLI_TRY(s2_args_parse(cli, command, argc, argv, &args));
+    S2_CLI_TRY(s2_store_run(cli));
+    s2_exit code = S2_EXIT_OK;
     for (int32_t n = 0; n < (all ? args.n_operands : 1); n++)
         code = s2_exit_combine(code, change_one(cli, cli->db, args.operands[n], &args, change));
     return code;
 }
 
-int s2_cmd_tag(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_tag(s2_cli *cli, int argc, char **argv)
 {
     return change_designs(cli, "tag", argc, argv, false, change_tags);
 }
 
-int s2_cmd_note(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_note(s2_cli *cli, int argc, char **argv)
 {
     return change_designs(cli, "note", argc, argv, false, change_note);
 }
 
-int s2_cmd_star(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_star(s2_cli *cli, int argc, char **argv)
 {
     return change_designs(cli, "star", argc, argv, true, change_star);
 }
 
-int s2_cmd_rm(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_rm(s2_cli *cli, int argc, char **argv)
 {
     return change_designs(cli, "rm", argc, argv, true, change_trash);
 }
 
-int s2_cmd_undo(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_undo(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    int end = s2_args_parse(cli, "undo", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
-    if ((end = s2_store_run(cli)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "undo", argc, argv, &args));
+    S2_CLI_TRY(s2_store_run(cli));
     s2_buf what = {0};
     s2_diag diag = {0};
     const s2_status status = s2_db_undo(cli->db, &what, &diag);

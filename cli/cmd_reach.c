@@ -296,12 +296,11 @@ static void write_json(report *r)
     s2_buf_puts(buf, "\n");
 }
 
-static int report_operand(s2_cli *cli, const s2_args *args, const char *operand)
+static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *operand)
 {
     report r = {.cli = cli};
-    int end = s2_input_read(cli, operand, &r.input);
-    if (end != S2_GO_ON || (end = s2_input_len(cli, args, &r.input.pattern, &r.n_tok)) != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_input_read(cli, operand, &r.input));
+    S2_CLI_TRY(s2_input_len(cli, args, &r.input.pattern, &r.n_tok));
     const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
     const s2_status status = measure(&r, phase);
     if (status == S2_ELIMIT) {
@@ -316,17 +315,14 @@ static int report_operand(s2_cli *cli, const s2_args *args, const char *operand)
         write_json(&r);
     else
         print_page(&r);
-    end = s2_cli_print(cli, &r.buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &r.buf);
 }
 
-int s2_cmd_reach(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_reach(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    const int end = s2_args_parse(cli, "reach", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
-    int code = S2_EXIT_OK;
+    S2_CLI_TRY(s2_args_parse(cli, "reach", argc, argv, &args));
+    s2_exit code = S2_EXIT_OK;
     for (int32_t n = 0; n < args.n_operands; n++)
         code = s2_exit_combine(code, report_operand(cli, &args, args.operands[n]));
     return code;

@@ -22,7 +22,7 @@ static s2_status add_command(s2_cli *cli, s2_db *db, int64_t run_id, s2_buf *buf
     return buf->status;
 }
 
-static int print_command(s2_cli *cli, s2_db *db, int64_t run_id, const char *before)
+static s2_exit print_command(s2_cli *cli, s2_db *db, int64_t run_id, const char *before)
 {
     s2_buf raw = {0};
     s2_diag diag = {0};
@@ -39,7 +39,7 @@ static int print_command(s2_cli *cli, s2_db *db, int64_t run_id, const char *bef
     if (clean == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "command");
     fprintf(cli->out, "%s%s\n", before, clean);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 static void format_time(int64_t us, char *out, size_t cap)
@@ -77,7 +77,7 @@ static void print_end(s2_cli *cli, const s2_db_run_row *run)
 }
 
 /* Patterns that came from a file or from standard input are still here, whatever became of these. */
-static int print_designs(s2_cli *cli, s2_db *db, int64_t run_id)
+static s2_exit print_designs(s2_cli *cli, s2_db *db, int64_t run_id)
 {
     s2_db_row rows[DESIGNS];
     int32_t n_rows;
@@ -99,7 +99,7 @@ static int print_designs(s2_cli *cli, s2_db *db, int64_t run_id)
     return S2_EXIT_OK;
 }
 
-static int print_run(s2_cli *cli, s2_db *db, int64_t id)
+static s2_exit print_run(s2_cli *cli, s2_db *db, int64_t id)
 {
     s2_db_run_row run;
     int32_t n;
@@ -112,9 +112,7 @@ static int print_run(s2_cli *cli, s2_db *db, int64_t id)
     }
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    const int end = print_command(cli, db, id, "");
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(print_command(cli, db, id, ""));
     gethostname(host, sizeof host - 1);
     print_fact(cli, "version", run.tool_version, s2_version());
     print_fact(cli, "commit", run.commit, s2_version_commit());
@@ -128,7 +126,7 @@ static int print_run(s2_cli *cli, s2_db *db, int64_t id)
     return print_designs(cli, db, id);
 }
 
-static int print_latest(s2_cli *cli, s2_db *db)
+static s2_exit print_latest(s2_cli *cli, s2_db *db)
 {
     s2_db_run_row runs[LATEST];
     int32_t n;
@@ -142,28 +140,23 @@ static int print_latest(s2_cli *cli, s2_db *db)
         if (runs[at].exit_code != S2_DB_NONE)
             snprintf(code, sizeof code, "%lld", (long long)runs[at].exit_code);
         snprintf(before, sizeof before, "%6lld  %s  exit %s  ", (long long)runs[at].id, when, code);
-        const int end = print_command(cli, db, runs[at].id, before);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(print_command(cli, db, runs[at].id, before));
     }
     return S2_EXIT_OK;
 }
 
-int s2_cmd_repro(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_repro(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     int64_t id = 0;
-    int end = s2_args_parse(cli, "repro", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "repro", argc, argv, &args));
     if (args.n_operands == 1 && (!s2_number_parse(args.operands[0], &id) || id == 0)) {
         s2_cli_error(cli, "%s: a run is a number; s2 repro lists them", args.operands[0]);
         return S2_EXIT_USAGE;
     }
     s2_db *db;
-    if ((end = s2_store_open(cli, S2_DB_READ, &db)) != S2_GO_ON)
-        return end;
-    const int code = id != 0 ? print_run(cli, db, id) : print_latest(cli, db);
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
+    const s2_exit code = id != 0 ? print_run(cli, db, id) : print_latest(cli, db);
     s2_db_close(&db);
     return code;
 }

@@ -39,7 +39,7 @@ static double seconds(void)
 
 /* ---- the command line */
 
-static int refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
+static s2_exit refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 {
     s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
@@ -47,8 +47,8 @@ static int refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 
 /* Calls take(user, word) for each word between commas; false ends it. */
 typedef bool (*word_fn)(s2_found *found, const char *word, size_t n);
-static int read_list(s2_searching *r, const char *option, const char *list, const char *expected,
-                     word_fn take)
+static s2_exit read_list(s2_searching *r, const char *option, const char *list, const char *expected,
+                         word_fn take)
 {
     for (const char *at = list;; at++) {
         const size_t n = strcspn(at, ",");
@@ -58,7 +58,7 @@ static int read_list(s2_searching *r, const char *option, const char *list, cons
         }
         at += n;
         if (*at == '\0')
-            return S2_GO_ON;
+            return S2_EXIT_OK;
     }
 }
 
@@ -168,7 +168,7 @@ static bool take_limit(s2_found *found, const char *word, size_t n)
 }
 
 /* A cache below any design's was meant otherwise: 50 for 50%, or for 50 GiB. */
-static int refuse_tiny(const s2_searching *r)
+static s2_exit refuse_tiny(const s2_searching *r)
 {
     enum { TINY = 65536 };
     const s2_search *const search = &r->found.search;
@@ -182,10 +182,10 @@ static int refuse_tiny(const s2_searching *r)
                      limit->most, limit->most, limit->most, limit->most);
         return S2_EXIT_USAGE;
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_shard(s2_searching *r)
+static s2_exit read_shard(s2_searching *r)
 {
     const char *const text = s2_args_str(&r->args, "shard");
     char *end;
@@ -198,18 +198,18 @@ static int read_shard(s2_searching *r)
     s2_search_shard(&r->found.search, shard, n_shards);
     r->begin = r->found.search.begin;
     r->end = r->until = r->found.search.end;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_limit(s2_searching *r)
+static s2_exit read_limit(s2_searching *r)
 {
     int64_t limit;
     if (!s2_args_has(&r->args, "limit"))
-        return S2_GO_ON;
-    const int end = s2_args_int(r->found.cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit);
-    if (end == S2_GO_ON && limit < r->end - r->begin)
+        return S2_EXIT_OK;
+    S2_CLI_TRY(s2_args_int(r->found.cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit));
+    if (limit < r->end - r->begin)
         r->until = r->begin + limit;
-    return end;
+    return S2_EXIT_OK;
 }
 
 /* The visits of one rank: disjoint ranges, together those of the whole job. */
@@ -223,21 +223,19 @@ static void take_part(const s2_searching *r, int32_t rank, s2_search *search)
     search->end = r->begin + (int64_t)(n * (rank + 1) / r->ranks.n);
 }
 
-static int read_numbers(s2_searching *r)
+static s2_exit read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     s2_search *const search = &r->found.search;
     int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->ranks.n_here;
     jobs = jobs > 1 ? jobs : 1;
-    if (s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok) != S2_GO_ON ||
-        s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch) != S2_GO_ON ||
-        s2_args_int(cli, &r->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks) != S2_GO_ON ||
-        s2_args_int(cli, &r->args, "page", 1, 65536, &page_tok) != S2_GO_ON ||
-        s2_args_int(cli, &r->args, "seed", 0, INT64_C(1) << 53, &seed) != S2_GO_ON)
-        return S2_EXIT_USAGE;
-    if (s2_args_has(&r->args, "jobs") &&
-        s2_args_int(cli, &r->args, "jobs", 1, S2_SEARCH_JOBS, &jobs) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "page", 1, 65536, &page_tok));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "seed", 0, INT64_C(1) << 53, &seed));
+    if (s2_args_has(&r->args, "jobs"))
+        S2_CLI_TRY(s2_args_int(cli, &r->args, "jobs", 1, S2_SEARCH_JOBS, &jobs));
     for (int dtype = 0; dtype < S2_N_PRICED_DTYPES; dtype++)
         if (strcmp(s2_args_str(&r->args, "dtype"), s2_dtype_word((s2_dtype)dtype)) == 0)
             search->options.dtype = (s2_dtype)dtype;
@@ -253,32 +251,26 @@ static int read_numbers(s2_searching *r)
     }
     if (r->words.batch > 0)
         search->options.batch = r->words.batch;
-    if (s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n) != S2_GO_ON ||
-        s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n));
+    S2_CLI_TRY(s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs));
     r->confirm.device = s2_args_str(&r->args, "device");
     search->options.n_ranks = (int32_t)n_ranks;
     search->options.page_tok = (int32_t)page_tok;
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
     s2_store_set_seed(cli, seed);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_names(s2_searching *r)
+static s2_exit read_names(s2_searching *r)
 {
     s2_found *const found = &r->found;
     const char *const model = r->words.model != NULL ? r->words.model : s2_args_str(&r->args, "model");
     const char *const gpu = r->words.gpu != NULL ? r->words.gpu : s2_args_str(&r->args, "gpu");
     s2_diag diag = {0};
-    int end = s2_gpufile_read(found->cli, gpu, &found->search.options.gpu);
-    if (end != S2_GO_ON)
-        return end;
-    if (model != NULL) {
-        end = s2_netfile_read(found->cli, model, &found->net, &r->model_is_file);
-        if (end != S2_GO_ON)
-            return end;
-    }
+    S2_CLI_TRY(s2_gpufile_read(found->cli, gpu, &found->search.options.gpu));
+    if (model != NULL)
+        S2_CLI_TRY(s2_netfile_read(found->cli, model, &found->net, &r->model_is_file));
     const s2_status status = s2_requirements_parse(
         s2_args_str(&r->args, "require"), found->search.requirements, &found->search.n_requirements, &diag);
     if (status != S2_OK)
@@ -291,7 +283,7 @@ static int read_names(s2_searching *r)
         found->search.options.calibration = &found->calibration;
     found->model = model != NULL ? found->net.name : "";
     found->search.options.net = model != NULL ? &found->net : NULL;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 static bool weighs(const s2_search *search, s2_objective objective)
@@ -311,7 +303,7 @@ static bool requires_union(const s2_search *search)
 }
 
 /* Reject what is said twice. */
-static int refuse_both(const s2_searching *r)
+static s2_exit refuse_both(const s2_searching *r)
 {
     const struct {
         const char *option;
@@ -325,77 +317,73 @@ static int refuse_both(const s2_searching *r)
                          r->args.operands[0]);
             return S2_EXIT_USAGE;
         }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_options(s2_searching *r)
+/* Options that do not go with each other. */
+static s2_exit refuse_unfit(const s2_searching *r)
 {
-    int end = s2_sim_options_default(&r->found.search.options) == S2_OK ? S2_GO_ON : S2_EXIT_INTERNAL;
+    s2_cli *const cli = r->found.cli;
+    const char *why = NULL;
+    if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
+        why = "redundancy: pairs that no head reads have no readers to count; --require union as well";
+    else if (s2_args_has(&r->args, "output") && r->restriction.n_formats != 1)
+        why = "-o writes the best design in a format: name one with --exportable";
+    else if (cli->no_db && s2_args_has(&r->args, "resume"))
+        why = "--resume needs the file that --no-db does not write";
+    if (why == NULL)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%s", why);
+    return S2_EXIT_USAGE;
+}
+
+static s2_exit read_options(s2_searching *r)
+{
+    if (s2_sim_options_default(&r->found.search.options) != S2_OK)
+        return S2_EXIT_INTERNAL;
     r->in_file = r->args.n_operands > 0 && access(r->args.operands[0], F_OK) == 0;
     r->in_words = r->args.n_operands > 0 && !r->in_file && s2_search_words_are(r->args.operands[0]);
-    if (end == S2_GO_ON && r->in_words)
-        end = s2_search_words_read(r->found.cli, r->args.operands[0], &r->words);
-    if (end == S2_GO_ON && r->in_words)
-        end = refuse_both(r);
-    if (end == S2_GO_ON)
-        end = read_names(r);
-    if (end == S2_GO_ON)
-        end = read_numbers(r);
-    if (end == S2_GO_ON)
-        end =
-            read_list(r, "phase", r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
-                      "prefill, decode, train", take_phase);
-    if (end == S2_GO_ON)
-        end = read_list(
-            r, "minimize", s2_args_str(&r->args, "minimize"),
-            "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, "
-            "redundancy, depth, loss, unrecalled",
-            take_objective);
+    if (r->in_words) {
+        S2_CLI_TRY(s2_search_words_read(r->found.cli, r->args.operands[0], &r->words));
+        S2_CLI_TRY(refuse_both(r));
+    }
+    S2_CLI_TRY(read_names(r));
+    S2_CLI_TRY(read_numbers(r));
+    S2_CLI_TRY(read_list(r, "phase",
+                         r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
+                         "prefill, decode, train", take_phase));
+    S2_CLI_TRY(read_list(r, "minimize", s2_args_str(&r->args, "minimize"),
+                         "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
+                         "unread, redundancy, depth, loss, unrecalled",
+                         take_objective));
     r->found.at_most = s2_args_str(&r->args, "at-most");
-    if (end == S2_GO_ON && r->found.at_most != NULL)
-        end = read_list(r, "at-most", r->found.at_most,
-                        "NAME=NUMBER of what --minimize knows, six names in all, kv_bytes as in 30% (of a "
-                        "dense cache), 4g, 4GiB or 4GB, times as in 3ms, density and unread as in 30%",
-                        take_limit);
-    if (end == S2_GO_ON)
-        end = refuse_tiny(r);
-    if (end == S2_GO_ON)
-        end = s2_restriction_read(r->found.cli, &r->args,
-                                  r->words.format != NULL ? r->words.format
-                                                          : s2_args_str(&r->args, "exportable"),
-                                  r->found.search.options.len_tok, &r->restriction);
-    if (end == S2_GO_ON && s2_restriction_restricts(&r->restriction)) {
+    if (r->found.at_most != NULL)
+        S2_CLI_TRY(read_list(r, "at-most", r->found.at_most,
+                             "NAME=NUMBER of what --minimize knows, six names in all, kv_bytes as in 30% (of "
+                             "a dense cache), 4g, 4GiB or 4GB, times as in 3ms, density and unread as in 30%",
+                             take_limit));
+    S2_CLI_TRY(refuse_tiny(r));
+    S2_CLI_TRY(
+        s2_restriction_read(r->found.cli, &r->args,
+                            r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
+                            r->found.search.options.len_tok, &r->restriction));
+    if (s2_restriction_restricts(&r->restriction)) {
         r->found.search.accept = s2_restriction_accepts;
         r->found.search.accept_user = &r->restriction;
     }
-    if (end == S2_GO_ON && weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search)) {
-        s2_cli_error(
-            r->found.cli,
-            "redundancy: pairs that no head reads have no readers to count; --require union as well");
-        end = S2_EXIT_USAGE;
-    }
-    if (end == S2_GO_ON && s2_args_has(&r->args, "output") && r->restriction.n_formats != 1) {
-        s2_cli_error(r->found.cli, "-o writes the best design in a format: name one with --exportable");
-        end = S2_EXIT_USAGE;
-    }
-    if (end == S2_GO_ON && r->found.cli->no_db && s2_args_has(&r->args, "resume")) {
-        s2_cli_error(r->found.cli, "--resume needs the file that --no-db does not write");
-        end = S2_EXIT_USAGE;
-    }
-    return end;
+    return refuse_unfit(r);
 }
 
 /* ---- the space */
 
 /* A file that holds a space, where a person would name it as everywhere else. */
-static int read_space_file(s2_searching *r, const char **text)
+static s2_exit read_space_file(s2_searching *r, const char **text)
 {
     char *content;
     size_t n_bytes;
-    const int end = s2_textfile_read(r->found.cli, r->args.operands[0], &content, &n_bytes);
-    if (end == S2_GO_ON)
-        *text = content;
-    return end;
+    S2_CLI_TRY(s2_textfile_read(r->found.cli, r->args.operands[0], &content, &n_bytes));
+    *text = content;
+    return S2_EXIT_OK;
 }
 
 /* What the words leave open is that of most models of today. */
@@ -408,7 +396,7 @@ static void put_shape(const s2_search_words *words, s2_buf *buf)
 }
 
 /* --dense-layers of a proposed space: the last of every so many. */
-static int find_dense_every(const s2_searching *r, int32_t *every)
+static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
 {
     const int64_t n_dense = r->restriction.n_dense_layers;
     const int64_t n_layers = r->found.model[0] != '\0' ? r->found.net.n_layers
@@ -418,7 +406,7 @@ static int find_dense_every(const s2_searching *r, int32_t *every)
     if (n_dense > 0 && n_layers % n_dense == 0)
         *every = (int32_t)(n_layers / n_dense);
     if (n_dense <= 0 || n_layers % n_dense == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(r->found.cli,
                  "--dense-layers %lld does not divide the %lld layers: give a space that says "
                  "which are dense",
@@ -426,7 +414,7 @@ static int find_dense_every(const s2_searching *r, int32_t *every)
     return S2_EXIT_USAGE;
 }
 
-static int propose(s2_searching *r, const char **text)
+static s2_exit propose(s2_searching *r, const char **text)
 {
     s2_cli *const cli = r->found.cli;
     const s2_search_words *const words = &r->words;
@@ -450,8 +438,8 @@ static int propose(s2_searching *r, const char **text)
         return S2_EXIT_USAGE;
     }
     int32_t dense_every;
-    const int end = find_dense_every(r, &dense_every);
-    if (end != S2_GO_ON) {
+    const s2_exit end = find_dense_every(r, &dense_every);
+    if (end != S2_EXIT_OK) {
         s2_buf_release(&buf);
         return end;
     }
@@ -461,7 +449,7 @@ static int propose(s2_searching *r, const char **text)
     if (*text == NULL)
         return s2_cli_fail(cli, status == S2_OK ? S2_ENOMEM : status, "space");
     fprintf(cli->err, "proposed space: %s\n", *text);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* One line, as cli/found.c expects of it. */
@@ -476,14 +464,12 @@ static void put_model(const s2_searching *r, s2_buf *buf)
 }
 
 /* Refusals point into what the person wrote; the model's line comes before it only afterwards. */
-static int read_space(s2_searching *r)
+static s2_exit read_space(s2_searching *r)
 {
     s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
     const char *text = r->args.n_operands > 0 && !r->in_words ? r->args.operands[0] : NULL;
-    const int end = r->in_file ? read_space_file(r, &text) : text != NULL ? S2_GO_ON : propose(r, &text);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(r->in_file ? read_space_file(r, &text) : text != NULL ? S2_EXIT_OK : propose(r, &text));
     s2_diag diag = {0};
     s2_status status = s2_space_parse(&cli->arena, text, strlen(text), &found->space, &diag);
     if (status != S2_OK)
@@ -492,7 +478,7 @@ static int read_space(s2_searching *r)
     found->space_text = text;
     found->search.space = &found->space;
     if (found->model[0] == '\0')
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_buf whole = {0};
     put_model(r, &whole);
     s2_buf_puts(&whole, text);
@@ -500,7 +486,7 @@ static int read_space(s2_searching *r)
     if (status == S2_OK)
         status = s2_space_parse(&cli->arena, whole.data, whole.len, &found->space, &diag);
     s2_buf_release(&whole);
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(cli, status, "space");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "space");
 }
 
 /* ---- running */
@@ -535,7 +521,7 @@ static void release_states(s2_searching *r)
 }
 
 /* Rank 0 has the state of every rank as text. */
-static int collect_states(s2_searching *r)
+static s2_exit collect_states(s2_searching *r)
 {
     s2_buf own = {0};
     release_states(r);
@@ -543,28 +529,28 @@ static int collect_states(s2_searching *r)
     s2_ranks_gather(&r->ranks, &own, r->states);
     s2_buf_release(&own);
     const s2_status status = r->states[0].status;
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(r->found.cli, status, "search");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->found.cli, status, "search");
 }
 
 /* A second of searching, then what was found is safe on the disk; the last slice is left to the end. */
-static int run_slice(s2_searching *r, bool *more)
+static s2_exit run_slice(s2_searching *r, bool *more)
 {
     s2_found *const found = &r->found;
     r->slice_ends = seconds() + 1;
     const s2_status status = s2_search_run(&found->search, &found->state, found->until, watch, r);
-    int code = status == S2_OK ? S2_GO_ON : s2_cli_fail(found->cli, status, "search");
-    code = (int)s2_ranks_most(&r->ranks, code);
-    if (code == S2_GO_ON)
-        code = (int)s2_ranks_most(&r->ranks, collect_states(r));
+    s2_exit code = status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "search");
+    code = (s2_exit)s2_ranks_most(&r->ranks, code);
+    if (code == S2_EXIT_OK)
+        code = (s2_exit)s2_ranks_most(&r->ranks, collect_states(r));
     const bool stop = s2_ranks_most(&r->ranks, stop_asked) != 0;
     *more = s2_ranks_most(&r->ranks, found->until - found->state.next) > 0 && !stop;
-    if (code == S2_GO_ON && *more && r->ranks.own == 0)
+    if (code == S2_EXIT_OK && *more && r->ranks.own == 0)
         code = s2_search_file_write(r, 0);
-    return (int)s2_ranks_most(&r->ranks, code);
+    return (s2_exit)s2_ranks_most(&r->ranks, code);
 }
 
 /* Worth is judged for one shape: a space of another is refused before it is searched. */
-static int check_worth(s2_searching *r)
+static s2_exit check_worth(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     const s2_search *const search = &r->found.search;
@@ -574,14 +560,14 @@ static int check_worth(s2_searching *r)
     s2_diag diag;
     if ((!weighs(search, S2_BY_LOSS) && !weighs(search, S2_BY_UNRECALLED)) ||
         s2_search_pattern(search, 0, &cli->arena, &pattern, &diag) != S2_OK)
-        return S2_GO_ON; /* that it is no pattern is counted and said by the search */
+        return S2_EXIT_OK; /* that it is no pattern is counted and said by the search */
     s2_status status = s2_stack_build(&cli->arena, &pattern, S2_PREFILL, search->options.len_tok, &stack);
     if (status == S2_OK)
         status = s2_worth_judge(&cli->arena, &stack, &worth);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "worth");
     if (worth.not_judged == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "loss and unrecalled: the first candidate is not judged: %s", worth.not_judged);
     s2_cli_hint(cli, "docs/worth.md says for what shape they are; s2 reach measures any other");
     return S2_EXIT_USAGE;
@@ -607,17 +593,17 @@ static void release_stop(const handlers *old)
     sigaction(SIGTERM, &old->of_term, NULL);
 }
 
-static int run_slices(s2_searching *r)
+static s2_exit run_slices(s2_searching *r)
 {
     handlers old;
     catch_stop(&old);
     r->began = r->shown = seconds();
     r->began_at = r->found.state.next;
-    int code;
+    s2_exit code;
     bool more;
     do
         code = run_slice(r, &more);
-    while (code == S2_GO_ON && more);
+    while (code == S2_EXIT_OK && more);
     r->moved = s2_ranks_most(&r->ranks, r->found.state.next != r->began_at) != 0;
     release_stop(&old);
     if (r->ranks.own == 0 && r->on_terminal)
@@ -671,12 +657,12 @@ static double peak_mib(void)
     return (double)usage.ru_maxrss / 1024;
 }
 
-static int run(s2_searching *r)
+static s2_exit run(s2_searching *r)
 {
     s2_found *const found = &r->found;
-    const int code = run_slices(r);
-    if (code != S2_GO_ON || r->ranks.own != 0)
-        return code;
+    S2_CLI_TRY(run_slices(r));
+    if (r->ranks.own != 0)
+        return S2_EXIT_OK;
     const double took = seconds() - r->began;
     const int64_t done_before = r->began_at - found->search.begin;
     const s2_status status = r->ranks.n > 1 ? join_states(r) : S2_OK;
@@ -687,11 +673,11 @@ static int run(s2_searching *r)
         fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
                 (long long)n, took, (double)n / (took + 1e-9), (int)r->ranks.n, (int)found->search.n_jobs,
                 peak_mib());
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* The first candidate that is no pattern, as its parser saw it. */
-static int explain_refused(const s2_searching *r)
+static s2_exit explain_refused(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
     const int64_t index = found->state.refused_index;
@@ -704,24 +690,24 @@ static int explain_refused(const s2_searching *r)
         status = s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "a required property does not fit its shape");
     char label[40];
     snprintf(label, sizeof label, "candidate %lld", (long long)index);
-    const int code = s2_input_refuse(found->cli, status, label, text.data, text.len, &diag);
+    const s2_exit code = s2_input_refuse(found->cli, status, label, text.data, text.len, &diag);
     s2_buf_release(&text);
     return code;
 }
 
-static int confirm(s2_searching *r, bool stored)
+static s2_exit confirm(s2_searching *r, bool stored)
 {
     handlers old;
     r->confirm.stop = &stop_asked;
     r->confirm.since_us = stored ? r->stored_us : 0;
     catch_stop(&old);
-    const int code = s2_found_confirm(&r->found, &r->confirm);
+    const s2_exit code = s2_found_confirm(&r->found, &r->confirm);
     release_stop(&old);
     return code;
 }
 
 /* -o: the best design as `s2 export` writes it, from the database where it was stored there. */
-static int export_best(const s2_searching *r)
+static s2_exit export_best(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
     s2_cli *const cli = found->cli;
@@ -745,7 +731,7 @@ static int export_best(const s2_searching *r)
     memcpy(argv, words, sizeof words);
     const char *const command = cli->command;
     const bool no_db = cli->no_db;
-    const int code = s2_cmd_export(cli, no_db ? WORDS : WORDS - 1, argv);
+    const s2_exit code = s2_cmd_export(cli, no_db ? WORDS : WORDS - 1, argv);
     cli->command = command;
     s2_buf_release(&text);
     if (code == S2_EXIT_OK)
@@ -754,32 +740,28 @@ static int export_best(const s2_searching *r)
 }
 
 /* Show, store, and forget the state where nothing is left to do. */
-static int finish(s2_searching *r, bool stored)
+static s2_exit finish(s2_searching *r, bool stored)
 {
     s2_found *const found = &r->found;
     /* several ranks have states of what they were to visit; one has a state of the whole shard */
     const bool complete = found->state.next == (r->ranks.n > 1 ? r->until : r->end);
     const int64_t visited = found->state.next - r->begin;
     if (found->state.refused_index >= 0) {
-        const int code = explain_refused(r);
+        const s2_exit code = explain_refused(r);
         if (found->state.counts.refused == visited)
             return code;
     }
-    int code = s2_found_gather(found);
-    if (code == S2_GO_ON)
-        code = s2_found_show(found);
-    if (code == S2_GO_ON && !stored) {
-        code = s2_search_file_write(r, found->cli->started_us);
-        if (code == S2_GO_ON)
-            code = s2_found_store(found);
+    S2_CLI_TRY(s2_found_gather(found));
+    S2_CLI_TRY(s2_found_show(found));
+    if (!stored) {
+        S2_CLI_TRY(s2_search_file_write(r, found->cli->started_us));
+        S2_CLI_TRY(s2_found_store(found));
     }
-    if (code != S2_GO_ON)
-        return code;
     const bool stopped = found->state.next < found->until;
-    const int confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
+    const s2_exit confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
     if (complete && stop_asked == 0 && r->path != NULL)
         unlink(r->path);
-    const int exported = export_best(r);
+    const s2_exit exported = export_best(r);
     if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
         return s2_exit_combine(confirmed, exported);
     if (stopped) {
@@ -789,19 +771,19 @@ static int finish(s2_searching *r, bool stored)
     return found->state.front.n > 0 ? S2_EXIT_OK : S2_EXIT_VIOLATED;
 }
 
-static int search(s2_searching *r)
+static s2_exit search(s2_searching *r)
 {
     s2_found *const found = &r->found;
     take_part(r, r->ranks.own, &found->search);
     found->until = r->ranks.n > 1 ? found->search.end : r->until;
     s2_search_state_init(&found->search, &found->state);
-    int code = s2_args_has(&r->args, "resume") ? s2_search_file_resume(r) : S2_GO_ON;
-    if (code == S2_GO_ON)
+    s2_exit code = s2_args_has(&r->args, "resume") ? s2_search_file_resume(r) : S2_EXIT_OK;
+    if (code == S2_EXIT_OK)
         code = run(r);
     bool stored = false;
-    if (code == S2_GO_ON && r->ranks.own == 0 && !r->moved)
+    if (code == S2_EXIT_OK && r->ranks.own == 0 && !r->moved)
         code = s2_search_file_find_stored(r, &stored);
-    if (code == S2_GO_ON && r->ranks.own == 0)
+    if (code == S2_EXIT_OK && r->ranks.own == 0)
         code = finish(r, stored);
     release_states(r);
     s2_search_state_release(&found->state);
@@ -817,10 +799,10 @@ static void silence(s2_cli *cli)
 }
 
 /* Each would search the whole space, and all would write the same rows to the same database. */
-static int refuse_apart(s2_cli *cli, const s2_args *args)
+static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
 {
     if (s2_ranks_apart() == 1 || s2_args_has(args, "shard"))
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli,
                  "started as one of %lld processes, of which each would search everything: this program was "
                  "built without MPI",
@@ -830,7 +812,7 @@ static int refuse_apart(s2_cli *cli, const s2_args *args)
 }
 
 /* --dry-run: what would be searched. */
-static int describe(const s2_searching *r)
+static s2_exit describe(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
     s2_buf buf = {0};
@@ -846,40 +828,31 @@ static int describe(const s2_searching *r)
         s2_buf_puts(&buf, "\n");
         s2_buf_release(&text);
     }
-    const int end = s2_cli_print(found->cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(found->cli, &buf);
 }
 
-static int search_command(s2_searching *r, int argc, char **argv)
+static s2_exit search_command(s2_searching *r, int argc, char **argv)
 {
     s2_cli *const cli = r->found.cli;
-    int end = s2_args_parse(cli, "search", argc, argv, &r->args);
-    if (end == S2_GO_ON)
-        end = refuse_apart(cli, &r->args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "search", argc, argv, &r->args));
+    S2_CLI_TRY(refuse_apart(cli, &r->args));
     r->found.json = s2_args_has(&r->args, "json");
     r->on_terminal = isatty(fileno(cli->err)) == 1;
     r->states = S2_NEW(&cli->arena, s2_buf, r->ranks.n);
     if (r->states == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
-    end = read_options(r);
-    if (end == S2_GO_ON)
-        end = read_space(r);
-    if (end == S2_GO_ON)
-        end = check_worth(r);
-    if (end == S2_GO_ON)
-        end = read_shard(r);
-    if (end == S2_GO_ON)
-        end = read_limit(r);
-    if (end == S2_GO_ON && s2_args_has(&r->args, "dry-run"))
+    S2_CLI_TRY(read_options(r));
+    S2_CLI_TRY(read_space(r));
+    S2_CLI_TRY(check_worth(r));
+    S2_CLI_TRY(read_shard(r));
+    S2_CLI_TRY(read_limit(r));
+    if (s2_args_has(&r->args, "dry-run"))
         return describe(r);
-    if (end == S2_GO_ON)
-        end = s2_search_file_name(r);
-    return end == S2_GO_ON ? search(r) : end;
+    S2_CLI_TRY(s2_search_file_name(r));
+    return search(r);
 }
 
-int s2_cmd_search(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_search(s2_cli *cli, int argc, char **argv)
 {
     s2_searching *const r = s2_arena_alloc(&cli->arena, 1, sizeof *r);
     if (r == NULL)
@@ -888,7 +861,7 @@ int s2_cmd_search(s2_cli *cli, int argc, char **argv)
     r->ranks = s2_ranks_join();
     if (r->ranks.own != 0)
         silence(cli);
-    const int code = search_command(r, argc, argv);
+    const s2_exit code = search_command(r, argc, argv);
     s2_ranks_leave(&r->ranks);
     return r->ranks.own == 0 ? code : S2_EXIT_OK;
 }

@@ -215,15 +215,12 @@ static s2_status add_short(const s2_input *input, bool canonical, s2_buf *buf)
     return buf->status;
 }
 
-static int show_one(s2_cli *cli, const s2_args *args, const char *operand)
+static s2_exit show_one(s2_cli *cli, const s2_args *args, const char *operand)
 {
     s2_input input;
     int64_t n_tok;
-    int end = s2_input_read(cli, operand, &input);
-    if (end == S2_GO_ON)
-        end = s2_input_len(cli, args, &input.pattern, &n_tok);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_input_read(cli, operand, &input));
+    S2_CLI_TRY(s2_input_len(cli, args, &input.pattern, &n_tok));
     s2_buf buf = {0};
     facts f;
     s2_status status;
@@ -235,17 +232,14 @@ static int show_one(s2_cli *cli, const s2_args *args, const char *operand)
         s2_buf_release(&buf);
         return s2_cli_fail(cli, status, operand);
     }
-    end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
-int s2_cmd_show(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_show(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    const int end = s2_args_parse(cli, "show", argc, argv, &args);
-    if (end != S2_GO_ON)
-        return end;
-    int code = S2_EXIT_OK;
+    S2_CLI_TRY(s2_args_parse(cli, "show", argc, argv, &args));
+    s2_exit code = S2_EXIT_OK;
     for (int32_t n = 0; n < args.n_operands; n++)
         code = s2_exit_combine(code, show_one(cli, &args, args.operands[n]));
     return code;

@@ -26,7 +26,7 @@ typedef struct s2_sim_run_state {
     bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
 } s2_sim_run_state;
 
-static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
+static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
@@ -60,18 +60,17 @@ static const char *cache_name(int at)
     return s2_cache_type_word((s2_cache_type)at);
 }
 
-static int read_numbers(s2_sim_run_state *state)
+static s2_exit read_numbers(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
     s2_sim_options *const options = &state->options;
     int64_t page_tok, n_ranks, n_shards;
     state->largest = strcmp(s2_args_str(&state->args, "batch"), "max") == 0;
-    if ((!state->largest &&
-         s2_args_int(cli, &state->args, "batch", 1, S2_LIMIT_BATCH, &options->batch) != S2_GO_ON) ||
-        s2_args_int(cli, &state->args, "dp", 1, S2_LIMIT_BATCH, &n_shards) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    if (!state->largest)
+        S2_CLI_TRY(s2_args_int(cli, &state->args, "batch", 1, S2_LIMIT_BATCH, &options->batch));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "dp", 1, S2_LIMIT_BATCH, &n_shards));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
     options->page_tok = (int32_t)page_tok;
     options->n_ranks = (int32_t)n_ranks;
     options->n_shards = (int32_t)n_shards;
@@ -83,23 +82,21 @@ static int read_numbers(s2_sim_run_state *state)
     options->phase =
         (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* The user's own constants, the GPU's, or a guess from its data sheet. */
-static int read_constants(s2_sim_run_state *state)
+static s2_exit read_constants(s2_sim_run_state *state)
 {
     const char *const path = s2_args_str(&state->args, "constants");
     s2_diag diag = {0};
     if (s2_args_has(&state->args, "bounds"))
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_status status = S2_OK;
     if (path != NULL) {
         char *text;
         size_t n_bytes;
-        const int end = s2_textfile_read(state->cli, path, &text, &n_bytes);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
         status = s2_calibration_parse(text, n_bytes, &state->calibration, &diag);
         if (status != S2_OK)
             return s2_input_refuse(state->cli, status, path, text, n_bytes, &diag);
@@ -111,24 +108,21 @@ static int read_constants(s2_sim_run_state *state)
     if (status != S2_OK)
         return s2_cli_fail(state->cli, status, "the built-in constants");
     state->options.calibration = &state->calibration;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_options(s2_sim_run_state *state)
+static s2_exit read_options(s2_sim_run_state *state)
 {
-    int end = s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu);
-    if (end == S2_GO_ON)
-        end = read_constants(state);
-    if (end == S2_GO_ON)
-        end = read_numbers(state);
     const char *const model = s2_args_str(&state->args, "model");
-    if (end != S2_GO_ON || model == NULL)
-        return end;
+    S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
+    S2_CLI_TRY(read_constants(state));
+    S2_CLI_TRY(read_numbers(state));
+    if (model == NULL)
+        return S2_EXIT_OK;
     bool is_file;
-    end = s2_netfile_read(state->cli, model, &state->net, &is_file);
-    if (end == S2_GO_ON)
-        state->options.net = &state->net;
-    return end;
+    S2_CLI_TRY(s2_netfile_read(state->cli, model, &state->net, &is_file));
+    state->options.net = &state->net;
+    return S2_EXIT_OK;
 }
 
 static bool same_shape(const s2_net *net, const s2_pattern *pattern)
@@ -138,10 +132,10 @@ static bool same_shape(const s2_net *net, const s2_pattern *pattern)
 }
 
 /* A pattern of one layer stands for every layer of the model that is named. */
-static int repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
+static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 {
     if (pattern->n_layers != 1 || pattern->n_heads != net->n_heads || pattern->n_kv_heads != net->n_kv_heads)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     const int64_t n_heads = pattern->n_heads;
     uint16_t *const body_of = S2_NEW(&cli->arena, uint16_t, S2_N_PHASES * n_heads * net->n_layers);
     if (body_of == NULL)
@@ -152,10 +146,11 @@ static int repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
     pattern->n_layers = net->n_layers;
     pattern->head_dim = net->head_dim;
     pattern->body_of = body_of;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int store(const s2_sim_run_state *state, const s2_input *input, const s2_sim *sim, const char *json)
+static s2_exit store(const s2_sim_run_state *state, const s2_input *input, const s2_sim *sim,
+                     const char *json)
 {
     const s2_sim_options *const options = &state->options;
     const s2_db_sim row =
@@ -163,7 +158,7 @@ static int store(const s2_sim_run_state *state, const s2_input *input, const s2_
     return s2_store_sim(state->cli, input, &row);
 }
 
-static int print(s2_sim_run_state *state, const s2_report_subject *subject, const s2_sim *sim)
+static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, const s2_sim *sim)
 {
     s2_buf buf = {0};
     if (state->json) {
@@ -179,9 +174,9 @@ static int print(s2_sim_run_state *state, const s2_report_subject *subject, cons
 
 /* Price one pattern, print it, and record it where it came from an operand. */
 /* A shape that is not the model's is mostly one that was left unsaid. */
-static int refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
+static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
 {
-    const int code = refuse(cli, S2_EINVAL, diag);
+    const s2_exit code = refuse(cli, S2_EINVAL, diag);
     s2_cli_hint(cli,
                 "a pattern has the model's shape where it begins with 'layers %d; heads %d; kv-heads %d; "
                 "head-dim %d' (or, of a built-in model, 'model NAME'); a config of another stack takes "
@@ -190,8 +185,8 @@ static int refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
     return code;
 }
 
-static int price(s2_sim_run_state *state, const s2_input *input, const char *name, const s2_pattern *pattern,
-                 const s2_baseline *baseline)
+static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
+                     const s2_pattern *pattern, const s2_baseline *baseline)
 {
     s2_cli *const cli = state->cli;
     s2_sim_options options = state->options;
@@ -213,52 +208,48 @@ static int price(s2_sim_run_state *state, const s2_input *input, const char *nam
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     const s2_report_subject subject = {name, hash, pattern, &options};
-    const int printed = print(state, &subject, &sim);
-    if (printed != S2_GO_ON || input == NULL)
-        return printed == S2_GO_ON ? S2_EXIT_OK : printed;
+    S2_CLI_TRY(print(state, &subject, &sim));
+    if (input == NULL)
+        return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);
-    const int stored = json.status == S2_OK ? store(state, input, &sim, json.data) : s2_exit_of(json.status);
+    const s2_exit stored =
+        json.status == S2_OK ? store(state, input, &sim, json.data) : s2_exit_of(json.status);
     s2_buf_release(&json);
-    return stored == S2_GO_ON ? S2_EXIT_OK : stored;
+    return stored;
 }
 
 /* The first pattern says where its mask files end; one table is of one length. */
-static int begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
+static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
 {
     s2_cli *const cli = state->cli;
     if (!is_first)
         return s2_input_fits(cli, pattern, state->options.len_tok);
-    const int end = s2_input_len(cli, &state->args, pattern, &state->options.len_tok);
-    if (end != S2_GO_ON || !state->table || state->json)
-        return end;
+    S2_CLI_TRY(s2_input_len(cli, &state->args, pattern, &state->options.len_tok));
+    if (!state->table || state->json)
+        return S2_EXIT_OK;
     s2_buf head = {0};
     s2_sim_report_table_head(&state->options, &head);
     return s2_cli_print(cli, &head);
 }
 
-static int price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
+static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
-    int end = s2_input_read(state->cli, operand, &input);
-    if (end == S2_GO_ON)
-        end = begin_report(state, &input.pattern, first->n_heads == 0);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
+    S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
     s2_pattern pattern = input.pattern;
     if (state->options.net != NULL) {
-        const int repeated = repeat_layer(state->cli, state->options.net, &pattern);
-        if (repeated != S2_GO_ON)
-            return repeated;
+        S2_CLI_TRY(repeat_layer(state->cli, state->options.net, &pattern));
     }
     if (first->n_heads == 0)
         *first = pattern;
     return price(state, &input, s2_input_name(state->cli, &input), &pattern, NULL);
 }
 
-static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
+static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
 {
-    int code = S2_EXIT_OK;
+    s2_exit code = S2_EXIT_OK;
     const s2_baseline *baseline;
     for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++) {
         s2_buf text = {0};
@@ -270,8 +261,8 @@ static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
                                                                          text.len, NULL, &pattern, &diag);
         if (status == S2_OK)
             pattern.model = like->model;
-        const int one = status == S2_OK ? price(state, NULL, baseline->name, &pattern, baseline)
-                                        : refuse(state->cli, status, &diag);
+        const s2_exit one = status == S2_OK ? price(state, NULL, baseline->name, &pattern, baseline)
+                                            : refuse(state->cli, status, &diag);
         code = s2_exit_combine(code, one);
         s2_buf_release(&text);
     }
@@ -279,7 +270,7 @@ static int price_baselines(s2_sim_run_state *state, const s2_pattern *like)
 }
 
 /* What others published, of other kernels, other GPUs and whole models. */
-static int judge_by_others(s2_sim_run_state *state)
+static s2_exit judge_by_others(s2_sim_run_state *state)
 {
     s2_public published;
     s2_diag diag = {0};
@@ -295,7 +286,7 @@ static int judge_by_others(s2_sim_run_state *state)
 }
 
 /* How far the constants are off, on rows that they have not seen. */
-static int judge(s2_sim_run_state *state)
+static s2_exit judge(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;
     const char *const path = s2_args_str(&state->args, "rows");
@@ -307,9 +298,7 @@ static int judge(s2_sim_run_state *state)
     if (path != NULL) {
         char *text;
         size_t n_bytes;
-        const int end = s2_textfile_read(cli, path, &text, &n_bytes);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
         status = s2_rows_parse(&cli->arena, text, n_bytes, &file, &diag);
         if (status != S2_OK)
             return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
@@ -345,14 +334,14 @@ static int judge(s2_sim_run_state *state)
             state->calibration.head.commit, accuracy.n_rows, (long long)accuracy.seed, file.head.date);
         s2_accuracy_print(&accuracy, &buf);
     }
-    int end = s2_cli_print(cli, &buf);
-    if (end == S2_GO_ON && path == NULL)
-        end = judge_by_others(state);
-    return end != S2_GO_ON ? end : accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
+    S2_CLI_TRY(s2_cli_print(cli, &buf));
+    if (path == NULL)
+        S2_CLI_TRY(judge_by_others(state));
+    return accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
 }
 
 /* What --gpu and --model may name. */
-static int list_names(s2_cli *cli)
+static s2_exit list_names(s2_cli *cli)
 {
     s2_buf buf = {0};
     s2_buf_puts(&buf, "GPUs\n");
@@ -376,22 +365,18 @@ static int list_names(s2_cli *cli)
                       net.name, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
                       (double)s2_net_weights(&net) / 1e9);
     }
-    return s2_cli_print(cli, &buf) == S2_GO_ON ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
+    return s2_cli_print(cli, &buf);
 }
 
-int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
 {
     s2_sim_run_state state = {.cli = cli};
-    int end = s2_args_parse(cli, "sim", argc, argv, &state.args);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "sim", argc, argv, &state.args));
     if (s2_args_has(&state.args, "list"))
         return list_names(cli);
     if (s2_sim_options_default(&state.options) != S2_OK)
         return s2_cli_fail(cli, S2_EINTERNAL, "sim");
-    end = read_options(&state);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(read_options(&state));
     const bool compare = s2_args_has(&state.args, "compare");
     state.json = s2_args_has(&state.args, "json");
     if (s2_args_has(&state.args, "accuracy"))
@@ -401,7 +386,7 @@ int s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         return S2_EXIT_USAGE;
     }
     state.table = compare || state.args.n_operands > 1;
-    int code = S2_EXIT_OK;
+    s2_exit code = S2_EXIT_OK;
     s2_pattern first = {0};
     for (int32_t n = 0; n < state.args.n_operands; n++)
         code = s2_exit_combine(code, price_operand(&state, state.args.operands[n], &first));

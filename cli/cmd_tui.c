@@ -42,7 +42,7 @@ static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s
 }
 
 /* The design, and with it what the screen showed of it: the same facts, derived once more. */
-static int store_design(s2_cli *cli, const char *text, size_t n_bytes, const s2_question *question)
+static s2_exit store_design(s2_cli *cli, const char *text, size_t n_bytes, const s2_question *question)
 {
     s2_facts facts;
     s2_facts_build(text, n_bytes, question, &facts);
@@ -57,9 +57,9 @@ static int store_design(s2_cli *cli, const char *text, size_t n_bytes, const s2_
     for (int32_t v = 0; facts.status == S2_OK && v < S2_N_VERDICTS; v++)
         checks[v] = s2_finding_row(&cli->arena, &facts.findings[v], "algebra", S2_DB_NONE);
     item.n_sims = facts.status == S2_OK && price(cli, &facts, &options, &sim);
-    const int end = facts.status == S2_OK
-                        ? s2_store_items(cli, &item, 1)
-                        : s2_input_refuse(cli, facts.status, "workbench", text, n_bytes, &facts.diag);
+    const s2_exit end = facts.status == S2_OK
+                            ? s2_store_items(cli, &item, 1)
+                            : s2_input_refuse(cli, facts.status, "workbench", text, n_bytes, &facts.diag);
     s2_facts_release(&facts);
     return end;
 }
@@ -79,7 +79,7 @@ static bool store(void *user, const char *text, size_t n_bytes, const s2_questio
     cli.err = open_memstream(&words, &n);
     if (cli.err == NULL)
         return false;
-    const bool stored = store_design(&cli, text, n_bytes, question) == S2_GO_ON;
+    const bool stored = store_design(&cli, text, n_bytes, question) == S2_EXIT_OK;
     /* the design is there, whether or not the end of its run can be told */
     (void)s2_store_finish(&cli, S2_EXIT_OK);
     fclose(cli.err);
@@ -92,7 +92,7 @@ static bool store(void *user, const char *text, size_t n_bytes, const s2_questio
 
 /* ---- the command */
 
-static int read_options(s2_cli *cli, const s2_args *args, s2_explorer_options *out)
+static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_options *out)
 {
     const char *const no_color = getenv("NO_COLOR"), *const dumped = s2_args_str(args, "dump");
     *out = (s2_explorer_options){
@@ -121,10 +121,10 @@ static int read_options(s2_cli *cli, const s2_args *args, s2_explorer_options *o
         s2_cli_error(cli, "--dump: no view %s", dumped);
         return S2_EXIT_USAGE;
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
+static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     if (status == S2_EUNSUPPORTED)
@@ -132,19 +132,16 @@ static int refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
     return s2_exit_of(status);
 }
 
-int s2_cmd_tui(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_tui(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     s2_explorer_options options;
     s2_diag diag = {0};
     bool left_behind;
-    int end = s2_args_parse(cli, "tui", argc, argv, &args);
-    if (end == S2_GO_ON)
-        end = read_options(cli, &args, &options);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_args_parse(cli, "tui", argc, argv, &args));
+    S2_CLI_TRY(read_options(cli, &args, &options));
     const s2_status status = s2_explorer_run(&options, &left_behind, &diag);
-    const int code = status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
+    const s2_exit code = status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
     if (left_behind) {
         /* a thread that cannot be ended uses what would be released: the process ends from under it */
         fflush(NULL);

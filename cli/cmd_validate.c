@@ -63,7 +63,7 @@ typedef struct s2_validate_state {
 
 /* ------------------------------------------------------------------ options */
 
-static int read_lengths(s2_validate_state *state)
+static s2_exit read_lengths(s2_validate_state *state)
 {
     const char *at = s2_args_str(&state->args, "len");
     while (*at != '\0') {
@@ -84,12 +84,12 @@ static int read_lengths(s2_validate_state *state)
         at += n + (at[n] == ',');
     }
     if (state->n_lengths > 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(state->cli, "--len wants at least one number of tokens");
     return S2_EXIT_USAGE;
 }
 
-static int read_dtype(s2_validate_state *state)
+static s2_exit read_dtype(s2_validate_state *state)
 {
     const char *const word = s2_args_str(&state->args, "dtype");
     state->dtype = S2_BF16;
@@ -101,35 +101,35 @@ static int read_dtype(s2_validate_state *state)
         s2_cli_error(state->cli, "no kernel of this build computes in %s", word);
         return S2_EXIT_ENVIRONMENT;
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-static int read_kernel(s2_validate_state *state)
+static s2_exit read_kernel(s2_validate_state *state)
 {
     const char *const name = s2_args_str(&state->args, "kernel");
     if (name == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     if (strchr(name, '/') != NULL)
-        return S2_GO_ON; /* a shared object, opened when the device is known */
+        return S2_EXIT_OK; /* a shared object, opened when the device is known */
     state->kernel = s2_kernel_find(name);
     if (state->kernel != NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(state->cli, "there is no kernel '%s' in this build", name);
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
         s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
     return S2_EXIT_USAGE;
 }
 
-static int read_layer(s2_validate_state *state)
+static s2_exit read_layer(s2_validate_state *state)
 {
     state->layer = -1;
     if (strcmp(s2_args_str(&state->args, "layer"), "auto") == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     return s2_args_int(state->cli, &state->args, "layer", 0, S2_LIMIT_LAYERS - 1, &state->layer);
 }
 
 /* The cache that a generation goes through. */
-static int read_cache(s2_validate_state *state)
+static s2_exit read_cache(s2_validate_state *state)
 {
     s2_cli *const cli = state->cli;
     const char *const word = s2_args_str(&state->args, "cache");
@@ -142,23 +142,20 @@ static int read_cache(s2_validate_state *state)
     }
     state->layout = (s2_cache_layout)layout;
     state->n_steps = -1;
-    if (s2_args_str(&state->args, "steps") != NULL &&
-        s2_args_int(cli, &state->args, "steps", 0, S2_LIMIT_CONTEXT_TOK, &state->n_steps) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    if (s2_args_str(&state->args, "steps") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, &state->args, "steps", 0, S2_LIMIT_CONTEXT_TOK, &state->n_steps));
     return s2_args_int(cli, &state->args, "page", 0, 1 << 16, &state->page_tok);
 }
 
-static int read_options(s2_validate_state *state)
+static s2_exit read_options(s2_validate_state *state)
 {
     s2_cli *const cli = state->cli;
-    if (s2_args_int(cli, &state->args, "batch", 1, LIMIT_BATCH, &state->batch) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "seed", 0, INT64_MAX / 32, &state->seed) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs) != S2_GO_ON ||
-        s2_args_int(cli, &state->args, "timeout", 0, LIMIT_SECONDS, &state->timeout_s) != S2_GO_ON)
-        return S2_EXIT_USAGE;
-    if (s2_args_str(&state->args, "pairs") != NULL &&
-        s2_args_int(cli, &state->args, "pairs", 1, INT64_MAX / 4, &state->n_pairs) != S2_GO_ON)
-        return S2_EXIT_USAGE;
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "batch", 1, LIMIT_BATCH, &state->batch));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "seed", 0, INT64_MAX / 32, &state->seed));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "runs", 0, S2_LIMIT_SAMPLES, &state->n_runs));
+    S2_CLI_TRY(s2_args_int(cli, &state->args, "timeout", 0, LIMIT_SECONDS, &state->timeout_s));
+    if (s2_args_str(&state->args, "pairs") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, &state->args, "pairs", 1, INT64_MAX / 4, &state->n_pairs));
     const char *const phase = s2_args_str(&state->args, "phase");
     while (state->phase < S2_N_SIM_PHASES - 1 && strcmp(phase, s2_sim_phase_word(state->phase)) != 0)
         state->phase++;
@@ -168,23 +165,20 @@ static int read_options(s2_validate_state *state)
     state->live = isatty(STDERR_FILENO);
     state->said_at = time(NULL);
     s2_store_set_seed(cli, state->seed);
-    int end = read_lengths(state);
-    if (end == S2_GO_ON)
-        end = read_cache(state);
-    if (end == S2_GO_ON)
-        end = read_dtype(state);
-    if (end == S2_GO_ON)
-        end = read_kernel(state);
-    return end == S2_GO_ON ? read_layer(state) : end;
+    S2_CLI_TRY(read_lengths(state));
+    S2_CLI_TRY(read_cache(state));
+    S2_CLI_TRY(read_dtype(state));
+    S2_CLI_TRY(read_kernel(state));
+    return read_layer(state);
 }
 
 /* A kernel of somebody else is judged whole, and its time, of which the start of a process is part, not taken. */
-static int open_plug(s2_validate_state *state)
+static s2_exit open_plug(s2_validate_state *state)
 {
     const char *const path = s2_args_str(&state->args, "kernel");
     s2_diag why = {0};
     if (path == NULL || strchr(path, '/') == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_status status = s2_device_share(state->device, &why);
     if (status == S2_OK)
         status = s2_plug_open(path, &state->kernel, &why);
@@ -194,11 +188,11 @@ static int open_plug(s2_validate_state *state)
     }
     state->plugged = true;
     state->n_runs = 0;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* "0" is the GPU of that number, as "gpu:0". */
-static int open_device(s2_validate_state *state)
+static s2_exit open_device(s2_validate_state *state)
 {
     char spec[32];
     s2_diag why = {0};
@@ -212,9 +206,7 @@ static int open_device(s2_validate_state *state)
     }
     int64_t n_threads = 0;
     if (s2_args_str(&state->args, "threads") != NULL) {
-        const int end = s2_args_int(state->cli, &state->args, "threads", 1, 1024, &n_threads);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(s2_args_int(state->cli, &state->args, "threads", 1, 1024, &n_threads));
         if (state->device->kind == S2_DEVICE_CPU)
             state->device->n_units = (int32_t)n_threads;
     }
@@ -240,14 +232,14 @@ static void progress(void *user, const char *stage, int32_t done, int32_t all)
         state->said_at = now;
 }
 
-static int exit_of_outcome(s2_outcome outcome)
+static s2_exit exit_of_outcome(s2_outcome outcome)
 {
     if (outcome == S2_OUTCOME_OK)
         return S2_EXIT_OK;
     return outcome == S2_OUTCOME_UNSUPPORTED ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 
-static int report(s2_validate_state *state, const s2_subject *subject)
+static s2_exit report(s2_validate_state *state, const s2_subject *subject)
 {
     s2_cli *const cli = state->cli;
     s2_buf json = {0}, text = {0};
@@ -260,9 +252,9 @@ static int report(s2_validate_state *state, const s2_subject *subject)
         s2_buf_printf(&text, "%s\n", json.data != NULL ? json.data : "");
     else
         s2_verdict_print(subject, &text);
-    int code = s2_cli_print(cli, &text);
+    s2_exit code = s2_cli_print(cli, &text);
     fflush(cli->out); /* hours may lie between verdicts, and Ctrl-C loses what is not out */
-    int stored = s2_exit_of(json.status);
+    s2_exit stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
         const s2_db_validation row = s2_verdict_row(subject, json.data);
         stored = s2_store_validation(cli, state->input, &row);
@@ -271,8 +263,7 @@ static int report(s2_validate_state *state, const s2_subject *subject)
     s2_verdict_sum_add(&state->sum, subject->verdict);
     if (subject->verdict->outcome == S2_OUTCOME_UNSUPPORTED)
         s2_cli_error(cli, "%s", subject->verdict->reason);
-    code = code == S2_GO_ON ? S2_EXIT_OK : code;
-    code = s2_exit_combine(code, stored == S2_GO_ON ? S2_EXIT_OK : stored);
+    code = s2_exit_combine(code, stored);
     return s2_exit_combine(code, exit_of_outcome(subject->verdict->outcome));
 }
 
@@ -289,13 +280,13 @@ static int expired(void *user)
              "layer %d, %lld tokens: no sign of life for %lld s in stage \"%s\"", state->subject->layer,
              (long long)state->subject->len_tok, (long long)state->timeout_s, state->stage);
     state->subject->verdict = &verdict;
-    const int code = report(state, state->subject);
+    const s2_exit code = report(state, state->subject);
     s2_cli_error(state->cli, "%s; the process ends here", verdict.reason);
     return s2_store_finish(state->cli, code);
 }
 
 /* The second launch is the one that a profiler shall look at. */
-static int launch_once(const s2_validate_state *state, const s2_validate_request *request)
+static s2_exit launch_once(const s2_validate_state *state, const s2_validate_request *request)
 {
     s2_diag why = {0};
     const s2_status status = s2_validate_launch(state->device, request, &why);
@@ -352,7 +343,7 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
         subject->no_counters = why->msg;
 }
 
-static int judge(s2_validate_state *state, s2_subject *subject, const s2_validate_request *request)
+static s2_exit judge(s2_validate_state *state, s2_subject *subject, const s2_validate_request *request)
 {
     s2_validation verdict;
     s2_prediction predicted;
@@ -390,7 +381,7 @@ static void predict_cache(s2_validate_state *state, s2_validate_request *request
         request->cache_bytes = cache_bytes;
 }
 
-static int validate_one(s2_validate_state *state, s2_subject *subject)
+static s2_exit validate_one(s2_validate_state *state, s2_subject *subject)
 {
     s2_plan_seq *const seqs = S2_NEW(&state->cli->arena, s2_plan_seq, state->batch);
     if (seqs == NULL)
@@ -426,15 +417,15 @@ static int validate_one(s2_validate_state *state, s2_subject *subject)
 }
 
 /* The layers to judge: the one asked for, or one of each kind. */
-static int find_layers(s2_validate_state *state, const s2_pattern *pattern, const int32_t **layers,
-                       int32_t *n, int32_t *layer_of)
+static s2_exit find_layers(s2_validate_state *state, const s2_pattern *pattern, const int32_t **layers,
+                           int32_t *n, int32_t *layer_of)
 {
     const s2_status status = s2_plan_distinct_layers(&state->cli->arena, pattern,
                                                      s2_passes_of[state->phase].rules, layers, n, layer_of);
     if (status != S2_OK)
         return s2_cli_fail(state->cli, status, "validate");
     if (state->layer < 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     if (state->layer >= pattern->n_layers) {
         s2_cli_error(state->cli, "--layer %lld: the pattern has %d", (long long)state->layer,
                      pattern->n_layers);
@@ -446,7 +437,7 @@ static int find_layers(s2_validate_state *state, const s2_pattern *pattern, cons
     *one = (int32_t)state->layer;
     *layers = one;
     *n = 1;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 static int32_t count_alike(const int32_t *layer_of, int32_t n_layers, int32_t layer)
@@ -468,7 +459,7 @@ static const s2_finding *find_unread(s2_validate_state *state, const s2_pattern 
     return decided && finding->verdict == S2_VIOLATED ? finding : NULL;
 }
 
-static int validate_input(s2_validate_state *state, const s2_input *input)
+static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
 {
     char hash[S2_HASH_HEX];
     const int32_t *layers;
@@ -478,10 +469,8 @@ static int validate_input(s2_validate_state *state, const s2_input *input)
     int32_t *const layer_of = S2_NEW(&state->cli->arena, int32_t, pattern->n_layers);
     if (layer_of == NULL || s2_pattern_hash(pattern, hash) != S2_OK)
         return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
-    const int end = find_layers(state, pattern, &layers, &n_layers, layer_of);
-    if (end != S2_GO_ON)
-        return end;
-    int code = S2_EXIT_OK;
+    S2_CLI_TRY(find_layers(state, pattern, &layers, &n_layers, layer_of));
+    s2_exit code = S2_EXIT_OK;
     state->input = input;
     const s2_finding *const unread = find_unread(state, pattern);
     for (int32_t at = 0; at < n_layers; at++)
@@ -504,66 +493,63 @@ static int validate_input(s2_validate_state *state, const s2_input *input)
 }
 
 /* Without --len the context ends where mask files do. */
-static int fit_lengths(s2_validate_state *state, const s2_pattern *pattern)
+static s2_exit fit_lengths(s2_validate_state *state, const s2_pattern *pattern)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
-    int end = S2_GO_ON;
     if (!s2_args_has(&state->args, "len") && limit_tok < state->len_tok[0])
         state->len_tok[0] = limit_tok;
-    for (int32_t n = 0; n < state->n_lengths && end == S2_GO_ON; n++)
-        end = s2_input_fits(state->cli, pattern, state->len_tok[n]);
-    return end;
+    for (int32_t n = 0; n < state->n_lengths; n++)
+        S2_CLI_TRY(s2_input_fits(state->cli, pattern, state->len_tok[n]));
+    return S2_EXIT_OK;
 }
 
-static int validate_operand(s2_validate_state *state, const char *operand)
+static s2_exit validate_operand(s2_validate_state *state, const char *operand)
 {
     s2_input input;
-    int end = s2_input_read(state->cli, operand, &input);
-    if (end == S2_GO_ON)
-        end = fit_lengths(state, &input.pattern);
-    return end == S2_GO_ON ? validate_input(state, &input) : end;
+    S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
+    S2_CLI_TRY(fit_lengths(state, &input.pattern));
+    return validate_input(state, &input);
 }
 
-int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
-                       s2_wanted_fn wanted, s2_verdict_fn take, void *user)
+/* The device is to be closed whatever comes of it. */
+static s2_exit prepare(s2_validate_state *state, int argc, char **argv)
+{
+    S2_CLI_TRY(s2_args_parse(state->cli, "validate", argc, argv, &state->args));
+    S2_CLI_TRY(read_options(state));
+    return open_device(state);
+}
+
+s2_exit s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
+                           s2_wanted_fn wanted, s2_verdict_fn take, void *user)
 {
     s2_validate_state state = {.cli = cli, .take = take, .user = user};
     const char *const command = cli->command;
-    int end = s2_args_parse(cli, "validate", argc, argv, &state.args);
+    const s2_exit ready = prepare(&state, argc, argv);
+    s2_exit code = ready;
     cli->command = command;
-    if (end == S2_GO_ON)
-        end = read_options(&state);
-    if (end == S2_GO_ON)
-        end = open_device(&state);
-    int code = end == S2_GO_ON ? S2_EXIT_OK : end;
-    for (int32_t n = 0; end == S2_GO_ON && n < n_inputs; n++)
+    for (int32_t n = 0; ready == S2_EXIT_OK && n < n_inputs; n++)
         if (wanted(user, n))
             code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
     s2_device_close(&state.device);
     return code;
 }
 
-static int print_sum(s2_validate_state *state)
+static s2_exit print_sum(s2_validate_state *state)
 {
     s2_buf text = {0};
     if (state->sum.n < 2)
         return S2_EXIT_OK;
     s2_verdict_sum_print(&state->sum, state->json, &text);
-    const int end = s2_cli_print(state->cli, &text);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(state->cli, &text);
 }
 
-int s2_cmd_validate(s2_cli *cli, int argc, char **argv)
+s2_exit s2_cmd_validate(s2_cli *cli, int argc, char **argv)
 {
     s2_validate_state state = {.cli = cli};
-    int end = s2_args_parse(cli, "validate", argc, argv, &state.args);
-    if (end == S2_GO_ON)
-        end = read_options(&state);
-    if (end == S2_GO_ON)
-        end = open_device(&state);
-    int code = end == S2_GO_ON ? S2_EXIT_OK : end;
-    for (int32_t at = 0; end == S2_GO_ON && at < state.args.n_operands; at++)
-        code = s2_exit_combine(code, validate_operand(&state, state.args.operands[at]));
+    const s2_exit ready = prepare(&state, argc, argv);
+    s2_exit code = ready;
+    for (int32_t n = 0; ready == S2_EXIT_OK && n < state.args.n_operands; n++)
+        code = s2_exit_combine(code, validate_operand(&state, state.args.operands[n]));
     s2_device_close(&state.device);
     return s2_exit_combine(code, print_sum(&state));
 }

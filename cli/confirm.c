@@ -80,7 +80,7 @@ static bool wanted(void *user, int32_t input)
 }
 
 /* A command line of `s2 validate`, for one of its phases. */
-static int judge(confirmation *c, const char *phase)
+static s2_exit judge(confirmation *c, const char *phase)
 {
     const s2_sim_options *const options = &c->found->search.options;
     char len[24], batch[24], runs[24], seed[24];
@@ -99,9 +99,9 @@ static int judge(confirmation *c, const char *phase)
 }
 
 /* The simulator's train is forward and gradients; the kernels are two. */
-static int judge_phase(confirmation *c, s2_sim_phase phase)
+static s2_exit judge_phase(confirmation *c, s2_sim_phase phase)
 {
-    const int code = phase == S2_SIM_TRAIN ? judge(c, "prefill") : S2_EXIT_OK;
+    const s2_exit code = phase == S2_SIM_TRAIN ? judge(c, "prefill") : S2_EXIT_OK;
     return s2_exit_combine(code, judge(c, s2_sim_phase_word(phase)));
 }
 
@@ -126,7 +126,7 @@ static s2_status prepare(confirmation *c)
     return S2_OK;
 }
 
-static int exit_of_known(const char *outcome)
+static s2_exit exit_of_known(const char *outcome)
 {
     if (strcmp(outcome, "ok") == 0)
         return S2_EXIT_OK;
@@ -165,7 +165,7 @@ static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
 }
 
 /* What an interrupted run of this search has judged already. */
-static int look_up_all(confirmation *c)
+static s2_exit look_up_all(confirmation *c)
 {
     s2_cli *const cli = c->found->cli;
     s2_db *db;
@@ -173,11 +173,9 @@ static int look_up_all(confirmation *c)
     int32_t n_known = 0;
     if (c->options->since_us == 0 || cli->no_db)
         return S2_EXIT_OK;
-    const int end = s2_store_open(cli, S2_DB_READ, &db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
     s2_status status = S2_OK;
-    int code = S2_EXIT_OK;
+    s2_exit code = S2_EXIT_OK;
     for (int64_t at = 0; at < (int64_t)c->n * c->found->n_phases && status == S2_OK; at++) {
         status = look_up(c, db, &c->pairs[at], &diag);
         if (c->pairs[at].known)
@@ -355,7 +353,7 @@ static void put_json(const confirmation *c, s2_buf *buf)
     }
 }
 
-int s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
+s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
 {
     confirmation c = {.found = found, .options = options};
     if (found->state.front.n == 0 || options->n == 0)
@@ -367,7 +365,7 @@ int s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
     if (c.n < options->n)
         fprintf(found->cli->err, "the front has %d design%s; --minimize us,kv_bytes,unread has longer ones\n",
                 (int)c.n, s2_text_plural(c.n));
-    int code = look_up_all(&c);
+    s2_exit code = look_up_all(&c);
     c.said_at = time(NULL);
     for (int32_t p = 0; p < found->n_phases && !c.stopped; p++) {
         c.now = c.pairs + (int64_t)p * c.n;
@@ -380,8 +378,8 @@ int s2_found_confirm(const s2_found *found, const s2_confirm_options *options)
         put_json(&c, &buf);
     else
         put_text(&c, &buf);
-    const int printed = s2_cli_print(found->cli, &buf);
+    const s2_exit printed = s2_cli_print(found->cli, &buf);
     if (c.stopped)
         fprintf(found->cli->err, "stopped: --resume runs those that are left\n");
-    return s2_exit_combine(code, printed == S2_GO_ON ? S2_EXIT_OK : printed);
+    return s2_exit_combine(code, printed);
 }

@@ -21,6 +21,6 @@ typedef struct s2_confirm_options {
  * Judged as `s2 validate` does, recorded, shown; returns the exit code of the verdicts, S2_EXIT_UNDECIDED
  * also when it was stopped before the last.
  */
-int s2_found_confirm(const s2_found *found, const s2_confirm_options *options);
+s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *options);
 
 #endif /* S2_CLI_CONFIRM_H */

@@ -181,7 +181,7 @@ static int32_t code_of(const char *text)
     return (int32_t)strtol(text, NULL, 10);
 }
 
-int s2_explain_print(s2_cli *cli, const char *what)
+s2_exit s2_explain_print(s2_cli *cli, const char *what)
 {
     if (print_word(cli, what))
         return S2_EXIT_OK;
@@ -199,7 +199,7 @@ int s2_explain_print(s2_cli *cli, const char *what)
     return S2_EXIT_OK;
 }
 
-int s2_explain_list(s2_cli *cli)
+s2_exit s2_explain_list(s2_cli *cli)
 {
     fputs("properties that s2 check decides\n", cli->out);
     for (int at = 0; at < N_PROPERTIES; at++)

@@ -10,8 +10,8 @@
 /* "S2P012", "12", "union", "ranks:2", "stride" ...; returns an exit code, 2 after a message for what is none
  * of them.
  */
-int s2_explain_print(s2_cli *cli, const char *what);
+s2_exit s2_explain_print(s2_cli *cli, const char *what);
 /* Every property, term and code, one line each; returns an exit code. */
-int s2_explain_list(s2_cli *cli);
+s2_exit s2_explain_list(s2_cli *cli);
 
 #endif /* S2_CLI_EXPLAIN_H */

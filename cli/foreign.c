@@ -76,13 +76,13 @@ const char *s2_foreign_in_folder(s2_cli *cli, const char *folder)
     return found;
 }
 
-int s2_foreign_settings(s2_cli *cli, s2_settings *out)
+s2_exit s2_foreign_settings(s2_cli *cli, s2_settings *out)
 {
     s2_diag diag = {0};
     const s2_status status = read_settings(cli, NULL, out, &diag);
     cli->sets_used = true;
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
@@ -104,7 +104,7 @@ static bool is_asked_for(const s2_format *format, int32_t n_names, const char *c
     return asked;
 }
 
-int s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names)
+s2_exit s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names)
 {
     s2_buf buf = {0};
     for (int32_t n = 0; n < n_names; n++)
@@ -120,11 +120,10 @@ int s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *cons
         if (format->settings != NULL && format->settings[0] != '\0')
             s2_buf_printf(&buf, "%-14s   --set: %s\n", "", format->settings);
     }
-    const int end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
-int s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path)
+s2_exit s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path)
 {
     const char *const dir = path != NULL ? s2_path_dir(&cli->arena, path) : ".";
     for (int32_t f = 0; f < side->n_files && dir != NULL; f++) {
@@ -137,5 +136,5 @@ int s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path)
             return s2_exit_of(status);
         }
     }
-    return dir != NULL ? S2_GO_ON : s2_cli_fail(cli, S2_ENOMEM, "output");
+    return dir != NULL ? S2_EXIT_OK : s2_cli_fail(cli, S2_ENOMEM, "output");
 }

@@ -17,21 +17,21 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
 const char *s2_foreign_in_folder(s2_cli *cli, const char *folder);
 
 /*
- * The --set KEY=VALUE of a command line; S2_GO_ON, or S2_EXIT_USAGE after a message. What a PATTERN that was
+ * The --set KEY=VALUE of a command line; S2_EXIT_OK, or S2_EXIT_USAGE after a message. What a PATTERN that was
  * read before may have taken is optional.
  */
-int s2_foreign_settings(s2_cli *cli, s2_settings *out);
+s2_exit s2_foreign_settings(s2_cli *cli, s2_settings *out);
 
 /*
  * The formats that can be read (or written), one a line, with the settings they know: those of the names, or
  * all without one. S2_EXIT_USAGE for a name that is none.
  */
-int s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names);
+s2_exit s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names);
 
 /* "hf, vllm, ..." in the order of the table; those that can be written, or read. */
 void s2_foreign_names(s2_buf *buf, bool written);
 
-/* Put side files of an import beside `path` (NULL: the working directory); S2_GO_ON or an exit code. */
-int s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path);
+/* Put side files of an import beside `path` (NULL: the working directory); S2_EXIT_OK or an exit code. */
+s2_exit s2_foreign_write_side(s2_cli *cli, const s2_fileset *side, const char *path);
 
 #endif /* S2_CLI_FOREIGN_H */

@@ -130,7 +130,7 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, bool 
     return priced ? price(found, out) : S2_OK;
 }
 
-int s2_found_gather(s2_found *found)
+s2_exit s2_found_gather(s2_found *found)
 {
     const s2_front *const front = &found->state.front;
     s2_arena *const arena = &found->cli->arena;
@@ -140,5 +140,5 @@ int s2_found_gather(s2_found *found)
     s2_status status = order != NULL && found->designs != NULL ? s2_front_order(front, order) : S2_ENOMEM;
     for (int32_t n = 0; n < front->n && status == S2_OK; n++)
         status = fill_design(found, &front->points[order[n]], n < FULL_ROWS, &found->designs[n]);
-    return status == S2_OK ? S2_GO_ON : s2_cli_fail(found->cli, status, "front");
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "front");
 }

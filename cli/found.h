@@ -41,10 +41,10 @@ typedef struct s2_found {
     s2_found_design *designs;
 } s2_found;
 
-/* S2_GO_ON, or an exit code after a message. The others need it first. */
-int s2_found_gather(s2_found *found);
-int s2_found_show(const s2_found *found);
-int s2_found_store(const s2_found *found);
+/* The others need it first. */
+s2_exit s2_found_gather(s2_found *found);
+s2_exit s2_found_show(const s2_found *found);
+s2_exit s2_found_store(const s2_found *found);
 
 /* The options of a phase as the search compared it: predictions, or bounds. */
 s2_sim_options s2_found_options(const s2_found *found, s2_sim_phase phase);

@@ -361,7 +361,7 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     return buf->status;
 }
 
-int s2_found_show(const s2_found *found)
+s2_exit s2_found_show(const s2_found *found)
 {
     s2_buf buf = {0};
     s2_status status = S2_OK;

@@ -102,11 +102,11 @@ static s2_status fill_item(const s2_found *found, const s2_found_design *design,
     return S2_OK;
 }
 
-int s2_found_store(const s2_found *found)
+s2_exit s2_found_store(const s2_found *found)
 {
     s2_cli *const cli = found->cli;
     if (cli->no_db || found->n_designs == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_db_check *checks = NULL;
     s2_store_item *const items = S2_NEW(&cli->arena, s2_store_item, found->n_designs);
     s2_status status = items != NULL ? fill_checks(found, &checks) : S2_ENOMEM;

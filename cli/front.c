@@ -1,15 +1,15 @@
 #include "cli/front.h"
 
-int s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out)
+s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out)
 {
     s2_diag diag = {0};
     if (s2_front_parse(list, out, &diag) == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "--minimize %s", diag.msg);
     return S2_EXIT_USAGE;
 }
 
-int s2_front_list(s2_listing *l, const s2_args *args, s2_db *db)
+s2_exit s2_front_list(s2_listing *l, const s2_args *args, s2_db *db)
 {
     s2_cli *const cli = l->cli;
     s2_diag diag = {0};
@@ -17,11 +17,9 @@ int s2_front_list(s2_listing *l, const s2_args *args, s2_db *db)
     bool empty;
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
-    const int end = s2_listing_price(cli, args, db, true, &query, &empty);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_listing_price(cli, args, db, true, &query, &empty));
     const s2_status status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);
-    return status == S2_OK ? S2_GO_ON : s2_listing_refuse(cli, status, query.filter, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_listing_refuse(cli, status, query.filter, &diag);
 }
 
 s2_status s2_front_leave(s2_listing *l, const s2_front_spec *front)

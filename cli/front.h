@@ -7,14 +7,14 @@
 #include "cli/listing.h"
 #include "db/front.h"
 
-/* "us,kv_mib"; S2_GO_ON, or 2 after a message. */
-int s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out);
+/* "us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
+s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out);
 
 /*
- * The designs of the command's conditions, at one phase and length where prices are asked for; S2_GO_ON, or
+ * The designs of the command's conditions, at one phase and length where prices are asked for; S2_EXIT_OK, or
  * an exit code after a message.
  */
-int s2_front_list(s2_listing *listing, const s2_args *args, s2_db *db);
+s2_exit s2_front_list(s2_listing *listing, const s2_args *args, s2_db *db);
 
 /* Leave only the front in the listing, sorted by the first objective. S2_ENOMEM. */
 s2_status s2_front_leave(s2_listing *listing, const s2_front_spec *front) S2_MUST_CHECK;

@@ -5,27 +5,25 @@
 #include "cli/input.h"
 #include "cli/textfile.h"
 
-static int read_file(s2_cli *cli, const char *path, s2_gpu *gpu)
+static s2_exit read_file(s2_cli *cli, const char *path, s2_gpu *gpu)
 {
     char *text;
     size_t n;
-    const int end = s2_textfile_read(cli, path, &text, &n);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n));
     const char *const slash = strrchr(path, '/');
     s2_diag diag = {0};
     const s2_status status = s2_gpu_parse(slash != NULL ? slash + 1 : path, text, n, gpu, &diag);
-    return status == S2_OK ? S2_GO_ON : s2_input_refuse(cli, status, path, text, n, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, path, text, n, &diag);
 }
 
-int s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out)
+s2_exit s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out)
 {
     s2_diag diag = {0};
     if (strpbrk(name, "./") != NULL)
         return read_file(cli, name, out);
     const s2_status status = s2_gpu_find(name, out, &diag);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)
         s2_cli_hint(cli, "s2 sim --list shows the built-in ones; a file like those of sim/gpus is taken too: "

@@ -8,8 +8,8 @@
 #include "sim/gpu.h"
 
 /*
- * A name with a dot or a slash is a file like those of sim/gpus. S2_GO_ON, or the exit code after a message.
+ * A name with a dot or a slash is a file like those of sim/gpus. S2_EXIT_OK, or the exit code after a message.
  */
-int s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out);
+s2_exit s2_gpufile_read(s2_cli *cli, const char *name, s2_gpu *out);
 
 #endif /* S2_CLI_GPUFILE_H */

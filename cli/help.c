@@ -98,7 +98,7 @@ static const char *examples_of(const char *program, const s2_command *command)
     return strcmp(program, "s2check") == 0 ? s2_s2check_examples : command->examples;
 }
 
-int s2_help_print(s2_cli *cli, const s2_command *command)
+s2_exit s2_help_print(s2_cli *cli, const s2_command *command)
 {
     const bool is_s2 = strcmp(cli->program, "s2") == 0;
     s2_buf buf = {0};
@@ -125,11 +125,10 @@ int s2_help_print(s2_cli *cli, const s2_command *command)
         s2_buf_puts(&buf, "\nexit codes:\n");
         add_filled(&buf, EXIT_CODES, 2);
     }
-    const int end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
-int s2_help_overview(s2_cli *cli)
+s2_exit s2_help_overview(s2_cli *cli)
 {
     s2_buf buf = {0};
     s2_buf_puts(&buf, "usage: s2 [--db FILE] COMMAND [OPTIONS] ...\n\n"
@@ -141,8 +140,7 @@ int s2_help_overview(s2_cli *cli)
     s2_buf_puts(&buf,
                 "\n`s2 help COMMAND` explains one; `s2 --version` prints the version.\n\nexit codes:\n");
     add_filled(&buf, EXIT_CODES, 2);
-    const int end = s2_cli_print(cli, &buf);
-    return end == S2_GO_ON ? S2_EXIT_OK : end;
+    return s2_cli_print(cli, &buf);
 }
 
 /* groff reads '-' as a hyphen, '\' as an escape and a leading '.' or '\'' as a request. */

@@ -7,9 +7,9 @@
 #include "cli/options.h"
 
 /* What `s2 help` prints: every command with its summary. */
-int s2_help_overview(s2_cli *cli);
+s2_exit s2_help_overview(s2_cli *cli);
 /* What `s2 COMMAND --help` prints; returns an exit code. */
-int s2_help_print(s2_cli *cli, const s2_command *command);
+s2_exit s2_help_print(s2_cli *cli, const s2_command *command);
 /*
  * A manual page in groff's man macros; NULL: the page of s2 itself. program "s2check" gives that one's page.
  */

@@ -19,13 +19,13 @@ typedef struct bytes {
     size_t n;
 } bytes;
 
-static int refuse_file(s2_cli *cli, const char *path, const char *why, int code)
+static s2_exit refuse_file(s2_cli *cli, const char *path, const char *why, s2_exit code)
 {
     s2_cli_error(cli, "%s: %s", path, why);
     return code;
 }
 
-int s2_input_unreadable(s2_cli *cli, s2_status status, const char *label)
+s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label)
 {
     const int error = errno;
     if (status != S2_EIO)
@@ -39,17 +39,17 @@ static size_t limit_of(const s2_cli *cli)
     return cli->hooks != NULL && cli->hooks->import != NULL ? FOREIGN_LIMIT_BYTES : S2_LIMIT_TEXT_BYTES;
 }
 
-static int read_file(s2_cli *cli, const char *path, bytes *out)
+static s2_exit read_file(s2_cli *cli, const char *path, bytes *out)
 {
     const s2_status status = s2_bytes_read(&cli->arena, path, limit_of(cli), &out->data, &out->n);
-    return status == S2_OK ? S2_GO_ON : s2_input_unreadable(cli, status, path);
+    return status == S2_OK ? S2_EXIT_OK : s2_input_unreadable(cli, status, path);
 }
 
-static int read_stdin(s2_cli *cli, bytes *out)
+static s2_exit read_stdin(s2_cli *cli, bytes *out)
 {
     const s2_status status =
         s2_bytes_read_fd(&cli->arena, fileno(cli->in), limit_of(cli), &out->data, &out->n);
-    return status == S2_OK ? S2_GO_ON : s2_input_unreadable(cli, status, "-");
+    return status == S2_OK ? S2_EXIT_OK : s2_input_unreadable(cli, status, "-");
 }
 
 /* Nobody reads an excerpt of an array or a picture. */
@@ -62,8 +62,8 @@ static bool is_binary(const char *text, size_t n_bytes)
     return n_odd >= ODD || (n_bytes > 6 && memcmp(text, "\x93NUMPY", 6) == 0);
 }
 
-int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
-                    const s2_diag *diag)
+s2_exit s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
+                        const s2_diag *diag)
 {
     char name[512], msg[2 * sizeof diag->msg];
     s2_text_clean(name, sizeof name, label);
@@ -91,7 +91,7 @@ static const char *dir_of(s2_cli *cli, const char *path)
                          : s2_arena_strndup(&cli->arena, path, (size_t)(slash - path) + (slash == path));
 }
 
-static int parse_text(s2_cli *cli, const char *path, const s2_parse_options *options, s2_input *input)
+static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options *options, s2_input *input)
 {
     s2_diag diag = {0};
     s2_status status = S2_EUNSUPPORTED;
@@ -105,17 +105,15 @@ static int parse_text(s2_cli *cli, const char *path, const s2_parse_options *opt
         diag = (s2_diag){0};
         status = s2_pattern_parse(&cli->arena, input->text, input->n_bytes, options, &input->pattern, &diag);
     }
-    return status == S2_OK ? S2_GO_ON
+    return status == S2_OK ? S2_EXIT_OK
                            : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);
 }
 
-static int read_design(s2_cli *cli, const char *key, s2_input *input)
+static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
 {
     const char *text = NULL;
     if (cli->hooks != NULL && cli->hooks->design != NULL) {
-        const int end = cli->hooks->design(cli, key, &text);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(cli->hooks->design(cli, key, &text));
     }
     if (text == NULL) {
         s2_cli_error(cli, "%s: no such file%s", key,
@@ -143,7 +141,7 @@ const char *s2_input_path(s2_cli *cli, const char *path)
     return found != NULL ? found : path;
 }
 
-int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
+s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
 {
     operand = s2_input_path(cli, operand);
     const bool is_stdin = strcmp(operand, "-") == 0;
@@ -155,47 +153,42 @@ int s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
         return s2_input_unreadable(cli, S2_EIO, operand);
     s2_input input = {.label = operand};
     bytes read = {0};
-    int end = S2_GO_ON;
     if (is_stdin || is_file) {
-        end = is_stdin ? read_stdin(cli, &read) : read_file(cli, operand, &read);
+        S2_CLI_TRY(is_stdin ? read_stdin(cli, &read) : read_file(cli, operand, &read));
         input.text = read.data;
         input.n_bytes = read.n;
     } else if (is_inline(operand)) {
         input = (s2_input){.label = "inline", .text = operand, .n_bytes = strlen(operand)};
     } else {
-        end = read_design(cli, operand, &input);
-        if (end == S2_GO_ON)
-            *out = input;
-        return end;
-    }
-    if (end != S2_GO_ON)
-        return end;
-    const s2_parse_options options = {.dir = is_file ? dir_of(cli, operand) : NULL};
-    end = parse_text(cli, is_stdin || is_file ? operand : NULL, &options, &input);
-    if (end == S2_GO_ON)
+        S2_CLI_TRY(read_design(cli, operand, &input));
         *out = input;
-    return end;
+        return S2_EXIT_OK;
+    }
+    const s2_parse_options options = {.dir = is_file ? dir_of(cli, operand) : NULL};
+    S2_CLI_TRY(parse_text(cli, is_stdin || is_file ? operand : NULL, &options, &input));
+    *out = input;
+    return S2_EXIT_OK;
 }
 
-int s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
+s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
     if (len_tok <= limit_tok)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %lld tokens", (long long)len_tok,
                  (long long)limit_tok);
     return S2_EXIT_USAGE;
 }
 
-int s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok)
+s2_exit s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
-    const int end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, len_tok);
-    if (end != S2_GO_ON || s2_args_has(args, "len"))
-        return end == S2_GO_ON ? s2_input_fits(cli, pattern, *len_tok) : end;
+    S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, len_tok));
+    if (s2_args_has(args, "len"))
+        return s2_input_fits(cli, pattern, *len_tok);
     if (*len_tok > limit_tok)
         *len_tok = limit_tok;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 const char *s2_input_name(s2_cli *cli, const s2_input *input)

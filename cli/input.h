@@ -18,24 +18,24 @@ typedef struct s2_input {
 } s2_input;
 
 /*
- * S2_GO_ON, or the exit code after a message on stderr: `label:line:col: S2Pnnn message` with a caret
+ * S2_EXIT_OK, or the exit code after a message on stderr: `label:line:col: S2Pnnn message` with a caret
  * for a refused text.
  */
-int s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
+s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
 
 /*
  * The context length of a command: its --len. Mask files end it: without --len where they do, and a longer
- * one is refused. S2_GO_ON, or S2_EXIT_USAGE after a message.
+ * one is refused. S2_EXIT_OK, or S2_EXIT_USAGE after a message.
  */
-int s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok);
+s2_exit s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok);
 /* The same for a length that is already read. */
-int s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok);
+s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok);
 
 /*
  * Say why a file could not be read (errno, of S2_EIO). A file that is not there or not ours to read is refused input; a disk
  * or a system that fails is the environment.
  */
-int s2_input_unreadable(s2_cli *cli, s2_status status, const char *label);
+s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label);
 
 /* A folder of a model stands for the config.json in it; any other path for itself. */
 const char *s2_input_path(s2_cli *cli, const char *path);
@@ -44,7 +44,7 @@ const char *s2_input_path(s2_cli *cli, const char *path);
 const char *s2_input_name(s2_cli *cli, const s2_input *input);
 
 /* Print a refusal of `text` known as `label`; returns the exit code of the status. */
-int s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
-                    const s2_diag *diag);
+s2_exit s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const char *text, size_t n_bytes,
+                        const s2_diag *diag);
 
 #endif /* S2_CLI_INPUT_H */

@@ -142,7 +142,7 @@ static const s2_list_column *find_column(const char *name, size_t n)
     return NULL;
 }
 
-int s2_listing_choose(s2_listing *l, const char *list)
+s2_exit s2_listing_choose(s2_listing *l, const char *list)
 {
     for (const char *at = list; *at != '\0'; at += *at == ',') {
         const size_t n = strcspn(at, ",");
@@ -154,7 +154,7 @@ int s2_listing_choose(s2_listing *l, const char *list)
         l->columns[l->n_columns++] = chosen;
         at += n;
     }
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 static void read_cell(const s2_listing *l, int32_t row, int32_t col, char *out)
@@ -285,7 +285,7 @@ static void add_json_cell(const s2_listing *l, int32_t row, int32_t col, s2_buf 
         s2_json_str(buf, cell);
 }
 
-static int print_json(const s2_listing *l)
+static s2_exit print_json(const s2_listing *l)
 {
     for (int32_t row = 0; row < l->n_rows; row++) {
         s2_buf buf = {0};
@@ -298,14 +298,12 @@ static int print_json(const s2_listing *l)
             add_json_cell(l, row, col, &buf);
         s2_json_end(&buf, '}');
         s2_buf_puts(&buf, "\n");
-        const int end = s2_cli_print(l->cli, &buf);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(s2_cli_print(l->cli, &buf));
     }
     return S2_EXIT_OK;
 }
 
-int s2_listing_print(s2_listing *l, const char *format)
+s2_exit s2_listing_print(s2_listing *l, const char *format)
 {
     l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;
     if (strcmp(format, "json") == 0)
@@ -340,18 +338,16 @@ static void say_price(s2_cli *cli, const s2_db_query *query)
             (long long)query->len_tok);
 }
 
-int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
-                     bool *empty)
+s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
+                         bool *empty)
 {
     const bool chosen = s2_args_has(args, "phase") && s2_args_has(args, "len");
     *empty = false;
     if (!choose && !s2_args_has(args, "phase") && !s2_args_has(args, "len"))
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     query->phase = s2_args_str(args, "phase");
     if (s2_args_has(args, "len")) {
-        const int end = s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &query->len_tok);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, &query->len_tok));
     }
     s2_diag diag = {0};
     const s2_status status = s2_db_common_price(db, &cli->arena, &query->phase, &query->len_tok, &diag);
@@ -362,7 +358,7 @@ int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s
         fprintf(cli->err, "no design has a prediction or timing of this phase and length\n");
     else if (query->phase != NULL && !chosen)
         say_price(cli, query);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
 /* The filter around a place, as much as a terminal of 80 columns holds. */
@@ -375,11 +371,14 @@ static void show_place(s2_cli *cli, const char *filter, size_t at)
     s2_cli_hint(cli, "%*s^", (int)(at - begin) + (begin > 0 ? 3 : 0), "");
 }
 
-int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)
+s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag)
 {
-    if (status != S2_EINVAL || diag->col == 0)
-        return status == S2_EINVAL ? (s2_cli_error(cli, "%s", diag->msg), S2_EXIT_USAGE)
-                                   : s2_store_report(cli, status, diag);
+    if (status != S2_EINVAL)
+        return s2_store_report(cli, status, diag);
+    if (diag->col == 0) {
+        s2_cli_error(cli, "%s", diag->msg);
+        return S2_EXIT_USAGE;
+    }
     s2_cli_error(cli, "filter, column %d: %s", (int)diag->col, diag->msg);
     show_place(cli, filter, (size_t)diag->col - 1);
     return S2_EXIT_USAGE;

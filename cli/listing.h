@@ -22,10 +22,10 @@ typedef struct s2_listing {
     int32_t n_rows;
 } s2_listing;
 
-/* "name,us,kv_mib"; S2_GO_ON, or 2 after a message. */
-int s2_listing_choose(s2_listing *listing, const char *list);
+/* "name,us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
+s2_exit s2_listing_choose(s2_listing *listing, const char *list);
 /* format: table, csv, json or md; returns an exit code. */
-int s2_listing_print(s2_listing *listing, const char *format);
+s2_exit s2_listing_print(s2_listing *listing, const char *format);
 
 /*
  * --filter and the operands, joined by blanks, in the arena: one text, so that positions in it can be shown.
@@ -34,13 +34,13 @@ const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
 /*
  * Which phase and length the prices of a query are of: --phase and --len, and what most designs have where
  * one of them is missing; with `choose` also where both are, and it is said. Phase and length stay open where
- * neither is asked for, and *empty is set where no design has such a price. An exit code, or S2_GO_ON.
+ * neither is asked for, and *empty is set where no design has such a price. An exit code, or S2_EXIT_OK.
  */
-int s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
-                     bool *empty);
+s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
+                         bool *empty);
 
 /* Say why a query was refused, with a caret under the place in the filter; returns the exit code. */
-int s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
+s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
 /* Is there a database to list? If not, says so. */
 bool s2_listing_has_database(s2_cli *cli);
 

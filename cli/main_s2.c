@@ -57,7 +57,7 @@ static s2_command_fn find_body(const char *name)
     return NULL;
 }
 
-static int run_command(s2_cli *cli, int argc, char **argv)
+static s2_exit run_command(s2_cli *cli, int argc, char **argv)
 {
     const s2_command_fn run = find_body(argv[0]);
     if (run != NULL)
@@ -69,14 +69,14 @@ static int run_command(s2_cli *cli, int argc, char **argv)
     return S2_EXIT_USAGE;
 }
 
-static int print_version(s2_cli *cli)
+static s2_exit print_version(s2_cli *cli)
 {
     fprintf(cli->out, "s2 %s (%s)\n", s2_version(), s2_version_commit());
     return S2_EXIT_OK;
 }
 
 /* Options before the command, then the command. */
-static int run(s2_cli *cli, int argc, char **argv)
+static s2_exit run(s2_cli *cli, int argc, char **argv)
 {
     int at = 1;
     while (at < argc && argv[at][0] == '-') {
@@ -105,7 +105,7 @@ static int run(s2_cli *cli, int argc, char **argv)
 }
 
 /* A setting that nothing took would change nothing, and look as if it had. */
-static int refuse_unused(s2_cli *cli, int code)
+static s2_exit refuse_unused(s2_cli *cli, s2_exit code)
 {
     if (cli->n_sets == 0 || cli->sets_used || (code != S2_EXIT_OK && code != S2_EXIT_VIOLATED))
         return code;

@@ -133,7 +133,7 @@ static s2_status read_grid(s2_cli *cli, s2_db *db, const s2_input *input, s2_nee
     return n == 1 ? find_grid(cli, db, rows[0].id, grid, diag) : S2_OK;
 }
 
-int s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf)
+s2_exit s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf)
 {
     s2_db *db;
     s2_diag diag = {0};
@@ -143,9 +143,7 @@ int s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf
         s2_cli_error(cli, "needles are drawn as ansi, ascii or svg");
         return S2_EXIT_USAGE;
     }
-    const int end = s2_store_open(cli, S2_DB_READ, &db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
     const s2_status status = read_grid(cli, db, input, &grid, &diag);
     s2_db_close(&db);
     if (status != S2_OK)
@@ -158,5 +156,5 @@ int s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf
         draw_svg(&grid, buf);
     else
         draw_text(&grid, buf);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }

@@ -7,10 +7,10 @@
 #include "cli/input.h"
 
 /*
- * The latest validation of the design that has a grid. form: "ansi", "ascii" or "svg". S2_GO_ON, or the exit
+ * The latest validation of the design that has a grid. form: "ansi", "ascii" or "svg". S2_EXIT_OK, or the exit
  * code after a message: nothing stored, another form.
  */
-int s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf);
+s2_exit s2_needles_draw(s2_cli *cli, const s2_input *input, const char *form, s2_buf *buf);
 
 /* The rows of a grid as text, shared with the report of s2 validate: a glyph for each depth. */
 void s2_needles_heading(s2_buf *buf);

@@ -27,25 +27,23 @@ static void name_after(const char *path, char *out, size_t cap)
     out[n] = '\0';
 }
 
-static int read_config(s2_cli *cli, const char *path, s2_net *out)
+static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
 {
     char *text, name[sizeof out->name];
     size_t n_bytes;
     s2_net net;
     s2_diag diag = {0};
-    const int end = s2_textfile_read(cli, path, &text, &n_bytes);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
     const s2_status status = s2_widths_read(text, n_bytes, &net, &diag);
     if (status != S2_OK)
         return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
     *out = net;
     name_after(path, name, sizeof name);
     s2_text_clean(out->name, sizeof out->name, name);
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-int s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
+s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
 {
     s2_diag diag = {0};
     const s2_status status = s2_net_find(name, out, &diag);
@@ -53,7 +51,7 @@ int s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
     if (*is_file)
         return read_config(cli, s2_input_path(cli, name), out);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)
         s2_cli_hint(

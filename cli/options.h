@@ -5,12 +5,9 @@
  * man pages and shell completion are all made from it.
  *
  *     s2_args args;
- *     const int end = s2_args_parse(cli, "show", argc, argv, &args);
- *     if (end != S2_GO_ON)
- *         return end;                       (help was printed, or the call was wrong)
+ *     S2_CLI_TRY(s2_args_parse(cli, "show", argc, argv, &args));
  *     int64_t len_tok;
- *     if (s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &len_tok) != S2_GO_ON)
- *         return S2_EXIT_USAGE;
+ *     S2_CLI_TRY(s2_args_int(cli, &args, "len", 1, S2_LIMIT_CONTEXT_TOK, &len_tok));
  *
  * Option grammar: --name VALUE, --name=VALUE, -n VALUE, -nVALUE, clustered flags, `--` ends options,
  * `-` is an operand. Options and operands may be mixed. Naming an option twice is an error unless it
@@ -68,19 +65,18 @@ struct s2_given {
 };
 
 /*
- * argv[0] is the command's name. S2_GO_ON, or the code to end with: 0 after --help, 2 after a message. --db
- * and
- * --no-db are taken into *cli. "s2check" as program leaves out options that are s2_only.
+ * argv[0] is the command's name. S2_EXIT_USAGE after a message, S2_EXIT_ANSWERED after --help. --db and --no-db
+ * are taken into *cli. "s2check" as program leaves out options that are s2_only.
  */
-int s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out);
+s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out);
 
 bool s2_args_has(const s2_args *args, const char *name);        /* written on the command line */
 const char *s2_args_str(const s2_args *args, const char *name); /* last value, fallback, or NULL */
 /*
- * A whole number in [least, most]; S2_GO_ON, or S2_EXIT_USAGE after a message. Needs a value or a fallback.
+ * A whole number in [least, most]; S2_EXIT_OK, or S2_EXIT_USAGE after a message. Needs a value or a fallback.
  */
-int s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most,
-                int64_t *out);
+s2_exit s2_args_int(s2_cli *cli, const s2_args *args, const char *name, int64_t least, int64_t most,
+                    int64_t *out);
 
 /* Digits with an optional k or m (1024, 1048576); false for anything else or beyond 2^53. */
 bool s2_number_parse(const char *text, int64_t *out);

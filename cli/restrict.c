@@ -7,14 +7,14 @@
 /* Formats of one length are written for at most so many tokens: what they refuse does not depend on it. */
 enum { WRITTEN_TOK = 4096 };
 
-static int read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
+static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
 {
     char name[32];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
     const s2_format *const format = s2_format_find(name);
     if (format != NULL && format->write != NULL && out->n_formats < S2_RESTRICT_FORMATS) {
         out->formats[out->n_formats++] = format;
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     }
     s2_buf names = {0};
     s2_foreign_names(&names, true);
@@ -24,21 +24,19 @@ static int read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *
     return S2_EXIT_USAGE;
 }
 
-int s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
-                        s2_restriction *out)
+s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                            s2_restriction *out)
 {
     *out = (s2_restriction){.n_dense_layers = S2_RESTRICT_ANY,
                             .n_tok = len_tok < WRITTEN_TOK ? len_tok : WRITTEN_TOK};
     for (const char *at = formats; at != NULL && *at != '\0'; at += *at == ',') {
         const size_t n = strcspn(at, ",");
-        const int end = read_format(cli, at, n, out);
-        if (end != S2_GO_ON)
-            return end;
+        S2_CLI_TRY(read_format(cli, at, n, out));
         at += n;
     }
     return s2_args_has(args, "dense-layers")
                ? s2_args_int(cli, args, "dense-layers", 0, S2_LIMIT_LAYERS, &out->n_dense_layers)
-               : S2_GO_ON;
+               : S2_EXIT_OK;
 }
 
 bool s2_restriction_restricts(const s2_restriction *restriction)

@@ -19,9 +19,9 @@ typedef struct s2_restriction {
     int64_t n_tok;          /* of formats of one length */
 } s2_restriction;
 
-/* formats: the list of --exportable, or NULL. S2_GO_ON, or S2_EXIT_USAGE after a message. */
-int s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
-                        s2_restriction *out);
+/* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
+s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
+                            s2_restriction *out);
 bool s2_restriction_restricts(const s2_restriction *restriction);
 /* An s2_search_accept_fn (search/search.h) whose user is the restriction. */
 s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,

@@ -20,7 +20,7 @@ static uint64_t name_hash(const char *text)
 }
 
 /* Everything that counts and front depend on, the program included. */
-int s2_search_file_name(s2_searching *r)
+s2_exit s2_search_file_name(s2_searching *r)
 {
     const s2_found *const found = &r->found;
     const s2_search *const search = &found->search;
@@ -62,7 +62,7 @@ int s2_search_file_name(s2_searching *r)
         s2_buf_release(&buf);
     }
     return r->key != NULL && (r->path != NULL || found->cli->no_db)
-               ? S2_GO_ON
+               ? S2_EXIT_OK
                : s2_cli_fail(found->cli, S2_ENOMEM, "search");
 }
 
@@ -96,10 +96,10 @@ static bool replace_file(const char *path, const s2_buf *text)
     return good;
 }
 
-int s2_search_file_write(const s2_searching *r, int64_t stored_us)
+s2_exit s2_search_file_write(const s2_searching *r, int64_t stored_us)
 {
     if (r->path == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_buf text = {0};
     s2_buf_printf(&text, "%020lld\n", (long long)stored_us);
     for (int32_t rank = 0; rank < r->ranks.n; rank++) {
@@ -110,19 +110,19 @@ int s2_search_file_write(const s2_searching *r, int64_t stored_us)
     const int error = errno;
     s2_buf_release(&text);
     if (good)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(r->found.cli, "%s: %s", r->path, strerror(error));
     return S2_EXIT_ENVIRONMENT;
 }
 
 /* Rank 0's text of the file; nothing where there is none. */
-static int read_file(const s2_searching *r, s2_buf *text)
+static s2_exit read_file(const s2_searching *r, s2_buf *text)
 {
     s2_cli *const cli = r->found.cli;
     FILE *const file = fopen(r->path, "rb");
     if (file == NULL) {
         fprintf(cli->err, "nothing to resume; the search begins\n");
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     }
     char piece[4096];
     size_t n;
@@ -130,7 +130,7 @@ static int read_file(const s2_searching *r, s2_buf *text)
         s2_buf_add(text, piece, n);
     const bool failed = ferror(file) != 0 || text->status != S2_OK;
     fclose(file);
-    return failed ? s2_cli_fail(cli, S2_EIO, r->path) : S2_GO_ON;
+    return failed ? s2_cli_fail(cli, S2_EIO, r->path) : S2_EXIT_OK;
 }
 
 /* The state of one rank in the text; false when it is not there. The text ends in a zero. */
@@ -157,7 +157,7 @@ static bool find_state(const char *text, size_t n_bytes, int32_t rank, int32_t n
     return true;
 }
 
-static int take_state(s2_searching *r, const s2_buf *text)
+static s2_exit take_state(s2_searching *r, const s2_buf *text)
 {
     s2_diag diag = {0};
     s2_search_state state;
@@ -177,40 +177,38 @@ static int take_state(s2_searching *r, const s2_buf *text)
     r->stored_us = strtoll(text->data, NULL, 10);
     s2_search_state_release(&r->found.state);
     r->found.state = state;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-int s2_search_file_resume(s2_searching *r)
+s2_exit s2_search_file_resume(s2_searching *r)
 {
     s2_buf text = {0};
-    int code = r->ranks.own == 0 ? read_file(r, &text) : S2_GO_ON;
+    s2_exit code = r->ranks.own == 0 ? read_file(r, &text) : S2_EXIT_OK;
     if (text.len > 0)
         s2_buf_add(&text, "", 1);
-    code = (int)s2_ranks_most(&r->ranks, code);
-    if (code == S2_GO_ON) {
+    code = (s2_exit)s2_ranks_most(&r->ranks, code);
+    if (code == S2_EXIT_OK) {
         s2_ranks_share(&r->ranks, &text);
-        code = text.len > 0 ? take_state(r, &text) : S2_GO_ON;
-        const int own = code;
-        code = (int)s2_ranks_most(&r->ranks, own);
-        if (own == S2_GO_ON && code != S2_GO_ON)
+        code = text.len > 0 ? take_state(r, &text) : S2_EXIT_OK;
+        const s2_exit own = code;
+        code = (s2_exit)s2_ranks_most(&r->ranks, own);
+        if (own == S2_EXIT_OK && code != S2_EXIT_OK)
             s2_cli_error(r->found.cli, "%s: another rank cannot go on from it", r->path);
     }
     s2_buf_release(&text);
     return code;
 }
 
-int s2_search_file_find_stored(s2_searching *r, bool *stored)
+s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored)
 {
     enum { LATEST = 1000 };
     s2_cli *const cli = r->found.cli;
     *stored = false;
     if (r->stored_us == 0 || access(s2_store_path(cli), F_OK) != 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_db *db;
     /* a run killed while it made the file left one that only a writer completes */
-    const int end = s2_store_open(cli, S2_DB_WRITE, &db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_WRITE, &db));
     s2_diag diag = {0};
     int32_t n = 0;
     s2_db_run_row *const rows = S2_NEW(&cli->arena, s2_db_run_row, LATEST);
@@ -220,5 +218,5 @@ int s2_search_file_find_stored(s2_searching *r, bool *stored)
         *stored |= rows[row].started_us == r->stored_us && strcmp(rows[row].command, "search") == 0 &&
                    rows[row].n_results > 0;
     s2_db_close(&db);
-    return status == S2_OK ? S2_GO_ON : s2_store_report(cli, status, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }

@@ -94,7 +94,7 @@ static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
     return take_phase(cli, words, phrase) || take_name(cli, words, phrase);
 }
 
-int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
+s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
 {
     *out = (s2_search_words){0};
     for (const char *at = text;; at++) {
@@ -112,6 +112,6 @@ int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
         }
         at += n;
         if (*at == '\0')
-            return S2_GO_ON;
+            return S2_EXIT_OK;
     }
 }

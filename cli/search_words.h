@@ -25,7 +25,7 @@ typedef struct s2_search_words {
 
 /* Spaces have rules or choices, words have neither. */
 bool s2_search_words_are(const char *text);
-/* S2_GO_ON, or an exit code after a message. Texts live in cli->arena. */
-int s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out);
+/* S2_EXIT_OK, or an exit code after a message. Texts live in cli->arena. */
+s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out);
 
 #endif /* S2_CLI_SEARCH_WORDS_H */

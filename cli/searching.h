@@ -44,15 +44,15 @@ typedef struct s2_searching {
     bool moved;       /* some rank had something left to visit */
 } s2_searching;
 
-/* S2_GO_ON, or an exit code after a message; every rank gets the same. */
+/* S2_EXIT_OK, or an exit code after a message; every rank gets the same. */
 
 /* Needs the options; sets key and path. */
-int s2_search_file_name(s2_searching *r);
+s2_exit s2_search_file_name(s2_searching *r);
 /* Rank 0 reads the file, every rank takes its state from it; without a file the search begins. */
-int s2_search_file_resume(s2_searching *r);
+s2_exit s2_search_file_resume(s2_searching *r);
 /* Rank 0: write r->states. stored_us: the run that is about to store the front, 0: none yet. */
-int s2_search_file_write(const s2_searching *r, int64_t stored_us);
+s2_exit s2_search_file_write(const s2_searching *r, int64_t stored_us);
 /* Did the run that was storing this very front commit before it was killed? Then nothing is stored twice. */
-int s2_search_file_find_stored(s2_searching *r, bool *stored);
+s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored);
 
 #endif /* S2_CLI_SEARCHING_H */

@@ -25,7 +25,7 @@ void s2_store_set_seed(s2_cli *cli, int64_t seed)
     cli->seed = seed;
 }
 
-static int report(s2_cli *cli, s2_status status, const s2_diag *diag)
+static s2_exit report(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     if (diag->msg[0] == '\0')
         return s2_cli_fail(cli, status, s2_store_path(cli));
@@ -33,11 +33,11 @@ static int report(s2_cli *cli, s2_status status, const s2_diag *diag)
     return s2_exit_of(status);
 }
 
-int s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db)
+s2_exit s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db)
 {
     s2_diag diag = {0};
     const s2_status status = s2_db_open(s2_store_path(cli), mode, db, &diag);
-    return status == S2_OK ? S2_GO_ON : report(cli, status, &diag);
+    return status == S2_OK ? S2_EXIT_OK : report(cli, status, &diag);
 }
 
 static void add_argv(const s2_cli *cli, s2_buf *buf)
@@ -170,11 +170,11 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
 }
 
 /* A transaction with the run and the design in it, or the exit code of what went wrong. */
-static int begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
+static s2_exit begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
 {
     if (cli->db == NULL) {
-        const int end = s2_store_open(cli, S2_DB_WRITE, &cli->db);
-        if (end != S2_GO_ON) {
+        const s2_exit end = s2_store_open(cli, S2_DB_WRITE, &cli->db);
+        if (end != S2_EXIT_OK) {
             s2_cli_hint(cli, "--no-db records nothing, --db FILE records elsewhere");
             return end;
         }
@@ -187,29 +187,30 @@ static int begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
     if (status == S2_OK)
         status = put_design(cli, input, design_id, &diag);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_db_rollback(cli->db);
     cli->run_id = run_before;
     return report(cli, status, &diag);
 }
 
-static int finish(s2_cli *cli, s2_status status, s2_diag *diag, int64_t run_before)
+static s2_exit finish(s2_cli *cli, s2_status status, s2_diag *diag, int64_t run_before)
 {
     if (status == S2_OK)
         status = s2_db_commit(cli->db, diag);
     else
         s2_db_rollback(cli->db);
     if (status == S2_OK)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     cli->run_id = run_before;
     return report(cli, status, diag);
 }
 
-int s2_store_run(s2_cli *cli)
+s2_exit s2_store_run(s2_cli *cli)
 {
-    int end = cli->db == NULL ? s2_store_open(cli, S2_DB_WRITE, &cli->db) : S2_GO_ON;
-    if (end != S2_GO_ON || cli->run_id != 0)
-        return end;
+    if (cli->db == NULL)
+        S2_CLI_TRY(s2_store_open(cli, S2_DB_WRITE, &cli->db));
+    if (cli->run_id != 0)
+        return S2_EXIT_OK;
     s2_diag diag = {0};
     s2_status status = s2_db_begin(cli->db, &diag);
     if (status == S2_OK)
@@ -217,7 +218,7 @@ int s2_store_run(s2_cli *cli)
     return finish(cli, status, &diag, 0);
 }
 
-int s2_store_design(s2_cli *cli, const s2_input *input)
+s2_exit s2_store_design(s2_cli *cli, const s2_input *input)
 {
     return s2_store_checks(cli, input, NULL, 0);
 }
@@ -231,15 +232,13 @@ static s2_status put_results(s2_cli *cli, const s2_store_item *item, int64_t des
     return S2_OK;
 }
 
-int s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
+s2_exit s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
 {
     if (cli->no_db || n_items == 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     int64_t design_id;
     const int64_t run_before = cli->run_id;
-    const int end = begin(cli, &items[0].input, &design_id);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(begin(cli, &items[0].input, &design_id));
     s2_diag diag = {0};
     s2_status status = put_results(cli, &items[0], design_id, &diag);
     for (int32_t n = 1; n < n_items && status == S2_OK; n++) {
@@ -250,7 +249,7 @@ int s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items)
     return finish(cli, status, &diag, run_before);
 }
 
-int s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks)
+s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks)
 {
     const s2_store_item item = {.input = *input, .checks = checks, .n_checks = n_checks};
     return s2_store_items(cli, &item, 1);
@@ -304,41 +303,37 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
     return row;
 }
 
-int s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
+s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
 {
     const s2_store_item item = {.input = *input, .sims = sim, .n_sims = 1};
     return s2_store_items(cli, &item, 1);
 }
 
-int s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
+s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
 {
     if (cli->no_db)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     int64_t design_id;
     const int64_t run_before = cli->run_id;
-    const int end = begin(cli, input, &design_id);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(begin(cli, input, &design_id));
     s2_diag diag = {0};
     const s2_status status = s2_db_put_validation(cli->db, cli->run_id, design_id, validation, &diag);
     return finish(cli, status, &diag, run_before);
 }
 
-int s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row)
+s2_exit s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row)
 {
     if (cli->no_db)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     int64_t design_id;
     const int64_t run_before = cli->run_id;
-    const int end = begin(cli, input, &design_id);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(begin(cli, input, &design_id));
     s2_diag diag = {0};
     const s2_status status = s2_db_put_export(cli->db, cli->run_id, design_id, row, &diag);
     return finish(cli, status, &diag, run_before);
 }
 
-static int report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows, int32_t n_rows)
+static s2_exit report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows, int32_t n_rows)
 {
     s2_cli_error(cli, "%s: %s%d designs are meant", key, n_rows == CANDIDATES ? "at least " : "",
                  (int)n_rows);
@@ -347,7 +342,7 @@ static int report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows
     return S2_EXIT_USAGE;
 }
 
-int s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
+s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
 {
     s2_db_row rows[CANDIDATES];
     int32_t n_rows;
@@ -358,21 +353,19 @@ int s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id)
     if (n_rows > 1)
         return report_candidates(cli, key, rows, n_rows);
     *design_id = n_rows == 1 ? rows[0].id : 0;
-    return S2_GO_ON;
+    return S2_EXIT_OK;
 }
 
-int s2_store_find_design(s2_cli *cli, const char *key, const char **text)
+s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text)
 {
     *text = NULL;
     if (access(s2_store_path(cli), F_OK) != 0)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_db *db;
-    const int end = s2_store_open(cli, S2_DB_READ, &db);
-    if (end != S2_GO_ON)
-        return end;
+    S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
     int64_t design_id;
-    int code = s2_store_pick(cli, db, key, &design_id);
-    if (code == S2_GO_ON && design_id != 0) {
+    s2_exit code = s2_store_pick(cli, db, key, &design_id);
+    if (code == S2_EXIT_OK && design_id != 0) {
         s2_diag diag = {0};
         const s2_status status = s2_db_text(db, &cli->arena, design_id, text, &diag);
         if (status != S2_OK)
@@ -382,7 +375,7 @@ int s2_store_find_design(s2_cli *cli, const char *key, const char **text)
     return code;
 }
 
-int s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag)
+s2_exit s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     return report(cli, status, diag);
 }
@@ -395,7 +388,7 @@ static int64_t elapsed_us(const s2_cli *cli)
     return us > 0 ? us : 0;
 }
 
-int s2_store_finish(s2_cli *cli, int code)
+s2_exit s2_store_finish(s2_cli *cli, s2_exit code)
 {
     if (cli->db == NULL)
         return code;
@@ -404,7 +397,7 @@ int s2_store_finish(s2_cli *cli, int code)
         s2_status status = s2_db_begin(cli->db, &diag);
         if (status == S2_OK)
             status = s2_db_end_run(cli->db, cli->run_id, code, elapsed_us(cli), &diag);
-        if (finish(cli, status, &diag, cli->run_id) != S2_GO_ON)
+        if (finish(cli, status, &diag, cli->run_id) != S2_EXIT_OK)
             code = s2_exit_combine(code, S2_EXIT_ENVIRONMENT);
     }
     s2_db_close(&cli->db);

@@ -5,13 +5,13 @@
 #include "base/file.h"
 #include "cli/input.h"
 
-int s2_textfile_read(s2_cli *cli, const char *path, char **text, size_t *n_bytes)
+s2_exit s2_textfile_read(s2_cli *cli, const char *path, char **text, size_t *n_bytes)
 {
     const s2_status status = s2_bytes_read(&cli->arena, path, S2_TEXTFILE_MOST, text, n_bytes);
     if (status != S2_OK)
         return s2_input_unreadable(cli, status, path);
     if (*n_bytes <= S2_TEXTFILE_MOST && memchr(*text, '\0', *n_bytes) == NULL)
-        return S2_GO_ON;
+        return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s", path,
                  *n_bytes <= S2_TEXTFILE_MOST ? "a NUL byte: this is a binary file, not a text"
                                               : "is larger than 32 MiB");

@@ -17,7 +17,7 @@ typedef bool (*s2_wanted_fn)(void *user, int32_t input);
  * argv is a command line of `s2 validate` whose operands are not read; the inputs are judged in their
  * place, those that are wanted. Returns the exit code that `s2 validate` would end with.
  */
-int s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
-                       s2_wanted_fn wanted, s2_verdict_fn take, void *user);
+s2_exit s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *inputs, int32_t n_inputs,
+                           s2_wanted_fn wanted, s2_verdict_fn take, void *user);
 
 #endif /* S2_CLI_VALIDATING_H */
