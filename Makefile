@@ -31,11 +31,11 @@ B        := $(O)$(if $(filter 1,$(MPI)),-mpi)
 WARN     := -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
             -Wwrite-strings -Wvla -Werror=switch $(if $(CI),-Werror)
 # What OpenSSF recommends and these compilers know; the programs read files from anywhere.
-HARDEN   := -fPIE -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=full) \
+HARDEN   := -fPIC -fvisibility=hidden -fstack-protector-strong -fstack-clash-protection $(if $(filter x86_64,$(shell uname -m)),-fcf-protection=full) \
             -Wformat-security -Werror=format-security
 CFLAGS   := -std=c11 -D_GNU_SOURCE -I. $(OPT_$(BUILD)) $(HARDEN) $(WARN) -pthread -fno-math-errno $(EXTRA_CFLAGS)
 NVFLAGS  := -std=c++17 -I. -O3 -lineinfo -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90a,code=sm_90a \
-            -Xptxas --warn-on-spills -Xcompiler -Wall,-Wextra $(EXTRA_NVFLAGS)
+            -Xptxas --warn-on-spills -Xcompiler -fPIC,-Wall,-Wextra $(EXTRA_NVFLAGS)
 # Debian's static archives: one binary runs on a bare machine. Their order is the order of dependence.
 LIBS_CORE := -l:libmd.a -lm -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LIBS      := -l:libjansson.a -l:libyaml.a -l:libsqlite3.a -l:libncursesw.a -l:libtinfo.a -l:libpng.a -l:libz.a $(LIBS_CORE) -ldl
@@ -58,7 +58,7 @@ $(B)/search/ranks.c.o: search/ranks.c $(O)/flags
 endif
 
 CORE    := base pattern coverage
-MODULES := $(CORE) plan reach sim calibrate search cache kernels judge db draw export tui explorer cert
+MODULES := $(CORE) plan reach sim calibrate search cache kernels judge db draw export tui explorer cert library
 CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
 # What differs with MPI=1 is linked with the programs and not from the library.
 MPI_C   := search/ranks.c
@@ -234,7 +234,7 @@ check-house: all
 	python3 tests/lint/house.py symbols $(O)
 	tests/lint/test_lint.sh $(O)
 
-FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/plug/mine.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
+FORMATTED = $(LIB_C) $(CLI_C) docs/examples/serve.c docs/examples/library.c docs/examples/plug/mine.c $(wildcard cli/main_*.c tests/*.[ch] tests/*/*.[ch] kernels/cuda/*.cu*) $(HEADERS)
 ## format: rewrite C and CUDA sources in the house's style (clang-format 14)
 format:
 	clang-format -i $(FORMATTED)
@@ -267,25 +267,6 @@ completion: $(B)/s2
 	@$< help --completion bash > build/completion/s2 && $< help --completion zsh > build/completion/_s2
 	@echo "build/completion/s2 (bash), build/completion/_s2 (zsh)"
 
-PREFIX  ?= /usr/local
-BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
-ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
-MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
-## install: programs, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
-install: all man completion
-	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR)
-	install -m 755 $(B)/s2 $(B)/s2check $(B)/s2cert $(DESTDIR)$(PREFIX)/bin
-	install -d $(DESTDIR)$(PREFIX)/include && install -m 644 judge/s2_kernel_plug.h $(DESTDIR)$(PREFIX)/include
-	install -m 644 build/man/man1/*.1 $(MANDIR)
-	install -m 644 build/completion/s2 $(BASHDIR)/s2
-	ln -sf s2 $(BASHDIR)/s2check
-	install -m 644 build/completion/_s2 $(ZSHDIR)/_s2
-
-## uninstall: what install put there
-uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(DESTDIR)$(PREFIX)/include/s2_kernel_plug.h $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2cert.1 $(MANDIR)/s2-*.1 \
-	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2
-
 ##@ Help
 ## clean: remove build/
 clean:
@@ -293,10 +274,10 @@ clean:
 
 ## help: this text
 help:
-	@sed -n 's/^##@ /\n/p; s/^## \([a-z-]*\): /\1\t/p' Makefile tests/campaigns.mk | \
+	@sed -n 's/^##@ /\n/p; s/^## \([a-z-]*\): /\1\t/p' Makefile library/library.mk tests/campaigns.mk | \
 	  awk -F'\t' 'NF == 2 { printf "  %-15s %s\n", $$1, $$2; next } { print }'
 
-include tests/campaigns.mk
+include tests/campaigns.mk library/library.mk
 # Every target with a line of help is a name, not a file.
-.PHONY: $(shell sed -n 's/^## \([a-z-]*\):.*/\1/p' Makefile tests/campaigns.mk) setup setup-check check-format races
+.PHONY: $(shell sed -n 's/^## \([a-z-]*\):.*/\1/p' Makefile library/library.mk tests/campaigns.mk) setup setup-check check-format races
 

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -373,9 +374,16 @@ static void *doc_malloc(size_t n_bytes)
     return memory;
 }
 
-static void watch_allocations(void)
+static void set_functions(void)
 {
     json_set_alloc_funcs(doc_malloc, s2_free);
+}
+
+/* jansson keeps its functions for the whole process, so they are set once, whatever threads parse. */
+static void watch_allocations(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    (void)pthread_once(&once, set_functions);
     allocation_failed = false;
 }
 

@@ -69,6 +69,8 @@ typedef struct s2_device_ops {
     /* Bytes in use, by whomever, or -1. NULL: never known. */
     int64_t (*memory_used)(s2_device *device);
     void (*close)(s2_device *device);
+    /* Queue what follows on a stream of the caller's, which stays the caller's. NULL: nothing is queued here. */
+    s2_status (*use_stream)(s2_device *device, void *stream);
 } s2_device_ops;
 
 struct s2_device {

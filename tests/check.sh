@@ -91,6 +91,7 @@ needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 later races "$make" -s check-races
 later example "$make" -s example
+needs pkg-config library && later library "$make" -s check-library
 for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
 together
 stage demo "$make" -s demo

@@ -14,7 +14,8 @@ namespace
 {
 
 struct GpuImpl {
-    cudaStream_t stream;
+    cudaStream_t stream; /* where everything is queued */
+    cudaStream_t own;    /* the same, until a caller brings one */
     cudaEvent_t begin, end;
     void *flush; /* twice the L2, made when first asked for */
     size_t flush_bytes;
@@ -251,15 +252,21 @@ void gpu_close(s2_device *device)
     (void)cudaFree(impl->ticks);
     (void)cudaEventDestroy(impl->begin);
     (void)cudaEventDestroy(impl->end);
-    (void)cudaStreamDestroy(impl->stream);
+    (void)cudaStreamDestroy(impl->own);
     s2_free(impl);
     s2_free(device);
 }
 
-const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,     gpu_copy_in, gpu_copy_out,   gpu_copy_pieces,
-                               gpu_fill,        gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,
-                               gpu_flush_cache, gpu_clock_mhz,   gpu_sense,   gpu_profile,    gpu_copy_rows,
-                               gpu_memory_used, gpu_close};
+s2_status gpu_use_stream(s2_device *device, void *stream)
+{
+    impl_of(device)->stream = (cudaStream_t)stream;
+    return S2_OK;
+}
+
+const s2_device_ops gpu_ops = {
+    gpu_alloc,       gpu_release, gpu_copy_in,    gpu_copy_out,    gpu_copy_pieces, gpu_fill,
+    gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,    gpu_flush_cache, gpu_clock_mhz,
+    gpu_sense,       gpu_profile, gpu_copy_rows,  gpu_memory_used, gpu_close,       gpu_use_stream};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)
@@ -287,7 +294,8 @@ void describe(s2_device *device, const cudaDeviceProp *prop)
 
 s2_status make_impl(GpuImpl *impl, s2_diag *why)
 {
-    S2_TRY(s2_cuda_try(cudaStreamCreateWithFlags(&impl->stream, cudaStreamNonBlocking), why));
+    S2_TRY(s2_cuda_try(cudaStreamCreateWithFlags(&impl->own, cudaStreamNonBlocking), why));
+    impl->stream = impl->own;
     S2_TRY(s2_cuda_try(cudaEventCreate(&impl->begin), why));
     S2_TRY(s2_cuda_try(cudaEventCreate(&impl->end), why));
     return s2_cuda_try(cudaMalloc((void **)&impl->ticks, 2 * sizeof(long long)), why);

@@ -1,0 +1,242 @@
+#include "coverage/answer.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "coverage/explain.h"
+#include "pattern/parse.h"
+
+/* ---- what is asked */
+
+static const char *nearest_property(const char *word, size_t len)
+{
+    const char *best = NULL;
+    int32_t best_distance = 3;
+    for (int property = 0; property < S2_N_PROPERTIES; property++) {
+        const char *const known = s2_property_word((s2_property)property);
+        const int32_t distance = s2_text_distance(word, len, known, best_distance);
+        if (distance < best_distance) {
+            best = known;
+            best_distance = distance;
+        }
+    }
+    return best;
+}
+
+static bool takes_argument(s2_property property)
+{
+    return property == S2_RANKS || property == S2_DEPTH;
+}
+
+/* Digits up to the end of the word; false when it is none or too large. */
+static bool argument_parse(const char *text, size_t len, int32_t *out)
+{
+    int64_t value = 0;
+    for (size_t at = 0; at < len; at++) {
+        if (text[at] < '0' || text[at] > '9' || value > S2_LIMIT_HEADS)
+            return false;
+        value = value * 10 + (text[at] - '0');
+    }
+    *out = (int32_t)value;
+    return len > 0 && value >= 1 && value <= S2_LIMIT_HEADS;
+}
+
+static s2_status requirement_parse(const char *word, size_t len, int32_t col, s2_requirement *out,
+                                   s2_diag *diag)
+{
+    const char *const colon = memchr(word, ':', len);
+    const size_t name_len = colon != NULL ? (size_t)(colon - word) : len;
+    for (int property = 0; property < S2_N_PROPERTIES; property++) {
+        const char *const known = s2_property_word((s2_property)property);
+        if (strlen(known) != name_len || memcmp(known, word, name_len) != 0)
+            continue;
+        *out = (s2_requirement){(s2_property)property, 0, true};
+        if (!takes_argument(out->property))
+            return colon == NULL ? S2_OK
+                                 : s2_diag_set(diag, S2_EINVAL, 0, 0, col, "%s takes no argument", known);
+        if (colon == NULL || !argument_parse(colon + 1, len - name_len - 1, &out->arg))
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "%s needs a number, as in %s:2", known, known);
+        return S2_OK;
+    }
+    const char *const near = nearest_property(word, name_len);
+    return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "unknown property %.*s%s%s%s", (int)name_len, word,
+                       near != NULL ? "; did you mean "
+                                    : " (rows, union, kv, group, shards, ranks:N, depth:D)",
+                       near != NULL ? near : "", near != NULL ? "?" : "");
+}
+
+s2_status s2_requirements_parse(const char *list, s2_requirement *out, int32_t *n, s2_diag *diag)
+{
+    int32_t n_out = 0;
+    for (const char *at = list;;) {
+        const size_t len = strcspn(at, ",");
+        const int32_t col = (int32_t)(at - list) + 1;
+        if (n_out == S2_MOST_REQUIREMENTS)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "more than %d properties", S2_MOST_REQUIREMENTS);
+        if (len == 0)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, col, "a property is missing");
+        S2_TRY(requirement_parse(at, len, col, &out[n_out], diag));
+        bool again = false;
+        for (int32_t earlier = 0; earlier < n_out; earlier++)
+            again =
+                again || (out[earlier].property == out[n_out].property && out[earlier].arg == out[n_out].arg);
+        n_out += again ? 0 : 1;
+        if (at[len] == '\0')
+            break;
+        at += len + 1;
+    }
+    *n = n_out;
+    return S2_OK;
+}
+
+void s2_requirement_name(const s2_requirement *requirement, char *out, size_t cap)
+{
+    const char *const word = s2_property_word(requirement->property);
+    if (takes_argument(requirement->property))
+        snprintf(out, cap, "%s:%d", word, requirement->arg);
+    else
+        snprintf(out, cap, "%s", word);
+}
+
+s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n)
+{
+    s2_verdict verdict = S2_HOLDS;
+    for (int32_t f = 0; f < n; f++) {
+        if (!findings[f].requirement.required || findings[f].verdict == S2_HOLDS)
+            continue;
+        if (findings[f].verdict == S2_VIOLATED)
+            return S2_VIOLATED;
+        verdict = S2_UNKNOWN;
+    }
+    return verdict;
+}
+
+/* ---- JSON */
+
+static void json_scope(s2_buf *buf, int64_t scope_tok)
+{
+    s2_json_key(buf, "scope");
+    if (scope_tok == S2_OPEN)
+        s2_json_str(buf, "all");
+    else
+        s2_json_int(buf, scope_tok);
+}
+
+static void json_field(s2_buf *buf, const char *key, int64_t value)
+{
+    if (value < 0)
+        return;
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+static void json_witness(const s2_pattern *pattern, const s2_witness *w, s2_buf *buf)
+{
+    s2_json_key(buf, "witness");
+    s2_json_begin(buf, '{');
+    json_field(buf, "layer", w->layer);
+    json_field(buf, "head", w->head);
+    json_field(buf, "rank", w->rank);
+    if (s2_pattern_has_phases(pattern)) {
+        s2_json_key(buf, "phase");
+        s2_json_str(buf, s2_phase_word(w->phase));
+    }
+    json_field(buf, "query_block", w->q_tok / pattern->block_tok);
+    json_field(buf, "key_block", w->k_tok >= 0 ? w->k_tok / pattern->block_tok : -1);
+    json_field(buf, "query", w->q_tok);
+    json_field(buf, "key", w->k_tok);
+    json_field(buf, "earlier_query", w->earlier_q_tok);
+    json_field(buf, "readers", w->readers);
+    s2_json_end(buf, '}');
+}
+
+static void json_layers(const s2_finding *finding, s2_buf *buf)
+{
+    s2_buf list = {0};
+    s2_layers_print(finding->failing_layers, finding->n_failing_layers, &list);
+    s2_json_key(buf, "failing_layers");
+    s2_json_str(buf, list.data != NULL ? list.data : "");
+    if (list.status != S2_OK)
+        buf->status = list.status;
+    s2_buf_release(&list);
+}
+
+static void json_finding(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf)
+{
+    char name[32];
+    s2_requirement_name(&finding->requirement, name, sizeof name);
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "name");
+    s2_json_str(buf, name);
+    s2_json_key(buf, "required");
+    s2_json_bool(buf, finding->requirement.required);
+    s2_json_key(buf, "verdict");
+    s2_json_str(buf, s2_verdict_word(finding->verdict));
+    json_scope(buf, finding->scope_tok);
+    if (finding->verdict == S2_VIOLATED) {
+        s2_json_key(buf, "complete_to");
+        if (finding->complete_to_tok == S2_COMPLETE_UNKNOWN)
+            s2_json_null(buf);
+        else
+            s2_json_int(buf, finding->complete_to_tok);
+        json_layers(finding, buf);
+        json_witness(pattern, &finding->witness, buf);
+    }
+    if (finding->verdict == S2_UNKNOWN) {
+        s2_buf reason = {0};
+        s2_explain_reason(finding, &reason);
+        s2_json_key(buf, "reason");
+        s2_json_str(buf, reason.data);
+        s2_buf_release(&reason);
+        json_layers(finding, buf);
+    }
+    s2_json_end(buf, '}');
+}
+
+/* The layers that are not judged; no key where there are none. */
+static void json_state_layers(const s2_pattern *pattern, s2_buf *buf)
+{
+    bool any = false;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        if (!s2_pattern_is_state_layer(pattern, layer))
+            continue;
+        if (!any) {
+            s2_json_key(buf, "state_layers");
+            s2_json_begin(buf, '[');
+        }
+        any = true;
+        s2_json_int(buf, layer);
+    }
+    if (any)
+        s2_json_end(buf, ']');
+}
+
+s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2_finding *findings, int32_t n,
+                           int64_t scope_tok, s2_buf *buf)
+{
+    char hash[S2_HASH_HEX];
+    S2_TRY(s2_pattern_hash(pattern, hash));
+    s2_json_begin(buf, '{');
+    s2_json_key(buf, "schema");
+    s2_json_str(buf, "s2check/1");
+    s2_json_key(buf, "name");
+    s2_json_str(buf, name);
+    s2_json_key(buf, "hash");
+    s2_json_str(buf, hash);
+    json_field(buf, "layers", pattern->n_layers);
+    json_field(buf, "heads", pattern->n_heads);
+    json_field(buf, "kv_heads", pattern->n_kv_heads);
+    json_field(buf, "block", pattern->block_tok);
+    json_scope(buf, scope_tok);
+    json_state_layers(pattern, buf);
+    s2_json_key(buf, "verdict");
+    s2_json_str(buf, s2_verdict_word(s2_findings_verdict(findings, n)));
+    s2_json_key(buf, "properties");
+    s2_json_begin(buf, '[');
+    for (int32_t f = 0; f < n; f++)
+        json_finding(pattern, &findings[f], buf);
+    s2_json_end(buf, ']');
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+    return buf->status;
+}

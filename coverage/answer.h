@@ -1,0 +1,38 @@
+/*
+ * coverage/answer.h - what a person asks the prover in words, and what it found as one JSON object.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_COVERAGE_ANSWER_H
+#define S2_COVERAGE_ANSWER_H
+
+#include "base/text.h"
+#include "coverage/prove.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_MOST_REQUIREMENTS = 16 };
+
+/*
+ * "rows,union,ranks:2" to requirements; S2_EINVAL with the reason in *diag (column of the word). The
+ * arguments are checked against the pattern by s2_prove().
+ */
+s2_status s2_requirements_parse(const char *list, s2_requirement *out, int32_t *n,
+                                s2_diag *diag) S2_MUST_CHECK;
+
+/* "ranks:2"; at least 32 bytes. */
+void s2_requirement_name(const s2_requirement *requirement, char *out, size_t cap);
+
+/* violated, unknown or holds, over the required findings. */
+s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n);
+
+/* One s2check/1 object and a line end. */
+s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2_finding *findings, int32_t n,
+                           int64_t scope_tok, s2_buf *buf) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_COVERAGE_ANSWER_H */

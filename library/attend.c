@@ -1,0 +1,343 @@
+#include "library/cache.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/kernel.h"
+
+_Static_assert((int)S2_API_FORWARD == (int)S2_PASS_FORWARD && (int)S2_API_BACKWARD == (int)S2_PASS_BACKWARD &&
+                   (int)S2_API_DECODING == (int)S2_PASS_DECODE,
+               "the passes of s2.h are those of plan/pass.h");
+
+struct s2_api_device {
+    s2_device *device;
+};
+
+struct s2_api_plan {
+    s2_api_pattern *pattern;
+    s2_device *device; /* not its own */
+    const s2_kernel *kernel;
+    bool deterministic;
+    s2_arena arena;
+    s2_plan plan;
+    s2_plan_seq *lens;
+    s2_attn_problem problem; /* of the last call: all but pointers is the plan's */
+    s2_cached cached;
+    void *state; /* prepared for the problem's addresses; NULL: not yet */
+};
+
+/* ------------------------------------------------------------------ devices */
+
+int s2_api_device_open(const char *spec, s2_api_device **out, s2_api_error *why)
+{
+    if (spec == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", spec == NULL ? "spec" : "out");
+    s2_diag diag = {0};
+    s2_api_device *const own = s2_calloc(1, sizeof *own);
+    const s2_status status = own != NULL ? s2_device_open(spec, &own->device, &diag) : S2_ENOMEM;
+    if (status == S2_OK)
+        *out = own;
+    else
+        s2_free(own);
+    return s2_answer(status, &diag, why);
+}
+
+void s2_api_device_close(s2_api_device *device)
+{
+    if (device == NULL)
+        return;
+    s2_device_close(&device->device);
+    s2_free(device);
+}
+
+int s2_api_device_stream(s2_api_device *device, void *stream, s2_api_error *why)
+{
+    const s2_diag none = {0};
+    if (device == NULL)
+        return s2_answer_argument(why, "device is NULL");
+    s2_device *const own = device->device;
+    return s2_answer(own->ops->use_stream != NULL ? own->ops->use_stream(own, stream) : S2_OK, &none, why);
+}
+
+int s2_api_device_wait(s2_api_device *device, s2_api_error *why)
+{
+    s2_diag diag = {0};
+    if (device == NULL)
+        return s2_answer_argument(why, "device is NULL");
+    return s2_answer(device->device->ops->sync(device->device, &diag), &diag, why);
+}
+
+/* ------------------------------------------------------------------ plans */
+
+/* NULL, or which option is out of its range. */
+static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options *in)
+{
+    if (in->pass < 0 || in->pass >= (int32_t)S2_N_PASSES)
+        return "pass: no s2_api_pass";
+    if (in->phase < 0 || in->phase >= (int32_t)S2_N_PHASES)
+        return "phase: neither prefill nor decode";
+    if (in->layer < 0 || in->layer >= pattern->n_layers)
+        return "layer: the pattern has no such layer";
+    if (in->dtype < 0 || in->dtype >= (int32_t)S2_N_DTYPES)
+        return "dtype: no s2_api_dtype";
+    if (in->head_dim < 1 || in->head_dim > S2_LIMIT_HEAD_DIM)
+        return "head_dim: out of range";
+    if (in->n_sequences < 1 || in->n_sequences > S2_LIMIT_CONTEXT_TOK)
+        return "n_sequences: out of range";
+    if (in->q_tok == NULL || in->k_tok == NULL)
+        return "q_tok or k_tok is NULL";
+    if ((in->q_begin == NULL) != (in->k_begin == NULL))
+        return "q_begin, k_begin: both or none";
+    return NULL;
+}
+
+/* Packed sequences lie one after the other, so that no row belongs to two. */
+static bool begins_fit(const int32_t *begin, const int32_t *n_tok, int32_t n)
+{
+    for (int32_t seq = 0; begin != NULL && seq < n; seq++)
+        if (begin[seq] < 0 || (int64_t)begin[seq] + n_tok[seq] != begin[seq + 1])
+            return false;
+    return true;
+}
+
+static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag *diag)
+{
+    const size_t n = (size_t)in->n_sequences;
+    plan->lens = S2_NEW(&plan->arena, s2_plan_seq, n);
+    int32_t *const begins = S2_NEW(&plan->arena, int32_t, 2 * (n + 1));
+    if (plan->lens == NULL || begins == NULL)
+        return S2_ENOMEM;
+    for (int32_t seq = 0; seq < in->n_sequences; seq++) {
+        if (in->q_tok[seq] < 1 || in->q_tok[seq] > in->k_tok[seq] || in->k_tok[seq] > S2_LIMIT_CONTEXT_TOK)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                               "q_tok, k_tok: sequence %d has %d queries and %d keys; at least one query, "
+                               "and no more than keys",
+                               seq, in->q_tok[seq], in->k_tok[seq]);
+        plan->lens[seq] = (s2_plan_seq){in->q_tok[seq], in->k_tok[seq]};
+    }
+    if (!begins_fit(in->q_begin, in->q_tok, in->n_sequences) ||
+        !begins_fit(in->k_begin, in->k_tok, in->n_sequences))
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                           "q_begin, k_begin: sequences do not lie one after the other");
+    if (in->q_begin == NULL)
+        return S2_OK;
+    memcpy(begins, in->q_begin, (n + 1) * sizeof *begins);
+    memcpy(begins + n + 1, in->k_begin, (n + 1) * sizeof *begins);
+    plan->problem.q_begin_tok = begins;
+    plan->problem.k_begin_tok = begins + n + 1;
+    return S2_OK;
+}
+
+typedef struct planning {
+    s2_api_plan *plan;
+    const s2_api_plan_options *in;
+} planning;
+
+static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
+{
+    planning *const at = user;
+    s2_api_plan *const plan = at->plan;
+    if (plan->deterministic && !kernel->deterministic)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s gives other bits each time",
+                           kernel->traits->name);
+    plan->problem.plan = NULL;
+    S2_TRY(kernel->supports(plan->device, &plan->problem, why));
+    const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
+    const s2_plan_options cut = s2_kernel_cut(kernel->traits, at->in->head_dim);
+    s2_status status = s2_plan_build(&plan->arena, &plan->pattern->pattern, (s2_phase)at->in->phase,
+                                     at->in->layer, plan->lens, at->in->n_sequences, &cut, &plan->plan, why);
+    plan->problem.plan = &plan->plan;
+    if (status == S2_OK)
+        status = kernel->supports(plan->device, &plan->problem, why);
+    if (status != S2_OK)
+        s2_arena_rewind(&plan->arena, mark);
+    return status;
+}
+
+static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag *diag)
+{
+    const s2_pattern *const pattern = &plan->pattern->pattern;
+    planning at = {plan, in};
+    plan->problem = (s2_attn_problem){.pass = (s2_pass)in->pass,
+                                      .dtype = (s2_dtype)in->dtype,
+                                      .n_seqs = in->n_sequences,
+                                      .n_heads = pattern->n_heads,
+                                      .n_kv_heads = pattern->n_kv_heads,
+                                      .head_dim = in->head_dim,
+                                      .scale = 1.0f};
+    plan->deterministic = in->deterministic != 0;
+    S2_TRY(read_lengths(plan, in, diag));
+    return s2_kernel_choose(plan->device, NULL, take, &at, &plan->kernel, diag);
+}
+
+int s2_api_plan_open(s2_api_device *device, const s2_api_pattern *pattern, const s2_api_plan_options *options,
+                     s2_api_plan **out, s2_api_error *why)
+{
+    s2_api_plan_options in;
+    if (device == NULL || pattern == NULL || out == NULL)
+        return s2_answer_argument(why, "device, pattern or out is NULL");
+    if (!s2_struct_in(&in, sizeof in, options))
+        return s2_answer_argument(why, "options: NULL, or its size is not that of any s2_api_plan_options");
+    const char *const fault = fault_of(&pattern->pattern, &in);
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    s2_diag diag = {0};
+    s2_api_plan *const plan = s2_calloc(1, sizeof *plan);
+    if (plan == NULL)
+        return s2_answer(S2_ENOMEM, &diag, why);
+    plan->pattern = s2_handle_hold(pattern);
+    plan->device = device->device;
+    const s2_status status = build(plan, &in, &diag);
+    if (status == S2_OK)
+        *out = plan;
+    else
+        s2_api_plan_close(plan);
+    return s2_answer(status, &diag, why);
+}
+
+void s2_api_plan_close(s2_api_plan *plan)
+{
+    if (plan == NULL)
+        return;
+    if (plan->kernel != NULL)
+        plan->kernel->finish(plan->device, plan->state);
+    s2_arena_release(&plan->arena);
+    s2_api_pattern_close(plan->pattern);
+    s2_free(plan);
+}
+
+const char *s2_api_plan_kernel(const s2_api_plan *plan)
+{
+    return plan != NULL ? plan->kernel->traits->name : "";
+}
+
+/* ------------------------------------------------------------------ calls */
+
+static s2_tensor tensor_of(const s2_api_tensor *from)
+{
+    return (s2_tensor){from->data, from->sequence, from->token, from->head};
+}
+
+static bool is_placed(const s2_api_tensor *tensor)
+{
+    return tensor->data != NULL && (uintptr_t)tensor->data % 16 == 0;
+}
+
+static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *call)
+{
+    const struct {
+        const s2_api_tensor *tensor;
+        const char *fault;
+    } all[] = {{&call->q, "q: NULL, or not aligned to 16 bytes"},
+               {&call->k, "k: NULL, or not aligned to 16 bytes"},
+               {&call->v, "v: NULL, or not aligned to 16 bytes"},
+               {&call->o, "o: NULL, or not aligned to 16 bytes"},
+               {&call->d_o, "d_o: NULL, or not aligned to 16 bytes"},
+               {&call->d_q, "d_q: NULL, or not aligned to 16 bytes"},
+               {&call->d_k, "d_k: NULL, or not aligned to 16 bytes"},
+               {&call->d_v, "d_v: NULL, or not aligned to 16 bytes"}};
+    const int32_t n = plan->problem.pass == S2_PASS_BACKWARD ? 8 : 4;
+    for (int32_t at = 0; at < n; at++)
+        if (!is_placed(all[at].tensor))
+            return all[at].fault;
+    return call->lse.data == NULL ? "lse is NULL" : NULL;
+}
+
+static s2_status check_cached(const s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
+{
+    const s2_pattern *const own = &plan->pattern->pattern;
+    if (call->cache == NULL)
+        return S2_OK;
+    if (plan->problem.pass != S2_PASS_DECODE)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: only DECODING reads one");
+    const s2_pattern *const cached = &call->cache->pattern->pattern;
+    if (cached != own)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: it keeps what another pattern reads");
+    if (plan->plan.layer < call->cache->layer_begin || plan->plan.layer >= call->cache->layer_end)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: it does not hold layer %d", plan->plan.layer);
+    if (plan->plan.phase != S2_DECODE)
+        return s2_diag_set(
+            diag, S2_EINVAL, 0, 0, 0,
+            "cache: it keeps what the rules of decoding read, and the plan has those of prefill");
+    for (int32_t seq = 0; seq < plan->problem.n_seqs; seq++) {
+        if (call->sequences == NULL || !s2_handle_has_sequence(call->cache, call->sequences[seq]))
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "sequences: the cache has no such sequence");
+        if (plan->lens[seq].q_tok > call->cache->step_tok)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                               "cache: it keeps what the last %d queries read, and the plan has %d",
+                               call->cache->step_tok, plan->lens[seq].q_tok);
+        if (s2_cache_n_tok(call->cache->cache, call->sequences[seq]) != plan->lens[seq].k_tok)
+            return s2_diag_set(
+                diag, S2_EINVAL, 0, 0, 0, "sequences: sequence %d has %d tokens, the plan was made for %d",
+                seq, s2_cache_n_tok(call->cache->cache, call->sequences[seq]), plan->lens[seq].k_tok);
+    }
+    return S2_OK;
+}
+
+static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
+{
+    s2_attn_problem problem = plan->problem;
+    problem.scale = call->scale;
+    problem.q = tensor_of(&call->q);
+    problem.k = tensor_of(&call->k);
+    problem.v = tensor_of(&call->v);
+    problem.o = tensor_of(&call->o);
+    problem.lse = (s2_rows){call->lse.data, call->lse.sequence, call->lse.head};
+    problem.d_o = tensor_of(&call->d_o);
+    problem.d_q = tensor_of(&call->d_q);
+    problem.d_k = tensor_of(&call->d_k);
+    problem.d_v = tensor_of(&call->d_v);
+    plan->cached = (s2_cached){call->cache != NULL ? call->cache->cache : NULL, call->sequences};
+    problem.cached = call->cache != NULL ? &plan->cached : NULL;
+    return problem;
+}
+
+static bool tensors_equal(const s2_tensor *a, const s2_tensor *b)
+{
+    return a->data == b->data && a->seq == b->seq && a->tok == b->tok && a->head == b->head;
+}
+
+/* What a kernel prepared serves calls with the same addresses; a cache's slots may have moved. */
+static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
+{
+    const s2_attn_problem *const last = &plan->problem;
+    return plan->state != NULL && next->cached == NULL && last->cached == NULL &&
+           last->scale >= next->scale && last->scale <= next->scale && tensors_equal(&last->q, &next->q) &&
+           tensors_equal(&last->k, &next->k) && tensors_equal(&last->v, &next->v) &&
+           tensors_equal(&last->o, &next->o) && last->lse.data == next->lse.data &&
+           last->lse.seq == next->lse.seq && last->lse.head == next->lse.head &&
+           tensors_equal(&last->d_o, &next->d_o) && tensors_equal(&last->d_q, &next->d_q) &&
+           tensors_equal(&last->d_k, &next->d_k) && tensors_equal(&last->d_v, &next->d_v);
+}
+
+static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag *diag)
+{
+    if (serves(plan, next))
+        return S2_OK;
+    plan->kernel->finish(plan->device, plan->state);
+    plan->state = NULL;
+    plan->problem = *next;
+    return plan->kernel->prepare(plan->device, &plan->problem, &plan->state, diag);
+}
+
+int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *why)
+{
+    s2_api_call in;
+    if (plan == NULL)
+        return s2_answer_argument(why, "plan is NULL");
+    if (!s2_struct_in(&in, sizeof in, call))
+        return s2_answer_argument(why, "call: NULL, or its size is not that of any s2_api_call");
+    const char *const fault = isfinite(in.scale) ? missing_tensor(plan, &in) : "scale: not finite";
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    s2_diag diag = {0};
+    s2_status status = check_cached(plan, &in, &diag);
+    if (status == S2_OK) {
+        const s2_attn_problem problem = problem_of(plan, &in);
+        status = prepare(plan, &problem, &diag);
+    }
+    if (status == S2_OK)
+        status = plan->kernel->run(plan->device, &plan->problem, plan->state, &diag);
+    return s2_answer(status, &diag, why);
+}

@@ -1,0 +1,63 @@
+# The library, and everything that `make install` puts into place. The Makefile includes this file; paths are from the root.
+
+# The soname is the thousands of S2_API_VERSION; what was appended since is the rest.
+API     := $(shell sed -n 's/^.define S2_API_VERSION //p' library/s2.h)
+SO      := $(shell echo $$(($(API) / 1000)))
+MINOR   := $(shell echo $$(($(API) % 1000)))
+L       := $(O)/library
+# No database, no screens, no search. Debian's archives are inside, and hidden as our own names are.
+LIBRARY_C := $(foreach m,base pattern coverage plan sim cache kernels export library,$(wildcard $(m)/*.c))
+LIBRARY_O := $(call obj,$(LIBRARY_C) $(LIB_CU) $(CU_INST)) $(O)/sim/texts.o
+LIBS_OWN  := -l:libjansson.a -l:libyaml.a -l:libmd.a
+LIBS_DEPS := -lm -pthread
+
+##@ Install
+## library: libs2.so and libs2.a, which export the names of library/exports.txt and no other
+library: $(L)/libs2.so.$(SO) $(L)/libs2.a
+$(L)/exports.map: library/exports.txt
+	@mkdir -p $(@D)
+	{ echo "S2_$(SO) { global:"; sed 's/$$/;/' $<; echo "local: *; };"; } > $@
+# jansson compares a FILE with stdin, to give it a name, and Debian's archive does so as only a program may. We hand it no
+# FILE; any address of ours stands for stdin there.
+$(L)/libs2.so.$(SO): $(LIBRARY_O) $(L)/exports.map $(O)/members
+	$(CC) $(CFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(L)/exports.map -Wl,-z,defs -Wl,--defsym=stdin=s2_api_version \
+	  -Wl,-z,relro,-z,now,-z,noexecstack \
+	  $(filter %.o,$^) -o $@ $(LIBS_OWN) $(LIBS_DEPS) $(LIBS_CUDA)
+# One object: what it does not export is local to it, so that a program may have a jansson of its own.
+$(L)/libs2.a: $(LIBRARY_O) library/exports.txt $(O)/members
+	$(CC) -r -nostdlib $(filter %.o,$^) -o $(L)/libs2.o $(LIBS_OWN)
+	objcopy --keep-global-symbols=library/exports.txt $(L)/libs2.o
+	rm -f $@ && ar rcs $@ $(L)/libs2.o
+
+PREFIX  ?= /usr/local
+BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+LIBDIR  := $(DESTDIR)$(PREFIX)/lib
+MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
+## install: programs, library, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
+install: all man completion library
+	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR)
+	install -m 755 $(B)/s2 $(B)/s2check $(B)/s2cert $(DESTDIR)$(PREFIX)/bin
+	install -d $(DESTDIR)$(PREFIX)/include && install -m 644 judge/s2_kernel_plug.h $(DESTDIR)$(PREFIX)/include
+	install -m 644 library/s2.h $(DESTDIR)$(PREFIX)/include
+	install -d $(LIBDIR)/pkgconfig && install -m 755 $(L)/libs2.so.$(SO) $(LIBDIR)
+	install -m 644 $(L)/libs2.a $(LIBDIR) && ln -sf libs2.so.$(SO) $(LIBDIR)/libs2.so
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(SO).$(MINOR),; s,@PRIVATE@,$(LIBS_DEPS) $(LIBS_CUDA),' library/s2.pc.in > $(LIBDIR)/pkgconfig/s2.pc
+	install -m 644 build/man/man1/*.1 $(MANDIR)
+	install -m 644 build/completion/s2 $(BASHDIR)/s2
+	ln -sf s2 $(BASHDIR)/s2check
+	install -m 644 build/completion/_s2 $(ZSHDIR)/_s2
+
+## uninstall: what install put there
+uninstall:
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(addprefix $(DESTDIR)$(PREFIX)/include/,s2_kernel_plug.h s2.h) \
+	    $(addprefix $(LIBDIR)/,libs2.so libs2.so.$(SO) libs2.a pkgconfig/s2.pc) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2cert.1 $(MANDIR)/s2-*.1 \
+	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2
+
+## abi: rewrite tests/library/abi.txt after a change of s2.h; review the difference
+abi:
+	python3 tests/library/abi.py $(CC) library/s2.h > tests/library/abi.txt
+
+## check-library: install into a scratch folder, build a program outside of the tree with pkg-config, compare the ABI
+check-library: all library
+	@CC="$(CC)" CXX="$(CXX)" tests/library/run.sh "$(MAKE) BUILD=$(BUILD) CUDA=$(CUDA)" "$(L)/libs2.so.$(SO)"

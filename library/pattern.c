@@ -1,0 +1,249 @@
+#include "library/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "coverage/answer.h"
+#include "export/registry.h"
+#include "pattern/dense.h"
+#include "pattern/mask.h"
+#include "pattern/parse.h"
+
+/* ------------------------------------------------------------------ life */
+
+s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern)
+{
+    s2_api_pattern *const own = (s2_api_pattern *)(uintptr_t)pattern; /* only the count changes, atomically */
+    atomic_fetch_add(&own->n_holders, 1);
+    return own;
+}
+
+static void unmap_masks(const s2_pattern *pattern)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++) {
+            const s2_mask *const mask = pattern->bodies[body].terms[term].mask;
+            if (mask != NULL)
+                s2_mask_unmap((s2_mask *)(uintptr_t)mask); /* in our own arena, which ends next */
+        }
+}
+
+void s2_api_pattern_close(s2_api_pattern *pattern)
+{
+    if (pattern == NULL || atomic_fetch_sub(&pattern->n_holders, 1) != 1)
+        return;
+    if (pattern->maps_files)
+        unmap_masks(&pattern->pattern);
+    s2_arena_release(&pattern->arena);
+    s2_free(pattern);
+}
+
+/* ------------------------------------------------------------------ reading */
+
+/* What the caller gave. */
+typedef struct given {
+    const char *text;
+    size_t size;
+    const char *path;
+    const char *format;
+} given;
+
+static s2_status read_language(const given *in, s2_api_pattern *own, s2_diag *diag)
+{
+    const s2_parse_options options = {.dir = in->path != NULL ? s2_path_dir(&own->arena, in->path) : NULL,
+                                      .no_files = in->path == NULL};
+    own->maps_files = in->path != NULL;
+    return s2_pattern_parse(&own->arena, in->text, in->size, &options, &own->pattern, diag);
+}
+
+static s2_status read_foreign(const given *in, s2_api_pattern *own, s2_diag *diag)
+{
+    const s2_fileset none = {.arena = &own->arena};
+    s2_fileset side = {.arena = &own->arena};
+    s2_buf notes = {0};
+    const s2_format *used;
+    s2_source source = {.arena = &own->arena,
+                        .name = in->path != NULL ? s2_path_title(&own->arena, in->path) : "",
+                        .bytes = in->text,
+                        .n_bytes = in->size,
+                        .notes = &notes,
+                        .side = &side,
+                        .diag = diag};
+    if (in->path == NULL)
+        source.finder.set = &none;
+    else
+        source.finder = (s2_finder){.dir = s2_path_dir(&own->arena, in->path), .path = in->path};
+    s2_status status = s2_import_run(&source, in->format, &used, &own->pattern);
+    if (status == S2_OK && notes.len > 0) {
+        own->notes = s2_arena_strndup(&own->arena, notes.data, notes.len);
+        status = own->notes != NULL ? notes.status : S2_ENOMEM;
+    }
+    s2_buf_release(&notes);
+    return status;
+}
+
+/* A text that no file holds is a configuration only where it begins with a bracket, as no text in the language does. */
+static bool is_language(const given *in)
+{
+    size_t at = 0;
+    if (in->format != NULL)
+        return strcmp(in->format, "s2") == 0;
+    while (at < in->size && strchr(" \t\r\n", in->text[at]) != NULL && in->text[at] != '\0')
+        at++;
+    return in->path == NULL && (at == in->size || (in->text[at] != '{' && in->text[at] != '['));
+}
+
+static s2_status read_any(const given *in, s2_api_pattern *own, s2_diag *diag)
+{
+    if (is_language(in))
+        return read_language(in, own, diag);
+    s2_diag foreign = {0};
+    const s2_status status = read_foreign(in, own, &foreign);
+    if (status == S2_EUNSUPPORTED && in->format == NULL && in->path != NULL)
+        return read_language(in, own, diag);
+    *diag = foreign;
+    return status;
+}
+
+int s2_api_pattern_open(const char *text, size_t size, const char *path, const char *format,
+                        s2_api_pattern **out, s2_api_error *why)
+{
+    if (text == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", text == NULL ? "text" : "out");
+    if (size > S2_FILE_BYTES)
+        return s2_answer_argument(why, "size: a pattern's file has at most %zu bytes", S2_FILE_BYTES);
+    s2_diag diag = {0};
+    s2_api_pattern *const own = s2_calloc(1, sizeof *own);
+    if (own == NULL)
+        return s2_answer(S2_ENOMEM, &diag, why);
+    atomic_init(&own->n_holders, 1);
+    own->notes = "";
+    given in = {s2_arena_strndup(&own->arena, text, size), size, path,
+                format}; /* terminated, as readers want it */
+    const s2_status status = in.text != NULL ? read_any(&in, own, &diag) : S2_ENOMEM;
+    if (status == S2_OK)
+        *out = own;
+    else
+        s2_api_pattern_close(own);
+    return s2_answer(status, &diag, why);
+}
+
+/* ------------------------------------------------------------------ what it is */
+
+int s2_api_pattern_shape(const s2_api_pattern *pattern, s2_api_shape *shape, s2_api_error *why)
+{
+    if (pattern == NULL)
+        return s2_answer_argument(why, "pattern is NULL");
+    const s2_pattern *const p = &pattern->pattern;
+    const s2_diag none = {0};
+    s2_api_shape own = {.layers = p->n_layers,
+                        .heads = p->n_heads,
+                        .kv_heads = p->n_kv_heads,
+                        .head_dim = p->head_dim,
+                        .block = p->block_tok,
+                        .causal = p->causal,
+                        .has_phases = s2_pattern_has_phases(p)};
+    const int64_t limit = s2_pattern_limit_tok(p);
+    own.limit_tok = limit == S2_OPEN ? 0 : limit;
+    const s2_status status = s2_pattern_hash(p, own.hash);
+    if (status != S2_OK)
+        return s2_answer(status, &none, why);
+    snprintf(own.name, sizeof own.name, "%s", p->name);
+    if (!s2_struct_out(shape, &own, sizeof own))
+        return s2_answer_argument(why, "shape: NULL, or its size is not that of any s2_api_shape");
+    return S2_API_OK;
+}
+
+int s2_api_pattern_text(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why)
+{
+    const s2_diag none = {0};
+    s2_buf buf = {0};
+    if (pattern == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
+    s2_pattern_print(&pattern->pattern, &buf);
+    return s2_answer(s2_answer_text(&buf, out), &none, why);
+}
+
+int s2_api_pattern_notes(const s2_api_pattern *pattern, s2_api_text *out, s2_api_error *why)
+{
+    const s2_diag none = {0};
+    s2_buf buf = {0};
+    if (pattern == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
+    s2_buf_puts(&buf, pattern->notes);
+    return s2_answer(s2_answer_text(&buf, out), &none, why);
+}
+
+static const char *mask_fault(const s2_pattern *p, int phase, int32_t layer, int32_t head,
+                              int64_t context_tok)
+{
+    if (phase != S2_API_PREFILL && phase != S2_API_DECODE)
+        return "phase: neither prefill nor decode";
+    if (layer < 0 || layer >= p->n_layers)
+        return "layer: the pattern has no such layer";
+    if (head < 0 || head >= p->n_heads)
+        return "head: the pattern has no such head";
+    if (context_tok < 1 || context_tok > S2_LIMIT_CONTEXT_TOK)
+        return "context_tok: not a length of a context";
+    return NULL;
+}
+
+int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase, int32_t layer, int32_t head,
+                        int64_t context_tok, int64_t query_begin, int64_t query_end, uint8_t *out,
+                        s2_api_error *why)
+{
+    if (pattern == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
+    const s2_pattern *const p = &pattern->pattern;
+    const char *const fault = mask_fault(p, (int)phase, layer, head, context_tok);
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    if (query_begin < 0 || query_end < query_begin || query_end > context_tok)
+        return s2_answer_argument(why, "query_begin, query_end: no range of queries of this context");
+    for (int64_t query = query_begin; query < query_end; query++)
+        for (int64_t key = 0; key < context_tok; key++)
+            *out++ = s2_pattern_reads(p, (s2_phase)phase, layer, head, context_tok, query, key);
+    return S2_API_OK;
+}
+
+/* ------------------------------------------------------------------ what it guarantees */
+
+static s2_status decide(const s2_pattern *p, const char *properties, int64_t context_tok, s2_arena *arena,
+                        s2_verdict *verdict, s2_buf *json, s2_diag *diag)
+{
+    s2_requirement asked[S2_MOST_REQUIREMENTS];
+    s2_finding findings[S2_MOST_REQUIREMENTS];
+    int32_t n = 0;
+    S2_TRY(s2_requirements_parse(properties, asked, &n, diag));
+    const int64_t n_tok = context_tok > 0 ? context_tok : S2_OPEN;
+    const s2_prove_options options = {.n_tok = n_tok};
+    const s2_status status = s2_prove(arena, p, asked, n, &options, findings);
+    if (status == S2_EINVAL)
+        return s2_diag_set(diag, status, 0, 0, 0, "properties: an argument does not fit the pattern");
+    S2_TRY(status);
+    *verdict = s2_findings_verdict(findings, n);
+    return s2_findings_json(p, p->name, findings, n, s2_prove_scope(p, n_tok), json);
+}
+
+int s2_api_pattern_check(const s2_api_pattern *pattern, const char *properties, int64_t context_tok,
+                         s2_api_verdict *verdict, s2_api_text *json, s2_api_error *why)
+{
+    if (pattern == NULL || properties == NULL || verdict == NULL)
+        return s2_answer_argument(why, "pattern, properties or verdict is NULL");
+    if (context_tok < 0 || context_tok > S2_LIMIT_CONTEXT_TOK)
+        return s2_answer_argument(why, "context_tok: not a length of a context");
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_buf buf = {0};
+    s2_verdict found = S2_UNKNOWN;
+    s2_status status = decide(&pattern->pattern, properties, context_tok, &arena, &found, &buf, &diag);
+    if (status == S2_OK && json != NULL)
+        status = s2_answer_text(&buf, json);
+    else
+        s2_buf_release(&buf);
+    s2_arena_release(&arena);
+    if (status == S2_OK)
+        *verdict = (s2_api_verdict)found;
+    return s2_answer(status, &diag, why);
+}

@@ -1,0 +1,95 @@
+#include "library/internal.h"
+
+#include "pattern/spec.h"
+#include "sim/price.h"
+
+_Static_assert((int)S2_API_F32 == (int)S2_F32 && (int)S2_API_BF16 == (int)S2_BF16 &&
+                   (int)S2_API_F16 == (int)S2_F16,
+               "the types of s2.h are those of base/dtype.h");
+
+static const char *fault_of(const s2_api_price_options *in)
+{
+    if (in->phase < 0 || in->phase >= S2_N_SIM_PHASES)
+        return "phase: 0, 1 or 2";
+    if (in->dtype < 0 || in->dtype >= (int32_t)S2_N_DTYPES)
+        return "dtype: no s2_api_dtype";
+    if (in->context_tok < 1 || in->context_tok > S2_LIMIT_CONTEXT_TOK)
+        return "context_tok: not a length of a context";
+    if (in->batch < 1 || in->batch > S2_LIMIT_BATCH)
+        return "batch: out of range";
+    if (in->page_tok < 1 || in->page_tok > 65536)
+        return "page_tok: out of range";
+    return in->ranks < 1 || in->ranks > S2_LIMIT_HEADS ? "ranks: out of range" : NULL;
+}
+
+/* Tables that a price is made with; large, so not on the stack. */
+typedef struct tables {
+    s2_sim_options options;
+    s2_calibration calibration;
+    s2_net net;
+    s2_sim sim;
+} tables;
+
+static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *diag)
+{
+    S2_TRY(s2_sim_options_default(&t->options));
+    S2_TRY(s2_gpu_find(in->gpu != NULL ? in->gpu : "h200", &t->options.gpu, diag));
+    if (in->net != NULL) {
+        S2_TRY(s2_net_find(in->net, &t->net, diag));
+        t->options.net = &t->net;
+    }
+    s2_status status = s2_calibration_find(t->options.gpu.name, &t->calibration);
+    if (status == S2_EUNSUPPORTED)
+        status = s2_calibration_guess(&t->options.gpu, &t->calibration);
+    t->options.calibration = &t->calibration;
+    t->options.phase = (s2_sim_phase)in->phase;
+    t->options.dtype = (s2_dtype)in->dtype;
+    t->options.len_tok = in->context_tok;
+    t->options.batch = in->batch;
+    t->options.page_tok = in->page_tok;
+    t->options.n_ranks = in->ranks;
+    return status;
+}
+
+static s2_api_price put(const s2_sim *sim)
+{
+    return (s2_api_price){.predicted = sim->predicted,
+                          .measured = sim->measured,
+                          .time_us = sim->time_us,
+                          .bound_us = sim->bound_us,
+                          .dense_time_us = sim->dense_time_us,
+                          .error_pct = sim->error_pct,
+                          .end_to_end_us = sim->end_to_end_us,
+                          .dense_end_to_end_us = sim->end_to_end_dense_us,
+                          .density = sim->token_density,
+                          .pairs = sim->counts.pairs,
+                          .kv_bytes = sim->kv.head_pages,
+                          .kv_used_bytes = sim->kv.used,
+                          .kv_dense_bytes = sim->kv.dense,
+                          .fit_batch = sim->fit_batch,
+                          .dense_fit_batch = sim->fit_batch_dense};
+}
+
+int s2_api_pattern_price(const s2_api_pattern *pattern, const s2_api_price_options *options,
+                         s2_api_price *price, s2_api_error *why)
+{
+    s2_api_price_options in;
+    if (pattern == NULL)
+        return s2_answer_argument(why, "pattern is NULL");
+    if (!s2_struct_in(&in, sizeof in, options))
+        return s2_answer_argument(why, "options: NULL, or its size is not that of any s2_api_price_options");
+    const char *const fault = fault_of(&in);
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    tables *const t = S2_NEW(&arena, tables, 1);
+    s2_status status = t != NULL ? look_up(&in, t, &diag) : S2_ENOMEM;
+    if (status == S2_OK)
+        status = s2_sim_run(&arena, &pattern->pattern, &t->options, &t->sim, &diag);
+    const s2_api_price found = status == S2_OK ? put(&t->sim) : (s2_api_price){0};
+    s2_arena_release(&arena);
+    if (status == S2_OK && !s2_struct_out(price, &found, sizeof found))
+        return s2_answer_argument(why, "price: NULL, or its size is not that of any s2_api_price");
+    return s2_answer(status, &diag, why);
+}

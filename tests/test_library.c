@@ -1,0 +1,335 @@
+/*
+ * libs2's own interface: what it computes against its own masks, what it says of wrong calls, and what it does when memory
+ * runs out. tests/library/run.sh looks at the installed library from outside.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/rng.h"
+#include "library/s2.h"
+
+enum { LIMIT_TOK = 200, LIMIT_HEADS = 4, DIM = 24 };
+
+static s2_api_pattern *open_text(const char *text)
+{
+    s2_api_error why = {0};
+    s2_api_pattern *pattern = NULL;
+    if (s2_api_pattern_open(text, strlen(text), NULL, NULL, &pattern, &why) != S2_API_OK)
+        fail_msg("%s: %s", text, why.message);
+    return pattern;
+}
+
+/* ------------------------------------------------------------------ what it computes */
+
+typedef struct attention {
+    int32_t n_tok, heads, kv_heads;
+    _Alignas(16) float q[LIMIT_TOK][LIMIT_HEADS][DIM], k[LIMIT_TOK][LIMIT_HEADS][DIM],
+        v[LIMIT_TOK][LIMIT_HEADS][DIM];
+    float o[LIMIT_TOK][LIMIT_HEADS][DIM], d_o[LIMIT_TOK][LIMIT_HEADS][DIM], lse[LIMIT_HEADS][LIMIT_TOK];
+    float d_q[LIMIT_TOK][LIMIT_HEADS][DIM], d_k[LIMIT_TOK][LIMIT_HEADS][DIM],
+        d_v[LIMIT_TOK][LIMIT_HEADS][DIM];
+    double want_o[LIMIT_TOK][LIMIT_HEADS][DIM], want_q[LIMIT_TOK][LIMIT_HEADS][DIM];
+    double want_k[LIMIT_TOK][LIMIT_HEADS][DIM], want_v[LIMIT_TOK][LIMIT_HEADS][DIM];
+    uint8_t mask[LIMIT_TOK * LIMIT_TOK];
+} attention;
+
+static double dot(const float *a, const float *b)
+{
+    double sum = 0;
+    for (int32_t d = 0; d < DIM; d++)
+        sum += (double)a[d] * (double)b[d];
+    return sum;
+}
+
+/* One row by its definition, forward and backward. */
+static void eager_row(attention *at, int32_t head, int32_t q)
+{
+    const int32_t kv = head / (at->heads / at->kv_heads);
+    double p[LIMIT_TOK] = {0}, sum = 0, delta = 0;
+    for (int32_t k = 0; k < at->n_tok; k++)
+        if (at->mask[q * at->n_tok + k])
+            sum += p[k] = exp(0.3 * dot(at->q[q][head], at->k[k][kv]));
+    for (int32_t k = 0; k < at->n_tok; k++) {
+        p[k] = sum > 0 ? p[k] / sum : 0;
+        for (int32_t d = 0; d < DIM; d++)
+            at->want_o[q][head][d] += p[k] * (double)at->v[k][kv][d];
+        delta += p[k] * dot(at->d_o[q][head], at->v[k][kv]);
+    }
+    for (int32_t k = 0; k < at->n_tok; k++) {
+        const double d_s = p[k] * (dot(at->d_o[q][head], at->v[k][kv]) - delta);
+        for (int32_t d = 0; d < DIM; d++) {
+            at->want_q[q][head][d] += 0.3 * d_s * (double)at->k[k][kv][d];
+            at->want_k[k][kv][d] += 0.3 * d_s * (double)at->q[q][head][d];
+            at->want_v[k][kv][d] += p[k] * (double)at->d_o[q][head][d];
+        }
+    }
+}
+
+static void eager(attention *at, const s2_api_pattern *pattern, int32_t layer)
+{
+    for (int32_t head = 0; head < at->heads; head++) {
+        assert_int_equal(s2_api_pattern_mask(pattern, S2_API_PREFILL, layer, head, at->n_tok, 0, at->n_tok,
+                                             at->mask, NULL),
+                         0);
+        for (int32_t q = 0; q < at->n_tok; q++)
+            eager_row(at, head, q);
+    }
+}
+
+static s2_api_tensor tensor(void *data)
+{
+    return (s2_api_tensor){data, 0, LIMIT_HEADS * DIM, DIM};
+}
+
+static void run(attention *at, s2_api_device *device, const s2_api_pattern *pattern, int32_t layer,
+                s2_api_pass pass)
+{
+    s2_api_error why = {0};
+    s2_api_plan *plan = NULL;
+    s2_api_plan_options options = {
+        .size = sizeof options, .pass = (int32_t)pass, .layer = layer, .head_dim = DIM};
+    options.n_sequences = options.deterministic = 1;
+    options.q_tok = options.k_tok = &at->n_tok;
+    const s2_api_call call = {.size = sizeof call,
+                              .scale = 0.3f,
+                              .q = tensor(at->q),
+                              .k = tensor(at->k),
+                              .v = tensor(at->v),
+                              .o = tensor(at->o),
+                              .lse = {&at->lse[0][0], 0, LIMIT_TOK},
+                              .d_o = tensor(at->d_o),
+                              .d_q = tensor(at->d_q),
+                              .d_k = tensor(at->d_k),
+                              .d_v = tensor(at->d_v)};
+    if (s2_api_plan_open(device, pattern, &options, &plan, &why) != 0 ||
+        s2_api_plan_run(plan, &call, &why) != 0)
+        fail_msg("%s", why.message);
+    assert_int_equal(s2_api_plan_run(plan, &call, &why), 0); /* what was prepared serves again */
+    s2_api_plan_close(plan);
+}
+
+static void compare(const attention *at, const char *what, float (*got)[LIMIT_HEADS][DIM],
+                    double (*want)[LIMIT_HEADS][DIM], int32_t heads)
+{
+    for (int32_t tok = 0; tok < at->n_tok; tok++)
+        for (int32_t head = 0; head < heads; head++)
+            for (int32_t d = 0; d < DIM; d++)
+                if (!(fabs((double)got[tok][head][d] - want[tok][head][d]) < 2e-4))
+                    fail_msg("%s of token %d, head %d: %g, not %g", what, tok, head,
+                             (double)got[tok][head][d], want[tok][head][d]);
+}
+
+static void outputs_and_gradients_are_those_of_the_mask(void **state)
+{
+    static const char *const texts[] = {
+        "heads 4; kv-heads 2; block 16; layers 2; layers all: local 3 | stride 4 phase head; layers 1: dense",
+        "heads 4; kv-heads 4; block 32; layers all: local 20t | sink 3t; heads 1: none",
+        "heads 2; kv-heads 1; block 16; causal no; layers all: local 2 | columns 0,5",
+    };
+    s2_rng rng = {s2_test_seed(5)};
+    s2_api_device *device = NULL;
+    (void)state;
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
+        s2_api_pattern *const pattern = open_text(texts[t]);
+        s2_api_shape shape = {.size = sizeof shape};
+        attention *const at = calloc(1, sizeof *at);
+        assert_non_null(at);
+        assert_int_equal(s2_api_pattern_shape(pattern, &shape, NULL), 0);
+        at->n_tok = 1 + (int32_t)s2_rng_below(&rng, LIMIT_TOK);
+        at->heads = shape.heads;
+        at->kv_heads = shape.kv_heads;
+        float *const all[] = {&at->q[0][0][0], &at->k[0][0][0], &at->v[0][0][0], &at->d_o[0][0][0]};
+        for (size_t n = 0; n < 4; n++)
+            for (size_t e = 0; e < sizeof at->q / sizeof(float); e++)
+                all[n][e] = (float)(s2_rng_unit(&rng) * 2 - 1);
+        eager(at, pattern, shape.layers - 1);
+        run(at, device, pattern, shape.layers - 1, S2_API_FORWARD);
+        run(at, device, pattern, shape.layers - 1, S2_API_BACKWARD);
+        compare(at, "o", at->o, at->want_o, at->heads);
+        compare(at, "d_q", at->d_q, at->want_q, at->heads);
+        compare(at, "d_k", at->d_k, at->want_k, at->kv_heads);
+        compare(at, "d_v", at->d_v, at->want_v, at->kv_heads);
+        free(at);
+        s2_api_pattern_close(pattern);
+    }
+    s2_api_device_close(device);
+}
+
+/* ------------------------------------------------------------------ wrong calls */
+
+static void must_name(int code, s2_api_error *why, int wanted, const char *argument)
+{
+    if (code != wanted || why->code != wanted || strstr(why->message, argument) == NULL)
+        fail_msg("expected %d and a message with \"%s\", got %d \"%s\"", wanted, argument, code,
+                 why->message);
+    *why = (s2_api_error){0};
+}
+
+static void a_wrong_call_is_told_which_argument_is_wrong(void **state)
+{
+    s2_api_pattern *const pattern = open_text("heads 4; kv-heads 2; block 16; layers all: local 3");
+    s2_api_error why = {0};
+    s2_api_verdict verdict;
+    s2_api_cache *cache = NULL;
+    uint8_t out[64];
+    int64_t slots[4];
+    int32_t seq = 0, n_moves;
+    const s2_api_move *moves;
+    s2_api_shape shape = {.size = sizeof shape + 4};
+    (void)state;
+    must_name(s2_api_pattern_open("heads 4; layers all: lokal 3", 28, NULL, NULL, (s2_api_pattern *[1]){NULL},
+                                  &why),
+              &why, S2_API_REFUSED, "lokal");
+    must_name(s2_api_pattern_open(NULL, 0, NULL, NULL, (s2_api_pattern *[1]){NULL}, &why), &why,
+              S2_API_ARGUMENT, "text");
+    must_name(s2_api_pattern_open("heads 4; block 16; layers all: mask m.npy", 41, NULL, NULL,
+                                  (s2_api_pattern *[1]){NULL}, &why),
+              &why, S2_API_REFUSED, "mask");
+    must_name(s2_api_pattern_shape(pattern, &shape, &why), &why, S2_API_ARGUMENT, "shape");
+    must_name(s2_api_pattern_mask(pattern, S2_API_PREFILL, 1, 0, 8, 0, 8, out, &why), &why, S2_API_ARGUMENT,
+              "layer");
+    must_name(s2_api_pattern_mask(pattern, S2_API_PREFILL, 0, 4, 8, 0, 8, out, &why), &why, S2_API_ARGUMENT,
+              "head");
+    must_name(s2_api_pattern_mask(pattern, S2_API_PREFILL, 0, 0, 8, 4, 9, out, &why), &why, S2_API_ARGUMENT,
+              "query");
+    must_name(s2_api_pattern_check(pattern, "rows,onion", 0, &verdict, NULL, &why), &why, S2_API_ARGUMENT,
+              "onion");
+    must_name(s2_api_pattern_check(pattern, "ranks:3", 0, &verdict, NULL, &why), &why, S2_API_ARGUMENT,
+              "properties");
+    must_name(s2_api_pattern_write(pattern, "doc", 64, "/dev/null", NULL, &why), &why, S2_API_ARGUMENT,
+              "format");
+    must_name(s2_api_device_open("tpu", (s2_api_device *[1]){NULL}, &why), &why, S2_API_ARGUMENT, "device");
+    assert_int_equal(s2_api_cache_open(pattern, NULL, &cache, &why), 0);
+    must_name(s2_api_cache_append(cache, 0, 1, &moves, &n_moves, &why), &why, S2_API_ARGUMENT, "sequence");
+    assert_int_equal(s2_api_cache_sequence(cache, &seq, &why), 0);
+    must_name(s2_api_cache_append(cache, seq, 0, &moves, &n_moves, &why), &why, S2_API_ARGUMENT, "n_tok");
+    assert_int_equal(s2_api_cache_append(cache, seq, 4, &moves, &n_moves, &why), 0);
+    must_name(s2_api_cache_slots(cache, seq, 0, 2, 0, 4, slots, &why), &why, S2_API_ARGUMENT, "kv_head");
+    must_name(s2_api_cache_slots(cache, seq, 0, 1, 0, 5, slots, &why), &why, S2_API_ARGUMENT, "key_end");
+    assert_int_equal(s2_api_cache_drop(cache, seq, &why), 0);
+    must_name(s2_api_cache_drop(cache, seq, &why), &why, S2_API_ARGUMENT, "sequence");
+    s2_api_pattern_close(pattern); /* the cache holds it */
+    assert_int_equal(s2_api_cache_sequence(cache, &seq, &why), 0);
+    assert_int_equal(s2_api_cache_append(cache, seq, 100, &moves, &n_moves, &why), 0);
+    s2_api_cache_close(cache);
+}
+
+/* Any numbers: a plan or a reason, and no harm. */
+static void a_plan_of_random_numbers_is_made_or_refused(void **state)
+{
+    static const int32_t odd[] = {0, 1, 2, 3, 16, 17, 64, 300, -1, INT32_MAX, INT32_MIN};
+    s2_api_pattern *const pattern =
+        open_text("heads 4; kv-heads 2; block 16; layers 2; layers all: local 3 | stride 5 phase head");
+    s2_rng rng = {s2_test_seed(7)};
+    s2_api_device *device = NULL;
+    int64_t n_made = 0;
+    (void)state;
+    assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
+#define ODD odd[s2_rng_below(&rng, s2_rng_below(&rng, 4) == 0 ? sizeof odd / sizeof *odd : 3)]
+    for (int64_t n = s2_test_cases(4000); n > 0; n--) {
+        const int32_t lens[4] = {ODD, ODD, ODD, ODD}, begins[6] = {0, ODD, ODD, ODD, ODD, ODD};
+        s2_api_plan_options options = {s2_rng_below(&rng, 9) == 0 ? (uint32_t)ODD : (uint32_t)sizeof options,
+                                       ODD,
+                                       ODD,
+                                       ODD,
+                                       ODD,
+                                       ODD,
+                                       (int32_t)s2_rng_below(&rng, 3),
+                                       ODD,
+                                       lens,
+                                       lens + 2,
+                                       NULL,
+                                       NULL};
+        if (s2_rng_below(&rng, 4) == 0)
+            options.q_begin = begins;
+        if (s2_rng_below(&rng, 4) == 0)
+            options.k_begin = begins + 3;
+        s2_api_error why = {0};
+        s2_api_plan *plan = NULL;
+        const int code = s2_api_plan_open(device, pattern, &options, &plan, &why);
+        assert_int_equal(code, why.code);
+        assert_true((code == S2_API_OK) == (plan != NULL) && (code == S2_API_OK) == (why.message[0] == '\0'));
+        const s2_api_call call = {.size = sizeof call, .scale = 1.0f};
+        assert_int_equal(s2_api_plan_run(plan, &call, &why), S2_API_ARGUMENT);
+        n_made += plan != NULL;
+        s2_api_plan_close(plan);
+    }
+#undef ODD
+    assert_true(n_made > 0 || s2_test_cases(4000) < 1000);
+    s2_api_device_close(device);
+    s2_api_pattern_close(pattern);
+}
+
+/* ------------------------------------------------------------------ no memory */
+
+static bool fail_countdown(void *user, size_t n_bytes)
+{
+    int64_t *const left = user;
+    (void)n_bytes;
+    return (*left)-- != 0;
+}
+
+static int whole_life(s2_api_error *why)
+{
+    static const char text[] =
+        "{\"model_type\": \"mistral\", \"num_hidden_layers\": 2, \"num_attention_heads\": 4, "
+        "\"num_key_value_heads\": 2, \"hidden_size\": 64, \"sliding_window\": 32}";
+    s2_api_pattern *pattern = NULL;
+    s2_api_device *device = NULL;
+    s2_api_plan *plan = NULL;
+    s2_api_cache *cache = NULL;
+    s2_api_text json = {0}, notes = {0};
+    s2_api_verdict verdict;
+    const s2_api_move *moves;
+    int32_t seq = 0, n_moves = 0;
+    const int32_t n_tok = 40;
+    s2_api_plan_options options = {
+        .size = sizeof options, .head_dim = DIM, .n_sequences = 1, .q_tok = &n_tok, .k_tok = &n_tok};
+    int code = s2_api_pattern_open(text, sizeof text - 1, NULL, NULL, &pattern, why);
+    code = code != 0 ? code : s2_api_pattern_notes(pattern, &notes, why);
+    code = code != 0 ? code : s2_api_pattern_check(pattern, "rows,kv", 0, &verdict, &json, why);
+    code = code != 0 ? code : s2_api_device_open("cpu", &device, why);
+    code = code != 0 ? code : s2_api_plan_open(device, pattern, &options, &plan, why);
+    code = code != 0 ? code : s2_api_cache_open(pattern, NULL, &cache, why);
+    code = code != 0 ? code : s2_api_cache_sequence(cache, &seq, why);
+    code = code != 0 ? code : s2_api_cache_append(cache, seq, n_tok, &moves, &n_moves, why);
+    s2_api_cache_close(cache);
+    s2_api_plan_close(plan);
+    s2_api_device_close(device);
+    s2_api_text_free(&json);
+    s2_api_text_free(&notes);
+    s2_api_pattern_close(pattern);
+    return code;
+}
+
+static void every_failed_allocation_is_said_and_nothing_is_lost(void **state)
+{
+    s2_api_error why = {0};
+    (void)state;
+    int64_t n = 0;
+    for (int code = S2_API_MEMORY; code != S2_API_OK; n++) {
+        int64_t left = n;
+        s2_alloc_set_hook(fail_countdown, &left);
+        code = whole_life(&why);
+        s2_alloc_set_hook(NULL, NULL);
+        if (code != S2_API_OK && code != S2_API_MEMORY)
+            fail_msg("allocation %lld: %d %s", (long long)n, code, why.message);
+    }
+    assert_true(n > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(outputs_and_gradients_are_those_of_the_mask),
+        cmocka_unit_test(a_wrong_call_is_told_which_argument_is_wrong),
+        cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),
+        cmocka_unit_test(every_failed_allocation_is_said_and_nothing_is_lost),
+    };
+    s2_test_choose();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
