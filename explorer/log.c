@@ -6,7 +6,7 @@
 void s2_explorer_say(s2_explorer *e, const char *fmt, ...)
 {
     s2_tui_model *const model = &e->session.model;
-    char raw[400], clean[160];
+    char raw[400], clean[400];
     va_list args;
     va_start(args, fmt);
     vsnprintf(raw, sizeof raw, fmt, args);

@@ -72,7 +72,8 @@ static void a_canvas_clips_and_marks_its_right_edge(void **state)
     s2_canvas_text(&canvas, 7, 0, S2_STYLE_TEXT, "nowhere");
     s2_canvas_dump(&canvas, true, &buf);
     s2_buf_add(&buf, "", 1);
-    assert_string_equal(buf.data, "   abc|\ncd    |\n...xxx|\n......|\n");
+    assert_string_equal(buf.data, "   ab\xe2\x80\xa6|\n\xe2\x80\xa6"
+                                  "d    |\n...xxx|\n......|\n");
     s2_buf_release(&buf);
     s2_canvas_release(&canvas);
 }
@@ -407,6 +408,41 @@ static void every_view_equals_its_golden_at_four_sizes(void **state)
             s2_buf_release(&buf);
             s2_session_release(&session);
         }
+}
+
+/* Nothing is written over other text; that what does not fit is marked is the canvas's own doing. */
+static void no_view_writes_over_its_own_text(void **state)
+{
+    (void)state;
+    static const char *const busy[] = {NULL, "validate touch 3 of 8",
+                                       "search 12345678 of 99999999 candidates, 1 h "
+                                       "12 min left, front 123 designs"};
+    s2_rng rng = {s2_test_seed(21)};
+    char name[120];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    for (int64_t n = s2_test_cases(60); n > 0; n--) {
+        const size_t screen = (size_t)s2_rng_below(&rng, sizeof SCREENS / sizeof SCREENS[0]);
+        const int32_t rows = 5 + (int32_t)s2_rng_below(&rng, 56),
+                      cols = 20 + (int32_t)s2_rng_below(&rng, 181);
+        s2_session session;
+        begin(&session, rows, cols, s2_rng_below(&rng, 2) == 0);
+        session.state.knobs.value[S2_KNOB_LEN] = 8192;
+        if (s2_rng_below(&rng, 2) == 0)
+            rows_of_samples[0].name = rows_of_samples[1].name = session.model.source = name;
+        session.model.busy = busy[s2_rng_below(&rng, 3)];
+        press(&session, SCREENS[screen].keys);
+        if (s2_rng_below(&rng, 4) == 0)
+            memcpy(session.state.message, name, sizeof name);
+        s2_session_draw(&session);
+        if (session.canvas.n_overlaps > 0) {
+            s2_buf dump = {0};
+            s2_canvas_dump(&session.canvas, false, &dump);
+            fail_msg("%s at %dx%d: %d characters over others\n%.*s", SCREENS[screen].name, cols, rows,
+                     session.canvas.n_overlaps, (int)dump.len, dump.data);
+        }
+        s2_session_release(&session);
+    }
 }
 
 static void one_unread_block_is_a_hole_at_every_zoom(void **state)
@@ -832,6 +868,7 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+        cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
         cmocka_unit_test(turning_heads_leaves_the_kv_heads),
         cmocka_unit_test(the_phase_of_a_repair_makes_the_union_whole),

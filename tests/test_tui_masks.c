@@ -192,11 +192,6 @@ static void compare_area(const s2_session *session, const subject *s, s2_rect ar
         }
 }
 
-static s2_rect below_heading(s2_rect area)
-{
-    return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
-}
-
 /* The union and a head of one design, on a screen of any size. */
 static void compare_screen(s2_rng *rng, s2_session *session, const s2_facts *facts)
 {
@@ -214,10 +209,10 @@ static void compare_screen(s2_rng *rng, s2_session *session, const s2_facts *fac
                  .layer = shown->layer,
                  .head_end = pattern->n_heads,
                  .n_tok = facts->question.len_tok};
-    compare_area(session, &s, below_heading(at.union_mask), true, "union");
+    compare_area(session, &s, s2_layout_cells(at.union_mask, true, true), true, "union");
     s.head_begin = shown->head;
     s.head_end = shown->head + 1;
-    compare_area(session, &s, below_heading(at.head_mask), false, "head");
+    compare_area(session, &s, s2_layout_cells(at.head_mask, true, false), false, "head");
 }
 
 static void screens_show_what_the_definition_says(void **state)

@@ -22,7 +22,7 @@ s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool asc
     s2_cell *const cells = s2_calloc((size_t)rows * (size_t)cols, sizeof *cells);
     if (cells == NULL)
         return S2_ENOMEM;
-    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells};
+    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells, 0};
     s2_canvas_clear(canvas);
     return S2_OK;
 }
@@ -37,6 +37,7 @@ void s2_canvas_clear(s2_canvas *canvas)
 {
     s2_canvas_clip(canvas, (s2_rect){0, 0, canvas->rows, canvas->cols});
     s2_canvas_fill(canvas, canvas->clip, S2_STYLE_TEXT);
+    canvas->n_overlaps = 0;
 }
 
 static int32_t clamp(int32_t value, int32_t least, int32_t most)
@@ -65,7 +66,7 @@ static bool inside(const s2_canvas *canvas, int32_t row, int32_t col)
            col < clip->col + clip->cols;
 }
 
-static void put(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style)
+static void put(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_style style, bool text)
 {
     if (!inside(canvas, row, col))
         return;
@@ -75,12 +76,13 @@ static void put(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, s2_
         cell[-1].glyph = ' ';
     if (col + 1 < canvas->cols && cell[1].glyph == 0 && glyph != 0)
         cell[1].glyph = ' ';
-    *cell = (s2_cell){glyph, (uint8_t)style};
+    canvas->n_overlaps += cell->text && cell->glyph != ' ';
+    *cell = (s2_cell){glyph, (uint8_t)style, text};
 }
 
 void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, char twin, s2_style style)
 {
-    put(canvas, row, col, canvas->ascii ? (unsigned char)twin : glyph, style);
+    put(canvas, row, col, canvas->ascii ? (unsigned char)twin : glyph, style, false);
 }
 
 /* Ranges of the Unicode data file EastAsianWidth.txt that are wide, joined where they touch. */
@@ -111,14 +113,27 @@ static int32_t put_char(s2_canvas *canvas, int32_t row, int32_t col, uint32_t gl
     if (canvas->ascii && glyph > 126)
         glyph = '?';
     if (width == 2 && !canvas->ascii && inside(canvas, row, col) && inside(canvas, row, col + 1)) {
-        put(canvas, row, col, glyph, style);
-        put(canvas, row, col + 1, ' ', style);
+        put(canvas, row, col, glyph, style, true);
+        put(canvas, row, col + 1, ' ', style, true);
         canvas->cells[row * canvas->cols + col + 1].glyph = 0;
     } else {
         for (int32_t half = 0; half < width; half++)
-            put(canvas, row, col + half, width == 2 ? '?' : glyph, style);
+            put(canvas, row, col + half, width == 2 ? '?' : glyph, style, true);
     }
     return width;
+}
+
+/* Something of the text is beyond an edge: its last column says so. */
+static void mark_cut(s2_canvas *canvas, int32_t row, bool right, s2_style style)
+{
+    const s2_rect *const clip = &canvas->clip;
+    const int32_t col = right ? clip->col + clip->cols - 1 : clip->col;
+    if (clip->cols < 1 || !inside(canvas, row, col))
+        return;
+    s2_cell *const cell = &canvas->cells[row * canvas->cols + col];
+    cell->text = false;
+    put(canvas, row, col, canvas->ascii ? '~' : 0x2026, style, true);
+    cell->text = false; /* what follows the text is beyond the edge as well, and marks it again */
 }
 
 int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text)
@@ -126,11 +141,20 @@ int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style sty
     char clean[LINE_BYTES];
     s2_text_clean(clean, sizeof clean, text != NULL ? text : "");
     const size_t n = strlen(clean);
+    const int32_t begin = canvas->clip.col, end = begin + canvas->clip.cols;
+    bool cut_left = false, cut_right = false;
     for (size_t at = 0; at < n;) {
         const size_t len = s2_utf8_len(clean + at, n - at);
+        const int32_t from = col;
         col += put_char(canvas, row, col, len > 0 ? s2_utf8_decode(clean + at, len) : '?', style);
+        cut_left = cut_left || (clean[at] != ' ' && from < begin);
+        cut_right = cut_right || (clean[at] != ' ' && col > end);
         at += len > 0 ? len : 1;
     }
+    if (cut_left)
+        mark_cut(canvas, row, false, style);
+    if (cut_right)
+        mark_cut(canvas, row, true, style);
     return col;
 }
 
@@ -149,7 +173,7 @@ void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style)
     const s2_rect area = cut(canvas->clip, rect);
     for (int32_t row = area.row; row < area.row + area.rows; row++)
         for (int32_t col = area.col; col < area.col + area.cols; col++)
-            canvas->cells[row * canvas->cols + col] = (s2_cell){' ', (uint8_t)style};
+            canvas->cells[row * canvas->cols + col] = (s2_cell){' ', (uint8_t)style, false};
 }
 
 void s2_canvas_restyle(s2_canvas *canvas, s2_rect rect, s2_style style)

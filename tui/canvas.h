@@ -5,8 +5,9 @@
  * carries what it means (S2_STYLE_HOLE), never a colour; colours are chosen in one place by the terminal.
  * Glyphs have ASCII twins, chosen when they are put, so a canvas holds what the terminal can show.
  *
- * Everything put outside the canvas, or outside the clip, is dropped. Text is cleaned (base/text.h) on
- * its way in: nothing that a terminal would obey can be in a cell.
+ * Everything put outside the canvas, or outside the clip, is dropped; text that does not fit says so, its last
+ * column is then an ellipsis ('~' in ASCII). Text is cleaned (base/text.h) on its way in: nothing that a
+ * terminal would obey can be in a cell.
  *
  * Ownership: cells are the canvas's own; release it. Threads: one canvas, one thread.
  */
@@ -60,6 +61,7 @@ typedef struct s2_rect {
 typedef struct s2_cell {
     uint32_t glyph; /* code point; 0: the right half of a wide character */
     uint8_t style;  /* s2_style */
+    bool text;      /* of a text that was put, and no fill since */
 } s2_cell;
 
 /* Screens beyond these are drawn as if they had this size. */
@@ -73,6 +75,8 @@ typedef struct s2_canvas {
     bool ascii;     /* the terminal shows ASCII only */
     s2_rect clip;   /* what put writes to */
     s2_cell *cells; /* [row * cols + col] */
+    /* since it was cleared: characters put over others of a text; tests hold that no view does */
+    int32_t n_overlaps;
 } s2_canvas;
 
 /* Blank, rows and cols at least 1. S2_EINVAL beyond the limits; S2_ENOMEM. */
@@ -85,7 +89,7 @@ void s2_canvas_clip(s2_canvas *canvas, s2_rect rect);
 
 /* One character; where the terminal is ASCII, `twin` instead. */
 void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph, char twin, s2_style style);
-/* Text from `col` on; returns the column after it, also where it was cut. */
+/* Text from `col` on; returns the column after it, also where it was cut, which a mark at the edge says. */
 int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text);
 int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *fmt, ...)
     S2_PRINTF(5, 6);

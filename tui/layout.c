@@ -5,9 +5,11 @@ enum {
     TINY_COLS = 20,
     FOOTER_FROM_ROWS = 6,
     KNOBS_WIDE = 29,
+    KNOBS_MIDDLE = 26,
     KNOBS_NARROW = 20,
     ROWS_KNOBS = 13,
     ROWS_VERDICTS = 3,
+    ROWS_PRICE = 3,
     MASK_LEAST = 14
 };
 
@@ -29,7 +31,9 @@ s2_layout s2_layout_frame(int32_t rows, int32_t cols)
 static void place_left(s2_rect left, s2_layout_bench *out)
 {
     const int32_t verdicts = min32(ROWS_VERDICTS, left.rows - 1);
-    const int32_t knobs = min32(ROWS_KNOBS, left.rows - verdicts);
+    /* knobs are scrolled to, a price is not */
+    const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10;
+    const int32_t knobs = min32(ROWS_KNOBS, left.rows - verdicts - price);
     const int32_t gap = left.rows - knobs - verdicts >= 6;
     const int32_t rest = left.rows - knobs - verdicts - gap;
     out->knobs = (s2_rect){left.row, left.col, knobs, left.cols};
@@ -37,16 +41,29 @@ static void place_left(s2_rect left, s2_layout_bench *out)
     out->cost = (s2_rect){left.row + knobs + gap + verdicts, left.col, rest, left.cols};
 }
 
+void s2_layout_masks(s2_rect area, s2_rect *left, s2_rect *right)
+{
+    const bool both = area.cols >= 2 * MASK_LEAST + 1;
+    const int32_t width = both ? (area.cols - 1 + S2_MASK_GUTTER) / 2 : area.cols;
+    *left = (s2_rect){area.row, area.col, area.rows, width};
+    *right =
+        both ? (s2_rect){area.row, area.col + width + 1, area.rows, area.cols - width - 1} : (s2_rect){0};
+}
+
+s2_rect s2_layout_cells(s2_rect mask, bool heading, bool queries)
+{
+    const int32_t gutter = queries && mask.cols >= MASK_LEAST ? S2_MASK_GUTTER : 0;
+    const int32_t rows = mask.rows - heading, below = rows >= 4 && mask.cols >= MASK_LEAST / 2;
+    return (s2_rect){mask.row + heading, mask.col + gutter, rows - below > 0 ? rows - below : 0,
+                     mask.cols - gutter};
+}
+
 static void place_right(s2_rect right, s2_layout_bench *out)
 {
     const int32_t kv = right.rows >= 18 ? 4 : 0;
     const int32_t readers = right.rows >= 20 ? min32(17, right.rows * 3 / 10) : 0;
     const int32_t masks = right.rows - kv - readers;
-    const bool both = right.cols >= 2 * MASK_LEAST + 1;
-    const int32_t width = both ? (right.cols - 1) / 2 : right.cols;
-    out->union_mask = (s2_rect){right.row, right.col, masks, width};
-    if (both)
-        out->head_mask = (s2_rect){right.row, right.col + width + 1, masks, width};
+    s2_layout_masks((s2_rect){right.row, right.col, masks, right.cols}, &out->union_mask, &out->head_mask);
     out->readers = (s2_rect){right.row + masks, right.col, readers, right.cols};
     out->kv = (s2_rect){right.row + masks + readers, right.col, kv, right.cols};
 }
@@ -55,6 +72,7 @@ s2_layout_bench s2_layout_bench_in(s2_rect body)
 {
     s2_layout_bench out = {0};
     const int32_t width = body.cols >= 64                          ? KNOBS_WIDE
+                          : body.cols >= 58                        ? KNOBS_MIDDLE
                           : body.cols >= KNOBS_NARROW + MASK_LEAST ? KNOBS_NARROW
                                                                    : body.cols;
     if (body.rows < 2)

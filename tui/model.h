@@ -267,7 +267,7 @@ typedef struct s2_tui_state {
     s2_zoom zoom;      /* blocks, where zoomed */
     int32_t scroll;    /* of texts and compare */
     int32_t tour;      /* step */
-    char message[160]; /* said in the footer until the next key */
+    char message[400]; /* said in the footer until the next key */
     s2_request request;
     int64_t request_id;
 } s2_tui_state;

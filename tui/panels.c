@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "sim/units.h"
 
 char s2_verdict_mark(int32_t verdict, s2_style *style)
@@ -101,9 +102,9 @@ static void draw_grid(const s2_mask_image *grid, bool holes, s2_canvas *canvas, 
     if (grid->status == S2_OK)
         draw_cells(grid->cells, holes, canvas, area);
     else
-        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_UNSURE,
-                       grid->status == S2_ELIMIT ? "too fine to draw: i zooms in"
-                                                 : s2_status_text(grid->status));
+        s2_fold_draw(grid->status == S2_ELIMIT ? "too fine to draw: i zooms in"
+                                               : s2_status_text(grid->status),
+                     S2_STYLE_UNSURE, canvas, area, area.row);
 }
 
 static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
@@ -126,9 +127,65 @@ static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
     s2_free(grid.cells);
 }
 
-static s2_rect below_heading(s2_rect area)
+/* A position in at most five columns: exact where that fits, else whole units of 1024 or 1048576 tokens. */
+static int32_t print_tok(int64_t n_tok, char text[24])
 {
-    return (s2_rect){area.row + 1, area.col, area.rows > 0 ? area.rows - 1 : 0, area.cols};
+    s2_buf buf = {0};
+    s2_tok_print(n_tok, &buf);
+    if (buf.len <= 5)
+        snprintf(text, 24, "%s", buf.data);
+    else
+        snprintf(text, 24, n_tok < INT64_C(1048576) * 1000 ? "%lld%c" : "%lldm",
+                 (long long)(n_tok < 1024000 ? n_tok / 1024 : n_tok / 1048576), n_tok < 1024000 ? 'k' : 'm');
+    s2_buf_release(&buf);
+    return (int32_t)strlen(text);
+}
+
+static void put_query(s2_canvas *canvas, s2_rect cells, int32_t row, const char *text)
+{
+    s2_canvas_text(canvas, cells.row + row, cells.col - 1 - (int32_t)strlen(text), S2_STYLE_DIM, text);
+}
+
+/* Where the rows of queries begin and end, left of them. */
+static void draw_queries(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2_rect cells)
+{
+    char text[24];
+    const int64_t b = facts->pattern.block_tok;
+    for (int32_t row = 0; row < cells.rows; row++)
+        s2_canvas_glyph(canvas, cells.row + row, cells.col - 1, 0x2502, '|', S2_STYLE_DIM);
+    print_tok(zoom.q_begin * b, text);
+    put_query(canvas, cells, 0, text);
+    if (cells.rows > 2)
+        put_query(canvas, cells, cells.rows / 2, "query");
+    print_tok(s2_min_i64(zoom.q_end * b, facts->question.len_tok), text);
+    if (cells.rows > 1)
+        put_query(canvas, cells, cells.rows - 1, text);
+}
+
+/* Where the columns of keys begin and end, below them. */
+static void draw_keys(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2_rect cells, int32_t row)
+{
+    char first[24], last[24];
+    const int64_t b = facts->pattern.block_tok;
+    const int32_t n_first = print_tok(zoom.k_begin * b, first);
+    const int32_t n_last = print_tok(s2_min_i64(zoom.k_end * b, facts->question.len_tok), last);
+    s2_canvas_text(canvas, row, cells.col, S2_STYLE_DIM, first);
+    if (cells.cols >= n_first + n_last + 1)
+        s2_canvas_text(canvas, row, cells.col + cells.cols - n_last, S2_STYLE_DIM, last);
+    if (cells.cols >= n_first + n_last + 5)
+        s2_canvas_text(canvas, row, cells.col + n_first + (cells.cols - n_first - n_last - 3) / 2,
+                       S2_STYLE_DIM, "key");
+}
+
+/* The axes around the cells, as far as s2_layout_cells left room. */
+static void draw_axes(const s2_facts *facts, s2_zoom zoom, s2_canvas *canvas, s2_rect mask, s2_rect cells)
+{
+    if (cells.rows < 1 || cells.cols < 1)
+        return;
+    if (cells.col > mask.col)
+        draw_queries(facts, zoom, canvas, cells);
+    if (cells.row + cells.rows < mask.row + mask.rows)
+        draw_keys(facts, zoom, canvas, cells, cells.row + cells.rows);
 }
 
 /*
@@ -157,14 +214,16 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
 {
     const int32_t head = head_shown(facts, state);
     mask_of what = {facts, grids, layer_shown(facts, state), -1, zoom_of(facts, state)};
-    const s2_rect all = below_heading(at->union_mask), one = below_heading(at->head_mask);
+    const s2_rect all = s2_layout_cells(at->union_mask, true, true);
+    const s2_rect one = s2_layout_cells(at->head_mask, true, false);
     if (at->union_mask.rows > 1) {
         s2_canvas_clip(canvas, at->union_mask);
-        const int32_t col = s2_canvas_printf(canvas, at->union_mask.row, all.col, S2_STYLE_HEAD,
+        const int32_t col = s2_canvas_printf(canvas, at->union_mask.row, at->union_mask.col, S2_STYLE_HEAD,
                                              "union, layer %d", what.layer);
         draw_scale(&what, all, canvas, at->union_mask.row, col);
         draw_mask(&what, canvas, all);
         draw_witness(facts, what.layer, what.zoom, canvas, all);
+        draw_axes(facts, what.zoom, canvas, at->union_mask, all);
     }
     if (at->head_mask.rows > 1) {
         what.head = head;
@@ -172,11 +231,12 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
         s2_canvas_printf(canvas, at->head_mask.row, one.col, S2_STYLE_HEAD, "head %d, kv %d", head,
                          s2_layer_kv_head(&facts->pattern, what.layer, head));
         draw_mask(&what, canvas, one);
+        draw_axes(facts, what.zoom, canvas, at->head_mask, one);
     }
 }
 
 /* A line for each KV head: which keys its group reads from the last query, and how many of all. */
-static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, s2_canvas *canvas,
+static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, bool here, s2_canvas *canvas,
                         s2_rect line)
 {
     enum { LABEL = 12 };
@@ -190,24 +250,32 @@ static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv,
         s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, bar.cols, cells) != S2_OK ||
         s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, 1, &sum) != S2_OK)
         return;
-    s2_canvas_printf(canvas, line.row, line.col, S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
+    s2_canvas_printf(canvas, line.row, line.col, here ? S2_STYLE_HEAD : S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
                      100.0 * (double)sum.n_read / (double)sum.n_causal);
     draw_cells(cells, false, canvas, bar);
 }
 
-static void draw_readers(const s2_facts *facts, const s2_view *views, s2_canvas *canvas, s2_rect area)
+/* As many as there is room for, the shown head's among them. */
+static void draw_readers(const s2_facts *facts, const s2_view *views, int32_t head, s2_canvas *canvas,
+                         s2_rect area)
 {
     if (area.rows < 2)
         return;
     s2_canvas_clip(canvas, area);
     const int32_t n = s2_pattern_kv_heads(&facts->pattern, views->layer),
-                  shown = n < area.rows - 1 ? n : area.rows - 1;
+                  shown = s2_min_i32(n, area.rows - 1);
+    const int32_t at = s2_layer_kv_head(&facts->pattern, views->layer, head);
+    const int32_t first = at < shown ? 0 : at - shown + 1;
+    char len[24];
+    print_tok(facts->question.len_tok, len);
     const int32_t col =
-        s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "keys read by the last query");
+        s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_HEAD, "keys 0-%s of the last query", len);
     if (shown < n)
-        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, "  %d of %d KV heads", shown, n);
-    for (int32_t kv = 0; kv < shown; kv++)
-        draw_reader(facts, views, kv, canvas, (s2_rect){area.row + 1 + kv, area.col, 1, area.cols});
+        s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, "  kv %d-%d of %d: . ,", first,
+                         first + shown - 1, n);
+    for (int32_t nth = 0; nth < shown; nth++)
+        draw_reader(facts, views, first + nth, first + nth == at, canvas,
+                    (s2_rect){area.row + 1 + nth, area.col, 1, area.cols});
 }
 
 static void put_bytes(s2_canvas *canvas, int32_t row, int32_t *col, double bytes)
@@ -254,7 +322,7 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM,
                      area.cols < 60 ? " (%.1f%%)" : " (%.1f%%) over the context",
                      100.0 * (double)facts->kv_bytes[end] / (double)facts->kv_dense[end]);
-    const s2_rect plot = below_heading(area);
+    const s2_rect plot = {area.row + 1, area.col, area.rows - 1, area.cols};
     for (int32_t x = 0; x < plot.cols; x++) {
         const int32_t at = (int32_t)((int64_t)x * S2_KV_POINTS / plot.cols);
         draw_bar(canvas, plot, plot.col + x, (double)facts->kv_bytes[at] / (double)facts->kv_dense[end]);
@@ -355,7 +423,7 @@ static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2
     s2_arena scratch = {0};
     const s2_view *views;
     if (s2_facts_views(facts, &scratch, layer_shown(facts, state), &views) == S2_OK)
-        draw_readers(facts, views, canvas, at->readers);
+        draw_readers(facts, views, head_shown(facts, state), canvas, at->readers);
     s2_arena_release(&scratch);
 }
 
@@ -387,9 +455,11 @@ void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, 
     const int64_t n_blk = facts->status == S2_OK ? n_blocks(facts) : 0;
     const mask_of what = {facts, grids, s2_facts_layer(facts), -1, {0, n_blk, 0, n_blk}};
     s2_canvas_clip(canvas, area);
+    const s2_rect cells = s2_layout_cells(area, false, true);
     if (n_blk > 0) {
-        draw_mask(&what, canvas, area);
-        draw_witness(facts, what.layer, what.zoom, canvas, area);
+        draw_mask(&what, canvas, cells);
+        draw_witness(facts, what.layer, what.zoom, canvas, cells);
+        draw_axes(facts, what.zoom, canvas, area, cells);
     }
 }
 
@@ -503,7 +573,8 @@ static void tell_cell(const s2_facts *facts, s2_tui_state *state, s2_zoom cell)
 void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
                      int32_t col)
 {
-    const s2_rect masks[] = {below_heading(at->union_mask), below_heading(at->head_mask)};
+    const s2_rect masks[] = {s2_layout_cells(at->union_mask, true, true),
+                             s2_layout_cells(at->head_mask, true, false)};
     if (facts == NULL || facts->status != S2_OK)
         return;
     const s2_zoom zoom = zoom_of(facts, state);

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 /* ---- choosing by name */
 
 /* A line of a list that is chosen from: a key binding, a format, a saved view. */
@@ -253,44 +255,88 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
     s2_tui_settle(model, state);
 }
 
-/* As much around the caret as there is room for; the caret is a '_' behind the text, else the letter's style. */
+/*
+ * As much around the caret as there is room for, with a mark where the text begins or goes on beyond it; the
+ * caret is a '_' behind the text, else the letter's style.
+ */
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const char *const label = PROMPTS[state->mode].label;
-    const int32_t room = line.cols - (int32_t)strlen(label) - 5;
+    const int32_t room = line.cols - (int32_t)strlen(label) - 6;
     const char *text = state->prompt, *const caret = state->prompt + state->caret;
     while (room > 0 && (int32_t)(caret - text) > room)
         text += s2_utf8_len(text, strlen(text)) > 0 ? s2_utf8_len(text, strlen(text)) : 1;
-    int32_t col =
-        s2_canvas_printf(canvas, line.row, 1, S2_STYLE_CURSOR, "%s: %.*s", label, (int)(caret - text), text);
+    int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_CURSOR, "%s: ", label);
+    if (text > state->prompt)
+        s2_canvas_glyph(canvas, line.row, col++, 0x2026, '~', S2_STYLE_CURSOR);
+    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_CURSOR, "%.*s", (int)(caret - text), text);
     s2_canvas_text(canvas, line.row, col, S2_STYLE_CURSOR, caret[0] != '\0' ? caret : "_");
     if (caret[0] != '\0')
         s2_canvas_restyle(canvas, (s2_rect){line.row, col, 1, 1}, S2_STYLE_WITNESS);
 }
 
+/* ---- boxes over a view */
+
+static void draw_border(s2_canvas *canvas, s2_rect area)
+{
+    const int32_t bottom = area.row + area.rows - 1, right = area.col + area.cols - 1;
+    for (int32_t col = area.col + 1; col < right; col++) {
+        s2_canvas_glyph(canvas, area.row, col, 0x2500, '-', S2_STYLE_KEY);
+        s2_canvas_glyph(canvas, bottom, col, 0x2500, '-', S2_STYLE_KEY);
+    }
+    for (int32_t row = area.row + 1; row < bottom; row++) {
+        s2_canvas_glyph(canvas, row, area.col, 0x2502, '|', S2_STYLE_KEY);
+        s2_canvas_glyph(canvas, row, right, 0x2502, '|', S2_STYLE_KEY);
+    }
+    s2_canvas_glyph(canvas, area.row, area.col, 0x250c, '+', S2_STYLE_KEY);
+    s2_canvas_glyph(canvas, area.row, right, 0x2510, '+', S2_STYLE_KEY);
+    s2_canvas_glyph(canvas, bottom, area.col, 0x2514, '+', S2_STYLE_KEY);
+    s2_canvas_glyph(canvas, bottom, right, 0x2518, '+', S2_STYLE_KEY);
+}
+
+s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title)
+{
+    const bool bordered = area.rows >= 5 && area.cols >= 20;
+    const s2_rect head = {area.row, area.col + 2 * bordered, 1, area.cols - 4 * bordered};
+    s2_canvas_clip(canvas, area);
+    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
+    if (bordered)
+        draw_border(canvas, area);
+    s2_canvas_clip(canvas, head);
+    s2_canvas_printf(canvas, head.row, head.col, S2_STYLE_CURSOR, " %s ", title);
+    const s2_rect inside = {area.row + 1, area.col + bordered, area.rows - 1 - bordered,
+                            area.cols - 2 * bordered};
+    s2_canvas_clip(canvas, inside);
+    return inside;
+}
+
+/* The first of the offers that are shown; the chosen one is among them. */
+static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
+{
+    const int32_t first = state->palette_at >= area.rows ? state->palette_at - area.rows + 1 : 0;
+    offer o;
+    for (int32_t n = 0; n < area.rows && offer_at(model, state, first + n, &o); n++) {
+        const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
+        int32_t col = s2_canvas_printf(canvas, area.row + n, area.col, style, " %-16s ", o.name);
+        if (state->mode == S2_MODE_PALETTE)
+            col = s2_canvas_printf(canvas, area.row + n, col, style, "%-8s ", o.shown);
+        s2_canvas_text(canvas, area.row + n, col, style, o.help);
+    }
+    if (!offer_at(model, state, 0, &o))
+        s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM,
+                       state->mode == S2_MODE_VIEWS ? "no view is saved yet: W saves one"
+                                                    : "none has this name");
+}
+
 /* What is chosen from, over the upper lines of the body. */
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const int32_t rows = body.rows < 18 ? body.rows : 18;
-    const s2_rect area = {body.row, 0, rows, body.cols > 78 ? 78 : body.cols};
+    enum { MOST_ROWS = 18, MOST_COLS = 80 };
     static const char *const labels[S2_N_MODES] = {
         [S2_MODE_PALETTE] = "", [S2_MODE_FORMATS] = "export to", [S2_MODE_VIEWS] = "view"};
-    offer o;
-    s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
-    s2_canvas_fill(canvas, (s2_rect){area.row, area.col, 1, area.cols}, S2_STYLE_CURSOR);
-    s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_CURSOR, "%s: %s_", labels[state->mode],
-                     state->prompt);
-    const int32_t first = state->palette_at >= rows - 1 ? state->palette_at - rows + 2 : 0;
-    for (int32_t n = 0; n < rows - 1 && offer_at(model, state, first + n, &o); n++) {
-        const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
-        int32_t col = s2_canvas_printf(canvas, area.row + 1 + n, area.col, style, "  %-16s ", o.name);
-        if (state->mode == S2_MODE_PALETTE)
-            col = s2_canvas_printf(canvas, area.row + 1 + n, col, style, "%-8s ", o.shown);
-        s2_canvas_text(canvas, area.row + 1 + n, col, style, o.help);
-    }
-    if (!offer_at(model, state, 0, &o))
-        s2_canvas_text(canvas, area.row + 1, area.col + 2, S2_STYLE_DIM,
-                       state->mode == S2_MODE_VIEWS ? "no view is saved yet: W saves one"
-                                                    : "none has this name");
+    char title[S2_TUI_PROMPT_BYTES + 40];
+    snprintf(title, sizeof title, "%s: %.*s_", labels[state->mode], S2_TUI_PROMPT_BYTES, state->prompt);
+    const s2_rect area = {body.row, body.col, s2_min_i32(body.rows, MOST_ROWS),
+                          s2_min_i32(body.cols, MOST_COLS)};
+    draw_offers(model, state, canvas, s2_popup_draw(canvas, area, title));
 }

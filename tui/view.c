@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
+
 /* By s2_view_id. */
 static const struct {
     const s2_view_ops *ops;
@@ -122,35 +124,44 @@ void s2_tui_command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     VIEWS[s2_view_shown(state)].ops->command(model, state, buf);
 }
 
-/* At the right edge of the title: what runs in the background, else where the designs come from. */
-static void draw_corner(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line,
-                        int32_t col)
+/*
+ * At the right edge of the title: what runs in the background, else where the designs come from. Returns the
+ * column that the title ends before.
+ */
+static int32_t draw_corner(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas,
+                           s2_rect line)
 {
-    char text[120];
+    enum { LEAST_TITLE = 12 };
     const bool lists = s2_view_shown(state) == S2_VIEW_DESIGNS || s2_view_shown(state) == S2_VIEW_TOUR;
-    if (model->busy != NULL)
-        snprintf(text, sizeof text, "%.*s  C cancels", line.cols / 2, model->busy);
-    else
-        snprintf(text, sizeof text, "%.100s", lists ? model->source : "");
-    const int32_t at = line.cols - (int32_t)strlen(text) - 1;
-    if (at > col + 2 || model->busy != NULL)
-        s2_canvas_text(canvas, line.row, at > 1 ? at : 1, S2_STYLE_BAR, text);
+    const char *const text = model->busy != NULL ? model->busy : lists ? model->source : "";
+    const char *const key = model->busy != NULL ? "  C cancels" : "";
+    const int32_t n_key = (int32_t)strlen(key);
+    const int32_t room = (model->busy != NULL ? line.cols * 2 / 3 : line.cols / 2) - n_key;
+    const int32_t n = s2_min_i32((int32_t)strlen(text), room < 0 ? 0 : room);
+    const int32_t at = line.cols - n - n_key - 1;
+    if (n == 0 || at < LEAST_TITLE)
+        return line.cols;
+    s2_canvas_clip(canvas, (s2_rect){line.row, at, 1, n});
+    s2_canvas_text(canvas, line.row, at, S2_STYLE_BAR, text);
+    s2_canvas_clip(canvas, line);
+    s2_canvas_text(canvas, line.row, at + n, S2_STYLE_BAR, key);
+    return at - 1;
 }
 
 static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
     const s2_view_id id = s2_view_shown(state);
     s2_canvas_fill(canvas, line, S2_STYLE_BAR);
+    s2_canvas_clip(canvas, (s2_rect){line.row, line.col, 1, draw_corner(model, state, canvas, line)});
     int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAR, "s2 %s", s2_view_info_of(id)->title);
     const s2_facts *const facts = id == S2_VIEW_BENCH    ? model->bench
                                   : id == S2_VIEW_DESIGN ? model->design
                                                          : NULL;
     if (id == S2_VIEW_DESIGN || id == S2_VIEW_RECORD)
-        col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.60s", state->design_name);
+        col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s", state->design_name);
     if (facts != NULL && facts->status == S2_OK)
-        col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %lld tokens", facts->hash,
-                               (long long)facts->question.len_tok);
-    draw_corner(model, state, canvas, line, col);
+        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %lld tokens", facts->hash,
+                         (long long)facts->question.len_tok);
 }
 
 /* Why what is typed is no pattern yet, over the line it is typed in. */
@@ -184,40 +195,78 @@ static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
     }
 }
 
-static void draw_footer(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+/* A message that is longer than the footer takes lines of the body above it. */
+static void draw_message(const char *text, s2_canvas *canvas, s2_rect line)
 {
-    s2_canvas_clip(canvas, line);
-    s2_canvas_fill(canvas, line, S2_STYLE_BAR);
-    s2_buf repair = {0};
+    const s2_rect one = {line.row, line.col + 1, line.row, line.cols - 2};
+    const int32_t wanted = s2_fold_draw(text, S2_STYLE_BAR, canvas, one, canvas->rows);
+    const int32_t rows = line.row > 0 ? s2_min_i32(wanted, line.row) : 1;
+    const s2_rect area = {line.row - rows + 1, line.col, rows, line.cols};
+    s2_canvas_clip(canvas, area);
+    s2_canvas_fill(canvas, area, S2_STYLE_BAR);
+    s2_fold_draw(text, S2_STYLE_BAR, canvas, one, area.row);
+}
+
+/* What the footer says in place of keys: of the view, or of the pattern that is shown. */
+static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+{
     const s2_facts *const shown = s2_view_shown(state) == S2_VIEW_BENCH    ? model->bench
                                   : s2_view_shown(state) == S2_VIEW_DESIGN ? model->design
                                                                            : NULL;
+    const s2_rect left = {line.row, line.col, 1, line.cols > 30 ? line.cols - 8 : line.cols};
+    s2_buf repair = {0};
     if (shown != NULL)
         s2_facts_repair(shown, &repair);
-    if (s2_mode_is_prompt(state->mode))
-        s2_prompt_draw(state, canvas, line);
-    else if (state->message[0] != '\0')
-        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, state->message);
-    else if (repair.len > 0)
+    s2_canvas_clip(canvas, left);
+    if (repair.len > 0)
         s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, repair.data);
     else
         draw_keys(s2_view_shown(state), canvas, line);
     s2_buf_release(&repair);
-    if (!s2_mode_is_prompt(state->mode) && s2_view_shown(state) != S2_VIEW_HELP && line.cols > 30)
+    s2_canvas_clip(canvas, line);
+    if (s2_view_shown(state) != S2_VIEW_HELP && line.cols > 30)
         s2_canvas_text(canvas, line.row, line.cols - 8, S2_STYLE_BAR, " ? keys ");
+}
+
+static void draw_footer(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
+{
+    s2_canvas_clip(canvas, line);
+    s2_canvas_fill(canvas, line, S2_STYLE_BAR);
+    if (s2_mode_is_prompt(state->mode))
+        s2_prompt_draw(state, canvas, line);
+    else if (state->message[0] != '\0')
+        draw_message(state->message, canvas, line);
+    else
+        draw_said(model, state, canvas, line);
 }
 
 /* While a path is typed: what the export keeps and loses. */
 static void draw_loss(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const int32_t rows = body.rows < 12 ? body.rows : 12;
-    const s2_rect area = {body.row + body.rows - rows, 0, rows, body.cols > 78 ? 78 : body.cols};
-    s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
-    s2_canvas_fill(canvas, (s2_rect){area.row, 0, 1, area.cols}, S2_STYLE_CURSOR);
-    s2_canvas_printf(canvas, area.row, 1, S2_STYLE_CURSOR, "export to %s   enter writes, esc leaves",
-                     state->format < model->n_formats ? model->formats[state->format].name : "");
-    s2_text_draw(&model->loss, 0, canvas, (s2_rect){area.row + 1, 0, rows - 1, area.cols});
+    const int32_t rows = s2_min_i32(body.rows, 13);
+    const s2_rect area = {body.row + body.rows - rows, body.col, rows, s2_min_i32(body.cols, 80)};
+    char title[80];
+    snprintf(title, sizeof title, "export to %.40s   enter writes, esc leaves",
+             state->format < model->n_formats ? model->formats[state->format].name : "");
+    s2_text_draw(&model->loss, 0, canvas, s2_popup_draw(canvas, area, title));
+}
+
+/* Rows that a text takes, broken at line ends and at the width, and drawn into the area where there is one. */
+static int32_t break_lines(const s2_buf *text, int32_t width, s2_canvas *canvas, const s2_rect *area)
+{
+    int32_t row = 0, col = 0;
+    for (size_t at = 0; at < text->len; at++) {
+        const bool end = text->data[at] == '\n';
+        if (end || col == width) {
+            row++;
+            col = 0;
+        }
+        const char one[2] = {text->data[at], '\0'};
+        if (area != NULL && !end)
+            s2_canvas_text(canvas, area->row + row, area->col + col, S2_STYLE_TEXT, one);
+        col += !end;
+    }
+    return row + 1;
 }
 
 /* The command, folded at the screen's edge, over the lower lines of the body. */
@@ -228,28 +277,10 @@ static void draw_command(const s2_tui_model *model, const s2_tui_state *state, s
     s2_tui_command(model, state, &buf);
     if (buf.len == 0)
         s2_buf_puts(&buf, "no command yet: the design is still being derived");
-    const int32_t width = body.cols - 2;
-    int32_t lines = 1;
-    int32_t at_col = 0;
-    for (size_t at = 0; at < buf.len; at++) {
-        const bool fold = buf.data[at] == '\n' || ++at_col > width;
-        lines += fold;
-        at_col = fold ? buf.data[at] != '\n' : at_col;
-    }
-    lines = lines > body.rows ? body.rows : lines;
-    const s2_rect area = {body.row + body.rows - lines, 0, lines, body.cols};
-    s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, area, S2_STYLE_CURSOR);
-    int32_t row = area.row, col = 1;
-    for (size_t at = 0; at < buf.len; at++) {
-        if (buf.data[at] == '\n' || col > width) {
-            row++;
-            col = 1;
-        }
-        const char one[2] = {buf.data[at], '\0'};
-        if (buf.data[at] != '\n')
-            col = s2_canvas_text(canvas, row, col, S2_STYLE_CURSOR, one);
-    }
+    const int32_t rows = s2_min_i32(break_lines(&buf, body.cols - 2, canvas, NULL) + 2, body.rows);
+    const s2_rect area = {body.row + body.rows - rows, body.col, rows, body.cols};
+    const s2_rect inside = s2_popup_draw(canvas, area, "the command that prints this; y copies it");
+    break_lines(&buf, inside.cols, canvas, &inside);
     s2_buf_release(&buf);
 }
 

@@ -41,8 +41,11 @@ void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout
 /* The union of one layer alone, for previews. */
 void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area);
 
-/* Lines from `first` on, folded at the area's width; lines that are left out at the end are not marked. */
+/* Lines from `first` on, folded at the area's width; a mark at the right edge says that more follow. */
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
+
+/* The mark that more follows than the area shows, at its lower right edge. */
+void s2_more_draw(s2_canvas *canvas, s2_rect area);
 
 /* One line of text from a row on, folded in the area's columns; the rows that it took. */
 int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row);
@@ -60,6 +63,8 @@ bool s2_mode_is_prompt(s2_mode mode);
 bool s2_mode_is_choice(s2_mode mode);
 /* A key in a mode other than S2_MODE_KEYS; the action that was chosen from the palette, or S2_ACT_NONE. */
 s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
+/* A bordered box over what is there; returns its inside. Without a border where there is no room for one. */
+s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title);
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line);
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
 

@@ -17,6 +17,8 @@ static int32_t draw_text(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
             *end = '\0';
         row += s2_fold_draw(at, S2_STYLE_TEXT, canvas, area, row);
         at = end != NULL ? end + 1 : at + strlen(at);
+        if (row > area.row + area.rows || (row == area.row + area.rows && *at != '\0'))
+            s2_more_draw(canvas, area);
     }
     s2_buf_release(&text);
     return row;

@@ -117,24 +117,50 @@ static double at_third(axis a, int third)
     return a.most > a.least ? a.least * pow(a.most / a.least, third / 3.0) : a.least;
 }
 
-static void draw_scales(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
+static void draw_frame(s2_rect area, s2_canvas *canvas)
 {
-    const s2_rect area = p->area;
     const int32_t below = area.row + area.rows;
     for (int32_t row = area.row; row < below; row++)
         s2_canvas_glyph(canvas, row, area.col - 1, 0x2502, '|', S2_STYLE_DIM);
     for (int32_t col = area.col; col < area.col + area.cols; col++)
         s2_canvas_glyph(canvas, below, col, 0x2500, '-', S2_STYLE_DIM);
     s2_canvas_glyph(canvas, below, area.col - 1, 0x2514, '+', S2_STYLE_DIM);
-    for (int third = 0; third <= 3; third++) {
-        const double x = at_third(p->x, third), y = at_third(p->y, third);
-        const int32_t right = third == 0 ? area.col + 8 : col_of(p, x) + 1;
+}
+
+static bool is_blank(const s2_canvas *canvas, int32_t row, int32_t from, int32_t to)
+{
+    for (int32_t col = from; col < to && col < canvas->cols; col++)
+        if (col >= 0 && canvas->cells[row * canvas->cols + col].glyph != ' ')
+            return false;
+    return true;
+}
+
+/* A value that ends at a column, where nothing is written yet. */
+static void put_mark(const s2_tui_objective *objective, s2_canvas *canvas, int32_t row, int32_t right,
+                     double value)
+{
+    s2_buf buf = {0};
+    print_value(objective, value, &buf);
+    if (is_blank(canvas, row, right - (int32_t)buf.len - 1, right + 1))
+        s2_canvas_text(canvas, row, right - (int32_t)buf.len, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
+}
+
+/* The ends of both axes, and what is between them as far as there is room. */
+static void draw_scales(const s2_tui_front *front, const plot *p, s2_canvas *canvas)
+{
+    static const int thirds[] = {0, 3, 1, 2};
+    const s2_rect area = p->area;
+    for (size_t nth = 0; nth < sizeof thirds / sizeof thirds[0]; nth++) {
+        const double x = at_third(p->x, thirds[nth]), y = at_third(p->y, thirds[nth]);
         /* an axis of one value has one mark */
-        if (third == 0 || p->y.most > p->y.least)
-            put_value(canvas, row_of(p, y), 0, area.col - 1, S2_STYLE_DIM, &front->objectives[1], y);
-        if (third == 0 || p->x.most > p->x.least)
-            put_value(canvas, below + 1, 0, right, S2_STYLE_DIM, &front->objectives[0], x);
+        if (nth == 0 || p->y.most > p->y.least)
+            put_mark(&front->objectives[1], canvas, row_of(p, y), area.col - 1, y);
+        if (nth == 0 || p->x.most > p->x.least)
+            put_mark(&front->objectives[0], canvas, area.row + area.rows + 1,
+                     nth == 0 ? area.col + 8 : col_of(p, x) + 1, x);
     }
+    draw_frame(area, canvas);
 }
 
 /* What is up, what is right, what the marks mean, as far as there is room. */

@@ -76,12 +76,23 @@ static int32_t draw_line(const s2_tui_line *line, s2_canvas *canvas, s2_rect are
     return 1;
 }
 
+void s2_more_draw(s2_canvas *canvas, s2_rect area)
+{
+    const s2_rect corner = {area.row + area.rows - 1, area.col + area.cols - 1, 1, 1};
+    s2_canvas_clip(canvas, area);
+    s2_canvas_fill(canvas, corner, S2_STYLE_KEY);
+    s2_canvas_glyph(canvas, corner.row, corner.col, 0x25be, 'v', S2_STYLE_KEY);
+}
+
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area)
 {
-    int32_t row = area.row;
+    const int32_t end = area.row + area.rows;
+    int32_t row = area.row, at = first;
     s2_canvas_clip(canvas, area);
-    for (int32_t at = first; at < text->n_lines && row < area.row + area.rows; at++)
+    for (; at < text->n_lines && row < end; at++)
         row += draw_line(&text->lines[at], canvas, area, row);
+    if (at < text->n_lines || row > end)
+        s2_more_draw(canvas, area);
 }
 
 /* ---- runs */

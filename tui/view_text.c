@@ -151,12 +151,10 @@ static void draw_picture(const s2_tui_model *model, const s2_tui_state *state, s
     shown.head = 0;
     shown.zoomed = false;
     const int32_t col = area.col + width + (width > 0 ? 1 : 0), cols = area.cols - col - 1;
-    s2_layout_bench at = {
-        .verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
-        .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
-        .union_mask = {area.row, col, area.rows - readers, cols / 2},
-        .head_mask = {area.row, col + cols / 2 + 1, area.rows - readers, cols - cols / 2 - 1},
-        .readers = {area.row + area.rows - readers, col, readers, cols}};
+    s2_layout_bench at = {.verdicts = {area.row, area.col + 1, width > 0 ? 3 : 0, width - 1},
+                          .cost = {area.row + 4, area.col + 1, width > 0 ? area.rows - 4 : 0, width - 1},
+                          .readers = {area.row + area.rows - readers, col, readers, cols}};
+    s2_layout_masks((s2_rect){area.row, col, area.rows - readers, cols}, &at.union_mask, &at.head_mask);
     s2_panels_draw(model->tour, model->grids, &shown, canvas, &at);
 }
 
