@@ -1,5 +1,6 @@
 /*
- * DeepSeek DSA, GLM, SGLang HiSparse, TensorRT-LLM's dsa, MiniMax: an indexer chooses tokens or blocks.
+ * DeepSeek DSA, GLM, SGLang HiSparse, TensorRT-LLM's dsa, MiniMax: an indexer chooses tokens or blocks. Doge:
+ * scores of the values choose tokens.
  */
 #include "export/budget.h"
 #include "export/model.h"
@@ -10,12 +11,20 @@
 #define TOPK_PATHS                                                                                           \
     S2_PATHS("/index_topk", "/text_config/index_topk", "/sparse_attention_config/index_topk",                \
              "/hisparse_config/top_k", "/top_k")
-#define MINIMAX            "/sparse_attention_config/"
-#define MINIMAX_PATHS(key) S2_PATHS(MINIMAX key, "/text_config" MINIMAX key)
+#define MINIMAX "/sparse_attention_config/"
+/* as published, and as transformers saves it */
+#define MINIMAX_PATHS(key, saved)                                                                            \
+    S2_PATHS(MINIMAX key, "/text_config" MINIMAX key, saved, "/text_config" saved)
+#define DOGE_PATHS S2_PATHS("/keep_window_size")
 
 static bool is_minimax(const s2_source *source)
 {
-    return s2_budget_has_any(source, MINIMAX_PATHS("sparse_topk_blocks"));
+    return s2_budget_has_any(source, MINIMAX_PATHS("sparse_topk_blocks", "/index_topk_blocks"));
+}
+
+static bool is_doge(const s2_source *source)
+{
+    return s2_budget_has_any(source, DOGE_PATHS);
 }
 
 /* TensorRT-LLM's and SGLang's configs may name the algorithm and leave its numbers to the checkpoint. */
@@ -30,7 +39,7 @@ static bool names_it(const s2_source *source)
 static int recognises(const s2_source *source)
 {
     const bool hisparse = s2_budget_has_all(source, S2_PATHS("/top_k", "/device_buffer_size"));
-    return is_minimax(source) || names_it(source) || hisparse ||
+    return is_minimax(source) || is_doge(source) || names_it(source) || hisparse ||
                    s2_budget_has_any(source, S2_PATHS("/index_topk", "/text_config/index_topk",
                                                       "/sparse_attention_config/index_topk",
                                                       "/hisparse_config/top_k"))
@@ -75,7 +84,8 @@ static s2_status read_layer_types(const s2_source *source, int64_t n_layers, con
         const char *const word = s2_doc_text(source->doc, path);
         if (word != NULL && strcmp(word, "full_attention") == 0)
             s2_buf_printf(text, "layers %lld: dense\n", (long long)layer);
-        else if (word == NULL || strcmp(word, chosen) != 0)
+        else if (word == NULL ||
+                 (strcmp(word, chosen) != 0 && strcmp(word, "deepseek_sparse_attention") != 0))
             return s2_doc_refuse(
                 source->doc, path, source->diag,
                 "layer type %.40s beside layers that choose their keys: what it reads is not "
@@ -101,13 +111,31 @@ static s2_status token_body(const s2_source *source, s2_buf *body)
     return S2_OK;
 }
 
+/* Doge chooses among the keys of its window, if it has one. */
+static s2_status doge_body(const s2_source *source, s2_buf *body)
+{
+    int64_t n;
+    S2_TRY(s2_budget_read(source, DOGE_PATHS, 1, S2_LIMIT_CONTEXT_TOK, 2048, &n));
+    s2_buf_printf(body, "topk %lld", (long long)n);
+    if (s2_doc_has(source->doc, "/sliding_window")) {
+        S2_TRY(s2_doc_int(source->doc, "/sliding_window", 1, S2_LIMIT_CONTEXT_TOK, &n, source->diag));
+        s2_buf_printf(body, " when distance ..%lldt", (long long)n);
+    }
+    return S2_OK;
+}
+
 static s2_status block_body(const s2_source *source, int64_t *block_tok, s2_buf *body)
 {
     int64_t n, n_init, n_local;
-    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_block_size"), 1, S2_LIMIT_BLOCK_TOK, 128, block_tok));
-    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_topk_blocks"), 1, 1 << 16, 16, &n));
-    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_init_block"), 0, n, 0, &n_init));
-    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_local_block"), 0, n, 1, &n_local));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_block_size", "/index_block_size"), 1,
+                          S2_LIMIT_BLOCK_TOK, 128, block_tok));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_topk_blocks", "/index_topk_blocks"), 1, 1 << 16, 16,
+                          &n));
+    S2_TRY(s2_budget_read(source,
+                          S2_PATHS(MINIMAX "sparse_init_block", "/text_config" MINIMAX "sparse_init_block"),
+                          0, n, 0, &n_init));
+    S2_TRY(s2_budget_read(source, MINIMAX_PATHS("sparse_local_block", "/index_local_blocks"), 0, n, 1,
+                          &n_local));
     if ((*block_tok & (*block_tok - 1)) != 0)
         return s2_doc_refuse(source->doc, MINIMAX "sparse_block_size", source->diag,
                              "sparse_block_size must be a power of two");
@@ -149,12 +177,14 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_source_needs(source, recognises(source) > 0, "index_topk"));
     S2_TRY(refuse_others(source));
     const char *const prefix = s2_model_prefix(source->doc);
-    s2_status status =
-        prefix[0] != '\0' ? s2_model_shape_read(source, prefix, &shape) : s2_budget_shape(source, &shape);
+    s2_status status = prefix[0] != '\0' || is_doge(source) ? s2_model_shape_read(source, prefix, &shape)
+                                                            : s2_budget_shape(source, &shape);
     if (status == S2_OK)
         status = s2_model_latent_read(source, prefix, &shape);
     if (status == S2_OK)
-        status = is_minimax(source) ? block_body(source, &block_tok, &body) : token_body(source, &body);
+        status = is_minimax(source) ? block_body(source, &block_tok, &body)
+                 : is_doge(source)  ? doge_body(source, &body)
+                                    : token_body(source, &body);
     if (status == S2_OK) {
         s2_language_name(&text, source->name);
         s2_language_shape(&text, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, block_tok);
@@ -165,9 +195,14 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                                       is_minimax(source) ? "minimax_m3_sparse" : "indexed_attention", &text);
     }
     s2_buf_release(&body);
-    s2_note(source->notes, "an indexer chooses the keys at run time, the same for all heads; it reads its "
-                           "own key of every token, "
-                           "which the pattern does not hold and which dominates at long context");
+    if (is_doge(source))
+        s2_note(source->notes,
+                "a score of each value chooses the keys at run time, for each KV head by itself");
+    else
+        s2_note(source->notes,
+                "an indexer chooses the keys at run time, %s; it reads its own key of every token, which the "
+                "pattern does not hold and which dominates at long context",
+                is_minimax(source) ? "for each KV head by itself" : "the same for all heads");
     s2_note(source->notes, "nothing is freed; up to the budget the layer is dense");
     return s2_budget_finish(source, status, &text, out);
 }

@@ -16,8 +16,13 @@ static bool has(const s2_source *source, const char *prefix, const char *key)
 
 static bool has_heads(const s2_source *source, const char *prefix)
 {
-    static const char *const keys[] = {"num_attention_heads",     "n_head",         "n_heads", "num_heads",
-                                       "decoder_attention_heads", "attention_heads"};
+    static const char *const keys[] = {"num_attention_heads",
+                                       "n_head",
+                                       "n_heads",
+                                       "num_heads",
+                                       "decoder_attention_heads",
+                                       "attention_heads",
+                                       "num_decoder_attention_heads"};
     for (size_t k = 0; k < sizeof keys / sizeof *keys; k++)
         if (has(source, prefix, keys[k]))
             return true;
@@ -52,13 +57,14 @@ static void print_differences(s2_buf *text, const s2_model_layers *layers, int64
     print_numbers(text, "kv-heads", layers->kv_heads, n_layers, 0);
     print_numbers(text, "head-dim", layers->head_dim, n_layers, 0);
     print_numbers(text, "kv-layer", layers->kv_layer, n_layers, -1);
-    for (int64_t layer = 0; layers->state_bytes > 0 && layer < n_layers; layer++)
-        if (layers->kind[layer] == S2_LAYER_RECURRENT || layers->state_in_all)
-            s2_buf_printf(text, "layers %lld: state %lld\n", (long long)layer,
-                          (long long)layers->state_bytes);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        const int64_t bytes = layers->state_bytes[layers->kind[layer]];
+        if (bytes > 0)
+            s2_buf_printf(text, "layers %lld: state %lld\n", (long long)layer, (long long)bytes);
+    }
 }
 
-/* Feed-forward layers by themselves hold nothing of a sequence: the pattern counts the others. */
+/* Layers that hold nothing of a sequence, feed-forward ones for the most part: the pattern counts the others. */
 static void drop_idle_layers(const s2_source *source, s2_model_layers *layers, int64_t *n_layers)
 {
     int64_t n = 0;
@@ -66,9 +72,11 @@ static void drop_idle_layers(const s2_source *source, s2_model_layers *layers, i
         if (layers->kind[layer] != S2_LAYER_IDLE)
             layers->kind[n++] = layers->kind[layer];
     if (n < *n_layers)
-        s2_note(source->notes,
-                "%lld of %lld layers are feed-forward alone and left out: layers are counted without them",
-                (long long)(*n_layers - n), (long long)*n_layers);
+        s2_note(
+            source->notes,
+            "%lld of %lld layers have neither keys nor a state and are left out: layers are counted without "
+            "them",
+            (long long)(*n_layers - n), (long long)*n_layers);
     *n_layers = n;
 }
 

@@ -57,7 +57,7 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
-/* Gemma 3's text models leave their heads out. */
+/* Gemma 3's text models leave their heads out, and some models have none. */
 static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
 {
     const char *const name = s2_model_type_name(source->doc, prefix);
@@ -67,6 +67,8 @@ static s2_model_shape implied_shape(const s2_source *source, const char *prefix)
         shape.n_heads = 8;
         shape.n_kv_heads = 4;
     }
+    if (type != NULL && type->rule == S2_RULE_STATES)
+        shape.n_heads = shape.n_kv_heads = 1;
     return shape;
 }
 
@@ -109,8 +111,9 @@ static const spelling layer_names = {{"num_hidden_layers", "n_layer", "num_layer
                                    "num_query_groups", "multi_query_group_num", "attn_config/kv_n_heads",
                                    NULL},
                                   {NULL}},
-                      dim_names = {{"head_dim", "attention_head_dim", "kv_channels", NULL}, {NULL}},
-                      hidden_names = {{"hidden_size", "n_embd", "d_model", "n_embed", NULL}, {NULL}};
+                      dim_names = {{"head_dim", "attention_head_dim", "kv_channels", "d_head", NULL}, {NULL}},
+                      hidden_names = {{"hidden_size", "n_embd", "d_model", "n_embed", "emb_dim", NULL},
+                                      {NULL}};
 
 static const char *const *names_of(const spelling *names, bool is_decoder)
 {
@@ -158,6 +161,27 @@ static int64_t listed_layers(const s2_source *source, const char *prefix)
     return 1;
 }
 
+/* HRM-Text: files that transformers has not rewritten count the layers of one of its stacks. */
+static s2_status count_cycles(const s2_source *source, const char *prefix, int64_t *n_layers)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    char path[128];
+    int64_t n_high, n_low;
+    snprintf(path, sizeof path, "%s/num_layers_per_stack", prefix);
+    if (name == NULL || strcmp(name, "hrm_text") != 0 || s2_doc_has(source->doc, path))
+        return S2_OK;
+    snprintf(path, sizeof path, "%s/H_cycles", prefix);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, 2, &n_high, source->diag));
+    snprintf(path, sizeof path, "%s/L_cycles", prefix);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, S2_LIMIT_LAYERS, 3, &n_low, source->diag));
+    *n_layers *= n_high * (n_low + 1);
+    if (*n_layers > S2_LIMIT_LAYERS)
+        return s2_doc_refuse(source->doc, path, source->diag, "more than %d layers", S2_LIMIT_LAYERS);
+    s2_note(source->notes, "each pass through a layer has a cache of its own: %lld layers",
+            (long long)*n_layers);
+    return S2_OK;
+}
+
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
 {
     const s2_model_shape implied = implied_shape(source, prefix);
@@ -167,6 +191,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
     int64_t n_hidden;
     S2_TRY(shape_number(source, prefix, names_of(&layer_names, is_decoder), "layers", S2_LIMIT_LAYERS,
                         listed_layers(source, prefix), &shape.n_layers));
+    S2_TRY(count_cycles(source, prefix, &shape.n_layers));
     S2_TRY(shape_number(source, prefix, names_of(&head_names, is_decoder), "heads", S2_LIMIT_HEADS,
                         implied.n_heads, &shape.n_heads));
     if (shape.n_heads == 0) {

@@ -28,10 +28,12 @@ typedef enum s2_model_rule {
     S2_RULE_SWITCHED_ROTARY, /* layer_types, else layers without rotary positions, if use_sliding_window */
     S2_RULE_MIMO,            /* layer_types, else hybrid_layer_pattern, else layer 0 and every sixth full */
     S2_RULE_HYBRID,          /* lists of layers with and without keys, else a period; see the code */
-    S2_RULE_PARALLEL,        /* every layer is full, and keeps a state too */
+    S2_RULE_PARALLEL,        /* layer_types, else as it derives; every layer has keys and a state */
+    S2_RULE_STATES,          /* every layer keeps a state, and none has keys */
+    S2_RULE_CROSSED,         /* every layer is full; those of cross_attention_layers read an image alone */
     S2_RULE_GPT_NEO,         /* attention_types with window_size */
     S2_RULE_DECODER,         /* every layer of the decoder is full */
-    S2_RULE_ENCODER,         /* every layer is full, and causal if is_decoder */
+    S2_RULE_ENCODER,         /* every layer is full, and causal if is_decoder, or the key of the row */
     S2_N_RULES
 } s2_model_rule;
 
@@ -78,7 +80,7 @@ typedef enum s2_layer_kind {
     S2_LAYER_SLIDING,
     S2_LAYER_CHUNKED,
     S2_LAYER_RECURRENT, /* reads no keys, keeps a state of fixed size */
-    S2_LAYER_IDLE,      /* a feed-forward layer by itself: neither */
+    S2_LAYER_IDLE,      /* neither: a feed-forward layer by itself, or one that reads another input */
     S2_N_LAYER_KINDS
 } s2_layer_kind;
 
@@ -86,15 +88,14 @@ typedef enum s2_layer_kind {
 const char *s2_layer_kind_word(s2_layer_kind kind);
 
 typedef struct s2_model_layers {
-    uint16_t *kind;      /* [n_layers], of s2_layer_kind */
-    int64_t window_tok;  /* of sliding layers, the query included; 0: there are none */
-    int64_t chunk_tok;   /* of chunked layers; 0: there are none */
-    int64_t state_bytes; /* of layers that keep a state; 0: there are none */
-    bool state_in_all;   /* also layers with keys keep one */
-    int32_t *kv_heads;   /* [n_layers], 0: those of the shape; NULL: of no layer */
-    int32_t *head_dim;   /* the same */
-    int32_t *kv_layer;   /* [n_layers], whose keys a layer reads, -1: its own; NULL: each its own */
-    bool causal;         /* else windows reach window_tok - 1 tokens to both sides */
+    uint16_t *kind;                        /* [n_layers], of s2_layer_kind */
+    int64_t window_tok;                    /* of sliding layers, the query included; 0: there are none */
+    int64_t chunk_tok;                     /* of chunked layers; 0: there are none */
+    int64_t state_bytes[S2_N_LAYER_KINDS]; /* that a layer of this kind keeps; 0: none */
+    int32_t *kv_heads;                     /* [n_layers], 0: those of the shape; NULL: of no layer */
+    int32_t *head_dim;                     /* the same */
+    int32_t *kv_layer; /* [n_layers], whose keys a layer reads, -1: its own; NULL: each its own */
+    bool causal;       /* else windows reach window_tok - 1 tokens to both sides */
 } s2_model_layers;
 
 /*
@@ -105,8 +106,11 @@ typedef struct s2_model_layers {
 s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int64_t n_layers,
                                s2_model_layers *out) S2_MUST_CHECK;
 
-/* Bytes that a layer of such a model keeps per sequence instead of keys. S2_EPARSE with the key it needs. */
-s2_status s2_model_state_read(const s2_source *source, const char *prefix, const char *type,
+/*
+ * Bytes of the state that a layer of such a model keeps per sequence; is_sliding: of a layer with a window.
+ * S2_EPARSE with the key it needs.
+ */
+s2_status s2_model_state_read(const s2_source *source, const char *prefix, const char *type, bool is_sliding,
                               int64_t *bytes) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_MODEL_H */

@@ -68,22 +68,27 @@ static void fill(const reader *r, s2_layer_kind kind)
 static const char *const kind_words[S2_N_LAYER_KINDS] = {"full_attention", "sliding_attention",
                                                          "chunked_attention", "linear_attention", "mlp"};
 
-/* Older words, and those of one model each. */
+/* Older words, and those of one model each; of one rule alone, S2_N_RULES: of any. */
 static const struct {
     const char *word;
     s2_layer_kind kind;
-} other_words[] = {{"attention", S2_LAYER_FULL},   {"mamba", S2_LAYER_RECURRENT},
-                   {"mamba2", S2_LAYER_RECURRENT}, {"conv", S2_LAYER_RECURRENT},
-                   {"moe", S2_LAYER_IDLE},         {"recurrent", S2_LAYER_RECURRENT}};
+    s2_model_rule rule;
+} other_words[] = {
+    {"attention", S2_LAYER_FULL, S2_N_RULES},       {"linear_attention", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+    {"mlp", S2_LAYER_IDLE, S2_RULE_HYBRID},         {"mamba", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+    {"mamba2", S2_LAYER_RECURRENT, S2_RULE_HYBRID}, {"conv", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+    {"moe", S2_LAYER_IDLE, S2_RULE_HYBRID},         {"recurrent", S2_LAYER_RECURRENT, S2_RULE_HYBRID},
+    {"hybrid", S2_LAYER_FULL, S2_RULE_PARALLEL},    {"hybrid_sliding", S2_LAYER_SLIDING, S2_RULE_PARALLEL}};
 
-/* S2_N_LAYER_KINDS: no such word. */
-static s2_layer_kind kind_of_word(const char *word)
+/* S2_N_LAYER_KINDS: models of this rule have no such word. */
+static s2_layer_kind kind_of_word(s2_model_rule rule, const char *word)
 {
-    for (int kind = 0; word != NULL && kind < S2_N_LAYER_KINDS; kind++)
+    for (int kind = 0; word != NULL && kind <= S2_LAYER_CHUNKED; kind++)
         if (strcmp(word, kind_words[kind]) == 0)
             return (s2_layer_kind)kind;
     for (size_t w = 0; word != NULL && w < sizeof other_words / sizeof *other_words; w++)
-        if (strcmp(word, other_words[w].word) == 0)
+        if (strcmp(word, other_words[w].word) == 0 &&
+            (other_words[w].rule == S2_N_RULES || other_words[w].rule == rule))
             return other_words[w].kind;
     return S2_N_LAYER_KINDS;
 }
@@ -100,9 +105,8 @@ static s2_status read_words(const reader *r, const char *key)
         char path[PATH_BYTES];
         snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
         const char *const word = s2_doc_text(r->source->doc, path);
-        const s2_layer_kind kind = kind_of_word(word);
-        const bool is_hybrid = kind == S2_LAYER_RECURRENT || kind == S2_LAYER_IDLE;
-        if (kind == S2_N_LAYER_KINDS || (is_hybrid && r->type.rule != S2_RULE_HYBRID))
+        const s2_layer_kind kind = kind_of_word(r->type.rule, word);
+        if (kind == S2_N_LAYER_KINDS)
             return s2_doc_refuse(r->source->doc, path, r->source->diag,
                                  "layer type %.40s is not one that a pattern holds: full_attention, "
                                  "sliding_attention, chunked_attention",
@@ -241,17 +245,18 @@ static s2_status refuse_both_ways(const reader *r, const char *key)
 
 /* ---- hybrids ------------------------------------------------------------------------------------ */
 
-/* A list of the layers that have keys, counted from `first`; the others keep a state. */
-static s2_status read_indices(const reader *r, const char *key, int64_t first)
+/* A list of the layers of one kind, counted from `first`; the others are of another. */
+static s2_status read_indices(const reader *r, const char *key, int64_t first, s2_layer_kind listed,
+                              s2_layer_kind other)
 {
     char path[PATH_BYTES];
     const int64_t n = s2_doc_len(r->source->doc, path_to(r, key, path));
-    fill(r, S2_LAYER_RECURRENT);
+    fill(r, other);
     for (int64_t at = 0; at < n; at++) {
         int64_t layer;
         snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)at);
         S2_TRY(s2_doc_int(r->source->doc, path, first, r->n_layers - 1 + first, &layer, r->source->diag));
-        r->out->kind[layer - first] = S2_LAYER_FULL;
+        r->out->kind[layer - first] = (uint16_t)listed;
     }
     return S2_OK;
 }
@@ -279,7 +284,7 @@ static s2_status read_blocks(const reader *r)
     const int64_t n = s2_doc_len(r->source->doc, path_to(r, "block_types", path));
     for (int64_t layer = 0; layer < r->n_layers; layer++) {
         snprintf(path, sizeof path, "%s/block_types/%lld", r->prefix, (long long)(n > 0 ? layer % n : 0));
-        const s2_layer_kind kind = kind_of_word(s2_doc_text(r->source->doc, path));
+        const s2_layer_kind kind = kind_of_word(r->type.rule, s2_doc_text(r->source->doc, path));
         if (kind != S2_LAYER_FULL && kind != S2_LAYER_RECURRENT)
             return s2_doc_refuse(r->source->doc, path, r->source->diag, "expected recurrent or attention");
         r->out->kind[layer] = (uint16_t)(kind == S2_LAYER_FULL ? S2_LAYER_SLIDING : kind);
@@ -320,12 +325,36 @@ static s2_status read_hybrid(const reader *r)
     if (has(r, "attn_type_list"))
         return read_flags(r, "attn_type_list", S2_LAYER_RECURRENT, S2_LAYER_FULL);
     if (has(r, "attn_layer_indices"))
-        return read_indices(r, "attn_layer_indices", 0);
+        return read_indices(r, "attn_layer_indices", 0, S2_LAYER_FULL, S2_LAYER_RECURRENT);
     if (has(r, "full_attn_idxs"))
-        return read_indices(r, "full_attn_idxs", 0);
+        return read_indices(r, "full_attn_idxs", 0, S2_LAYER_FULL, S2_LAYER_RECURRENT);
     if (has(r, "linear_attn_config/full_attn_layers"))
-        return read_indices(r, "linear_attn_config/full_attn_layers", 1);
+        return read_indices(r, "linear_attn_config/full_attn_layers", 1, S2_LAYER_FULL, S2_LAYER_RECURRENT);
     return derive_hybrid(r);
+}
+
+/* Attention and a state side by side: layer_types, else the sliding layers, else a period. */
+static s2_status read_parallel(const reader *r)
+{
+    s2_note(r->source->notes, "attention and a state side by side in every layer");
+    if (has(r, "layer_types"))
+        return read_words(r, "layer_types");
+    if (has(r, "local_layer_ids"))
+        return read_indices(r, "local_layer_ids", 0, S2_LAYER_SLIDING, S2_LAYER_FULL);
+    return r->type.period > 0 ? derive_period(r, S2_LAYER_SLIDING) : S2_OK;
+}
+
+/* Mllama: a layer that reads an image computes nothing without one. */
+static s2_status read_crossed(const reader *r)
+{
+    if (has(r, "cross_attention_layers"))
+        return read_indices(r, "cross_attention_layers", 0, S2_LAYER_IDLE, S2_LAYER_FULL);
+    for (int64_t layer = 3; layer < r->n_layers && layer < 40; layer += 5)
+        r->out->kind[layer] = S2_LAYER_IDLE;
+    s2_note(r->source->notes,
+            "cross_attention_layers is absent: every fifth from layer 3 on, as the code has "
+            "it");
+    return S2_OK;
 }
 
 /* ---- one rule each ------------------------------------------------------------------------------ */
@@ -399,9 +428,9 @@ static s2_status read_kinds(const reader *r)
             fill(r, S2_LAYER_SLIDING);
         return S2_OK;
     case S2_RULE_GPT_NEO: return read_gpt_neo(r);
-    case S2_RULE_PARALLEL:
-        s2_note(r->source->notes, "attention and a state side by side in every layer");
-        return S2_OK;
+    case S2_RULE_PARALLEL: return read_parallel(r);
+    case S2_RULE_STATES: fill(r, S2_LAYER_RECURRENT); return S2_OK;
+    case S2_RULE_CROSSED: return read_crossed(r);
     case S2_RULE_HYBRID:
         if (r->name != NULL && strcmp(r->name, "minimax") == 0 && has(r, "sliding_window"))
             return refuse_both_ways(r, "sliding_window");
@@ -460,7 +489,11 @@ static s2_status read_window(const reader *r, int64_t *out)
                 (long long)*out);
         return S2_OK;
     }
-    return read_size(r, has(r, "attention_window_size") ? "attention_window_size" : "sliding_window", out);
+    return read_size(r,
+                     has(r, "attention_window_size") ? "attention_window_size"
+                     : has(r, "sliding_window_size") ? "sliding_window_size"
+                                                     : "sliding_window",
+                     out);
 }
 
 /* ---- layers that differ ------------------------------------------------------------------------- */
@@ -541,6 +574,22 @@ static s2_status read_shared(const reader *r)
     return S2_OK;
 }
 
+/* Inkling: layers with a window have heads of their own. */
+static s2_status read_inkling(const reader *r)
+{
+    char path[PATH_BYTES];
+    int64_t n_heads, n_own;
+    S2_TRY(read_int(r, "num_attention_heads", 1, S2_LIMIT_HEADS, 0, &n_heads));
+    S2_TRY(read_int(r, "swa_num_attention_heads", 1, S2_LIMIT_HEADS, n_heads, &n_own));
+    if (n_own != n_heads)
+        return s2_doc_refuse(r->source->doc, path_to(r, "swa_num_attention_heads", path), r->source->diag,
+                             "layers with a window have %lld query heads, others %lld: a pattern has one "
+                             "number of heads",
+                             (long long)n_own, (long long)n_heads);
+    S2_TRY(read_of_kind(r, "swa_num_key_value_heads", S2_LAYER_SLIDING, S2_LIMIT_HEADS, &r->out->kv_heads));
+    return read_of_kind(r, "swa_head_dim", S2_LAYER_SLIDING, S2_LIMIT_HEAD_DIM, &r->out->head_dim);
+}
+
 /* Query heads by layer: the language has one number for all. */
 static s2_status check_query_heads(const reader *r)
 {
@@ -583,6 +632,8 @@ static s2_status read_differences(const reader *r)
     S2_TRY(check_query_heads(r));
     if (r->type.rule == S2_RULE_MIMO)
         S2_TRY(read_mimo(r));
+    if (r->name != NULL && strncmp(r->name, "inkling", 7) == 0)
+        S2_TRY(read_inkling(r));
     S2_TRY(read_of_kind(r, "num_global_key_value_heads", S2_LAYER_FULL, S2_LIMIT_HEADS, &r->out->kv_heads));
     S2_TRY(read_of_kind(r, "global_head_dim", S2_LAYER_FULL, S2_LIMIT_HEAD_DIM, &r->out->head_dim));
     S2_TRY(read_per_layer(r));
@@ -630,15 +681,28 @@ static bool keeps_causality(const reader *r)
     return false;
 }
 
+/* The key that makes an encoder causal; XLNet's is a word. */
+static s2_status read_decoder_key(const reader *r)
+{
+    char path[PATH_BYTES];
+    const char *const key = r->type.period_key != NULL ? r->type.period_key : "is_decoder";
+    const char *const word = s2_doc_text(r->source->doc, path_to(r, key, path));
+    r->out->causal = word != NULL && strcmp(word, "uni") == 0;
+    if (word == NULL)
+        S2_TRY(read_bool(r, key, false, &r->out->causal));
+    s2_note(r->source->notes,
+            r->out->causal ? "by %s no query reads a later key"
+                           : "by %s, or without it, queries read both ways",
+            key);
+    return S2_OK;
+}
+
 static s2_status read_causality(const reader *r)
 {
     bool causal = true;
     r->out->causal = true;
-    if (r->type.rule == S2_RULE_ENCODER) {
-        S2_TRY(read_bool(r, "is_decoder", false, &r->out->causal));
-        s2_note(r->source->notes, r->out->causal ? "is_decoder is true: no query reads a later key"
-                                                 : "is_decoder is not true: queries read both ways");
-    }
+    if (r->type.rule == S2_RULE_ENCODER)
+        S2_TRY(read_decoder_key(r));
     S2_TRY(read_bool(r, "is_causal", true, &causal));
     S2_TRY(read_bidirectional(r));
     if (causal || !r->out->causal)
@@ -694,6 +758,31 @@ static s2_status choose_rule(reader *r)
     return S2_OK;
 }
 
+/* What the code of a type reads for some inputs only. */
+static void note_inputs(const reader *r)
+{
+    static const struct {
+        const char *type, *note;
+    } rows[] = {
+        {"git", "the tokens of an image read each other both ways, which is not shown"},
+        {"mllama_text_model", "layers that read an image are left out; without one they compute nothing"},
+        {"hrm_text", "tokens that token_type_ids marks read each other both ways, which is not shown"}};
+    for (size_t n = 0; r->name != NULL && n < sizeof rows / sizeof *rows; n++)
+        if (strcmp(r->name, rows[n].type) == 0)
+            s2_note(r->source->notes, "%s", rows[n].note);
+}
+
+/* States of the kinds of layer that keep one. */
+static s2_status read_states(const reader *r)
+{
+    const bool in_all = r->type.rule == S2_RULE_PARALLEL;
+    for (int kind = 0; kind < S2_N_LAYER_KINDS; kind++)
+        if (uses(r, (s2_layer_kind)kind) && (in_all || kind == S2_LAYER_RECURRENT))
+            S2_TRY(s2_model_state_read(r->source, r->prefix, r->name, kind == S2_LAYER_SLIDING,
+                                       &r->out->state_bytes[kind]));
+    return S2_OK;
+}
+
 s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int64_t n_layers,
                                s2_model_layers *out)
 {
@@ -707,9 +796,8 @@ s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int6
         S2_TRY(read_window(&r, &out->window_tok));
     if (uses(&r, S2_LAYER_CHUNKED))
         S2_TRY(read_size(&r, "attention_chunk_size", &out->chunk_tok));
-    out->state_in_all = r.type.rule == S2_RULE_PARALLEL;
-    if (uses(&r, S2_LAYER_RECURRENT) || out->state_in_all)
-        S2_TRY(s2_model_state_read(source, prefix, r.name, &out->state_bytes));
+    S2_TRY(read_states(&r));
     S2_TRY(read_differences(&r));
+    note_inputs(&r);
     return read_causality(&r);
 }

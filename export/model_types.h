@@ -3,7 +3,7 @@
  *
  * X(model_type, rule, key, period, phase, window_tok, head_dim, flags)
  *   rule        which keys of the config decide what a layer reads (export/model.h)
- *   key         the config's name for the period, NULL: it has none
+ *   key         the config's name for the period, NULL: it has none; of ENCODER for what makes it causal
  *   period      without a list of layers, layer l is full when l % period == phase; 0: no layer is
  *   window_tok  of a config that leaves sliding_window (or attention_chunk_size) out; 0: no window then
  *   head_dim    of a config that leaves head_dim out; 0: hidden_size / heads
@@ -39,6 +39,9 @@
     X("flex_olmo", FULL, NULL, 0, 0, 0, 0, 0)                                                                \
     X("fuyu", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                            \
     X("gemma", FULL, NULL, 0, 0, 0, 256, S2_TIED)                                                            \
+    X("git", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
+    X("hrm_text", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
+    X("jetmoe", FULL, NULL, 0, 0, 0, 128, 0)                                                                 \
     X("glm", FULL, NULL, 0, 0, 0, 128, 0)                                                                    \
     X("glm4", FULL, NULL, 0, 0, 0, 128, 0)                                                                   \
     X("glm4_moe", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
@@ -78,6 +81,9 @@
     X("opt", FULL, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                                   \
     X("persimmon", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                       \
     X("phi", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
+    X("qwen3_vl_moe_text", FULL, NULL, 0, 0, 0, 128, 0)                                                      \
+    X("qwen3_vl_text", FULL, NULL, 0, 0, 0, 128, 0)                                                          \
+    X("mimo", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
     X("stablelm", FULL, NULL, 0, 0, 0, 0, 0)                                                                 \
@@ -149,6 +155,8 @@
     X("xlm-roberta", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                        \
     X("xlm-roberta-xl", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                     \
     X("xmod", ENCODER, NULL, 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                               \
+    X("xlm", ENCODER, "causal", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                            \
+    X("xlnet", ENCODER, "attn_type", 0, 0, 0, 0, S2_UNGATED | S2_TIED)                                       \
     X("bamba", HYBRID, NULL, 0, 0, 0, 0, 0)                                                                  \
     X("granitemoehybrid", HYBRID, NULL, 0, 0, 0, 0, 0)                                                       \
     X("jamba", HYBRID, NULL, 8, 4, 0, 0, 0)                                                                  \
@@ -164,6 +172,13 @@
     X("qwen3_next", HYBRID, "full_attention_interval", 4, 3, 0, 256, 0)                                      \
     X("recurrent_gemma", HYBRID, NULL, 0, 0, 2048, 0, S2_TIED)                                               \
     X("falcon_h1", PARALLEL, NULL, 0, 0, 0, 0, 0)                                                            \
+    X("inkling2_text", PARALLEL, NULL, 6, 5, 1024, 128, 0)                                                   \
+    X("inkling_text", PARALLEL, NULL, 6, 5, 512, 128, 0)                                                     \
+    X("zaya", PARALLEL, NULL, 0, 0, 0, 128, S2_TIED)                                                         \
+    X("falcon_mamba", STATES, NULL, 0, 0, 0, 0, 0)                                                           \
+    X("mamba", STATES, NULL, 0, 0, 0, 0, S2_TIED)                                                            \
+    X("mamba2", STATES, NULL, 0, 0, 0, 0, 0)                                                                 \
+    X("mllama_text_model", CROSSED, NULL, 0, 0, 0, 0, 0)                                                     \
     X("gemma4_text", TYPES, NULL, 6, 5, 512, 256, S2_TIED)                                                   \
     X("gemma4_unified_text", TYPES, NULL, 6, 5, 512, 256, S2_TIED)                                           \
     X("gpt_neo", GPT_NEO, NULL, 0, 0, 256, 0, S2_UNGATED | S2_TIED)

@@ -541,6 +541,24 @@ static void layers_that_differ_are_read(void **state)
          "\"swa_num_key_value_heads\": 2, "
          "\"num_key_value_heads\": 1, \"sliding_window_size\": 8",
          "layers 1-2: local 9t"},
+        /* 2 * ((2 + 2) * 8 * (1 + 1) + 2 / 2 * 8) */
+        {"\"model_type\": \"zaya\", \"num_key_value_heads\": 2, \"head_dim\": 8, \"sliding_window\": 8, "
+         "\"layer_types\": [\"hybrid\", \"hybrid_sliding\", \"hybrid\", \"hybrid\"]",
+         "layers all: state 144\nlayers all: dense\nlayers 1: local 8t"},
+        {"\"model_type\": \"inkling_text\", \"num_key_value_heads\": 1, \"swa_num_key_value_heads\": 2, "
+         "\"head_dim\": 8, \"swa_head_dim\": 8, \"hidden_size\": 16, \"conv_kernel_size\": 4, "
+         "\"local_layer_ids\": [0, 1, 2]",
+         /* 4 * 2 * 4 * (2 * 8 + 16) and with one KV head */
+         "layers 0-2: state 1024\nlayers 3: state 768"},
+        {"\"model_type\": \"mamba\", \"hidden_size\": 8, \"state_size\": 4, \"conv_kernel\": 4",
+         /* 4 * 16 * 4 + 2 * 16 * 4 */
+         "layers all: state 384\nlayers all: none"},
+        {"\"model_type\": \"mllama_text_model\", \"cross_attention_layers\": [1]", "layers 3\n"},
+        {"\"model_type\": \"xlm\", \"causal\": true", "layers 4\nheads 2\nlayers all: dense"},
+        {"\"model_type\": \"xlnet\", \"attn_type\": \"bi\"", "causal no"},
+        {"\"model_type\": \"hrm_text\", \"H_cycles\": 3, \"L_cycles\": 1", "layers 24\n"},
+        {"\"model_type\": \"doge\", \"keep_window_size\": 64, \"sliding_window\": 256",
+         "topk 64 when distance ..256t"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         char text[640];

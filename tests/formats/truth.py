@@ -79,16 +79,30 @@ REPAIRS = {
     "dots3_note": dict(mlp_layer_types=["dense"] * LAYERS), "dots3_note_text": dict(mlp_layer_types=["dense"] * LAYERS),
     "longcat_flash": dict(ffn_hidden_size=16, expert_ffn_hidden_size=16, zero_expert_num=2, n_routed_experts=4, num_layers=3),
     "hymba": dict(),
+    "mamba": dict(hidden_size=8, intermediate_size=16), "falcon_mamba": dict(hidden_size=8, intermediate_size=16),
+    "mllama": dict(cross_attention_layers=[1, 4]), "hrm_text": dict(num_layers_per_stack=1, num_hidden_layers=8),
+    "xlm": dict(emb_dim=32, n_heads=4),
+    "doge": dict(keep_window_size=WINDOW),
 }
+# One layer runs several times, each time with a cache of its own.
+REPEATED = ("hrm_text",)
 
 
 class Records:
     """What the layers of a run used: layer -> mask[heads, queries, keys], KV heads, widths of key and value."""
 
     def __init__(self):
-        self.layers, self.current = collections.OrderedDict(), None
+        self.reset()
+
+    def reset(self, repeated=False):
+        self.layers, self.current, self.repeated, self.states = collections.OrderedDict(), None, repeated, {}
+        self.closed = False
 
     def put(self, layer, mask, n_kv, dims):
+        if self.closed:
+            return
+        if self.repeated:
+            layer = len(self.layers)
         if layer is not None and layer not in self.layers:
             self.layers[layer] = (mask, n_kv, dims)
 
@@ -111,7 +125,8 @@ def record(module, query, key, value, attention_mask, scaling=None, dropout=0.0,
     else:
         mask = as_bool(attention_mask[..., :n_k])
     mask = mask.expand(query.shape[0], n_heads if mask.shape[1] in (1, n_heads) else mask.shape[1], n_q, n_k)
-    RECORDS.put(RECORDS.current, mask[0].numpy().copy(), key.shape[1], (key.shape[3], value.shape[3]))
+    n_copies = getattr(module, "top_k", 1) if type(module).__name__ == "JetMoeAttention" else 1
+    RECORDS.put(RECORDS.current, mask[0].numpy().copy(), key.shape[1] // n_copies, (key.shape[3], value.shape[3]))
     groups = n_heads // key.shape[1]
     k, v = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
     scores = (query @ k.transpose(2, 3)) * (scaling if scaling is not None else query.shape[-1] ** -.5)
@@ -153,37 +168,57 @@ def mark_layers(model):
         layer.register_forward_hook(lambda *_: setattr(RECORDS, "current", None))
 
 
+def states_of(model, tokens):
+    """Elements of recurrent and of convolution states that each layer keeps, where the cache has them."""
+    try:
+        out = model(input_ids=tokens, use_cache=True)
+    except Exception:  # masks are the truth here; a model that cannot fill a cache has no states to compare
+        return {}
+    cache = getattr(out, "past_key_values", None) or getattr(out, "cache_params", None)
+
+    def elements(held):
+        held = held.values() if isinstance(held, dict) else held if isinstance(held, (list, tuple)) else [held]
+        return sum(tensor.numel() for tensor in held if torch.is_tensor(tensor))
+    found = [(elements(getattr(layer, "recurrent_states", None)), elements(getattr(layer, "conv_states", None)))
+             for layer in getattr(cache, "layers", None) or []]
+    return {n: state for n, state in enumerate(found) if any(state)}
+
+
 def run_model(config):
     """Records of one run of a tiny model, or the reason why there is no truth."""
     reasons = []
     for implementation in ("s2_record", "eager"):
-        RECORDS.layers, RECORDS.current = collections.OrderedDict(), None
+        RECORDS.reset(config.model_type in REPEATED)
         unwatch = watch_softmax() if implementation == "eager" else None
         try:
             torch.manual_seed(0)
             model = AutoModelForCausalLM.from_config(config, attn_implementation=implementation).eval().float()
             mark_layers(model)
             with torch.no_grad():
-                model(input_ids=torch.randint(3, 60, (1, LEN)), use_cache=False)
+                tokens = torch.randint(3, 60, (1, LEN))
+                model(input_ids=tokens, use_cache=False)
+                RECORDS.closed = True
+                RECORDS.states = states_of(model, tokens)
         except Exception as why:  # a model that cannot be built has no truth; the reason is printed
             reasons.append("%s: %s" % (type(why).__name__, str(why).split("\n")[0][:110]))
             continue
         finally:
             if unwatch is not None:
                 unwatch()
-        if RECORDS.layers or all(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or [""]):
+        if RECORDS.layers or RECORDS.states or all(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or [""]):
             return RECORDS.layers, None
     return None, reasons[0] if reasons else "no layer computes attention"
 
 
-def in_child(work, seconds=15, n_bytes=6 << 30):
+def in_child(work, seconds=40, n_bytes=6 << 30):
     """work() in a process of its own, so that a model too large or too slow costs only its own row."""
     end, start = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(end)
         resource.setrlimit(resource.RLIMIT_DATA, (n_bytes, n_bytes))
-        signal.alarm(seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # a busy machine is no reason to give up
+        signal.alarm(10 * seconds)
         try:
             answer = work()
         except MemoryError:
@@ -234,7 +269,7 @@ def shrink(d, n_layers=None):
         if isinstance(d.get("word_embed_proj_dim"), int):
             d["word_embed_proj_dim"] = heads * dim
     for key in ("sliding_window", "attention_chunk_size", "window_size", "sliding_window_size", "local_attention",
-                "attention_window", "index_topk"):
+                "attention_window", "index_topk", "keep_window_size"):
         if isinstance(d.get(key), int) and d[key] > LEN // 2:
             d[key] = WINDOW if key != "attention_chunk_size" else 8
     return d
@@ -323,15 +358,24 @@ def compare(s2, config, name, records):
     if text is None:
         return "refused", path
     n_layers = number(text, "layers", 1)
-    if "feed-forward alone and left out" in text:  # layers are then counted without those
-        kinds = config.layer_types
-        left = [layer for layer, kind in enumerate(kinds) if kind not in ("mlp", "moe")]
-        records = {left.index(layer): record for layer, record in records.items()}
+    states = RECORDS.states
+    if "are left out: layers are counted without them" in text:
+        kinds = getattr(config.get_text_config(), "layer_types", None)
+        crossed = getattr(config.get_text_config(), "cross_attention_layers", ())
+        n_all = n_layers + int(re.search(r"(\d+) of \d+ layers have neither", text).group(1))
+        left = [n for n in range(n_all) if n not in crossed and not (kinds and kinds[n] in ("mlp", "moe"))]
+        records = {left.index(layer): record for layer, record in records.items() if layer in left}
+        states = {left.index(layer): state for layer, state in states.items()}
     if "# - this is the encoder" in text:
         return "no truth", "the pattern is the encoder's, and a causal model runs the decoder"
     if records and max(records) >= n_layers:
         return "different", "layer %d of %d" % (max(records), n_layers)
     dynamic = False
+    for layer, (wide, narrow) in states.items():
+        bytes_kept = own_number(text, "state", layer, 0)
+        if bytes_kept not in (4 * wide + 2 * narrow, 4 * (wide + narrow), 2 * (wide + narrow)):
+            return "different", "layer %d keeps %d and %d elements of state, not %d bytes" % (
+                layer, wide, narrow, bytes_kept)
     for layer in range(n_layers):
         got = s2.mask(path, layer)
         stateful = is_state(text, layer)
