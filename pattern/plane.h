@@ -1,0 +1,37 @@
+/*
+ * pattern/plane.h - one head's mask as a square of cells, and the terms that read exactly them.
+ *
+ * Used by pattern/recognise.h alone. Ownership: results live in the arena, all else in the scratch arena. Threads: no state.
+ */
+#ifndef S2_PATTERN_PLANE_H
+#define S2_PATTERN_PLANE_H
+
+#include "pattern/spec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct s2_plane {
+    int32_t n;
+    bool causal;         /* cells after the diagonal do not count */
+    const uint8_t *cell; /* [query * n + key], 0 or 1 */
+} s2_plane;
+
+/* The keys of a query that count: [0, this). */
+static inline int32_t s2_plane_n_keys(const s2_plane *plane, int32_t query)
+{
+    return plane->causal ? query + 1 : plane->n;
+}
+
+/*
+ * Terms in blocks, at most `cap` of them, that together read the cells and nothing else; residues are constants.
+ * S2_EUNSUPPORTED when there are none, with a cell that was left in *query and *key; S2_ENOMEM.
+ */
+s2_status s2_plane_terms(s2_arena *arena, s2_arena *scratch, const s2_plane *plane, int32_t cap, s2_body *out,
+                         int32_t *query, int32_t *key) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_PATTERN_PLANE_H */
