@@ -7,6 +7,7 @@
 #include "cli/input.h"
 #include "cli/store.h"
 #include "pattern/parse.h"
+#include "pattern/recognise.h"
 
 /* One imported file: the pattern, and what to say about it. */
 typedef struct imported {
@@ -107,14 +108,40 @@ static s2_exit store(s2_cli *cli, const char *path, const imported *result)
     return kept != NULL ? s2_store_design(cli, &input) : s2_cli_fail(cli, S2_ENOMEM, path);
 }
 
+/* The same pairs in terms, which need no mask file. */
+static s2_exit say_in_terms(s2_cli *cli, const char *path, imported *result)
+{
+    int64_t n_tok;
+    s2_diag diag = {0};
+    const s2_status status =
+        s2_pattern_recognise(&cli->arena, &result->pattern, &result->pattern, &n_tok, &diag);
+    if (status != S2_OK) {
+        s2_cli_error(cli, "%s: %s: without --terms it is kept as a mask", path, s2_diag_text(&diag, status));
+        return status == S2_EUNSUPPORTED ? S2_EXIT_REFUSED : s2_exit_of(status);
+    }
+    result->side.n_files = 0;
+    if (n_tok > 0)
+        s2_note(&result->notes,
+                "these terms read the mask's pairs and no others in its %lld tokens; beyond them the terms "
+                "go on, "
+                "of which the mask says nothing",
+                (long long)n_tok);
+    return S2_EXIT_OK;
+}
+
 static s2_exit import_one(s2_cli *cli, const char *path, const s2_args *args, const s2_settings *settings)
 {
     imported result = {0};
     const char *const output = s2_args_str(args, "output");
     path = s2_input_path(cli, path);
     s2_exit end = import_file(cli, path, s2_args_str(args, "from"), settings, &result);
+    if (end == S2_EXIT_OK && s2_args_has(args, "terms"))
+        end = say_in_terms(cli, path, &result);
     if (end == S2_EXIT_OK && result.side.n_files > 0 && output == NULL) {
-        s2_cli_error(cli, "%s needs a mask file beside its text: name the text with -o FILE", path);
+        s2_cli_error(
+            cli,
+            "%s needs a mask file beside its text: name the text with -o FILE, or say it in terms (--terms)",
+            path);
         end = S2_EXIT_USAGE;
     }
     if (end == S2_EXIT_OK)

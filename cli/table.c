@@ -198,6 +198,8 @@ static const s2_option VALIDATE[] = {
 
 static const s2_option IMPORT[] = {
     {"from", '\0', "NAME", NULL, "the format; default: told by the content", false, false},
+    {"terms", 't', NULL, NULL,
+     "write what a mask reads in terms, with no mask file; refused where few do not say it", false, false},
     OPT_SET,
     OPT_LIST,
     OPT_OUTPUT,
@@ -446,8 +448,8 @@ const s2_command s2_command_table[] = {
      "$ s2 search --model llama-3.1-8b --len 128k --validate 20 --device gpu\n",
      SEARCH},
     {"import", "FILE...", 0, -1, "read another stack's config and print it as a pattern",
-     "The format is told by the content. The pattern is stored in the database.", "$ s2 import config.json\n",
-     IMPORT},
+     "The format is told by the content. The pattern is stored in the database.",
+     "$ s2 import config.json\n$ s2 import --terms --set block=64 mask.npy\n", IMPORT},
     {"export", "PATTERN", 0, 1, "write a config for another stack, re-imported and compared first",
      PATTERN_ABOUT "\nRefused when the pattern is not exactly what the format can say.",
      "$ s2 export phi3.s2 --to hf -o config.json\n", EXPORT},
