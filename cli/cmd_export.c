@@ -13,12 +13,14 @@
 #include "cli/input.h"
 #include "cli/store.h"
 #include "coverage/prove.h"
+#include "export/nearest.h"
 #include "pattern/parse.h"
 
 typedef struct job {
     const s2_format *format;
     const char *output; /* NULL: standard output */
     bool force;
+    bool has_len; /* the user named one */
     s2_input input;
     s2_pattern one_phase; /* what is written with --phase */
     bool has_phases;      /* what is written differs between prefill and decode */
@@ -54,6 +56,15 @@ static void say_report(s2_cli *cli, const job *at)
                     (long long)at->report.loss.dropped, (long long)at->report.loss.n_first);
 }
 
+static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
+enum { N_ASKED = sizeof asked / sizeof asked[0] };
+
+static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, s2_finding findings[N_ASKED])
+{
+    const s2_prove_options options = {.n_tok = S2_OPEN};
+    return s2_prove(arena, pattern, asked, N_ASKED, &options, findings);
+}
+
 /*
  * What is known of the pattern, for the file that leaves the house: the verdicts for every length, or for
  * that of its mask files, freshly decided. A prover that gives up at its limit says unknown, and the export
@@ -61,13 +72,10 @@ static void say_report(s2_cli *cli, const job *at)
  */
 static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
 {
-    static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
-    enum { N_ASKED = sizeof asked / sizeof asked[0] };
-    const s2_prove_options options = {.n_tok = S2_OPEN};
     s2_finding findings[N_ASKED];
     s2_buf words = {0};
     s2_buf_printf(&words, "s2 %s (%s)", s2_version(), s2_version_commit());
-    if (s2_prove(&cli->arena, pattern, asked, N_ASKED, &options, findings) == S2_OK)
+    if (prove_asked(&cli->arena, pattern, findings) == S2_OK)
         for (int32_t n = 0; n < N_ASKED; n++) {
             if (n == 0 && findings[n].scope_tok != S2_OPEN)
                 s2_buf_printf(&words, "; up to %lld tokens:", (long long)findings[n].scope_tok);
@@ -147,12 +155,88 @@ static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *at)
     return S2_EXIT_OK;
 }
 
+/* Properties that the pattern holds and another pattern does not, as a list of words. */
+static int32_t given_up(const s2_pattern *pattern, const s2_pattern *other, s2_buf *words)
+{
+    s2_arena arena = {0};
+    s2_finding held[N_ASKED], kept[N_ASKED];
+    int32_t n_lost = 0;
+    if (prove_asked(&arena, pattern, held) == S2_OK && prove_asked(&arena, other, kept) == S2_OK)
+        for (int32_t n = 0; n < N_ASKED; n++)
+            if (held[n].verdict == S2_HOLDS && kept[n].verdict != S2_HOLDS)
+                s2_buf_printf(words, "%s%s", n_lost++ > 0 ? " and " : "",
+                              s2_property_word(asked[n].property));
+    s2_arena_release(&arena);
+    return n_lost;
+}
+
+static int32_t count_given_up(void *context, const s2_pattern *candidate)
+{
+    s2_buf words = {0};
+    const int32_t n = given_up(context, candidate, &words);
+    s2_buf_release(&words);
+    return n;
+}
+
+static void put_share(s2_buf *words, int64_t part, int64_t whole)
+{
+    const double percent = whole > 0 ? 100.0 * (double)part / (double)whole : 0;
+    if (part == 0)
+        s2_buf_puts(words, "none");
+    else if (percent < 0.1)
+        s2_buf_puts(words, "less than 0.1 %");
+    else
+        s2_buf_printf(words, "%.1f %%", percent);
+}
+
+static void say_nearest(s2_cli *cli, const job *at, const s2_nearest *nearest)
+{
+    const s2_loss *const loss = &nearest->loss;
+    s2_buf words = {0}, lost = {0};
+    s2_buf_printf(&words, "the nearest that %s can say", at->format->name);
+    if (nearest->has_loss && loss->added + loss->dropped == 0) {
+        s2_buf_printf(&words, " reads the same pairs at %lld tokens", (long long)loss->n_tok);
+    } else if (nearest->has_loss) {
+        s2_buf_puts(&words, " drops ");
+        put_share(&words, loss->dropped, loss->n_first);
+        s2_buf_puts(&words, " of the pattern's pairs and adds ");
+        put_share(&words, loss->added, loss->n_first);
+        s2_buf_printf(&words, "%s at %lld tokens", loss->added > 0 ? " of their number" : "",
+                      (long long)loss->n_tok);
+    }
+    if (given_up(at->target.pattern, &nearest->pattern, &lost) > 0)
+        s2_buf_printf(&words, ", and gives up %s", lost.data);
+    s2_cli_hint(cli, "%s:", words.data != NULL ? words.data : "");
+    s2_buf_release(&words);
+    s2_buf_release(&lost);
+}
+
+/* What the format can say instead, as the command that writes it; it was exported before it is named. */
+static void hint_nearest(s2_cli *cli, const job *at)
+{
+    s2_nearest nearest;
+    const s2_nearest_judge judge = {.given_up = count_given_up, .context = (void *)at->target.pattern};
+    if (s2_export_nearest(at->format, &at->target, judge, &nearest) != S2_OK || nearest.text == NULL)
+        return;
+    say_nearest(cli, at, &nearest);
+    s2_buf words = {0};
+    s2_buf_printf(&words, "s2 export '%s' --to %s", nearest.text, at->format->name);
+    if (at->has_len)
+        s2_buf_printf(&words, " --len %lld", (long long)at->target.n_tok);
+    for (int32_t n = 0; n < at->target.settings.n; n++)
+        s2_buf_printf(&words, " --set %s=%s", at->target.settings.list[n].key,
+                      at->target.settings.list[n].value);
+    s2_cli_hint(cli, "%s", words.data != NULL ? words.data : "");
+    s2_buf_release(&words);
+}
+
 static s2_exit run_export(s2_cli *cli, job *at)
 {
     const s2_status status = s2_export_run(at->format, &at->target, &at->report);
     if (status == S2_EUNSUPPORTED) {
         s2_cli_error(cli, "%s cannot hold this pattern: %s", at->format->name, at->diag.msg);
         hint_phases(cli, at);
+        hint_nearest(cli, at);
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {
@@ -164,6 +248,7 @@ static s2_exit run_export(s2_cli *cli, job *at)
     if (at->report.refused) {
         hint_phases(cli, at);
         s2_cli_hint(cli, "nothing was written");
+        hint_nearest(cli, at);
         return S2_EXIT_VIOLATED;
     }
     say_notes(cli, &at->notes);
@@ -287,6 +372,7 @@ static s2_exit run(s2_cli *cli, const s2_args *args, job *at)
     S2_CLI_TRY(choose_phase(cli, args, at));
     at->output = s2_args_str(args, "output");
     at->force = s2_args_has(args, "force");
+    at->has_len = s2_args_has(args, "len");
     at->files.arena = &cli->arena;
     at->target.arena = &cli->arena;
     at->target.n_tok = n_tok;

@@ -306,8 +306,41 @@ static s2_status loss_head(const s2_view views[2], int64_t n_tok, int64_t *budge
     return status;
 }
 
+typedef struct cell {
+    int phase;
+    int32_t layer, head;
+} cell;
+
+static s2_status views_at(s2_arena *arena, const s2_pattern *const patterns[2], cell at, s2_view views[2])
+{
+    for (int side = 0; side < 2; side++)
+        S2_TRY(s2_view_build(arena, patterns[side], (s2_phase)at.phase, at.layer, at.head, S2_AT_LEAST,
+                             &views[side]));
+    return S2_OK;
+}
+
+/* What one head adds and drops: what its neighbour in the layer below does where both read the same there. */
+static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2], cell at, int64_t *budget,
+                           s2_loss *below)
+{
+    s2_view views[2], views_below[2];
+    s2_loss loss = {.n_tok = below->n_tok};
+    S2_TRY(views_at(arena, patterns, at, views));
+    if (at.layer > 0) {
+        S2_TRY(views_at(arena, patterns, (cell){at.phase, at.layer - 1, at.head}, views_below));
+        if (s2_view_equal(&views[0], &views_below[0]) && s2_view_equal(&views[1], &views_below[1]))
+            return S2_OK;
+    }
+    S2_TRY(s2_view_count_pairs(&views[0], loss.n_tok, NULL, &loss.n_first));
+    if (!s2_view_equal(&views[0], &views[1]))
+        S2_TRY(loss_head(views, loss.n_tok, budget, &loss));
+    *below = loss;
+    return S2_OK;
+}
+
 s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok, s2_loss *out)
 {
+    const s2_pattern *const patterns[2] = {first, second};
     s2_loss loss = {.n_tok = n_tok};
     int64_t budget = ROW_BUDGET;
     const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_PHASES : 1;
@@ -315,24 +348,19 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
         first->causal != second->causal)
         return S2_EINVAL;
     for (int phase = 0; phase < n_phases; phase++)
-        for (int32_t layer = 0; layer < first->n_layers; layer++)
-            for (int32_t head = 0; head < first->n_heads; head++) {
+        for (int32_t head = 0; head < first->n_heads; head++) {
+            s2_loss one = {.n_tok = n_tok};
+            for (int32_t layer = 0; layer < first->n_layers; layer++) {
                 s2_arena arena = {0};
-                s2_view views[2];
-                int64_t n_pairs = 0;
-                s2_status status =
-                    s2_view_build(&arena, first, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[0]);
-                if (status == S2_OK)
-                    status =
-                        s2_view_build(&arena, second, (s2_phase)phase, layer, head, S2_AT_LEAST, &views[1]);
-                if (status == S2_OK)
-                    status = s2_view_count_pairs(&views[0], n_tok, NULL, &n_pairs);
-                if (status == S2_OK && !s2_view_equal(&views[0], &views[1]))
-                    status = loss_head(views, n_tok, &budget, &loss);
+                const s2_status status =
+                    loss_cell(&arena, patterns, (cell){phase, layer, head}, &budget, &one);
                 s2_arena_release(&arena);
                 S2_TRY(status);
-                loss.n_first += n_pairs;
+                loss.n_first += one.n_first;
+                loss.added += one.added;
+                loss.dropped += one.dropped;
             }
+        }
     *out = loss;
     return S2_OK;
 }

@@ -192,15 +192,14 @@ static s2_status read_back(const s2_format *format, s2_target *target, s2_patter
 s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_report *report)
 {
     s2_export_report result = {0};
-    s2_pattern again;
     if (format->write == NULL)
         return s2_target_refuse(target, "%s is read but not written", format->name);
     S2_TRY(s2_pattern_require_alike(target->pattern, format->name, target->diag));
     S2_TRY(check_settings(format, &target->settings, target->diag));
     S2_TRY(format->write(target));
-    S2_TRY(read_back(format, target, &again));
+    S2_TRY(read_back(format, target, &result.again));
     const s2_status status = s2_patterns_compare(
-        target->pattern, &again, format->fixed_length ? target->n_tok : 0, &result.difference);
+        target->pattern, &result.again, format->fixed_length ? target->n_tok : 0, &result.difference);
     if (status == S2_ELIMIT)
         return s2_diag_set(target->diag, status, S2_CODE_FOREIGN, 0, 0,
                            "not written: to compare it with the pattern takes more rows than are looked at; "
@@ -209,7 +208,7 @@ s2_status s2_export_run(const s2_format *format, s2_target *target, s2_export_re
     if (result.difference.differs) {
         result.refused = !format->lossy || result.difference.what[0] != '\0';
         if (!result.refused) {
-            S2_TRY(s2_patterns_loss(target->pattern, &again, target->n_tok, &result.loss));
+            S2_TRY(s2_patterns_loss(target->pattern, &result.again, target->n_tok, &result.loss));
             result.has_loss = true;
         }
     }

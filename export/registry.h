@@ -32,7 +32,8 @@ typedef struct s2_export_report {
     bool refused; /* it would not read the same pairs, and the format has no business losing any */
     s2_difference difference;
     bool has_loss;
-    s2_loss loss; /* when the format is lossy and something differs */
+    s2_loss loss;     /* when the format is lossy and something differs */
+    s2_pattern again; /* what was written, as it is read back */
 } s2_export_report;
 
 /*

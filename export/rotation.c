@@ -174,11 +174,35 @@ static int64_t offset_at(const s2_pattern *pattern, const s2_term *stride, int32
     return s2_term_offset(stride, layer, head, s2_pattern_kv_head(pattern, head));
 }
 
+/*
+ * The period whose last layers are the dense ones; where there is none, the one with as many dense layers, or
+ * nearly, in the most of the same places.
+ */
+static int64_t dense_period(const s2_pattern *pattern)
+{
+    bool is_dense_layer[S2_LIMIT_LAYERS];
+    int64_t best = 0, least = INT64_MAX, n_dense = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        n_dense += is_dense_layer[layer] = layer_is_dense(pattern, layer);
+    for (int32_t every = 0; every <= pattern->n_layers; every++) {
+        int64_t n_wrong = 0, surplus = -n_dense;
+        for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+            const bool is_last = every > 0 && (layer + 1) % every == 0;
+            n_wrong += is_dense_layer[layer] != is_last;
+            surplus += is_last;
+        }
+        const int64_t apart = n_wrong + 2 * S2_LIMIT_LAYERS * (surplus < 0 ? -surplus : surplus);
+        if (apart <= least) {
+            least = apart;
+            best = every;
+        }
+    }
+    return best;
+}
+
 static void derive_dense(const s2_pattern *pattern, int32_t sparse_layer, s2_rotation *out)
 {
-    for (int32_t layer = 0; layer < pattern->n_layers && out->dense_every == 0; layer++)
-        if (layer_is_dense(pattern, layer))
-            out->dense_every = layer + 1;
+    out->dense_every = dense_period(pattern);
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
     while (out->n_dense_kv < pattern->n_kv_heads) {
         const int32_t head = (int32_t)(pattern->n_kv_heads - out->n_dense_kv) * group - 1;

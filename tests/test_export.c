@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "export/registry.h"
+#include "export/nearest.h"
 #include "export/layout.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
@@ -213,6 +213,51 @@ static void dkernel_readme_has_the_published_density(void **state)
     s2_assert_close(block_density(&at.pattern, 0, 8192, &last_row), 0.50654, 5e-6);
     assert_int_equal(last_row, 44);
     imported_release(&at);
+}
+
+/* A call as it stands in a file, by place or by name, is the arguments in JSON. */
+static void a_call_in_python_is_read_like_its_arguments(void **state)
+{
+    (void)state;
+    static const char *const calls[] = {
+        "LocalStrideSparseAttention(32, 8192, 64, 16, 8, num_kv_heads=8)",
+        "n = 32; m = 1\nstride = 99\nstride = 8\nx = dkernel.LocalStrideSparseAttention(32, 8192, 64, 16,\n"
+        "    vert_stride = stride, # LocalStrideSparseAttention(1, 2)\n    num_kv_heads=8, block_m=None, )\n",
+        "# LocalStrideSparseAttention(1, 2, 64, 4, 5)\nfrom d import LocalStrideSparseAttention\n"
+        "LocalStrideSparseAttention (num_kv_heads=8,num_heads=32,max_seq_len=8192,vert_stride=8,"
+        "local_blocks=16,block_size=64)",
+    };
+    static const struct {
+        const char *text;
+        int32_t line, col;
+    } refused[] = {{"LocalStrideSparseAttention(32, 8192, 64, 16, 8, 8)", 1, 49},
+                   {"\n LocalStrideSparseAttention(32, 8192, 64, 16", 2, 2},
+                   {"LocalStrideSparseAttention(*args)", 1, 28},
+                   {"a\nLocalStrideSparseAttention(32, 8192, 64, n, 8)", 2, 1},
+                   {"LocalStrideSparseAttention()", 1, 1}};
+    imported first;
+    import_text(&first,
+                "{\"num_heads\": 32, \"max_seq_len\": 8192, \"block_size\": 64, \"local_blocks\": 16,"
+                "\"vert_stride\": 8, \"num_kv_heads\": 8}",
+                "");
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        s2_difference difference;
+        imported at;
+        import_text(&at, calls[n], "");
+        assert_string_equal(at.format->name, "dkernel");
+        assert_int_equal(s2_patterns_compare(&first.pattern, &at.pattern, 0, &difference), S2_OK);
+        assert_false(difference.differs);
+        imported_release(&at);
+    }
+    for (size_t n = 0; n < sizeof refused / sizeof *refused; n++) {
+        imported at = {0};
+        assert_int_equal(try_import(&at, NULL, refused[n].text, strlen(refused[n].text), "", NULL),
+                         S2_EPARSE);
+        assert_int_equal(at.diag.line, refused[n].line);
+        assert_int_equal(at.diag.col, refused[n].col);
+        imported_release(&at);
+    }
+    imported_release(&first);
 }
 
 static void dkernel_on_four_kv_heads_leaves_half_the_columns_unread(void **state)
@@ -939,6 +984,106 @@ static void every_exporter_holds_a_random_pattern_or_says_what_is_lost(void **st
     }
 }
 
+/* ---- the nearest that a format can say */
+
+static int32_t nothing_given_up(void *context, const s2_pattern *candidate)
+{
+    (void)context;
+    (void)candidate;
+    return 0;
+}
+
+/* Found, its text is held by the format as it stands. */
+static s2_nearest find_nearest(s2_arena *arena, const char *to, const s2_pattern *pattern, int64_t n_tok)
+{
+    s2_nearest nearest;
+    const s2_target target = {.arena = arena, .pattern = pattern, .n_tok = n_tok, .provenance = "a test"};
+    const s2_nearest_judge judge = {.given_up = nothing_given_up};
+    assert_int_equal(s2_export_nearest(s2_format_find(to), &target, judge, &nearest), S2_OK);
+    return nearest;
+}
+
+static void assert_held(const char *to, const char *text, int64_t n_tok)
+{
+    s2_arena arena = {0};
+    exported out;
+    const s2_pattern pattern = parse(&arena, text);
+    const s2_status status = try_export(&out, to, &pattern, n_tok);
+    if (status != S2_OK || out.report.difference.differs)
+        fail_msg("%s is suggested for %s and is not held: %s", text, to, out.diag.msg);
+    exported_release(&out);
+    s2_arena_release(&arena);
+}
+
+/* What is refused and has a nearest is not that itself, and exporting the nearest works; its loss is counted. */
+static void what_is_suggested_for_a_refused_pattern_is_held(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(7711);
+    const int64_t n_cases = s2_test_cases(60);
+    int64_t n_refused = 0, n_found = 0;
+    s2_rng rng = {seed};
+    for (int64_t c = 0; c < n_cases; c++)
+        for (int32_t n = 0; s2_format_at(n) != NULL; n++) {
+            const s2_format *const format = s2_format_at(n);
+            s2_arena arena = {0};
+            exported out;
+            char text[512] = "";
+            int64_t added, dropped;
+            near_family(&rng, text, sizeof text);
+            const s2_pattern pattern = parse(&arena, text);
+            const s2_status status = try_export(&out, format->name, &pattern, 64);
+            if (format->write != NULL && (status == S2_EUNSUPPORTED || out.report.refused)) {
+                const s2_nearest nearest = find_nearest(&arena, format->name, &pattern, 64);
+                n_refused++;
+                if (nearest.text != NULL) {
+                    n_found++;
+                    assert_held(format->name, nearest.text, 64);
+                    assert_true(nearest.has_loss);
+                    count_differences(&pattern, &nearest.pattern, 64, &added, &dropped);
+                    assert_int_equal(nearest.loss.added, added);
+                    assert_int_equal(nearest.loss.dropped, dropped);
+                }
+            }
+            exported_release(&out);
+            s2_arena_release(&arena);
+        }
+    printf("# s2: nearest: %lld refused, %lld with a suggestion that is held, seed %llu\n",
+           (long long)n_refused, (long long)n_found, (unsigned long long)seed);
+    assert_true(n_found > n_refused / 8 || n_cases < 60);
+}
+
+static void the_nearest_of_a_rotation_keeps_window_stride_and_dense_layers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *to, *text, *nearest;
+    } cases[] = {
+        {"hf", "heads 8; layers all: local 4 | stride 8 phase head",
+         "heads 8; layers all: local 4 | stride 8 phase head+1"},
+        {"vllm", "layers 8; heads 8; layers all: local 4 | stride 8 phase head+1; layers 0::4: dense",
+         "layers 8; heads 8; layers all: local 4 | stride 8 phase head+1; layers 3,7: dense"},
+        {"trtllm", "layers 4; heads 8; kv-heads 2; layers all: local 4 | stride 8 phase kv; kv 1: dense",
+         "layers 4; heads 8; kv-heads 2; layers all: local 4 | stride 8 phase head+1"},
+        {"duo", "heads 4; layers all: sink 1 | local 2; heads 1: dense; heads 2: local 3",
+         "heads 4; layers all: sink 1 | local 128t; heads 1: dense"},
+        {"vllm", "heads 4; layers all: topk 12", NULL},
+        {"vllm", "heads 4; layers all: chunk 2", NULL},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        s2_arena arena = {0};
+        const s2_pattern pattern = parse(&arena, cases[n].text);
+        const s2_nearest nearest = find_nearest(&arena, cases[n].to, &pattern, 1024);
+        if (cases[n].nearest == NULL)
+            assert_null(nearest.text);
+        else if (nearest.text == NULL)
+            fail_msg("nothing near %s for %s", cases[n].text, cases[n].to);
+        else
+            assert_string_equal(nearest.text, cases[n].nearest);
+        s2_arena_release(&arena);
+    }
+}
+
 static int32_t array_at(const exported *out, const char *name, int64_t at)
 {
     s2_array array;
@@ -1254,6 +1399,7 @@ int main(void)
         cmocka_unit_test(phi3_128k_differs_from_8k_in_length_alone),
         cmocka_unit_test(the_phase_is_one_later_than_in_dkernel),
         cmocka_unit_test(dkernel_readme_has_the_published_density),
+        cmocka_unit_test(a_call_in_python_is_read_like_its_arguments),
         cmocka_unit_test(dkernel_on_four_kv_heads_leaves_half_the_columns_unread),
         cmocka_unit_test(names_of_other_stacks_give_the_same_pattern),
         cmocka_unit_test(homo_head_group_makes_prefill_and_decode_disagree),
@@ -1275,6 +1421,8 @@ int main(void)
         cmocka_unit_test(families_survive_their_own_format),
         cmocka_unit_test(arrays_hold_random_patterns_or_state_the_loss),
         cmocka_unit_test(every_exporter_holds_a_random_pattern_or_says_what_is_lost),
+        cmocka_unit_test(what_is_suggested_for_a_refused_pattern_is_held),
+        cmocka_unit_test(the_nearest_of_a_rotation_keeps_window_stride_and_dense_layers),
         cmocka_unit_test(arrays_of_a_small_pattern_are_those_worked_out_by_hand),
         cmocka_unit_test(heads_keep_their_own_planes_of_a_mask),
         cmocka_unit_test(arrays_that_do_not_fit_are_refused),
