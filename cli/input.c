@@ -127,9 +127,15 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
     return parse_text(cli, NULL, &options, input);
 }
 
+/* No pattern has brackets: the call of a library, or a config. A file's name may hold some, as "draft (1)". */
+static bool is_foreign(const char *text)
+{
+    return strpbrk(text, "({") != NULL && strpbrk(text, ",=:") != NULL;
+}
+
 static bool is_inline(const char *operand)
 {
-    return strpbrk(operand, ":;\n") != NULL;
+    return strpbrk(operand, ":;\n") != NULL || is_foreign(operand);
 }
 
 const char *s2_input_path(s2_cli *cli, const char *path)
@@ -165,7 +171,8 @@ s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
         return S2_EXIT_OK;
     }
     const s2_parse_options options = {.dir = is_file ? dir_of(cli, operand) : NULL};
-    S2_CLI_TRY(parse_text(cli, is_stdin || is_file ? operand : NULL, &options, &input));
+    const bool may_import = is_stdin || is_file || is_foreign(operand);
+    S2_CLI_TRY(parse_text(cli, may_import ? input.label : NULL, &options, &input));
     *out = input;
     return S2_EXIT_OK;
 }

@@ -5,13 +5,25 @@
 #include "export/rotation.h"
 
 #include <stdio.h>
+#include <string.h>
 
-#define WRAPPER "/LocalStrideSparseAttention"
+#include "export/call.h"
+#include "export/tree.h"
+
+#define CALLEE  "LocalStrideSparseAttention"
+#define WRAPPER "/" CALLEE
+
+/* Those that DKernel takes by place; the others have to be named there too. */
+static const char *const positional[] = {"num_heads", "max_seq_len", "block_size", "local_blocks",
+                                         "vert_stride"};
 
 static int recognises(const s2_source *source)
 {
     static const char *const own[] = {"max_seq_len", "head_sliding_offset", "num_dense_heads",
                                       "active_head_range"};
+    s2_call call;
+    if (s2_call_find(source->bytes, source->n_bytes, CALLEE, &call))
+        return 96;
     const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
     if (at == NULL)
         return 0;
@@ -59,9 +71,11 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
     return s2_doc_int_or(source->doc, path, 0, rotation->n_kv_heads, 0, &rotation->n_dense_kv, source->diag);
 }
 
-static s2_status import(const s2_source *source, s2_pattern *out)
+static s2_status import_arguments(const s2_source *source, s2_pattern *out)
 {
     s2_rotation rotation, heads;
+    if (source->doc == NULL)
+        return s2_source_needs(source, false, "a call of " CALLEE " or its arguments");
     char path[96];
     const char *const at = s2_rotation_holder(source, "vert_stride", WRAPPER);
     if (at == NULL)
@@ -87,6 +101,44 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         s2_note(source->notes,
                 "num_kv_heads is not given: every query head has its own pattern and KV is repeated");
     return s2_rotation_import(source, &rotation, out);
+}
+
+/* A call as it stands in a Python file. What is refused in it stands at the call. */
+static s2_status import_call(const s2_source *source, const s2_call *call, s2_pattern *out)
+{
+    s2_doc doc = {0};
+    s2_buf text = {0};
+    s2_source arguments = *source;
+    s2_status status = s2_call_arguments(source->bytes, source->n_bytes, CALLEE, call, positional,
+                                         sizeof positional / sizeof *positional, &text, source->diag);
+    if (status != S2_OK) {
+        s2_buf_release(&text);
+        return status;
+    }
+    if (call->n_calls > 1)
+        s2_note(source->notes, "the first of %d calls of " CALLEE " is read", call->n_calls);
+    if (text.len > 0)
+        status = s2_doc_parse(text.data, text.len, &doc, source->diag);
+    else
+        status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1, "this call has no arguments");
+    if (status == S2_OK) {
+        arguments.doc = &doc;
+        status = import_arguments(&arguments, out);
+        s2_doc_release(&doc);
+    }
+    if (status == S2_EPARSE && source->diag != NULL)
+        s2_text_position(source->bytes, source->n_bytes, call->begin, &source->diag->line,
+                         &source->diag->col);
+    s2_buf_release(&text);
+    return status;
+}
+
+static s2_status import(const s2_source *source, s2_pattern *out)
+{
+    s2_call call;
+    if (s2_call_find(source->bytes, source->n_bytes, CALLEE, &call))
+        return import_call(source, &call, out);
+    return import_arguments(source, out);
 }
 
 static s2_status export(const s2_target *target)
@@ -125,9 +177,10 @@ static s2_status export(const s2_target *target)
 
 const s2_format s2_format_dkernel = {
     .name = "dkernel",
-    .summary = "DKernel LocalStrideSparseAttention arguments",
+    .summary = "DKernel LocalStrideSparseAttention: its arguments, or the call in Python",
     .file_name = "dkernel.json",
     .settings = "layers, kv-heads, head-dim, dense-every",
+    .reads_bytes = true,
     .recognises = recognises,
     .read = import,
     .write = export,

@@ -38,7 +38,8 @@ static s2_status read_cells(const s2_source *source, const s2_array *array, int6
     for (int64_t n = 0; n < n_cells; n++) /* without heads of its own, every head reads the one plane */
         if (!read_cell(array, n % array->n, &cells[n]))
             return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
-                               "a mask holds 0 and 1 alone, and element %lld of this array is neither",
+                               "a mask holds 0 and 1 alone, and element %lld of this array is neither: save "
+                               "mask != 0, of added biases mask == 0",
                                (long long)(n % array->n));
     *out = cells;
     return S2_OK;
@@ -49,6 +50,9 @@ static s2_status check_shape(const s2_source *source, const s2_array *array)
     const int64_t *const extent = array->shape + array->n_dims - 2;
     if (array->n_dims >= 2 && array->n_dims <= 3 && extent[0] >= 1 && extent[0] == extent[1])
         return S2_OK;
+    if (array->n_dims == 4)
+        return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
+                           "four dimensions: save one sequence alone, mask[0], as [heads, n, n]");
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                        "expected an array [heads, n, n] or [n, n] of 0 and 1, rows being queries");
 }

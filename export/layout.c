@@ -270,7 +270,7 @@ s2_status s2_array_read_any(const char *bytes, size_t n_bytes, s2_array *out, s2
     memcpy(header, bytes + 10, n_header);
     header[n_header] = '\0';
     if (!read_dtype(header, &result))
-        return npy_refuse(diag, "its elements are not plain numbers");
+        return npy_refuse(diag, "its elements are not numbers of this machine: save mask.astype(bool)");
     if (strstr(header, "'fortran_order': False") == NULL)
         return npy_refuse(diag, "it is in Fortran order; save np.ascontiguousarray of it");
     S2_TRY(read_shape(header, &result, diag));
