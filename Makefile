@@ -208,10 +208,10 @@ TESTS   := $(patsubst tests/%.c,$(B)/tests/%,$(if $(T),tests/test_$(T).c,$(UNIT_
 unit: $(TESTS)
 	$(if $(filter timed,$(PART)),S2_TEST='*_timed' )$(if $(filter rest,$(PART)),S2_SKIP='*_timed' )tests/run.sh $^
 
-## kcheck: every kernel on every case, and the faulty kernels that must be convicted
+## kcheck: every kernel on every case, and the faulty kernels that must be convicted (SAMPLE=1: one type a case on the CPU)
 kcheck: $(B)/kcheck
 	$(B)/kcheck --sabotage --light
-	$(B)/kcheck
+	$(B)/kcheck $(if $(SAMPLE),--sample)
 
 ## worth: the tables of docs/worth.md, from the rows under docs/results/
 worth: $(B)/s2

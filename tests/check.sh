@@ -80,7 +80,7 @@ needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" 
 stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 # Every directed case again; of the random ones that the release build has been through, at most so many.
 stage tests-asan S2_CASES_MAX=300 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
-later kcheck "$make" -s kcheck
+later kcheck "$make" -s kcheck SAMPLE=1
 needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1

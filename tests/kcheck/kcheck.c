@@ -1,8 +1,9 @@
 /*
  * kcheck - every registered kernel x pattern family x shape x type x edge case, judged by s2_validate.
  *
- * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--bench] [--sabotage] [--light]
- * --quick takes some shapes of every pattern family, in f32.
+ * usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--sample] [--bench] [--sabotage] [--light]
+ * --quick takes some shapes of every pattern family, in f32. --sample takes every shape of every family in one type
+ * where a CPU computes, so that each type still meets each family and each shape.
  * --light judges as `make bench-gpu` does before it times a shape: a few windows, the rows of a few heads. It
  * may miss faults that leave the rows alone; with --sabotage at least LIGHT_LEAST of them must still be
  * convicted. A failure line is the command that replays it. Kernels without a device here, and problems that
@@ -87,7 +88,7 @@ typedef struct s2_kcheck {
     const char *only_kernel;
     const char *only_case;
     uint64_t seed;
-    bool list, quick, bench, sabotage, light;
+    bool list, quick, sample, bench, sabotage, light;
     int64_t passed, failed, skipped, missed;
 } s2_kcheck;
 
@@ -223,6 +224,15 @@ static void check_selection(s2_kcheck *run, s2_device *device, const s2_kernel *
     }
 }
 
+/* Whether a case belongs to what was asked for, where none was asked for by name. */
+static bool is_chosen(const s2_kcheck *run, const s2_kernel *kernel, const s2_kcase *one)
+{
+    if (run->quick || kernel->traits->rank == 0)
+        return is_quick(one);
+    return !run->sample || kernel->device == S2_DEVICE_GPU ||
+           (one->family + one->shape) % S2_N_DTYPES == (int32_t)one->dtype;
+}
+
 static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
 {
     s2_device *device = NULL;
@@ -232,8 +242,7 @@ static void check_kernel(s2_kcheck *run, const s2_kernel *kernel)
     if (status != S2_OK && !run->list)
         printf("skip %s: %s\n", kernel->traits->name, why.msg);
     for (int32_t number = 0; case_at(number, &one); number++) {
-        if (!wants(run->only_case, one.name) ||
-            (run->only_case == NULL && (run->quick || kernel->traits->rank == 0) && !is_quick(&one)))
+        if (!wants(run->only_case, one.name) || (run->only_case == NULL && !is_chosen(run, kernel, &one)))
             continue;
         if (run->list)
             printf("--kernel=%s --case=%s\n", kernel->traits->name, one.name);
@@ -375,6 +384,8 @@ static bool read_options(s2_kcheck *run, int argc, char **argv)
             run->list = true;
         else if (strcmp(argv[at], "--quick") == 0)
             run->quick = true;
+        else if (strcmp(argv[at], "--sample") == 0)
+            run->sample = true;
         else if (strcmp(argv[at], "--bench") == 0)
             run->bench = true;
         else if (strcmp(argv[at], "--sabotage") == 0)
@@ -392,10 +403,10 @@ int main(int argc, char **argv)
     s2_kcheck run = {.seed = 1};
     setvbuf(stdout, NULL, _IOLBF, 0); /* what was judged before a kill is told */
     if (!read_options(&run, argc, argv)) {
-        fputs("usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--bench] "
-              "[--sabotage] "
-              "[--light]\n",
-              stderr);
+        fputs(
+            "usage: kcheck [--list] [--kernel=NAME] [--case=NAME] [--seed=N] [--quick] [--sample] [--bench] "
+            "[--sabotage] [--light]\n",
+            stderr);
         return 2;
     }
     for (int32_t at = 0; s2_kernel_at(at) != NULL && !run.sabotage; at++)
