@@ -605,11 +605,11 @@ static bool column_has(const s2_column *column, int64_t x)
     return false;
 }
 
-/* Where membership of x in the column next changes, S2_OPEN: never. */
+/* Where membership of x in the column next changes, S2_OPEN: never. Its caller has just asked column_has(). */
 static int64_t next_change(s2_column_search *search, const s2_column *column, int64_t x, int64_t end,
                            bool inside, bool *limited)
 {
-    search->work_left -= column->n + 1;
+    search->work_left -= 2 * ((int64_t)column->n + 1);
     return inside ? first_outside(search, column, x, end, limited)
                   : s2_combs_next(column->combs, column->n, x);
 }
