@@ -215,9 +215,9 @@ static s2_status kv_values(const s2_classes *classes, const request *at, double 
 {
     for (int32_t point = 1; point <= KV_POINTS; point++) {
         const int64_t n_tok = at->n_tok * point / KV_POINTS > 0 ? at->n_tok * point / KV_POINTS : 1;
-        s2_kv_slots slots;
-        S2_TRY(s2_kv_count(classes, n_tok, (int32_t)at->page_tok, &slots));
-        const s2_kv_bytes bytes = s2_kv_slots_bytes(&at->input.pattern, &slots, 2, 1);
+        s2_kv_elems elems;
+        S2_TRY(s2_kv_count(classes, n_tok, (int32_t)at->page_tok, &elems));
+        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, 2, 1);
         const int64_t values[KV_CURVES] = {bytes.dense, bytes.shared_pages, bytes.head_pages,
                                            bytes.ring_stripes, bytes.used};
         x[point] = (double)n_tok;

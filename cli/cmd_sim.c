@@ -127,7 +127,7 @@ static s2_exit read_options(s2_sim_run_state *state)
 
 static bool same_shape(const s2_net *net, const s2_pattern *pattern)
 {
-    return net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
+    return !s2_pattern_layers_differ(pattern) && net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
            net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim;
 }
 
@@ -201,7 +201,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (status == S2_OK)
         status = state->largest ? s2_sim_run_largest(&cli->arena, pattern, &options, &sim, &diag)
                                 : s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
-    if (status == S2_EINVAL && options.net != NULL && !same_shape(options.net, pattern))
+    if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) && !same_shape(options.net, pattern))
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return refuse(cli, status, &diag);

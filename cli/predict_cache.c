@@ -40,10 +40,10 @@ s2_status s2_predict_cache_init(s2_predict_cache *cache, s2_arena *arena, const 
 
 int64_t s2_predict_cache_bytes(const s2_predict_cache *cache, int64_t n_tok)
 {
-    s2_kv_slots slots;
-    if (s2_kv_count(&cache->classes, n_tok, cache->page_tok, &slots) != S2_OK)
+    s2_kv_elems elems;
+    if (s2_kv_count(&cache->classes, n_tok, cache->page_tok, &elems) != S2_OK)
         return -1;
-    const s2_kv_bytes bytes = s2_kv_slots_bytes(cache->classes.pattern, &slots, (double)cache->elem_bytes, 1);
+    const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, (double)cache->elem_bytes, 1);
     switch (cache->layout) {
     case S2_CACHE_HEAD_PAGES: return bytes.head_pages;
     case S2_CACHE_RING: return bytes.ring_stripes;

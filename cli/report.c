@@ -154,6 +154,20 @@ static void json_tiers(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
+/* What computes a state is in no time here. */
+static void json_states(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->states.n_layers == 0)
+        return;
+    open_object(buf, "states");
+    key_int(buf, "layers", sim->states.n_layers);
+    key_int(buf, "bytes_per_sequence", sim->states.bytes);
+    key_num(buf, "time_us", rounded(sim->states.us));
+    s2_json_key(buf, "compute_priced");
+    s2_json_bool(buf, false);
+    s2_json_end(buf, '}');
+}
+
 static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const s2_rank_price *const ranks = &sim->ranks;
@@ -305,6 +319,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_prediction(sim, buf);
     json_kv(sim, buf);
     json_tiers(sim, buf);
+    json_states(sim, buf);
     json_ranks(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
     json_parts(sim, buf);
@@ -332,7 +347,8 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
 {
     line_begin("density", buf);
     if (sim->n_sparse_layers == 0)
-        s2_buf_puts(buf, "1: every layer reads all of this context\n");
+        s2_buf_puts(buf, sim->counts.pairs > 0 ? "1: every layer reads all of this context\n"
+                                               : "1: no layer has attention\n");
     else
         s2_buf_printf(
             buf, "%.5f of the causal blocks in the %d sparse layer%s; %.5f of all pairs; %.5f executed\n",
@@ -447,6 +463,20 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
         text_end_to_end(options, sim, buf);
 }
 
+static void text_states(const s2_sim *sim, s2_buf *buf)
+{
+    const s2_states *const states = &sim->states;
+    if (states->n_layers == 0)
+        return;
+    line_begin("states", buf);
+    s2_bytes_print((double)states->bytes, buf);
+    s2_buf_puts(buf, " for each sequence in ");
+    s2_buf_count(buf, states->n_layers, "layer");
+    s2_buf_puts(buf, "; every time above counts their bytes (");
+    s2_time_print(states->us, buf);
+    s2_buf_puts(buf, "), not their computation, which the pattern does not say\n");
+}
+
 /* "0 2 | 1 3": the KV heads of each GPU. */
 static void put_order(const s2_rank_price *ranks, int32_t n_ranks, s2_buf *buf)
 {
@@ -455,7 +485,8 @@ static void put_order(const s2_rank_price *ranks, int32_t n_ranks, s2_buf *buf)
         s2_buf_printf(buf, "%s%d", kv == 0 ? "" : kv % each == 0 ? " | " : " ", ranks->order[kv]);
 }
 
-static void text_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+static void text_ranks(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim,
+                       s2_buf *buf)
 {
     const s2_rank_price *const ranks = &sim->ranks;
     if (options->n_ranks == 1)
@@ -468,7 +499,8 @@ static void text_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     s2_buf_puts(buf, "\n");
     if (ranks->n_copies > 1) {
         line_begin("", buf);
-        s2_buf_printf(buf, "each KV head is kept and read by %d GPUs\n", ranks->n_copies);
+        s2_buf_printf(buf, "each KV head is kept and read by %s%d GPUs\n",
+                      s2_pattern_layers_differ(pattern) ? "up to " : "", ranks->n_copies);
     }
     if (ranks->n_order == 0)
         return;
@@ -590,13 +622,26 @@ static void text_tiers(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, " cross the link in each step\n");
 }
 
+/* " of 128", or " of 256 to 512" where layers differ. */
+static void put_head_dim(const s2_pattern *pattern, s2_buf *buf)
+{
+    int32_t least = INT32_MAX, most = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int32_t own = s2_pattern_head_dim(pattern, layer);
+        least = own < least ? own : least;
+        most = own > most ? own : most;
+    }
+    s2_buf_printf(buf, least < most ? " of %d to %d" : " of %d", least, most);
+}
+
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
     const s2_pattern *const pattern = subject->pattern;
     s2_buf_printf(buf, "%s  ", subject->name);
     s2_pattern_print_size(pattern, buf);
-    s2_buf_printf(buf, " of %d, block %d, ", pattern->head_dim, pattern->block_tok);
+    put_head_dim(pattern, buf);
+    s2_buf_printf(buf, ", block %d, ", pattern->block_tok);
     s2_buf_count(buf, sim->n_head_classes, "distinct head");
     s2_buf_printf(buf, "\n  %s of ", s2_sim_phase_word(options->phase));
     s2_buf_count(buf, options->len_tok, "token");
@@ -606,8 +651,9 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
     text_work(sim, options->phase == S2_SIM_DECODE, buf);
     text_time(options, sim, buf);
+    text_states(sim, buf);
     text_largest(options, &sim->largest, buf);
-    text_ranks(options, sim, buf);
+    text_ranks(pattern, options, sim, buf);
     if (options->phase == S2_SIM_TRAIN) {
         if (sim->training.bytes > 0)
             text_training(options, sim, buf);

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "sim/states.h"
 
 /* The clock is solved for in rounds, and items are rounded to cycles: far more than either leaves. */
 #define SOLVED 0.999
@@ -296,7 +297,7 @@ static s2_status predict_layers(s2_predictor *predictor, s2_arena *scratch, cons
 {
     s2_classes classes;
     int64_t work_left = S2_SIM_PLAN_WORK;
-    double sum = 0;
+    double sum = s2_states_of(pattern, options).us;
     S2_TRY(s2_classes_build(scratch, pattern, options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL,
                             &classes));
     for (int32_t c = 0; c < classes.n_layer_classes; c++) {

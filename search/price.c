@@ -8,6 +8,7 @@
 #include "sim/attention.h"
 #include "sim/capacity.h"
 #include "sim/kv.h"
+#include "sim/states.h"
 
 enum { PROOF_STEPS = 10000000 };
 enum { N_FAST = sizeof((s2_pricer *)0)->fast / sizeof((s2_pricer *)0)->fast[0] };
@@ -125,8 +126,15 @@ static double slot_bytes(const s2_pricer *pricer, const s2_pattern *pattern)
 
 double s2_price_dense_kv_bytes(const s2_pricer *pricer, const s2_pattern *pattern)
 {
-    return (double)pricer->options.len_tok * pattern->n_kv_heads * pattern->n_layers *
-           slot_bytes(pricer, pattern);
+    const s2_sim_options *const options = &pricer->options;
+    double elems = 0, states = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        states += (double)s2_pattern_state_bytes(pattern, layer);
+        if (s2_pattern_kv_layer(pattern, layer) == layer && !s2_pattern_is_state_layer(pattern, layer))
+            elems += (double)s2_pattern_kv_heads(pattern, layer) * s2_pattern_head_dim(pattern, layer);
+    }
+    return (2.0 * elems * (double)options->len_tok * s2_dtype_bytes(options->dtype) + states) *
+           (double)options->batch;
 }
 
 /* The token that is decoded reads every resident key, and each layer is launched. */
@@ -137,12 +145,15 @@ static double decode_bound(const s2_pricer *pricer, const s2_pattern *pattern, c
            gpu->launch_us * pattern->n_layers;
 }
 
-/* The same division for every way of counting the pairs. */
+/* The same division for every way of counting the pairs; layers without attention have none. */
 static double unread_of(const s2_pricer *pricer, const s2_pattern *pattern, int64_t pairs)
 {
+    int32_t n_layers = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        n_layers += !s2_pattern_is_state_layer(pattern, layer);
     const double all = (double)s2_dense_pairs(pattern->causal, pricer->options.len_tok) * pattern->n_heads *
-                       pattern->n_layers * (double)pricer->options.batch;
-    return 1 - (double)pairs / all;
+                       n_layers * (double)pricer->options.batch;
+    return n_layers > 0 ? 1 - (double)pairs / all : 0;
 }
 
 static double redundancy_of(const s2_pricer *pricer, const s2_pattern *pattern, int64_t pairs)
@@ -280,6 +291,8 @@ static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_si
     if (status == S2_OK)
         status =
             s2_attention_price(&pricer->scratch, &classes, &options, s2_tile_shape_default(pattern), out);
+    if (status == S2_OK)
+        out->time_us += s2_states_of(pattern, &options).us;
     s2_arena_rewind(&pricer->scratch, mark);
     return status;
 }
@@ -287,18 +300,18 @@ static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_si
 static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *bytes)
 {
     s2_classes classes;
-    s2_kv_slots slots;
+    s2_kv_elems elems;
     const s2_sim_options *const options = &pricer->options;
     const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
     s2_status status = s2_classes_build(&pricer->scratch, pattern, S2_DECODE, &classes);
     int64_t work_left = S2_SIM_WORK;
     classes.work_left = &work_left;
     if (status == S2_OK)
-        status = s2_kv_count(&classes, options->len_tok, options->page_tok, &slots);
+        status = s2_kv_count(&classes, options->len_tok, options->page_tok, &elems);
     s2_arena_rewind(&pricer->scratch, mark);
     S2_TRY(status);
     *bytes =
-        (double)s2_kv_slots_bytes(pattern, &slots, s2_dtype_bytes(options->dtype), options->batch).head_pages;
+        (double)s2_kv_elems_bytes(&elems, s2_dtype_bytes(options->dtype), options->batch).head_pages;
     return S2_OK;
 }
 

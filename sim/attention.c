@@ -33,6 +33,7 @@ static s2_rates rates_of(const s2_sim_options *options)
 typedef struct s2_pricing {
     s2_arena *scratch;
     const s2_classes *classes;
+    const s2_layer_class *layer; /* that is being priced */
     const s2_sim_options *options;
     s2_tile_shape shape;
     s2_rates rates;
@@ -84,18 +85,18 @@ static int64_t kv_row_bytes(const s2_pricing *pricing)
     const s2_sim_options *const options = pricing->options;
     const double elem =
         options->phase == S2_SIM_DECODE ? s2_sim_cache_bytes(options) : s2_dtype_bytes(options->dtype);
-    return (int64_t)(2 * pricing->classes->pattern->head_dim * elem);
+    return (int64_t)(2 * pricing->layer->head_dim * elem);
 }
 
 /* Bytes of one query row of one head: Q in, O out (never below 2 bytes an element), log-sum-exp. */
 static int64_t q_row_bytes(const s2_pricing *pricing)
 {
-    return (int64_t)pricing->classes->pattern->head_dim * s2_dtype_bytes(pricing->options->dtype);
+    return (int64_t)pricing->layer->head_dim * s2_dtype_bytes(pricing->options->dtype);
 }
 
 static int64_t o_row_bytes(const s2_pricing *pricing)
 {
-    return (int64_t)pricing->classes->pattern->head_dim * 2;
+    return (int64_t)pricing->layer->head_dim * 2;
 }
 
 /* Keys of one KV head that any query reads; budgets may name any. */
@@ -119,12 +120,11 @@ static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_cla
 
 static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *layer, int64_t *out)
 {
-    const s2_pattern *const pattern = pricing->classes->pattern;
-    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t n_group = s2_layer_group(layer, pricing->classes->pattern->n_heads);
     int64_t total = 0;
     s2_combset set = {.work_left = pricing->classes->work_left};
     s2_status status = S2_OK;
-    for (int32_t kv = 0; kv < pattern->n_kv_heads && status == S2_OK; kv++) {
+    for (int32_t kv = 0; kv < layer->n_kv_heads && status == S2_OK; kv++) {
         int64_t keys = 0;
         status = touched_keys(pricing, layer->head_class + (int64_t)kv * n_group, n_group, &set, &keys);
         total += keys;
@@ -214,11 +214,11 @@ static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2
 {
     enum { ROWS = 8 };
     const s2_pattern *const pattern = pricing->classes->pattern;
-    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
+    const int32_t n_group = s2_layer_group(layer, pattern->n_heads);
     const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
     const int64_t n_blk = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
     int64_t keys = 0;
-    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+    for (int32_t kv = 0; kv < layer->n_kv_heads; kv++) {
         s2_step_work step;
         S2_TRY(s2_step_work_count(pricing->classes, layer->head_class + (int64_t)kv * n_group, n_group, n_tok,
                                   pricing->shape.k_tok, &step));
@@ -249,7 +249,7 @@ static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layer
     s2_counts *const counts = &out->counts;
     /* two products of 2 D operations a pair; training adds five backward and the exponentials once more */
     const bool train = pricing->options->phase == S2_SIM_TRAIN;
-    const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->classes->pattern->head_dim;
+    const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->layer->head_dim;
     const int64_t n_exp = train ? 2 : 1;
     add_product(out, &counts->pairs, sum->pairs, n_layers, 1);
     add_product(out, &counts->blk_pairs, sum->blk_pairs, n_layers, 1);
@@ -275,7 +275,7 @@ static void add_times(s2_pricing *pricing, const s2_layer *sum, double n_layers,
 {
     s2_attention *const out = pricing->out;
     const s2_rates *const rates = &pricing->rates;
-    const double flop = 4.0 * pricing->classes->pattern->head_dim * flop_scale;
+    const double flop = 4.0 * pricing->layer->head_dim * flop_scale;
     const double hbm_us = bytes / rates->hbm;
     const double step_mma = flop * step_pairs / (rates->mma / rates->n_sms);
     const double step_exp = step_pairs / (rates->exp / rates->n_sms);
@@ -356,8 +356,8 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
         tokens |= reads->selects_tokens;
         if (!reads->selects_pages)
             continue;
-        flop += pairs / (double)reads->page_tok * 4.0 * pattern->head_dim;
-        bytes += n_tok / (double)reads->page_tok * (double)kv_row_bytes(pricing) * pattern->n_kv_heads /
+        flop += pairs / (double)reads->page_tok * 4.0 * layer->head_dim;
+        bytes += n_tok / (double)reads->page_tok * (double)kv_row_bytes(pricing) * layer->n_kv_heads /
                  pattern->n_heads;
     }
     if (tokens) {
@@ -380,8 +380,9 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
 static s2_status price_layers(s2_pricing *pricing)
 {
     for (int32_t c = 0; c < pricing->classes->n_layer_classes; c++) {
-        S2_TRY(add_layer(pricing, &pricing->classes->layers[c]));
-        add_selection(pricing, &pricing->classes->layers[c]);
+        pricing->layer = &pricing->classes->layers[c];
+        S2_TRY(add_layer(pricing, pricing->layer));
+        add_selection(pricing, pricing->layer);
     }
     return S2_OK;
 }
@@ -427,9 +428,8 @@ s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *
                                const s2_layer_class *layer, const s2_sim_options *options,
                                s2_tile_shape shape, int64_t *work)
 {
-    const s2_pattern *const pattern = classes->pattern;
-    const int32_t n_group = pattern->n_heads / pattern->n_kv_heads;
-    for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++) {
+    const int32_t n_group = s2_layer_group(layer, classes->pattern->n_heads);
+    for (int32_t kv = 0; kv < layer->n_kv_heads; kv++) {
         const int32_t *const head_class = layer->head_class + (int64_t)kv * n_group;
         s2_step_work step = {0};
         if (options->phase == S2_SIM_DECODE)
@@ -450,20 +450,26 @@ s2_resource s2_attention_busiest(const s2_attention *attention)
     return most;
 }
 
-/* The same shape with every head dense. */
+/* The same shape with every head dense; layers that keep a state and read no key go on reading none. */
 static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
 {
+    enum { DENSE, NOTHING, N_BODIES };
+    const int64_t n_heads = pattern->n_heads;
     s2_term *const term = S2_NEW(arena, s2_term, 1);
-    s2_body *const body = S2_NEW(arena, s2_body, 1);
-    uint16_t *const body_of =
-        S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads);
-    if (term == NULL || body == NULL || body_of == NULL)
+    s2_body *const bodies = S2_NEW(arena, s2_body, N_BODIES);
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * pattern->n_layers * n_heads);
+    if (term == NULL || bodies == NULL || body_of == NULL)
         return S2_ENOMEM;
     *term = s2_term_init(S2_TERM_DENSE, 0);
-    *body = (s2_body){1, term};
+    bodies[DENSE] = (s2_body){1, term};
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const uint16_t body = s2_pattern_is_state_layer(pattern, layer) ? NOTHING : DENSE;
+        for (int64_t head = 0; head < n_heads; head++)
+            body_of[layer * n_heads + head] = body_of[(pattern->n_layers + layer) * n_heads + head] = body;
+    }
     *out = *pattern;
-    out->n_bodies = 1;
-    out->bodies = body;
+    out->n_bodies = N_BODIES;
+    out->bodies = bodies;
     out->body_of = body_of;
     return S2_OK;
 }

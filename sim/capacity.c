@@ -37,7 +37,8 @@ static s2_status add_holder(s2_arena *arena, const s2_classes *classes, int32_t 
     s2_share_heads heads;
     s2_holder *const own = &to->holders[to->n];
     const s2_arena_mark_t mark = s2_arena_mark(arena);
-    S2_TRY(s2_share_deal(arena, classes->pattern, to->options->n_ranks, rank, NULL, &heads));
+    S2_TRY(s2_share_deal(arena, classes->pattern->n_heads, classes->pattern->n_kv_heads,
+                         to->options->n_ranks, rank, NULL, &heads));
     S2_TRY(s2_share_classes(arena, classes, &heads, 0, classes->n_layer_classes, &own->share));
     for (int32_t n = 0; n < to->n; n++) {
         if (!s2_work_spend(classes->work_left, heads.n_heads))
@@ -85,10 +86,9 @@ static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t pa
     int64_t most = 0;
     for (int32_t n = 0; n < holders->n; n++) {
         const s2_classes *const classes = &holders->holders[n].share.classes;
-        s2_kv_slots slots;
-        S2_TRY(s2_kv_count(classes, len_tok, page_tok, &slots));
-        const s2_kv_bytes own =
-            s2_kv_slots_bytes(classes->pattern, &slots, s2_sim_cache_bytes(options), options->batch);
+        s2_kv_elems elems;
+        S2_TRY(s2_kv_count(classes, len_tok, page_tok, &elems));
+        const s2_kv_bytes own = s2_kv_elems_bytes(&elems, s2_sim_cache_bytes(options), options->batch);
         add_bytes(&sum, &own, holders->holders[n].n_gpus);
         most = own.head_pages > most ? own.head_pages : most;
     }
@@ -142,15 +142,16 @@ static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
         S2_TRY(s2_growth_init(classes, options->page_tok, s2_sim_cache_bytes(options), &growth));
         S2_TRY(s2_growth_find_peak(&growth, options->len_tok, &own));
         sim->kv_peak_exact = sim->kv_peak_exact && own.exact;
+        own.bytes += (double)classes->state_bytes;
         if (own.bytes * (double)options->batch > (double)sim->kv_peak) {
             sim->kv_peak = (int64_t)(own.bytes * (double)options->batch);
-            sim->kv_peak_tok = own.tok;
+            sim->kv_peak_tok = s2_max_i64(own.tok, 1);
         }
         S2_TRY(s2_kv_mean(classes, options->len_tok, options->page_tok, &mean));
-        total += mean * holders->holders[n].n_gpus;
+        total += (mean * 2.0 * s2_sim_cache_bytes(options) + (double)classes->state_bytes) *
+                 holders->holders[n].n_gpus;
     }
-    sim->kv_mean = total * 2.0 * holders->holders[0].share.shape.head_dim * s2_sim_cache_bytes(options) *
-                   (double)options->batch;
+    sim->kv_mean = total * (double)options->batch;
     return S2_OK;
 }
 
@@ -162,9 +163,10 @@ static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *
     for (int32_t n = 0; n < holders->n && least > 0; n++) {
         s2_growth growth;
         int64_t own;
-        S2_TRY(s2_growth_init(&holders->holders[n].share.classes, options->page_tok,
-                              s2_sim_cache_bytes(options), &growth));
-        S2_TRY(s2_growth_find_longest(&growth, s2_capacity_room(options) / (double)batch, &own));
+        const s2_classes *const classes = &holders->holders[n].share.classes;
+        const double room = s2_capacity_room(options) / (double)batch - (double)classes->state_bytes;
+        S2_TRY(s2_growth_init(classes, options->page_tok, s2_sim_cache_bytes(options), &growth));
+        S2_TRY(s2_growth_find_longest(&growth, room, &own));
         least = own < least ? own : least;
     }
     *out = least;
@@ -173,8 +175,19 @@ static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *
 
 static double dense_token_bytes(const s2_holders *holders)
 {
-    const s2_pattern *const shape = &holders->holders[0].share.shape;
-    return 2.0 * shape->head_dim * s2_sim_cache_bytes(holders->options) * shape->n_kv_heads * shape->n_layers;
+    const s2_classes *const classes = &holders->holders[0].share.classes;
+    double elems = 0;
+    for (int32_t c = 0; c < classes->n_layer_classes; c++) {
+        const s2_layer_class *const layer = &classes->layers[c];
+        if (layer->n_readers > 0)
+            elems += (double)layer->n_kv_heads * layer->head_dim * layer->n_layers;
+    }
+    return 2.0 * elems * s2_sim_cache_bytes(holders->options);
+}
+
+static double state_bytes(const s2_holders *holders)
+{
+    return (double)holders->holders[0].share.classes.state_bytes;
 }
 
 static int64_t batch_of(double room, double one)
@@ -215,9 +228,10 @@ static s2_status find_fit(const s2_holders *holders, s2_sim *sim)
         sim->fit_batch = options->batch;
     if (sim->fit_batch >= options->batch && sim->fit_len_tok < options->len_tok)
         sim->fit_len_tok = options->len_tok;
-    const double longest_dense = room / token / (double)options->batch;
-    sim->fit_batch_dense = batch_of(room, token * (double)options->len_tok);
-    sim->fit_len_dense_tok = (int64_t)fmin(longest_dense, S2_LIMIT_CONTEXT_TOK);
+    const double room_each = fmax(0, room / (double)options->batch - state_bytes(holders));
+    sim->fit_batch_dense = batch_of(room, token * (double)options->len_tok + state_bytes(holders));
+    sim->fit_len_dense_tok =
+        room_each >= token * S2_LIMIT_CONTEXT_TOK ? S2_LIMIT_CONTEXT_TOK : (int64_t)(room_each / token);
     return S2_OK;
 }
 
@@ -233,7 +247,8 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     sim->weight_bytes = s2_end_to_end_weight_bytes(options);
     S2_TRY(bytes_at(&holders, options->len_tok, options->page_tok, &sim->kv, &sim->kv_fullest));
     sim->kv_dense_each =
-        (int64_t)(dense_token_bytes(&holders) * (double)options->len_tok * (double)options->batch);
+        (int64_t)((dense_token_bytes(&holders) * (double)options->len_tok + state_bytes(&holders)) *
+                  (double)options->batch);
     S2_TRY(price_waste(&holders, sim));
     S2_TRY(price_points(&holders, pattern->block_tok, sim));
     S2_TRY(find_peak(&holders, sim));

@@ -1,5 +1,5 @@
 /*
- * sim/classes.h - the heads and layers of a pattern, each distinct one once.
+ * sim/classes.h - the heads and layers of a pattern, each distinct one once, and each layer in its own shape.
  *
  * Models repeat themselves: Phi-3-small has 1024 (layer, head) pairs and 9 distinct heads. Everything
  * that is counted is counted per class and multiplied.
@@ -23,8 +23,22 @@ enum {
 typedef struct s2_layer_class {
     int32_t first_layer;
     int32_t n_layers;
+    int32_t n_kv_heads;
+    int32_t head_dim;
     const int32_t *head_class; /* n_heads entries */
+    /*
+     * Whose heads read the keys that this layer keeps: its own, then those of the layers that share them.
+     * 0 where it keeps none.
+     */
+    int32_t n_readers;
+    const int32_t *const *readers; /* the head_class of each */
 } s2_layer_class;
+
+/* Query heads on one KV head of the layer. */
+static inline int32_t s2_layer_group(const s2_layer_class *layer, int32_t n_heads)
+{
+    return n_heads / layer->n_kv_heads;
+}
 
 typedef struct s2_classes {
     const s2_pattern *pattern;
@@ -32,7 +46,8 @@ typedef struct s2_classes {
     int32_t n_reads;
     const s2_reads *reads; /* distinct heads */
     int32_t n_layer_classes;
-    const s2_layer_class *layers;
+    const s2_layer_class *layers; /* none for layers that have a state and read no key */
+    int64_t state_bytes;          /* of all layers, a sequence */
     bool has_dynamic;
     int64_t
         *work_left; /* of counting with them (base/work.h), shared by all counts; NULL, as built: no limit */

@@ -9,7 +9,7 @@ enum { LENGTHS = 4096, STEPS = 1 << 21, INDEX_KEY_BYTES = 132 };
 
 /* ---- what repeats */
 
-static void add_summary(s2_growth *growth, int64_t page_tok, int64_t n_heads)
+static void add_summary(s2_growth *growth, int64_t page_tok, int64_t n_elems)
 {
     int32_t s = 0;
     while (s < growth->n_summaries && growth->summary_tok[s] != page_tok)
@@ -21,33 +21,36 @@ static void add_summary(s2_growth *growth, int64_t page_tok, int64_t n_heads)
     }
     growth->n_summaries += s == growth->n_summaries;
     growth->summary_tok[s] = page_tok;
-    growth->summary_heads[s] += n_heads;
+    growth->summary_elems[s] += n_elems;
 }
 
 static void note_group(s2_growth *growth, const s2_layer_class *layer, int32_t kv, int32_t n_group,
                        bool *selects_tokens)
 {
     int64_t page_tok = 0;
-    for (int32_t h = 0; h < n_group; h++) {
-        const s2_reads *const reads = &growth->classes.reads[layer->head_class[kv * n_group + h]];
+    for (int32_t at = 0; at < layer->n_readers * n_group; at++) {
+        const int32_t *const head_class = layer->readers[at / n_group];
+        const s2_reads *const reads = &growth->classes.reads[head_class[kv * n_group + at % n_group]];
         if (reads->page_tok != 0 && (page_tok == 0 || reads->page_tok < page_tok))
             page_tok = reads->page_tok;
         *selects_tokens |= reads->selects_tokens;
         growth->exact &= reads->heavy_tok == 0;
     }
     if (page_tok != 0)
-        add_summary(growth, page_tok, layer->n_layers);
+        add_summary(growth, page_tok, (int64_t)layer->head_dim * layer->n_layers);
 }
 
 static void note_layers(s2_growth *growth)
 {
-    const s2_pattern *const pattern = growth->classes.pattern;
+    const int32_t n_heads = growth->classes.pattern->n_heads;
     for (int32_t c = 0; c < growth->classes.n_layer_classes; c++) {
         const s2_layer_class *const layer = &growth->classes.layers[c];
         bool selects_tokens = false;
-        for (int32_t kv = 0; kv < pattern->n_kv_heads; kv++)
-            note_group(growth, layer, kv, pattern->n_heads / pattern->n_kv_heads, &selects_tokens);
-        growth->n_kv_heads += (int64_t)pattern->n_kv_heads * layer->n_layers;
+        if (layer->n_readers == 0)
+            continue;
+        for (int32_t kv = 0; kv < layer->n_kv_heads; kv++)
+            note_group(growth, layer, kv, s2_layer_group(layer, n_heads), &selects_tokens);
+        growth->token_elems += (int64_t)layer->n_kv_heads * layer->head_dim * layer->n_layers;
         growth->n_index_layers += selects_tokens ? layer->n_layers : 0;
     }
 }
@@ -96,25 +99,26 @@ static void note_heads(s2_growth *growth)
 
 /* ---- bytes at a length */
 
-static double slot_bytes(const s2_growth *growth)
+/* Of an element of K and one of V; a summary has two as well. */
+static double pair_bytes(const s2_growth *growth)
 {
-    return 2.0 * growth->classes.pattern->head_dim * growth->elem_bytes;
+    return 2.0 * growth->elem_bytes;
 }
 
 static double meta_bytes(const s2_growth *growth, int64_t n_tok)
 {
     double bytes = (double)growth->n_index_layers * (double)n_tok * INDEX_KEY_BYTES;
     for (int32_t s = 0; s < growth->n_summaries; s++)
-        bytes += slot_bytes(growth) * (double)growth->summary_heads[s] *
+        bytes += pair_bytes(growth) * (double)growth->summary_elems[s] *
                  (double)s2_ceil_div(n_tok, growth->summary_tok[s]);
     return bytes;
 }
 
 static s2_status counted_bytes(s2_growth *growth, int64_t n_tok, double *out)
 {
-    int64_t slots;
-    S2_TRY(s2_kv_head_pages(&growth->classes, n_tok, growth->page_tok, &slots));
-    *out = (double)slots * slot_bytes(growth) + meta_bytes(growth, n_tok);
+    int64_t elems;
+    S2_TRY(s2_kv_head_pages(&growth->classes, n_tok, growth->page_tok, &elems));
+    *out = (double)elems * pair_bytes(growth) + meta_bytes(growth, n_tok);
     return S2_OK;
 }
 
@@ -133,7 +137,7 @@ static s2_status bytes_at(s2_growth *growth, int64_t n_tok, double *out)
 static double gained_bytes(const s2_growth *growth, int64_t from, int64_t to)
 {
     const int64_t pages = s2_ceil_div(to, growth->page_tok) - from / growth->page_tok;
-    return slot_bytes(growth) * (double)(growth->n_kv_heads * pages * growth->page_tok) +
+    return pair_bytes(growth) * (double)(growth->token_elems * pages * growth->page_tok) +
            meta_bytes(growth, to) - meta_bytes(growth, from);
 }
 

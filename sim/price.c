@@ -3,6 +3,7 @@
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/share.h"
+#include "sim/states.h"
 #include "sim/time.h"
 
 enum { CODE_SIM = 702 };
@@ -10,7 +11,6 @@ enum { CODE_SIM = 702 };
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;
-    S2_TRY(s2_pattern_require_alike(pattern, "the simulator", diag));
     if (options->len_tok < 1 || options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 ||
         options->batch > S2_LIMIT_BATCH || options->page_tok < 1 || options->page_tok > 65536)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "length, batch or page is out of range");
@@ -20,9 +20,14 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     if (!s2_share_is_even(pattern, options->n_ranks))
         return s2_diag_set(
             diag, S2_EINVAL, CODE_SIM, 0, 0,
-            "%d GPUs cannot share %d heads on %d KV heads evenly; the number of GPUs must divide "
+            "%d GPUs cannot share %d heads on %d KV heads evenly%s; the number of GPUs must divide "
             "the heads, and divide the KV heads or be a multiple of them",
-            options->n_ranks, pattern->n_heads, pattern->n_kv_heads);
+            options->n_ranks, pattern->n_heads, pattern->n_kv_heads,
+            s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
+    if (net != NULL && s2_pattern_layers_differ(pattern))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                           "what surrounds attention is known for models whose layers are all of one shape; here "
+                           "layers have numbers of their own: without --model their attention is priced");
     if (net != NULL && (net->n_layers != pattern->n_layers || net->n_heads != pattern->n_heads ||
                         net->n_kv_heads != pattern->n_kv_heads || net->head_dim != pattern->head_dim))
         return s2_diag_set(
@@ -54,6 +59,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     S2_TRY(check_options(pattern, options, diag));
     sim->tile = s2_tile_shape_default(pattern);
     S2_TRY(s2_time_attention(scratch, pattern, options, work_left, sim));
+    s2_states_add(pattern, options, sim);
     S2_TRY(s2_capacity_price(scratch, pattern, options, work_left, sim));
     s2_capacity_spill(options, sim);
     s2_end_to_end_add(options, sim);

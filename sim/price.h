@@ -7,6 +7,8 @@
  * one launch a layer, at peak rates; time_us    with a calibration, what the kernels of this repository would
  * take (sim/predict.h), and error_pct says how far such predictions were off; without one it is plan_us.
  * bound_us <= time_us always, and no measurement of these kernels may fall below bound_us.
+ * Each layer is priced in its own shape. The bytes of a layer's state are in all three, what computes it is
+ * in none.
  * Times of parts add up; a part is bound by the resource with the longest time of its own.
  *
  * Ownership: an s2_sim is plain data. Threads: no state.
@@ -117,7 +119,7 @@ typedef struct s2_training {
 /* How the GPUs that share the heads of each layer differ. */
 enum { S2_MAX_DEALT = 256 };
 typedef struct s2_rank_price {
-    int32_t n_copies;     /* GPUs that have each KV head; 1: none is copied */
+    int32_t n_copies;     /* GPUs that have a KV head, in the layer with most; 1: none is copied */
     int32_t slowest;      /* the GPU with most time of its own */
     double imbalance;     /* attention with all waiting for the slowest / that of the mean GPU by itself */
     double hbm_bytes;     /* compulsory, of the GPU with most */
@@ -139,8 +141,18 @@ typedef struct s2_largest {
     double dense_us;
 } s2_largest;
 
+/* Layers that keep a state of fixed size. What computes it is not known: times are those of its bytes. */
+typedef struct s2_states {
+    int32_t n_layers;
+    int64_t bytes;     /* of all layers, a sequence */
+    double moved_each; /* bytes that a GPU reads and writes */
+    double us;         /* in time_us, plan_us, bound_us and the dense pattern's times too */
+    s2_resource by;
+} s2_states;
+
 typedef struct s2_sim {
     s2_largest largest;
+    s2_states states;
     s2_counts counts; /* of all GPUs; the keys of a KV head that is copied count on each */
     s2_counts dense;
     s2_rank_price ranks;

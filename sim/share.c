@@ -1,16 +1,23 @@
 #include "sim/share.h"
 
+#include "base/arith.h"
+
 bool s2_share_is_even(const s2_pattern *pattern, int32_t n_ranks)
 {
-    const int32_t n_kv = pattern->n_kv_heads;
-    return n_ranks >= 1 && pattern->n_heads % n_ranks == 0 && (n_kv % n_ranks == 0 || n_ranks % n_kv == 0);
+    if (n_ranks < 1 || pattern->n_heads % n_ranks != 0)
+        return false;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int32_t n_kv = s2_pattern_kv_heads(pattern, layer);
+        if (n_kv % n_ranks != 0 && n_ranks % n_kv != 0)
+            return false;
+    }
+    return true;
 }
 
-s2_status s2_share_deal(s2_arena *arena, const s2_pattern *pattern, int32_t n_ranks, int32_t rank,
+s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, int32_t n_ranks, int32_t rank,
                         const int32_t *order, s2_share_heads *out)
 {
-    const int32_t n = pattern->n_heads / n_ranks, n_kv = pattern->n_kv_heads;
-    const int32_t group = pattern->n_heads / n_kv;
+    const int32_t n = n_heads / n_ranks, group = n_heads / n_kv_heads;
     int32_t *const heads = S2_NEW(arena, int32_t, n);
     if (heads == NULL)
         return S2_ENOMEM;
@@ -18,7 +25,38 @@ s2_status s2_share_deal(s2_arena *arena, const s2_pattern *pattern, int32_t n_ra
         const int32_t place = rank * n + h, kv = place / group;
         heads[h] = (order != NULL ? order[kv] : kv) * group + place % group;
     }
-    *out = (s2_share_heads){n, n_kv > n_ranks ? n_kv / n_ranks : 1, heads};
+    *out = (s2_share_heads){n, heads};
+    return S2_OK;
+}
+
+/* Of n_kv_heads in the whole layer; a GPU has one at least. */
+static int32_t own_kv_heads(const s2_pattern *whole, const s2_share_heads *heads, int32_t n_kv_heads)
+{
+    const int32_t n_ranks = whole->n_heads / heads->n_heads;
+    return n_kv_heads > n_ranks ? n_kv_heads / n_ranks : 1;
+}
+
+static const int32_t *share_row(s2_arena *arena, const int32_t *head_class, const s2_share_heads *heads)
+{
+    int32_t *const own = S2_NEW(arena, int32_t, heads->n_heads);
+    for (int32_t h = 0; own != NULL && h < heads->n_heads; h++)
+        own[h] = head_class[heads->heads[h]];
+    return own;
+}
+
+static s2_status share_layer(s2_arena *arena, const s2_pattern *whole, const s2_layer_class *from,
+                             const s2_share_heads *heads, s2_layer_class *out)
+{
+    *out = *from;
+    out->n_kv_heads = own_kv_heads(whole, heads, from->n_kv_heads);
+    out->head_class = share_row(arena, from->head_class, heads);
+    const int32_t **const readers = S2_NEW(arena, const int32_t *, from->n_readers);
+    if (out->head_class == NULL || (readers == NULL && from->n_readers > 0))
+        return S2_ENOMEM;
+    for (int32_t r = 0; r < from->n_readers; r++)
+        if ((readers[r] = share_row(arena, from->readers[r], heads)) == NULL)
+            return S2_ENOMEM;
+    out->readers = readers;
     return S2_OK;
 }
 
@@ -27,20 +65,15 @@ s2_status s2_share_classes(s2_arena *arena, const s2_classes *whole, const s2_sh
 {
     const int32_t n_classes = class_end - class_begin;
     s2_layer_class *const layers = S2_NEW(arena, s2_layer_class, n_classes);
-    int32_t *const head_class = S2_NEW(arena, int32_t, (int64_t)n_classes * heads->n_heads);
-    if (layers == NULL || head_class == NULL)
+    if (layers == NULL && n_classes > 0)
         return S2_ENOMEM;
-    for (int32_t c = 0; c < n_classes; c++) {
-        const s2_layer_class *const from = &whole->layers[class_begin + c];
-        int32_t *const own = head_class + (int64_t)c * heads->n_heads;
-        for (int32_t h = 0; h < heads->n_heads; h++)
-            own[h] = from->head_class[heads->heads[h]];
-        layers[c] = (s2_layer_class){from->first_layer, from->n_layers, own};
-    }
+    for (int32_t c = 0; c < n_classes; c++)
+        S2_TRY(share_layer(arena, whole->pattern, &whole->layers[class_begin + c], heads, &layers[c]));
     out->shape = *whole->pattern;
     out->shape.n_heads = heads->n_heads;
-    out->shape.n_kv_heads = heads->n_kv_heads;
     out->classes = *whole;
+    out->classes.state_bytes =
+        s2_ceil_div(whole->state_bytes, whole->pattern->n_heads / heads->n_heads);
     out->classes.pattern = &out->shape;
     out->classes.n_layer_classes = n_classes;
     out->classes.layers = layers;
@@ -81,7 +114,7 @@ static s2_status fold_body(s2_arena *arena, const s2_pattern *whole, int32_t bod
     *shared = true;
     for (int32_t t = 0; t < from->n_terms; t++) {
         *shared = *shared && !depends_on_head(&from->terms[t]);
-        S2_TRY(fold_term(arena, &from->terms[t], layer, head, s2_pattern_kv_head(whole, head), &terms[t]));
+        S2_TRY(fold_term(arena, &from->terms[t], layer, head, s2_layer_kv_head(whole, layer, head), &terms[t]));
     }
     *out = (s2_body){from->n_terms, terms};
     return S2_OK;
@@ -100,7 +133,9 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
     s2_pattern share = *whole;
     share.n_layers = 1;
     share.n_heads = n;
-    share.n_kv_heads = heads->n_kv_heads;
+    share.n_kv_heads = own_kv_heads(whole, heads, s2_pattern_kv_heads(whole, layer));
+    share.head_dim = s2_pattern_head_dim(whole, layer);
+    share.layer_shapes = NULL;
     share.n_bodies = 0;
     for (int32_t h = 0; h < n; h++) {
         const int32_t body = s2_pattern_body(whole, phase, layer, heads->heads[h]);

@@ -19,23 +19,22 @@ extern "C" {
 /* Query heads of one GPU, those of a KV head next to each other. */
 typedef struct s2_share_heads {
     int32_t n_heads;
-    int32_t n_kv_heads;
     const int32_t *heads; /* n_heads of the whole pattern's */
 } s2_share_heads;
 
-/* Equal numbers of query heads, and of whole KV heads or of copies of one. */
+/* Equal numbers of query heads, and in each layer of whole KV heads or of copies of one. */
 bool s2_share_is_even(const s2_pattern *pattern, int32_t n_ranks);
 
 /*
- * The heads of GPU `rank` of n_ranks, when the KV heads are dealt out in the order order[n_kv_heads]; NULL:
- * as they are numbered. S2_ENOMEM.
+ * The heads of GPU `rank` of n_ranks, when the n_kv_heads KV heads are dealt out in the order
+ * order[n_kv_heads]; NULL: as they are numbered. S2_ENOMEM.
  */
-s2_status s2_share_deal(s2_arena *arena, const s2_pattern *pattern, int32_t n_ranks, int32_t rank,
+s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, int32_t n_ranks, int32_t rank,
                         const int32_t *order, s2_share_heads *out) S2_MUST_CHECK;
 
 /* Do not copy: classes.pattern points to `shape`. */
 typedef struct s2_share {
-    s2_pattern shape; /* counts of heads only; its rules are not those of the share */
+    s2_pattern shape; /* the count of heads only; its rules are not those of the share */
     s2_classes classes;
 } s2_share;
 
@@ -44,8 +43,9 @@ s2_status s2_share_classes(s2_arena *arena, const s2_classes *whole, const s2_sh
                            int32_t class_begin, int32_t class_end, s2_share *out) S2_MUST_CHECK;
 
 /*
- * One layer of those heads as a pattern of its own, for plans: offsets are folded into constants and masks cut
- * to their plane. Random lists are drawn for the new numbers of the heads. S2_ENOMEM.
+ * One layer of those heads as a pattern of its own, for plans, in the layer's shape: offsets are folded into
+ * constants and masks cut to their plane. Random lists are drawn for the new numbers of the heads. A state and
+ * keys that other layers share are left out. S2_ENOMEM.
  */
 s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase phase, int32_t layer,
                            const s2_share_heads *heads, s2_pattern *out) S2_MUST_CHECK;

@@ -44,7 +44,7 @@ static bool fits_planning(const s2_launch *launch)
                                           : heads * (launch->k_tok / 64 + 1) <= LIMIT_ITEMS;
 }
 
-s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
                                s2_launch_price *out)
 {
@@ -62,6 +62,26 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_
         return S2_EUNSUPPORTED;
     const s2_status status = s2_predict_launch(scratch, &options->calibration->model, &launch, out);
     return status == S2_ELIMIT ? S2_EUNSUPPORTED : status;
+}
+
+/* Plans know one shape for all layers: one that has its own is planned as a pattern of one layer. */
+s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                               s2_pass pass, const s2_sim_options *options, int64_t *work_left,
+                               s2_launch_price *out)
+{
+    if (!s2_pattern_layers_differ(pattern))
+        return predict_alike(scratch, pattern, phase, layer, pass, options, work_left, out);
+    s2_share_heads all;
+    s2_pattern alone;
+    const int32_t n_heads = pattern->n_heads;
+    const s2_arena_mark_t mark = s2_arena_mark(scratch);
+    s2_status status = s2_share_deal(scratch, n_heads, n_heads, 1, 0, NULL, &all);
+    if (status == S2_OK)
+        status = s2_share_pattern(scratch, pattern, phase, layer, &all, &alone);
+    if (status == S2_OK)
+        status = predict_alike(scratch, &alone, phase, 0, pass, options, work_left, out);
+    s2_arena_rewind(scratch, mark);
+    return status;
 }
 
 static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *time)
@@ -145,9 +165,11 @@ typedef struct s2_deal {
     int32_t n_times;
 } s2_deal;
 
-static s2_status deal_new(s2_side *side, const int32_t *order, s2_deal *out)
+/* How the KV heads of a class of layers are dealt out. */
+static s2_status deal_new(s2_side *side, int32_t c, const int32_t *order, s2_deal *out)
 {
-    const int32_t n = side->options->n_ranks;
+    const int32_t n = side->options->n_ranks, n_heads = side->classes->pattern->n_heads,
+                  n_kv = side->classes->layers[c].n_kv_heads;
     s2_deal deal = {.heads = S2_NEW(side->arena, s2_share_heads, n),
                     .times = S2_NEW(side->arena, s2_layer_time, n),
                     .like = S2_NEW(side->arena, int32_t, n),
@@ -155,7 +177,7 @@ static s2_status deal_new(s2_side *side, const int32_t *order, s2_deal *out)
     if (deal.heads == NULL || deal.times == NULL || deal.like == NULL || deal.first == NULL)
         return S2_ENOMEM;
     for (int32_t rank = 0; rank < n; rank++)
-        S2_TRY(s2_share_deal(side->arena, side->classes->pattern, n, rank, order, &deal.heads[rank]));
+        S2_TRY(s2_share_deal(side->arena, n_heads, n_kv, n, rank, order, &deal.heads[rank]));
     *out = deal;
     return S2_OK;
 }
@@ -358,7 +380,7 @@ static int by_number(const void *left, const void *right)
 /* The KV head with most work goes to the GPU with least that still has room. */
 static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
 {
-    const int32_t n_kv = side->classes->pattern->n_kv_heads, n_ranks = side->options->n_ranks,
+    const int32_t n_kv = side->classes->layers[c].n_kv_heads, n_ranks = side->options->n_ranks,
                   each = n_kv / n_ranks;
     int64_t *const work = S2_NEW(side->arena, int64_t, n_kv), *const load =
                                                                   S2_NEW(side->arena, int64_t, n_ranks);
@@ -387,13 +409,13 @@ static s2_status order_by_work(s2_side *side, int32_t c, int32_t *order)
 /* What the layer takes when its KV heads are dealt out by their work; *us stays where that is no better. */
 static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us, s2_rank_price *ranks)
 {
-    const int32_t n_kv = side->classes->pattern->n_kv_heads;
+    const int32_t n_kv = side->classes->layers[c].n_kv_heads;
     int32_t *const order = S2_NEW(side->arena, int32_t, n_kv);
     s2_deal deal;
     if (order == NULL)
         return S2_ENOMEM;
     S2_TRY(order_by_work(side, c, order));
-    S2_TRY(deal_new(side, order, &deal));
+    S2_TRY(deal_new(side, c, order, &deal));
     S2_TRY(deal_price(side, c, &deal));
     const double mended_us = waited_us(&deal), saved_us = now_us - mended_us;
     if (saved_us < 0.01 * now_us)
@@ -409,9 +431,9 @@ static s2_status mend_layer(s2_side *side, int32_t c, double now_us, double *us,
     return S2_OK;
 }
 
-static bool can_be_mended(const s2_side *side)
+static bool can_be_mended(const s2_side *side, int32_t c)
 {
-    const int32_t n_ranks = side->options->n_ranks, n_kv = side->classes->pattern->n_kv_heads;
+    const int32_t n_ranks = side->options->n_ranks, n_kv = side->classes->layers[c].n_kv_heads;
     return n_ranks > 1 && n_ranks < n_kv;
 }
 
@@ -424,12 +446,12 @@ static s2_status time_side(s2_side *side, s2_total *total, s2_rank_price *ranks)
     double mended_us = 0;
     s2_deal deal;
     for (int32_t c = 0; c < side->classes->n_layer_classes; c++) {
-        S2_TRY(deal_new(side, NULL, &deal));
+        S2_TRY(deal_new(side, c, NULL, &deal));
         S2_TRY(deal_price(side, c, &deal));
         S2_TRY(add_layer(side, c, &deal, total));
         const double us = waited_us(&deal);
         mended_us += us;
-        if (ranks != NULL && can_be_mended(side) && us > 1.01 * mean_us(&deal, n_ranks))
+        if (ranks != NULL && can_be_mended(side, c) && us > 1.01 * mean_us(&deal, n_ranks))
             S2_TRY(mend_layer(side, c, us, &mended_us, ranks));
         s2_arena_rewind(side->arena, mark);
     }
@@ -483,7 +505,10 @@ static void take_bounds(const s2_total *own, const s2_total *dense, const s2_sim
     const s2_attention *const bounds = &own->slowest;
     sim->counts = bounds->counts;
     sim->dense = dense->slowest.counts;
-    sim->token_density = (double)bounds->counts.pairs / (double)dense->slowest.counts.pairs;
+    /* 1 where no layer has attention */
+    sim->token_density = dense->slowest.counts.pairs == 0
+                             ? 1
+                             : (double)bounds->counts.pairs / (double)dense->slowest.counts.pairs;
     add_parts(own, options, bounds, sim);
     for (int32_t part = 0; part < sim->n_parts; part++)
         sim->time_us += sim->parts[part].time_us;
@@ -543,7 +568,10 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
         if (own->rank_us[rank] > own->rank_us[ranks->slowest])
             ranks->slowest = rank;
     }
-    ranks->n_copies = options->n_ranks > pattern->n_kv_heads ? options->n_ranks / pattern->n_kv_heads : 1;
+    ranks->n_copies = 1;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        ranks->n_copies =
+            s2_max_i32(ranks->n_copies, options->n_ranks / s2_pattern_kv_heads(pattern, layer));
     const double waited_us = sum_of(own->us) + own->slowest.select_us;
     ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
     ranks->mended_imbalance = ranks->mended_us > 0 ? ranks->mended_us * options->n_ranks / sum : 0;
@@ -572,7 +600,8 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     s2_attention_pair pair;
     s2_total own, dense;
     S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, work_left, &pair));
-    const bool asked = options->calibration != NULL && options->dtype != S2_F8;
+    const bool asked =
+        options->calibration != NULL && options->dtype != S2_F8 && pair.classes.n_layer_classes > 0;
     s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, 0};
     s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, 0};
     S2_TRY(time_all(&other, &dense, NULL));

@@ -42,12 +42,12 @@ static s2_cache *create(const s2_pattern *pattern, s2_cache_layout layout, int32
     return create_for(pattern, layout, page_tok, 1);
 }
 
-static int64_t predicted(const s2_kv_slots *slots, s2_cache_layout layout)
+static int64_t predicted(const s2_kv_elems *elems, int32_t head_dim, s2_cache_layout layout)
 {
     switch (layout) {
-    case S2_CACHE_HEAD_PAGES: return slots->head_pages;
-    case S2_CACHE_RING: return slots->ring_stripes;
-    case S2_CACHE_SHARED_PAGES: return slots->shared_pages;
+    case S2_CACHE_HEAD_PAGES: return elems->head_pages / head_dim;
+    case S2_CACHE_RING: return elems->ring_stripes / head_dim;
+    case S2_CACHE_SHARED_PAGES: return elems->shared_pages / head_dim;
     case S2_N_CACHE_LAYOUTS: break;
     }
     return -1;
@@ -66,17 +66,17 @@ static int64_t follow(const s2_pattern *pattern, s2_cache_layout layout, int32_t
     assert_int_equal(s2_classes_build(&arena, pattern, S2_DECODE, &classes), S2_OK);
     assert_int_equal(s2_cache_open(cache, &seq), S2_OK);
     for (int64_t n = 1; n <= n_tok; n++) {
-        s2_kv_slots slots;
+        s2_kv_elems elems;
         assert_int_equal(s2_cache_append(cache, seq, 1), S2_OK);
-        assert_int_equal(s2_kv_count(&classes, n, page_tok, &slots), S2_OK);
-        const s2_kv_bytes bytes = s2_kv_slots_bytes(pattern, &slots, 2, 1);
+        assert_int_equal(s2_kv_count(&classes, n, page_tok, &elems), S2_OK);
+        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, 2, 1);
         const int64_t want = layout == S2_CACHE_HEAD_PAGES ? bytes.head_pages
                              : layout == S2_CACHE_RING     ? bytes.ring_stripes
                                                            : bytes.shared_pages;
-        if (s2_cache_bytes(cache, S2_BF16) != want || s2_cache_use(cache).slots != predicted(&slots, layout))
+        if (s2_cache_bytes(cache, S2_BF16) != want || s2_cache_use(cache).slots != predicted(&elems, pattern->head_dim, layout))
             fail_msg("%s, %s of %d tokens: %lld slots at %lld tokens, predicted %lld", what,
                      s2_cache_layout_word(layout), page_tok, (long long)s2_cache_use(cache).slots,
-                     (long long)n, (long long)predicted(&slots, layout));
+                     (long long)n, (long long)predicted(&elems, pattern->head_dim, layout));
     }
     s2_cache_close(cache, seq);
     assert_int_equal(s2_cache_use(cache).pages, 0);

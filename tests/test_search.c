@@ -233,6 +233,8 @@ static const char *const TERMS[] = {
     "local {1..4} | stride {4,8} phase {head,layer,head+kv}; {,layers 1::2: dense,decode: dense}",
     "{local 2,local 100t,dense,none,chunk 4,dilated 3 phase head,sink 1} | {stride 4 phase head,local 3}",
     "local {1..3} | stride {2,4} width {1,2} phase head | {sink 1,columns 0,pages 4 page 16}",
+    "local {1,4} | stride 2 phase {head,kv}; layers 0: kv-heads {1,2}; layers 0: head-dim {64,256}",
+    "{local {1,4},dense}; layers 0: state 100k; layers 0: {none,local 2}",
 };
 
 static void draw_space(s2_rng *rng, char *out, size_t cap)
@@ -257,8 +259,11 @@ static void price_plainly(const problem *p, const s2_pattern *pattern, double *v
 static bool is_within(const problem *p, const s2_pattern *pattern)
 {
     problem own = *p;
-    const double dense = 2.0 * pattern->head_dim * 2 * (double)p->search.options.len_tok *
-                         pattern->n_kv_heads * pattern->n_layers;
+    double dense = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        dense += (double)s2_pattern_state_bytes(pattern, layer) +
+                 (s2_pattern_is_state_layer(pattern, layer) ? 0 : 4.0) * s2_pattern_head_dim(pattern, layer) *
+                     s2_pattern_kv_heads(pattern, layer) * (double)p->search.options.len_tok;
     own.search.n_by = 1;
     for (int32_t n = 0; n < p->search.n_limits; n++) {
         const s2_search_limit *const limit = &p->search.limits[n];

@@ -71,7 +71,7 @@ static s2_sim run_alone(s2_arena *arena, const s2_pattern *pattern, const s2_sim
     s2_sim_options alone = *options;
     alone.n_ranks = 1;
     const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
-    assert_int_equal(s2_share_deal(arena, pattern, options->n_ranks, rank, NULL, &heads), S2_OK);
+    assert_int_equal(s2_share_deal(arena, pattern->n_heads, pattern->n_kv_heads, options->n_ranks, rank, NULL, &heads), S2_OK);
     assert_int_equal(s2_share_pattern(arena, pattern, phase, 0, &heads, &share), S2_OK);
     return run(arena, &share, &alone);
 }
@@ -177,9 +177,9 @@ static void more_gpus_than_kv_heads_copy_them(void **state)
 
 static double bytes_at(const s2_classes *classes, int64_t n_tok, int32_t page_tok)
 {
-    s2_kv_slots slots;
-    assert_int_equal(s2_kv_count(classes, n_tok, page_tok, &slots), S2_OK);
-    return (double)s2_kv_slots_bytes(classes->pattern, &slots, 2, 1).head_pages;
+    s2_kv_elems elems;
+    assert_int_equal(s2_kv_count(classes, n_tok, page_tok, &elems), S2_OK);
+    return (double)s2_kv_elems_bytes(&elems, 2, 1).head_pages;
 }
 
 static void draw_text(s2_rng *rng, s2_buf *text)

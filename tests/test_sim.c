@@ -347,8 +347,11 @@ static void check_kept(const s2_case *one, int32_t page_tok)
         }
         shared += pages_held(all, one->n_tok, page_tok) * one->pattern.n_kv_heads;
     }
-    s2_kv_slots slots;
+    s2_kv_elems slots;
     assert_int_equal(s2_kv_count(&one->classes, one->n_tok, page_tok, &slots), S2_OK);
+    used *= one->pattern.head_dim;
+    paged *= one->pattern.head_dim;
+    shared *= one->pattern.head_dim;
     if (slots.used != used || slots.head_pages != paged || slots.shared_pages != shared)
         fail_msg("at %lld: used %lld of %lld, pages of %d %lld of %lld, shared %lld of %lld: %s",
                  (long long)one->n_tok, (long long)slots.used, (long long)used, page_tok,
@@ -531,7 +534,7 @@ static void counting_ends_where_its_work_does(void **state)
             const s2_pattern pattern = parsed(&arena, texts[at]);
             s2_classes classes;
             s2_step_work step;
-            s2_kv_slots slots;
+            s2_kv_elems slots;
             s2_head_work work;
             int64_t left = plenty, taken = 0;
             assert_int_equal(s2_classes_build(&arena, &pattern, S2_PREFILL, &classes), S2_OK);
@@ -692,7 +695,7 @@ static void ranks_hold_what_their_own_heads_keep(void **state)
     s2_sim_options options;
     s2_sim one, two;
     s2_classes classes;
-    s2_kv_slots all, part;
+    s2_kv_elems all, part;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = 32768;
     assert_int_equal(s2_sim_run(&arena, &pattern, &options, &one, NULL), S2_OK);
@@ -710,7 +713,7 @@ static void ranks_hold_what_their_own_heads_keep(void **state)
     for (int32_t kv = 0; kv < 4; kv++) {
         s2_share_heads heads;
         s2_share share;
-        assert_int_equal(s2_share_deal(&arena, &pattern, 4, kv, NULL, &heads), S2_OK);
+        assert_int_equal(s2_share_deal(&arena, pattern.n_heads, pattern.n_kv_heads, 4, kv, NULL, &heads), S2_OK);
         assert_int_equal(s2_share_classes(&arena, &classes, &heads, 0, classes.n_layer_classes, &share),
                          S2_OK);
         assert_int_equal(s2_kv_count(&share.classes, 5000, 16, &part), S2_OK);

@@ -377,11 +377,11 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
     classes.work_left = work_left;
     const double elem_bytes = s2_dtype_bytes(options->dtype);
     for (int32_t at = 0; at < S2_KV_POINTS; at++) {
-        s2_kv_slots slots;
+        s2_kv_elems elems;
         const int64_t len_tok = options->len_tok * (at + 1) / S2_KV_POINTS;
         facts->kv_len[at] = len_tok < 1 ? 1 : len_tok;
-        S2_TRY(s2_kv_count(&classes, facts->kv_len[at], PAGE_TOK, &slots));
-        const s2_kv_bytes bytes = s2_kv_slots_bytes(&facts->pattern, &slots, elem_bytes, options->batch);
+        S2_TRY(s2_kv_count(&classes, facts->kv_len[at], PAGE_TOK, &elems));
+        const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, elem_bytes, options->batch);
         facts->kv_bytes[at] = bytes.head_pages;
         facts->kv_dense[at] = bytes.dense;
     }

@@ -1,0 +1,26 @@
+/*
+ * sim/states.h - layers that keep a state of fixed size: linear attention, Mamba, a convolution.
+ *
+ * A pattern says how large a state is and not how it is computed. So its bytes are counted, and its time is a
+ * bound: a decoded token reads and writes the state, prefill leaves one behind, training keeps none, and each
+ * pass takes a launch at least.
+ */
+#ifndef S2_SIM_STATES_H
+#define S2_SIM_STATES_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How long they take. */
+s2_states s2_states_of(const s2_pattern *pattern, const s2_sim_options *options);
+
+/* Adds the states of the pattern to counts, times and parts of *sim; attention is there already. */
+void s2_states_add(const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_STATES_H */
