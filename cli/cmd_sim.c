@@ -127,14 +127,16 @@ static s2_exit read_options(s2_sim_run_state *state)
 
 static bool same_shape(const s2_net *net, const s2_pattern *pattern)
 {
-    return !s2_pattern_layers_differ(pattern) && net->n_layers == pattern->n_layers && net->n_heads == pattern->n_heads &&
-           net->n_kv_heads == pattern->n_kv_heads && net->head_dim == pattern->head_dim;
+    return !s2_pattern_layers_differ(pattern) && net->n_layers == pattern->n_layers &&
+           net->n_heads == pattern->n_heads && net->n_kv_heads == pattern->n_kv_heads &&
+           net->head_dim == pattern->head_dim;
 }
 
 /* A pattern of one layer stands for every layer of the model that is named. */
 static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 {
-    if (pattern->n_layers != 1 || pattern->n_heads != net->n_heads || pattern->n_kv_heads != net->n_kv_heads)
+    if (pattern->n_layers != 1 || s2_pattern_layers_differ(pattern) || pattern->n_heads != net->n_heads ||
+        pattern->n_kv_heads != net->n_kv_heads)
         return S2_EXIT_OK;
     const int64_t n_heads = pattern->n_heads;
     uint16_t *const body_of = S2_NEW(&cli->arena, uint16_t, S2_N_PHASES * n_heads * net->n_layers);
@@ -201,7 +203,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (status == S2_OK)
         status = state->largest ? s2_sim_run_largest(&cli->arena, pattern, &options, &sim, &diag)
                                 : s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
-    if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) && !same_shape(options.net, pattern))
+    if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) &&
+        !same_shape(options.net, pattern))
         return refuse_shape(cli, options.net, &diag);
     if (status != S2_OK)
         return refuse(cli, status, &diag);
@@ -250,7 +253,11 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
 static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
 {
     s2_exit code = S2_EXIT_OK;
+    s2_diag alike = {0};
     const s2_baseline *baseline;
+    const s2_status same = s2_pattern_require_alike(like, "each method of --compare", &alike);
+    if (same != S2_OK)
+        return refuse(state->cli, same, &alike);
     for (int32_t nth = 0; (baseline = s2_baseline_at(nth)) != NULL; nth++) {
         s2_buf text = {0};
         s2_baseline_text(baseline, like, state->options.len_tok, &text);

@@ -64,6 +64,8 @@ static void put_ranges(const reach *r, s2_buf *buf)
 
 static bool layers_alike(const s2_pattern *p, s2_phase phase, int32_t a, int32_t b)
 {
+    if (s2_pattern_kv_heads(p, a) != s2_pattern_kv_heads(p, b))
+        return false;
     for (int32_t head = 0; head < p->n_heads; head++)
         if (s2_pattern_body(p, phase, a, head) != s2_pattern_body(p, phase, b, head))
             return false;
@@ -73,13 +75,13 @@ static bool layers_alike(const s2_pattern *p, s2_phase phase, int32_t a, int32_t
 static s2_status put_layer(reach *r, int32_t layer, const char *label, s2_buf *buf)
 {
     const s2_pattern *const p = r->pattern;
-    const int32_t group = p->n_heads / p->n_kv_heads;
+    const int32_t n_kv = s2_pattern_kv_heads(p, layer), group = p->n_heads / n_kv;
     S2_TRY(read_heads(r, layer, 0, p->n_heads));
     s2_buf_printf(buf, "%slayers %s, query %lld: unread by every head: ",
                   s2_pattern_has_phases(p) ? (r->phase == S2_DECODE ? "decode, " : "prefill, ") : "", label,
                   (long long)r->q_tok);
     put_ranges(r, buf);
-    for (int32_t kv = 0; kv < p->n_kv_heads; kv++) {
+    for (int32_t kv = 0; kv < n_kv; kv++) {
         S2_TRY(read_heads(r, layer, kv * group, (kv + 1) * group));
         s2_buf_printf(buf, "  KV head %-3d unread: ", (int)kv);
         put_ranges(r, buf);

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "sim/share.h"
+
 /* Letters and digits only, in lower case: "NVIDIA GeForce RTX 4090" becomes "nvidiageforcertx4090". */
 static void squeeze(const char *text, size_t n, char *out, size_t cap)
 {
@@ -48,30 +50,13 @@ const char *s2_predict_gpu(const char *device_name)
 }
 
 /* The layer as a pattern of its own. */
-static s2_status one_layer(s2_arena *arena, const s2_pattern *pattern, int32_t layer, s2_pattern *out)
+static s2_status one_layer(s2_arena *arena, const s2_predict_ask *ask, s2_pattern *out)
 {
-    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * pattern->n_heads);
-    s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
-    int32_t *const moved = S2_NEW(arena, int32_t, pattern->n_bodies);
-    if (body_of == NULL || bodies == NULL || moved == NULL)
-        return S2_ENOMEM;
-    *out = *pattern;
-    out->n_layers = 1;
-    out->n_bodies = 0;
-    out->bodies = bodies;
-    out->body_of = body_of;
-    for (int32_t body = 0; body < pattern->n_bodies; body++)
-        moved[body] = -1;
-    for (int32_t phase = 0; phase < S2_N_PHASES; phase++)
-        for (int32_t head = 0; head < pattern->n_heads; head++) {
-            const int32_t body = s2_pattern_body(pattern, (s2_phase)phase, layer, head);
-            if (moved[body] < 0) {
-                moved[body] = out->n_bodies;
-                bodies[out->n_bodies++] = pattern->bodies[body];
-            }
-            body_of[phase * pattern->n_heads + head] = (uint16_t)moved[body];
-        }
-    return S2_OK;
+    const s2_phase phase = ask->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    const int32_t n_heads = ask->pattern->n_heads;
+    s2_share_heads all;
+    S2_TRY(s2_share_deal(arena, n_heads, n_heads, 1, 0, NULL, &all));
+    return s2_share_pattern(arena, ask->pattern, phase, ask->layer, &all, out);
 }
 
 static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_predict_ask *ask,
@@ -96,7 +81,7 @@ s2_status s2_predict(const char *gpu, const s2_predict_ask *ask, s2_prediction *
     if (status == S2_OK)
         status = s2_gpu_find(gpu, &options.gpu, NULL);
     if (status == S2_OK)
-        status = one_layer(&arena, ask->pattern, ask->layer, &layer);
+        status = one_layer(&arena, ask, &layer);
     options.phase = S2_SIM_PREFILL;
     if (status == S2_OK && ask->phase == S2_SIM_TRAIN)
         status = price(&arena, &layer, ask, &options, &forward);

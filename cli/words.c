@@ -74,6 +74,9 @@ const s2_word_entry s2_word_entries[] = {
     {"end to end",
      "Attention and everything around it (projections, feed-forward, norms) for the whole model, as "
      "tokens a second; needs --model."},
+    {"states|state", "What layers of linear attention, Mamba or convolution keep for a sequence, whatever "
+                     "its length: their bytes are "
+                     "counted and moved, their computation is in no time."},
     {"parts", "What a time is made of: attention first, then, with --model, the layers around it."},
     {"work|useful|executed|flop",
      "Useful counts the visible pairs; executed counts whole tiles, which is what the "

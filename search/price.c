@@ -310,8 +310,7 @@ static s2_status count_kv(s2_pricer *pricer, const s2_pattern *pattern, double *
         status = s2_kv_count(&classes, options->len_tok, options->page_tok, &elems);
     s2_arena_rewind(&pricer->scratch, mark);
     S2_TRY(status);
-    *bytes =
-        (double)s2_kv_elems_bytes(&elems, s2_dtype_bytes(options->dtype), options->batch).head_pages;
+    *bytes = (double)s2_kv_elems_bytes(&elems, s2_dtype_bytes(options->dtype), options->batch).head_pages;
     return S2_OK;
 }
 

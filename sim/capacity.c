@@ -37,8 +37,8 @@ static s2_status add_holder(s2_arena *arena, const s2_classes *classes, int32_t 
     s2_share_heads heads;
     s2_holder *const own = &to->holders[to->n];
     const s2_arena_mark_t mark = s2_arena_mark(arena);
-    S2_TRY(s2_share_deal(arena, classes->pattern->n_heads, classes->pattern->n_kv_heads,
-                         to->options->n_ranks, rank, NULL, &heads));
+    S2_TRY(s2_share_deal(arena, classes->pattern->n_heads, classes->pattern->n_kv_heads, to->options->n_ranks,
+                         rank, NULL, &heads));
     S2_TRY(s2_share_classes(arena, classes, &heads, 0, classes->n_layer_classes, &own->share));
     for (int32_t n = 0; n < to->n; n++) {
         if (!s2_work_spend(classes->work_left, heads.n_heads))

@@ -32,9 +32,9 @@ typedef struct s2_growth {
     double gain_bytes; /* c */
     bool exact;        /* budgets of `heavy` may be full below a folded length */
     int32_t n_summaries;
-    int64_t summary_tok[S2_GROWTH_SUMMARIES]; /* pages that have summaries, and of the KV heads in which */
+    int64_t summary_tok[S2_GROWTH_SUMMARIES];   /* pages that have summaries, and of the KV heads in which */
     int64_t summary_elems[S2_GROWTH_SUMMARIES]; /* head dimensions added up */
-    int64_t token_elems; /* of K, that a token may add: over all layers and KV heads */
+    int64_t token_elems;                        /* of K, that a token may add: over all layers and KV heads */
     int64_t n_index_layers;
 } s2_growth;
 

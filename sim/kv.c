@@ -273,8 +273,8 @@ s2_kv_bytes s2_kv_elems_bytes(const s2_kv_elems *elems, double elem_bytes, int64
 {
     const double slot = 2.0 * elem_bytes * (double)batch;
     const int64_t state = elems->state_bytes * batch;
-    const int64_t more = state + elems->index_bytes * batch +
-                         (int64_t)((double)elems->meta * elem_bytes * (double)batch);
+    const int64_t more =
+        state + elems->index_bytes * batch + (int64_t)((double)elems->meta * elem_bytes * (double)batch);
     return (s2_kv_bytes){
         .dense = (int64_t)((double)elems->dense * slot) + state,
         .used = (int64_t)((double)elems->used * slot) + more,

@@ -25,9 +25,10 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
             options->n_ranks, pattern->n_heads, pattern->n_kv_heads,
             s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
     if (net != NULL && s2_pattern_layers_differ(pattern))
-        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
-                           "what surrounds attention is known for models whose layers are all of one shape; here "
-                           "layers have numbers of their own: without --model their attention is priced");
+        return s2_diag_set(
+            diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+            "what surrounds attention is known for models whose layers are all of one shape; here "
+            "layers have numbers of their own: without --model their attention is priced");
     if (net != NULL && (net->n_layers != pattern->n_layers || net->n_heads != pattern->n_heads ||
                         net->n_kv_heads != pattern->n_kv_heads || net->head_dim != pattern->head_dim))
         return s2_diag_set(

@@ -72,8 +72,7 @@ s2_status s2_share_classes(s2_arena *arena, const s2_classes *whole, const s2_sh
     out->shape = *whole->pattern;
     out->shape.n_heads = heads->n_heads;
     out->classes = *whole;
-    out->classes.state_bytes =
-        s2_ceil_div(whole->state_bytes, whole->pattern->n_heads / heads->n_heads);
+    out->classes.state_bytes = s2_ceil_div(whole->state_bytes, whole->pattern->n_heads / heads->n_heads);
     out->classes.pattern = &out->shape;
     out->classes.n_layer_classes = n_classes;
     out->classes.layers = layers;
@@ -114,7 +113,8 @@ static s2_status fold_body(s2_arena *arena, const s2_pattern *whole, int32_t bod
     *shared = true;
     for (int32_t t = 0; t < from->n_terms; t++) {
         *shared = *shared && !depends_on_head(&from->terms[t]);
-        S2_TRY(fold_term(arena, &from->terms[t], layer, head, s2_layer_kv_head(whole, layer, head), &terms[t]));
+        S2_TRY(
+            fold_term(arena, &from->terms[t], layer, head, s2_layer_kv_head(whole, layer, head), &terms[t]));
     }
     *out = (s2_body){from->n_terms, terms};
     return S2_OK;

@@ -570,8 +570,7 @@ static void take_ranks(const s2_total *own, const s2_pattern *pattern, const s2_
     }
     ranks->n_copies = 1;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        ranks->n_copies =
-            s2_max_i32(ranks->n_copies, options->n_ranks / s2_pattern_kv_heads(pattern, layer));
+        ranks->n_copies = s2_max_i32(ranks->n_copies, options->n_ranks / s2_pattern_kv_heads(pattern, layer));
     const double waited_us = sum_of(own->us) + own->slowest.select_us;
     ranks->imbalance = sum > 0 ? waited_us * options->n_ranks / sum : 1;
     ranks->mended_imbalance = ranks->mended_us > 0 ? ranks->mended_us * options->n_ranks / sum : 0;

@@ -73,7 +73,8 @@ static int64_t follow(const s2_pattern *pattern, s2_cache_layout layout, int32_t
         const int64_t want = layout == S2_CACHE_HEAD_PAGES ? bytes.head_pages
                              : layout == S2_CACHE_RING     ? bytes.ring_stripes
                                                            : bytes.shared_pages;
-        if (s2_cache_bytes(cache, S2_BF16) != want || s2_cache_use(cache).slots != predicted(&elems, pattern->head_dim, layout))
+        if (s2_cache_bytes(cache, S2_BF16) != want ||
+            s2_cache_use(cache).slots != predicted(&elems, pattern->head_dim, layout))
             fail_msg("%s, %s of %d tokens: %lld slots at %lld tokens, predicted %lld", what,
                      s2_cache_layout_word(layout), page_tok, (long long)s2_cache_use(cache).slots,
                      (long long)n, (long long)predicted(&elems, pattern->head_dim, layout));

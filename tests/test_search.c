@@ -234,7 +234,7 @@ static const char *const TERMS[] = {
     "{local 2,local 100t,dense,none,chunk 4,dilated 3 phase head,sink 1} | {stride 4 phase head,local 3}",
     "local {1..3} | stride {2,4} width {1,2} phase head | {sink 1,columns 0,pages 4 page 16}",
     "local {1,4} | stride 2 phase {head,kv}; layers 0: kv-heads {1,2}; layers 0: head-dim {64,256}",
-    "{local {1,4},dense}; layers 0: state 100k; layers 0: {none,local 2}",
+    "local {1,4} | stride 2 phase head; layers 0: state 100k; layers 0: {none,local 2,dense}",
 };
 
 static void draw_space(s2_rng *rng, char *out, size_t cap)

@@ -71,7 +71,9 @@ static s2_sim run_alone(s2_arena *arena, const s2_pattern *pattern, const s2_sim
     s2_sim_options alone = *options;
     alone.n_ranks = 1;
     const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
-    assert_int_equal(s2_share_deal(arena, pattern->n_heads, pattern->n_kv_heads, options->n_ranks, rank, NULL, &heads), S2_OK);
+    assert_int_equal(
+        s2_share_deal(arena, pattern->n_heads, pattern->n_kv_heads, options->n_ranks, rank, NULL, &heads),
+        S2_OK);
     assert_int_equal(s2_share_pattern(arena, pattern, phase, 0, &heads, &share), S2_OK);
     return run(arena, &share, &alone);
 }
@@ -131,6 +133,127 @@ static void each_gpu_is_priced_as_its_own_pattern(void **state)
     }
 }
 
+/* ---- layers of their own shape */
+
+/* One layer: as a statement of the mixed pattern, and as a pattern of its own. */
+static void draw_layer(s2_rng *rng, int32_t layer, s2_buf *mixed, s2_buf *alone)
+{
+    static const char *const bodies[] = {"dense",
+                                         "local 4",
+                                         "local 3 | stride 4 phase head",
+                                         "local 2 | stride 4 phase kv",
+                                         "sink 4t | local 100t",
+                                         "chunk 8 | stride 8 phase head+1",
+                                         "pages 4 page 16",
+                                         "none"};
+    const int32_t n_kv = 1 << s2_rng_below(rng, 4), head_dim = 64 << s2_rng_below(rng, 3);
+    const char *const body = bodies[s2_rng_below(rng, 8)];
+    const bool has_state = s2_rng_below(rng, 3) == 0;
+    const int32_t state = 64 * (1 + (int32_t)s2_rng_below(rng, 100000));
+    s2_buf_printf(mixed, "; layers %d: %s; layers %d: kv-heads %d; layers %d: head-dim %d", layer, body,
+                  layer, n_kv, layer, head_dim);
+    s2_buf_printf(alone, "heads 8; kv-heads %d; head-dim %d; layers all: %s", n_kv, head_dim, body);
+    if (has_state) {
+        s2_buf_printf(mixed, "; layers %d: state %d", layer, state);
+        s2_buf_printf(alone, "; layers 0: state %d", state);
+    }
+}
+
+/* What must add up over the layers. */
+enum { N_SUMS = 16 };
+static void add_sums(const s2_sim *sim, double sum[N_SUMS])
+{
+    const double own[N_SUMS] = {sim->time_us,
+                                sim->plan_us,
+                                sim->bound_us,
+                                sim->dense_time_us,
+                                (double)sim->counts.pairs,
+                                (double)sim->counts.flop_useful,
+                                (double)sim->counts.flop_executed,
+                                (double)sim->counts.hbm_read,
+                                (double)sim->counts.hbm_write,
+                                (double)sim->dense.pairs,
+                                (double)sim->kv.dense,
+                                (double)sim->kv.used,
+                                (double)sim->kv.head_pages,
+                                (double)sim->kv.shared_pages,
+                                (double)sim->kv.ring_stripes,
+                                sim->kv_mean};
+    for (int32_t n = 0; n < N_SUMS; n++)
+        sum[n] += own[n];
+}
+
+static void assert_sums(const char *text, const s2_sim *sim, const double sum[N_SUMS])
+{
+    double own[N_SUMS] = {0};
+    add_sums(sim, own);
+    for (int32_t n = 0; n < N_SUMS; n++)
+        if (fabs(own[n] - sum[n]) > 1e-9 * fabs(sum[n]))
+            fail_msg("quantity %d is %.12g, its layers add up to %.12g: %s", n, own[n], sum[n], text);
+}
+
+static void layers_of_their_own_shape_cost_what_each_costs_alone(void **state)
+{
+    (void)state;
+    static s2_calibration calibration;
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    for (int64_t n = 0; n < s2_test_cases(60); n++) {
+        s2_rng rng = {s2_test_seed(20261122) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        double sum[N_SUMS] = {0};
+        s2_sim_options options = draw_options(&rng, &calibration);
+        options.n_ranks = 1 << s2_rng_below(&rng, 3);
+        const int32_t n_layers = 2 + (int32_t)s2_rng_below(&rng, 4);
+        s2_buf_printf(&text, "heads 8; layers %d", n_layers);
+        bool dynamic = false;
+        for (int32_t layer = 0; layer < n_layers; layer++) {
+            s2_buf alone = {0};
+            draw_layer(&rng, layer, &text, &alone);
+            const s2_pattern pattern = parsed(&arena, alone.data);
+            dynamic = dynamic || strstr(alone.data, "pages") != NULL;
+            const s2_sim sim = run(&arena, &pattern, &options);
+            add_sums(&sim, sum);
+            s2_buf_release(&alone);
+        }
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim sim = run(&arena, &pattern, &options);
+        /* one layer without a plan leaves all without: their time is then a share of the dense one's */
+        if (dynamic && options.calibration != NULL)
+            sum[0] = sim.time_us;
+        assert_sums(text.data, &sim, sum);
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+}
+
+/* The layer that keeps the keys keeps what either reads: as one layer of both bodies would. */
+static void shared_keys_are_kept_once_for_all_who_read_them(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"local 4", "local 2 | stride 4 phase head", "sink 2", "chunk 4"};
+    for (int32_t n = 0; n < 16; n++) {
+        s2_arena arena = {0};
+        char text[200];
+        s2_sim_options options;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        options.len_tok = 3000 + 77 * n;
+        options.n_ranks = 1 + n % 2;
+        snprintf(text, sizeof text,
+                 "heads 8; kv-heads 4; layers 2; layers 0: %s; layers 1: %s; layers 1: kv-layer 0",
+                 bodies[n / 4], bodies[n % 4]);
+        const s2_pattern shared = parsed(&arena, text);
+        snprintf(text, sizeof text, "heads 8; kv-heads 4; all: %s | %s", bodies[n / 4], bodies[n % 4]);
+        const s2_pattern both = parsed(&arena, text);
+        const s2_sim one = run(&arena, &shared, &options), other = run(&arena, &both, &options);
+        assert_memory_equal(&one.kv, &other.kv, sizeof one.kv);
+        assert_int_equal(one.kv_peak, other.kv_peak);
+        assert_int_equal(one.fit_len_tok, other.fit_len_tok);
+        assert_int_equal(one.fit_batch, other.fit_batch);
+        s2_arena_release(&arena);
+    }
+}
+
 static void uneven_heads_are_seen_and_mended(void **state)
 {
     (void)state;
@@ -179,13 +302,13 @@ static double bytes_at(const s2_classes *classes, int64_t n_tok, int32_t page_to
 {
     s2_kv_elems elems;
     assert_int_equal(s2_kv_count(classes, n_tok, page_tok, &elems), S2_OK);
-    return (double)s2_kv_elems_bytes(&elems, 2, 1).head_pages;
+    return (double)s2_kv_elems_bytes(&elems, 2, 1).head_pages - (double)classes->state_bytes;
 }
 
 static void draw_text(s2_rng *rng, s2_buf *text)
 {
     s2_gen_options gen = s2_gen_defaults();
-    gen.not_causal = gen.decorated = gen.layers_differ = false;
+    gen.not_causal = gen.decorated = false;
     s2_gen_pattern(rng, &gen, text);
 }
 
@@ -435,6 +558,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_gpu_is_priced_as_its_own_pattern),
+        cmocka_unit_test(layers_of_their_own_shape_cost_what_each_costs_alone),
+        cmocka_unit_test(shared_keys_are_kept_once_for_all_who_read_them),
         cmocka_unit_test(uneven_heads_are_seen_and_mended),
         cmocka_unit_test(more_gpus_than_kv_heads_copy_them),
         cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),

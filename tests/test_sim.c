@@ -713,7 +713,8 @@ static void ranks_hold_what_their_own_heads_keep(void **state)
     for (int32_t kv = 0; kv < 4; kv++) {
         s2_share_heads heads;
         s2_share share;
-        assert_int_equal(s2_share_deal(&arena, pattern.n_heads, pattern.n_kv_heads, 4, kv, NULL, &heads), S2_OK);
+        assert_int_equal(s2_share_deal(&arena, pattern.n_heads, pattern.n_kv_heads, 4, kv, NULL, &heads),
+                         S2_OK);
         assert_int_equal(s2_share_classes(&arena, &classes, &heads, 0, classes.n_layer_classes, &share),
                          S2_OK);
         assert_int_equal(s2_kv_count(&share.classes, 5000, 16, &part), S2_OK);
