@@ -83,7 +83,7 @@ static void forget_rows(s2_explorer *e)
 
 static void add_sample(s2_explorer *e, const char *text, int64_t id)
 {
-    const s2_question question = {.len_tok = 8192, .gpu = "h200"};
+    const s2_question question = s2_question_default(8192);
     s2_facts facts;
     s2_facts_build(text, strlen(text), &question, &facts);
     s2_tui_row *const row = facts.status == S2_OK ? add_row(e) : NULL;

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "coverage/columns.h"
 #include "coverage/prove.h"
+#include "coverage/repair.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -686,6 +687,55 @@ static void many_moduli_do_not_hide_a_part_that_covers(void **state)
 }
 
 /* docs/proof.md, closed form: complete iff the residues -p mod V of the heads are all of Z/V. */
+/* A repair is proved: its text, read anew, has the property by enumeration, wherever that decides. */
+static void check_repairs(const s2_pattern *pattern, const s2_finding *finding, s2_arena *arena,
+                          int64_t *n_checked)
+{
+    static const s2_prove_options every_length = {.n_tok = S2_OPEN};
+    s2_repair repairs[S2_REPAIRS];
+    int32_t n = 0;
+    assert_int_equal(s2_repairs_find(arena, pattern, finding, repairs, &n), S2_OK);
+    for (int32_t nth = 0; nth < n; nth++) {
+        s2_buf text = {0};
+        s2_pattern mended;
+        s2_diag diag;
+        s2_finding after;
+        s2_pattern_print(&repairs[nth].pattern, &text);
+        /* a few of what the generator makes cannot be printed */
+        if (text.status != S2_OK)
+            continue;
+        if (s2_pattern_parse(arena, text.data, text.len, NULL, &mended, &diag) != S2_OK)
+            fail_msg("%s: %s", text.data, diag.msg);
+        assert_int_equal(s2_enumerate(arena, &mended, &finding->requirement, 1, &every_length, &after),
+                         S2_OK);
+        if (after.verdict == S2_VIOLATED)
+            fail_msg("%s leaves it violated:\n%s", repairs[nth].change, text.data);
+        *n_checked += after.verdict == S2_HOLDS;
+        s2_buf_release(&text);
+    }
+}
+
+static void every_repair_holds_by_enumeration(void **state)
+{
+    (void)state;
+    const s2_gen_spec options = {.most_layers = 3, .most_heads = 6, .not_causal = true};
+    static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
+    static const s2_prove_options every_length = {.n_tok = S2_OPEN};
+    s2_rng rng = {s2_test_seed(91)};
+    int64_t n_checked = 0;
+    for (int64_t n = s2_test_cases(300); n > 0; n--) {
+        s2_arena arena = {0};
+        s2_finding findings[3];
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_int_equal(s2_prove(&arena, pattern, asked, 3, &every_length, findings), S2_OK);
+        for (int at = 0; at < 3; at++)
+            if (findings[at].verdict == S2_VIOLATED)
+                check_repairs(pattern, &findings[at], &arena, &n_checked);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_checked > 0);
+}
+
 static void local_and_stride_is_complete_exactly_when_residues_cover(void **state)
 {
     (void)state;
@@ -731,6 +781,7 @@ int main(void)
         cmocka_unit_test(the_prover_equals_enumeration_on_every_term),
         cmocka_unit_test(block_lists_equal_the_definition_at_every_granularity),
         cmocka_unit_test(coprime_strides_do_not_hide_a_part_that_covers),
+        cmocka_unit_test(every_repair_holds_by_enumeration),
         cmocka_unit_test(local_and_stride_is_complete_exactly_when_residues_cover),
         cmocka_unit_test(packed_masks_have_the_verdicts_of_plain_ones),
         cmocka_unit_test(the_search_for_shards_counts_what_it_fills),

@@ -5,6 +5,7 @@
 #include "tests/s2test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -451,7 +452,7 @@ static void one_unread_block_is_a_hole_at_every_zoom(void **state)
     /* of 2048 x 2048 blocks each query misses one key block: 700 */
     static const char text[] =
         "heads 2\nblock 64\nlocal 1 | stride 2\nheads 1: sink 700 | columns 701:4000:2";
-    const s2_question question = {.len_tok = 131072, .gpu = "h200"};
+    const s2_question question = s2_question_default(131072);
     s2_facts facts;
     s2_arena arena = {0};
     const s2_view *views;
@@ -479,54 +480,118 @@ static void one_unread_block_is_a_hole_at_every_zoom(void **state)
     s2_facts_release(&facts);
 }
 
-static void turning_heads_leaves_the_kv_heads(void **state)
+/* Whatever a knob does is taken back by its contrary, text and all; and no knob moves another. */
+static void a_knob_turned_and_turned_back_leaves_the_text(void **state)
 {
     (void)state;
     s2_rng rng = {s2_test_seed(12)};
-    for (int64_t n = s2_test_cases(300); n > 0; n--) {
-        s2_knobs knobs = s2_knobs_default();
-        for (int turn = 0; turn < 12; turn++)
-            s2_knobs_turn(&knobs, (s2_knob)s2_rng_below(&rng, S2_N_KNOBS),
-                          (int32_t)s2_rng_below(&rng, 5) - 2);
-        const int64_t kv = knobs.value[S2_KNOB_KV_HEADS];
-        for (int turn = 0; turn < 12; turn++) {
-            s2_knobs_turn(&knobs, S2_KNOB_HEADS, (int32_t)s2_rng_below(&rng, 5) - 2);
-            assert_int_equal(knobs.value[S2_KNOB_KV_HEADS], kv);
-        }
+    s2_knobs knobs = s2_knobs_default();
+    for (int64_t n = s2_test_cases(300) * 12; n > 0; n--) {
+        const s2_knob knob = (s2_knob)s2_rng_below(&rng, S2_N_KNOBS);
+        const int32_t by = (int32_t)s2_rng_below(&rng, 5) - 2;
+        s2_knobs turned = knobs;
+        s2_buf before = {0}, after = {0};
+        s2_knobs_turn(&turned, knob, by);
+        for (s2_knob other = 0; other < S2_N_KNOBS; other++)
+            assert_true(other == knob || turned.value[other] == knobs.value[other]);
+        s2_knobs back = turned;
+        if (turned.value[knob] != knobs.value[knob])
+            s2_knobs_turn(&back, knob, -by);
+        s2_knobs_text(&knobs, "; ", &before);
+        s2_knobs_text(&back, "; ", &after);
+        /* half of an odd number, and of heads that are no whole groups, is of two numbers */
+        const int64_t half = knob == S2_KNOB_HEADS ? 2 * knobs.value[S2_KNOB_KV_HEADS] : 2;
+        const bool lossy = by == -2 && knobs.value[knob] % half != 0;
+        if (!lossy && (before.len != after.len || memcmp(before.data, after.data, before.len) != 0))
+            fail_msg("%s by %d: %s became %s", s2_knob_label(knob), by, before.data, after.data);
+        s2_buf_release(&before);
+        s2_buf_release(&after);
+        knobs = turned;
     }
 }
 
-/* What the footer says repairs a stride does repair it. */
-static void the_phase_of_a_repair_makes_the_union_whole(void **state)
+/* What a knob prints sets it, and what is typed for another is refused with nothing changed. */
+static void a_knob_is_set_by_what_it_says(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(13)};
+    s2_knobs knobs = s2_knobs_default();
+    static const char *const refused[] = {"",    "x",          "-1",     "0x10", "1e30",
+                                          "1.5", "9999999999", "head+2", "none "};
+    for (int64_t n = s2_test_cases(300); n > 0; n--) {
+        for (s2_knob knob = 0; knob < S2_N_KNOBS; knob++) {
+            s2_knobs set = knobs;
+            s2_buf said = {0};
+            s2_knob_print(&knobs, knob, &said);
+            s2_buf_add(&said, "", 1);
+            if (!s2_knob_set(&set, knob, said.data) || set.value[knob] > knobs.value[knob])
+                fail_msg("%s: %s", s2_knob_label(knob), said.data);
+            s2_buf_release(&said);
+            const s2_knobs before = set;
+            for (size_t r = 0; r < sizeof refused / sizeof refused[0]; r++)
+                assert_false(s2_knob_set(&set, knob, refused[r]));
+            assert_memory_equal(&before, &set, sizeof set);
+        }
+        s2_knobs_turn(&knobs, (s2_knob)s2_rng_below(&rng, S2_N_KNOBS), (int32_t)s2_rng_below(&rng, 5) - 2);
+    }
+}
+
+/* What is listed does mend it: the text of each repair, read anew, holds by enumeration; R, enter applies it. */
+static void check_offers(const char *text, const char *wanted)
+{
+    s2_session session;
+    assert_int_equal(s2_session_init(&session, 24, 80, true, S2_VIEW_BENCH), S2_OK);
+    s2_bench_take_text(&session.state, text);
+    s2_session_key(&session, 'R');
+    s2_session_draw(&session);
+    const s2_late *const late = &session.model.bench->late;
+    char *offers[S2_OFFERS], before[S2_HASH_HEX];
+    const int32_t n = late->n_offers;
+    bool found = wanted == NULL;
+    memcpy(before, session.model.bench->hash, sizeof before);
+    s2_session_key(&session, S2_KEY_ESC);
+    for (int32_t nth = 0; nth < n; nth++) {
+        offers[nth] = strdup(late->offers[nth].text);
+        found = found || strcmp(late->offers[nth].change, wanted) == 0;
+        assert_true(late->offers[nth].tally.priced);
+    }
+    if (!found)
+        fail_msg("%s: %s is not offered", text, wanted);
+    for (int32_t nth = 0; nth < n; nth++) {
+        s2_session_key(&session, 'R');
+        for (int32_t down = 0; down < nth; down++)
+            s2_session_key(&session, S2_KEY_DOWN);
+        s2_session_draw(&session);
+        s2_session_key(&session, S2_KEY_ENTER);
+        assert_int_equal(session.model.bench->status, S2_OK);
+        if (session.model.bench->findings[1].verdict != S2_HOLDS)
+            fail_msg("%s: %s does not mend it", text, offers[nth]);
+        s2_session_key(&session, 'z');
+        assert_string_equal(session.model.bench->hash, before);
+        s2_session_key(&session, 'Z');
+        assert_string_not_equal(session.model.bench->hash, before);
+        s2_session_key(&session, 'z');
+        s2_session_draw(&session);
+    }
+    for (int32_t nth = 0; nth < n; nth++)
+        free(offers[nth]);
+    s2_session_release(&session);
+}
+
+static void repairs_mend_and_are_applied_undone_and_done_again(void **state)
 {
     (void)state;
     static const struct {
-        const char *before, *hint, *after;
-    } cases[] = {{"heads 32; kv-heads 8; local 4 | stride 8", "phase head+1",
-                  "heads 32; kv-heads 8; local 4 | stride 8 phase head+1"},
-                 {"heads 32; kv-heads 8; local 4 | stride 8 phase 2*kv", "phase kv",
-                  "heads 32; kv-heads 8; local 4 | stride 8 phase kv"},
-                 {"heads 8; local 4 | stride 16", "needs 16 heads and a phase, or a dense one; 8 are there",
-                  "heads 16; local 4 | stride 16 phase head+1"},
-                 {"heads 32; kv-heads 8; local 4 | stride 16 phase kv",
-                  "needs 16 KV heads or a dense one; 8 are there",
-                  "heads 32; kv-heads 16; local 4 | stride 16 phase kv"}};
-    const s2_question question = {.len_tok = 8192, .gpu = "h200"};
-    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
-        s2_facts facts;
-        s2_buf hint = {0};
-        s2_facts_build(cases[n].before, strlen(cases[n].before), &question, &facts);
-        s2_facts_repair(&facts, &hint);
-        if (hint.data == NULL || strstr(hint.data, cases[n].hint) == NULL)
-            fail_msg("%s: \"%s\"", cases[n].before, hint.data != NULL ? hint.data : "");
-        s2_buf_release(&hint);
-        s2_facts_release(&facts);
-        s2_facts_build(cases[n].after, strlen(cases[n].after), &question, &facts);
-        s2_facts_repair(&facts, &hint);
-        assert_int_equal(facts.findings[1].verdict, S2_HOLDS);
-        assert_int_equal(hint.len, 0);
-        s2_facts_release(&facts);
-    }
+        const char *text, *wanted;
+    } cases[] = {{"heads 32; kv-heads 8; local 4 | stride 8", "phase kv"},
+                 {"heads 32; kv-heads 8; local 4 | stride 8", "phase head"},
+                 {"heads 32; kv-heads 8; local 4 | stride 12", "stride 8 phase kv"},
+                 {"heads 8; local 4 | stride 16", "stride 8 phase kv"},
+                 {"heads 32; kv-heads 8; local 4 | stride 16 phase kv", "stride 8"},
+                 {"heads 8; kv-heads 2; local 4", "| stride 2 phase kv"},
+                 {"heads 8; kv-heads 2; layers 3; local 2; layers 1: dense", "kv 1: dense"}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++)
+        check_offers(cases[n].text, cases[n].wanted);
 }
 
 static void knobs_say_what_they_read_back(void **state)
@@ -600,14 +665,25 @@ static void the_workbench_takes_any_pattern_as_text(void **state)
     memcpy(hash, session.model.bench->hash, sizeof hash);
     type(&session, "l");
     assert_string_equal(session.model.bench->hash, hash);
-    assert_non_null(strstr(session.state.message, "the pattern is text"));
+    assert_non_null(strstr(session.state.message, "no knobs say this pattern"));
     session.state.knob = S2_KNOB_LEN;
     type(&session, "]");
     assert_int_equal(session.model.bench->question.len_tok, 262144);
     type(&session, "Q");
     assert_int_equal(session.state.mode, S2_MODE_QUIT);
-    type(&session, "nz");
+    /* back to before the length was doubled, the text, and forward again */
+    type(&session, "nzz");
     assert_string_equal(session.state.text, "");
+    type(&session, "ZZ");
+    assert_string_equal(session.model.bench->hash, hash);
+    assert_int_equal(session.model.bench->question.len_tok, 262144);
+    type(&session, "zz");
+    /* a text that knobs say is theirs */
+    type(&session, "E");
+    s2_session_key(&session, CONTROL_U);
+    type(&session, "heads 8; kv-heads 4; local 3 | sink 2\n");
+    assert_string_equal(session.state.text, "");
+    assert_int_equal(session.state.knobs.value[S2_KNOB_SINK], 2);
     s2_buf_release(&screen);
     s2_session_release(&session);
 }
@@ -870,8 +946,9 @@ int main(void)
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
-        cmocka_unit_test(turning_heads_leaves_the_kv_heads),
-        cmocka_unit_test(the_phase_of_a_repair_makes_the_union_whole),
+        cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),
+        cmocka_unit_test(a_knob_is_set_by_what_it_says),
+        cmocka_unit_test(repairs_mend_and_are_applied_undone_and_done_again),
         cmocka_unit_test(knobs_say_what_they_read_back),
         cmocka_unit_test(the_workbench_takes_any_pattern_as_text),
         cmocka_unit_test(any_design_is_taken_to_the_workbench),

@@ -226,8 +226,8 @@ static void screens_show_what_the_definition_says(void **state)
         s2_buf text = {0};
         s2_session session;
         s2_facts facts;
-        const s2_question question = {
-            .len_tok = 1 + below(&rng, MOST_TOK), .gpu = "h200", .decode = below(&rng, 3) == 0};
+        s2_question question = s2_question_default(1 + below(&rng, MOST_TOK));
+        question.decode = below(&rng, 3) == 0;
         assert_int_equal(s2_session_init(&session, 24, 80, true, S2_VIEW_DESIGN), S2_OK);
         s2_pattern_print(s2_gen_spec_pattern(&rng, &options, &arena), &text);
         /* a few of what the generator makes cannot be printed */
@@ -243,6 +243,169 @@ static void screens_show_what_the_definition_says(void **state)
     }
 }
 
+/* ---- the crosshair */
+
+/* By the other road: runs of keys of a folded head. */
+static bool view_reads(const subject *s, int32_t layer, int32_t head, int64_t q_tok, int64_t k_tok)
+{
+    s2_arena arena = {0};
+    s2_view view;
+    s2_run *runs = NULL;
+    int64_t cap = 0, n = 0;
+    bool found = false;
+    assert_int_equal(s2_view_build(&arena, s->pattern, s->phase, layer, head, S2_AT_LEAST, &view), S2_OK);
+    assert_int_equal(s2_view_row_whole(&view, q_tok, s->n_tok, &runs, &cap, &n), S2_OK);
+    for (int64_t run = 0; run < n; run++)
+        found = found || (k_tok >= runs[run].begin && k_tok < runs[run].end);
+    s2_free(runs);
+    s2_arena_release(&arena);
+    return found;
+}
+
+static void print_readers(const subject *s, int64_t q_tok, int64_t k_tok, s2_buf *buf)
+{
+    int32_t heads[16], layers[16], n_heads = 0, n_layers = 0;
+    for (int32_t layer = 0; layer < s->pattern->n_layers; layer++) {
+        bool some = false;
+        for (int32_t head = 0; head < s->pattern->n_heads; head++) {
+            const bool reads = view_reads(s, layer, head, q_tok, k_tok);
+            some = some || reads;
+            if (reads && layer == s->layer)
+                heads[n_heads++] = head;
+        }
+        if (some)
+            layers[n_layers++] = layer;
+    }
+    s2_buf_printf(buf, "layer %d: read by %d of %d heads%s", s->layer, n_heads, s->pattern->n_heads,
+                  n_heads > 0 ? ": " : "");
+    if (n_heads > 0)
+        s2_index_list_print(heads, n_heads, s->pattern->n_heads, buf);
+    s2_buf_printf(buf, "\nread in %d of %d layers%s", n_layers, s->pattern->n_layers,
+                  n_layers > 0 ? ": " : "");
+    if (n_layers > 0)
+        s2_index_list_print(layers, n_layers, s->pattern->n_layers, buf);
+    s2_buf_puts(buf, "\n");
+    s2_buf_add(buf, "", 1);
+}
+
+/* Each head is said to read or given a term that does not, and each term that does not is right. */
+static void the_crosshair_names_who_reads_a_pair(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(20);
+    const s2_gen_spec options = {
+        .most_layers = 3, .most_heads = 6, .explicit_terms = true, .not_causal = true};
+    for (int64_t n = 0; n < s2_test_cases(400); n++) {
+        s2_rng rng = {seed + (uint64_t)n};
+        s2_facts facts = {.status = S2_OK, .question = s2_question_default(1 + below(&rng, MOST_TOK))};
+        facts.question.decode = below(&rng, 2) == 0;
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &facts.arena);
+        assert_non_null(pattern);
+        facts.pattern = *pattern;
+        const subject s = {.pattern = pattern,
+                           .phase = facts.question.decode ? S2_DECODE : S2_PREFILL,
+                           .layer = (int32_t)below(&rng, pattern->n_layers),
+                           .n_tok = facts.question.len_tok};
+        for (int pair = 0; pair < 5; pair++) {
+            const int64_t q_tok = below(&rng, s.n_tok), k_tok = below(&rng, s.n_tok);
+            s2_buf told = {0}, want = {0};
+            assert_int_equal(s2_cross_tell(&facts, s.layer, q_tok, k_tok, &told), S2_OK);
+            s2_buf_add(&told, "", 1);
+            print_readers(&s, q_tok, k_tok, &want);
+            if (strstr(told.data, want.data) == NULL)
+                fail_msg("seed %llu: query %lld, key %lld: %s, should have\n%s",
+                         (unsigned long long)(seed + (uint64_t)n), (long long)q_tok, (long long)k_tok,
+                         told.data, want.data);
+            s2_buf_release(&told);
+            s2_buf_release(&want);
+        }
+        s2_arena_release(&facts.arena);
+    }
+}
+
+/* The cell that is lit holds the pair, wherever keys and zooms lead; the lines below name the same pair. */
+static void check_lit(const s2_session *session)
+{
+    const s2_tui_state *const state = &session->state;
+    const s2_canvas *const canvas = &session->canvas;
+    const s2_facts *const facts = session->model.bench;
+    const s2_rect cells = s2_layout_cells(s2_panels_place(state).union_mask, true, true);
+    const int64_t n_blk = s2_ceil_div(facts->question.len_tok, facts->pattern.block_tok);
+    const s2_zoom zoom = state->zoomed ? state->zoom : (s2_zoom){0, n_blk, 0, n_blk};
+    const int64_t q_blk = state->cross_q / facts->pattern.block_tok,
+                  k_blk = state->cross_k / facts->pattern.block_tok;
+    int32_t n_lit = 0;
+    for (int32_t row = 0; row < cells.rows; row++)
+        for (int32_t col = 0; col < cells.cols; col++) {
+            const s2_cell *const cell = &canvas->cells[(cells.row + row) * canvas->cols + cells.col + col];
+            if (cell->style != S2_STYLE_WITNESS || cell->glyph == '@')
+                continue;
+            const s2_range q = s2_grid_share(zoom.q_begin, zoom.q_end, row, cells.rows);
+            const s2_range k = s2_grid_share(zoom.k_begin, zoom.k_end, col, cells.cols);
+            if (q_blk < q.begin || q_blk >= q.end || k_blk < k.begin || k_blk >= k.end)
+                fail_msg("cell %d,%d is lit for query %lld, key %lld", row, col, (long long)state->cross_q,
+                         (long long)state->cross_k);
+            n_lit++;
+        }
+    const bool shown =
+        q_blk >= zoom.q_begin && q_blk < zoom.q_end && k_blk >= zoom.k_begin && k_blk < zoom.k_end;
+    assert_true(n_lit == shown || (shown && n_lit == 0 && facts->findings[1].verdict == S2_VIOLATED));
+}
+
+static void the_crosshair_lights_the_cell_of_its_pair(void **state)
+{
+    (void)state;
+    static const int32_t keys[] = {S2_KEY_UP, S2_KEY_DOWN, S2_KEY_LEFT, S2_KEY_RIGHT, 'i',         'o',
+                                   'H',       'J',         'K',         'L',          '0',         'n',
+                                   '}',       S2_KEY_UP,   S2_KEY_DOWN, S2_KEY_LEFT,  S2_KEY_RIGHT};
+    static const char *const lengths[] = {"1k", "1234", "3k", "128k"};
+    s2_rng rng = {s2_test_seed(21)};
+    for (int64_t n = 0; n < (s2_test_cases(400) + 49) / 50; n++) {
+        s2_session session;
+        assert_int_equal(s2_session_init(&session, 20 + (int32_t)below(&rng, 40),
+                                         70 + (int32_t)below(&rng, 100), true, S2_VIEW_BENCH),
+                         S2_OK);
+        session.state.knobs.value[S2_KNOB_LAYERS] = 4;
+        if (below(&rng, 2) == 0)
+            session.state.knobs.value[S2_KNOB_PHASE] = 4;
+        assert_true(s2_knob_set(&session.state.knobs, S2_KNOB_LEN, lengths[below(&rng, 4)]));
+        s2_session_key(&session, '0');
+        s2_session_key(&session, 'c');
+        for (int key = 0; key < 60; key++) {
+            s2_session_key(&session, keys[below(&rng, sizeof keys / sizeof keys[0])]);
+            assert_true(session.state.cross_q >= 0 &&
+                        session.state.cross_q < session.model.bench->question.len_tok);
+            assert_true(session.state.cross_k >= 0 &&
+                        session.state.cross_k < session.model.bench->question.len_tok);
+            s2_session_draw(&session);
+            check_lit(&session);
+        }
+        s2_session_release(&session);
+    }
+}
+
+/* From any cell, one step and its contrary lead to the same cell; every token of a window has the cell it is in. */
+static void cells_and_tokens_of_an_axis_agree(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(22)};
+    for (int64_t n = 0; n < s2_test_cases(400); n++) {
+        s2_range blocks;
+        const int64_t b = INT64_C(1) << below(&rng, 7);
+        const int32_t cells = 1 + (int32_t)below(&rng, 60);
+        gen_range(&rng, 200, &blocks.begin, &blocks.end);
+        for (int64_t tok = blocks.begin * b; tok < blocks.end * b; tok++) {
+            const int32_t cell = s2_cross_cell(blocks, b, cells, tok);
+            assert_in_range(cell, 0, cells - 1);
+            const s2_range share = s2_grid_share(blocks.begin, blocks.end, cell, cells);
+            assert_true(tok / b >= share.begin && tok / b < share.end);
+        }
+        for (int32_t cell = 0; cell < cells && (blocks.end - blocks.begin) * b >= cells; cell++)
+            assert_int_equal(s2_cross_cell(blocks, b, cells, s2_cross_tok(blocks, b, cells, cell)), cell);
+        assert_int_equal(s2_cross_cell(blocks, b, cells, blocks.end * b), -1);
+    }
+}
+
 /* A complete design has no hole on the screen, at any length and zoom. */
 static void a_proved_union_shows_no_hole(void **state)
 {
@@ -254,7 +417,7 @@ static void a_proved_union_shows_no_hole(void **state)
     static const int64_t lengths[] = {100, 1024, 4096};
     for (size_t text = 0; text < sizeof texts / sizeof texts[0]; text++)
         for (size_t len = 0; len < sizeof lengths / sizeof lengths[0]; len++) {
-            const s2_question question = {.len_tok = lengths[len], .gpu = "h200"};
+            const s2_question question = s2_question_default(lengths[len]);
             s2_facts facts;
             s2_facts_build(texts[text], strlen(texts[text]), &question, &facts);
             assert_int_equal(facts.status, S2_OK);
@@ -278,7 +441,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(masks_are_what_the_definition_says),
                                        cmocka_unit_test(screens_show_what_the_definition_says),
-                                       cmocka_unit_test(a_proved_union_shows_no_hole)};
+                                       cmocka_unit_test(a_proved_union_shows_no_hole),
+                                       cmocka_unit_test(the_crosshair_names_who_reads_a_pair),
+                                       cmocka_unit_test(the_crosshair_lights_the_cell_of_its_pair),
+                                       cmocka_unit_test(cells_and_tokens_of_an_axis_agree)};
     s2_test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/quantity.h"
 #include "sim/attention.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
@@ -21,13 +22,15 @@ static const char *const KNOB_HELPS[] = {
 #undef HELP
 };
 static const char *const PHASES[] = {"head", "head+1", "kv", "kv+1", "none"};
+static const char *const PRICED[] = {"prefill", "decode"};
+static const s2_dtype DTYPES[] = {S2_BF16, S2_F16, S2_F8};
 static const char *const DENSE_LAYERS[] = {"none", "every 2nd", "every 4th", "first two"};
 static const char *const DENSE_RULES[] = {"", "layers 1::2: dense", "layers 3::4: dense",
                                           "layers 0-1: dense"};
 
 s2_knobs s2_knobs_default(void)
 {
-    s2_knobs knobs = {{16, 8, 1, 0, 32, 8, 64, 32, 1, 0, 131072, 0, 0}};
+    s2_knobs knobs = {{16, 8, 1, 0, 32, 8, 64, 128, 32, 1, 0, 131072, 1, 0, 0, 0}};
     for (int32_t gpu = 0; s2_gpu_name(gpu) != NULL; gpu++)
         if (strcmp(s2_gpu_name(gpu), "h200") == 0)
             knobs.value[S2_KNOB_GPU] = gpu;
@@ -64,24 +67,39 @@ static s2_range range_of(const s2_knobs *knobs, s2_knob knob)
     case S2_KNOB_HEADS: return (s2_range){1, LIMIT_HEADS};
     case S2_KNOB_KV_HEADS: return (s2_range){1, knobs->value[S2_KNOB_HEADS]};
     case S2_KNOB_BLOCK: return (s2_range){16, 1024};
+    case S2_KNOB_HEAD_DIM: return (s2_range){1, 1024};
     case S2_KNOB_LAYERS: return (s2_range){1, 256};
     case S2_KNOB_DENSE_LAYERS: return (s2_range){0, 3};
     case S2_KNOB_DENSE_KV: return (s2_range){0, knobs->value[S2_KNOB_KV_HEADS]};
     case S2_KNOB_LEN: return (s2_range){1024, 1048576};
+    case S2_KNOB_BATCH: return (s2_range){1, 1024};
+    case S2_KNOB_DTYPE: return (s2_range){0, 2};
     case S2_KNOB_GPU: return (s2_range){0, n_gpus() - 1};
     default: return (s2_range){0, 1};
     }
 }
 
-static int64_t clamp(int64_t value, s2_range inclusive)
+static bool is_in(int64_t value, s2_range inclusive)
 {
-    return value < inclusive.begin ? inclusive.begin : value > inclusive.end ? inclusive.end : value;
+    return value >= inclusive.begin && value <= inclusive.end;
 }
 
 static bool is_choice(s2_knob knob)
 {
     return knob == S2_KNOB_PHASE || knob == S2_KNOB_DENSE_LAYERS || knob == S2_KNOB_GPU ||
-           knob == S2_KNOB_PRICE;
+           knob == S2_KNOB_PRICE || knob == S2_KNOB_DTYPE;
+}
+
+/* Powers of two, more or less: a notch doubles. */
+static bool doubles(s2_knob knob)
+{
+    return knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN || knob == S2_KNOB_BATCH;
+}
+
+static int64_t dense_kv(const s2_knobs *knobs)
+{
+    const int64_t wanted = knobs->value[S2_KNOB_DENSE_KV], most = knobs->value[S2_KNOB_KV_HEADS];
+    return wanted < most ? wanted : most;
 }
 
 /* The next divisor of heads in a direction. */
@@ -101,36 +119,83 @@ static int64_t next_heads(int64_t value, int64_t n_kv, int32_t by)
     return to >= n_kv && to <= LIMIT_HEADS ? to : value;
 }
 
-/* KV heads divide heads, dense KV heads are no more than there are. */
-static void settle(s2_knobs *knobs)
+static int64_t turned(const s2_knobs *knobs, s2_knob knob, int64_t value, int32_t by)
 {
-    int64_t *const v = knobs->value;
-    if (v[S2_KNOB_KV_HEADS] > v[S2_KNOB_HEADS])
-        v[S2_KNOB_KV_HEADS] = v[S2_KNOB_HEADS];
-    while (v[S2_KNOB_HEADS] % v[S2_KNOB_KV_HEADS] != 0)
-        v[S2_KNOB_KV_HEADS]--;
-    for (s2_knob knob = 0; knob < S2_N_KNOBS; knob++)
-        v[knob] = clamp(v[knob], range_of(knobs, knob));
+    enum { DIM_NOTCH = 16 };
+    const int32_t step = by > 0 ? 1 : -1;
+    if (is_choice(knob))
+        return value + step;
+    if (knob == S2_KNOB_HEADS)
+        return next_heads(value, knobs->value[S2_KNOB_KV_HEADS], by);
+    if (knob == S2_KNOB_KV_HEADS)
+        return next_divisor(value, knobs->value[S2_KNOB_HEADS], by);
+    if (by == 2 || (by == 1 && doubles(knob)))
+        return value == 0 ? 1 : value * 2;
+    if (by == -2 || (by == -1 && doubles(knob)))
+        return value / 2;
+    return value + step * (knob == S2_KNOB_HEAD_DIM ? DIM_NOTCH : 1);
 }
 
 void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by)
 {
-    int64_t *const value = &knobs->value[knob];
-    const int32_t step = by > 0 ? 1 : by < 0 ? -1 : 0;
-    if (by == 0 || is_choice(knob))
-        *value += step;
-    else if (knob == S2_KNOB_HEADS)
-        *value = next_heads(*value, knobs->value[S2_KNOB_KV_HEADS], by);
-    else if (knob == S2_KNOB_KV_HEADS)
-        *value = next_divisor(*value, knobs->value[S2_KNOB_HEADS], by);
-    else if (by == 2 || (by == 1 && (knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN)))
-        *value = *value == 0 ? 1 : *value * 2;
-    else if (by == -2 || (by == -1 && (knob == S2_KNOB_BLOCK || knob == S2_KNOB_LEN)))
-        *value /= 2;
-    else
-        *value += step;
-    *value = clamp(*value, range_of(knobs, knob));
-    settle(knobs);
+    const int64_t value = knob == S2_KNOB_DENSE_KV ? dense_kv(knobs) : knobs->value[knob];
+    const int64_t to = by != 0 ? turned(knobs, knob, value, by) : value;
+    if (to != value && is_in(to, range_of(knobs, knob)))
+        knobs->value[knob] = to;
+}
+
+/* What the pattern language would refuse of this value beside the others. */
+static bool fits(const s2_knobs *knobs, s2_knob knob, int64_t value)
+{
+    if (knob == S2_KNOB_HEADS)
+        return value % knobs->value[S2_KNOB_KV_HEADS] == 0;
+    if (knob == S2_KNOB_KV_HEADS)
+        return knobs->value[S2_KNOB_HEADS] % value == 0;
+    return knob != S2_KNOB_BLOCK || (value & (value - 1)) == 0;
+}
+
+bool s2_knob_set(s2_knobs *knobs, s2_knob knob, const char *words)
+{
+    const s2_range range = range_of(knobs, knob);
+    double number;
+    for (int64_t value = range.begin; is_choice(knob) && value <= range.end; value++) {
+        s2_knobs other = *knobs;
+        s2_buf said = {0};
+        other.value[knob] = value;
+        s2_knob_print(&other, knob, &said);
+        const bool same = said.status == S2_OK && strcmp(said.data, words) == 0;
+        s2_buf_release(&said);
+        if (same) {
+            *knobs = other;
+            return true;
+        }
+    }
+    if (is_choice(knob) || !s2_quantity_parse(S2_QUANTITY_COUNT, words, 1, &number) || number > 1e9 ||
+        number != (double)(int64_t)number || !is_in((int64_t)number, range) ||
+        !fits(knobs, knob, (int64_t)number))
+        return false;
+    knobs->value[knob] = (int64_t)number;
+    return true;
+}
+
+void s2_knob_print_range(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
+{
+    const s2_range range = range_of(knobs, knob);
+    s2_knobs other = *knobs;
+    for (int64_t value = range.begin; is_choice(knob) && value <= range.end; value++) {
+        other.value[knob] = value;
+        s2_buf_puts(buf, value > range.begin ? ", " : "");
+        s2_knob_print(&other, knob, buf);
+    }
+    if (!is_choice(knob)) {
+        s2_tok_print(range.begin, buf);
+        s2_buf_puts(buf, " to ");
+        s2_tok_print(range.end, buf);
+    }
+    s2_buf_puts(buf, knob == S2_KNOB_HEADS      ? ", a multiple of the KV heads"
+                     : knob == S2_KNOB_KV_HEADS ? ", a divisor of the heads"
+                     : knob == S2_KNOB_BLOCK    ? ", a power of two"
+                                                : "");
 }
 
 void s2_tok_print(int64_t n_tok, s2_buf *buf)
@@ -150,15 +215,25 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf)
     case S2_KNOB_PHASE: s2_buf_puts(buf, PHASES[value]); break;
     case S2_KNOB_DENSE_LAYERS: s2_buf_puts(buf, DENSE_LAYERS[value]); break;
     case S2_KNOB_GPU: s2_buf_puts(buf, s2_gpu_name((int32_t)value)); break;
-    case S2_KNOB_PRICE: s2_buf_puts(buf, value == 0 ? "prefill" : "decode"); break;
+    case S2_KNOB_PRICE: s2_buf_puts(buf, PRICED[value]); break;
+    case S2_KNOB_DTYPE: s2_buf_puts(buf, s2_dtype_word(DTYPES[value])); break;
+    case S2_KNOB_DENSE_KV: s2_buf_printf(buf, "%lld", (long long)dense_kv(knobs)); break;
     case S2_KNOB_LEN: s2_tok_print(value, buf); break;
     default: s2_buf_printf(buf, "%lld", (long long)value);
     }
 }
 
+/* The language's default is not said. */
+static void add_head_dim(const s2_knobs *knobs, const char *separator, s2_buf *buf)
+{
+    if (knobs->value[S2_KNOB_HEAD_DIM] != s2_knobs_default().value[S2_KNOB_HEAD_DIM])
+        s2_buf_printf(buf, "head-dim %lld%s", (long long)knobs->value[S2_KNOB_HEAD_DIM], separator);
+}
+
 void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
 {
     const int64_t *const v = knobs->value;
+    add_head_dim(knobs, separator, buf);
     s2_buf_printf(buf, "layers %lld%sheads %lld%skv-heads %lld%sblock %lld%slocal %lld",
                   (long long)v[S2_KNOB_LAYERS], separator, (long long)v[S2_KNOB_HEADS], separator,
                   (long long)v[S2_KNOB_KV_HEADS], separator, (long long)v[S2_KNOB_BLOCK], separator,
@@ -169,9 +244,9 @@ void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf)
         s2_buf_printf(buf, " | stride %lld", (long long)v[S2_KNOB_STRIDE]);
     if (v[S2_KNOB_STRIDE] > 0 && v[S2_KNOB_PHASE] < 4)
         s2_buf_printf(buf, " phase %s", PHASES[v[S2_KNOB_PHASE]]);
-    if (v[S2_KNOB_DENSE_KV] > 0)
+    if (dense_kv(knobs) > 0)
         s2_buf_printf(buf, "%skv %lld-%lld: dense", separator,
-                      (long long)(v[S2_KNOB_KV_HEADS] - v[S2_KNOB_DENSE_KV]),
+                      (long long)(v[S2_KNOB_KV_HEADS] - dense_kv(knobs)),
                       (long long)(v[S2_KNOB_KV_HEADS] - 1));
     /* a rule for layers that are not there is refused */
     static const int64_t least_layers[] = {1, 2, 4, 2};
@@ -189,7 +264,7 @@ static void add_choices(const s2_knobs *knobs, s2_knob knob, const char *word, s
     const char *before = "{";
     s2_buf_puts(buf, word);
     for (int at = 0; at < 3; at++)
-        if (three[at] > 0 && three[at] == clamp(three[at], range_of(knobs, knob))) {
+        if (three[at] > 0 && is_in(three[at], range_of(knobs, knob))) {
             s2_buf_printf(buf, "%s%lld", before, (long long)three[at]);
             before = ",";
         }
@@ -207,13 +282,13 @@ static void add_rules(const s2_buf *rules, s2_buf *buf)
 static void add_dense(const s2_knobs *knobs, s2_buf *buf)
 {
     const int64_t *const v = knobs->value;
-    const int64_t dense_kv = v[S2_KNOB_DENSE_KV], last = v[S2_KNOB_KV_HEADS] - 1;
+    const int64_t n_dense = dense_kv(knobs), last = v[S2_KNOB_KV_HEADS] - 1;
     const int64_t n_layers = v[S2_KNOB_LAYERS], dense = v[S2_KNOB_DENSE_LAYERS];
     s2_buf heads = {0}, layers = {0};
     if (last > 0)
         s2_buf_printf(&heads, ",kv %lld: dense", (long long)last);
-    if (dense_kv > 1 || (dense_kv == 1 && last == 0))
-        s2_buf_printf(&heads, ",kv %lld-%lld: dense", (long long)(last + 1 - dense_kv), (long long)last);
+    if (n_dense > 1 || (n_dense == 1 && last == 0))
+        s2_buf_printf(&heads, ",kv %lld-%lld: dense", (long long)(last + 1 - n_dense), (long long)last);
     if (n_layers >= 4)
         s2_buf_puts(&layers, ",layers 1::2: dense,layers 3::4: dense");
     else if (n_layers >= 2 && dense == 1)
@@ -229,6 +304,7 @@ static void add_dense(const s2_knobs *knobs, s2_buf *buf)
 void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf)
 {
     const int64_t *const v = knobs->value;
+    add_head_dim(knobs, "; ", buf);
     s2_buf_printf(buf, "layers %lld; heads %lld; kv-heads %lld; ", (long long)v[S2_KNOB_LAYERS],
                   (long long)v[S2_KNOB_HEADS], (long long)v[S2_KNOB_KV_HEADS]);
     add_choices(knobs, S2_KNOB_BLOCK, "block ", buf);
@@ -299,7 +375,6 @@ static bool says_the_same(const s2_knobs *knobs, const s2_pattern *pattern)
     s2_knobs_text(knobs, "\n", &text);
     bool same = false;
     if (text.status == S2_OK && s2_pattern_parse(&arena, text.data, text.len, NULL, &made, &diag) == S2_OK) {
-        made.head_dim = plain.head_dim;
         s2_pattern_print(&made, &canonical);
         s2_pattern_print(&plain, &wanted);
         same = canonical.status == S2_OK && wanted.status == S2_OK && canonical.len == wanted.len &&
@@ -322,6 +397,7 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
     v[S2_KNOB_HEADS] = pattern->n_heads;
     v[S2_KNOB_KV_HEADS] = pattern->n_kv_heads;
     v[S2_KNOB_BLOCK] = pattern->block_tok;
+    v[S2_KNOB_HEAD_DIM] = pattern->head_dim;
     v[S2_KNOB_LAYERS] = pattern->n_layers;
     v[S2_KNOB_LOCAL] = 1;
     v[S2_KNOB_SINK] = v[S2_KNOB_STRIDE] = 0;
@@ -329,7 +405,7 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
         knobs_of_term(&body->terms[term], &made);
     knobs_of_dense(pattern, &made);
     for (s2_knob knob = 0; knob < S2_N_KNOBS; knob++)
-        if (v[knob] != clamp(v[knob], range_of(&made, knob)))
+        if (!is_in(v[knob], range_of(&made, knob)))
             return false;
     if (!says_the_same(&made, pattern))
         return false;
@@ -339,9 +415,17 @@ bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs)
 
 s2_question s2_knobs_question(const s2_knobs *knobs)
 {
-    s2_question question = {.len_tok = knobs->value[S2_KNOB_LEN], .decode = knobs->value[S2_KNOB_PRICE] == 1};
+    s2_question question = {.len_tok = knobs->value[S2_KNOB_LEN],
+                            .decode = knobs->value[S2_KNOB_PRICE] == 1,
+                            .dtype = DTYPES[knobs->value[S2_KNOB_DTYPE]],
+                            .batch = (int32_t)knobs->value[S2_KNOB_BATCH]};
     snprintf(question.gpu, sizeof question.gpu, "%s", s2_gpu_name((int32_t)knobs->value[S2_KNOB_GPU]));
     return question;
+}
+
+s2_question s2_question_default(int64_t len_tok)
+{
+    return (s2_question){.len_tok = len_tok, .gpu = "h200", .dtype = S2_BF16, .batch = 1};
 }
 
 void s2_question_print(const s2_question *question, s2_buf *buf)
@@ -349,6 +433,10 @@ void s2_question_print(const s2_question *question, s2_buf *buf)
     s2_buf_printf(buf, "--gpu %s --len ", question->gpu);
     s2_tok_print(question->len_tok, buf);
     s2_buf_puts(buf, question->decode ? " --phase decode" : " --phase prefill");
+    if (question->batch != 1)
+        s2_buf_printf(buf, " --batch %d", question->batch);
+    if (question->dtype != S2_BF16)
+        s2_buf_printf(buf, " --dtype %s", s2_dtype_word(question->dtype));
 }
 
 static s2_status prove(s2_facts *facts)
@@ -411,6 +499,8 @@ static s2_status ask_simulator(const s2_question *question, s2_sim_options *opti
     S2_TRY(s2_gpu_find(question->gpu, &options->gpu, diag));
     options->len_tok = question->len_tok;
     options->phase = question->decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
+    options->dtype = question->dtype;
+    options->batch = question->batch;
     return S2_OK;
 }
 
@@ -453,30 +543,9 @@ s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_s
     return S2_OK;
 }
 
-static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *out)
-{
-    s2_sim_options options;
-    s2_diag diag;
-    s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
-    if (sim == NULL)
-        return S2_ENOMEM;
-    S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
-    S2_TRY(s2_sim_run(scratch, &facts->pattern, &options, sim, &diag));
-    *out = (s2_expected){true, sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct};
-    return S2_OK;
-}
-
-s2_expected s2_facts_expect(const s2_facts *facts)
-{
-    s2_expected out = {.asked = true};
-    s2_arena scratch = {0};
-    const s2_status status = expect(facts, &scratch, &out);
-    s2_arena_release(&scratch);
-    return status == S2_OK ? out : (s2_expected){.asked = true};
-}
-
 void s2_facts_release(s2_facts *facts)
 {
+    s2_arena_release(&facts->late.arena);
     s2_arena_release(&facts->arena);
     *facts = (s2_facts){.status = S2_EINVAL};
 }
@@ -524,58 +593,4 @@ int32_t s2_facts_layer(const s2_facts *facts)
             if (!is_dense_at(&facts->pattern, layer, head))
                 return layer;
     return 0;
-}
-
-/* Is the body of one head that of all? */
-static bool is_uniform(const s2_pattern *pattern, const s2_witness *at)
-{
-    const int32_t first = s2_pattern_body(pattern, at->phase, at->layer, 0);
-    for (int32_t head = 1; head < pattern->n_heads; head++)
-        if (s2_pattern_body(pattern, at->phase, at->layer, head) != first)
-            return false;
-    return true;
-}
-
-/* Residues of a stride that some head begins at. */
-static int32_t count_offsets(const s2_pattern *pattern, int32_t layer, const s2_term *term)
-{
-    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
-    int32_t n = 0;
-    for (int32_t head = 0; head < pattern->n_heads; head++) {
-        const int64_t offset = s2_term_offset(term, layer, head, head / group);
-        int32_t other = 0;
-        while (other < head && s2_term_offset(term, layer, other, other / group) != offset)
-            other++;
-        n += other == head;
-    }
-    return n;
-}
-
-static void add_repair(const s2_pattern *pattern, int32_t layer, const s2_term *term, s2_buf *buf)
-{
-    const int32_t n_offsets = count_offsets(pattern, layer, term);
-    const bool by_kv = term->offset.kv_coef != 0;
-    const int32_t have = by_kv ? pattern->n_kv_heads : pattern->n_heads;
-    if (n_offsets * term->width >= term->n)
-        return;
-    s2_buf_puts(buf, buf->len > 0 ? "; " : "");
-    if (have < term->n)
-        s2_buf_printf(buf, "stride %lld needs %lld %sheads%s or a dense one; %d are there",
-                      (long long)term->n, (long long)term->n, by_kv ? "KV " : "",
-                      n_offsets == 1 ? " and a phase," : "", have);
-    else
-        s2_buf_printf(buf, "stride %lld: the heads begin at %d of its residues; phase %s begins at each",
-                      (long long)term->n, n_offsets, by_kv ? "kv" : "head+1");
-}
-
-void s2_facts_repair(const s2_facts *facts, s2_buf *buf)
-{
-    if (facts->status != S2_OK || facts->findings[1].verdict != S2_VIOLATED)
-        return;
-    const s2_pattern *const pattern = &facts->pattern;
-    const s2_witness *const witness = &facts->findings[1].witness;
-    const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, witness->phase, witness->layer, 0)];
-    for (int32_t term = 0; is_uniform(pattern, witness) && term < body->n_terms; term++)
-        if (body->terms[term].kind == S2_TERM_STRIDE)
-            add_repair(pattern, witness->layer, &body->terms[term], buf);
 }

@@ -29,10 +29,13 @@ extern "C" {
     X(HEADS, "heads", "query heads")                                                                         \
     X(KV_HEADS, "kv-heads", "KV heads; divides heads")                                                       \
     X(BLOCK, "block", "tokens of a block")                                                                   \
+    X(HEAD_DIM, "head dim", "numbers of a key and of a value")                                               \
     X(LAYERS, "layers", "layers")                                                                            \
     X(DENSE_LAYERS, "dense layers", "none, every second, every fourth, the first two")                       \
     X(DENSE_KV, "dense kv", "last KV heads that read everything")                                            \
     X(LEN, "context", "tokens that masks, KV cache and price are shown for")                                 \
+    X(BATCH, "batch", "sequences at once")                                                                   \
+    X(DTYPE, "type", "what Q, K and V are stored in")                                                        \
     X(GPU, "gpu", "the GPU that prices")                                                                     \
     X(PRICE, "price", "prefill of the context, or decoding its last token")
 
@@ -43,7 +46,10 @@ typedef enum s2_knob {
         S2_N_KNOBS
 } s2_knob;
 
-/* PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. */
+/*
+ * PHASE: 0 head, 1 head+1, 2 kv, 3 kv+1, 4 none. DENSE_LAYERS: 0 .. 3 in the order of the table. DTYPE: 0 bf16,
+ * 1 fp16, 2 fp8. More dense KV heads than there are KV heads stand for all of them, and for more when there are.
+ */
 typedef struct s2_knobs {
     int64_t value[S2_N_KNOBS];
 } s2_knobs;
@@ -52,8 +58,15 @@ typedef struct s2_knobs {
 s2_knobs s2_knobs_default(void);
 const char *s2_knob_label(s2_knob knob);
 const char *s2_knob_help(s2_knob knob);
-/* One notch (by = +1, -1), or twice and half as much (+2, -2); stays in the legal range. */
+/*
+ * One notch (by = +1, -1), or twice and half as much (+2, -2). A knob at the end of its range stays where it is
+ * and no knob moves another, so that each turn, half of an odd number apart, is taken back by its contrary.
+ */
 void s2_knobs_turn(s2_knobs *knobs, s2_knob knob, int32_t by);
+/* The value by its words ("128k", "kv+1"); false, with nothing changed, where the knob has none such. */
+bool s2_knob_set(s2_knobs *knobs, s2_knob knob, const char *words);
+/* What it takes, for people: "1 to 4096", "prefill, decode". */
+void s2_knob_print_range(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The value as a person reads it: "128k", "kv+1", "every 2nd". */
 void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 /* The pattern, statements separated by `separator` ("\n" or "; "). */
@@ -67,7 +80,11 @@ typedef struct s2_question {
     int64_t len_tok;
     char gpu[40];
     bool decode;
+    s2_dtype dtype;
+    int32_t batch;
 } s2_question;
+/* Prefill of so many tokens on an h200, one sequence, bf16. */
+s2_question s2_question_default(int64_t len_tok);
 s2_question s2_knobs_question(const s2_knobs *knobs);
 /* "--gpu h200 --len 128k --phase prefill": as commands ask it. */
 void s2_question_print(const s2_question *question, s2_buf *buf);
@@ -78,14 +95,60 @@ s2_status s2_question_options(const s2_question *question, s2_arena *arena, s2_s
 
 enum { S2_KV_POINTS = 48, S2_N_VERDICTS = 3 };
 
-/* What the kernels of this repository would take (docs/simulator.md); derived apart, it needs whole plans. */
+/* What the kernels of this repository would take (docs/simulator.md). */
 typedef struct s2_expected {
-    bool asked; /* the rest is final */
     bool known; /* false: nothing predicts it */
     double time_us;
     double dense_us;
     double error_pct; /* mean error of such predictions on points that were not fitted */
 } s2_expected;
+
+/* The figures of a design that designs are compared by. */
+typedef struct s2_tally {
+    bool there;
+    bool cached;
+    bool priced;
+    bool expected; /* expected_us is known */
+    bool judged;   /* recall and loss are (docs/worth.md) */
+    char hash[S2_HASH_HEX];
+    double time_us; /* lower bound */
+    double expected_us;
+    double kv_bytes;
+    double unread; /* share of the pairs that a head could read and does not, mean over heads and layers */
+    double recall;
+    double loss;
+} s2_tally;
+
+/* A repair that was proved, and what it costs. */
+typedef struct s2_offer {
+    const char *change;
+    const char *words;
+    const char *text; /* the pattern, in one line */
+    s2_tally tally;
+} s2_offer;
+
+/* Of one layer, counted from the first: which share of the keys that they may see queries know after it. */
+typedef struct s2_known {
+    double last;  /* the last query */
+    double least; /* the query that knows the least */
+} s2_known;
+
+enum { S2_OFFERS = 8 };
+
+/* What takes longer than a frame, derived where nobody waits. */
+typedef struct s2_late {
+    s2_arena arena;
+    bool asked; /* the rest is final */
+    s2_expected expected;
+    int32_t n_offers;
+    s2_offer offers[S2_OFFERS];
+    const s2_known *reach; /* [n_layers], of a context of reach_tok; NULL: it could not be followed */
+    int64_t reach_tok;
+    int32_t hops;           /* layers in which every key reaches every later query; 0: not within the stack */
+    const char *not_judged; /* why there is no worth, or NULL: */
+    double recall;
+    double loss;
+} s2_late;
 
 typedef struct s2_facts {
     s2_arena arena;
@@ -109,15 +172,16 @@ typedef struct s2_facts {
     double density;
     double token_density;
     double imbalance;
-    s2_expected expected;
+    s2_late late;
 } s2_facts;
 
 /* Always releasable; facts->status says how it went. */
 void s2_facts_build(const char *text, size_t n_bytes, const s2_question *question, s2_facts *facts);
 void s2_facts_release(s2_facts *facts);
 
-/* From facts that are priced; asked is true afterwards. */
-s2_expected s2_facts_expect(const s2_facts *facts);
+/* From facts that are there; asked is true afterwards. */
+void s2_facts_late(const s2_facts *facts, s2_late *out);
+s2_tally s2_facts_tally(const s2_facts *facts);
 /* The heads of one layer, n_heads of them in the arena; dynamic terms read what they certainly read. */
 s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
                          const s2_view **views) S2_MUST_CHECK;
@@ -125,9 +189,6 @@ s2_status s2_facts_views(const s2_facts *facts, s2_arena *arena, int32_t layer,
 void s2_facts_grid(const s2_facts *facts, s2_mask_image *grid);
 /* The layer worth looking at: of the witness of a violated union, else the first whose heads differ. */
 int32_t s2_facts_layer(const s2_facts *facts);
-
-/* What would repair a violated union, as a sentence; appends nothing where none is known. */
-void s2_facts_repair(const s2_facts *facts, s2_buf *buf);
 
 /* "131072" as "128k". */
 void s2_tok_print(int64_t n_tok, s2_buf *buf);

@@ -8,6 +8,8 @@ enum {
     KNOBS_MIDDLE = 26,
     KNOBS_NARROW = 20,
     ROWS_KNOBS = 13,
+    ALL_KNOBS = 16,
+    ROWS_ALL_KNOBS = 28,
     ROWS_VERDICTS = 3,
     ROWS_PRICE = 3,
     MASK_LEAST = 14
@@ -33,7 +35,8 @@ static void place_left(s2_rect left, s2_layout_bench *out)
     const int32_t verdicts = min32(ROWS_VERDICTS, left.rows - 1);
     /* knobs are scrolled to, a price is not */
     const int32_t price = left.rows >= 14 ? ROWS_PRICE : left.rows >= 10;
-    const int32_t knobs = min32(ROWS_KNOBS, left.rows - verdicts - price);
+    const int32_t all = left.rows < ROWS_ALL_KNOBS ? ROWS_KNOBS : ALL_KNOBS;
+    const int32_t knobs = min32(all, left.rows - verdicts - price);
     const int32_t gap = left.rows - knobs - verdicts >= 6;
     const int32_t rest = left.rows - knobs - verdicts - gap;
     out->knobs = (s2_rect){left.row, left.col, knobs, left.cols};
@@ -60,8 +63,8 @@ s2_rect s2_layout_cells(s2_rect mask, bool heading, bool queries)
 
 static void place_right(s2_rect right, s2_layout_bench *out)
 {
-    const int32_t kv = right.rows >= 18 ? 4 : 0;
-    const int32_t readers = right.rows >= 20 ? min32(17, right.rows * 3 / 10) : 0;
+    const int32_t kv = right.rows >= 17 ? 4 : 0;
+    const int32_t readers = right.rows >= 17 ? min32(17, right.rows * 3 / 10) : 0;
     const int32_t masks = right.rows - kv - readers;
     s2_layout_masks((s2_rect){right.row, right.col, masks, right.cols}, &out->union_mask, &out->head_mask);
     out->readers = (s2_rect){right.row + masks, right.col, readers, right.cols};

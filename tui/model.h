@@ -147,6 +147,8 @@ typedef struct s2_tui_model {
     const char *list_error; /* why the list could not be made, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
     const s2_facts *design; /* of the design that is open, or NULL */
+    const s2_facts *base;   /* of the baseline, or NULL */
+    s2_tally before;        /* of what the workbench had before its last change */
     const s2_facts *tour;   /* of the design that the tour's step shows, or NULL */
     bool bench_waits;       /* newer facts are being derived */
     bool design_waits;
@@ -219,16 +221,25 @@ typedef enum s2_mode {
     S2_MODE_VIEW_NAME,
     S2_MODE_DUMP,
     S2_MODE_MINIMIZE,
-    S2_MODE_TEXT, /* the workbench's pattern */
+    S2_MODE_TEXT,  /* the workbench's pattern */
+    S2_MODE_KNOB,  /* the value of one knob */
+    S2_MODE_PLACE, /* query and key of the crosshair */
     S2_MODE_PALETTE,
     S2_MODE_FORMATS,
     S2_MODE_VIEWS,
+    S2_MODE_REPAIRS,
     S2_MODE_COMMAND,
     S2_MODE_QUIT, /* state->message asks */
     S2_N_MODES
 } s2_mode;
 
-enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200, S2_TUI_TEXT_BYTES = 2000 };
+enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200, S2_TUI_TEXT_BYTES = 8192 };
+
+/* A pattern of the workbench: its text, or "" and what the knobs say; and the question. */
+typedef struct s2_bench_step {
+    s2_knobs knobs;
+    char text[S2_TUI_TEXT_BYTES];
+} s2_bench_step;
 
 typedef struct s2_tui_state {
     int32_t rows; /* of the screen */
@@ -258,13 +269,19 @@ typedef struct s2_tui_state {
     s2_knobs knobs_saved;         /* as they were taken from a design, or saved as one */
     char text[S2_TUI_TEXT_BYTES]; /* the workbench's pattern in place of the knobs; "": theirs */
     char text_saved[S2_TUI_TEXT_BYTES];
-    s2_knob knob; /* that keys turn */
-    int32_t n_undo;
-    s2_knobs undo[S2_TUI_UNDO];
+    char base[S2_TUI_TEXT_BYTES]; /* the baseline's pattern; "": none is pinned */
+    bool reach;                   /* the lowest panel shows reach by layer in place of the KV cache */
+    s2_knob knob;                 /* that keys turn */
+    int32_t n_steps;              /* of the workbench's history; what is at hand stands between the two: */
+    int32_t n_undo; /* the first so many can be gone back to, the last first; the others can be done again */
+    s2_bench_step steps[S2_TUI_UNDO];
     int32_t layer; /* -1: the one worth looking at */
     int32_t head;
     bool zoomed;
     s2_zoom zoom;      /* blocks, where zoomed */
+    bool cross;        /* a pair of tokens of the masks is pointed at */
+    int64_t cross_q;   /* its query */
+    int64_t cross_k;   /* and key */
     int32_t scroll;    /* of texts and compare */
     int32_t tour;      /* step */
     char message[400]; /* said in the footer until the next key */

@@ -209,6 +209,29 @@ static void draw_scale(const mask_of *what, s2_rect grid, s2_canvas *canvas, int
         s2_canvas_text(canvas, row, col, S2_STYLE_DIM, text);
 }
 
+static bool is_crossed(const s2_facts *facts, const s2_tui_state *state)
+{
+    return state->cross && state->cross_q < facts->question.len_tok &&
+           state->cross_k < facts->question.len_tok;
+}
+
+/* Row and column of the pair; the cell itself keeps its glyph. */
+static void draw_cross(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas, s2_rect cells)
+{
+    const s2_zoom zoom = zoom_of(facts, state);
+    const int64_t b = facts->pattern.block_tok;
+    if (!is_crossed(facts, state))
+        return;
+    const int32_t row = s2_cross_cell((s2_range){zoom.q_begin, zoom.q_end}, b, cells.rows, state->cross_q);
+    const int32_t col = s2_cross_cell((s2_range){zoom.k_begin, zoom.k_end}, b, cells.cols, state->cross_k);
+    if (row >= 0)
+        s2_canvas_restyle(canvas, (s2_rect){cells.row + row, cells.col, 1, cells.cols}, S2_STYLE_CURSOR);
+    if (col >= 0)
+        s2_canvas_restyle(canvas, (s2_rect){cells.row, cells.col + col, cells.rows, 1}, S2_STYLE_CURSOR);
+    if (row >= 0 && col >= 0)
+        s2_canvas_restyle(canvas, (s2_rect){cells.row + row, cells.col + col, 1, 1}, S2_STYLE_WITNESS);
+}
+
 static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
                        const s2_layout_bench *at)
 {
@@ -224,6 +247,7 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
         draw_mask(&what, canvas, all);
         draw_witness(facts, what.layer, what.zoom, canvas, all);
         draw_axes(facts, what.zoom, canvas, at->union_mask, all);
+        draw_cross(facts, state, canvas, all);
     }
     if (at->head_mask.rows > 1) {
         what.head = head;
@@ -232,49 +256,57 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
                          s2_layer_kv_head(&facts->pattern, what.layer, head));
         draw_mask(&what, canvas, one);
         draw_axes(facts, what.zoom, canvas, at->head_mask, one);
+        draw_cross(facts, state, canvas, one);
     }
 }
 
-/* A line for each KV head: which keys its group reads from the last query, and how many of all. */
-static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, bool here, s2_canvas *canvas,
-                        s2_rect line)
+/* Which keys of the window a KV head's group reads from one block of queries, and how many of all. */
+static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, s2_zoom window, bool here,
+                        s2_canvas *canvas, s2_rect line)
 {
     enum { LABEL = 12 };
     const int32_t group = facts->pattern.n_heads / s2_pattern_kv_heads(&facts->pattern, views->layer);
     const int64_t n_blk = n_blocks(facts);
-    const s2_zoom last = {n_blk - 1, n_blk, 0, n_blk};
+    const s2_zoom all = {window.q_begin, window.q_end, 0, n_blk};
     const s2_rect bar = {line.row, line.col + LABEL, 1, line.cols - LABEL};
     s2_grid_cell cells[S2_CANVAS_LIMIT_COLS];
     s2_grid_cell sum;
     if (bar.cols < 1 ||
-        s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, bar.cols, cells) != S2_OK ||
-        s2_grid_fill(views + kv * group, group, facts->question.len_tok, last, 1, 1, &sum) != S2_OK)
+        s2_grid_fill(views + kv * group, group, facts->question.len_tok, window, 1, bar.cols, cells) !=
+            S2_OK ||
+        s2_grid_fill(views + kv * group, group, facts->question.len_tok, all, 1, 1, &sum) != S2_OK)
         return;
     s2_canvas_printf(canvas, line.row, line.col, here ? S2_STYLE_HEAD : S2_STYLE_DIM, "kv%-3d %5.1f%%", kv,
                      100.0 * (double)sum.n_read / (double)sum.n_causal);
     draw_cells(cells, false, canvas, bar);
 }
 
-/* As many as there is room for, the shown head's among them. */
-static void draw_readers(const s2_facts *facts, const s2_view *views, int32_t head, s2_canvas *canvas,
-                         s2_rect area)
+/* As many as there is room for, the shown head's among them; at the crosshair's query or the last of the window. */
+static void draw_readers(const s2_facts *facts, const s2_tui_state *state, const s2_view *views,
+                         s2_canvas *canvas, s2_rect area)
 {
+    s2_zoom window = zoom_of(facts, state);
+    const int64_t q_blk =
+        is_crossed(facts, state) ? state->cross_q / facts->pattern.block_tok : window.q_end - 1;
+    window.q_begin = q_blk;
+    window.q_end = q_blk + 1;
     if (area.rows < 2)
         return;
     s2_canvas_clip(canvas, area);
     const int32_t n = s2_pattern_kv_heads(&facts->pattern, views->layer),
                   shown = s2_min_i32(n, area.rows - 1);
-    const int32_t at = s2_layer_kv_head(&facts->pattern, views->layer, head);
+    const int32_t at = s2_layer_kv_head(&facts->pattern, views->layer, head_shown(facts, state));
     const int32_t first = at < shown ? 0 : at - shown + 1;
-    char len[24];
-    print_tok(facts->question.len_tok, len);
-    const int32_t col =
-        s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_HEAD, "keys 0-%s of the last query", len);
+    int32_t col = s2_canvas_printf(canvas, area.row, area.col, S2_STYLE_HEAD, "keys read by query block %lld",
+                                   (long long)q_blk);
+    if (state->zoomed)
+        col = s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, ", of %lld-%lld",
+                               (long long)window.k_begin, (long long)window.k_end - 1);
     if (shown < n)
         s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM, "  kv %d-%d of %d: . ,", first,
                          first + shown - 1, n);
     for (int32_t nth = 0; nth < shown; nth++)
-        draw_reader(facts, views, first + nth, first + nth == at, canvas,
+        draw_reader(facts, views, first + nth, window, first + nth == at, canvas,
                     (s2_rect){area.row + 1 + nth, area.col, 1, area.cols});
 }
 
@@ -329,6 +361,38 @@ static void draw_kv(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
     }
 }
 
+/* What the last query knows after each layer, and in full the query that knows the least. */
+static void draw_reach(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
+{
+    const s2_late *const late = &facts->late;
+    const int32_t n_layers = facts->pattern.n_layers;
+    s2_buf len = {0};
+    if (area.rows < 2)
+        return;
+    s2_canvas_clip(canvas, area);
+    int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "reach by layer ");
+    if (late->reach == NULL) {
+        s2_canvas_text(canvas, area.row, col, S2_STYLE_DIM,
+                       late->asked ? "cannot be followed here: s2 reach" : "is being followed...");
+        return;
+    }
+    s2_tok_print(late->reach_tok, &len);
+    s2_canvas_printf(canvas, area.row, col, S2_STYLE_DIM,
+                     late->hops > 0 ? "over %s: every key in %d layer%s"
+                                    : "over %s: not every key in %d layer%s",
+                     len.data, late->hops > 0 ? late->hops : n_layers,
+                     (late->hops > 0 ? late->hops : n_layers) == 1 ? "" : "s");
+    s2_buf_release(&len);
+    const s2_rect plot = {area.row + 1, area.col, area.rows - 1, area.cols};
+    for (int32_t x = 0; x < plot.cols; x++) {
+        const s2_known *const known = &late->reach[(int64_t)x * n_layers / plot.cols];
+        for (int32_t row = 0; row < (int32_t)(known->last * plot.rows + 0.5); row++)
+            s2_canvas_glyph(canvas, plot.row + plot.rows - 1 - row, plot.col + x, 0x2591, '-',
+                            S2_STYLE_HEAT1);
+        draw_bar(canvas, plot, plot.col + x, known->least);
+    }
+}
+
 static void draw_verdict(const s2_finding *finding, s2_canvas *canvas, s2_rect area)
 {
     s2_style style;
@@ -378,7 +442,7 @@ static void draw_resource(const s2_facts *facts, s2_resource resource, s2_canvas
 /* What is to be expected, with its error, over the bounds; or the bounds alone. */
 static void draw_times(const s2_facts *facts, s2_canvas *canvas, s2_rect area)
 {
-    const s2_expected *const expected = &facts->expected;
+    const s2_expected *const expected = &facts->late.expected;
     const double dense_us = expected->known ? expected->dense_us : facts->dense_us;
     const double time_us = expected->known ? expected->time_us : facts->time_us;
     int32_t col = s2_canvas_text(canvas, area.row, area.col, S2_STYLE_HEAD, "attention ");
@@ -423,8 +487,31 @@ static void draw_with_views(const s2_facts *facts, const s2_tui_state *state, s2
     s2_arena scratch = {0};
     const s2_view *views;
     if (s2_facts_views(facts, &scratch, layer_shown(facts, state), &views) == S2_OK)
-        draw_readers(facts, views, head_shown(facts, state), canvas, at->readers);
+        draw_readers(facts, state, views, canvas, at->readers);
     s2_arena_release(&scratch);
+}
+
+/* Over the lower panels: who reads the pair, and why others do not. */
+static void draw_pair(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
+{
+    s2_buf text = {0};
+    if (area.rows < 1)
+        return;
+    s2_canvas_clip(canvas, area);
+    s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
+    const s2_status status =
+        s2_cross_tell(facts, layer_shown(facts, state), state->cross_q, state->cross_k, &text);
+    s2_buf_add(&text, "", 1);
+    int32_t row = area.row;
+    char *line = status == S2_OK && text.status == S2_OK ? text.data : NULL;
+    for (int32_t nth = 0; line != NULL && *line != '\0'; nth++) {
+        char *const end = strchr(line, '\n');
+        if (end != NULL)
+            *end = '\0';
+        row += s2_fold_draw(line, nth == 0 ? S2_STYLE_HEAD : S2_STYLE_TEXT, canvas, area, row);
+        line = end != NULL ? end + 1 : NULL;
+    }
+    s2_buf_release(&text);
 }
 
 void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
@@ -435,8 +522,17 @@ void s2_panels_draw(const s2_facts *facts, s2_grids *grids, const s2_tui_state *
         return;
     draw_cost(facts, canvas, at->cost);
     draw_masks(facts, grids, state, canvas, at);
+    if (is_crossed(facts, state) && at->readers.rows + at->kv.rows > 0) {
+        s2_rect below = at->readers;
+        below.rows += at->kv.rows;
+        draw_pair(facts, state, canvas, below);
+        return;
+    }
     draw_with_views(facts, state, canvas, at);
-    draw_kv(facts, canvas, at->kv);
+    if (state->reach)
+        draw_reach(facts, canvas, at->kv);
+    else
+        draw_kv(facts, canvas, at->kv);
 }
 
 void s2_panels_wait(s2_canvas *canvas, const s2_layout_bench *at)
@@ -463,7 +559,7 @@ void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, 
     }
 }
 
-/* Zoom by a factor around the middle; at least 4 blocks. */
+/* Zoom by a factor around the crosshair, else the middle; at least 4 blocks. */
 static void zoom_by(const s2_facts *facts, s2_tui_state *state, bool in)
 {
     s2_zoom zoom = zoom_of(facts, state);
@@ -476,7 +572,8 @@ static void zoom_by(const s2_facts *facts, s2_tui_state *state, bool in)
     }
     int64_t *const begins[] = {&zoom.q_begin, &zoom.k_begin}, *const ends[] = {&zoom.q_end, &zoom.k_end};
     for (int axis = 0; axis < 2; axis++) {
-        const int64_t middle = (*begins[axis] + *ends[axis]) / 2;
+        const int64_t at = (axis == 0 ? state->cross_q : state->cross_k) / facts->pattern.block_tok;
+        const int64_t middle = is_crossed(facts, state) ? at : (*begins[axis] + *ends[axis]) / 2;
         int64_t begin = middle - wanted / 2;
         begin = begin < 0 ? 0 : begin + wanted > n_blk ? n_blk - wanted : begin;
         *begins[axis] = begin;
@@ -570,6 +667,12 @@ static void tell_cell(const s2_facts *facts, s2_tui_state *state, s2_zoom cell)
     s2_arena_release(&scratch);
 }
 
+static int64_t token_at(const s2_facts *facts, s2_range blocks, int32_t cells, int32_t cell)
+{
+    const int64_t tok = s2_cross_tok(blocks, facts->pattern.block_tok, cells, cell);
+    return tok < facts->question.len_tok ? tok : facts->question.len_tok - 1;
+}
+
 void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout_bench *at, int32_t row,
                      int32_t col)
 {
@@ -585,6 +688,9 @@ void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout
         const s2_range q = s2_grid_share(zoom.q_begin, zoom.q_end, row - m.row, m.rows);
         const s2_range k = s2_grid_share(zoom.k_begin, zoom.k_end, col - m.col, m.cols);
         tell_cell(facts, state, (s2_zoom){q.begin, q.end, k.begin, k.end});
+        state->cross = true;
+        state->cross_q = token_at(facts, (s2_range){zoom.q_begin, zoom.q_end}, m.rows, row - m.row);
+        state->cross_k = token_at(facts, (s2_range){zoom.k_begin, zoom.k_end}, m.cols, col - m.col);
     }
 }
 
@@ -607,10 +713,87 @@ static void pan_by(const s2_facts *facts, s2_tui_state *state, s2_action action)
         pan(facts, &zoom->q_begin, &zoom->q_end, action == S2_ACT_PAN_UP ? -step : step);
 }
 
+/* One cell on; a token where a cell is less. The window follows. */
+static void step_axis(const s2_facts *facts, int64_t *begin, int64_t *end, int32_t cells, int32_t by,
+                      int64_t *tok)
+{
+    const int64_t b = facts->pattern.block_tok;
+    const s2_range blocks = {*begin, *end};
+    int32_t cell = s2_cross_cell(blocks, b, cells, *tok);
+    if (cells < 1)
+        return;
+    if (cell < 0) {
+        *tok = token_at(facts, blocks, cells, 0);
+        return;
+    }
+    const bool fine = (*end - *begin) * b < cells;
+    int64_t to = fine                                  ? *tok + by
+                 : cell + by >= 0 && cell + by < cells ? token_at(facts, blocks, cells, cell + by)
+                 : by < 0                              ? *begin * b - 1
+                                                       : *end * b;
+    to = to < 0 ? 0 : to >= facts->question.len_tok ? facts->question.len_tok - 1 : to;
+    if (to / b < *begin || to / b >= *end)
+        pan(facts, begin, end, to / b < *begin ? to / b - *begin : to / b - *end + 1);
+    *tok = to;
+}
+
+static void step_cross(const s2_facts *facts, s2_tui_state *state, s2_action action)
+{
+    const s2_rect cells = s2_layout_cells(s2_panels_place(state).union_mask, true, true);
+    s2_zoom zoom = zoom_of(facts, state);
+    const bool was_zoomed = state->zoomed;
+    if (action == S2_ACT_UP || action == S2_ACT_DOWN)
+        step_axis(facts, &zoom.q_begin, &zoom.q_end, cells.rows, action == S2_ACT_UP ? -1 : 1,
+                  &state->cross_q);
+    else
+        step_axis(facts, &zoom.k_begin, &zoom.k_end, cells.cols, action == S2_ACT_LESS ? -1 : 1,
+                  &state->cross_k);
+    if (was_zoomed)
+        state->zoom = zoom;
+}
+
+/* On where the counterexample is, or in the middle of what is shown. */
+static void toggle_cross(const s2_facts *facts, s2_tui_state *state)
+{
+    const s2_finding *const finding = &facts->findings[1];
+    const s2_zoom zoom = zoom_of(facts, state);
+    const int64_t b = facts->pattern.block_tok, n_tok = facts->question.len_tok;
+    state->cross = !state->cross;
+    if (!state->cross)
+        return;
+    state->cross_q = (zoom.q_begin + zoom.q_end) / 2 * b;
+    state->cross_k = (zoom.k_begin + zoom.k_end) / 4 * b;
+    if (finding->verdict == S2_VIOLATED && finding->witness.q_tok < n_tok && finding->witness.k_tok < n_tok &&
+        finding->witness.k_tok >= 0 && finding->witness.layer == layer_shown(facts, state)) {
+        state->cross_q = finding->witness.q_tok;
+        state->cross_k = finding->witness.k_tok;
+    }
+}
+
+/* The crosshair's keys; false where it is not there, or the action is none of its. */
+static bool handle_cross(const s2_facts *facts, s2_tui_state *state, s2_action action)
+{
+    switch (action) {
+    case S2_ACT_UP:
+    case S2_ACT_DOWN:
+    case S2_ACT_LESS:
+    case S2_ACT_MORE:
+        if (is_crossed(facts, state))
+            step_cross(facts, state, action);
+        return is_crossed(facts, state);
+    case S2_ACT_CROSS: toggle_cross(facts, state); return true;
+    case S2_ACT_PLACE: s2_prompt_open(state, S2_MODE_PLACE, ""); return true;
+    case S2_ACT_REACH: state->reach = !state->reach; return true;
+    default: return false;
+    }
+}
+
 bool s2_panels_handle(const s2_facts *facts, s2_tui_state *state, s2_action action)
 {
     if (facts == NULL || facts->status != S2_OK)
         return false;
+    if (handle_cross(facts, state, action))
+        return true;
     const int32_t n = facts->pattern.n_heads, head = head_shown(facts, state);
     switch (action) {
     case S2_ACT_HEAD_NEXT: state->head = (head + 1) % n; return true;

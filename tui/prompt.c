@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "base/quantity.h"
+#include "sim/units.h"
 
 /* ---- choosing by name */
 
@@ -18,6 +20,16 @@ typedef struct offer {
     int32_t nth; /* in its own table */
 } offer;
 
+/* Those of a pattern that is not on screen any more are none. */
+static bool nth_repair(const s2_tui_model *model, int32_t nth, offer *out)
+{
+    const s2_facts *const facts = model->bench;
+    if (facts == NULL || model->bench_waits || facts->status != S2_OK || nth >= facts->late.n_offers)
+        return false;
+    *out = (offer){facts->late.offers[nth].change, "", facts->late.offers[nth].words, nth};
+    return true;
+}
+
 static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int32_t nth, offer *out)
 {
     if (state->mode == S2_MODE_PALETTE) {
@@ -26,6 +38,8 @@ static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int3
             *out = (offer){b->name, b->shown, b->help, nth};
         return b != NULL;
     }
+    if (state->mode == S2_MODE_REPAIRS)
+        return nth_repair(model, nth, out);
     const bool formats = state->mode == S2_MODE_FORMATS;
     const s2_tui_choice *const c = formats ? model->formats : model->views;
     if (nth < (formats ? model->n_formats : model->n_views))
@@ -53,7 +67,8 @@ static bool offer_at(const s2_tui_model *model, const s2_tui_state *state, int32
 
 bool s2_mode_is_choice(s2_mode mode)
 {
-    return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS;
+    return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS ||
+           mode == S2_MODE_REPAIRS;
 }
 
 /* ---- typing */
@@ -75,6 +90,8 @@ static const struct {
     [S2_MODE_VIEW_NAME] = {"name of this filter and order", S2_REQUEST_VIEW_SAVE},
     [S2_MODE_DUMP] = {"write the screen (.txt .ans .png) to", S2_REQUEST_DUMP},
     [S2_MODE_TEXT] = {"pattern", S2_REQUEST_NONE},
+    [S2_MODE_KNOB] = {"value", S2_REQUEST_NONE},
+    [S2_MODE_PLACE] = {"query and key, in tokens", S2_REQUEST_NONE},
     [S2_MODE_MINIMIZE] = {"minimise of us,kv_bytes,unread,gpu_us,density", S2_REQUEST_FRONT},
 };
 
@@ -184,11 +201,49 @@ static s2_action accept_choice(const s2_tui_model *model, s2_tui_state *state)
     state->mode = S2_MODE_KEYS;
     if (found && mode == S2_MODE_PALETTE)
         return s2_binding_at(chosen.nth)->action;
-    if (found && mode == S2_MODE_FORMATS)
+    if (found && mode == S2_MODE_REPAIRS)
+        s2_bench_take_text(state, model->bench->late.offers[chosen.nth].text);
+    else if (found && mode == S2_MODE_FORMATS)
         choose_format(model, state, chosen.nth);
     else if (found)
         choose_view(model, state, chosen.nth);
     return S2_ACT_NONE;
+}
+
+/* Where the knob has no such value, those that it has are said. */
+static void accept_value(s2_tui_state *state)
+{
+    s2_buf range = {0};
+    s2_knobs set = state->knobs;
+    if (s2_knob_set(&set, state->knob, state->prompt)) {
+        s2_bench_remember(state);
+        state->knobs = set;
+        return;
+    }
+    s2_knob_print_range(&state->knobs, state->knob, &range);
+    snprintf(state->message, sizeof state->message, "%s: %s", s2_knob_label(state->knob),
+             range.data != NULL ? range.data : "");
+    s2_buf_release(&range);
+}
+
+/* "8191 64", "64k,128" */
+static void accept_place(s2_tui_state *state)
+{
+    char words[2][20] = {"", ""};
+    double tok[2] = {-1, -1};
+    const int64_t n_tok = state->knobs.value[S2_KNOB_LEN];
+    (void)!sscanf(state->prompt, "%19[0-9a-zA-Z.]%*[ ,]%19[0-9a-zA-Z.]", words[0], words[1]);
+    for (int at = 0; at < 2; at++)
+        if (!s2_quantity_parse(S2_QUANTITY_COUNT, words[at], 1, &tok[at]) || tok[at] >= (double)n_tok ||
+            tok[at] != (double)(int64_t)tok[at]) {
+            snprintf(state->message, sizeof state->message, "a query and a key below %lld, as in 8191 64",
+                     (long long)n_tok);
+            return;
+        }
+    state->cross = true;
+    state->cross_q = (int64_t)tok[0];
+    state->cross_k = (int64_t)tok[1];
+    state->zoomed = false;
 }
 
 static void accept_prompt(s2_tui_state *state)
@@ -205,7 +260,11 @@ static void accept_prompt(s2_tui_state *state)
         state->front = 0;
     }
     if (state->mode == S2_MODE_TEXT)
-        memcpy(state->text, state->prompt, sizeof state->text);
+        s2_bench_take_text(state, state->prompt);
+    if (state->mode == S2_MODE_KNOB)
+        accept_value(state);
+    if (state->mode == S2_MODE_PLACE)
+        accept_place(state);
     state->mode = S2_MODE_KEYS;
 }
 
@@ -261,7 +320,8 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
  */
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const char *const label = PROMPTS[state->mode].label;
+    const char *const label =
+        state->mode == S2_MODE_KNOB ? s2_knob_label(state->knob) : PROMPTS[state->mode].label;
     const int32_t room = line.cols - (int32_t)strlen(label) - 6;
     const char *text = state->prompt, *const caret = state->prompt + state->caret;
     while (room > 0 && (int32_t)(caret - text) > room)
@@ -273,6 +333,40 @@ void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
     s2_canvas_text(canvas, line.row, col, S2_STYLE_CURSOR, caret[0] != '\0' ? caret : "_");
     if (caret[0] != '\0')
         s2_canvas_restyle(canvas, (s2_rect){line.row, col, 1, 1}, S2_STYLE_WITNESS);
+}
+
+/* ">= 13.2 ms  2.00 GiB  " */
+static int32_t draw_price(const s2_tally *tally, s2_canvas *canvas, int32_t row, int32_t col, s2_style style)
+{
+    s2_buf text = {0};
+    if (tally->priced) {
+        s2_buf_puts(&text, ">= ");
+        s2_time_print(tally->time_us, &text);
+    }
+    while (text.len < 12)
+        s2_buf_puts(&text, " ");
+    if (tally->cached)
+        s2_bytes_print(tally->kv_bytes, &text);
+    while (text.len < 24)
+        s2_buf_puts(&text, " ");
+    col = s2_canvas_text(canvas, row, col, style, text.data);
+    s2_buf_release(&text);
+    return col;
+}
+
+static const char *why_empty(const s2_tui_model *model, const s2_tui_state *state)
+{
+    const s2_facts *const facts = model->bench;
+    if (state->mode == S2_MODE_VIEWS)
+        return "no view is saved yet: W saves one";
+    if (state->mode != S2_MODE_REPAIRS || state->prompt[0] != '\0')
+        return "none has this name";
+    if (facts == NULL || model->bench_waits || (facts->status == S2_OK && !facts->late.asked))
+        return "searching...";
+    for (int32_t at = 0; facts->status == S2_OK && at < S2_N_VERDICTS; at++)
+        if (facts->findings[at].verdict == S2_VIOLATED)
+            return "no small change is known that mends it";
+    return "nothing is violated";
 }
 
 /* ---- boxes over a view */
@@ -320,20 +414,22 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
         int32_t col = s2_canvas_printf(canvas, area.row + n, area.col, style, " %-16s ", o.name);
         if (state->mode == S2_MODE_PALETTE)
             col = s2_canvas_printf(canvas, area.row + n, col, style, "%-8s ", o.shown);
+        if (state->mode == S2_MODE_REPAIRS)
+            col = draw_price(&model->bench->late.offers[o.nth].tally, canvas, area.row + n, col, style);
         s2_canvas_text(canvas, area.row + n, col, style, o.help);
     }
     if (!offer_at(model, state, 0, &o))
-        s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM,
-                       state->mode == S2_MODE_VIEWS ? "no view is saved yet: W saves one"
-                                                    : "none has this name");
+        s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM, why_empty(model, state));
 }
 
 /* What is chosen from, over the upper lines of the body. */
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     enum { MOST_ROWS = 18, MOST_COLS = 80 };
-    static const char *const labels[S2_N_MODES] = {
-        [S2_MODE_PALETTE] = "", [S2_MODE_FORMATS] = "export to", [S2_MODE_VIEWS] = "view"};
+    static const char *const labels[S2_N_MODES] = {[S2_MODE_PALETTE] = "",
+                                                   [S2_MODE_FORMATS] = "export to",
+                                                   [S2_MODE_VIEWS] = "view",
+                                                   [S2_MODE_REPAIRS] = "repair"};
     char title[S2_TUI_PROMPT_BYTES + 40];
     snprintf(title, sizeof title, "%s: %.*s_", labels[state->mode], S2_TUI_PROMPT_BYTES, state->prompt);
     const s2_rect area = {body.row, body.col, s2_min_i32(body.rows, MOST_ROWS),

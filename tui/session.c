@@ -50,6 +50,22 @@ static void want_bench(s2_session *session)
     changed(session);
 }
 
+/* The baseline is asked what the workbench is asked. */
+static void follow_base(s2_session *session, bool asked_anew)
+{
+    const s2_buf *const have = &session->text[S2_SLOT_BASE];
+    const char *const base = session->state.base;
+    const size_t n = strlen(base);
+    if (n == 0) {
+        session->model.base = NULL;
+        return;
+    }
+    if (!asked_anew && have->len == n && memcmp(have->data, base, n) == 0)
+        return;
+    want(session, S2_SLOT_BASE, base, n);
+    changed(session);
+}
+
 /* Derive the workbench anew where a key changed its pattern or its question. */
 static void follow_bench(s2_session *session, const s2_knobs *before)
 {
@@ -61,6 +77,7 @@ static void follow_bench(s2_session *session, const s2_knobs *before)
     s2_buf_release(&now);
     if (!same)
         want_bench(session);
+    follow_base(session, !same);
 }
 
 s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool ascii, s2_view_id first)
@@ -156,7 +173,7 @@ static bool next_facts(s2_session *session, s2_order *order)
             continue;
         *order = (s2_order){.slot = slot, .question = s2_knobs_question(&session->state.knobs)};
         if (slot == S2_SLOT_TOUR)
-            order->question = (s2_question){.len_tok = TOUR_TOK, .gpu = "h200"};
+            order->question = s2_question_default(TOUR_TOK);
         s2_buf_add(&order->text, session->text[slot].data, session->text[slot].len);
         session->stale[slot] = false;
         session->building = slot;
@@ -189,32 +206,46 @@ static int32_t shown_slot(const s2_session *session)
                : -1;
 }
 
+static bool lacks_late(const s2_session *session, int32_t slot)
+{
+    return session->facts[slot].status == S2_OK && !session->facts[slot].late.asked;
+}
+
+/* Whose late facts are to be derived next, -1 for none. */
+static int32_t late_slot(const s2_session *session)
+{
+    const int32_t shown = shown_slot(session);
+    if (shown < 0 || lacks_late(session, shown))
+        return shown;
+    return shown == S2_SLOT_BENCH && session->model.base != NULL && lacks_late(session, S2_SLOT_BASE)
+               ? S2_SLOT_BASE
+               : -1;
+}
+
 bool s2_session_longs(const s2_session *session)
 {
-    const int32_t slot = shown_slot(session);
-    const s2_facts *const facts = slot >= 0 ? &session->facts[slot] : NULL;
-    return facts != NULL && facts->status == S2_OK && facts->priced && !facts->expected.asked;
+    return late_slot(session) >= 0;
 }
 
 /* Last, when nobody turns a knob any more: it needs the plans of all layers. */
-static bool next_time(s2_session *session, s2_order *order)
+static bool next_late(s2_session *session, s2_order *order)
 {
     if ((session->deferred && !session->calm) || !s2_session_longs(session))
         return false;
-    *order = (s2_order){.slot = S2_ORDER_TIME, .of = &session->facts[shown_slot(session)]};
+    *order = (s2_order){.slot = S2_ORDER_LATE, .of = &session->facts[late_slot(session)]};
     return true;
 }
 
 bool s2_session_next(s2_session *session, s2_order *order)
 {
-    return next_facts(session, order) || next_mask(session, order) || next_time(session, order);
+    return next_facts(session, order) || next_mask(session, order) || next_late(session, order);
 }
 
 void s2_order_do(s2_order *order)
 {
     const char *const text = order->text.data != NULL ? order->text.data : "";
-    if (order->slot == S2_ORDER_TIME) {
-        order->expected = s2_facts_expect(order->of);
+    if (order->slot == S2_ORDER_LATE) {
+        s2_facts_late(order->of, &order->late);
     } else if (order->slot >= 0) {
         s2_facts_build(text, order->text.len, &order->question, &order->facts);
     } else {
@@ -225,6 +256,8 @@ void s2_order_do(s2_order *order)
 static void take_facts(s2_session *session, s2_order *order)
 {
     s2_facts *const slot = &session->facts[order->slot];
+    if (order->slot == S2_SLOT_BENCH && slot->serial != 0 && slot->status == S2_OK)
+        session->model.before = s2_facts_tally(slot);
     s2_facts_release(slot);
     *slot = order->facts;
     slot->serial = ++session->last_serial;
@@ -234,24 +267,26 @@ static void take_facts(s2_session *session, s2_order *order)
         session->model.design = slot;
     else if (order->slot == S2_SLOT_TOUR)
         session->model.tour = slot;
+    else if (order->slot == S2_SLOT_BASE)
+        session->model.base = slot;
     else
         session->model.compare[order->slot - S2_SLOT_COMPARE] = slot;
 }
 
 /* Only an order replaces facts, and one is out at a time: they are those that it was given for. */
-static void take_time(s2_session *session, const s2_order *order)
+static void take_late(s2_session *session, const s2_order *order)
 {
     for (int32_t slot = 0; slot < S2_N_SLOTS; slot++)
         if (&session->facts[slot] == order->of)
-            session->facts[slot].expected = order->expected;
+            session->facts[slot].late = order->late;
 }
 
 void s2_session_take(s2_session *session, s2_order *order)
 {
     if (order->slot >= 0)
         take_facts(session, order);
-    else if (order->slot == S2_ORDER_TIME)
-        take_time(session, order);
+    else if (order->slot == S2_ORDER_LATE)
+        take_late(session, order);
     else
         s2_grids_put(&session->grids, &order->grid);
     s2_buf_release(&order->text);
@@ -278,7 +313,7 @@ void s2_session_draw(s2_session *session)
     want_tour(session);
     session->grids.lacks = false;
     s2_tui_draw(&session->model, &session->state, &session->canvas);
-    while (!session->deferred && (next_mask(session, &order) || next_time(session, &order))) {
+    while (!session->deferred && (next_mask(session, &order) || next_late(session, &order))) {
         s2_order_do(&order);
         s2_session_take(session, &order);
         session->grids.lacks = false;

@@ -26,12 +26,13 @@ enum {
     S2_SLOT_BENCH,
     S2_SLOT_DESIGN,
     S2_SLOT_TOUR,
+    S2_SLOT_BASE, /* the baseline's, at the workbench's question */
     S2_SLOT_COMPARE,
     S2_N_SLOTS = S2_SLOT_COMPARE + S2_TUI_COMPARE
 };
 
-/* Something slow to do: the facts of a slot, or of facts that are there a mask or the time to be expected. */
-enum { S2_ORDER_MASK = -1, S2_ORDER_TIME = -2 };
+/* Something slow to do: the facts of a slot, or of facts that are there a mask or what takes longest. */
+enum { S2_ORDER_MASK = -1, S2_ORDER_LATE = -2 };
 typedef struct s2_order {
     int32_t slot; /* or S2_ORDER_... */
     s2_buf text;
@@ -39,7 +40,7 @@ typedef struct s2_order {
     s2_facts facts;
     const s2_facts *of;
     s2_mask_image grid;
-    s2_expected expected;
+    s2_late late;
 } s2_order;
 
 typedef struct s2_session {

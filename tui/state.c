@@ -3,6 +3,7 @@
  */
 #include "tui/view.h"
 
+#include <stdio.h>
 #include <string.h>
 
 const char *const s2_tui_sorts[] = {"created", "name", "density", "us", "kv_mib", "gpu_us"};
@@ -17,6 +18,109 @@ void s2_view_push(s2_tui_state *state, s2_view_id id)
         }
     if (state->depth + 1 < S2_TUI_STACK)
         state->views[++state->depth] = id;
+}
+
+/* ---- where things are */
+
+/* What changes do to the figures, and the worth: where there is room. */
+static int32_t strip_rows(const s2_tui_state *state, s2_rect body)
+{
+    return s2_view_shown(state) != S2_VIEW_BENCH || body.rows < 20 ? 0 : state->base[0] != '\0' ? 3 : 2;
+}
+
+s2_rect s2_bench_strip(const s2_tui_state *state)
+{
+    const s2_rect body = s2_layout_frame(state->rows, state->cols).body;
+    const int32_t rows = strip_rows(state, body);
+    return (s2_rect){body.row + body.rows - rows, body.col, rows, body.cols};
+}
+
+s2_layout_bench s2_panels_place(const s2_tui_state *state)
+{
+    s2_rect body = s2_layout_frame(state->rows, state->cols).body;
+    body.rows -= strip_rows(state, body);
+    return s2_layout_bench_in(body);
+}
+
+/* ---- the workbench's history */
+
+void s2_bench_remember(s2_tui_state *state)
+{
+    if (state->n_undo == S2_TUI_UNDO) {
+        memmove(&state->steps[0], &state->steps[1], sizeof state->steps[0] * (S2_TUI_UNDO - 1));
+        state->n_undo--;
+    }
+    s2_bench_step *const step = &state->steps[state->n_undo++];
+    step->knobs = state->knobs;
+    memcpy(step->text, state->text, sizeof step->text);
+    state->n_steps = state->n_undo;
+}
+
+/* What is at hand takes the place of the step that it is exchanged for. */
+static void exchange(s2_tui_state *state, s2_bench_step *step)
+{
+    const s2_bench_step other = *step;
+    step->knobs = state->knobs;
+    memcpy(step->text, state->text, sizeof step->text);
+    state->knobs = other.knobs;
+    memcpy(state->text, other.text, sizeof state->text);
+}
+
+bool s2_bench_undo(s2_tui_state *state)
+{
+    if (state->n_undo == 0)
+        return false;
+    exchange(state, &state->steps[--state->n_undo]);
+    return true;
+}
+
+bool s2_bench_redo(s2_tui_state *state)
+{
+    if (state->n_undo == state->n_steps)
+        return false;
+    exchange(state, &state->steps[state->n_undo++]);
+    return true;
+}
+
+void s2_pattern_line(const s2_pattern *pattern, s2_buf *text)
+{
+    s2_pattern_print(pattern, text);
+    while (text->len > 0 && text->data[text->len - 1] == '\n')
+        text->len--;
+    for (size_t n = 0; n < text->len; n++)
+        if (text->data[n] == '\n')
+            text->data[n] = ';';
+    s2_buf_add(text, "", 1);
+}
+
+bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern)
+{
+    s2_buf text = {0};
+    s2_knobs knobs = state->knobs;
+    const bool by_knobs = s2_knobs_of(pattern, &knobs);
+    s2_pattern_line(pattern, &text);
+    const bool fits = text.status == S2_OK && (by_knobs || text.len <= sizeof state->text);
+    if (fits) {
+        s2_bench_remember(state);
+        state->knobs = knobs;
+        snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text.data);
+    }
+    s2_buf_release(&text);
+    return fits;
+}
+
+void s2_bench_take_text(s2_tui_state *state, const char *text)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag;
+    s2_bench_remember(state);
+    const bool named = s2_pattern_parse(&arena, text, strlen(text), &parse, &pattern, &diag) != S2_OK ||
+                       pattern.name[0] != '\0';
+    const bool by_knobs = !named && s2_knobs_of(&pattern, &state->knobs);
+    snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text);
+    s2_arena_release(&arena);
 }
 
 bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at)

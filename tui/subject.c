@@ -24,42 +24,17 @@ static int64_t subject_of(const s2_tui_model *model, const s2_tui_state *state)
     return (view == S2_VIEW_DESIGNS || view == S2_VIEW_PARETO) && row != NULL ? row->id : 0;
 }
 
-/* The canonical text in one line, terminated. */
-static void print_line(const s2_pattern *pattern, s2_buf *text)
-{
-    s2_pattern_print(pattern, text);
-    while (text->len > 0 && text->data[text->len - 1] == '\n')
-        text->len--;
-    for (size_t n = 0; n < text->len; n++)
-        if (text->data[n] == '\n')
-            text->data[n] = ';';
-    s2_buf_add(text, "", 1);
-}
-
 static void ask(s2_tui_state *state, s2_request request, int64_t id)
 {
     state->request = request;
     state->request_id = id;
 }
 
-/* As knobs where they say the same, else as text; false where the text is longer than is edited. */
-static bool take(const s2_pattern *pattern, s2_tui_state *state)
-{
-    s2_buf text = {0};
-    const bool knobs = s2_knobs_of(pattern, &state->knobs);
-    print_line(pattern, &text);
-    const bool fits = knobs || text.len < sizeof state->text;
-    if (fits)
-        snprintf(state->text, sizeof state->text, "%s", knobs ? "" : text.data);
-    s2_buf_release(&text);
-    return fits;
-}
-
 static void to_bench(const s2_tui_model *model, s2_tui_state *state)
 {
     if (model->design == NULL || model->design->status != S2_OK)
         return;
-    if (!take(&model->design->pattern, state)) {
+    if (!s2_bench_take(state, &model->design->pattern)) {
         snprintf(state->message, sizeof state->message, "its text is longer than the workbench edits");
         return;
     }
@@ -109,7 +84,7 @@ void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *
         s2_buf_printf(buf, "%.12s", facts->hash);
         return;
     }
-    print_line(&facts->pattern, &text);
+    s2_pattern_line(&facts->pattern, &text);
     s2_buf_shell(buf, text.data != NULL ? text.data : "");
     s2_buf_release(&text);
 }

@@ -19,7 +19,10 @@ static const struct {
 static void go_back(s2_tui_state *state)
 {
     state->scroll = 0;
-    if (state->depth > 0)
+    const s2_view_id view = s2_view_shown(state);
+    if (state->cross && (view == S2_VIEW_BENCH || view == S2_VIEW_DESIGN))
+        state->cross = false;
+    else if (state->depth > 0)
         state->depth--;
     else
         snprintf(state->message, sizeof state->message, "this is the first view; Q leaves");
@@ -105,7 +108,7 @@ void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, i
             s2_tui_step(model, state, wheel < 0 ? S2_KEY_UP : S2_KEY_DOWN);
         return;
     }
-    const s2_layout_bench bench = s2_layout_bench_in(body);
+    const s2_layout_bench bench = s2_panels_place(state);
     state->request = S2_REQUEST_NONE;
     state->message[0] = '\0';
     if (view == S2_VIEW_BENCH)
@@ -195,6 +198,16 @@ static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
     }
 }
 
+/* What was proved to mend the design. */
+static void draw_repairs(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
+{
+    int32_t col = s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "proved repairs: ");
+    for (int32_t nth = 0; nth < facts->late.n_offers; nth++)
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAR, "%s%s", nth > 0 ? "; " : "",
+                               facts->late.offers[nth].change);
+    s2_canvas_text(canvas, line.row, col, S2_STYLE_BAR, "   R lists them");
+}
+
 /* A message that is longer than the footer takes lines of the body above it. */
 static void draw_message(const char *text, s2_canvas *canvas, s2_rect line)
 {
@@ -214,15 +227,11 @@ static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_c
                                   : s2_view_shown(state) == S2_VIEW_DESIGN ? model->design
                                                                            : NULL;
     const s2_rect left = {line.row, line.col, 1, line.cols > 30 ? line.cols - 8 : line.cols};
-    s2_buf repair = {0};
-    if (shown != NULL)
-        s2_facts_repair(shown, &repair);
     s2_canvas_clip(canvas, left);
-    if (repair.len > 0)
-        s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, repair.data);
+    if (shown != NULL && shown->status == S2_OK && shown->late.n_offers > 0)
+        draw_repairs(shown, canvas, line);
     else
         draw_keys(s2_view_shown(state), canvas, line);
-    s2_buf_release(&repair);
     s2_canvas_clip(canvas, line);
     if (s2_view_shown(state) != S2_VIEW_HELP && line.cols > 30)
         s2_canvas_text(canvas, line.row, line.cols - 8, S2_STYLE_BAR, " ? keys ");

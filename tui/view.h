@@ -25,6 +25,16 @@ static inline s2_view_id s2_view_shown(const s2_tui_state *state)
     return state->views[state->depth];
 }
 
+/* What the workbench has is about to be changed, and can be gone back to. */
+void s2_bench_remember(s2_tui_state *state);
+/* Back by one change, or forward again; false where there is none. */
+bool s2_bench_undo(s2_tui_state *state);
+bool s2_bench_redo(s2_tui_state *state);
+/* Take a pattern: as knobs where they say the same, else as its text; false where that is longer than is edited. */
+bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern);
+/* Take a text as it is typed, as knobs where they say the same. */
+void s2_bench_take_text(s2_tui_state *state, const char *text);
+
 /* Go to a view: back to it where it is on the stack, else on top. */
 void s2_view_push(s2_tui_state *state, s2_view_id id);
 
@@ -41,6 +51,18 @@ void s2_panels_click(const s2_facts *facts, s2_tui_state *state, const s2_layout
 /* The union of one layer alone, for previews. */
 void s2_panels_union(const s2_facts *facts, s2_grids *grids, s2_canvas *canvas, s2_rect area);
 
+/* ---- the crosshair */
+/* Who reads a pair of tokens, heads and layers, and why the others do not; lines. S2_ENOMEM. */
+s2_status s2_cross_tell(const s2_facts *facts, int32_t layer, int64_t q_tok, int64_t k_tok,
+                        s2_buf *buf) S2_MUST_CHECK;
+/* Which of an axis' cells a token is in, -1 outside; the first token of a cell. */
+int32_t s2_cross_cell(s2_range blocks, int64_t block_tok, int32_t cells, int64_t tok);
+int64_t s2_cross_tok(s2_range blocks, int64_t block_tok, int32_t cells, int32_t cell);
+
+/* Where the panels of the workbench or of a design are; the lines below the workbench's panels. */
+s2_layout_bench s2_panels_place(const s2_tui_state *state);
+s2_rect s2_bench_strip(const s2_tui_state *state);
+
 /* Lines from `first` on, folded at the area's width; a mark at the right edge says that more follow. */
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
 
@@ -53,6 +75,8 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 /* Validate, export, tag, note, star, trash, record, edit; false for an action that is none of these. */
 bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action action);
 
+/* The canonical text in one line, terminated. */
+void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
 /* A design as a word of a command: a stored one by its hash, others by their text. */
 void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf);
 

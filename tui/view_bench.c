@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "reach/worth.h"
+
 static void draw_knob(const s2_tui_state *state, s2_knob knob, s2_canvas *canvas, s2_rect line)
 {
     s2_buf buf = {0};
@@ -34,6 +36,79 @@ static void draw_pattern(const s2_tui_state *state, s2_canvas *canvas, s2_rect a
                   (s2_rect){area.row + rows + row, area.col, 1, area.cols});
 }
 
+/* "  time -12.3 %" */
+static int32_t draw_change(const char *name, double before, double now, bool in_percent, s2_canvas *canvas,
+                           int32_t row, int32_t col)
+{
+    const double by = in_percent ? 100 * (now - before) / before : now - before;
+    if (in_percent && !(before > 0))
+        return col;
+    col = s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, "  %s ", name);
+    return s2_canvas_printf(canvas, row, col, by == 0 ? S2_STYLE_DIM : S2_STYLE_TEXT,
+                            in_percent ? "%+.2f %%" : "%+.4f", by);
+}
+
+/* Like with like: expected times, else the bounds; worth where both were judged. */
+static void draw_changes(const s2_tally *before, const s2_tally *now, s2_canvas *canvas, int32_t row,
+                         int32_t col)
+{
+    const bool expected = before->expected && now->expected;
+    if (expected)
+        col = draw_change("time", before->expected_us, now->expected_us, true, canvas, row, col);
+    else if (before->priced && now->priced)
+        col = draw_change("bound", before->time_us, now->time_us, true, canvas, row, col);
+    if (before->cached && now->cached)
+        col = draw_change("cache", before->kv_bytes, now->kv_bytes, true, canvas, row, col);
+    if (before->priced && now->priced)
+        col = draw_change("unread", before->unread, now->unread, false, canvas, row, col);
+    if (before->judged && now->judged) {
+        col = draw_change("recall", before->recall, now->recall, false, canvas, row, col);
+        draw_change("loss", before->loss, now->loss, false, canvas, row, col);
+    }
+}
+
+static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int32_t col)
+{
+    if (!late->asked)
+        s2_canvas_text(canvas, row, col, S2_STYLE_DIM, " is being judged...");
+    else if (late->not_judged != NULL)
+        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " unjudged: %s", late->not_judged);
+    else
+        s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT,
+                         " recall %.2f +- %.2f over the training, loss %.3f +- %.3f nats a byte",
+                         late->recall, s2_worth_recall_error, late->loss, s2_worth_loss_error);
+}
+
+/* What the last change did, what all of them did since the baseline, and the worth. */
+static void draw_strip(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect strip)
+{
+    enum { LABEL = 10 };
+    const s2_facts *const facts = model->bench;
+    if (strip.rows == 0 || facts == NULL || facts->status != S2_OK)
+        return;
+    const s2_tally now = s2_facts_tally(facts);
+    int32_t row = strip.row;
+    s2_canvas_clip(canvas, strip);
+    s2_canvas_text(canvas, row, 1, S2_STYLE_HEAD, "last step");
+    if (model->before.there)
+        draw_changes(&model->before, &now, canvas, row, LABEL);
+    else
+        s2_canvas_text(canvas, row, LABEL, S2_STYLE_DIM,
+                       "  what a change does is told here; b pins a baseline");
+    if (state->base[0] != '\0' && strip.rows == 3) {
+        s2_canvas_text(canvas, ++row, 1, S2_STYLE_HEAD, "baseline");
+        if (model->base != NULL && model->base->status == S2_OK) {
+            const s2_tally base = s2_facts_tally(model->base);
+            const int32_t col = s2_canvas_printf(canvas, row, LABEL, S2_STYLE_DIM, "  %.8s", base.hash);
+            draw_changes(&base, &now, canvas, row, col);
+        }
+    }
+    s2_canvas_text(canvas, ++row, 1, S2_STYLE_HEAD, "worth");
+    draw_worth(&facts->late, canvas, row, 6);
+    if (model->bench_waits)
+        s2_canvas_restyle(canvas, strip, S2_STYLE_DIM);
+}
+
 static bool is_text(const s2_tui_state *state)
 {
     return state->text[0] != '\0' || state->mode == S2_MODE_TEXT;
@@ -41,28 +116,24 @@ static bool is_text(const s2_tui_state *state)
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_bench at = s2_layout_bench_in(body);
+    const s2_layout_bench at = s2_panels_place(state);
+    (void)body;
     s2_canvas_clip(canvas, at.knobs);
     int32_t first = (int32_t)state->knob - at.knobs.rows + 1;
     first = first < 0 ? 0 : first;
+    const int32_t beyond = S2_N_KNOBS - first - at.knobs.rows;
     if (is_text(state))
         draw_pattern(state, canvas, at.knobs);
     for (int32_t row = 0; !is_text(state) && row < at.knobs.rows && first + row < S2_N_KNOBS; row++)
         draw_knob(state, (s2_knob)(first + row), canvas,
                   (s2_rect){at.knobs.row + row, at.knobs.col, 1, at.knobs.cols});
+    if (!is_text(state) && beyond > 0)
+        s2_more_draw(canvas, at.knobs);
     if (model->bench != NULL)
         s2_panels_draw(model->bench, model->grids, state, canvas, &at);
     if (model->bench_waits)
         s2_panels_wait(canvas, &at);
-}
-
-static void remember(s2_tui_state *state)
-{
-    if (state->n_undo == S2_TUI_UNDO)
-        memmove(&state->undo[0], &state->undo[1], sizeof state->undo[0] * (S2_TUI_UNDO - 1));
-    else
-        state->n_undo++;
-    state->undo[state->n_undo - 1] = state->knobs;
+    draw_strip(model, state, canvas, s2_bench_strip(state));
 }
 
 static void turn(s2_tui_state *state, int32_t by)
@@ -71,28 +142,37 @@ static void turn(s2_tui_state *state, int32_t by)
     s2_knobs_turn(&turned, state->knob, by);
     if (memcmp(&turned, &state->knobs, sizeof turned) == 0)
         return;
-    remember(state);
+    s2_bench_remember(state);
     state->knobs = turned;
 }
 
 /* What only knobs have; false where the pattern is text. */
 static bool has_knobs(s2_tui_state *state, s2_action action)
 {
-    const bool turns =
-        action == S2_ACT_LESS || action == S2_ACT_MORE || action == S2_ACT_HALVE || action == S2_ACT_DOUBLE;
+    const bool turns = action == S2_ACT_LESS || action == S2_ACT_MORE || action == S2_ACT_HALVE ||
+                       action == S2_ACT_DOUBLE || action == S2_ACT_OPEN;
     if (state->text[0] == '\0' || (action != S2_ACT_AROUND && (!turns || state->knob >= S2_KNOB_LEN)))
         return true;
     snprintf(state->message, sizeof state->message,
-             "the pattern is text: E edits it, z goes back to the knobs");
+             "no knobs say this pattern: E edits its text, z goes back");
     return false;
 }
 
-static void take_back(s2_tui_state *state)
+static void go_in_history(s2_tui_state *state, bool back)
 {
-    if (state->text[0] != '\0')
-        state->text[0] = '\0';
-    else if (state->n_undo > 0)
-        state->knobs = state->undo[--state->n_undo];
+    if (!(back ? s2_bench_undo(state) : s2_bench_redo(state)))
+        snprintf(state->message, sizeof state->message, "nothing to %s", back ? "undo" : "redo");
+}
+
+/* The pattern at hand; again at the same one, none. */
+static void pin(s2_tui_state *state)
+{
+    s2_buf text = {0};
+    s2_tui_pattern(state, &text);
+    s2_buf_add(&text, "", 1);
+    const bool again = text.status == S2_OK && strcmp(text.data, state->base) == 0;
+    snprintf(state->base, sizeof state->base, "%s", again || text.status != S2_OK ? "" : text.data);
+    s2_buf_release(&text);
 }
 
 static void edit(s2_tui_state *state)
@@ -115,7 +195,11 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     case S2_ACT_MORE: turn(state, 1); break;
     case S2_ACT_HALVE: turn(state, -2); break;
     case S2_ACT_DOUBLE: turn(state, 2); break;
-    case S2_ACT_UNDO: take_back(state); break;
+    case S2_ACT_UNDO: go_in_history(state, true); break;
+    case S2_ACT_REDO: go_in_history(state, false); break;
+    case S2_ACT_OPEN: s2_prompt_open(state, S2_MODE_KNOB, ""); break;
+    case S2_ACT_REPAIR: s2_prompt_open(state, S2_MODE_REPAIRS, ""); break;
+    case S2_ACT_BASELINE: pin(state); break;
     case S2_ACT_TEXT: edit(state); break;
     case S2_ACT_SAVE: s2_prompt_open(state, S2_MODE_NAME, ""); break;
     case S2_ACT_AROUND:

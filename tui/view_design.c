@@ -34,7 +34,7 @@ static void draw_record(const s2_tui_model *model, s2_canvas *canvas, s2_rect ar
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    const s2_layout_bench at = s2_layout_bench_in(body);
+    const s2_layout_bench at = s2_panels_place(state);
     if (model->design == NULL) {
         s2_canvas_clip(canvas, body);
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM,

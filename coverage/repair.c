@@ -1,0 +1,318 @@
+#include "coverage/repair.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct finder {
+    s2_arena *arena;
+    const s2_pattern *pattern;
+    const s2_finding *finding;
+    s2_repair *repairs;
+    int32_t n;
+} finder;
+
+/* Does the property hold for the same scope once the pattern is this one? */
+static s2_status would_hold(const finder *f, const s2_pattern *changed, bool *holds)
+{
+    const s2_prove_options options = {.n_tok = f->finding->scope_tok, .work_limit = 20000000};
+    s2_finding after;
+    S2_TRY(s2_prove(f->arena, changed, &f->finding->requirement, 1, &options, &after));
+    *holds = after.verdict == S2_HOLDS;
+    return S2_OK;
+}
+
+static s2_status keep(finder *f, const s2_pattern *changed, const char *change, const char *words)
+{
+    if (f->n == S2_REPAIRS)
+        return S2_OK;
+    s2_repair *const made = &f->repairs[f->n];
+    *made = (s2_repair){s2_arena_strndup(f->arena, change, strlen(change)),
+                        s2_arena_strndup(f->arena, words, strlen(words)), *changed};
+    if (made->change == NULL || made->words == NULL)
+        return S2_ENOMEM;
+    f->n++;
+    return S2_OK;
+}
+
+/* ---- edits of every term */
+
+/* A copy of the pattern whose every term passed through `edit`. */
+typedef void (*s2_edit)(s2_term *term, int64_t arg);
+static s2_status edited(const finder *f, const s2_pattern *pattern, s2_edit edit, int64_t arg,
+                        s2_pattern *out)
+{
+    s2_body *const bodies = S2_NEW(f->arena, s2_body, pattern->n_bodies);
+    if (bodies == NULL)
+        return S2_ENOMEM;
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        const s2_body *const from = &pattern->bodies[body];
+        s2_term *const terms = S2_NEW(f->arena, s2_term, from->n_terms + 1);
+        if (terms == NULL)
+            return S2_ENOMEM;
+        if (from->n_terms > 0)
+            memcpy(terms, from->terms, (size_t)from->n_terms * sizeof *terms);
+        for (int32_t t = 0; t < from->n_terms; t++)
+            edit(&terms[t], arg);
+        bodies[body] = (s2_body){from->n_terms, terms};
+    }
+    *out = *pattern;
+    out->bodies = bodies;
+    return S2_OK;
+}
+
+static void edit_stride(s2_term *term, int64_t stride)
+{
+    if (term->kind != S2_TERM_STRIDE || term->n <= stride)
+        return;
+    term->n = stride;
+    term->width = term->width < stride ? term->width : stride;
+}
+
+static void edit_rotate_by_head(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0) {
+        term->offset.head_coef = term->offset.kv_coef > 0 ? term->offset.kv_coef : 1;
+        term->offset.kv_coef = 0;
+    }
+}
+
+/* Only strides that every head has in the same phase. */
+static void edit_rotate_by_kv(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_STRIDE && term->offset.head_coef == 0 && term->offset.kv_coef == 0)
+        term->offset.kv_coef = 1;
+}
+
+static void edit_dilated_to_stride(s2_term *term, int64_t arg)
+{
+    (void)arg;
+    if (term->kind == S2_TERM_DILATED)
+        term->kind = S2_TERM_STRIDE;
+}
+
+static int64_t largest_stride(const s2_pattern *pattern)
+{
+    int64_t largest = 0;
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (pattern->bodies[body].terms[t].kind == S2_TERM_STRIDE &&
+                pattern->bodies[body].terms[t].n > largest)
+                largest = pattern->bodies[body].terms[t].n;
+    return largest;
+}
+
+/* ---- what is tried */
+
+/*
+ * The largest smaller stride under which the pattern, rotated where `rotate` is given, holds; 0: none. Strides
+ * beyond the heads there are cannot.
+ */
+static s2_status find_stride(const finder *f, s2_edit rotate, s2_pattern *out, int64_t *stride)
+{
+    const int64_t largest = largest_stride(f->pattern);
+    const int64_t most = f->pattern->n_heads < largest ? f->pattern->n_heads : largest - 1;
+    bool holds = false;
+    for (*stride = most < 256 ? most : 256; *stride >= 2; --*stride) {
+        S2_TRY(edited(f, f->pattern, edit_stride, *stride, out));
+        if (rotate != NULL)
+            S2_TRY(edited(f, out, rotate, 0, out));
+        S2_TRY(would_hold(f, out, &holds));
+        if (holds)
+            return S2_OK;
+    }
+    *stride = 0;
+    return S2_OK;
+}
+
+static s2_status try_strides(finder *f)
+{
+    const int64_t largest = largest_stride(f->pattern);
+    s2_pattern changed;
+    int64_t stride;
+    char change[40], words[160];
+    S2_TRY(find_stride(f, NULL, &changed, &stride));
+    if (stride == 0)
+        return S2_OK;
+    snprintf(change, sizeof change, "stride %lld", (long long)stride);
+    snprintf(words, sizeof words,
+             "stride %lld needs %lld heads of different phase or a dense head; stride %lld holds",
+             (long long)largest, (long long)largest, (long long)stride);
+    return keep(f, &changed, change, words);
+}
+
+static s2_status try_edit(finder *f, s2_edit edit, const char *change, const char *words)
+{
+    s2_pattern changed;
+    bool holds;
+    S2_TRY(edited(f, f->pattern, edit, 0, &changed));
+    S2_TRY(would_hold(f, &changed, &holds));
+    return holds ? keep(f, &changed, change, words) : S2_OK;
+}
+
+/* A stride that is too long for the heads even where it is rotated over them: both at once. */
+static s2_status try_rotated_strides(finder *f, s2_edit rotate, const char *over, const char *phase)
+{
+    s2_pattern changed;
+    int64_t stride;
+    char change[40], words[160];
+    S2_TRY(find_stride(f, rotate, &changed, &stride));
+    if (stride == 0)
+        return S2_OK;
+    snprintf(change, sizeof change, "stride %lld phase %s", (long long)stride, phase);
+    snprintf(words, sizeof words, "stride %lld rotated over %s (`stride %lld phase %s`) holds",
+             (long long)stride, over, (long long)stride, phase);
+    return keep(f, &changed, change, words);
+}
+
+static bool fails(const s2_finding *finding, int32_t layer)
+{
+    for (int32_t nth = 0; nth < finding->n_failing_layers; nth++)
+        if (finding->failing_layers[nth] == layer)
+            return true;
+    return false;
+}
+
+/* Bodies [n_bodies, 2 n_bodies) are the old ones with `extra`, or `extra` alone. */
+static s2_status add_bodies(const finder *f, s2_term extra, bool keep_old, s2_body *bodies)
+{
+    const s2_pattern *const pattern = f->pattern;
+    memcpy(bodies, pattern->bodies, (size_t)pattern->n_bodies * sizeof *bodies);
+    for (int32_t body = 0; body < pattern->n_bodies; body++) {
+        const int32_t n_old = keep_old ? pattern->bodies[body].n_terms : 0;
+        s2_term *const terms = S2_NEW(f->arena, s2_term, n_old + 1);
+        if (terms == NULL)
+            return S2_ENOMEM;
+        if (n_old > 0)
+            memcpy(terms, pattern->bodies[body].terms, (size_t)n_old * sizeof *terms);
+        terms[n_old] = extra;
+        bodies[pattern->n_bodies + body] = (s2_body){n_old + 1, terms};
+    }
+    return S2_OK;
+}
+
+/* A copy in which the failing layers' heads from `begin` on get one more body, `extra`. */
+static s2_status with_body(const finder *f, int32_t begin, s2_term extra, bool keep_old, s2_pattern *out)
+{
+    const s2_pattern *const pattern = f->pattern;
+    const int64_t n = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    if (pattern->n_bodies * 2 >= UINT16_MAX)
+        return S2_ELIMIT;
+    s2_body *const bodies = S2_NEW(f->arena, s2_body, 2 * pattern->n_bodies);
+    uint16_t *const body_of = S2_NEW(f->arena, uint16_t, n);
+    if (bodies == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    S2_TRY(add_bodies(f, extra, keep_old, bodies));
+    for (int64_t at = 0; at < n; at++) {
+        const int32_t layer = (int32_t)(at / pattern->n_heads % pattern->n_layers);
+        const bool given = at % pattern->n_heads >= begin && fails(f->finding, layer);
+        body_of[at] = (uint16_t)(pattern->body_of[at] + (given ? pattern->n_bodies : 0));
+    }
+    *out = *pattern;
+    out->bodies = bodies;
+    out->n_bodies = 2 * pattern->n_bodies;
+    out->body_of = body_of;
+    return S2_OK;
+}
+
+static s2_status try_body(finder *f, int32_t begin, s2_term extra, bool keep_old, const char *change,
+                          const char *words)
+{
+    s2_pattern changed;
+    bool holds;
+    const s2_status status = with_body(f, begin, extra, keep_old, &changed);
+    if (status == S2_ELIMIT)
+        return S2_OK;
+    S2_TRY(status);
+    S2_TRY(would_hold(f, &changed, &holds));
+    return holds ? keep(f, &changed, change, words) : S2_OK;
+}
+
+static bool rotates(const s2_pattern *pattern)
+{
+    for (int32_t body = 0; body < pattern->n_bodies; body++)
+        for (int32_t t = 0; t < pattern->bodies[body].n_terms; t++)
+            if (pattern->bodies[body].terms[t].offset.head_coef +
+                    pattern->bodies[body].terms[t].offset.kv_coef >
+                0)
+                return true;
+    return false;
+}
+
+static s2_status try_rotations(finder *f)
+{
+    const s2_pattern *const pattern = f->pattern;
+    const bool grouped = pattern->n_heads > pattern->n_kv_heads, rotated = rotates(pattern);
+    const int32_t before = f->n;
+    if (!rotated)
+        S2_TRY(try_edit(f, edit_rotate_by_kv, "phase kv",
+                        "rotating the stride over KV heads (`phase kv`) holds"));
+    if (!rotated && pattern->n_kv_heads > 1 && f->n == before)
+        S2_TRY(try_rotated_strides(f, edit_rotate_by_kv, "KV heads", "kv"));
+    if (grouped)
+        S2_TRY(try_edit(
+            f, edit_rotate_by_head, "phase head",
+            "rotating over query heads (`phase head`) holds, but each KV head then keeps its group's union"));
+    return S2_OK;
+}
+
+/* Of a layer that has no stride: one, whose parts the KV heads share. */
+static s2_status try_new_stride(finder *f)
+{
+    s2_term stride = s2_term_init(S2_TERM_STRIDE, f->pattern->n_kv_heads);
+    char change[40], words[160];
+    stride.offset.kv_coef = 1;
+    snprintf(change, sizeof change, "| stride %d phase kv", f->pattern->n_kv_heads);
+    snprintf(words, sizeof words, "adding `stride %d phase kv` lets the KV heads share what no head reads",
+             f->pattern->n_kv_heads);
+    return try_body(f, 0, stride, true, change, words);
+}
+
+static s2_status repair_union(finder *f)
+{
+    const s2_pattern *const pattern = f->pattern;
+    const int32_t group = pattern->n_heads / pattern->n_kv_heads;
+    const bool differ = s2_pattern_layers_differ(pattern);
+    char change[40], words[160];
+    if (largest_stride(pattern) > 0) {
+        S2_TRY(try_strides(f));
+        S2_TRY(try_rotations(f));
+    } else if (!differ && pattern->n_kv_heads > 1) {
+        S2_TRY(try_new_stride(f));
+    }
+    if (differ)
+        return S2_OK; /* KV heads of several counts have no common name */
+    snprintf(change, sizeof change, "kv %d: dense", pattern->n_kv_heads - 1);
+    snprintf(words, sizeof words, "a dense KV head holds: `kv %d: dense` in the failing layers",
+             pattern->n_kv_heads - 1);
+    return try_body(f, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, change, words);
+}
+
+static s2_status find(finder *f)
+{
+    switch (f->finding->requirement.property) {
+    case S2_UNION: return repair_union(f);
+    case S2_RANKS: return try_strides(f);
+    case S2_ROWS:
+        return try_body(f, 0, s2_term_init(S2_TERM_LOCAL, 1), true, "| local 1",
+                        "adding `local 1` gives every query a key");
+    case S2_KV:
+        return try_edit(f, edit_dilated_to_stride, "stride for dilated",
+                        "`stride` (absolute key blocks) in place of `dilated` (relative) holds");
+    case S2_GROUP:
+    case S2_SHARDS:
+    case S2_DEPTH:
+    case S2_N_PROPERTIES: break;
+    }
+    return S2_OK;
+}
+
+s2_status s2_repairs_find(s2_arena *arena, const s2_pattern *pattern, const s2_finding *finding,
+                          s2_repair repairs[S2_REPAIRS], int32_t *n)
+{
+    finder f = {.arena = arena, .pattern = pattern, .finding = finding, .repairs = repairs};
+    S2_TRY(find(&f));
+    *n = f.n;
+    return S2_OK;
+}

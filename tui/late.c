@@ -1,0 +1,133 @@
+/*
+ * What follows from a pattern and takes longer than a frame: expected time, repairs with their prices, reach,
+ * worth.
+ */
+#include "tui/bench.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/arith.h"
+#include "coverage/repair.h"
+#include "reach/hops.h"
+#include "reach/worth.h"
+#include "tui/view.h"
+
+/* ---- time */
+
+static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *out)
+{
+    s2_sim_options options;
+    s2_diag diag;
+    s2_sim *const sim = S2_NEW(scratch, s2_sim, 1);
+    if (sim == NULL)
+        return S2_ENOMEM;
+    S2_TRY(s2_question_options(&facts->question, scratch, &options, &diag));
+    S2_TRY(s2_sim_run(scratch, &facts->pattern, &options, sim, &diag));
+    *out = (s2_expected){sim->predicted, sim->time_us, sim->dense_time_us, sim->error_pct};
+    return S2_OK;
+}
+
+/* ---- repairs */
+
+static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_late *late)
+{
+    s2_facts after;
+    s2_buf text = {0};
+    s2_pattern_line(&repair->pattern, &text);
+    S2_TRY(text.status);
+    s2_facts_build(text.data, strlen(text.data), &facts->question, &after);
+    s2_offer *const offer = &late->offers[late->n_offers];
+    *offer = (s2_offer){s2_arena_strndup(&late->arena, repair->change, strlen(repair->change)),
+                        s2_arena_strndup(&late->arena, repair->words, strlen(repair->words)),
+                        s2_arena_strndup(&late->arena, text.data, strlen(text.data)), s2_facts_tally(&after)};
+    late->n_offers += after.status == S2_OK;
+    s2_facts_release(&after);
+    s2_buf_release(&text);
+    return offer->change != NULL && offer->words != NULL && offer->text != NULL ? S2_OK : S2_ENOMEM;
+}
+
+/* The union's first: that is what most designs are broken in. */
+static s2_status find_offers(const s2_facts *facts, s2_arena *scratch, s2_late *late)
+{
+    static const int order[S2_N_VERDICTS] = {1, 0, 2};
+    for (int at = 0; at < S2_N_VERDICTS; at++) {
+        const s2_finding *const finding = &facts->findings[order[at]];
+        s2_repair repairs[S2_REPAIRS];
+        int32_t n = 0;
+        if (finding->verdict == S2_VIOLATED)
+            S2_TRY(s2_repairs_find(scratch, &facts->pattern, finding, repairs, &n));
+        for (int32_t nth = 0; nth < n && late->n_offers < S2_OFFERS; nth++)
+            S2_TRY(add_offer(facts, &repairs[nth], late));
+    }
+    return S2_OK;
+}
+
+/* ---- reach and worth */
+
+/* Bit matrices of more blocks take seconds; what is shown says of how many tokens it is. */
+enum { REACH_BLOCKS = 512 };
+
+static s2_status find_reach(const s2_facts *facts, s2_arena *scratch, s2_late *late)
+{
+    const s2_pattern *const pattern = &facts->pattern;
+    const s2_phase phase = facts->question.decode ? S2_DECODE : S2_PREFILL;
+    const int64_t n_tok = s2_min_i64(facts->question.len_tok, (int64_t)REACH_BLOCKS * pattern->block_tok);
+    s2_stack stack;
+    s2_hops hops;
+    s2_worth worth;
+    late->not_judged = "its layers cannot be followed here";
+    S2_TRY(s2_stack_build(scratch, pattern, phase, n_tok, &stack));
+    S2_TRY(s2_worth_judge(scratch, &stack, &worth));
+    late->not_judged = worth.not_judged;
+    late->recall = worth.recall;
+    late->loss = worth.loss;
+    S2_TRY(s2_hops_find(scratch, &stack, &hops));
+    s2_known *const known = S2_NEW(&late->arena, s2_known, pattern->n_layers);
+    if (known == NULL)
+        return S2_ENOMEM;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const s2_receptive *const r = &hops.receptive[layer];
+        known[layer] = (s2_known){(double)r->last / s2_stack_n_keys(&stack, stack.n_blk - 1),
+                                  (double)r->least / s2_stack_n_keys(&stack, r->least_query)};
+    }
+    late->reach = known;
+    late->reach_tok = n_tok;
+    late->hops = hops.layers;
+    return S2_OK;
+}
+
+void s2_facts_late(const s2_facts *facts, s2_late *out)
+{
+    s2_arena scratch = {0};
+    *out = (s2_late){.asked = true};
+    if (facts->priced && expect(facts, &scratch, &out->expected) != S2_OK)
+        out->expected = (s2_expected){0};
+    s2_arena_release(&scratch);
+    if (find_offers(facts, &scratch, out) != S2_OK)
+        out->n_offers = 0;
+    s2_arena_release(&scratch);
+    /* what could not be followed is missing, and is told as that */
+    (void)!find_reach(facts, &scratch, out);
+    s2_arena_release(&scratch);
+}
+
+s2_tally s2_facts_tally(const s2_facts *facts)
+{
+    s2_tally tally = {.there = facts->status == S2_OK};
+    if (!tally.there)
+        return tally;
+    const s2_late *const late = &facts->late;
+    memcpy(tally.hash, facts->hash, sizeof tally.hash);
+    tally.cached = facts->cached;
+    tally.priced = facts->priced;
+    tally.expected = late->asked && late->expected.known;
+    tally.judged = late->asked && late->not_judged == NULL;
+    tally.time_us = facts->time_us;
+    tally.expected_us = late->expected.time_us;
+    tally.kv_bytes = facts->cached ? (double)facts->kv_bytes[S2_KV_POINTS - 1] : 0;
+    tally.unread = 1 - facts->token_density;
+    tally.recall = late->recall;
+    tally.loss = late->loss;
+    return tally;
+}
