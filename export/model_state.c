@@ -9,7 +9,7 @@ enum { PATH_BYTES = 128, N_FACTORS = 4, N_PRODUCTS = 5 };
  * Elements that a layer keeps per sequence, as sums of products of config keys: `wide` ones are the recurrent
  * state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. A factor "2" is the number; a key
  * of two names separated by '|' is the first one that is there; after a name "=N" is its default, "-1" less
- * one, "/2" a half.
+ * one, ":2" a half.
  */
 typedef const char *const product[N_FACTORS];
 typedef struct state_form {
@@ -54,7 +54,7 @@ static const state_form forms[] = {
       {CCA_HEADS, "cca_time1=2-1"},
       {CCA_KEYS, "cca_time0=2-1"},
       {CCA_KEYS, "cca_time1=2-1"},
-      {"num_key_value_heads/2", "head_dim"}}},
+      {"num_key_value_heads:2", "head_dim"}}},
     {{"inkling_text", "inkling2_text", NULL},
      {{"2", SHORT_CONV, CCA_KEYS}, {"2", SHORT_CONV, "hidden_size"}},
      {{NULL}}},
@@ -79,7 +79,7 @@ static s2_status read_factor(const s2_source *source, const char *prefix, const 
         return S2_OK;
     }
     for (const char *name = names; *name != '\0'; name += strcspn(name, "|") + (strchr(name, '|') != NULL)) {
-        const int n = (int)strcspn(name, "|=-/");
+        const int n = (int)strcspn(name, "|=-:");
         int64_t value = 0, less = 0, part = 1;
         read_suffix(name + n, name + strcspn(name, "|"), &value, &less, &part);
         snprintf(path, sizeof path, "%s/%.*s", prefix, n, name);

@@ -223,31 +223,10 @@ static void when_simplify(s2_range when[S2_N_UNITS], int64_t block)
     when[S2_UNIT_TOK] = tok;
 }
 
-static bool when_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
-{
-    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
-    if (blk.begin >= blk.end || tok.begin >= tok.end)
-        return true;
-    /* a block distance of d allows token distances in (d - 1) * block + 1 .. (d + 1) * block - 1 */
-    const bool tok_below = tok.end != S2_OPEN && blk.begin > 0 && tok.end <= (blk.begin - 1) * block + 1;
-    const bool tok_above = blk.end != S2_OPEN && tok.begin >= blk.end * block;
-    return tok_below || tok_above;
-}
-
-static bool axis_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
-{
-    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
-    const int64_t begin = tok.begin > blk.begin * block ? tok.begin : blk.begin * block;
-    const int64_t blk_end = blk.end == S2_OPEN ? S2_OPEN : blk.end * block;
-    return begin >= (tok.end < blk_end ? tok.end : blk_end);
-}
-
 s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *term, s2_term *out)
 {
     s2_term made = *term;
-    if (axis_is_empty(made.when[S2_WHEN_KEY], block_tok) ||
-        axis_is_empty(made.when[S2_WHEN_QUERY], block_tok) ||
-        when_is_empty(made.when[S2_WHEN_DISTANCE], block_tok))
+    if (s2_conditions_exclude(&made, block_tok))
         return S2_EINVAL;
     when_simplify(made.when[S2_WHEN_KEY], block_tok);
     when_simplify(made.when[S2_WHEN_QUERY], block_tok);

@@ -186,6 +186,32 @@ static bool within(int64_t value, int64_t lowest, int64_t highest)
     return value >= lowest && value <= highest;
 }
 
+static bool distance_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
+{
+    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
+    if (blk.begin >= blk.end || tok.begin >= tok.end)
+        return true;
+    /* a block distance of d allows token distances in (d - 1) * block + 1 .. (d + 1) * block - 1 */
+    const bool tok_below = tok.end != S2_OPEN && blk.begin > 0 && tok.end <= (blk.begin - 1) * block + 1;
+    const bool tok_above = blk.end != S2_OPEN && tok.begin >= blk.end * block;
+    return tok_below || tok_above;
+}
+
+static bool axis_is_empty(const s2_range when[S2_N_UNITS], int64_t block)
+{
+    const s2_range blk = when[S2_UNIT_BLK], tok = when[S2_UNIT_TOK];
+    const int64_t begin = tok.begin > blk.begin * block ? tok.begin : blk.begin * block;
+    const int64_t blk_end = blk.end == S2_OPEN ? S2_OPEN : blk.end * block;
+    return begin >= (tok.end < blk_end ? tok.end : blk_end);
+}
+
+bool s2_conditions_exclude(const s2_term *term, int64_t block_tok)
+{
+    return axis_is_empty(term->when[S2_WHEN_KEY], block_tok) ||
+           axis_is_empty(term->when[S2_WHEN_QUERY], block_tok) ||
+           distance_is_empty(term->when[S2_WHEN_DISTANCE], block_tok);
+}
+
 static const char *when_fault(const s2_term *term, int64_t block)
 {
     for (int what = 0; what < S2_N_WHEN; what++)
@@ -197,7 +223,7 @@ static const char *when_fault(const s2_term *term, int64_t block)
             if (range.begin > most || (range.end != S2_OPEN && range.end > most))
                 return "a when bound exceeds 2^24 tokens";
         }
-    return NULL;
+    return s2_conditions_exclude(term, block) ? "its conditions exclude each other" : NULL;
 }
 
 static const char *list_fault(const s2_span_list *list, int64_t most)

@@ -125,6 +125,8 @@ typedef struct s2_term {
 
 /* A term with no `when` and width 1; the one way to start filling a term. */
 s2_term s2_term_init(s2_term_kind kind, int64_t n);
+/* Do the conditions of a term leave it no pair at all, so that it could never read? */
+bool s2_conditions_exclude(const s2_term *term, int64_t block_tok);
 
 /* The residue P of a stride for one head, the indices filled in: 0 <= P < V. */
 static inline int64_t s2_term_offset(const s2_term *term, int32_t layer, int32_t head, int32_t kv_head)

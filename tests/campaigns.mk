@@ -82,7 +82,7 @@ races: $(B)/s2 $(sort $(foreach r,$(RACES),$(B)/tests/test_$(firstword $(subst :
 ## formats: the foreign definitions restated in plain Python, against what s2 exports
 formats: $(B)/s2
 	python3 tests/formats/check_formats.py $(B)/s2
-	python3 tests/formats/truth.py $(B)/s2 --defaults || [ $$? = 77 ]
+	python3 tests/formats/truth.py $(B)/s2 --defaults --configs tests/data/configs || [ $$? = 77 ]
 ## example: build and run docs/examples/: count_pairs.c with exported headers (one of windows in tokens), a serving loop, a kernel of your own
 EXAMPLES := phi3 tokens
 EXAMPLE_phi3   = 'name phi-3-small-8k; layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense' --len 8k

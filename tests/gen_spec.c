@@ -110,10 +110,14 @@ s2_term s2_gen_spec_term(s2_rng *rng, s2_term_kind kind, const s2_pattern *patte
 {
     s2_term term = s2_term_init(kind, 0);
     gen_arguments(rng, pattern, arena, &term);
-    if (kind != S2_TERM_NONE && one_in(rng, 4))
-        gen_when(rng, &term);
-    if (kind != S2_TERM_NONE && one_in(rng, 12))
-        gen_when(rng, &term);
+    const s2_term plain = term;
+    do {
+        term = plain;
+        if (kind != S2_TERM_NONE && one_in(rng, 4))
+            gen_when(rng, &term);
+        if (kind != S2_TERM_NONE && one_in(rng, 12))
+            gen_when(rng, &term);
+    } while (s2_conditions_exclude(&term, pattern->block_tok));
     return term;
 }
 

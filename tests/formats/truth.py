@@ -6,7 +6,10 @@ each layer, and (for models that do not know the interface) the softmax is watch
 KV heads and the head dimension are then compared with what `s2 mask` says of the same config.json. Layer counts, head
 counts, windows and patterns of layers are the config's own; widths, vocabulary and experts are made small.
 
-usage: truth.py S2_PROGRAM [--types A,B] [--configs DIR] [--write FILE] [--verbose]
+usage: truth.py S2_PROGRAM [--types A,B] [--defaults] [--configs DIR [--only]] [--write FILE.md] [--save FILE.json]
+                [--from FILE.json] [--verbose]
+`--configs` compares the published configs of a folder too, `--only` nothing else. `--write` puts the table between its
+marks in FILE; `--save` keeps outcomes, `--from` takes those of configs that this run leaves out.
 Last line: N equal, N refused, N different, N without truth. Exit 1 when one differs, 77 when transformers is missing.
 """
 import argparse
@@ -84,6 +87,8 @@ REPAIRS = {
     "xlm": dict(emb_dim=32, n_heads=4),
     "doge": dict(keep_window_size=WINDOW),
 }
+# Of these, what no pattern sees: published configs keep all else.
+WIDTHS = ("n_shared_experts", "rotary_dim", "n_ctx", "num_experts", "num_experts_per_token", "default_language")
 # One layer runs several times, each time with a cache of its own.
 REPEATED = ("hrm_text",)
 
@@ -208,6 +213,14 @@ def run_model(config):
         if RECORDS.layers or RECORDS.states or all(kind == "linear_attention" for kind in getattr(config, "layer_types", None) or [""]):
             return RECORDS.layers, None
     return None, reasons[0] if reasons else "no layer computes attention"
+
+
+def preload(config):
+    """Import a model's code before the children fork, so that not each of them does."""
+    try:
+        AutoModelForCausalLM._model_mapping[type(config)]
+    except Exception:  # the child says what is wrong with it
+        pass
 
 
 def in_child(work, seconds=40, n_bytes=6 << 30):
@@ -352,9 +365,9 @@ def text_of(config, name):
     return json.dumps(saved, indent=2)
 
 
-def compare(s2, config, name, records):
+def compare(s2, config, source, records):
     """('equal' | 'refused' | 'different' | 'partial', reason)"""
-    text, path = s2.read(text_of(config, name))
+    text, path = s2.read(source)
     if text is None:
         return "refused", path
     n_layers = number(text, "layers", 1)
@@ -467,7 +480,7 @@ def build(d, kind):
 
 
 def subjects(kinds, verbose):
-    """(type, variant, config) of the defaults and their variants."""
+    """(type, variant, config, the text that s2 reads) of the defaults and their variants; no config: why not."""
     for kind in kinds:
         try:
             base = shrink(AutoConfig.for_model(kind).to_dict(), LAYERS)
@@ -477,7 +490,8 @@ def subjects(kinds, verbose):
             continue
         for name, d in [("defaults", base)] + variants(base):
             try:
-                yield kind, name, build(d, kind), None
+                config = build(d, kind)
+                yield kind, name, config, text_of(config, name)
             except Exception as why:
                 if name == "defaults":
                     yield kind, name, None, "%s: %s" % (type(why).__name__, str(why)[:90])
@@ -485,23 +499,98 @@ def subjects(kinds, verbose):
                     print("  %s %s: %s" % (kind, name, str(why).split("\n")[0][:100]))
 
 
+def with_widths(raw, small):
+    """A published file with the widths of the small model that is built from it."""
+    for key in HIDDEN + ("head_dim", "kv_lora_rank", "qk_rope_head_dim", "global_head_dim", "swa_head_dim", "v_head_dim"):
+        if isinstance(small.get(key), int):
+            raw[key] = small[key]
+    if isinstance(raw.get("text_config"), dict):
+        with_widths(raw["text_config"], small["text_config"])
+    return raw
+
+
 def published(folder):
+    """(type, name, config, why not, the text that s2 reads) of real models: all but their widths is theirs."""
     for name in sorted(os.listdir(folder)):
-        if name.endswith(".json"):
-            with open(os.path.join(folder, name)) as f:
-                d = json.load(f)
-            try:
-                yield d["model_type"], name[:-5], build(shrink(d), d["model_type"]), None
-            except Exception as why:
-                yield d.get("model_type", "?"), name[:-5], None, "%s: %s" % (type(why).__name__, str(why)[:90])
+        if not name.endswith(".json"):
+            continue
+        with open(os.path.join(folder, name)) as f:
+            d = json.load(f)
+        d.pop("source", None)
+        kind = d["model_type"]
+        try:
+            small = shrink(build(d, kind).to_dict())
+            small = set_deep(small, **{k: v for k, v in REPAIRS.get(kind, {}).items() if k in WIDTHS})
+            yield kind, name[:-5], build(small, kind), json.dumps(with_widths(shrink(d), small))
+        except Exception as why:
+            yield kind, name[:-5], None, "%s: %s" % (type(why).__name__, str(why).split("\n")[0][:90])
 
 
-def judge(s2, config, name):
+def judge(s2, config, name, text):
     records, why = run_model(config)
     if records is not None:
-        return compare(s2, config, name, records)
-    read = s2.read(text_of(config, name))[0] is not None
+        return compare(s2, config, text, records)
+    read = s2.read(text)[0] is not None
     return "no truth", why + (" [read]" if read else " [refused]")
+
+
+BEGIN, END = "<!-- written by tests/formats/truth.py -->\n", "<!-- end of what truth.py wrote -->\n"
+WORDS = (("equal", "equal"), ("partial", "chosen at run time"), ("refused", "refused"), ("no truth", "cannot be run"),
+         ("different", "different"))
+
+
+def summary(rows, published_rows):
+    """Markdown: how many of which outcome, the types one by one, and what was said of those that are not read."""
+    kinds = collections.OrderedDict()
+    for (kind, name), outcome in rows.items():
+        kinds.setdefault(kind, []).append((name, outcome))
+    parts = (("default configs, by type", [o for (_, name), o in rows.items() if name == "defaults"]),
+             ("variants: window, layer types, grouped heads, both ways",
+              [o for (_, name), o in rows.items() if name != "defaults"]),
+             ("published configs", list(published_rows.values())))
+    text = "With transformers %s:\n\n| | %s |\n|---|%s\n" % (
+        transformers.__version__, " | ".join(words for _, words in WORDS), "---|" * len(WORDS))
+    for title, outcomes in parts:
+        if outcomes:
+            count = collections.Counter(outcome for outcome, _ in outcomes)
+            text += "| %s | %s |\n" % (title, " | ".join(str(count[word]) for word, _ in WORDS))
+    whole = ["%s (%d)" % (kind, len(found)) for kind, found in kinds.items()
+             if all(outcome == "equal" for _, (outcome, _) in found)]
+    text += "\nEqual in every config, whose number is in brackets: %s.\n\n" % ", ".join(whole)
+    text += "| type | configs | default config | variants |\n|---|---|---|---|\n"
+    for kind, found in kinds.items():
+        if any(outcome != "equal" for _, (outcome, _) in found):
+            text += "| %s | %d | %s | %s |\n" % (kind, len(found), said(found[:1]), said(found[1:]))
+    apart = [("%s" % name, outcome) for (_, name), outcome in published_rows.items() if outcome[0] != "equal"]
+    if apart:
+        text += "\nPublished configs that are not simply equal: %s.\n" % "; ".join(
+            "%s: %s" % (name, said([(name, outcome)])) for name, outcome in apart)
+    return text
+
+
+def said(found):
+    """Outcomes with their number where there are several, and the first reason of each."""
+    count = collections.OrderedDict()
+    for _, (outcome, reason) in found:
+        count.setdefault(outcome, [0, reason])[0] += 1
+    words = dict(WORDS)
+    return "; ".join("%s%s%s" % (words[outcome], " %d" % n if len(found) > 1 else "",
+                                 ": " + clean(reason) if reason and outcome != "partial" else "")
+                     for outcome, (n, reason) in count.items())
+
+
+def clean(reason):
+    reason = re.sub(r"^S2P400 |; if you know, say it.*| \[(read|refused)\]$", "", reason)
+    return reason.replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")").strip()
+
+
+def write_summary(path, text):
+    with open(path) as f:
+        whole = f.read()
+    head, rest = whole.split(BEGIN)
+    tail = rest.split(END)[1]
+    with open(path, "w") as f:
+        f.write(head + BEGIN + text + END + tail)
 
 
 def main():
@@ -509,30 +598,48 @@ def main():
     args.add_argument("program")
     args.add_argument("--types")
     args.add_argument("--configs")
+    args.add_argument("--only", action="store_true")
     args.add_argument("--write")
+    args.add_argument("--save")
+    args.add_argument("--from", dest="kept")
     args.add_argument("--verbose", action="store_true")
     args.add_argument("--defaults", action="store_true")
     args = args.parse_args()
     torch.set_num_threads(1)
     s2 = S2(args.program)
     kinds = args.types.split(",") if args.types else sorted(CAUSAL)
-    work = published(args.configs) if args.configs else subjects(kinds, args.verbose)
-    rows = collections.OrderedDict()
-    for kind, name, config, why in work:
-        if args.defaults and name != "defaults":
-            continue
-        outcome = in_child(lambda: judge(s2, config, name)) if config is not None else ("no truth", why)
-        rows[kind, name] = outcome
-        if args.verbose or outcome[0] == "different":
-            print("%-10s %s, %s: %s" % (outcome[0], kind, name, outcome[1]), flush=True)
-    count = collections.Counter(outcome for outcome, _ in rows.values())
+    rows = {"types": collections.OrderedDict(), "published": collections.OrderedDict()}
+    if args.kept:
+        with open(args.kept) as f:
+            for part, kept in json.load(f).items():
+                rows[part].update({(kind, name): tuple(outcome) for kind, name, outcome in kept})
+    if not args.only:
+        run(s2, subjects(kinds, args.verbose), args, rows["types"])
+    if args.configs:
+        run(s2, published(args.configs), args, rows["published"])
+    if args.save:
+        with open(args.save, "w") as f:
+            json.dump({part: [(kind, name, outcome) for (kind, name), outcome in found.items()]
+                       for part, found in rows.items()}, f, indent=1)
     if args.write:
-        with open(args.write, "w") as f:
-            json.dump({"%s, %s" % key: value for key, value in rows.items()}, f, indent=1)
+        write_summary(args.write, summary(rows["types"], rows["published"]))
+    count = collections.Counter(outcome for found in rows.values() for outcome, _ in found.values())
     print("transformers %s: %d equal, %d partial, %d refused, %d different, %d without truth" % (
         transformers.__version__, count["equal"], count["partial"], count["refused"], count["different"],
         count["no truth"]))
     return 1 if count["different"] else 0
+
+
+def run(s2, work, args, rows):
+    for kind, name, config, text in work:
+        if args.defaults and work.__name__ == "subjects" and name != "defaults":
+            continue
+        if config is not None:
+            preload(config)
+        outcome = in_child(lambda: judge(s2, config, name, text)) if config is not None else ("no truth", text)
+        rows[kind, name] = outcome
+        if args.verbose or outcome[0] == "different":
+            print("%-10s %s, %s: %s" % (outcome[0], kind, name, outcome[1]), flush=True)
 
 
 if __name__ == "__main__":
