@@ -10,6 +10,8 @@ LIBRARY_C := $(foreach m,base pattern coverage plan sim cache kernels export lib
 LIBRARY_O := $(call obj,$(LIBRARY_C) $(LIB_CU) $(CU_INST)) $(O)/sim/texts.o
 LIBS_OWN  := -l:libjansson.a -l:libyaml.a -l:libmd.a
 LIBS_DEPS := -lm -pthread
+# Debian's libstdc++.a is for programs; whoever has Python or torch has the shared one.
+LIBS_SHARED = $(subst -l:libstdc++.a,-lstdc++,$(LIBS_CUDA))
 
 ##@ Install
 ## library: libs2.so and libs2.a, which export the names of library/exports.txt and no other
@@ -22,7 +24,7 @@ $(L)/exports.map: library/exports.txt
 $(L)/libs2.so.$(SO): $(LIBRARY_O) $(L)/exports.map $(O)/members
 	$(CC) $(CFLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(L)/exports.map -Wl,-z,defs -Wl,--defsym=stdin=s2_api_version \
 	  -Wl,-z,relro,-z,now,-z,noexecstack \
-	  $(filter %.o,$^) -o $@ $(LIBS_OWN) $(LIBS_DEPS) $(LIBS_CUDA)
+	  $(filter %.o,$^) -o $@ $(LIBS_OWN) $(LIBS_DEPS) $(LIBS_SHARED)
 # One object: what it does not export is local to it, so that a program may have a jansson of its own.
 $(L)/libs2.a: $(LIBRARY_O) library/exports.txt $(O)/members
 	$(CC) -r -nostdlib $(filter %.o,$^) -o $(L)/libs2.o $(LIBS_OWN)
@@ -42,7 +44,7 @@ install: all man completion library
 	install -m 644 library/s2.h $(DESTDIR)$(PREFIX)/include
 	install -d $(LIBDIR)/pkgconfig && install -m 755 $(L)/libs2.so.$(SO) $(LIBDIR)
 	install -m 644 $(L)/libs2.a $(LIBDIR) && ln -sf libs2.so.$(SO) $(LIBDIR)/libs2.so
-	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(SO).$(MINOR),; s,@PRIVATE@,$(LIBS_DEPS) $(LIBS_CUDA),' library/s2.pc.in > $(LIBDIR)/pkgconfig/s2.pc
+	sed 's,@PREFIX@,$(PREFIX),; s,@VERSION@,$(SO).$(MINOR),; s,@PRIVATE@,$(LIBS_DEPS) $(LIBS_SHARED),' library/s2.pc.in > $(LIBDIR)/pkgconfig/s2.pc
 	install -m 644 build/man/man1/*.1 $(MANDIR)
 	install -m 644 build/completion/s2 $(BASHDIR)/s2
 	ln -sf s2 $(BASHDIR)/s2check
@@ -57,6 +59,18 @@ uninstall:
 ## abi: rewrite tests/library/abi.txt after a change of s2.h; review the difference
 abi:
 	python3 tests/library/abi.py $(CC) library/s2.h > tests/library/abi.txt
+
+.PHONY: library-path
+library-path:
+	@echo $(L)/libs2.so.$(SO)
+
+## wheel: the Python package with libs2 inside, under build/wheel/
+wheel: library
+	@S2_WHEEL_LIBRARY=$(L)/libs2.so.$(SO) python3 python/backend.py build/wheel
+
+## check-python: install the wheel into a scratch folder and test it (S2_PYTHON=FILE: with this interpreter, and the torch that it has)
+check-python: wheel
+	@tests/python/run.sh build/wheel
 
 ## check-library: install into a scratch folder, build a program outside of the tree with pkg-config, compare the ABI
 check-library: all library

@@ -9,6 +9,7 @@
 #include "pattern/dense.h"
 #include "pattern/mask.h"
 #include "pattern/parse.h"
+#include "plan/plan.h"
 
 /* ------------------------------------------------------------------ life */
 
@@ -205,6 +206,23 @@ int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase, int32
         for (int64_t key = 0; key < context_tok; key++)
             *out++ = s2_pattern_reads(p, (s2_phase)phase, layer, head, context_tok, query, key);
     return S2_API_OK;
+}
+
+int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int32_t *kind_of,
+                         s2_api_error *why)
+{
+    const s2_diag none = {0};
+    const int32_t *layers;
+    int32_t n_layers;
+    s2_arena arena = {0};
+    if (pattern == NULL || kind_of == NULL)
+        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "kind_of");
+    if (phase != S2_API_PREFILL && phase != S2_API_DECODE)
+        return s2_answer_argument(why, "phase: neither prefill nor decode");
+    const s2_status status =
+        s2_plan_distinct_layers(&arena, &pattern->pattern, (s2_phase)phase, &layers, &n_layers, kind_of);
+    s2_arena_release(&arena);
+    return s2_answer(status, &none, why);
 }
 
 /* ------------------------------------------------------------------ what it guarantees */

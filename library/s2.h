@@ -102,6 +102,12 @@ S2_API int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase
                                int64_t context_tok, int64_t query_begin, int64_t query_end, uint8_t *out,
                                s2_api_error *why);
 
+/*
+ * kind_of[layer], of all layers: the lowest layer whose heads read the same in this phase. Layers of a kind share plans.
+ */
+S2_API int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int32_t *kind_of,
+                                s2_api_error *why);
+
 typedef enum s2_api_verdict { S2_API_HOLDS, S2_API_VIOLATED, S2_API_UNKNOWN } s2_api_verdict;
 /*
  * Decide properties ("rows,union,kv,ranks:2"; `s2 explain` has them all) for contexts up to context_tok tokens, 0: of

@@ -92,6 +92,7 @@ later record "$make" -s check-record
 later races "$make" -s check-races
 later example "$make" -s example
 needs pkg-config library && later library "$make" -s check-library
+needs python3 python && later python "$make" -s check-python
 for recipe in tests/recipes/*.recipe; do later "recipe-$(basename "$recipe" .recipe)" JOBS=1 "tests/recipes/run.sh" "$(basename "$recipe" .recipe)"; done
 together
 stage demo "$make" -s demo

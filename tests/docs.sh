@@ -113,7 +113,7 @@ check_options() {
 check_targets() {
     # shellcheck disable=SC2086
     for target in $(grep -ohE '(^    |`)make (CUDA=0 |-s )*[a-z][a-z-]*' $pages | grep -oE '[a-z-]+$' | sort -u); do
-        grep -qE "^$target( [a-z-]+)*:" Makefile tests/campaigns.mk && judge "" || judge "a page names make $target, which is no target"
+        grep -qE "^$target( [a-z-]+)*:" Makefile library/library.mk tests/campaigns.mk && judge "" || judge "a page names make $target, which is no target"
     done
     # shellcheck disable=SC2086
     for test in $(grep -ohE '`[^`]*T=[a-z_]+' $pages | sed 's/.*T=//' | sort -u); do
@@ -138,7 +138,7 @@ check_links() {
 # Functions that a page names, as `name()` or `s2_name`, are somewhere in the sources.
 check_functions() {
     cat base/*.[ch] pattern/*.[ch] coverage/*.[ch] plan/*.[ch] reach/*.[ch] sim/*.[ch] calibrate/*.[ch] search/*.[ch] cache/*.[ch] kernels/*.[ch] judge/*.[ch] kernels/cuda/*.* \
-        db/*.[ch] export/*.[ch] draw/*.[ch] judge/*.[ch] calibrate/*.[ch] tui/*.[ch] explorer/*.[ch] cert/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
+        db/*.[ch] export/*.[ch] draw/*.[ch] judge/*.[ch] calibrate/*.[ch] tui/*.[ch] explorer/*.[ch] cert/*.[ch] library/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
     said=""
     # shellcheck disable=SC2086
     for name in $(grep -ohE '`[a-z][a-z0-9_]*\(\)|s2_[a-z][a-z0-9_]*' $pages | tr -d '`()' | sort -u); do

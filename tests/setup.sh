@@ -5,7 +5,7 @@
 set -u
 needed="gcc make git libsqlite3-dev libncurses-dev libjansson-dev libyaml-dev libpng-dev zlib1g-dev libmd-dev graphviz"
 [ "${1:-build}" = check ] &&
-    needed="$needed libcmocka-dev libvterm-dev clang clang-format libclang-rt-dev pkg-config python3 tmux sqlite3 libopenmpi-dev openmpi-bin"
+    needed="$needed libcmocka-dev libvterm-dev clang clang-format libclang-rt-dev pkg-config python3 python3-numpy tmux sqlite3 libopenmpi-dev openmpi-bin"
 [ "${1:-build}" = mpi ] && needed="$needed libopenmpi-dev openmpi-bin"
 missing=""
 for package in $needed; do

@@ -186,7 +186,7 @@ static void a_wrong_call_is_told_which_argument_is_wrong(void **state)
               &why, S2_API_REFUSED, "lokal");
     must_name(s2_api_pattern_open(NULL, 0, NULL, NULL, (s2_api_pattern *[1]){NULL}, &why), &why,
               S2_API_ARGUMENT, "text");
-    must_name(s2_api_pattern_open("heads 4; block 16; layers all: mask m.npy", 41, NULL, NULL,
+    must_name(s2_api_pattern_open("heads 4; block 16; layers all: mask \"m.npy\"", 43, NULL, NULL,
                                   (s2_api_pattern *[1]){NULL}, &why),
               &why, S2_API_REFUSED, "mask");
     must_name(s2_api_pattern_shape(pattern, &shape, &why), &why, S2_API_ARGUMENT, "shape");

@@ -33,9 +33,11 @@ judge "the static library exports other names than library/exports.txt"
 grep -o '\bs2_api_[a-z_]*(' library/s2.h | tr -d '(' | sort -u >"$away/declared"
 same "$away/listed" "$away/declared" >"$away/found"
 judge "s2.h declares other names than library/exports.txt"
-readelf -d "$library" | grep -E 'TEXTREL|NEEDED' | grep -vE '\[lib(c|m|pthread|dl|rt|gcc_s)\.so|\[ld-linux' >"$away/found"
+readelf -d "$library" | grep -E 'TEXTREL|NEEDED' | grep -vE '\[lib(c|m|pthread|dl|rt|gcc_s|stdc\+\+)\.so|\[ld-linux' >"$away/found"
 judge "the shared library needs more than the C library"
-objdump -t "$library" | awk '/ O (\.data|\.bss|\.tdata|\.tbss)\t/ { sub(/\.[0-9]+$/, "", $NF); print $NF }' | sort -u |
+objects=$(dirname "$library")/..
+for room in base pattern coverage plan sim cache kernels export library; do objdump -t "$objects/$room"/*.c.o; done |
+    awk '/ O \.(data|bss|tdata|tbss)(\.rel(\.local)?)?\t/ { sub(/\.[0-9]+$/, "", $NF); print $NF }' | sort -u |
     grep -vxFf tests/library/state.txt >"$away/found"
 judge "the library has state that tests/library/state.txt does not explain"
 python3 tests/library/abi.py "${CC:-cc}" library/s2.h >"$away/abi" 2>&1

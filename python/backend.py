@@ -1,0 +1,96 @@
+"""The build backend of the package (PEP 517): a wheel is the Python files and libs2.
+
+usage: backend.py FOLDER     writes the wheel there, and prints its path
+"""
+import base64
+import hashlib
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import sysconfig
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+TOP = HERE.parent
+
+
+def project():
+    """The few fields of pyproject.toml that a wheel repeats; Python 3.9 has no reader of its own."""
+    text = (HERE / "pyproject.toml").read_text()
+    fields = dict(re.findall(r'^([a-z-]+) = "(.*)"$', text, re.M))
+    extras = text.split("[project.optional-dependencies]")[1].split("\n[")[0]
+    fields["dependencies"] = re.findall(r'"([^"]+)"', re.search(r"^dependencies = \[(.*?)\]", text, re.M).group(1))
+    fields["extras"] = {name: re.findall(r'"([^"]+)"', listed) for name, listed in re.findall(r"^(\w+) = \[(.*?)\]", extras, re.M)}
+    return fields
+
+
+def metadata(fields):
+    lines = ["Metadata-Version: 2.1", f"Name: {fields['name']}", f"Version: {fields['version']}", f"Summary: {fields['description']}",
+             f"Requires-Python: {fields['requires-python']}"]
+    lines += [f"Requires-Dist: {one}" for one in fields["dependencies"]]
+    for extra, listed in fields["extras"].items():
+        lines += [f"Provides-Extra: {extra}"] + [f'Requires-Dist: {one}; extra == "{extra}"' for one in listed]
+    return "\n".join(lines) + "\n"
+
+
+def library():
+    """libs2, built where it is not; S2_WHEEL_LIBRARY names one that is."""
+    if os.environ.get("S2_WHEEL_LIBRARY"):
+        return pathlib.Path(os.environ["S2_WHEEL_LIBRARY"])
+    subprocess.run(["make", "-s", f"-j{os.cpu_count()}", "library"], cwd=TOP, check=True, stdout=sys.stderr)
+    where = subprocess.run(["make", "-s", "library-path"], cwd=TOP, check=True, capture_output=True, text=True).stdout
+    return TOP / where.strip()
+
+
+def platform_tag(path):
+    """By the youngest glibc symbol that the library asks for: pip refuses a machine that lacks it."""
+    versions = [tuple(map(int, found)) for found in re.findall(rb"GLIBC_(\d+)\.(\d+)", path.read_bytes())]
+    machine = sysconfig.get_platform().rsplit("-", 1)[1].replace(".", "_")
+    return "manylinux_{}_{}_{}".format(*max(versions), machine)
+
+
+def add(wheel, rows, name, content):
+    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))  # the same input, the same bytes
+    info.external_attr = 0o644 << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    wheel.writestr(info, content)
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
+    rows.append(f"{name},sha256={digest},{len(content)}")
+
+
+def write_wheel(folder, files, tag):
+    """files: (name, bytes) of what is installed."""
+    fields = project()
+    stem = f"{fields['name'].replace('-', '_')}-{fields['version']}"
+    path = pathlib.Path(folder, f"{stem}-{tag}.whl")
+    rows = []
+    part = path.with_suffix(f".{os.getpid()}")  # a wheel is whole or not there
+    with zipfile.ZipFile(part, "w") as wheel:
+        for name, content in files:
+            add(wheel, rows, name, content)
+        about = f"Wheel-Version: 1.0\nGenerator: s2\nRoot-Is-Purelib: false\nTag: {tag}\n"
+        add(wheel, rows, f"{stem}.dist-info/METADATA", metadata(fields).encode())
+        add(wheel, rows, f"{stem}.dist-info/WHEEL", about.encode())
+        record = f"{stem}.dist-info/RECORD"
+        wheel.writestr(zipfile.ZipInfo(record), "\n".join([*rows, f"{record},,"]) + "\n")
+    part.replace(path)
+    return path.name
+
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    built = library()
+    files = [(f"s2/{path.name}", path.read_bytes()) for path in sorted((HERE / "s2").iterdir()) if path.suffix == ".py"
+             or path.name == "py.typed"]
+    files.append((f"s2/{built.name}", built.read_bytes()))
+    return write_wheel(wheel_directory, files, f"py3-none-{platform_tag(built)}")
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise NotImplementedError("the C sources are the tree's: give pip the tree, or a wheel")
+
+
+if __name__ == "__main__":
+    pathlib.Path(sys.argv[1]).mkdir(parents=True, exist_ok=True)
+    print(pathlib.Path(sys.argv[1], build_wheel(sys.argv[1])))

@@ -1,0 +1,215 @@
+"""Patterns: read, written, proved and priced."""
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import itertools
+import json
+import os
+import pathlib
+import weakref
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+from . import _lib
+from ._lib import ArgumentError, FileError
+
+if TYPE_CHECKING:
+    import numpy
+
+Source = Union[str, "os.PathLike[str]", dict, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Finding:
+    """One property's verdict; `witness` is the smallest place where it fails."""
+
+    name: str
+    verdict: str  # "holds", "violated" or "unknown"
+    scope: Union[int, str]  # tokens that it is decided up to, or "all"
+    witness: Optional[dict]
+    reason: Optional[str]  # of unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """What `Pattern.check` found; true when everything that was asked holds."""
+
+    verdict: str
+    findings: tuple[Finding, ...]
+    json: dict  # the s2check/1 object of docs/json.md
+
+    def __bool__(self) -> bool:
+        return self.verdict == "holds"
+
+
+@dataclasses.dataclass(frozen=True)
+class Price:
+    """What a pattern costs on a GPU; times in microseconds, of attention alone but for end_to_end_us."""
+
+    predicted: bool  # time_us is a prediction, else a bound
+    measured: bool  # with constants that were measured on this GPU, not guessed for it
+    time_us: float
+    bound_us: float
+    dense_time_us: float
+    error_pct: float
+    end_to_end_us: float  # 0 without `model`
+    dense_end_to_end_us: float
+    density: float
+    pairs: int
+    kv_bytes: int
+    kv_used_bytes: int
+    kv_dense_bytes: int
+    fit_batch: int
+    dense_fit_batch: int
+
+
+_next = itertools.count()
+_alive: "weakref.WeakValueDictionary[int, Pattern]" = weakref.WeakValueDictionary()
+
+
+def with_number(number: int) -> "Optional[Pattern]":
+    """The pattern of a number, while it lives."""
+    return _alive.get(number)
+
+
+def _is_text(source: str) -> bool:
+    """Not a path: it has what a file's name seldom has, or begins as a configuration does."""
+    return any(mark in source for mark in ":;\n") or source.lstrip()[:1] in ("{", "[")
+
+
+def _read(source: Source) -> tuple[bytes, Optional[bytes]]:
+    """The text, and the path that it is from."""
+    if isinstance(source, str) and _is_text(source):
+        return _lib.encoded(source, "source"), None
+    if isinstance(source, (str, os.PathLike)):
+        path = pathlib.Path(os.fspath(source))
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            return path.read_bytes(), os.fsencode(path)
+        except OSError as failure:
+            raise FileError(f"source: {failure}") from failure
+        except ValueError as failure:  # a NUL in the path
+            raise ArgumentError(f"source: {failure}") from failure
+    config = source.to_dict() if hasattr(source, "to_dict") else source
+    if not isinstance(config, dict):
+        raise ArgumentError(f"source: a text, a path, a dict or a config is wanted, not {type(source).__name__}")
+    try:
+        return json.dumps(config, default=str).encode(), None
+    except (TypeError, ValueError, RecursionError) as failure:
+        raise ArgumentError(f"source: {failure}") from failure
+
+
+class Pattern:
+    """Which keys each query of each head and layer reads.
+
+    `source` is a text in the pattern language, a path, a dict, or a transformers config; foreign formats are recognised by
+    their content, or named with `format`. `notes` says what a foreign format leaves unsaid.
+    """
+
+    def __init__(self, source: Source, *, format: Optional[str] = None) -> None:
+        content, path = _read(source)
+        named = None if format is None else _lib.encoded(format, "format")
+        self._handle = _lib.Handle("pattern", "pattern")
+        _lib.call("pattern_open", content, len(content), path, named, ctypes.byref(self._handle.pointer))
+        self.number = next(_next)  # in this process
+        _alive[self.number] = self
+        self._kinds: dict[str, tuple[int, ...]] = {}
+        shape = _lib.CShape()
+        _lib.call("pattern_shape", self._handle.value, ctypes.byref(shape))
+        self.layers: int = shape.layers
+        self.heads: int = shape.heads
+        self.kv_heads: int = shape.kv_heads
+        self.head_dim: int = shape.head_dim
+        self.block: int = shape.block
+        self.causal = bool(shape.causal)
+        self.has_phases = bool(shape.has_phases)
+        self.limit: int = shape.limit_tok  # tokens that its mask files cover; 0: any number
+        self.hash: str = shape.hash.decode()
+        self.name: str = shape.name.decode("utf-8", "replace")
+
+    def __repr__(self) -> str:
+        return (f"<s2.Pattern {self.name or self.hash[:12]}: {self.layers} layers, {self.heads} heads on {self.kv_heads} KV heads>")
+
+    def __str__(self) -> str:
+        return _lib.text("pattern_text", self._handle.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Pattern) and self.hash == other.hash
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    def __reduce__(self) -> tuple:
+        return Pattern, (str(self),)
+
+    @property
+    def notes(self) -> list[str]:
+        return _lib.text("pattern_notes", self._handle.value).splitlines()
+
+    def mask(self, layer: int, n: int, *, phase: str = "prefill", queries: Optional[tuple[int, int]] = None) -> "numpy.ndarray":
+        """mask[head, query, key] as booleans, in a context of n tokens; `queries` is a range of queries."""
+        import numpy
+
+        layer = _lib.integer(layer, "layer", 0, self.layers - 1)
+        n = _lib.integer(n, "n", 1, _lib.LIMIT_TOK)
+        asked = [0, n] if queries is None else _lib.integers(queries, "queries", 0, n)
+        if len(asked) != 2 or asked[1] < asked[0]:
+            raise ArgumentError(f"queries: {queries!r} is no range (begin, end)")
+        begin, end = asked
+        which = _lib.word(phase, "phase", _lib.PHASES)
+        out = numpy.empty((self.heads, end - begin, n), dtype=numpy.bool_)
+        for head in range(self.heads if end > begin else 0):
+            _lib.call("pattern_mask", self._handle.value, which, layer, head, n, begin, end, out[head].ctypes.data)
+        return out
+
+    def kinds(self, phase: str = "prefill") -> tuple[int, ...]:
+        """For each layer the lowest one whose heads read the same."""
+        which = _lib.word(phase, "phase", _lib.PHASES)
+        if phase not in self._kinds:
+            out = (ctypes.c_int32 * self.layers)()
+            _lib.call("pattern_kinds", self._handle.value, which, out)
+            self._kinds[phase] = tuple(out)
+        return self._kinds[phase]
+
+    def check(self, properties: str = "rows,union,kv", *, length: Optional[int] = None) -> Check:
+        """Decide properties, for contexts up to `length` tokens, or for every length."""
+        tokens = 0 if length is None else _lib.integer(length, "length", 1, _lib.LIMIT_TOK)
+        verdict = ctypes.c_int32()
+        answer = json.loads(_lib.text("pattern_check", self._handle.value, _lib.encoded(properties, "properties"), tokens,
+                                      ctypes.byref(verdict)))
+        findings = tuple(Finding(p["name"], p["verdict"], p["scope"], p.get("witness"), p.get("reason"))
+                         for p in answer["properties"])
+        return Check(answer["verdict"], findings, answer)
+
+    def simulate(self, length: int, *, gpu: str = "h200", phase: str = "prefill", batch: int = 1, dtype: str = "bfloat16",
+                 model: Optional[str] = None, page: int = 16, ranks: int = 1) -> Price:
+        """What it costs at a context of `length` tokens; `phase` is prefill, decode or train."""
+        options = _lib.CPriceOptions(
+            gpu=_lib.encoded(gpu, "gpu"), net=None if model is None else _lib.encoded(model, "model"),
+            phase=_lib.word(phase, "phase", {**_lib.PHASES, "train": 2}), dtype=_lib.word(dtype, "dtype", _lib.DTYPES),
+            context_tok=_lib.integer(length, "length", 1, _lib.LIMIT_TOK), batch=_lib.integer(batch, "batch", 1),
+            page_tok=_lib.integer(page, "page", 1), ranks=_lib.integer(ranks, "ranks", 1))
+        price = _lib.CPrice()
+        _lib.call("pattern_price", self._handle.value, ctypes.byref(options), ctypes.byref(price))
+        fields = {name: getattr(price, name) for name, _ in _lib.CPrice._fields_ if name != "size"}
+        fields["predicted"], fields["measured"] = bool(price.predicted), bool(price.measured)
+        return Price(**fields)
+
+    def write(self, path: Union[str, "os.PathLike[str]"], format: str = "s2", *, length: int = 8192) -> list[str]:
+        """Write a format (`formats()` has them) to a file or folder; returns what the format leaves unsaid."""
+        return _lib.text("pattern_write", self._handle.value, _lib.encoded(format, "format"),
+                         _lib.integer(length, "length", 1, _lib.LIMIT_TOK), _lib.encoded(path, "path")).splitlines()
+
+
+@dataclasses.dataclass(frozen=True)
+class Format:
+    name: str
+    reads: bool
+    writes: bool
+    summary: str
+
+
+def formats() -> list[Format]:
+    """What `Pattern(..., format=)` reads and `Pattern.write` writes."""
+    rows = [line.split("\t") for line in _lib.text("formats").splitlines()]
+    return [Format(name, "read" in ways.split(), "write" in ways.split(), summary) for name, ways, summary in rows]

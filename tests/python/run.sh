@@ -1,0 +1,24 @@
+#!/bin/sh
+# The Python package as a user has it: the wheel is installed into a scratch folder, without a compiler and without the net, and
+# tested there. NumPy is needed, torch and transformers are tested where they are. usage: tests/python/run.sh FOLDER_OF_WHEELS
+# S2_PYTHON names the interpreter; else the first that has NumPy. last line: N passed, N failed, N skipped
+set -u
+wheels=$(realpath "$1")
+cd "$(dirname "$0")/../.." || exit 2
+root=$PWD
+away=$(mktemp -d "${TMPDIR:-/tmp}/s2-python.XXXXXX") || exit 2
+trap 'rm -rf "$away"' EXIT
+for python in ${S2_PYTHON:-python3 /usr/bin/python3}; do
+    "$python" -c 'import numpy' 2>/dev/null && break
+    python=""
+done
+if [ -z "$python" ]; then
+    echo "skipped: the Python package needs NumPy (python3-numpy)"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+# What pip would do with a wheel that is pure files; a Debian python3 has no pip.
+"$python" -m zipfile -e "$(ls -t "$wheels"/*.whl | head -1)" "$away/site" || exit 1
+cd "$away" || exit 2
+PYTHONPATH=$away/site:$root/tests/python PYTHONDONTWRITEBYTECODE=1 S2_ROOT=$root LC_ALL=C.UTF-8 \
+    "$python" -W error::SyntaxWarning "$root/tests/python/tests.py" ${S2_TEST:+"$S2_TEST"}

@@ -1,0 +1,73 @@
+"""Calls with anything at all: an answer or one of the package's exceptions, in a process that lives on."""
+import os
+import random
+import unittest
+
+import numpy
+
+import s2
+
+CASES = min(int(os.environ.get("S2_CASES", 1500)), int(os.environ.get("S2_CASES_MAX", 1500)))
+SEED = int(os.environ.get("S2_SEED", 3))
+TEXT = "heads 2; kv-heads 1; head-dim 8; block 16; layers 2; layers all: local 2 | stride 3 phase head; layers 1: dense"
+
+
+def odd(rng):
+    """Something that a caller might hand over by mistake."""
+    array = numpy.zeros((rng.choice([0, 1, 2, 3]), rng.choice([1, 2, 5]), rng.choice([1, 7, 33]), rng.choice([1, 8, 9])),
+                        dtype=rng.choice(["f4", "f2", "f8", "i4", "?", ">f4", "S4"]))
+    return rng.choice([None, 0, 1, -1, 2**31, 2**63, 2**70, 0.5, float("nan"), "", "cpu", "rows", "\0", "ä\ud800", TEXT, b"x", [], [0, 1], {},
+                       object(), True, array, array[..., ::-1], array[::2], array.T, numpy.broadcast_to(array[:1], array.shape), numpy.int64(3)])
+
+
+class Fuzz(unittest.TestCase):
+    def setUp(self):
+        self.rng = random.Random(SEED)
+        print(f"seed {SEED}")
+
+    def attempt(self, call, arguments, options, share):
+        """Some of the arguments replaced; whatever is raised must be ours, or Python's own TypeError of a signature."""
+        arguments = [odd(self.rng) if self.rng.random() < share else one for one in arguments]
+        options = {name: odd(self.rng) if self.rng.random() < share else one for name, one in options.items()}
+        try:
+            return call(*arguments, **options)
+        except s2.Error as refused:
+            self.assertTrue(str(refused))
+            return None
+
+    def test_patterns(self):
+        marks = TEXT.replace(";", "\n") + "{}[]:,\"'|\0äx0129"
+        for _ in range(CASES):
+            cut = self.rng.randrange(len(TEXT))
+            text = TEXT[:cut] + "".join(self.rng.choices(marks, k=self.rng.randrange(6))) + TEXT[cut + self.rng.randrange(8):] + ";"
+            pattern = self.attempt(s2.Pattern, [text], {"format": None}, 0.1)
+            if pattern is not None and pattern.layers * pattern.heads <= 64:
+                self.attempt(pattern.mask, [0, 40], {"phase": "prefill", "queries": (0, 3)}, 0.3)
+                self.attempt(pattern.check, ["rows"], {"length": 64}, 0.2)
+
+    def test_attention_and_gradients(self):
+        pattern = s2.Pattern(TEXT)
+        q, k = numpy.ones((2, 2, 33, 8), "f4"), numpy.ones((2, 1, 33, 8), "f4")
+        lse = numpy.zeros((2, 2, 33), "f4")
+        options = {"scale": 0.3, "phase": "prefill", "cu_seqlens_q": None, "cu_seqlens_k": None}
+        for _ in range(CASES):
+            share = self.rng.choice([0.02, 0.1, 0.4])
+            self.attempt(s2.attention, [q, k, k, pattern, 0], options, share)
+            self.attempt(s2.attention_backward, [q, q, k, k, q, lse, pattern, 1], options, share)
+            self.attempt(pattern.simulate, [64], {"gpu": "h200", "phase": "decode", "batch": 1, "dtype": "bfloat16"}, share)
+
+    def test_caches(self):
+        pattern, rng = s2.Pattern(TEXT), self.rng
+        cache = s2.Cache(pattern, numpy.zeros(1, "f4"), pages=40)
+        rows = [numpy.ones((1, n, 8), "f4") for n in range(9)]
+        for _ in range(CASES):
+            number = rng.randrange(4)
+            calls = [(cache.open, []), (cache.append, [number, rng.choice([1, 1, 1, 8, 300])]), (cache.fork, [number]), (cache.drop, [number]),
+                     (cache.write, [number, 0, rng.choice(rows), rng.choice(rows)]), (cache.tokens, [number]),
+                     (cache.slots, [number, 0, 0, 0, rng.randrange(40)]), (cache.attend, [numpy.ones((1, 2, 1, 8), "f4"), [number], 0])]
+            call, arguments = rng.choice(calls)
+            self.attempt(call, arguments, {}, 0.1)
+            if rng.random() < 0.02:
+                self.attempt(cache.close, [], {}, 0)
+                self.attempt(call, arguments, {}, 0.1)
+                cache = self.attempt(s2.Cache, [pattern, rows[1]], {"layout": "ring", "page": 16, "step": 1, "pages": 40}, 0.0)

@@ -1,0 +1,224 @@
+"""The package with NumPy alone."""
+import gc
+import os
+import pathlib
+import re
+import sys
+import tempfile
+import threading
+import unittest
+
+import numpy
+
+import eager
+import s2
+from s2 import _lib
+
+SHARDS = "heads 4; kv-heads 2; head-dim 24; block 16; layers 2; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense"
+SAMPLES = [SHARDS, "heads 2; kv-heads 2; head-dim 16; block 32; layers all: local 20t | sink 3t; heads 1: none",
+           "heads 6; kv-heads 2; head-dim 8; block 16; layers all: chunk 48t | columns 0,3"]
+
+
+def draw(pattern, batch, tokens, dtype=numpy.float32, seed=1):
+    rng = numpy.random.default_rng(seed)
+    heads = (pattern.heads, pattern.kv_heads, pattern.kv_heads)
+    return [rng.standard_normal((batch, h, tokens, pattern.head_dim)).astype(dtype) for h in heads]
+
+
+class Binding(unittest.TestCase):
+    def test_structures_are_those_of_the_header(self):
+        listed = pathlib.Path(os.environ["S2_ROOT"], "tests/library/abi.txt").read_text()
+        found = {}
+        for name, structure in vars(_lib).items():
+            if isinstance(structure, type) and issubclass(structure, _lib.Structure) and structure not in (_lib.Structure, _lib._Sized):
+                c_name = "s2_api_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name[1:]).lower()
+                for member, kind in structure._fields_:
+                    found[f"{c_name}.{member}"] = (getattr(structure, member).offset, getattr(structure, member).size)
+        wanted = {name: (int(at), int(size)) for name, at, size in re.findall(r"^struct (\S+\.\S+) at (\d+), (\d+) bytes", listed, re.M)}
+        self.assertEqual(found, wanted)
+
+
+class Patterns(unittest.TestCase):
+    def test_a_pattern_says_what_it_is(self):
+        pattern = s2.Pattern(SHARDS)
+        self.assertEqual((pattern.layers, pattern.heads, pattern.kv_heads, pattern.head_dim, pattern.block), (2, 4, 2, 24, 16))
+        self.assertEqual(s2.Pattern(str(pattern)), pattern)
+        self.assertEqual(pattern.kinds(), (0, 1))
+
+    def test_configs_and_files_are_read_and_written(self):
+        config = {"model_type": "mistral", "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+                  "hidden_size": 64, "sliding_window": 32}
+        pattern = s2.Pattern(config)
+        self.assertIn("local 32t", str(pattern))
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "mine.s2")
+            pattern.write(path)
+            self.assertEqual(str(s2.Pattern(path)), str(pattern))
+            numpy.save(pathlib.Path(folder, "mask.npy"), numpy.tri(4, dtype=bool))
+            path.write_text("heads 2; block 16; layers all: mask \"mask.npy\"")
+            self.assertEqual(s2.Pattern(path).limit, 64)
+            self.assertTrue((s2.Pattern(path).mask(0, 64)[0] == numpy.tri(64, dtype=bool)).all())
+            with self.assertRaisesRegex(s2.RefusedError, "mask"):
+                s2.Pattern("heads 2; block 16; layers all: mask \"mask.npy\"")
+            s2.Pattern(SHARDS).write(folder, "csr", length=256)
+            self.assertGreater(len(list(pathlib.Path(folder).iterdir())), 2)
+        self.assertTrue({"hf", "vllm", "csr"} <= {one.name for one in s2.formats()})
+
+    def test_verdicts_and_prices(self):
+        self.assertTrue(s2.Pattern("heads 2; layers all: dense").check())
+        found = s2.Pattern("heads 4; kv-heads 2; layers all: local 4 | stride 4 phase kv").check("union")
+        self.assertFalse(found)
+        self.assertEqual(found.findings[0].verdict, "violated")
+        self.assertEqual(found.findings[0].witness["layer"], 0)
+        price = s2.Pattern(SHARDS).simulate(32768)
+        self.assertTrue(0 < price.bound_us < price.time_us and 0 < price.kv_used_bytes <= price.kv_bytes < price.kv_dense_bytes)
+
+    def test_refusals_have_places(self):
+        with self.assertRaisesRegex(s2.RefusedError, "lokal") as refused:
+            s2.Pattern("heads 4\nlayers all: lokal 3")
+        self.assertEqual((refused.exception.line, refused.exception.column), (2, 13))
+
+    def test_patterns_are_shared_between_threads(self):
+        pattern, (q, k, v) = s2.Pattern(SHARDS), draw(s2.Pattern(SHARDS), 1, 100)
+        want, wrong = s2.attention(q, k, v, pattern), []
+
+        def work():
+            for _ in range(5):
+                wrong.append(not numpy.array_equal(s2.attention(q, k, v, pattern), want) or not s2.Pattern(str(pattern)) == pattern)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        [one.start() for one in threads]
+        [one.join() for one in threads]
+        self.assertEqual(wrong, [False] * 15)
+
+
+class Attention(unittest.TestCase):
+    def test_outputs_are_those_of_the_mask(self):
+        for text in SAMPLES:
+            pattern = s2.Pattern(text)
+            for tokens, dtype, tolerance in ((1, numpy.float32, 1e-5), (131, numpy.float32, 1e-5), (97, numpy.float16, 4e-3)):
+                q, k, v = draw(pattern, 2, tokens, dtype)
+                for layer in range(pattern.layers):
+                    got, lse = s2.attention(q, k, v, pattern, layer, scale=0.2, return_lse=True)
+                    want = eager.forward(q, k, v, pattern.mask(layer, tokens), 0.2)
+                    self.assertLess(abs(got - want).max(), tolerance, (text, tokens, layer))
+                    empty = ~pattern.mask(layer, tokens).any(-1)
+                    self.assertTrue((numpy.isneginf(lse) == empty[None]).all())
+
+    def test_any_stride_will_do_and_nothing_is_copied(self):
+        pattern = s2.Pattern(SHARDS)
+        q, k, v = draw(pattern, 2, 64)
+        turned = [numpy.ascontiguousarray(one.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3) for one in (q, k, v)]
+        self.assertTrue(numpy.array_equal(s2.attention(*turned, pattern), s2.attention(q, k, v, pattern)))
+        late = s2.attention(q[:, :, 40:], k, v, pattern)  # the last queries of the keys
+        self.assertLess(abs(late - s2.attention(q, k, v, pattern)[:, :, 40:]).max(), 1e-6)
+
+    def test_lengths_may_differ(self):
+        pattern = s2.Pattern(SHARDS)
+        q, k, v = (one[0] for one in draw(pattern, 1, 100))
+        got = s2.attention(q, k, v, pattern, cu_seqlens_q=[0, 30, 31, 100])
+        for begin, end in ((0, 30), (30, 31), (31, 100)):
+            one = [numpy.ascontiguousarray(x[None, :, begin:end]) for x in (q, k, v)]
+            self.assertLess(abs(got[:, begin:end] - s2.attention(*one, pattern)[0]).max(), 1e-6)
+
+    def test_gradients_are_those_of_differences(self):
+        pattern = s2.Pattern("heads 2; kv-heads 1; head-dim 8; block 16; layers all: local 12t | stride 2")
+        q, k, v = draw(pattern, 1, 40)
+        weight = draw(pattern, 1, 40, seed=2)[0]
+        o, lse = s2.attention(q, k, v, pattern, return_lse=True)
+        made = s2.attention_backward(weight, q, k, v, o, lse, pattern)
+        mask, step = pattern.mask(0, 40), 1e-4
+        for which, got in enumerate(made):
+            for at in ((0, 0, 3, 1), (0, 0, 39, 7), (0, 0, 17, 0)):
+                sides = []
+                for sign in (1, -1):
+                    moved = [one.astype(numpy.float64) for one in (q, k, v)]
+                    moved[which][at] += sign * step
+                    sides.append((eager.forward(*moved, mask, 8 ** -0.5) * weight).sum())
+                self.assertAlmostEqual(got[at], (sides[0] - sides[1]) / (2 * step), delta=2e-4)
+
+    def test_wrong_calls_name_the_argument(self):
+        pattern, other = s2.Pattern(SHARDS), s2.Pattern("heads 8; layers all: dense")
+        q, k, v = draw(pattern, 1, 32)
+        for name, call in {
+            "q": lambda: s2.attention(q.tolist(), k, v, pattern), "k: dtype": lambda: s2.attention(q, k.astype(numpy.float16), v, pattern),
+            "q: dtype": lambda: s2.attention(*(one.astype(numpy.float64) for one in (q, k, v)), pattern),
+            "v: shape": lambda: s2.attention(q, k, v[:, :, 1:], pattern), "k: shape": lambda: s2.attention(q, k[..., :8], v[..., :8], pattern),
+            "k: fewer": lambda: s2.attention(q, k[:, :, :9], v[:, :, :9], pattern), "pattern: it has 8": lambda: s2.attention(q, k, v, other),
+            "pattern: an": lambda: s2.attention(q, k, v, "dense"), "layer": lambda: s2.attention(q, k, v, pattern, 2),
+            "layer: True": lambda: s2.attention(q, k, v, pattern, True), "scale": lambda: s2.attention(q, k, v, pattern, scale=float("nan")),
+            "phase": lambda: s2.attention(q, k, v, pattern, phase="train"), "q: stride": lambda: s2.attention(q[..., ::2], k[..., ::2], v[..., ::2], pattern),
+            "q: a stride": lambda: s2.attention(q[:, :, ::-1], k, v, pattern), "q: 3 or 4": lambda: s2.attention(q[0, 0], k, v, pattern),
+            "q: its data": lambda: s2.attention(q[..., 1:9], k[..., 1:9], v[..., 1:9], pattern),
+            "cu_seqlens_q: only": lambda: s2.attention(q, k, v, pattern, cu_seqlens_q=[0, 32]),
+            "cu_seqlens_q": lambda: s2.attention(q[0], k[0], v[0], pattern, cu_seqlens_q=[0, 40]),
+            "gpu": lambda: s2.Pattern(SHARDS).simulate(64, gpu="h2000"), "length": lambda: pattern.check(length=0),
+            "source": lambda: s2.Pattern(7), "format": lambda: s2.Pattern(SHARDS, format=7), "properties": lambda: pattern.check(["rows"]),
+        }.items():
+            with self.subTest(name), self.assertRaises((s2.ArgumentError, s2.UnsupportedError)) as refused:
+                call()
+            self.assertIn(name.split(":")[0] if name == "gpu" else name, str(refused.exception).replace("h2000", "gpu"))
+
+
+class Caches(unittest.TestCase):
+    def test_decoding_equals_prefill_and_pages_go_back(self):
+        for layout in ("pages", "ring", "shared"):
+            pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 16; block 16; layers 2; layers all: sink 1 | local 3")
+            q, k, v = draw(pattern, 1, 150)
+            cache = s2.Cache(pattern, q, layout=layout)
+            first, second = cache.open(), None
+            for token in range(150):
+                now = slice(token, token + 1)
+                if token == 90:
+                    second = cache.fork(first)
+                for sequence in [first] + ([second] if second is not None else []):
+                    cache.append(sequence, 1)
+                    for layer in range(2):
+                        cache.write(sequence, layer, k[0, :, now], v[0, :, now])
+                if token % 10 == 9:
+                    both = [first] + ([second] if second is not None else [])
+                    got = cache.attend(numpy.repeat(q[:, :, now], len(both), 0), both, 1)
+                    want = eager.forward(q[:, :, :token + 1], k[:, :, :token + 1], v[:, :, :token + 1], pattern.mask(1, token + 1), 0.25)
+                    self.assertLess(abs(got[:, :, 0] - want[:, :, token]).max(), 1e-5, (layout, token))
+            cache.drop(second)
+            self.assertLess(cache.usage.slots, 2 * 2 * 150)
+            if layout == "pages":
+                self.assertEqual(cache.usage.bytes, pattern.simulate(150, dtype="float32", page=16, phase="decode").kv_bytes)
+
+    def test_a_closed_cache_and_wrong_steps_are_told(self):
+        pattern = s2.Pattern(SHARDS)
+        q, k, v = draw(pattern, 1, 20)
+        cache = s2.Cache(pattern, q)
+        one = cache.open()
+        cache.append(one, 4)
+        for name, call in {
+            "k: shape": lambda: cache.write(one, 0, k[0], v[0]), "sequence": lambda: cache.append(one + 1, 1),
+            "layer": lambda: cache.write(one, 2, k[0, :, :4], v[0, :, :4]), "step": lambda: cache.attend(q, [one], 0),
+            "sequences": lambda: cache.attend(q[:, :, :1], [one, one], 0), "tokens": lambda: cache.append(one, 0),
+            "k: dtype": lambda: cache.write(one, 0, k[0, :, :4].astype(numpy.float16), v[0, :, :4]),
+        }.items():
+            with self.subTest(name), self.assertRaisesRegex((s2.ArgumentError, s2.UnsupportedError), name):
+                call()
+        cache.close()
+        for call in (cache.open, lambda: cache.append(one, 1), lambda: cache.usage, lambda: cache.attend(q[:, :, :1], [one], 0),
+                     lambda: cache.write(one, 0, k[0], v[0]), lambda: cache.tokens(one)):
+            self.assertRaises(s2.ReleasedError, call)
+        full = s2.Cache(pattern, q, pages=1)
+        one = full.open()
+        self.assertRaises(s2.MemoryFullError, lambda: full.append(one, 300))
+        full.drop(one)
+
+    def test_plans_are_kept_and_nothing_leaks(self):
+        module = sys.modules["s2.attention"]
+        pattern = s2.Pattern(SHARDS)
+        q, k, v = draw(pattern, 1, 40)
+        s2.attention(q, k, v, pattern)
+        before = len(module._kept.plans)
+        for _ in range(3):
+            s2.attention(q, k, v, pattern)
+        self.assertEqual(len(module._kept.plans), before)
+        for tokens in range(1, 40):
+            s2.attention(q[:, :, :tokens], k[:, :, :tokens], v[:, :, :tokens], pattern)
+            s2.attention(q[:, :, :1], k[:, :, :tokens], v[:, :, :tokens], pattern)
+        self.assertLessEqual(len(module._kept.plans), module.PLANS)
+        gc.collect()

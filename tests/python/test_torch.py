@@ -1,0 +1,109 @@
+"""The operators of torch, on the CPU."""
+import unittest
+
+import torch
+
+import s2
+import s2.torch_ops  # noqa: F401  registers them
+
+TEXT = "heads 4; kv-heads 2; head-dim 32; block 16; layers 2; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense"
+
+
+def eager(q, k, v, mask):
+    group = q.shape[1] // k.shape[1]
+    score = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * q.shape[-1] ** -0.5
+    return torch.softmax(score.masked_fill(~mask, float("-inf")), -1) @ v.repeat_interleave(group, 1)
+
+
+def draw(tokens, dtype=torch.float32):
+    """As a model has them: (batch, tokens, heads, d), seen with heads first."""
+    return [torch.randn(2, tokens, heads, 32).to(dtype).transpose(1, 2).requires_grad_() for heads in (4, 2, 2)]
+
+
+class Operators(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        self.pattern = s2.Pattern(TEXT)
+
+    def test_outputs_and_gradients_are_eager_attentions(self):
+        mask = torch.from_numpy(self.pattern.mask(0, 150))
+        for dtype, tolerance in ((torch.float32, 1e-5), (torch.bfloat16, 0.03), (torch.float16, 4e-3)):
+            leaves = draw(150, dtype)
+            o = s2.attention(*leaves, self.pattern)
+            weight = torch.randn_like(o)
+            got, again = (torch.autograd.grad(o, leaves, weight, retain_graph=True) for _ in range(2))
+            plain = [one.detach().float().requires_grad_() for one in leaves]
+            want = eager(*plain, mask)
+            self.assertLess((o - want).abs().max(), tolerance)
+            for one, other, wanted in zip(got, again, torch.autograd.grad(want, plain, weight.float())):
+                self.assertTrue(torch.equal(one, other))  # deterministic
+                self.assertLess((one - wanted).abs().max(), tolerance)
+
+    def test_torchs_own_checks_pass(self):
+        torch.library.opcheck(torch.ops.s2.attention.default, (*draw(40), self.pattern.number, 0, None, "prefill", None, None))
+
+    def test_compiled_code_is_one_graph_with_gradients(self):
+        def layer(q, k, v):
+            return s2.attention(q * 2, k, v, self.pattern, 0).sin()
+
+        leaves = draw(40)
+        plain = layer(*leaves)
+        compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")(*leaves)
+        self.assertTrue(torch.equal(plain, compiled))
+        for one, other in zip(torch.autograd.grad(plain.sum(), leaves), torch.autograd.grad(compiled.sum(), leaves)):
+            self.assertTrue(torch.equal(one, other))
+
+    def test_lengths_may_differ(self):
+        q, k, v = (one[0] for one in draw(100))
+        begins = torch.tensor([0, 60, 100])
+        o = s2.attention(q, k, v, self.pattern, cu_seqlens_q=begins, cu_seqlens_k=begins)
+        for begin, end in ((0, 60), (60, 100)):
+            want = s2.attention(*(one[None, :, begin:end] for one in (q, k, v)), self.pattern)[0]
+            self.assertLess((o[:, begin:end] - want).abs().max(), 1e-6)
+        torch.autograd.grad(o.sum(), q)
+
+    def test_a_small_model_trains_as_with_eager_attention(self):
+        mask = torch.from_numpy(self.pattern.mask(0, 64))
+        tokens = torch.randint(0, 50, (4, 65))
+        curves = []
+        for attend in (lambda q, k, v: s2.attention(q, k, v, self.pattern), lambda q, k, v: eager(q, k, v, mask)):
+            torch.manual_seed(2)
+            embed, out = torch.nn.Embedding(50, 128), torch.nn.Linear(128, 50)
+            project = torch.nn.Linear(128, 256)
+            optimizer = torch.optim.Adam([*embed.parameters(), *out.parameters(), *project.parameters()], 1e-2)
+            curve = []
+            for _ in range(10):
+                x = embed(tokens[:, :-1])
+                q, k, v = project(x).view(4, 64, 8, 32).transpose(1, 2).split([4, 2, 2], 1)
+                y = attend(q, k, v).transpose(1, 2).reshape(4, 64, 128)
+                loss = torch.nn.functional.cross_entropy(out(x + y).flatten(0, 1), tokens[:, 1:].flatten())
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                curve.append(loss.item())
+            curves.append(curve)
+        self.assertLess(curves[0][-1], curves[0][0] - 0.5)
+        self.assertLess(max(abs(a - b) for a, b in zip(*curves)), 1e-3)
+
+    def test_wrong_tensors_name_the_argument(self):
+        q, k, v = draw(20)
+        for name, call in {"k: dtype": lambda: s2.attention(q, k.bfloat16(), v.bfloat16(), self.pattern),
+                           "q: stride": lambda: s2.attention(q.transpose(2, 3), k, v, self.pattern),
+                           "q: a dense": lambda: s2.Cache(self.pattern, q).attend(q[:1, :, :1].to_sparse(), [0], 0),
+                           "k: a torch": lambda: s2.attention(q, k.detach().numpy(), v, self.pattern),
+                           "pattern": lambda: torch.ops.s2.attention(q, k, v, 10**9, 0, None, "prefill", None, None)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+
+    def test_a_cache_of_tensors_decodes(self):
+        q, k, v = (one.detach() for one in draw(70, torch.bfloat16))
+        cache = s2.Cache(self.pattern, q)
+        both = [cache.open(), cache.open()]
+        for token in range(70):
+            for row, sequence in enumerate(both):
+                cache.append(sequence, 1)
+                for layer in range(2):
+                    cache.write(sequence, layer, k[row, :, token:token + 1], v[row, :, token:token + 1])
+        o = cache.attend(q[:, :, 69:], both, 0)
+        want = eager(q.float(), k.float(), v.float(), torch.from_numpy(self.pattern.mask(0, 70)))[:, :, 69:]
+        self.assertLess((o - want).abs().max(), 0.02)

@@ -1,0 +1,27 @@
+"""Runs the tests of this folder. usage: tests.py [PATTERN]     last line: N passed, N failed, N skipped"""
+import importlib.util
+import sys
+import unittest
+
+MODULES = ["test_numpy", "test_fuzz"]
+
+
+def main():
+    skipped = 0
+    for needed, module in (("torch", "test_torch"), ("transformers", "test_transformers")):
+        if importlib.util.find_spec("torch") is not None and importlib.util.find_spec(needed) is not None:
+            MODULES.append(module)
+        else:
+            print(f"skipped: {module} needs {needed}, which {sys.executable} has not")
+            skipped += 1
+    loader = unittest.TestLoader()
+    if len(sys.argv) > 1:
+        loader.testNamePatterns = [f"*{sys.argv[1]}*"]
+    result = unittest.TextTestRunner(stream=sys.stdout, verbosity=1).run(loader.loadTestsFromNames(MODULES))
+    failed = len(result.failures) + len(result.errors)
+    skipped += len(result.skipped)
+    print(f"{result.testsRun - failed - len(result.skipped)} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
+    sys.exit(failed > 0 or result.testsRun == 0)
+
+
+main()
