@@ -148,6 +148,11 @@ $(B)/tests/test_tui_pty: $(call obj,tests/console.c) | $(B)/s2
 comma := ,
 $(B)/tests/test_power: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 close write pwrite64 ftruncate64 fsync fdatasync link rename unlink)
 $(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write pwrite64 ftruncate64 fsync fdatasync link linkat rename mmap64)
+# The program whose system calls and allocations tests/test_everycall.c lets fail.
+$(B)/tests/faulty: $(call obj,cli/main_s2.c tests/faulty.c) $(B)/libcli.a $(O)/libs2.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ -o $@ $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc) $(LIBS) $(LIBS_CUDA)
+$(B)/tests/test_everycall: | $(B)/tests/faulty
 $(B)/tests/test_file: LIBS += -Wl,--wrap=fsync -Wl,--wrap=rename
 $(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)

@@ -113,6 +113,12 @@ campaign-recover: $(B)/s2
 ## campaign-kill: processes killed while they write, create, migrate, back up and recover (goes on where it stopped; N=10000, S2_SEED=N, MINUTES=N)
 campaign-kill: $(B)/tests/test_faults
 	S2_TEST='killed*' CHUNK=625 CASES=$(or $(N),10000) tests/million.sh $< build/kills.done $(or $(S2_SEED),700000)
+## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
+campaign-crowd: $(B)/s2
+	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
+## campaign-faults: every system call and every allocation of every command fails once (S2_TEST='system_calls*' for half of it)
+campaign-faults: $(B)/tests/test_everycall
+	S2_CASES=1000000 $<
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<

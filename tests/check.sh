@@ -89,6 +89,7 @@ needs python3 formats && later formats "$make" -s formats
 later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
+needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
 later races "$make" -s check-races
 later example "$make" -s example
 needs pkg-config library && later library "$make" -s check-library

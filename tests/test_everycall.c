@@ -1,0 +1,371 @@
+/*
+ * Each system call and each allocation of each command fails once. The command must end by itself with a stated
+ * exit code; what it says it did is done: its output is that of an undisturbed run, files are whole or not there,
+ * rows are there, the database is sound, and nothing is left beside. `make campaign-faults` takes every call of
+ * every command, make check a few of each.
+ */
+#include "tests/s2test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "db/db.h"
+#include "tests/faulty.h"
+
+enum { MOST_WORDS = 12, LIMIT_MS = 60000 };
+
+#define TEXT                                                                                                 \
+    "name a; heads 4; kv-heads 2; layers 2; layers all: local 2 | stride 4 phase head; layers 1: dense"
+#define OTHER "name b; heads 4; kv-heads 2; layers 2; layers all: local 3 | stride 2 phase head"
+
+/* Commands write to files named out; those whose output tells a time or a random number print it to nobody. */
+static const struct {
+    const char *words[MOST_WORDS];
+    bool varies;
+} COMMANDS[] = {
+    {{"check", TEXT}, false},
+    {{"check", "p.s2", "--no-db", "--certificate", "out"}, false},
+    {{"show", "p.s2", "--canonical"}, false},
+    {{"sim", "p.s2", "--gpu", "h200", "--len", "4k"}, false},
+    {{"search", "heads 4; head-dim 64; layers all: local {1,2} | stride {2,4} phase head", "--gpu", "h200",
+      "--len", "4k", "--jobs", "1"},
+     true},
+    {{"draw", "p.s2", "--len", "512", "-o", "out.png"}, false},
+    {{"mask", "p.s2", "--len", "512", "--format", "npy", "-o", "out"}, false},
+    {{"export", "p.s2", "--to", "c", "--len", "512", "-o", "out"}, false},
+    {{"export", "p.s2", "--to", "bsa", "--len", "512", "-o", "out.d"}, false},
+    {{"import", "config.json", "-o", "out"}, false},
+    {{"ls"}, true},
+    {{"pareto"}, true},
+    {{"db", "check"}, true},
+    {{"db", "stat"}, true},
+    {{"db", "backup", "out.db"}, true},
+    {{"db", "merge", "other.db"}, true},
+    {{"db", "recover", "out.db"}, true},
+    {{"tag", "a", "keep"}, true},
+    {{"note", "a", "a remark"}, true},
+    {{"rm", "a"}, true},
+    {{"validate", "p.s2", "--device", "cpu", "--len", "128"}, true},
+    {{"reach", "p.s2", "--len", "1k"}, false},
+    {{"explain", "stride"}, false},
+    {{"diff", "p.s2", "q.s2"}, false},
+    {{"repro", "1"}, true},
+};
+enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
+
+static char dir[96], program[300];
+static s2_faulty_page *page;
+static int page_fd;
+
+/* What one run did. */
+typedef struct outcome {
+    int code; /* exit code; 128 + signal; -1: ended by the clock */
+    int64_t n_calls, n_allocs;
+    int failed_call; /* its number in the kernel's table, 0: none failed */
+    int64_t n_runs, n_designs;
+} outcome;
+
+static int shell(const char *line)
+{
+    char whole[2000];
+    snprintf(whole, sizeof whole, "cd '%s' && { %s; } >/dev/null 2>&1", dir, line);
+    const int status = system(whole);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* ---- a run whose n-th call fails */
+
+static void start_child(const char *const *words, int socket_fd)
+{
+    char *arguments[MOST_WORDS + 4] = {program, (char *)(uintptr_t) "--db", (char *)(uintptr_t) "main.db"};
+    for (int w = 0; w < MOST_WORDS && words[w] != NULL; w++)
+        arguments[3 + w] = (char *)(uintptr_t)words[w];
+    char path[160];
+    snprintf(path, sizeof path, "%s/work", dir);
+    if (chdir(path) != 0 || freopen("../stdout", "w", stdout) == NULL ||
+        freopen("../stderr", "w", stderr) == NULL || freopen("/dev/null", "r", stdin) == NULL ||
+        dup2(page_fd, S2_FAULTY_PAGE_FD) < 0 || dup2(socket_fd, S2_FAULTY_SOCKET_FD) < 0)
+        _exit(98);
+    execv(program, arguments);
+    _exit(97);
+}
+
+/* The child's listener; -1 where it could not make one, or ended before. */
+static int receive_listener(int socket_fd)
+{
+    char byte;
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {&byte, 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control.room};
+    int listener = -1;
+    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) == 1 &&
+        message.msg_controllen >= CMSG_LEN(sizeof(int)))
+        memcpy(&listener, CMSG_DATA(&control.head), sizeof listener);
+    return listener;
+}
+
+static int error_for(int call, int64_t n)
+{
+    switch (call) {
+    case SYS_mmap:
+    case SYS_mremap: return ENOMEM;
+    case SYS_flock: return ENOLCK;
+    case SYS_openat: return n % 2 == 0 ? EMFILE : EACCES;
+    case SYS_write:
+    case SYS_pwrite64:
+    case SYS_ftruncate: return n % 2 == 0 ? ENOSPC : EIO;
+    default: return EIO;
+    }
+}
+
+/* Answers each call until the program ends: it goes on, and the n-th fails. */
+static void supervise(int listener, int64_t failing, outcome *out)
+{
+    for (;;) {
+        struct pollfd ready = {listener, POLLIN, 0};
+        struct seccomp_notif asked;
+        memset(&asked, 0, sizeof asked);
+        if (poll(&ready, 1, LIMIT_MS) <= 0 || (ready.revents & POLLIN) == 0)
+            return;
+        if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
+            continue;
+        struct seccomp_notif_resp answer = {.id = asked.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+        if (out->n_calls++ == failing) {
+            out->failed_call = asked.data.nr;
+            answer = (struct seccomp_notif_resp){.id = asked.id, .error = -error_for(asked.data.nr, failing)};
+        }
+        ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+    }
+}
+
+/* -1 by the clock: a child that does not end is killed. */
+static int end_code(pid_t child)
+{
+    int status;
+    for (int waited_ms = 0; waitpid(child, &status, WNOHANG) != child; waited_ms++) {
+        if (waited_ms == LIMIT_MS) {
+            kill(child, SIGKILL);
+            waitpid(child, &status, 0);
+            return -1;
+        }
+        usleep(1000);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* False where this machine cannot watch calls. */
+static bool run_command(const char *const *words, int64_t failing_call, int64_t failing_alloc, outcome *out)
+{
+    int ends[2];
+    *out = (outcome){.code = -1};
+    assert_int_equal(shell("rm -rf work && cp -r seed work"), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    page->failing_alloc = failing_alloc;
+    page->watch_calls = failing_alloc < 0;
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        start_child(words, ends[1]);
+    close(ends[1]);
+    const int listener = page->watch_calls ? receive_listener(ends[0]) : -1;
+    if (listener >= 0)
+        supervise(listener, failing_call, out);
+    out->code = end_code(child);
+    out->n_allocs = atomic_load(&page->n_allocs);
+    close(ends[0]);
+    if (listener >= 0)
+        close(listener);
+    return listener >= 0 || !page->watch_calls;
+}
+
+/* ---- what is true after it */
+
+static void look_at_rows(outcome *out, const char *what)
+{
+    char path[160];
+    s2_db *db;
+    s2_buf findings = {0};
+    s2_diag diag = {0};
+    snprintf(path, sizeof path, "%s/work/main.db", dir);
+    if (s2_db_open(path, S2_DB_READ, &db, &diag) != S2_OK)
+        fail_msg("%s: the database cannot be read: %s", what, diag.msg);
+    assert_int_equal(s2_db_verify(db, &findings, NULL), S2_OK);
+    if (findings.len > 0)
+        fail_msg("%s: %.*s", what, (int)findings.len, findings.data);
+    s2_buf_release(&findings);
+    assert_int_equal(s2_db_count(db, "run", &out->n_runs, NULL), S2_OK);
+    assert_int_equal(s2_db_count(db, "design", &out->n_designs, NULL), S2_OK);
+    s2_db_close(&db);
+}
+
+/* The rows of an undisturbed run; of a command that says that it failed, none of them, or those of its own run alone. */
+static bool rows_are_right(const outcome *seen, const outcome *before, const outcome *after, bool succeeded)
+{
+    if (seen->n_runs == after->n_runs && seen->n_designs == after->n_designs)
+        return true;
+    return !succeeded && seen->n_runs >= before->n_runs && seen->n_runs <= after->n_runs &&
+           (seen->n_designs == before->n_designs || seen->n_designs == after->n_designs);
+}
+
+/* Output files are those of the undisturbed run, or, where the command says that it failed, not there. */
+static void judge_files(const outcome *seen, bool succeeded, bool varies, const char *what)
+{
+    if (seen->failed_call != SYS_unlink && seen->failed_call != SYS_unlinkat &&
+        shell("ls -A work work/out.d | grep -E 'tmp|-new'") == 0)
+        fail_msg("%s: something is left beside", what);
+    if (!varies &&
+        shell("for f in out out.png out.d; do [ ! -e base/$f ] || diff -r base/$f work/$f || exit 1; done") !=
+            0 &&
+        (succeeded || shell("[ ! -e work/out ] && [ ! -e work/out.png ]") != 0))
+        fail_msg("%s: exit %d, and what it wrote is neither whole nor not there", what, seen->code);
+    if (!varies && succeeded && shell("cmp base.stdout stdout") != 0)
+        fail_msg("%s: exit %d, and its output is another", what, seen->code);
+}
+
+static void judge_run(int command, const outcome *before, const outcome *after, outcome *seen,
+                      const char *what)
+{
+    if (seen->code < 0 || seen->code > 5)
+        fail_msg("%s: ended with %d", what, seen->code);
+    if (seen->code != after->code && shell("[ -s stderr ]") != 0)
+        fail_msg("%s: exit %d without a word", what, seen->code);
+    look_at_rows(seen, what);
+    const bool warned = shell("[ -s stderr ] && ! cmp stderr base.stderr") == 0;
+    const bool succeeded = seen->code == after->code && !warned;
+    if (!rows_are_right(seen, before, after, succeeded))
+        fail_msg("%s: exit %d with %lld runs and %lld designs", what, seen->code, (long long)seen->n_runs,
+                 (long long)seen->n_designs);
+    judge_files(seen, succeeded, COMMANDS[command].varies, what);
+}
+
+/* ---- the sweeps */
+
+static void make_seed(void)
+{
+    char line[1600], root[300];
+    assert_non_null(getcwd(root, sizeof root));
+    snprintf(
+        line, sizeof line,
+        "mkdir seed && cp '%s/tests/data/foreign/hf/config.json' seed/ && echo '%s' >seed/p.s2 && echo '%s' "
+        ">seed/q.s2 && "
+        "%s --db seed/main.db check seed/p.s2 && { %s --db seed/other.db check seed/q.s2; rm seed/*-lock; }",
+        root, TEXT, OTHER, program, program);
+    assert_int_equal(shell(line), 0);
+}
+
+/* An undisturbed run, kept to compare with. */
+static bool run_base(int command, bool calls, outcome *before, outcome *after)
+{
+    assert_int_equal(shell("rm -rf work base && cp -r seed work"), 0);
+    look_at_rows(before, "before");
+    if (!run_command(COMMANDS[command].words, -1, calls ? -1 : INT64_MAX, after))
+        return false;
+    look_at_rows(after, "undisturbed");
+    assert_int_equal(shell("cp -r work base && cp stdout base.stdout && cp stderr base.stderr"), 0);
+    return true;
+}
+
+static bool sweep(int command, bool calls, s2_rng *rng, int64_t most, int64_t *n_failed)
+{
+    const char *const *const words = COMMANDS[command].words;
+    outcome before, after, seen;
+    char what[200];
+    if (!run_base(command, calls, &before, &after))
+        return false;
+    const int64_t n = calls ? after.n_calls : after.n_allocs, stride = n > most ? n / most : 1;
+    for (int64_t at = stride > 1 ? (int64_t)s2_rng_below(rng, (uint64_t)stride) : 0; at < n; at += stride) {
+        run_command(words, calls ? at : -1, calls ? -1 : at, &seen);
+        snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d)", words[0],
+                 words[1] != NULL ? words[1] : "", calls ? "system call" : "allocation", (long long)at,
+                 (long long)n, seen.failed_call);
+        judge_run(command, &before, &after, &seen, what);
+        ++*n_failed;
+    }
+    return true;
+}
+
+static void sweep_all(bool calls)
+{
+    const uint64_t seed = s2_test_seed(1);
+    const int64_t most = s2_test_cases(4);
+    int64_t n_failed = 0;
+    s2_rng rng = {seed};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* the sanitizers' own calls would fail too */
+#endif
+    for (int command = 0; command < N_COMMANDS; command++)
+        if (!sweep(command, calls, &rng, most, &n_failed)) {
+            printf("# s2: this machine does not let a process watch the system calls of another\n");
+            skip();
+        }
+    printf("# s2: %lld %s of %d commands failed one by one, seed %llu: stated exit codes, whole files, no "
+           "lost row\n",
+           (long long)n_failed, calls ? "system calls" : "allocations", (int)N_COMMANDS,
+           (unsigned long long)seed);
+}
+
+static void system_calls_of_every_command_may_fail(void **state)
+{
+    (void)state;
+    sweep_all(true);
+}
+
+static void allocations_of_every_command_may_fail(void **state)
+{
+    (void)state;
+    sweep_all(false);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 16);
+    if (n < 0)
+        return 1;
+    program[n] = '\0';
+    snprintf(strrchr(program, '/'), 16, "/faulty");
+    const char *const tmp = getenv("TMPDIR");
+    snprintf(dir, sizeof dir, "%.60s/s2-every.XXXXXX", tmp != NULL ? tmp : "/tmp");
+    page_fd = memfd_create("page", MFD_CLOEXEC);
+    if (mkdtemp(dir) == NULL || page_fd < 0 || ftruncate(page_fd, sizeof *page) != 0)
+        return 1;
+    page = mmap(NULL, sizeof *page, PROT_READ | PROT_WRITE, MAP_SHARED, page_fd, 0);
+    if (page == MAP_FAILED)
+        return 1;
+    make_seed();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    char line[160];
+    snprintf(line, sizeof line, "rm -rf '%s'", dir);
+    return system(line);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(system_calls_of_every_command_may_fail),
+        cmocka_unit_test(allocations_of_every_command_may_fail),
+    };
+    s2_test_choose();
+    return cmocka_run_group_tests_name("everycall", tests, set_up, tear_down);
+}
