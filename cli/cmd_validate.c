@@ -236,6 +236,8 @@ static s2_exit exit_of_outcome(s2_outcome outcome)
 {
     if (outcome == S2_OUTCOME_OK)
         return S2_EXIT_OK;
+    if (outcome == S2_OUTCOME_OUT_OF_MEMORY)
+        return s2_exit_of(S2_ENOMEM); /* nothing was found to be wrong */
     return outcome == S2_OUTCOME_UNSUPPORTED ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 

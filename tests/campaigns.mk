@@ -116,9 +116,9 @@ campaign-kill: $(B)/tests/test_faults
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)
-## campaign-faults: every system call and every allocation of every command fails once (S2_TEST='system_calls*' for half of it)
+## campaign-faults: every system call and every allocation of every command fails once (N=200: so many of each command; S2_TEST='system_calls*')
 campaign-faults: $(B)/tests/test_everycall
-	S2_CASES=1000000 $<
+	S2_CASES=$(or $(N),1000000) $<
 ## campaign-cert: certificates changed at random and texts made to fool, N of each, against the prover and plain enumeration (N=1000000, S2_SEED=N)
 campaign-cert: $(B)/tests/test_forgery
 	S2_CASES=$(or $(N),1000000) S2_TEST='no_*' $<

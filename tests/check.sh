@@ -79,7 +79,7 @@ stage tests-timed "$make" -s PART=timed unit
 needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 # Every directed case again; of the random ones that the release build has been through, at most so many.
-stage tests-asan S2_CASES_MAX=300 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
+stage tests-asan S2_CASES_MAX=200 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
 later kcheck "$make" -s kcheck SAMPLE=1
 needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1

@@ -243,7 +243,7 @@ static void judge_run(int command, const outcome *before, const outcome *after, 
 {
     if (seen->code < 0 || seen->code > 5)
         fail_msg("%s: ended with %d", what, seen->code);
-    if (seen->code != after->code && shell("[ -s stderr ]") != 0)
+    if (seen->code != after->code && shell("[ -s stderr ] || grep -q out_of_memory stdout") != 0)
         fail_msg("%s: exit %d without a word", what, seen->code);
     look_at_rows(seen, what);
     const bool warned = shell("[ -s stderr ] && ! cmp stderr base.stderr") == 0;
@@ -303,7 +303,7 @@ static bool sweep(int command, bool calls, s2_rng *rng, int64_t most, int64_t *n
 static void sweep_all(bool calls)
 {
     const uint64_t seed = s2_test_seed(1);
-    const int64_t most = s2_test_cases(4);
+    const int64_t most = s2_test_cases(3);
     int64_t n_failed = 0;
     s2_rng rng = {seed};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

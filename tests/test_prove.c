@@ -607,7 +607,7 @@ static void hostile_patterns_cost_what_the_limit_allows(void **state)
     enum { LIMIT_STEPS = 20000000, LIMIT_MS = 1000 };
     s2_rng rng = {s2_test_seed(640)};
     int64_t n_limited = 0, slowest_ms = 0;
-    for (int64_t nth = 0; nth < s2_test_cases(60); nth++) {
+    for (int64_t nth = 0; nth < s2_test_cases(600) / 10; nth++) {
         s2_buf text = {0};
         s2_buf_printf(&text, "heads %d; block 1; %s layers all: ", 1 << s2_rng_below(&rng, 7),
                       s2_rng_below(&rng, 3) == 0 ? "causal no;" : "");
