@@ -483,6 +483,49 @@ static bool is_within_limits(const s2_pattern *pattern, int64_t n_tok)
     return cells <= MOST_TABLE && cells * pattern->n_layers <= MOST_CELLS;
 }
 
+/* ---- a question about blocks ------------------------------------------------------------------------ */
+
+static bool is_in_tokens(const s2_term *term)
+{
+    bool in_tokens = term->tok || s2_term_is_dynamic(term);
+    for (int quantity = 0; quantity < S2_N_WHEN; quantity++)
+        in_tokens |=
+            term->when[quantity][S2_UNIT_TOK].begin > 0 || term->when[quantity][S2_UNIT_TOK].end != S2_OPEN;
+    return in_tokens;
+}
+
+/*
+ * Where every quantity is in blocks, whether a query reads a key depends on their blocks and, when causal, on
+ * which comes first. The first token of a block then stands for the block: it is the smallest query and the
+ * smallest key that reads, or does not. The same numbers with blocks of one token are that question. Shards
+ * and depth count tokens and stay as they are, and so does kv where a key that prefill left at one query may be
+ * read by decode at the next one of the same block.
+ */
+static bool is_of_blocks(const s2_pattern *pattern, const s2_requirement *requirements, int32_t n)
+{
+    for (int32_t r = 0; r < n; r++)
+        if (requirements[r].property == S2_SHARDS || requirements[r].property == S2_DEPTH ||
+            (requirements[r].property == S2_KV && s2_pattern_has_phases(pattern)))
+            return false;
+    return pattern->block_tok > 1 && !pattern_has(pattern, is_in_tokens);
+}
+
+static int64_t times(int64_t n_blk, int64_t block_tok)
+{
+    return n_blk == S2_OPEN || n_blk < 0 ? n_blk : n_blk * block_tok;
+}
+
+/* Numbers of blocks in a finding become those of tokens. */
+static void to_tokens(s2_finding *finding, int64_t block_tok, int64_t scope_tok)
+{
+    finding->scope_tok = scope_tok;
+    finding->complete_to_tok = times(finding->complete_to_tok, block_tok);
+    finding->reason_tok = times(finding->reason_tok, block_tok);
+    finding->witness.q_tok = times(finding->witness.q_tok, block_tok);
+    finding->witness.k_tok = times(finding->witness.k_tok, block_tok);
+    finding->witness.earlier_q_tok = times(finding->witness.earlier_q_tok, block_tok);
+}
+
 static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
                                 const s2_requirement *requirements, int32_t n,
                                 const s2_prove_options *options, s2_finding *findings)
@@ -518,13 +561,31 @@ static s2_status enumerate_into(s2_arena *arena, const s2_pattern *pattern,
     return status;
 }
 
+static s2_status enumerate_blocks(s2_arena *arena, const s2_pattern *pattern,
+                                  const s2_requirement *requirements, int32_t n,
+                                  const s2_prove_options *options, s2_finding *findings)
+{
+    const int64_t block_tok = pattern->block_tok, scope_tok = s2_prove_scope(pattern, options->n_tok);
+    s2_pattern blocks = *pattern;
+    s2_prove_options in_blocks = *options;
+    blocks.block_tok = 1;
+    if (options->n_tok != S2_OPEN)
+        in_blocks.n_tok = (options->n_tok + block_tok - 1) / block_tok;
+    S2_TRY(enumerate_into(arena, &blocks, requirements, n, &in_blocks, findings));
+    for (int32_t r = 0; r < n; r++)
+        to_tokens(&findings[r], block_tok, scope_tok);
+    return S2_OK;
+}
+
 s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
                        int32_t n, const s2_prove_options *options, s2_finding *findings)
 {
     s2_finding *const counted = S2_NEW(arena, s2_finding, n);
     if (counted == NULL)
         return S2_ENOMEM;
-    S2_TRY(enumerate_into(arena, pattern, requirements, n, options, counted));
+    S2_TRY(is_of_blocks(pattern, requirements, n)
+               ? enumerate_blocks(arena, pattern, requirements, n, options, counted)
+               : enumerate_into(arena, pattern, requirements, n, options, counted));
     if (n > 0)
         memcpy(findings, counted, (size_t)n * sizeof *findings);
     return S2_OK;

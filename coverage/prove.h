@@ -104,8 +104,8 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
 
 /*
  * The same by plain enumeration of the definition. With n_tok S2_OPEN the length is the one that the
- * theorem of docs/proof.md says suffices; where it exceeds S2_ENUMERATE_LIMIT_TOK, or a head is
- * dynamic, the verdict is unknown.
+ * theorem of docs/proof.md says suffices. Where it exceeds S2_ENUMERATE_LIMIT_TOK (blocks, if every quantity is
+ * in blocks and neither shards nor depth is asked), or a head is dynamic, the verdict is unknown.
  */
 enum { S2_ENUMERATE_LIMIT_TOK = 4096 };
 s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
