@@ -196,16 +196,45 @@ static void add_text(const comparison *c, const char *shape, s2_buf *buf)
                       (long long)c->n_tok);
 }
 
-/* Shapes that cannot be compared head by head. */
-static const char *shape_difference(const s2_pattern *a, const s2_pattern *b)
+/* What a layer keeps beside the pairs: KV heads, head dimension, whose keys, a state. */
+static const char *layer_difference(s2_arena *arena, const s2_pattern *a, const s2_pattern *b)
+{
+    static const char *const word[] = {
+#define S2_LAYER_WORD(name, word, ...) word,
+        S2_LAYER_TABLE(S2_LAYER_WORD)
+#undef S2_LAYER_WORD
+    };
+    for (int32_t layer = 0; layer < a->n_layers; layer++) {
+        const int64_t own[][2] = {
+            [S2_LAYER_KV_HEADS] = {s2_pattern_kv_heads(a, layer), s2_pattern_kv_heads(b, layer)},
+            [S2_LAYER_HEAD_DIM] = {s2_pattern_head_dim(a, layer), s2_pattern_head_dim(b, layer)},
+            [S2_LAYER_KV_LAYER] = {s2_pattern_kv_layer(a, layer), s2_pattern_kv_layer(b, layer)},
+            [S2_LAYER_STATE] = {s2_pattern_state_bytes(a, layer), s2_pattern_state_bytes(b, layer)}};
+        _Static_assert(sizeof own / sizeof *own == S2_N_LAYER_WORDS, "every number of a layer is compared");
+        for (int n = 0; n < S2_N_LAYER_WORDS; n++)
+            if (own[n][0] != own[n][1]) {
+                s2_buf text = {0};
+                s2_buf_printf(&text, "%s of layer %d is %lld and %lld", word[n], (int)layer,
+                              (long long)own[n][0], (long long)own[n][1]);
+                const char *const kept =
+                    text.status == S2_OK ? s2_arena_strndup(arena, text.data, text.len) : word[n];
+                s2_buf_release(&text);
+                return kept;
+            }
+    }
+    return NULL;
+}
+
+/* Shapes that cannot be compared head by head, and those that read the same pairs and keep something else. */
+static const char *shape_difference(s2_arena *arena, const s2_pattern *a, const s2_pattern *b)
 {
     if (a->n_layers != b->n_layers)
         return "the numbers of layers";
     if (a->n_heads != b->n_heads)
         return "the numbers of heads";
-    if (a->n_kv_heads != b->n_kv_heads)
+    if (a->n_kv_heads != b->n_kv_heads && !s2_pattern_layers_differ(a) && !s2_pattern_layers_differ(b))
         return "the numbers of KV heads";
-    return NULL;
+    return layer_difference(arena, a, b);
 }
 
 /* The one whose mask files end first: beyond them nothing is said. */
@@ -223,7 +252,7 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &a));
     S2_CLI_TRY(s2_input_read(cli, args.operands[1], &b));
     S2_CLI_TRY(s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok));
-    const char *const shape = shape_difference(&a.pattern, &b.pattern);
+    const char *const shape = shape_difference(&cli->arena, &a.pattern, &b.pattern);
     const s2_status status = shape == NULL ? compare_all(&c) : S2_OK;
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "diff");
