@@ -12,7 +12,7 @@ enum {
     COUNT_EXPLICIT_TOK = 1 << 15,
     /* Keys or rows times conditions, for a second or so; runs of a row are walked for each condition. */
     COUNT_STEPS = 1 << 28,
-    COUNT_ALL_STEPS = 1 << 30, /* of all classes, 5 s or so */
+    COUNT_ALL_STEPS = 1 << 28, /* of all classes, some seconds */
     COUNT_BLOCK_STEPS = 1 << 24
 };
 
@@ -140,9 +140,12 @@ static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, c
     const double all = pattern->causal ? n * (n + 1) / 2 : n * n;
     const double all_blk = pattern->causal ? n_blk * (n_blk + 1) / 2 : n_blk * n_blk;
     double pairs = 0, blocks = 0;
-    int32_t n_sparse = 0;
+    int32_t n_sparse = 0, n_layers = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const int32_t *const class_of = folds->class_of + (int64_t)layer * pattern->n_heads;
+        if (s2_pattern_is_state_layer(pattern, layer))
+            continue; /* it has no attention that could be dense */
+        n_layers++;
         bool dense = true;
         double layer_blocks = 0;
         for (int32_t head = 0; head < pattern->n_heads; head++) {
@@ -153,7 +156,7 @@ static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, c
         blocks += dense ? 0 : layer_blocks;
         n_sparse += !dense;
     }
-    out->tokens = pairs / all / pattern->n_layers / pattern->n_heads;
+    out->tokens = n_layers > 0 ? pairs / all / n_layers / pattern->n_heads : 1;
     out->sparse_blocks = n_sparse > 0 ? blocks / all_blk / n_sparse / pattern->n_heads : 1;
     return S2_OK;
 }

@@ -4,11 +4,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/work.h"
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
-/* Rows that one call may enumerate before it says "limit": a second or two of work. */
-#define ROW_BUDGET ((int64_t)1 << 26)
+/* Steps (base/work.h) that one call may take to enumerate and count before it says "limit": some seconds. */
+#define STEP_BUDGET ((int64_t)1 << 28)
 
 typedef struct s2_rows_pair {
     s2_run *runs[2];
@@ -22,9 +23,11 @@ static void rows_release(s2_rows_pair *rows)
     s2_free(rows->runs[1]);
 }
 
-static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, int64_t q_tok, int64_t n_tok)
+static s2_status rows_fill(s2_rows_pair *rows, int side, const s2_view *view, int64_t q_tok, int64_t n_tok,
+                           int64_t *budget)
 {
-    return s2_view_row_whole(view, q_tok, n_tok, &rows->runs[side], &rows->cap[side], &rows->n[side]);
+    S2_TRY(s2_view_row_whole(view, q_tok, n_tok, &rows->runs[side], &rows->cap[side], &rows->n[side]));
+    return s2_work_spend(budget, s2_view_row_work(view, rows->n[side])) ? S2_OK : S2_ELIMIT;
 }
 
 /* How far rows must be compared for every length, and at which step of queries. */
@@ -118,12 +121,8 @@ static s2_status compare_rows(const s2_view views[2], const s2_extent *extent, i
     for (int64_t begin = 0; begin < extent->n_tok && status == S2_OK && !out->differs;
          begin += extent->step) {
         const int64_t end = begin + extent->step < extent->n_tok ? begin + extent->step : extent->n_tok;
-        if (--*budget < 0) {
-            status = S2_ELIMIT;
-            break;
-        }
         for (int side = 0; side < 2 && status == S2_OK; side++)
-            status = rows_fill(&rows, side, &views[side], end - 1, extent->n_tok);
+            status = rows_fill(&rows, side, &views[side], end - 1, extent->n_tok, budget);
         if (status != S2_OK)
             break;
         bool first_reads = false;
@@ -237,7 +236,7 @@ s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second,
 {
     const s2_pattern *const patterns[2] = {first, second};
     s2_difference result = {.every_length = n_tok == 0, .n_tok = n_tok};
-    int64_t budget = ROW_BUDGET;
+    int64_t budget = STEP_BUDGET;
     if (shapes_differ(first, second, &result)) {
         *out = result;
         return S2_OK;
@@ -293,10 +292,8 @@ static s2_status loss_head(const s2_view views[2], int64_t n_tok, int64_t *budge
     s2_status status = S2_OK;
     for (int64_t begin = 0; begin < n_tok && status == S2_OK; begin += extent.step) {
         const int64_t end = begin + extent.step < n_tok ? begin + extent.step : n_tok;
-        if (--*budget < 0)
-            status = S2_ELIMIT;
         for (int side = 0; side < 2 && status == S2_OK; side++)
-            status = rows_fill(&rows, side, &views[side], end - 1, n_tok);
+            status = rows_fill(&rows, side, &views[side], end - 1, n_tok, budget);
         if (status != S2_OK)
             break;
         loss->dropped += runs_excess(&rows, 0, begin, end, views[0].pattern->causal);
@@ -331,7 +328,7 @@ static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2],
         if (s2_view_equal(&views[0], &views_below[0]) && s2_view_equal(&views[1], &views_below[1]))
             return S2_OK;
     }
-    S2_TRY(s2_view_count_pairs(&views[0], loss.n_tok, NULL, &loss.n_first));
+    S2_TRY(s2_view_count_pairs(&views[0], loss.n_tok, budget, &loss.n_first));
     if (!s2_view_equal(&views[0], &views[1]))
         S2_TRY(loss_head(views, loss.n_tok, budget, &loss));
     *below = loss;
@@ -342,7 +339,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
 {
     const s2_pattern *const patterns[2] = {first, second};
     s2_loss loss = {.n_tok = n_tok};
-    int64_t budget = ROW_BUDGET;
+    int64_t budget = STEP_BUDGET;
     const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_PHASES : 1;
     if (first->n_layers != second->n_layers || first->n_heads != second->n_heads ||
         first->causal != second->causal)

@@ -636,12 +636,17 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
     return status;
 }
 
-/* Queries in [begin, end) that the union of the combs holds. */
+/*
+ * Queries in [begin, end) that the union of the combs holds. A run asks each comb where the next begins, and
+ * at least twice where this one ends: steps of a division or two each.
+ */
 static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
                            int64_t *work_left)
 {
+    enum { ASKED = 4 };
+    const int64_t n_steps = (int64_t)ASKED * n_combs;
     int64_t total = 0;
-    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end && s2_work_spend(work_left, n_combs);
+    for (int64_t x = s2_combs_next(combs, n_combs, begin); x < end && s2_work_spend(work_left, n_steps);
          x = s2_combs_next(combs, n_combs, x)) {
         const int64_t run_end = s2_combs_end(combs, n_combs, x, end);
         total += (run_end < end ? run_end : end) - x;

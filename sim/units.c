@@ -12,7 +12,13 @@ void s2_bytes_print(double bytes, s2_buf *buf)
 void s2_time_print(double us, s2_buf *buf)
 {
     /* three digits of 999.6 are 1000, which belongs to the next unit */
-    if (us >= 999.5e3)
+    if (us >= 999.5 * 3600e6)
+        s2_buf_printf(buf, "%.0f h", us / 3600e6);
+    else if (us >= 3600e6)
+        s2_buf_printf(buf, "%.3g h", us / 3600e6);
+    else if (us >= 999.5e6)
+        s2_buf_printf(buf, "%.3g min", us / 60e6);
+    else if (us >= 999.5e3)
         s2_buf_printf(buf, "%.3g s", us / 1e6);
     else if (us >= 999.5)
         s2_buf_printf(buf, "%.3g ms", us / 1e3);
