@@ -199,7 +199,7 @@ static s2_status gather(s2_cli *cli, const s2_input *input, int64_t n_tok, facts
     *f = (facts){.input = input, .n_tok = n_tok, .name = s2_input_name(cli, input)};
     S2_TRY(s2_pattern_hash(&input->pattern, f->hash));
     S2_TRY(s2_folds_build(&cli->arena, &input->pattern, S2_PREFILL, S2_AT_LEAST, &f->folds));
-    return s2_density_count(&input->pattern, &f->folds, n_tok, &f->density);
+    return s2_density_count(&input->pattern, &f->folds, n_tok, true, &f->density);
 }
 
 /* The short forms need neither folds nor counts. */

@@ -212,7 +212,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     const s2_report_subject subject = {name, hash, pattern, &options};
     S2_CLI_TRY(print(state, &subject, &sim));
-    if (input == NULL)
+    if (input == NULL || cli->no_db)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

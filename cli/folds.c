@@ -107,7 +107,8 @@ typedef struct counts {
     bool dense;
 } counts;
 
-static s2_status count_class(const s2_view *view, int64_t n_tok, int64_t *work_left, counts *out)
+static s2_status count_class(const s2_view *view, int64_t n_tok, bool with_blocks, int64_t *work_left,
+                             counts *out)
 {
     const int64_t block_tok = view->pattern->block_tok, n_blk = (n_tok + block_tok - 1) / block_tok;
     const double all =
@@ -122,7 +123,7 @@ static s2_status count_class(const s2_view *view, int64_t n_tok, int64_t *work_l
         return status == S2_ELIMIT ? S2_OK : status;
     out->pairs = (double)pairs;
     out->dense = out->pairs >= all;
-    if (n_blk > COUNT_ROWS || steps > COUNT_BLOCK_STEPS)
+    if (!with_blocks || n_blk > COUNT_ROWS || steps > COUNT_BLOCK_STEPS)
         return S2_OK;
     s2_arena scratch = {0};
     s2_blocks blocks;
@@ -161,14 +162,15 @@ static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, c
     return S2_OK;
 }
 
-s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok, s2_density *out)
+s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok, bool blocks,
+                           s2_density *out)
 {
     s2_arena scratch = {0};
     counts *const of = S2_NEW(&scratch, counts, folds->n_classes);
     s2_status status = of != NULL ? S2_OK : S2_ENOMEM;
     int64_t work_left = COUNT_ALL_STEPS;
     for (int32_t n = 0; n < folds->n_classes && status == S2_OK; n++)
-        status = count_class(&folds->views[n], n_tok, &work_left, &of[n]);
+        status = count_class(&folds->views[n], n_tok, blocks, &work_left, &of[n]);
     if (status == S2_OK)
         status = sum_classes(pattern, folds, of, n_tok, out);
     s2_arena_release(&scratch);

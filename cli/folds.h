@@ -22,13 +22,13 @@ s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
 /*
  * Densities over all layers and heads at n_tok tokens: pairs read / causal pairs, and block pairs read /
  * causal block pairs over the layers that are not dense throughout. NAN where it would take too long to
- * count.
+ * count; sparse_blocks without `blocks` too.
  */
 typedef struct s2_density {
     double tokens;
     double sparse_blocks;
 } s2_density;
-s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok,
+s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok, bool blocks,
                            s2_density *out) S2_MUST_CHECK;
 
 #endif /* S2_CLI_FOLDS_H */

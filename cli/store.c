@@ -112,13 +112,13 @@ static void add_family(const s2_pattern *pattern, s2_buf *buf)
 }
 
 /* NAN where it cannot be counted quickly. */
-static s2_density density_of(const s2_pattern *pattern, int64_t n_tok)
+static s2_density density_of(const s2_pattern *pattern, int64_t n_tok, bool blocks)
 {
     s2_arena scratch = {0};
     s2_folds folds;
     s2_density density = {(double)NAN, (double)NAN};
     if (s2_folds_build(&scratch, pattern, S2_PREFILL, S2_AT_LEAST, &folds) != S2_OK ||
-        s2_density_count(pattern, &folds, n_tok, &density) != S2_OK)
+        s2_density_count(pattern, &folds, n_tok, blocks, &density) != S2_OK)
         density = (s2_density){(double)NAN, (double)NAN};
     s2_arena_release(&scratch);
     return density;
@@ -160,7 +160,7 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
                                      .n_kv_heads = pattern->n_kv_heads,
                                      .head_dim = pattern->head_dim,
                                      .block_tok = pattern->block_tok,
-                                     .density = density_of(pattern, density_tok(pattern)).sparse_blocks,
+                                     .density = density_of(pattern, density_tok(pattern), true).sparse_blocks,
                                      .density_tok = density_tok(pattern)};
         status = s2_db_put_design(cli->db, cli->run_id, &design, design_id, diag);
     }
@@ -260,7 +260,7 @@ static double unread_of(const s2_pattern *pattern, const s2_sim_options *options
 {
     if (options->phase != S2_SIM_DECODE)
         return 1 - sim->token_density;
-    return 1 - density_of(pattern, options->len_tok).tokens;
+    return 1 - density_of(pattern, options->len_tok, false).tokens;
 }
 
 s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *options, const char *model,
