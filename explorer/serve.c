@@ -1,7 +1,11 @@
 /* What the views ask for. */
 #include "explorer/internal.h"
 
+#include <errno.h>
 #include <string.h>
+
+#include "base/file.h"
+#include "pattern/parse.h"
 
 static void open_design(s2_explorer *e, int64_t id)
 {
@@ -63,6 +67,34 @@ static void compare(s2_explorer *e)
     s2_arena_release(&scratch);
 }
 
+/* A file that is no pattern leaves the workbench as it was, and its name to be typed on. */
+static void open_file(s2_explorer *e)
+{
+    const s2_parse_options parse = {.no_files = true};
+    char path[S2_TUI_PROMPT_BYTES];
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    char *text;
+    size_t n = 0;
+    snprintf(path, sizeof path, "%.*s", (int)sizeof path - 1, e->session.state.prompt);
+    s2_status status = s2_bytes_read(&arena, path, S2_LIMIT_TEXT_BYTES, &text, &n);
+    if (status == S2_EIO)
+        (void)!s2_diag_set(&diag, status, 0, 0, 0, "%.100s", s2_file_why(errno));
+    if (status == S2_OK)
+        status = s2_pattern_parse(&arena, text, n, &parse, &pattern, &diag);
+    if (status != S2_OK) {
+        s2_tui_keep(&e->session.state, S2_REQUEST_FILE, path);
+        s2_explorer_say(e, "%s:%d:%d: %s", path, (int)diag.line, (int)diag.col,
+                        diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    } else {
+        const bool fits = s2_session_bring(&e->session, &pattern);
+        s2_explorer_say(e, fits ? "%s: z goes back" : "%s: its text is longer than the workbench edits",
+                        path);
+    }
+    s2_arena_release(&arena);
+}
+
 static void copy_command(s2_explorer *e)
 {
     s2_buf buf = {0};
@@ -101,6 +133,7 @@ static bool serve(s2_explorer *e)
     case S2_REQUEST_OPEN:
     case S2_REQUEST_RECORD: open_design(e, e->session.state.request_id); break;
     case S2_REQUEST_COMPARE: compare(e); break;
+    case S2_REQUEST_FILE: open_file(e); break;
     case S2_REQUEST_COPY: copy_command(e); break;
     case S2_REQUEST_VALIDATE: s2_explorer_command(e, "validate"); break;
     case S2_REQUEST_PROVE: s2_explorer_command(e, "check"); break;

@@ -217,6 +217,31 @@ static void a_refused_filter_leaves_the_list_and_its_filter(void **state)
     free(again);
 }
 
+/* A file's pattern is taken as it stands; one that is none says where, and leaves the workbench as it was. */
+static void a_file_is_opened_on_the_workbench_or_refused_with_its_place(void **state)
+{
+    (void)state;
+    char script[400];
+    const char *const texts[] = {"# mine\nheads 8  # few\nkv-heads 4\n\nlocal 3 | random 2 seed 7\n",
+                                 "heads 8\nlocal 3 | strid 4\n"};
+    char good[128], bad[128];
+    snprintf(good, sizeof good, "%s", path_of("good.s2"));
+    snprintf(bad, sizeof bad, "%s", path_of("bad.s2"));
+    for (int nth = 0; nth < 2; nth++) {
+        FILE *const file = fopen(nth == 0 ? good : bad, "w");
+        assert_non_null(file);
+        fputs(texts[nth], file);
+        fclose(file);
+    }
+    snprintf(script, sizeof script, "1\nO\ntype %s\nenter\nO\ntype %s\nenter\ndump\nO\ndump\n", good, bad);
+    char *const screen = session(path_of("none.db"), script);
+    assert_non_null(strstr(screen, "random 2"));
+    if (strstr(screen, "bad.s2:2:11: ") == NULL)
+        fail_msg("%s", screen);
+    assert_non_null(strstr(screen, "open the pattern of: "));
+    free(screen);
+}
+
 static void the_sort_is_marked_on_its_column(void **state)
 {
     (void)state;
@@ -237,9 +262,11 @@ static void the_sort_is_marked_on_its_column(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_refused_filter_leaves_the_list_and_its_filter),
-                                       cmocka_unit_test(the_sort_is_marked_on_its_column),
-                                       cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_refused_filter_leaves_the_list_and_its_filter),
+        cmocka_unit_test(the_sort_is_marked_on_its_column),
+        cmocka_unit_test(a_file_is_opened_on_the_workbench_or_refused_with_its_place),
+        cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command)};
     s2_test_choose();
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -44,6 +44,7 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_REACH, MASKS, {'T'}, "T", "reach", "reach by layer in place of the KV cache, and back"},
     {S2_ACT_SAVE, IN(BENCH), {'s'}, "s", "save", "save as a design in the database"},
     {S2_ACT_TEXT, IN(BENCH), {'E'}, "E", "edit text", "write the pattern itself: every term, live verdicts"},
+    {S2_ACT_FILE, IN(BENCH), {'O'}, "O", "open file", "take the pattern of a file"},
     {S2_ACT_VALIDATE, SUBJECTS, {'v'}, "v", "validate", "run a kernel on it, in the background"},
     {S2_ACT_PROVE, SUBJECTS, {'p'}, "p", "prove", "s2 check it without the screen's limit"},
     {S2_ACT_PRICE, SUBJECTS, {'m'}, "m", "price", "s2 sim it, also where the screen gives no price"},

@@ -97,6 +97,7 @@ typedef enum s2_action {
     S2_ACT_WITNESS,
     S2_ACT_UNDO,
     S2_ACT_REDO,
+    S2_ACT_FILE,
     S2_ACT_CROSS,
     S2_ACT_PLACE,
     S2_ACT_REPAIR,

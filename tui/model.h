@@ -186,6 +186,7 @@ typedef enum s2_request {
     S2_REQUEST_SAVE, /* the workbench's design under the name in state->prompt */
     S2_REQUEST_STAR,
     S2_REQUEST_UNDO,
+    S2_REQUEST_FILE, /* the pattern of the file in state->prompt to the workbench */
     S2_REQUEST_COPY, /* the command of this screen */
     /* of the design request_id, or of the workbench where it is 0; words in state->prompt */
     S2_REQUEST_VALIDATE,
@@ -223,6 +224,7 @@ typedef enum s2_mode {
     S2_MODE_MINIMIZE,
     S2_MODE_TEXT,  /* the workbench's pattern */
     S2_MODE_KNOB,  /* the value of one knob */
+    S2_MODE_FILE,  /* of a pattern */
     S2_MODE_PLACE, /* query and key of the crosshair */
     S2_MODE_PALETTE,
     S2_MODE_FORMATS,

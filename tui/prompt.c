@@ -91,6 +91,7 @@ static const struct {
     [S2_MODE_DUMP] = {"write the screen (.txt .ans .png) to", S2_REQUEST_DUMP},
     [S2_MODE_TEXT] = {"pattern", S2_REQUEST_NONE},
     [S2_MODE_KNOB] = {"value", S2_REQUEST_NONE},
+    [S2_MODE_FILE] = {"open the pattern of", S2_REQUEST_FILE},
     [S2_MODE_PLACE] = {"query and key, in tokens", S2_REQUEST_NONE},
     [S2_MODE_MINIMIZE] = {"minimise of us,kv_bytes,unread,gpu_us,density", S2_REQUEST_FRONT},
 };

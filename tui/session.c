@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "tui/view.h"
 
 enum { TOUR_TOK = 8192 };
 
@@ -135,6 +136,14 @@ void s2_session_open(s2_session *session, const char *text)
 {
     want(session, S2_SLOT_DESIGN, text, strlen(text));
     changed(session);
+}
+
+bool s2_session_bring(s2_session *session, const s2_pattern *pattern)
+{
+    const s2_knobs before = session->state.knobs;
+    const bool fits = s2_bench_take(&session->state, pattern);
+    follow_bench(session, &before);
+    return fits;
 }
 
 /* The facts stay until others replace them: an order may be reading them. */

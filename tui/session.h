@@ -70,6 +70,8 @@ s2_status s2_session_resize(s2_session *session, int32_t rows, int32_t cols) S2_
 /* Facts of a design's canonical text; the question is the workbench's. */
 void s2_session_open(s2_session *session, const char *text);
 void s2_session_close(s2_session *session);
+/* The workbench has this pattern, and can go back; false where its text is longer than is edited. */
+bool s2_session_bring(s2_session *session, const s2_pattern *pattern);
 /* One more column of the comparison; the name must outlive it. Begin with s2_session_compare_none. */
 void s2_session_compare_none(s2_session *session);
 void s2_session_compare_add(s2_session *session, const char *name, const char *text);

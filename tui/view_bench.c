@@ -199,6 +199,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     case S2_ACT_REDO: go_in_history(state, false); break;
     case S2_ACT_OPEN: s2_prompt_open(state, S2_MODE_KNOB, ""); break;
     case S2_ACT_REPAIR: s2_prompt_open(state, S2_MODE_REPAIRS, ""); break;
+    case S2_ACT_FILE: s2_prompt_open(state, S2_MODE_FILE, ""); break;
     case S2_ACT_BASELINE: pin(state); break;
     case S2_ACT_TEXT: edit(state); break;
     case S2_ACT_SAVE: s2_prompt_open(state, S2_MODE_NAME, ""); break;
