@@ -504,6 +504,9 @@ def with_widths(raw, small):
     for key in HIDDEN + ("head_dim", "kv_lora_rank", "qk_rope_head_dim", "global_head_dim", "swa_head_dim", "v_head_dim"):
         if isinstance(small.get(key), int):
             raw[key] = small[key]
+    for own in (small.get("per_layer_config") or {}).values():  # where transformers keeps global_head_dim
+        if "global_head_dim" in raw and own.get("head_dim"):
+            raw["global_head_dim"] = own["head_dim"]
     if isinstance(raw.get("text_config"), dict):
         with_widths(raw["text_config"], small["text_config"])
     return raw
