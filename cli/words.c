@@ -119,6 +119,16 @@ const s2_word_entry s2_word_entries[] = {
     {"shape", "Layers, heads, KV heads, head dimension and block of a pattern."},
     {"distinct", "How many heads of all layers read differently."},
     {"reads", "Which layers and heads have which terms."},
+    {"generated|steps_checked|bytes_checked",
+     "Of s2 validate --phase decode: the tokens that were made one by one, the steps whose output was "
+     "compared "
+     "with fp64, and the steps whose cache was compared with the count."},
+    {"rows_dq|rows_dk_dv|from_definition",
+     "Of s2 validate --phase train: rows of dQ, and of dK and dV, that were compared with fp64; "
+     "from_definition "
+     "is 1 where these were computed from the definition of the pattern itself."},
+    {"cache_bytes|cache_peak_bytes|dense_cache_bytes",
+     "What the cache of a validation held at its end, at most, and what a dense one would hold."},
     {"touch", "The (query, key) pairs that the kernel really read, compared with those of the pattern."},
     {"numerics", "The kernel's outputs against the same attention in fp64, with the error that is allowed."},
     {"needles",
@@ -131,6 +141,34 @@ const s2_word_entry s2_word_entries[] = {
      "term: every key."},
     {"left out", "What of a validation was not done, and why."},
     {"pairs", "(query, key) of one head: read / causal, where causal counts every key up to the query."},
+    {"hops|after layer|receptive field|last query knows|knows",
+     "Hops: the least number of layers, any consecutive ones, within which every key reaches every later "
+     "query, "
+     "one read a layer. After each layer s2 reach prints the share of the keys that have reached the last "
+     "query, "
+     "and the query with the least share."},
+    {"blocks away|query heads|kv heads|multiplicity|mean, least",
+     "How many query heads of a layer, and KV heads whose group has one, read a pair at that distance: the "
+     "mean "
+     "over such pairs, and the pair with the least."},
+    {"chances|chances in|the stack, least", "Query heads that read a pair, summed over all layers."},
+    {"flow|/ dense", "What arrives at the last query if every head attended alike to all that it reads and "
+                     "each layer passed on "
+                     "half of its input as it is; relative to dense attention."},
+    {"paths|log2 of",
+     "The number of ways from a key to the last query, over heads and layers, as a logarithm."},
+    {"window", "The tokens behind a query, its own counted, that every head of every layer reads."},
+    {"retrieval",
+     "Of all pairs with the query in the second half of the context and the key in the first: the share that "
+     "some head of the layer reads, and the largest share that one reader of a pair reads, mean over the "
+     "pairs."},
+    {"resident",
+     "The blocks that the KV heads of a layer read for the last query, and how often each block is kept."},
+    {"worth|judged",
+     "What a small model learned with such patterns, where models of the pattern's shape were trained; "
+     "docs/worth.md has how it was judged."},
+    {"throughput|tokens/s",
+     "Tokens a second of the whole batch; needs the layers around attention (--model)."},
     {"front|pareto",
      "The designs that no other one is at least as good as in every --minimize column and better in "
      "one."},

@@ -113,6 +113,30 @@ def check_diff(rng):
         near("diff heads", number(r"; (\d+) of", page), data["heads_different"], 9)
 
 
+def labels_of(page):
+    """What stands before the values of a page, and over its columns."""
+    rows = re.findall(r"^ {0,4}([a-z][a-zA-Z_]*(?: [a-z+]+){0,3}) {2,}\S", page, re.M)
+    return {row for row in rows if not row.startswith(("layers", "heads"))}
+
+
+def check_labels():
+    """s2 explain knows the label of every row and column that a page prints."""
+    pattern = "name p; layers 2; heads 8; kv-heads 2; layers all: local 4 | stride 4 phase head"
+    model = "model llama-3.1-8b; layers all: local 4 | stride 4 phase head"
+    pages = [run("s2", "sim", pattern, "--phase", phase, "--len", "8k") for phase in ("prefill", "decode", "train")]
+    pages += [run("s2", "sim", model, "--phase", "decode", "--len", "8k", "--model", "llama-3.1-8b", "--tp", "2"),
+              run("s2", "reach", pattern), run("s2", "show", pattern), run("s2check", "heads 2; all: local 2", "-r", "rows,union,kv,group,shards"),
+              run("s2", "validate", pattern, "--len", "128", "--runs", "0"),
+              run("s2", "validate", pattern, "--phase", "decode", "--len", "128", "--steps", "4", "--runs", "0"),
+              run("s2", "validate", pattern, "--phase", "train", "--len", "128", "--runs", "0")]
+    words = set().union(*map(labels_of, pages))
+    tables = [run("s2", "ls"), run("s2", "pareto", "--len", "8k")]
+    words |= {word for table in tables for word in re.split(r" {2,}", table.splitlines()[0].strip())}
+    near("labels are found", float(len(words) > 30), 1.0)
+    for word in sorted(words - {"p", "inline"}):
+        near(f"s2 explain {word!r} is answered", float(bool(run("s2", "explain", word))), 1.0)
+
+
 with tempfile.TemporaryDirectory() as folder:
     rng = random.Random(17)
     for _ in range(int(os.environ.get("S2_CASES", "12"))):
@@ -121,5 +145,6 @@ with tempfile.TemporaryDirectory() as folder:
         check_sim(pattern, rng.choice(["prefill", "decode"]), rng.choice([1024, 3000, 8192]))
         check_diff(rng)
     check_search()
+    check_labels()
 print(f"{held} held, {failed} did not")
 sys.exit(failed > 0)
