@@ -1,8 +1,10 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static int64_t now_us(void)
 {
@@ -63,6 +65,13 @@ void s2_cli_hint(s2_cli *cli, const char *fmt, ...)
     va_start(args, fmt);
     say(cli, "  ", fmt, args);
     va_end(args);
+}
+
+bool s2_cli_takes_color(const s2_cli *cli)
+{
+    const char *const term = getenv("TERM"), *const no_color = getenv("NO_COLOR");
+    return isatty(fileno(cli->out)) == 1 && term != NULL && strcmp(term, "dumb") != 0 &&
+           (no_color == NULL || no_color[0] == '\0');
 }
 
 s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf)

@@ -100,6 +100,9 @@ void s2_cli_error(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 /* A following, indented line: what to do about it. */
 void s2_cli_hint(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 
+/* A file or a pipe holds text for somebody who did not ask for escape sequences; nor does NO_COLOR. */
+bool s2_cli_takes_color(const s2_cli *cli);
+
 /* Write a buffer to stdout and release it, or fail with what went wrong while it was filled. */
 s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
 

@@ -27,14 +27,6 @@ typedef struct request {
     s2_chart chart; /* of kv and pareto */
 } request;
 
-/* A file or a pipe holds text for somebody who did not ask for escape sequences. */
-static bool takes_colours(const s2_cli *cli)
-{
-    const char *const term = getenv("TERM"), *const no_color = getenv("NO_COLOR");
-    return isatty(fileno(cli->out)) == 1 && term != NULL && strcmp(term, "dumb") != 0 &&
-           (no_color == NULL || no_color[0] == '\0');
-}
-
 /* The half blocks of a coloured picture are UTF-8. */
 static bool takes_glyphs(void)
 {
@@ -55,7 +47,7 @@ static const char *form_of(const s2_cli *cli, const s2_args *args, const char *w
         return stated;
     if (strcmp(what, "flow") == 0)
         return "dot";
-    return output == NULL && takes_colours(cli) && takes_glyphs() ? "ansi" : "ascii";
+    return output == NULL && s2_cli_takes_color(cli) && takes_glyphs() ? "ansi" : "ascii";
 }
 
 /* A name that asks for a picture of another kind would else get what a terminal shows. */
