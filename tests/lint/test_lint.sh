@@ -7,7 +7,7 @@ objects=$(realpath "$1")
 cc=${CC:-gcc}
 tree=$(mktemp -d) || exit 2
 trap 'rm -rf "$tree"' EXIT
-git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' tests/lint | xargs cp --parents -t "$tree"
+git ls-files -co --exclude-standard -- '*.c' '*.h' '*.cu' '*.cuh' tests/lint library/exports.txt | xargs cp --parents -t "$tree"
 (cd "$objects" && find . -name '*.c.o' | xargs cp --parents -t "$tree" && cd "$tree" && git init -q)
 passed=0 failed=0
 
