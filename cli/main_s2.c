@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Every command of cli/table.c with its function, one a line. */
 /* clang-format off */
@@ -57,9 +58,29 @@ static s2_command_fn find_body(const char *name)
     return NULL;
 }
 
+/* Ctrl-C: a last word, then what would have happened. A search, which keeps its front, has its own. */
+static void say_stopped(int number)
+{
+    static const char word[] = "\ns2: stopped; what was recorded before is kept, the rest is dropped\n";
+    if (write(STDERR_FILENO, word, sizeof word - 1) < 0)
+        _exit(S2_EXIT_ENVIRONMENT);
+    (void)raise(number); /* SA_RESETHAND: by default this ends the process */
+}
+
+/* Not where the signal is ignored, as under nohup; the screens restore the terminal themselves. */
+static void watch_interrupt(const char *command)
+{
+    struct sigaction before;
+    const struct sigaction stopped = {.sa_handler = say_stopped,
+                                      .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
+    if (strcmp(command, "tui") != 0 && sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+        (void)sigaction(SIGINT, &stopped, NULL);
+}
+
 static s2_exit run_command(s2_cli *cli, int argc, char **argv)
 {
     const s2_command_fn run = find_body(argv[0]);
+    watch_interrupt(argv[0]);
     if (run != NULL)
         return run(cli, argc, argv);
     const char *const near = s2_command_nearest(argv[0]);
