@@ -23,7 +23,8 @@ typedef struct s2_sim_run_state {
     s2_calibration calibration;
     bool json;
     bool table;
-    bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
+    bool all_phases; /* --phase all: a line for each */
+    bool largest;    /* --batch max: the largest that fits, of the pattern and of the dense one each */
 } s2_sim_run_state;
 
 static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
@@ -79,6 +80,7 @@ static s2_exit read_numbers(s2_sim_run_state *state)
         (s2_weights)word_index(s2_args_str(&state->args, "weights"), weights_name, S2_N_WEIGHTS);
     options->cache =
         (s2_cache_type)word_index(s2_args_str(&state->args, "kv-dtype"), cache_name, S2_N_CACHE_TYPES);
+    state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
     options->phase =
         (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
@@ -166,6 +168,8 @@ static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, 
     if (state->json) {
         s2_sim_report_json(subject, sim, &buf);
         s2_buf_puts(&buf, "\n");
+    } else if (state->all_phases) {
+        s2_sim_report_phase_row(subject, sim, &buf);
     } else if (state->table) {
         s2_sim_report_table_row(subject, sim, &buf);
     } else {
@@ -236,18 +240,35 @@ static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, 
     return s2_cli_print(cli, &head);
 }
 
+static s2_exit begin_phases(s2_sim_run_state *state, const char *name)
+{
+    s2_buf head = {0};
+    s2_sim_report_phase_head(name, &state->options, &head);
+    return s2_cli_print(state->cli, &head);
+}
+
 static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pattern *first)
 {
     s2_input input;
     S2_CLI_TRY(s2_input_read(state->cli, operand, &input));
     S2_CLI_TRY(begin_report(state, &input.pattern, first->n_heads == 0));
+    if (state->all_phases && !state->json)
+        S2_CLI_TRY(begin_phases(state, s2_input_name(state->cli, &input)));
     s2_pattern pattern = input.pattern;
     if (state->options.net != NULL) {
         S2_CLI_TRY(repeat_layer(state->cli, state->options.net, &pattern));
     }
     if (first->n_heads == 0)
         *first = pattern;
-    return price(state, &input, s2_input_name(state->cli, &input), &pattern, NULL);
+    const char *const name = s2_input_name(state->cli, &input);
+    if (!state->all_phases)
+        return price(state, &input, name, &pattern, NULL);
+    s2_exit code = S2_EXIT_OK;
+    for (s2_sim_phase phase = 0; phase < S2_N_SIM_PHASES; phase++) {
+        state->options.phase = phase;
+        code = s2_exit_combine(code, price(state, &input, name, &pattern, NULL));
+    }
+    return code;
 }
 
 static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
@@ -392,7 +413,11 @@ s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
         s2_cli_error(cli, "expected a pattern");
         return S2_EXIT_USAGE;
     }
-    state.table = compare || state.args.n_operands > 1;
+    if (compare && state.all_phases) {
+        s2_cli_error(cli, "--phase all cannot be combined with --compare");
+        return S2_EXIT_USAGE;
+    }
+    state.table = !state.all_phases && (compare || state.args.n_operands > 1);
     s2_exit code = S2_EXIT_OK;
     s2_pattern first = {0};
     for (int32_t n = 0; n < state.args.n_operands; n++)

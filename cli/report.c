@@ -663,15 +663,19 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_tiers(sim, buf);
 }
 
+static const char *kind_of_times(const s2_sim_options *options)
+{
+    if (options->calibration == NULL)
+        return "times are lower bounds";
+    return options->calibration->head.gpu[0] == '\0' ? "times are guessed from the data sheet"
+                                                     : "times are predicted for the calibrated kernels";
+}
+
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    const char *const kind = options->calibration == NULL ? "times are lower bounds"
-                             : options->calibration->head.gpu[0] == '\0'
-                                 ? "times are guessed from the data sheet"
-                                 : "times are predicted for the calibrated kernels";
     s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_sim_phase_word(options->phase),
                   (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
-                  options->gpu.title, kind);
+                  options->gpu.title, kind_of_times(options));
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
                   "speed-up", "by", "kv", "of it", "end to end");
 }
@@ -698,6 +702,38 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
     s2_buf_printf(buf, " %7.4f", (double)sim->kv.head_pages / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
         cell(s2_time_print, sim->end_to_end_us, 11, buf);
+    s2_buf_puts(buf, "\n");
+}
+
+void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s, %lld tokens, batch %lld, %s, %s; %s\n", name, (long long)options->len_tok,
+                  (long long)options->batch, s2_dtype_word(options->dtype), options->gpu.title,
+                  kind_of_times(options));
+    s2_buf_printf(buf, "%-8s %11s %11s %9s %11s %11s %9s\n", "phase", "attention", "dense", "speed-up",
+                  "end to end", "dense", "speed-up");
+}
+
+/* One side of the comparison; against a cache that waits for the host any pattern looks fast. */
+static void put_pair(double us, double dense_us, bool spills, s2_buf *buf)
+{
+    cell(s2_time_print, us, 11, buf);
+    cell(s2_time_print, dense_us, 11, buf);
+    if (spills)
+        s2_buf_printf(buf, " %9s", "spills");
+    else
+        s2_buf_printf(buf, " %8.2fx", dense_us / us);
+}
+
+void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const bool spills = s2_sim_dense_spills(subject->options, sim);
+    s2_buf_printf(buf, "%-8s", s2_sim_phase_word(subject->options->phase));
+    put_pair(sim->time_us, sim->dense_time_us, spills, buf);
+    if (sim->end_to_end_us > 0)
+        put_pair(sim->end_to_end_us, sim->end_to_end_dense_us, spills, buf);
+    if (sim->training.bytes > 0 && sim->fit_batch < subject->options->batch)
+        s2_buf_puts(buf, "  more than the memory");
     s2_buf_puts(buf, "\n");
 }
 

@@ -37,6 +37,10 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us);
 void s2_report_public_json(const s2_public *published, s2_buf *buf);
 void s2_report_public_text(const s2_public *published, s2_buf *buf);
 
+/* --phase all: a head for each pattern, and a line for each phase. */
+void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s2_buf *buf);
+void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+
 #ifdef __cplusplus
 }
 #endif
