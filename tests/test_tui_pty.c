@@ -653,6 +653,34 @@ static void the_preview_of_an_export_knows_the_validation(void **state)
     assert_true(known);
 }
 
+/*
+ * From an empty screen to a design of one's own that is proved, priced, validated and exported: 24 keys, and no
+ * command line. What was stored and written is there afterwards.
+ */
+static void a_design_is_made_proved_priced_validated_and_exported_in_24_keys(void **state)
+{
+    (void)state;
+    static const char keys[] = "1 down right down down down down down down down enter 1 enter "
+                               "s m enter v backspace backspace backspace enter\nwait\n"
+                               "x enter enter\nwait\n6\ndump\n";
+    char command[4400], screen[1 << 14];
+    FILE *const script = fopen(path_of("own.txt"), "w");
+    assert_non_null(script);
+    fputs(keys, script);
+    fclose(script);
+    snprintf(command, sizeof command,
+             "cd '%s' && mkdir -p own && cd own && '%s' tui --db own.db --size 120x30 --script ../own.txt && "
+             "'%s' ls name=m union=holds --db own.db && '%s' ls outcome=ok --db own.db && ls config.json",
+             dir, console_program(), console_program(), console_program());
+    FILE *const in = popen(command, "r");
+    assert_non_null(in);
+    const size_t n = fread(screen, 1, sizeof screen - 1, in);
+    screen[n] = '\0';
+    if (pclose(in) != 0 || strstr(screen, "run: validated") == NULL || strstr(screen, "\nm  ") == NULL ||
+        strstr(screen, "\nconfig.json\n") == NULL)
+        fail_msg("%s", screen);
+}
+
 static void a_lost_or_locked_database_is_said_and_survived(void **state)
 {
     (void)state;
@@ -1342,6 +1370,7 @@ int main(void)
         cmocka_unit_test(a_slow_terminal_and_a_new_size_fail_nothing),
         cmocka_unit_test(a_stop_gives_the_terminal_back_and_going_on_repaints),
         cmocka_unit_test(a_terminal_without_a_cursor_is_refused),
+        cmocka_unit_test(a_design_is_made_proved_priced_validated_and_exported_in_24_keys),
         cmocka_unit_test(a_lost_or_locked_database_is_said_and_survived),
         cmocka_unit_test(what_is_saved_waits_for_a_writer_and_can_be_given_up),
         cmocka_unit_test(a_session_ends_well_beside_a_writer_that_never_lets_go),
