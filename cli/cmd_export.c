@@ -13,6 +13,7 @@
 #include "cli/input.h"
 #include "cli/store.h"
 #include "coverage/prove.h"
+#include "explorer/result.h"
 #include "export/nearest.h"
 #include "pattern/parse.h"
 
@@ -105,8 +106,9 @@ static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pa
     for (int32_t r = 0; r < n; r++)
         if (results[r].kind == S2_DB_KIND_VALIDATION && results[r].verdict == 0 &&
             s2_db_runs(db, &cli->arena, results[r].run_id, 1, &run, &n_runs, &diag) == S2_OK && n_runs == 1) {
-            s2_buf_printf(words, "validated (run %lld, commit %s): %s", (long long)results[r].run_id,
-                          run.commit, results[r].text);
+            s2_buf_printf(words, "validated (run %lld, commit %s): ", (long long)results[r].run_id,
+                          run.commit);
+            s2_result_print(&results[r], words);
             return words->status == S2_OK ? s2_arena_strndup(&cli->arena, words->data, words->len) : NULL;
         }
     return NULL;

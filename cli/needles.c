@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "cli/store.h"
+#include "explorer/result.h"
 #include "pattern/parse.h"
 
 enum { RESULTS = 200, LENGTHS = 16 };
@@ -99,12 +100,15 @@ static void draw_svg(const s2_needle_grid *grid, s2_buf *buf)
 }
 
 /* Stored text may come from anywhere: cleaned before anybody sees it. */
-static const char *cleaned(s2_arena *arena, const char *text)
+static const char *cleaned(s2_arena *arena, const s2_db_result *result)
 {
-    const size_t cap = strlen(text) * 4 + 1;
-    char *const clean = s2_arena_alloc(arena, cap, 1);
+    s2_buf text = {0};
+    s2_result_print(result, &text);
+    s2_buf_add(&text, "", 1);
+    char *const clean = text.status == S2_OK ? s2_arena_alloc(arena, 4 * text.len, 1) : NULL;
     if (clean != NULL)
-        s2_text_clean(clean, cap, text);
+        s2_text_clean(clean, 4 * text.len, text.data);
+    s2_buf_release(&text);
     return clean != NULL ? clean : "";
 }
 
@@ -118,7 +122,7 @@ static s2_status find_grid(s2_cli *cli, s2_db *db, int64_t design_id, s2_needle_
     for (int32_t at = 0; at < n && grid->n_rows == 0; at++)
         if (results[at].kind == S2_DB_KIND_VALIDATION) {
             S2_TRY(s2_db_needles(db, &cli->arena, results[at].id, LENGTHS, grid->rows, &grid->n_rows, diag));
-            grid->text = cleaned(&cli->arena, results[at].text);
+            grid->text = cleaned(&cli->arena, &results[at]);
         }
     return S2_OK;
 }

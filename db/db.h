@@ -302,12 +302,17 @@ typedef struct s2_db_result {
     s2_db_kind kind;
     const char *design; /* its name */
     const char *hash;
-    const char *word; /* property, phase, outcome, format */
-    const char *text; /* what was found, as a sentence; of a note its body */
-    int64_t verdict;  /* s2_db_verdict (a validation holds or is violated), or S2_DB_NONE */
-    int64_t at_us;    /* Unix time of the run, or of the note */
-    int64_t run_id;   /* 0 of a note */
-    int64_t id;       /* of the row in its table */
+    int64_t verdict; /* s2_db_verdict (a validation holds or is violated), or S2_DB_NONE */
+    int64_t at_us;   /* Unix time of the run, or of the note */
+    int64_t run_id;  /* 0 of a note */
+    int64_t id;      /* of the row in its table */
+    union {
+        const char *note;
+        s2_db_check check;
+        s2_db_sim sim;               /* without its json */
+        s2_db_validation validation; /* without its json and samples */
+        s2_db_export file;
+    } of; /* as it was put: texts are never NULL, a number that is not there is S2_DB_NONE or NAN */
 } s2_db_result;
 /* At most `cap` of a design, or, of_run, of a run. */
 s2_status s2_db_results(s2_db *db, s2_arena *arena, bool of_run, int64_t id, int32_t cap,

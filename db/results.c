@@ -1,52 +1,34 @@
-/* What is stored of one design, or by one run, told line by line. */
+/* What is stored of one design, or by one run. */
 #include "db/db.h"
 
 #include <sqlite3.h>
+#include <string.h>
 
 #include "db/sql.h"
 
 /* A merged file brings older rows under newer numbers. */
 #define LATEST_FIRST " ORDER BY run.started_us DESC,r.id DESC LIMIT ?2"
 
-/*
- * One statement a kind, all with the same columns. SQLite prints the numbers into the sentence, so that a
- * list of everything needs no type of its own for each kind.
- */
+/* One statement a kind: the columns that all have, then its own in the order in which they are read. */
+#define COMMON "d.name,d.hash,run.started_us,r.run_id,r.id"
+#define JOINED(table, whose)                                                                                 \
+    " FROM " table " JOIN run ON run.id=r.run_id JOIN design d ON d.id=r.design_id WHERE " whose             \
+    "=?1" LATEST_FIRST
 #define CHECKS(whose)                                                                                        \
-    "SELECT d.name,d.hash,r.property,CASE r.verdict WHEN 0 THEN 'holds' WHEN 1 THEN 'violated' ELSE "        \
-    "'unknown' END"                                                                                          \
-    "||CASE WHEN r.scope_tok IS NULL THEN ' for every length' ELSE printf(' at %d tokens',r.scope_tok) END"  \
-    "||CASE WHEN r.verdict=1 AND r.complete_to_tok IS NOT NULL THEN printf('; complete to %d tokens',"       \
-    "r.complete_to_tok) ELSE '' END"                                                                         \
-    "||CASE WHEN r.key_tok IS NOT NULL THEN printf('; layer %d query %d key %d',r.layer,r.query_tok,"        \
-    "r.key_tok) ELSE '' END||coalesce('; '||r.detail,''),"                                                   \
-    "r.verdict,run.started_us,r.run_id,r.id FROM chk r JOIN run ON run.id=r.run_id JOIN design d ON"         \
-    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
+    "SELECT " COMMON ",property,verdict,required,scope_tok,complete_to_tok,layer,head,query_tok,key_tok,"    \
+    "failing_layers,detail,engine,r.wall_us" JOINED("chk r", whose)
 #define SIMS(whose)                                                                                          \
-    "SELECT d.name,d.hash,r.phase,printf('%s, %d tokens x %d, %s',r.gpu,r.len_tok,r.batch,r.dtype)"          \
-    "||CASE WHEN r.time_us IS NULL THEN '' ELSE printf(': >= %.4g us',r.time_us) END"                        \
-    "||CASE WHEN r.dense_us IS NULL THEN '' ELSE printf(', dense %.4g us',r.dense_us) END"                   \
-    "||CASE WHEN r.bound_by='' THEN '' ELSE ' by '||r.bound_by END"                                          \
-    "||CASE WHEN r.kv_head_pages_bytes IS NULL THEN '' ELSE printf('; KV %.4g MiB of %.4g',"                 \
-    "r.kv_head_pages_bytes/1048576.0,r.kv_dense_bytes/1048576.0) END,"                                       \
-    "NULL,run.started_us,r.run_id,r.id FROM sim r JOIN run ON run.id=r.run_id JOIN design d ON"              \
-    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
+    "SELECT " COMMON                                                                                         \
+    ",r.gpu,r.model,phase,dtype,len_tok,batch,time_us,bound_us,dense_us,bound_by,r.density,"                 \
+    "unread,hbm_bytes,kv_dense_bytes,kv_shared_pages_bytes,kv_head_pages_bytes,kv_ring_stripes_bytes,"       \
+    "error_pct" JOINED("sim r", whose)
 #define VALIDATIONS(whose)                                                                                   \
-    "SELECT d.name,d.hash,r.outcome,printf('%s, %s, %s, %d tokens x %d, %s',env.device,r.kernel,r.phase,"    \
-    "r.len_tok,r.batch,r.dtype)"                                                                             \
-    "||CASE WHEN r.pairs IS NULL THEN '' ELSE printf('; %d pairs, %d wrong',r.pairs,r.pairs_wrong) END"      \
-    "||CASE WHEN r.max_err IS NULL THEN '' ELSE printf('; error %.2g of %.2g',r.max_err,r.tolerance) END"    \
-    "||CASE WHEN r.median_ms IS NULL THEN '' ELSE printf('; %.4g ms',r.median_ms) END"                       \
-    "||coalesce('; '||r.reason,''),"                                                                         \
-    "CASE r.outcome WHEN 'ok' THEN 0 ELSE 1 END,run.started_us,r.run_id,r.id FROM validation r JOIN env ON"  \
-    " env.id=r.env_id JOIN run ON run.id=r.run_id JOIN design d ON d.id=r.design_id"                         \
-    " WHERE " whose "=?1" LATEST_FIRST
-#define EXPORTS(whose)                                                                                       \
-    "SELECT d.name,d.hash,r.target,CASE r.path WHEN '' THEN 'standard output' ELSE r.path END,NULL,"         \
-    "run.started_us,r.run_id,r.id FROM export r JOIN run ON run.id=r.run_id JOIN design d ON"                \
-    " d.id=r.design_id WHERE " whose "=?1" LATEST_FIRST
+    "SELECT " COMMON ",env.device,env.device_uuid,env.driver,env.runtime,kernel,phase,dtype,r.outcome,"      \
+    "reason,len_tok,batch,r.seed,pairs,pairs_wrong,max_err,tolerance,needles_found,needles_expected,"        \
+    "median_ms,min_ms,sm_mhz,layer,layers_alike" JOINED("validation r JOIN env ON env.id=r.env_id", whose)
+#define EXPORTS(whose) "SELECT " COMMON ",target,path,out_sha" JOINED("export r", whose)
 static const char NOTES[] =
-    "SELECT d.name,d.hash,'note',r.body,NULL,r.at_us,0,r.id FROM note r JOIN design d ON d.id=r.design_id"
+    "SELECT d.name,d.hash,r.at_us,0,r.id,r.body FROM note r JOIN design d ON d.id=r.design_id"
     " WHERE r.design_id=?1 ORDER BY r.at_us DESC,r.id DESC LIMIT ?2";
 
 /* Of a design and of a run; a run has no notes. */
@@ -58,18 +40,126 @@ static const char *const SQL[S2_DB_N_KINDS][2] = {
     [S2_DB_KIND_EXPORT] = {EXPORTS("r.design_id"), EXPORTS("r.run_id")},
 };
 
-static s2_status read_result(s2_arena *arena, sqlite3_stmt *s, s2_db_result *out)
+/* The columns of a row, one after another. */
+typedef struct columns {
+    s2_arena *arena;
+    sqlite3_stmt *row;
+    int n;
+    bool short_of_memory;
+} columns;
+
+static const char *text(columns *c)
 {
-    out->design = s2_sql_text(arena, s, 0);
-    out->hash = s2_sql_text(arena, s, 1);
-    out->word = s2_sql_text(arena, s, 2);
-    out->text = s2_sql_text(arena, s, 3);
-    out->verdict = s2_sql_column_int(s, 4);
-    out->at_us = s2_sql_column_int(s, 5);
-    out->run_id = s2_sql_column_int(s, 6);
-    out->id = s2_sql_column_int(s, 7);
-    const bool whole = out->design != NULL && out->hash != NULL && out->word != NULL && out->text != NULL;
-    return whole ? S2_OK : S2_ENOMEM;
+    const char *const value = s2_sql_text(c->arena, c->row, c->n++);
+    c->short_of_memory |= value == NULL;
+    return value;
+}
+
+static int64_t integer(columns *c)
+{
+    return s2_sql_column_int(c->row, c->n++);
+}
+
+static double number(columns *c)
+{
+    return s2_sql_column_num(c->row, c->n++);
+}
+
+static void read_check(columns *c, s2_db_check *out)
+{
+    out->property = text(c);
+    out->verdict = (s2_db_verdict)integer(c);
+    out->required = integer(c) == 1;
+    out->scope_tok = integer(c);
+    out->complete_to_tok = integer(c);
+    out->layer = integer(c);
+    out->head = integer(c);
+    out->query_tok = integer(c);
+    out->key_tok = integer(c);
+    out->failing_layers = text(c);
+    out->detail = text(c);
+    out->engine = text(c);
+    out->wall_us = integer(c);
+}
+
+static void read_sim(columns *c, s2_db_sim *out)
+{
+    out->gpu = text(c);
+    out->model = text(c);
+    out->phase = text(c);
+    out->dtype = text(c);
+    out->len_tok = integer(c);
+    out->batch = integer(c);
+    out->time_us = number(c);
+    out->bound_us = number(c);
+    out->dense_us = number(c);
+    out->bound_by = text(c);
+    out->density = number(c);
+    out->unread = number(c);
+    out->hbm_bytes = number(c);
+    out->kv_dense_bytes = number(c);
+    out->kv_shared_pages_bytes = number(c);
+    out->kv_head_pages_bytes = number(c);
+    out->kv_ring_stripes_bytes = number(c);
+    out->error_pct = number(c);
+}
+
+static void read_validation(columns *c, s2_db_validation *out)
+{
+    out->device = text(c);
+    out->device_uuid = text(c);
+    out->driver = text(c);
+    out->runtime = text(c);
+    out->kernel = text(c);
+    out->phase = text(c);
+    out->dtype = text(c);
+    out->outcome = text(c);
+    out->reason = text(c);
+    out->len_tok = integer(c);
+    out->batch = integer(c);
+    out->seed = integer(c);
+    out->pairs = integer(c);
+    out->pairs_wrong = integer(c);
+    out->max_err = number(c);
+    out->tolerance = number(c);
+    out->needles_found = integer(c);
+    out->needles_expected = integer(c);
+    out->median_ms = number(c);
+    out->min_ms = number(c);
+    out->sm_mhz = number(c);
+    out->layer = integer(c);
+    out->layers_alike = integer(c);
+}
+
+static s2_status read_result(s2_arena *arena, sqlite3_stmt *s, s2_db_kind kind, s2_db_result *out)
+{
+    columns c = {.arena = arena, .row = s};
+    *out = (s2_db_result){.kind = kind, .verdict = S2_DB_NONE};
+    out->design = text(&c);
+    out->hash = text(&c);
+    out->at_us = integer(&c);
+    out->run_id = integer(&c);
+    out->id = integer(&c);
+    switch (kind) {
+    case S2_DB_KIND_NOTE: out->of.note = text(&c); break;
+    case S2_DB_KIND_VALIDATION:
+        read_validation(&c, &out->of.validation);
+        if (!c.short_of_memory)
+            out->verdict = strcmp(out->of.validation.outcome, "ok") == 0 ? S2_DB_HOLDS : S2_DB_VIOLATED;
+        break;
+    case S2_DB_KIND_CHECK:
+        read_check(&c, &out->of.check);
+        out->verdict = out->of.check.verdict;
+        break;
+    case S2_DB_KIND_SIM: read_sim(&c, &out->of.sim); break;
+    case S2_DB_KIND_EXPORT:
+        out->of.file.target = text(&c);
+        out->of.file.path = text(&c);
+        out->of.file.out_hash = text(&c);
+        break;
+    case S2_DB_N_KINDS: break;
+    }
+    return c.short_of_memory ? S2_ENOMEM : S2_OK;
 }
 
 static s2_status add_kind(s2_db *db, s2_arena *arena, s2_db_kind kind, bool of_run, int64_t id, int32_t cap,
@@ -85,8 +175,7 @@ static s2_status add_kind(s2_db *db, s2_arena *arena, s2_db_kind kind, bool of_r
         S2_TRY(s2_sql_step(db, s, &has_row, diag));
         if (!has_row)
             break;
-        results[*n].kind = kind;
-        S2_TRY(read_result(arena, s, &results[*n]));
+        S2_TRY(read_result(arena, s, kind, &results[*n]));
     }
     sqlite3_reset(s);
     return S2_OK;

@@ -1,5 +1,6 @@
 /* What is stored of a design, what ran, and what it said: as lines for the screen. */
 #include "explorer/internal.h"
+#include "explorer/result.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -102,7 +103,11 @@ static void add_result(s2_explorer *e, lines *to, const s2_db_result *result)
                       : kind == S2_LINE_BAD    ? marks[2]
                       : kind == S2_LINE_UNSURE ? marks[3]
                                                : marks[0];
-    addf(to, kind, "%c %s  %.900s   %s", mark, result->word, result->text, when(to->arena, result->at_us));
+    s2_buf found = {0};
+    s2_result_print(result, &found);
+    addf(to, kind, "%c %s  %.*s   %s", mark, s2_result_word(result), (int)(found.len < 900 ? found.len : 900),
+         found.data != NULL ? found.data : "", when(to->arena, result->at_us));
+    s2_buf_release(&found);
     if (result->kind == S2_DB_KIND_VALIDATION)
         add_needles(e, to, result->id);
 }

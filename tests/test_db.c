@@ -418,7 +418,7 @@ static void everything_stored_of_a_design_or_by_a_run_can_be_read_back(void **st
     OK(s2_db_results(db, &arena, false, 1, 16, results, &n, NULL));
     assert_true(n >= 4);
     assert_int_equal(results[0].kind, S2_DB_KIND_NOTE);
-    assert_string_equal(results[0].text, "the baseline");
+    assert_string_equal(results[0].of.note, "the baseline");
     assert_int_equal(results[1].kind, S2_DB_KIND_VALIDATION);
     assert_int_equal(results[1].verdict, S2_DB_VIOLATED);
     OK(s2_db_needles(db, &arena, results[1].id, 4, needles, &n, NULL));

@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/rng.h"
 #include "db/sql.h"
+#include "explorer/result.h"
 
 #define OK(expr) assert_int_equal((expr), S2_OK)
 
@@ -206,10 +207,12 @@ static void add_results(s2_db *db, s2_arena *arena, int64_t id, s2_buf *out)
     static s2_db_result results[MOST];
     int32_t n;
     OK(s2_db_results(db, arena, false, id, MOST, results, &n, NULL));
-    for (int32_t at = 0; at < n; at++)
-        s2_buf_printf(out, "  %d %s|%s|%lld|%lld\n", (int)results[at].kind, results[at].word,
-                      results[at].text, (long long)results[at].verdict,
-                      (long long)(results[at].kind == S2_DB_KIND_NOTE ? 0 : results[at].at_us));
+    for (int32_t nth = 0; nth < n; nth++) {
+        s2_buf_printf(out, "  %d %s|", (int)results[nth].kind, s2_result_word(&results[nth]));
+        s2_result_print(&results[nth], out);
+        s2_buf_printf(out, "|%lld|%lld\n", (long long)results[nth].verdict,
+                      (long long)(results[nth].kind == S2_DB_KIND_NOTE ? 0 : results[nth].at_us));
+    }
 }
 
 static void add_list(s2_db *db, const char *phase, int64_t len_tok, const char *sort, bool whole, s2_buf *out)

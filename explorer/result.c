@@ -1,0 +1,82 @@
+#include "explorer/result.h"
+
+#include <math.h>
+
+const char *s2_result_word(const s2_db_result *result)
+{
+    switch (result->kind) {
+    case S2_DB_KIND_VALIDATION: return result->of.validation.outcome;
+    case S2_DB_KIND_CHECK: return result->of.check.property;
+    case S2_DB_KIND_SIM: return result->of.sim.phase;
+    case S2_DB_KIND_EXPORT: return result->of.file.target;
+    case S2_DB_KIND_NOTE:
+    case S2_DB_N_KINDS: break;
+    }
+    return "note";
+}
+
+/* What a check or a run could say more. */
+static void put_reason(const char *reason, s2_buf *buf)
+{
+    if (reason[0] != '\0')
+        s2_buf_printf(buf, "; %s", reason);
+}
+
+static void put_check(const s2_db_check *check, s2_buf *buf)
+{
+    s2_buf_puts(buf, s2_db_verdict_word(check->verdict));
+    if (check->scope_tok == S2_DB_NONE)
+        s2_buf_puts(buf, " for every length");
+    else
+        s2_buf_printf(buf, " at %lld tokens", (long long)check->scope_tok);
+    if (check->verdict == S2_DB_VIOLATED && check->complete_to_tok != S2_DB_NONE)
+        s2_buf_printf(buf, "; complete to %lld tokens", (long long)check->complete_to_tok);
+    if (check->key_tok != S2_DB_NONE)
+        s2_buf_printf(buf, "; layer %lld query %lld key %lld", (long long)check->layer,
+                      (long long)check->query_tok, (long long)check->key_tok);
+    put_reason(check->detail, buf);
+}
+
+/* A time without a known error is the bound. */
+static void put_sim(const s2_db_sim *sim, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,
+                  sim->dtype);
+    if (!isnan(sim->time_us))
+        s2_buf_printf(buf, ": %s%.4g us", isnan(sim->error_pct) ? ">= " : "", sim->time_us);
+    if (!isnan(sim->dense_us))
+        s2_buf_printf(buf, ", dense %.4g us", sim->dense_us);
+    if (sim->bound_by[0] != '\0')
+        s2_buf_printf(buf, ", bound by %s", sim->bound_by);
+    if (!isnan(sim->kv_head_pages_bytes))
+        s2_buf_printf(buf, "; KV %.4g MiB", sim->kv_head_pages_bytes / 0x1p20);
+    if (!isnan(sim->kv_head_pages_bytes) && !isnan(sim->kv_dense_bytes))
+        s2_buf_printf(buf, " of %.4g", sim->kv_dense_bytes / 0x1p20);
+}
+
+static void put_validation(const s2_db_validation *v, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s, %s, %s, %lld tokens x %lld, %s", v->device, v->kernel, v->phase,
+                  (long long)v->len_tok, (long long)v->batch, v->dtype);
+    if (v->pairs != S2_DB_NONE)
+        s2_buf_printf(buf, "; %lld pairs, %lld wrong", (long long)v->pairs, (long long)v->pairs_wrong);
+    if (!isnan(v->max_err))
+        s2_buf_printf(buf, "; error %.2g of %.2g", v->max_err, v->tolerance);
+    if (!isnan(v->median_ms))
+        s2_buf_printf(buf, "; %.4g ms", v->median_ms);
+    put_reason(v->reason, buf);
+}
+
+void s2_result_print(const s2_db_result *result, s2_buf *buf)
+{
+    switch (result->kind) {
+    case S2_DB_KIND_NOTE: s2_buf_puts(buf, result->of.note); break;
+    case S2_DB_KIND_VALIDATION: put_validation(&result->of.validation, buf); break;
+    case S2_DB_KIND_CHECK: put_check(&result->of.check, buf); break;
+    case S2_DB_KIND_SIM: put_sim(&result->of.sim, buf); break;
+    case S2_DB_KIND_EXPORT:
+        s2_buf_puts(buf, result->of.file.path[0] != '\0' ? result->of.file.path : "standard output");
+        break;
+    case S2_DB_N_KINDS: break;
+    }
+}
