@@ -1,5 +1,5 @@
 #include "cli/commands.h"
-#include "cli/folds.h"
+#include "pattern/folds.h"
 #include "cli/input.h"
 #include "cli/options.h"
 

@@ -5,11 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/counters.h"
+#include "judge/counters.h"
 #include "cli/input.h"
 #include "cli/options.h"
-#include "cli/predict.h"
-#include "cli/predict_cache.h"
+#include "sim/layer.h"
 #include "cli/store.h"
 #include "cli/validating.h"
 #include "judge/watchdog.h"
@@ -55,7 +54,7 @@ typedef struct s2_validate_state {
     char stage[48]; /* where the verdict at work is */
     s2_watchdog *dog;
     s2_subject *subject; /* the verdict at work, for the watchdog */
-    s2_predict_cache cache;
+    s2_layer_kv cache;
     const s2_input *input;
     s2_verdict_fn take; /* gets each verdict in place of a person; NULL: they are printed */
     void *user;
@@ -210,7 +209,7 @@ static s2_exit open_device(s2_validate_state *state)
         if (state->device->kind == S2_DEVICE_CPU)
             state->device->n_units = (int32_t)n_threads;
     }
-    state->gpu = state->device->kind == S2_DEVICE_GPU ? s2_predict_gpu(state->device->name) : NULL;
+    state->gpu = state->device->kind == S2_DEVICE_GPU ? s2_gpu_of_device(state->device->name) : NULL;
     return open_plug(state);
 }
 
@@ -298,15 +297,15 @@ static s2_exit launch_once(const s2_validate_state *state, const s2_validate_req
     return exit_of_outcome(outcome);
 }
 
-static void predict(const s2_validate_state *state, s2_subject *subject, s2_prediction *room)
+static void predict(const s2_validate_state *state, s2_subject *subject, s2_layer_price *room)
 {
-    const s2_predict_ask ask = {.pattern = subject->pattern,
-                                .layer = subject->layer,
-                                .phase = state->phase,
-                                .dtype = subject->dtype,
-                                .len_tok = subject->len_tok,
-                                .batch = subject->batch};
-    if (state->gpu != NULL && s2_predict(state->gpu, &ask, room) == S2_OK)
+    const s2_layer_ask ask = {.pattern = subject->pattern,
+                              .layer = subject->layer,
+                              .phase = state->phase,
+                              .dtype = subject->dtype,
+                              .len_tok = subject->len_tok,
+                              .batch = subject->batch};
+    if (state->gpu != NULL && s2_layer_predict(state->gpu, &ask, room) == S2_OK)
         subject->predicted = room;
 }
 
@@ -348,7 +347,7 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
 static s2_exit judge(s2_validate_state *state, s2_subject *subject, const s2_validate_request *request)
 {
     s2_validation verdict;
-    s2_prediction predicted;
+    s2_layer_price predicted;
     s2_counters counters;
     s2_diag why = {0};
     snprintf(state->stage, sizeof state->stage, "plan");
@@ -368,7 +367,17 @@ static s2_exit judge(s2_validate_state *state, s2_subject *subject, const s2_val
 
 static int64_t cache_bytes(void *user, int64_t n_tok)
 {
-    return s2_predict_cache_bytes(&((s2_validate_state *)user)->cache, n_tok);
+    const s2_validate_state *const state = user;
+    s2_kv_bytes bytes;
+    if (s2_layer_kv_count(&state->cache, n_tok, &bytes) != S2_OK)
+        return -1;
+    switch (state->layout) {
+    case S2_CACHE_HEAD_PAGES: return bytes.head_pages;
+    case S2_CACHE_RING: return bytes.ring_stripes;
+    case S2_CACHE_SHARED_PAGES: return bytes.shared_pages;
+    case S2_N_CACHE_LAYOUTS: break;
+    }
+    return -1;
 }
 
 /* The simulator counts what the cache of a generation must hold; without it the kernel is judged all the
@@ -378,8 +387,8 @@ static void predict_cache(s2_validate_state *state, s2_validate_request *request
     const s2_cache_options options = s2_cache_options_default(request->pattern);
     const int32_t page_tok = request->page_tok > 0 ? request->page_tok : options.page_tok;
     if (request->pass == S2_PASS_DECODE &&
-        s2_predict_cache_init(&state->cache, &state->cli->arena, request->pattern, request->layer,
-                              request->dtype, request->layout, page_tok) == S2_OK)
+        s2_layer_kv_init(&state->cache, &state->cli->arena, request->pattern, request->layer, request->dtype,
+                         page_tok) == S2_OK)
         request->cache_bytes = cache_bytes;
 }
 

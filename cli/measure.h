@@ -1,8 +1,7 @@
 /*
  * cli/measure.h - run points of calibrate/points.h on a device, with the rig that validation uses.
  *
- * Each point is timed in two states: back to back until the clock has settled (what a busy GPU does), and
- * a few launches after a pause. Inputs are random, since zeros draw less power and run faster.
+ * Each point is timed as judge/steady.h says.
  *
  * Threads: as the device.
  */

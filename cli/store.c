@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/folds.h"
+#include "pattern/folds.h"
 #include "pattern/parse.h"
 
 enum { DENSITY_TOK = 8192, CANDIDATES = 8 };

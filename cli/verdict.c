@@ -89,7 +89,7 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
 
 static void json_prediction(const s2_subject *subject, s2_buf *buf)
 {
-    const s2_prediction *const p = subject->predicted;
+    const s2_layer_price *const p = subject->predicted;
     s2_json_key(buf, "predicted");
     if (p == NULL) {
         s2_json_null(buf);
@@ -298,7 +298,7 @@ static void text_time(const s2_subject *subject, s2_buf *buf)
 static void text_bytes(const s2_subject *subject, s2_buf *buf)
 {
     const s2_counters *const c = subject->counters;
-    const s2_prediction *const p = subject->predicted;
+    const s2_layer_price *const p = subject->predicted;
     if (subject->no_counters != NULL)
         s2_buf_printf(buf, "  bytes     not measured: %s\n", subject->no_counters);
     if (c == NULL)

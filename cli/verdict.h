@@ -4,9 +4,9 @@
 #ifndef S2_CLI_VERDICT_H
 #define S2_CLI_VERDICT_H
 
-#include "cli/counters.h"
+#include "judge/counters.h"
 #include "cli/input.h"
-#include "cli/predict.h"
+#include "sim/layer.h"
 #include "coverage/prove.h"
 #include "judge/validate.h"
 
@@ -33,7 +33,7 @@ typedef struct s2_subject {
     int64_t seed;
     const s2_validation *verdict;
     const s2_finding *unread;       /* union, where it is proved to be violated; else NULL */
-    const s2_prediction *predicted; /* NULL: the simulator does not know this GPU or problem */
+    const s2_layer_price *predicted; /* NULL: the simulator does not know this GPU or problem */
     const s2_counters *counters;    /* NULL: not asked for, or not measured */
     const char *no_counters;        /* why not, when they were asked for; else NULL */
 } s2_subject;

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/counters.h"
-#include "cli/predict.h"
+#include "judge/counters.h"
+#include "sim/layer.h"
 #include "judge/watchdog.h"
 #include "judge/workload.h"
 #include "pattern/parse.h"
@@ -175,7 +175,7 @@ static void a_device_is_found_among_the_simulators_gpus(void **state)
         {"", NULL},
     };
     for (size_t at = 0; at < sizeof rows / sizeof *rows; at++) {
-        const char *const got = s2_predict_gpu(rows[at].device);
+        const char *const got = s2_gpu_of_device(rows[at].device);
         if ((got == NULL) != (rows[at].gpu == NULL) || (got != NULL && strcmp(got, rows[at].gpu) != 0))
             fail_msg("%s is taken for %s", rows[at].device, got != NULL ? got : "none");
     }
@@ -186,24 +186,24 @@ static void layers_are_priced_one_at_a_time(void **state)
     (void)state;
     s2_arena arena = {0};
     s2_pattern pattern;
-    s2_prediction sparse, dense, batch;
+    s2_layer_price sparse, dense, batch;
     parse(&arena,
           "layers 2; heads 32; kv-heads 8; head-dim 128; layers all: local 16 | stride 8 phase head+1; "
           "layers 1: dense",
           &pattern);
-    s2_predict_ask ask = {
+    s2_layer_ask ask = {
         .pattern = &pattern, .phase = S2_SIM_PREFILL, .dtype = S2_BF16, .len_tok = 32768, .batch = 1};
-    assert_int_equal(s2_predict("h200", &ask, &sparse), S2_OK);
+    assert_int_equal(s2_layer_predict("h200", &ask, &sparse), S2_OK);
     ask.batch = 3;
-    assert_int_equal(s2_predict("h200", &ask, &batch), S2_OK);
+    assert_int_equal(s2_layer_predict("h200", &ask, &batch), S2_OK);
     ask.batch = 1;
     ask.layer = 1;
-    assert_int_equal(s2_predict("h200", &ask, &dense), S2_OK);
+    assert_int_equal(s2_layer_predict("h200", &ask, &dense), S2_OK);
     assert_true(sparse.bound_us > 0 && 4 * sparse.bound_us < dense.bound_us);
     assert_true(batch.bound_us > 2.9 * sparse.bound_us && batch.bound_us < 3.1 * sparse.bound_us);
     assert_true(sparse.bound_us <= sparse.time_us && sparse.dram_read_bytes > 0);
     ask.dtype = S2_F32;
-    assert_int_equal(s2_predict("h200", &ask, &dense), S2_EUNSUPPORTED);
+    assert_int_equal(s2_layer_predict("h200", &ask, &dense), S2_EUNSUPPORTED);
     s2_arena_release(&arena);
 }
 

@@ -1,15 +1,15 @@
 /*
- * cli/counters.h - bytes that one launch moved, from the hardware's counters.
+ * judge/counters.h - bytes that one launch moved, from the hardware's counters.
  *
  * NVIDIA's Nsight Compute (`ncu`) is a program, not a library: it runs `s2 validate --once` of the same
  * pattern and shape, looks at the second launch, and writes a table that is read back. Caches are
  * flushed by it first, so the numbers are those of a cold launch. Nothing of a clock is changed.
  */
-#ifndef S2_CLI_COUNTERS_H
-#define S2_CLI_COUNTERS_H
+#ifndef S2_JUDGE_COUNTERS_H
+#define S2_JUDGE_COUNTERS_H
 
 #include "base/arena.h"
-#include "cli/cli.h"
+#include "pattern/spec.h"
 
 typedef struct s2_counters {
     double dram_read_bytes;
@@ -32,4 +32,4 @@ extern const char s2_counters_metrics[];
 /* The table that `ncu --csv --page raw --print-units base` writes; S2_EPARSE when nothing was profiled. */
 s2_status s2_counters_parse(char *text, s2_counters *out) S2_MUST_CHECK;
 
-#endif /* S2_CLI_COUNTERS_H */
+#endif /* S2_JUDGE_COUNTERS_H */

@@ -1,4 +1,4 @@
-#include "cli/counters.h"
+#include "judge/counters.h"
 
 #include <stdlib.h>
 #include <string.h>

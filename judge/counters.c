@@ -1,8 +1,9 @@
-#include "cli/counters.h"
+#include "judge/counters.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "cli/predict.h"
+#include "sim/layer.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static int words_in(const char *gpu, const char *device)
     return n;
 }
 
-const char *s2_predict_gpu(const char *device_name)
+const char *s2_gpu_of_device(const char *device_name)
 {
     char device[96];
     const char *best = NULL;
@@ -50,7 +50,7 @@ const char *s2_predict_gpu(const char *device_name)
 }
 
 /* The layer as a pattern of its own. */
-static s2_status one_layer(s2_arena *arena, const s2_predict_ask *ask, s2_pattern *out)
+static s2_status one_layer(s2_arena *arena, const s2_layer_ask *ask, s2_pattern *out)
 {
     const s2_phase phase = ask->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
     const int32_t n_heads = ask->pattern->n_heads;
@@ -59,7 +59,7 @@ static s2_status one_layer(s2_arena *arena, const s2_predict_ask *ask, s2_patter
     return s2_share_pattern(arena, ask->pattern, phase, ask->layer, &all, out);
 }
 
-static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_predict_ask *ask,
+static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_layer_ask *ask,
                        s2_sim_options *options, s2_sim *out)
 {
     options->dtype = ask->dtype;
@@ -69,7 +69,7 @@ static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_predic
     return s2_sim_run(arena, layer, options, out, &diag);
 }
 
-s2_status s2_predict(const char *gpu, const s2_predict_ask *ask, s2_prediction *out)
+s2_status s2_layer_predict(const char *gpu, const s2_layer_ask *ask, s2_layer_price *out)
 {
     s2_arena arena = {0};
     s2_pattern layer;
@@ -91,11 +91,56 @@ s2_status s2_predict(const char *gpu, const s2_predict_ask *ask, s2_prediction *
     s2_arena_release(&arena);
     if (status != S2_OK)
         return status == S2_ENOMEM ? status : S2_EUNSUPPORTED;
-    *out = (s2_prediction){.bound_us = sim.bound_us - forward.bound_us,
-                           .time_us = sim.time_us - forward.time_us,
-                           .dram_read_bytes = (double)(sim.counts.hbm_read - forward.counts.hbm_read),
-                           .dram_write_bytes = (double)(sim.counts.hbm_write - forward.counts.hbm_write),
-                           .l2_bytes = (double)(sim.counts.l2 - forward.counts.l2)};
+    *out = (s2_layer_price){.bound_us = sim.bound_us - forward.bound_us,
+                            .time_us = sim.time_us - forward.time_us,
+                            .dram_read_bytes = (double)(sim.counts.hbm_read - forward.counts.hbm_read),
+                            .dram_write_bytes = (double)(sim.counts.hbm_write - forward.counts.hbm_write),
+                            .l2_bytes = (double)(sim.counts.l2 - forward.counts.l2)};
     snprintf(out->gpu, sizeof out->gpu, "%s", gpu);
+    return S2_OK;
+}
+
+/* The class of a layer: the one whose heads read what this layer's do. */
+static s2_status find_class(s2_arena *arena, const s2_classes *classes, int32_t layer, int32_t *out)
+{
+    const s2_pattern *const pattern = classes->pattern;
+    s2_reads *const own = S2_NEW(arena, s2_reads, pattern->n_heads);
+    if (own == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < pattern->n_heads; head++)
+        S2_TRY(s2_reads_build(arena, pattern, S2_DECODE, layer, head, &own[head]));
+    for (int32_t nth = 0; nth < classes->n_layer_classes; nth++) {
+        int32_t head = 0;
+        while (head < pattern->n_heads &&
+               s2_reads_equal(&classes->reads[classes->layers[nth].head_class[head]], &own[head]))
+            head++;
+        if (head == pattern->n_heads) {
+            *out = nth;
+            return S2_OK;
+        }
+    }
+    return S2_EINTERNAL;
+}
+
+s2_status s2_layer_kv_init(s2_layer_kv *kv, s2_arena *arena, const s2_pattern *pattern, int32_t layer,
+                           s2_dtype dtype, int32_t page_tok)
+{
+    int32_t nth;
+    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &kv->classes));
+    S2_TRY(find_class(arena, &kv->classes, layer, &nth));
+    kv->layer = kv->classes.layers[nth];
+    kv->layer.n_layers = 1;
+    kv->classes.layers = &kv->layer;
+    kv->classes.n_layer_classes = 1;
+    kv->page_tok = page_tok;
+    kv->elem_bytes = s2_dtype_bytes(dtype);
+    return S2_OK;
+}
+
+s2_status s2_layer_kv_count(const s2_layer_kv *kv, int64_t n_tok, s2_kv_bytes *out)
+{
+    s2_kv_elems elems;
+    S2_TRY(s2_kv_count(&kv->classes, n_tok, kv->page_tok, &elems));
+    *out = s2_kv_elems_bytes(&elems, (double)kv->elem_bytes, 1);
     return S2_OK;
 }

@@ -1,12 +1,12 @@
 /*
- * cli/folds.h - the distinct heads of a pattern: heads whose constants fold to the same atoms read the
+ * pattern/folds.h - the distinct heads of a pattern: heads whose constants fold to the same atoms read the
  * same pairs, so that lists, counts and comparisons are made once for each.
  *
  * Heads with random lists or mask files stay apart, because what they read depends on the head itself.
  * Ownership: everything lives in the arena given. Threads: immutable once built.
  */
-#ifndef S2_CLI_FOLDS_H
-#define S2_CLI_FOLDS_H
+#ifndef S2_PATTERN_FOLDS_H
+#define S2_PATTERN_FOLDS_H
 
 #include "pattern/view.h"
 
@@ -31,4 +31,4 @@ typedef struct s2_density {
 s2_status s2_density_count(const s2_pattern *pattern, const s2_folds *folds, int64_t n_tok, bool blocks,
                            s2_density *out) S2_MUST_CHECK;
 
-#endif /* S2_CLI_FOLDS_H */
+#endif /* S2_PATTERN_FOLDS_H */

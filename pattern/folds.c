@@ -1,4 +1,4 @@
-#include "cli/folds.h"
+#include "pattern/folds.h"
 
 #include <math.h>
 #include <string.h>

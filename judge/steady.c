@@ -1,0 +1,92 @@
+#include "judge/steady.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { N_WINDOWS = 3, MOST_LAUNCHES = 20000 };
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int32_t n)
+{
+    qsort(values, (size_t)n, sizeof *values, by_value);
+    return (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+static s2_status fill_inputs(s2_harness *harness, s2_diag *why)
+{
+    const s2_device_ops *const ops = harness->device->ops;
+    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->o, &harness->d_o};
+    const int64_t size = s2_dtype_bytes(harness->problem.dtype);
+    for (size_t nth = 0; nth < sizeof buffers / sizeof *buffers; nth++) {
+        if (buffers[nth]->base == NULL)
+            continue;
+        S2_TRY(ops->fill_normal(harness->device, buffers[nth]->base + S2_GUARD_BYTES,
+                                (int64_t)buffers[nth]->n_bytes / size, harness->problem.dtype, nth + 1,
+                                1.0f));
+    }
+    /* a backward pass reads both; numbers near those of the kernel would need a forward pass first */
+    S2_TRY(ops->fill_normal(harness->device, harness->lse.base + S2_GUARD_BYTES,
+                            (int64_t)harness->lse.n_bytes / 4, S2_F32, 5, 1.0f));
+    return ops->sync(harness->device, why);
+}
+
+/* The mean of n launches back to back, in microseconds. */
+static s2_status time_launches(s2_harness *harness, int64_t n, double *us, s2_diag *why)
+{
+    const s2_device_ops *const ops = harness->device->ops;
+    double ms = 0;
+    S2_TRY(ops->time_begin(harness->device));
+    for (int64_t launch = 0; launch < n; launch++)
+        S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    /* the timer has no words for a fault; a second wait has */
+    if (ops->time_end(harness->device, &ms) != S2_OK)
+        return ops->sync(harness->device, why) != S2_OK ? S2_ECUDA : S2_EINTERNAL;
+    *us = ms * 1e3 / (double)n;
+    return S2_OK;
+}
+
+static int64_t launches_in(double ms, double us)
+{
+    const double n = ceil(ms * 1e3 / fmax(us, 0.5));
+    return n < 1 ? 1 : n > MOST_LAUNCHES ? MOST_LAUNCHES : (int64_t)n;
+}
+
+static double clock_of(const s2_harness *harness)
+{
+    return harness->device->ops->clock_mhz != NULL ? harness->device->ops->clock_mhz(harness->device) : 0;
+}
+
+s2_status s2_steady_run(s2_harness *harness, double settle_ms, double window_ms, s2_steady_time *out,
+                        s2_diag *why)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    double first = 0, ignored = 0, windows[N_WINDOWS], clocks[N_WINDOWS];
+    S2_TRY(fill_inputs(harness, why));
+    S2_TRY(time_launches(harness, 2, &first, why));
+    nanosleep(&pause, NULL);
+    S2_TRY(time_launches(harness, launches_in(1, first), &out->burst_us, why));
+    out->burst_mhz = clock_of(harness);
+    S2_TRY(time_launches(harness, launches_in(settle_ms, out->burst_us), &ignored, why));
+    const int64_t n = launches_in(window_ms, out->burst_us);
+    for (int32_t window = 0; window < N_WINDOWS; window++) {
+        S2_TRY(time_launches(harness, n, &windows[window], why));
+        clocks[window] = clock_of(harness);
+    }
+    out->us = median(windows, N_WINDOWS);
+    out->spread = (windows[N_WINDOWS - 1] - windows[0]) / out->us;
+    out->mhz = median(clocks, N_WINDOWS);
+    return S2_OK;
+}
+
+s2_status s2_steady_once(s2_harness *harness, s2_diag *why)
+{
+    S2_TRY(fill_inputs(harness, why));
+    S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
+    return harness->device->ops->sync(harness->device, why);
+}
