@@ -32,10 +32,10 @@ typedef struct s2_subject {
     int64_t batch;
     int64_t seed;
     const s2_validation *verdict;
-    const s2_finding *unread;       /* union, where it is proved to be violated; else NULL */
+    const s2_finding *unread;        /* union, where it is proved to be violated; else NULL */
     const s2_layer_price *predicted; /* NULL: the simulator does not know this GPU or problem */
-    const s2_counters *counters;    /* NULL: not asked for, or not measured */
-    const char *no_counters;        /* why not, when they were asked for; else NULL */
+    const s2_counters *counters;     /* NULL: not asked for, or not measured */
+    const char *no_counters;         /* why not, when they were asked for; else NULL */
 } s2_subject;
 
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf);
