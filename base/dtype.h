@@ -6,13 +6,24 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Kernels compute in the first S2_N_DTYPES; what follows is priced only. */
 typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES, S2_F8 = S2_N_DTYPES } s2_dtype;
 enum { S2_N_PRICED_DTYPES = S2_F8 + 1 };
+
+/* "fp32", "bf16", "fp16", "fp8": as options, reports and databases name them. */
+const char *s2_dtype_word(s2_dtype dtype);
 
 static inline int32_t s2_dtype_bytes(s2_dtype dtype)
 {
     return dtype == S2_F8 ? 1 : dtype == S2_F32 ? 4 : 2;
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* S2_BASE_DTYPE_H */

@@ -279,3 +279,27 @@ void s2_json_null(s2_buf *buf)
     json_separate(buf);
     s2_buf_puts(buf, "null");
 }
+
+void s2_json_key_str(s2_buf *buf, const char *key, const char *text)
+{
+    s2_json_key(buf, key);
+    s2_json_str(buf, text);
+}
+
+void s2_json_key_int(s2_buf *buf, const char *key, int64_t value)
+{
+    s2_json_key(buf, key);
+    s2_json_int(buf, value);
+}
+
+void s2_json_key_num(s2_buf *buf, const char *key, double value)
+{
+    s2_json_key(buf, key);
+    s2_json_num(buf, value);
+}
+
+void s2_json_key_bool(s2_buf *buf, const char *key, bool value)
+{
+    s2_json_key(buf, key);
+    s2_json_bool(buf, value);
+}

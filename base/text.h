@@ -72,6 +72,11 @@ void s2_json_int(s2_buf *buf, int64_t value);
 void s2_json_num(s2_buf *buf, double value); /* shortest text that reads back as the same */
 void s2_json_bool(s2_buf *buf, bool value);
 void s2_json_null(s2_buf *buf);
+/* A key and its value. */
+void s2_json_key_str(s2_buf *buf, const char *key, const char *text);
+void s2_json_key_int(s2_buf *buf, const char *key, int64_t value);
+void s2_json_key_num(s2_buf *buf, const char *key, double value);
+void s2_json_key_bool(s2_buf *buf, const char *key, bool value);
 
 #ifdef __cplusplus
 }

@@ -8,18 +8,6 @@ enum { CODE_ROWS = 703, KEY_BYTES = 24, VALUE_BYTES = 300 };
 
 /* ------------------------------------------------------------------ printing */
 
-static void key_str(s2_buf *buf, const char *key, const char *value)
-{
-    s2_json_key(buf, key);
-    s2_json_str(buf, value);
-}
-
-static void key_int(s2_buf *buf, const char *key, int64_t value)
-{
-    s2_json_key(buf, key);
-    s2_json_int(buf, value);
-}
-
 /* Six digits: more than any timing is worth, and short. */
 static void key_num(s2_buf *buf, const char *key, double value)
 {
@@ -30,23 +18,23 @@ static void key_num(s2_buf *buf, const char *key, double value)
 void s2_rows_head_print(const s2_provenance *head, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    key_str(buf, "schema", "s2points/1");
-    key_str(buf, "gpu", head->gpu);
-    key_str(buf, "device", head->device);
-    key_str(buf, "uuid", head->uuid);
-    key_str(buf, "driver", head->driver);
-    key_str(buf, "commit", head->commit);
-    key_str(buf, "date", head->date);
+    s2_json_key_str(buf, "schema", "s2points/1");
+    s2_json_key_str(buf, "gpu", head->gpu);
+    s2_json_key_str(buf, "device", head->device);
+    s2_json_key_str(buf, "uuid", head->uuid);
+    s2_json_key_str(buf, "driver", head->driver);
+    s2_json_key_str(buf, "commit", head->commit);
+    s2_json_key_str(buf, "date", head->date);
     s2_json_end(buf, '}');
 }
 
 void s2_micro_row_print(const s2_micro_row *row, const char *unit, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    key_str(buf, "micro", row->micro);
-    key_int(buf, "size", (int64_t)row->size);
+    s2_json_key_str(buf, "micro", row->micro);
+    s2_json_key_int(buf, "size", (int64_t)row->size);
     key_num(buf, "value", row->value);
-    key_str(buf, "unit", unit);
+    s2_json_key_str(buf, "unit", unit);
     s2_json_end(buf, '}');
 }
 
@@ -58,26 +46,26 @@ static const char *dtype_word(s2_dtype dtype)
 void s2_row_print(const s2_row *row, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    key_str(buf, "set", row->set);
-    key_int(buf, "seed", row->seed);
-    key_int(buf, "nth", row->nth);
+    s2_json_key_str(buf, "set", row->set);
+    s2_json_key_int(buf, "seed", row->seed);
+    s2_json_key_int(buf, "nth", row->nth);
     if (row->repeated)
-        key_int(buf, "repeated", 1);
-    key_str(buf, "family", row->point.family);
-    key_str(buf, "pass", s2_pass_word(row->point.pass));
-    key_str(buf, "pattern", row->point.pattern);
-    key_int(buf, "q_tok", row->point.q_tok);
-    key_int(buf, "k_tok", row->point.k_tok);
-    key_int(buf, "batch", row->point.batch);
-    key_str(buf, "dtype", dtype_word(row->point.dtype));
-    key_str(buf, "kernel", row->kernel);
+        s2_json_key_int(buf, "repeated", 1);
+    s2_json_key_str(buf, "family", row->point.family);
+    s2_json_key_str(buf, "pass", s2_pass_word(row->point.pass));
+    s2_json_key_str(buf, "pattern", row->point.pattern);
+    s2_json_key_int(buf, "q_tok", row->point.q_tok);
+    s2_json_key_int(buf, "k_tok", row->point.k_tok);
+    s2_json_key_int(buf, "batch", row->point.batch);
+    s2_json_key_str(buf, "dtype", dtype_word(row->point.dtype));
+    s2_json_key_str(buf, "kernel", row->kernel);
     if (row->kernel[0] == '\0') {
-        key_str(buf, "why", row->why);
+        s2_json_key_str(buf, "why", row->why);
     } else {
-        key_int(buf, "tile_tok", row->tile_tok);
-        key_int(buf, "key_tok", row->key_tok);
-        key_int(buf, "pack_heads", row->pack_heads);
-        key_int(buf, "section_bytes", row->section_bytes);
+        s2_json_key_int(buf, "tile_tok", row->tile_tok);
+        s2_json_key_int(buf, "key_tok", row->key_tok);
+        s2_json_key_int(buf, "pack_heads", row->pack_heads);
+        s2_json_key_int(buf, "section_bytes", row->section_bytes);
         key_num(buf, "us", row->us);
         key_num(buf, "spread", row->spread);
         key_num(buf, "mhz", row->mhz);

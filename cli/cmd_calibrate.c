@@ -86,10 +86,10 @@ static s2_exit list_repeats(s2_calibrate *state)
 static void shuffle(int32_t *order, int32_t n)
 {
     s2_rng rng = {41};
-    for (int32_t at = n - 1; at > 0; at--) {
-        const int32_t other = (int32_t)s2_rng_below(&rng, (uint64_t)at + 1);
-        const int32_t held = order[at];
-        order[at] = order[other];
+    for (int32_t nth = n - 1; nth > 0; nth--) {
+        const int32_t other = (int32_t)s2_rng_below(&rng, (uint64_t)nth + 1);
+        const int32_t held = order[nth];
+        order[nth] = order[other];
         order[other] = held;
     }
 }
@@ -100,9 +100,9 @@ static void shuffle(int32_t *order, int32_t n)
 static void name_gpu(const char *device, char *out, size_t cap)
 {
     size_t n = 0;
-    for (int32_t at = 0; s2_gpu_name(at) != NULL; at++) {
+    for (int32_t nth = 0; s2_gpu_name(nth) != NULL; nth++) {
         s2_gpu gpu;
-        if (s2_gpu_find(s2_gpu_name(at), &gpu, NULL) == S2_OK && strstr(gpu.title, device) != NULL) {
+        if (s2_gpu_find(s2_gpu_name(nth), &gpu, NULL) == S2_OK && strstr(gpu.title, device) != NULL) {
             snprintf(out, cap, "%s", gpu.name);
             return;
         }
@@ -163,15 +163,15 @@ static s2_exit run_micros(s2_calibrate *state)
     state->file.micros = S2_NEW(&state->cli->arena, s2_micro_row, n);
     if (state->file.micros == NULL)
         return s2_cli_fail(state->cli, S2_ENOMEM, "calibrate");
-    for (int32_t at = 0; at < n; at++) {
-        s2_micro_row row = {.size = (double)runs[at].size};
+    for (int32_t nth = 0; nth < n; nth++) {
+        s2_micro_row row = {.size = (double)runs[nth].size};
         s2_diag why = {0};
-        snprintf(row.micro, sizeof row.micro, "%s", s2_micro_word(runs[at].micro));
-        if (s2_micro_run(state->device, runs[at].micro, runs[at].size, &row.value, &why) != S2_OK)
+        snprintf(row.micro, sizeof row.micro, "%s", s2_micro_word(runs[nth].micro));
+        if (s2_micro_run(state->device, runs[nth].micro, runs[nth].size, &row.value, &why) != S2_OK)
             continue;
         s2_buf buf = {0};
         state->file.micros[state->file.n_micros++] = row;
-        s2_micro_row_print(&row, s2_micro_unit(runs[at].micro), &buf);
+        s2_micro_row_print(&row, s2_micro_unit(runs[nth].micro), &buf);
         S2_CLI_TRY(put(state, &buf));
     }
     return S2_EXIT_OK;
@@ -185,16 +185,16 @@ static s2_exit run_points(s2_calibrate *state)
     if (order == NULL)
         return s2_cli_fail(state->cli, S2_ENOMEM, "calibrate");
     int32_t n_first = 0;
-    for (int32_t at = 0; at < n; at++) {
-        order[at] = at;
-        n_first += !state->file.rows[at].repeated;
+    for (int32_t nth = 0; nth < n; nth++) {
+        order[nth] = nth;
+        n_first += !state->file.rows[nth].repeated;
     }
     if (!state->once)
         shuffle(order, n_first);
     options.once = state->once;
     options.kernel = s2_args_str(&state->args, "kernel");
-    for (int32_t at = 0; at < n; at++) {
-        s2_row *const row = &state->file.rows[order[at]];
+    for (int32_t i = 0; i < n; i++) {
+        s2_row *const row = &state->file.rows[order[i]];
         if (s2_measure_point(state->device, &options, row) != S2_OK) {
             s2_cli_error(state->cli, "%s of %d, %s: %s", s2_pass_word(row->point.pass), row->point.k_tok,
                          row->point.pattern, row->why);
@@ -204,7 +204,7 @@ static s2_exit run_points(s2_calibrate *state)
         s2_row_print(row, &buf);
         S2_CLI_TRY(put(state, &buf));
         if (isatty(STDERR_FILENO))
-            fprintf(state->cli->err, "\r%d of %d points", at + 1, n);
+            fprintf(state->cli->err, "\r%d of %d points", i + 1, n);
     }
     return S2_EXIT_OK;
 }
@@ -325,8 +325,8 @@ static s2_exit fit(s2_calibrate *state)
 static s2_exit print_list(s2_calibrate *state)
 {
     s2_buf buf = {0};
-    for (int32_t at = 0; at < state->file.n_rows; at++) {
-        const s2_run_point *const point = &state->file.rows[at].point;
+    for (int32_t row = 0; row < state->file.n_rows; row++) {
+        const s2_run_point *const point = &state->file.rows[row].point;
         s2_buf_printf(&buf, "%-8s %-9s %6d of %6d x %-2d %s  %s\n", s2_pass_word(point->pass), point->family,
                       point->q_tok, point->k_tok, point->batch, point->dtype == S2_F16 ? "fp16" : "bf16",
                       point->pattern);
@@ -355,11 +355,11 @@ static s2_exit write_left_out(s2_calibrate *state)
     }
     s2_rows_head_print(&state->file.head, &head);
     s2_exit end = put(state, &head);
-    for (int32_t at = 0; at < state->file.n_rows && end == S2_EXIT_OK; at++) {
+    for (int32_t row = 0; row < state->file.n_rows && end == S2_EXIT_OK; row++) {
         s2_buf buf = {0};
-        if (strcmp(state->file.rows[at].set, "held-out") != 0)
+        if (strcmp(state->file.rows[row].set, "held-out") != 0)
             continue;
-        s2_row_print(&state->file.rows[at], &buf);
+        s2_row_print(&state->file.rows[row], &buf);
         end = put(state, &buf);
     }
     fclose(state->rows);
@@ -372,8 +372,8 @@ static s2_exit leave_out(s2_calibrate *state)
     if (s2_args_str(&state->args, "leave-out") == NULL)
         return S2_EXIT_OK;
     S2_CLI_TRY(s2_args_int(state->cli, &state->args, "leave-out", 0, INT64_MAX / 8192, &seed));
-    for (int32_t at = 0; at < state->file.n_rows; at++) {
-        s2_row *const row = &state->file.rows[at];
+    for (int32_t nth = 0; nth < state->file.n_rows; nth++) {
+        s2_row *const row = &state->file.rows[nth];
         if (strcmp(row->set, "designed") != 0 || !is_left_out(row, seed))
             continue;
         snprintf(row->set, sizeof row->set, "held-out");
@@ -402,7 +402,7 @@ s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_args_int(cli, &state.args, "seed", 0, INT64_MAX / 32, &state.seed));
     const bool fits = s2_args_has(&state.args, "from") || s2_args_has(&state.args, "out");
     if (fits && (state.n_drawn > 0 || state.once)) {
-        s2_cli_error(cli, "held-out points and single launches are not fitted: leave --out and --from away");
+        s2_cli_error(cli, "--held-out and --once fit nothing: omit --out and --from");
         return S2_EXIT_USAGE;
     }
     read_passes(&state);

@@ -114,7 +114,7 @@ static void say_alone(s2_cli *cli, const s2_finding *first, const s2_finding *se
         return;
     s2_requirement_name(&first->requirement, name, sizeof name);
     s2_explain_reason(second, &reason);
-    s2_cli_error(cli, "%s is decided by algebra alone; of enumeration: %s", name,
+    s2_cli_error(cli, "only algebra decides %s; enumeration cannot: %s", name,
                  reason.data != NULL ? reason.data : "");
     s2_buf_release(&reason);
 }
@@ -165,9 +165,9 @@ static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pat
         bool repeats = false;
         for (int32_t earlier = 0; earlier < layer && !repeats; earlier++) {
             repeats = true;
-            for (int32_t at = 0; at < n_phases * pattern->n_heads && repeats; at++) {
-                const s2_phase phase = (s2_phase)(at / pattern->n_heads);
-                const int32_t head = at % pattern->n_heads;
+            for (int32_t nth = 0; nth < n_phases * pattern->n_heads && repeats; nth++) {
+                const s2_phase phase = (s2_phase)(nth / pattern->n_heads);
+                const int32_t head = nth % pattern->n_heads;
                 repeats = s2_pattern_body(pattern, phase, layer, head) ==
                           s2_pattern_body(pattern, phase, earlier, head);
             }
@@ -316,7 +316,7 @@ s2_exit s2_cmd_check(s2_cli *cli, int argc, char **argv)
         return s2_explain_print(cli, s2_args_str(&args, "explain"));
     S2_CLI_TRY(read_args(cli, &args, &check));
     if (args.n_operands == 0) {
-        s2_cli_error(cli, "a PATTERN is needed");
+        s2_cli_error(cli, "expected a PATTERN");
         return S2_EXIT_USAGE;
     }
     s2_exit code = S2_EXIT_OK;

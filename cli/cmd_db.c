@@ -51,8 +51,7 @@ static s2_exit run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
     s2_buf buf = {0};
     if (json) {
         s2_json_begin(&buf, '{');
-        s2_json_key(&buf, "schema");
-        s2_json_str(&buf, "s2dbstat/1");
+        s2_json_key_str(&buf, "schema", "s2dbstat/1");
     }
     for (const char *const *table = s2_db_tables; *table != NULL; table++) {
         int64_t n_rows;
@@ -63,8 +62,7 @@ static s2_exit run_stat(s2_cli *cli, const s2_args *args, s2_db *db)
             return s2_store_report(cli, status, &diag);
         }
         if (json) {
-            s2_json_key(&buf, *table);
-            s2_json_int(&buf, n_rows);
+            s2_json_key_int(&buf, *table, n_rows);
         } else {
             s2_buf_printf(&buf, "%-12s %10lld\n", *table, (long long)n_rows);
         }
@@ -107,8 +105,8 @@ static s2_exit run_merge(s2_cli *cli, const s2_args *args, s2_db *db)
             s2_text_plural(merged.n_designs), (long long)merged.n_results, s2_text_plural(merged.n_results),
             (long long)merged.n_people);
     if (merged.n_views_kept > 0)
-        fprintf(cli->out, "%lld views of theirs have the name of another one here, which stays\n",
-                (long long)merged.n_views_kept);
+        fprintf(cli->out, "not taken: %lld view%s whose name is in use here\n",
+                (long long)merged.n_views_kept, s2_text_plural(merged.n_views_kept));
     return S2_EXIT_OK;
 }
 
@@ -147,7 +145,7 @@ static s2_exit run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
         fprintf(cli->out, "left out: %lld result%s whose design is lost\n", (long long)r.n_without_design,
                 s2_text_plural(r.n_without_design));
     if (r.n_lost_runs > 0)
-        fprintf(cli->out, "lost: %lld run%s; results of such lead to one called 'lost'\n",
+        fprintf(cli->out, "lost: %lld run%s; their results now belong to a run called 'lost'\n",
                 (long long)r.n_lost_runs, s2_text_plural(r.n_lost_runs));
     /* the new file knows where it came from */
     cli->db_path = args->operands[1];

@@ -35,9 +35,9 @@ static s2_status read_row(row *r, int64_t q_tok, int64_t n_tok)
 /* Rows are maximal ascending runs, so the first run that differs holds the first key that does. */
 static bool first_difference(const row *a, const row *b, difference *out)
 {
-    for (int64_t at = 0; at < a->n || at < b->n; at++) {
+    for (int64_t nth = 0; nth < a->n || nth < b->n; nth++) {
         const s2_run end = {S2_OPEN, S2_OPEN};
-        const s2_run x = at < a->n ? a->runs[at] : end, y = at < b->n ? b->runs[at] : end;
+        const s2_run x = nth < a->n ? a->runs[nth] : end, y = nth < b->n ? b->runs[nth] : end;
         if (x.begin != y.begin) {
             out->only_a = x.begin < y.begin;
             out->k_tok = out->only_a ? x.begin : y.begin;
@@ -97,8 +97,8 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
     known *const table = S2_NEW(arena, known, (int64_t)a.n_classes * b.n_classes);
     if (table == NULL)
         return S2_ENOMEM;
-    for (int64_t at = 0; at < (int64_t)p->n_layers * p->n_heads; at++) {
-        const int32_t x = a.class_of[at], y = b.class_of[at];
+    for (int64_t nth = 0; nth < (int64_t)p->n_layers * p->n_heads; nth++) {
+        const int32_t x = a.class_of[nth], y = b.class_of[nth];
         known *const k = &table[(int64_t)x * b.n_classes + y];
         if (!k->compared && !s2_view_equal(&a.views[x], &b.views[y]))
             S2_TRY(compare_views(&a.views[x], &b.views[y], c->n_tok, &k->result));
@@ -108,8 +108,8 @@ static s2_status compare_heads(comparison *c, s2_phase phase, s2_bound bound)
         if (k->result.found && !c->first.found) {
             c->first = k->result;
             c->first.phase = phase;
-            c->first.layer = (int32_t)(at / p->n_heads);
-            c->first.head = (int32_t)(at % p->n_heads);
+            c->first.layer = (int32_t)(nth / p->n_heads);
+            c->first.head = (int32_t)(nth % p->n_heads);
         }
     }
     return S2_OK;
@@ -146,32 +146,24 @@ static void add_first(const comparison *c, s2_buf *buf)
         return;
     }
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "phase");
-    s2_json_str(buf, s2_phase_word(d->phase));
+    s2_json_key_str(buf, "phase", s2_phase_word(d->phase));
     const char *const key[] = {"layer", "head", "query", "key"};
     const int64_t value[] = {d->layer, d->head, d->q_tok, d->k_tok};
     for (size_t n = 0; n < sizeof key / sizeof key[0]; n++) {
-        s2_json_key(buf, key[n]);
-        s2_json_int(buf, value[n]);
+        s2_json_key_int(buf, key[n], value[n]);
     }
-    s2_json_key(buf, "read_by");
-    s2_json_str(buf, d->only_a ? "a" : "b");
+    s2_json_key_str(buf, "read_by", d->only_a ? "a" : "b");
     s2_json_end(buf, '}');
 }
 
 static void add_json(const comparison *c, const char *shape, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2diff/1");
-    s2_json_key(buf, "same");
-    s2_json_bool(buf, shape == NULL && !c->first.found);
-    s2_json_key(buf, "len");
-    s2_json_int(buf, c->n_tok);
-    s2_json_key(buf, "shape");
-    s2_json_str(buf, shape);
-    s2_json_key(buf, "heads_different");
-    s2_json_int(buf, c->n_different);
+    s2_json_key_str(buf, "schema", "s2diff/1");
+    s2_json_key_bool(buf, "same", shape == NULL && !c->first.found);
+    s2_json_key_int(buf, "len", c->n_tok);
+    s2_json_key_str(buf, "shape", shape);
+    s2_json_key_int(buf, "heads_different", c->n_different);
     add_first(c, buf);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");

@@ -22,8 +22,7 @@ static void add(doctor *d, const char *key, const char *value)
     char clean[FACT_BYTES];
     s2_text_clean(clean, sizeof clean, value);
     if (d->json) {
-        s2_json_key(&d->buf, key);
-        s2_json_str(&d->buf, clean);
+        s2_json_key_str(&d->buf, key, clean);
     } else {
         s2_buf_printf(&d->buf, "  %-10s %s\n", key, clean);
     }
@@ -117,8 +116,7 @@ s2_exit s2_cmd_doctor(s2_cli *cli, int argc, char **argv)
     snprintf(version, sizeof version, "%s (%s), %s", s2_version(), s2_version_commit(), s2_version_build());
     if (d.json) {
         s2_json_begin(&d.buf, '{');
-        s2_json_key(&d.buf, "schema");
-        s2_json_str(&d.buf, "s2doctor/1");
+        s2_json_key_str(&d.buf, "schema", "s2doctor/1");
     }
     add(&d, "s2", version);
     add_database(&d);

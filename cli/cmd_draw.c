@@ -83,25 +83,25 @@ static s2_exit read_head(s2_cli *cli, const s2_args *args, request *out)
     return S2_EXIT_OK;
 }
 
-static s2_exit draw_grid(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_grid(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     enum { TERMINAL_CELLS = 78, IMAGE_CELLS = 128 };
     s2_picture picture;
-    const bool text = strcmp(at->form, "ansi") == 0 || strcmp(at->form, "ascii") == 0;
+    const bool text = strcmp(ask->form, "ansi") == 0 || strcmp(ask->form, "ascii") == 0;
     const int32_t max_cells = text ? TERMINAL_CELLS : IMAGE_CELLS;
-    s2_status status = strcmp(at->what, "shards") == 0
-                           ? s2_picture_shards(&cli->arena, &at->input.pattern, (int32_t)at->layer, at->n_tok,
-                                               max_cells, &picture)
-                           : s2_picture_mask(&cli->arena, &at->input.pattern, at->of, (int32_t)at->layer,
-                                             at->index, at->n_tok, max_cells, &picture);
-    if (status == S2_OK && strcmp(at->form, "png") == 0)
+    s2_status status = strcmp(ask->what, "shards") == 0
+                           ? s2_picture_shards(&cli->arena, &ask->input.pattern, (int32_t)ask->layer,
+                                               ask->n_tok, max_cells, &picture)
+                           : s2_picture_mask(&cli->arena, &ask->input.pattern, ask->of, (int32_t)ask->layer,
+                                             ask->index, ask->n_tok, max_cells, &picture);
+    if (status == S2_OK && strcmp(ask->form, "png") == 0)
         status = s2_picture_png(&picture, buf);
-    else if (status == S2_OK && strcmp(at->form, "svg") == 0)
+    else if (status == S2_OK && strcmp(ask->form, "svg") == 0)
         status = s2_picture_svg(&picture, buf);
     else if (status == S2_OK && text)
-        s2_picture_ansi(&picture, strcmp(at->form, "ascii") == 0, buf);
+        s2_picture_ansi(&picture, strcmp(ask->form, "ascii") == 0, buf);
     else if (status == S2_OK) {
-        s2_cli_error(cli, "%s is drawn as ansi, ascii, png or svg", at->what);
+        s2_cli_error(cli, "%s is drawn as ansi, ascii, png or svg", ask->what);
         return S2_EXIT_USAGE;
     }
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
@@ -158,17 +158,17 @@ static s2_exit run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out
     return S2_EXIT_ENVIRONMENT;
 }
 
-static s2_exit draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_flow(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     s2_buf graph = {0};
-    const s2_status status = s2_picture_flow_dot(&at->input.pattern, at->n_tok, &graph);
+    const s2_status status = s2_picture_flow_dot(&ask->input.pattern, ask->n_tok, &graph);
     s2_exit end = S2_EXIT_OK;
     if (status != S2_OK)
         end = s2_cli_fail(cli, status, "draw");
-    else if (strcmp(at->form, "dot") == 0)
+    else if (strcmp(ask->form, "dot") == 0)
         s2_buf_add(buf, graph.data, graph.len);
-    else if (strcmp(at->form, "svg") == 0 || strcmp(at->form, "png") == 0)
-        end = run_dot(cli, at->form, &graph, buf);
+    else if (strcmp(ask->form, "svg") == 0 || strcmp(ask->form, "png") == 0)
+        end = run_dot(cli, ask->form, &graph, buf);
     else {
         s2_cli_error(cli, "flow is drawn as dot, svg or png");
         end = S2_EXIT_USAGE;
@@ -177,17 +177,17 @@ static s2_exit draw_flow(s2_cli *cli, const request *at, s2_buf *buf)
     return end;
 }
 
-static s2_exit draw_chart(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit draw_chart(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     s2_status status = S2_OK;
-    if (strcmp(at->form, "svg") == 0)
-        status = s2_chart_svg(&at->chart, buf);
-    else if (strcmp(at->form, "png") == 0)
-        status = s2_chart_png(&at->chart, buf);
-    else if (strcmp(at->form, "dot") != 0)
-        s2_chart_text(&at->chart, buf);
+    if (strcmp(ask->form, "svg") == 0)
+        status = s2_chart_svg(&ask->chart, buf);
+    else if (strcmp(ask->form, "png") == 0)
+        status = s2_chart_png(&ask->chart, buf);
+    else if (strcmp(ask->form, "dot") != 0)
+        s2_chart_text(&ask->chart, buf);
     else {
-        s2_cli_error(cli, "%s is drawn as ansi, ascii, svg or png", at->what);
+        s2_cli_error(cli, "%s is drawn as ansi, ascii, svg or png", ask->what);
         return S2_EXIT_USAGE;
     }
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "draw");
@@ -203,12 +203,12 @@ typedef struct curve {
     double values[KV_POINTS + 1];
 } curve;
 
-static s2_status kv_values(const s2_classes *classes, const request *at, double *x, curve curves[KV_CURVES])
+static s2_status kv_values(const s2_classes *classes, const request *ask, double *x, curve curves[KV_CURVES])
 {
     for (int32_t point = 1; point <= KV_POINTS; point++) {
-        const int64_t n_tok = at->n_tok * point / KV_POINTS > 0 ? at->n_tok * point / KV_POINTS : 1;
+        const int64_t n_tok = ask->n_tok * point / KV_POINTS > 0 ? ask->n_tok * point / KV_POINTS : 1;
         s2_kv_elems elems;
-        S2_TRY(s2_kv_count(classes, n_tok, (int32_t)at->page_tok, &elems));
+        S2_TRY(s2_kv_count(classes, n_tok, (int32_t)ask->page_tok, &elems));
         const s2_kv_bytes bytes = s2_kv_elems_bytes(&elems, 2, 1);
         const int64_t values[KV_CURVES] = {bytes.dense, bytes.shared_pages, bytes.head_pages,
                                            bytes.ring_stripes, bytes.used};
@@ -257,7 +257,7 @@ static s2_status add_curves(s2_cli *cli, const curve curves[KV_CURVES], const do
     return S2_OK;
 }
 
-static s2_exit fill_kv(s2_cli *cli, request *at)
+static s2_exit fill_kv(s2_cli *cli, request *ask)
 {
     static const char *const names[KV_CURVES] = {"dense", "shared pages", "head pages", "ring + stripes",
                                                  "needed keys"};
@@ -267,18 +267,18 @@ static s2_exit fill_kv(s2_cli *cli, request *at)
     int64_t work_left = S2_SIM_WORK;
     s2_status status = x != NULL && curves != NULL ? S2_OK : S2_ENOMEM;
     if (status == S2_OK)
-        status = s2_classes_build(&cli->arena, &at->input.pattern, S2_DECODE, &classes);
+        status = s2_classes_build(&cli->arena, &ask->input.pattern, S2_DECODE, &classes);
     if (status == S2_OK) {
         classes.work_left = &work_left;
-        status = kv_values(&classes, at, x, curves);
+        status = kv_values(&classes, ask, x, curves);
     }
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "kv");
     const bool large = curves[0].values[KV_POINTS] >= 0x1p30;
-    s2_chart *const chart = &at->chart;
+    s2_chart *const chart = &ask->chart;
     *chart = (s2_chart){.x_label = "context, tokens", .x_binary = true, .from_zero = true};
     snprintf(chart->title, sizeof chart->title, "%.40s: KV cache, bf16, pages of %lld",
-             at->input.pattern.name, (long long)at->page_tok);
+             ask->input.pattern.name, (long long)ask->page_tok);
     snprintf(chart->y_label, sizeof chart->y_label, "held after that many tokens, %s", large ? "GiB" : "MiB");
     for (int c = 0; c < KV_CURVES; c++) {
         curves[c].name = names[c];
@@ -320,7 +320,7 @@ static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec
     return S2_OK;
 }
 
-static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *at,
+static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *ask,
                           const s2_front_spec *front)
 {
     s2_listing l = {.cli = cli};
@@ -340,7 +340,7 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     snprintf(names + 64, 64, "front: %d that no other one beats", (int)best.n);
     all.name = names;
     best.name = names + 64;
-    s2_chart *const chart = &at->chart;
+    s2_chart *const chart = &ask->chart;
     *chart = (s2_chart){.series = {all, best}, .n_series = 2};
     snprintf(chart->title, sizeof chart->title, "Pareto front of %s and %s", front->by[0]->name,
              front->by[1]->name);
@@ -352,7 +352,7 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
     return S2_EXIT_OK;
 }
 
-static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *at)
+static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *ask)
 {
     s2_front_spec front = {0};
     s2_db *db;
@@ -364,19 +364,19 @@ static s2_exit fill_pareto(s2_cli *cli, const s2_args *args, request *at)
     if (!s2_listing_has_database(cli))
         return S2_EXIT_ENVIRONMENT;
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
-    const s2_exit end = read_front(cli, args, db, at, &front);
+    const s2_exit end = read_front(cli, args, db, ask, &front);
     s2_db_close(&db);
     return end;
 }
 
-static s2_exit deliver(s2_cli *cli, const request *at, s2_buf *buf)
+static s2_exit deliver(s2_cli *cli, const request *ask, s2_buf *buf)
 {
     s2_diag diag = {0};
-    if (at->output == NULL)
+    if (ask->output == NULL)
         return s2_cli_print(cli, buf);
     s2_status status = buf->status;
     if (status == S2_OK)
-        status = s2_file_write(at->output, buf->data, buf->len, &diag);
+        status = s2_file_write(ask->output, buf->data, buf->len, &diag);
     s2_buf_release(buf);
     if (status == S2_OK)
         return S2_EXIT_OK;
@@ -404,48 +404,48 @@ static int32_t layer_to_show(const s2_pattern *pattern)
     return 0;
 }
 
-static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *at)
+static s2_exit read_pattern(s2_cli *cli, const s2_args *args, request *ask)
 {
     if (args->n_operands != 1) {
-        s2_cli_error(cli, "name one PATTERN");
+        s2_cli_error(cli, "expected one PATTERN");
         return S2_EXIT_USAGE;
     }
-    S2_CLI_TRY(s2_args_int(cli, args, "page", 1, 65536, &at->page_tok));
-    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &at->input));
-    S2_CLI_TRY(s2_input_len(cli, args, &at->input.pattern, &at->n_tok));
+    S2_CLI_TRY(s2_args_int(cli, args, "page", 1, 65536, &ask->page_tok));
+    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
+    S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &ask->n_tok));
     if (s2_args_has(args, "layer"))
-        S2_CLI_TRY(s2_args_int(cli, args, "layer", 0, at->input.pattern.n_layers - 1, &at->layer));
+        S2_CLI_TRY(s2_args_int(cli, args, "layer", 0, ask->input.pattern.n_layers - 1, &ask->layer));
     else
-        at->layer = layer_to_show(&at->input.pattern);
-    return read_head(cli, args, at);
+        ask->layer = layer_to_show(&ask->input.pattern);
+    return read_head(cli, args, ask);
 }
 
-static s2_exit draw(s2_cli *cli, const s2_args *args, request *at, s2_buf *buf)
+static s2_exit draw(s2_cli *cli, const s2_args *args, request *ask, s2_buf *buf)
 {
-    at->what = s2_args_str(args, "what");
-    at->output = s2_args_str(args, "output");
-    at->form = form_of(cli, args, at->what, at->output);
-    const bool pareto = strcmp(at->what, "pareto") == 0, kv = strcmp(at->what, "kv") == 0;
-    S2_CLI_TRY(check_ending(cli, args, at->output));
-    S2_CLI_TRY(pareto ? fill_pareto(cli, args, at) : read_pattern(cli, args, at));
+    ask->what = s2_args_str(args, "what");
+    ask->output = s2_args_str(args, "output");
+    ask->form = form_of(cli, args, ask->what, ask->output);
+    const bool pareto = strcmp(ask->what, "pareto") == 0, kv = strcmp(ask->what, "kv") == 0;
+    S2_CLI_TRY(check_ending(cli, args, ask->output));
+    S2_CLI_TRY(pareto ? fill_pareto(cli, args, ask) : read_pattern(cli, args, ask));
     if (kv)
-        S2_CLI_TRY(fill_kv(cli, at));
+        S2_CLI_TRY(fill_kv(cli, ask));
     if (pareto || kv)
-        return draw_chart(cli, at, buf);
-    if (strcmp(at->what, "needles") == 0)
-        return s2_needles_draw(cli, &at->input, at->form, buf);
-    return strcmp(at->what, "flow") == 0 ? draw_flow(cli, at, buf) : draw_grid(cli, at, buf);
+        return draw_chart(cli, ask, buf);
+    if (strcmp(ask->what, "needles") == 0)
+        return s2_needles_draw(cli, &ask->input, ask->form, buf);
+    return strcmp(ask->what, "flow") == 0 ? draw_flow(cli, ask, buf) : draw_grid(cli, ask, buf);
 }
 
 s2_exit s2_cmd_draw(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
-    request at = {0};
+    request ask = {0};
     s2_buf buf = {0};
     S2_CLI_TRY(s2_args_parse(cli, "draw", argc, argv, &args));
-    s2_exit end = draw(cli, &args, &at, &buf);
+    s2_exit end = draw(cli, &args, &ask, &buf);
     if (end == S2_EXIT_OK)
-        end = deliver(cli, &at, &buf);
+        end = deliver(cli, &ask, &buf);
     s2_buf_release(&buf);
     return end;
 }

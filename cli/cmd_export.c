@@ -45,16 +45,16 @@ static void say_notes(s2_cli *cli, const s2_buf *notes)
 }
 
 /* The comparison, and what was lost, in words. */
-static void say_report(s2_cli *cli, const job *at)
+static void say_report(s2_cli *cli, const job *ask)
 {
     s2_buf words = {0};
-    s2_difference_print(&at->report.difference, "the pattern", "what is written", &words);
-    s2_cli_error(cli, "%s: %s", at->format->name, words.data != NULL ? words.data : "");
+    s2_difference_print(&ask->report.difference, "the pattern", "what is written", &words);
+    s2_cli_error(cli, "%s: %s", ask->format->name, words.data != NULL ? words.data : "");
     s2_buf_release(&words);
-    if (at->report.has_loss)
+    if (ask->report.has_loss)
         s2_cli_hint(cli, "at %lld tokens it adds %lld pairs and drops %lld of the pattern's %lld",
-                    (long long)at->report.loss.n_tok, (long long)at->report.loss.added,
-                    (long long)at->report.loss.dropped, (long long)at->report.loss.n_first);
+                    (long long)ask->report.loss.n_tok, (long long)ask->report.loss.added,
+                    (long long)ask->report.loss.dropped, (long long)ask->report.loss.n_first);
 }
 
 static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
@@ -131,28 +131,28 @@ static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
 }
 
 /* A format that holds one mask may still hold that of one phase. */
-static void hint_phases(s2_cli *cli, const job *at)
+static void hint_phases(s2_cli *cli, const job *ask)
 {
-    if (at->has_phases)
+    if (ask->has_phases)
         s2_cli_hint(cli, "--phase prefill or --phase decode writes the rules of one phase");
 }
 
 /* The pattern that is written: the input's, or one phase of it. */
-static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *at)
+static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *ask)
 {
     const char *const word = s2_args_str(args, "phase");
-    const s2_pattern *const whole = &at->input.pattern;
-    at->target.pattern = whole;
-    at->has_phases = s2_pattern_has_phases(whole);
-    if (word == NULL || !at->has_phases)
+    const s2_pattern *const whole = &ask->input.pattern;
+    ask->target.pattern = whole;
+    ask->has_phases = s2_pattern_has_phases(whole);
+    if (word == NULL || !ask->has_phases)
         return S2_EXIT_OK;
     const s2_phase phase = strcmp(word, s2_phase_word(S2_DECODE)) == 0 ? S2_DECODE : S2_PREFILL;
-    const s2_status status = s2_pattern_of_phase(&cli->arena, whole, phase, &at->one_phase);
+    const s2_status status = s2_pattern_of_phase(&cli->arena, whole, phase, &ask->one_phase);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "export");
-    at->target.pattern = &at->one_phase;
-    at->has_phases = false;
-    s2_note(&at->notes, "only the rules of %s are written; %s has others", word,
+    ask->target.pattern = &ask->one_phase;
+    ask->has_phases = false;
+    s2_note(&ask->notes, "only the rules of %s are written; %s has others", word,
             s2_phase_word(phase == S2_DECODE ? S2_PREFILL : S2_DECODE));
     return S2_EXIT_OK;
 }
@@ -191,11 +191,11 @@ static void put_share(s2_buf *words, int64_t part, int64_t whole)
         s2_buf_printf(words, "%.1f %%", percent);
 }
 
-static void say_nearest(s2_cli *cli, const job *at, const s2_nearest *nearest)
+static void say_nearest(s2_cli *cli, const job *ask, const s2_nearest *nearest)
 {
     const s2_loss *const loss = &nearest->loss;
     s2_buf words = {0}, lost = {0};
-    s2_buf_printf(&words, "the nearest that %s can say", at->format->name);
+    s2_buf_printf(&words, "the nearest that %s can say", ask->format->name);
     if (nearest->has_loss && loss->added + loss->dropped == 0) {
         s2_buf_printf(&words, " reads the same pairs at %lld tokens", (long long)loss->n_tok);
     } else if (nearest->has_loss) {
@@ -206,7 +206,7 @@ static void say_nearest(s2_cli *cli, const job *at, const s2_nearest *nearest)
         s2_buf_printf(&words, "%s at %lld tokens", loss->added > 0 ? " of their number" : "",
                       (long long)loss->n_tok);
     }
-    if (given_up(at->target.pattern, &nearest->pattern, &lost) > 0)
+    if (given_up(ask->target.pattern, &nearest->pattern, &lost) > 0)
         s2_buf_printf(&words, ", and gives up %s", lost.data);
     s2_cli_hint(cli, "%s:", words.data != NULL ? words.data : "");
     s2_buf_release(&words);
@@ -214,49 +214,49 @@ static void say_nearest(s2_cli *cli, const job *at, const s2_nearest *nearest)
 }
 
 /* What the format can say instead, as the command that writes it; it was exported before it is named. */
-static void hint_nearest(s2_cli *cli, const job *at)
+static void hint_nearest(s2_cli *cli, const job *ask)
 {
     s2_nearest nearest;
-    const s2_nearest_judge judge = {.given_up = count_given_up, .context = (void *)at->target.pattern};
-    if (s2_export_nearest(at->format, &at->target, judge, &nearest) != S2_OK || nearest.text == NULL)
+    const s2_nearest_judge judge = {.given_up = count_given_up, .context = (void *)ask->target.pattern};
+    if (s2_export_nearest(ask->format, &ask->target, judge, &nearest) != S2_OK || nearest.text == NULL)
         return;
-    say_nearest(cli, at, &nearest);
+    say_nearest(cli, ask, &nearest);
     s2_buf words = {0};
-    s2_buf_printf(&words, "s2 export '%s' --to %s", nearest.text, at->format->name);
-    if (at->has_len)
-        s2_buf_printf(&words, " --len %lld", (long long)at->target.n_tok);
-    for (int32_t n = 0; n < at->target.settings.n; n++)
-        s2_buf_printf(&words, " --set %s=%s", at->target.settings.list[n].key,
-                      at->target.settings.list[n].value);
+    s2_buf_printf(&words, "s2 export '%s' --to %s", nearest.text, ask->format->name);
+    if (ask->has_len)
+        s2_buf_printf(&words, " --len %lld", (long long)ask->target.n_tok);
+    for (int32_t n = 0; n < ask->target.settings.n; n++)
+        s2_buf_printf(&words, " --set %s=%s", ask->target.settings.list[n].key,
+                      ask->target.settings.list[n].value);
     s2_cli_hint(cli, "%s", words.data != NULL ? words.data : "");
     s2_buf_release(&words);
 }
 
-static s2_exit run_export(s2_cli *cli, job *at)
+static s2_exit run_export(s2_cli *cli, job *ask)
 {
-    const s2_status status = s2_export_run(at->format, &at->target, &at->report);
+    const s2_status status = s2_export_run(ask->format, &ask->target, &ask->report);
     if (status == S2_EUNSUPPORTED) {
-        s2_cli_error(cli, "%s cannot hold this pattern: %s", at->format->name, at->diag.msg);
-        hint_phases(cli, at);
-        hint_nearest(cli, at);
+        s2_cli_error(cli, "%s cannot hold this pattern: %s", ask->format->name, ask->diag.msg);
+        hint_phases(cli, ask);
+        hint_nearest(cli, ask);
         return S2_EXIT_VIOLATED;
     }
     if (status != S2_OK) {
-        s2_cli_error(cli, "%s: %s", at->format->name,
-                     at->diag.msg[0] != '\0' ? at->diag.msg : s2_status_text(status));
+        s2_cli_error(cli, "%s: %s", ask->format->name,
+                     ask->diag.msg[0] != '\0' ? ask->diag.msg : s2_status_text(status));
         return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
     }
-    say_report(cli, at);
-    if (at->report.refused) {
-        hint_phases(cli, at);
+    say_report(cli, ask);
+    if (ask->report.refused) {
+        hint_phases(cli, ask);
         s2_cli_hint(cli, "nothing was written");
-        hint_nearest(cli, at);
+        hint_nearest(cli, ask);
         return S2_EXIT_VIOLATED;
     }
-    say_notes(cli, &at->notes);
-    const char *const verdicts = strchr(at->target.provenance, ';');
+    say_notes(cli, &ask->notes);
+    const char *const verdicts = strchr(ask->target.provenance, ';');
     s2_cli_hint(cli, "proof: %s", verdicts != NULL ? verdicts + 2 : "none within the prover's limits");
-    s2_cli_hint(cli, "run: %s", at->target.run);
+    s2_cli_hint(cli, "run: %s", ask->target.run);
     return S2_EXIT_OK;
 }
 
@@ -267,39 +267,39 @@ static bool is_directory(const char *path)
 }
 
 /* Where file n goes: the output itself, or a name inside the output directory. */
-static void target_path(const job *at, int32_t n, bool inside, char *path, size_t cap)
+static void target_path(const job *ask, int32_t n, bool inside, char *path, size_t cap)
 {
     if (inside)
-        snprintf(path, cap, "%s/%s", at->output, at->files.files[n].name);
+        snprintf(path, cap, "%s/%s", ask->output, ask->files.files[n].name);
     else
-        snprintf(path, cap, "%s", at->output);
+        snprintf(path, cap, "%s", ask->output);
 }
 
-static s2_exit refuse_overwrite(s2_cli *cli, const job *at, bool inside)
+static s2_exit refuse_overwrite(s2_cli *cli, const job *ask, bool inside)
 {
-    for (int32_t n = 0; n < at->files.n_files; n++) {
+    for (int32_t n = 0; n < ask->files.n_files; n++) {
         char path[4096];
-        target_path(at, n, inside, path, sizeof path);
-        if (!at->force && access(path, F_OK) == 0) {
-            s2_cli_error(cli, "%s is there already; --force overwrites it", path);
+        target_path(ask, n, inside, path, sizeof path);
+        if (!ask->force && access(path, F_OK) == 0) {
+            s2_cli_error(cli, "%s exists; --force overwrites it", path);
             return S2_EXIT_USAGE;
         }
     }
     return S2_EXIT_OK;
 }
 
-static s2_exit write_files(s2_cli *cli, const job *at)
+static s2_exit write_files(s2_cli *cli, const job *ask)
 {
-    const bool inside = at->files.n_files > 1 || is_directory(at->output);
-    S2_CLI_TRY(refuse_overwrite(cli, at, inside));
+    const bool inside = ask->files.n_files > 1 || is_directory(ask->output);
+    S2_CLI_TRY(refuse_overwrite(cli, ask, inside));
     s2_diag diag = {0};
     s2_status status;
-    if (at->files.n_files > 1) {
-        status = s2_fileset_write(&at->files, at->output, &diag);
+    if (ask->files.n_files > 1) {
+        status = s2_fileset_write(&ask->files, ask->output, &diag);
     } else {
         char path[4096];
-        target_path(at, 0, inside, path, sizeof path);
-        status = s2_file_write(path, at->files.files[0].bytes, at->files.files[0].n_bytes, &diag);
+        target_path(ask, 0, inside, path, sizeof path);
+        status = s2_file_write(path, ask->files.files[0].bytes, ask->files.files[0].n_bytes, &diag);
     }
     if (status == S2_OK)
         return S2_EXIT_OK;
@@ -307,16 +307,16 @@ static s2_exit write_files(s2_cli *cli, const job *at)
     return S2_EXIT_ENVIRONMENT;
 }
 
-static s2_exit deliver(s2_cli *cli, const job *at)
+static s2_exit deliver(s2_cli *cli, const job *ask)
 {
-    if (at->output != NULL)
-        return write_files(cli, at);
-    if (at->files.n_files > 1) {
-        s2_cli_error(cli, "%s is %d files: name a directory with -o DIR", at->format->name,
-                     at->files.n_files);
+    if (ask->output != NULL)
+        return write_files(cli, ask);
+    if (ask->files.n_files > 1) {
+        s2_cli_error(cli, "%s is %d files: name a directory with -o DIR", ask->format->name,
+                     ask->files.n_files);
         return S2_EXIT_USAGE;
     }
-    fwrite(at->files.files[0].bytes, 1, at->files.files[0].n_bytes, cli->out);
+    fwrite(ask->files.files[0].bytes, 1, ask->files.files[0].n_bytes, cli->out);
     return S2_EXIT_OK;
 }
 
@@ -330,13 +330,13 @@ static void files_hash(const s2_fileset *files, char hex[S2_HASH_HEX])
     SHA256End(&state, hex);
 }
 
-static s2_exit store(s2_cli *cli, const job *at)
+static s2_exit store(s2_cli *cli, const job *ask)
 {
     char hex[S2_HASH_HEX];
-    files_hash(&at->files, hex);
+    files_hash(&ask->files, hex);
     const s2_db_export row = {
-        .target = at->format->name, .path = at->output != NULL ? at->output : "", .out_hash = hex};
-    return s2_store_export(cli, &at->input, &row);
+        .target = ask->format->name, .path = ask->output != NULL ? ask->output : "", .out_hash = hex};
+    return s2_store_export(cli, &ask->input, &row);
 }
 
 static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **out)
@@ -359,35 +359,35 @@ static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **o
     return S2_EXIT_USAGE;
 }
 
-static s2_exit run(s2_cli *cli, const s2_args *args, job *at)
+static s2_exit run(s2_cli *cli, const s2_args *args, job *ask)
 {
     int64_t n_tok = 0;
-    S2_CLI_TRY(find_format(cli, args, &at->format));
-    cli->export_to = at->format;
+    S2_CLI_TRY(find_format(cli, args, &ask->format));
+    cli->export_to = ask->format;
     if (args->n_operands != 1) {
-        s2_cli_error(cli, "name a PATTERN");
+        s2_cli_error(cli, "expected one PATTERN");
         return S2_EXIT_USAGE;
     }
-    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &at->input));
-    S2_CLI_TRY(s2_input_len(cli, args, &at->input.pattern, &n_tok));
-    S2_CLI_TRY(s2_foreign_settings(cli, &at->target.settings));
-    S2_CLI_TRY(choose_phase(cli, args, at));
-    at->output = s2_args_str(args, "output");
-    at->force = s2_args_has(args, "force");
-    at->has_len = s2_args_has(args, "len");
-    at->files.arena = &cli->arena;
-    at->target.arena = &cli->arena;
-    at->target.n_tok = n_tok;
-    at->target.provenance = provenance(cli, at->target.pattern);
-    at->target.run = run_behind(cli, at->target.pattern);
-    at->target.notes = &at->notes;
-    at->target.files = &at->files;
-    at->target.diag = &at->diag;
-    S2_CLI_TRY(run_export(cli, at));
+    S2_CLI_TRY(s2_input_read(cli, args->operands[0], &ask->input));
+    S2_CLI_TRY(s2_input_len(cli, args, &ask->input.pattern, &n_tok));
+    S2_CLI_TRY(s2_foreign_settings(cli, &ask->target.settings));
+    S2_CLI_TRY(choose_phase(cli, args, ask));
+    ask->output = s2_args_str(args, "output");
+    ask->force = s2_args_has(args, "force");
+    ask->has_len = s2_args_has(args, "len");
+    ask->files.arena = &cli->arena;
+    ask->target.arena = &cli->arena;
+    ask->target.n_tok = n_tok;
+    ask->target.provenance = provenance(cli, ask->target.pattern);
+    ask->target.run = run_behind(cli, ask->target.pattern);
+    ask->target.notes = &ask->notes;
+    ask->target.files = &ask->files;
+    ask->target.diag = &ask->diag;
+    S2_CLI_TRY(run_export(cli, ask));
     if (s2_args_has(args, "dry-run"))
         return S2_EXIT_OK;
-    S2_CLI_TRY(deliver(cli, at));
-    return store(cli, at);
+    S2_CLI_TRY(deliver(cli, ask));
+    return store(cli, ask);
 }
 
 s2_exit s2_cmd_export(s2_cli *cli, int argc, char **argv)
@@ -396,8 +396,8 @@ s2_exit s2_cmd_export(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_args_parse(cli, "export", argc, argv, &args));
     if (s2_args_has(&args, "list"))
         return s2_foreign_list(cli, true, args.n_operands, args.operands);
-    job at = {0};
-    s2_exit end = run(cli, &args, &at);
-    s2_buf_release(&at.notes);
+    job ask = {0};
+    s2_exit end = run(cli, &args, &ask);
+    s2_buf_release(&ask.notes);
     return end;
 }

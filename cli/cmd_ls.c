@@ -18,8 +18,8 @@ static void say_mixture(const s2_listing *l)
         if (has_price(&l->rows[row]) && (strcmp(l->rows[row].phase, l->rows[first].phase) != 0 ||
                                          l->rows[row].len_tok != l->rows[first].len_tok)) {
             fprintf(l->cli->err,
-                    "times, caches and shares of these designs are of several phases or lengths, as "
-                    "in columns phase and len; --phase and --len show one\n");
+                    "these designs have prices of several phases or lengths (columns phase and len); "
+                    "--phase and --len choose one\n");
             return;
         }
 }
@@ -51,12 +51,12 @@ static s2_exit find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *f
     const s2_status status = s2_db_views(db, &cli->arena, MOST, views, &n, &diag);
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    for (int32_t at = 0; at < n; at++)
-        if (strcmp(views[at].name, name) == 0) {
-            *found = views[at];
+    for (int32_t nth = 0; nth < n; nth++)
+        if (strcmp(views[nth].name, name) == 0) {
+            *found = views[nth];
             return S2_EXIT_OK;
         }
-    s2_cli_error(cli, "no view '%s' is kept; --keep-view, or W in s2 tui, keeps one", name);
+    s2_cli_error(cli, "there is no saved view '%s'; --keep-view, or W in s2 tui, saves one", name);
     for (int32_t at = 0; at < n; at++)
         s2_cli_hint(cli, "%s: %s", views[at].name, views[at].filter);
     return S2_EXIT_USAGE;

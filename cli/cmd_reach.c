@@ -161,18 +161,6 @@ static void print_page(report *r)
 
 /* ------------------------------------------------------------------ JSON */
 
-static void key_int(s2_buf *buf, const char *key, int64_t value)
-{
-    s2_json_key(buf, key);
-    s2_json_int(buf, value);
-}
-
-static void key_num(s2_buf *buf, const char *key, double value)
-{
-    s2_json_key(buf, key);
-    s2_json_num(buf, value);
-}
-
 static void write_hops(report *r)
 {
     const s2_hops *const h = &r->hops;
@@ -184,17 +172,17 @@ static void write_hops(report *r)
         s2_json_int(buf, h->layers);
     else
         s2_json_null(buf);
-    key_int(buf, "from_layer", h->from);
-    key_int(buf, "query_block", h->q_blk);
-    key_int(buf, "key_block", h->k_blk);
+    s2_json_key_int(buf, "from_layer", h->from);
+    s2_json_key_int(buf, "query_block", h->q_blk);
+    s2_json_key_int(buf, "key_block", h->k_blk);
     s2_json_key(buf, "path");
     s2_json_begin(buf, '[');
     for (int32_t n = 0; n < h->n_path; n++) {
         s2_json_begin(buf, '{');
-        key_int(buf, "layer", h->path[n].layer);
-        key_int(buf, "head", h->path[n].head);
-        key_int(buf, "query_block", h->path[n].q_blk);
-        key_int(buf, "key_block", h->path[n].k_blk);
+        s2_json_key_int(buf, "layer", h->path[n].layer);
+        s2_json_key_int(buf, "head", h->path[n].head);
+        s2_json_key_int(buf, "query_block", h->path[n].q_blk);
+        s2_json_key_int(buf, "key_block", h->path[n].k_blk);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -208,12 +196,12 @@ static void write_layers(report *r)
     s2_json_begin(buf, '[');
     for (int32_t layer = 0; layer < r->stack.pattern->n_layers; layer++) {
         s2_json_begin(buf, '{');
-        key_int(buf, "last", r->hops.receptive[layer].last);
-        key_int(buf, "least", r->hops.receptive[layer].least);
-        key_int(buf, "least_query", r->hops.receptive[layer].least_query);
-        key_num(buf, "coverage", r->worth.layers[layer].coverage);
-        key_num(buf, "concentration", r->worth.layers[layer].concentration);
-        key_num(buf, "signal", r->worth.layers[layer].signal);
+        s2_json_key_int(buf, "last", r->hops.receptive[layer].last);
+        s2_json_key_int(buf, "least", r->hops.receptive[layer].least);
+        s2_json_key_int(buf, "least_query", r->hops.receptive[layer].least_query);
+        s2_json_key_num(buf, "coverage", r->worth.layers[layer].coverage);
+        s2_json_key_num(buf, "concentration", r->worth.layers[layer].concentration);
+        s2_json_key_num(buf, "signal", r->worth.layers[layer].signal);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -230,19 +218,19 @@ static void write_distances(report *r)
         if (here->n_pairs == 0)
             continue;
         s2_json_begin(buf, '{');
-        key_int(buf, "from_block", octave == 0 ? 0 : INT64_C(1) << (octave - 1));
-        key_num(buf, "heads", here->heads);
-        key_int(buf, "least_heads", here->least_heads);
-        key_num(buf, "kv_heads", here->kv_heads);
-        key_int(buf, "least_kv_heads", here->least_kv_heads);
-        key_int(buf, "layer", here->layer);
-        key_int(buf, "query_block", here->q_blk);
-        key_int(buf, "key_block", here->k_blk);
-        key_num(buf, "chances", here->chances);
-        key_int(buf, "least_chances", here->least_chances);
-        key_num(buf, "flow", flow->n_keys > 0 ? flow->flow : (double)NAN);
-        key_num(buf, "dense_flow", flow->n_keys > 0 ? flow->dense : (double)NAN);
-        key_num(buf, "log2_paths", flow->n_keys > 0 ? flow->log2_paths : (double)NAN);
+        s2_json_key_int(buf, "from_block", octave == 0 ? 0 : INT64_C(1) << (octave - 1));
+        s2_json_key_num(buf, "heads", here->heads);
+        s2_json_key_int(buf, "least_heads", here->least_heads);
+        s2_json_key_num(buf, "kv_heads", here->kv_heads);
+        s2_json_key_int(buf, "least_kv_heads", here->least_kv_heads);
+        s2_json_key_int(buf, "layer", here->layer);
+        s2_json_key_int(buf, "query_block", here->q_blk);
+        s2_json_key_int(buf, "key_block", here->k_blk);
+        s2_json_key_num(buf, "chances", here->chances);
+        s2_json_key_int(buf, "least_chances", here->least_chances);
+        s2_json_key_num(buf, "flow", flow->n_keys > 0 ? flow->flow : (double)NAN);
+        s2_json_key_num(buf, "dense_flow", flow->n_keys > 0 ? flow->dense : (double)NAN);
+        s2_json_key_num(buf, "log2_paths", flow->n_keys > 0 ? flow->log2_paths : (double)NAN);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -252,21 +240,20 @@ static void write_worth(report *r)
 {
     const s2_worth *const w = &r->worth;
     s2_buf *const buf = &r->buf;
-    key_num(buf, "mean_window", w->window);
-    key_num(buf, "neighbour", w->neighbour);
-    key_num(buf, "far", w->far);
-    s2_json_key(buf, "not_judged");
-    s2_json_str(buf, w->not_judged);
+    s2_json_key_num(buf, "mean_window", w->window);
+    s2_json_key_num(buf, "neighbour", w->neighbour);
+    s2_json_key_num(buf, "far", w->far);
+    s2_json_key_str(buf, "not_judged", w->not_judged);
     s2_json_key(buf, "worth");
     if (w->not_judged != NULL) {
         s2_json_null(buf);
         return;
     }
     s2_json_begin(buf, '{');
-    key_num(buf, "recall", w->recall);
-    key_num(buf, "recall_error", s2_worth_recall_error);
-    key_num(buf, "loss", w->loss);
-    key_num(buf, "loss_error", s2_worth_loss_error);
+    s2_json_key_num(buf, "recall", w->recall);
+    s2_json_key_num(buf, "recall_error", s2_worth_recall_error);
+    s2_json_key_num(buf, "loss", w->loss);
+    s2_json_key_num(buf, "loss_error", s2_worth_loss_error);
     s2_json_end(buf, '}');
 }
 
@@ -274,23 +261,20 @@ static void write_json(report *r)
 {
     s2_buf *const buf = &r->buf;
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2reach/1");
-    s2_json_key(buf, "name");
-    s2_json_str(buf, s2_input_name(r->cli, &r->input));
-    key_int(buf, "len", r->n_tok);
-    key_int(buf, "blocks", r->stack.n_blk);
-    s2_json_key(buf, "exact");
-    s2_json_bool(buf, r->stack.exact);
+    s2_json_key_str(buf, "schema", "s2reach/1");
+    s2_json_key_str(buf, "name", s2_input_name(r->cli, &r->input));
+    s2_json_key_int(buf, "len", r->n_tok);
+    s2_json_key_int(buf, "blocks", r->stack.n_blk);
+    s2_json_key_bool(buf, "exact", r->stack.exact);
     write_hops(r);
     write_layers(r);
     write_distances(r);
-    key_int(buf, "window_tok", tokens(r, r->readers.window));
-    key_num(buf, "least_flow", r->flow.least);
-    key_int(buf, "least_flow_key", r->flow.least_key);
-    key_num(buf, "least_log2_paths", r->flow.least_log2_paths);
-    key_num(buf, "resident", r->readers.resident);
-    key_num(buf, "resident_once", r->readers.resident_once);
+    s2_json_key_int(buf, "window_tok", tokens(r, r->readers.window));
+    s2_json_key_num(buf, "least_flow", r->flow.least);
+    s2_json_key_int(buf, "least_flow_key", r->flow.least_key);
+    s2_json_key_num(buf, "least_log2_paths", r->flow.least_log2_paths);
+    s2_json_key_num(buf, "resident", r->readers.resident);
+    s2_json_key_num(buf, "resident_once", r->readers.resident_once);
     write_worth(r);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
@@ -304,9 +288,9 @@ static s2_exit report_operand(s2_cli *cli, const s2_args *args, const char *oper
     const s2_phase phase = strcmp(s2_args_str(args, "phase"), "decode") == 0 ? S2_DECODE : S2_PREFILL;
     const s2_status status = measure(&r, phase);
     if (status == S2_ELIMIT) {
-        s2_cli_error(cli, "%s: the measures walk through at most %d blocks, and gigabytes of reads", operand,
-                     S2_REACH_BLOCKS);
-        s2_cli_hint(cli, "a shorter --len, or a larger block, may fit");
+        s2_cli_error(cli, "%s is too large: reach follows at most %d blocks, and some gigabytes of reads",
+                     operand, S2_REACH_BLOCKS);
+        s2_cli_hint(cli, "try a shorter --len or a larger block");
         return S2_EXIT_UNDECIDED;
     }
     if (status != S2_OK)

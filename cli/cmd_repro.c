@@ -67,7 +67,7 @@ static void print_end(s2_cli *cli, const s2_db_run_row *run)
     format_time(run->started_us, when, sizeof when);
     fprintf(cli->out, "  started  %s\n", when);
     if (run->exit_code == S2_DB_NONE)
-        fprintf(cli->out, "  ended    not by itself: killed, or still running\n");
+        fprintf(cli->out, "  ended    unknown: killed, or still running\n");
     else
         fprintf(cli->out, "  ended    exit code %lld after %.3f s\n", (long long)run->exit_code,
                 (double)run->wall_us / 1e6);
@@ -134,13 +134,13 @@ static s2_exit print_latest(s2_cli *cli, s2_db *db)
     const s2_status status = s2_db_runs(db, &cli->arena, 0, LATEST, runs, &n, &diag);
     if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         char when[64], before[128], code[24] = "-";
-        format_time(runs[at].started_us, when, sizeof when);
-        if (runs[at].exit_code != S2_DB_NONE)
-            snprintf(code, sizeof code, "%lld", (long long)runs[at].exit_code);
-        snprintf(before, sizeof before, "%6lld  %s  exit %s  ", (long long)runs[at].id, when, code);
-        S2_CLI_TRY(print_command(cli, db, runs[at].id, before));
+        format_time(runs[nth].started_us, when, sizeof when);
+        if (runs[nth].exit_code != S2_DB_NONE)
+            snprintf(code, sizeof code, "%lld", (long long)runs[nth].exit_code);
+        snprintf(before, sizeof before, "%6lld  %s  exit %s  ", (long long)runs[nth].id, when, code);
+        S2_CLI_TRY(print_command(cli, db, runs[nth].id, before));
     }
     return S2_EXIT_OK;
 }

@@ -138,10 +138,10 @@ static bool take_most(const char *text, size_t n, s2_search_limit *limit)
 static bool add_limit(s2_search *search, s2_search_limit limit)
 {
     int32_t n = search->n_by;
-    for (int32_t at = 0; at < search->n_limits; at++) {
-        if (search->limits[at].of == limit.of)
+    for (int32_t nth = 0; nth < search->n_limits; nth++) {
+        if (search->limits[nth].of == limit.of)
             return false;
-        n += !minimizes(search, search->limits[at].of);
+        n += !minimizes(search, search->limits[nth].of);
     }
     if (n + !minimizes(search, limit.of) > S2_MAX_OBJECTIVES)
         return false;
@@ -311,9 +311,9 @@ static s2_exit refuse_both(const s2_searching *r)
     } both[] = {{"model", r->words.model != NULL},       {"gpu", r->words.gpu != NULL},
                 {"len", r->words.len_tok > 0},           {"batch", r->words.batch > 0},
                 {"exportable", r->words.format != NULL}, {"phase", r->words.phases != NULL}};
-    for (size_t at = 0; at < sizeof both / sizeof *both; at++)
-        if (both[at].said && s2_args_has(&r->args, both[at].option)) {
-            s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[at].option,
+    for (size_t nth = 0; nth < sizeof both / sizeof *both; nth++)
+        if (both[nth].said && s2_args_has(&r->args, both[nth].option)) {
+            s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[nth].option,
                          r->args.operands[0]);
             return S2_EXIT_USAGE;
         }
@@ -326,9 +326,9 @@ static s2_exit refuse_unfit(const s2_searching *r)
     s2_cli *const cli = r->found.cli;
     const char *why = NULL;
     if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
-        why = "redundancy: pairs that no head reads have no readers to count; --require union as well";
+        why = "redundancy needs --require union: a pair that no head reads has no readers to count";
     else if (s2_args_has(&r->args, "output") && r->restriction.n_formats != 1)
-        why = "-o writes the best design in a format: name one with --exportable";
+        why = "-o needs exactly one format: name it with --exportable";
     else if (cli->no_db && s2_args_has(&r->args, "resume"))
         why = "--resume needs the file that --no-db does not write";
     if (why == NULL)
@@ -420,7 +420,7 @@ static s2_exit propose(s2_searching *r, const char **text)
     const s2_search_words *const words = &r->words;
     const bool by_model = r->found.model[0] != '\0';
     if (!by_model && words->n_heads == 0) {
-        s2_cli_error(cli, "a space, a --model to propose one for, or its number of heads is needed");
+        s2_cli_error(cli, "expected a search space, or a --model or a number of heads to propose one for");
         return S2_EXIT_USAGE;
     }
     s2_buf buf = {0};
@@ -433,7 +433,7 @@ static s2_exit propose(s2_searching *r, const char **text)
     if (n_heads > S2_LIMIT_HEADS || n_kv_heads > n_heads || n_heads % n_kv_heads != 0) {
         s2_buf_release(&buf);
         s2_cli_error(cli,
-                     "%lld heads on %lld KV heads: KV heads divide the heads, of which there are at most %d",
+                     "%lld heads on %lld KV heads: KV heads must divide the heads, and heads are at most %d",
                      (long long)n_heads, (long long)n_kv_heads, S2_LIMIT_HEADS);
         return S2_EXIT_USAGE;
     }
@@ -568,8 +568,8 @@ static s2_exit check_worth(s2_searching *r)
         return s2_cli_fail(cli, status, "worth");
     if (worth.not_judged == NULL)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "loss and unrecalled: the first candidate is not judged: %s", worth.not_judged);
-    s2_cli_hint(cli, "docs/worth.md says for what shape they are; s2 reach measures any other");
+    s2_cli_error(cli, "loss and unrecalled cannot be computed for the first candidate: %s", worth.not_judged);
+    s2_cli_hint(cli, "docs/worth.md says which shape they were fitted on; s2 reach measures any other");
     return S2_EXIT_USAGE;
 }
 
@@ -765,7 +765,8 @@ static s2_exit finish(s2_searching *r, bool stored)
     if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
         return s2_exit_combine(confirmed, exported);
     if (stopped) {
-        fprintf(found->cli->err, "stopped: this is the front of the candidates visited; --resume goes on\n");
+        fprintf(found->cli->err,
+                "stopped: this is the front of the candidates visited so far; --resume continues\n");
         return S2_EXIT_UNDECIDED;
     }
     return found->state.front.n > 0 ? S2_EXIT_OK : S2_EXIT_VIOLATED;
@@ -803,10 +804,9 @@ static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
 {
     if (s2_ranks_apart() == 1 || s2_args_has(args, "shard"))
         return S2_EXIT_OK;
-    s2_cli_error(cli,
-                 "started as one of %lld processes, of which each would search everything: this program was "
-                 "built without MPI",
-                 (long long)s2_ranks_apart());
+    s2_cli_error(
+        cli, "this is one of %lld processes, but s2 was built without MPI: each would search the whole space",
+        (long long)s2_ranks_apart());
     s2_cli_hint(cli, "make MPI=1 builds it with MPI; --shard I/N gives each process its part");
     return S2_EXIT_USAGE;
 }

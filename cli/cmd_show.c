@@ -104,15 +104,11 @@ static void put_json_line(s2_buf *buf, const char *phase, const char *layers, co
 {
     s2_json_begin(buf, '{');
     if (phase[0] != '\0') {
-        s2_json_key(buf, "phase");
-        s2_json_str(buf, phase);
+        s2_json_key_str(buf, "phase", phase);
     }
-    s2_json_key(buf, "layers");
-    s2_json_str(buf, layers);
-    s2_json_key(buf, "heads");
-    s2_json_str(buf, heads);
-    s2_json_key(buf, "body");
-    s2_json_str(buf, body);
+    s2_json_key_str(buf, "layers", layers);
+    s2_json_key_str(buf, "heads", heads);
+    s2_json_key_str(buf, "body", body);
     s2_json_end(buf, '}');
 }
 
@@ -155,35 +151,23 @@ static s2_status add_text(const facts *f, s2_buf *buf)
     return add_bodies(p, &line, buf);
 }
 
-static void add_json_int(s2_buf *buf, const char *key, int64_t value)
-{
-    s2_json_key(buf, key);
-    s2_json_int(buf, value);
-}
-
 static s2_status add_json(const facts *f, s2_buf *buf)
 {
     const s2_pattern *const p = &f->input->pattern;
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2show/1");
-    s2_json_key(buf, "name");
-    s2_json_str(buf, f->name);
-    s2_json_key(buf, "hash");
-    s2_json_str(buf, f->hash);
-    add_json_int(buf, "layers", p->n_layers);
-    add_json_int(buf, "heads", p->n_heads);
-    add_json_int(buf, "kv_heads", p->n_kv_heads);
-    add_json_int(buf, "head_dim", p->head_dim);
-    add_json_int(buf, "block", p->block_tok);
-    s2_json_key(buf, "causal");
-    s2_json_bool(buf, p->causal);
-    add_json_int(buf, "distinct", f->folds.n_classes);
-    add_json_int(buf, "len", f->n_tok);
-    s2_json_key(buf, "token_density");
-    s2_json_num(buf, f->density.tokens);
-    s2_json_key(buf, "density");
-    s2_json_num(buf, f->density.sparse_blocks);
+    s2_json_key_str(buf, "schema", "s2show/1");
+    s2_json_key_str(buf, "name", f->name);
+    s2_json_key_str(buf, "hash", f->hash);
+    s2_json_key_int(buf, "layers", p->n_layers);
+    s2_json_key_int(buf, "heads", p->n_heads);
+    s2_json_key_int(buf, "kv_heads", p->n_kv_heads);
+    s2_json_key_int(buf, "head_dim", p->head_dim);
+    s2_json_key_int(buf, "block", p->block_tok);
+    s2_json_key_bool(buf, "causal", p->causal);
+    s2_json_key_int(buf, "distinct", f->folds.n_classes);
+    s2_json_key_int(buf, "len", f->n_tok);
+    s2_json_key_num(buf, "token_density", f->density.tokens);
+    s2_json_key_num(buf, "density", f->density.sparse_blocks);
     s2_json_key(buf, "bodies");
     s2_json_begin(buf, '[');
     static const line_fn line = {put_json_line};

@@ -184,9 +184,11 @@ static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
 {
     const s2_exit code = refuse(cli, S2_EINVAL, diag);
     s2_cli_hint(cli,
-                "a pattern has the model's shape where it begins with 'layers %d; heads %d; kv-heads %d; "
-                "head-dim %d' (or, of a built-in model, 'model NAME'); a config of another stack takes "
-                "--set layers=, heads=, kv-heads= where it leaves them unsaid",
+                "to give a pattern the model's shape, begin it with 'layers %d; heads %d; kv-heads %d; "
+                "head-dim %d', or "
+                "with 'model NAME' where it is built in; what a config of another stack leaves unsaid, --set "
+                "layers=, "
+                "heads=, kv-heads= say",
                 net->n_layers, net->n_heads, net->n_kv_heads, net->head_dim);
     return code;
 }
@@ -331,7 +333,7 @@ static s2_exit judge(s2_sim_run_state *state)
         if (status != S2_OK)
             return s2_input_refuse(cli, status, path, text, n_bytes, &diag);
         if (file.n_rows == 0) {
-            s2_cli_error(cli, "%s holds no row to judge by", path);
+            s2_cli_error(cli, "%s contains no rows to judge by", path);
             return S2_EXIT_REFUSED;
         }
     } else {
@@ -410,7 +412,7 @@ s2_exit s2_cmd_sim(s2_cli *cli, int argc, char **argv)
     if (s2_args_has(&state.args, "accuracy"))
         return judge(&state);
     if (state.args.n_operands == 0) {
-        s2_cli_error(cli, "expected a pattern");
+        s2_cli_error(cli, "expected a PATTERN");
         return S2_EXIT_USAGE;
     }
     if (compare && state.all_phases) {

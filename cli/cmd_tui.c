@@ -114,11 +114,11 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
     };
     (void)s2_palette_find(s2_args_str(args, "palette"), &out->palette);
     if (!s2_canvas_size_parse(s2_args_str(args, "size"), &out->cols, &out->rows)) {
-        s2_cli_error(cli, "--size: columns x rows, as in 80x24");
+        s2_cli_error(cli, "--size %s: expected COLUMNSxROWS, as in 80x24", s2_args_str(args, "size"));
         return S2_EXIT_USAGE;
     }
     if (dumped != NULL && !s2_view_find(dumped, &out->view)) {
-        s2_cli_error(cli, "--dump: no view %s", dumped);
+        s2_cli_error(cli, "--dump %s: unknown view", dumped);
         return S2_EXIT_USAGE;
     }
     return S2_EXIT_OK;

@@ -75,8 +75,8 @@ static s2_exit read_lengths(s2_validate_state *state)
         }
         if (n >= sizeof word || !s2_number_parse(word, &len_tok) || len_tok < 1 ||
             len_tok > S2_LIMIT_CONTEXT_TOK || state->n_lengths == LIMIT_LENGTHS) {
-            s2_cli_error(state->cli, "--len wants up to %d numbers of tokens from 1 to %d", LIMIT_LENGTHS,
-                         S2_LIMIT_CONTEXT_TOK);
+            s2_cli_error(state->cli, "--len: expected at most %d lengths, each from 1 to %d tokens",
+                         LIMIT_LENGTHS, S2_LIMIT_CONTEXT_TOK);
             return S2_EXIT_USAGE;
         }
         state->len_tok[state->n_lengths++] = len_tok;
@@ -84,7 +84,7 @@ static s2_exit read_lengths(s2_validate_state *state)
     }
     if (state->n_lengths > 0)
         return S2_EXIT_OK;
-    s2_cli_error(state->cli, "--len wants at least one number of tokens");
+    s2_cli_error(state->cli, "--len: expected at least one length in tokens");
     return S2_EXIT_USAGE;
 }
 
@@ -484,7 +484,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
     s2_exit code = S2_EXIT_OK;
     state->input = input;
     const s2_finding *const unread = find_unread(state, pattern);
-    for (int32_t at = 0; at < n_layers; at++)
+    for (int32_t nth = 0; nth < n_layers; nth++)
         for (int32_t n = 0; n < state->n_lengths; n++) {
             s2_subject subject = {.name = s2_input_name(state->cli, input),
                                   .hash = hash,
@@ -494,8 +494,8 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .dtype = state->dtype,
                                   .batch = state->batch,
                                   .seed = state->seed,
-                                  .layer = layers[at],
-                                  .n_like = count_alike(layer_of, pattern->n_layers, layers[at]),
+                                  .layer = layers[nth],
+                                  .n_like = count_alike(layer_of, pattern->n_layers, layers[nth]),
                                   .len_tok = state->len_tok[n],
                                   .unread = unread};
             code = s2_exit_combine(code, validate_one(state, &subject));

@@ -142,9 +142,9 @@ static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
     char hash[S2_HASH_HEX];
     pair sum = *p;
     S2_TRY(s2_pattern_hash(&c->inputs[p->design].pattern, hash));
-    for (int32_t at = 0; at < passes->n; at++) {
+    for (int32_t nth = 0; nth < passes->n; nth++) {
         const s2_db_timing_query query = {.hash = hash,
-                                          .phase = s2_pass_word(passes->pass[at]),
+                                          .phase = s2_pass_word(passes->pass[nth]),
                                           .dtype = s2_dtype_word(options->dtype),
                                           .len_tok = options->len_tok,
                                           .batch = options->batch,
@@ -176,11 +176,11 @@ static s2_exit look_up_all(confirmation *c)
     S2_CLI_TRY(s2_store_open(cli, S2_DB_READ, &db));
     s2_status status = S2_OK;
     s2_exit code = S2_EXIT_OK;
-    for (int64_t at = 0; at < (int64_t)c->n * c->found->n_phases && status == S2_OK; at++) {
-        status = look_up(c, db, &c->pairs[at], &diag);
-        if (c->pairs[at].known)
-            code = s2_exit_combine(code, exit_of_known(c->pairs[at].outcome));
-        n_known += c->pairs[at].known;
+    for (int64_t n = 0; n < (int64_t)c->n * c->found->n_phases && status == S2_OK; n++) {
+        status = look_up(c, db, &c->pairs[n], &diag);
+        if (c->pairs[n].known)
+            code = s2_exit_combine(code, exit_of_known(c->pairs[n].outcome));
+        n_known += c->pairs[n].known;
     }
     s2_db_close(&db);
     if (status == S2_OK && n_known > 0)
@@ -233,12 +233,12 @@ static agreement compare(const confirmation *c, const pair *pairs)
         .tau = (double)NAN, .regret_pct = (double)NAN, .error_pct = error_of(c, pairs[0].phase)};
     double *const x = S2_NEW(&c->found->cli->arena, double, 2 * (int64_t)c->n);
     int32_t first = 0, fastest = 0;
-    for (int32_t at = 0; x != NULL && at < c->n; at++) {
-        if (!is_whole(&pairs[at]))
+    for (int32_t nth = 0; x != NULL && nth < c->n; nth++) {
+        if (!is_whole(&pairs[nth]))
             continue;
         double *const measured = x + c->n;
-        x[made.n] = pairs[at].predicted_us;
-        measured[made.n] = pairs[at].measured_us;
+        x[made.n] = pairs[nth].predicted_us;
+        measured[made.n] = pairs[nth].measured_us;
         first = x[made.n] < x[first] ? made.n : first;
         fastest = measured[made.n] < measured[fastest] ? made.n : fastest;
         made.n++;
@@ -309,14 +309,10 @@ static void put_json_pairs(const confirmation *c, const pair *pairs, s2_buf *buf
     s2_json_begin(buf, '[');
     for (int32_t n = 0; n < c->n; n++) {
         s2_json_begin(buf, '{');
-        s2_json_key(buf, "candidate");
-        s2_json_int(buf, index_of(c, &pairs[n]));
-        s2_json_key(buf, "predicted_us");
-        s2_json_num(buf, pairs[n].predicted_us);
-        s2_json_key(buf, "measured_us");
-        s2_json_num(buf, is_whole(&pairs[n]) ? pairs[n].measured_us : (double)NAN);
-        s2_json_key(buf, "outcome");
-        s2_json_str(buf, pairs[n].outcome);
+        s2_json_key_int(buf, "candidate", index_of(c, &pairs[n]));
+        s2_json_key_num(buf, "predicted_us", pairs[n].predicted_us);
+        s2_json_key_num(buf, "measured_us", is_whole(&pairs[n]) ? pairs[n].measured_us : (double)NAN);
+        s2_json_key_str(buf, "outcome", pairs[n].outcome);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -329,24 +325,15 @@ static void put_json(const confirmation *c, s2_buf *buf)
         const pair *const pairs = c->pairs + (int64_t)p * c->n;
         const agreement of = compare(c, pairs);
         s2_json_begin(buf, '{');
-        s2_json_key(buf, "schema");
-        s2_json_str(buf, "s2confirm/1");
-        s2_json_key(buf, "device");
-        s2_json_str(buf, c->device);
-        s2_json_key(buf, "phase");
-        s2_json_str(buf, s2_sim_phase_word(pairs[0].phase));
-        s2_json_key(buf, "timed");
-        s2_json_int(buf, of.n);
-        s2_json_key(buf, "kendall_tau");
-        s2_json_num(buf, of.tau);
-        s2_json_key(buf, "regret_pct");
-        s2_json_num(buf, of.regret_pct);
-        s2_json_key(buf, "error_pct");
-        s2_json_num(buf, of.error_pct);
-        s2_json_key(buf, "clear_pairs");
-        s2_json_int(buf, of.n_clear);
-        s2_json_key(buf, "clear_kept");
-        s2_json_int(buf, of.n_kept);
+        s2_json_key_str(buf, "schema", "s2confirm/1");
+        s2_json_key_str(buf, "device", c->device);
+        s2_json_key_str(buf, "phase", s2_sim_phase_word(pairs[0].phase));
+        s2_json_key_int(buf, "timed", of.n);
+        s2_json_key_num(buf, "kendall_tau", of.tau);
+        s2_json_key_num(buf, "regret_pct", of.regret_pct);
+        s2_json_key_num(buf, "error_pct", of.error_pct);
+        s2_json_key_int(buf, "clear_pairs", of.n_clear);
+        s2_json_key_int(buf, "clear_kept", of.n_kept);
         put_json_pairs(c, pairs, buf);
         s2_json_end(buf, '}');
         s2_buf_puts(buf, "\n");
@@ -363,7 +350,9 @@ s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *option
         return s2_cli_fail(found->cli, status, "validate");
     fflush(found->cli->out);
     if (c.n < options->n)
-        fprintf(found->cli->err, "the front has %d design%s; --minimize us,kv_bytes,unread has longer ones\n",
+        fprintf(found->cli->err,
+                "the front has only %d design%s; more objectives, as in --minimize us,kv_bytes,unread, make "
+                "it longer\n",
                 (int)c.n, s2_text_plural(c.n));
     s2_exit code = look_up_all(&c);
     c.said_at = time(NULL);
@@ -380,6 +369,6 @@ s2_exit s2_found_confirm(const s2_found *found, const s2_confirm_options *option
         put_text(&c, &buf);
     const s2_exit printed = s2_cli_print(found->cli, &buf);
     if (c.stopped)
-        fprintf(found->cli->err, "stopped: --resume runs those that are left\n");
+        fprintf(found->cli->err, "stopped; --resume runs the remaining ones\n");
     return s2_exit_combine(code, printed);
 }

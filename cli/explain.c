@@ -109,15 +109,15 @@ static bool print_word(s2_cli *cli, const char *what)
 {
     const size_t n = strcspn(what, ":");
     bool found = false;
-    for (int at = 0; at < N_PROPERTIES; at++)
-        if (strlen(PROPERTIES[at].name) == n && strncasecmp(PROPERTIES[at].name, what, n) == 0) {
-            fprintf(cli->out, "%s: %s\n\n%s\n", PROPERTIES[at].name, PROPERTIES[at].summary,
-                    PROPERTIES[at].text);
+    for (int nth = 0; nth < N_PROPERTIES; nth++)
+        if (strlen(PROPERTIES[nth].name) == n && strncasecmp(PROPERTIES[nth].name, what, n) == 0) {
+            fprintf(cli->out, "%s: %s\n\n%s\n", PROPERTIES[nth].name, PROPERTIES[nth].summary,
+                    PROPERTIES[nth].text);
             found = true;
         }
-    for (int at = 0; at < N_TERMS; at++)
-        if (strcasecmp(TERMS[at].name, what) == 0) {
-            fprintf(cli->out, "%s%s\n  %s\n", found ? "\n" : "", TERMS[at].form, TERMS[at].text);
+    for (int i = 0; i < N_TERMS; i++)
+        if (strcasecmp(TERMS[i].name, what) == 0) {
+            fprintf(cli->out, "%s%s\n  %s\n", found ? "\n" : "", TERMS[i].form, TERMS[i].text);
             found = true;
         }
     const s2_word_entry *const entry = s2_word_find(what);
@@ -140,8 +140,8 @@ static bool nearest_word(const char *what, char *out, size_t cap)
     size_t n = 0;
     for (; what[n] != '\0' && n + 1 < sizeof lower; n++)
         lower[n] = (char)tolower((unsigned char)what[n]);
-    for (int at = 0; at < N_PROPERTIES + N_TERMS; at++) {
-        const char *const known = at < N_PROPERTIES ? PROPERTIES[at].name : TERMS[at - N_PROPERTIES].name;
+    for (int nth = 0; nth < N_PROPERTIES + N_TERMS; nth++) {
+        const char *const known = nth < N_PROPERTIES ? PROPERTIES[nth].name : TERMS[nth - N_PROPERTIES].name;
         const int32_t distance = s2_text_distance(lower, n, known, least);
         if (distance < least) {
             least = distance;
@@ -192,7 +192,7 @@ s2_exit s2_explain_print(s2_cli *cli, const char *what)
         if (nearest_word(what, near, sizeof near))
             s2_cli_error(cli, "%s: not explained; did you mean %s?", what, near);
         else
-            s2_cli_error(cli, "%s: no property, term, label, column or code; s2 explain lists them", what);
+            s2_cli_error(cli, "%s: not a property, term, label, column or code; s2 explain lists them", what);
         return S2_EXIT_USAGE;
     }
     fprintf(cli->out, "S2P%03d: %s\n", (int)code, text);

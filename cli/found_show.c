@@ -181,7 +181,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     if (n_alike > 0)
         s2_buf_printf(
             buf,
-            "  %d more of the front %s within that error of it: which is fastest only a device says "
+            "  %d more of the front %s within that error of it: only a device tells which is fastest "
             "(--validate)\n",
             (int)n_alike, n_alike == 1 ? "is" : "are");
     return S2_OK;
@@ -261,7 +261,7 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
         }
     if (predicted)
         s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
-                      bound ? " but train_us, which is a bound," : "", options->gpu.name,
+                      bound ? " (except train_us, a bound)" : "", options->gpu.name,
                       options->calibration->head.commit);
     else if (bound)
         s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
@@ -273,39 +273,31 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
 
 /* ---- JSON */
 
-static void json_count(s2_buf *buf, const char *key, int64_t value)
-{
-    s2_json_key(buf, key);
-    s2_json_int(buf, value);
-}
-
 static void json_counts(const s2_found *found, s2_buf *buf)
 {
     const s2_search_counts *const counts = &found->state.counts;
-    json_count(buf, "candidates", found->space.n_candidates);
-    json_count(buf, "visited", found->state.next - found->search.begin);
-    s2_json_key(buf, "complete");
-    s2_json_bool(buf, found->state.next == found->search.end);
+    s2_json_key_int(buf, "candidates", found->space.n_candidates);
+    s2_json_key_int(buf, "visited", found->state.next - found->search.begin);
+    s2_json_key_bool(buf, "complete", found->state.next == found->search.end);
     s2_json_key(buf, "dropped");
     s2_json_begin(buf, '{');
-    json_count(buf, "refused", counts->refused);
+    s2_json_key_int(buf, "refused", counts->refused);
     for (int p = 0; p < S2_N_PROPERTIES; p++)
         if (counts->violated[p] > 0)
-            json_count(buf, s2_property_word((s2_property)p), counts->violated[p]);
-    json_count(buf, "unknown", counts->unknown);
-    json_count(buf, "outside", counts->outside);
-    json_count(buf, "unaccepted", counts->unaccepted);
-    json_count(buf, "beaten", counts->beaten);
+            s2_json_key_int(buf, s2_property_word((s2_property)p), counts->violated[p]);
+    s2_json_key_int(buf, "unknown", counts->unknown);
+    s2_json_key_int(buf, "outside", counts->outside);
+    s2_json_key_int(buf, "unaccepted", counts->unaccepted);
+    s2_json_key_int(buf, "beaten", counts->beaten);
     s2_json_end(buf, '}');
-    json_count(buf, "priced", counts->priced);
+    s2_json_key_int(buf, "priced", counts->priced);
 }
 
 static void json_values(const s2_found *found, const s2_point *point, s2_buf *buf)
 {
-    json_count(buf, "candidate", point->index);
+    s2_json_key_int(buf, "candidate", point->index);
     for (int32_t v = 0; v < found->search.n_by; v++) {
-        s2_json_key(buf, s2_objective_word(found->search.by[v]));
-        s2_json_num(buf, point->value[v]);
+        s2_json_key_num(buf, s2_objective_word(found->search.by[v]), point->value[v]);
     }
 }
 
@@ -315,12 +307,9 @@ static void json_design(const s2_found *found, const s2_found_design *design, s2
     s2_pattern_print(&design->pattern, &text);
     s2_buf_add(&text, "", 1);
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "hash");
-    s2_json_str(buf, design->hash);
-    s2_json_key(buf, "name");
-    s2_json_str(buf, design->name);
-    s2_json_key(buf, "pattern");
-    s2_json_str(buf, text.data);
+    s2_json_key_str(buf, "hash", design->hash);
+    s2_json_key_str(buf, "name", design->name);
+    s2_json_key_str(buf, "pattern", text.data);
     json_values(found, design->point, buf);
     s2_json_end(buf, '}');
     if (text.status != S2_OK)
@@ -332,25 +321,17 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options *const options = &found->search.options;
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2search/1");
-    s2_json_key(buf, "space");
-    s2_json_str(buf, found->space_text);
-    s2_json_key(buf, "model");
-    s2_json_str(buf, found->model[0] != '\0' ? found->model : NULL);
-    s2_json_key(buf, "gpu");
-    s2_json_str(buf, options->gpu.name);
-    json_count(buf, "len", options->len_tok);
-    json_count(buf, "batch", options->batch);
-    s2_json_key(buf, "dtype");
-    s2_json_str(buf, s2_dtype_word(options->dtype));
-    s2_json_key(buf, "at_most");
-    s2_json_str(buf, found->at_most);
+    s2_json_key_str(buf, "schema", "s2search/1");
+    s2_json_key_str(buf, "space", found->space_text);
+    s2_json_key_str(buf, "model", found->model[0] != '\0' ? found->model : NULL);
+    s2_json_key_str(buf, "gpu", options->gpu.name);
+    s2_json_key_int(buf, "len", options->len_tok);
+    s2_json_key_int(buf, "batch", options->batch);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "at_most", found->at_most);
     json_counts(found, buf);
-    s2_json_key(buf, "times");
-    s2_json_str(buf, s2_predictor_applies(options, found->phases[0]) ? "predicted" : "bounds");
-    s2_json_key(buf, "best");
-    s2_json_int(buf, found->n_designs > 0 ? found->designs[0].point->index : -1);
+    s2_json_key_str(buf, "times", s2_predictor_applies(options, found->phases[0]) ? "predicted" : "bounds");
+    s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
     s2_json_key(buf, "front");
     s2_json_begin(buf, '[');
     for (int32_t n = 0; n < found->n_designs; n++)

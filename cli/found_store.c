@@ -18,17 +18,7 @@ static s2_status fill_checks(const s2_found *found, s2_db_check **out)
     for (int32_t r = 0; r < found->search.n_requirements; r++) {
         char name[32];
         s2_requirement_name(&found->search.requirements[r], name, sizeof name);
-        checks[r] = (s2_db_check){.property = s2_arena_strndup(arena, name, strlen(name)),
-                                  .verdict = S2_DB_HOLDS,
-                                  .required = true,
-                                  .scope_tok = S2_DB_NONE,
-                                  .complete_to_tok = S2_DB_NONE,
-                                  .layer = S2_DB_NONE,
-                                  .head = S2_DB_NONE,
-                                  .query_tok = S2_DB_NONE,
-                                  .key_tok = S2_DB_NONE,
-                                  .engine = "algebra",
-                                  .wall_us = S2_DB_NONE};
+        checks[r] = s2_db_check_of(s2_arena_strndup(arena, name, strlen(name)), S2_DB_HOLDS);
         if (checks[r].property == NULL)
             return S2_ENOMEM;
     }
@@ -46,11 +36,9 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
         s2_sim_report_json(&subject, sim, &json);
     } else {
         s2_json_begin(&json, '{');
-        s2_json_key(&json, "schema");
-        s2_json_str(&json, "s2search/1");
+        s2_json_key_str(&json, "schema", "s2search/1");
         for (int32_t v = 0; v < found->search.n_by; v++) {
-            s2_json_key(&json, s2_objective_word(found->search.by[v]));
-            s2_json_num(&json, design->point->value[v]);
+            s2_json_key_num(&json, s2_objective_word(found->search.by[v]), design->point->value[v]);
         }
         s2_json_end(&json, '}');
     }

@@ -290,10 +290,8 @@ static s2_exit print_json(const s2_listing *l)
     for (int32_t row = 0; row < l->n_rows; row++) {
         s2_buf buf = {0};
         s2_json_begin(&buf, '{');
-        s2_json_key(&buf, "schema");
-        s2_json_str(&buf, "s2ls/1");
-        s2_json_key(&buf, "id");
-        s2_json_int(&buf, l->rows[row].id);
+        s2_json_key_str(&buf, "schema", "s2ls/1");
+        s2_json_key_int(&buf, "id", l->rows[row].id);
         for (int32_t col = 0; col < l->n_columns; col++)
             add_json_cell(l, row, col, &buf);
         s2_json_end(&buf, '}');
@@ -334,7 +332,7 @@ static void say_price(s2_cli *cli, const s2_db_query *query)
 {
     char phase[64];
     s2_text_clean(phase, sizeof phase, query->phase);
-    fprintf(cli->err, "times, caches and shares are of %s at %lld tokens\n", phase,
+    fprintf(cli->err, "times, caches and shares are those of %s at %lld tokens\n", phase,
             (long long)query->len_tok);
 }
 

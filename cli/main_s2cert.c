@@ -35,7 +35,7 @@ static int check_file(const char *path)
         return fail(S2_CERT_MALFORMED, "the file cannot be read", strerror(errno));
     fclose(file);
     if (n == sizeof bytes)
-        return fail(S2_CERT_MALFORMED, "no certificate", "longer than any");
+        return fail(S2_CERT_MALFORMED, "no certificate", "the file is too long to be one");
     s2_cert_check(bytes, n, S2_CERT_MOST_STEPS, &answer);
     if (answer.verdict == S2_CERT_VERIFIED) {
         char text[sizeof answer.claims + sizeof answer.hash + 16];

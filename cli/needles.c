@@ -53,11 +53,11 @@ static void draw_text(const s2_needle_grid *grid, s2_buf *buf)
 static void draw_legend(int32_t y, s2_buf *buf)
 {
     int32_t x = 90;
-    for (int at = 0; at < N_KINDS; at++) {
+    for (int nth = 0; nth < N_KINDS; nth++) {
         s2_buf_printf(buf, "<rect x=\"%d\" y=\"%d\" width=\"12\" height=\"12\" fill=\"%s\"/>", x, y,
-                      kinds[at].colour);
-        s2_buf_printf(buf, "<text x=\"%d\" y=\"%d\">%s</text>\n", x + 17, y + 11, kinds[at].words);
-        x += 40 + 7 * (int32_t)strlen(kinds[at].words);
+                      kinds[nth].colour);
+        s2_buf_printf(buf, "<text x=\"%d\" y=\"%d\">%s</text>\n", x + 17, y + 11, kinds[nth].words);
+        x += 40 + 7 * (int32_t)strlen(kinds[nth].words);
     }
 }
 
@@ -86,10 +86,10 @@ static void draw_svg(const s2_needle_grid *grid, s2_buf *buf)
         s2_buf_printf(buf, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%lld</text>\n", LEFT - 8, y + 17,
                       (long long)grid->rows[row].len_tok);
         for (int32_t depth = 0; grid->rows[row].cells[depth] != '\0'; depth++)
-            for (int at = 0; at < N_KINDS; at++)
-                if (kinds[at].glyph == grid->rows[row].cells[depth])
+            for (int nth = 0; nth < N_KINDS; nth++)
+                if (kinds[nth].glyph == grid->rows[row].cells[depth])
                     s2_buf_printf(buf, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"%s\"/>\n",
-                                  LEFT + depth * CELL_X, y, CELL_X - 2, CELL_Y - 2, kinds[at].colour);
+                                  LEFT + depth * CELL_X, y, CELL_X - 2, CELL_Y - 2, kinds[nth].colour);
     }
     s2_buf_printf(buf,
                   "<text x=\"%d\" y=\"%d\">0 %%</text><text x=\"%d\" y=\"%d\" text-anchor=\"end\">depth "
@@ -119,10 +119,10 @@ static s2_status find_grid(s2_cli *cli, s2_db *db, int64_t design_id, s2_needle_
     if (results == NULL)
         return S2_ENOMEM;
     S2_TRY(s2_db_results(db, &cli->arena, false, design_id, RESULTS, results, &n, diag));
-    for (int32_t at = 0; at < n && grid->n_rows == 0; at++)
-        if (results[at].kind == S2_DB_KIND_VALIDATION) {
-            S2_TRY(s2_db_needles(db, &cli->arena, results[at].id, LENGTHS, grid->rows, &grid->n_rows, diag));
-            grid->text = cleaned(&cli->arena, &results[at]);
+    for (int32_t row = 0; row < n && grid->n_rows == 0; row++)
+        if (results[row].kind == S2_DB_KIND_VALIDATION) {
+            S2_TRY(s2_db_needles(db, &cli->arena, results[row].id, LENGTHS, grid->rows, &grid->n_rows, diag));
+            grid->text = cleaned(&cli->arena, &results[row]);
         }
     return S2_OK;
 }

@@ -6,24 +6,6 @@
 #include "pattern/parse.h"
 #include "sim/units.h"
 
-static void key_int(s2_buf *buf, const char *key, int64_t value)
-{
-    s2_json_key(buf, key);
-    s2_json_int(buf, value);
-}
-
-static void key_num(s2_buf *buf, const char *key, double value)
-{
-    s2_json_key(buf, key);
-    s2_json_num(buf, value);
-}
-
-static void key_str(s2_buf *buf, const char *key, const char *value)
-{
-    s2_json_key(buf, key);
-    s2_json_str(buf, value);
-}
-
 static void open_object(s2_buf *buf, const char *key)
 {
     s2_json_key(buf, key);
@@ -55,102 +37,100 @@ double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 static void json_subject(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
-    key_str(buf, "schema", "s2sim/1");
-    key_str(buf, "name", subject->name);
-    key_str(buf, "hash", subject->hash);
-    key_str(buf, "gpu", options->gpu.name);
-    s2_json_key(buf, "model");
-    s2_json_str(buf, options->net != NULL ? options->net->name : NULL);
-    key_str(buf, "phase", s2_sim_phase_word(options->phase));
-    key_int(buf, "len", options->len_tok);
-    key_int(buf, "batch", options->batch);
-    key_str(buf, "dtype", s2_dtype_word(options->dtype));
-    key_str(buf, "weights", s2_weights_word(options->weights));
-    key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
-    key_int(buf, "tp", options->n_ranks);
+    s2_json_key_str(buf, "schema", "s2sim/1");
+    s2_json_key_str(buf, "name", subject->name);
+    s2_json_key_str(buf, "hash", subject->hash);
+    s2_json_key_str(buf, "gpu", options->gpu.name);
+    s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
+    s2_json_key_str(buf, "phase", s2_sim_phase_word(options->phase));
+    s2_json_key_int(buf, "len", options->len_tok);
+    s2_json_key_int(buf, "batch", options->batch);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_str(buf, "weights", s2_weights_word(options->weights));
+    s2_json_key_str(buf, "kv_dtype", s2_cache_type_word(options->cache));
+    s2_json_key_int(buf, "tp", options->n_ranks);
 }
 
 static void json_counts(const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "pairs");
-    key_int(buf, "read", sim->counts.pairs);
-    key_int(buf, "causal", sim->dense.pairs);
+    s2_json_key_int(buf, "read", sim->counts.pairs);
+    s2_json_key_int(buf, "causal", sim->dense.pairs);
     s2_json_end(buf, '}');
-    key_num(buf, "density", rounded(sim->density));
-    key_num(buf, "token_density", rounded(sim->token_density));
-    key_num(buf, "executed_density", rounded(sim->executed_density));
+    s2_json_key_num(buf, "density", rounded(sim->density));
+    s2_json_key_num(buf, "token_density", rounded(sim->token_density));
+    s2_json_key_num(buf, "executed_density", rounded(sim->executed_density));
     open_object(buf, "flop");
-    key_int(buf, "useful", sim->counts.flop_useful);
-    key_int(buf, "executed", sim->counts.flop_executed);
-    key_int(buf, "dense", sim->dense.flop_useful);
+    s2_json_key_int(buf, "useful", sim->counts.flop_useful);
+    s2_json_key_int(buf, "executed", sim->counts.flop_executed);
+    s2_json_key_int(buf, "dense", sim->dense.flop_useful);
     s2_json_end(buf, '}');
     open_object(buf, "exp");
-    key_int(buf, "useful", sim->counts.exp_useful);
-    key_int(buf, "executed", sim->counts.exp_executed);
+    s2_json_key_int(buf, "useful", sim->counts.exp_useful);
+    s2_json_key_int(buf, "executed", sim->counts.exp_executed);
     s2_json_end(buf, '}');
     open_object(buf, "tiles");
-    key_int(buf, "query_tok", sim->tile.q_tok);
-    key_int(buf, "block_tok", sim->tile.k_tok);
-    key_int(buf, "step_tok", sim->tile.step_tok);
-    key_int(buf, "blocks", sim->counts.tiles);
-    key_int(buf, "steps", sim->counts.steps);
-    key_int(buf, "dense_steps", sim->dense.steps);
-    key_num(buf, "imbalance", rounded(sim->imbalance));
+    s2_json_key_int(buf, "query_tok", sim->tile.q_tok);
+    s2_json_key_int(buf, "block_tok", sim->tile.k_tok);
+    s2_json_key_int(buf, "step_tok", sim->tile.step_tok);
+    s2_json_key_int(buf, "blocks", sim->counts.tiles);
+    s2_json_key_int(buf, "steps", sim->counts.steps);
+    s2_json_key_int(buf, "dense_steps", sim->dense.steps);
+    s2_json_key_num(buf, "imbalance", rounded(sim->imbalance));
     s2_json_end(buf, '}');
     open_object(buf, "bytes");
-    key_int(buf, "hbm_read", sim->counts.hbm_read);
-    key_int(buf, "hbm_write", sim->counts.hbm_write);
-    key_int(buf, "hbm_floor", sim->counts.hbm_read + sim->counts.hbm_write);
-    key_int(buf, "l2", sim->counts.l2);
+    s2_json_key_int(buf, "hbm_read", sim->counts.hbm_read);
+    s2_json_key_int(buf, "hbm_write", sim->counts.hbm_write);
+    s2_json_key_int(buf, "hbm_floor", sim->counts.hbm_read + sim->counts.hbm_write);
+    s2_json_key_int(buf, "l2", sim->counts.l2);
     s2_json_end(buf, '}');
 }
 
 static void json_kv(const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "kv");
-    key_int(buf, "dense", sim->kv.dense);
-    key_int(buf, "shared_pages", sim->kv.shared_pages);
-    key_int(buf, "head_pages", sim->kv.head_pages);
-    key_int(buf, "ring_stripes", sim->kv.ring_stripes);
-    key_int(buf, "used", sim->kv.used);
-    key_int(buf, "wasted_page_16", sim->kv_wasted[0]);
-    key_int(buf, "wasted_page_64", sim->kv_wasted[1]);
-    key_int(buf, "peak", sim->kv_peak);
-    key_int(buf, "peak_at", sim->kv_peak_tok);
-    s2_json_key(buf, "peak_exact");
-    s2_json_bool(buf, sim->kv_peak_exact);
-    key_num(buf, "mean_over_context", rounded(sim->kv_mean));
+    s2_json_key_int(buf, "dense", sim->kv.dense);
+    s2_json_key_int(buf, "shared_pages", sim->kv.shared_pages);
+    s2_json_key_int(buf, "head_pages", sim->kv.head_pages);
+    s2_json_key_int(buf, "ring_stripes", sim->kv.ring_stripes);
+    s2_json_key_int(buf, "used", sim->kv.used);
+    s2_json_key_int(buf, "wasted_page_16", sim->kv_wasted[0]);
+    s2_json_key_int(buf, "wasted_page_64", sim->kv_wasted[1]);
+    s2_json_key_int(buf, "peak", sim->kv_peak);
+    s2_json_key_int(buf, "peak_at", sim->kv_peak_tok);
+    s2_json_key_bool(buf, "peak_exact", sim->kv_peak_exact);
+    s2_json_key_num(buf, "mean_over_context", rounded(sim->kv_mean));
     s2_json_end(buf, '}');
     s2_json_key(buf, "kv_over_context");
     s2_json_begin(buf, '[');
     for (int32_t point = 0; point < sim->n_kv_points; point++) {
         const s2_kv_point *const at = &sim->kv_points[point];
         s2_json_begin(buf, '{');
-        key_int(buf, "len", at->len_tok);
-        key_int(buf, "dense", at->bytes.dense);
-        key_int(buf, "used", at->bytes.used);
-        key_int(buf, "shared_pages", at->bytes.shared_pages);
-        key_int(buf, "head_pages", at->bytes.head_pages);
-        key_int(buf, "ring_stripes", at->bytes.ring_stripes);
+        s2_json_key_int(buf, "len", at->len_tok);
+        s2_json_key_int(buf, "dense", at->bytes.dense);
+        s2_json_key_int(buf, "used", at->bytes.used);
+        s2_json_key_int(buf, "shared_pages", at->bytes.shared_pages);
+        s2_json_key_int(buf, "head_pages", at->bytes.head_pages);
+        s2_json_key_int(buf, "ring_stripes", at->bytes.ring_stripes);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
     open_object(buf, "fit");
-    key_int(buf, "weight_bytes", sim->weight_bytes);
-    key_int(buf, "batch", sim->fit_batch);
-    key_int(buf, "batch_dense", sim->fit_batch_dense);
-    key_int(buf, "len", sim->fit_len_tok);
-    key_int(buf, "len_dense", sim->fit_len_dense_tok);
+    s2_json_key_int(buf, "weight_bytes", sim->weight_bytes);
+    s2_json_key_int(buf, "batch", sim->fit_batch);
+    s2_json_key_int(buf, "batch_dense", sim->fit_batch_dense);
+    s2_json_key_int(buf, "len", sim->fit_len_tok);
+    s2_json_key_int(buf, "len_dense", sim->fit_len_dense_tok);
     s2_json_end(buf, '}');
 }
 
 static void json_tiers(const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "tiers");
-    key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
-    key_int(buf, "host", sim->host_bytes);
-    key_int(buf, "host_dense", sim->host_dense_bytes);
-    key_int(buf, "host_read_per_step", sim->host_read_bytes);
+    s2_json_key_int(buf, "hbm", sim->kv_fullest - sim->host_bytes);
+    s2_json_key_int(buf, "host", sim->host_bytes);
+    s2_json_key_int(buf, "host_dense", sim->host_dense_bytes);
+    s2_json_key_int(buf, "host_read_per_step", sim->host_read_bytes);
     s2_json_end(buf, '}');
 }
 
@@ -160,9 +140,9 @@ static void json_states(const s2_sim *sim, s2_buf *buf)
     if (sim->states.n_layers == 0)
         return;
     open_object(buf, "states");
-    key_int(buf, "layers", sim->states.n_layers);
-    key_int(buf, "bytes_per_sequence", sim->states.bytes);
-    key_num(buf, "time_us", rounded(sim->states.us));
+    s2_json_key_int(buf, "layers", sim->states.n_layers);
+    s2_json_key_int(buf, "bytes_per_sequence", sim->states.bytes);
+    s2_json_key_num(buf, "time_us", rounded(sim->states.us));
     s2_json_key(buf, "compute_priced");
     s2_json_bool(buf, false);
     s2_json_end(buf, '}');
@@ -174,20 +154,20 @@ static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     if (options->n_ranks == 1)
         return;
     open_object(buf, "ranks");
-    key_int(buf, "copies", ranks->n_copies);
-    key_int(buf, "slowest", ranks->slowest);
-    key_num(buf, "imbalance", rounded(ranks->imbalance));
-    key_num(buf, "hbm_bytes", rounded(ranks->hbm_bytes));
-    key_num(buf, "flop_executed", rounded(ranks->flop_executed));
-    key_int(buf, "kv_head_pages", sim->kv_fullest);
+    s2_json_key_int(buf, "copies", ranks->n_copies);
+    s2_json_key_int(buf, "slowest", ranks->slowest);
+    s2_json_key_num(buf, "imbalance", rounded(ranks->imbalance));
+    s2_json_key_num(buf, "hbm_bytes", rounded(ranks->hbm_bytes));
+    s2_json_key_num(buf, "flop_executed", rounded(ranks->flop_executed));
+    s2_json_key_int(buf, "kv_head_pages", sim->kv_fullest);
     s2_json_key(buf, "mended");
     if (ranks->n_order == 0) {
         s2_json_null(buf);
     } else {
         s2_json_begin(buf, '{');
-        key_num(buf, "time_us", rounded(ranks->mended_us));
-        key_num(buf, "imbalance", rounded(ranks->mended_imbalance));
-        key_int(buf, "layer", ranks->mended_layer);
+        s2_json_key_num(buf, "time_us", rounded(ranks->mended_us));
+        s2_json_key_num(buf, "imbalance", rounded(ranks->mended_imbalance));
+        s2_json_key_int(buf, "layer", ranks->mended_layer);
         s2_json_key(buf, "kv_heads");
         s2_json_begin(buf, '[');
         for (int32_t kv = 0; kv < ranks->n_order; kv++)
@@ -203,14 +183,12 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     if (sim->training.bytes <= 0)
         return;
     open_object(buf, "training");
-    key_num(buf, "state_bytes", rounded(sim->training.state_bytes));
-    key_num(buf, "activation_bytes", rounded(sim->training.activation_bytes));
-    key_num(buf, "bytes", rounded(sim->training.bytes));
-    key_int(buf, "dp", options->n_shards);
-    s2_json_key(buf, "recompute");
-    s2_json_bool(buf, options->recompute);
-    s2_json_key(buf, "fits");
-    s2_json_bool(buf, sim->fit_batch >= options->batch);
+    s2_json_key_num(buf, "state_bytes", rounded(sim->training.state_bytes));
+    s2_json_key_num(buf, "activation_bytes", rounded(sim->training.activation_bytes));
+    s2_json_key_num(buf, "bytes", rounded(sim->training.bytes));
+    s2_json_key_int(buf, "dp", options->n_shards);
+    s2_json_key_bool(buf, "recompute", options->recompute);
+    s2_json_key_bool(buf, "fits", sim->fit_batch >= options->batch);
     s2_json_end(buf, '}');
 }
 
@@ -220,9 +198,9 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
     s2_json_begin(buf, '[');
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_json_begin(buf, '{');
-        key_str(buf, "name", sim->parts[part].name);
-        key_num(buf, "time_us", rounded(sim->parts[part].time_us));
-        key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
+        s2_json_key_str(buf, "name", sim->parts[part].name);
+        s2_json_key_num(buf, "time_us", rounded(sim->parts[part].time_us));
+        s2_json_key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -242,10 +220,10 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
         return;
     const double rate = largest_rate(options, largest, false), dense = largest_rate(options, largest, true);
     open_object(buf, "largest_batch");
-    key_int(buf, "batch", largest->batch);
-    key_int(buf, "batch_dense", largest->batch_dense);
-    key_num(buf, "tokens_per_s", rounded(rate));
-    key_num(buf, "dense_tokens_per_s", rounded(dense));
+    s2_json_key_int(buf, "batch", largest->batch);
+    s2_json_key_int(buf, "batch_dense", largest->batch_dense);
+    s2_json_key_num(buf, "tokens_per_s", rounded(rate));
+    s2_json_key_num(buf, "dense_tokens_per_s", rounded(dense));
     s2_json_key(buf, "speed_up");
     if (largest->batch_dense > 0)
         s2_json_num(buf, rounded(rate / dense));
@@ -257,13 +235,13 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "end_to_end");
-    key_num(buf, "time_us", rounded(sim->end_to_end_us));
-    key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
-    key_num(buf, "tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
-    key_num(buf, "dense_tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
-    key_num(buf, "speed_up", rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
-    s2_json_key(buf, "dense_spills");
-    s2_json_bool(buf, s2_sim_dense_spills(options, sim));
+    s2_json_key_num(buf, "time_us", rounded(sim->end_to_end_us));
+    s2_json_key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
+    s2_json_key_num(buf, "tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
+    s2_json_key_num(buf, "dense_tokens_per_s",
+                    rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
+    s2_json_key_num(buf, "speed_up", rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
+    s2_json_key_bool(buf, "dense_spills", s2_sim_dense_spills(options, sim));
     s2_json_end(buf, '}');
 }
 
@@ -276,10 +254,10 @@ static void json_beyond(const s2_sim *sim, s2_buf *buf)
         return;
     }
     s2_json_begin(buf, '{');
-    key_str(buf, "in", s2_extent_words(sim->beyond_in));
-    key_num(buf, "asked", sim->beyond_asked);
-    key_num(buf, "measured_from", sim->beyond_span.least);
-    key_num(buf, "measured_to", sim->beyond_span.greatest);
+    s2_json_key_str(buf, "in", s2_extent_words(sim->beyond_in));
+    s2_json_key_num(buf, "asked", sim->beyond_asked);
+    s2_json_key_num(buf, "measured_from", sim->beyond_span.least);
+    s2_json_key_num(buf, "measured_to", sim->beyond_span.greatest);
     s2_json_end(buf, '}');
 }
 
@@ -288,14 +266,13 @@ static void json_prediction(const s2_sim *sim, s2_buf *buf)
     if (!sim->predicted)
         return;
     open_object(buf, "prediction");
-    s2_json_key(buf, "measured");
-    s2_json_bool(buf, sim->measured);
+    s2_json_key_bool(buf, "measured", sim->measured);
     json_beyond(sim, buf);
-    key_str(buf, "kernel", sim->kernel);
-    key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
-    key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
-    key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
-    key_num(buf, "hit_rate", rounded(hit_rate(sim)));
+    s2_json_key_str(buf, "kernel", sim->kernel);
+    s2_json_key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
+    s2_json_key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
+    s2_json_key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
+    s2_json_key_num(buf, "hit_rate", rounded(hit_rate(sim)));
     s2_json_end(buf, '}');
 }
 
@@ -304,13 +281,12 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_begin(buf, '{');
     json_subject(subject, buf);
     json_counts(sim, buf);
-    key_num(buf, "time_us", rounded(sim->time_us));
-    key_num(buf, "plan_us", rounded(sim->plan_us));
-    key_num(buf, "bound_us", rounded(sim->bound_us));
-    key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
-    key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
-    s2_json_key(buf, "predicted");
-    s2_json_bool(buf, sim->predicted);
+    s2_json_key_num(buf, "time_us", rounded(sim->time_us));
+    s2_json_key_num(buf, "plan_us", rounded(sim->plan_us));
+    s2_json_key_num(buf, "bound_us", rounded(sim->bound_us));
+    s2_json_key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
+    s2_json_key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
+    s2_json_key_bool(buf, "predicted", sim->predicted);
     s2_json_key(buf, "error_pct");
     if (sim->predicted)
         s2_json_num(buf, rounded(sim->error_pct));
@@ -740,20 +716,19 @@ void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim
 void s2_report_public_json(const s2_public *published, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
-    key_str(buf, "schema", "s2public/1");
+    s2_json_key_str(buf, "schema", "s2public/1");
     s2_json_key(buf, "attention");
     s2_json_begin(buf, '[');
     for (int32_t g = 0; g < published->n_groups; g++) {
         const s2_public_group *const group = &published->groups[g];
         s2_json_begin(buf, '{');
-        key_str(buf, "name", group->name);
-        s2_json_key(buf, "measured");
-        s2_json_bool(buf, group->measured);
-        key_int(buf, "rows", group->n);
-        key_num(buf, "median_ratio", rounded(group->median_ratio));
-        key_num(buf, "mape", rounded(group->mape));
-        key_num(buf, "median_error", rounded(group->median_error));
-        key_num(buf, "p90", rounded(group->p90));
+        s2_json_key_str(buf, "name", group->name);
+        s2_json_key_bool(buf, "measured", group->measured);
+        s2_json_key_int(buf, "rows", group->n);
+        s2_json_key_num(buf, "median_ratio", rounded(group->median_ratio));
+        s2_json_key_num(buf, "mape", rounded(group->mape));
+        s2_json_key_num(buf, "median_error", rounded(group->median_error));
+        s2_json_key_num(buf, "p90", rounded(group->p90));
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -762,16 +737,16 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
     for (int32_t f = 0; f < published->n_figures; f++) {
         const s2_public_figure *const figure = &published->figures[f];
         s2_json_begin(buf, '{');
-        key_str(buf, "name", figure->name);
-        key_num(buf, "published", figure->published);
-        key_num(buf, "predicted", rounded(figure->predicted));
-        key_num(buf, "time_ratio", rounded(figure->ratio));
-        key_str(buf, "source", figure->source);
+        s2_json_key_str(buf, "name", figure->name);
+        s2_json_key_num(buf, "published", figure->published);
+        s2_json_key_num(buf, "predicted", rounded(figure->predicted));
+        s2_json_key_num(buf, "time_ratio", rounded(figure->ratio));
+        s2_json_key_str(buf, "source", figure->source);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
-    key_num(buf, "median_error", rounded(published->median_error));
-    key_num(buf, "mean_error", rounded(published->mean_error));
+    s2_json_key_num(buf, "median_error", rounded(published->median_error));
+    s2_json_key_num(buf, "mean_error", rounded(published->mean_error));
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }

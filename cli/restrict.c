@@ -18,7 +18,7 @@ static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restricti
     }
     s2_buf names = {0};
     s2_foreign_names(&names, true);
-    s2_cli_error(cli, "--exportable: '%s' is no format that is written; there are %s", name,
+    s2_cli_error(cli, "--exportable: '%s' is not a format that s2 writes; expected %s", name,
                  names.data != NULL ? names.data : "");
     s2_buf_release(&names);
     return S2_EXIT_USAGE;

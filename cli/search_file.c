@@ -121,7 +121,7 @@ static s2_exit read_file(const s2_searching *r, s2_buf *text)
     s2_cli *const cli = r->found.cli;
     FILE *const file = fopen(r->path, "rb");
     if (file == NULL) {
-        fprintf(cli->err, "nothing to resume; the search begins\n");
+        fprintf(cli->err, "nothing to resume; starting the search\n");
         return S2_EXIT_OK;
     }
     char piece[4096];
@@ -165,13 +165,13 @@ static s2_exit take_state(s2_searching *r, const s2_buf *text)
     size_t n_own = 0;
     s2_status status;
     if (!find_state(text->data, text->len - 1, r->ranks.own, r->ranks.n, &own, &n_own))
-        status = s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "it is cut or was changed");
+        status = s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "the file is truncated or was changed");
     else
         status = s2_search_state_parse(&r->found.search, r->key, own, n_own, &state, &diag);
     if (status != S2_OK) {
         s2_cli_error(r->found.cli, "%s: %s", r->path,
                      diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
-        s2_cli_hint(r->found.cli, "without --resume the search begins anew");
+        s2_cli_hint(r->found.cli, "run it without --resume to start over");
         return s2_exit_of(status);
     }
     r->stored_us = strtoll(text->data, NULL, 10);
@@ -193,7 +193,7 @@ s2_exit s2_search_file_resume(s2_searching *r)
         const s2_exit own = code;
         code = (s2_exit)s2_ranks_most(&r->ranks, own);
         if (own == S2_EXIT_OK && code != S2_EXIT_OK)
-            s2_cli_error(r->found.cli, "%s: another rank cannot go on from it", r->path);
+            s2_cli_error(r->found.cli, "%s: another rank cannot resume from it", r->path);
     }
     s2_buf_release(&text);
     return code;

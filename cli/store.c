@@ -335,7 +335,7 @@ s2_exit s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *
 
 static s2_exit report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows, int32_t n_rows)
 {
-    s2_cli_error(cli, "%s: %s%d designs are meant", key, n_rows == CANDIDATES ? "at least " : "",
+    s2_cli_error(cli, "%s: ambiguous: %s%d designs match", key, n_rows == CANDIDATES ? "at least " : "",
                  (int)n_rows);
     for (int32_t n = 0; n < n_rows; n++)
         s2_cli_hint(cli, "%.16s  %s", rows[n].hash, rows[n].name);

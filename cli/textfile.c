@@ -13,7 +13,7 @@ s2_exit s2_textfile_read(s2_cli *cli, const char *path, char **text, size_t *n_b
     if (*n_bytes <= S2_TEXTFILE_MOST && memchr(*text, '\0', *n_bytes) == NULL)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s: %s", path,
-                 *n_bytes <= S2_TEXTFILE_MOST ? "a NUL byte: this is a binary file, not a text"
-                                              : "is larger than 32 MiB");
+                 *n_bytes <= S2_TEXTFILE_MOST ? "this is a binary file (it has a NUL byte), not text"
+                                              : "the file is larger than 32 MiB");
     return S2_EXIT_REFUSED;
 }

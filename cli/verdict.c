@@ -32,8 +32,7 @@ static double fraction_of_bound(const s2_subject *subject)
 
 static void json_known(s2_buf *buf, const char *key, double value)
 {
-    s2_json_key(buf, key);
-    s2_json_num(buf, value > 0.0 ? value : NAN);
+    s2_json_key_num(buf, key, value > 0.0 ? value : NAN);
 }
 
 static void json_times(s2_buf *buf, const char *key, const s2_times *times)
@@ -41,18 +40,12 @@ static void json_times(s2_buf *buf, const char *key, const s2_times *times)
     const bool timed = times->n > 0;
     s2_json_key(buf, key);
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "median");
-    s2_json_num(buf, timed ? times->median_ms : NAN);
-    s2_json_key(buf, "min");
-    s2_json_num(buf, timed ? times->min_ms : NAN);
-    s2_json_key(buf, "max");
-    s2_json_num(buf, timed ? times->max_ms : NAN);
-    s2_json_key(buf, "p95");
-    s2_json_num(buf, timed ? times->p95_ms : NAN);
-    s2_json_key(buf, "spread");
-    s2_json_num(buf, timed ? (times->max_ms - times->min_ms) / times->median_ms : NAN);
-    s2_json_key(buf, "runs");
-    s2_json_int(buf, times->n);
+    s2_json_key_num(buf, "median", timed ? times->median_ms : NAN);
+    s2_json_key_num(buf, "min", timed ? times->min_ms : NAN);
+    s2_json_key_num(buf, "max", timed ? times->max_ms : NAN);
+    s2_json_key_num(buf, "p95", timed ? times->p95_ms : NAN);
+    s2_json_key_num(buf, "spread", timed ? (times->max_ms - times->min_ms) / times->median_ms : NAN);
+    s2_json_key_int(buf, "runs", times->n);
 }
 
 static void json_time(const s2_subject *subject, s2_buf *buf)
@@ -60,8 +53,7 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
     const s2_validation *const v = subject->verdict;
     json_times(buf, "time_ms", &v->warm);
     json_known(buf, "sm_mhz", v->sm_mhz);
-    s2_json_key(buf, "cache");
-    s2_json_str(buf, "warm");
+    s2_json_key_str(buf, "cache", "warm");
     s2_json_end(buf, '}');
     json_times(buf, "cold_ms", &v->cold);
     s2_json_end(buf, '}');
@@ -76,8 +68,7 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
     }
     json_known(buf, "dense_ms", v->dense.n > 0 ? v->dense.median_ms : 0.0);
     json_known(buf, "dense_over_this", v->dense.n > 0 ? v->dense.median_ms / v->warm.median_ms : 0.0);
-    s2_json_key(buf, "dense_kernel");
-    s2_json_str(buf, v->dense.n > 0 ? v->dense_kernel : NULL);
+    s2_json_key_str(buf, "dense_kernel", v->dense.n > 0 ? v->dense_kernel : NULL);
     s2_json_key(buf, "sensors");
     s2_json_begin(buf, '{');
     json_known(buf, "sm_mhz", v->sensors.sm_mhz);
@@ -96,8 +87,7 @@ static void json_prediction(const s2_subject *subject, s2_buf *buf)
         return;
     }
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "gpu");
-    s2_json_str(buf, p->gpu);
+    s2_json_key_str(buf, "gpu", p->gpu);
     json_known(buf, "bound_us", p->bound_us);
     json_known(buf, "peak_us", p->time_us);
     json_known(buf, "fraction_of_bound", is_timed(subject->verdict) ? fraction_of_bound(subject) : 0.0);
@@ -117,13 +107,11 @@ static void json_bytes(const s2_subject *subject, s2_buf *buf)
     json_known(buf, "dram_write", c->dram_write_bytes);
     json_known(buf, "l2", c->l2_bytes);
     if (c->n_kernels > 0) {
-        s2_json_key(buf, "kernels");
-        s2_json_int(buf, c->n_kernels);
+        s2_json_key_int(buf, "kernels", c->n_kernels);
         json_known(buf, "profiled_us", c->kernel_us);
     }
     if (subject->no_counters != NULL) {
-        s2_json_key(buf, "not_measured");
-        s2_json_str(buf, subject->no_counters);
+        s2_json_key_str(buf, "not_measured", subject->no_counters);
     }
     s2_json_end(buf, '}');
 }
@@ -152,39 +140,28 @@ static void json_evidence(const s2_validation *v, s2_buf *buf)
 {
     s2_json_key(buf, "touch");
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "pairs");
-    s2_json_int(buf, v->touch_pairs);
-    s2_json_key(buf, "wrong");
-    s2_json_int(buf, v->touch_wrong);
-    s2_json_key(buf, "exhaustive");
-    s2_json_bool(buf, v->touch_exhaustive);
+    s2_json_key_int(buf, "pairs", v->touch_pairs);
+    s2_json_key_int(buf, "wrong", v->touch_wrong);
+    s2_json_key_bool(buf, "exhaustive", v->touch_exhaustive);
     s2_json_end(buf, '}');
     s2_json_key(buf, "numerics");
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "rows");
-    s2_json_int(buf, v->rows);
-    s2_json_key(buf, "max_err");
-    s2_json_num(buf, v->max_err);
-    s2_json_key(buf, "tol");
-    s2_json_num(buf, v->tol);
-    s2_json_key(buf, "lse_err");
-    s2_json_num(buf, v->lse_err);
+    s2_json_key_int(buf, "rows", v->rows);
+    s2_json_key_num(buf, "max_err", v->max_err);
+    s2_json_key_num(buf, "tol", v->tol);
+    s2_json_key_num(buf, "lse_err", v->lse_err);
     s2_json_end(buf, '}');
     s2_json_key(buf, "needles");
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "cells");
-    s2_json_int(buf, v->needle_cells);
-    s2_json_key(buf, "found");
-    s2_json_int(buf, v->needle_found);
-    s2_json_key(buf, "expected");
-    s2_json_int(buf, v->needle_expected);
+    s2_json_key_int(buf, "cells", v->needle_cells);
+    s2_json_key_int(buf, "found", v->needle_found);
+    s2_json_key_int(buf, "expected", v->needle_expected);
     json_grid(v, buf);
     s2_json_end(buf, '}');
     s2_json_key(buf, "figures");
     s2_json_begin(buf, '{');
     for (int32_t at = 0; at < v->n_figures; at++) {
-        s2_json_key(buf, v->figures[at].name);
-        s2_json_num(buf, v->figures[at].value);
+        s2_json_key_num(buf, v->figures[at].name, v->figures[at].value);
     }
     s2_json_end(buf, '}');
 }
@@ -204,10 +181,10 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
                  {"runtime", subject->device->runtime},
                  {"kernel", v->kernel},
                  {"phase", s2_pass_word(subject->pass)},
-                 {"dtype", s2_dtype_name(subject->dtype)}};
-    for (size_t at = 0; at < sizeof words / sizeof *words; at++) {
-        s2_json_key(buf, words[at].key);
-        s2_json_str(buf, words[at].text[0] != '\0' ? words[at].text : NULL); /* a CPU has no UUID */
+                 {"dtype", s2_dtype_word(subject->dtype)}};
+    for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
+        s2_json_key_str(buf, words[word].key,
+                        words[word].text[0] != '\0' ? words[word].text : NULL); /* a CPU has no UUID */
     }
     const struct {
         const char *key;
@@ -218,16 +195,12 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
                    {"layers_alike", subject->n_like},
                    {"seed", subject->seed}};
     for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
-        s2_json_key(buf, numbers[at].key);
-        s2_json_int(buf, numbers[at].value);
+        s2_json_key_int(buf, numbers[at].key, numbers[at].value);
     }
-    s2_json_key(buf, "outcome");
-    s2_json_str(buf, s2_outcome_word(v->outcome));
-    s2_json_key(buf, "reason");
-    s2_json_str(buf, v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
+    s2_json_key_str(buf, "outcome", s2_outcome_word(v->outcome));
+    s2_json_key_str(buf, "reason", v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
     if (v->left_out[0] != '\0') {
-        s2_json_key(buf, "left_out");
-        s2_json_str(buf, v->left_out);
+        s2_json_key_str(buf, "left_out", v->left_out);
     }
 }
 
@@ -334,7 +307,7 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     if (subject->n_like > 1)
         s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
     s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n", s2_pass_word(subject->pass),
-                  (long long)subject->len_tok, (long long)subject->batch, s2_dtype_name(subject->dtype),
+                  (long long)subject->len_tok, (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
 }
 
@@ -393,7 +366,7 @@ s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json)
         .runtime = subject->device->runtime,
         .kernel = v->kernel,
         .phase = s2_pass_word(subject->pass),
-        .dtype = s2_dtype_name(subject->dtype),
+        .dtype = s2_dtype_word(subject->dtype),
         .outcome = s2_outcome_word(v->outcome),
         .reason = v->outcome != S2_OUTCOME_OK ? v->reason : NULL,
         .len_tok = subject->len_tok,
@@ -448,11 +421,9 @@ void s2_verdict_sum_print(const s2_verdict_sum *sum, bool json, s2_buf *buf)
                    {"needles_found", sum->needles_found},
                    {"needles_expected", sum->needles_expected}};
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "schema");
-    s2_json_str(buf, "s2validate-total/1");
+    s2_json_key_str(buf, "schema", "s2validate-total/1");
     for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
-        s2_json_key(buf, numbers[at].key);
-        s2_json_int(buf, numbers[at].value);
+        s2_json_key_int(buf, numbers[at].key, numbers[at].value);
     }
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");

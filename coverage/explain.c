@@ -85,17 +85,14 @@ void s2_explain_reason(const s2_finding *finding, s2_buf *buf)
                     "the static terms do not guarantee it, and random lists are decided for one length only: "
                     "give --len");
         break;
-    case S2_REASON_LIMIT:
-        s2_buf_puts(buf, "the work limit was reached; a smaller --len is a smaller question");
-        break;
+    case S2_REASON_LIMIT: s2_buf_puts(buf, "the work limit was reached; try a smaller --len"); break;
     case S2_REASON_BEYOND:
         s2_buf_printf(buf, "it holds up to %lld tokens; beyond it is neither proved nor refuted",
                       (long long)finding->reason_tok);
         break;
     case S2_REASON_CAUSAL: s2_buf_puts(buf, "it is defined for causal patterns only"); break;
     case S2_REASON_STATE:
-        s2_buf_puts(buf, "what a state of fixed size keeps of the tokens is not judged, and no other layer "
-                         "decides it");
+        s2_buf_puts(buf, "what a state of fixed size keeps is not judged, and no other layer decides it");
         break;
     }
 }

@@ -103,6 +103,9 @@ typedef struct s2_db_check {
     int64_t wall_us;            /* S2_DB_NONE: not measured */
 } s2_db_check;
 
+/* Required, of every length, by algebra; without a witness or a time. */
+s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict);
+
 /* One prediction. `json` is the s2sim/1 object; the other fields are what lists sort by. */
 typedef struct s2_db_sim {
     const char *gpu;

@@ -159,6 +159,21 @@ static s2_status refresh_prices(s2_db *db, int64_t design_id, s2_diag *diag)
     return refresh(db, design_id, steps, 5, diag);
 }
 
+s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict)
+{
+    return (s2_db_check){.property = property,
+                         .verdict = verdict,
+                         .required = true,
+                         .scope_tok = S2_DB_NONE,
+                         .complete_to_tok = S2_DB_NONE,
+                         .layer = S2_DB_NONE,
+                         .head = S2_DB_NONE,
+                         .query_tok = S2_DB_NONE,
+                         .key_tok = S2_DB_NONE,
+                         .engine = "algebra",
+                         .wall_us = S2_DB_NONE};
+}
+
 s2_status s2_db_put_check(s2_db *db, int64_t run_id, int64_t design_id, const s2_db_check *check,
                           s2_diag *diag)
 {

@@ -44,9 +44,9 @@ static bool find_columns(char *line, s2_columns *out)
                   {DURATION, &out->duration}};
     int32_t n_found = 0, column = 0;
     for (char *field; (field = next_field(&line)) != NULL; column++)
-        for (size_t at = 0; at < sizeof wanted / sizeof *wanted; at++)
-            if (strcmp(field, wanted[at].name) == 0) {
-                *wanted[at].column = column;
+        for (size_t nth = 0; nth < sizeof wanted / sizeof *wanted; nth++)
+            if (strcmp(field, wanted[nth].name) == 0) {
+                *wanted[nth].column = column;
                 n_found++;
             }
     return n_found == 4;
@@ -60,11 +60,11 @@ static void add_line(char *line, const s2_columns *columns, s2_counters *out)
     double value[N_WANTED];
     int32_t n_found = 0, column = 0;
     for (char *field; (field = next_field(&line)) != NULL; column++)
-        for (int32_t at = 0; at < N_WANTED; at++) {
+        for (int32_t nth = 0; nth < N_WANTED; nth++) {
             char *end;
-            if (column != wanted[at])
+            if (column != wanted[nth])
                 continue;
-            value[at] = strtod(field, &end);
+            value[nth] = strtod(field, &end);
             n_found += end != field && *end == '\0';
         }
     if (n_found < N_WANTED)

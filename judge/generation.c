@@ -123,10 +123,10 @@ static s2_status carry_out_moves(s2_generation *gen)
 {
     int32_t n_moves;
     const s2_cache_move *const moves = s2_cache_moves(gen->cache, &n_moves);
-    for (int32_t at = 0; at < n_moves; at++) {
-        for (int32_t slot = 0; slot < moves[at].n_slots; slot++)
-            S2_TRY(add_pair(gen, gen->pool_k, gen->pool_v, moves[at].from_slot + slot,
-                            moves[at].to_slot + slot));
+    for (int32_t nth = 0; nth < n_moves; nth++) {
+        for (int32_t slot = 0; slot < moves[nth].n_slots; slot++)
+            S2_TRY(add_pair(gen, gen->pool_k, gen->pool_v, moves[nth].from_slot + slot,
+                            moves[nth].to_slot + slot));
         S2_TRY(flush_pairs(gen, gen->pool_k, gen->pool_v));
     }
     return S2_OK;
@@ -157,9 +157,9 @@ static void make_token(s2_generation *gen, int32_t index, int64_t k_tok)
     const int64_t to = (index * gen->cap_tok + k_tok) * gen->row_elems;
     const uint64_t k_seed = stage_seed(gen, index, begin, false),
                    v_seed = stage_seed(gen, index, begin, true);
-    for (int64_t at = 0; at < gen->row_elems; at++) {
-        s2_float_store(gen->host_k, dtype, to + at, s2_input_value(k_seed, (uint64_t)(from + at)) * 1.0f);
-        s2_float_store(gen->host_v, dtype, to + at, s2_input_value(v_seed, (uint64_t)(from + at)) * 1.0f);
+    for (int64_t nth = 0; nth < gen->row_elems; nth++) {
+        s2_float_store(gen->host_k, dtype, to + nth, s2_input_value(k_seed, (uint64_t)(from + nth)) * 1.0f);
+        s2_float_store(gen->host_v, dtype, to + nth, s2_input_value(v_seed, (uint64_t)(from + nth)) * 1.0f);
     }
 }
 

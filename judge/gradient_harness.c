@@ -56,10 +56,11 @@ s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients, const s2_vali
     s2_harness *const harness = &gradients->harness;
     const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->d_o};
     const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
-    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
-        S2_TRY(harness->device->ops->fill_normal(
-            harness->device, buffers[at]->base + S2_GUARD_BYTES, (int64_t)buffers[at]->n_bytes / bytes,
-            harness->problem.dtype, request->seed * 16 + at, at == 0 ? request->spread : 1.0f));
+    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
+        S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
+                                                 (int64_t)buffers[buffer]->n_bytes / bytes,
+                                                 harness->problem.dtype, request->seed * 16 + buffer,
+                                                 buffer == 0 ? request->spread : 1.0f));
     return S2_OK;
 }
 
@@ -80,8 +81,8 @@ static bool shares_rows(void *user, const s2_plan_item *item)
     const s2_plan *const plan = &forward->gradients->harness.some;
     const int64_t begin = s2_plan_tile_begin(&forward->whole, item->seq, item->tile);
     const int64_t end = begin + forward->whole.options.tile_tok;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const own = &plan->items[at];
+    for (int32_t nth = 0; nth < plan->n_items; nth++) {
+        const s2_plan_item *const own = &plan->items[nth];
         const int64_t own_begin = s2_plan_tile_begin(plan, own->seq, own->tile);
         if (own->seq == item->seq && own->head < item->head + item->n_heads &&
             item->head < own->head + own->n_heads && own_begin < end &&

@@ -31,11 +31,11 @@ typedef struct s2_grad_check {
 /* ------------------------------------------------------------------ data */
 
 /* The heads that are looked at lie each in one piece; the rest of a large problem is not copied. */
-static s2_status fetch_heads(s2_grad_check *at, int32_t input, const s2_tensor *tensor, bool is_q)
+static s2_status fetch_heads(s2_grad_check *check, int32_t input, const s2_tensor *tensor, bool is_q)
 {
-    const s2_harness *const harness = &at->gradients->harness;
+    const s2_harness *const harness = &check->gradients->harness;
     const s2_attn_problem *const p = &harness->problem;
-    const int32_t group = is_q ? p->n_heads / p->n_kv_heads : 1, first = at->gradients->kv_head * group;
+    const int32_t group = is_q ? p->n_heads / p->n_kv_heads : 1, first = check->gradients->kv_head * group;
     const int32_t *const begin_tok = is_q ? p->q_begin_tok : p->k_begin_tok;
     const int64_t bytes = s2_dtype_bytes(p->dtype);
     for (int32_t seq = 0; seq < p->n_seqs; seq++)
@@ -43,58 +43,58 @@ static s2_status fetch_heads(s2_grad_check *at, int32_t input, const s2_tensor *
             const int64_t n_tok = is_q ? harness->some.seqs[seq].q_tok : harness->some.seqs[seq].k_tok;
             const int64_t begin = s2_tensor_at(tensor, begin_tok, seq, 0, head) * bytes;
             const int64_t end = (s2_tensor_at(tensor, begin_tok, seq, n_tok - 1, head) + p->head_dim) * bytes;
-            S2_TRY(harness->device->ops->copy_out(harness->device, at->host[input] + begin,
+            S2_TRY(harness->device->ops->copy_out(harness->device, check->host[input] + begin,
                                                   (const uint8_t *)tensor->data + begin,
                                                   (size_t)(end - begin)));
         }
     return S2_OK;
 }
 
-static s2_status fetch(s2_grad_check *at, int32_t input)
+static s2_status fetch(s2_grad_check *check, int32_t input)
 {
-    s2_harness *const harness = &at->gradients->harness;
+    s2_harness *const harness = &check->gradients->harness;
     const s2_attn_problem *const p = &harness->problem;
     const s2_guarded *const buffers[N_INPUTS] = {&harness->q, &harness->k,   &harness->v,
                                                  &harness->o, &harness->d_o, &harness->lse};
     const s2_tensor *const tensors[N_INPUTS] = {&p->q, &p->k, &p->v, &p->o, &p->d_o, NULL};
-    if (at->host[input] == NULL)
-        at->host[input] = s2_malloc(buffers[input]->n_bytes + 1);
-    if (at->host[input] == NULL)
+    if (check->host[input] == NULL)
+        check->host[input] = s2_malloc(buffers[input]->n_bytes + 1);
+    if (check->host[input] == NULL)
         return S2_ENOMEM;
-    if (tensors[input] != NULL && at->gradients->kv_head >= 0)
-        return fetch_heads(at, input, tensors[input], input != 1 && input != 2);
-    return harness->device->ops->copy_out(harness->device, at->host[input],
+    if (tensors[input] != NULL && check->gradients->kv_head >= 0)
+        return fetch_heads(check, input, tensors[input], input != 1 && input != 2);
+    return harness->device->ops->copy_out(harness->device, check->host[input],
                                           buffers[input]->base + S2_GUARD_BYTES, buffers[input]->n_bytes);
 }
 
-static s2_status send(s2_grad_check *at, int32_t input, const s2_guarded *buffer)
+static s2_status send(s2_grad_check *check, int32_t input, const s2_guarded *buffer)
 {
-    s2_device *const device = at->gradients->harness.device;
-    return device->ops->copy_in(device, buffer->base + S2_GUARD_BYTES, at->host[input], buffer->n_bytes);
+    s2_device *const device = check->gradients->harness.device;
+    return device->ops->copy_in(device, buffer->base + S2_GUARD_BYTES, check->host[input], buffer->n_bytes);
 }
 
 /* Inputs with the keys that nobody reads poisoned, then o and lse; and all of it on the host. */
-static s2_status make(s2_grad_check *at, s2_diag *why)
+static s2_status make(s2_grad_check *check, s2_diag *why)
 {
-    s2_harness *const harness = &at->gradients->harness;
-    S2_TRY(s2_gradient_harness_fill(at->gradients, at->request));
+    s2_harness *const harness = &check->gradients->harness;
+    S2_TRY(s2_gradient_harness_fill(check->gradients, check->request));
     for (int32_t input = 0; input < 3; input++)
-        S2_TRY(fetch(at, input));
-    if (at->gradients->kv_head < 0) {
-        S2_TRY(s2_probe_poison(harness, at->host[1], at->host[2]));
-        S2_TRY(send(at, 1, &harness->k));
-        S2_TRY(send(at, 2, &harness->v));
+        S2_TRY(fetch(check, input));
+    if (check->gradients->kv_head < 0) {
+        S2_TRY(s2_probe_poison(harness, check->host[1], check->host[2]));
+        S2_TRY(send(check, 1, &harness->k));
+        S2_TRY(send(check, 2, &harness->v));
     }
-    S2_TRY(s2_gradient_harness_forward(at->gradients, why));
+    S2_TRY(s2_gradient_harness_forward(check->gradients, why));
     for (int32_t input = 3; input < N_INPUTS; input++)
-        S2_TRY(fetch(at, input));
-    at->problem = harness->problem;
-    at->problem.q.data = at->host[0];
-    at->problem.k.data = at->host[1];
-    at->problem.v.data = at->host[2];
-    at->problem.o.data = at->host[3];
-    at->problem.d_o.data = at->host[4];
-    at->problem.lse.data = (float *)(void *)at->host[5];
+        S2_TRY(fetch(check, input));
+    check->problem = harness->problem;
+    check->problem.q.data = check->host[0];
+    check->problem.k.data = check->host[1];
+    check->problem.v.data = check->host[2];
+    check->problem.o.data = check->host[3];
+    check->problem.d_o.data = check->host[4];
+    check->problem.lse.data = (float *)(void *)check->host[5];
     return S2_OK;
 }
 
@@ -111,8 +111,8 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
     const s2_attn_problem *const p = &gradients->harness.problem;
     const s2_plan *const plan = &gradients->harness.some;
     const size_t n = (size_t)p->head_dim;
-    for (int32_t at = 0; grad == S2_GRADIENT_DQ && at < plan->n_items; at++) {
-        const s2_plan_item *const item = &plan->items[at];
+    for (int32_t nth = 0; grad == S2_GRADIENT_DQ && nth < plan->n_items; nth++) {
+        const s2_plan_item *const item = &plan->items[nth];
         int64_t end;
         for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
             for (int32_t head = item->head; head < item->head + item->n_heads; head++)
@@ -127,43 +127,44 @@ static void mark_owned(const s2_gradient_harness *gradients, s2_gradient_kind gr
 }
 
 /* Strays first, then what is not a number. */
-static s2_outcome check_memory(s2_grad_check *at, s2_gradient_kind grad, const uint8_t *mark)
+static s2_outcome check_memory(s2_grad_check *check, s2_gradient_kind grad, const uint8_t *mark)
 {
-    const s2_dtype dtype = at->gradients->harness.problem.dtype;
+    const s2_dtype dtype = check->gradients->harness.problem.dtype;
     const size_t bytes = (size_t)s2_dtype_bytes(dtype),
-                 data = s2_gradient_harness_buffer(at->gradients, grad)->n_bytes;
-    const uint8_t *const host = at->gradients->host[grad];
+                 data = s2_gradient_harness_buffer(check->gradients, grad)->n_bytes;
+    const uint8_t *const host = check->gradients->host[grad];
     for (size_t byte = 0; byte < data + 2 * S2_GUARD_BYTES; byte++) {
         const bool guard = byte < S2_GUARD_BYTES || byte >= S2_GUARD_BYTES + data;
         if (host[byte] == 0xff || (!guard && mark[(byte - S2_GUARD_BYTES) / bytes] != 0))
             continue;
         snprintf(
-            at->out->reason, sizeof at->out->reason,
+            check->out->reason, sizeof check->out->reason,
             "byte %lld of %s was written, which belongs to no row of the plan (the buffer has %lld bytes)",
             (long long)byte - S2_GUARD_BYTES, s2_gradient_harness_word(grad), (long long)data);
         return S2_OUTCOME_OUT_OF_BOUNDS;
     }
     for (size_t element = 0; element < data / bytes; element++)
         if (mark[element] != 0 &&
-            !isfinite(s2_float_load(grad_data(at->gradients, grad), dtype, (int64_t)element))) {
-            snprintf(at->out->reason, sizeof at->out->reason, "layer %d: element %lld of %s is not a number",
-                     at->gradients->harness.some.layer, (long long)element, s2_gradient_harness_word(grad));
+            !isfinite(s2_float_load(grad_data(check->gradients, grad), dtype, (int64_t)element))) {
+            snprintf(check->out->reason, sizeof check->out->reason,
+                     "layer %d: element %lld of %s is not a number", check->gradients->harness.some.layer,
+                     (long long)element, s2_gradient_harness_word(grad));
             return S2_OUTCOME_NAN;
         }
     return S2_OUTCOME_OK;
 }
 
-static s2_status check_memories(s2_grad_check *at)
+static s2_status check_memories(s2_grad_check *check)
 {
-    const size_t bytes = (size_t)s2_dtype_bytes(at->gradients->harness.problem.dtype);
+    const size_t bytes = (size_t)s2_dtype_bytes(check->gradients->harness.problem.dtype);
     for (s2_gradient_kind grad = S2_GRADIENT_DQ;
-         grad < S2_N_GRADIENT_KINDS && at->out->outcome == S2_OUTCOME_OK; grad++) {
+         grad < S2_N_GRADIENT_KINDS && check->out->outcome == S2_OUTCOME_OK; grad++) {
         uint8_t *const mark =
-            s2_calloc(s2_gradient_harness_buffer(at->gradients, grad)->n_bytes / bytes + 1, 1);
+            s2_calloc(s2_gradient_harness_buffer(check->gradients, grad)->n_bytes / bytes + 1, 1);
         if (mark == NULL)
             return S2_ENOMEM;
-        mark_owned(at->gradients, grad, mark);
-        at->out->outcome = check_memory(at, grad, mark);
+        mark_owned(check->gradients, grad, mark);
+        check->out->outcome = check_memory(check, grad, mark);
         s2_free(mark);
     }
     return S2_OK;
@@ -179,61 +180,63 @@ static double peak_of(const double *x, int32_t n)
     return peak;
 }
 
-static double tolerance_of(const s2_grad_check *at, const s2_gradient_out *want)
+static double tolerance_of(const s2_grad_check *check, const s2_gradient_out *want)
 {
     static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
-    const int32_t dim = at->problem.head_dim;
-    const double u = unit[at->problem.dtype];
+    const int32_t dim = check->problem.head_dim;
+    const double u = unit[check->problem.dtype];
     double plain = 0.0;
     for (int32_t d = 0; d < dim; d++)
         plain = fmax(plain, fabs(want->plain[d] - want->exact[d]));
     /* weights below the smallest normal number may be flushed to zero */
     const double flushed = 0x1p-126 * 64.0;
     return flushed + 2.0 * plain + 2.0 * u * peak_of(want->exact, dim) + 3.0 * u * peak_of(want->noise, dim) +
-           16.0 * 0x1p-24 * (1.0 + at->gradient.score_peak) * peak_of(want->size, dim);
+           16.0 * 0x1p-24 * (1.0 + check->gradient.score_peak) * peak_of(want->size, dim);
 }
 
-static s2_outcome judge_vector(s2_grad_check *at, s2_gradient_kind grad, const s2_gradient_out *want,
+static s2_outcome judge_vector(s2_grad_check *check, s2_gradient_kind grad, const s2_gradient_out *want,
                                int32_t seq, int64_t tok, int32_t head)
 {
-    const s2_attn_problem *const p = &at->problem;
+    const s2_attn_problem *const p = &check->problem;
     const int32_t *const begin = grad == S2_GRADIENT_DQ ? p->q_begin_tok : p->k_begin_tok;
-    const int64_t from = s2_tensor_at(s2_gradient_harness_tensor(at->gradients, grad), begin, seq, tok, head);
+    const int64_t from =
+        s2_tensor_at(s2_gradient_harness_tensor(check->gradients, grad), begin, seq, tok, head);
     double err = 0.0;
     for (int32_t d = 0; d < p->head_dim; d++)
-        err = fmax(err, fabs((double)s2_float_load(grad_data(at->gradients, grad), p->dtype, from + d) -
+        err = fmax(err, fabs((double)s2_float_load(grad_data(check->gradients, grad), p->dtype, from + d) -
                              want->exact[d]));
-    const double tol = tolerance_of(at, want);
-    if (!(err < at->out->max_err)) {
-        at->out->max_err = err;
-        at->out->tol = tol;
+    const double tol = tolerance_of(check, want);
+    if (!(err < check->out->max_err)) {
+        check->out->max_err = err;
+        check->out->tol = tol;
     }
-    at->out->rows++;
-    at->n_judged[grad]++;
+    check->out->rows++;
+    check->n_judged[grad]++;
     if (err <= tol)
         return S2_OUTCOME_OK;
-    snprintf(at->out->reason, sizeof at->out->reason,
+    snprintf(check->out->reason, sizeof check->out->reason,
              "layer %d, %s %d, sequence %d, token %lld: %s is off by %.3g where %.3g is allowed",
-             at->gradients->harness.some.layer, grad == S2_GRADIENT_DQ ? "head" : "KV head", head, seq,
+             check->gradients->harness.some.layer, grad == S2_GRADIENT_DQ ? "head" : "KV head", head, seq,
              (long long)tok, s2_gradient_harness_word(grad), err, tol);
     return S2_OUTCOME_WRONG_VALUES;
 }
 
-static s2_status judge_key(s2_grad_check *at, int32_t seq, int32_t k_tok, int32_t kv_head)
+static s2_status judge_key(s2_grad_check *check, int32_t seq, int32_t k_tok, int32_t kv_head)
 {
-    S2_TRY(s2_gradient_of_key(&at->gradient, seq, k_tok, kv_head));
-    at->out->outcome = judge_vector(at, S2_GRADIENT_DK, &at->gradient.out[0], seq, k_tok, kv_head);
-    if (at->out->outcome == S2_OUTCOME_OK)
-        at->out->outcome = judge_vector(at, S2_GRADIENT_DV, &at->gradient.out[1], seq, k_tok, kv_head);
+    S2_TRY(s2_gradient_of_key(&check->gradient, seq, k_tok, kv_head));
+    check->out->outcome = judge_vector(check, S2_GRADIENT_DK, &check->gradient.out[0], seq, k_tok, kv_head);
+    if (check->out->outcome == S2_OUTCOME_OK)
+        check->out->outcome =
+            judge_vector(check, S2_GRADIENT_DV, &check->gradient.out[1], seq, k_tok, kv_head);
     return S2_OK;
 }
 
 /* Keys of a sequence that are judged: all while the pairs fit the budget. */
-static int64_t count_keys(const s2_grad_check *at, int32_t seq, int64_t all)
+static int64_t count_keys(const s2_grad_check *check, int32_t seq, int64_t all)
 {
-    const s2_plan *const plan = &at->gradients->harness.some;
-    const double pairs = (double)plan->seqs[seq].k_tok * plan->seqs[seq].q_tok * at->problem.n_heads;
-    const double share = (double)at->request->budget_pairs / 8.0 / pairs / plan->n_seqs;
+    const s2_plan *const plan = &check->gradients->harness.some;
+    const double pairs = (double)plan->seqs[seq].k_tok * plan->seqs[seq].q_tok * check->problem.n_heads;
+    const double share = (double)check->request->budget_pairs / 8.0 / pairs / plan->n_seqs;
     if (share >= 1.0)
         return all;
     const int64_t wanted = s2_max_i64((int64_t)(share * (double)all), s2_min_i64(all, 8));
@@ -248,40 +251,40 @@ static int64_t key_at(s2_rng *rng, int64_t n, int64_t wanted, int64_t all)
     return n == 1 ? all - 1 : (int64_t)s2_rng_below(rng, (uint64_t)all);
 }
 
-static s2_status judge_keys(s2_grad_check *at)
+static s2_status judge_keys(s2_grad_check *check)
 {
-    const s2_plan *const plan = &at->gradients->harness.some;
-    const int32_t first = at->gradients->kv_head < 0 ? 0 : at->gradients->kv_head;
-    const int32_t n_kv = at->gradients->kv_head < 0 ? plan->pattern->n_kv_heads : 1;
-    s2_rng rng = {at->request->seed ^ UINT64_C(0x6b657973)};
+    const s2_plan *const plan = &check->gradients->harness.some;
+    const int32_t first = check->gradients->kv_head < 0 ? 0 : check->gradients->kv_head;
+    const int32_t n_kv = check->gradients->kv_head < 0 ? plan->pattern->n_kv_heads : 1;
+    s2_rng rng = {check->request->seed ^ UINT64_C(0x6b657973)};
     for (int32_t seq = 0; seq < plan->n_seqs; seq++) {
         const int32_t k_tok = plan->seqs[seq].k_tok;
-        const int64_t all = (int64_t)k_tok * n_kv, wanted = count_keys(at, seq, all);
-        for (int64_t n = 0; n < wanted && at->out->outcome == S2_OUTCOME_OK; n++) {
+        const int64_t all = (int64_t)k_tok * n_kv, wanted = count_keys(check, seq, all);
+        for (int64_t n = 0; n < wanted && check->out->outcome == S2_OUTCOME_OK; n++) {
             const int64_t one = key_at(&rng, n, wanted, all);
-            S2_TRY(judge_key(at, seq, (int32_t)(one % k_tok), first + (int32_t)(one / k_tok)));
-            if (at->request->progress != NULL && n % 16 == 0)
-                at->request->progress(at->request->user, "numerics", (int32_t)n, (int32_t)wanted);
+            S2_TRY(judge_key(check, seq, (int32_t)(one % k_tok), first + (int32_t)(one / k_tok)));
+            if (check->request->progress != NULL && n % 16 == 0)
+                check->request->progress(check->request->user, "numerics", (int32_t)n, (int32_t)wanted);
         }
     }
     return S2_OK;
 }
 
-static s2_status judge_queries(s2_grad_check *at)
+static s2_status judge_queries(s2_grad_check *check)
 {
     s2_probe_rows rows = {0};
-    const int64_t budget = at->request->budget_pairs / (4 + at->problem.head_dim / 4);
-    s2_status status = s2_probe_rows_choose(&at->gradients->harness, budget, at->request->seed,
-                                            at->request->few_heads, &rows);
-    for (int64_t n = 0; n < rows.n && status == S2_OK && at->out->outcome == S2_OUTCOME_OK; n++) {
+    const int64_t budget = check->request->budget_pairs / (4 + check->problem.head_dim / 4);
+    s2_status status = s2_probe_rows_choose(&check->gradients->harness, budget, check->request->seed,
+                                            check->request->few_heads, &rows);
+    for (int64_t n = 0; n < rows.n && status == S2_OK && check->out->outcome == S2_OUTCOME_OK; n++) {
         const s2_probe_row row = rows.row[n];
-        if (!s2_gradient_harness_looks_at(at->gradients,
-                                          s2_pattern_kv_head(at->gradients->harness.some.pattern, row.head)))
+        if (!s2_gradient_harness_looks_at(
+                check->gradients, s2_pattern_kv_head(check->gradients->harness.some.pattern, row.head)))
             continue;
-        status = s2_gradient_of_query(&at->gradient, row.seq, row.q_tok, row.head);
+        status = s2_gradient_of_query(&check->gradient, row.seq, row.q_tok, row.head);
         if (status == S2_OK)
-            at->out->outcome =
-                judge_vector(at, S2_GRADIENT_DQ, &at->gradient.out[0], row.seq, row.q_tok, row.head);
+            check->out->outcome =
+                judge_vector(check, S2_GRADIENT_DQ, &check->gradient.out[0], row.seq, row.q_tok, row.head);
     }
     s2_free(rows.row);
     return status;
@@ -290,88 +293,88 @@ static s2_status judge_queries(s2_grad_check *at)
 /*
  * From q, k and v alone where all rows can be evaluated; else from the o and lse that the kernel was given.
  */
-static bool too_long(const s2_grad_check *at)
+static bool too_long(const s2_grad_check *check)
 {
-    const s2_plan *const plan = &at->gradients->harness.some;
+    const s2_plan *const plan = &check->gradients->harness.some;
     double pairs = 0.0;
     for (int32_t item = 0; item < plan->n_items; item++)
         pairs += (double)plan->options.tile_tok * plan->items[item].n_heads *
                  plan->seqs[plan->items[item].seq].k_tok;
-    return pairs > (double)at->request->budget_pairs;
+    return pairs > (double)check->request->budget_pairs;
 }
 
-static s2_status judge_values(s2_grad_check *at)
+static s2_status judge_values(s2_grad_check *check)
 {
-    S2_TRY(s2_gradient_open(&at->gradient, &at->problem, at->gradients->harness.kernel->tolerance,
-                            too_long(at)));
-    S2_TRY(judge_queries(at));
-    S2_STAGE(at->out, judge_keys(at));
+    S2_TRY(s2_gradient_open(&check->gradient, &check->problem, check->gradients->harness.kernel->tolerance,
+                            too_long(check)));
+    S2_TRY(judge_queries(check));
+    S2_STAGE(check->out, judge_keys(check));
     return S2_OK;
 }
 
 /* ------------------------------------------------------------------ twice */
 
-static s2_status keep_first(const s2_grad_check *at, uint8_t *first[S2_N_GRADIENT_KINDS])
+static s2_status keep_first(const s2_grad_check *check, uint8_t *first[S2_N_GRADIENT_KINDS])
 {
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++) {
-        const size_t n_bytes = s2_gradient_harness_buffer(at->gradients, grad)->n_bytes;
+        const size_t n_bytes = s2_gradient_harness_buffer(check->gradients, grad)->n_bytes;
         first[grad] = s2_malloc(n_bytes + 1);
         if (first[grad] == NULL)
             return S2_ENOMEM;
-        memcpy(first[grad], grad_data(at->gradients, grad), n_bytes);
+        memcpy(first[grad], grad_data(check->gradients, grad), n_bytes);
     }
     return S2_OK;
 }
 
-static void compare_with(s2_grad_check *at, uint8_t *const first[S2_N_GRADIENT_KINDS])
+static void compare_with(s2_grad_check *check, uint8_t *const first[S2_N_GRADIENT_KINDS])
 {
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++) {
-        if (memcmp(first[grad], grad_data(at->gradients, grad),
-                   s2_gradient_harness_buffer(at->gradients, grad)->n_bytes) == 0)
+        if (memcmp(first[grad], grad_data(check->gradients, grad),
+                   s2_gradient_harness_buffer(check->gradients, grad)->n_bytes) == 0)
             continue;
-        snprintf(at->out->reason, sizeof at->out->reason,
+        snprintf(check->out->reason, sizeof check->out->reason,
                  "layer %d: two runs on the same data differ in bits of %s",
-                 at->gradients->harness.some.layer, s2_gradient_harness_word(grad));
-        at->out->outcome = S2_OUTCOME_WRONG_VALUES;
+                 check->gradients->harness.some.layer, s2_gradient_harness_word(grad));
+        check->out->outcome = S2_OUTCOME_WRONG_VALUES;
         return;
     }
 }
 
-static s2_status run_again(s2_grad_check *at, s2_diag *why)
+static s2_status run_again(s2_grad_check *check, s2_diag *why)
 {
     uint8_t *first[S2_N_GRADIENT_KINDS] = {0};
-    s2_status status = keep_first(at, first);
+    s2_status status = keep_first(check, first);
     if (status == S2_OK)
-        status = s2_gradient_harness_run(at->gradients, NULL, why);
+        status = s2_gradient_harness_run(check->gradients, NULL, why);
     if (status == S2_OK)
-        compare_with(at, first);
+        compare_with(check, first);
     for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
         s2_free(first[grad]);
     return status;
 }
 
-static s2_status judge(s2_grad_check *at, s2_diag *why)
+static s2_status judge(s2_grad_check *check, s2_diag *why)
 {
-    S2_TRY(make(at, why));
-    S2_TRY(s2_gradient_harness_run(at->gradients, NULL, why));
-    if (!at->request->few_heads)
-        S2_TRY(check_memories(at));
-    S2_STAGE(at->out, judge_values(at));
-    if (!at->request->few_heads && at->gradients->harness.kernel->deterministic)
-        S2_STAGE(at->out, run_again(at, why));
+    S2_TRY(make(check, why));
+    S2_TRY(s2_gradient_harness_run(check->gradients, NULL, why));
+    if (!check->request->few_heads)
+        S2_TRY(check_memories(check));
+    S2_STAGE(check->out, judge_values(check));
+    if (!check->request->few_heads && check->gradients->harness.kernel->deterministic)
+        S2_STAGE(check->out, run_again(check, why));
     return S2_OK;
 }
 
 s2_status s2_gradient_numerics(s2_gradient_harness *gradients, const s2_validate_request *request,
                                s2_validation *out, s2_diag *why)
 {
-    s2_grad_check at = {.gradients = gradients, .out = out, .request = request};
-    const s2_status status = judge(&at, why);
+    s2_grad_check check = {.gradients = gradients, .out = out, .request = request};
+    const s2_status status = judge(&check, why);
     for (int32_t input = 0; input < N_INPUTS; input++)
-        s2_free(at.host[input]);
-    s2_validation_add_figure(out, "rows_dq", (double)at.n_judged[S2_GRADIENT_DQ]);
-    s2_validation_add_figure(out, "rows_dk_dv", (double)at.n_judged[S2_GRADIENT_DK]);
-    s2_validation_add_figure(out, "from_definition", at.gradient.given ? 0.0 : 1.0);
-    s2_gradient_close(&at.gradient);
+        s2_free(check.host[input]);
+    s2_validation_add_figure(out, "rows_dq", (double)check.n_judged[S2_GRADIENT_DQ]);
+    s2_validation_add_figure(out, "rows_dk_dv", (double)check.n_judged[S2_GRADIENT_DK]);
+    s2_validation_add_figure(out, "from_definition", check.gradient.given ? 0.0 : 1.0);
+    s2_gradient_close(&check.gradient);
     return status;
 }

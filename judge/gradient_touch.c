@@ -291,11 +291,11 @@ static s2_outcome check_window(s2_pair_touch *touch, const s2_direction *way, in
             if (!s2_gradient_harness_looks_at(touch->gradients, way->of_queries ? head / touch->group : head))
                 continue;
             const int64_t n = rows_of(touch, way, seq), wanted = per_head > 0 && per_head < n ? per_head : n;
-            for (int64_t at = 0; at < wanted; at++) {
-                int64_t row = at;
-                if (wanted < n && at == 1)
+            for (int64_t nth = 0; nth < wanted; nth++) {
+                int64_t row = nth;
+                if (wanted < n && nth == 1)
                     row = n - 1;
-                else if (wanted < n && at > 1)
+                else if (wanted < n && nth > 1)
                     row = (int64_t)s2_rng_below(&touch->rng, (uint64_t)n);
                 if (way->of_queries && *counts_at(touch, seq, head, row) == 0)
                     continue;
@@ -330,10 +330,10 @@ static s2_status all_windows(s2_pair_touch *touch, const s2_direction *way, s2_d
         per_head = per_head > 4 ? per_head : 4;
         touch->out->touch_exhaustive = false;
     }
-    for (int64_t at = 0; at < wanted && touch->out->outcome == S2_OUTCOME_OK; at++) {
-        const int64_t window = wanted == n_windows ? at : at * (n_windows - 1) / (wanted - 1);
+    for (int64_t nth = 0; nth < wanted && touch->out->outcome == S2_OUTCOME_OK; nth++) {
+        const int64_t window = wanted == n_windows ? nth : nth * (n_windows - 1) / (wanted - 1);
         if (request->progress != NULL)
-            request->progress(request->user, way->word, (int32_t)at, (int32_t)wanted);
+            request->progress(request->user, way->word, (int32_t)nth, (int32_t)wanted);
         S2_TRY(one_window(touch, way, window * size, per_head, why));
     }
     return S2_OK;
@@ -359,8 +359,8 @@ static s2_status set_ones(s2_pair_touch *touch)
 static void count_rows(s2_pair_touch *touch)
 {
     const s2_plan *const plan = &touch->gradients->harness.some;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const item = &plan->items[at];
+    for (int32_t nth = 0; nth < plan->n_items; nth++) {
+        const s2_plan_item *const item = &plan->items[nth];
         int64_t end;
         for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
             for (int32_t head = item->head; head < item->head + item->n_heads; head++)

@@ -155,10 +155,10 @@ static s2_status lay_out_gradients(s2_harness *harness)
     const s2_guarded *const sized[] = {&harness->o, &harness->q, &harness->k, &harness->v};
     s2_guarded *const buffers[] = {&harness->d_o, &harness->d_q, &harness->d_k, &harness->d_v};
     s2_tensor *const tensors[] = {&p->d_o, &p->d_q, &p->d_k, &p->d_v};
-    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++) {
-        S2_TRY(allocate(harness, buffers[at], (int64_t)sized[at]->n_bytes, 1));
-        *tensors[at] = *like[at];
-        tensors[at]->data = buffers[at]->base + S2_GUARD_BYTES;
+    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++) {
+        S2_TRY(allocate(harness, buffers[buffer], (int64_t)sized[buffer]->n_bytes, 1));
+        *tensors[buffer] = *like[buffer];
+        tensors[buffer]->data = buffers[buffer]->base + S2_GUARD_BYTES;
     }
     return S2_OK;
 }
@@ -309,8 +309,8 @@ static void own(uint8_t *owned, int64_t at, int64_t n)
 static void mark_owned(const s2_harness *harness, uint8_t *o_owned, uint8_t *lse_owned)
 {
     const s2_attn_problem *const p = &harness->problem;
-    for (int32_t at = 0; at < harness->some.n_items; at++) {
-        const s2_plan_item *const item = &harness->some.items[at];
+    for (int32_t nth = 0; nth < harness->some.n_items; nth++) {
+        const s2_plan_item *const item = &harness->some.items[nth];
         int64_t end;
         for (int64_t q_tok = s2_harness_item_queries(&harness->some, item, &end); q_tok < end; q_tok++)
             for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
@@ -334,12 +334,12 @@ static int64_t first_stray(const uint8_t *host, const s2_guarded *buffer, const 
                            size_t elem_bytes)
 {
     const size_t data_end = S2_GUARD_BYTES + buffer->n_bytes;
-    for (size_t at = 0; at < data_end + S2_GUARD_BYTES; at++) {
-        const bool guard = at < S2_GUARD_BYTES || at >= data_end;
-        if (owned == NULL && at == S2_GUARD_BYTES)
-            at = data_end;
-        if (host[at] != 0xff && (guard || owned == NULL || !owned[(at - S2_GUARD_BYTES) / elem_bytes]))
-            return (int64_t)at - S2_GUARD_BYTES;
+    for (size_t nth = 0; nth < data_end + S2_GUARD_BYTES; nth++) {
+        const bool guard = nth < S2_GUARD_BYTES || nth >= data_end;
+        if (owned == NULL && nth == S2_GUARD_BYTES)
+            nth = data_end;
+        if (host[nth] != 0xff && (guard || owned == NULL || !owned[(nth - S2_GUARD_BYTES) / elem_bytes]))
+            return (int64_t)nth - S2_GUARD_BYTES;
     }
     return INT64_MIN;
 }
@@ -364,4 +364,19 @@ int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer)
     s2_free(o_owned);
     s2_free(lse_owned);
     return stray;
+}
+
+/* Work of a plan in key blocks and heads. */
+static double cost(const s2_plan *plan)
+{
+    double n = 0.0;
+    for (int32_t item = 0; item < plan->n_items; item++)
+        n += (double)plan->items[item].n_blk * plan->items[item].n_heads;
+    return n;
+}
+
+double s2_harness_whole_over_some(const s2_harness *harness)
+{
+    const double some = cost(&harness->some);
+    return cost(&harness->whole) / (some > 1 ? some : 1);
 }

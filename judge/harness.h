@@ -61,6 +61,9 @@ s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int
 /* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
 int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer);
 
+/* How much more work the whole plan is than the items that are run for their values. */
+double s2_harness_whole_over_some(const s2_harness *harness);
+
 static inline const void *s2_harness_o(const s2_harness *harness)
 {
     return harness->host_o + S2_GUARD_BYTES;

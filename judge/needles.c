@@ -144,11 +144,11 @@ s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request
     int32_t k_tok = request->seqs[0].k_tok, lengths[S2_NEEDLE_LENGTHS], n = 0;
     for (; n < S2_NEEDLE_LENGTHS && k_tok >= 2 * S2_NEEDLE_DEPTHS; k_tok /= 2)
         lengths[n++] = k_tok;
-    for (int32_t at = n - 1; at >= 0 && out->outcome == S2_OUTCOME_OK; at--) {
+    for (int32_t nth = n - 1; nth >= 0 && out->outcome == S2_OUTCOME_OK; nth--) {
         s2_diag refusal = {0};
         if (request->progress != NULL)
-            request->progress(request->user, "needles", n - 1 - at, n);
-        const s2_status status = hunt_length(device, request, lengths[at], out, &refusal);
+            request->progress(request->user, "needles", n - 1 - nth, n);
+        const s2_status status = hunt_length(device, request, lengths[nth], out, &refusal);
         if (status == S2_OK || status == S2_EUNSUPPORTED)
             continue; /* a kernel without Tq < Tk shows no grid, and that is no failure */
         *why = refusal;

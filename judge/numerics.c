@@ -22,9 +22,9 @@ typedef struct s2_numerics {
 
 enum { STREAM_Q = 1, STREAM_K = 2, STREAM_V = 3 };
 
-static uint64_t stream(const s2_numerics *at, uint64_t which)
+static uint64_t stream(const s2_numerics *check, uint64_t which)
 {
-    return at->request->seed * 16 + which;
+    return check->request->seed * 16 + which;
 }
 
 /* ------------------------------------------------------------------ poison */
@@ -35,8 +35,8 @@ static s2_status mark_lists(const s2_harness *harness, int32_t seq, int32_t kv_h
                             s2_plan_list *list)
 {
     const s2_plan *const plan = &harness->some;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const item = &plan->items[at];
+    for (int32_t nth = 0; nth < plan->n_items; nth++) {
+        const s2_plan_item *const item = &plan->items[nth];
         if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
             continue;
         S2_TRY(s2_plan_tile_list(plan, item->cls, item->seq, item->tile, list));
@@ -67,8 +67,8 @@ static s2_status mark_rows(const s2_harness *harness, int32_t seq, int32_t kv_he
                            s2_plan_list *list)
 {
     const s2_plan *const plan = &harness->some;
-    for (int32_t at = 0; at < plan->n_items; at++) {
-        const s2_plan_item *const item = &plan->items[at];
+    for (int32_t nth = 0; nth < plan->n_items; nth++) {
+        const s2_plan_item *const item = &plan->items[nth];
         if (item->seq != seq || s2_pattern_kv_head(plan->pattern, item->head) != kv_head)
             continue;
         int64_t end;
@@ -123,113 +123,114 @@ s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v)
 
 /* ------------------------------------------------------------------ data */
 
-static s2_status copy_and_poison(s2_numerics *at)
+static s2_status copy_and_poison(s2_numerics *check)
 {
-    s2_harness *const harness = at->harness;
+    s2_harness *const harness = check->harness;
     s2_device *const device = harness->device;
     const s2_device_ops *const ops = device->ops;
-    S2_TRY(ops->copy_out(device, at->k, harness->problem.k.data, harness->k.n_bytes));
-    S2_TRY(ops->copy_out(device, at->v, harness->problem.v.data, harness->v.n_bytes));
-    S2_TRY(s2_probe_poison(at->harness, at->k, at->v));
-    S2_TRY(ops->copy_in(device, harness->problem.k.data, at->k, harness->k.n_bytes));
-    return ops->copy_in(device, harness->problem.v.data, at->v, harness->v.n_bytes);
+    S2_TRY(ops->copy_out(device, check->k, harness->problem.k.data, harness->k.n_bytes));
+    S2_TRY(ops->copy_out(device, check->v, harness->problem.v.data, harness->v.n_bytes));
+    S2_TRY(s2_probe_poison(check->harness, check->k, check->v));
+    S2_TRY(ops->copy_in(device, harness->problem.k.data, check->k, harness->k.n_bytes));
+    return ops->copy_in(device, harness->problem.v.data, check->v, harness->v.n_bytes);
 }
 
 /* One KV head of one sequence, which lies in one piece when the layout is by heads. */
-static s2_status copy_head(s2_numerics *at, int32_t seq, int32_t kv_head)
+static s2_status copy_head(s2_numerics *check, int32_t seq, int32_t kv_head)
 {
-    const s2_attn_problem *const p = &at->harness->problem;
-    const s2_device_ops *const ops = at->harness->device->ops;
-    const int64_t bytes = s2_dtype_bytes(p->dtype), n_tok = at->harness->some.seqs[seq].k_tok;
+    const s2_attn_problem *const p = &check->harness->problem;
+    const s2_device_ops *const ops = check->harness->device->ops;
+    const int64_t bytes = s2_dtype_bytes(p->dtype), n_tok = check->harness->some.seqs[seq].k_tok;
     const int64_t begin = s2_tensor_at(&p->k, p->k_begin_tok, seq, 0, kv_head) * bytes;
     const int64_t last = s2_tensor_at(&p->k, p->k_begin_tok, seq, n_tok - 1, kv_head) * bytes;
     const size_t n = (size_t)(last - begin + p->head_dim * bytes);
-    S2_TRY(ops->copy_out(at->harness->device, at->k + begin, (uint8_t *)p->k.data + begin, n));
-    return ops->copy_out(at->harness->device, at->v + begin, (uint8_t *)p->v.data + begin, n);
+    S2_TRY(ops->copy_out(check->harness->device, check->k + begin, (uint8_t *)p->k.data + begin, n));
+    return ops->copy_out(check->harness->device, check->v + begin, (uint8_t *)p->v.data + begin, n);
 }
 
-static s2_status copy_looked_at(s2_numerics *at)
+static s2_status copy_looked_at(s2_numerics *check)
 {
-    for (int64_t n = 0; n < at->rows.n; n++) {
-        const int32_t seq = at->rows.row[n].seq;
-        const int32_t kv_head = s2_pattern_kv_head(at->harness->some.pattern, at->rows.row[n].head);
+    for (int64_t n = 0; n < check->rows.n; n++) {
+        const int32_t seq = check->rows.row[n].seq;
+        const int32_t kv_head = s2_pattern_kv_head(check->harness->some.pattern, check->rows.row[n].head);
         bool had = false;
         for (int64_t m = 0; m < n && !had; m++)
-            had = at->rows.row[m].seq == seq &&
-                  s2_pattern_kv_head(at->harness->some.pattern, at->rows.row[m].head) == kv_head;
+            had = check->rows.row[m].seq == seq &&
+                  s2_pattern_kv_head(check->harness->some.pattern, check->rows.row[m].head) == kv_head;
         if (!had)
-            S2_TRY(copy_head(at, seq, kv_head));
+            S2_TRY(copy_head(check, seq, kv_head));
     }
     return S2_OK;
 }
 
-static s2_status fill(s2_numerics *at)
+static s2_status fill(s2_numerics *check)
 {
-    s2_harness *const harness = at->harness;
+    s2_harness *const harness = check->harness;
     s2_device *const device = harness->device;
     const s2_device_ops *const ops = device->ops;
     const s2_dtype dtype = harness->problem.dtype;
     const int64_t bytes = s2_dtype_bytes(dtype);
     const int64_t n_q = (int64_t)harness->q.n_bytes / bytes, n_kv = (int64_t)harness->k.n_bytes / bytes;
-    S2_TRY(ops->fill_normal(device, harness->problem.q.data, n_q, dtype, stream(at, STREAM_Q),
-                            at->request->spread));
-    S2_TRY(ops->fill_normal(device, harness->problem.k.data, n_kv, dtype, stream(at, STREAM_K), 1.0f));
-    S2_TRY(ops->fill_normal(device, harness->problem.v.data, n_kv, dtype, stream(at, STREAM_V), 1.0f));
-    at->k = s2_malloc(harness->k.n_bytes);
-    at->v = s2_malloc(harness->v.n_bytes);
-    at->q_row = s2_calloc((size_t)harness->problem.head_dim, sizeof *at->q_row);
-    if (at->k == NULL || at->v == NULL || at->q_row == NULL)
+    S2_TRY(ops->fill_normal(device, harness->problem.q.data, n_q, dtype, stream(check, STREAM_Q),
+                            check->request->spread));
+    S2_TRY(ops->fill_normal(device, harness->problem.k.data, n_kv, dtype, stream(check, STREAM_K), 1.0f));
+    S2_TRY(ops->fill_normal(device, harness->problem.v.data, n_kv, dtype, stream(check, STREAM_V), 1.0f));
+    check->k = s2_malloc(harness->k.n_bytes);
+    check->v = s2_malloc(harness->v.n_bytes);
+    check->q_row = s2_calloc((size_t)harness->problem.head_dim, sizeof *check->q_row);
+    if (check->k == NULL || check->v == NULL || check->q_row == NULL)
         return S2_ENOMEM;
-    S2_TRY(at->request->few_heads ? copy_looked_at(at) : copy_and_poison(at));
-    at->host = harness->problem;
-    at->host.q = (s2_tensor){.data = at->q_row};
-    at->host.k.data = at->k;
-    at->host.v.data = at->v;
+    S2_TRY(check->request->few_heads ? copy_looked_at(check) : copy_and_poison(check));
+    check->host = harness->problem;
+    check->host.q = (s2_tensor){.data = check->q_row};
+    check->host.k.data = check->k;
+    check->host.v.data = check->v;
     return S2_OK;
 }
 
 /* The query as fill_normal made it: cheaper than a host copy of all of Q. */
-static void make_query(s2_numerics *at, s2_probe_row row)
+static void make_query(s2_numerics *check, s2_probe_row row)
 {
-    const s2_attn_problem *const p = &at->harness->problem;
+    const s2_attn_problem *const p = &check->harness->problem;
     const int64_t from = s2_tensor_at(&p->q, p->q_begin_tok, row.seq, row.q_tok, row.head);
     for (int32_t d = 0; d < p->head_dim; d++)
-        s2_float_store(at->q_row, p->dtype, d,
-                       s2_input_value(stream(at, STREAM_Q), (uint64_t)(from + d)) * at->request->spread);
+        s2_float_store(check->q_row, p->dtype, d,
+                       s2_input_value(stream(check, STREAM_Q), (uint64_t)(from + d)) *
+                           check->request->spread);
 }
 
 /* ------------------------------------------------------------------ verdicts */
 
-static s2_outcome blame(s2_numerics *at, s2_outcome outcome, s2_probe_row row, const char *what, double err,
-                        double tol)
+static s2_outcome blame(s2_numerics *check, s2_outcome outcome, s2_probe_row row, const char *what,
+                        double err, double tol)
 {
-    snprintf(at->out->reason, sizeof at->out->reason,
+    snprintf(check->out->reason, sizeof check->out->reason,
              "layer %d, head %d, sequence %d, query %d: %s is off by %.3g where %.3g is allowed",
-             at->harness->some.layer, row.head, row.seq, row.q_tok, what, err, tol);
+             check->harness->some.layer, row.head, row.seq, row.q_tok, what, err, tol);
     return outcome;
 }
 
-static s2_outcome judge_row(s2_numerics *at, s2_probe_row row)
+static s2_outcome judge_row(s2_numerics *check, s2_probe_row row)
 {
-    const s2_attn_problem *const p = &at->harness->problem;
+    const s2_attn_problem *const p = &check->harness->problem;
     const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
     const double lse = (double)s2_harness_lse(
-        at->harness)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
-    const s2_row_error error = s2_oracle_compare(p, &at->oracle, s2_harness_o(at->harness), o_at, lse);
-    if (!(error.err < at->out->max_err)) {
-        at->out->max_err = error.err;
-        at->out->tol = error.tol;
+        check->harness)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
+    const s2_row_error error = s2_oracle_compare(p, &check->oracle, s2_harness_o(check->harness), o_at, lse);
+    if (!(error.err < check->out->max_err)) {
+        check->out->max_err = error.err;
+        check->out->tol = error.tol;
     }
-    at->out->rows++;
+    check->out->rows++;
     if (!(error.err <= error.tol))
-        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the output", error.err, error.tol);
-    if (at->oracle.n_keys == 0)
+        return blame(check, S2_OUTCOME_WRONG_VALUES, row, "the output", error.err, error.tol);
+    if (check->oracle.n_keys == 0)
         return error.lse_err <= error.lse_tol
                    ? S2_OUTCOME_OK
-                   : blame(at, S2_OUTCOME_WRONG_VALUES, row, "the LSE of an empty row", lse, 0.0);
-    at->out->lse_err = fmax(at->out->lse_err, error.lse_err);
+                   : blame(check, S2_OUTCOME_WRONG_VALUES, row, "the LSE of an empty row", lse, 0.0);
+    check->out->lse_err = fmax(check->out->lse_err, error.lse_err);
     if (!(error.lse_err <= error.lse_tol))
-        return blame(at, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", error.lse_err, error.lse_tol);
+        return blame(check, S2_OUTCOME_WRONG_VALUES, row, "the log-sum-exp", error.lse_err, error.lse_tol);
     return S2_OUTCOME_OK;
 }
 
@@ -255,21 +256,21 @@ static bool row_is_finite(const s2_harness *harness, int64_t o_at)
 }
 
 /* Every number that the plan owns is one. LSE may be minus infinity and nothing else that is not finite. */
-static s2_outcome find_nan(s2_numerics *at)
+static s2_outcome find_nan(s2_numerics *check)
 {
-    const s2_attn_problem *const p = &at->harness->problem;
-    const s2_plan *const plan = &at->harness->some;
+    const s2_attn_problem *const p = &check->harness->problem;
+    const s2_plan *const plan = &check->harness->some;
     for (int32_t n = 0; n < plan->n_items; n++) {
         const s2_plan_item *const item = &plan->items[n];
         int64_t end;
         for (int64_t q_tok = s2_harness_item_queries(plan, item, &end); q_tok < end; q_tok++)
             for (int32_t head = item->head; head < item->head + item->n_heads; head++) {
                 const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, item->seq, q_tok, head);
-                const float lse =
-                    s2_harness_lse(at->harness)[s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head)];
-                if (!isnan(lse) && lse < INFINITY && row_is_finite(at->harness, o_at))
+                const float lse = s2_harness_lse(
+                    check->harness)[s2_rows_at(&p->lse, p->q_begin_tok, item->seq, q_tok, head)];
+                if (!isnan(lse) && lse < INFINITY && row_is_finite(check->harness, o_at))
                     continue;
-                snprintf(at->out->reason, sizeof at->out->reason,
+                snprintf(check->out->reason, sizeof check->out->reason,
                          "layer %d, head %d, sequence %d, query %lld: the result is not a number",
                          plan->layer, head, item->seq, (long long)q_tok);
                 return S2_OUTCOME_NAN;
@@ -278,37 +279,37 @@ static s2_outcome find_nan(s2_numerics *at)
     return S2_OUTCOME_OK;
 }
 
-static s2_outcome find_stray(s2_numerics *at)
+static s2_outcome find_stray(s2_numerics *check)
 {
     const char *buffer = "";
-    const int64_t stray = s2_harness_stray_byte(at->harness, &buffer);
+    const int64_t stray = s2_harness_stray_byte(check->harness, &buffer);
     if (stray == INT64_MIN)
         return S2_OUTCOME_OK;
-    snprintf(at->out->reason, sizeof at->out->reason,
+    snprintf(check->out->reason, sizeof check->out->reason,
              "byte %lld of %s was written, which belongs to no row of the plan (the buffer has %lld bytes)",
              (long long)stray, buffer,
-             (long long)(buffer[4] == 'o' ? at->harness->o.n_bytes : at->harness->lse.n_bytes));
+             (long long)(buffer[4] == 'o' ? check->harness->o.n_bytes : check->harness->lse.n_bytes));
     return S2_OUTCOME_OUT_OF_BOUNDS;
 }
 
-static s2_status judge_rows(s2_numerics *at)
+static s2_status judge_rows(s2_numerics *check)
 {
-    for (int64_t n = 0; n < at->rows.n && at->out->outcome == S2_OUTCOME_OK; n++) {
-        const s2_probe_row row = at->rows.row[n];
-        make_query(at, row);
-        S2_TRY(s2_oracle_eval(&at->host, row.seq, row.q_tok, row.head, at->harness->kernel->tolerance,
-                              &at->oracle));
-        at->out->outcome = judge_row(at, row);
-        if (at->request->progress != NULL && n % 16 == 0)
-            at->request->progress(at->request->user, "numerics", (int32_t)n, (int32_t)at->rows.n);
+    for (int64_t n = 0; n < check->rows.n && check->out->outcome == S2_OUTCOME_OK; n++) {
+        const s2_probe_row row = check->rows.row[n];
+        make_query(check, row);
+        S2_TRY(s2_oracle_eval(&check->host, row.seq, row.q_tok, row.head, check->harness->kernel->tolerance,
+                              &check->oracle));
+        check->out->outcome = judge_row(check, row);
+        if (check->request->progress != NULL && n % 16 == 0)
+            check->request->progress(check->request->user, "numerics", (int32_t)n, (int32_t)check->rows.n);
     }
     return S2_OK;
 }
 
 /* The second run must give the bits of the first. */
-static s2_status compare_again(s2_numerics *at, uint8_t *o, uint8_t *lse, s2_diag *why)
+static s2_status compare_again(s2_numerics *check, uint8_t *o, uint8_t *lse, s2_diag *why)
 {
-    s2_harness *const harness = at->harness;
+    s2_harness *const harness = check->harness;
     const size_t o_bytes = harness->o.n_bytes + 2 * S2_GUARD_BYTES,
                  lse_bytes = harness->lse.n_bytes + 2 * S2_GUARD_BYTES;
     memcpy(o, harness->host_o, o_bytes);
@@ -316,53 +317,53 @@ static s2_status compare_again(s2_numerics *at, uint8_t *o, uint8_t *lse, s2_dia
     S2_TRY(s2_harness_run(harness, NULL, why));
     if (memcmp(o, harness->host_o, o_bytes) == 0 && memcmp(lse, harness->host_lse, lse_bytes) == 0)
         return S2_OK;
-    snprintf(at->out->reason, sizeof at->out->reason, "layer %d: two runs on the same data differ in bits",
-             harness->some.layer);
-    at->out->outcome = S2_OUTCOME_WRONG_VALUES;
+    snprintf(check->out->reason, sizeof check->out->reason,
+             "layer %d: two runs on the same data differ in bits", harness->some.layer);
+    check->out->outcome = S2_OUTCOME_WRONG_VALUES;
     return S2_OK;
 }
 
-static s2_status run_again(s2_numerics *at, s2_diag *why)
+static s2_status run_again(s2_numerics *check, s2_diag *why)
 {
-    uint8_t *const o = s2_malloc(at->harness->o.n_bytes + 2 * S2_GUARD_BYTES);
-    uint8_t *const lse = s2_malloc(at->harness->lse.n_bytes + 2 * S2_GUARD_BYTES);
-    const s2_status status = o != NULL && lse != NULL ? compare_again(at, o, lse, why) : S2_ENOMEM;
+    uint8_t *const o = s2_malloc(check->harness->o.n_bytes + 2 * S2_GUARD_BYTES);
+    uint8_t *const lse = s2_malloc(check->harness->lse.n_bytes + 2 * S2_GUARD_BYTES);
+    const s2_status status = o != NULL && lse != NULL ? compare_again(check, o, lse, why) : S2_ENOMEM;
     s2_free(o);
     s2_free(lse);
     return status;
 }
 
-static s2_status judge(s2_numerics *at, s2_diag *why)
+static s2_status judge(s2_numerics *check, s2_diag *why)
 {
-    const bool all = !at->request->few_heads;
-    S2_TRY(fill(at));
+    const bool all = !check->request->few_heads;
+    S2_TRY(fill(check));
     if (all)
-        S2_TRY(s2_harness_run(at->harness, NULL, why));
+        S2_TRY(s2_harness_run(check->harness, NULL, why));
     else
-        S2_TRY(s2_harness_run_rows(at->harness, at->rows.row, at->rows.n, NULL, why));
+        S2_TRY(s2_harness_run_rows(check->harness, check->rows.row, check->rows.n, NULL, why));
     if (all)
-        at->out->outcome = find_stray(at);
-    if (all && at->out->outcome == S2_OUTCOME_OK)
-        at->out->outcome = find_nan(at);
-    S2_STAGE(at->out, judge_rows(at));
-    if (all && at->harness->kernel->deterministic)
-        S2_STAGE(at->out, run_again(at, why));
+        check->out->outcome = find_stray(check);
+    if (all && check->out->outcome == S2_OUTCOME_OK)
+        check->out->outcome = find_nan(check);
+    S2_STAGE(check->out, judge_rows(check));
+    if (all && check->harness->kernel->deterministic)
+        S2_STAGE(check->out, run_again(check, why));
     return S2_OK;
 }
 
 s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                             s2_diag *why)
 {
-    s2_numerics at = {.harness = harness, .out = out, .request = request};
+    s2_numerics check = {.harness = harness, .out = out, .request = request};
     /* a row costs about as much as head_dim / 16 pair look-ups a key */
     const int64_t budget = request->budget_pairs / (4 + harness->problem.head_dim / 4);
-    s2_status status = s2_probe_rows_choose(harness, budget, request->seed, request->few_heads, &at.rows);
+    s2_status status = s2_probe_rows_choose(harness, budget, request->seed, request->few_heads, &check.rows);
     if (status == S2_OK)
-        status = judge(&at, why);
-    s2_free(at.k);
-    s2_free(at.v);
-    s2_free(at.q_row);
-    s2_free(at.rows.row);
-    s2_oracle_row_release(&at.oracle);
+        status = judge(&check, why);
+    s2_free(check.k);
+    s2_free(check.v);
+    s2_free(check.q_row);
+    s2_free(check.rows.row);
+    s2_oracle_row_release(&check.oracle);
     return status;
 }

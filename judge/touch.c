@@ -27,8 +27,8 @@ static int64_t count_rows(const s2_harness *harness, int32_t head_step, int64_t 
     int64_t n = 0;
     *pairs = 0;
     *n_items = 0;
-    for (int32_t at = 0; at < harness->some.n_items; at++) {
-        const s2_plan_item *const item = &harness->some.items[at];
+    for (int32_t nth = 0; nth < harness->some.n_items; nth++) {
+        const s2_plan_item *const item = &harness->some.items[nth];
         int64_t end;
         const int64_t begin = s2_harness_item_queries(&harness->some, item, &end);
         if (!is_looked_at(item, head_step))
@@ -47,9 +47,9 @@ static int64_t add_item(const s2_plan *plan, const s2_plan_item *item, int64_t p
     int64_t end, n = 0;
     const int64_t begin = s2_harness_item_queries(plan, item, &end), n_rows = end - begin;
     for (int32_t head = item->head; head < item->head + item->n_heads; head++)
-        for (int64_t at = 0; at < (per_item > 0 && per_item < n_rows ? per_item : n_rows); at++) {
-            int64_t q_tok = begin + at;
-            if (per_item > 0 && per_item < n_rows && at == 1)
+        for (int64_t row = 0; row < (per_item > 0 && per_item < n_rows ? per_item : n_rows); row++) {
+            int64_t q_tok = begin + row;
+            if (per_item > 0 && per_item < n_rows && row == 1)
                 q_tok = end - 1;
             else if (per_item > 0 && per_item < n_rows)
                 q_tok = begin + (int64_t)s2_rng_below(rng, (uint64_t)n_rows);
@@ -104,14 +104,14 @@ static bool expects(const s2_touch *touch, int64_t row, int64_t k_tok)
 static void expect_rows(s2_touch *touch)
 {
     const s2_plan *const plan = &touch->harness->some;
-    for (int64_t at = 0; at < touch->rows.n; at++) {
-        const s2_probe_row row = touch->rows.row[at];
+    for (int64_t nth = 0; nth < touch->rows.n; nth++) {
+        const s2_probe_row row = touch->rows.row[nth];
         const s2_plan_seq lens = plan->seqs[row.seq];
         for (int64_t k_tok = 0; k_tok < lens.k_tok; k_tok++)
             if (s2_pattern_reads(plan->pattern, plan->phase, plan->layer, row.head, lens.k_tok,
                                  lens.k_tok - lens.q_tok + row.q_tok, k_tok)) {
-                touch->expected[at * touch->row_bytes + k_tok / 8] |= (uint8_t)(1u << (k_tok % 8));
-                touch->n_keys[at]++;
+                touch->expected[nth * touch->row_bytes + k_tok / 8] |= (uint8_t)(1u << (k_tok % 8));
+                touch->n_keys[nth]++;
             }
     }
 }
@@ -229,15 +229,15 @@ static s2_outcome check_window(s2_touch *touch, int64_t begin)
 {
     const s2_attn_problem *const p = &touch->harness->problem;
     s2_outcome worst = S2_OUTCOME_OK;
-    for (int64_t at = 0; at < touch->rows.n; at++) {
-        const s2_probe_row row = touch->rows.row[at];
+    for (int64_t nth = 0; nth < touch->rows.n; nth++) {
+        const s2_probe_row row = touch->rows.row[nth];
         const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, row.seq, row.q_tok, row.head);
         const float lse =
             s2_harness_lse(touch->harness)[s2_rows_at(&p->lse, p->q_begin_tok, row.seq, row.q_tok, row.head)];
         s2_outcome outcome = S2_OUTCOME_OK;
         for (int32_t d = 0; d < p->head_dim && outcome != S2_OUTCOME_NAN; d++) {
             const s2_outcome column =
-                check_column(touch, at, begin, d,
+                check_column(touch, nth, begin, d,
                              s2_float_load(s2_harness_o(touch->harness), p->dtype, o_at + d), (double)lse);
             outcome = column != S2_OUTCOME_OK ? column : outcome;
         }
@@ -246,7 +246,7 @@ static s2_outcome check_window(s2_touch *touch, int64_t begin)
                      "layer %d, head %d, sequence %d: query %d gives NaN for equal scores",
                      touch->harness->some.layer, row.head, row.seq, row.q_tok);
         if (outcome == S2_OUTCOME_OK)
-            outcome = check_count(touch, at, (double)lse);
+            outcome = check_count(touch, nth, (double)lse);
         if (outcome != S2_OUTCOME_OK && worst != S2_OUTCOME_NAN)
             worst = outcome;
     }
@@ -277,8 +277,8 @@ static int32_t longest_k(const s2_plan *plan)
 /* The pairs that a window compares. */
 static void count_pairs(s2_touch *touch, int64_t begin)
 {
-    for (int64_t at = 0; at < touch->rows.n; at++) {
-        const int64_t left = touch->harness->some.seqs[touch->rows.row[at].seq].k_tok - begin;
+    for (int64_t nth = 0; nth < touch->rows.n; nth++) {
+        const int64_t left = touch->harness->some.seqs[touch->rows.row[nth].seq].k_tok - begin;
         const int64_t n = left < window_tok(touch) ? left : window_tok(touch);
         touch->out->touch_pairs += n > 0 ? n : 0;
     }

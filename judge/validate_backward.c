@@ -1,18 +1,8 @@
 /* The backward pass: touch and numerics of the gradients, and one backward to be timed. */
-#include <math.h>
 
 #include "base/alloc.h"
 #include "judge/gradient_harness.h"
 #include "judge/workload.h"
-
-/* Work of a plan in key blocks and heads. */
-static double cost(const s2_plan *plan)
-{
-    double n = 0.0;
-    for (int32_t item = 0; item < plan->n_items; item++)
-        n += (double)plan->items[item].n_blk * plan->items[item].n_heads;
-    return n;
-}
 
 static s2_status judge(s2_gradient_harness *gradients, const s2_validate_request *request, s2_validation *out,
                        s2_diag *why)
@@ -26,7 +16,7 @@ static s2_status judge(s2_gradient_harness *gradients, const s2_validate_request
     S2_STAGE(out, s2_gradient_numerics(gradients, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_gradient_harness_run(gradients, &ms, why));
-    out->expected_ms = ms * cost(&harness->whole) / fmax(1.0, cost(&harness->some));
+    out->expected_ms = ms * s2_harness_whole_over_some(harness);
     return S2_OK;
 }
 

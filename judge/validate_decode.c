@@ -293,10 +293,10 @@ static s2_status judge_rows(s2_step *step, int64_t number)
     const int32_t n_heads = request->pattern->n_heads;
     const int32_t n = n_heads < HEADS_A_CHECK ? n_heads : HEADS_A_CHECK;
     for (int32_t seq = 0; seq < request->n_seqs; seq++)
-        for (int32_t at = 0; at < n && step->out->outcome == S2_OUTCOME_OK; at++) {
-            const int32_t head = (int32_t)((number * 5 + (int64_t)at * n_heads / n + seq) % n_heads);
+        for (int32_t nth = 0; nth < n && step->out->outcome == S2_OUTCOME_OK; nth++) {
+            const int32_t head = (int32_t)((number * 5 + (int64_t)nth * n_heads / n + seq) % n_heads);
             const int32_t n_q = request->seqs[seq].q_tok;
-            const int32_t q_tok = at % 2 == 0 ? n_q - 1 : (int32_t)((number * 3 + at) % n_q);
+            const int32_t q_tok = nth % 2 == 0 ? n_q - 1 : (int32_t)((number * 3 + nth) % n_q);
             S2_TRY(s2_oracle_eval(&step->host, seq, q_tok, head, step->kernel->tolerance, &step->oracle));
             step->out->outcome = judge_row(step, seq, q_tok, head);
         }
@@ -390,10 +390,10 @@ static s2_status prefill(s2_step *step)
 /* Sequence 0 alone goes on for a while; the others stand still. */
 static s2_status go_on(s2_step *step, int64_t number)
 {
-    for (int32_t at = 0; at < FORK_STEPS && step->out->outcome == S2_OUTCOME_OK; at++) {
+    for (int32_t nth = 0; nth < FORK_STEPS && step->out->outcome == S2_OUTCOME_OK; nth++) {
         S2_TRY(s2_generation_append(&step->gen, 0, step->gen.request->seqs[0].q_tok, &step->why));
-        if (at == 0 || at == FORK_STEPS - 1)
-            S2_TRY(check_step(step, number + at));
+        if (nth == 0 || nth == FORK_STEPS - 1)
+            S2_TRY(check_step(step, number + nth));
     }
     return S2_OK;
 }

@@ -1,19 +1,9 @@
 /* The forward phase: touch, numerics, needles on a harness; also decoding through a kernel that takes it as
  * forward. */
-#include <math.h>
 
 #include "base/alloc.h"
 #include "judge/probe.h"
 #include "judge/workload.h"
-
-/* Work of a plan in key blocks and heads. */
-static double cost(const s2_plan *plan)
-{
-    double n = 0.0;
-    for (int32_t item = 0; item < plan->n_items; item++)
-        n += (double)plan->items[item].n_blk * plan->items[item].n_heads;
-    return n;
-}
 
 static s2_status judge(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                        s2_diag *why)
@@ -28,7 +18,7 @@ static s2_status judge(s2_harness *harness, const s2_validate_request *request, 
         S2_STAGE(out, s2_probe_needles(harness->device, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_harness_run_rows(harness, NULL, 0, &ms, why));
-    out->expected_ms = ms * cost(&harness->whole) / fmax(1.0, cost(&harness->some));
+    out->expected_ms = ms * s2_harness_whole_over_some(harness);
     return S2_OK;
 }
 
@@ -62,10 +52,11 @@ static s2_status fill(s2_harness *harness, const s2_validate_request *request)
 {
     const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v};
     const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
-    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
-        S2_TRY(harness->device->ops->fill_normal(
-            harness->device, buffers[at]->base + S2_GUARD_BYTES, (int64_t)buffers[at]->n_bytes / bytes,
-            harness->problem.dtype, request->seed * 16 + at, at == 0 ? request->spread : 1.0f));
+    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
+        S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
+                                                 (int64_t)buffers[buffer]->n_bytes / bytes,
+                                                 harness->problem.dtype, request->seed * 16 + buffer,
+                                                 buffer == 0 ? request->spread : 1.0f));
     return S2_OK;
 }
 

@@ -41,12 +41,12 @@ static s2_status time_once(s2_device *device, const s2_workload *workload, doubl
 static s2_status time_runs(s2_device *device, const s2_workload *workload, int32_t n, bool cold,
                            float *samples, s2_diag *why)
 {
-    for (int32_t at = 0; at < n; at++) {
+    for (int32_t nth = 0; nth < n; nth++) {
         double ms = 0.0;
         if (cold)
             S2_TRY(device->ops->flush_cache(device));
         S2_TRY(time_once(device, workload, &ms, why));
-        samples[at] = (float)ms;
+        samples[nth] = (float)ms;
     }
     return S2_OK;
 }

@@ -12,12 +12,6 @@
 #include "kernels/cuda/cuda.h"
 #endif
 
-const char *s2_dtype_name(s2_dtype dtype)
-{
-    static const char *const words[S2_N_DTYPES] = {"f32", "bf16", "f16"};
-    return words[dtype];
-}
-
 /* The CPU needs the time at which a span began, and the addresses that malloc gave. */
 typedef struct s2_cpu_impl {
     struct timespec begin;

@@ -21,8 +21,6 @@
 extern "C" {
 #endif
 
-const char *s2_dtype_name(s2_dtype dtype); /* "f32", "bf16", "f16" */
-
 typedef enum s2_device_kind { S2_DEVICE_CPU, S2_DEVICE_GPU } s2_device_kind;
 
 typedef struct s2_device s2_device;

@@ -6,12 +6,6 @@ const char *s2_sim_phase_word(s2_sim_phase phase)
     return words[phase];
 }
 
-const char *s2_dtype_word(s2_dtype dtype)
-{
-    static const char *const words[S2_N_PRICED_DTYPES] = {"fp32", "bf16", "fp16", "fp8"};
-    return words[dtype];
-}
-
 const char *s2_weights_word(s2_weights weights)
 {
     static const char *const words[S2_N_WEIGHTS] = {"as-dtype", "fp8", "int8", "int4"};

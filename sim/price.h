@@ -30,7 +30,6 @@ extern "C" {
 
 typedef enum s2_sim_phase { S2_SIM_PREFILL, S2_SIM_DECODE, S2_SIM_TRAIN, S2_N_SIM_PHASES } s2_sim_phase;
 const char *s2_sim_phase_word(s2_sim_phase phase);
-const char *s2_dtype_word(s2_dtype dtype);
 
 /* What weights are stored in; products run in fp8 where weights do, else in the type of activations. */
 typedef enum s2_weights {

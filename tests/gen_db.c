@@ -33,17 +33,10 @@ const s2_db_sim s2_gen_sim = {.gpu = "h200",
 
 s2_db_check s2_gen_check(const char *property, s2_db_verdict verdict, int64_t scope_tok)
 {
-    return (s2_db_check){.property = property,
-                         .verdict = verdict,
-                         .required = true,
-                         .scope_tok = scope_tok,
-                         .complete_to_tok = S2_DB_NONE,
-                         .layer = S2_DB_NONE,
-                         .head = S2_DB_NONE,
-                         .query_tok = S2_DB_NONE,
-                         .key_tok = S2_DB_NONE,
-                         .engine = "algebra",
-                         .wall_us = 5};
+    s2_db_check check = s2_db_check_of(property, verdict);
+    check.scope_tok = scope_tok;
+    check.wall_us = 5;
+    return check;
 }
 
 s2_db_validation s2_gen_validation(const char *outcome, const float *samples_ms, int32_t n_samples)

@@ -59,17 +59,7 @@ static s2_status put_design(s2_db *db, int64_t run_id, int64_t n, int64_t *id, s
 
 static s2_status put_results(s2_db *db, int64_t run_id, int64_t n, int64_t id, s2_diag *diag)
 {
-    const s2_db_check check = {.property = "union",
-                               .verdict = mix(n, 3) == 0 ? S2_DB_VIOLATED : S2_DB_HOLDS,
-                               .required = true,
-                               .scope_tok = S2_DB_NONE,
-                               .complete_to_tok = S2_DB_NONE,
-                               .layer = S2_DB_NONE,
-                               .head = S2_DB_NONE,
-                               .query_tok = S2_DB_NONE,
-                               .key_tok = S2_DB_NONE,
-                               .engine = "algebra",
-                               .wall_us = S2_DB_NONE};
+    const s2_db_check check = s2_db_check_of("union", mix(n, 3) == 0 ? S2_DB_VIOLATED : S2_DB_HOLDS);
     s2_db_sim sim = {.gpu = "h200",
                      .model = "llama-3.1-8b",
                      .phase = "prefill",

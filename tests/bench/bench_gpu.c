@@ -220,7 +220,7 @@ static void print_text_row(const s2_bench *bench, const s2_bench_shape *shape, i
            "%4.0f %3.0f "
            "| ",
            shape->name, s2_pass_word(shape->pass), n_tok, heads, shape->head_dim, shape->block_tok,
-           s2_dtype_name(shape->dtype), workload->kernel, times->sustained_ms, rate->sustained,
+           s2_dtype_word(shape->dtype), workload->kernel, times->sustained_ms, rate->sustained,
            rate->of_sustained, 100 * times->spread, times->cool_ms, rate->cool, rate->of_cool,
            times->clock_mhz, times->sensors.power_w, times->sensors.temp_c);
     if (bench->check)
@@ -238,7 +238,7 @@ static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_
             "\"batch\": %d, \"heads\": %d, \"kv_heads\": %d, \"head_dim\": %d, \"block_tok\": %d, \"dtype\": "
             "\"%s\", ",
             s2_pass_word(shape->pass), workload->kernel, shape->name, shape->rules, n_tok, shape->batch,
-            shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, s2_dtype_name(shape->dtype));
+            shape->heads, shape->kv_heads, shape->head_dim, shape->block_tok, s2_dtype_word(shape->dtype));
     fprintf(to,
             "\"flop\": %.0f, \"executed_over_useful\": %.4f, \"bytes\": %.0f, \"sustained_ms\": %.5f, "
             "\"spread\": %.4f, \"cool_ms\": %.5f, ",

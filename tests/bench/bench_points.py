@@ -9,7 +9,7 @@ import json
 import sys
 
 KERNELS = ("sm80", "sm90", "sm90_bwd")
-DTYPE = {"bf16": "bf16", "f16": "fp16"}
+DTYPE = {"bf16": "bf16", "f16": "fp16", "fp16": "fp16"}
 
 
 def cut(row):

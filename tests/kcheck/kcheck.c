@@ -107,7 +107,7 @@ static bool case_at(int32_t number, s2_kcase *out)
     out->shape = number / S2_N_DTYPES % N_SHAPES;
     out->family = number / S2_N_DTYPES / N_SHAPES;
     snprintf(out->name, sizeof out->name, "%s.%s.%s", families[out->family].name, shapes[out->shape].name,
-             s2_dtype_name(out->dtype));
+             s2_dtype_word(out->dtype));
     return true;
 }
 
