@@ -257,6 +257,11 @@ s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int
 s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const s2_db_row **rows,
                      int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 
+/* How many designs a query leaves, whatever its page and order. As s2_db_list otherwise. */
+s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
+/* The columns of the filter language in turn; NULL behind the last one. */
+const char *s2_db_column(int32_t nth);
+
 /* At most `cap` designs with this name, this hash, or a hash that begins with these (4 or more) digits. */
 s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s2_db_row *rows,
                      int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;

@@ -87,6 +87,11 @@ const s2_column *s2_column_find(const char *name, size_t n)
     return NULL;
 }
 
+const char *s2_db_column(int32_t nth)
+{
+    return nth >= 0 && (size_t)nth < sizeof COLUMNS / sizeof COLUMNS[0] ? COLUMNS[nth].name : NULL;
+}
+
 /* One condition of the text. */
 typedef struct condition {
     bool negated;

@@ -330,3 +330,23 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
     *n_rows = p.n_rows;
     return S2_OK;
 }
+
+s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag)
+{
+    page p = {.db = db, .query = query, .priced = query->phase != NULL};
+    s2_filter filter;
+    s2_buf sql = {0};
+    bool has_row;
+    s2_status status = s2_filter_build(query->filter != NULL ? query->filter : "", p.priced, &filter, diag);
+    p.filter = &filter;
+    *n_designs = 0;
+    if (status == S2_OK) {
+        s2_buf_puts(&sql, "SELECT count(*)");
+        add_finding_source(&p, &sql);
+        add_conditions(&p, &sql);
+        s2_buf_add(&sql, "", 1);
+        status = ask(&p, &sql, &has_row, n_designs, diag);
+    }
+    s2_filter_release(&filter);
+    return status;
+}

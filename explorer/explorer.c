@@ -24,6 +24,10 @@ static s2_status run(s2_explorer *e, s2_diag *diag)
     const s2_explorer_options *const options = e->options;
     const bool tour = e->db == NULL && options->script == NULL;
     s2_explorer_formats(e);
+    const int32_t most = (int32_t)(sizeof e->columns / sizeof e->columns[0]) - 1;
+    for (int32_t nth = 0; nth < most && s2_db_column(nth) != NULL; nth++)
+        e->columns[nth] = s2_db_column(nth);
+    e->session.model.columns = e->columns;
     e->session.model.gpu = access("/dev/nvidiactl", F_OK) == 0;
     e->seen = s2_explorer_stamp(e);
     s2_explorer_list(e);

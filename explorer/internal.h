@@ -55,6 +55,8 @@ typedef struct s2_list_task {
     s2_db_query query;
     s2_list_order order; /* that the query was made of */
     s2_arena arena;
+    bool counts; /* all that the filter leaves, in place of rows */
+    int64_t n_all;
     const s2_db_row *rows;
     int32_t n_rows;
     s2_status status;
@@ -107,11 +109,13 @@ typedef struct s2_explorer {
 
     s2_worker list_worker;
     s2_list_task list;
-    s2_list_order listed; /* of the list that is shown */
-    int32_t list_wanted;  /* so many rows once the query under way is done; 0: none */
-    bool list_backward;   /* those at the end of the list */
-    bool follow;          /* the cursor stays on its design when the list is made anew */
-    s2_arena pages;       /* of the rows; rewound when the list is made anew */
+    s2_list_order listed;  /* of the list that is shown */
+    char filter_said[256]; /* why what is typed is no filter */
+    const char *columns[64];
+    int32_t list_wanted; /* so many rows once the query under way is done; 0: none */
+    bool list_backward;  /* those at the end of the list */
+    bool follow;         /* the cursor stays on its design when the list is made anew */
+    s2_arena pages;      /* of the rows; rewound when the list is made anew */
     s2_tui_row *rows;
     int32_t cap_rows;
     int64_t shown_id; /* the design that the model has facts of */

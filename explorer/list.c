@@ -119,6 +119,7 @@ static void list_samples(s2_explorer *e)
     if (e->session.state.filter[0] != '\0')
         s2_explorer_say(e, "samples are not filtered; a database is");
     e->session.state.filter[0] = '\0';
+    e->session.model.n_all = e->session.model.n_rows;
     s2_tui_settle(&e->session.model, &e->session.state);
 }
 
@@ -127,7 +128,21 @@ static void list_samples(s2_explorer *e)
 static void query(void *user)
 {
     s2_list_task *const t = user;
-    t->status = s2_db_list(t->db, &t->arena, &t->query, &t->rows, &t->n_rows, &t->diag);
+    t->status = t->counts ? s2_db_tally(t->db, &t->query, &t->n_all, &t->diag)
+                          : s2_db_list(t->db, &t->arena, &t->query, &t->rows, &t->n_rows, &t->diag);
+}
+
+/* The list is there: how many there are in all is found out behind it, unless all of them are loaded. */
+static void count(s2_explorer *e)
+{
+    s2_tui_model *const model = &e->session.model;
+    model->n_all = model->more || model->less ? -1 : model->n_rows;
+    if (model->n_all >= 0 || e->list_worker.busy)
+        return;
+    e->list.counts = true;
+    s2_worker_post(&e->list_worker, query, &e->list);
+    s2_worker_wait(&e->list_worker, 5);
+    s2_explorer_list_collect(e);
 }
 
 static void post(s2_explorer *e, int64_t after_id, bool backward, int32_t limit)
@@ -136,7 +151,7 @@ static void post(s2_explorer *e, int64_t after_id, bool backward, int32_t limit)
     s2_list_task *const t = &e->list;
     s2_arena_release(&t->arena);
     t->diag = (s2_diag){0};
-    t->given_up = false;
+    t->given_up = t->counts = false;
     if (t->db == NULL && s2_db_open(e->options->db_path, S2_DB_READ, &t->db, &t->diag) != S2_OK) {
         s2_explorer_say(e, "%s", t->diag.msg);
         return;
@@ -201,28 +216,42 @@ void s2_explorer_list_again(s2_explorer *e)
     begin(e, e->session.model.less, pages * S2_EXPLORER_PAGE);
 }
 
-/* Filter and order are again those of the list that is shown; the words are there when / is pressed. */
-static void take_back(s2_explorer *e)
+/* The order is again that of the list that is shown; the words are there when / is pressed. */
+static void take_back(s2_explorer *e, const char *filter)
 {
     s2_tui_state *const state = &e->session.state;
     s2_tui_keep(state, S2_REQUEST_LIST, state->filter);
-    memcpy(state->filter, e->listed.filter, sizeof state->filter);
+    snprintf(state->filter, sizeof state->filter, "%s", filter);
     state->sort = e->listed.sort;
     state->ascending = e->listed.ascending;
+}
+
+/* The filter is what it was before it was typed; what was listed on the way to the refused one is not. */
+static void refuse_typed(s2_explorer *e)
+{
+    take_back(e, e->session.state.filter_before);
+    if (strcmp(e->session.state.filter, e->listed.filter) != 0)
+        e->list_wanted = S2_EXPLORER_PAGE;
 }
 
 static void refuse(s2_explorer *e, const s2_list_task *t)
 {
     const bool other = strcmp(t->order.filter, e->listed.filter) != 0;
-    if (other || t->given_up)
-        take_back(e);
+    if (e->session.state.mode == S2_MODE_FILTER && other && !t->given_up) {
+        snprintf(e->filter_said, sizeof e->filter_said, "%s", t->diag.msg);
+        e->session.model.filter_error = e->filter_said;
+        return;
+    }
     if (t->given_up) {
+        take_back(e, e->listed.filter);
         s2_explorer_say(e, "the search was given up; the list is older");
         return;
     }
     s2_explorer_say_failure(e, t->status, &t->diag);
-    if (other)
+    if (other) {
+        refuse_typed(e);
         return;
+    }
     e->session.model.list_error =
         e->session.model.n_log > 0 ? e->lines[e->session.model.n_log - 1] : "out of memory";
 }
@@ -278,16 +307,25 @@ bool s2_explorer_list_collect(s2_explorer *e)
     if (!e->list_worker.busy || !s2_worker_collect(&e->list_worker))
         return false;
     e->session.model.searching = false;
+    if (t->counts && t->status == S2_OK)
+        e->session.model.n_all = t->n_all;
     if (e->list_wanted) {
         const int32_t limit = e->list_wanted;
         e->list_wanted = 0;
         post(e, 0, e->list_backward, limit);
         return true;
     }
+    if (t->counts)
+        return true;
     if (t->status != S2_OK) {
         refuse(e, t);
+        if (e->list_wanted) {
+            e->list_wanted = 0;
+            post(e, 0, false, S2_EXPLORER_PAGE);
+        }
         return true;
     }
+    e->session.model.filter_error = NULL;
     e->listed = t->order;
     if (t->query.after_id == 0)
         put_anew(e, t);
@@ -295,6 +333,8 @@ bool s2_explorer_list_collect(s2_explorer *e)
         put_page(e, t);
     s2_arena_release(&t->arena);
     s2_tui_settle(&e->session.model, &e->session.state);
+    if (t->query.after_id == 0)
+        count(e);
     return true;
 }
 

@@ -112,7 +112,7 @@ static void cancel(s2_explorer *e)
 {
     if (s2_explorer_change_give_up(e))
         return;
-    if (e->list_worker.busy)
+    if (e->list_worker.busy && !e->list.counts)
         s2_explorer_list_give_up(e);
     else if (!s2_explorer_job_cancel(e))
         s2_explorer_say(e, "nothing runs in the background");

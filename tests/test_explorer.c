@@ -260,13 +260,86 @@ static void the_sort_is_marked_on_its_column(void **state)
     }
 }
 
+/* Every line of the list, in the order and number that `s2 ls` prints, after any way of typing the filter. */
+static void compare_lists(const char *db, const char *filter, const char *sort, int n_sorts)
+{
+    char script[300] = "size 200x140\n/\n", name[32];
+    s2_buf shown = {0}, printed = {0};
+    const char *const argv[] = {"ls", "--format", "json",   "--columns", "name", "--sort",
+                                sort, "--limit",  "100000", "--filter",  filter};
+    char *const json = command(s2_cmd_ls, db, filter[0] != '\0' ? 11 : 9, argv);
+    snprintf(script + strlen(script), sizeof script - strlen(script), "%s%s\nenter\n",
+             filter[0] != '\0' ? "type " : "#", filter);
+    for (int n = 0; n < n_sorts; n++)
+        strcat(script, "S\n");
+    strcat(script, "dump\n");
+    char *const screen = session(db, script);
+    names_in(json, "", &printed);
+    const char *const end = strstr(screen, "query|");
+    if (end != NULL)
+        screen[end - screen] = '\0';
+    names_in(screen, "name", &shown);
+    const size_t n = shown.len > 0 ? shown.len - 1 : 0;
+    if (strncmp(shown.data, printed.data, n) != 0 || (n == 0) != (printed.len <= 1))
+        fail_msg("'%s' by %s: the screen has\n%s\nthe command\n%.900s", filter, sort, shown.data,
+                 printed.data);
+    snprintf(name, sizeof name, " %d design", (int)(printed.len / 7));
+    if (strstr(screen, name) == NULL)
+        fail_msg("'%s': the screen does not count %s\n%.300s", filter, name, screen);
+    free(json);
+    free(screen);
+    s2_buf_release(&shown);
+    s2_buf_release(&printed);
+}
+
+static void the_list_on_the_screen_is_that_of_the_command(void **state)
+{
+    (void)state;
+    static const char *const sorts[] = {"-created", "-name", "-density", "-us", "-kv_mib", "-gpu_us"};
+    static const char *const filters[] = {
+        "", "us<100", "heads>=16 union=holds", "density<0.5 us>=2", "name~d00", "!tag:none", "us<0.001"};
+    const char *const db = path_of("list.db");
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+        make_designs(db, 1200, seed);
+        for (int s = 0; s < 6; s++)
+            for (size_t f = 0; f < sizeof filters / sizeof filters[0]; f++)
+                compare_lists(db, filters[f], sorts[s], s);
+    }
+}
+
+/* Each key lists what the words so far leave; esc brings back what was there; tab and up write for one. */
+static void a_filter_is_applied_as_it_is_typed(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *shown;
+    } cases[] = {{"/\ntype us<100\n", "filter: us<100"},
+                 {"/\ntype us<100\nesc", "1 of 20 designs, by created down  "},
+                 {"/\ntype densi\ntab\ntype <0.5\nenter\n", "filter: density<0.5"},
+                 {"/\ntype us<100\nenter\n/\n\x15\ntype us<7\nenter\n/\nup up\n", "filter: us<100_"},
+                 {"/\ntype us<1 non\n", "no column 'non'"},
+                 {"/\ntype us<1 nonsense\nenter\n", "1 of 20 designs, by created down  "}};
+    const char *const db = path_of("typed.db");
+    make_designs(db, 20, 5);
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        char script[120];
+        snprintf(script, sizeof script, "%s\ndump\n", cases[n].keys);
+        char *const screen = session(db, script);
+        if (strstr(screen, cases[n].shown) == NULL)
+            fail_msg("%s does not show %s:\n%s", script, cases[n].shown, screen);
+        free(screen);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refused_filter_leaves_the_list_and_its_filter),
         cmocka_unit_test(the_sort_is_marked_on_its_column),
         cmocka_unit_test(a_file_is_opened_on_the_workbench_or_refused_with_its_place),
-        cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command)};
+        cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command),
+        cmocka_unit_test(the_list_on_the_screen_is_that_of_the_command),
+        cmocka_unit_test(a_filter_is_applied_as_it_is_typed)};
     s2_test_choose();
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -323,6 +323,7 @@ static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
     session->model.stored = true;
     session->model.database = " --db s2.db";
     session->model.n_rows = N_SAMPLES;
+    session->model.n_all = N_SAMPLES;
     session->model.rows = rows_of_samples;
     session->model.n_log = 2;
     session->model.log = LOG;

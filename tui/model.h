@@ -137,12 +137,15 @@ typedef struct s2_tui_front {
 } s2_tui_front;
 
 typedef struct s2_tui_model {
-    const char *source;   /* the database's path, or "samples" */
-    bool stored;          /* designs are those of a database, known there by hash */
-    const char *database; /* the words that name it in a command: "", " --db FILE" or " --no-db" */
-    int32_t n_rows;       /* loaded so far */
-    bool more;            /* the list goes on */
-    bool less;            /* it begins before the first row that is loaded */
+    const char *source;         /* the database's path, or "samples" */
+    bool stored;                /* designs are those of a database, known there by hash */
+    const char *database;       /* the words that name it in a command: "", " --db FILE" or " --no-db" */
+    int32_t n_rows;             /* loaded so far */
+    bool more;                  /* the list goes on */
+    bool less;                  /* it begins before the first row that is loaded */
+    int64_t n_all;              /* designs that the filter leaves; -1: not counted yet */
+    const char *filter_error;   /* why what is typed is no filter yet, or NULL */
+    const char *const *columns; /* of the filter language, NULL behind the last */
     const s2_tui_row *rows;
     const char *list_error; /* why the list could not be made, or NULL */
     const s2_facts *bench;  /* of state->knobs, or of what they were while bench_waits */
@@ -235,7 +238,13 @@ typedef enum s2_mode {
     S2_N_MODES
 } s2_mode;
 
-enum { S2_TUI_STACK = S2_N_VIEWS, S2_TUI_UNDO = 32, S2_TUI_PROMPT_BYTES = 200, S2_TUI_TEXT_BYTES = 8192 };
+enum {
+    S2_TUI_STACK = S2_N_VIEWS,
+    S2_TUI_UNDO = 32,
+    S2_TUI_HISTORY = 16,
+    S2_TUI_PROMPT_BYTES = 200,
+    S2_TUI_TEXT_BYTES = 8192
+};
 
 /* A pattern of the workbench: its text, or "" and what the knobs say; and the question. */
 typedef struct s2_bench_step {
@@ -257,9 +266,12 @@ typedef struct s2_tui_state {
     int64_t subject_id;                         /* the design that a prompt is about; 0: the workbench */
     int32_t run;                                /* cursor of the runs */
     char filter[S2_TUI_PROMPT_BYTES];
-    char minimize[S2_TUI_PROMPT_BYTES]; /* the objectives of the front: "us,kv_bytes,unread" */
-    int32_t front;                      /* row of it that keys act on */
-    int32_t sort;                       /* index of s2_tui_sorts */
+    char filter_before[S2_TUI_PROMPT_BYTES];           /* it is typed: esc brings this back */
+    char history[S2_TUI_HISTORY][S2_TUI_PROMPT_BYTES]; /* filters that were used, the latest first */
+    int32_t history_at;                                /* of them, while one is typed; -1: none */
+    char minimize[S2_TUI_PROMPT_BYTES];                /* the objectives of the front: "us,kv_bytes,unread" */
+    int32_t front;                                     /* row of it that keys act on */
+    int32_t sort;                                      /* index of s2_tui_sorts */
     bool ascending;
     int32_t cursor; /* row of the list */
     int32_t top;

@@ -157,7 +157,7 @@ static void insert(s2_tui_state *state, const char *bytes)
     state->caret += (int32_t)n;
 }
 
-static void type_key(s2_tui_state *state, int32_t key)
+void s2_prompt_type(s2_tui_state *state, int32_t key)
 {
     enum { CONTROL_U = 21 };
     char bytes[5] = "";
@@ -176,6 +176,7 @@ static void type_key(s2_tui_state *state, int32_t key)
 static void choose_view(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
 {
     const s2_tui_choice *const view = &model->views[nth];
+    memcpy(state->filter_before, state->filter, sizeof state->filter);
     snprintf(state->filter, sizeof state->filter, "%s", view->filter);
     for (int32_t at = 0; at < S2_TUI_SORTS; at++)
         if (strcmp(s2_tui_sorts[at], view->sort) == 0)
@@ -251,10 +252,6 @@ static void accept_prompt(s2_tui_state *state)
 {
     state->request = PROMPTS[state->mode].request;
     state->request_id = state->subject_id;
-    if (state->mode == S2_MODE_FILTER) {
-        snprintf(state->filter, sizeof state->filter, "%.*s", (int)sizeof state->filter - 1, state->prompt);
-        state->cursor = state->top = 0;
-    }
     if (state->mode == S2_MODE_MINIMIZE) {
         snprintf(state->minimize, sizeof state->minimize, "%.*s", (int)sizeof state->minimize - 1,
                  state->prompt);
@@ -288,12 +285,12 @@ s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t
         if (offer_at(model, state, to, &other))
             state->palette_at = to;
     } else if (!move_caret(state, key)) {
-        type_key(state, key);
+        s2_prompt_type(state, key);
     }
     return S2_ACT_NONE;
 }
 
-void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *text)
+void s2_prompt_paste(s2_tui_state *state, const char *text)
 {
     state->request = S2_REQUEST_NONE;
     state->message[0] = '\0';
@@ -304,15 +301,14 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
     for (size_t n = strlen(text); n > 0;) {
         const size_t len = s2_utf8_len(text, n);
         if (text[0] == '\n' && n > 1) {
-            type_key(state, ';');
-            type_key(state, ' ');
+            s2_prompt_type(state, ';');
+            s2_prompt_type(state, ' ');
         } else if (len > 0) {
-            type_key(state, (int32_t)s2_utf8_decode(text, len));
+            s2_prompt_type(state, (int32_t)s2_utf8_decode(text, len));
         }
         text += len > 0 ? len : 1;
         n -= len > 0 ? len : 1;
     }
-    s2_tui_settle(model, state);
 }
 
 /*

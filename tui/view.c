@@ -83,10 +83,19 @@ void s2_tui_step(const s2_tui_model *model, s2_tui_state *state, int32_t key)
     key = key == '\r' ? S2_KEY_ENTER : key;
     state->request = S2_REQUEST_NONE;
     state->message[0] = '\0';
-    if (state->mode != S2_MODE_KEYS)
+    if (state->mode == S2_MODE_FILTER)
+        act(model, state, s2_filter_step(model, state, key));
+    else if (state->mode != S2_MODE_KEYS)
         act(model, state, s2_prompt_step(model, state, key));
     else
         act(model, state, s2_keymap_find(s2_view_shown(state), key));
+    s2_tui_settle(model, state);
+}
+
+void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *text)
+{
+    s2_prompt_paste(state, text);
+    s2_filter_follow(state);
     s2_tui_settle(model, state);
 }
 
@@ -310,6 +319,9 @@ void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         draw_loss(model, state, canvas, at.body);
     if (state->mode == S2_MODE_TEXT)
         draw_refusal(model, canvas, at.body);
+    if (state->mode == S2_MODE_FILTER && at.body.rows > 3)
+        s2_filter_draw(model, state, canvas,
+                       (s2_rect){at.body.row + at.body.rows - 1, at.body.col, 1, at.body.cols});
     if (state->mode == S2_MODE_COMMAND)
         draw_command(model, state, canvas, at.body);
     if (at.footer.rows > 0 || s2_mode_is_prompt(state->mode))

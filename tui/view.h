@@ -66,6 +66,13 @@ s2_rect s2_bench_strip(const s2_tui_state *state);
 /* Lines from `first` on, folded at the area's width; a mark at the right edge says that more follow. */
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
 
+/*
+ * The canonical text in an area, the words marked in which it differs from any of the others; returns the rows
+ * that it takes.
+ */
+int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int32_t n_others,
+                      s2_canvas *canvas, s2_rect area);
+
 /* The mark that more follows than the area shows, at its lower right edge. */
 void s2_more_draw(s2_canvas *canvas, s2_rect area);
 
@@ -80,6 +87,15 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
 /* A design as a word of a command: a stored one by its hash, others by their text. */
 void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf);
 
+/* tui/filter.c: a filter that is typed; its keys; apply one to the list; the line that helps with it. */
+void s2_filter_open(s2_tui_state *state);
+s2_action s2_filter_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
+/* The list is that of what is typed. */
+void s2_filter_follow(s2_tui_state *state);
+void s2_filter_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line);
+
+/* One more character before the caret. */
+void s2_prompt_type(s2_tui_state *state, int32_t key);
 /* Ask for a text; one that was typed for this before and could not be used is there again. */
 void s2_prompt_open(s2_tui_state *state, s2_mode mode, const char *text);
 /* Is something typed in this mode, or chosen from a list? */
@@ -89,6 +105,8 @@ bool s2_mode_is_choice(s2_mode mode);
 s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
 /* A bordered box over what is there; returns its inside. Without a border where there is no room for one. */
 s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title);
+/* Pasted text, as far as something is typed. */
+void s2_prompt_paste(s2_tui_state *state, const char *text);
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line);
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
 

@@ -141,6 +141,18 @@ static int32_t order_lines(const s2_tui_model *model, int32_t order[N_LINES])
     return n_differ;
 }
 
+/* The text, its words that the first design has otherwise marked (of the first: those of any), and the union. */
+static void draw_below(const s2_tui_model *model, int32_t at, s2_canvas *canvas, s2_rect area)
+{
+    enum { LEAST_MASK = 5 };
+    const int32_t n_others = at == 0 ? model->n_compare - 1 : 1;
+    const int32_t taken = s2_texts_draw(model->compare[at], at == 0 ? &model->compare[1] : model->compare,
+                                        n_others, canvas, area);
+    const s2_rect rest = {area.row + taken, area.col, area.rows - taken, area.cols};
+    if (rest.rows >= LEAST_MASK)
+        s2_panels_union(model->compare[at], model->grids, canvas, rest);
+}
+
 static void draw_column(const s2_tui_model *model, int32_t at, const int32_t order[N_LINES],
                         s2_canvas *canvas, s2_rect column)
 {
@@ -156,10 +168,8 @@ static void draw_column(const s2_tui_model *model, int32_t at, const int32_t ord
         const cell c = cell_of(facts, order[line]);
         s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
     }
-    const int32_t rest = column.rows - N_LINES - 2;
-    if (rest >= 4)
-        s2_panels_union(facts, model->grids, canvas,
-                        (s2_rect){column.row + N_LINES + 2, column.col, rest, column.cols});
+    draw_below(model, at, canvas,
+               (s2_rect){column.row + N_LINES + 2, column.col, column.rows - N_LINES - 2, column.cols});
 }
 
 static void draw_labels(const int32_t order[N_LINES], int32_t n_differ, s2_canvas *canvas, s2_rect body)

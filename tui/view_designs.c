@@ -171,11 +171,15 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
 
 static void draw_status(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
+    const int64_t n = model->n_all >= 0 ? model->n_all : model->n_rows;
+    const int64_t at = model->less ? n - model->n_rows + state->cursor + 1 : state->cursor + 1;
     s2_canvas_clip(canvas, line);
-    int32_t col = s2_canvas_printf(canvas, line.row, 0, S2_STYLE_DIM, " %s%d%s design%s, by %s %s",
-                                   model->less ? "the last " : "", model->n_rows, model->more ? "+" : "",
-                                   model->more ? "s" : s2_text_plural(model->n_rows),
-                                   s2_tui_sorts[state->sort], state->ascending ? "up" : "down");
+    int32_t col = 1;
+    if (model->n_rows > 0 && (!model->less || model->n_all >= 0))
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld of ", (long long)at);
+    col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_DIM, "%lld%s design%s, by %s %s", (long long)n,
+                           model->n_all < 0 ? "+" : "", n == 1 ? "" : "s", s2_tui_sorts[state->sort],
+                           state->ascending ? "up" : "down");
     if (model->searching)
         s2_canvas_text(canvas, line.row, col, S2_STYLE_KEY, "  searching...");
     else if (model->list_error != NULL)
@@ -282,7 +286,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         s2_view_push(state, S2_VIEW_COMPARE);
         state->request = S2_REQUEST_COMPARE;
         break;
-    case S2_ACT_FILTER: s2_prompt_open(state, S2_MODE_FILTER, state->filter); break;
+    case S2_ACT_FILTER: s2_filter_open(state); break;
     case S2_ACT_SORT:
         state->sort = (state->sort + 1) % S2_TUI_SORTS;
         order(model, state);
