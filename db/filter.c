@@ -75,6 +75,7 @@ static const s2_column COLUMNS[] = {
      .unit = S2_QUANTITY_TIME,
      .index = "design_gpu",
      .priced_index = "price_gpu"},
+    {.name = "run", .sql = "run_id", .kind = S2_COLUMN_NUMBER, .scale = 1},
     {.name = "outcome", .sql = "outcome", .kind = S2_COLUMN_TEXT},
     {.name = "star", .sql = "starred", .kind = S2_COLUMN_FLAG},
 };

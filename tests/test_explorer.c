@@ -200,6 +200,44 @@ static void the_front_on_the_screen_is_that_of_the_command(void **state)
     }
 }
 
+/* What is nowhere worse than a design of the front holds that design alone, and those that equal it. */
+static void the_front_is_brushed_to_a_list(void **state)
+{
+    (void)state;
+    const char *const db = path_of("brushed.db");
+    make_designs(db, 300, 6);
+    char *const screen = session(db, "5\nj\ndump\n/\ndump\n");
+    const char *const chosen = strstr(screen, "@ 2/");
+    const char *const list = strstr(screen, "filter: union=holds phase=");
+    assert_non_null(chosen);
+    assert_non_null(list);
+    char name[8];
+    snprintf(name, sizeof name, "%.6s", strchr(chosen, 'd'));
+    assert_non_null(strstr(list, name));
+    assert_non_null(strstr(screen, "1 of 1 design, "));
+    free(screen);
+    char *const run = session(db, "6\n/\ndump\n");
+    assert_non_null(strstr(run, "1 of 300 designs, by created down  filter: run=1"));
+    free(run);
+}
+
+/* A design that is pinned in the list is told of in it, and of the others what differs. */
+static void a_design_of_the_list_is_pinned_as_the_baseline(void **state)
+{
+    (void)state;
+    const char *const db = path_of("pinned.db");
+    make_designs(db, 20, 7);
+    char *const pinned = session(db, "dump\nb\ndump\n");
+    char *const other = session(db, "dump\nb\nj\ndump\n");
+    char *const compared = session(db, "dump\nb\nspace j space c\ndump\n");
+    assert_non_null(strstr(pinned, "the baseline"));
+    assert_non_null(strstr(other, "unread "));
+    assert_non_null(strstr(compared, "to baseline"));
+    free(pinned);
+    free(other);
+    free(compared);
+}
+
 /* The list that is shown, its filter and the command stay those of one another; the words come back with '/'. */
 static void a_refused_filter_leaves_the_list_and_its_filter(void **state)
 {
@@ -339,7 +377,9 @@ int main(void)
         cmocka_unit_test(a_file_is_opened_on_the_workbench_or_refused_with_its_place),
         cmocka_unit_test(the_front_on_the_screen_is_that_of_the_command),
         cmocka_unit_test(the_list_on_the_screen_is_that_of_the_command),
-        cmocka_unit_test(a_filter_is_applied_as_it_is_typed)};
+        cmocka_unit_test(a_filter_is_applied_as_it_is_typed),
+        cmocka_unit_test(the_front_is_brushed_to_a_list),
+        cmocka_unit_test(a_design_of_the_list_is_pinned_as_the_baseline)};
     s2_test_choose();
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -21,6 +21,15 @@ static bool begins(const char *name, const char *stem, int32_t n)
     return strncmp(name, stem, (size_t)n) == 0;
 }
 
+void s2_filter_list(s2_tui_state *state, const char *filter)
+{
+    memcpy(state->filter_before, state->filter, sizeof state->filter);
+    snprintf(state->filter, sizeof state->filter, "%s", filter);
+    state->cursor = state->top = 0;
+    s2_view_push(state, S2_VIEW_DESIGNS);
+    state->request = S2_REQUEST_LIST;
+}
+
 /* As much as all columns with this beginning have in common. */
 static void complete(const s2_tui_model *model, s2_tui_state *state)
 {

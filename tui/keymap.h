@@ -102,6 +102,8 @@ typedef enum s2_action {
     S2_ACT_PLACE,
     S2_ACT_REPAIR,
     S2_ACT_BASELINE,
+    S2_ACT_BRUSH,
+    S2_ACT_OF_RUN,
     S2_ACT_REACH,
     S2_ACT_SAVE,
     S2_ACT_MARK,

@@ -59,6 +59,26 @@ static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id v
     ask(state, request, state->design_id);
 }
 
+/* The design whose facts are shown is the baseline; again, none is. */
+static void pin(const s2_tui_model *model, s2_tui_state *state)
+{
+    s2_buf text = {0};
+    if (model->design == NULL || model->design->status != S2_OK || model->design_waits) {
+        snprintf(state->message, sizeof state->message,
+                 "nothing is pinned: the design is still being derived");
+        return;
+    }
+    s2_pattern_line(&model->design->pattern, &text);
+    const bool fits = text.status == S2_OK && text.len < sizeof state->base;
+    const bool again = fits && strcmp(text.data, state->base) == 0;
+    snprintf(state->base, sizeof state->base, "%s", fits && !again ? text.data : "");
+    snprintf(state->message, sizeof state->message, "%s",
+             !fits   ? "its text is longer than a baseline's"
+             : again ? "no baseline is pinned any more"
+                     : "the baseline: list, compare and workbench tell what differs from it; b again unpins");
+    s2_buf_release(&text);
+}
+
 static void ask_validation(const s2_tui_model *model, s2_tui_state *state)
 {
     char text[80];
@@ -96,6 +116,7 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
         return false;
     state->subject_id = id;
     switch (action) {
+    case S2_ACT_BASELINE: pin(model, state); return true;
     case S2_ACT_VALIDATE: ask_validation(model, state); return true;
     case S2_ACT_PROVE: s2_prompt_open(state, S2_MODE_PROVE, "--engine algebra"); return true;
     case S2_ACT_PRICE: ask_price(state); return true;

@@ -66,6 +66,9 @@ s2_rect s2_bench_strip(const s2_tui_state *state);
 /* Lines from `first` on, folded at the area's width; a mark at the right edge says that more follow. */
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area);
 
+/* tui/view_bench.c: a line of what facts are against the baseline, where one is pinned and was asked the same; else nothing. */
+void s2_against_base(const s2_tui_model *model, const s2_facts *facts, s2_canvas *canvas, s2_rect line);
+
 /*
  * The canonical text in an area, the words marked in which it differs from any of the others; returns the rows
  * that it takes.
@@ -89,6 +92,8 @@ void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *
 
 /* tui/filter.c: a filter that is typed; its keys; apply one to the list; the line that helps with it. */
 void s2_filter_open(s2_tui_state *state);
+/* Go to the list of what a filter leaves. */
+void s2_filter_list(s2_tui_state *state, const char *filter);
 s2_action s2_filter_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
 /* The list is that of what is typed. */
 void s2_filter_follow(s2_tui_state *state);

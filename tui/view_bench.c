@@ -67,6 +67,22 @@ static void draw_changes(const s2_tally *before, const s2_tally *now, s2_canvas 
     }
 }
 
+void s2_against_base(const s2_tui_model *model, const s2_facts *facts, s2_canvas *canvas, s2_rect line)
+{
+    const s2_facts *const base = model->base;
+    if (base == NULL || facts == NULL || base->status != S2_OK || facts->status != S2_OK ||
+        base->question.len_tok != facts->question.len_tok ||
+        base->question.decode != facts->question.decode ||
+        strcmp(base->question.gpu, facts->question.gpu) != 0)
+        return;
+    const s2_tally before = s2_facts_tally(base), now = s2_facts_tally(facts);
+    s2_canvas_clip(canvas, line);
+    if (strcmp(base->hash, facts->hash) == 0)
+        s2_canvas_text(canvas, line.row, line.col, S2_STYLE_KEY, "the baseline");
+    else
+        draw_changes(&before, &now, canvas, line.row, line.col - 2);
+}
+
 static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int32_t col)
 {
     if (!late->asked)

@@ -168,15 +168,19 @@ static void draw_column(const s2_tui_model *model, int32_t at, const int32_t ord
         const cell c = cell_of(facts, order[line]);
         s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
     }
+    s2_against_base(model, facts, canvas, (s2_rect){column.row + 1 + N_LINES, column.col, 1, column.cols});
     draw_below(model, at, canvas,
                (s2_rect){column.row + N_LINES + 2, column.col, column.rows - N_LINES - 2, column.cols});
 }
 
-static void draw_labels(const int32_t order[N_LINES], int32_t n_differ, s2_canvas *canvas, s2_rect body)
+static void draw_labels(const int32_t order[N_LINES], int32_t n_differ, bool pinned, s2_canvas *canvas,
+                        s2_rect body)
 {
     for (int32_t line = 0; line < N_LINES; line++)
         s2_canvas_text(canvas, body.row + 1 + line, 0, line < n_differ ? S2_STYLE_HEAD : S2_STYLE_DIM,
                        LINES[order[line]].label);
+    if (pinned)
+        s2_canvas_text(canvas, body.row + 1 + N_LINES, 0, S2_STYLE_HEAD, "to baseline");
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
@@ -193,7 +197,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     int32_t first = state->scroll;
     first = first > model->n_compare - fit ? model->n_compare - fit : first;
     first = first < 0 ? 0 : first;
-    draw_labels(order, order_lines(model, order), canvas, body);
+    draw_labels(order, order_lines(model, order), model->base != NULL, canvas, body);
     for (int32_t at = first; at < model->n_compare; at++)
         draw_column(model, at, order, canvas,
                     (s2_rect){body.row, body.col + LABEL + (at - first) * width, body.rows, width - 1});

@@ -209,6 +209,11 @@ static void draw_preview(const s2_tui_model *model, const s2_tui_state *state, s
                      model->design->question.decode ? "decode" : "prefill", len.data);
     s2_buf_release(&len);
     s2_panels_draw(model->design, model->grids, state, canvas, &at);
+    if (model->base != NULL) {
+        s2_canvas_clip(canvas, area);
+        s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_HEAD, "to baseline");
+        s2_against_base(model, model->design, canvas, (s2_rect){area.row, area.col + 14, 1, area.cols - 14});
+    }
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)

@@ -363,11 +363,33 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
                    (s2_rect){body.row + 1, body.col + body.cols - table, body.rows - 3, table});
 }
 
+/* The list of what is in no objective worse than the design of the cursor, of those that the filter leaves. */
+static void brush(const s2_tui_model *model, s2_tui_state *state)
+{
+    const s2_tui_front *const front = &model->front;
+    s2_buf filter = {0};
+    if (state->front >= front->n_rows)
+        return;
+    s2_buf_printf(&filter, "%s%sunion=holds", state->filter, state->filter[0] != '\0' ? " " : "");
+    if (front->phase[0] != '\0')
+        s2_buf_printf(&filter, " phase=%s len=%lld", front->phase, (long long)front->len_tok);
+    for (int32_t o = 0; o < front->n_objectives; o++)
+        s2_buf_printf(&filter, " %s<=%.17g", front->objectives[o].name, value_at(front, state->front, o));
+    if (filter.status == S2_OK && filter.len < sizeof state->filter) {
+        s2_filter_list(state, filter.data);
+    } else {
+        snprintf(state->message, sizeof state->message, "the filter would be too long");
+    }
+    s2_buf_release(&filter);
+}
+
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
     if (s2_scroll(action, model->front.n_rows, state->rows / 2, &state->front))
         return;
-    if (action == S2_ACT_MINIMIZE)
+    if (action == S2_ACT_BRUSH)
+        brush(model, state);
+    else if (action == S2_ACT_MINIMIZE)
         s2_prompt_open(state, S2_MODE_MINIMIZE, state->minimize);
     else
         s2_subject_handle(model, state, action);

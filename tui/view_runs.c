@@ -171,17 +171,31 @@ static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_c
     }
 }
 
-static void handle_runs(const s2_tui_model *model, s2_tui_state *state, s2_action action)
-{
-    if (s2_scroll(action, model->n_runs, state->rows / 2, &state->run) || action != S2_ACT_OPEN)
-        return;
-    if (model->n_runs > 0)
-        s2_view_push(state, S2_VIEW_OUTPUT);
-}
-
 static const s2_tui_run *run_at(const s2_tui_model *model, const s2_tui_state *state)
 {
     return state->run < model->n_runs ? &model->runs[state->run] : NULL;
+}
+
+static void list_designs(const s2_tui_model *model, s2_tui_state *state)
+{
+    const s2_tui_run *const run = run_at(model, state);
+    char filter[40];
+    if (run == NULL || run->job != 0) {
+        snprintf(state->message, sizeof state->message,
+                 "this run is not stored yet: its designs are known by then");
+        return;
+    }
+    snprintf(filter, sizeof filter, "run=%lld", (long long)run->id);
+    s2_filter_list(state, filter);
+}
+
+static void handle_runs(const s2_tui_model *model, s2_tui_state *state, s2_action action)
+{
+    if (action == S2_ACT_OF_RUN)
+        list_designs(model, state);
+    else if (!s2_scroll(action, model->n_runs, state->rows / 2, &state->run) && action == S2_ACT_OPEN &&
+             model->n_runs > 0)
+        s2_view_push(state, S2_VIEW_OUTPUT);
 }
 
 /* A stored run can be asked for again; one of this session is its own command. */
