@@ -99,7 +99,7 @@ static s2_status read_sum(const s2_source *source, const char *prefix, const pro
     for (int p = 0; p < N_PRODUCTS && products[p][0] != NULL; p++) {
         int64_t value = 1;
         for (int f = 0; f < N_FACTORS && products[p][f] != NULL; f++) {
-            int64_t factor;
+            int64_t factor = 0;
             S2_TRY(read_factor(source, prefix, products[p][f], &factor));
             if (factor > 0 && value > S2_LIMIT_STATE_BYTES / factor)
                 return s2_doc_refuse(source->doc, prefix, source->diag, "a layer's state has too many bytes");
