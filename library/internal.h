@@ -4,7 +4,6 @@
 #ifndef S2_LIBRARY_INTERNAL_H
 #define S2_LIBRARY_INTERNAL_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/text.h"
@@ -13,7 +12,7 @@
 
 /* Counted: plans and caches hold it too. */
 struct s2_api_pattern {
-    atomic_int n_holders;
+    int32_t n_holders; /* changed atomically; no atomic type, which C++ would not read */
     s2_arena arena;
     s2_pattern pattern;
     bool maps_files;   /* its masks are mapped files of the language's own */

@@ -16,7 +16,7 @@
 s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern)
 {
     s2_api_pattern *const own = (s2_api_pattern *)(uintptr_t)pattern; /* only the count changes, atomically */
-    atomic_fetch_add(&own->n_holders, 1);
+    __atomic_fetch_add(&own->n_holders, 1, __ATOMIC_RELAXED);
     return own;
 }
 
@@ -32,7 +32,7 @@ static void unmap_masks(const s2_pattern *pattern)
 
 void s2_api_pattern_close(s2_api_pattern *pattern)
 {
-    if (pattern == NULL || atomic_fetch_sub(&pattern->n_holders, 1) != 1)
+    if (pattern == NULL || __atomic_fetch_sub(&pattern->n_holders, 1, __ATOMIC_ACQ_REL) != 1)
         return;
     if (pattern->maps_files)
         unmap_masks(&pattern->pattern);
@@ -118,7 +118,7 @@ int s2_api_pattern_open(const char *text, size_t size, const char *path, const c
     s2_api_pattern *const own = s2_calloc(1, sizeof *own);
     if (own == NULL)
         return s2_answer(S2_ENOMEM, &diag, why);
-    atomic_init(&own->n_holders, 1);
+    own->n_holders = 1;
     own->notes = "";
     given in = {s2_arena_strndup(&own->arena, text, size), size, path,
                 format}; /* terminated, as readers want it */
