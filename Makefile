@@ -151,7 +151,7 @@ $(B)/tests/test_disk: LIBS += $(patsubst %,-Wl$(comma)--wrap=%,open open64 write
 # The program whose system calls and allocations tests/test_everycall.c lets fail.
 $(B)/tests/faulty: $(call obj,cli/main_s2.c tests/faulty.c) $(B)/libcli.a $(O)/libs2.a
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS) $^ -o $@ $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc) $(LIBS) $(LIBS_CUDA)
+	$(CC) $(CFLAGS) $^ -o $@ $(patsubst %,-Wl$(comma)--wrap=%,main malloc calloc realloc) $(LIBS) $(LIBS_CUDA)
 $(B)/tests/test_everycall: | $(B)/tests/faulty
 $(B)/tests/test_file: LIBS += -Wl,--wrap=fsync -Wl,--wrap=rename
 $(B)/tests/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_*.c)) $(B)/libcli.a $(O)/libs2.a

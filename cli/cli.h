@@ -31,7 +31,7 @@ typedef enum s2_exit {
     S2_EXIT_UNDECIDED = 4,   /* a stated limit was hit */
     S2_EXIT_ENVIRONMENT = 5, /* no GPU, database locked or damaged, disk full */
     S2_EXIT_INTERNAL = 6,    /* two engines disagree */
-    S2_EXIT_ANSWERED = 7     /* of no process: --help was all that was asked for; s2_cli_finish makes it 0 */
+    S2_EXIT_ANSWERED = -1    /* of no process: --help was all that was asked for; s2_cli_finish makes it 0 */
 } s2_exit;
 
 /*

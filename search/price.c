@@ -168,13 +168,14 @@ static s2_status prove_one(s2_pricer *pricer, const s2_pattern *pattern, s2_requ
     return s2_prove(&pricer->scratch, pattern, &requirement, 1, &options, out);
 }
 
-/* One more than the longest run of layers that fail. */
-static double depth_by_runs(const s2_finding *finding)
+/* One more than the longest run of layers that fail, or keep a state and no keys: those pass no key on either. */
+static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding)
 {
-    int32_t run = 0, longest = 0, before = -2;
-    for (int32_t f = 0; f < finding->n_failing_layers; f++) {
-        run = finding->failing_layers[f] == before + 1 ? run + 1 : 1;
-        before = finding->failing_layers[f];
+    int32_t run = 0, longest = 0, next = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const bool fails = next < finding->n_failing_layers && finding->failing_layers[next] == layer;
+        next += fails;
+        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
         longest = run > longest ? run : longest;
     }
     return longest + 1;
@@ -192,7 +193,7 @@ static s2_status price_depth(s2_pricer *pricer, const s2_pattern *pattern, doubl
     s2_status status = prove_one(pricer, pattern, (s2_requirement){.property = S2_UNION}, &finding);
     double least = pattern->n_layers + 1;
     if (status == S2_OK && (finding.verdict != S2_UNKNOWN || finding.n_failing_layers > 0))
-        least = depth_by_runs(&finding);
+        least = depth_by_runs(pattern, &finding);
     while (status == S2_OK && finding.undecided && least <= pattern->n_layers) {
         s2_finding within;
         status = prove_one(pricer, pattern, (s2_requirement){S2_DEPTH, (int32_t)least, true}, &within);

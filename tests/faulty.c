@@ -1,11 +1,12 @@
 /*
  * Linked with the program s2: before main() it hands the system calls that can fail to whoever started it
- * (seccomp's user notification: works on every architecture, and in threads and children), and then counts allocations.
+ * (seccomp's user notification: works on every architecture, and in threads and children). From main() on it counts allocations.
  */
 #include "tests/faulty.h"
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,15 @@ void *__wrap_malloc(size_t n_bytes);
 void *__wrap_calloc(size_t n, size_t size);
 void *__wrap_realloc(void *old, size_t n_bytes);
 
+int __real_main(int argc, char **argv);
+int __wrap_main(int argc, char **argv);
+
 static s2_faulty_page *page;
+static bool counting; /* from main() on: what libraries allocate before it is not the program's */
 
 static int may_allocate(void)
 {
-    return page == NULL || atomic_fetch_add(&page->n_allocs, 1) != page->failing_alloc;
+    return page == NULL || !counting || atomic_fetch_add(&page->n_allocs, 1) != page->failing_alloc;
 }
 
 void *__wrap_malloc(size_t n_bytes)
@@ -104,5 +109,10 @@ __attribute__((constructor)) static void hand_over(void)
     if (page->watch_calls)
         send_listener(install_filter());
     syscall(SYS_close_range, S2_FAULTY_SOCKET_FD, S2_FAULTY_SOCKET_FD, 0);
-    page->n_allocs = 0;
+}
+
+int __wrap_main(int argc, char **argv)
+{
+    counting = true;
+    return __real_main(argc, argv);
 }

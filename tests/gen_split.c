@@ -160,6 +160,19 @@ static void vary(s2_rng *rng, const s2_pattern *pattern, s2_body *body, s2_arena
     *body = (s2_body){own.n, terms};
 }
 
+/* A piece whose conditions exclude each other reads nothing, and the language refuses it. */
+static s2_body without_empty(const s2_body *body, int32_t block_tok, s2_arena *arena)
+{
+    s2_term *const terms = S2_NEW(arena, s2_term, body->n_terms);
+    int32_t n = 0;
+    for (int32_t t = 0; t < body->n_terms; t++)
+        if (!s2_conditions_exclude(&body->terms[t], block_tok))
+            terms[n++] = body->terms[t];
+    if (n == 0)
+        terms[n++] = s2_term_init(S2_TERM_NONE, 0);
+    return (s2_body){n, terms};
+}
+
 s2_pattern *s2_gen_split_pattern(s2_rng *rng, const s2_gen_split *options, s2_arena *arena)
 {
     s2_pattern *const pattern = S2_NEW(arena, s2_pattern, 1);
@@ -183,7 +196,7 @@ s2_pattern *s2_gen_split_pattern(s2_rng *rng, const s2_gen_split *options, s2_ar
         for (int32_t head = 0; head < n; head++) {
             if (options->twins)
                 vary(rng, pattern, &dealt[head], arena);
-            bodies[place * n + head] = dealt[head];
+            bodies[place * n + head] = without_empty(&dealt[head], pattern->block_tok, arena);
             body_of[place * n + head] = (uint16_t)(place * n + head);
         }
     }
