@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "sim/units.h"
+
 const char *s2_result_word(const s2_db_result *result)
 {
     switch (result->kind) {
@@ -20,6 +22,12 @@ static void put_reason(const char *reason, s2_buf *buf)
 {
     if (reason[0] != '\0')
         s2_buf_printf(buf, "; %s", reason);
+}
+
+static void put_time(s2_buf *buf, const char *before, double us)
+{
+    s2_buf_puts(buf, before);
+    s2_time_print(us, buf);
 }
 
 static void put_check(const s2_db_check *check, s2_buf *buf)
@@ -43,15 +51,15 @@ static void put_sim(const s2_db_sim *sim, s2_buf *buf)
     s2_buf_printf(buf, "%s, %lld tokens x %lld, %s", sim->gpu, (long long)sim->len_tok, (long long)sim->batch,
                   sim->dtype);
     if (!isnan(sim->time_us))
-        s2_buf_printf(buf, ": %s%.4g us", isnan(sim->error_pct) ? ">= " : "", sim->time_us);
+        put_time(buf, isnan(sim->error_pct) ? ": >= " : ": ", sim->time_us);
     if (!isnan(sim->dense_us))
-        s2_buf_printf(buf, ", dense %.4g us", sim->dense_us);
+        put_time(buf, ", dense ", sim->dense_us);
     if (sim->bound_by[0] != '\0')
         s2_buf_printf(buf, ", bound by %s", sim->bound_by);
     if (!isnan(sim->kv_head_pages_bytes))
-        s2_buf_printf(buf, "; KV %.4g MiB", sim->kv_head_pages_bytes / 0x1p20);
+        s2_buf_printf(buf, "; KV %.1f MiB", sim->kv_head_pages_bytes / 0x1p20);
     if (!isnan(sim->kv_head_pages_bytes) && !isnan(sim->kv_dense_bytes))
-        s2_buf_printf(buf, " of %.4g", sim->kv_dense_bytes / 0x1p20);
+        s2_buf_printf(buf, " of %.1f", sim->kv_dense_bytes / 0x1p20);
 }
 
 static void put_validation(const s2_db_validation *v, s2_buf *buf)
@@ -63,7 +71,7 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
     if (!isnan(v->max_err))
         s2_buf_printf(buf, "; error %.2g of %.2g", v->max_err, v->tolerance);
     if (!isnan(v->median_ms))
-        s2_buf_printf(buf, "; %.4g ms", v->median_ms);
+        put_time(buf, "; ", v->median_ms * 1e3);
     put_reason(v->reason, buf);
 }
 

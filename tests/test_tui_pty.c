@@ -904,7 +904,7 @@ static void clicks_choose_and_the_wheel_scrolls(void **state)
     console_send(&c, "l");
     expect(&c, "kv-heads      16");
     /* the first cell of the union, and one above the diagonal */
-    console_send(&c, "\033[<0;38;3M\033[<0;38;3m");
+    console_send(&c, "\033[<0;37;3M\033[<0;37;3m");
     expect(&c, "key blocks 0-");
     console_send(&c, "\033[<0;50;3M\033[<0;50;3m");
     expect(&c, "in the future");
