@@ -71,7 +71,7 @@ static void put_validation(const s2_db_validation *v, s2_buf *buf)
     if (!isnan(v->max_err))
         s2_buf_printf(buf, "; error %.2g of %.2g", v->max_err, v->tolerance);
     if (!isnan(v->median_ms))
-        put_time(buf, "; ", v->median_ms * 1e3);
+        s2_buf_printf(buf, "; %.4g ms", v->median_ms);
     put_reason(v->reason, buf);
 }
 
