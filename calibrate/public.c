@@ -205,8 +205,8 @@ static s2_status judge_attention(s2_arena *arena, s2_public *out, s2_diag *diag)
 
 /* ---- whole models */
 
-static s2_status step_us(s2_arena *arena, const s2_pattern *pattern, s2_sim_options *options,
-                         s2_sim_phase phase, int64_t len_tok, double *us, s2_diag *diag)
+static s2_status step_us(s2_arena *arena, const s2_pattern *pattern, s2_sim_options *options, s2_phase phase,
+                         int64_t len_tok, double *us, s2_diag *diag)
 {
     s2_sim sim;
     options->phase = phase;
@@ -221,10 +221,10 @@ static s2_status generate_us(s2_arena *arena, const s2_pattern *pattern, s2_sim_
                              int64_t n_out, double *us, s2_diag *diag)
 {
     double prompt, first, middle, last;
-    S2_TRY(step_us(arena, pattern, options, S2_SIM_PREFILL, in, &prompt, diag));
-    S2_TRY(step_us(arena, pattern, options, S2_SIM_DECODE, in + 1, &first, diag));
-    S2_TRY(step_us(arena, pattern, options, S2_SIM_DECODE, in + (n_out + 1) / 2, &middle, diag));
-    S2_TRY(step_us(arena, pattern, options, S2_SIM_DECODE, in + n_out, &last, diag));
+    S2_TRY(step_us(arena, pattern, options, S2_PREFILL, in, &prompt, diag));
+    S2_TRY(step_us(arena, pattern, options, S2_DECODE, in + 1, &first, diag));
+    S2_TRY(step_us(arena, pattern, options, S2_DECODE, in + (n_out + 1) / 2, &middle, diag));
+    S2_TRY(step_us(arena, pattern, options, S2_DECODE, in + n_out, &last, diag));
     *us = prompt + (first + 4 * middle + last) / 6 * (double)(n_out - 1);
     return S2_OK;
 }
@@ -237,14 +237,14 @@ static s2_status predict_figure(s2_arena *arena, const s2_fields *row, s2_sim_op
     const double batch = (double)options->batch;
     double us;
     if (strcmp(what, "first token") == 0) {
-        S2_TRY(step_us(arena, pattern, options, S2_SIM_PREFILL, in, &us, diag));
+        S2_TRY(step_us(arena, pattern, options, S2_PREFILL, in, &us, diag));
         *out = us / 1e3;
     } else if (strcmp(what, "decode") == 0) {
-        S2_TRY(step_us(arena, pattern, options, S2_SIM_DECODE, in + n_out / 2, &us, diag));
+        S2_TRY(step_us(arena, pattern, options, S2_DECODE, in + n_out / 2, &us, diag));
         *out = batch / us * 1e6;
     } else if (strcmp(what, "train") == 0) {
         options->n_shards = (int32_t)n_out;
-        S2_TRY(step_us(arena, pattern, options, S2_SIM_TRAIN, in, &us, diag));
+        S2_TRY(step_us(arena, pattern, options, S2_TRAIN, in, &us, diag));
         *out = batch * (double)in / us * 1e6;
     } else {
         S2_TRY(generate_us(arena, pattern, options, in, n_out, &us, diag));

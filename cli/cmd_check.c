@@ -159,7 +159,7 @@ static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pat
 {
     s2_buf text = {0};
     s2_status status = S2_OK;
-    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
+    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_RULE_PHASES : 1;
     const s2_range every_head = {0, pattern->n_heads};
     for (int32_t layer = 0; layer < pattern->n_layers && status == S2_OK; layer++) {
         bool repeats = false;

@@ -128,7 +128,7 @@ static bool has_dynamic(const s2_pattern *p)
 static s2_status compare_all(comparison *c)
 {
     const s2_pattern *const a = &c->a->pattern, *const b = &c->b->pattern;
-    const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? S2_N_PHASES : 1;
+    const int n_phases = s2_pattern_has_phases(a) || s2_pattern_has_phases(b) ? S2_N_RULE_PHASES : 1;
     for (int phase = 0; phase < n_phases; phase++) {
         S2_TRY(compare_heads(c, (s2_phase)phase, S2_AT_LEAST));
         if (c->n_different == 0 && (has_dynamic(a) || has_dynamic(b)))

@@ -69,13 +69,13 @@ static bool is_word(const char *known, const char *word, size_t n)
 
 static bool take_phase(s2_found *found, const char *word, size_t n)
 {
-    for (int phase = 0; phase < S2_N_SIM_PHASES; phase++) {
-        if (!is_word(s2_sim_phase_word((s2_sim_phase)phase), word, n))
+    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        if (!is_word(s2_phase_word((s2_phase)phase), word, n))
             continue;
         for (int32_t p = 0; p < found->n_phases; p++)
-            if (found->phases[p] == (s2_sim_phase)phase)
+            if (found->phases[p] == (s2_phase)phase)
                 return false;
-        found->phases[found->n_phases++] = (s2_sim_phase)phase;
+        found->phases[found->n_phases++] = (s2_phase)phase;
         return true;
     }
     return false;

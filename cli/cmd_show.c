@@ -85,7 +85,7 @@ static s2_status add_body(const s2_pattern *p, s2_phase phase, int32_t body, con
 
 static s2_status add_bodies(const s2_pattern *p, const line_fn *line, s2_buf *out)
 {
-    const int n_phases = s2_pattern_has_phases(p) ? S2_N_PHASES : 1;
+    const int n_phases = s2_pattern_has_phases(p) ? S2_N_RULE_PHASES : 1;
     for (int phase = 0; phase < n_phases; phase++)
         for (int32_t body = 0; body < p->n_bodies; body++)
             S2_TRY(add_body(p, (s2_phase)phase, body, line, out));

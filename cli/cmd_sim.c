@@ -43,7 +43,7 @@ static int word_index(const char *word, const char *(*name)(int), int n)
 
 static const char *phase_name(int at)
 {
-    return s2_sim_phase_word((s2_sim_phase)at);
+    return s2_phase_word((s2_phase)at);
 }
 
 static const char *dtype_name(int at)
@@ -81,8 +81,7 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     options->cache =
         (s2_cache_type)word_index(s2_args_str(&state->args, "kv-dtype"), cache_name, S2_N_CACHE_TYPES);
     state->all_phases = strcmp(s2_args_str(&state->args, "phase"), "all") == 0;
-    options->phase =
-        (s2_sim_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_SIM_PHASES);
+    options->phase = (s2_phase)word_index(s2_args_str(&state->args, "phase"), phase_name, S2_N_PHASES);
     options->dtype = (s2_dtype)word_index(s2_args_str(&state->args, "dtype"), dtype_name, S2_N_PRICED_DTYPES);
     return S2_EXIT_OK;
 }
@@ -141,10 +140,10 @@ static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
         pattern->n_kv_heads != net->n_kv_heads)
         return S2_EXIT_OK;
     const int64_t n_heads = pattern->n_heads;
-    uint16_t *const body_of = S2_NEW(&cli->arena, uint16_t, S2_N_PHASES * n_heads * net->n_layers);
+    uint16_t *const body_of = S2_NEW(&cli->arena, uint16_t, S2_N_RULE_PHASES * n_heads * net->n_layers);
     if (body_of == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "sim");
-    for (int64_t phase = 0; phase < S2_N_PHASES; phase++)
+    for (int64_t phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int64_t at = 0; at < n_heads * net->n_layers; at++)
             body_of[phase * n_heads * net->n_layers + at] = pattern->body_of[phase * n_heads + at % n_heads];
     pattern->n_layers = net->n_layers;
@@ -266,7 +265,7 @@ static s2_exit price_operand(s2_sim_run_state *state, const char *operand, s2_pa
     if (!state->all_phases)
         return price(state, &input, name, &pattern, NULL);
     s2_exit code = S2_EXIT_OK;
-    for (s2_sim_phase phase = 0; phase < S2_N_SIM_PHASES; phase++) {
+    for (s2_phase phase = 0; phase < S2_N_PHASES; phase++) {
         state->options.phase = phase;
         code = s2_exit_combine(code, price(state, &input, name, &pattern, NULL));
     }

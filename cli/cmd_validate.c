@@ -30,7 +30,7 @@ typedef struct s2_validate_state {
     s2_args args;
     s2_device *device;
     const s2_kernel *kernel;
-    s2_sim_phase phase;
+    s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok[LIMIT_LENGTHS];
     int32_t n_lengths;
@@ -156,7 +156,7 @@ static s2_exit read_options(s2_validate_state *state)
     if (s2_args_str(&state->args, "pairs") != NULL)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "pairs", 1, INT64_MAX / 4, &state->n_pairs));
     const char *const phase = s2_args_str(&state->args, "phase");
-    while (state->phase < S2_N_SIM_PHASES - 1 && strcmp(phase, s2_sim_phase_word(state->phase)) != 0)
+    while (state->phase < S2_N_PHASES - 1 && strcmp(phase, s2_phase_word(state->phase)) != 0)
         state->phase++;
     state->json = s2_args_has(&state->args, "json");
     state->once = s2_args_has(&state->args, "once");
@@ -330,7 +330,7 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
                                 "--seed",
                                 seed,
                                 "--phase",
-                                s2_sim_phase_word(state->phase),
+                                s2_phase_word(state->phase),
                                 "--kernel",
                                 subject->verdict->kernel,
                                 dtype != NULL ? "--dtype" : NULL,
@@ -402,7 +402,7 @@ static s2_exit validate_one(s2_validate_state *state, s2_subject *subject)
         seqs[seq] = (s2_plan_seq){subject->pass == S2_PASS_DECODE ? 1 : k_tok, k_tok};
     s2_validate_request request =
         s2_validate_request_init(state->device, subject->pattern, seqs, (int32_t)state->batch);
-    request.phase = s2_passes_of[state->phase].rules;
+    request.phase = s2_phase_rules(state->phase);
     request.layer = subject->layer;
     request.pass = subject->pass;
     request.kernel = state->kernel;
@@ -432,7 +432,7 @@ static s2_exit find_layers(s2_validate_state *state, const s2_pattern *pattern, 
                            int32_t *n, int32_t *layer_of)
 {
     const s2_status status = s2_plan_distinct_layers(&state->cli->arena, pattern,
-                                                     s2_passes_of[state->phase].rules, layers, n, layer_of);
+                                                     s2_phase_rules(state->phase), layers, n, layer_of);
     if (status != S2_OK)
         return s2_cli_fail(state->cli, status, "validate");
     if (state->layer < 0)

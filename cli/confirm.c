@@ -15,7 +15,7 @@
 /* One design in one phase: what was foretold of all its layers, and what they took. */
 typedef struct pair {
     int32_t design;
-    s2_sim_phase phase;
+    s2_phase phase;
     double predicted_us;
     double measured_us;  /* NAN: some layer was not timed */
     const char *outcome; /* NULL: not run */
@@ -63,8 +63,8 @@ static void say(confirmation *c, const pair *p)
     if (isatty(STDERR_FILENO) != 1 && now - c->said_at < QUIET_SECONDS)
         return;
     c->said_at = now;
-    fprintf(c->found->cli->err, "%s: %d of %d, %s\n", s2_sim_phase_word(p->phase), (int)p->design + 1,
-            (int)c->n, c->found->designs[p->design].name);
+    fprintf(c->found->cli->err, "%s: %d of %d, %s\n", s2_phase_word(p->phase), (int)p->design + 1, (int)c->n,
+            c->found->designs[p->design].name);
 }
 
 static bool wanted(void *user, int32_t input)
@@ -99,10 +99,10 @@ static s2_exit judge(confirmation *c, const char *phase)
 }
 
 /* The simulator's train is forward and gradients; the kernels are two. */
-static s2_exit judge_phase(confirmation *c, s2_sim_phase phase)
+static s2_exit judge_phase(confirmation *c, s2_phase phase)
 {
-    const s2_exit code = phase == S2_SIM_TRAIN ? judge(c, "prefill") : S2_EXIT_OK;
-    return s2_exit_combine(code, judge(c, s2_sim_phase_word(phase)));
+    const s2_exit code = phase == S2_TRAIN ? judge(c, "prefill") : S2_EXIT_OK;
+    return s2_exit_combine(code, judge(c, s2_phase_word(phase)));
 }
 
 static s2_status prepare(confirmation *c)
@@ -205,11 +205,11 @@ typedef struct agreement {
 
 /* The largest error that predictions of the phase's kernels had on points that were not fitted; train is in
  * bounds. */
-static double error_of(const confirmation *c, s2_sim_phase phase)
+static double error_of(const confirmation *c, s2_phase phase)
 {
     const s2_calibration *const calibration = c->found->search.options.calibration;
-    const s2_pass pass = phase == S2_SIM_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
-    const bool predicted = calibration != NULL && phase != S2_SIM_TRAIN;
+    const s2_pass pass = phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
+    const bool predicted = calibration != NULL && phase != S2_TRAIN;
     double most = 0;
     for (int32_t k = 0; predicted && k < calibration->model.n_kernels; k++)
         if (calibration->model.kernels[k].pass == pass)
@@ -261,9 +261,9 @@ static void put_time(double us, s2_buf *buf)
     s2_buf_release(&cell);
 }
 
-static void put_agreement(agreement of, s2_sim_phase phase, s2_buf *buf)
+static void put_agreement(agreement of, s2_phase phase, s2_buf *buf)
 {
-    s2_buf_printf(buf, "  %s: ", s2_sim_phase_word(phase));
+    s2_buf_printf(buf, "  %s: ", s2_phase_word(phase));
     if (isnan(of.tau)) {
         s2_buf_printf(buf, "%d designs were timed: no order to compare\n", (int)of.n);
         return;
@@ -290,7 +290,7 @@ static void put_text(const confirmation *c, s2_buf *buf)
         const pair *const pairs = c->pairs + (int64_t)p * c->n;
         for (int32_t n = 0; n < c->n; n++) {
             s2_buf_printf(buf, "%12lld %-8s", (long long)index_of(c, &pairs[n]),
-                          s2_sim_phase_word(pairs[n].phase));
+                          s2_phase_word(pairs[n].phase));
             put_time(pairs[n].predicted_us, buf);
             put_time(is_whole(&pairs[n]) ? pairs[n].measured_us : (double)NAN, buf);
             if (is_whole(&pairs[n]))
@@ -327,7 +327,7 @@ static void put_json(const confirmation *c, s2_buf *buf)
         s2_json_begin(buf, '{');
         s2_json_key_str(buf, "schema", "s2confirm/1");
         s2_json_key_str(buf, "device", c->device);
-        s2_json_key_str(buf, "phase", s2_sim_phase_word(pairs[0].phase));
+        s2_json_key_str(buf, "phase", s2_phase_word(pairs[0].phase));
         s2_json_key_int(buf, "timed", of.n);
         s2_json_key_num(buf, "kendall_tau", of.tau);
         s2_json_key_num(buf, "regret_pct", of.regret_pct);

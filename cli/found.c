@@ -46,7 +46,7 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
     s2_buf_release(&text);
 }
 
-s2_sim_options s2_found_options(const s2_found *found, s2_sim_phase phase)
+s2_sim_options s2_found_options(const s2_found *found, s2_phase phase)
 {
     s2_sim_options options = found->search.options;
     options.phase = phase;
@@ -55,8 +55,7 @@ s2_sim_options s2_found_options(const s2_found *found, s2_sim_phase phase)
     return options;
 }
 
-s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
-                           s2_sim *sim)
+s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_phase phase, s2_sim *sim)
 {
     s2_sim_options options = found->search.options;
     options.phase = phase;
@@ -72,7 +71,7 @@ double s2_found_value(const s2_found *found, const s2_point *point, s2_objective
     return other;
 }
 
-s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_sim_phase phase, double *us)
+s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_phase phase, double *us)
 {
     const s2_objective objective = s2_objective_time(phase);
     s2_sim sim;

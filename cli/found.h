@@ -34,7 +34,7 @@ typedef struct s2_found {
     s2_search search;
     s2_search_state state;
     int32_t n_phases;
-    s2_sim_phase phases[S2_N_SIM_PHASES];
+    s2_phase phases[S2_N_PHASES];
     int64_t until; /* visits end here: the shard's end, or --limit before it */
     bool json;
     int32_t n_designs; /* the front, best first; filled by s2_found_gather */
@@ -47,15 +47,15 @@ s2_exit s2_found_show(const s2_found *found);
 s2_exit s2_found_store(const s2_found *found);
 
 /* The options of a phase as the search compared it: predictions, or bounds. */
-s2_sim_options s2_found_options(const s2_found *found, s2_sim_phase phase);
+s2_sim_options s2_found_options(const s2_found *found, s2_phase phase);
 /*
  * With the constants of this repository's kernels, guessed where they were not measured; sim->predicted is
  * false where no kernel takes the design.
  */
-s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
+s2_status s2_found_predict(const s2_found *found, const s2_found_design *design, s2_phase phase,
                            s2_sim *sim) S2_MUST_CHECK;
 /* The predicted time of a phase; its bound where no kernel is known to take the design. */
-s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
+s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2_phase phase,
                         double *us) S2_MUST_CHECK;
 /* The front's own value of an objective; `other` where the search did not compare it. */
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other);

@@ -77,7 +77,7 @@ static void put_ratio(double times, s2_buf *buf)
         s2_buf_printf(buf, "%.3g times slower than", 1 / times);
 }
 
-static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_sim_phase phase,
+static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_phase phase,
                                 s2_buf *buf)
 {
     s2_sim sim;
@@ -118,10 +118,10 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
 
 static s2_status put_phase(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
 {
-    const s2_sim_phase phase = found->phases[p];
+    const s2_phase phase = found->phases[p];
     const s2_sim *const sim = &best->sims[p];
     const s2_sim_options options = s2_found_options(found, phase);
-    s2_buf_printf(buf, "  %s %s ", s2_sim_phase_word(phase),
+    s2_buf_printf(buf, "  %s %s ", s2_phase_word(phase),
                   sim->predicted ? "is predicted to take" : "takes at least");
     s2_time_print(sim->time_us, buf);
     if (sim->predicted)
@@ -157,7 +157,7 @@ static void put_unjudged(const s2_found *found, const s2_found_design *best, s2_
 
 static s2_status put_phases(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
-    double error_pct[S2_N_SIM_PHASES] = {0};
+    double error_pct[S2_N_PHASES] = {0};
     bool predicted = false;
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim *const sim = &best->sims[p];
@@ -255,7 +255,7 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
     bool predicted = false, bound = false;
     for (int32_t v = 0; v < found->search.n_by; v++)
         if (found->search.by[v] <= S2_BY_TRAIN_US) {
-            const bool own = s2_predictor_applies(options, (s2_sim_phase)found->search.by[v]);
+            const bool own = s2_predictor_applies(options, (s2_phase)found->search.by[v]);
             predicted |= own;
             bound |= !own;
         }

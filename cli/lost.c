@@ -118,7 +118,7 @@ static s2_status put_layers(reach *r, s2_buf *buf)
 
 s2_status s2_lost_print(const s2_pattern *pattern, int64_t q_tok, s2_buf *buf)
 {
-    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
+    const int n_phases = s2_pattern_has_phases(pattern) ? S2_N_RULE_PHASES : 1;
     reach r = {.pattern = pattern, .q_tok = q_tok, .n_keys = q_tok + 1};
     r.read = s2_malloc((size_t)r.n_keys);
     s2_status status = r.read != NULL ? S2_OK : S2_ENOMEM;

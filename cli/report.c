@@ -30,7 +30,7 @@ static double hit_rate(const s2_sim *sim)
 
 double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 {
-    const double n_tok = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
+    const double n_tok = options->phase == S2_DECODE ? 1 : (double)options->len_tok;
     return n_tok * (double)options->batch / us * 1e6;
 }
 
@@ -42,7 +42,7 @@ static void json_subject(const s2_report_subject *subject, s2_buf *buf)
     s2_json_key_str(buf, "hash", subject->hash);
     s2_json_key_str(buf, "gpu", options->gpu.name);
     s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
-    s2_json_key_str(buf, "phase", s2_sim_phase_word(options->phase));
+    s2_json_key_str(buf, "phase", s2_phase_word(options->phase));
     s2_json_key_int(buf, "len", options->len_tok);
     s2_json_key_int(buf, "batch", options->batch);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
@@ -619,18 +619,18 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     put_head_dim(pattern, buf);
     s2_buf_printf(buf, ", block %d, ", pattern->block_tok);
     s2_buf_count(buf, sim->n_head_classes, "distinct head");
-    s2_buf_printf(buf, "\n  %s of ", s2_sim_phase_word(options->phase));
+    s2_buf_printf(buf, "\n  %s of ", s2_phase_word(options->phase));
     s2_buf_count(buf, options->len_tok, "token");
     s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
     s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
-    text_work(sim, options->phase == S2_SIM_DECODE, buf);
+    text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_states(sim, buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
-    if (options->phase == S2_SIM_TRAIN) {
+    if (options->phase == S2_TRAIN) {
         if (sim->training.bytes > 0)
             text_training(options, sim, buf);
         return;
@@ -649,7 +649,7 @@ static const char *kind_of_times(const s2_sim_options *options)
 
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf)
 {
-    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_sim_phase_word(options->phase),
+    s2_buf_printf(buf, "%s of %lld tokens, batch %lld, %s, %s; %s\n", s2_phase_word(options->phase),
                   (long long)options->len_tok, (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, kind_of_times(options));
     s2_buf_printf(buf, "%-24s %9s %9s %11s %8s %7s %11s %7s %11s\n", "pattern", "density", "pairs", "time",
@@ -704,7 +704,7 @@ static void put_pair(double us, double dense_us, bool spills, s2_buf *buf)
 void s2_sim_report_phase_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const bool spills = s2_sim_dense_spills(subject->options, sim);
-    s2_buf_printf(buf, "%-8s", s2_sim_phase_word(subject->options->phase));
+    s2_buf_printf(buf, "%-8s", s2_phase_word(subject->options->phase));
     put_pair(sim->time_us, sim->dense_time_us, spills, buf);
     if (sim->end_to_end_us > 0)
         put_pair(sim->end_to_end_us, sim->end_to_end_dense_us, spills, buf);

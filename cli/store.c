@@ -258,7 +258,7 @@ s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *c
 /* What is given up is counted over all queries, also where a phase has but one. */
 static double unread_of(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim)
 {
-    if (options->phase != S2_SIM_DECODE)
+    if (options->phase != S2_DECODE)
         return 1 - sim->token_density;
     return 1 - density_of(pattern, options->len_tok, false).tokens;
 }
@@ -269,7 +269,7 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
     const double none = (double)NAN;
     s2_db_sim row = {.gpu = options->gpu.name,
                      .model = model,
-                     .phase = s2_sim_phase_word(options->phase),
+                     .phase = s2_phase_word(options->phase),
                      .dtype = s2_dtype_word(options->dtype),
                      .len_tok = options->len_tok,
                      .batch = options->batch,

@@ -6,10 +6,10 @@
 #include "cli/needles.h"
 #include "coverage/explain.h"
 
-const s2_phase_passes s2_passes_of[S2_N_SIM_PHASES] = {
-    [S2_SIM_PREFILL] = {{S2_PASS_FORWARD}, 1, S2_PREFILL},
-    [S2_SIM_DECODE] = {{S2_PASS_DECODE}, 1, S2_DECODE},
-    [S2_SIM_TRAIN] = {{S2_PASS_FORWARD, S2_PASS_BACKWARD}, 2, S2_PREFILL},
+const s2_phase_passes s2_passes_of[S2_N_PHASES] = {
+    [S2_PREFILL] = {{S2_PASS_FORWARD}, 1},
+    [S2_DECODE] = {{S2_PASS_DECODE}, 1},
+    [S2_TRAIN] = {{S2_PASS_FORWARD, S2_PASS_BACKWARD}, 2},
 };
 
 static double tflops(double flop, const s2_validation *v)

@@ -10,13 +10,12 @@
 #include "coverage/prove.h"
 #include "judge/validate.h"
 
-/* What a user does, the passes of kernels that it takes, and whose rules of a pattern they read. */
+/* The passes of kernels that a phase takes. */
 typedef struct s2_phase_passes {
     s2_pass pass[2]; /* in the order in which they run; the last one is judged */
     int32_t n;
-    s2_phase rules;
 } s2_phase_passes;
-extern const s2_phase_passes s2_passes_of[S2_N_SIM_PHASES];
+extern const s2_phase_passes s2_passes_of[S2_N_PHASES];
 
 /* A verdict with what it is about. Pointers are the caller's. */
 typedef struct s2_subject {

@@ -98,12 +98,12 @@ static extent pattern_extent(const s2_pattern *pattern)
 static bool layers_alike(const s2_pattern *pattern, int32_t a, int32_t b)
 {
     const size_t n = (size_t)pattern->n_heads;
-    for (int32_t phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int32_t phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const uint16_t *const of = pattern->body_of + (size_t)phase * (size_t)pattern->n_layers * n;
         if (memcmp(of + (size_t)a * n, of + (size_t)b * n, n * sizeof *of) != 0)
             return false;
     }
-    for (int32_t cell = 0; cell < S2_N_PHASES * pattern->n_heads; cell++) {
+    for (int32_t cell = 0; cell < S2_N_RULE_PHASES * pattern->n_heads; cell++) {
         const s2_body *const body = &pattern->bodies[s2_pattern_body(
             pattern, (s2_phase)(cell / pattern->n_heads), b, cell % pattern->n_heads)];
         for (int32_t t = 0; t < body->n_terms; t++)
@@ -125,7 +125,7 @@ static bool seen_before(const s2_pattern *pattern, int32_t layer)
 static double layer_cost(const s2_pattern *pattern, int32_t layer)
 {
     double cost = 0;
-    for (int32_t cell = 0; cell < S2_N_PHASES * pattern->n_heads; cell++) {
+    for (int32_t cell = 0; cell < S2_N_RULE_PHASES * pattern->n_heads; cell++) {
         const s2_body *const body = &pattern->bodies[s2_pattern_body(
             pattern, (s2_phase)(cell / pattern->n_heads), layer, cell % pattern->n_heads)];
         cost += 1 + body->n_terms;

@@ -209,7 +209,7 @@ typedef struct s2_enumerator {
     s2_arena *arena;
     const s2_pattern *pattern;
     bool every_length;
-    s2_table tables[S2_N_PHASES];
+    s2_table tables[S2_N_RULE_PHASES];
     int n_phases;
     s2_table window_table; /* shards: long enough to see the shared window */
     bool window_unseen;    /* it would take more than the limits */
@@ -256,7 +256,7 @@ static void offer(s2_place *best, int64_t *context_tok, s2_place place)
 /* Random lists and masks have no reads beyond the length asked for, so their window is that length's. */
 static bool layer_is_explicit(const s2_pattern *pattern, int32_t layer)
 {
-    for (int32_t at = 0; at < S2_N_PHASES * pattern->n_heads; at++) {
+    for (int32_t at = 0; at < S2_N_RULE_PHASES * pattern->n_heads; at++) {
         const int32_t phase = at / pattern->n_heads, head = at % pattern->n_heads;
         const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)];
         for (int32_t t = 0; t < body->n_terms; t++)
@@ -358,7 +358,7 @@ static bool is_state_layer(const s2_pattern *pattern, int32_t layer)
 {
     if (pattern->layer_shapes == NULL || pattern->layer_shapes[layer].state_bytes == 0)
         return false;
-    for (int32_t cell = 0; cell < S2_N_PHASES * pattern->n_heads; cell++) {
+    for (int32_t cell = 0; cell < S2_N_RULE_PHASES * pattern->n_heads; cell++) {
         const s2_phase phase = (s2_phase)(cell / pattern->n_heads);
         const s2_body *const body =
             &pattern->bodies[s2_pattern_body(pattern, phase, layer, cell % pattern->n_heads)];
@@ -450,8 +450,8 @@ static s2_status enumerate_all(s2_enumerator *enumerator, const s2_requirement *
 {
     const s2_pattern *const pattern = enumerator->pattern;
     const bool random = pattern_has(pattern, is_random);
-    enumerator->n_phases = s2_pattern_has_phases(pattern) ? S2_N_PHASES : 1;
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    enumerator->n_phases = s2_pattern_has_phases(pattern) ? S2_N_RULE_PHASES : 1;
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         S2_TRY(table_init(enumerator->arena, pattern, n_tok, &enumerator->tables[phase]));
     S2_TRY(table_init(enumerator->arena, pattern, window_tok, &enumerator->window_table));
     enumerator->unread = S2_NEW(enumerator->arena, int64_t, n_tok);

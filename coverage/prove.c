@@ -39,12 +39,12 @@ typedef struct s2_layer_class {
     bool has_explicit;
     bool has_random;
     bool has_dynamic;
-    s2_view *least[S2_N_PHASES];       /* per head: what is certainly read, explicit atoms left out */
-    s2_view *most[S2_N_PHASES];        /* per head: what might be read; == least where static */
-    s2_view *whole_least[S2_N_PHASES]; /* with explicit atoms */
-    s2_view *whole_most[S2_N_PHASES];
-    s2_view all_least[S2_N_PHASES]; /* all heads merged */
-    s2_view all_most[S2_N_PHASES];
+    s2_view *least[S2_N_RULE_PHASES];       /* per head: what is certainly read, explicit atoms left out */
+    s2_view *most[S2_N_RULE_PHASES];        /* per head: what might be read; == least where static */
+    s2_view *whole_least[S2_N_RULE_PHASES]; /* with explicit atoms */
+    s2_view *whole_most[S2_N_RULE_PHASES];
+    s2_view all_least[S2_N_RULE_PHASES]; /* all heads merged */
+    s2_view all_most[S2_N_RULE_PHASES];
 } s2_layer_class;
 
 typedef struct s2_prover {
@@ -847,7 +847,7 @@ s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64
     s2_status status = find_classes(&prover);
     for (int32_t c = 0; status == S2_OK && c < prover.n_classes; c++) {
         status = fold_class(&prover, &prover.classes[c]);
-        s2_view both[S2_N_PHASES];
+        s2_view both[S2_N_RULE_PHASES];
         if (status == S2_OK && prover.classes[c].too_large) {
             length = S2_OPEN;
             break;

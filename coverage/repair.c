@@ -196,7 +196,7 @@ static s2_status add_bodies(const finder *f, s2_term extra, bool keep_old, s2_bo
 static s2_status with_body(const finder *f, int32_t begin, s2_term extra, bool keep_old, s2_pattern *out)
 {
     const s2_pattern *const pattern = f->pattern;
-    const int64_t n = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    const int64_t n = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_heads;
     if (pattern->n_bodies * 2 >= UINT16_MAX)
         return S2_ELIMIT;
     s2_body *const bodies = S2_NEW(f->arena, s2_body, 2 * pattern->n_bodies);

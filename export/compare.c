@@ -241,7 +241,7 @@ s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second,
         *out = result;
         return S2_OK;
     }
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int32_t layer = 0; layer < first->n_layers; layer++)
             for (int32_t head = 0; head < first->n_heads; head++) {
                 s2_arena arena = {0};
@@ -340,7 +340,7 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
     const s2_pattern *const patterns[2] = {first, second};
     s2_loss loss = {.n_tok = n_tok};
     int64_t budget = STEP_BUDGET;
-    const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_PHASES : 1;
+    const int n_phases = s2_pattern_has_phases(first) || s2_pattern_has_phases(second) ? S2_N_RULE_PHASES : 1;
     if (first->n_layers != second->n_layers || first->n_heads != second->n_heads ||
         first->causal != second->causal)
         return S2_EINVAL;

@@ -467,13 +467,13 @@ s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_patte
 {
     const int64_t n_cells = (int64_t)grid->n_layers * grid->n_heads;
     s2_body *const bodies = S2_NEW(source->arena, s2_body, grid->n_classes);
-    uint16_t *const body_of = S2_NEW(source->arena, uint16_t, n_cells * S2_N_PHASES);
+    uint16_t *const body_of = S2_NEW(source->arena, uint16_t, n_cells * S2_N_RULE_PHASES);
     s2_buf name = {0};
     if (bodies == NULL || body_of == NULL)
         return S2_ENOMEM;
     for (int32_t c = 0; c < grid->n_classes; c++)
         S2_TRY(grid_body(source, grid, c, &bodies[c]));
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int64_t cell = 0; cell < n_cells; cell++)
             body_of[phase * n_cells + cell] = (uint16_t)grid->class_of[cell / grid->n_heads];
     s2_language_name(&name, source->name);

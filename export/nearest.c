@@ -167,7 +167,7 @@ static traits traits_of(const s2_pattern *pattern)
 {
     traits common = {0};
     int64_t most[3] = {0};
-    const int64_t n_cells = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    const int64_t n_cells = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_heads;
     for (int32_t b = 0; b < pattern->n_bodies; b++) {
         traits own = {0};
         int64_t n = 0;
@@ -245,7 +245,7 @@ static s2_status consider_families(search *s)
 static s2_status consider_all(search *s)
 {
     S2_TRY(consider(s, s->pattern));
-    for (int phase = 0; phase < S2_N_PHASES && s2_pattern_has_phases(s->pattern); phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES && s2_pattern_has_phases(s->pattern); phase++) {
         s2_pattern *const one = S2_NEW(s->target->arena, s2_pattern, 1);
         if (one == NULL)
             return S2_ENOMEM;

@@ -75,7 +75,7 @@ static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options
 {
     if (in->pass < 0 || in->pass >= (int32_t)S2_N_PASSES)
         return "pass: no s2_api_pass";
-    if (in->phase < 0 || in->phase >= (int32_t)S2_N_PHASES)
+    if (in->phase < 0 || in->phase >= (int32_t)S2_N_RULE_PHASES)
         return "phase: neither prefill nor decode";
     if (in->layer < 0 || in->layer >= pattern->n_layers)
         return "layer: the pattern has no such layer";

@@ -9,7 +9,7 @@ _Static_assert((int)S2_API_F32 == (int)S2_F32 && (int)S2_API_BF16 == (int)S2_BF1
 
 static const char *fault_of(const s2_api_price_options *in)
 {
-    if (in->phase < 0 || in->phase >= S2_N_SIM_PHASES)
+    if (in->phase < 0 || in->phase >= S2_N_PHASES)
         return "phase: 0, 1 or 2";
     if (in->dtype < 0 || in->dtype >= (int32_t)S2_N_DTYPES)
         return "dtype: no s2_api_dtype";
@@ -42,7 +42,7 @@ static s2_status look_up(const s2_api_price_options *in, tables *t, s2_diag *dia
     if (status == S2_EUNSUPPORTED)
         status = s2_calibration_guess(&t->options.gpu, &t->calibration);
     t->options.calibration = &t->calibration;
-    t->options.phase = (s2_sim_phase)in->phase;
+    t->options.phase = (s2_phase)in->phase;
     t->options.dtype = (s2_dtype)in->dtype;
     t->options.len_tok = in->context_tok;
     t->options.batch = in->batch;

@@ -292,7 +292,7 @@ s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *b
 enum {
     BOTH_PHASES = 3,
     /* the fallback body removes at most one rule per layer and phase */
-    MOST_RULES = S2_LIMIT_RULES + S2_N_PHASES * S2_LIMIT_LAYERS
+    MOST_RULES = S2_LIMIT_RULES + S2_N_RULE_PHASES * S2_LIMIT_LAYERS
 };
 
 typedef struct draft {
@@ -312,10 +312,11 @@ typedef struct rule_builder {
     int32_t n_drafts;
     int32_t cap_drafts;
     draft *drafts;
-    int32_t cap_slots;           /* a power of two */
-    int32_t *slot;               /* draft + 1 by hash */
-    int32_t *begin[S2_N_PHASES]; /* heads of body b in the layer at hand: sorted[begin[b]..begin[b + 1]) */
-    int32_t *sorted[S2_N_PHASES];
+    int32_t cap_slots; /* a power of two */
+    int32_t *slot;     /* draft + 1 by hash */
+    int32_t
+        *begin[S2_N_RULE_PHASES]; /* heads of body b in the layer at hand: sorted[begin[b]..begin[b + 1]) */
+    int32_t *sorted[S2_N_RULE_PHASES];
     uint64_t *row_hash;
     int32_t *group; /* of each layer: the lowest layer that equals it */
     int32_t layer_words;
@@ -332,7 +333,7 @@ static s2_status builder_init(rule_builder *rb)
     rb->layer_words = (pattern->n_layers + 63) / 64;
     rb->group_bits = S2_NEW(rb->arena, uint64_t, (int64_t)pattern->n_layers * rb->layer_words);
     bool whole = rb->slot != NULL && rb->row_hash != NULL && rb->group != NULL && rb->group_bits != NULL;
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         rb->begin[phase] = S2_NEW(rb->arena, int32_t, rb->n_classes + 2);
         rb->sorted[phase] = S2_NEW(rb->arena, int32_t, pattern->n_heads);
         whole = whole && rb->begin[phase] != NULL && rb->sorted[phase] != NULL;
@@ -348,7 +349,7 @@ static const uint16_t *row_of(const s2_pattern *pattern, int phase, int32_t laye
 static bool layers_equal(const rule_builder *rb, int32_t a, int32_t b)
 {
     const s2_pattern *const pattern = rb->pattern;
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const uint16_t *const left = row_of(pattern, phase, a), *const right = row_of(pattern, phase, b);
         for (int32_t head = 0; head < pattern->n_heads; head++)
             if (rb->class_of[left[head]] != rb->class_of[right[head]])
@@ -362,7 +363,7 @@ static void group_layers(rule_builder *rb)
     const s2_pattern *const pattern = rb->pattern;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         uint64_t hash = 0;
-        for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
             const uint16_t *const row = row_of(pattern, phase, layer);
             for (int32_t head = 0; head < pattern->n_heads; head++)
                 hash =

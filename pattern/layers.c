@@ -19,7 +19,7 @@ typedef struct layer_key {
 static layer_key key_of(const s2_pattern *pattern, uint32_t phases, const bool *depends, int32_t layer)
 {
     layer_key key = {.hash = (uint64_t)s2_pattern_kv_heads(pattern, layer)};
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const uint16_t *const bodies = s2_layer_bodies(pattern, (s2_phase)phase, layer);
         for (int32_t head = 0; (phases >> phase & 1) && head < pattern->n_heads; head++) {
             key.hash = (key.hash ^ bodies[head]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -32,7 +32,7 @@ static layer_key key_of(const s2_pattern *pattern, uint32_t phases, const bool *
 
 static bool same_bodies(const s2_pattern *pattern, uint32_t phases, int32_t a, int32_t b)
 {
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         if ((phases >> phase & 1) &&
             memcmp(s2_layer_bodies(pattern, (s2_phase)phase, a), s2_layer_bodies(pattern, (s2_phase)phase, b),
                    (size_t)pattern->n_heads * sizeof *pattern->body_of) != 0)

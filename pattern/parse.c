@@ -181,7 +181,7 @@ static s2_status check_canonical(s2_parser *p, const s2_pattern *pattern)
     size_t longest = 0;
     for (int32_t body = 0; body < p->body_texts.n; body++)
         longest = p->body_texts.n_bytes[body] > longest ? p->body_texts.n_bytes[body] : longest;
-    const int64_t n_rules = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_bodies;
+    const int64_t n_rules = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_bodies;
     const int64_t rule_bytes = 64 + 5 * ((int64_t)pattern->n_layers + pattern->n_heads) + (int64_t)longest;
     if (n_rules < S2_LIMIT_RULES && n_rules * rule_bytes < S2_LIMIT_TEXT_BYTES / 2)
         return S2_OK;

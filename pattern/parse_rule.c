@@ -146,8 +146,8 @@ s2_status s2_parse_rules(s2_parser *p)
 
 typedef struct resolver {
     const s2_parser *p;
-    uint64_t *open[S2_N_PHASES]; /* heads without a rule yet, head_words per layer */
-    uint64_t *open_layers[S2_N_PHASES];
+    uint64_t *open[S2_N_RULE_PHASES]; /* heads without a rule yet, head_words per layer */
+    uint64_t *open_layers[S2_N_RULE_PHASES];
     uint16_t *body_of;
 } resolver;
 
@@ -155,10 +155,10 @@ static s2_status resolver_init(s2_parser *p, resolver *rs)
 {
     const int64_t n_layers = p->shape[S2_SHAPE_LAYERS], n_heads = p->shape[S2_SHAPE_HEADS];
     rs->p = p;
-    rs->body_of = S2_NEW(p->arena, uint16_t, S2_N_PHASES * n_layers * n_heads);
+    rs->body_of = S2_NEW(p->arena, uint16_t, S2_N_RULE_PHASES * n_layers * n_heads);
     if (rs->body_of == NULL)
         return S2_ENOMEM;
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         rs->open[phase] = S2_NEW(&p->scratch, uint64_t, n_layers * p->head_words);
         rs->open_layers[phase] = S2_NEW(&p->scratch, uint64_t, p->layer_words);
         if (rs->open[phase] == NULL || rs->open_layers[phase] == NULL)
@@ -201,7 +201,7 @@ static void resolve_layer(resolver *rs, const s2_parsed_rule *from, int phase, i
 
 static void resolve_rule(resolver *rs, const s2_parsed_rule *from)
 {
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         if (!(from->phases >> phase & 1))
             continue;
         for (int32_t word = 0; word < rs->p->layer_words; word++)
@@ -223,18 +223,18 @@ static int32_t first_bit(const uint64_t *words, int32_t n_words)
 static s2_status check_all_ruled(s2_parser *p, const resolver *rs)
 {
     int32_t layer = INT32_MAX, head = INT32_MAX;
-    bool open[S2_N_PHASES] = {false};
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    bool open[S2_N_RULE_PHASES] = {false};
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const int32_t at = first_bit(rs->open_layers[phase], p->layer_words);
         layer = at >= 0 && at < layer ? at : layer;
     }
     if (layer == INT32_MAX)
         return S2_OK;
-    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++) {
         const int32_t at = first_bit(rs->open[phase] + (int64_t)layer * p->head_words, p->head_words);
         head = at >= 0 && at < head ? at : head;
     }
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         open[phase] = rs->open[phase][(int64_t)layer * p->head_words + head / 64] >> (head % 64) & 1;
     const bool both = open[S2_PREFILL] && open[S2_DECODE];
     return S2_REFUSE(p, S2P_NO_RULE, p->n_rules > 0 ? p->rules[p->n_rules - 1].begin : p->lex.n,
@@ -245,7 +245,7 @@ static s2_status check_all_ruled(s2_parser *p, const resolver *rs)
 /* Keep the bodies that some cell uses, numbered by first use. */
 static s2_status number_bodies(s2_parser *p, uint16_t *body_of, s2_pattern *out)
 {
-    const int64_t n_cells = S2_N_PHASES * p->shape[S2_SHAPE_LAYERS] * p->shape[S2_SHAPE_HEADS];
+    const int64_t n_cells = S2_N_RULE_PHASES * p->shape[S2_SHAPE_LAYERS] * p->shape[S2_SHAPE_HEADS];
     int32_t *const number = S2_NEW(&p->scratch, int32_t, p->body_texts.n);
     s2_body *const bodies = S2_NEW(p->arena, s2_body, p->body_texts.n);
     if (number == NULL || bodies == NULL)

@@ -88,7 +88,7 @@ void s2_pattern_print_layers(const s2_pattern *pattern, s2_buf *buf)
 static s2_status number_bodies(s2_arena *arena, const s2_pattern *pattern, s2_text_set *texts,
                                int32_t *class_of)
 {
-    const int64_t n_cells = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    const int64_t n_cells = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_heads;
     for (int32_t body = 0; body < pattern->n_bodies; body++)
         class_of[body] = -1;
     s2_buf text = {0};

@@ -320,7 +320,7 @@ static int32_t layer_alike(const s2_pattern *pattern, s2_phase phase, int32_t la
 static s2_status recognise_all(heads *h, int32_t by, result *r, s2_diag *diag)
 {
     const s2_pattern *const from = h->pattern;
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (h->layer = 0; h->layer < from->n_layers; h->layer++) {
             const int32_t alike = layer_alike(from, (s2_phase)phase, h->layer);
             const int32_t row = phase * from->n_layers + h->layer;
@@ -337,8 +337,8 @@ s2_status s2_pattern_recognise(s2_arena *arena, const s2_pattern *pattern, s2_pa
                                s2_diag *diag)
 {
     int32_t n_blk, by = 1;
-    result r = {.body_of =
-                    S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads)};
+    result r = {
+        .body_of = S2_NEW(arena, uint16_t, (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_heads)};
     heads h = {arena, pattern, 0, S2_NEW(arena, s2_body, pattern->n_heads)};
     if (r.body_of == NULL || h.found == NULL)
         return S2_ENOMEM;

@@ -34,7 +34,8 @@ const char *s2_when_word(s2_when_quantity quantity)
 
 const char *s2_phase_word(s2_phase phase)
 {
-    return phase == S2_PREFILL ? "prefill" : "decode";
+    static const char *const words[S2_N_PHASES] = {"prefill", "decode", "train"};
+    return words[phase];
 }
 
 s2_term s2_term_init(s2_term_kind kind, int64_t n)
@@ -100,7 +101,7 @@ bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer)
 {
     if (s2_pattern_state_bytes(pattern, layer) == 0)
         return false;
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int32_t head = 0; head < pattern->n_heads; head++)
             if (!body_is_none(&pattern->bodies[s2_pattern_body(pattern, (s2_phase)phase, layer, head)]))
                 return false;
@@ -119,7 +120,7 @@ s2_status s2_pattern_of_phase(s2_arena *arena, const s2_pattern *pattern, s2_pha
     const uint16_t *const own = pattern->body_of + phase * n_cells;
     s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
     int32_t *const index = S2_NEW(arena, int32_t, pattern->n_bodies); /* of a body there, plus one */
-    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * n_cells);
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_RULE_PHASES * n_cells);
     if (bodies == NULL || index == NULL || body_of == NULL)
         return S2_ENOMEM;
     int32_t n_bodies = 0;
@@ -334,7 +335,7 @@ s2_status s2_pattern_check(const s2_pattern *pattern, s2_diag *diag)
         if (layer_shape_fault(pattern, layer) != NULL)
             return s2_diag_set(diag, S2_EINVAL, S2P_INVARIANT, 0, 0, "layer %d: %s", layer,
                                layer_shape_fault(pattern, layer));
-    const int64_t n_cells = (int64_t)S2_N_PHASES * pattern->n_layers * pattern->n_heads;
+    const int64_t n_cells = (int64_t)S2_N_RULE_PHASES * pattern->n_layers * pattern->n_heads;
     uint8_t used[S2_LIMIT_RULES] = {0};
     for (int64_t cell = 0; cell < n_cells; cell++) {
         if (pattern->body_of[cell] >= pattern->n_bodies)

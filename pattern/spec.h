@@ -145,8 +145,15 @@ typedef struct s2_body {
     const s2_term *terms;
 } s2_body;
 
-typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_N_PHASES } s2_phase;
-const char *s2_phase_word(s2_phase phase); /* "prefill", "decode" */
+/* What a user does. Prefill and decode have rules of their own; training follows those of prefill. */
+typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_TRAIN, S2_N_PHASES } s2_phase;
+enum { S2_N_RULE_PHASES = S2_TRAIN };
+const char *s2_phase_word(s2_phase phase); /* "prefill", "decode", "train" */
+
+static inline s2_phase s2_phase_rules(s2_phase phase)
+{
+    return phase == S2_TRAIN ? S2_PREFILL : phase;
+}
 
 /* What a layer keeps for each token and sequence, where layers differ. */
 typedef struct s2_layer_shape {
@@ -177,7 +184,8 @@ typedef struct s2_pattern {
 
 static inline int32_t s2_pattern_body(const s2_pattern *pattern, s2_phase phase, int32_t layer, int32_t head)
 {
-    return pattern->body_of[((int64_t)phase * pattern->n_layers + layer) * pattern->n_heads + head];
+    const int64_t rules = s2_phase_rules(phase);
+    return pattern->body_of[(rules * pattern->n_layers + layer) * pattern->n_heads + head];
 }
 
 /* One layer's numbers. Code that reads n_kv_heads or head_dim of the pattern refuses layers that differ. */

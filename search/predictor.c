@@ -12,21 +12,21 @@ struct s2_predictor {
     s2_sim_options options;
     const s2_kernel_model *forward; /* the kernel that takes every plan of the shape; NULL: not certain */
     s2_plan_options cut;
-    int32_t pack;                     /* heads in a tile where those of a KV head read alike */
-    s2_fast *alone;                   /* tiles of one head */
-    s2_fast *packed;                  /* of `pack` heads; NULL where that is one */
-    double dense_us[S2_N_SIM_PHASES]; /* of one dense layer; below 0: not predicted yet */
+    int32_t pack;                 /* heads in a tile where those of a KV head read alike */
+    s2_fast *alone;               /* tiles of one head */
+    s2_fast *packed;              /* of `pack` heads; NULL where that is one */
+    double dense_us[S2_N_PHASES]; /* of one dense layer; below 0: not predicted yet */
 };
 
-static s2_pass pass_of(s2_sim_phase phase)
+static s2_pass pass_of(s2_phase phase)
 {
-    return phase == S2_SIM_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
+    return phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
 }
 
 /* Training is left to the bounds: transposing the lists of a long context costs a large part of a second. */
-bool s2_predictor_applies(const s2_sim_options *options, s2_sim_phase phase)
+bool s2_predictor_applies(const s2_sim_options *options, s2_phase phase)
 {
-    return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_SIM_TRAIN;
+    return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_TRAIN;
 }
 
 /* ---- the floor */
@@ -88,8 +88,8 @@ s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *option
     if (predictor == NULL)
         return S2_ENOMEM;
     predictor->options = *options;
-    predictor->options.phase = S2_SIM_PREFILL;
-    for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
+    predictor->options.phase = S2_PREFILL;
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
         predictor->dense_us[phase] = -1;
     const s2_status status = init_forward(predictor, shape);
     if (status != S2_OK)
@@ -197,7 +197,7 @@ static double least_us(const s2_predictor *predictor, const s2_kernel_load *load
 }
 
 static s2_status predict_dense(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *shape,
-                               s2_sim_phase phase, double *us)
+                               s2_phase phase, double *us)
 {
     if (predictor->dense_us[phase] < 0) {
         s2_term term = s2_term_init(S2_TERM_DENSE, 0);
@@ -207,7 +207,7 @@ static s2_status predict_dense(s2_predictor *predictor, s2_arena *scratch, const
         dense.n_layers = 1;
         dense.n_bodies = 1;
         dense.bodies = &body;
-        dense.body_of = S2_NEW(scratch, uint16_t, S2_N_PHASES * shape->n_heads);
+        dense.body_of = S2_NEW(scratch, uint16_t, S2_N_RULE_PHASES * shape->n_heads);
         const s2_status status = dense.body_of != NULL
                                      ? s2_predictor_time(NULL, scratch, &dense, &predictor->options, phase,
                                                          &predictor->dense_us[phase])
@@ -228,7 +228,7 @@ static s2_status forward_floor(s2_predictor *predictor, s2_arena *scratch, const
     if (predictor->forward == NULL)
         return S2_OK;
     if (candidate->n_dense_layers > 0)
-        S2_TRY(predict_dense(predictor, scratch, pattern, S2_SIM_PREFILL, &dense_us));
+        S2_TRY(predict_dense(predictor, scratch, pattern, S2_PREFILL, &dense_us));
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     const s2_status status = tiles_as_load(predictor, scratch, packs ? predictor->packed : predictor->alone,
                                            packs ? predictor->pack : 1, candidate, &load);
@@ -257,12 +257,12 @@ static double step_floor(const s2_predictor *predictor, const s2_pattern *patter
 }
 
 s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                             const s2_candidate *candidate, s2_sim_phase phase, int64_t kv_slots, double *us)
+                             const s2_candidate *candidate, s2_phase phase, int64_t kv_slots, double *us)
 {
     *us = 0;
-    if (phase == S2_SIM_PREFILL)
+    if (phase == S2_PREFILL)
         return forward_floor(predictor, scratch, pattern, candidate, us);
-    if (phase == S2_SIM_DECODE)
+    if (phase == S2_DECODE)
         *us = step_floor(predictor, pattern, kv_slots);
     return S2_OK;
 }
@@ -298,8 +298,7 @@ static s2_status predict_layers(s2_predictor *predictor, s2_arena *scratch, cons
     s2_classes classes;
     int64_t work_left = S2_SIM_PLAN_WORK;
     double sum = s2_states_of(pattern, options).us;
-    S2_TRY(s2_classes_build(scratch, pattern, options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL,
-                            &classes));
+    S2_TRY(s2_classes_build(scratch, pattern, s2_phase_rules(options->phase), &classes));
     for (int32_t c = 0; c < classes.n_layer_classes; c++) {
         double own;
         S2_TRY(predict_layer(predictor, scratch, &classes, &classes.layers[c], options, &work_left, &own));
@@ -310,7 +309,7 @@ static s2_status predict_layers(s2_predictor *predictor, s2_arena *scratch, cons
 }
 
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                            const s2_sim_options *options, s2_sim_phase phase, double *us)
+                            const s2_sim_options *options, s2_phase phase, double *us)
 {
     s2_sim_options own = *options;
     own.phase = phase;

@@ -24,7 +24,7 @@ extern "C" {
 typedef struct s2_predictor s2_predictor;
 
 /* Whether times of the phase can be predicted at all under these options. */
-bool s2_predictor_applies(const s2_sim_options *options, s2_sim_phase phase);
+bool s2_predictor_applies(const s2_sim_options *options, s2_phase phase);
 
 s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *options,
                            s2_predictor **out) S2_MUST_CHECK;
@@ -35,7 +35,7 @@ void s2_predictor_free(s2_predictor *predictor);
  * resident keys. scratch is rewound.
  */
 s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                             const s2_candidate *candidate, s2_sim_phase phase, int64_t kv_slots,
+                             const s2_candidate *candidate, s2_phase phase, int64_t kv_slots,
                              double *us) S2_MUST_CHECK;
 
 /*
@@ -43,7 +43,7 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
  * and dense layers are predicted once. S2_ENOMEM, S2_ELIMIT; scratch is rewound.
  */
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                            const s2_sim_options *options, s2_sim_phase phase, double *us) S2_MUST_CHECK;
+                            const s2_sim_options *options, s2_phase phase, double *us) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

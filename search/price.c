@@ -24,18 +24,17 @@ const char *s2_objective_word(s2_objective objective)
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
-s2_objective s2_objective_time(s2_sim_phase phase)
+s2_objective s2_objective_time(s2_phase phase)
 {
-    static const s2_objective of[S2_N_SIM_PHASES] = {[S2_SIM_PREFILL] = S2_BY_PREFILL_US,
-                                                     [S2_SIM_DECODE] = S2_BY_DECODE_US,
-                                                     [S2_SIM_TRAIN] = S2_BY_TRAIN_US};
+    static const s2_objective of[S2_N_PHASES] = {
+        [S2_PREFILL] = S2_BY_PREFILL_US, [S2_DECODE] = S2_BY_DECODE_US, [S2_TRAIN] = S2_BY_TRAIN_US};
     return of[phase];
 }
 
 void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by)
 {
     *pricer = (s2_pricer){.options = *options, .n_by = n_by};
-    pricer->options.phase = S2_SIM_PREFILL;
+    pricer->options.phase = S2_PREFILL;
     for (int32_t v = 0; v < n_by; v++)
         pricer->by[v] = by[v];
 }
@@ -90,7 +89,7 @@ static s2_status find_fast(s2_pricer *pricer, const s2_pattern *pattern, int32_t
         return S2_OK;
     }
     pricer->predictor[pricer->n_fast] = NULL;
-    if (s2_predictor_applies(&pricer->options, S2_SIM_PREFILL)) {
+    if (s2_predictor_applies(&pricer->options, S2_PREFILL)) {
         const s2_status status =
             s2_predictor_new(pattern, &pricer->options, &pricer->predictor[pricer->n_fast]);
         if (status != S2_OK) {
@@ -241,11 +240,11 @@ static s2_status find_floors(s2_pricer *pricer, s2_quote *quote)
 {
     if (quote->floored || quote->fast < 0 || pricer->predictor[quote->fast] == NULL)
         return S2_OK;
-    for (int phase = 0; phase < S2_N_SIM_PHASES; phase++)
-        if (wants(pricer, s2_objective_time((s2_sim_phase)phase)) &&
-            s2_predictor_applies(&pricer->options, (s2_sim_phase)phase))
+    for (int phase = 0; phase < S2_N_PHASES; phase++)
+        if (wants(pricer, s2_objective_time((s2_phase)phase)) &&
+            s2_predictor_applies(&pricer->options, (s2_phase)phase))
             S2_TRY(s2_predictor_floor(pricer->predictor[quote->fast], &pricer->scratch, quote->pattern,
-                                      &quote->candidate, (s2_sim_phase)phase, quote->kv_slots,
+                                      &quote->candidate, (s2_phase)phase, quote->kv_slots,
                                       &quote->floor_us[phase]));
     quote->floored = true;
     return S2_OK;
@@ -256,9 +255,9 @@ static void keep_floors(const s2_pricer *pricer, const s2_quote *quote, double v
 {
     for (int32_t v = 0; v < pricer->n_by; v++) {
         if (pricer->by[v] == S2_BY_PREFILL_US)
-            value[v] = fmax(value[v], quote->floor_us[S2_SIM_PREFILL]);
+            value[v] = fmax(value[v], quote->floor_us[S2_PREFILL]);
         if (pricer->by[v] == S2_BY_DECODE_US)
-            value[v] = fmax(value[v], fmax(quote->decode_us, quote->floor_us[S2_SIM_DECODE]));
+            value[v] = fmax(value[v], fmax(quote->decode_us, quote->floor_us[S2_DECODE]));
     }
 }
 
@@ -272,21 +271,19 @@ static s2_status price_spilled(s2_pricer *pricer, const s2_pattern *pattern, dou
 {
     s2_sim_options options = pricer->options;
     s2_sim sim;
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     S2_TRY(s2_sim_run(&pricer->scratch, pattern, &options, &sim, NULL));
     *us = sim.time_us;
     return S2_OK;
 }
 
-static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_sim_phase phase,
-                             s2_attention *out)
+static s2_status price_phase(s2_pricer *pricer, const s2_pattern *pattern, s2_phase phase, s2_attention *out)
 {
     s2_sim_options options = pricer->options;
     s2_classes classes;
     options.phase = phase;
     const s2_arena_mark_t mark = s2_arena_mark(&pricer->scratch);
-    s2_status status = s2_classes_build(&pricer->scratch, pattern,
-                                        phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL, &classes);
+    s2_status status = s2_classes_build(&pricer->scratch, pattern, s2_phase_rules(phase), &classes);
     int64_t work_left = S2_SIM_WORK;
     classes.work_left = &work_left;
     if (status == S2_OK)
@@ -321,9 +318,9 @@ static s2_status price_decode(s2_pricer *pricer, s2_predictor *predictor, const 
     s2_attention attention;
     if (spills(pricer, kv_bytes))
         return price_spilled(pricer, pattern, us);
-    if (s2_predictor_applies(&pricer->options, S2_SIM_DECODE))
-        return s2_predictor_time(predictor, &pricer->scratch, pattern, &pricer->options, S2_SIM_DECODE, us);
-    S2_TRY(price_phase(pricer, pattern, S2_SIM_DECODE, &attention));
+    if (s2_predictor_applies(&pricer->options, S2_DECODE))
+        return s2_predictor_time(predictor, &pricer->scratch, pattern, &pricer->options, S2_DECODE, us);
+    S2_TRY(price_phase(pricer, pattern, S2_DECODE, &attention));
     *us = attention.time_us + attention.select_us;
     return S2_OK;
 }
@@ -332,7 +329,7 @@ static s2_status predict_decode(s2_pricer *pricer, s2_quote *quote)
 {
     const double kv_bytes = (double)quote->kv_slots * slot_bytes(pricer, quote->pattern);
     if (quote->fast < 0 || quote->decode_us > 0 || !wants(pricer, S2_BY_DECODE_US) ||
-        !s2_predictor_applies(&pricer->options, S2_SIM_DECODE) || spills(pricer, kv_bytes))
+        !s2_predictor_applies(&pricer->options, S2_DECODE) || spills(pricer, kv_bytes))
         return S2_OK;
     return price_decode(pricer, pricer->predictor[quote->fast], quote->pattern, kv_bytes, &quote->decode_us);
 }
@@ -401,7 +398,7 @@ static s2_status price_slowly(s2_pricer *pricer, const s2_quote *quote, prices *
     s2_attention attention;
     if (wants(pricer, S2_BY_PREFILL_US) || wants(pricer, S2_BY_IMBALANCE) || wants(pricer, S2_BY_DENSITY) ||
         wants(pricer, S2_BY_UNREAD) || wants(pricer, S2_BY_REDUNDANCY)) {
-        S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_PREFILL, &attention));
+        S2_TRY(price_phase(pricer, quote->pattern, S2_PREFILL, &attention));
         out->prefill_us = attention.time_us + attention.select_us;
         out->density = attention.density;
         out->imbalance = attention.imbalance;
@@ -417,16 +414,16 @@ s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX
     s2_predictor *const predictor = quote->fast >= 0 ? pricer->predictor[quote->fast] : NULL;
     S2_TRY(find_floors(pricer, quote));
     S2_TRY(quote->fast >= 0 ? price_fast(pricer, quote, &own) : price_slowly(pricer, quote, &own));
-    if (wants(pricer, S2_BY_PREFILL_US) && s2_predictor_applies(&pricer->options, S2_SIM_PREFILL))
-        S2_TRY(s2_predictor_time(predictor, &pricer->scratch, quote->pattern, &pricer->options,
-                                 S2_SIM_PREFILL, &own.prefill_us));
+    if (wants(pricer, S2_BY_PREFILL_US) && s2_predictor_applies(&pricer->options, S2_PREFILL))
+        S2_TRY(s2_predictor_time(predictor, &pricer->scratch, quote->pattern, &pricer->options, S2_PREFILL,
+                                 &own.prefill_us));
     if (quote->decode_us > 0)
         own.decode_us = quote->decode_us;
     else if (wants(pricer, S2_BY_DECODE_US))
         S2_TRY(price_decode(pricer, predictor, quote->pattern, own.kv_bytes, &own.decode_us));
     if (wants(pricer, S2_BY_TRAIN_US)) {
         s2_attention attention;
-        S2_TRY(price_phase(pricer, quote->pattern, S2_SIM_TRAIN, &attention));
+        S2_TRY(price_phase(pricer, quote->pattern, S2_TRAIN, &attention));
         own.train_us = attention.time_us + attention.select_us;
     }
     if (wants(pricer, S2_BY_DEPTH))

@@ -34,7 +34,7 @@ typedef enum s2_objective {
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */
-s2_objective s2_objective_time(s2_sim_phase phase);    /* of that phase */
+s2_objective s2_objective_time(s2_phase phase);        /* of that phase */
 
 typedef struct s2_pricer {
     s2_sim_options options; /* the phase is set by each objective */
@@ -57,8 +57,8 @@ typedef struct s2_quote {
     s2_candidate candidate;
     int64_t kv_slots; /* resident keys, with a fast form */
     bool floored;
-    double floor_us[S2_N_SIM_PHASES]; /* then: no prediction is below */
-    double decode_us;                 /* predicted; 0: not yet */
+    double floor_us[S2_N_PHASES]; /* then: no prediction is below */
+    double decode_us;             /* predicted; 0: not yet */
 } s2_quote;
 
 /* Values at least as small as the exact ones; without a fast form, 0. S2_ENOMEM. */

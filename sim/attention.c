@@ -84,7 +84,7 @@ static int64_t kv_row_bytes(const s2_pricing *pricing)
 {
     const s2_sim_options *const options = pricing->options;
     const double elem =
-        options->phase == S2_SIM_DECODE ? s2_sim_cache_bytes(options) : s2_dtype_bytes(options->dtype);
+        options->phase == S2_DECODE ? s2_sim_cache_bytes(options) : s2_dtype_bytes(options->dtype);
     return (int64_t)(2 * pricing->layer->head_dim * elem);
 }
 
@@ -248,7 +248,7 @@ static void add_counts(s2_pricing *pricing, const s2_layer *sum, int64_t n_layer
     s2_attention *const out = pricing->out;
     s2_counts *const counts = &out->counts;
     /* two products of 2 D operations a pair; training adds five backward and the exponentials once more */
-    const bool train = pricing->options->phase == S2_SIM_TRAIN;
+    const bool train = pricing->options->phase == S2_TRAIN;
     const int64_t flop = (train ? 14 : 4) * (int64_t)pricing->layer->head_dim;
     const int64_t n_exp = train ? 2 : 1;
     add_product(out, &counts->pairs, sum->pairs, n_layers, 1);
@@ -292,7 +292,7 @@ static void add_times(s2_pricing *pricing, const s2_layer *sum, double n_layers,
 
 static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
 {
-    const bool decode = pricing->options->phase == S2_SIM_DECODE;
+    const bool decode = pricing->options->phase == S2_DECODE;
     s2_layer sum = {0};
     S2_TRY(decode ? sum_decode(pricing, layer, &sum) : sum_prefill(pricing, layer, &sum));
     const int64_t keys = decode ? pricing->shape.k_tok : pricing->shape.step_tok;
@@ -306,7 +306,7 @@ static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
     const double before_us = pricing->out->time_us;
     add_times(pricing, &sum, layer->n_layers, (double)step_pairs, 1, (double)read + (double)write);
     pricing->out->forward_us += pricing->out->time_us - before_us;
-    if (pricing->options->phase == S2_SIM_TRAIN) {
+    if (pricing->options->phase == S2_TRAIN) {
         /* reads Q K V, O dO and two numbers a row; writes dQ dK dV */
         add_times(pricing, &sum, layer->n_layers, (double)step_pairs, BACKWARD_FLOP,
                   2 * ((double)read + (double)write));
@@ -323,7 +323,7 @@ static s2_status count_heads(s2_arena *arena, const s2_classes *classes, const s
 {
     const int64_t n_tok = options->len_tok;
     s2_head_counts counts = {0};
-    if (options->phase != S2_SIM_DECODE) {
+    if (options->phase != S2_DECODE) {
         S2_TRY(s2_dense_work(arena, classes->pattern->causal, classes->pattern->block_tok, n_tok, shape,
                              &counts.dense));
         counts.work = S2_NEW(arena, s2_head_work, classes->n_reads);
@@ -346,7 +346,7 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
     enum { INDEX_BYTES = 132, INDEX_FLOP = 64 * 128 * 2 };
     const s2_pattern *const pattern = pricing->classes->pattern;
     const s2_sim_options *const options = pricing->options;
-    const bool decode = options->phase == S2_SIM_DECODE;
+    const bool decode = options->phase == S2_DECODE;
     const double n_tok = (double)options->len_tok;
     const double pairs = decode ? n_tok : (double)s2_dense_pairs(pattern->causal, options->len_tok);
     double flop = 0, bytes = 0;
@@ -432,7 +432,7 @@ s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *
     for (int32_t kv = 0; kv < layer->n_kv_heads; kv++) {
         const int32_t *const head_class = layer->head_class + (int64_t)kv * n_group;
         s2_step_work step = {0};
-        if (options->phase == S2_SIM_DECODE)
+        if (options->phase == S2_DECODE)
             S2_TRY(s2_step_work_count(classes, head_class, n_group, options->len_tok, shape.k_tok, &step));
         work[kv] = step.tiles;
         for (int32_t h = 0; h < n_group && counts->work != NULL; h++)
@@ -457,7 +457,7 @@ static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_patte
     const int64_t n_heads = pattern->n_heads;
     s2_term *const term = S2_NEW(arena, s2_term, 1);
     s2_body *const bodies = S2_NEW(arena, s2_body, N_BODIES);
-    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_PHASES * pattern->n_layers * n_heads);
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_RULE_PHASES * pattern->n_layers * n_heads);
     if (term == NULL || bodies == NULL || body_of == NULL)
         return S2_ENOMEM;
     *term = s2_term_init(S2_TERM_DENSE, 0);
@@ -477,7 +477,7 @@ static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_patte
 s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
                                   s2_tile_shape shape, int64_t *work_left, s2_attention_pair *out)
 {
-    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    const s2_phase phase = s2_phase_rules(options->phase);
     S2_TRY(s2_classes_build(arena, pattern, phase, &out->classes));
     S2_TRY(make_dense(arena, pattern, &out->dense_pattern));
     S2_TRY(s2_classes_build(arena, &out->dense_pattern, phase, &out->dense_classes));

@@ -72,10 +72,10 @@ static void set_time(s2_sim *sim, double time_us, double bound_us, s2_resource b
 static void price_linear(const s2_pattern *like, const s2_sim_options *options, s2_sim *sim)
 {
     const int64_t elem = s2_dtype_bytes(options->dtype), width = like->head_dim;
-    const int64_t tokens = (options->phase == S2_SIM_DECODE ? 1 : options->len_tok) * options->batch;
+    const int64_t tokens = (options->phase == S2_DECODE ? 1 : options->len_tok) * options->batch;
     const int64_t heads = (int64_t)like->n_layers * like->n_heads;
     const int64_t state = heads * width * elem * options->batch;
-    const int64_t passes = options->phase == S2_SIM_TRAIN ? 3 : 1;
+    const int64_t passes = options->phase == S2_TRAIN ? 3 : 1;
     const int64_t rows = tokens * like->n_layers * (like->n_heads + 2 * (int64_t)like->n_kv_heads);
     sim->counts.pairs = 0;
     sim->counts.flop_useful = sim->counts.flop_executed = 4 * width * heads * tokens * passes;
@@ -104,7 +104,7 @@ static void price_tiered(const s2_pattern *like, const s2_sim_options *options, 
     const int64_t near_bytes = (int64_t)((double)(options->len_tok - far_tok) * slot);
     sim->kv = (s2_kv_bytes){sim->kv.dense, near_bytes, near_bytes, near_bytes, near_bytes};
     sim->kv_fullest = near_bytes / options->n_ranks;
-    if (options->phase != S2_SIM_DECODE || options->gpu.pcie_gb_s <= 0)
+    if (options->phase != S2_DECODE || options->gpu.pcie_gb_s <= 0)
         return;
     const double link_us = (double)far_tok * slot / (options->gpu.pcie_gb_s * 1e3) / options->n_ranks;
     sim->host_bytes = sim->host_read_bytes = (int64_t)((double)far_tok * slot / options->n_ranks);

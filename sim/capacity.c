@@ -252,7 +252,7 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
     S2_TRY(price_waste(&holders, sim));
     S2_TRY(price_points(&holders, pattern->block_tok, sim));
     S2_TRY(find_peak(&holders, sim));
-    if (options->phase != S2_SIM_TRAIN)
+    if (options->phase != S2_TRAIN)
         return find_fit(&holders, sim);
     s2_end_to_end_training(options, &sim->training);
     if (sim->training.bytes > 0)
@@ -281,7 +281,7 @@ void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim)
     const double host = beyond_memory(options, full), dense_host = beyond_memory(options, each);
     sim->host_bytes = (int64_t)host;
     sim->host_dense_bytes = (int64_t)dense_host;
-    if (options->phase != S2_SIM_DECODE)
+    if (options->phase != S2_DECODE)
         return;
     sim->dense_time_us =
         fmax(sim->dense_time_us,

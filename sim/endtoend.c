@@ -162,7 +162,7 @@ static void add_layers(s2_around *around)
     const double projections = n_layers * hidden * attention_width(options);
     const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
     const double elem = s2_dtype_bytes(options->dtype);
-    const bool train = options->phase == S2_SIM_TRAIN;
+    const bool train = options->phase == S2_TRAIN;
     add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
     add_products(around, "feed-forward", n_layers * expert * experts_read(net, around->tokens),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
@@ -201,10 +201,10 @@ static void add_step(s2_around *around)
     const s2_sim_options *const options = around->options;
     const double shards = options->n_shards, weights = weights_each(options);
     const double one_way = options->gpu.nvlink_gb_s / 2;
-    if (options->phase == S2_SIM_TRAIN)
+    if (options->phase == S2_TRAIN)
         add_part(around, "optimizer", 0, weights * OPTIMIZER_BYTES / shards / around->hbm, 1);
     /* weights are gathered for each pass, gradients scattered; half of it hides behind products (assumed) */
-    if (around->estimates && shards > 1 && options->phase == S2_SIM_TRAIN && one_way > 0)
+    if (around->estimates && shards > 1 && options->phase == S2_TRAIN && one_way > 0)
         append(around, "gather, scatter",
                0.5 * 3 * 2 * weights * (shards - 1) / shards / (one_way * 1e3 * LINK_FRACTION), S2_LINK);
     if (around->estimates)
@@ -217,8 +217,8 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
         return;
     const bool fp8 =
         (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
-    const double per_sequence = options->phase == S2_SIM_DECODE ? 1 : (double)options->len_tok;
-    const bool train = options->phase == S2_SIM_TRAIN;
+    const double per_sequence = options->phase == S2_DECODE ? 1 : (double)options->len_tok;
+    const bool train = options->phase == S2_TRAIN;
     s2_around around = {options,
                         sim,
                         per_sequence * (double)options->batch,

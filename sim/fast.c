@@ -276,7 +276,7 @@ s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *opti
                              s2_fast *out)
 {
     const int64_t n_blk = blocks_of(options->len_tok, shape->block_tok);
-    if (!shape->causal || options->phase != S2_SIM_PREFILL || options->n_ranks != 1 || options->len_tok < 1 ||
+    if (!shape->causal || options->phase != S2_PREFILL || options->n_ranks != 1 || options->len_tok < 1 ||
         options->len_tok > S2_LIMIT_CONTEXT_TOK || options->batch < 1 || shape->block_tok < tile.k_tok ||
         s2_tile_steps(tile, blocks_of(options->len_tok, tile.k_tok)) + 2 > S2_FAST_STEPS)
         return S2_EINVAL;

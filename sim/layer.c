@@ -52,7 +52,7 @@ const char *s2_gpu_of_device(const char *device_name)
 /* The layer as a pattern of its own. */
 static s2_status one_layer(s2_arena *arena, const s2_layer_ask *ask, s2_pattern *out)
 {
-    const s2_phase phase = ask->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    const s2_phase phase = s2_phase_rules(ask->phase);
     const int32_t n_heads = ask->pattern->n_heads;
     s2_share_heads all;
     S2_TRY(s2_share_deal(arena, n_heads, n_heads, 1, 0, NULL, &all));
@@ -82,8 +82,8 @@ s2_status s2_layer_predict(const char *gpu, const s2_layer_ask *ask, s2_layer_pr
         status = s2_gpu_find(gpu, &options.gpu, NULL);
     if (status == S2_OK)
         status = one_layer(&arena, ask, &layer);
-    options.phase = S2_SIM_PREFILL;
-    if (status == S2_OK && ask->phase == S2_SIM_TRAIN)
+    options.phase = S2_PREFILL;
+    if (status == S2_OK && ask->phase == S2_TRAIN)
         status = price(&arena, &layer, ask, &options, &forward);
     options.phase = ask->phase;
     if (status == S2_OK)

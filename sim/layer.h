@@ -13,7 +13,7 @@
 typedef struct s2_layer_ask {
     const s2_pattern *pattern;
     int32_t layer;
-    s2_sim_phase phase; /* S2_SIM_TRAIN: the gradients alone */
+    s2_phase phase; /* S2_TRAIN: the gradients alone */
     s2_dtype dtype;
     int64_t len_tok;
     int64_t batch;

@@ -1,11 +1,5 @@
 #include "sim/price.h"
 
-const char *s2_sim_phase_word(s2_sim_phase phase)
-{
-    static const char *const words[S2_N_SIM_PHASES] = {"prefill", "decode", "train"};
-    return words[phase];
-}
-
 const char *s2_weights_word(s2_weights weights)
 {
     static const char *const words[S2_N_WEIGHTS] = {"as-dtype", "fp8", "int8", "int4"};
@@ -33,7 +27,7 @@ const char *s2_resource_word(s2_resource resource)
 
 s2_status s2_sim_options_default(s2_sim_options *out)
 {
-    s2_sim_options options = {.phase = S2_SIM_PREFILL,
+    s2_sim_options options = {.phase = S2_PREFILL,
                               .dtype = S2_BF16,
                               .len_tok = 8192,
                               .batch = 1,

@@ -41,7 +41,7 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
 
 bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim)
 {
-    return options->phase == S2_SIM_DECODE && sim->host_dense_bytes > 0;
+    return options->phase == S2_DECODE && sim->host_dense_bytes > 0;
 }
 
 /* The physical floor: no output may claim less work or time than the pattern needs. */

@@ -28,9 +28,6 @@
 extern "C" {
 #endif
 
-typedef enum s2_sim_phase { S2_SIM_PREFILL, S2_SIM_DECODE, S2_SIM_TRAIN, S2_N_SIM_PHASES } s2_sim_phase;
-const char *s2_sim_phase_word(s2_sim_phase phase);
-
 /* What weights are stored in; products run in fp8 where weights do, else in the type of activations. */
 typedef enum s2_weights {
     S2_WEIGHTS_AS_DTYPE,
@@ -55,7 +52,7 @@ typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
     const s2_calibration *calibration; /* NULL: bounds only */
-    s2_sim_phase phase;
+    s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
     int64_t batch;    /* sequences of that length, 1 .. S2_LIMIT_BATCH */

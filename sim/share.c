@@ -125,7 +125,7 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
 {
     const int32_t n = heads->n_heads;
     s2_body *const bodies = S2_NEW(arena, s2_body, n);
-    uint16_t *const body_of = S2_NEW(arena, uint16_t, (int64_t)S2_N_PHASES * n);
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, (int64_t)S2_N_RULE_PHASES * n);
     int32_t *const made_of =
         S2_NEW(arena, int32_t, whole->n_bodies); /* its place + 1, where heads share it */
     if (bodies == NULL || body_of == NULL || made_of == NULL)

@@ -11,13 +11,13 @@ typedef struct s2_state_moves {
     int32_t n_launches;
 } s2_state_moves;
 
-static s2_state_moves moves_of(s2_sim_phase phase)
+static s2_state_moves moves_of(s2_phase phase)
 {
     switch (phase) {
-    case S2_SIM_PREFILL: return (s2_state_moves){0, 1, 1};
-    case S2_SIM_DECODE: return (s2_state_moves){1, 1, 1};
-    case S2_SIM_TRAIN:
-    case S2_N_SIM_PHASES: break;
+    case S2_PREFILL: return (s2_state_moves){0, 1, 1};
+    case S2_DECODE: return (s2_state_moves){1, 1, 1};
+    case S2_TRAIN:
+    case S2_N_PHASES: break;
     }
     return (s2_state_moves){0, 0, 2};
 }

@@ -30,7 +30,7 @@ typedef struct s2_side {
 
 static s2_pass first_pass(const s2_sim_options *options)
 {
-    return options->phase == S2_SIM_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
+    return options->phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
 }
 
 /* The work of a launch is planned item by item, and a step slab by slab: beyond this it would take a
@@ -97,7 +97,7 @@ static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *h
         first = 0;
     }
     const s2_pass pass = first_pass(side->options);
-    const bool train = side->options->phase == S2_SIM_TRAIN;
+    const bool train = side->options->phase == S2_TRAIN;
     for (int32_t n = 0; n < (train ? 2 : 1); n++) {
         const s2_pass own = n == 0 ? pass : S2_PASS_BACKWARD;
         S2_TRY(s2_sim_predict_layer(side->arena, pattern, whole->phase, first, own, side->options,
@@ -113,7 +113,7 @@ static s2_status scale_to_cache(s2_side *side, const s2_share *share, s2_layer_t
     s2_sim_options own = *side->options;
     s2_attention same;
     own.cache = S2_CACHE_AS_DTYPE;
-    if (own.phase != S2_SIM_DECODE || s2_sim_cache_bytes(&own) == s2_sim_cache_bytes(side->options))
+    if (own.phase != S2_DECODE || s2_sim_cache_bytes(&own) == s2_sim_cache_bytes(side->options))
         return S2_OK;
     S2_TRY(s2_attention_price_counted(side->arena, &share->classes, side->counts, &own, side->tile, &same));
     const double ratio = time->bounds.time_us / same.time_us;
@@ -493,7 +493,7 @@ static void add_parts(const s2_total *own, const s2_sim_options *options, const 
 {
     const s2_resource by = s2_attention_busiest(bounds);
     sim->parts[sim->n_parts++] = (s2_part){"attention", bounds->forward_us, by};
-    if (options->phase == S2_SIM_TRAIN)
+    if (options->phase == S2_TRAIN)
         sim->parts[sim->n_parts++] = (s2_part){"attention backward", own->backward_us, by};
     if (bounds->select_us > 0)
         sim->parts[sim->n_parts++] = (s2_part){"selection", bounds->select_us, bounds->select_by};

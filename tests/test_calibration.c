@@ -416,12 +416,12 @@ static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
 {
     (void)state;
     static const struct {
-        s2_sim_phase phase;
+        s2_phase phase;
         int head_dim;
         bool known;
-    } rows[] = {{S2_SIM_DECODE, 64, true},   {S2_SIM_DECODE, 80, true},   {S2_SIM_DECODE, 128, true},
-                {S2_SIM_DECODE, 256, false}, {S2_SIM_DECODE, 32, false},  {S2_SIM_PREFILL, 256, true},
-                {S2_SIM_PREFILL, 48, false}, {S2_SIM_PREFILL, 288, false}};
+    } rows[] = {{S2_DECODE, 64, true},   {S2_DECODE, 80, true},   {S2_DECODE, 128, true},
+                {S2_DECODE, 256, false}, {S2_DECODE, 32, false},  {S2_PREFILL, 256, true},
+                {S2_PREFILL, 48, false}, {S2_PREFILL, 288, false}};
     s2_calibration calibration;
     s2_sim_options options;
     s2_sim sim;
@@ -531,12 +531,12 @@ static void no_prediction_is_below_the_bound(void **state)
     assert_int_equal(s2_calibration_guess(&options.gpu, &guess), S2_OK);
     options.calibration = &guess;
     options.len_tok = 8192;
-    for (int at = 0; at < 2 * S2_N_SIM_PHASES; at++) {
+    for (int at = 0; at < 2 * S2_N_PHASES; at++) {
         s2_arena arena = {0};
         s2_pattern pattern;
         s2_sim sim;
         const char *const text = texts[at % 2];
-        options.phase = (s2_sim_phase)(at / 2);
+        options.phase = (s2_phase)(at / 2);
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
         assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
         double sum = 0;
@@ -700,9 +700,9 @@ static void predictions_without_memory_fail(void **state)
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
     options.len_tok = 2000;
-    for (int32_t phase = 0; phase < S2_N_SIM_PHASES; phase++) {
+    for (int32_t phase = 0; phase < S2_N_PHASES; phase++) {
         double expected, us;
-        options.phase = (s2_sim_phase)phase;
+        options.phase = (s2_phase)phase;
         options.n_ranks = 1 + phase % 2;
         assert_true(predict_with(&pattern, &options, INT64_MAX, &expected));
         int64_t n = 0;

@@ -76,7 +76,7 @@ static bool patterns_equal(const s2_pattern *a, const s2_pattern *b)
         a->block_tok != b->block_tok || a->causal != b->causal || a->n_bodies != b->n_bodies ||
         !layers_equal(a, b))
         return false;
-    const size_t n_cells = (size_t)S2_N_PHASES * (size_t)a->n_layers * (size_t)a->n_heads;
+    const size_t n_cells = (size_t)S2_N_RULE_PHASES * (size_t)a->n_layers * (size_t)a->n_heads;
     if (memcmp(a->body_of, b->body_of, n_cells * sizeof *a->body_of) != 0)
         return false;
     for (int32_t body = 0; body < a->n_bodies; body++) {
@@ -268,7 +268,7 @@ static void printing_and_parsing_again_gives_the_same_pattern(void **state)
 static int64_t tokens_read_differently(const s2_pattern *a, const s2_pattern *b, int64_t n_tok)
 {
     int64_t n = 0;
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int32_t layer = 0; layer < a->n_layers; layer++)
             for (int32_t head = 0; head < a->n_heads; head++)
                 for (int64_t q_tok = 0; q_tok < n_tok; q_tok++)
@@ -327,7 +327,7 @@ static void check_canonical_term(s2_arena *arena, s2_pattern *pattern, s2_term *
 static void every_term_reads_the_same_in_its_canonical_form(void **state)
 {
     (void)state;
-    static const uint16_t cells[S2_N_PHASES * 2] = {0};
+    static const uint16_t cells[S2_N_RULE_PHASES * 2] = {0};
     const int64_t n_each = s2_test_cases(400);
     for (int kind = 0; kind < S2_N_TERM_KINDS; kind++) {
         s2_rng rng = {s2_test_seed(2) + (uint64_t)kind};
@@ -393,7 +393,7 @@ static bool has_mask(const s2_pattern *pattern)
 static void check_same_pairs(const s2_pattern *made, const s2_pattern *read, const char *text)
 {
     enum { N_TOK = 24 };
-    for (int phase = 0; phase < S2_N_PHASES; phase++)
+    for (int phase = 0; phase < S2_N_RULE_PHASES; phase++)
         for (int32_t cell = 0; cell < made->n_layers * made->n_heads; cell++)
             for (int64_t at = 0; at < N_TOK * N_TOK; at++) {
                 const int32_t layer = cell / made->n_heads, head = cell % made->n_heads;
@@ -442,7 +442,7 @@ static void every_pattern_that_passes_the_check_can_be_printed(void **state)
 static void conditions_that_exclude_each_other_break_an_invariant(void **state)
 {
     (void)state;
-    static const uint16_t cells[S2_N_PHASES] = {0};
+    static const uint16_t cells[S2_N_RULE_PHASES] = {0};
     s2_term term = s2_term_init(S2_TERM_DENSE, 0);
     const s2_body body = {1, &term};
     s2_diag diag = {0};
@@ -479,7 +479,7 @@ static void text_depends_on_the_pattern_alone(void **state)
         s2_pattern pattern = parse_or_fail(&arena, text.data);
         s2_pattern_print(&pattern, &first);
         const int32_t n = pattern.n_bodies;
-        const size_t n_cells = (size_t)S2_N_PHASES * (size_t)pattern.n_layers * (size_t)pattern.n_heads;
+        const size_t n_cells = (size_t)S2_N_RULE_PHASES * (size_t)pattern.n_layers * (size_t)pattern.n_heads;
         s2_body *const bodies = S2_NEW(&arena, s2_body, n);
         uint16_t *const body_of = S2_NEW(&arena, uint16_t, n_cells);
         for (int32_t body = 0; body < n; body++)
@@ -914,7 +914,7 @@ static void one_phase_of_a_pattern_is_a_pattern(void **state)
         s2_arena arena = {0};
         s2_pattern one;
         s2_diag diag = {0};
-        const s2_phase phase = (s2_phase)(at % S2_N_PHASES);
+        const s2_phase phase = (s2_phase)(at % S2_N_RULE_PHASES);
         const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
         assert_int_equal(s2_pattern_of_phase(&arena, pattern, phase, &one), S2_OK);
         if (s2_pattern_check(&one, &diag) != S2_OK)
@@ -924,7 +924,7 @@ static void one_phase_of_a_pattern_is_a_pattern(void **state)
         for (int32_t layer = 0; layer < one.n_layers; layer++)
             for (int32_t head = 0; head < one.n_heads; head++) {
                 const s2_body *const own = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
-                for (int both = 0; both < S2_N_PHASES; both++)
+                for (int both = 0; both < S2_N_RULE_PHASES; both++)
                     assert_ptr_equal(one.bodies[s2_pattern_body(&one, (s2_phase)both, layer, head)].terms,
                                      own->terms);
             }

@@ -209,9 +209,9 @@ static void simulate(const problem *p, const s2_pattern *pattern, double *value)
     s2_arena arena = {0};
     s2_sim_options options = p->search.options;
     s2_sim prefill, decode;
-    options.phase = S2_SIM_PREFILL;
+    options.phase = S2_PREFILL;
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
     const double all[S2_N_OBJECTIVES] = {prefill.time_us,
                                          decode.time_us,
@@ -449,10 +449,10 @@ static void predicted_times_are_the_simulators_and_stay_above_their_floors(void 
                              "%.17g: %s",
                              (long long)at, s2_objective_word(p.search.by[v]), (long long)index,
                              (long long)p.search.options.len_tok, low[v], near[v], exact[v], whole[v], text);
-            if (quote.floor_us[S2_SIM_PREFILL] > 0) {
+            if (quote.floor_us[S2_PREFILL] > 0) {
                 n_floors++;
-                sum += quote.floor_us[S2_SIM_PREFILL] / exact[0];
-                closest = fmax(closest, quote.floor_us[S2_SIM_PREFILL] / exact[0]);
+                sum += quote.floor_us[S2_PREFILL] / exact[0];
+                closest = fmax(closest, quote.floor_us[S2_PREFILL] / exact[0]);
             }
             s2_pricer_release(&pricer);
         }
@@ -1220,9 +1220,9 @@ static void predict(const problem *p, const s2_calibration *constants, const s2_
     s2_sim_options options = p->search.options;
     s2_sim prefill, decode;
     options.calibration = constants;
-    options.phase = S2_SIM_PREFILL;
+    options.phase = S2_PREFILL;
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
     value[0] = prefill.time_us;
     value[1] = decode.time_us;

@@ -55,7 +55,7 @@ static s2_sim_options draw_options(s2_rng *rng, const s2_calibration *calibratio
 {
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
-    options.phase = (s2_sim_phase)s2_rng_below(rng, S2_N_SIM_PHASES);
+    options.phase = (s2_phase)s2_rng_below(rng, S2_N_PHASES);
     options.len_tok = 1 + (int64_t)s2_rng_below(rng, 3000);
     options.batch = 1 + (int64_t)s2_rng_below(rng, 4);
     options.calibration = s2_rng_below(rng, 2) == 0 ? calibration : NULL;
@@ -70,7 +70,7 @@ static s2_sim run_alone(s2_arena *arena, const s2_pattern *pattern, const s2_sim
     s2_pattern share;
     s2_sim_options alone = *options;
     alone.n_ranks = 1;
-    const s2_phase phase = options->phase == S2_SIM_DECODE ? S2_DECODE : S2_PREFILL;
+    const s2_phase phase = s2_phase_rules(options->phase);
     assert_int_equal(
         s2_share_deal(arena, pattern->n_heads, pattern->n_kv_heads, options->n_ranks, rank, NULL, &heads),
         S2_OK);
@@ -282,7 +282,7 @@ static void more_gpus_than_kv_heads_copy_them(void **state)
     const s2_pattern pattern = parsed(&arena, "heads 16; kv-heads 2; all: dense");
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     options.n_ranks = 8;
     const s2_sim sim = run(&arena, &pattern, &options);
     assert_int_equal(sim.ranks.n_copies, 4);
@@ -356,7 +356,7 @@ static s2_sim_options small_gpu(s2_rng *rng)
 {
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     options.gpu.hbm_gb = 1e-6 * (double)(1 + s2_rng_below(rng, 3000000));
     options.len_tok = 1 + (int64_t)s2_rng_below(rng, 3000);
     options.batch = 1 + (int64_t)s2_rng_below(rng, 50);
@@ -437,7 +437,7 @@ static void training_keeps_state_and_activations_and_no_cache(void **state)
     s2_net net;
     s2_sim_options options = of_model("llama-3.1-8b", &net);
     const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
-    options.phase = S2_SIM_TRAIN;
+    options.phase = S2_TRAIN;
     const s2_sim alone = run(&arena, &pattern, &options);
     s2_assert_close(alone.training.state_bytes, 16.0 * (double)s2_net_weights(&net), 1);
     options.n_shards = 8;
@@ -468,7 +468,7 @@ static void types_of_weights_and_cache_are_apart(void **state)
     s2_net net;
     s2_sim_options options = of_model("llama-3.1-8b", &net);
     const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: dense");
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     const s2_sim plain = run(&arena, &pattern, &options);
     options.cache = S2_CACHE_E4M3;
     const s2_sim cache = run(&arena, &pattern, &options);
@@ -492,7 +492,7 @@ static void the_largest_batch_is_each_sides_own(void **state)
     s2_sim_options options = of_model("llama-3.1-8b", &net);
     const s2_pattern pattern = parsed(&arena, "layers 32; heads 32; kv-heads 8; layers all: local 16");
     s2_sim sim;
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     options.len_tok = 32768;
     assert_int_equal(s2_sim_run_largest(&arena, &pattern, &options, &sim, NULL), S2_OK);
     assert_int_equal(sim.largest.batch, options.batch);
@@ -516,7 +516,7 @@ static void errors_widen_beyond_the_points_measured(void **state)
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.calibration = &calibration;
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     const s2_pattern inside = parsed(&arena, "heads 32; kv-heads 8; all: dense");
     const s2_pattern outside = parsed(&arena, "heads 128; kv-heads 1; all: dense");
     const s2_sim known = run(&arena, &inside, &options), unknown = run(&arena, &outside, &options);

@@ -32,7 +32,7 @@ static s2_pattern parsed(s2_arena *arena, const char *text)
     return pattern;
 }
 
-static s2_sim priced(const char *text, int64_t len_tok, s2_sim_phase phase)
+static s2_sim priced(const char *text, int64_t len_tok, s2_phase phase)
 {
     s2_arena arena = {0};
     const s2_pattern pattern = parsed(&arena, text);
@@ -83,7 +83,7 @@ static void known_configurations_have_their_known_figures(void **state)
     (void)state;
     for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
         const s2_figure *const row = &rows[r];
-        const s2_sim sim = priced(row->text, row->len_tok, S2_SIM_PREFILL);
+        const s2_sim sim = priced(row->text, row->len_tok, S2_PREFILL);
         print_message("# %s: density %.5f, pairs %.5f, KV %.4f -> %.4f GiB, shared %.4f\n", row->label,
                       sim.density, sim.token_density, (double)sim.kv.dense / GIB, (double)sim.kv.used / GIB,
                       (double)sim.kv.shared_pages / GIB);
@@ -590,9 +590,9 @@ static void cost_never_falls_as_the_context_grows(void **state)
     static const char *const texts[] = {PHI, DUO,
                                         "heads 8; heads all: sink 4t | local 200t | dilated 4 phase head"};
     for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
-        s2_sim before = priced(texts[t], 64, S2_SIM_PREFILL);
+        s2_sim before = priced(texts[t], 64, S2_PREFILL);
         for (int64_t len_tok = 65; len_tok < 4000; len_tok += 517) {
-            const s2_sim now = priced(texts[t], len_tok, S2_SIM_PREFILL);
+            const s2_sim now = priced(texts[t], len_tok, S2_PREFILL);
             assert_true(now.counts.flop_useful > before.counts.flop_useful);
             assert_true(now.counts.flop_executed >= before.counts.flop_executed);
             assert_true(now.kv.used >= before.kv.used);
@@ -606,7 +606,7 @@ static void cost_never_falls_as_the_context_grows(void **state)
 static void every_phase_keeps_above_the_physical_floor(void **state)
 {
     (void)state;
-    for (s2_sim_phase phase = S2_SIM_PREFILL; phase < S2_N_SIM_PHASES; phase++) {
+    for (s2_phase phase = S2_PREFILL; phase < S2_N_PHASES; phase++) {
         const s2_sim sim = priced(PHI, 16384, phase);
         const double mma_us = (double)sim.counts.flop_useful / 989e6;
         const double hbm_us = (double)(sim.counts.hbm_read + sim.counts.hbm_write) / 4.8e6;
@@ -615,7 +615,7 @@ static void every_phase_keeps_above_the_physical_floor(void **state)
         assert_true(sim.bound_us >= hbm_us * (1 - 1e-9));
         assert_true(sim.dense_time_us > sim.time_us);
     }
-    const s2_sim forward = priced(PHI, 16384, S2_SIM_PREFILL), train = priced(PHI, 16384, S2_SIM_TRAIN);
+    const s2_sim forward = priced(PHI, 16384, S2_PREFILL), train = priced(PHI, 16384, S2_TRAIN);
     assert_int_equal(train.counts.flop_useful * 2, forward.counts.flop_useful * 7);
     s2_assert_close(train.parts[0].time_us, forward.time_us, 1e-6 * forward.time_us);
 }
@@ -630,7 +630,7 @@ static void end_to_end_is_the_sum_of_its_parts(void **state)
     assert_int_equal(s2_net_find("phi-3-small", &net, NULL), S2_OK);
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.net = &net;
-    for (s2_sim_phase phase = S2_SIM_PREFILL; phase < S2_N_SIM_PHASES; phase++)
+    for (s2_phase phase = S2_PREFILL; phase < S2_N_PHASES; phase++)
         for (int32_t n_ranks = 1; n_ranks <= 8; n_ranks *= 2) {
             s2_sim sim;
             double sum = 0;
@@ -659,7 +659,7 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     s2_sim_options options;
     s2_sim sim;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
-    options.phase = S2_SIM_DECODE;
+    options.phase = S2_DECODE;
     options.len_tok = 131072;
     options.batch = 10;
     assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
@@ -680,7 +680,7 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
     assert_int_equal(sim.host_bytes, 0);
     assert_true(s2_sim_dense_spills(&options, &sim));
-    options.phase = S2_SIM_PREFILL;
+    options.phase = S2_PREFILL;
     assert_false(s2_sim_dense_spills(&options, &sim));
     s2_arena_release(&arena);
 }
@@ -747,7 +747,7 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
 static void dense_pattern_is_its_own_baseline(void **state)
 {
     (void)state;
-    const s2_sim sim = priced("heads 4; heads all: dense", 1000, S2_SIM_PREFILL);
+    const s2_sim sim = priced("heads 4; heads all: dense", 1000, S2_PREFILL);
     s2_assert_close(sim.density, 1, 0);
     s2_assert_close(sim.time_us, sim.dense_time_us, 0);
     assert_int_equal(sim.counts.pairs, INT64_C(4) * 1000 * 1001 / 2);
@@ -760,19 +760,19 @@ static void dynamic_terms_are_priced_by_their_budgets(void **state)
 {
     (void)state;
     /* Quest: pages of 16, 64 of them; the summaries cost 1/16 of the cache and nothing is freed */
-    const s2_sim quest = priced("heads 32; heads all: pages 64 page 16", 32768, S2_SIM_DECODE);
+    const s2_sim quest = priced("heads 32; heads all: pages 64 page 16", 32768, S2_DECODE);
     const double dense = (double)quest.kv.dense;
     s2_assert_close((double)quest.kv.used / dense, 1.0625, 1e-12);
     s2_assert_close((double)quest.counts.hbm_read / dense, .03125 + .0625, 1e-4);
     assert_int_equal(quest.counts.pairs, 32 * 1024);
     assert_string_equal(quest.parts[1].name, "selection");
     /* H2O keeps its heavy keys and the recent ones, never more than there are */
-    const s2_sim heavy = priced("heads 4; heads all: heavy 409 | local 409t", 4096, S2_SIM_DECODE);
+    const s2_sim heavy = priced("heads 4; heads all: heavy 409 | local 409t", 4096, S2_DECODE);
     s2_assert_close((double)heavy.kv.used / (double)heavy.kv.dense, 818.0 / 4096, 1e-12);
-    const s2_sim early = priced("heads 4; heads all: heavy 409 | local 409t", 500, S2_SIM_DECODE);
+    const s2_sim early = priced("heads 4; heads all: heavy 409 | local 409t", 500, S2_DECODE);
     s2_assert_close((double)early.kv.used / (double)early.kv.dense, 1, 0);
     /* topk frees nothing; pairs: everything up to the budget, the budget from there on */
-    const s2_sim topk = priced("heads 1; heads all: topk 100", 1000, S2_SIM_PREFILL);
+    const s2_sim topk = priced("heads 1; heads all: topk 100", 1000, S2_PREFILL);
     assert_int_equal(topk.counts.pairs, 100 * 101 / 2 + 900 * 100);
     assert_true(topk.kv.used > topk.kv.dense);
 }
@@ -780,7 +780,7 @@ static void dynamic_terms_are_priced_by_their_budgets(void **state)
 static void cache_follows_the_decode_rules_after_prefill(void **state)
 {
     (void)state;
-    const s2_sim sim = priced("heads 1; prefill: dense; decode: sink 64t | local 192t", 4096, S2_SIM_PREFILL);
+    const s2_sim sim = priced("heads 1; prefill: dense; decode: sink 64t | local 192t", 4096, S2_PREFILL);
     s2_assert_close(sim.density, 1, 0);
     s2_assert_close((double)sim.kv.used / (double)sim.kv.dense, 256.0 / 4096, 1e-12);
 }
@@ -891,13 +891,13 @@ static void totals_that_do_not_fit_are_said(void **state)
     static const char *const texts[] = {
         "layers 1024; heads 4096; head-dim 4096; block 1024; layers all: pages 16777216 page 16777216",
         "layers 1024; heads 4096; head-dim 4096; block 1024; layers all: dense"};
-    for (size_t at = 0; at < 2 * S2_N_SIM_PHASES; at++) {
+    for (size_t at = 0; at < 2 * S2_N_PHASES; at++) {
         s2_arena arena = {0};
         s2_sim_options options;
         s2_sim sim;
         const s2_pattern pattern = parsed(&arena, texts[at % 2]);
         assert_int_equal(s2_sim_options_default(&options), S2_OK);
-        options.phase = (s2_sim_phase)(at / 2);
+        options.phase = (s2_phase)(at / 2);
         options.len_tok = at % 2 == 0 ? 1 << 16 : S2_LIMIT_CONTEXT_TOK;
         options.batch = 4096;
         assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_ELIMIT);

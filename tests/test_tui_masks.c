@@ -101,7 +101,7 @@ static void gen_range(s2_rng *rng, int64_t n, int64_t *begin, int64_t *end)
 static void compare_once(s2_rng *rng, const s2_pattern *pattern, uint64_t seed)
 {
     subject s = {.pattern = pattern,
-                 .phase = (s2_phase)below(rng, S2_N_PHASES),
+                 .phase = (s2_phase)below(rng, S2_N_RULE_PHASES),
                  .layer = (int32_t)below(rng, pattern->n_layers),
                  .head_end = pattern->n_heads,
                  .n_tok = 1 + below(rng, MOST_TOK)};

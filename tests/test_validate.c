@@ -192,7 +192,7 @@ static void layers_are_priced_one_at_a_time(void **state)
           "layers 1: dense",
           &pattern);
     s2_layer_ask ask = {
-        .pattern = &pattern, .phase = S2_SIM_PREFILL, .dtype = S2_BF16, .len_tok = 32768, .batch = 1};
+        .pattern = &pattern, .phase = S2_PREFILL, .dtype = S2_BF16, .len_tok = 32768, .batch = 1};
     assert_int_equal(s2_layer_predict("h200", &ask, &sparse), S2_OK);
     ask.batch = 3;
     assert_int_equal(s2_layer_predict("h200", &ask, &batch), S2_OK);

@@ -498,7 +498,7 @@ static s2_status ask_simulator(const s2_question *question, s2_sim_options *opti
     S2_TRY(s2_sim_options_default(options));
     S2_TRY(s2_gpu_find(question->gpu, &options->gpu, diag));
     options->len_tok = question->len_tok;
-    options->phase = question->decode ? S2_SIM_DECODE : S2_SIM_PREFILL;
+    options->phase = question->decode ? S2_DECODE : S2_PREFILL;
     options->dtype = question->dtype;
     options->batch = question->batch;
     return S2_OK;
