@@ -132,8 +132,7 @@ static s2_status predict_row(s2_arena *arena, const s2_fields *row, const s2_gpu
 {
     s2_sim_options options;
     s2_pattern pattern;
-    s2_launch_price price;
-    int64_t work_left = S2_SIM_PLAN_WORK;
+    s2_sim sim;
     const bool decode = strcmp(row->field[1], "decode") == 0;
     S2_TRY(s2_sim_options_default(&options));
     options.gpu = *gpu;
@@ -142,10 +141,10 @@ static s2_status predict_row(s2_arena *arena, const s2_fields *row, const s2_gpu
     options.len_tok = atoll(row->field[7]);
     S2_TRY(
         parse_dense(arena, 1, atoi(row->field[4]), atoi(row->field[5]), atoi(row->field[6]), &pattern, diag));
-    S2_TRY(s2_sim_predict_layer(arena, &pattern, decode ? S2_DECODE : S2_PREFILL, 0,
-                                decode ? S2_PASS_DECODE : S2_PASS_FORWARD, &options, &work_left, &price));
+    options.phase = decode ? S2_DECODE : S2_PREFILL;
+    S2_TRY(s2_price(arena, &pattern, &options, S2_PRICE_TIME, &sim, diag));
     const double rows = (double)options.batch * (decode ? 1 : (double)options.len_tok);
-    *us = price.forecast.us + write_us(gpu, rows, &pattern);
+    *us = sim.time_us + write_us(gpu, rows, &pattern);
     return S2_OK;
 }
 
@@ -211,7 +210,7 @@ static s2_status step_us(s2_arena *arena, const s2_pattern *pattern, s2_sim_opti
     s2_sim sim;
     options->phase = phase;
     options->len_tok = len_tok;
-    S2_TRY(s2_sim_run(arena, pattern, options, &sim, diag));
+    S2_TRY(s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, diag));
     *us = sim.end_to_end_us;
     return S2_OK;
 }

@@ -206,8 +206,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     s2_diag diag = {0};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
     if (status == S2_OK)
-        status = state->largest ? s2_sim_run_largest(&cli->arena, pattern, &options, &sim, &diag)
-                                : s2_sim_run(&cli->arena, pattern, &options, &sim, &diag);
+        status = state->largest ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
+                                : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
     if (status == S2_EINVAL && options.net != NULL && !s2_pattern_layers_differ(pattern) &&
         !same_shape(options.net, pattern))
         return refuse_shape(cli, options.net, &diag);

@@ -30,7 +30,7 @@ static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s
     s2_sim sim;
     s2_buf json = {0};
     if (!facts->priced || s2_question_options(&facts->question, &cli->arena, options, &diag) != S2_OK ||
-        s2_sim_run(&cli->arena, &facts->pattern, options, &sim, &diag) != S2_OK)
+        s2_price(&cli->arena, &facts->pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         return false;
     const s2_report_subject subject = {facts->pattern.name, facts->hash, &facts->pattern, options};
     s2_sim_report_json(&subject, &sim, &json);

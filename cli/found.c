@@ -50,7 +50,7 @@ s2_sim_options s2_found_options(const s2_found *found, s2_phase phase)
 {
     s2_sim_options options = found->search.options;
     options.phase = phase;
-    if (!s2_predictor_applies(&options, phase))
+    if (!s2_sim_predicts(&options, phase))
         options.calibration = NULL;
     return options;
 }
@@ -60,7 +60,7 @@ s2_status s2_found_predict(const s2_found *found, const s2_found_design *design,
     s2_sim_options options = found->search.options;
     options.phase = phase;
     options.calibration = found->calibrated ? &found->calibration : NULL;
-    return s2_sim_run(&found->cli->arena, &design->pattern, &options, sim, NULL);
+    return s2_price(&found->cli->arena, &design->pattern, &options, S2_PRICE_WHOLE, sim, NULL);
 }
 
 double s2_found_value(const s2_found *found, const s2_point *point, s2_objective objective, double other)
@@ -76,7 +76,7 @@ s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2
     const s2_objective objective = s2_objective_time(phase);
     s2_sim sim;
     *us = s2_found_value(found, design->point, objective, (double)NAN);
-    if (s2_predictor_applies(&found->search.options, phase) && !isnan(*us))
+    if (s2_sim_predicts(&found->search.options, phase) && !isnan(*us))
         return S2_OK;
     S2_TRY(s2_found_predict(found, design, phase, &sim));
     *us = sim.predicted ? sim.time_us : s2_found_value(found, design->point, objective, sim.time_us);
@@ -103,7 +103,7 @@ static s2_status price(const s2_found *found, s2_found_design *design)
         return S2_ENOMEM;
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim_options options = s2_found_options(found, found->phases[p]);
-        S2_TRY(s2_sim_run(arena, &design->pattern, &options, &sims[p], NULL));
+        S2_TRY(s2_price(arena, &design->pattern, &options, S2_PRICE_WHOLE, &sims[p], NULL));
     }
     design->sims = sims;
     return S2_OK;

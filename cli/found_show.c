@@ -255,7 +255,7 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
     bool predicted = false, bound = false;
     for (int32_t v = 0; v < found->search.n_by; v++)
         if (found->search.by[v] <= S2_BY_TRAIN_US) {
-            const bool own = s2_predictor_applies(options, (s2_phase)found->search.by[v]);
+            const bool own = s2_sim_predicts(options, (s2_phase)found->search.by[v]);
             predicted |= own;
             bound |= !own;
         }
@@ -330,7 +330,7 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "at_most", found->at_most);
     json_counts(found, buf);
-    s2_json_key_str(buf, "times", s2_predictor_applies(options, found->phases[0]) ? "predicted" : "bounds");
+    s2_json_key_str(buf, "times", s2_sim_predicts(options, found->phases[0]) ? "predicted" : "bounds");
     s2_json_key_int(buf, "best", found->n_designs > 0 ? found->designs[0].point->index : -1);
     s2_json_key(buf, "front");
     s2_json_begin(buf, '[');

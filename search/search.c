@@ -59,7 +59,7 @@ typedef struct worker {
     void *user;
     int64_t end;
     int64_t slice; /* visits taken at once */
-    s2_pricer pricer;
+    s2_objectives objectives;
     s2_arena arena;
     s2_buf text;
     s2_search_counts counts;
@@ -118,9 +118,9 @@ static bool is_outside(const worker *w, const s2_pattern *pattern, const double 
     const s2_search *const search = w->search;
     for (int32_t n = 0; n < search->n_limits; n++) {
         const s2_search_limit *const limit = &search->limits[n];
-        const double whole = limit->of_dense ? s2_price_dense_kv_bytes(&w->pricer, pattern) : 1;
+        const double whole = limit->of_dense ? s2_objectives_dense_kv_bytes(&w->objectives, pattern) : 1;
         int32_t v = 0;
-        while (w->pricer.by[v] != limit->of)
+        while (w->objectives.by[v] != limit->of)
             v++;
         if (value[v] > limit->most * whole)
             return true;
@@ -139,7 +139,7 @@ static s2_status drop(worker *w, s2_quote *quote, s2_point *point, bool *dropped
         *dropped = outside || beaten;
         if (*dropped || step == S2_REFINE_STEPS)
             return S2_OK;
-        S2_TRY(s2_price_refine(&w->pricer, quote, step, point->value));
+        S2_TRY(s2_objectives_refine(&w->objectives, quote, step, point->value));
     }
 }
 
@@ -148,8 +148,8 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
     s2_quote quote;
     s2_point point = {.index = index};
     bool dropped = false;
-    S2_TRY(s2_price_bound(&w->pricer, pattern, &quote, point.value));
-    if (!w->search->no_pruning && quote.fast >= 0)
+    S2_TRY(s2_objectives_bound(&w->objectives, pattern, &quote, point.value));
+    if (!w->search->no_pruning && quote.floor.fast)
         S2_TRY(drop(w, &quote, &point, &dropped));
     if (dropped)
         return S2_OK;
@@ -160,11 +160,11 @@ static s2_status price(worker *w, int64_t index, const s2_pattern *pattern)
         w->counts.unaccepted++;
         return S2_OK;
     }
-    S2_TRY(s2_price_exact(&w->pricer, &quote, point.value));
+    S2_TRY(s2_objectives_exact(&w->objectives, &quote, point.value));
     const bool outside = is_outside(w, pattern, point.value);
     w->counts.outside += outside;
     w->counts.priced += !outside;
-    w->counts.priced_slowly += quote.fast < 0;
+    w->counts.priced_slowly += !quote.floor.fast;
     for (int32_t v = w->search->n_by; v < S2_MAX_OBJECTIVES; v++)
         point.value[v] = 0; /* what is only limited is no value of the front */
     if (!outside && !s2_front_beats(&w->state->front, &point))
@@ -358,13 +358,15 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
         return S2_ENOMEM;
     s2_objective by[S2_MAX_OBJECTIVES];
     const int32_t n_by = all_objectives(search, by);
-    for (int32_t at = 0; at < n; at++)
-        s2_pricer_init(&workers[at].pricer, &search->options, by, n_by);
+    s2_status status = S2_OK;
+    for (int32_t at = 0; at < n && status == S2_OK; at++)
+        status = s2_objectives_init(&workers[at].objectives, &search->options, by, n_by);
     workers[0].watch = watch;
     workers[0].user = user;
-    const s2_status status = run(search, workers, n, until < search->end ? until : search->end, state);
+    if (status == S2_OK)
+        status = run(search, workers, n, until < search->end ? until : search->end, state);
     for (int32_t at = 0; at < n; at++) {
-        s2_pricer_release(&workers[at].pricer);
+        s2_objectives_release(&workers[at].objectives);
         s2_arena_release(&workers[at].arena);
         s2_buf_release(&workers[at].text);
     }

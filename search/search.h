@@ -16,7 +16,7 @@
 #define S2_SEARCH_SEARCH_H
 
 #include "coverage/prove.h"
-#include "search/price.h"
+#include "search/objective.h"
 #include "search/space.h"
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /*
  * sim/attention.h - the attention kernels of all layers, priced at peak rates.
  *
- * Shared by s2_sim_run for the pattern and for the dense pattern beside it.
+ * Shared by s2_price for the pattern and for the dense pattern beside it.
  */
 #ifndef S2_SIM_ATTENTION_H
 #define S2_SIM_ATTENTION_H

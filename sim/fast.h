@@ -1,7 +1,7 @@
 /*
  * sim/fast.h - local + sinks + one stride per head, priced by arithmetic alone: for searching spaces.
  *
- * The same numbers as s2_sim_run for these patterns (a property test holds them equal), without
+ * The same numbers as s2_price for these patterns (a property test holds them equal), without
  * visiting rows of heads: heads differ only in where their stride starts, so a tile costs one of two
  * numbers of blocks, and how many heads cost which is a prefix sum over residues.
  *   bound   pairs, density, resident keys and the floor of time: O(heads), no memory
@@ -52,6 +52,9 @@ typedef struct s2_candidate {
     int32_t n_dense_kv;
     int32_t n_dense_layers;
 } s2_candidate;
+
+/* The fast form of a pattern; false when it has none. */
+bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
 
 /* Totals over layers, heads and batch. */
 typedef struct s2_fast_cost {

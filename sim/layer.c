@@ -66,7 +66,7 @@ static s2_status price(s2_arena *arena, const s2_pattern *layer, const s2_layer_
     options->len_tok = ask->len_tok;
     options->batch = ask->batch;
     s2_diag diag;
-    return s2_sim_run(arena, layer, options, out, &diag);
+    return s2_price(arena, layer, options, S2_PRICE_WHOLE, out, &diag);
 }
 
 s2_status s2_layer_predict(const char *gpu, const s2_layer_ask *ask, s2_layer_price *out)

@@ -38,3 +38,9 @@ s2_status s2_sim_options_default(s2_sim_options *out)
     *out = options;
     return S2_OK;
 }
+
+/* Training is left to the plan: transposing the lists of a long context costs a large part of a second. */
+bool s2_sim_predicts(const s2_sim_options *options, s2_phase phase)
+{
+    return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_TRAIN;
+}

@@ -2,6 +2,7 @@
 
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
+#include "sim/floor.h"
 #include "sim/share.h"
 #include "sim/states.h"
 #include "sim/time.h"
@@ -54,8 +55,8 @@ static bool floors_hold(const s2_sim *sim)
            sim->bound_us <= sim->plan_us * slack;
 }
 
-static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
-                     int64_t *work_left, s2_sim *sim, s2_diag *diag)
+static s2_status price_whole(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                             int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
     S2_TRY(check_options(pattern, options, diag));
     sim->tile = s2_tile_shape_default(pattern);
@@ -70,15 +71,44 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     return S2_OK;
 }
 
-s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
-                     s2_diag *diag)
+static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                              int64_t *work_left, s2_sim *sim)
+{
+    s2_sim_options own = *options;
+    own.calibration = NULL;
+    sim->tile = s2_tile_shape_default(pattern);
+    S2_TRY(s2_time_attention(scratch, pattern, &own, work_left, sim));
+    s2_states_add(pattern, &own, sim);
+    return S2_OK;
+}
+
+static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                     s2_fidelity fidelity, int64_t *work_left, s2_sim *sim, s2_diag *diag)
+{
+    static const s2_price_part_fn parts[] = {
+        [S2_PRICE_FLOOR] = s2_floor_price, [S2_PRICE_RAISED] = s2_floor_raise,
+        [S2_PRICE_CACHE] = s2_cache_price, [S2_PRICE_PLAN] = s2_plan_price,
+        [S2_PRICE_BOUNDS] = price_bounds,  [S2_PRICE_TIME] = s2_prediction_price,
+    };
+    if (fidelity == S2_PRICE_WHOLE)
+        return price_whole(scratch, pattern, options, work_left, sim, diag);
+    const s2_status status = parts[fidelity](scratch, pattern, options, work_left, sim);
+    if (status != S2_EUNSUPPORTED)
+        return status;
+    *sim = (s2_sim){0};
+    return price_whole(scratch, pattern, options, work_left, sim, diag);
+}
+
+s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                   s2_fidelity fidelity, s2_sim *out, s2_diag *diag)
 {
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     s2_sim sim = {0};
-    int64_t work_left = S2_SIM_WORK;
-    const s2_status status = run(scratch, pattern, options, &work_left, &sim, diag);
+    int64_t own_work = S2_SIM_WORK, *const work_left =
+                                        options->work_left != NULL ? options->work_left : &own_work;
+    const s2_status status = run(scratch, pattern, options, fidelity, work_left, &sim, diag);
     s2_arena_rewind(scratch, mark);
-    if (!s2_work_goes_on(&work_left))
+    if (!s2_work_goes_on(work_left))
         return s2_diag_set(
             diag, S2_ELIMIT, CODE_SIM, 0, 0,
             "counting what it reads at %lld tokens takes more than 2^29 steps; a shorter context, "
@@ -99,22 +129,22 @@ static double step_us(const s2_sim *sim, bool dense)
     return dense ? sim->dense_time_us : sim->time_us;
 }
 
-s2_status s2_sim_run_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options,
-                             s2_sim *out, s2_diag *diag)
+s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options, s2_sim *out,
+                           s2_diag *diag)
 {
     s2_sim sim, dense;
     s2_sim_options own = *options;
     own.batch = 1;
-    S2_TRY(s2_sim_run(scratch, pattern, &own, &sim, diag));
+    S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
     if (sim.fit_batch == 0)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
                            "not one sequence of %lld tokens fits: a shorter one, more GPUs or fewer bits do",
                            (long long)options->len_tok);
     const int64_t batch = sim.fit_batch, batch_dense = sim.fit_batch_dense;
     own.batch = batch_dense > 0 ? batch_dense : 1;
-    S2_TRY(s2_sim_run(scratch, pattern, &own, &dense, diag));
+    S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &dense, diag));
     own.batch = batch;
-    S2_TRY(s2_sim_run(scratch, pattern, &own, &sim, diag));
+    S2_TRY(s2_price(scratch, pattern, &own, S2_PRICE_WHOLE, &sim, diag));
     sim.largest = (s2_largest){batch, batch_dense, step_us(&sim, false), step_us(&dense, true)};
     options->batch = batch;
     *out = sim;

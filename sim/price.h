@@ -62,7 +62,9 @@ typedef struct s2_sim_options {
     s2_cache_type cache;
     int32_t
         n_shards; /* training: data-parallel GPUs that divide weights, gradients and optimizer, 1 .. 65536 */
-    bool recompute; /* training: layers keep their input only, and run forward once more */
+    bool recompute;             /* training: layers keep their input only, and run forward once more */
+    struct s2_price_memo *memo; /* what patterns priced one after another share, or NULL */
+    int64_t *work_left;         /* of counting (base/work.h), or NULL: S2_SIM_WORK for each price */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
 
@@ -147,6 +149,8 @@ typedef struct s2_states {
 } s2_states;
 
 typedef struct s2_sim {
+    bool fast;                    /* below the whole price: counted by arithmetic alone, so that there are: */
+    double floor_us[S2_N_PHASES]; /* no kernel, and with S2_PRICE_RAISED none that was measured, is faster */
     s2_largest largest;
     s2_states states;
     s2_counts counts; /* of all GPUs; the keys of a KV head that is copied count on each */
@@ -169,10 +173,11 @@ typedef struct s2_sim {
     s2_extent beyond_in; /* then: in what, and how much of it was asked and was measured */
     double beyond_asked;
     s2_span_of_points beyond_span;
-    const char *kernel; /* then: which one, of the layer with the most time; "" otherwise */
-    double clock_mhz;   /* then: in that layer */
-    double dram_bytes;  /* then: of all layers, caches cold at each; 0 otherwise */
-    double l2_bytes;    /* then: from L2 to the SMs */
+    const char *kernel;             /* then: which one, of the layer with the most time; "" otherwise */
+    double clock_mhz;               /* then: in that layer */
+    double dram_bytes;              /* then: of all layers, caches cold at each; 0 otherwise */
+    double l2_bytes;                /* then: from L2 to the SMs */
+    double busy_us[S2_N_RESOURCES]; /* of plan_us without selection and states, each resource by itself */
     s2_resource bound_by;
     double imbalance; /* longest worker / mean worker, of the layer with the most work; 1 in decode */
     s2_tile_shape tile;
@@ -204,34 +209,49 @@ typedef struct s2_sim {
 } s2_sim;
 
 /*
- * Price a pattern. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
+ * How much of a price is asked for, from microseconds to milliseconds. A price fills what its fidelity names and
+ * leaves the rest of s2_sim 0; what two fidelities both name is the same figure.
+ */
+typedef enum s2_fidelity {
+    S2_PRICE_FLOOR, /* with a memo, of patterns that have a fast form: pairs, density, floors, resident keys */
+    S2_PRICE_RAISED, /* the floor of this phase raised by what the constants forbid */
+    S2_PRICE_CACHE,  /* kv and host_bytes alone */
+    S2_PRICE_PLAN, /* pairs, density, imbalance and plan_us of attention and states: whole tiles, peak rates */
+    S2_PRICE_BOUNDS, /* all that is known of attention and states without constants, the dense pattern's too */
+    S2_PRICE_TIME,   /* time_us of attention and states: predicted with constants, else plan_us */
+    S2_PRICE_WHOLE   /* everything */
+} s2_fidelity;
+
+/*
+ * What a pattern costs. S2_EINVAL with the reason in *diag (a model of another shape, ranks that do not
  * divide); S2_ELIMIT when a total exceeds 2^63, or counting takes more than S2_SIM_WORK steps (base/work.h):
  * some seconds; S2_EINTERNAL when a floor is broken; S2_ENOMEM. scratch is rewound.
  */
-s2_status s2_sim_run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options, s2_sim *out,
-                     s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                   s2_fidelity fidelity, s2_sim *out, s2_diag *diag) S2_MUST_CHECK;
+
+/* Whether a time of the phase can be a prediction under these options. */
+bool s2_sim_predicts(const s2_sim_options *options, s2_phase phase);
+
+/*
+ * A memo makes many patterns of a few shapes cheaper to price, without changing a figure. Options that carry it
+ * differ from these in nothing but the phase. One memo, one thread.
+ */
+typedef struct s2_price_memo s2_price_memo;
+s2_status s2_price_memo_new(const s2_sim_options *options, s2_price_memo **out) S2_MUST_CHECK;
+void s2_price_memo_free(s2_price_memo *memo);
 
 /*
  * The same at the largest batch that fits, which becomes options->batch; out->largest compares it with the dense
  * pattern at its own. S2_EINVAL too where not one sequence fits.
  */
-s2_status s2_sim_run_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options,
-                             s2_sim *out, s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_price_largest(s2_arena *scratch, const s2_pattern *pattern, s2_sim_options *options, s2_sim *out,
+                           s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * dense_time_us is that of a cache which does not fit and is read over the link: a low bar for any pattern.
  */
 bool s2_sim_dense_spills(const s2_sim_options *options, const s2_sim *sim);
-
-/*
- * One layer of a pattern with options->calibration, on one GPU: what it would run on, and how long.
- * S2_EUNSUPPORTED where there is no prediction (sim/predict.h), or more to plan than *work_left, of which all
- * layers of a pattern take, S2_SIM_PLAN_WORK in all: some seconds. S2_ENOMEM. scratch is rewound.
- */
-enum { S2_SIM_PLAN_WORK = 1 << 28 };
-s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
-                               s2_pass pass, const s2_sim_options *options, int64_t *work_left,
-                               s2_launch_price *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

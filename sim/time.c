@@ -514,6 +514,7 @@ static void take_bounds(const s2_total *own, const s2_total *dense, const s2_sim
         sim->time_us += sim->parts[part].time_us;
     sim->plan_us = sim->time_us;
     sim->bound_us = bounds->bound_us;
+    memcpy(sim->busy_us, bounds->busy_us, sizeof sim->busy_us);
     sim->dense_time_us = sim->dense_plan_us = dense->slowest.time_us;
     sim->bound_by = bounds->select_us > bounds->time_us ? bounds->select_by : s2_attention_busiest(bounds);
 }

@@ -372,9 +372,9 @@ static void prices_with_a_calibration_keep_above_the_bound(void **state)
             s2_sim bounds, sim;
             options.len_tok = len_tok;
             options.calibration = NULL;
-            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &bounds, NULL), S2_OK);
+            assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &bounds, NULL), S2_OK);
             options.calibration = &calibration;
-            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+            assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
             assert_false(bounds.predicted);
             assert_true(sim.predicted);
             assert_true(sim.error_pct > 0);
@@ -400,10 +400,10 @@ static void lists_that_take_too_long_to_plan_are_estimated(void **state)
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     options.calibration = &calibration;
     options.len_tok = 2048;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_true(sim.predicted && sim.error_pct < S2_GUESS_PCT);
     options.len_tok = 65536;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_true(sim.predicted && sim.time_us >= sim.bound_us);
     s2_assert_close(sim.error_pct, S2_GUESS_PCT, 1e-9);
     s2_arena_release(&arena);
@@ -434,7 +434,7 @@ static void head_dimensions_beyond_the_measured_ones_are_guessed(void **state)
         snprintf(text, sizeof text, "heads 8; head-dim %d; layers all: local 4", rows[r].head_dim);
         const s2_pattern pattern = parsed(&arena, text);
         options.phase = rows[r].phase;
-        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         if (!sim.predicted || (sim.error_pct < S2_GUESS_PCT) != rows[r].known)
             fail_msg("%s: error %g", text, sim.error_pct);
     }
@@ -538,7 +538,7 @@ static void no_prediction_is_below_the_bound(void **state)
         const char *const text = texts[at % 2];
         options.phase = (s2_phase)(at / 2);
         assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
-        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         double sum = 0;
         for (int32_t part = 0; part < sim.n_parts; part++)
             sum += sim.parts[part].time_us;
@@ -679,7 +679,7 @@ static bool predict_with(const s2_pattern *pattern, const s2_sim_options *option
     s2_arena scratch = {0};
     s2_sim sim = {0};
     s2_alloc_set_hook(fail_after, &n);
-    const s2_status status = s2_sim_run(&scratch, pattern, options, &sim, NULL);
+    const s2_status status = s2_price(&scratch, pattern, options, S2_PRICE_WHOLE, &sim, NULL);
     s2_alloc_set_hook(NULL, NULL);
     s2_arena_release(&scratch);
     if (status != S2_OK)

@@ -210,9 +210,9 @@ static void simulate(const problem *p, const s2_pattern *pattern, double *value)
     s2_sim_options options = p->search.options;
     s2_sim prefill, decode;
     options.phase = S2_PREFILL;
-    assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &prefill, NULL), S2_OK);
     options.phase = S2_DECODE;
-    assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &decode, NULL), S2_OK);
     const double all[S2_N_OBJECTIVES] = {prefill.time_us,
                                          decode.time_us,
                                          0,
@@ -249,11 +249,12 @@ static void draw_space(s2_rng *rng, char *out, size_t cap)
 /* Everything that is proved, priced without closed form and without bounds. */
 static void price_plainly(const problem *p, const s2_pattern *pattern, double *value)
 {
-    s2_pricer pricer;
-    s2_quote quote = {.pattern = pattern, .fast = -1};
-    s2_pricer_init(&pricer, &p->search.options, p->search.by, p->search.n_by);
-    assert_int_equal(s2_price_exact(&pricer, &quote, value), S2_OK);
-    s2_pricer_release(&pricer);
+    s2_objectives objectives;
+    s2_quote quote = {.pattern = pattern};
+    assert_int_equal(s2_objectives_init(&objectives, &p->search.options, p->search.by, p->search.n_by),
+                     S2_OK);
+    assert_int_equal(s2_objectives_exact(&objectives, &quote, value), S2_OK);
+    s2_objectives_release(&objectives);
 }
 
 static bool is_within(const problem *p, const s2_pattern *pattern)
@@ -359,21 +360,22 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
         p.search.by[5] = (s2_objective)(S2_BY_UNREAD + s2_rng_below(&rng, 3));
         const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
         if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
-            s2_pricer pricer;
+            s2_objectives objectives;
             s2_quote quote;
             double low[S2_MAX_OBJECTIVES], exact[S2_MAX_OBJECTIVES], whole[S2_MAX_OBJECTIVES];
-            s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
-            assert_int_equal(s2_price_bound(&pricer, &pattern, &quote, low), S2_OK);
-            assert_int_equal(s2_price_exact(&pricer, &quote, exact), S2_OK);
+            assert_int_equal(s2_objectives_init(&objectives, &p.search.options, p.search.by, p.search.n_by),
+                             S2_OK);
+            assert_int_equal(s2_objectives_bound(&objectives, &pattern, &quote, low), S2_OK);
+            assert_int_equal(s2_objectives_exact(&objectives, &quote, exact), S2_OK);
             simulate(&p, &pattern, whole);
-            n_fast += quote.fast >= 0;
+            n_fast += quote.floor.fast;
             for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++) {
                 if (!(low[v] <= exact[v]) || !(fabs(exact[v] - whole[v]) <= 1e-9 * whole[v] + 1e-12))
                     fail_msg("%s of candidate %lld at %lld: %.17g <= %.17g = %.17g: %s",
                              s2_objective_word(p.search.by[v]), (long long)index,
                              (long long)p.search.options.len_tok, low[v], exact[v], whole[v], text);
             }
-            s2_pricer_release(&pricer);
+            s2_objectives_release(&objectives);
         }
         s2_arena_release(&arena);
         s2_arena_release(&p.arena);
@@ -389,7 +391,7 @@ static void depth_counts_layers_that_are_not_decided_as_not_reached(void **state
     for (int32_t at = 0; at < 81; at++) {
         problem p;
         s2_pattern pattern;
-        s2_pricer pricer;
+        s2_objectives objectives;
         char text[300];
         double value[S2_MAX_OBJECTIVES];
         snprintf(text, sizeof text,
@@ -399,12 +401,13 @@ static void depth_counts_layers_that_are_not_decided_as_not_reached(void **state
         p.search.by[0] = S2_BY_DEPTH;
         p.search.n_by = 1;
         assert_int_equal(s2_search_pattern(&p.search, 0, &p.arena, &pattern, NULL), S2_OK);
-        s2_quote quote = {.pattern = &pattern, .fast = -1};
-        s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
-        assert_int_equal(s2_price_exact(&pricer, &quote, value), S2_OK);
+        s2_quote quote = {.pattern = &pattern};
+        assert_int_equal(s2_objectives_init(&objectives, &p.search.options, p.search.by, p.search.n_by),
+                         S2_OK);
+        assert_int_equal(s2_objectives_exact(&objectives, &quote, value), S2_OK);
         if (value[0] != depth_of(&pattern))
             fail_msg("%s: %g, and %g by asking for each", text, value[0], depth_of(&pattern));
-        s2_pricer_release(&pricer);
+        s2_objectives_release(&objectives);
         s2_arena_release(&p.arena);
     }
 }
@@ -431,16 +434,17 @@ static void predicted_times_are_the_simulators_and_stay_above_their_floors(void 
         p.search.options.dtype = s2_rng_below(&rng, 2) == 0 ? S2_BF16 : S2_F16;
         const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
         if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
-            s2_pricer pricer;
+            s2_objectives objectives;
             s2_quote quote;
             double low[S2_MAX_OBJECTIVES], near[S2_MAX_OBJECTIVES], exact[S2_MAX_OBJECTIVES], whole[3];
-            s2_pricer_init(&pricer, &p.search.options, p.search.by, p.search.n_by);
-            assert_int_equal(s2_price_bound(&pricer, &pattern, &quote, low), S2_OK);
+            assert_int_equal(s2_objectives_init(&objectives, &p.search.options, p.search.by, p.search.n_by),
+                             S2_OK);
+            assert_int_equal(s2_objectives_bound(&objectives, &pattern, &quote, low), S2_OK);
             memcpy(near, low, sizeof near);
             const int32_t n_steps = (int32_t)s2_rng_below(&rng, S2_REFINE_STEPS + 1);
             for (int32_t step = 0; step < n_steps; step++)
-                assert_int_equal(s2_price_refine(&pricer, &quote, step, near), S2_OK);
-            assert_int_equal(s2_price_exact(&pricer, &quote, exact), S2_OK);
+                assert_int_equal(s2_objectives_refine(&objectives, &quote, step, near), S2_OK);
+            assert_int_equal(s2_objectives_exact(&objectives, &quote, exact), S2_OK);
             simulate(&p, &pattern, whole);
             for (int32_t v = 0; v < 3; v++)
                 if (!(low[v] <= near[v]) || !(near[v] <= exact[v]) ||
@@ -454,7 +458,7 @@ static void predicted_times_are_the_simulators_and_stay_above_their_floors(void 
                 sum += quote.floor_us[S2_PREFILL] / exact[0];
                 closest = fmax(closest, quote.floor_us[S2_PREFILL] / exact[0]);
             }
-            s2_pricer_release(&pricer);
+            s2_objectives_release(&objectives);
         }
         s2_arena_release(&arena);
         s2_arena_release(&p.arena);
@@ -1221,9 +1225,9 @@ static void predict(const problem *p, const s2_calibration *constants, const s2_
     s2_sim prefill, decode;
     options.calibration = constants;
     options.phase = S2_PREFILL;
-    assert_int_equal(s2_sim_run(&arena, pattern, &options, &prefill, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &prefill, NULL), S2_OK);
     options.phase = S2_DECODE;
-    assert_int_equal(s2_sim_run(&arena, pattern, &options, &decode, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &decode, NULL), S2_OK);
     value[0] = prefill.time_us;
     value[1] = decode.time_us;
     value[2] = (double)prefill.kv.head_pages;

@@ -27,7 +27,7 @@ static s2_sim run(s2_arena *arena, const s2_pattern *pattern, const s2_sim_optio
 {
     s2_sim sim;
     s2_diag diag = {0};
-    if (s2_sim_run(arena, pattern, options, &sim, &diag) != S2_OK)
+    if (s2_price(arena, pattern, options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     return sim;
 }
@@ -291,7 +291,7 @@ static void more_gpus_than_kv_heads_copy_them(void **state)
     options.n_ranks = 3;
     s2_diag diag = {0};
     s2_sim refused;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &refused, &diag), S2_EINVAL);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &refused, &diag), S2_EINVAL);
     assert_non_null(strstr(diag.msg, "3 GPUs cannot share 16 heads on 2 KV heads"));
     s2_arena_release(&arena);
 }
@@ -494,13 +494,13 @@ static void the_largest_batch_is_each_sides_own(void **state)
     s2_sim sim;
     options.phase = S2_DECODE;
     options.len_tok = 32768;
-    assert_int_equal(s2_sim_run_largest(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price_largest(&arena, &pattern, &options, &sim, NULL), S2_OK);
     assert_int_equal(sim.largest.batch, options.batch);
     assert_true(sim.largest.batch > 20 * sim.largest.batch_dense && sim.largest.batch_dense > 0);
     assert_true(sim.fit_batch >= sim.largest.batch && sim.host_bytes == 0);
     options.gpu.hbm_gb = 1;
     s2_diag diag = {0};
-    assert_int_equal(s2_sim_run_largest(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_int_equal(s2_price_largest(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
     assert_non_null(strstr(diag.msg, "not one sequence"));
     s2_arena_release(&arena);
 }

@@ -42,7 +42,7 @@ static s2_sim priced(const char *text, int64_t len_tok, s2_phase phase)
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = len_tok;
     options.phase = phase;
-    if (s2_sim_run(&arena, &pattern, &options, &sim, &diag) != S2_OK)
+    if (s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag) != S2_OK)
         fail_msg("%s: %s", text, diag.msg);
     s2_arena_release(&arena);
     return sim;
@@ -636,7 +636,7 @@ static void end_to_end_is_the_sum_of_its_parts(void **state)
             double sum = 0;
             options.phase = phase;
             options.n_ranks = n_ranks;
-            assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+            assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
             for (int32_t part = 0; part < sim.n_parts; part++)
                 sum += sim.parts[part].time_us;
             s2_assert_close(sum, sim.end_to_end_us, 1e-9 * sum);
@@ -662,11 +662,11 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     options.phase = S2_DECODE;
     options.len_tok = 131072;
     options.batch = 10;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_int_equal(sim.host_bytes, 0);
     /* 20 sequences: 240.6 GiB of cache, 151.4 GB of memory; static heads read all that they keep */
     options.batch = 20;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     s2_assert_close((double)sim.host_bytes, (double)sim.kv.head_pages - 151.398e9, 1);
     s2_assert_close((double)sim.host_read_bytes, (double)sim.host_bytes, 1e-3 * (double)sim.host_bytes);
     s2_assert_close(sim.time_us, (double)sim.host_read_bytes / 64e3, 1);
@@ -677,7 +677,7 @@ static void caches_that_do_not_fit_wait_for_the_link(void **state)
     assert_true(s2_sim_dense_spills(&options, &sim));
     /* a comparison with what does not fit says so; a prefill does not read its own cache over the link */
     options.batch = 10;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     assert_int_equal(sim.host_bytes, 0);
     assert_true(s2_sim_dense_spills(&options, &sim));
     options.phase = S2_PREFILL;
@@ -698,9 +698,9 @@ static void ranks_hold_what_their_own_heads_keep(void **state)
     s2_kv_elems all, part;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = 32768;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &one, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &one, NULL), S2_OK);
     options.n_ranks = 2;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &two, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &two, NULL), S2_OK);
     /* 512 bytes a slot; rank 0 has KV heads 0 and 1: one dense and one of 256 tokens in three layers, both in
      * one */
     assert_int_equal(one.kv_fullest, one.kv.head_pages);
@@ -739,7 +739,7 @@ static void totals_beyond_63_bits_are_a_stated_limit(void **state)
     s2_diag diag = {0};
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     options.len_tok = S2_LIMIT_CONTEXT_TOK;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_ELIMIT);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_ELIMIT);
     assert_non_null(strstr(diag.msg, "2^63"));
     s2_arena_release(&arena);
 }
@@ -873,7 +873,7 @@ static void json_holds_every_promised_key(void **state)
     s2_sim_options options;
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     s2_sim sim;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
     s2_buf buf = {0};
     const s2_report_subject subject = {"n", "h", &pattern, &options};
     s2_sim_report_json(&subject, &sim, &buf);
@@ -900,7 +900,7 @@ static void totals_that_do_not_fit_are_said(void **state)
         options.phase = (s2_phase)(at / 2);
         options.len_tok = at % 2 == 0 ? 1 << 16 : S2_LIMIT_CONTEXT_TOK;
         options.batch = 4096;
-        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_ELIMIT);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_ELIMIT);
         s2_arena_release(&arena);
     }
 }
@@ -917,14 +917,14 @@ static void wrong_options_are_refused_with_a_reason(void **state)
     assert_int_equal(s2_sim_options_default(&options), S2_OK);
     assert_int_equal(s2_net_find("llama-2-7b", &net, &diag), S2_OK);
     options.net = &net;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_EINVAL);
     assert_non_null(strstr(diag.msg, "llama-2-7b"));
     options.net = NULL;
     options.n_ranks = 3;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_EINVAL);
     options.n_ranks = 1;
     options.len_tok = 0;
-    assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, &diag), S2_EINVAL);
+    assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, &diag), S2_EINVAL);
     s2_arena_release(&arena);
 }
 
@@ -949,7 +949,7 @@ static void each_failed_allocation_is_reported(void **state)
         s2_sim sim;
         int64_t left = n;
         s2_alloc_set_hook(fail_at, &left);
-        const s2_status status = s2_sim_run(&scratch, &pattern, &options, &sim, NULL);
+        const s2_status status = s2_price(&scratch, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL);
         s2_alloc_set_hook(NULL, NULL);
         s2_arena_release(&scratch);
         s2_arena_release(&arena);
@@ -989,6 +989,65 @@ static void candidate_text(const s2_candidate *one, const s2_pattern *shape, s2_
         s2_buf_printf(text, "; layers 0-%d: dense", one->n_dense_layers - 1);
 }
 
+/* Whatever a fidelity leaves out, what it says is what the whole price says, or below it where it is a floor. */
+static void fidelities_agree(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options)
+{
+    s2_sim sim[S2_PRICE_WHOLE + 1];
+    for (int fidelity = 0; fidelity <= S2_PRICE_WHOLE; fidelity++)
+        assert_int_equal(s2_price(arena, pattern, options, (s2_fidelity)fidelity, &sim[fidelity], NULL),
+                         S2_OK);
+    const s2_sim *const whole = &sim[S2_PRICE_WHOLE], *const bounds = &sim[S2_PRICE_BOUNDS];
+    const double us = whole->time_us, plan_us = whole->plan_us;
+    const bool spills = whole->host_bytes > 0,
+               floored = sim[S2_PRICE_FLOOR].fast && options->phase != S2_TRAIN;
+    assert_true(sim[S2_PRICE_FLOOR].floor_us[options->phase] <= plan_us * (1 + 1e-9));
+    assert_true(sim[S2_PRICE_RAISED].floor_us[options->phase] <= us * (1 + 1e-9) ||
+                options->calibration != NULL);
+    assert_true(!sim[S2_PRICE_FLOOR].fast || options->memo != NULL);
+    assert_true(!floored || sim[S2_PRICE_FLOOR].floor_us[options->phase] > 0);
+    assert_int_equal(sim[S2_PRICE_CACHE].kv.head_pages, whole->kv.head_pages);
+    assert_true(sim[S2_PRICE_PLAN].counts.pairs == whole->counts.pairs);
+    s2_assert_close(sim[S2_PRICE_PLAN].density, whole->density, 1e-12);
+    assert_true(bounds->counts.pairs == whole->counts.pairs && bounds->dense.pairs == whole->dense.pairs);
+    if (spills)
+        return;
+    s2_assert_close(sim[S2_PRICE_PLAN].plan_us, plan_us, 1e-9 * plan_us);
+    s2_assert_close(bounds->plan_us, plan_us, 0);
+    s2_assert_close(bounds->bound_us, whole->bound_us, 0);
+    if (options->phase != S2_TRAIN || options->calibration == NULL)
+        s2_assert_close(sim[S2_PRICE_TIME].time_us, us, 1e-9 * us);
+}
+
+static void every_fidelity_says_the_same(void **state)
+{
+    (void)state;
+    s2_draw draw = {.rng = {s2_test_seed(23)}};
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        s2_arena arena = {0};
+        s2_pattern shape = {.n_layers = 2, .n_heads = 8, .head_dim = 128, .causal = true};
+        shape.n_kv_heads = 1 << in(&draw, 0, 3);
+        shape.block_tok = 16 << in(&draw, 0, 2);
+        s2_sim_options options;
+        s2_calibration calibration;
+        assert_int_equal(s2_sim_options_default(&options), S2_OK);
+        assert_int_equal(s2_calibration_find(options.gpu.name, &calibration), S2_OK);
+        options.calibration = at % 2 == 0 ? &calibration : NULL;
+        options.phase = (s2_phase)in(&draw, 0, S2_N_PHASES - 1);
+        options.len_tok = 16 * in(&draw, 8, 200);
+        s2_candidate one;
+        draw_candidate(&draw, &shape, &one);
+        draw.text.len = 0;
+        candidate_text(&one, &shape, &draw.text);
+        const s2_pattern pattern = parsed(&arena, draw.text.data);
+        if (in(&draw, 0, 1) == 0)
+            assert_int_equal(s2_price_memo_new(&options, &options.memo), S2_OK);
+        fidelities_agree(&arena, &pattern, &options);
+        s2_price_memo_free(options.memo);
+        s2_arena_release(&arena);
+    }
+    s2_buf_release(&draw.text);
+}
+
 static void fast_mode_equals_the_whole_simulator(void **state)
 {
     (void)state;
@@ -1011,7 +1070,7 @@ static void fast_mode_equals_the_whole_simulator(void **state)
         const s2_pattern pattern = parsed(&arena, draw.text.data);
         s2_sim sim;
         s2_fast_cost cost;
-        assert_int_equal(s2_sim_run(&arena, &pattern, &options, &sim, NULL), S2_OK);
+        assert_int_equal(s2_price(&arena, &pattern, &options, S2_PRICE_WHOLE, &sim, NULL), S2_OK);
         assert_int_equal(s2_fast_init(&shape, &options, fast), S2_OK);
         s2_fast_exact(fast, &one, &cost);
         const double slots = (double)sim.kv.used / (512.0 * (double)options.batch);
@@ -1225,6 +1284,7 @@ int main(void)
         cmocka_unit_test(counting_ends_where_its_work_does),
         cmocka_unit_test(makespan_by_classes_equals_piece_by_piece),
         cmocka_unit_test(fast_mode_equals_the_whole_simulator),
+        cmocka_unit_test(every_fidelity_says_the_same),
         cmocka_unit_test(candidates_are_timed),
         cmocka_unit_test(command_answers_for_one_for_several_and_for_baselines),
         cmocka_unit_test(pages_say_what_a_person_must_know),

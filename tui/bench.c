@@ -5,9 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/quantity.h"
-#include "sim/attention.h"
 #include "sim/calibration.h"
 #include "sim/gpu.h"
+#include "sim/price.h"
 
 enum { PAGE_TOK = 16, EXPLICIT_PRICE_TOK = 2048, PROVE_WORK = 4000000 };
 
@@ -476,19 +476,18 @@ static s2_status fill_kv(s2_facts *facts, const s2_sim_options *options, int64_t
     return S2_OK;
 }
 
-static s2_status price(s2_facts *facts, const s2_sim_options *options, int64_t *work_left)
+static s2_status price(s2_facts *facts, const s2_sim_options *options)
 {
-    s2_attention_pair pair;
-    S2_TRY(s2_attention_price_pair(&facts->arena, &facts->pattern, options,
-                                   s2_tile_shape_default(&facts->pattern), work_left, &pair));
-    facts->time_us = pair.own.time_us + pair.own.select_us;
-    facts->bound_us = pair.own.bound_us;
-    facts->dense_us = pair.dense.time_us;
-    facts->density = pair.own.density;
-    facts->token_density = (double)pair.own.counts.pairs / (double)pair.dense.counts.pairs;
-    facts->imbalance = pair.own.imbalance;
-    facts->bound_by = s2_attention_busiest(&pair.own);
-    memcpy(facts->busy_us, pair.own.busy_us, sizeof facts->busy_us);
+    s2_sim sim;
+    S2_TRY(s2_price(&facts->arena, &facts->pattern, options, S2_PRICE_BOUNDS, &sim, NULL));
+    facts->time_us = sim.plan_us;
+    facts->bound_us = sim.bound_us;
+    facts->dense_us = sim.dense_plan_us;
+    facts->density = sim.density;
+    facts->token_density = sim.token_density;
+    facts->imbalance = sim.imbalance;
+    facts->bound_by = sim.bound_by;
+    memcpy(facts->busy_us, sim.busy_us, sizeof facts->busy_us);
     return S2_OK;
 }
 
@@ -513,10 +512,11 @@ static s2_status derive(s2_facts *facts, const char *text, size_t n_bytes)
     S2_TRY(ask_simulator(&facts->question, &options, &facts->diag));
     S2_TRY(prove(facts));
     int64_t work_left = S2_SIM_WORK;
+    options.work_left = &work_left; /* counting for the cache and for the price */
     const s2_status cached = fill_kv(facts, &options, &work_left);
     facts->cached = cached == S2_OK;
     const bool quick = !has_explicit(&facts->pattern) || options.len_tok <= EXPLICIT_PRICE_TOK;
-    const s2_status priced = quick && facts->cached ? price(facts, &options, &work_left) : S2_OK;
+    const s2_status priced = quick && facts->cached ? price(facts, &options) : S2_OK;
     facts->priced = quick && facts->cached && priced == S2_OK;
     /* the verdicts stand where a length is too long to be counted */
     if (cached != S2_OK && cached != S2_ELIMIT && cached != S2_EINVAL)

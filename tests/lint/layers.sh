@@ -26,6 +26,9 @@ bad=$(
                 *" $to "*) ;;
                 *) echo "$file:$at: $module may not include $to" ;;
                 esac
+                if [ "$module" != "$to" ] && [ "$module" != tests ] && grep -q "^private $target " tests/lint/house.txt; then
+                    echo "$file:$at: $target is private to $to"
+                fi
             fi
             case $line in
             *'<sqlite3'*) case $file in db/*.c | tests/*) ;; *) echo "$file:$at: sqlite3.h belongs in db/*.c" ;; esac ;;

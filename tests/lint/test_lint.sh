@@ -57,6 +57,8 @@ plant search/planted.c "int s2_planted(int n)\n{\n$(yes '    n++;' | head -61)\n
 wants 'search/planted.c:2: a function of 62 lines' python3 tests/lint/house.py lengths
 plant base/planted.c '#include "db/db.h"'
 wants 'base/planted.c:1: base may not include db' tests/lint/layers.sh
+plant search/planted.c '#include "sim/fast.h"'
+wants 'search/planted.c:1: sim/fast.h is private to sim' tests/lint/layers.sh
 echo '#include <sqlite3.h>' >"$tree/sim/planted.c"
 wants 'sim/planted.c:1: sqlite3.h belongs in db/' tests/lint/layers.sh
 echo 'size_t s2_planted(void);' >"$tree/base/planted.h"

@@ -1,19 +1,19 @@
 /*
- * search/price.h - what one candidate costs: a bound at once, a closer one when that does not decide, the
- * exact values when they are needed.
+ * search/objective.h - what one candidate is worth in each objective: a bound at once, a closer one when that does
+ * not decide, the exact values when they are needed.
  *
- * Patterns of one local + sink + stride body, dense layers, and dense KV heads at the end are priced by
- * sim/fast.h; every other pattern by the classes of sim/, which is slower and has no bound. Both give
- * the same numbers (tests/test_search.c). With options.calibration the times of prefill and decode are
- * predictions (search/predictor.h); without, and those of training, they are bounds at peak rates.
+ * Times and bytes are those of s2_price, at the fidelity that the question needs; a pattern without a fast form
+ * has no bound. With options.calibration the times of prefill and decode are predictions, which are never below
+ * their floor: where the schedule were to beat it, the floor counts. Without, and in training, they are those of
+ * the plan at peak rates.
  *
- * Ownership: s2_pricer_release frees what it grew. Threads: one s2_pricer, one thread.
+ * Ownership: s2_objectives_release frees what it grew. Threads: one s2_objectives, one thread.
  */
-#ifndef S2_SEARCH_PRICE_H
-#define S2_SEARCH_PRICE_H
+#ifndef S2_SEARCH_OBJECTIVE_H
+#define S2_SEARCH_OBJECTIVE_H
 
 #include "search/front.h"
-#include "search/predictor.h"
+#include "sim/price.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,51 +36,45 @@ typedef enum s2_objective {
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */
 s2_objective s2_objective_time(s2_phase phase);        /* of that phase */
 
-typedef struct s2_pricer {
+typedef struct s2_objectives {
     s2_sim_options options; /* the phase is set by each objective */
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
     s2_arena scratch;
-    int32_t n_fast;
-    s2_fast *fast[8]; /* one for each shape met */
-    double dense_imbalance[8];
-    s2_predictor *predictor[8]; /* with constants: of the same shapes */
-} s2_pricer;
+} s2_objectives;
 
-void s2_pricer_init(s2_pricer *pricer, const s2_sim_options *options, const s2_objective *by, int32_t n_by);
-void s2_pricer_release(s2_pricer *pricer);
+/* S2_ENOMEM. */
+s2_status s2_objectives_init(s2_objectives *objectives, const s2_sim_options *options, const s2_objective *by,
+                             int32_t n_by) S2_MUST_CHECK;
+void s2_objectives_release(s2_objectives *objectives);
 
-/* A pattern, recognised. */
+/* A pattern, as far as it is known. */
 typedef struct s2_quote {
     const s2_pattern *pattern;
-    int32_t fast; /* index into s2_pricer.fast, -1: none fits */
-    s2_candidate candidate;
-    int64_t kv_slots; /* resident keys, with a fast form */
+    s2_sim floor; /* floor.fast: it has a fast form, and so bounds */
     bool floored;
     double floor_us[S2_N_PHASES]; /* then: no prediction is below */
     double decode_us;             /* predicted; 0: not yet */
 } s2_quote;
 
 /* Values at least as small as the exact ones; without a fast form, 0. S2_ENOMEM. */
-s2_status s2_price_bound(s2_pricer *pricer, const s2_pattern *pattern, s2_quote *quote,
-                         double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *pattern, s2_quote *quote,
+                              double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 /*
  * Raise the bounds of predicted times: in step 0 by what the constants themselves forbid, in step 1, which
  * costs more, by the prediction of decoding itself. S2_ENOMEM, S2_ELIMIT.
  */
 enum { S2_REFINE_STEPS = 2 };
-s2_status s2_price_refine(s2_pricer *pricer, s2_quote *quote, int32_t step,
-                          double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32_t step,
+                               double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 /* S2_ENOMEM; S2_ELIMIT when a total exceeds 2^63, or worth is asked for and not judged. */
-s2_status s2_price_exact(s2_pricer *pricer, s2_quote *quote, double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
+s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote,
+                              double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
 /* What a dense pattern of that shape keeps, whole pages or not. */
-double s2_price_dense_kv_bytes(const s2_pricer *pricer, const s2_pattern *pattern);
-
-/* The fast form of a pattern; false when it has none. */
-bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
+double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
 
 #ifdef __cplusplus
 }
 #endif
-#endif /* S2_SEARCH_PRICE_H */
+#endif /* S2_SEARCH_OBJECTIVE_H */

@@ -1,5 +1,5 @@
 /* Recognising the patterns that sim/fast.h prices by arithmetic. */
-#include "search/price.h"
+#include "sim/fast.h"
 
 static bool is_whole(const s2_term *term)
 {

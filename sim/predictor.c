@@ -1,9 +1,10 @@
-#include "search/predictor.h"
+#include "sim/predictor.h"
 
 #include <math.h>
 
 #include "base/alloc.h"
 #include "sim/states.h"
+#include "sim/time.h"
 
 /* The clock is solved for in rounds, and items are rounded to cycles: far more than either leaves. */
 #define SOLVED 0.999
@@ -21,12 +22,6 @@ struct s2_predictor {
 static s2_pass pass_of(s2_phase phase)
 {
     return phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
-}
-
-/* Training is left to the bounds: transposing the lists of a long context costs a large part of a second. */
-bool s2_predictor_applies(const s2_sim_options *options, s2_phase phase)
-{
-    return options->calibration != NULL && options->dtype != S2_F8 && phase != S2_TRAIN;
 }
 
 /* ---- the floor */
@@ -200,6 +195,8 @@ static s2_status predict_dense(s2_predictor *predictor, s2_arena *scratch, const
                                s2_phase phase, double *us)
 {
     if (predictor->dense_us[phase] < 0) {
+        s2_sim_options options = predictor->options;
+        options.phase = phase;
         s2_term term = s2_term_init(S2_TERM_DENSE, 0);
         s2_body body = {1, &term};
         const s2_arena_mark_t mark = s2_arena_mark(scratch);
@@ -208,10 +205,9 @@ static s2_status predict_dense(s2_predictor *predictor, s2_arena *scratch, const
         dense.n_bodies = 1;
         dense.bodies = &body;
         dense.body_of = S2_NEW(scratch, uint16_t, S2_N_RULE_PHASES * shape->n_heads);
-        const s2_status status = dense.body_of != NULL
-                                     ? s2_predictor_time(NULL, scratch, &dense, &predictor->options, phase,
-                                                         &predictor->dense_us[phase])
-                                     : S2_ENOMEM;
+        const s2_status status = dense.body_of != NULL ? s2_predictor_time(NULL, scratch, &dense, &options,
+                                                                           &predictor->dense_us[phase])
+                                                       : S2_ENOMEM;
         s2_arena_rewind(scratch, mark);
         S2_TRY(status);
     }
@@ -227,8 +223,11 @@ static s2_status forward_floor(s2_predictor *predictor, s2_arena *scratch, const
     s2_kernel_load load;
     if (predictor->forward == NULL)
         return S2_OK;
-    if (candidate->n_dense_layers > 0)
-        S2_TRY(predict_dense(predictor, scratch, pattern, S2_PREFILL, &dense_us));
+    if (candidate->n_dense_layers > 0) {
+        const s2_status dense = predict_dense(predictor, scratch, pattern, S2_PREFILL, &dense_us);
+        if (dense != S2_OK)
+            return dense == S2_EUNSUPPORTED ? S2_OK : dense;
+    }
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
     const s2_status status = tiles_as_load(predictor, scratch, packs ? predictor->packed : predictor->alone,
                                            packs ? predictor->pack : 1, candidate, &load);
@@ -309,19 +308,10 @@ static s2_status predict_layers(s2_predictor *predictor, s2_arena *scratch, cons
 }
 
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                            const s2_sim_options *options, s2_phase phase, double *us)
+                            const s2_sim_options *options, double *us)
 {
-    s2_sim_options own = *options;
-    own.phase = phase;
     const s2_arena_mark_t mark = s2_arena_mark(scratch);
-    s2_status status = predict_layers(predictor, scratch, pattern, &own, us);
+    const s2_status status = predict_layers(predictor, scratch, pattern, options, us);
     s2_arena_rewind(scratch, mark);
-    if (status != S2_EUNSUPPORTED)
-        return status;
-    /* terms that choose at run time, and what is too much to plan: the whole simulator has its ways */
-    s2_sim sim;
-    status = s2_sim_run(scratch, pattern, &own, &sim, NULL);
-    if (status == S2_OK)
-        *us = sim.time_us;
     return status;
 }

@@ -1,5 +1,5 @@
 /*
- * search/predictor.h - the times of a search as predictions: what the calibrated kernels would take.
+ * sim/predictor.h - the times of a search as predictions: what the calibrated kernels would take.
  *
  * With constants for the GPU (s2_sim_options.calibration) the times that a search minimises are those that
  * `s2 sim` predicts, so that its front is in the order that the device would give. A prediction plans a whole
@@ -11,8 +11,8 @@
  *
  * Ownership: s2_predictor_free. Threads: one s2_predictor, one thread.
  */
-#ifndef S2_SEARCH_PREDICTOR_H
-#define S2_SEARCH_PREDICTOR_H
+#ifndef S2_SIM_PREDICTOR_H
+#define S2_SIM_PREDICTOR_H
 
 #include "sim/fast.h"
 
@@ -22,9 +22,6 @@ extern "C" {
 
 /* What the kernels make of one shape. */
 typedef struct s2_predictor s2_predictor;
-
-/* Whether times of the phase can be predicted at all under these options. */
-bool s2_predictor_applies(const s2_sim_options *options, s2_phase phase);
 
 s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *options,
                            s2_predictor **out) S2_MUST_CHECK;
@@ -39,13 +36,14 @@ s2_status s2_predictor_floor(s2_predictor *predictor, s2_arena *scratch, const s
                              double *us) S2_MUST_CHECK;
 
 /*
- * The prediction of all layers, as s2_sim_run gives it; predictor may be NULL, else its shape is the pattern's
- * and dense layers are predicted once. S2_ENOMEM, S2_ELIMIT; scratch is rewound.
+ * The prediction of all layers in the options' phase; predictor may be NULL, else its shape is the pattern's and
+ * dense layers are predicted once. S2_EUNSUPPORTED for terms that choose at run time, and for what is too much to
+ * plan; S2_ENOMEM, S2_ELIMIT; scratch is rewound.
  */
 s2_status s2_predictor_time(s2_predictor *predictor, s2_arena *scratch, const s2_pattern *pattern,
-                            const s2_sim_options *options, s2_phase phase, double *us) S2_MUST_CHECK;
+                            const s2_sim_options *options, double *us) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }
 #endif
-#endif /* S2_SEARCH_PREDICTOR_H */
+#endif /* S2_SIM_PREDICTOR_H */

@@ -1,0 +1,303 @@
+#include "search/objective.h"
+
+#include <math.h>
+
+#include "coverage/prove.h"
+#include "reach/worth.h"
+
+enum { PROOF_STEPS = 10000000 };
+
+/* Both sides of a bound are sums of doubles; this is far above their rounding. */
+#define ROUNDING (1 - 1e-9)
+
+const char *s2_objective_word(s2_objective objective)
+{
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us",  "kv_bytes",
+                                        "density",    "imbalance", "unread",    "redundancy",
+                                        "depth",      "loss",      "unrecalled"};
+    return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
+}
+
+s2_objective s2_objective_time(s2_phase phase)
+{
+    static const s2_objective of[S2_N_PHASES] = {
+        [S2_PREFILL] = S2_BY_PREFILL_US, [S2_DECODE] = S2_BY_DECODE_US, [S2_TRAIN] = S2_BY_TRAIN_US};
+    return of[phase];
+}
+
+s2_status s2_objectives_init(s2_objectives *objectives, const s2_sim_options *options, const s2_objective *by,
+                             int32_t n_by)
+{
+    bool trains = false;
+    *objectives = (s2_objectives){.options = *options, .n_by = n_by};
+    for (int32_t v = 0; v < n_by; v++) {
+        objectives->by[v] = by[v];
+        trains |= by[v] == S2_BY_TRAIN_US;
+    }
+    /* of training nothing is known by arithmetic, and the price of the rest is small beside it */
+    return trains ? S2_OK : s2_price_memo_new(options, &objectives->options.memo);
+}
+
+void s2_objectives_release(s2_objectives *objectives)
+{
+    s2_price_memo_free(objectives->options.memo);
+    objectives->options.memo = NULL;
+    s2_arena_release(&objectives->scratch);
+}
+
+static s2_status price(s2_objectives *objectives, const s2_pattern *pattern, s2_phase phase,
+                       s2_fidelity fidelity, s2_sim *out)
+{
+    s2_sim_options options = objectives->options;
+    options.phase = phase;
+    return s2_price(&objectives->scratch, pattern, &options, fidelity, out, NULL);
+}
+
+static bool wants(const s2_objectives *objectives, s2_objective objective)
+{
+    for (int32_t v = 0; v < objectives->n_by; v++)
+        if (objectives->by[v] == objective)
+            return true;
+    return false;
+}
+
+double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
+{
+    const s2_sim_options *const options = &objectives->options;
+    double elems = 0, states = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        states += (double)s2_pattern_state_bytes(pattern, layer);
+        if (s2_pattern_kv_layer(pattern, layer) == layer && !s2_pattern_is_state_layer(pattern, layer))
+            elems += (double)s2_pattern_kv_heads(pattern, layer) * s2_pattern_head_dim(pattern, layer);
+    }
+    return (2.0 * elems * (double)options->len_tok * s2_dtype_bytes(options->dtype) + states) *
+           (double)options->batch;
+}
+
+/* The same division for every way of counting the pairs; layers without attention have none. */
+static double unread_of(const s2_objectives *objectives, const s2_pattern *pattern, int64_t pairs)
+{
+    int32_t n_layers = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        n_layers += !s2_pattern_is_state_layer(pattern, layer);
+    const double all = (double)s2_dense_pairs(pattern->causal, objectives->options.len_tok) *
+                       pattern->n_heads * n_layers * (double)objectives->options.batch;
+    return n_layers > 0 ? 1 - (double)pairs / all : 0;
+}
+
+static double redundancy_of(const s2_objectives *objectives, const s2_pattern *pattern, int64_t pairs)
+{
+    return (1 - unread_of(objectives, pattern, pairs)) * pattern->n_heads;
+}
+
+static s2_status prove_one(s2_objectives *objectives, const s2_pattern *pattern, s2_requirement requirement,
+                           s2_finding *out)
+{
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
+    return s2_prove(&objectives->scratch, pattern, &requirement, 1, &options, out);
+}
+
+/* One more than the longest run of layers that fail, or keep a state and no keys: those pass no key on either. */
+static double depth_by_runs(const s2_pattern *pattern, const s2_finding *finding)
+{
+    int32_t run = 0, longest = 0, next = 0;
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const bool fails = next < finding->n_failing_layers && finding->failing_layers[next] == layer;
+        next += fails;
+        run = fails || s2_pattern_is_state_layer(pattern, layer) ? run + 1 : 0;
+        longest = run > longest ? run : longest;
+    }
+    return longest + 1;
+}
+
+/*
+ * A layer whose heads together read everything passes every key on, so the depth is one more than the
+ * longest run of layers that are not proved to. Layers that are not decided count as those that fail, and
+ * where both occur each depth is asked for.
+ */
+static s2_status price_depth(s2_objectives *objectives, const s2_pattern *pattern, double *depth)
+{
+    s2_finding finding;
+    const s2_arena_mark_t mark = s2_arena_mark(&objectives->scratch);
+    s2_status status = prove_one(objectives, pattern, (s2_requirement){.property = S2_UNION}, &finding);
+    double least = pattern->n_layers + 1;
+    if (status == S2_OK && (finding.verdict != S2_UNKNOWN || finding.n_failing_layers > 0))
+        least = depth_by_runs(pattern, &finding);
+    while (status == S2_OK && finding.undecided && least <= pattern->n_layers) {
+        s2_finding within;
+        status = prove_one(objectives, pattern, (s2_requirement){S2_DEPTH, (int32_t)least, true}, &within);
+        if (status != S2_OK || within.verdict == S2_HOLDS)
+            break;
+        least++;
+    }
+    if (status == S2_OK)
+        *depth = least;
+    s2_arena_rewind(&objectives->scratch, mark);
+    return status;
+}
+
+s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *pattern, s2_quote *quote,
+                              double value[S2_MAX_OBJECTIVES])
+{
+    s2_sim floor;
+    S2_TRY(price(objectives, pattern, S2_PREFILL, S2_PRICE_FLOOR, &floor));
+    for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
+        value[v] = 0;
+    for (int32_t v = 0; v < objectives->n_by && floor.fast; v++)
+        switch (objectives->by[v]) {
+        case S2_BY_PREFILL_US: value[v] = floor.floor_us[S2_PREFILL] * ROUNDING; break;
+        case S2_BY_DECODE_US: value[v] = floor.floor_us[S2_DECODE] * ROUNDING; break;
+        case S2_BY_KV_BYTES: value[v] = (double)floor.kv.head_pages; break;
+        case S2_BY_DENSITY: value[v] = floor.density; break;
+        case S2_BY_UNREAD: value[v] = unread_of(objectives, pattern, floor.counts.pairs); break;
+        case S2_BY_REDUNDANCY: value[v] = redundancy_of(objectives, pattern, floor.counts.pairs); break;
+        case S2_BY_DEPTH: value[v] = 1; break;
+        case S2_BY_IMBALANCE: value[v] = 1 * ROUNDING; break;
+        default: break;
+        }
+    *quote = (s2_quote){.pattern = pattern, .floor = floor};
+    return S2_OK;
+}
+
+static s2_status find_floors(s2_objectives *objectives, s2_quote *quote)
+{
+    if (quote->floored || !quote->floor.fast)
+        return S2_OK;
+    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        s2_sim raised;
+        if (!wants(objectives, s2_objective_time((s2_phase)phase)) ||
+            !s2_sim_predicts(&objectives->options, (s2_phase)phase))
+            continue;
+        S2_TRY(price(objectives, quote->pattern, (s2_phase)phase, S2_PRICE_RAISED, &raised));
+        quote->floor_us[phase] = raised.floor_us[phase];
+    }
+    quote->floored = true;
+    return S2_OK;
+}
+
+/* Raise times to their floors. */
+static void keep_floors(const s2_objectives *objectives, const s2_quote *quote,
+                        double value[S2_MAX_OBJECTIVES])
+{
+    for (int32_t v = 0; v < objectives->n_by; v++) {
+        if (objectives->by[v] == S2_BY_PREFILL_US)
+            value[v] = fmax(value[v], quote->floor_us[S2_PREFILL]);
+        if (objectives->by[v] == S2_BY_DECODE_US)
+            value[v] = fmax(value[v], fmax(quote->decode_us, quote->floor_us[S2_DECODE]));
+    }
+}
+
+static s2_status price_time(s2_objectives *objectives, const s2_pattern *pattern, s2_phase phase, double *us)
+{
+    s2_sim sim;
+    S2_TRY(price(objectives, pattern, phase, S2_PRICE_TIME, &sim));
+    *us = sim.time_us;
+    return S2_OK;
+}
+
+/* A cache that does not fit waits for the host, which only the whole simulator knows: not worth it for a bound. */
+static s2_status predict_decode(s2_objectives *objectives, s2_quote *quote)
+{
+    if (!quote->floor.fast || quote->decode_us > 0 || !wants(objectives, S2_BY_DECODE_US) ||
+        !s2_sim_predicts(&objectives->options, S2_DECODE) || quote->floor.host_bytes > 0)
+        return S2_OK;
+    return price_time(objectives, quote->pattern, S2_DECODE, &quote->decode_us);
+}
+
+s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32_t step,
+                               double value[S2_MAX_OBJECTIVES])
+{
+    S2_TRY(step == 0 ? find_floors(objectives, quote) : predict_decode(objectives, quote));
+    keep_floors(objectives, quote, value);
+    return S2_OK;
+}
+
+/* What the exact values are taken from, however it was computed. */
+typedef struct prices {
+    double prefill_us;
+    double decode_us;
+    double train_us;
+    double kv_bytes;
+    double density;
+    double imbalance;
+    double unread;
+    double redundancy;
+    double depth;
+    double loss;
+    double unrecalled;
+} prices;
+
+static s2_status price_worth(s2_objectives *objectives, const s2_pattern *pattern, prices *out)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(&objectives->scratch);
+    s2_stack stack;
+    s2_worth worth = {0};
+    s2_status status =
+        s2_stack_build(&objectives->scratch, pattern, S2_PREFILL, objectives->options.len_tok, &stack);
+    if (status == S2_OK)
+        status = s2_worth_judge(&objectives->scratch, &stack, &worth);
+    s2_arena_rewind(&objectives->scratch, mark);
+    S2_TRY(status);
+    out->loss = worth.loss;
+    out->unrecalled = 1 - worth.recall;
+    return worth.not_judged == NULL ? S2_OK : S2_ELIMIT;
+}
+
+/* What prefill reads, and its plan where that is asked for or is the only way to count. */
+static s2_status price_reads(s2_objectives *objectives, const s2_quote *quote, prices *out)
+{
+    s2_sim plan = quote->floor;
+    const bool timed = wants(objectives, S2_BY_PREFILL_US) || wants(objectives, S2_BY_IMBALANCE);
+    const bool counted = wants(objectives, S2_BY_DENSITY) || wants(objectives, S2_BY_UNREAD) ||
+                         wants(objectives, S2_BY_REDUNDANCY);
+    if (timed || (counted && !plan.fast))
+        S2_TRY(price(objectives, quote->pattern, S2_PREFILL, S2_PRICE_PLAN, &plan));
+    out->prefill_us = plan.plan_us;
+    out->density = plan.density;
+    out->imbalance = plan.imbalance;
+    out->unread = unread_of(objectives, quote->pattern, plan.counts.pairs);
+    out->redundancy = redundancy_of(objectives, quote->pattern, plan.counts.pairs);
+    return S2_OK;
+}
+
+static s2_status price_cache(s2_objectives *objectives, const s2_quote *quote, prices *out)
+{
+    s2_sim cache = quote->floor;
+    if (!cache.fast && wants(objectives, S2_BY_KV_BYTES))
+        S2_TRY(price(objectives, quote->pattern, S2_DECODE, S2_PRICE_CACHE, &cache));
+    out->kv_bytes = (double)cache.kv.head_pages;
+    return S2_OK;
+}
+
+static s2_status price_times(s2_objectives *objectives, const s2_quote *quote, prices *out)
+{
+    if (wants(objectives, S2_BY_PREFILL_US) && s2_sim_predicts(&objectives->options, S2_PREFILL))
+        S2_TRY(price_time(objectives, quote->pattern, S2_PREFILL, &out->prefill_us));
+    if (quote->decode_us > 0)
+        out->decode_us = quote->decode_us;
+    else if (wants(objectives, S2_BY_DECODE_US))
+        S2_TRY(price_time(objectives, quote->pattern, S2_DECODE, &out->decode_us));
+    if (wants(objectives, S2_BY_TRAIN_US))
+        S2_TRY(price_time(objectives, quote->pattern, S2_TRAIN, &out->train_us));
+    return S2_OK;
+}
+
+s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote, double value[S2_MAX_OBJECTIVES])
+{
+    prices own = {0};
+    S2_TRY(find_floors(objectives, quote));
+    S2_TRY(price_reads(objectives, quote, &own));
+    S2_TRY(price_cache(objectives, quote, &own));
+    S2_TRY(price_times(objectives, quote, &own));
+    if (wants(objectives, S2_BY_DEPTH))
+        S2_TRY(price_depth(objectives, quote->pattern, &own.depth));
+    if (wants(objectives, S2_BY_LOSS) || wants(objectives, S2_BY_UNRECALLED))
+        S2_TRY(price_worth(objectives, quote->pattern, &own));
+    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us,  own.kv_bytes,
+                                         own.density,    own.imbalance, own.unread,    own.redundancy,
+                                         own.depth,      own.loss,      own.unrecalled};
+    for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
+        value[v] = v < objectives->n_by ? all[objectives->by[v]] : 0;
+    keep_floors(objectives, quote, value);
+    return S2_OK;
+}
