@@ -40,13 +40,17 @@ s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *de
         if (gradients->host[grad] == NULL)
             return S2_ENOMEM;
     }
-    return S2_OK;
+    if (!request->sinks)
+        return S2_OK;
+    gradients->host_d_sink = s2_malloc(gradients->harness.d_sink.n_bytes + 2 * S2_GUARD_BYTES);
+    return gradients->host_d_sink != NULL ? S2_OK : S2_ENOMEM;
 }
 
 void s2_gradient_harness_close(s2_gradient_harness *gradients)
 {
     for (int32_t grad = 0; grad < S2_N_GRADIENT_KINDS; grad++)
         s2_free(gradients->host[grad]);
+    s2_free(gradients->host_d_sink);
     s2_harness_close(&gradients->harness);
     *gradients = (s2_gradient_harness){0};
 }
@@ -61,7 +65,7 @@ s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients, const s2_vali
                                                  (int64_t)buffers[buffer]->n_bytes / bytes,
                                                  harness->problem.dtype, request->seed * 16 + buffer,
                                                  buffer == 0 ? request->spread : 1.0f));
-    return S2_OK;
+    return s2_harness_draw_sinks(harness, request->seed);
 }
 
 /* ------------------------------------------------------------------ the forward */
@@ -96,7 +100,7 @@ static s2_status plan_forward(s2_forward *forward, const s2_kernel *kernel, s2_d
 {
     const s2_harness *const harness = &forward->gradients->harness;
     forward->problem.plan = NULL;
-    S2_TRY(kernel->supports(harness->device, &forward->problem, why));
+    S2_TRY(s2_kernel_supports(harness->device, kernel, &forward->problem, why));
     const s2_plan_options options = s2_kernel_cut(kernel->traits, forward->problem.head_dim);
     S2_TRY(s2_plan_build(&forward->arena, harness->whole.pattern, harness->whole.phase, harness->whole.layer,
                          harness->whole.seqs, harness->whole.n_seqs, &options, &forward->whole, why));
@@ -104,7 +108,7 @@ static s2_status plan_forward(s2_forward *forward, const s2_kernel *kernel, s2_d
     if (harness->some.n_items != harness->whole.n_items)
         S2_TRY(s2_plan_select(&forward->arena, &forward->whole, shares_rows, forward, &forward->some));
     forward->problem.plan = &forward->some;
-    return kernel->supports(harness->device, &forward->problem, why);
+    return s2_kernel_supports(harness->device, kernel, &forward->problem, why);
 }
 
 static s2_status attempt(void *user, const s2_kernel *kernel, s2_diag *why)
@@ -171,12 +175,17 @@ s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
         S2_TRY(ops->fill(harness->device, s2_gradient_harness_buffer(gradients, grad)->base, 0xff,
                          whole_bytes(gradients, grad)));
+    const size_t sink_bytes = harness->d_sink.n_bytes + 2 * S2_GUARD_BYTES;
+    if (gradients->host_d_sink != NULL)
+        S2_TRY(ops->fill(harness->device, harness->d_sink.base, 0xff, sink_bytes));
     S2_TRY(ops->time_begin(harness->device));
     S2_TRY(harness->kernel->run(harness->device, &harness->problem, harness->state, why));
     S2_TRY(ops->sync(harness->device, why));
     S2_TRY(ops->time_end(harness->device, &spent));
     for (s2_gradient_kind grad = S2_GRADIENT_DQ; grad < S2_N_GRADIENT_KINDS; grad++)
         S2_TRY(copy_grad(gradients, grad));
+    if (gradients->host_d_sink != NULL)
+        S2_TRY(ops->copy_out(harness->device, gradients->host_d_sink, harness->d_sink.base, sink_bytes));
     if (ms != NULL)
         *ms = spent;
     return S2_OK;

@@ -20,6 +20,7 @@ typedef struct s2_gradient_harness {
     s2_harness harness;                 /* its problem is a backward */
     int32_t kv_head;                    /* the only one whose gradients are copied and judged; -1: all */
     uint8_t *host[S2_N_GRADIENT_KINDS]; /* copies with guards */
+    uint8_t *host_d_sink;               /* the same; NULL without sinks */
 } s2_gradient_harness;
 
 /* As s2_harness_open. */

@@ -95,6 +95,7 @@ static s2_status make(s2_grad_check *check, s2_diag *why)
     check->problem.o.data = check->host[3];
     check->problem.d_o.data = check->host[4];
     check->problem.lse.data = (float *)(void *)check->host[5];
+    check->problem.sink = harness->host_sink;
     return S2_OK;
 }
 
@@ -180,7 +181,8 @@ static double peak_of(const double *x, int32_t n)
     return peak;
 }
 
-static double tolerance_of(const s2_grad_check *check, const s2_gradient_out *want)
+/* `out` is the type that the gradient is stored in. */
+static double tolerance_of(const s2_grad_check *check, const s2_gradient_out *want, s2_dtype out)
 {
     static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
     const int32_t dim = check->problem.head_dim;
@@ -190,7 +192,8 @@ static double tolerance_of(const s2_grad_check *check, const s2_gradient_out *wa
         plain = fmax(plain, fabs(want->plain[d] - want->exact[d]));
     /* weights below the smallest normal number may be flushed to zero */
     const double flushed = 0x1p-126 * 64.0;
-    return flushed + 2.0 * plain + 2.0 * u * peak_of(want->exact, dim) + 3.0 * u * peak_of(want->noise, dim) +
+    return flushed + 2.0 * plain + 2.0 * unit[out] * peak_of(want->exact, dim) +
+           3.0 * u * peak_of(want->noise, dim) +
            16.0 * 0x1p-24 * (1.0 + check->gradient.score_peak) * peak_of(want->size, dim);
 }
 
@@ -205,7 +208,7 @@ static s2_outcome judge_vector(s2_grad_check *check, s2_gradient_kind grad, cons
     for (int32_t d = 0; d < p->head_dim; d++)
         err = fmax(err, fabs((double)s2_float_load(grad_data(check->gradients, grad), p->dtype, from + d) -
                              want->exact[d]));
-    const double tol = tolerance_of(check, want);
+    const double tol = tolerance_of(check, want, p->dtype);
     if (!(err < check->out->max_err)) {
         check->out->max_err = err;
         check->out->tol = tol;
@@ -290,6 +293,41 @@ static s2_status judge_queries(s2_grad_check *check)
     return status;
 }
 
+static s2_outcome judge_sink(s2_grad_check *check, int32_t head)
+{
+    const float *const got = (const float *)(const void *)(check->gradients->host_d_sink + S2_GUARD_BYTES);
+    const double err = fabs((double)got[head] - check->gradient.out[0].exact[0]);
+    const double tol = tolerance_of(check, &check->gradient.out[0], S2_F32);
+    if (err <= tol)
+        return S2_OUTCOME_OK;
+    snprintf(check->out->reason, sizeof check->out->reason,
+             "layer %d, head %d: the gradient of the sink is off by %.3g where %.3g is allowed",
+             check->gradients->harness.some.layer, head, err, tol);
+    return isnan(err) ? S2_OUTCOME_NAN : S2_OUTCOME_WRONG_VALUES;
+}
+
+/* Guards first, then every head that is looked at. */
+static s2_status judge_sinks(s2_grad_check *check)
+{
+    const s2_attn_problem *const p = &check->problem;
+    const size_t data = check->gradients->harness.d_sink.n_bytes;
+    for (size_t byte = 0; p->sinks && byte < S2_GUARD_BYTES; byte++)
+        if (check->gradients->host_d_sink[byte] != 0xff ||
+            check->gradients->host_d_sink[S2_GUARD_BYTES + data + byte] != 0xff) {
+            snprintf(check->out->reason, sizeof check->out->reason,
+                     "a byte outside the gradient of the sinks was written");
+            check->out->outcome = S2_OUTCOME_OUT_OF_BOUNDS;
+            return S2_OK;
+        }
+    for (int32_t head = 0; p->sinks && head < p->n_heads && check->out->outcome == S2_OUTCOME_OK; head++) {
+        if (!s2_gradient_harness_looks_at(check->gradients, s2_pattern_kv_head(p->plan->pattern, head)))
+            continue;
+        S2_TRY(s2_gradient_of_sink(&check->gradient, head));
+        check->out->outcome = judge_sink(check, head);
+    }
+    return S2_OK;
+}
+
 /*
  * From q, k and v alone where all rows can be evaluated; else from the o and lse that the kernel was given.
  */
@@ -309,6 +347,7 @@ static s2_status judge_values(s2_grad_check *check)
                             too_long(check)));
     S2_TRY(judge_queries(check));
     S2_STAGE(check->out, judge_keys(check));
+    S2_STAGE(check->out, judge_sinks(check));
     return S2_OK;
 }
 

@@ -147,6 +147,43 @@ static s2_status lay_out(s2_harness *harness, const s2_validate_request *request
     return harness->host_o != NULL && harness->host_lse != NULL ? S2_OK : S2_ENOMEM;
 }
 
+/* Sinks that change nothing, until some are drawn. */
+static s2_status lay_out_sinks(s2_harness *harness)
+{
+    s2_attn_problem *const p = &harness->problem;
+    const size_t n_bytes = (size_t)p->n_heads * sizeof(float);
+    harness->host_sink = s2_malloc(n_bytes);
+    if (harness->host_sink == NULL)
+        return S2_ENOMEM;
+    for (int32_t head = 0; head < p->n_heads; head++)
+        harness->host_sink[head] = -INFINITY;
+    S2_TRY(allocate(harness, &harness->sink, p->n_heads, sizeof(float)));
+    if (p->pass == S2_PASS_BACKWARD)
+        S2_TRY(allocate(harness, &harness->d_sink, p->n_heads, sizeof(float)));
+    p->sink = (const float *)(const void *)(harness->sink.base + S2_GUARD_BYTES);
+    p->d_sink = p->pass == S2_PASS_BACKWARD ? (float *)(void *)(harness->d_sink.base + S2_GUARD_BYTES) : NULL;
+    return harness->device->ops->copy_in(harness->device, harness->sink.base + S2_GUARD_BYTES,
+                                         harness->host_sink, n_bytes);
+}
+
+void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out)
+{
+    for (int32_t head = 0; head < n_heads; head++) {
+        const float drawn = 2.0f + 2.0f * s2_input_value(seed ^ UINT64_C(0x73696e6b), (uint64_t)head);
+        out[head] = head % 4 == 3 ? -INFINITY : head % 4 == 1 ? drawn + 20.0f : drawn;
+    }
+}
+
+s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    if (!p->sinks)
+        return S2_OK;
+    s2_harness_sinks(seed, p->n_heads, harness->host_sink);
+    return harness->device->ops->copy_in(harness->device, harness->sink.base + S2_GUARD_BYTES,
+                                         harness->host_sink, (size_t)p->n_heads * sizeof(float));
+}
+
 /* Gradients lie as what they are gradients of. */
 static s2_status lay_out_gradients(s2_harness *harness)
 {
@@ -169,17 +206,19 @@ static s2_status open_with(s2_harness *harness, const s2_validate_request *reque
 {
     harness->kernel = kernel;
     harness->problem.plan = NULL;
-    S2_TRY(kernel->supports(harness->device, &harness->problem, why));
+    S2_TRY(s2_kernel_supports(harness->device, kernel, &harness->problem, why));
     const s2_plan_options options = s2_kernel_cut(kernel->traits, harness->problem.head_dim);
     S2_TRY(s2_plan_build(&harness->arena, request->pattern, request->phase, request->layer, request->seqs,
                          request->n_seqs, &options, &harness->whole, why));
     S2_TRY(sample_items(harness, request));
     harness->problem.plan = &harness->some;
-    S2_TRY(kernel->supports(harness->device, &harness->problem, why));
+    S2_TRY(s2_kernel_supports(harness->device, kernel, &harness->problem, why));
     S2_TRY(count_tokens(harness, request));
     S2_TRY(lay_out(harness, request));
     if (harness->problem.pass == S2_PASS_BACKWARD)
         S2_TRY(lay_out_gradients(harness));
+    if (harness->problem.sinks)
+        S2_TRY(lay_out_sinks(harness));
     return kernel->prepare(harness->device, &harness->problem, &harness->state, why);
 }
 
@@ -209,7 +248,9 @@ static s2_status open(s2_harness *harness, const s2_validate_request *request, s
                                          .n_heads = pattern->n_heads,
                                          .n_kv_heads = pattern->n_kv_heads,
                                          .head_dim = pattern->head_dim,
-                                         .scale = request->scale != 0.0f ? request->scale : usual};
+                                         .scale = request->scale != 0.0f ? request->scale : usual,
+                                         .cap = request->cap,
+                                         .sinks = request->sinks};
     s2_attempt at = {harness, request};
     const s2_kernel *chosen;
     return s2_kernel_choose(harness->device, request->kernel, attempt, &at, &chosen, why);
@@ -226,12 +267,14 @@ void s2_harness_close(s2_harness *harness)
 {
     if (harness->kernel != NULL && harness->state != NULL)
         harness->kernel->finish(harness->device, harness->state);
-    s2_guarded *const buffers[] = {&harness->q,   &harness->k,   &harness->v,   &harness->o,  &harness->lse,
-                                   &harness->d_o, &harness->d_q, &harness->d_k, &harness->d_v};
+    s2_guarded *const buffers[] = {&harness->q,   &harness->k,    &harness->v,     &harness->o,
+                                   &harness->lse, &harness->d_o,  &harness->d_q,   &harness->d_k,
+                                   &harness->d_v, &harness->sink, &harness->d_sink};
     for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
         harness->device->ops->release(harness->device, buffers[at]->base);
     s2_free(harness->host_o);
     s2_free(harness->host_lse);
+    s2_free(harness->host_sink);
     s2_arena_release(&harness->arena);
     *harness = (s2_harness){0};
 }

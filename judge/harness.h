@@ -38,6 +38,8 @@ typedef struct s2_harness {
     int64_t n_k_tok;
     s2_guarded q, k, v, o, lse;
     s2_guarded d_o, d_q, d_k, d_v; /* only of a backward: else NULL */
+    s2_guarded sink, d_sink;       /* only with sinks */
+    float *host_sink;              /* [H]: minus infinity until they are drawn */
     uint8_t *host_o;               /* copies with guards */
     uint8_t *host_lse;
     void *state;
@@ -57,6 +59,11 @@ s2_status s2_harness_run(s2_harness *harness, double *ms, s2_diag *why) S2_MUST_
 /* The same, but only these rows come back when they are few beside the whole output. */
 s2_status s2_harness_run_rows(s2_harness *harness, const s2_probe_row *rows, int64_t n_rows, double *ms,
                               s2_diag *why) S2_MUST_CHECK;
+
+/* Sinks that matter for n_heads heads: small ones, dominating ones, none. */
+void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out);
+/* They take the place of the harness's. Nothing without sinks. */
+s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
 /* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
 int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer);

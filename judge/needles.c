@@ -14,6 +14,9 @@
 
 enum { STREAM_NOISE = 5, STREAM_VALUES = 6, STREAM_SILENT = 7 };
 
+/* length^2 * scale: e^40 outweighs 2^24 other keys by 10^10, half of it still 30 times. */
+static const float NEEDLE_SCORE = 40.0f;
+
 typedef struct s2_hunt {
     s2_harness harness;
     int32_t n_needles;
@@ -43,8 +46,7 @@ static s2_status plant(s2_hunt *hunt, uint64_t seed)
     const s2_attn_problem *const p = &harness->problem;
     const s2_device_ops *const ops = harness->device->ops;
     const int64_t bytes = s2_dtype_bytes(p->dtype), n_kv = (int64_t)harness->k.n_bytes / bytes;
-    /* length^2 * scale = 40: e^40 outweighs 2^24 other keys by 10^10 */
-    const float length = sqrtf(40.0f / fabsf(p->scale));
+    const float length = sqrtf(NEEDLE_SCORE / fabsf(p->scale));
     S2_TRY(ops->fill_normal(harness->device, p->q.data, (int64_t)harness->q.n_bytes / bytes, p->dtype,
                             seed * 16 + STREAM_SILENT, 0.0f));
     S2_TRY(ops->fill_normal(harness->device, p->k.data, n_kv, p->dtype, seed * 16 + STREAM_NOISE, 0.01f));
@@ -138,10 +140,21 @@ static s2_status hunt_length(s2_device *device, const s2_validate_request *reque
     return status;
 }
 
+/* A cap flattens the needle's score; below half of it too many keys would weigh as much as the needle. */
+static bool stands_out(float cap)
+{
+    return cap <= 0.0f || cap * tanhf(NEEDLE_SCORE / cap) > NEEDLE_SCORE / 2.0f;
+}
+
 s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request, s2_validation *out,
                            s2_diag *why)
 {
     int32_t k_tok = request->seqs[0].k_tok, lengths[S2_NEEDLE_LENGTHS], n = 0;
+    if (!stands_out(request->cap)) {
+        snprintf(out->left_out, sizeof out->left_out, "no needles: a cap of %g lets none stand out",
+                 (double)request->cap);
+        return S2_OK;
+    }
     for (; n < S2_NEEDLE_LENGTHS && k_tok >= 2 * S2_NEEDLE_DEPTHS; k_tok /= 2)
         lengths[n++] = k_tok;
     for (int32_t nth = n - 1; nth >= 0 && out->outcome == S2_OUTCOME_OK; nth--) {

@@ -175,6 +175,7 @@ static s2_status fill(s2_numerics *check)
                             check->request->spread));
     S2_TRY(ops->fill_normal(device, harness->problem.k.data, n_kv, dtype, stream(check, STREAM_K), 1.0f));
     S2_TRY(ops->fill_normal(device, harness->problem.v.data, n_kv, dtype, stream(check, STREAM_V), 1.0f));
+    S2_TRY(s2_harness_draw_sinks(harness, check->request->seed));
     check->k = s2_malloc(harness->k.n_bytes);
     check->v = s2_malloc(harness->v.n_bytes);
     check->q_row = s2_calloc((size_t)harness->problem.head_dim, sizeof *check->q_row);
@@ -185,6 +186,7 @@ static s2_status fill(s2_numerics *check)
     check->host.q = (s2_tensor){.data = check->q_row};
     check->host.k.data = check->k;
     check->host.v.data = check->v;
+    check->host.sink = harness->host_sink;
     return S2_OK;
 }
 

@@ -73,6 +73,8 @@ typedef struct s2_validate_request {
     uint64_t seed;
     float spread;          /* factor on Q: 0 makes all scores equal, 8 makes one key dominate; 1 */
     float scale;           /* of the scores; 0: 1 / sqrt(D) */
+    float cap;             /* of the scores: cap * tanh(score / cap); 0: none */
+    bool sinks;            /* a sink logit a head; drawn where values are judged, else minus infinity */
     bool padded;           /* tokens lie apart in memory, not back to back */
     bool head_major;       /* [head][token][d], not [token][head][d] */
     double budget_flop;    /* of one run; above it tiles are sampled. 0: run everything */

@@ -34,7 +34,8 @@ typedef struct s2_step {
     s2_cached cached;
     s2_attn_problem problem;
     s2_attn_problem host;
-    int32_t q_cap; /* query tokens of a sequence at most */
+    float *host_sink; /* NULL without sinks */
+    int32_t q_cap;    /* query tokens of a sequence at most */
     size_t q_bytes, lse_bytes;
     uint8_t *host_q, *host_o;
     float *host_lse;
@@ -104,6 +105,22 @@ static s2_status rehearse(const s2_validate_request *request, int32_t n_steps, i
 
 /* ------------------------------------------------------------------ life */
 
+static s2_status lay_out_sinks(s2_step *step)
+{
+    const s2_validate_request *const request = step->gen.request;
+    const int32_t n_heads = request->pattern->n_heads;
+    const size_t n_bytes = (size_t)n_heads * sizeof(float);
+    void *sink = NULL;
+    step->host_sink = s2_malloc(n_bytes);
+    if (step->host_sink == NULL)
+        return S2_ENOMEM;
+    s2_harness_sinks(request->seed, n_heads, step->host_sink);
+    S2_TRY(step->gen.device->ops->alloc(step->gen.device, n_bytes, &sink));
+    step->problem.sink = sink;
+    step->host.sink = step->host_sink;
+    return step->gen.device->ops->copy_in(step->gen.device, sink, step->host_sink, n_bytes);
+}
+
 static s2_status allocate(s2_step *step)
 {
     const s2_validate_request *const request = step->gen.request;
@@ -123,7 +140,7 @@ static s2_status allocate(s2_step *step)
     S2_TRY(device->ops->alloc(device, step->q_bytes, &step->problem.o.data));
     S2_TRY(device->ops->alloc(device, step->lse_bytes, &lse));
     step->problem.lse.data = lse;
-    return S2_OK;
+    return request->sinks ? lay_out_sinks(step) : S2_OK;
 }
 
 static void fill_problem(s2_step *step)
@@ -139,6 +156,8 @@ static void fill_problem(s2_step *step)
     p->n_kv_heads = pattern->n_kv_heads;
     p->head_dim = pattern->head_dim;
     p->scale = request->scale != 0.0f ? request->scale : 1.0f / sqrtf((float)pattern->head_dim);
+    p->cap = request->cap;
+    p->sinks = request->sinks;
     p->q = p->o = (s2_tensor){NULL, step->q_cap * q_tok, q_tok, d};
     p->lse = (s2_rows){NULL, (int64_t)step->q_cap * pattern->n_heads, step->q_cap};
     p->k = p->v = (s2_tensor){NULL, 0, d, 0};
@@ -184,7 +203,9 @@ static void close_step(s2_step *step)
         device->ops->release(device, step->problem.q.data);
         device->ops->release(device, step->problem.o.data);
         device->ops->release(device, step->problem.lse.data);
+        device->ops->release(device, (float *)(uintptr_t)step->problem.sink);
     }
+    s2_free(step->host_sink);
     s2_free(step->host_q);
     s2_free(step->host_o);
     s2_free(step->host_lse);
@@ -204,7 +225,7 @@ static s2_status plan_for(void *user, const s2_kernel *kernel, s2_diag *why)
     if (!s2_kernel_takes_pass(step->gen.device, kernel, S2_PASS_DECODE))
         return S2_EUNSUPPORTED; /* without a reason: one of a kernel for steps says more */
     step->problem.plan = NULL;
-    S2_TRY(kernel->supports(step->gen.device, &step->problem, why));
+    S2_TRY(s2_kernel_supports(step->gen.device, kernel, &step->problem, why));
     const s2_plan_options options = s2_kernel_cut(kernel->traits, step->problem.head_dim);
     for (int32_t index = 0; index < request->n_seqs; index++)
         step->seqs[index] =
@@ -212,7 +233,7 @@ static s2_status plan_for(void *user, const s2_kernel *kernel, s2_diag *why)
     S2_TRY(s2_plan_build(&step->arena, request->pattern, request->phase, request->layer, step->seqs,
                          request->n_seqs, &options, &step->plan, why));
     step->problem.plan = step->host.plan = &step->plan;
-    return kernel->supports(step->gen.device, &step->problem, why);
+    return s2_kernel_supports(step->gen.device, kernel, &step->problem, why);
 }
 
 static s2_status plan_step(s2_step *step)

@@ -22,6 +22,8 @@ enum {
     LIMIT_DIM = 1024
 };
 
+static const float LOG2_E = 1.44269504f;
+
 typedef float lanes_f __attribute__((vector_size(LANES * sizeof(float))));
 typedef int32_t lanes_i __attribute__((vector_size(LANES * sizeof(int32_t))));
 
@@ -174,13 +176,25 @@ static void mask_row(const s2_cpu_tile *tile, const s2_plan_entry *entry, const 
             s[key] = -INFINITY;
 }
 
+/* Scores as the softmax takes them, in powers of two; before masks, which a cap would make finite. */
+static void scale_row(const s2_attn_problem *p, float *s)
+{
+    const float scale = p->scale * LOG2_E;
+    if (p->cap > 0.0f) {
+        for (int32_t key = 0; key < TILE; key++)
+            s[key] = p->cap * LOG2_E * tanhf(s[key] * p->scale / p->cap);
+        return;
+    }
+    for (int32_t key = 0; key < TILE; key++)
+        s[key] *= scale;
+}
+
 /* Fold one row of scores into the running softmax; the row becomes its weights. */
-static void fold_row(s2_cpu_scratch *at, int32_t row, float scale)
+static void fold_row(s2_cpu_scratch *at, int32_t row)
 {
     float *const s = &at->s[row * TILE];
     float peak = at->peak[row];
     for (int32_t key = 0; key < TILE; key++) {
-        s[key] *= scale;
         peak = s[key] > peak ? s[key] : peak;
     }
     at->decay[row] = 1.0f;
@@ -214,7 +228,6 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
               at->k_t);
     load_rows(p, &p->v, s2_tensor_at(&p->v, p->k_begin_tok, tile->item->seq, k_begin, kv_head), n_keys, dim,
               at->v);
-    const float scale = p->scale * 1.44269504f;
     for (int32_t slab = 0; slab < p->plan->options.tile_tok / S2_PLAN_SLAB_TOK; slab++) {
         if ((entry->slabs >> slab & 1) == 0)
             continue;
@@ -225,9 +238,10 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
                     drop_row(at, r);
                     continue;
                 }
+                scale_row(p, &at->s[r * TILE]);
                 if (!entry->full || n_keys < TILE)
                     mask_row(tile, entry, &at->list, r, &at->s[r * TILE]);
-                fold_row(at, r, scale);
+                fold_row(at, r);
             }
             value_rows(at, dim, row);
         }
@@ -235,6 +249,21 @@ static void one_block(const s2_cpu_tile *tile, const s2_plan_entry *entry, int32
 }
 
 /* ------------------------------------------------------------------ items */
+
+/* The sink joins the softmax when all keys have. */
+static void add_sink(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
+{
+    const s2_attn_problem *const p = tile->problem;
+    const float sink = p->sinks ? p->sink[tile->head] * LOG2_E : -INFINITY;
+    for (int32_t row = tile->row_begin; row < tile->row_end && sink > -INFINITY; row++) {
+        const float peak = fmaxf(at->peak[row], sink);
+        const float keep = at->peak[row] > -INFINITY ? exp2f(at->peak[row] - peak) : 0.0f;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            at->o[row * dim + d] *= keep;
+        at->sum[row] = at->sum[row] * keep + exp2f(sink - peak);
+        at->peak[row] = peak;
+    }
+}
 
 static void store_tile(const s2_cpu_tile *tile, int32_t dim, const s2_cpu_scratch *at)
 {
@@ -269,6 +298,7 @@ static void one_head(const s2_cpu_tile *tile, int32_t dim, s2_cpu_scratch *at)
     }
     for (int32_t entry = 0; entry < at->list.n_entries; entry++)
         one_block(tile, &at->list.entries[entry], dim, at);
+    add_sink(tile, dim, at);
     store_tile(tile, dim, at);
 }
 
@@ -394,4 +424,5 @@ const s2_kernel s2_kernel_cpu = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
 };

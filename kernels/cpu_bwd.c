@@ -178,8 +178,14 @@ static const uint32_t *mask_bits(const s2_plan *plan, const s2_plan_flat *flat, 
 static void weigh(const s2_attn_problem *p, const s2_bwd_scratch *at, int32_t row, bool read, float *s,
                   float *dp)
 {
-    *s = read ? expf(*s * p->scale - at->lse[row]) : 0.0f;
-    *dp = read ? *s * (*dp - at->delta[row]) : 0.0f;
+    float score = *s * p->scale, slope = 1.0f;
+    if (p->cap > 0.0f && read) {
+        const float part = tanhf(score / p->cap);
+        score = p->cap * part;
+        slope = 1.0f - part * part;
+    }
+    *s = read ? expf(score - at->lse[row]) : 0.0f;
+    *dp = read ? *s * (*dp - at->delta[row]) * slope : 0.0f;
 }
 
 /* ------------------------------------------------------------------ dQ of a tile */
@@ -305,6 +311,40 @@ static void one_column(const s2_attn_problem *p, const s2_plan_column *column, c
                         &at->sum[two][(int64_t)sub * blk_tok * dim]);
 }
 
+/* ------------------------------------------------------------------ sinks */
+
+/* What the rows of an item bring to the gradient of one head's sink. */
+static double sink_of_item(const s2_attn_problem *p, const s2_plan_item *item, int32_t head)
+{
+    const s2_bwd_rows rows =
+        rows_of(p->plan, item->seq, head, s2_plan_tile_begin(p->plan, item->seq, item->tile));
+    const int64_t lse_at = s2_rows_at(&p->lse, p->q_begin_tok, item->seq, rows.q_tok, head);
+    double sum = 0.0;
+    for (int32_t row = 0; row < rows.to - rows.from; row++) {
+        const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, item->seq, rows.q_tok + row, head);
+        const int64_t d_o_at = s2_tensor_at(&p->d_o, p->q_begin_tok, item->seq, rows.q_tok + row, head);
+        float delta = 0.0f;
+        for (int32_t d = 0; d < p->head_dim; d++)
+            delta += s2_float_load(p->d_o.data, p->dtype, d_o_at + d) *
+                     s2_float_load(p->o.data, p->dtype, o_at + d);
+        if (p->sink[head] > -INFINITY)
+            sum += (double)(expf(p->sink[head] - p->lse.data[lse_at + row]) * delta);
+    }
+    return sum;
+}
+
+static void sink_gradients(const s2_attn_problem *p)
+{
+    for (int32_t head = 0; p->sinks && head < p->n_heads; head++) {
+        double sum = 0.0;
+        for (int32_t at = 0; at < p->plan->n_items; at++)
+            if (p->plan->items[at].head <= head &&
+                head < p->plan->items[at].head + p->plan->items[at].n_heads)
+                sum += sink_of_item(p, &p->plan->items[at], head);
+        p->d_sink[head] = (float)-sum;
+    }
+}
+
 /* ------------------------------------------------------------------ the contract */
 
 static void *work(void *user)
@@ -403,6 +443,7 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     for (int32_t thread = 0; thread < own->n_threads; thread++)
         jobs[thread] = (s2_bwd_job){problem, own, &next, thread};
     (void)s2_crew_run(own->n_threads, work, jobs, sizeof *jobs);
+    sink_gradients(problem);
     return S2_OK;
 }
 
@@ -416,4 +457,5 @@ const s2_kernel s2_kernel_cpu_bwd = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
 };

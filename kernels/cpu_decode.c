@@ -76,6 +76,12 @@ static float dot(const float *a, const float *b, int32_t n)
     return total;
 }
 
+static float score_of(const s2_attn_problem *p, const float *q, const float *k)
+{
+    const float score = p->scale * dot(q, k, p->head_dim);
+    return p->cap > 0.0f ? p->cap * tanhf(score / p->cap) : score;
+}
+
 static void fold_slab(const s2_attn_problem *p, uint32_t bits, const float *q, const float *k, const float *v,
                       float *row)
 {
@@ -84,7 +90,7 @@ static void fold_slab(const s2_attn_problem *p, uint32_t bits, const float *q, c
     for (int32_t key = 0; key < KEYS; key++) {
         s[key] = -INFINITY;
         if ((bits >> key & 1u) != 0)
-            s[key] = p->scale * dot(q, k + key * dim, dim);
+            s[key] = score_of(p, q, k + key * dim);
         peak = s[key] > peak ? s[key] : peak;
     }
     if (peak > row[dim] && row[dim] != -INFINITY) {
@@ -150,13 +156,16 @@ static void fold_list(const s2_decode_job *job, int32_t index, int32_t part, int
 static void store_row(const s2_attn_problem *p, const s2_decode_list *list, int32_t row, const float *from)
 {
     const int32_t dim = p->head_dim, group = p->n_heads / p->n_kv_heads;
-    const float sum = from[dim + 1], inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+    const int32_t head = list->kv_head * group + row % group;
+    const float sink = p->sinks ? p->sink[head] : -INFINITY, peak = fmaxf(from[dim], sink);
+    const float keep = from[dim] > -INFINITY ? expf(from[dim] - peak) : 0.0f;
+    const float sum = from[dim + 1] * keep + (sink > -INFINITY ? expf(sink - peak) : 0.0f);
+    const float inverse = sum > 0.0f ? keep / sum : 0.0f;
     const int64_t at = query_at(p, &p->o, list, row);
     for (int32_t d = 0; d < dim; d++)
         s2_float_store(p->o.data, p->dtype, at + d, from[d] * inverse);
-    p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group,
-                           list->kv_head * group + row % group)] =
-        sum > 0.0f ? (float)((double)from[dim] + log((double)sum)) : -INFINITY;
+    p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, list->seq, row / group, head)] =
+        sum > 0.0f ? (float)((double)peak + log((double)sum)) : -INFINITY;
 }
 
 static void one_part(const s2_decode_job *job, int32_t part)
@@ -347,4 +356,5 @@ const s2_kernel s2_kernel_cpu_decode = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
 };

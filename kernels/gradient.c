@@ -136,12 +136,18 @@ static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pai
         dp_size += fabs(product);
     }
     score *= (double)p->scale;
-    g->score_peak = fmax(g->score_peak, fabs(score));
+    g->score_peak = fmax(fmax(g->score_peak, fabs(score)), (double)p->cap);
+    double slope = 1.0;
+    if (p->cap > 0.0f) {
+        const double part = tanh(score / (double)p->cap);
+        score = (double)p->cap * part;
+        slope = 1.0 - part * part;
+    }
     s2_pair_terms out = {.p = exp(score - row->lse)};
-    out.ds = out.p * (dp - row->delta);
+    out.ds = out.p * (dp - row->delta) * slope;
     out.ds_size = out.p * (dp_size + row->delta_noise * sqrt((double)p->head_dim) + fabs(row->delta));
     out.plain_p = expf((float)score - row->plain_lse);
-    out.plain_ds = out.plain_p * ((float)dp - row->plain_delta);
+    out.plain_ds = out.plain_p * ((float)dp - row->plain_delta) * (float)slope;
     if (g->tolerance == S2_TOL_ROUNDED_P) {
         out.plain_ds = s2_round_to(p->dtype, out.plain_ds);
         out.plain_p = s2_round_to(p->dtype, out.plain_p);
@@ -248,5 +254,29 @@ s2_status s2_gradient_of_key(s2_gradient *gradient, int32_t seq, int32_t k_tok, 
                 S2_TRY(add_query(gradient, seq, q_tok, head, k_tok));
     finish(gradient, &gradient->out[0], (double)p->scale);
     finish(gradient, &gradient->out[1], 1.0);
+    return S2_OK;
+}
+
+s2_status s2_gradient_of_sink(s2_gradient *gradient, int32_t head)
+{
+    const s2_attn_problem *const p = gradient->problem;
+    s2_gradient_out *const out = &gradient->out[0];
+    const double sink = (double)p->sink[head];
+    clear(gradient);
+    gradient->score_peak = isfinite(sink) ? fabs(sink) : 0.0;
+    for (int32_t seq = 0; seq < p->n_seqs; seq++)
+        for (int32_t q_tok = 0; q_tok < p->plan->seqs[seq].q_tok; q_tok++) {
+            s2_gradient_row *row;
+            if (!row_counts(gradient, seq, q_tok, head) || !(sink > -INFINITY))
+                continue;
+            S2_TRY(row_of(gradient, seq, q_tok, head, &row));
+            const double weight = exp(sink - row->lse);
+            out->exact[0] -= weight * row->delta;
+            out->plain[0] -= (double)(expf((float)sink - row->plain_lse) * row->plain_delta);
+            out->noise[0] += weight * weight * row->delta_noise * row->delta_noise;
+            out->size[0] += weight * (row->delta_noise * sqrt((double)p->head_dim) + fabs(row->delta));
+            gradient->score_peak = fmax(gradient->score_peak, fabs(row->lse));
+        }
+    out->noise[0] = sqrt(out->noise[0]);
     return S2_OK;
 }

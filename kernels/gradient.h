@@ -3,6 +3,9 @@
  *
  *     p_qk = exp(scale q . k - lse_q)    delta_q = dO_q . o_q    dS_qk = p_qk (dO_q . v_k - delta_q)
  *     dQ_q = scale sum_k dS_qk k         dK_k = scale sum_q dS_qk q         dV_k = sum_q p_qk dO_q
+ *     dSink = - sum_q exp(sink - lse_q) delta_q
+ *
+ * A cap and sinks are those of kernels/kernel.h.
  *
  * lse_q and o_q are computed in fp64 from q, k and v, not taken from a forward: a gradient is judged as the
  * whole it is. Where that would cost too much the problem's own o and lse may stand in (`given`), for a
@@ -59,6 +62,8 @@ s2_status s2_gradient_of_query(s2_gradient *gradient, int32_t seq, int32_t q_tok
 /* out[0] becomes dK and out[1] dV of one key of a KV head: the sums over its query heads. S2_ENOMEM. */
 s2_status s2_gradient_of_key(s2_gradient *gradient, int32_t seq, int32_t k_tok,
                              int32_t kv_head) S2_MUST_CHECK;
+/* out[0] has in element 0 the gradient of the sink of a head: over the rows of the plan. S2_ENOMEM. */
+s2_status s2_gradient_of_sink(s2_gradient *gradient, int32_t head) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,11 @@
  *     o[q][h]   = sum over keys k that head h reads from q of  softmax_k(scale * q . k) * v[k][kv(h)]
  *     lse[h][q] = ln of the softmax's denominator, natural logarithm
  *
+ * Two things that some models add, both off unless asked for:
+ *   - cap > 0: a score is cap * tanh(scale * q . k / cap) instead of scale * q . k;
+ *   - sinks: the softmax's denominator has one term more, exp(sink[h]), that no value belongs to. A sink of
+ *     minus infinity is none. A row that reads no key has output 0 and LSE sink[h].
+ *
  * Corners, defined here and tested for every kernel:
  *   - a row that reads no key: output 0, LSE minus infinity;
  *   - Tk need not be a multiple of anything: keys at or beyond Tk are never read;
@@ -18,6 +23,10 @@
  *
  *     P = exp(scale * q . k - lse)      dS = P * (dO . v - dO . o)
  *     dQ[q] = scale * sum_k dS k        dK[k] = scale * sum_q dS q        dV[k] = sum_q P dO[q]
+ *
+ * With a cap P is of the capped score x and dS has the factor 1 - (x / cap)^2. With sinks
+ *
+ *     d_sink[h] = - sum_q exp(sink[h] - lse[h][q]) * (dO[q] . o[q])       over the rows of the plan's items
  *
  *   - dK and dV are sums over the query heads of the KV head, and over the rows of the plan's items alone;
  *   - dK and dV of every key of every sequence are written: zeros where no row of the plan reads it;
@@ -71,6 +80,10 @@ typedef struct s2_attn_problem {
     const int32_t *q_begin_tok; /* host, n_seqs + 1; NULL: all sequences have q[seq] strides */
     const int32_t *k_begin_tok; /* host, n_seqs + 1; NULL as above; both or none */
     float scale;                /* of q . k; usually 1 / sqrt(D); any finite value */
+    float cap;                  /* > 0: scores are capped; 0: they are not */
+    bool sinks;                 /* then sink is given, and to BACKWARD d_sink; known before the plan */
+    const float *sink;          /* [H], natural logarithm; below plus infinity, minus infinity: none */
+    float *d_sink;              /* [H], BACKWARD: written */
     s2_tensor q;                /* H heads */
     s2_tensor k, v;             /* G heads; cached: the pools, of which only data and tok (a slot) count */
     const s2_cached *cached;    /* DECODING only, else NULL */
@@ -104,6 +117,9 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
  */
 typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_N_TOLERANCES } s2_tolerance;
 
+/* What a kernel computes beyond plain attention. A problem that asks for more is never offered to it. */
+enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };
+
 typedef struct s2_kernel {
     const s2_kernel_traits *traits; /* its name, its rank, and how it wants its plan cut */
     const char *summary;            /* one sentence */
@@ -112,6 +128,7 @@ typedef struct s2_kernel {
     bool deterministic; /* the same inputs give the same bits, always */
     /*
      * S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
+     * Called through s2_kernel_supports, which has looked at `takes`.
      */
     s2_status (*supports)(const s2_device *device, const s2_attn_problem *problem, s2_diag *why);
     /* Upload the plan, allocate workspaces: all that must not be timed. *state is the kernel's own. */
@@ -123,12 +140,17 @@ typedef struct s2_kernel {
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
+    uint32_t takes; /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
 } s2_kernel;
 
 /* The registry: kernels in the order of kernels/registry.c; NULL past the end. */
 const s2_kernel *s2_kernel_at(int32_t index);
 /* By the name in its traits; NULL when there is none. */
 const s2_kernel *s2_kernel_find(const char *name);
+
+/* Whether a kernel takes a problem: its supports(), but not what it does not say that it `takes`. */
+s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, const s2_attn_problem *problem,
+                             s2_diag *why) S2_MUST_CHECK;
 
 /* Whether a kernel computes this pass at all: of a problem that every such kernel takes in some type. */
 bool s2_kernel_takes_pass(const s2_device *device, const s2_kernel *kernel, s2_pass pass);

@@ -22,7 +22,8 @@ typedef struct s2_oracle_row {
     double lse;      /* fp64; -inf for an empty row */
     double *rounded; /* the same row evaluated in the problem's precision: fp32 sums, rounded storage */
     double rounded_lse;
-    double score_peak; /* largest |scale * q . k| */
+    double sink;       /* of the head; -inf: none */
+    double score_peak; /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
     double value_peak; /* largest |v| read */
     int32_t *keys;
     double *score;

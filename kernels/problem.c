@@ -26,6 +26,11 @@ s2_status s2_problem_check(const s2_attn_problem *problem, s2_diag *why)
     if (problem->head_dim < 1 || problem->head_dim > S2_LIMIT_HEAD_DIM || !isfinite(problem->scale))
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "head dimension %d or scale %g out of range",
                            problem->head_dim, (double)problem->scale);
+    if (!(problem->cap >= 0.0f) || isinf(problem->cap))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "cap %g: 0 or positive and finite", (double)problem->cap);
+    if (problem->sinks &&
+        (problem->sink == NULL || (problem->pass == S2_PASS_BACKWARD && problem->d_sink == NULL)))
+        return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "sink logits or their gradient are missing");
     if (!aligned(&problem->q) || !aligned(&problem->k) || !aligned(&problem->v) || !aligned(&problem->o) ||
         problem->lse.data == NULL)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "a tensor is missing or not aligned to 16 bytes");

@@ -72,25 +72,31 @@ static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_o
 static void find_scores(const s2_row_data *data, s2_oracle_row *row)
 {
     const s2_attn_problem *const p = data->problem;
-    row->score_peak = 0.0;
+    row->score_peak = (double)p->cap;
     for (int32_t n = 0; n < row->n_keys; n++) {
         double dot = 0.0;
         for (int32_t d = 0; d < p->head_dim; d++)
             dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) * key_at(data, row->keys[n], d);
         row->score[n] = dot * (double)p->scale;
         row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
+        if (p->cap > 0.0f)
+            row->score[n] = (double)p->cap * tanh(row->score[n] / (double)p->cap);
     }
+    if (isfinite(row->sink))
+        row->score_peak = fmax(row->score_peak, fabs(row->sink));
 }
 
 /* softmax(score) * V in fp64: the answer. */
 static void answer(const s2_row_data *data, s2_oracle_row *row)
 {
-    double peak = -INFINITY, sum = 0.0;
+    double peak = row->sink, sum = 0.0;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmax(peak, row->score[n]);
     for (int32_t n = 0; n < row->n_keys; n++)
         sum += row->weight[n] = exp(row->score[n] - peak);
-    row->lse = row->n_keys > 0 ? peak + log(sum) : -INFINITY;
+    if (row->sink > -INFINITY)
+        sum += exp(row->sink - peak);
+    row->lse = peak > -INFINITY ? peak + log(sum) : -INFINITY;
     row->value_peak = 0.0;
     for (int32_t d = 0; d < data->problem->head_dim; d++) {
         double o = 0.0;
@@ -107,7 +113,7 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
 static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
 {
     const s2_dtype dtype = data->problem->dtype;
-    float peak = -INFINITY, sum = 0.0f;
+    float peak = (float)row->sink, sum = 0.0f;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmaxf(peak, (float)row->score[n]);
     for (int32_t n = 0; n < row->n_keys; n++) {
@@ -115,7 +121,9 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
         sum += weight;
         row->weight[n] = (double)(tolerance == S2_TOL_ROUNDED_P ? s2_round_to(dtype, weight) : weight);
     }
-    row->rounded_lse = row->n_keys > 0 ? (double)(peak + logf(sum)) : -INFINITY;
+    if (row->sink > -INFINITY)
+        sum += expf((float)row->sink - peak);
+    row->rounded_lse = peak > -INFINITY ? (double)(peak + logf(sum)) : -INFINITY;
     for (int32_t d = 0; d < data->problem->head_dim; d++) {
         float o = 0.0f;
         for (int32_t n = 0; n < row->n_keys; n++)
@@ -130,6 +138,7 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
     const s2_row_data data = {problem, seq, s2_pattern_kv_head(problem->plan->pattern, head),
                               s2_tensor_at(&problem->q, problem->q_begin_tok, seq, q_tok, head)};
     S2_TRY(reserve(row, problem->plan->seqs[seq].k_tok, problem->head_dim));
+    row->sink = problem->sinks ? (double)problem->sink[head] : -INFINITY;
     find_keys(&data, q_tok, head, row);
     find_scores(&data, row);
     answer(&data, row);
@@ -162,7 +171,7 @@ s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_r
         peak = fmax(peak, fabs(row->o[d]));
     }
     error.tol = row_tolerance(row, problem->dtype, plain, peak);
-    if (row->n_keys == 0) {
+    if (row->n_keys == 0 && !(row->sink > -INFINITY)) {
         error.lse_err = lse == -INFINITY ? 0.0 : INFINITY;
         return error;
     }
@@ -243,4 +252,5 @@ const s2_kernel s2_kernel_ref_f64 = {
     .prepare = prepare,
     .run = run,
     .finish = finish,
+    .takes = S2_TAKES_CAP | S2_TAKES_SINKS,
 };

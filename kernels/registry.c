@@ -41,12 +41,22 @@ static const s2_kernel *next_best(const s2_device *device, int32_t rank)
     return best;
 }
 
+s2_status s2_kernel_supports(const s2_device *device, const s2_kernel *kernel, const s2_attn_problem *problem,
+                             s2_diag *why)
+{
+    if (problem->cap > 0.0f && (kernel->takes & S2_TAKES_CAP) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s caps no scores", kernel->traits->name);
+    if (problem->sinks && (kernel->takes & S2_TAKES_SINKS) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s takes no sink logits", kernel->traits->name);
+    return kernel->supports(device, problem, why);
+}
+
 bool s2_kernel_takes_pass(const s2_device *device, const s2_kernel *kernel, s2_pass pass)
 {
     s2_attn_problem plain = {
         .pass = pass, .n_seqs = 1, .n_heads = 1, .n_kv_heads = 1, .head_dim = 128, .scale = 1.0f};
     for (plain.dtype = S2_F32; plain.dtype < S2_N_DTYPES; plain.dtype++)
-        if (kernel->supports(device, &plain, NULL) == S2_OK)
+        if (s2_kernel_supports(device, kernel, &plain, NULL) == S2_OK)
             return true;
     return false;
 }

@@ -142,14 +142,14 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s gives other bits each time",
                            kernel->traits->name);
     plan->problem.plan = NULL;
-    S2_TRY(kernel->supports(plan->device, &plan->problem, why));
+    S2_TRY(s2_kernel_supports(plan->device, kernel, &plan->problem, why));
     const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
     const s2_plan_options cut = s2_kernel_cut(kernel->traits, at->in->head_dim);
     s2_status status = s2_plan_build(&plan->arena, &plan->pattern->pattern, (s2_phase)at->in->phase,
                                      at->in->layer, plan->lens, at->in->n_sequences, &cut, &plan->plan, why);
     plan->problem.plan = &plan->plan;
     if (status == S2_OK)
-        status = kernel->supports(plan->device, &plan->problem, why);
+        status = s2_kernel_supports(plan->device, kernel, &plan->problem, why);
     if (status != S2_OK)
         s2_arena_rewind(&plan->arena, mark);
     return status;

@@ -41,6 +41,9 @@ static void open_case(s2_case *test, s2_gen *gen)
     options.tile_tok = 64;
     assert_int_equal(
         s2_plan_build(&test->arena, pattern, S2_PREFILL, 0, &seq, 1, &options, &test->plan, NULL), S2_OK);
+    float *const sink = S2_NEW(&test->arena, float, n_heads);
+    for (int32_t head = 0; head < n_heads; head++)
+        sink[head] = s2_gen_in(gen, 0, 3) == 0 ? -INFINITY : (float)s2_gen_in(gen, -400, 400) / 128.0f;
     test->n_q = (int64_t)seq.q_tok * n_heads * DIM;
     test->n_k = (int64_t)seq.k_tok * n_kv * DIM;
     const int64_t q_tok = (int64_t)n_heads * DIM, k_tok = (int64_t)n_kv * DIM;
@@ -52,6 +55,9 @@ static void open_case(s2_case *test, s2_gen *gen)
                                       .n_kv_heads = n_kv,
                                       .head_dim = DIM,
                                       .scale = 0.5f,
+                                      .cap = s2_gen_in(gen, 0, 1) == 0 ? 1.5f : 0.0f,
+                                      .sinks = s2_gen_in(gen, 0, 1) == 0,
+                                      .sink = sink,
                                       .q = {draw(test, gen, test->n_q), 0, q_tok, DIM},
                                       .d_o = {draw(test, gen, test->n_q), 0, q_tok, DIM},
                                       .k = {draw(test, gen, test->n_k), 0, k_tok, DIM},
@@ -79,9 +85,9 @@ static double loss(s2_case *test)
     return sum;
 }
 
-static double difference(s2_case *test, const s2_tensor *tensor, int64_t at)
+static double difference(s2_case *test, float *x)
 {
-    float *const x = (float *)tensor->data + at, was = *x;
+    const float was = *x;
     const float step = 0x1p-12f;
     *x = was + step;
     const double above = loss(test);
@@ -118,12 +124,20 @@ static void the_oracle_equals_finite_differences_in_fp64(void **state)
                           d = (int32_t)s2_gen_in(&gen, 0, DIM - 1);
             const int32_t kv_head = head / (p->n_heads / p->n_kv_heads);
             assert_int_equal(s2_gradient_of_query(&gradient, 0, q_tok, head), S2_OK);
-            compare(&gradient, 0, d, difference(&test, &p->q, s2_tensor_at(&p->q, NULL, 0, q_tok, head) + d),
-                    "dQ", seed + (uint64_t)number);
+            const int64_t query = s2_tensor_at(&p->q, NULL, 0, q_tok, head) + d;
+            compare(&gradient, 0, d, difference(&test, (float *)p->q.data + query), "dQ",
+                    seed + (uint64_t)number);
             assert_int_equal(s2_gradient_of_key(&gradient, 0, k_tok, kv_head), S2_OK);
             const int64_t key = s2_tensor_at(&p->k, NULL, 0, k_tok, kv_head) + d;
-            compare(&gradient, 0, d, difference(&test, &p->k, key), "dK", seed + (uint64_t)number);
-            compare(&gradient, 1, d, difference(&test, &p->v, key), "dV", seed + (uint64_t)number);
+            compare(&gradient, 0, d, difference(&test, (float *)p->k.data + key), "dK",
+                    seed + (uint64_t)number);
+            compare(&gradient, 1, d, difference(&test, (float *)p->v.data + key), "dV",
+                    seed + (uint64_t)number);
+            if (!p->sinks || p->sink[head] == -INFINITY)
+                continue;
+            assert_int_equal(s2_gradient_of_sink(&gradient, head), S2_OK);
+            compare(&gradient, 0, 0, difference(&test, (float *)(uintptr_t)&p->sink[head]), "dSink",
+                    seed + (uint64_t)number);
         }
         s2_gradient_close(&gradient);
         close_case(&test);
@@ -152,6 +166,9 @@ static void the_cpu_gradients_agree_with_the_oracle_on_drawn_patterns(void **sta
         request.dtype = (s2_dtype)(number % S2_N_DTYPES);
         request.budget_flop = number % 4 == 1 ? 1e6 : 0.0;
         request.n_timed = 0;
+        request.cap = number % 3 == 1 ? 2.0f : 0.0f;
+        request.sinks = number % 2 == 1;
+        request.spread = number % 3 == 1 ? 3.0f : 1.0f;
         s2_validation verdict;
         assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
         if (verdict.outcome != S2_OUTCOME_OK)

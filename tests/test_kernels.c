@@ -163,7 +163,7 @@ typedef struct s2_offer {
 static s2_status take_what_it_supports(void *user, const s2_kernel *kernel, s2_diag *why)
 {
     const s2_offer *const offer = user;
-    return kernel->supports(offer->device, offer->problem, why);
+    return s2_kernel_supports(offer->device, kernel, offer->problem, why);
 }
 
 static void kernels_are_found_by_name_and_chosen_by_rank(void **state)

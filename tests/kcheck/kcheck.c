@@ -50,32 +50,90 @@ static const struct {
     float spread;
     bool head_major;
     s2_pass pass;
+    float cap;
+    bool sinks;
 } shapes[] = {
-    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_FORWARD},
-    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true, S2_PASS_FORWARD},
-    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false, S2_PASS_FORWARD},
-    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_FORWARD},
-    {"varlen", 2, 2, 64, 16, 3, {{65, 65}, {1, 140}, {100, 257}}, true, 1.0f, false, S2_PASS_FORWARD},
-    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f, true, S2_PASS_FORWARD},
-    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false, S2_PASS_FORWARD},
-    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false, S2_PASS_FORWARD},
-    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false, S2_PASS_FORWARD},
-    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false, S2_PASS_FORWARD},
-    {"some_dominant", 2, 1, 96, 64, 1, {{400, 400}}, false, 40.0f, false, S2_PASS_FORWARD},
-    {"long_dominant", 4, 1, 128, 64, 1, {{777, 777}}, false, 40.0f, false, S2_PASS_FORWARD},
-    {"step", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_DECODE},
-    {"step_first", 4, 2, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_DECODE},
-    {"step_group", 8, 1, 128, 32, 1, {{3, 300}}, true, 1.0f, false, S2_PASS_DECODE},
-    {"step_rows", 8, 2, 128, 64, 1, {{16, 1000}}, false, 1.0f, true, S2_PASS_DECODE},
-    {"step_varlen", 4, 2, 96, 16, 3, {{1, 1}, {4, 140}, {16, 257}}, true, 1.0f, false, S2_PASS_DECODE},
-    {"step_wide", 4, 2, 256, 128, 1, {{5, 320}}, false, 1.0f, true, S2_PASS_DECODE},
-    {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_PASS_DECODE},
-    {"step_long", 4, 2, 128, 64, 1, {{1, 5000}}, false, 1.0f, true, S2_PASS_DECODE},
-    {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_PASS_DECODE},
-    {"step_chunks", 16, 2, 64, 32, 2, {{16, 700}, {11, 90}}, true, 1.0f, false, S2_PASS_DECODE},
-    {"step_wide_rows", 16, 2, 256, 128, 2, {{5, 900}, {7, 333}}, false, 1.0f, false, S2_PASS_DECODE},
-    {"step_many", 8, 8, 96, 64, 3, {{6, 500}, {16, 1100}, {1, 40}}, false, 1.0f, true, S2_PASS_DECODE},
-    {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_PASS_FORWARD},
+    {"one_token", 2, 1, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"tail", 4, 2, 64, 16, 1, {{129, 129}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false},
+    {"chunk", 4, 1, 128, 32, 1, {{37, 300}}, true, 1.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"decode", 4, 4, 64, 64, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"varlen",
+     2,
+     2,
+     64,
+     16,
+     3,
+     {{65, 65}, {1, 140}, {100, 257}},
+     true,
+     1.0f,
+     false,
+     S2_PASS_FORWARD,
+     0.0f,
+     false},
+    {"batch", 4, 2, 96, 64, 2, {{191, 191}, {191, 191}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false},
+    {"wide", 2, 1, 256, 128, 1, {{320, 320}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"small_blocks", 2, 2, 24, 4, 1, {{150, 150}}, false, 1.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"equal_scores", 4, 2, 64, 32, 1, {{257, 257}}, true, 0.001f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"one_dominant", 4, 2, 64, 32, 1, {{257, 257}}, false, 40.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"some_dominant", 2, 1, 96, 64, 1, {{400, 400}}, false, 40.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"long_dominant", 4, 1, 128, 64, 1, {{777, 777}}, false, 40.0f, false, S2_PASS_FORWARD, 0.0f, false},
+    {"step", 4, 2, 64, 16, 1, {{1, 333}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_first", 4, 2, 64, 16, 1, {{1, 1}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_group", 8, 1, 128, 32, 1, {{3, 300}}, true, 1.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_rows", 8, 2, 128, 64, 1, {{16, 1000}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false},
+    {"step_varlen",
+     4,
+     2,
+     96,
+     16,
+     3,
+     {{1, 1}, {4, 140}, {16, 257}},
+     true,
+     1.0f,
+     false,
+     S2_PASS_DECODE,
+     0.0f,
+     false},
+    {"step_wide", 4, 2, 256, 128, 1, {{5, 320}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false},
+    {"step_small", 2, 2, 24, 4, 1, {{2, 150}}, false, 1.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_long", 4, 2, 128, 64, 1, {{1, 5000}}, false, 1.0f, true, S2_PASS_DECODE, 0.0f, false},
+    {"step_dominant", 4, 4, 64, 32, 1, {{1, 2000}}, false, 40.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_chunks", 16, 2, 64, 32, 2, {{16, 700}, {11, 90}}, true, 1.0f, false, S2_PASS_DECODE, 0.0f, false},
+    {"step_wide_rows",
+     16,
+     2,
+     256,
+     128,
+     2,
+     {{5, 900}, {7, 333}},
+     false,
+     1.0f,
+     false,
+     S2_PASS_DECODE,
+     0.0f,
+     false},
+    {"step_many",
+     8,
+     8,
+     96,
+     64,
+     3,
+     {{6, 500}, {16, 1100}, {1, 40}},
+     false,
+     1.0f,
+     true,
+     S2_PASS_DECODE,
+     0.0f,
+     false},
+    {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false},
+    {"sinks", 8, 2, 64, 16, 2, {{65, 65}, {100, 257}}, true, 1.0f, false, S2_PASS_FORWARD, 0.0f, true},
+    {"sinks_groups", 8, 1, 128, 64, 1, {{391, 391}}, false, 4.0f, true, S2_PASS_FORWARD, 0.0f, true},
+    {"capped", 4, 2, 64, 16, 1, {{129, 140}}, false, 6.0f, false, S2_PASS_FORWARD, 5.0f, false},
+    {"capped_wide", 2, 1, 256, 64, 1, {{200, 200}}, false, 30.0f, true, S2_PASS_FORWARD, 50.0f, false},
+    {"capped_sinks", 4, 1, 128, 32, 1, {{300, 300}}, true, 6.0f, false, S2_PASS_FORWARD, 8.0f, true},
+    {"step_sinks", 8, 2, 64, 16, 2, {{1, 700}, {3, 90}}, true, 1.0f, false, S2_PASS_DECODE, 0.0f, true},
+    {"step_capped", 16, 2, 128, 32, 1, {{9, 700}}, false, 6.0f, false, S2_PASS_DECODE, 5.0f, true},
+    {"step_capped_wide", 4, 2, 256, 64, 1, {{1, 1200}}, false, 30.0f, true, S2_PASS_DECODE, 50.0f, false},
 };
 
 enum {
@@ -141,6 +199,8 @@ static s2_status judge(s2_device *device, const s2_kernel *kernel, const s2_kcas
         request.dtype = one->dtype;
         request.seed = run->seed;
         request.spread = shapes[one->shape].spread;
+        request.cap = shapes[one->shape].cap;
+        request.sinks = shapes[one->shape].sinks;
         request.padded = shapes[one->shape].padded;
         request.head_major = shapes[one->shape].head_major;
         request.dense_beside = false;
@@ -199,8 +259,9 @@ static bool wants(const char *only, const char *name)
  * quickly. */
 static bool is_quick(const s2_kcase *one)
 {
-    static const char *const names[] = {"tail", "small_blocks", "varlen",    "one_dominant",
-                                        "step", "step_varlen",  "step_small"};
+    static const char *const names[] = {"tail",   "small_blocks", "varlen",     "one_dominant",
+                                        "step",   "step_varlen",  "step_small", "sinks",
+                                        "capped", "step_sinks",   "step_capped"};
     for (size_t at = 0; at < sizeof names / sizeof *names; at++)
         if (one->dtype == S2_F32 && strcmp(shapes[one->shape].name, names[at]) == 0)
             return true;

@@ -31,7 +31,12 @@
     X(NO_MAXIMUM, "no_maximum", "exponentials without subtracting the maximum")                              \
     X(COARSE_SUM, "coarse_sum", "the output is accumulated in bf16")                                         \
     X(OFFSET, "offset", "queries count from position 0 although they are the last ones")                     \
-    X(SEQUENCE, "sequence", "every sequence reads the keys of the first")
+    X(SEQUENCE, "sequence", "every sequence reads the keys of the first")                                    \
+    X(NO_CAP, "no_cap", "scores are not capped")                                                             \
+    X(LATE_CAP, "late_cap", "the cap is applied to scores without their scale")                              \
+    X(NO_SINK, "no_sink", "the sink is not in the denominator")                                              \
+    X(SINK_LSE, "sink_lse", "the sink is in the denominator and not in the LSE")                             \
+    X(SINK_HEAD, "sink_head", "every head has the sink of the first of its group")
 
 typedef enum s2_fault {
 #define FAULT_ENUM(name, word, about) FAULT_##name,
@@ -87,6 +92,10 @@ static float score(const s2_bad_row *at, int64_t k_tok)
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
         dot += s2_float_load(p->q.data, p->dtype, q_at + d) * element(at, &p->k, k_tok, d);
+    if (p->cap > 0.0f && at->state->fault == FAULT_LATE_CAP)
+        return p->cap * tanhf(dot / p->cap) * p->scale;
+    if (p->cap > 0.0f && at->state->fault != FAULT_NO_CAP)
+        return p->cap * tanhf(dot * p->scale / p->cap);
     return dot * p->scale;
 }
 
@@ -173,7 +182,23 @@ static void store_o(const s2_bad_row *at, int64_t o_at)
     }
 }
 
-static void store_row(const s2_bad_row *at)
+static void add_sink(s2_bad_row *at)
+{
+    const s2_attn_problem *const p = at->p;
+    const int32_t head =
+        at->state->fault == FAULT_SINK_HEAD ? at->head - at->head % (p->n_heads / p->n_kv_heads) : at->head;
+    const float sink = p->sinks && at->state->fault != FAULT_NO_SINK ? p->sink[head] : -INFINITY;
+    const float peak = fmaxf(at->peak, sink);
+    if (sink == -INFINITY)
+        return;
+    const float keep = at->peak == -INFINITY ? 0.0f : expf(at->peak - peak);
+    for (int32_t d = 0; d < p->head_dim; d++)
+        at->state->o[d] *= keep;
+    at->sum = at->sum * keep + expf(sink - peak);
+    at->peak = peak;
+}
+
+static void store_row(s2_bad_row *at)
 {
     const s2_attn_problem *const p = at->p;
     const s2_fault fault = at->state->fault;
@@ -182,8 +207,11 @@ static void store_row(const s2_bad_row *at)
         fault == FAULT_SWAPPED_HEADS && p->n_heads > 1 && at->head < 2 ? 1 - at->head : at->head;
     const int64_t o_at = s2_tensor_at(&p->o, p->q_begin_tok, at->item->seq, q_tok, head);
     const int64_t lse_at = s2_rows_at(&p->lse, p->q_begin_tok, at->item->seq, q_tok, at->head);
-    store_o(at, o_at);
     float lse = at->sum > 0.0f ? at->peak + logf(at->sum) : -INFINITY;
+    add_sink(at);
+    if (fault != FAULT_SINK_LSE)
+        lse = at->sum > 0.0f ? at->peak + logf(at->sum) : -INFINITY;
+    store_o(at, o_at);
     if (fault == FAULT_LSE_SCALE && at->sum > 0.0f)
         lse = at->peak / p->scale + logf(at->sum);
     if (fault == FAULT_LSE_BASE)

@@ -47,7 +47,8 @@ extern const s2_kernel s2_sabotage_hang;
      .supports = supports,                                                                                   \
      .prepare = prepare_##fault_name,                                                                        \
      .run = run,                                                                                             \
-     .finish = finish},
+     .finish = finish,                                                                                       \
+     .takes = S2_TAKES_CAP | S2_TAKES_SINKS},
 
 #ifdef __cplusplus
 }

@@ -32,7 +32,12 @@
     X(OFFSET, "grad_offset", "queries count from position 0 although they are the last ones")                \
     X(SEQUENCE, "grad_sequence", "dK and dV of every sequence go to the first")                              \
     X(PAST_THE_END, "grad_past_the_end", "one number is written behind the last dV")                         \
-    X(TRANSPOSED, "grad_transposed", "dK and dV change places")
+    X(TRANSPOSED, "grad_transposed", "dK and dV change places")                                              \
+    X(CAP_SLOPE, "grad_cap_slope", "dS forgets the slope of the cap")                                        \
+    X(NO_CAP, "grad_no_cap", "P is of scores that are not capped")                                           \
+    X(SINK_SIGN, "grad_sink_sign", "the gradient of the sink has the other sign")                            \
+    X(SINK_DELTA, "grad_sink_delta", "the gradient of the sink sums weights without delta")                  \
+    X(SINK_LAST, "grad_sink_last", "the gradient of the sink is of the last sequence")
 
 typedef enum s2_grad_fault {
 #define FAULT_ENUM(name, word, about) FAULT_##name,
@@ -41,7 +46,7 @@ typedef enum s2_grad_fault {
         N_FAULTS
 } s2_grad_fault;
 
-enum { LIMIT_DIM = 512 };
+enum { LIMIT_DIM = 512, LIMIT_HEADS = 64 };
 
 typedef struct s2_bad_gradient {
     s2_grad_fault fault;
@@ -52,6 +57,7 @@ typedef struct s2_bad_gradient {
     int64_t n_k_tok;
     int32_t *k_begin; /* [seq]: first token of the batch */
     float dq[LIMIT_DIM];
+    float sink[LIMIT_HEADS];
 } s2_bad_gradient;
 
 /* One row at work. */
@@ -116,10 +122,13 @@ static void one_pair(s2_bad_query *at, int64_t k_tok, bool lowest)
     const int64_t k = s2_tensor_at(&p->k, p->k_begin_tok, seq, k_tok, kv_head);
     const int64_t v = s2_tensor_at(&p->v, p->k_begin_tok, seq, k_tok, kv_head);
     const float lse = fault == FAULT_LSE_BASE ? at->lse * 0.693147181f : at->lse;
-    const float weight =
-        expf(dot(p, &p->q, q, &p->k, k) * p->scale - (fault == FAULT_NOT_NORMAL ? 0.0f : lse));
+    const float score = dot(p, &p->q, q, &p->k, k) * p->scale,
+                part = p->cap > 0.0f ? tanhf(score / p->cap) : 0.0f;
+    const float capped = p->cap > 0.0f && fault != FAULT_NO_CAP ? p->cap * part : score;
+    const float slope = fault == FAULT_CAP_SLOPE ? 1.0f : 1.0f - part * part;
+    const float weight = expf(capped - (fault == FAULT_NOT_NORMAL ? 0.0f : lse));
     const float delta = fault == FAULT_NO_DELTA ? 0.0f : at->delta;
-    const float ds = weight * (dot(p, &p->d_o, d_o, &p->v, v) - delta);
+    const float ds = weight * (dot(p, &p->d_o, d_o, &p->v, v) - delta) * slope;
     at->state->read[sum_at(at, 1, k_tok)] = 1;
     at->n_read++;
     add(at, fault == FAULT_TRANSPOSED ? 1 : 0, k_tok, &p->q, q, ds);
@@ -165,11 +174,16 @@ static void one_query(s2_bad_query *at)
     const int32_t seq = at->item->seq;
     const int64_t q_tok = fault == FAULT_STALE_DELTA && at->q_tok > 0 ? at->q_tok - 1 : at->q_tok;
     int32_t lowest = INT32_MAX;
+    const bool sink = p->sinks && p->sink[at->head] > -INFINITY;
     memset(at->state->dq, 0, sizeof at->state->dq);
     at->n_read = 0;
     at->lse = p->lse.data[s2_rows_at(&p->lse, p->q_begin_tok, seq, at->q_tok, at->head)];
     at->delta = dot(p, &p->d_o, s2_tensor_at(&p->d_o, p->q_begin_tok, seq, q_tok, at->head), &p->o,
                     s2_tensor_at(&p->o, p->q_begin_tok, seq, q_tok, at->head));
+    if (sink && !(fault == FAULT_SINK_LAST && seq != p->n_seqs - 1))
+        at->state->sink[at->head] += (fault == FAULT_SINK_SIGN ? 1.0f : -1.0f) *
+                                     expf(p->sink[at->head] - at->lse) *
+                                     (fault == FAULT_SINK_DELTA ? 1.0f : at->delta);
     for (int32_t e = 0; e < list->n_entries; e++)
         lowest = list->entries[e].k_blk < lowest ? list->entries[e].k_blk : lowest;
     for (int32_t e = 0; e < list->n_entries; e++)
@@ -231,10 +245,13 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *ra
     for (int32_t grad = 0; grad < 2; grad++)
         memset(state->sum[grad], 0, (size_t)(n_rows * problem->head_dim) * sizeof *state->sum[grad]);
     memset(state->read, 0, (size_t)n_rows);
+    memset(state->sink, 0, sizeof state->sink);
     const bool backwards = state->fault == FAULT_UNORDERED && state->n_runs++ % 2 == 1;
     for (int32_t item = 0; item < n_items; item++)
         S2_TRY(one_item(problem, &problem->plan->items[backwards ? n_items - 1 - item : item], state));
     store_keys(problem, state);
+    for (int32_t head = 0; problem->sinks && head < problem->n_heads; head++)
+        problem->d_sink[head] = state->sink[head];
     return S2_OK;
 }
 
@@ -243,9 +260,10 @@ static s2_status supports(const s2_device *device, const s2_attn_problem *proble
     (void)device;
     if (problem->pass != S2_PASS_BACKWARD)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes gradients only");
-    return problem->head_dim <= LIMIT_DIM
+    return problem->head_dim <= LIMIT_DIM && problem->n_heads <= LIMIT_HEADS
                ? S2_OK
-               : s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension above %d", LIMIT_DIM);
+               : s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "head dimension above %d or heads above %d",
+                             LIMIT_DIM, LIMIT_HEADS);
 }
 
 static void finish(s2_device *device, void *raw)

@@ -25,7 +25,9 @@
     X(NEXT_PAGE, "next_page", "the first slab is read where the second lies")                                \
     X(EARLY_EVICTION, "early_eviction", "the oldest slab of a cached list is gone already")                  \
     X(NEWEST_KEY, "newest_key", "the newest key is not read")                                                \
-    X(FIRST_LENGTH, "first_length", "every sequence ends where the first does")
+    X(FIRST_LENGTH, "first_length", "every sequence ends where the first does")                              \
+    X(SINK_A_PART, "sink_a_part", "the sink is added once for every part")                                   \
+    X(CAP_SUM, "step_no_cap", "scores are not capped")
 
 typedef enum s2_fault {
 #define FAULT_ENUM(name, word, about) FAULT_##name,
@@ -62,13 +64,14 @@ static int32_t head_of(const s2_attn_problem *p, const s2_decode_list *list, int
 }
 
 static void add_key(const s2_attn_problem *p, const s2_decode_place *place, int32_t key, int64_t q_at,
-                    s2_bad_part *part)
+                    bool capped, s2_bad_part *part)
 {
     float dot = 0.0f;
     for (int32_t d = 0; d < p->head_dim; d++)
         dot += s2_float_load(p->q.data, p->dtype, q_at + d) *
                s2_float_load(p->k.data, p->dtype, place->k_at + key * p->k.tok + d);
-    const float score = dot * p->scale, peak = score > part->peak ? score : part->peak;
+    const float score = capped ? p->cap * tanhf(dot * p->scale / p->cap) : dot * p->scale,
+                peak = score > part->peak ? score : part->peak;
     const float decay = part->peak == -INFINITY ? 0.0f : expf(part->peak - peak), weight = expf(score - peak);
     part->peak = peak;
     part->sum = part->sum * decay + weight;
@@ -115,7 +118,8 @@ static void fold_part(const s2_attn_problem *p, const s2_bad_step *step, const s
                           slab == list->slab_begin && list->slab_end - list->slab_begin > 2;
         for (int32_t key = 0; key < S2_DECODE_SLAB_TOK && !gone; key++)
             if ((bits >> key & 1u) != 0)
-                add_key(p, &step->places[slab], key, q_at, out);
+                add_key(p, &step->places[slab], key, q_at, p->cap > 0.0f && step->fault != FAULT_CAP_SUM,
+                        out);
     }
 }
 
@@ -160,6 +164,11 @@ static void one_row(const s2_attn_problem *p, const s2_bad_step *step, const s2_
             continue;
         combine(step, &part, p->head_dim, &total);
     }
+    for (int32_t at = 0; at < (step->fault == FAULT_SINK_A_PART ? list->n_parts : 1) && p->sinks; at++)
+        combine(step,
+                &(const s2_bad_part){.peak = p->sink[head_of(p, list, row)],
+                                     .sum = p->sink[head_of(p, list, row)] > -INFINITY},
+                p->head_dim, &total);
     const float lse = total.sum > 0.0f ? total.peak + logf(total.sum) : -INFINITY;
     store_row(p, step, list, row, &total, step->fault == FAULT_PART_LSE ? first_lse : lse);
 }
