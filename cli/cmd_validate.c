@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "judge/counters.h"
+#include "base/quantity.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "sim/layer.h"
@@ -22,7 +23,8 @@ enum {
     QUIET_SECONDS = 10,
     LIMIT_SECONDS = 86400,
     LIGHT_WINDOWS = 6,
-    LIGHT_PAIRS = 4000000
+    LIGHT_PAIRS = 4000000,
+    LIMIT_CAP = 1000000
 };
 
 typedef struct s2_validate_state {
@@ -42,6 +44,8 @@ typedef struct s2_validate_state {
     int64_t timeout_s; /* 0: never */
     int64_t n_steps;   /* -1: the device's default */
     int64_t page_tok;
+    double cap;        /* negative: the model's */
+    const char *sinks; /* "yes", "no"; NULL: the model's */
     s2_cache_layout layout;
     const char *gpu; /* the simulator's name of the device, or NULL */
     bool plugged;    /* kernel is a shared object */
@@ -146,6 +150,21 @@ static s2_exit read_cache(s2_validate_state *state)
     return s2_args_int(cli, &state->args, "page", 0, 1 << 16, &state->page_tok);
 }
 
+/* What is done to scores; a pattern whose model does more says so itself. */
+static s2_exit read_scores(s2_validate_state *state)
+{
+    const char *const cap = s2_args_str(&state->args, "soft-cap");
+    state->cap = -1.0;
+    state->sinks = s2_args_str(&state->args, "sink-logits");
+    if (cap != NULL && (!s2_quantity_parse(S2_QUANTITY_COUNT, cap, 1.0, &state->cap) ||
+                        state->cap > LIMIT_CAP || (state->cap > 0.0 && state->cap < 1.0 / LIMIT_CAP))) {
+        s2_cli_error(state->cli, "--soft-cap %s: expected 0, or a number from 1/%d to %d", cap, LIMIT_CAP,
+                     LIMIT_CAP);
+        return S2_EXIT_USAGE;
+    }
+    return S2_EXIT_OK;
+}
+
 static s2_exit read_options(s2_validate_state *state)
 {
     s2_cli *const cli = state->cli;
@@ -165,6 +184,7 @@ static s2_exit read_options(s2_validate_state *state)
     state->said_at = time(NULL);
     s2_store_set_seed(cli, state->seed);
     S2_CLI_TRY(read_lengths(state));
+    S2_CLI_TRY(read_scores(state));
     S2_CLI_TRY(read_cache(state));
     S2_CLI_TRY(read_dtype(state));
     S2_CLI_TRY(read_kernel(state));
@@ -311,11 +331,12 @@ static void predict(const s2_validate_state *state, s2_subject *subject, s2_laye
 
 static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_counters *room, s2_diag *why)
 {
-    char len[24], layer[16], batch[24], seed[24];
+    char len[24], layer[16], batch[24], seed[24], cap[24];
     snprintf(len, sizeof len, "%lld", (long long)subject->len_tok);
     snprintf(layer, sizeof layer, "%d", subject->layer);
     snprintf(batch, sizeof batch, "%lld", (long long)subject->batch);
     snprintf(seed, sizeof seed, "%lld", (long long)subject->seed);
+    snprintf(cap, sizeof cap, "%.9f", subject->scores.cap);
     const char *const dtype = s2_args_str(&state->args, "dtype");
     const char *const args[] = {"--once",
                                 "--no-db",
@@ -329,6 +350,10 @@ static void count_bytes(const s2_validate_state *state, s2_subject *subject, s2_
                                 batch,
                                 "--seed",
                                 seed,
+                                "--soft-cap",
+                                cap,
+                                "--sink-logits",
+                                subject->scores.sinks ? "yes" : "no",
                                 "--phase",
                                 s2_phase_word(state->phase),
                                 "--kernel",
@@ -407,6 +432,8 @@ static s2_exit validate_one(s2_validate_state *state, s2_subject *subject)
     request.pass = subject->pass;
     request.kernel = state->kernel;
     request.dtype = state->dtype;
+    request.cap = (float)subject->scores.cap;
+    request.sinks = subject->scores.sinks;
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
     request.budget_flop = state->plugged ? 0.0 : request.budget_flop;
@@ -470,6 +497,16 @@ static const s2_finding *find_unread(s2_validate_state *state, const s2_pattern 
     return decided && finding->verdict == S2_VIOLATED ? finding : NULL;
 }
 
+static s2_model_scores scores_of(const s2_validate_state *state, const s2_pattern *pattern)
+{
+    s2_model_scores scores = s2_model_scores_of(pattern->model);
+    if (state->cap >= 0.0)
+        scores.cap = state->cap;
+    if (state->sinks != NULL)
+        scores.sinks = strcmp(state->sinks, "yes") == 0;
+    return scores;
+}
+
 static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
 {
     char hash[S2_HASH_HEX];
@@ -492,6 +529,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .device = state->device,
                                   .pass = passes->pass[passes->n - 1],
                                   .dtype = state->dtype,
+                                  .scores = scores_of(state, pattern),
                                   .batch = state->batch,
                                   .seed = state->seed,
                                   .layer = layers[nth],

@@ -197,6 +197,12 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
     for (size_t at = 0; at < sizeof numbers / sizeof *numbers; at++) {
         s2_json_key_int(buf, numbers[at].key, numbers[at].value);
     }
+    if (subject->scores.cap > 0.0) {
+        s2_json_key_num(buf, "soft_cap", subject->scores.cap);
+    }
+    if (subject->scores.sinks) {
+        s2_json_key_bool(buf, "sink_logits", true);
+    }
     s2_json_key_str(buf, "outcome", s2_outcome_word(v->outcome));
     s2_json_key_str(buf, "reason", v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
     if (v->left_out[0] != '\0') {
@@ -306,8 +312,12 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     s2_buf_printf(buf, "%s  layer %d", subject->name, subject->layer);
     if (subject->n_like > 1)
         s2_buf_printf(buf, " (and %d that read the same)", subject->n_like - 1);
-    s2_buf_printf(buf, "  %s  %lld tokens x %lld  %s  %s on %s\n", s2_pass_word(subject->pass),
-                  (long long)subject->len_tok, (long long)subject->batch, s2_dtype_word(subject->dtype),
+    s2_buf_printf(buf, "  %s", s2_pass_word(subject->pass));
+    if (subject->scores.cap > 0.0)
+        s2_buf_printf(buf, ", scores capped at %.6g", subject->scores.cap);
+    s2_buf_puts(buf, subject->scores.sinks ? ", with sink logits" : "");
+    s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
+                  (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
 }
 

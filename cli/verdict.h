@@ -9,6 +9,7 @@
 #include "sim/layer.h"
 #include "coverage/prove.h"
 #include "judge/validate.h"
+#include "pattern/models.h"
 
 /* The passes of kernels that a phase takes. */
 typedef struct s2_phase_passes {
@@ -28,6 +29,7 @@ typedef struct s2_subject {
     int32_t layer;
     int32_t n_like; /* layers of the design that read the same */
     int64_t len_tok;
+    s2_model_scores scores;
     int64_t batch;
     int64_t seed;
     const s2_validation *verdict;

@@ -57,7 +57,7 @@ static s2_status fill(s2_harness *harness, const s2_validate_request *request)
                                                  (int64_t)buffers[buffer]->n_bytes / bytes,
                                                  harness->problem.dtype, request->seed * 16 + buffer,
                                                  buffer == 0 ? request->spread : 1.0f));
-    return S2_OK;
+    return s2_harness_draw_sinks(harness, request->seed);
 }
 
 static s2_status open_forward(s2_device *device, const s2_validate_request *request, s2_workload *out,

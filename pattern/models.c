@@ -56,6 +56,23 @@ static const s2_model models[] = {
     {{"vicuna-7b", 32, 4096, 32, 32, 128, 11008, 32000, true, false, 1, 1}, "lmsys/vicuna-7b-v1.5"},
 };
 
+/* attn_logit_softcapping of Gemma 2's configs; the sinks of gpt-oss are in its weights. */
+static const struct {
+    const char *name;
+    s2_model_scores scores;
+} scored[] = {
+    {"gemma-2-27b", {50.0, false}}, {"gemma-2-2b", {50.0, false}}, {"gemma-2-9b", {50.0, false}},
+    {"gpt-oss-120b", {0.0, true}},  {"gpt-oss-20b", {0.0, true}},
+};
+
+s2_model_scores s2_model_scores_of(const char *name)
+{
+    for (size_t n = 0; n < sizeof scored / sizeof scored[0]; n++)
+        if (strcmp(scored[n].name, name) == 0)
+            return scored[n].scores;
+    return (s2_model_scores){0.0, false};
+}
+
 int32_t s2_model_count(void)
 {
     return (int32_t)(sizeof models / sizeof models[0]);

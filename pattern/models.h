@@ -30,6 +30,13 @@ const s2_model *s2_model_at(int32_t nth);
  * what published names add behind it: meta-llama/Llama-3.1-8B-Instruct is llama-3.1-8b.
  */
 const s2_model *s2_model_find(const char *name, size_t n);
+/* What a model does to its scores beside scaling them. */
+typedef struct s2_model_scores {
+    double cap; /* of cap * tanh(score / cap); 0: none */
+    bool sinks; /* a learned logit a head in the softmax's denominator */
+} s2_model_scores;
+/* By the name of an entry; nothing of both for other names. */
+s2_model_scores s2_model_scores_of(const char *name);
 
 #ifdef __cplusplus
 }

@@ -321,6 +321,36 @@ static void what_a_kernel_does_not_compute_is_unsupported_with_a_reason(void **s
     s2_device_close(&device);
 }
 
+/* A kernel that knows nothing of a cap would compute something else in silence. */
+static void a_kernel_that_does_not_say_so_is_offered_no_cap_and_no_sinks(void **state)
+{
+    (void)state;
+    s2_device *device = open_cpu();
+    s2_arena arena = {0};
+    s2_gen gen = {.rng = {29}, .causal = true};
+    s2_kernel old = s2_kernel_cpu;
+    const s2_plan_seq seq = {64, 64};
+    old.takes = 0;
+    s2_validate_request request =
+        s2_validate_request_init(device, s2_gen_pattern(&gen, &arena, 2, 2, 16, 16), &seq, 1);
+    s2_validation verdict;
+    request.kernel = &old;
+    request.n_timed = 0;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_int_equal(verdict.outcome, S2_OUTCOME_OK);
+    request.cap = 30.0f;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
+    assert_non_null(strstr(verdict.reason, "caps no scores"));
+    request.cap = 0.0f;
+    request.sinks = true;
+    assert_int_equal(s2_validate(device, &request, &verdict), S2_OK);
+    assert_int_equal(verdict.outcome, S2_OUTCOME_UNSUPPORTED);
+    assert_non_null(strstr(verdict.reason, "no sink logits"));
+    s2_arena_release(&arena);
+    s2_device_close(&device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -332,6 +362,7 @@ int main(void)
         cmocka_unit_test(needles_convict_a_kernel_that_reads_more_or_less),
         cmocka_unit_test(a_sampled_run_looks_at_fewer_items_and_leaves_the_rest_alone),
         cmocka_unit_test(what_a_kernel_does_not_compute_is_unsupported_with_a_reason),
+        cmocka_unit_test(a_kernel_that_does_not_say_so_is_offered_no_cap_and_no_sinks),
     };
     return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
 }

@@ -4,6 +4,9 @@
  *     P = exp(scale q k - lse)   dP = dO V^T   delta = rowsum(dO * O)   dS = P * (dP - delta)
  *     dV = P^T dO                dK = scale dS^T Q                      dQ = scale dS K
  *
+ * Sinks are in lse and in O, so that all this is the same with them; they have a kernel of their own, for their
+ * gradient.
+ *
  * Rows of a sequence are padded: row r is position pos + r, a multiple of 64 rows and of the plan's tile.
  * A preprocess stores lse in powers of two and delta for every padded row. Rows that do not exist and
  * rows that read nothing get lse = +inf, so that P is 0 there and nothing else has to ask.
@@ -14,7 +17,7 @@
 #include <math_constants.h>
 #include <stdint.h>
 
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/cap.cuh"
 
 namespace s2
 {
@@ -186,6 +189,49 @@ template <bool FP16> __global__ void __launch_bounds__(256) bwd_rows(const BwdRo
     const bool empty = lse == -CUDART_INF_F;
     p.lse2[rows + row_place(row + lane)] = empty ? CUDART_INF_F : lse * LOG2_E;
     p.delta[rows + row_place(row + lane)] = empty ? 0.f : own;
+}
+
+/*
+ * The gradient of the sinks: a block of 1024 threads for each head. A warp looks through 32 tiles at a time and
+ * sums those of the head; a lane has the same rows of each. The order is fixed.
+ */
+enum { BWD_SINK_THREADS = 1024 };
+struct BwdSinkParams {
+    const BwdSeq *seqs;
+    const BwdTile *tiles;
+    const float *lse2, *delta, *sink;
+    float *d_sink; /* NULL: there are none */
+    int32_t n_heads, n_tiles, tile_rows;
+};
+template <bool FP16> __global__ void __launch_bounds__(BWD_SINK_THREADS) bwd_sinks(const BwdSinkParams p)
+{
+    __shared__ float sums[BWD_SINK_THREADS / 32];
+    const int head = (int)blockIdx.x, warp = threadIdx.x >> 5, lane = threadIdx.x & 31;
+    const float sink = p.sink[head] * LOG2_E;
+    float sum = 0.f;
+    wait_before();
+    for (int first = warp * 32; first < p.n_tiles; first += BWD_SINK_THREADS) {
+        const bool own = first + lane < p.n_tiles && p.tiles[first + lane].head == head;
+        for (uint32_t left = __ballot_sync(0xffffffffu, own); left != 0; left &= left - 1) {
+            const BwdTile &tile = p.tiles[first + __ffs((int)left) - 1];
+            const BwdSeq &seq = p.seqs[tile.seq];
+            const int64_t rows = seq.rows + (int64_t)head * seq.n_rows + tile.row;
+            for (int row = lane; row < p.tile_rows; row += 32)
+                sum = fmaf(exp2_fast(sink - p.lse2[rows + row]), p.delta[rows + row], sum);
+        }
+    }
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (lane == 0)
+        sums[warp] = sum;
+    __syncthreads();
+    sum = sums[lane];
+#pragma unroll
+    for (int x = 16; x > 0; x >>= 1)
+        sum += __shfl_xor_sync(0xffffffffu, sum, x);
+    if (threadIdx.x == 0)
+        p.d_sink[head] = -sum;
 }
 
 /* A 4 x 4 transpose over the lanes of a quad. */

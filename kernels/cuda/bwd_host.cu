@@ -83,6 +83,22 @@ s2::BwdRowParams s2_bwd_row_params(const s2_attn_problem *problem, const void *s
     return params;
 }
 
+s2::BwdSinkParams s2_bwd_sink_params(const s2_attn_problem *problem, const void *seqs, const void *tiles,
+                                     const void *lse2, const void *delta)
+{
+    s2::BwdSinkParams params = {};
+    params.seqs = (const s2::BwdSeq *)seqs;
+    params.tiles = (const s2::BwdTile *)tiles;
+    params.lse2 = (const float *)lse2;
+    params.delta = (const float *)delta;
+    params.sink = problem->sink;
+    params.d_sink = problem->sinks ? problem->d_sink : NULL;
+    params.n_tiles = problem->plan->n_items;
+    params.tile_rows = problem->plan->options.tile_tok;
+    params.n_heads = problem->n_heads;
+    return params;
+}
+
 s2_status s2_bwd_supports(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_tensor *const tensors[] = {&problem->q,   &problem->k,   &problem->v,   &problem->o,

@@ -30,6 +30,8 @@ static inline s2::BwdTensor s2_bwd_tensor(const s2_tensor *tensor)
     return s2::BwdTensor{(uint16_t *)tensor->data, tensor->tok, tensor->head};
 }
 s2::BwdRowParams s2_bwd_row_params(const s2_attn_problem *problem, const void *seqs, void *lse2, void *delta);
+s2::BwdSinkParams s2_bwd_sink_params(const s2_attn_problem *problem, const void *seqs, const void *tiles,
+                                     const void *lse2, const void *delta);
 
 /*
  * The plan both ways on the device: tiles, if asked for with words (and, where patterns are exact to the

@@ -10,14 +10,15 @@
 namespace
 {
 
-typedef cudaError_t (*Launch)(const s2::Sm80BwdParams &, const s2::BwdRowParams &, int64_t, int32_t,
-                              cudaStream_t);
+typedef cudaError_t (*Launch)(const s2::Sm80BwdParams &, const s2::BwdRowParams &, const s2::BwdSinkParams &,
+                              int64_t, int32_t, cudaStream_t);
 
 constexpr int32_t TILE = 64;
 
 struct State {
     s2::Sm80BwdParams params;
     s2::BwdRowParams rows;
+    s2::BwdSinkParams sinks;
     Launch launch;
     int64_t n_rows;
     int32_t n_seqs;
@@ -103,6 +104,8 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->head_dim = problem->head_dim;
     params->scale_log2 = problem->scale * s2::LOG2_E;
     params->scale = problem->scale;
+    params->cap = s2::cap_of(problem);
+    state->sinks = s2_bwd_sink_params(problem, state->seqs, state->lists.tiles, state->lse2, state->delta);
     state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
 }
 
@@ -139,8 +142,9 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
 s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
 {
     const State *const state = (const State *)raw;
-    return s2_cuda_try(
-        state->launch(state->params, state->rows, state->n_rows, state->n_seqs, s2_cuda_stream(device)), why);
+    return s2_cuda_try(state->launch(state->params, state->rows, state->sinks, state->n_rows, state->n_seqs,
+                                     s2_cuda_stream(device)),
+                       why);
 }
 
 } // namespace
@@ -154,4 +158,5 @@ extern "C" const s2_kernel s2_kernel_sm80_bwd = {
     supports,
     prepare,
     run,
-    finish};
+    finish,
+    S2_TAKES_CAP | S2_TAKES_SINKS};

@@ -35,6 +35,7 @@ struct Sm80BwdParams {
     int32_t n_columns, n_tiles;
     int32_t group, shift, mask_words, causal, head_dim;
     float scale_log2, scale;
+    Cap cap;
 };
 
 /* A tile of 64 rows in shared memory; 16-byte pieces are xor-ed with the row against bank conflicts. */
@@ -61,7 +62,7 @@ template <int D> struct Sm80Tile {
     }
 };
 
-template <int D_, bool FP16_> struct Sm80Backward {
+template <int D_, bool FP16_, bool CAPPED> struct Sm80Backward {
     using Tile = Sm80Tile<D_>;
     static constexpr bool WIDE = D_ > 128;
     static constexpr int WARPS = WIDE ? 8 : 4, THREADS = 32 * WARPS, STATS_BYTES = 512;
@@ -179,6 +180,17 @@ template <int D_, bool FP16_> struct Sm80Backward {
         return p.step_masks == nullptr ||
                element(__ldg(p.step_masks + (int64_t)at * (64 >> p.shift) + sub), row, in_block);
     }
+    /* The weight of a score, and in *slope what a cap leaves of its gradient. */
+    S2_DEVICE float weigh(float score, float lse, float *slope) const
+    {
+        *slope = 1.f;
+        if constexpr (CAPPED) {
+            const float part = p.cap.part(score);
+            *slope = Cap::slope_of_part(part);
+            return exp2_fast(p.cap.of_part(part) - lse);
+        }
+        return exp2_fast(fmaf(score, p.scale_log2, -lse));
+    }
     /* P^T and dS^T of a part in place of the scores and dP^T. */
     S2_DEVICE void weigh_columns(const BwdColumn &column, const BwdSeq &seq, int at, const BwdStep &step,
                                  int part, bool masked)
@@ -201,9 +213,12 @@ template <int D_, bool FP16_> struct Sm80Backward {
                 const int key = slab * 16 + (lane >> 2) + (x >> 1) * 8,
                           row = part * PART + j * 8 + (lane & 3) * 2 + (x & 1);
                 const bool on = !masked || step_reads(column, seq, at, step, key, row);
-                const float weight = on ? exp2_fast(fmaf(s[j][x], p.scale_log2, -lse[x & 1])) : 0.f;
+                float slope;
+                const float weight = on ? weigh(s[j][x], lse[x & 1], &slope) : 0.f;
                 s[j][x] = weight;
                 dp[j][x] = on ? weight * (dp[j][x] - delta[x & 1]) : 0.f;
+                if (CAPPED && on)
+                    dp[j][x] *= slope;
             }
         }
     }
@@ -288,8 +303,11 @@ template <int D_, bool FP16_> struct Sm80Backward {
                 const int row = slab * 16 + (lane >> 2) + (x >> 1) * 8;
                 const int key = step * 64 + part * PART + j * 8 + (lane & 3) * 2 + (x & 1);
                 const bool on = !masked || tile_reads(tile, seq, n_pad, key, row);
-                const float weight = on ? exp2_fast(fmaf(s[j][x], p.scale_log2, -lse[x >> 1])) : 0.f;
+                float slope;
+                const float weight = on ? weigh(s[j][x], lse[x >> 1], &slope) : 0.f;
                 dp[j][x] = on ? weight * (dp[j][x] - delta[x >> 1]) : 0.f;
+                if (CAPPED && on)
+                    dp[j][x] *= slope;
             }
     }
     S2_DEVICE void run_tile(const BwdTile &tile)
@@ -337,18 +355,20 @@ template <int D_, bool FP16_> struct Sm80Backward {
     }
 };
 
-template <int D, bool FP16>
-__global__ void __launch_bounds__(Sm80Backward<D, FP16>::THREADS) bwd_sm80_columns(const Sm80BwdParams p)
+template <int D, bool FP16, bool CAPPED>
+__global__ void __launch_bounds__(Sm80Backward<D, FP16, CAPPED>::THREADS)
+    bwd_sm80_columns(const Sm80BwdParams p)
 {
     extern __shared__ __align__(128) uint8_t raw[];
-    Sm80Backward<D, FP16> backward(p, (uint32_t)__cvta_generic_to_shared(raw));
+    Sm80Backward<D, FP16, CAPPED> backward(p, (uint32_t)__cvta_generic_to_shared(raw));
     backward.run_column(p.columns[blockIdx.x]);
 }
-template <int D, bool FP16>
-__global__ void __launch_bounds__(Sm80Backward<D, FP16>::THREADS) bwd_sm80_tiles(const Sm80BwdParams p)
+template <int D, bool FP16, bool CAPPED>
+__global__ void __launch_bounds__(Sm80Backward<D, FP16, CAPPED>::THREADS)
+    bwd_sm80_tiles(const Sm80BwdParams p)
 {
     extern __shared__ __align__(128) uint8_t raw[];
-    Sm80Backward<D, FP16> backward(p, (uint32_t)__cvta_generic_to_shared(raw));
+    Sm80Backward<D, FP16, CAPPED> backward(p, (uint32_t)__cvta_generic_to_shared(raw));
     backward.run_tile(p.tiles[blockIdx.x]);
 }
 

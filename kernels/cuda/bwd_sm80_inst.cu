@@ -13,7 +13,7 @@ namespace
 {
 
 constexpr bool FP16 = S2_FP16;
-using Backward = s2::Sm80Backward<S2_HEAD_DIM, FP16>;
+using Backward = s2::Sm80Backward<S2_HEAD_DIM, FP16, false>; /* its sizes are those of capped ones */
 
 cudaError_t launch(void (*kernel)(const s2::Sm80BwdParams), int32_t n_blocks, const s2::Sm80BwdParams &params,
                    cudaStream_t stream)
@@ -28,18 +28,30 @@ cudaError_t launch(void (*kernel)(const s2::Sm80BwdParams), int32_t n_blocks, co
     return cudaGetLastError();
 }
 
+template <bool CAPPED> cudaError_t launch_both(const s2::Sm80BwdParams &params, cudaStream_t stream)
+{
+    const cudaError_t error =
+        launch(s2::bwd_sm80_columns<S2_HEAD_DIM, FP16, CAPPED>, params.n_columns, params, stream);
+    if (error != cudaSuccess)
+        return error;
+    return launch(s2::bwd_sm80_tiles<S2_HEAD_DIM, FP16, CAPPED>, params.n_tiles, params, stream);
+}
+
 } // namespace
 
 cudaError_t S2_BWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80BwdParams &params,
-                                                     const s2::BwdRowParams &rows, int64_t n_rows,
+                                                     const s2::BwdRowParams &rows,
+                                                     const s2::BwdSinkParams &sinks, int64_t n_rows,
                                                      int32_t n_seqs, cudaStream_t stream)
 {
     const dim3 grid((unsigned)(n_rows / s2::BWD_BLOCK_ROWS), (unsigned)n_seqs);
     s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
     cudaError_t error = cudaGetLastError();
-    if (error == cudaSuccess)
-        error = launch(s2::bwd_sm80_columns<S2_HEAD_DIM, FP16>, params.n_columns, params, stream);
-    if (error == cudaSuccess)
-        error = launch(s2::bwd_sm80_tiles<S2_HEAD_DIM, FP16>, params.n_tiles, params, stream);
-    return error;
+    if (error == cudaSuccess && sinks.d_sink != nullptr) {
+        s2::bwd_sinks<FP16><<<(unsigned)sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(sinks);
+        error = cudaGetLastError();
+    }
+    if (error != cudaSuccess)
+        return error;
+    return params.cap.top > 0.f ? launch_both<true>(params, stream) : launch_both<false>(params, stream);
 }

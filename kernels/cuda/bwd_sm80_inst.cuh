@@ -3,7 +3,7 @@
  * and type.
  *
  * C++ and CUDA only: seen by the files of this kernel alone. An instance serves every head dimension up to
- * its own. Each queues row statistics, then dK and dV, then dQ.
+ * its own. Each queues row statistics, then the gradient of sinks where there are some, dK and dV, and dQ.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM80_INST_CUH
 #define S2_KERNELS_CUDA_BWD_SM80_INST_CUH
@@ -16,6 +16,7 @@ namespace s2
 {
 struct Sm80BwdParams;
 struct BwdRowParams;
+struct BwdSinkParams;
 } // namespace s2
 
 #define S2_BWD_SM80_PASTE(dim, fp16)  s2_bwd_sm80_d##dim##_fp16_##fp16
@@ -23,9 +24,11 @@ struct BwdRowParams;
 #define S2_BWD_SM80_DIMS(X)           X(64) X(96) X(128) X(256)
 #define S2_BWD_SM80_DECLARE(dim)                                                                             \
     cudaError_t S2_BWD_SM80_LAUNCH(dim, 0)(const s2::Sm80BwdParams &, const s2::BwdRowParams &,              \
-                                           int64_t n_rows, int32_t n_seqs, cudaStream_t);                    \
+                                           const s2::BwdSinkParams &, int64_t n_rows, int32_t n_seqs,        \
+                                           cudaStream_t);                                                    \
     cudaError_t S2_BWD_SM80_LAUNCH(dim, 1)(const s2::Sm80BwdParams &, const s2::BwdRowParams &,              \
-                                           int64_t n_rows, int32_t n_seqs, cudaStream_t);
+                                           const s2::BwdSinkParams &, int64_t n_rows, int32_t n_seqs,        \
+                                           cudaStream_t);
 S2_BWD_SM80_DIMS(S2_BWD_SM80_DECLARE)
 #undef S2_BWD_SM80_DECLARE
 

@@ -12,13 +12,14 @@
 namespace
 {
 
-typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2_bwd_launch &,
-                              cudaStream_t);
+typedef cudaError_t (*Launch)(const s2::BwdParams &, const s2::BwdRowParams &, const s2::BwdSinkParams &,
+                              const s2_bwd_launch &, cudaStream_t);
 constexpr int32_t KEY_TOK = 128, TILE_TOK = 128; /* of a step and of a column; of a tile */
 
 struct State {
     s2::BwdParams params;
     s2::BwdRowParams rows;
+    s2::BwdSinkParams sinks;
     s2_bwd_launch how;
     Launch launch;
     s2_bwd_lists lists;
@@ -168,6 +169,7 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->causal = problem->plan->pattern->causal;
     params->scale_log2 = problem->scale * s2::LOG2_E;
     params->scale = problem->scale;
+    state->sinks = s2_bwd_sink_params(problem, state->seqs, state->lists.tiles, state->lse2, state->delta);
     state->rows = s2_bwd_row_params(problem, state->seqs, state->lse2, state->delta);
     state->rows.dq_sum = (float *)state->dq_sum;
 }
@@ -215,7 +217,8 @@ s2_status prepare_fused(s2_device *device, const s2_attn_problem *problem, void 
 s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
 {
     const State *const state = (const State *)raw;
-    return s2_cuda_try(state->launch(state->params, state->rows, state->how, s2_cuda_stream(device)), why);
+    return s2_cuda_try(
+        state->launch(state->params, state->rows, state->sinks, state->how, s2_cuda_stream(device)), why);
 }
 
 } // namespace
@@ -229,7 +232,8 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd = {
     supports,
     prepare,
     run,
-    finish};
+    finish,
+    S2_TAKES_SINKS};
 
 extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     &s2_traits_sm90_bwd_fused,
@@ -240,4 +244,5 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     supports_fused,
     prepare_fused,
     run,
-    finish};
+    finish,
+    S2_TAKES_SINKS};

@@ -89,10 +89,13 @@ cudaError_t fused(const s2::BwdParams &params, const s2_bwd_launch &launch, cuda
 
 cudaError_t S2_BWD_SM90_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::BwdParams &params,
                                                      const s2::BwdRowParams &rows,
+                                                     const s2::BwdSinkParams &sinks,
                                                      const s2_bwd_launch &launch, cudaStream_t stream)
 {
     const dim3 grid((unsigned)(launch.n_rows / s2::BWD_BLOCK_ROWS), (unsigned)launch.n_seqs);
     s2::bwd_rows<FP16><<<grid, 256, 0, stream>>>(rows);
+    if (sinks.d_sink != nullptr)
+        s2::bwd_sinks<FP16><<<(unsigned)sinks.n_heads, s2::BWD_SINK_THREADS, 0, stream>>>(sinks);
     const cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess)
         return error;

@@ -3,7 +3,7 @@
  * type.
  *
  * C++ and CUDA only: seen by the files of this kernel alone. Each queues the whole backward: row statistics,
- * then dK and dV, then dQ; or, fused, all three and the conversion of dQ. Fused exists for head dimension
+ * the gradient of sinks where there are some, then dK and dV, then dQ; or, fused, all three and the conversion of dQ. Fused exists for head dimension
  * 128.
  */
 #ifndef S2_KERNELS_CUDA_BWD_SM90_INST_CUH
@@ -17,6 +17,7 @@ namespace s2
 {
 struct BwdParams;
 struct BwdRowParams;
+struct BwdSinkParams;
 } // namespace s2
 
 /* What a launch needs beside the parameters of its kernels. */
@@ -32,9 +33,9 @@ typedef struct s2_bwd_launch {
 #define S2_BWD_SM90_DIMS(X)           X(64) X(96) X(128)
 #define S2_BWD_SM90_DECLARE(dim)                                                                             \
     cudaError_t S2_BWD_SM90_LAUNCH(dim, 0)(const s2::BwdParams &, const s2::BwdRowParams &,                  \
-                                           const s2_bwd_launch &, cudaStream_t);                             \
+                                           const s2::BwdSinkParams &, const s2_bwd_launch &, cudaStream_t);  \
     cudaError_t S2_BWD_SM90_LAUNCH(dim, 1)(const s2::BwdParams &, const s2::BwdRowParams &,                  \
-                                           const s2_bwd_launch &, cudaStream_t);
+                                           const s2::BwdSinkParams &, const s2_bwd_launch &, cudaStream_t);
 S2_BWD_SM90_DIMS(S2_BWD_SM90_DECLARE)
 #undef S2_BWD_SM90_DECLARE
 

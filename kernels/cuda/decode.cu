@@ -23,11 +23,22 @@ struct State {
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
 };
 
-/* The smallest instance that holds the head dimension. */
-Launch launch_of(int32_t head_dim, s2_dtype dtype)
+/* The smallest instance that holds the head dimension; with a cap or sinks 96 has none. */
+int32_t instance_dim(const s2_attn_problem *problem)
+{
+    const bool extra = problem->cap > 0.0f || problem->sinks;
+#define S2_DIM(dim)                                                                                          \
+    if (problem->head_dim <= dim && !(extra && dim == 96))                                                   \
+        return dim;
+    S2_DECODE_DIMS(S2_DIM)
+#undef S2_DIM
+    return 0;
+}
+
+Launch launch_of(int32_t dim_of_instance, s2_dtype dtype)
 {
 #define S2_CASE(dim)                                                                                         \
-    if (head_dim <= dim)                                                                                     \
+    if (dim_of_instance == dim)                                                                              \
         return dtype == S2_F16 ? S2_DECODE_LAUNCH(dim, 1) : S2_DECODE_LAUNCH(dim, 0);
     S2_DECODE_DIMS(S2_CASE)
 #undef S2_CASE
@@ -84,6 +95,7 @@ s2::DecodeList list_of(const s2_attn_problem *problem, const s2_decode_list *lis
     out.first_part = list->first_part;
     out.n_parts = list->n_parts;
     out.n_rows = list->n_rows;
+    out.head = head;
     return out;
 }
 
@@ -122,16 +134,6 @@ s2_status allocate(s2_device *device, const s2_decode_plan *plan, int32_t dim, S
     S2_TRY(s2_cuda_try(cudaMalloc(&state->arrived, n_counters * sizeof(int32_t)), why));
     return s2_cuda_try(
         cudaMemsetAsync(state->arrived, 0, n_counters * sizeof(int32_t), s2_cuda_stream(device)), why);
-}
-
-int32_t instance_dim(int32_t head_dim)
-{
-#define S2_DIM(dim)                                                                                          \
-    if (head_dim <= dim)                                                                                     \
-        return dim;
-    S2_DECODE_DIMS(S2_DIM)
-#undef S2_DIM
-    return 0;
 }
 
 void finish(s2_device *, void *raw)
@@ -180,6 +182,7 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->group = plan->group;
     params->head_dim = problem->head_dim;
     params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->cap = s2::cap_of(problem);
 }
 
 /* Threads of a block, shared memory, and the stream; each waits for the launch before by itself. */
@@ -310,7 +313,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     S2_TRY(s2_cuda_upload(device, layout.plan.bits,
                           (size_t)layout.plan.n_masks * (size_t)layout.plan.row_cap * sizeof(uint16_t),
                           &state->bits, why));
-    S2_TRY(allocate(device, &layout.plan, instance_dim(problem->head_dim), state, why));
+    S2_TRY(allocate(device, &layout.plan, instance_dim(problem), state, why));
     fill_params(problem, &layout.plan, state);
     if (selects)
         return build_selection(device, problem, &layout.plan, &selection, state, why);
@@ -325,7 +328,7 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     if (state == NULL)
         return S2_ENOMEM;
     s2_arena arena = {};
-    state->launch = launch_of(problem->head_dim, problem->dtype);
+    state->launch = launch_of(instance_dim(problem), problem->dtype);
     const s2_status status = build(device, problem, state, &arena, why);
     s2_arena_release(&arena);
     if (status == S2_OK)
@@ -345,6 +348,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.q = (const uint16_t *)problem->q.data;
     params.o = (uint16_t *)problem->o.data;
     params.lse = problem->lse.data;
+    params.sink = problem->sinks ? problem->sink : NULL;
     params.early = problem->early && !state->selects;
     params.paced = params.early &&
                    s2_decode_launch_leaves_room(s2_device_chip(device), &state->how, state->params.n_parts);
@@ -366,4 +370,5 @@ extern "C" const s2_kernel s2_kernel_decode = {
     supports,
     prepare,
     run,
-    finish};
+    finish,
+    S2_TAKES_CAP | S2_TAKES_SINKS};

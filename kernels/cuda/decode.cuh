@@ -37,9 +37,9 @@ S2_DEVICE uint32_t transpose8x8(uint32_t x)
     asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(y) : "r"(x));
     return y;
 }
-template <int D_, int TILES_, bool FP16_> struct DecodeShape {
+template <int D_, int TILES_, bool FP16_, bool EXTRA_> struct DecodeShape {
     static constexpr int D = D_, TILES = TILES_, ROWS = 8 * TILES;
-    static constexpr bool FP16 = FP16_;
+    static constexpr bool FP16 = FP16_, EXTRA = EXTRA_;
     static constexpr int PIECES = D / 8, GROUP = D % 64 == 0 ? 8 : 4, GROUP_BYTES = GROUP * 16;
     static constexpr int ROW_BYTES = D * 2, TILE_BYTES = DECODE_KEYS * ROW_BYTES, SLAB_BYTES = 2 * TILE_BYTES;
     static constexpr int STAGES = D <= 64 ? 6 : D <= 96 ? 4 : 3;
@@ -50,8 +50,8 @@ template <int D_, int TILES_, bool FP16_> struct DecodeShape {
     static constexpr int SHARED_BYTES = RING_BYTES + O_BYTES + DECODE_WARPS * 8 * 8;
 };
 
-template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> {
-    typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> Rows;
+template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA> {
+    typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA> Rows;
     using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, TILES = Shape::TILES, ROWS = Shape::ROWS, STAGES = Shape::STAGES;
     static constexpr int STEPS = D / 16; /* of the contraction over d, and row tiles of O^T */
@@ -306,7 +306,7 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
         for (int n = 0; n < TILES; ++n)
 #pragma unroll
             for (int x = 0; x < 4; ++x)
-                s[n][x] *= p.scale_log2;
+                s[n][x] = Shape::EXTRA && p.cap.top > 0.f ? p.cap(s[n][x]) : s[n][x] * p.scale_log2;
     }
     /* Element x is key lane / 4 + 8 * (x / 2) of row 2 * (lane % 4) + x % 2. */
     S2_DEVICE void mask(float (&s)[TILES][4], const uint32_t (&bits)[TILES]) const

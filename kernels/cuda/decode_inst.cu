@@ -44,30 +44,43 @@ cudaError_t launch(Kernel kernel, const s2::DecodeParams &params, int32_t n_chun
     if (status != cudaSuccess || !params.merged)
         return status;
     const int32_t n_blocks = params.n_lists * (Shape::ROWS / s2::DECODE_WARPS);
-    return launch_after(s2::merge_parts<Shape::D, Shape::ROWS, Shape::FP16>,
+    return launch_after(s2::merge_parts<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA>,
                         dim3((unsigned)n_blocks, (unsigned)n_chunks), 0, params, stream);
 }
 
-template <int TILES> cudaError_t narrow(const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
+template <int TILES, bool EXTRA>
+cudaError_t narrow(const s2::DecodeParams &params, int32_t n_chunks, cudaStream_t stream)
 {
-    typedef s2::DecodeShape<S2_HEAD_DIM, TILES, S2_FP16> Shape;
+    typedef s2::DecodeShape<S2_HEAD_DIM, TILES, S2_FP16, EXTRA> Shape;
     return launch<Shape>(s2::decode<Shape>, params, n_chunks, stream);
 }
 
-} // namespace
-
-cudaError_t S2_DECODE_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::DecodeParams &params, int32_t row_tiles,
-                                                   int32_t n_chunks, cudaStream_t stream)
+template <bool EXTRA>
+cudaError_t launch_step(const s2::DecodeParams &params, int32_t row_tiles, int32_t n_chunks,
+                        cudaStream_t stream)
 {
     if (row_tiles == 1)
-        return narrow<1>(params, n_chunks, stream);
+        return narrow<1, EXTRA>(params, n_chunks, stream);
     if (row_tiles == 8) {
-        typedef s2::WideShape<S2_HEAD_DIM, S2_FP16> Shape;
+        typedef s2::WideShape<S2_HEAD_DIM, S2_FP16, EXTRA> Shape;
         return launch<Shape>(s2::decode_wide<Shape>, params, n_chunks, stream);
     }
 #if S2_HEAD_DIM <= 128
     if (row_tiles == 4)
-        return narrow<4>(params, n_chunks, stream);
+        return narrow<4, EXTRA>(params, n_chunks, stream);
 #endif
-    return narrow<2>(params, n_chunks, stream);
+    return narrow<2, EXTRA>(params, n_chunks, stream);
+}
+
+} // namespace
+
+/* Head dimension 96 has no instance for caps and sinks: that of 128 serves it. */
+cudaError_t S2_DECODE_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::DecodeParams &params, int32_t row_tiles,
+                                                   int32_t n_chunks, cudaStream_t stream)
+{
+#if S2_HEAD_DIM != 96
+    if (params.cap.top > 0.f || params.sink != nullptr)
+        return launch_step<true>(params, row_tiles, n_chunks, stream);
+#endif
+    return launch_step<false>(params, row_tiles, n_chunks, stream);
 }

@@ -11,7 +11,7 @@
 
 #include <math_constants.h>
 
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/cap.cuh"
 
 namespace s2
 {
@@ -29,8 +29,8 @@ struct DecodeSlab {
 };
 struct __align__(16) DecodeList
 {
-    int64_t q, o, lse; /* elements: row 0 */
-    int32_t slab_begin, slab_end, first_part, n_parts, n_rows, unused[3];
+    int64_t q, o, lse;                                                          /* elements: row 0 */
+    int32_t slab_begin, slab_end, first_part, n_parts, n_rows, head, unused[2]; /* head: of row 0 */
 };
 struct DecodeParams {
     const DecodeSlab *slabs;
@@ -53,6 +53,8 @@ struct DecodeParams {
     int32_t early;   /* keys that are not new may be fetched before the launch before this one has ended */
     int32_t paced;   /* and slab by slab, for a launch is ending now */
     float scale_log2;
+    Cap cap;           /* extra instances: its top is 0 where there is none */
+    const float *sink; /* ... [head]; NULL: none */
 };
 
 /*
@@ -123,8 +125,8 @@ S2_DEVICE int arrive(int32_t *counter)
     return before;
 }
 
-/* Rows of a chunk: their places, and their parts. */
-template <int D, int ROWS, bool FP16> struct DecodeRows {
+/* Rows of a chunk: their places, and their parts. EXTRA: with a cap or sinks. */
+template <int D, int ROWS, bool FP16, bool EXTRA> struct DecodeRows {
     const DecodeParams &p;
     const int warp, lane, part, chunk;
 
@@ -148,9 +150,23 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
         const uint2 packed = {pack2<FP16>(x.x, x.y), pack2<FP16>(x.z, x.w)};
         *(uint2 *)(p.o + row_at(row, list.o, p.o_tok, p.o_head) + d) = packed;
     }
+    /* The sink joins the softmax of a row: its sum and maximum with it. By what O is multiplied. */
+    S2_DEVICE float join_sink(const DecodeList &list, int row, float &top, float &total) const
+    {
+        float keep = 1.f;
+        if constexpr (EXTRA) {
+            const float sink =
+                p.sink != nullptr ? __ldg(p.sink + list.head + row % p.group) * LOG2_E : -CUDART_INF_F;
+            const float peak = fmaxf(top, sink), from = peak == -CUDART_INF_F ? 0.f : peak;
+            keep = exp2_fast(top - from);
+            total = fmaf(total, keep, exp2_fast(sink - from));
+            top = peak;
+        }
+        return total > 0.f ? keep / total : 0.f;
+    }
     S2_DEVICE void store_row(const DecodeList &list, int row, int d, float4 x, float top, float total) const
     {
-        const float inverse = total > 0.f ? 1.f / total : 0.f;
+        const float inverse = join_sink(list, row, top, total);
         store4(list, row, d, make_float4(x.x * inverse, x.y * inverse, x.z * inverse, x.w * inverse));
         if (d == 0)
             store_lse(list, row, top, total);
@@ -267,7 +283,8 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
                 continue;
             for (int row = chunk * ROWS; row < min((chunk + 1) * ROWS, list.n_rows); ++row)
                 for (int d = lane * 4; d < D; d += 128)
-                    store_row(list, row, d, make_float4(0.f, 0.f, 0.f, 0.f), 0.f, 0.f);
+                    store_row(list, row, d, make_float4(0.f, 0.f, 0.f, 0.f), EXTRA ? -CUDART_INF_F : 0.f,
+                              0.f);
         }
     }
 };
@@ -276,11 +293,11 @@ template <int D, int ROWS, bool FP16> struct DecodeRows {
  * A warp a row of every list: a quarter of its rows a block. Four blocks an SM, because ptxas would else save
  * registers and load one part at a time.
  */
-template <int D, int ROWS, bool FP16>
+template <int D, int ROWS, bool FP16, bool EXTRA>
 __global__ void __launch_bounds__(DECODE_THREADS, 4) merge_parts(const __grid_constant__ DecodeParams p)
 {
     constexpr int BLOCKS = ROWS / DECODE_WARPS; /* a list */
-    const DecodeRows<D, ROWS, FP16> rows(p);
+    const DecodeRows<D, ROWS, FP16, EXTRA> rows(p);
     const DecodeList &list = p.lists[blockIdx.x / BLOCKS];
     const int row = blockIdx.x % BLOCKS * DECODE_WARPS + rows.warp;
     let_next_launch_begin();

@@ -20,9 +20,9 @@
 namespace s2
 {
 
-template <int D_, bool FP16_> struct WideShape {
+template <int D_, bool FP16_, bool EXTRA_> struct WideShape {
     static constexpr int D = D_, ROWS = 64, KEYS = 64;
-    static constexpr bool FP16 = FP16_;
+    static constexpr bool FP16 = FP16_, EXTRA = EXTRA_;
     static constexpr int CHUNKS = (D + 63) / 64, PIECES = D / 8; /* of 128 bytes, of 16 */
     static constexpr int CHUNK_BYTES = KEYS * 128, TILE_BYTES = CHUNKS * CHUNK_BYTES,
                          GROUP_BYTES = 2 * TILE_BYTES;
@@ -31,8 +31,8 @@ template <int D_, bool FP16_> struct WideShape {
     static constexpr int SHARED_BYTES = RING_BYTES + Q_BYTES + STAGES * 16;
 };
 
-template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> {
-    typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16> Rows;
+template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA> {
+    typedef DecodeRows<Shape::D, Shape::ROWS, Shape::FP16, Shape::EXTRA> Rows;
     using Rows::p, Rows::warp, Rows::lane, Rows::part, Rows::chunk;
     static constexpr int D = Shape::D, KEYS = Shape::KEYS, STAGES = Shape::STAGES;
     static constexpr bool FP16 = Shape::FP16;
@@ -230,7 +230,7 @@ template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP
         multiply_keys(tile, s);
 #pragma unroll
         for (int x = 0; x < KEYS / 2; ++x)
-            s[x] *= p.scale_log2;
+            s[x] = Shape::EXTRA && p.cap.top > 0.f ? p.cap(s[x]) : s[x] * p.scale_log2;
         if ((masks.x & masks.y & masks.z & masks.w) != -1) {
             const int of_slab[4] = {masks.x, masks.y, masks.z, masks.w};
             mask(of_slab, s);
@@ -247,7 +247,7 @@ template <class Shape> struct Wide : DecodeRows<Shape::D, Shape::ROWS, Shape::FP
         const int row = chunk * Shape::ROWS + warp * 16 + (lane >> 2) + half * 8;
         if (row >= list.n_rows)
             return;
-        const float inverse = sum[half] > 0.f ? 1.f / sum[half] : 0.f;
+        const float inverse = this->join_sink(list, row, maximum[half], sum[half]);
         uint16_t *const to = p.o + this->row_at(row, list.o, p.o_tok, p.o_head) + (lane & 3) * 2;
 #pragma unroll
         for (int j = 0; j < D / 8; ++j)

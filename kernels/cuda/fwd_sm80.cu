@@ -65,6 +65,7 @@ s2::Sm80Item item_of(const s2_attn_problem *problem, const s2_plan_item *item, s
     out.pos = (int32_t)s2_plan_tile_begin(problem->plan, item->seq, item->tile);
     out.q_off = len.k_tok - len.q_tok;
     out.k_tok = len.k_tok;
+    out.head = item->head;
     return out;
 }
 
@@ -151,7 +152,9 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->mask_words = problem->plan->mask_words;
     params->head_dim = problem->head_dim;
     params->causal = problem->plan->pattern->causal;
-    params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->cap = s2::cap_of(problem);
+    params->sink = problem->sinks ? problem->sink : NULL;
+    params->scale_log2 = s2::scale_log2_of(problem);
 }
 
 s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
@@ -191,4 +194,5 @@ extern "C" const s2_kernel s2_kernel_sm80 = {
     supports,
     prepare,
     run,
-    finish};
+    finish,
+    S2_TAKES_CAP | S2_TAKES_SINKS};

@@ -6,6 +6,7 @@
  *         blocks of the list. V of a step arrives under its S, K of the next one under its O += P V.
  * Shared  3 tiles of 64 rows: Q, K, V; 384 bytes times the head dimension rounded up to 64.
  * Masks   all that a plan can say: slabs, causal edge, end of the keys, element masks from memory.
+ * Extra   instances of their own cap scores and have sink logits, so that the others pay nothing.
  *
  * Everything that the Hopper kernel refuses runs here: patterns finer than a block, head dimensions that
  * are any multiple of 8 up to 256, scales of any sign.
@@ -15,7 +16,7 @@
 
 #include <math_constants.h>
 
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/cap.cuh"
 
 namespace s2
 {
@@ -33,7 +34,7 @@ struct Sm80Item {
     int64_t lse;
     int64_t list;
     int32_t n_entries, n_partial;
-    int32_t pos, q_off, k_tok, unused;
+    int32_t pos, q_off, k_tok, head;
 };
 struct Sm80Params {
     const Sm80Item *items;
@@ -44,10 +45,12 @@ struct Sm80Params {
     float *lse;
     int64_t q_tok, k_tok, v_tok, o_tok;
     int32_t blk_shift, mask_words, head_dim, causal;
-    float scale_log2;
+    float scale_log2; /* 1 with a cap, which has the scale in it */
+    Cap cap;
+    const float *sink; /* [head]; NULL: none */
 };
 
-template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
+template <int HEAD_DIM_, bool FP16_, bool EXTRA> struct Sm80Forward {
     static constexpr int D = HEAD_DIM_, WIDTH = (D + 63) / 64 * 64, ROW_BYTES = WIDTH * 2;
     static constexpr int TILE_BYTES = 64 * ROW_BYTES, SHARED_BYTES = 3 * TILE_BYTES;
     static constexpr bool Q_IN_REGISTERS = D <= 96;
@@ -137,6 +140,24 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
             for (int x = 0; x < 4; ++x)
                 s[j][x] *= p.scale_log2;
     }
+    S2_DEVICE void cap_scores()
+    {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+#pragma unroll
+            for (int x = 0; x < 4; ++x)
+                s[j][x] = p.cap(s[j][x]);
+    }
+    /* The sink joins the softmax of a row: its sum and maximum with it. By what O is multiplied. */
+    S2_DEVICE float join_sink(float &top, float &total) const
+    {
+        const float sink = p.sink != nullptr ? __ldg(p.sink + item.head) * LOG2_E : -CUDART_INF_F;
+        const float peak = fmaxf(top, sink), from = peak == -CUDART_INF_F ? 0.f : peak;
+        const float keep = exp2_fast(top - from);
+        total = fmaf(total, keep, exp2_fast(sink - from));
+        top = peak;
+        return total > 0.f ? keep / total : 0.f;
+    }
     S2_DEVICE bool reads(int key, int row) const
     {
         const int index = key >> p.blk_shift, inside = key & ((1 << p.blk_shift) - 1);
@@ -221,15 +242,17 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
     {
 #pragma unroll
         for (int r = 0; r < 2; ++r) {
-            float total = sum[r];
+            float total = sum[r], top = maximum[r];
             total += __shfl_xor_sync(0xffffffffu, total, 1);
             total += __shfl_xor_sync(0xffffffffu, total, 2);
-            const float inverse = total > 0.f ? 1.f / total : 0.f;
+            float inverse = total > 0.f ? 1.f / total : 0.f;
+            if constexpr (EXTRA)
+                inverse = join_sink(top, total);
             const int q_tok = item.pos - item.q_off + warp * 16 + (lane >> 2) + r * 8;
             if (q_tok < 0 || q_tok >= n_queries())
                 continue;
             if ((lane & 3) == 0)
-                p.lse[item.lse + q_tok] = total > 0.f ? fmaf(maximum[r], LN_2, __logf(total)) : -CUDART_INF_F;
+                p.lse[item.lse + q_tok] = total > 0.f ? fmaf(top, LN_2, __logf(total)) : -CUDART_INF_F;
             uint16_t *const row = p.o + item.o + q_tok * p.o_tok + (lane & 3) * 2;
 #pragma unroll
             for (int j = 0; j < D / 8; ++j)
@@ -266,6 +289,9 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
             if (step + 1 < n_steps)
                 load_kv(sk, p.k + item.kv[0], p.k_tok, step + 1);
             cp_async_commit();
+            if constexpr (EXTRA)
+                if (p.cap.top > 0.f)
+                    cap_scores();
             if (p.scale_log2 <= 0.f)
                 fold_sign();
             if (step * SM80_KEYS < partial_end || (step + 1) * SM80_KEYS > all_end)
@@ -282,11 +308,11 @@ template <int HEAD_DIM_, bool FP16_> struct Sm80Forward {
 };
 
 /* Three blocks an SM hide one another's barriers: worth reading Q again from shared memory at D = 128. */
-template <int D, bool FP16>
+template <int D, bool FP16, bool EXTRA>
 __global__ void __launch_bounds__(SM80_THREADS, D <= 128 ? 3 : 2) fwd_sm80(const Sm80Params p)
 {
     extern __shared__ __align__(128) uint8_t raw[];
-    Sm80Forward<D, FP16> forward(p, p.items[blockIdx.x], (uint32_t)__cvta_generic_to_shared(raw));
+    Sm80Forward<D, FP16, EXTRA> forward(p, p.items[blockIdx.x], (uint32_t)__cvta_generic_to_shared(raw));
     forward.run();
 }
 

@@ -9,16 +9,24 @@
 
 #include "kernels/cuda/fwd_sm80_inst.cuh"
 
-cudaError_t S2_FWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80Params &params, int32_t n_items,
-                                                     cudaStream_t stream)
+template <bool EXTRA>
+static cudaError_t launch(const s2::Sm80Params &params, int32_t n_items, cudaStream_t stream)
 {
     constexpr bool FP16 = S2_FP16;
-    constexpr int SHARED_BYTES = s2::Sm80Forward<S2_HEAD_DIM, FP16>::SHARED_BYTES;
+    constexpr int SHARED_BYTES = s2::Sm80Forward<S2_HEAD_DIM, FP16, EXTRA>::SHARED_BYTES;
     const cudaError_t raised =
-        cudaFuncSetAttribute((const void *)s2::fwd_sm80<S2_HEAD_DIM, FP16>,
+        cudaFuncSetAttribute((const void *)s2::fwd_sm80<S2_HEAD_DIM, FP16, EXTRA>,
                              cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES);
     if (raised != cudaSuccess)
         return raised;
-    s2::fwd_sm80<S2_HEAD_DIM, FP16><<<(unsigned)n_items, s2::SM80_THREADS, SHARED_BYTES, stream>>>(params);
+    s2::fwd_sm80<S2_HEAD_DIM, FP16, EXTRA>
+        <<<(unsigned)n_items, s2::SM80_THREADS, SHARED_BYTES, stream>>>(params);
     return cudaGetLastError();
+}
+
+cudaError_t S2_FWD_SM80_LAUNCH(S2_HEAD_DIM, S2_FP16)(const s2::Sm80Params &params, int32_t n_items,
+                                                     cudaStream_t stream)
+{
+    const bool extra = params.cap.top > 0.f || params.sink != nullptr;
+    return extra ? launch<true>(params, n_items, stream) : launch<false>(params, n_items, stream);
 }

@@ -36,6 +36,17 @@ Launch launch_of(int32_t head_dim, s2_dtype dtype)
     return NULL;
 }
 
+/* The same with a cap or sinks. */
+Launch extra_launch_of(int32_t head_dim, s2_dtype dtype)
+{
+#define S2_CASE(dim)                                                                                         \
+    if (head_dim <= dim)                                                                                     \
+        return dtype == S2_F16 ? S2_FWD_SM90_EXTRA(dim, 1) : S2_FWD_SM90_EXTRA(dim, 0);
+    S2_FWD_SM90_EXTRA_DIMS(S2_CASE)
+#undef S2_CASE
+    return NULL;
+}
+
 s2_status supports_plan(const s2_plan *plan, int32_t head_dim, s2_diag *why)
 {
     if (plan->options.tile_tok * plan->pack_heads != 128 || plan->options.key_tok != key_step(head_dim) / 2)
@@ -53,6 +64,9 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes bf16 and f16");
     if (problem->head_dim > 256 || problem->head_dim % 8 != 0)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "takes head dimensions up to 256, multiples of 8");
+    if (problem->sinks && !(problem->cap > 0.0f) && problem->head_dim > 128)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0,
+                           "takes sink logits without a cap up to head dimension 128");
     if (!(problem->scale > 0.0f))
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "needs a positive scale");
     if (!s2_cuda_strides_fit(&problem->q) || !s2_cuda_strides_fit(&problem->k) ||
@@ -118,7 +132,9 @@ void fill_params(const s2_attn_problem *problem, State *state)
     params->pack = problem->plan->pack_heads;
     params->causal = problem->plan->pattern->causal;
     params->head_dim = problem->head_dim;
-    params->scale_log2 = problem->scale * s2::LOG2_E;
+    params->scale_log2 = s2::scale_log2_of(problem);
+    params->cap = s2::cap_of(problem);
+    params->sink = problem->sinks ? problem->sink : NULL;
 }
 
 s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out, s2_diag *why)
@@ -128,7 +144,9 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
     State *const state = (State *)s2_calloc(1, sizeof *state);
     if (state == NULL)
         return S2_ENOMEM;
-    state->launch = launch_of(problem->head_dim, problem->dtype);
+    const bool extra = problem->cap > 0.0f || problem->sinks;
+    state->launch = extra ? extra_launch_of(problem->head_dim, problem->dtype)
+                          : launch_of(problem->head_dim, problem->dtype);
     state->block_tok = problem->plan->blk_tok;
     s2_status status = make_maps(device, problem, state, why);
     if (status == S2_OK)
@@ -166,4 +184,5 @@ extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              supports,
                                              prepare,
                                              run,
-                                             finish};
+                                             finish,
+                                             S2_TAKES_CAP | S2_TAKES_SINKS};

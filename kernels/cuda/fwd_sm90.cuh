@@ -25,13 +25,15 @@
  * around its elements, and a warpgroup number from a shuffle, without which each wgmma moves its
  * descriptors into uniform registers.
  *
+ * Caps and sinks are instances of their own, so that the others pay nothing.
+ *
  * Limits: scale > 0.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_CUH
 
 #include "kernels/cuda/sm90.cuh"
-#include "kernels/cuda/mma.cuh"
+#include "kernels/cuda/cap.cuh"
 #include "kernels/cuda/steps.cuh"
 
 #include <math_constants.h>
@@ -55,12 +57,18 @@ struct alignas(16) FwdParams {
     int32_t pack;  /* 2: each warpgroup takes 64 positions of its own query head */
     int32_t causal;
     int32_t head_dim;
-    float scale_log2;
+    float scale_log2;  /* CAPPED: 1 */
+    Cap cap;           /* CAPPED */
+    const float *sink; /* SINKS: [head]; NULL: none. CAPPED takes them too */
 };
 
-template <int HEAD_DIM_, int BLOCK_, bool FP16_> struct FwdConfig {
+/* Sinks join when an item is stored. A cap is a pass over S before it is masked. */
+enum FwdExtra { PLAIN, SINKS, CAPPED };
+
+template <int HEAD_DIM_, int BLOCK_, bool FP16_, FwdExtra EXTRA_> struct FwdConfig {
     static constexpr int HEAD_DIM = HEAD_DIM_, BLOCK = BLOCK_;
     static constexpr bool FP16 = FP16_;
+    static constexpr FwdExtra EXTRA = EXTRA_;
     /* 256: O takes 128 registers, so that S gets 32, and Q stays in shared memory. */
     static constexpr int KEYS = HEAD_DIM == 256 ? 64 : 128;
     static constexpr int STAGES = HEAD_DIM == 64 ? 4 : 2;
@@ -502,6 +510,14 @@ template <class T> struct FwdConsumer {
                 s[4 * j + x] =
                     bits.of[x / 2][j / 4] & (1u << (j % 4 * 8 + x % 2)) ? s[4 * j + x] : -CUDART_INF_F;
     }
+    /* S as the softmax takes it, before drop(): a cap makes minus infinity finite. */
+    template <int N> S2_DEVICE void cap_scores(float *s) const
+    {
+        if constexpr (T::EXTRA == CAPPED)
+#pragma unroll
+            for (int x = 0; x < N / 2; ++x)
+                s[x] = p.cap(s[x]);
+    }
     template <int N> static S2_DEVICE void find_tops(const float *s, float *top)
     {
         float part[2][4]; /* four chains a row: one serial chain is 150 clocks longer */
@@ -702,6 +718,7 @@ template <class T> struct FwdConsumer {
         wg_wait<1>();
         wg_pin<KEYS_OF<W> / 2>(s);
         free_q(turn, is_last);
+        cap_scores<KEYS_OF<W>>(s);
         if constexpr (W != WHOLE)
             drop<W>(bits, s);
         if constexpr (W == WHOLE || T::COMPARED_UNCHECKED) {
@@ -735,7 +752,21 @@ template <class T> struct FwdConsumer {
             e.sum[r] += __shfl_xor_sync(0xffffffffu, e.sum[r], 2);
             e.inverse[r] = e.sum[r] > 0.f ? __fdividef(1.f, e.sum[r]) : 0.f;
         }
+        if constexpr (T::EXTRA != PLAIN)
+            join_sink(e);
         return e;
+    }
+    /* Maxima are finite: in a row that read nothing the sum is 0, and the sink alone is left. */
+    S2_DEVICE void join_sink(Result &e) const
+    {
+        const float sink = p.sink != nullptr ? __ldg(p.sink + head_of(e)) * LOG2_E : -CUDART_INF_F;
+#pragma unroll
+        for (int r = 0; r < 2; ++r) {
+            const float peak = fmaxf(e.maximum[r], sink), keep = exp2_fast(e.maximum[r] - peak);
+            e.sum[r] = fmaf(e.sum[r], keep, exp2_fast(sink - peak));
+            e.maximum[r] = peak;
+            e.inverse[r] = e.sum[r] > 0.f ? __fdividef(keep, e.sum[r]) : 0.f;
+        }
     }
     S2_DEVICE int head_of(const Result &e) const
     {
@@ -823,6 +854,7 @@ template <class T> struct FwdConsumer {
         wg_wait<0>();
         wg_pin<KEYS / 4>(s);
         free_q(turn, n_half + n_mixed + n_whole == 1);
+        cap_scores<KEYS / 2>(s);
         drop<HALF>(bits, s);
         new_rows();
         softmax(Of<HALF>{}, Bool<false>{}, s);
@@ -841,6 +873,7 @@ template <class T> struct FwdConsumer {
         wg_wait<1>();
         wg_pin<KEYS / 4>(s);
         free_q(turn, n_half + n_mixed + n_whole == 1);
+        cap_scores<KEYS / 2>(s);
         drop<HALF>(bits, s);
         softmax(Of<HALF>{}, Bool<true>{}, s);
     }

@@ -3,7 +3,8 @@
  * type.
  *
  * C++ and CUDA only: seen by the files of this kernel alone. Each launches for one block size of 16, 32, 64
- * or 128 tokens (head dimension 256: at most 64) and returns what the runtime says of the launch.
+ * or 128 tokens (head dimension 256: at most 64) and returns what the runtime says of the launch. EXTRA are
+ * those with a cap or sinks, which 96 does not have.
  */
 #ifndef S2_KERNELS_CUDA_FWD_SM90_INST_CUH
 #define S2_KERNELS_CUDA_FWD_SM90_INST_CUH
@@ -17,15 +18,25 @@ namespace s2
 struct FwdParams;
 }
 
-#define S2_FWD_SM90_PASTE(dim, fp16)  s2_fwd_sm90_d##dim##_fp16_##fp16
-#define S2_FWD_SM90_LAUNCH(dim, fp16) S2_FWD_SM90_PASTE(dim, fp16)
-#define S2_FWD_SM90_DIMS(X)           X(64) X(96) X(128) X(256)
+#define S2_FWD_SM90_PASTE(dim, fp16)       s2_fwd_sm90_d##dim##_fp16_##fp16
+#define S2_FWD_SM90_PASTE_EXTRA(dim, fp16) s2_fwd_sm90_extra_d##dim##_fp16_##fp16
+#define S2_FWD_SM90_LAUNCH(dim, fp16)      S2_FWD_SM90_PASTE(dim, fp16)
+#define S2_FWD_SM90_EXTRA(dim, fp16)       S2_FWD_SM90_PASTE_EXTRA(dim, fp16)
+#define S2_FWD_SM90_DIMS(X)                X(64) X(96) X(128) X(256)
+#define S2_FWD_SM90_EXTRA_DIMS(X)          X(64) X(128) X(256)
 #define S2_FWD_SM90_DECLARE(dim)                                                                             \
     cudaError_t S2_FWD_SM90_LAUNCH(dim, 0)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,        \
                                            cudaStream_t);                                                    \
     cudaError_t S2_FWD_SM90_LAUNCH(dim, 1)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,        \
                                            cudaStream_t);
+#define S2_FWD_SM90_DECLARE_EXTRA(dim)                                                                       \
+    cudaError_t S2_FWD_SM90_EXTRA(dim, 0)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,         \
+                                          cudaStream_t);                                                     \
+    cudaError_t S2_FWD_SM90_EXTRA(dim, 1)(const s2::FwdParams &, int32_t block_tok, int32_t n_units,         \
+                                          cudaStream_t);
 S2_FWD_SM90_DIMS(S2_FWD_SM90_DECLARE)
+S2_FWD_SM90_EXTRA_DIMS(S2_FWD_SM90_DECLARE_EXTRA)
+#undef S2_FWD_SM90_DECLARE_EXTRA
 #undef S2_FWD_SM90_DECLARE
 
 #endif /* S2_KERNELS_CUDA_FWD_SM90_INST_CUH */

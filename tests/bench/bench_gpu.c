@@ -245,6 +245,8 @@ static void print_json_row(const s2_bench_shape *shape, int32_t n_tok, const s2_
             workload->flop_useful,
             workload->flop_useful > 0 ? workload->flop_executed / workload->flop_useful : 0.0,
             workload->bytes_useful, times->sustained_ms, times->spread, times->cool_ms);
+    if (shape->cap > 0.0f || shape->sinks)
+        fprintf(to, "\"cap\": %.6g, \"sinks\": %s, ", (double)shape->cap, shape->sinks ? "true" : "false");
     const s2_plan_options *const cut = &workload->plan->options;
     fprintf(to, "\"tile_tok\": %d, \"key_tok\": %d, \"pack_heads\": %d, \"section_bytes\": %lld, ",
             cut->tile_tok, cut->key_tok, cut->pack_heads, (long long)cut->section_bytes);
@@ -348,6 +350,8 @@ static s2_status bench_request(s2_bench *bench, const s2_bench_shape *shape, int
     request.pass = shape->pass;
     request.phase = shape->pass == S2_PASS_DECODE ? S2_DECODE : S2_PREFILL;
     request.dtype = shape->dtype;
+    request.cap = shape->cap;
+    request.sinks = shape->sinks;
     request.kernel = shape->kernel != NULL ? s2_kernel_find(shape->kernel) : NULL;
     request.head_major = true;
     if (bench->check)
