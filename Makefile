@@ -15,6 +15,8 @@ CXX   := $(if $(filter default undefined,$(origin CXX)),g++,$(CXX))
 NVCC  ?= $(shell command -v nvcc 2>/dev/null || ls /usr/local/cuda/bin/nvcc 2>/dev/null)
 CUDA  ?= $(if $(NVCC),1,0)
 JOBS  ?= $(shell nproc)
+# What one command under test may take: builds with sanitizers are slow, and machines shared.
+export S2_CPU_SECONDS ?= 120
 
 OPT_release := -O3 -g -DNDEBUG -D_FORTIFY_SOURCE=3
 OPT_debug   := -O0 -g

@@ -204,8 +204,11 @@ static void add_man_tail(s2_buf *buf, const char *see_also)
 {
     s2_buf_puts(buf, ".SH EXIT STATUS\n");
     add_groff(buf, EXIT_CODES);
-    s2_buf_puts(buf,
-                ".SH ENVIRONMENT\n.TP\n.B S2_DB\nThe database, where \\-\\-db names none.\n.SH SEE ALSO\n");
+    s2_buf_puts(buf, ".SH ENVIRONMENT\n.TP\n.B S2_DB\nThe database, where \\-\\-db names none.\n"
+                     ".TP\n.B S2_CPU_SECONDS\nProcessor time that a command of one page (check, show, reach, "
+                     "mask, diff, sim, "
+                     "import, export, draw, explain) may take before it ends with exit code 4; 10 by "
+                     "default.\n.SH SEE ALSO\n");
     s2_buf_printf(buf, "%s\n", see_also);
 }
 

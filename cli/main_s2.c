@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/foreign.h"
 #include "cli/help.h"
+#include "cli/limit.h"
 #include "cli/store.h"
 
 #include <signal.h>
@@ -15,32 +16,33 @@
 static const struct {
     const char *name;
     s2_command_fn run;
+    bool is_page; /* it answers within seconds, or is stopped */
 } BODIES[] = {
-    {"check", s2_cmd_check},
-    {"show", s2_cmd_show},
-    {"reach", s2_cmd_reach},
-    {"mask", s2_cmd_mask},
-    {"diff", s2_cmd_diff},
-    {"sim", s2_cmd_sim},
-    {"calibrate", s2_cmd_calibrate},
-    {"validate", s2_cmd_validate},
-    {"search", s2_cmd_search},
-    {"import", s2_cmd_import},
-    {"export", s2_cmd_export},
-    {"draw", s2_cmd_draw},
-    {"ls", s2_cmd_ls},
-    {"pareto", s2_cmd_pareto},
-    {"db", s2_cmd_db},
-    {"tag", s2_cmd_tag},
-    {"note", s2_cmd_note},
-    {"star", s2_cmd_star},
-    {"rm", s2_cmd_rm},
-    {"undo", s2_cmd_undo},
-    {"repro", s2_cmd_repro},
-    {"tui", s2_cmd_tui},
-    {"explain", s2_cmd_explain},
-    {"doctor", s2_cmd_doctor},
-    {"help", s2_cmd_help},
+    {"check", s2_cmd_check, true},
+    {"show", s2_cmd_show, true},
+    {"reach", s2_cmd_reach, true},
+    {"mask", s2_cmd_mask, true},
+    {"diff", s2_cmd_diff, true},
+    {"sim", s2_cmd_sim, true},
+    {"calibrate", s2_cmd_calibrate, false},
+    {"validate", s2_cmd_validate, false},
+    {"search", s2_cmd_search, false},
+    {"import", s2_cmd_import, true},
+    {"export", s2_cmd_export, true},
+    {"draw", s2_cmd_draw, true},
+    {"ls", s2_cmd_ls, false},
+    {"pareto", s2_cmd_pareto, false},
+    {"db", s2_cmd_db, false},
+    {"tag", s2_cmd_tag, false},
+    {"note", s2_cmd_note, false},
+    {"star", s2_cmd_star, false},
+    {"rm", s2_cmd_rm, false},
+    {"undo", s2_cmd_undo, false},
+    {"repro", s2_cmd_repro, false},
+    {"tui", s2_cmd_tui, false},
+    {"explain", s2_cmd_explain, true},
+    {"doctor", s2_cmd_doctor, false},
+    {"help", s2_cmd_help, false},
 };
 /* clang-format on */
 
@@ -49,14 +51,6 @@ static const s2_cli_hooks HOOKS = {.import = s2_foreign_hook,
                                    .in_folder = s2_foreign_in_folder,
                                    .design = s2_store_find_design,
                                    .record_checks = s2_store_checks};
-
-static s2_command_fn find_body(const char *name)
-{
-    for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++)
-        if (strcmp(BODIES[n].name, name) == 0)
-            return BODIES[n].run;
-    return NULL;
-}
 
 /* Ctrl-C: a last word, then what would have happened. A search, which keeps its front, has its own. */
 static void say_stopped(int number)
@@ -79,10 +73,14 @@ static void watch_interrupt(const char *command)
 
 static s2_exit run_command(s2_cli *cli, int argc, char **argv)
 {
-    const s2_command_fn run = find_body(argv[0]);
     watch_interrupt(argv[0]);
-    if (run != NULL)
-        return run(cli, argc, argv);
+    for (size_t n = 0; n < sizeof BODIES / sizeof BODIES[0]; n++) {
+        if (strcmp(BODIES[n].name, argv[0]) != 0)
+            continue;
+        if (BODIES[n].is_page)
+            S2_CLI_TRY(s2_limit_time(cli));
+        return BODIES[n].run(cli, argc, argv);
+    }
     const char *const near = s2_command_nearest(argv[0]);
     s2_cli_error(cli, "no command %s%s%s%s", argv[0], near != NULL ? "; did you mean " : "",
                  near != NULL ? near : "", near != NULL ? "?" : "");

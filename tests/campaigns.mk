@@ -8,45 +8,53 @@
 SECONDS ?= 60
 FUZZ_C  := $(wildcard base/*.c pattern/*.c)
 FUZZ_IMPORT_C = $(FUZZ_C) $(wildcard plan/*.c export/*.c)
-FUZZ_CC  = clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(SANITIZE)
+FUZZ_CC  = clang -std=c11 -D_GNU_SOURCE -I. -O1 -g -fsanitize=fuzzer $(if $(COVERED),-fprofile-instr-generate -fcoverage-mapping,$(SANITIZE))
+FUZZ_BIN = build/fuzz$(if $(COVERED),/covered)
 FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) -max_total_time=$(2) -timeout=120,-max_total_time=$(3) -timeout=10) \
            -rss_limit_mb=2048 -verbosity=0 -print_final_stats=1
 FUZZ_AT  = $(if $(SAMPLE),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 FUZZ_DIR = build/fuzz/$(if $(SAMPLE),sample,corpus)
-build/fuzz/fuzz_parse: tests/fuzz/fuzz_parse.c $(FUZZ_C) $(HEADERS)
+FUZZ_FILES_C = $(FUZZ_C) $(wildcard plan/*.c coverage/*.c sim/*.c reach/*.c search/*.c db/*.c cert/*.c)
+FUZZ_OBJ = $(1:%.c=$(FUZZ_BIN)/obj/%.o)
+$(FUZZ_BIN)/obj/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
-	$(FUZZ_CC) $< $(FUZZ_C) -o $@ $(LIBS_CORE)
-build/fuzz/fuzz_import: tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C) $(HEADERS)
-	@mkdir -p $(@D)
-	$(FUZZ_CC) $< $(FUZZ_IMPORT_C) -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+	$(FUZZ_CC) -Wno-overlength-strings -c $< -o $@
+$(FUZZ_BIN)/fuzz_parse: $(call FUZZ_OBJ,tests/fuzz/fuzz_parse.c $(FUZZ_C))
+	$(FUZZ_CC) $^ -o $@ $(LIBS_CORE)
+$(FUZZ_BIN)/fuzz_import: $(call FUZZ_OBJ,tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_C))
+	$(FUZZ_CC) $^ -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
+$(FUZZ_BIN)/fuzz_files: $(call FUZZ_OBJ,tests/fuzz/fuzz_files.c $(FUZZ_FILES_C)) $(O)/sim/texts.c
+	$(FUZZ_CC) -Wno-overlength-strings $^ -o $@ -l:libsqlite3.a $(LIBS_CORE) -ldl
+fuzz-programs: $(addprefix $(FUZZ_BIN)/fuzz_,parse import files) build/fuzz/seeds/files
 ## fuzz: libFuzzer on the parser, with round trip, at random (clang; SECONDS=60; SAMPLE=1: the same inputs every time)
 fuzz: build/fuzz/fuzz_parse
 	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/parse;) mkdir -p $(FUZZ_DIR)/parse
 	$(FUZZ_AT) $< $(call FUZZ_RUN,400000,60,$(SECONDS)) -max_len=65536 -artifact_prefix=build/fuzz/ -dict=tests/fuzz/pattern.dict \
-	  $(FUZZ_DIR)/parse tests/data/patterns
+	  $(FUZZ_DIR)/parse tests/data/patterns $(wildcard tests/fuzz/corpus/parse)
 ## fuzz-import: libFuzzer on every importer, one target each, at random (clang; SECONDS=60 together; F=hf for one; SAMPLE=1 as above)
-IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/format.h) any)
+IMPORTERS = $(or $(F),$(shell sed -n 's/^ *X(\([a-z0-9]*\)).*/\1/p' export/registry.c) any)
 fuzz-import: build/fuzz/fuzz_import
 	@n=0; each=$$(( $(SECONDS) / $(words $(IMPORTERS)) )); [ $$each -gt 0 ] || each=1; \
 	for f in $(IMPORTERS); do \
 	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_import_$$f; \
 	  seeds=tests/data/foreign/$$f; [ -d $$seeds ] || seeds=tests/data/foreign; \
-	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,4000,5,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
-	    $(FUZZ_DIR)/$$f $$seeds >build/fuzz/$$f.log 2>&1 || \
+	  $(FUZZ_AT) build/fuzz/fuzz_import_$$f $(call FUZZ_RUN,1000,2,$$each) -max_len=16384 -artifact_prefix=build/fuzz/$$f- \
+	    $(FUZZ_DIR)/$$f $$seeds $$(ls -d tests/fuzz/corpus/$$f 2>/dev/null) >build/fuzz/$$f.log 2>&1 || \
 	    { cat build/fuzz/$$f.log; echo "fuzz-import: $$f failed"; exit 1; }; \
 	  runs=$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log); n=$$((n + 1)); \
 	  printf '%-14s %s inputs\n' $$f "$$runs"; \
-	done; echo "$$n importers survived"
+	done; echo "$$n importers survived"; $(if $(F),,[ $$n -gt 1 ] || { echo "fuzz-import: no table of formats in export/registry.c"; exit 1; })
 # Seeds are made by the programs themselves: canonical texts, spaces, arrays and a small database.
-FUZZ_FILES_C = $(FUZZ_C) $(wildcard plan/*.c coverage/*.c sim/*.c reach/*.c search/*.c db/*.c cert/*.c)
-build/fuzz/fuzz_files: tests/fuzz/fuzz_files.c $(FUZZ_FILES_C) $(HEADERS) $(O)/sim/texts.c
-	@mkdir -p $(@D)
-	$(FUZZ_CC) -Wno-overlength-strings $< $(FUZZ_FILES_C) $(O)/sim/texts.c -o $@ -l:libsqlite3.a $(LIBS_CORE) -ldl
 build/fuzz/seeds/files: $(B)/s2
 	@rm -rf $@ && mkdir -p $@/cert $@/space $@/npy $@/db && for f in tests/data/patterns/*.s2; do \
 	  $(B)/s2 show $$f --canonical >$@/cert/$$(basename $$f) 2>/dev/null; cp $$f $@/space/; done; \
 	cp tests/data/foreign/npy/*.npy $@/npy/ 2>/dev/null; \
-	$(B)/s2 --db $@/db/small.db check 'heads 2; layers all: local 2 | stride 2 phase head' >/dev/null; rm -f $@/db/*-lock
+	$(B)/s2 --db $@/db/small.db check 'heads 2; layers all: local 2 | stride 2 phase head' >/dev/null; \
+	cp $@/db/small.db $@/db/full.db; s='name two; heads 2; kv-heads 1; head-dim 64; layers all: local 2 | stride 2 phase head'; \
+	for c in 'sim -n 2k' 'sim -n 2k -p decode' 'validate -n 256' 'check --require width:4'; do \
+	  $(B)/s2 --db $@/db/full.db $$c "$$s" >/dev/null 2>&1 || true; done; \
+	$(B)/s2 --db $@/db/full.db search -n 2k 'heads 2; head-dim 64; layers all: local {1..4} | stride {2,4} phase head' >/dev/null; \
+	rm -f $@/db/*-lock $@/db/*-wal $@/db/*-shm
 ## fuzz-files: libFuzzer on certificates, spaces, arrays and databases (clang; SECONDS=60 together; F=db for one; SAMPLE=1 as above)
 FUZZ_KINDS = $(or $(F),cert space npy db)
 fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
@@ -54,10 +62,14 @@ fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
 	for f in $(FUZZ_KINDS); do \
 	  $(if $(SAMPLE),rm -rf $(FUZZ_DIR)/$$f;) mkdir -p $(FUZZ_DIR)/$$f; ln -f $< build/fuzz/fuzz_files_$$f; \
 	  $(FUZZ_AT) build/fuzz/fuzz_files_$$f $(call FUZZ_RUN,20000,10,$$each) -max_len=300000 -artifact_prefix=build/fuzz/$$f- \
-	    $(FUZZ_DIR)/$$f build/fuzz/seeds/files/$$f >build/fuzz/$$f.log 2>&1 || \
+	    $(FUZZ_DIR)/$$f build/fuzz/seeds/files/$$f $$(ls -d tests/fuzz/corpus/$$f 2>/dev/null) >build/fuzz/$$f.log 2>&1 || \
 	    { cat build/fuzz/$$f.log; echo "fuzz-files: $$f failed"; exit 1; }; \
 	  printf '%-14s %s inputs\n' $$f "$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log)"; \
 	done; rm -f /dev/shm/s2-fuzz-*
+## fuzz-coverage: lines of its sources that each target's corpus reaches (clang and llvm; run the campaigns first)
+fuzz-coverage: build/fuzz/seeds/files
+	@$(MAKE) -s COVERED=1 fuzz-programs
+	@sh tests/fuzz/coverage.sh build/fuzz/covered; rm -f /dev/shm/s2-fuzz-*
 ## check-record: that command with programs that only pretend to have a GPU
 check-record:
 	tests/bench/record_test.sh
@@ -113,6 +125,9 @@ campaign-recover: $(B)/s2
 ## campaign-kill: processes killed while they write, create, migrate, back up and recover (goes on where it stopped; N=10000, S2_SEED=N, MINUTES=N)
 campaign-kill: $(B)/tests/test_faults
 	S2_TEST='killed*' CHUNK=625 CASES=$(or $(N),10000) tests/million.sh $< build/kills.done $(or $(S2_SEED),700000)
+## campaign-hostile: hostile patterns through every command (CASES=1000 S2_SEED=1): stated exit codes, 10 s, 1 GiB
+campaign-hostile: $(B)/s2
+	@S2_CPU_SECONDS=$(or $(CPU_SECONDS),10) python3 tests/hostile.py $(B)/s2 --cases $(or $(CASES),1000) --seed $(or $(S2_SEED),1)
 ## campaign-crowd: eight writers, four readers and a screen on one database (MINUTES=60, S2_SEED=N)
 campaign-crowd: $(B)/s2
 	python3 tests/crowd.py $< $(or $(MINUTES),60) $(or $(S2_SEED),1)

@@ -71,7 +71,6 @@ jobs=$(nproc)
 stage layers "$make" -s check-layers
 stage format "$make" -s check-format
 stage build-release "$make" -s -j"$jobs" all tests
-stage house "$make" -s check-house
 # Tests that print times run alone, the others side by side: one more than there are cores, since those of the
 # terminal mostly wait.
 stage tests-release S2_JOBS=$((jobs + 1)) "$make" -s PART=rest unit
@@ -79,8 +78,10 @@ stage tests-timed "$make" -s PART=timed unit
 needs clang "the build with it" && stage build-clang-debug "$make" -s -j"$jobs" BUILD=debug CC=clang CUDA=0 all tests
 stage build-asan "$make" -s -j"$jobs" BUILD=asan CUDA=0 all tests
 # Every directed case again; of the random ones that the release build has been through, at most so many.
-stage tests-asan S2_CASES_MAX=200 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
+stage tests-asan S2_CASES_MAX=60 S2_JOBS=$((jobs + 1)) "$make" -s BUILD=asan CUDA=0 unit
+needs clang "the fuzz targets" && stage build-fuzz "$make" -s -j"$jobs" fuzz-programs
 later kcheck "$make" -s kcheck SAMPLE=1
+later house "$make" -s check-house
 needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
@@ -90,6 +91,7 @@ later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select
 later record "$make" -s check-record
 needs python3 crowd && later crowd "$make" -s campaign-crowd MINUTES=0.05
+needs python3 hostile && later hostile "$make" -s campaign-hostile CASES=60 CPU_SECONDS=1
 later races "$make" -s check-races
 later example "$make" -s example
 needs pkg-config library && later library "$make" -s check-library

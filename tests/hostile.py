@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Patterns that ask for as much work as their bytes allow, through every command that takes one.
+
+A command answers, or ends with a stated exit code and a word, within S2_CPU_SECONDS (10) of processor time and 1 GiB of memory.
+usage: hostile.py S2 [--cases N] [--seed N] [--only COMMAND]   the last line is "N passed, N failed"
+"""
+import argparse
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+
+# The commands stop themselves at that time; what does not stop is ended 2 s later, and is a defect.
+CPU_S, MEMORY_KIB = int(os.environ.setdefault("S2_CPU_SECONDS", "10")), 1 << 20
+STATED = {0, 1, 2, 3, 4, 5}
+PRIMES = (65521, 65519, 65497, 65479, 65449, 65447, 16381, 4093, 1021, 509, 251, 127, 61, 31, 7, 3)
+COMMANDS = (
+    ("check",), ("check", "--engine", "enumerate"), ("check", "--engine", "both"), ("check", "--pair", "LAST,0"), ("check", "--query", "LAST"),
+    ("check", "--require", "union,rows,kv,shards,width:4"), ("check", "--certificate", "OUT"),
+    ("show",), ("show", "--canonical"), ("reach",), ("mask", "-o", "OUT"), ("mask", "-f", "csr", "-o", "OUT"), ("diff", "AGAIN"), ("diff", "OTHER"),
+    ("sim",), ("sim", "--phase", "all"), ("sim", "--phase", "decode", "--bounds"), ("sim", "--phase", "train"), ("sim", "--compare"),
+    ("sim", "--tp", "8"), ("sim", "--batch", "max"), ("draw", "--as", "svg", "-o", "OUT"), ("draw", "--as", "ascii"),
+    ("draw", "--what", "shards", "--as", "png", "-o", "OUT"), ("draw", "--what", "flow", "--as", "dot", "-o", "OUT"),
+    ("draw", "--what", "kv", "--as", "svg", "-o", "OUT"), ("search", "--limit", "8"), ("import", "--terms"),
+)
+FORMATS = "hf vllm trtllm dkernel megatron duo layers minference moa deepspeed csr flashinfer flex cute bsa npy c".split()
+
+
+def number(rng, top):
+    return rng.choice((1, 2, 3, rng.choice(PRIMES), top - 1, top, rng.randint(1, top), 2 ** rng.randint(0, 24)))
+
+
+def term(rng, n_blk, block):
+    most = (1 << 24) // block
+
+    def n():
+        return max(1, min(number(rng, n_blk), most))
+
+    def between():
+        first = n() // 2
+        return "%d..%s" % (first, rng.choice(("", str(first + 1 + n() // 2))))
+
+    suffix = rng.choice(("", "", " phase head", " phase kv", " phase layer", " phase head*3+1"))
+    return rng.choice((
+        lambda: "local %d" % n(), lambda: "local %dt" % n(), lambda: "sink %d" % n(),
+        lambda: "stride %d%s" % (max(2, min(n(), 65535)), suffix), lambda: "dilated %d%s" % (max(2, min(n(), 65535)), ""),
+        lambda: "chunk %d" % n(), lambda: "dense",
+        lambda: "random %d seed %d" % (min(n(), 1000), rng.randint(0, 9)),
+        lambda: "columns " + ",".join(str(c) for c in sorted({rng.randint(0, max(1, n_blk - 1)) for _ in range(rng.choice((1, 50, 400)))})),
+        lambda: "stride %d%s when distance %s" % (rng.choice(PRIMES[:6]), suffix, between()),
+        lambda: "local %d when query %d.." % (n(), n() // 2),
+        lambda: "pages %d page %d" % (rng.randint(1, 64), rng.choice((16, 64, 128))),
+        lambda: "heavy %d" % n(), lambda: "topk %d" % n(),
+    ))()
+
+
+def pattern(rng):
+    """A text and a length. Most parse; one that does not is as good a question."""
+    length = rng.choice((1, 1000, 8192, 131072, 1 << 20, (1 << 24) - 1, 1 << 24))
+    block = rng.choice((1, 1, 16, 64, 64, 128))
+    heads = rng.choice((1, 2, 8, 64, 64, 1024, 4096))
+    layers = rng.choice((1, 1, 1, 4, 80, 1024))
+    n_blk = max(1, length // block)
+    parts = ["layers %d" % layers, "heads %d" % heads, "block %d" % block]
+    if rng.random() < 0.3:
+        parts.append("kv-heads %d" % rng.choice([k for k in (1, 2, 8, heads) if heads % k == 0]))
+    parts.append("layers all: " + " | ".join(term(rng, n_blk, block) for _ in range(rng.choice((1, 2, 3, 3, 6, 24)))))
+    for _ in range(rng.choice((0, 0, 1, 40))):
+        parts.append("heads %d: %s" % (rng.randint(0, heads - 1), " | ".join(term(rng, n_blk, block) for _ in range(2))))
+    return "; ".join(parts), length
+
+
+def call(rng, s2, folder, only):
+    text, length = pattern(rng)
+    words = list(rng.choice(COMMANDS))
+    if rng.random() < 0.3:
+        words = ["export", "--to", rng.choice(FORMATS), "--force", "-o", "OUT"]
+    if only:
+        words = next((list(c) for c in COMMANDS if c[0] == only), words)
+    names = {"OUT": folder + "/out", "AGAIN": text, "OTHER": pattern(rng)[0],
+             "LAST,0": "%d,0" % (length - 1)}
+    words = [names.get(word, word) for word in words]
+    for left in os.listdir(folder):
+        if left.startswith("out"):
+            os.remove(folder + "/" + left) if os.path.isfile(folder + "/" + left) else shutil.rmtree(folder + "/" + left)
+    if words[0] == "import":
+        words.insert(1, folder + "/pattern.s2")
+        with open(folder + "/pattern.s2", "w", encoding="ascii") as out:
+            out.write(text)
+        return [s2] + words, text
+    return [s2] + words + ["--len", str(length), text], text
+
+
+def limits():
+    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S + 2, CPU_S + 3))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256 << 20, 256 << 20))
+
+
+def run(words, folder):
+    with open(folder + "/stdout", "wb") as out, open(folder + "/stderr", "wb") as err:
+        child = subprocess.Popen(words, env=dict(os.environ, S2_DB=folder + "/hostile.db"), stdout=out, stderr=err, stdin=subprocess.DEVNULL, cwd=folder, preexec_fn=limits)
+        _, status, used = os.wait4(child.pid, 0)
+    child.returncode = 0
+    code = os.waitstatus_to_exitcode(status)
+    with open(folder + "/stderr", "rb") as err:
+        said = err.read(400) or os.path.getsize(folder + "/stdout") > 0
+    why = []
+    if code not in STATED:
+        why.append("exit %d" % code)
+    if code > 1 and not said:
+        why.append("exit %d without a word" % code)
+    if used.ru_utime + used.ru_stime > CPU_S + 1:
+        why.append("%.1f s of processor time" % (used.ru_utime + used.ru_stime))
+    if used.ru_maxrss > MEMORY_KIB:
+        why.append("%.1f GiB" % (used.ru_maxrss / 2**20))
+    return code, why
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("s2")
+    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only")
+    ask = parser.parse_args()
+    failed, codes = 0, {}
+    with tempfile.TemporaryDirectory(prefix="s2-hostile-") as folder:
+        for case in range(ask.cases):
+            rng = random.Random("%d/%d" % (ask.seed, case))
+            words, _ = call(rng, os.path.abspath(ask.s2), folder, ask.only)
+            code, why = run(words, folder)
+            codes[code] = codes.get(code, 0) + 1
+            if why:
+                failed += 1
+                print("case %d: %s: %s" % (case, ", ".join(why), " ".join("'%s'" % w if " " in w else w for w in words[1:])[:600]), flush=True)
+    print("hostile: exit codes " + ", ".join("%d: %d" % pair for pair in sorted(codes.items())))
+    print("%d passed, %d failed" % (ask.cases - failed, failed))
+    return failed > 0
+
+
+sys.exit(main())
