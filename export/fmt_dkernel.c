@@ -89,6 +89,10 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
     snprintf(path, sizeof path, "%s/homo_head", at);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
+    S2_TRY(s2_rotation_refuse_homogeneous(source, path, &rotation));
+    if (rotation.homogeneous && heads.over_kv && heads.n_kv_heads > 1)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "DKernel builds no pattern where homo_head is true and num_kv_heads is above 1");
     snprintf(path, sizeof path, "%s/head_sliding_offset", at);
     S2_TRY(s2_doc_int_or(source->doc, path, 0, S2_LIMIT_STRIDE, 0, &rotation.offset, source->diag));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
@@ -146,7 +150,7 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive(target, &rotation));
-    S2_TRY(s2_rotation_check_block(target, &rotation));
+    S2_TRY(s2_rotation_check_dkernel(target, &rotation));
     if (rotation.stride_blk == 0)
         return s2_target_refuse(target, "this format has no window without a stride");
     s2_buf_puts(&buf, "{\n  \"LocalStrideSparseAttention\": {\n");
@@ -158,7 +162,7 @@ static s2_status export(const s2_target *target)
                   (long long)rotation.stride_blk,
                   rotation.homogeneous && rotation.n_heads > 1 ? "true" : "false");
     s2_buf_printf(&buf, "    \"num_dense_heads\": %lld,\n", (long long)rotation.n_dense_kv);
-    if (rotation.over_kv || rotation.n_dense_kv > 0)
+    if ((rotation.over_kv && !rotation.homogeneous) || rotation.n_dense_kv > 0)
         s2_buf_printf(&buf, "    \"num_kv_heads\": %lld,\n", (long long)rotation.n_kv_heads);
     else
         s2_buf_puts(&buf, "    \"num_kv_heads\": null,\n");

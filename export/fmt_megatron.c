@@ -19,6 +19,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                          &rotation.n_dense_kv, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/sparse_head_sliding_offset", 0, S2_LIMIT_STRIDE, 0, &rotation.offset,
                          source->diag));
+    S2_TRY(s2_rotation_refuse_homogeneous(source, "/sparse_homo_head", &rotation));
     if (s2_doc_has(source->doc, "/sparse_active_head_range"))
         return s2_doc_refuse(
             source->doc, "/sparse_active_head_range", source->diag,
@@ -37,7 +38,7 @@ static s2_status export(const s2_target *target)
     s2_rotation rotation;
     s2_buf buf = {0};
     S2_TRY(s2_rotation_derive(target, &rotation));
-    S2_TRY(s2_rotation_check_block(target, &rotation));
+    S2_TRY(s2_rotation_check_dkernel(target, &rotation));
     s2_buf_printf(&buf,
                   "--num-layers %lld --num-attention-heads %lld --num-query-groups %lld --kv-channels %lld\n",
                   (long long)rotation.n_layers, (long long)rotation.n_heads, (long long)rotation.n_kv_heads,

@@ -29,6 +29,7 @@
     X(rocket)                                                                                                \
     X(doublesparse)                                                                                          \
     X(nsa)                                                                                                   \
+    X(chosen)                                                                                                \
     X(dsa)                                                                                                   \
     X(csr)                                                                                                   \
     X(flashinfer)                                                                                            \

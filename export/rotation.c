@@ -236,6 +236,8 @@ static s2_status derive_phases(const s2_target *target, int32_t layer, s2_rotati
         previous = phase;
     }
     out->offset = first;
+    /* beside dense heads a single sparse one has its offset whatever the step */
+    out->homogeneous &= out->n_dense_kv == 0 || n_sparse > group;
     return S2_OK;
 }
 
@@ -297,10 +299,21 @@ void s2_rotation_print_model(s2_buf *buf, const s2_target *target, const s2_rota
     s2_buf_puts(buf, "}\n");
 }
 
-s2_status s2_rotation_check_block(const s2_target *target, const s2_rotation *rotation)
+s2_status s2_rotation_check_dkernel(const s2_target *target, const s2_rotation *rotation)
 {
-    if (rotation->block_tok >= 16)
-        return S2_OK;
-    return s2_target_refuse(target, "DKernel takes blocks of 16 tokens and more; these have %lld",
-                            (long long)rotation->block_tok);
+    if (rotation->block_tok < 16)
+        return s2_target_refuse(target, "DKernel takes blocks of 16 tokens and more; these have %lld",
+                                (long long)rotation->block_tok);
+    if (rotation->homogeneous && rotation->n_dense_kv > 0)
+        return s2_target_refuse(target, "DKernel has no dense heads beside several heads of one phase");
+    return S2_OK;
+}
+
+s2_status s2_rotation_refuse_homogeneous(const s2_source *source, const char *path,
+                                         const s2_rotation *rotation)
+{
+    if (rotation->homogeneous && rotation->n_dense_kv > 0)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "DKernel refuses dense heads where all heads have one pattern");
+    return S2_OK;
 }

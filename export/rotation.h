@@ -57,8 +57,11 @@ s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotatio
  * and heads. Whether it is exactly that is found by reading the export back. S2_EUNSUPPORTED: no such form.
  */
 s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;
-/* S2_EUNSUPPORTED: kernels of DKernel take blocks of 16 tokens and more. */
-s2_status s2_rotation_check_block(const s2_target *target, const s2_rotation *rotation) S2_MUST_CHECK;
+/* S2_EUNSUPPORTED: DKernel takes no blocks below 16 tokens, nor dense heads beside several of one phase. */
+s2_status s2_rotation_check_dkernel(const s2_target *target, const s2_rotation *rotation) S2_MUST_CHECK;
+/* The same of what is read: S2_EPARSE at path. */
+s2_status s2_rotation_refuse_homogeneous(const s2_source *source, const char *path,
+                                         const s2_rotation *rotation) S2_MUST_CHECK;
 
 /* The same for formats in which every head has the window and the stride; S2_EUNSUPPORTED for any other. */
 s2_status s2_rotation_derive_alike(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;

@@ -386,6 +386,9 @@ static void what_the_consumer_would_reject_or_misread_is_refused(void **state)
         {"dkernel", "heads 2; block 8; layers all: local 2 | stride 4 phase head", "16 tokens"},
         {"megatron", "heads 2; block 8; layers all: local 2 | stride 4 phase head", "16 tokens"},
         {"flashinfer", "heads 2; block 16; layers all: stride 2 phase head", "diagonal"},
+        {"dkernel", "heads 3; block 16; layers all: local 2 | stride 4; kv 2: dense", "beside several heads"},
+        {"megatron", "heads 3; block 16; layers all: local 2 | stride 4; kv 2: dense",
+         "beside several heads"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         s2_arena arena = {0};
@@ -758,6 +761,26 @@ static void budgets_of_eviction_methods_are_kept(void **state)
         {"kernel_size=32, kernel_stride=16, block_size=64, topk=16, init_blocks=1, local_blocks=2, "
          "window_size=512",
          "", "nsa", "pages 13 page 64"},
+        {"{\"sparse_config\": {\"kernel_size\": 32, \"kernel_stride\": 16, \"init_blocks\": 1, "
+         "\"block_size\": 64, "
+         "\"window_size\": 2048, \"topk\": 64}}",
+         "", "chosen", "local 32 | sink 1 | pages 63 page 64"},
+        {"--moba-chunk-size 4096 --moba-topk 12", "", "chosen", "prefill: chunk 64 | pages 11 page 4096"},
+        {"--moba-chunk-size 4096 --moba-topk 1", "", "chosen", "prefill: chunk 64\n"},
+        {"seerattn_gate_block_size: 64\nseerattn_token_budget: 4096\nseerattn_start_layer: 2\n", "", "chosen",
+         "decode layers 2-31: local 1 | pages 64 page 64"},
+        {"seerattn_gate_block_size: 64\nseerattn_sparsity_method: nz_ratio\nseerattn_nz_ratio: 0.75\n",
+         "len=8192", "chosen", "prefill: local 1 | pages 64 page 64"},
+        {"seerattn_gate_block_size: 64\nseerattn_sparsity_method: threshold\n", "tokens=1024", "chosen",
+         "decode: local 1 | pages 16 page 64"},
+        {"block_size: 128\nflex_prefill_gamma: 0.9\n", "tokens=4096", "chosen", "prefill: pages 32 page 128"},
+        {"block_size: 128\nflex_prefill_gamma: 0.9\nflex_prefill_max_budget: 8192\n", "", "chosen",
+         "prefill: pages 64 page 128"},
+        {"stride: 16\nthreshold: 0.9\nkeep_sink: true\nkeep_recent: true\n", "tokens=2048", "chosen",
+         "prefill: sink 1 | local 1 | pages 16 page 128"},
+        {"{\"RetroInfer\": {\"static_pattern_start\": 4, \"static_pattern_end\": 64, \"n_centroids\": 8192, "
+         "\"nprobe\": 150}}",
+         "len=131072", "chosen", "decode: sink 4t | local 64t | topk 2400"},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         imported at;
