@@ -91,10 +91,15 @@ races: $(B)/s2 $(sort $(foreach r,$(RACES),$(B)/tests/test_$(firstword $(subst :
 	  case $$r in *:*) S2_TEST=$${r#*:};; *) S2_TEST='*';; esac; export S2_TEST; \
 	  S2_CASES_MAX=30 $(RACES_AT) $(B)/tests/test_$${r%:*} >$(B)/race.out 2>&1 || { cat $(B)/race.out; exit 1; }; done
 	@echo "no race in $(words $(RACES)) runs"
-## formats: the foreign definitions restated in plain Python, against what s2 exports
+# What tests/formats/fetch.sh DIR fetched; without, what is installed is used and the rest skipped.
+CONSUMERS ?=
+FORMATS_PYTHON = $(if $(CONSUMERS),$(CONSUMERS)/bin/python,python3)
+
+## formats: foreign definitions and consumers' own code, against what s2 reads and exports; CONSUMERS=DIR, fetched before
 formats: $(B)/s2
 	python3 tests/formats/check_formats.py $(B)/s2
-	python3 tests/formats/truth.py $(B)/s2 --defaults --configs tests/data/configs || [ $$? = 77 ]
+	$(FORMATS_PYTHON) tests/formats/consumers.py $(B)/s2 --sources "$(CONSUMERS)/src" || [ $$? = 77 ]
+	$(FORMATS_PYTHON) tests/formats/truth.py $(B)/s2 --defaults --configs tests/data/configs || [ $$? = 77 ]
 ## example: build and run docs/examples/: count_pairs.c with exported headers (one of windows in tokens), a serving loop, a kernel of your own
 EXAMPLES := phi3 tokens
 EXAMPLE_phi3   = 'name phi-3-small-8k; layers 32; heads 32; kv-heads 8; layers all: local 16 | stride 8 phase head+1; layers 1::2: dense' --len 8k
