@@ -87,6 +87,8 @@ static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options
         return "n_sequences: out of range";
     if (in->q_tok == NULL || in->k_tok == NULL)
         return "q_tok or k_tok is NULL";
+    if (!(in->cap >= 0.0f) || isinf(in->cap))
+        return "cap: 0, or positive and finite";
     if ((in->q_begin == NULL) != (in->k_begin == NULL))
         return "q_begin, k_begin: both or none";
     return NULL;
@@ -165,7 +167,9 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
                                       .n_heads = pattern->n_heads,
                                       .n_kv_heads = pattern->n_kv_heads,
                                       .head_dim = in->head_dim,
-                                      .scale = 1.0f};
+                                      .scale = 1.0f,
+                                      .cap = in->cap,
+                                      .sinks = in->sinks != 0};
     plan->deterministic = in->deterministic != 0;
     S2_TRY(read_lengths(plan, in, diag));
     return s2_kernel_choose(plan->device, NULL, take, &at, &plan->kernel, diag);
@@ -241,6 +245,10 @@ static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *ca
     for (int32_t at = 0; at < n; at++)
         if (!is_placed(all[at].tensor))
             return all[at].fault;
+    if ((call->sink != NULL) != plan->problem.sinks)
+        return plan->problem.sinks ? "sink is NULL, and the plan has sinks" : "sink: the plan has none";
+    if (plan->problem.sinks && plan->problem.pass == S2_PASS_BACKWARD && call->d_sink == NULL)
+        return "d_sink is NULL";
     return call->lse.data == NULL ? "lse is NULL" : NULL;
 }
 
@@ -288,6 +296,8 @@ static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
     problem.d_q = tensor_of(&call->d_q);
     problem.d_k = tensor_of(&call->d_k);
     problem.d_v = tensor_of(&call->d_v);
+    problem.sink = call->sink;
+    problem.d_sink = call->d_sink;
     plan->cached = (s2_cached){call->cache != NULL ? call->cache->cache : NULL, call->sequences};
     problem.cached = call->cache != NULL ? &plan->cached : NULL;
     return problem;
@@ -304,11 +314,12 @@ static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
     const s2_attn_problem *const last = &plan->problem;
     return plan->state != NULL && next->cached == NULL && last->cached == NULL &&
            last->scale >= next->scale && last->scale <= next->scale && tensors_equal(&last->q, &next->q) &&
-           tensors_equal(&last->k, &next->k) && tensors_equal(&last->v, &next->v) &&
-           tensors_equal(&last->o, &next->o) && last->lse.data == next->lse.data &&
-           last->lse.seq == next->lse.seq && last->lse.head == next->lse.head &&
-           tensors_equal(&last->d_o, &next->d_o) && tensors_equal(&last->d_q, &next->d_q) &&
-           tensors_equal(&last->d_k, &next->d_k) && tensors_equal(&last->d_v, &next->d_v);
+           last->sink == next->sink && last->d_sink == next->d_sink && tensors_equal(&last->k, &next->k) &&
+           tensors_equal(&last->v, &next->v) && tensors_equal(&last->o, &next->o) &&
+           last->lse.data == next->lse.data && last->lse.seq == next->lse.seq &&
+           last->lse.head == next->lse.head && tensors_equal(&last->d_o, &next->d_o) &&
+           tensors_equal(&last->d_q, &next->d_q) && tensors_equal(&last->d_k, &next->d_k) &&
+           tensors_equal(&last->d_v, &next->d_v);
 }
 
 static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag *diag)

@@ -254,6 +254,8 @@ typedef struct s2_api_plan_options {
     const int32_t *k_tok;   /* ... so many keys */
     const int32_t *q_begin; /* NULL, or n_sequences + 1: where a sequence begins in packed tensors */
     const int32_t *k_begin; /* both or none */
+    float cap;              /* > 0: scores are cap * tanh(scale * q . k / cap); 0: they are not capped */
+    int32_t sinks; /* not 0: the softmax's denominator has one learned logit a head more; calls give it */
 } s2_api_plan_options;
 
 /*
@@ -290,6 +292,8 @@ typedef struct s2_api_call {
     s2_api_tensor d_o, d_q, d_k, d_v; /* BACKWARD: d_o is read, the others are written */
     const s2_api_cache *cache; /* DECODING: NULL, or k and v are its two arrays; token is a slot's distance */
     const int32_t *sequences;  /* then: n_sequences of the cache's, with k_tok tokens each */
+    const float *sink; /* of a plan with sinks: [head], natural logarithm, minus infinity: none; else NULL */
+    float *d_sink;     /* ... BACKWARD: [head], written */
 } s2_api_call;
 
 /*

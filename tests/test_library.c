@@ -33,6 +33,8 @@ typedef struct attention {
         d_v[LIMIT_TOK][LIMIT_HEADS][DIM];
     double want_o[LIMIT_TOK][LIMIT_HEADS][DIM], want_q[LIMIT_TOK][LIMIT_HEADS][DIM];
     double want_k[LIMIT_TOK][LIMIT_HEADS][DIM], want_v[LIMIT_TOK][LIMIT_HEADS][DIM];
+    float cap, sink[LIMIT_HEADS], d_sink[LIMIT_HEADS]; /* cap 0: neither a cap nor sinks */
+    double want_sink[LIMIT_HEADS];
     uint8_t mask[LIMIT_TOK * LIMIT_TOK];
 } attention;
 
@@ -48,18 +50,24 @@ static double dot(const float *a, const float *b)
 static void eager_row(attention *at, int32_t head, int32_t q)
 {
     const int32_t kv = head / (at->heads / at->kv_heads);
-    double p[LIMIT_TOK] = {0}, sum = 0, delta = 0;
+    const double cap = (double)at->cap, sink = cap > 0 ? exp((double)at->sink[head]) : 0;
+    double p[LIMIT_TOK] = {0}, slope[LIMIT_TOK] = {0}, sum = sink, delta = 0;
     for (int32_t k = 0; k < at->n_tok; k++)
-        if (at->mask[q * at->n_tok + k])
-            sum += p[k] = exp(0.3 * dot(at->q[q][head], at->k[k][kv]));
+        if (at->mask[q * at->n_tok + k]) {
+            const double score = 0.3 * dot(at->q[q][head], at->k[k][kv]),
+                         part = cap > 0 ? tanh(score / cap) : 0;
+            sum += p[k] = exp(cap > 0 ? cap * part : score);
+            slope[k] = 1 - part * part;
+        }
     for (int32_t k = 0; k < at->n_tok; k++) {
         p[k] = sum > 0 ? p[k] / sum : 0;
         for (int32_t d = 0; d < DIM; d++)
             at->want_o[q][head][d] += p[k] * (double)at->v[k][kv][d];
         delta += p[k] * dot(at->d_o[q][head], at->v[k][kv]);
     }
+    at->want_sink[head] -= sum > 0 ? sink / sum * delta : 0;
     for (int32_t k = 0; k < at->n_tok; k++) {
-        const double d_s = p[k] * (dot(at->d_o[q][head], at->v[k][kv]) - delta);
+        const double d_s = slope[k] * p[k] * (dot(at->d_o[q][head], at->v[k][kv]) - delta);
         for (int32_t d = 0; d < DIM; d++) {
             at->want_q[q][head][d] += 0.3 * d_s * (double)at->k[k][kv][d];
             at->want_k[k][kv][d] += 0.3 * d_s * (double)at->q[q][head][d];
@@ -70,6 +78,7 @@ static void eager_row(attention *at, int32_t head, int32_t q)
 
 static void eager(attention *at, const s2_api_pattern *pattern, int32_t layer)
 {
+    memset(at->want_sink, 0, sizeof at->want_sink);
     for (int32_t head = 0; head < at->heads; head++) {
         assert_int_equal(s2_api_pattern_mask(pattern, S2_API_PREFILL, layer, head, at->n_tok, 0, at->n_tok,
                                              at->mask, NULL),
@@ -93,19 +102,28 @@ static void run(attention *at, s2_api_device *device, const s2_api_pattern *patt
         .size = sizeof options, .pass = (int32_t)pass, .layer = layer, .head_dim = DIM};
     options.n_sequences = options.deterministic = 1;
     options.q_tok = options.k_tok = &at->n_tok;
-    const s2_api_call call = {.size = sizeof call,
-                              .scale = 0.3f,
-                              .q = tensor(at->q),
-                              .k = tensor(at->k),
-                              .v = tensor(at->v),
-                              .o = tensor(at->o),
-                              .lse = {&at->lse[0][0], 0, LIMIT_TOK},
-                              .d_o = tensor(at->d_o),
-                              .d_q = tensor(at->d_q),
-                              .d_k = tensor(at->d_k),
-                              .d_v = tensor(at->d_v)};
-    if (s2_api_plan_open(device, pattern, &options, &plan, &why) != 0 ||
-        s2_api_plan_run(plan, &call, &why) != 0)
+    options.cap = at->cap;
+    options.sinks = at->cap > 0;
+    s2_api_call call = {.size = sizeof call,
+                        .scale = 0.3f,
+                        .q = tensor(at->q),
+                        .k = tensor(at->k),
+                        .v = tensor(at->v),
+                        .o = tensor(at->o),
+                        .lse = {&at->lse[0][0], 0, LIMIT_TOK},
+                        .d_o = tensor(at->d_o),
+                        .d_q = tensor(at->d_q),
+                        .d_k = tensor(at->d_k),
+                        .d_v = tensor(at->d_v)};
+    if (s2_api_plan_open(device, pattern, &options, &plan, &why) != 0)
+        fail_msg("%s", why.message);
+    if (at->cap > 0) {
+        assert_int_equal(s2_api_plan_run(plan, &call, &why), S2_API_ARGUMENT);
+        assert_non_null(strstr(why.message, "sink"));
+        call.sink = at->sink;
+        call.d_sink = at->d_sink;
+    }
+    if (s2_api_plan_run(plan, &call, &why) != 0)
         fail_msg("%s", why.message);
     assert_int_equal(s2_api_plan_run(plan, &call, &why), 0); /* what was prepared serves again */
     s2_api_plan_close(plan);
@@ -133,8 +151,8 @@ static void outputs_and_gradients_are_those_of_the_mask(void **state)
     s2_api_device *device = NULL;
     (void)state;
     assert_int_equal(s2_api_device_open("cpu", &device, NULL), 0);
-    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++) {
-        s2_api_pattern *const pattern = open_text(texts[t]);
+    for (size_t t = 0; t < 2 * sizeof texts / sizeof *texts; t++) {
+        s2_api_pattern *const pattern = open_text(texts[t / 2]);
         s2_api_shape shape = {.size = sizeof shape};
         attention *const at = calloc(1, sizeof *at);
         assert_non_null(at);
@@ -146,6 +164,9 @@ static void outputs_and_gradients_are_those_of_the_mask(void **state)
         for (size_t n = 0; n < 4; n++)
             for (size_t e = 0; e < sizeof at->q / sizeof(float); e++)
                 all[n][e] = (float)(s2_rng_unit(&rng) * 2 - 1);
+        at->cap = t % 2 == 0 ? 0.0f : 0.7f;
+        for (int32_t head = 0; head < at->heads; head++)
+            at->sink[head] = (float)(head == 1 ? 9 : s2_rng_unit(&rng) * 4 - 1);
         eager(at, pattern, shape.layers - 1);
         run(at, device, pattern, shape.layers - 1, S2_API_FORWARD);
         run(at, device, pattern, shape.layers - 1, S2_API_BACKWARD);
@@ -153,6 +174,10 @@ static void outputs_and_gradients_are_those_of_the_mask(void **state)
         compare(at, "d_q", at->d_q, at->want_q, at->heads);
         compare(at, "d_k", at->d_k, at->want_k, at->kv_heads);
         compare(at, "d_v", at->d_v, at->want_v, at->kv_heads);
+        for (int32_t head = 0; head < at->heads; head++)
+            if (!(fabs((double)at->d_sink[head] - at->want_sink[head]) < 2e-4 * at->n_tok))
+                fail_msg("d_sink of head %d: %g, not %g", head, (double)at->d_sink[head],
+                         at->want_sink[head]);
         free(at);
         s2_api_pattern_close(pattern);
     }
@@ -243,7 +268,9 @@ static void a_plan_of_random_numbers_is_made_or_refused(void **state)
                                        lens,
                                        lens + 2,
                                        NULL,
-                                       NULL};
+                                       NULL,
+                                       (float)ODD,
+                                       ODD};
         if (s2_rng_below(&rng, 4) == 0)
             options.q_begin = begins;
         if (s2_rng_below(&rng, 4) == 0)
