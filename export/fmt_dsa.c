@@ -60,6 +60,12 @@ static s2_status refuse_others(const s2_source *source)
             return s2_doc_refuse(source->doc, path, source->diag,
                                  "layers that read compressed keys: a pattern holds single keys only");
     }
+    bool causal;
+    snprintf(path, sizeof path, "%s/is_causal", prefix);
+    S2_TRY(s2_doc_bool_or(source->doc, path, true, &causal, source->diag));
+    if (!causal)
+        return s2_doc_refuse(source->doc, path, source->diag,
+                             "keys that are chosen from both sides: what a row reads is not known here");
     snprintf(path, sizeof path, "%s/model_type", prefix);
     if (type != NULL && (strncmp(type, "dots3_note", 10) == 0 || strcmp(type, "deepseek_v4") == 0))
         return s2_doc_refuse(source->doc, path, source->diag,

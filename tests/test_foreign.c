@@ -237,6 +237,7 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
         {"dkernel",
          "num_heads: 8\nblock_size: 64\nlocal_blocks: 4\nvert_stride: 4\nhomo_head: true\nnum_kv_heads: 2\n",
          5, 12},
+        {"dsa", "{\"index_topk\": 2048,\n \"is_causal\": false}", 2, 15},
         {"rocket", "sparse_attention_config:\n  algorithm: skip_softmax\n", 2, 14},
         {"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: -1\n", 3, 18},
         {"deepspeed", "{sparse_attention: {mode: fixed, block: 16}}", 1, 0},

@@ -88,7 +88,7 @@ REPAIRS = {
     "doge": dict(keep_window_size=WINDOW),
 }
 # Of these, what no pattern sees: published configs keep all else.
-WIDTHS = ("n_shared_experts", "rotary_dim", "n_ctx", "num_experts", "num_experts_per_token", "default_language")
+WIDTHS = ("hidden_size", "n_shared_experts", "rotary_dim", "n_ctx", "num_experts", "num_experts_per_token", "default_language")
 # One layer runs several times, each time with a cache of its own.
 REPEATED = ("hrm_text",)
 
