@@ -182,6 +182,23 @@ static s2_status count_cycles(const s2_source *source, const char *prefix, int64
     return S2_OK;
 }
 
+/* JetMoe's code counts its heads itself, whatever the file says of them. */
+static s2_status count_expert_heads(const s2_source *source, const char *prefix, s2_model_shape *shape)
+{
+    const char *const name = s2_model_type_name(source->doc, prefix);
+    char path[128];
+    int64_t n_experts;
+    if (name == NULL || strcmp(name, "jetmoe") != 0)
+        return S2_OK;
+    snprintf(path, sizeof path, "%s/num_experts_per_tok", prefix);
+    S2_TRY(
+        s2_doc_int_or(source->doc, path, 1, S2_LIMIT_HEADS / shape->n_kv_heads, 2, &n_experts, source->diag));
+    shape->n_heads = shape->n_kv_heads * n_experts;
+    s2_note(source->notes, "JetMoe has num_key_value_heads times num_experts_per_tok heads: %lld",
+            (long long)shape->n_heads);
+    return S2_OK;
+}
+
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out)
 {
     const s2_model_shape implied = implied_shape(source, prefix);
@@ -201,6 +218,7 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
                              "\"num_attention_heads\" is missing (or --set heads=N)");
     }
     S2_TRY(read_kv_heads(source, prefix, implied.n_kv_heads, &shape));
+    S2_TRY(count_expert_heads(source, prefix, &shape));
     if (shape.n_heads % shape.n_kv_heads != 0)
         return s2_doc_refuse(source->doc, prefix, source->diag, "%lld KV heads do not divide %lld heads",
                              (long long)shape.n_kv_heads, (long long)shape.n_heads);

@@ -98,6 +98,11 @@ const char *s2_layer_kind_word(s2_layer_kind kind)
     return kind_words[kind];
 }
 
+static bool is_inkling(const reader *r)
+{
+    return r->name != NULL && strncmp(r->name, "inkling", 7) == 0;
+}
+
 static s2_status read_words(const reader *r, const char *key)
 {
     S2_TRY(check_length(r, key));
@@ -106,6 +111,10 @@ static s2_status read_words(const reader *r, const char *key)
         snprintf(path, sizeof path, "%s/%s/%lld", r->prefix, key, (long long)layer);
         const char *const word = s2_doc_text(r->source->doc, path);
         const s2_layer_kind kind = kind_of_word(r->type.rule, word);
+        if (is_inkling(r) && (word == NULL || strncmp(word, "hybrid", 6) != 0))
+            return s2_doc_refuse(r->source->doc, path, r->source->diag,
+                                 "layer type %.40s: layers of this model_type are hybrid or hybrid_sliding",
+                                 word != NULL ? word : "(no text)");
         if (kind == S2_N_LAYER_KINDS)
             return s2_doc_refuse(r->source->doc, path, r->source->diag,
                                  "layer type %.40s is not one that a pattern holds: full_attention, "
@@ -632,7 +641,7 @@ static s2_status read_differences(const reader *r)
     S2_TRY(check_query_heads(r));
     if (r->type.rule == S2_RULE_MIMO)
         S2_TRY(read_mimo(r));
-    if (r->name != NULL && strncmp(r->name, "inkling", 7) == 0)
+    if (is_inkling(r))
         S2_TRY(read_inkling(r));
     S2_TRY(read_of_kind(r, "num_global_key_value_heads", S2_LAYER_FULL, S2_LIMIT_HEADS, &r->out->kv_heads));
     S2_TRY(read_of_kind(r, "global_head_dim", S2_LAYER_FULL, S2_LIMIT_HEAD_DIM, &r->out->head_dim));

@@ -237,6 +237,11 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
         {"dkernel",
          "num_heads: 8\nblock_size: 64\nlocal_blocks: 4\nvert_stride: 4\nhomo_head: true\nnum_kv_heads: 2\n",
          5, 12},
+        {"layers",
+         "{\"model_type\": \"inkling_text\", \"num_hidden_layers\": 1, \"num_attention_heads\": 2,\n "
+         "\"layer_types\": "
+         "[\"full_attention\"]}",
+         2, 18},
         {"dsa", "{\"index_topk\": 2048,\n \"is_causal\": false}", 2, 15},
         {"rocket", "sparse_attention_config:\n  algorithm: skip_softmax\n", 2, 14},
         {"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: -1\n", 3, 18},
@@ -488,6 +493,19 @@ static void a_model_type_that_is_not_known_is_refused_with_its_place(void **stat
                 fail_msg("%s: status %d at %d:%d", text, status, at.diag.line, at.diag.col);
             imported_release(&at);
         }
+}
+
+static void heads_that_a_models_code_counts_are_not_the_files(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"model_type\": \"jetmoe\", \"num_hidden_layers\": 1, \"num_attention_heads\": 8, "
+                "\"num_key_value_heads\": 8, \"num_experts_per_tok\": 2, \"num_local_experts\": 8}",
+                "");
+    assert_int_equal(at.pattern.n_heads, 16);
+    assert_int_equal(at.pattern.n_kv_heads, 8);
+    imported_release(&at);
 }
 
 /* use_sliding_window is false upstream unless stated, and windows begin at max_window_layers. */
@@ -969,6 +987,7 @@ int main(void)
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(a_model_type_that_is_not_known_is_refused_with_its_place),
+        cmocka_unit_test(heads_that_a_models_code_counts_are_not_the_files),
         cmocka_unit_test(switches_of_windows_have_the_defaults_of_their_type),
         cmocka_unit_test(layers_that_differ_are_read),
         cmocka_unit_test(models_that_look_both_ways_are_not_causal),
