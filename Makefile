@@ -168,6 +168,11 @@ $(O)/formats/test_%: $(O)/tests/test_%.c.o $(call obj,$(wildcard tests/gen_[ps]*
                     sim/net.c) $(O)/sim/texts.o $(O)/libcore.a
 	@mkdir -p $(@D)
 	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS_CORE) -ljansson -lyaml
+# Tests of the views without database and terminal, for the same.
+$(O)/screens/test_%: $(O)/tests/test_%.c.o $(call obj,$(filter-out %_ncurses.c,$(wildcard tui/*.c)) \
+                    $(wildcard sim/*.c plan/*.c reach/*.c)) $(O)/sim/texts.o $(O)/libcore.a
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS) $^ -o $@ -lcmocka $(LIBS_CORE)
 $(B)/bench_gpu: $(call obj,tests/bench/bench_gpu.c tests/bench/ceiling.cu) $(O)/libs2.a
 	$(CC) $(CFLAGS) $^ -o $@ $(LIBS) $(LIBS_CUDA)
 $(B)/bench_decode: $(call obj,tests/bench/bench_decode.c) $(O)/libs2.a

@@ -7,8 +7,13 @@
 #define IN(view) (1u << S2_VIEW_##view)
 enum { EVERY = (1u << S2_N_VIEWS) - 1 };
 #define MASKS (IN(BENCH) | IN(DESIGN))
-#define TEXTS (IN(RECORD) | IN(OUTPUT) | IN(LOG) | IN(HELP))
-#define LISTS (IN(BENCH) | IN(DESIGNS) | IN(COMPARE) | IN(PARETO) | IN(RUNS) | TEXTS)
+/* where the keys of a list move */
+enum {
+    LISTS = 0
+#define SCROLLS(id, view, title, key, shown, key_help, request, scrolls, help) | (scrolls ? IN(id) : 0)
+    S2_VIEW_TABLE(SCROLLS)
+#undef SCROLLS
+};
 /* where one stored design is meant, and where some design is */
 #define ROWS     (IN(DESIGNS) | IN(DESIGN) | IN(PARETO) | IN(RECORD))
 #define SUBJECTS (IN(BENCH) | ROWS)
@@ -99,52 +104,25 @@ static const s2_binding BINDINGS[] = {
     {S2_ACT_VIEWS, IN(DESIGNS), {'w'}, "w", "saved views", "choose a filter and order that was saved"},
     {S2_ACT_VIEW_SAVE, IN(DESIGNS), {'W'}, "W", "save view", "give this filter and order a name"},
     {S2_ACT_MINIMIZE, IN(PARETO), {'o'}, "o", "objectives", "what the front minimises: us,kv_bytes,unread"},
-    {S2_ACT_BENCH, EVERY, {'1'}, "1", "workbench", "to the workbench"},
-    {S2_ACT_DESIGNS, EVERY, {'2'}, "2", "designs", "to the list of designs"},
-    {S2_ACT_LOG, EVERY, {'3'}, "3", "log", "what was done"},
-    {S2_ACT_TOUR, EVERY, {'4'}, "4", "tour", "the tour in five steps"},
-    {S2_ACT_PARETO,
-     EVERY,
-     {'5'},
-     "5",
-     "pareto",
-     "the front of time and cache, of the whole database or filter"},
-    {S2_ACT_RUNS, EVERY, {'6'}, "6", "runs", "what runs in the background, and what ran"},
-    {S2_ACT_CANCEL, EVERY, {'C'}, "C", "cancel", "end what runs in the background; twice kills it"},
+#define GO(id, view, title, key, shown, key_help, request, scrolls, help)                                    \
+    {S2_ACT_GO_##id, (key) != 0 ? EVERY : 0, {key}, shown, title, key_help},
+    S2_VIEW_TABLE(GO)
+#undef GO
+        {S2_ACT_CANCEL, EVERY, {'C'}, "C", "cancel", "end what runs in the background; twice kills it"},
     {S2_ACT_COMMAND, EVERY, {'='}, "=", "command", "the command that prints what is on screen"},
     {S2_ACT_COPY, EVERY, {'y'}, "y", "copy", "copy that command to the clipboard"},
     {S2_ACT_DUMP, EVERY, {'P'}, "P", "print screen", "write the screen to a file: .txt, .ans, .png"},
     {S2_ACT_PALETTE, EVERY, {':'}, ":", "palette", "find an action by its name"},
-    {S2_ACT_HELP, EVERY, {'?', S2_KEY_F1}, "? F1", "help", "these keys"},
+    {S2_ACT_GO_HELP, EVERY, {'?', S2_KEY_F1}, "? F1", "help", "these keys"},
     {S2_ACT_REDRAW, EVERY, {S2_KEY_REDRAW}, "^L", "redraw", "paint the screen anew"},
     {S2_ACT_BACK, EVERY, {'q', S2_KEY_ESC}, "q esc", "back", "to where you came from"},
     {S2_ACT_QUIT, EVERY, {'Q'}, "Q", "quit", "leave; asks where something is unsaved or runs"}};
 
 static const s2_view_info VIEWS[S2_N_VIEWS] = {
-#define INFO(id, view, title, go, request, help) {#view, title, help},
+#define INFO(id, view, title, key, shown, key_help, request, scrolls, help) {#view, title, help},
     S2_VIEW_TABLE(INFO)
 #undef INFO
 };
-
-enum { FOOTER_KEYS = 10 };
-
-static const s2_action FOOTER[S2_N_VIEWS][FOOTER_KEYS] = {
-    [S2_VIEW_BENCH] = {S2_ACT_MORE, S2_ACT_WITNESS, S2_ACT_SAVE, S2_ACT_VALIDATE, S2_ACT_AROUND,
-                       S2_ACT_EXPORT, S2_ACT_TEXT},
-    [S2_VIEW_DESIGNS] = {S2_ACT_OPEN, S2_ACT_FILTER, S2_ACT_SORT, S2_ACT_MARK, S2_ACT_COMPARE,
-                         S2_ACT_VALIDATE, S2_ACT_TO_BENCH, S2_ACT_VIEWS},
-    [S2_VIEW_DESIGN] = {S2_ACT_HEAD_NEXT, S2_ACT_WITNESS, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT,
-                        S2_ACT_RECORD, S2_ACT_ZOOM_IN, S2_ACT_LAYER_NEXT},
-    [S2_VIEW_COMPARE] = {S2_ACT_PAGE_DOWN, S2_ACT_COMMAND, S2_ACT_BACK},
-    [S2_VIEW_PARETO] = {S2_ACT_OPEN, S2_ACT_MINIMIZE, S2_ACT_BRUSH, S2_ACT_TO_BENCH, S2_ACT_VALIDATE,
-                        S2_ACT_EXPORT},
-    [S2_VIEW_RECORD] = {S2_ACT_VALIDATE, S2_ACT_EXPORT, S2_ACT_TAG, S2_ACT_NOTE, S2_ACT_STAR, S2_ACT_UNDO,
-                        S2_ACT_PAGE_DOWN},
-    [S2_VIEW_RUNS] = {S2_ACT_OPEN, S2_ACT_OF_RUN, S2_ACT_CANCEL, S2_ACT_BACK},
-    [S2_VIEW_OUTPUT] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
-    [S2_VIEW_LOG] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
-    [S2_VIEW_HELP] = {S2_ACT_PAGE_DOWN, S2_ACT_BACK},
-    [S2_VIEW_TOUR] = {S2_ACT_OPEN, S2_ACT_BENCH, S2_ACT_DESIGNS, S2_ACT_BACK}};
 
 const s2_view_info *s2_view_info_of(s2_view_id id)
 {
@@ -161,12 +139,11 @@ bool s2_view_find(const char *word, s2_view_id *out)
     return false;
 }
 
-const s2_binding *s2_footer_binding(s2_view_id view, int32_t nth)
+const s2_binding *s2_binding_of(s2_view_id view, s2_action action)
 {
-    const s2_action wanted = nth < FOOTER_KEYS ? FOOTER[view][nth] : S2_ACT_NONE;
-    for (int32_t at = 0; wanted != S2_ACT_NONE && at < s2_binding_count(); at++)
-        if (BINDINGS[at].action == wanted && (BINDINGS[at].views & (1u << view)) != 0)
-            return &BINDINGS[at];
+    for (int32_t nth = 0; nth < s2_binding_count(); nth++)
+        if (BINDINGS[nth].action == action && (BINDINGS[nth].views & (1u << view)) != 0)
+            return &BINDINGS[nth];
     return NULL;
 }
 

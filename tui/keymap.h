@@ -16,27 +16,31 @@ extern "C" {
 #endif
 
 /*
- * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD of its file), title, the action that goes
- * there from everywhere, what is asked of the owner then, one sentence of help.
+ * Every view: enumerator, word (s2 tui --dump WORD, and s2_view_WORD of its file), title, the key that goes there
+ * from everywhere, as a number and as the help shows it (0 and "": none), what that key does, what is asked of the
+ * owner then, whether the keys of a list move in it, one sentence of help.
  */
 #define S2_VIEW_TABLE(X)                                                                                     \
-    X(BENCH, bench, "workbench", S2_ACT_BENCH, S2_REQUEST_NONE,                                              \
+    X(BENCH, bench, "workbench", '1', "1", "to the workbench", S2_REQUEST_NONE, true,                        \
       "turn a knob and see verdict, holes, cache and cost follow")                                           \
-    X(DESIGNS, designs, "designs", S2_ACT_DESIGNS, S2_REQUEST_NONE,                                          \
+    X(DESIGNS, designs, "designs", '2', "2", "to the list of designs", S2_REQUEST_NONE, true,                \
       "what is in the database: filter, sort, mark, open")                                                   \
-    X(DESIGN, design, "design", S2_ACT_NONE, S2_REQUEST_NONE, "one design: what it reads, proves and costs") \
-    X(COMPARE, compare, "compare", S2_ACT_NONE, S2_REQUEST_NONE, "the marked designs side by side")          \
-    X(PARETO, pareto, "pareto", S2_ACT_PARETO, S2_REQUEST_FRONT,                                             \
-      "designs that no other one beats, walked from end to end")                                             \
-    X(RECORD, record, "record", S2_ACT_NONE, S2_REQUEST_NONE, "what is stored of one design")                \
-    X(RUNS, runs, "runs", S2_ACT_RUNS, S2_REQUEST_RUNS, "what runs in the background, and what ran")         \
-    X(OUTPUT, output, "output", S2_ACT_NONE, S2_REQUEST_NONE, "what a run said")                             \
-    X(LOG, log, "log", S2_ACT_LOG, S2_REQUEST_NONE, "what was done, newest first")                           \
-    X(HELP, help, "help", S2_ACT_HELP, S2_REQUEST_NONE, "keys")                                              \
-    X(TOUR, tour, "tour", S2_ACT_TOUR, S2_REQUEST_NONE, "what can be done here, in five steps")
+    X(LOG, log, "log", '3', "3", "what was done", S2_REQUEST_NONE, true, "what was done, newest first")      \
+    X(TOUR, tour, "tour", '4', "4", "the tour in five steps", S2_REQUEST_NONE, false,                        \
+      "what can be done here, in five steps")                                                                \
+    X(PARETO, pareto, "pareto", '5', "5", "the front of time and cache, of the whole database or filter",    \
+      S2_REQUEST_FRONT, true, "designs that no other one beats, walked from end to end")                     \
+    X(RUNS, runs, "runs", '6', "6", "what runs in the background, and what ran", S2_REQUEST_RUNS, true,      \
+      "what runs in the background, and what ran")                                                           \
+    X(DESIGN, design, "design", 0, "", "", S2_REQUEST_NONE, false,                                           \
+      "one design: what it reads, proves and costs")                                                         \
+    X(COMPARE, compare, "compare", 0, "", "", S2_REQUEST_NONE, true, "the marked designs side by side")      \
+    X(RECORD, record, "record", 0, "", "", S2_REQUEST_NONE, true, "what is stored of one design")            \
+    X(OUTPUT, output, "output", 0, "", "", S2_REQUEST_NONE, true, "what a run said")                         \
+    X(HELP, help, "help", 0, "", "", S2_REQUEST_NONE, true, "keys")
 
 typedef enum s2_view_id {
-#define S2_VIEW_ENUM(id, view, title, go, request, help) S2_VIEW_##id,
+#define S2_VIEW_ENUM(id, ...) S2_VIEW_##id,
     S2_VIEW_TABLE(S2_VIEW_ENUM)
 #undef S2_VIEW_ENUM
         S2_N_VIEWS
@@ -113,14 +117,8 @@ typedef enum s2_action {
     S2_ACT_SORT,
     S2_ACT_REVERSE,
     S2_ACT_TO_BENCH,
-    S2_ACT_BENCH,
-    S2_ACT_DESIGNS,
-    S2_ACT_LOG,
-    S2_ACT_TOUR,
-    S2_ACT_PARETO,
     S2_ACT_MINIMIZE,
     S2_ACT_TEXT,
-    S2_ACT_HELP,
     S2_ACT_PALETTE,
     S2_ACT_COMMAND,
     S2_ACT_COPY,
@@ -136,9 +134,12 @@ typedef enum s2_action {
     S2_ACT_TRASH,
     S2_ACT_VIEW_SAVE,
     S2_ACT_VIEWS,
-    S2_ACT_RUNS,
     S2_ACT_CANCEL,
-    S2_ACT_REDRAW
+    S2_ACT_REDRAW,
+    S2_ACT_GO, /* and the number of a view: to that view */
+#define S2_ACT_GO_ENUM(id, ...) S2_ACT_GO_##id = S2_ACT_GO + S2_VIEW_##id,
+    S2_VIEW_TABLE(S2_ACT_GO_ENUM)
+#undef S2_ACT_GO_ENUM
 } s2_action;
 
 enum { S2_BINDING_KEYS = 3 };
@@ -154,8 +155,8 @@ typedef struct s2_binding {
 
 int32_t s2_binding_count(void);
 const s2_binding *s2_binding_at(int32_t nth);
-/* The keys that the footer of a view names, the most useful first; NULL past the last. */
-const s2_binding *s2_footer_binding(s2_view_id view, int32_t nth);
+/* The keys of an action in a view; NULL where it has none. */
+const s2_binding *s2_binding_of(s2_view_id view, s2_action action);
 /* The action of a key in a view, S2_ACT_NONE when it has none there. */
 s2_action s2_keymap_find(s2_view_id view, int32_t key);
 

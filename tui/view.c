@@ -8,10 +8,9 @@
 /* By s2_view_id. */
 static const struct {
     const s2_view_ops *ops;
-    s2_action go;
     s2_request request;
 } VIEWS[S2_N_VIEWS] = {
-#define ENTRY(id, view, title, go, request, help) {&s2_view_##view, go, request},
+#define ENTRY(id, view, title, key, shown, key_help, request, scrolls, help) {&s2_view_##view, request},
     S2_VIEW_TABLE(ENTRY)
 #undef ENTRY
 };
@@ -47,13 +46,12 @@ static void ask_to_quit(const s2_tui_model *model, s2_tui_state *state)
 /* False for an action that is not the way to a view. */
 static bool go_to_view(s2_tui_state *state, s2_action action)
 {
-    for (int id = 0; id < S2_N_VIEWS; id++)
-        if (VIEWS[id].go == action) {
-            s2_view_push(state, (s2_view_id)id);
-            state->request = VIEWS[id].request;
-            return true;
-        }
-    return false;
+    if (action < S2_ACT_GO)
+        return false;
+    const s2_view_id id = (s2_view_id)(action - S2_ACT_GO);
+    s2_view_push(state, id);
+    state->request = VIEWS[id].request;
+    return true;
 }
 
 /* What every view has; false for what is the view's own. */
@@ -196,10 +194,11 @@ static void draw_refusal(const s2_tui_model *model, s2_canvas *canvas, s2_rect b
 /* As many of the view's keys as there is room for. */
 static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
 {
+    const s2_action *const named = VIEWS[view].ops->footer;
     const s2_binding *b;
     const int32_t end = line.cols > 30 ? line.cols - 8 : line.cols;
     int32_t col = 1;
-    for (int32_t nth = 0; (b = s2_footer_binding(view, nth)) != NULL; nth++) {
+    for (int32_t nth = 0; nth < S2_FOOTER_KEYS && (b = s2_binding_of(view, named[nth])) != NULL; nth++) {
         const int32_t n = (int32_t)strcspn(b->shown, " ");
         if (col + n + 1 + (int32_t)strlen(b->name) > end)
             return;

@@ -1,7 +1,5 @@
 /*
- * tui/view.h - inside tui/: what a view is, and what views share.
- *
- * To add a view: a row of S2_VIEW_TABLE in tui/keymap.h, and a file with its s2_view_ops.
+ * tui/view.h - inside tui/: what a view is, and what views share. docs/adding-a-view.md says how to add one.
  */
 #ifndef S2_TUI_VIEW_H
 #define S2_TUI_VIEW_H
@@ -9,14 +7,17 @@
 #include "tui/layout.h"
 #include "tui/model.h"
 
+enum { S2_FOOTER_KEYS = 10 };
+
 /* Each view file defines one s2_view_<word>; only tui/view.c names them. */
 typedef struct s2_view_ops {
     void (*draw)(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
     void (*handle)(const s2_tui_model *model, s2_tui_state *state, s2_action action);
     void (*command)(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);
+    s2_action footer[S2_FOOTER_KEYS]; /* named at the foot of the screen, the most useful first */
 } s2_view_ops;
 
-#define S2_VIEW_DECLARE(id, view, title, go, request, help) extern const s2_view_ops s2_view_##view;
+#define S2_VIEW_DECLARE(id, view, ...) extern const s2_view_ops s2_view_##view;
 S2_VIEW_TABLE(S2_VIEW_DECLARE)
 #undef S2_VIEW_DECLARE
 

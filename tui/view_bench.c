@@ -243,4 +243,8 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_release(&text);
 }
 
-const s2_view_ops s2_view_bench = {draw, handle, command};
+const s2_view_ops s2_view_bench = {
+    draw,
+    handle,
+    command,
+    {S2_ACT_MORE, S2_ACT_WITNESS, S2_ACT_SAVE, S2_ACT_VALIDATE, S2_ACT_AROUND, S2_ACT_EXPORT, S2_ACT_TEXT}};

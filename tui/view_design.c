@@ -69,4 +69,8 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_design = {draw, handle, command};
+const s2_view_ops s2_view_design = {draw,
+                                    handle,
+                                    command,
+                                    {S2_ACT_HEAD_NEXT, S2_ACT_WITNESS, S2_ACT_TO_BENCH, S2_ACT_VALIDATE,
+                                     S2_ACT_EXPORT, S2_ACT_RECORD, S2_ACT_ZOOM_IN, S2_ACT_LAYER_NEXT}};

@@ -324,4 +324,8 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_designs = {draw, handle, command};
+const s2_view_ops s2_view_designs = {draw,
+                                     handle,
+                                     command,
+                                     {S2_ACT_OPEN, S2_ACT_FILTER, S2_ACT_SORT, S2_ACT_MARK, S2_ACT_COMPARE,
+                                      S2_ACT_VALIDATE, S2_ACT_TO_BENCH, S2_ACT_VIEWS}};

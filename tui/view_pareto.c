@@ -416,4 +416,8 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_pareto = {draw, handle, command};
+const s2_view_ops s2_view_pareto = {
+    draw,
+    handle,
+    command,
+    {S2_ACT_OPEN, S2_ACT_MINIMIZE, S2_ACT_BRUSH, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT}};

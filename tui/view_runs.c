@@ -212,7 +212,8 @@ static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s
         s2_buf_puts(buf, "s2 tui --no-db --dump runs");
 }
 
-const s2_view_ops s2_view_runs = {draw_runs, handle_runs, command_runs};
+const s2_view_ops s2_view_runs = {
+    draw_runs, handle_runs, command_runs, {S2_ACT_OPEN, S2_ACT_OF_RUN, S2_ACT_CANCEL, S2_ACT_BACK}};
 
 /* ---- the lines of one thing */
 
@@ -226,7 +227,8 @@ static void handle_output(const s2_tui_model *model, s2_tui_state *state, s2_act
     s2_scroll(action, model->output.n_lines, state->rows / 2, &state->scroll);
 }
 
-const s2_view_ops s2_view_output = {draw_output, handle_output, command_runs};
+const s2_view_ops s2_view_output = {
+    draw_output, handle_output, command_runs, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
 
 static void draw_record(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
@@ -255,4 +257,8 @@ static void command_record(const s2_tui_model *model, const s2_tui_state *state,
                       model->database);
 }
 
-const s2_view_ops s2_view_record = {draw_record, handle_record, command_record};
+const s2_view_ops s2_view_record = {
+    draw_record,
+    handle_record,
+    command_record,
+    {S2_ACT_VALIDATE, S2_ACT_EXPORT, S2_ACT_TAG, S2_ACT_NOTE, S2_ACT_STAR, S2_ACT_UNDO, S2_ACT_PAGE_DOWN}};

@@ -26,7 +26,7 @@ static void command_log(const s2_tui_model *model, const s2_tui_state *state, s2
     s2_buf_printf(buf, model->stored ? "s2 repro%s" : "s2 tui%s --dump log", model->database);
 }
 
-const s2_view_ops s2_view_log = {draw_log, handle_log, command_log};
+const s2_view_ops s2_view_log = {draw_log, handle_log, command_log, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
 
 /* The view that help was asked from. */
 static s2_view_id asked_from(const s2_tui_state *state)
@@ -99,7 +99,7 @@ static void command_help(const s2_tui_model *model, const s2_tui_state *state, s
     s2_buf_puts(buf, "s2 tui --dump help");
 }
 
-const s2_view_ops s2_view_help = {draw_help, handle_help, command_help};
+const s2_view_ops s2_view_help = {draw_help, handle_help, command_help, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
 
 enum { TOUR_LINES = 5 };
 
@@ -180,4 +180,5 @@ static void handle_tour(const s2_tui_model *model, s2_tui_state *state, s2_actio
         state->tour = (state->tour + 1) % S2_TOUR_STEPS;
 }
 
-const s2_view_ops s2_view_tour = {draw_tour, handle_tour, command_help};
+const s2_view_ops s2_view_tour = {
+    draw_tour, handle_tour, command_help, {S2_ACT_OPEN, S2_ACT_GO_BENCH, S2_ACT_GO_DESIGNS, S2_ACT_BACK}};

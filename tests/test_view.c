@@ -1,0 +1,133 @@
+/*
+ * Properties of every view of S2_VIEW_TABLE, with nothing stored and nothing running: what docs/adding-a-view.md
+ * promises of a new one.
+ */
+#include <string.h>
+
+#include "base/rng.h"
+#include "tests/s2test.h"
+#include "tui/session.h"
+#include "tui/view.h"
+
+static const s2_view_ops *const OPS[S2_N_VIEWS] = {
+#define OPS_OF(id, view, ...) &s2_view_##view,
+    S2_VIEW_TABLE(OPS_OF)
+#undef OPS_OF
+};
+static const int32_t KEYS[S2_N_VIEWS] = {
+#define KEY_OF(id, view, title, key, ...) key,
+    S2_VIEW_TABLE(KEY_OF)
+#undef KEY_OF
+};
+
+/* One session for all: the facts of its workbench are what takes longest. */
+static s2_session session;
+static s2_tui_state started;
+
+static int start(void **state)
+{
+    (void)state;
+    if (s2_session_init(&session, 24, 80, true, S2_VIEW_DESIGNS) != S2_OK)
+        return -1;
+    session.deferred = true;
+    session.model.source = "samples";
+    session.model.database = "";
+    started = session.state;
+    return 0;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    s2_session_release(&session);
+    return 0;
+}
+
+/* As it was at the start, in another view and of another size. */
+static void begin(int32_t rows, int32_t cols, int view)
+{
+    session.state = started;
+    session.state.views[0] = (s2_view_id)view;
+    assert_int_equal(s2_session_resize(&session, rows, cols), S2_OK);
+}
+
+static const char *drawn(s2_buf *screen)
+{
+    screen->len = 0;
+    s2_session_draw(&session);
+    s2_canvas_dump(&session.canvas, false, screen);
+    s2_buf_add(screen, "", 1);
+    assert_int_equal(screen->status, S2_OK);
+    return screen->data;
+}
+
+static void every_view_is_drawn_under_its_title_at_any_size(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(3)};
+    s2_buf screen = {0};
+    for (int view = 0; view < S2_N_VIEWS; view++) {
+        const s2_view_info *const info = s2_view_info_of((s2_view_id)view);
+        for (int64_t n = s2_test_cases(20); n > 0; n--) {
+            const int32_t rows = 5 + (int32_t)s2_rng_below(&rng, 56),
+                          cols = 30 + (int32_t)s2_rng_below(&rng, 171);
+            begin(rows, cols, view);
+            const char *const text = drawn(&screen), *const title = strstr(text, info->title);
+            if (session.canvas.n_overlaps > 0)
+                fail_msg("%s at %dx%d writes over its own text:\n%s", info->word, (int)cols, (int)rows, text);
+            if (title == NULL || title > strchr(text, '\n'))
+                fail_msg("%s has no title in its first line:\n%s", info->word, text);
+        }
+        print_message("view %s\n", info->word);
+    }
+    s2_buf_release(&screen);
+}
+
+static void its_key_goes_to_a_view_from_every_other_and_q_comes_back(void **state)
+{
+    (void)state;
+    for (int from = 0; from < S2_N_VIEWS; from++)
+        for (int to = 0; to < S2_N_VIEWS; to++) {
+            if (KEYS[to] == 0 || from == to)
+                continue;
+            begin(24, 80, from);
+            s2_session_key(&session, KEYS[to]);
+            if (s2_view_shown(&session.state) != (s2_view_id)to)
+                fail_msg("key %c does not lead to %s", (char)KEYS[to], s2_view_info_of((s2_view_id)to)->word);
+            s2_session_key(&session, 'q');
+            assert_int_equal(s2_view_shown(&session.state), from);
+        }
+}
+
+static void every_key_of_a_view_is_taken_and_its_footer_names_keys_that_it_has(void **state)
+{
+    (void)state;
+    s2_buf screen = {0};
+    for (int view = 0; view < S2_N_VIEWS; view++) {
+        for (int32_t nth = 0; nth < s2_binding_count(); nth++) {
+            const s2_binding *const b = s2_binding_at(nth);
+            if ((b->views & (1u << view)) == 0)
+                continue;
+            begin(24, 80, view);
+            s2_session_key(&session, b->keys[0]);
+            drawn(&screen);
+        }
+        const s2_action *const footer = OPS[view]->footer;
+        assert_int_not_equal(footer[0], S2_ACT_NONE);
+        for (int32_t at = 0; at < S2_FOOTER_KEYS && footer[at] != S2_ACT_NONE; at++)
+            if (s2_binding_of((s2_view_id)view, footer[at]) == NULL)
+                fail_msg("the footer of %s names a key that it does not have",
+                         s2_view_info_of((s2_view_id)view)->word);
+    }
+    s2_buf_release(&screen);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_view_is_drawn_under_its_title_at_any_size),
+        cmocka_unit_test(its_key_goes_to_a_view_from_every_other_and_q_comes_back),
+        cmocka_unit_test(every_key_of_a_view_is_taken_and_its_footer_names_keys_that_it_has),
+    };
+    return cmocka_run_group_tests(tests, start, stop);
+}
