@@ -124,7 +124,7 @@ $(O)/%.cu.o: %.cu $(O)/nvflags
 $(O)/libcore.a: $(call obj,$(CORE_C)) $(O)/members
 	rm -f $@ && ar rcs $@ $(filter %.o,$^)
 # GPU tables are text files that anybody can read; one C table of them makes one program enough.
-SIM_TXT := $(wildcard sim/gpus/*.txt sim/calibration/*.txt docs/results/*-held-out.jsonl docs/results/public/*.csv)
+SIM_TXT := $(wildcard sim/gpus/*.txt sim/calibration/*.txt sim/peers/*.txt docs/results/*-held-out.jsonl docs/results/public/*.csv)
 $(O)/sim/texts.c: sim/embed.awk $(SIM_TXT) $(O)/members
 	@mkdir -p $(@D)
 	awk -f sim/embed.awk $(SIM_TXT) > $@

@@ -32,15 +32,6 @@ static double floor_of(const s2_gpu *gpu, const s2_kernel_load *load)
     return fmax(fmax(flop / per_us, (double)load->pairs / exps), beyond / (gpu->hbm_gb_s * 1e3));
 }
 
-static void note_spans(const s2_kernel_load *load, s2_span_of_points *spans)
-{
-    for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
-        const double own = s2_extent_of(load, (s2_extent)e);
-        spans[e].least = spans[e].greatest > 0 ? fmin(spans[e].least, own) : own;
-        spans[e].greatest = fmax(spans[e].greatest, own);
-    }
-}
-
 static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu, const s2_time_model *model,
                            s2_accuracy *out, s2_judged *judged, bool *priced, s2_diag *diag)
 {
@@ -56,7 +47,7 @@ static s2_status judge_row(s2_arena *arena, const s2_row *row, const s2_gpu *gpu
     S2_TRY(s2_fit_load(arena, row, model, &load, diag));
     s2_model_run(model, &model->kernels[k], &load, false, 0, &forecast);
     s2_model_run(model, &model->kernels[k], &load, false, row->mhz, &measured_clock);
-    note_spans(&load, out->spans[k]);
+    s2_spans_note(&load, out->spans[k]);
     const double floor_us = floor_of(gpu, &load), peak = gpu->bf16_tflops * 1e6;
     const double flop = 4.0 * load.head_dim * (double)load.pairs;
     const double bytes = load.q_bytes + load.kv_bytes + load.out_bytes;

@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "calibrate/solve.h"
 #include "pattern/parse.h"
 
-enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 512 };
+enum { CODE_FIT = 704, MOST_FREE = 48, MOST_ROUNDS = 60, MOST_ROWS = 4096 };
 #define LIKENESS 0.05
 #define TIED     0.3
 
@@ -85,38 +86,6 @@ static double loss(const s2_fitter *fitter, double *residuals)
     return sum;
 }
 
-/* Gauss with pivots; false when singular. */
-static bool solve(double *a, double *b, int32_t n)
-{
-    for (int32_t col = 0; col < n; col++) {
-        int32_t best = col;
-        for (int32_t row = col + 1; row < n; row++)
-            best = fabs(a[row * n + col]) > fabs(a[best * n + col]) ? row : best;
-        if (fabs(a[best * n + col]) < 1e-14)
-            return false;
-        for (int32_t k = 0; k < n; k++) {
-            const double held = a[col * n + k];
-            a[col * n + k] = a[best * n + k];
-            a[best * n + k] = held;
-        }
-        const double held = b[col];
-        b[col] = b[best];
-        b[best] = held;
-        for (int32_t row = col + 1; row < n; row++) {
-            const double by = a[row * n + col] / a[col * n + col];
-            for (int32_t k = col; k < n; k++)
-                a[row * n + k] -= by * a[col * n + k];
-            b[row] -= by * b[col];
-        }
-    }
-    for (int32_t row = n - 1; row >= 0; row--) {
-        for (int32_t k = row + 1; k < n; k++)
-            b[row] -= a[row * n + k] * b[k];
-        b[row] /= a[row * n + row];
-    }
-    return true;
-}
-
 typedef struct s2_normal {
     double jacobian[MOST_FREE][MOST_ROWS + MOST_FREE];
     double residuals[MOST_ROWS + MOST_FREE];
@@ -170,7 +139,7 @@ static bool try_step(const s2_fitter *fitter, s2_normal *normal, double damping,
         normal->damped[v * n + v] += damping * (normal->square[v * n + v] + 1e-6);
         normal->before[v] = *fitter->free[v];
     }
-    if (!solve(normal->damped, normal->step, n))
+    if (!s2_solve(normal->damped, normal->step, n))
         return false;
     for (int32_t v = 0; v < n; v++)
         *fitter->free[v] *= exp(fmax(-1, fmin(1, normal->step[v])));

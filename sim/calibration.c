@@ -101,7 +101,7 @@ static void print_constants(const s2_time_model *model, s2_buf *buf)
         print_kernel(&model->kernels[k], buf);
 }
 
-static void hash_text(const char *text, size_t n, char out[20])
+void s2_calibration_hash(const char *text, size_t n, char out[20])
 {
     SHA2_CTX context;
     uint8_t digest[SHA256_DIGEST_LENGTH];
@@ -119,7 +119,7 @@ void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf)
     char hash[20] = "";
     print_constants(&calibration->model, &constants);
     if (constants.status == S2_OK)
-        hash_text(constants.data, constants.len, hash);
+        s2_calibration_hash(constants.data, constants.len, hash);
     s2_buf_puts(buf,
                 "# Constants of sim/model.h. Written by `s2 calibrate`; nothing else edits this file.\n");
     s2_buf_printf(buf, "calibration 1\ngpu %s\ndevice %s\nuuid %s\ndriver %s\ncommit %s\ndate %s\nhash %s\n",
@@ -387,7 +387,7 @@ s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration 
             below = at;
     }
     S2_TRY(check_whole(&reader));
-    hash_text(text + below, above > below ? above - below : 0, hash);
+    s2_calibration_hash(text + below, above > below ? above - below : 0, hash);
     if (strcmp(hash, reader.out.hash) != 0)
         return refuse(&reader,
                       "the hash is not that of the constants: calibrate again, or take the file as it was");

@@ -48,6 +48,9 @@ typedef struct s2_calibration {
 
 void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf);
 
+/* What such files say of their constants: 16 digits of their SHA-256. */
+void s2_calibration_hash(const char *text, size_t n, char out[20]);
+
 /* S2_EPARSE with line and column in *diag; *out is untouched then. */
 s2_status s2_calibration_parse(const char *text, size_t n_bytes, s2_calibration *out,
                                s2_diag *diag) S2_MUST_CHECK;

@@ -3,7 +3,7 @@ BEGIN { print "#include \"sim/gpu.h\"\nconst s2_sim_text s2_sim_texts[] = {" }
 FNR == 1 {
     if (open) print "    },"
     name = FILENAME
-    room = name ~ /calibration\// ? "calibration/" : name ~ /results\// ? "results/" : ""
+    room = name ~ /peers\// ? "peers/" : name ~ /calibration\// ? "calibration/" : name ~ /results\// ? "results/" : ""
     sub(/.*\//, "", name)
     sub(/\.(txt|jsonl|csv)$/, "", name)
     name = room name

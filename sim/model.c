@@ -19,6 +19,15 @@ double s2_extent_of(const s2_kernel_load *load, s2_extent extent)
     return of[extent];
 }
 
+void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans)
+{
+    for (int32_t e = 0; e < S2_N_EXTENTS; e++) {
+        const double own = s2_extent_of(load, (s2_extent)e);
+        spans[e].least = spans[e].greatest > 0 ? fmin(spans[e].least, own) : own;
+        spans[e].greatest = fmax(spans[e].greatest, own);
+    }
+}
+
 /* Between known head dimensions costs lie on a line; outside they grow with the dimension. */
 static s2_dim_cost cost_of(const s2_kernel_model *kernel, int32_t head_dim)
 {

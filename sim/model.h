@@ -57,6 +57,9 @@ typedef struct s2_span_of_points {
     double least, greatest; /* both 0: not known */
 } s2_span_of_points;
 
+/* Widen spans[S2_N_EXTENTS] to hold a launch. */
+void s2_spans_note(const s2_kernel_load *load, s2_span_of_points *spans);
+
 enum { S2_MODEL_DIMS = 8, S2_MODEL_CUTS = 16, S2_MODEL_KERNELS = 8 };
 
 typedef struct s2_kernel_model {

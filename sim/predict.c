@@ -90,7 +90,7 @@ static void find_beyond(const s2_kernel_model *kernel, const s2_kernel_load *loa
     }
 }
 
-static void find_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
+void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out)
 {
     const double seen = is_like_measured(kernel, load) ? kernel->error_pct : kernel->p90_pct;
     out->error_pct = kernel->n_judged > 0 ? seen : fmax(kernel->error_pct, S2_GUESS_PCT);
@@ -113,7 +113,7 @@ static s2_status predict(s2_arena *arena, const s2_time_model *model, const s2_l
         const s2_status status = load_for(arena, model, kernel, launch, &load);
         if (status == S2_OK && takes(kernel, &load)) {
             out->kernel = kernel;
-            find_error(kernel, &load, out);
+            s2_predict_error(kernel, &load, out);
             s2_model_run(model, kernel, &load, true, 0, &out->forecast);
             return S2_OK;
         }

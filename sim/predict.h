@@ -53,6 +53,9 @@ s2_plan_options s2_predict_cut(const s2_kernel_model *kernel, const s2_pattern *
 s2_status s2_predict_launch(s2_arena *scratch, const s2_time_model *model, const s2_launch *launch,
                             s2_launch_price *out) S2_MUST_CHECK;
 
+/* The error of a launch by that kernel: fills error_pct, beyond, extent and asked. */
+void s2_predict_error(const s2_kernel_model *kernel, const s2_kernel_load *load, s2_launch_price *out);
+
 #ifdef __cplusplus
 }
 #endif

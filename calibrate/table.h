@@ -1,0 +1,82 @@
+/*
+ * calibrate/table.h - a table of what somebody else's kernels took, and the laws fitted to it (sim/peer.h).
+ *
+ * Text with commas; the first line that is no comment ('#') names the columns, in any order:
+ *
+ *     batch, heads, kv_heads, head_dim, n_tok, us    needed: whole numbers, and microseconds
+ *     pass      forward (or prefill), backward, decode; without it the caller says the pass of all rows
+ *     q_tok     the last so many of n_tok tokens ask; n_tok where it is left out, in decode 1
+ *     pattern   a body of the pattern language, such as `local 16 | stride 8 phase head`; dense where empty
+ *     block     tokens of a block of that pattern, 64 where left out
+ *     caches    warm or cold, the same in all rows
+ *     causal    1, or 0
+ *
+ * Other columns (a clock, a spread, an engine) are passed over. A row that is not of this form, or that takes less
+ * than its products take at the peak of the GPU, is refused with its line.
+ *
+ * Ownership: rows live in the arena. Threads: no state.
+ */
+#ifndef S2_CALIBRATE_TABLE_H
+#define S2_CALIBRATE_TABLE_H
+
+#include "base/arena.h"
+#include "sim/peer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_TABLE_ROWS = 65536 };
+
+typedef struct s2_table_row {
+    int32_t line;
+    s2_pass pass;
+    int32_t heads, kv_heads, head_dim;
+    int64_t batch, q_tok, n_tok;
+    double us;
+    bool causal;
+    int32_t block_tok;
+    const char *pattern; /* a body; NULL: dense */
+    bool held;           /* judges, and is not fitted */
+    s2_classes classes;  /* of `made` */
+    s2_pattern made;
+} s2_table_row;
+
+typedef struct s2_table {
+    s2_peer_caches caches;
+    int32_t n_rows;
+    s2_table_row *rows;
+} s2_table;
+
+/* Whether a text is such a table and not rows of s2 calibrate. */
+bool s2_table_is(const char *text, size_t n_bytes);
+
+/*
+ * pass: of rows that do not say it; S2_N_PASSES: they must. S2_EPARSE with line and column in *diag; S2_ENOMEM;
+ * S2_ELIMIT beyond S2_TABLE_ROWS. The text outlives the rows.
+ */
+s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass, s2_table *out,
+                         s2_diag *diag) S2_MUST_CHECK;
+
+/* Leave out a share of the rows, 1 in n, drawn by the seed from what each row asks for. */
+void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n);
+
+/*
+ * Fit a law to the rows of each pass, head dimension and kind of group that are not held out. Deterministic.
+ * S2_EINVAL where there are too few, with the reason in *diag.
+ */
+s2_status s2_table_fit(s2_arena *arena, const s2_table *table, const s2_gpu *gpu, s2_peer *out,
+                       s2_diag *diag) S2_MUST_CHECK;
+
+/* Error of each law on the rows held out (all: on all rows); the farthest row of each in worst[S2_PEER_LAWS]. */
+typedef struct s2_table_miss {
+    int32_t line;
+    double us, predicted;
+} s2_table_miss;
+s2_status s2_table_judge(s2_arena *arena, const s2_table *table, bool all, const s2_gpu *gpu, s2_peer *peer,
+                         s2_table_miss *worst) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_CALIBRATE_TABLE_H */

@@ -1,0 +1,145 @@
+/*
+ * sim/peer.h - somebody else's attention kernel, known by its times alone.
+ *
+ * Nothing of such a kernel is read but a table of what it took. A law of few constants is fitted to it
+ * (calibrate/table.h), one for each pass, head dimension and kind of group:
+ *
+ *     tile   = max(l, a + r rows + c steps)      microseconds of one SM; rows: share of the tile that is filled
+ *     C      = makespan of the tiles, longest first, over the SMs
+ *     T      = t0 + (C^4 + (bytes / rate)^4)^(1/4) + bytes of new K and V / rate + parts
+ *
+ * Query rows of all heads of a KV head share a tile where the kernel packs them. Where tiles are fewer than SMs,
+ * a kernel that splits gives the keys of each to several SMs and adds the parts up. Whether it does either,
+ * and the size of its tiles, is chosen by what fits best. A model is in the state of its rows: caches warm where
+ * they were measured warm.
+ *
+ * Ownership: an s2_peer is plain data; work lives in the arena. Threads: no state.
+ */
+#ifndef S2_SIM_PEER_H
+#define S2_SIM_PEER_H
+
+#include "sim/predict.h"
+#include "sim/work.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Whether a kernel shares a tile between the heads of a group. */
+typedef enum s2_peer_packing { S2_PACKS_NEVER, S2_PACKS_ONE_TOKEN, S2_PACKS_ALWAYS } s2_peer_packing;
+
+/* How it cuts its work: query rows of a tile, keys of a step. */
+typedef struct s2_peer_cut {
+    int32_t tile_rows;
+    int32_t key_tok;
+    s2_peer_packing packing;
+    bool splits;
+} s2_peer_cut;
+
+/* Least and greatest of each constant: word, least, most. Times in microseconds, rates in GB/s. */
+#define S2_PEER_CONSTANTS(X)                                                                                 \
+    X(launch_us, 0, 1e6)                                                                                     \
+    X(tile_us, 0, 1e6)                                                                                       \
+    X(rows_us, 0, 1e6)                                                                                       \
+    X(step_us, 1e-9, 1e6)                                                                                    \
+    X(least_us, 0, 1e6)                                                                                      \
+    X(read_gb_s, 1e-3, 1e12)                                                                                 \
+    X(write_gb_s, 1e-3, 1e12)                                                                                \
+    X(join_us, 0, 1e6)                                                                                       \
+    X(part_us_mb, 0, 1e6)
+typedef enum s2_peer_constant {
+#define S2_PEER_ENUM(word, least, most) S2_PEER_##word,
+    S2_PEER_CONSTANTS(S2_PEER_ENUM)
+#undef S2_PEER_ENUM
+        S2_N_PEER_CONSTANTS
+} s2_peer_constant;
+
+/* Kernels of one query head a KV head are often not those of groups. */
+typedef enum s2_peer_group { S2_GROUP_ANY, S2_GROUP_ONE, S2_GROUP_MANY, S2_N_PEER_GROUPS } s2_peer_group;
+const char *s2_peer_group_word(s2_peer_group group); /* "any", "one", "many" */
+
+typedef struct s2_peer_law {
+    s2_kernel_model kernel; /* name, pass, rows fitted and judged, errors and spans; no constants */
+    int32_t head_dim;
+    s2_peer_group group;
+    bool sparse; /* rows of patterns that are not dense were among those judged */
+    double median_pct;
+    s2_peer_cut cut;
+    double constant[S2_N_PEER_CONSTANTS];
+} s2_peer_law;
+
+/* How the caches were when the rows were measured. */
+typedef enum s2_peer_caches { S2_CACHES_UNSAID, S2_CACHES_WARM, S2_CACHES_COLD, S2_N_PEER_CACHES } s2_peer_caches;
+const char *s2_peer_caches_word(s2_peer_caches caches); /* "unsaid", "warm", "cold" */
+
+enum { S2_PEER_LAWS = 24, S2_PEER_NAME = 16, S2_PEER_SOURCE = 120 };
+typedef struct s2_peer {
+    char name[S2_PEER_NAME];
+    char gpu[40];
+    char source[S2_PEER_SOURCE];
+    char hash[20];
+    double n_sms;
+    s2_peer_caches caches;
+    int32_t n_laws;
+    s2_peer_law laws[S2_PEER_LAWS];
+} s2_peer;
+
+/* What a launch asks of a kernel that cuts it so. */
+typedef struct s2_peer_tiles {
+    double steps;
+    double rows;
+    int64_t n;
+} s2_peer_tiles;
+typedef struct s2_peer_work {
+    int32_t n_tiles;
+    const s2_peer_tiles *tiles; /* longest first */
+    int32_t n_parts;            /* of each tile */
+    double read_bytes;          /* Q, K, V and O, each once */
+    double write_bytes;         /* new K and V in a cache: read and written */
+    double part_bytes;          /* what parts leave for their sum */
+    double floor_us;            /* no kernel is faster */
+    s2_kernel_load extents;     /* those fields that extents are made of */
+} s2_peer_work;
+
+/* One layer of a pattern, for `batch` sequences: the last q_tok of len_tok tokens. */
+typedef struct s2_peer_launch {
+    const s2_classes *classes;
+    const s2_layer_class *layer;
+    s2_pass pass;
+    int64_t q_tok; /* fewer than len_tok of dense layers only */
+    int64_t len_tok;
+    int64_t batch;
+} s2_peer_launch;
+
+/* S2_ENOMEM; S2_ELIMIT beyond the classes' work. */
+s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, const s2_gpu *gpu,
+                          s2_peer_work *out) S2_MUST_CHECK;
+/* Microseconds; never below the floor. */
+double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, int32_t n_sms);
+
+/* The law of a pass and head dimension, of this kind of group where there is one; NULL without any. */
+const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t head_dim, int32_t n_group);
+
+/* Whether every head of the phase reads all that it may. */
+bool s2_peer_is_dense(const s2_pattern *pattern, s2_phase phase);
+
+/* S2_EINVAL with the reason in *diag where the model has no law for what would be priced. */
+s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase phase, bool train,
+                        s2_diag *diag) S2_MUST_CHECK;
+
+/* Price a launch that s2_peer_takes. S2_ENOMEM, S2_ELIMIT. scratch is rewound. */
+s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch, const s2_gpu *gpu,
+                        s2_launch_price *out) S2_MUST_CHECK;
+
+/* As a text file. S2_EPARSE with line and column in *diag, and *out untouched. */
+void s2_peer_print(const s2_peer *peer, s2_buf *buf);
+s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag *diag) S2_MUST_CHECK;
+
+/* A model built into the program (sim/peers/NAME.txt), and their names in order, NULL at the end. S2_EINVAL. */
+s2_status s2_peer_find(const char *name, s2_peer *out, s2_diag *diag) S2_MUST_CHECK;
+const char *s2_peer_name(int32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_PEER_H */
