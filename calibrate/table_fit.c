@@ -35,6 +35,7 @@ static s2_peer_launch launch_of(const s2_table_row *row)
     return (s2_peer_launch){.classes = &row->classes,
                             .layer = &row->classes.layers[0],
                             .pass = row->pass,
+                            .is_dense = row->pattern == NULL,
                             .q_tok = row->q_tok,
                             .len_tok = row->n_tok,
                             .batch = row->batch};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "cli/calibrating.h"
 #include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/textfile.h"
@@ -13,6 +14,7 @@
 #include "kernels/micro.h"
 #include "calibrate/accuracy.h"
 #include "calibrate/fit.h"
+#include "calibrate/table.h"
 
 enum { LIMIT_POINTS = 4096, FLOOR_SHARE = 10 };
 
@@ -393,6 +395,17 @@ static s2_exit measure_or_read(s2_calibrate *state)
     return open_and_measure(state);
 }
 
+/* --from a table of another kernel's times and not rows of this command. */
+static s2_exit fit_table(s2_calibrate *state, bool *is_table)
+{
+    const char *const path = s2_args_str(&state->args, "from");
+    char *text;
+    size_t n_bytes;
+    S2_CLI_TRY(s2_textfile_read(state->cli, path, &text, &n_bytes));
+    *is_table = s2_table_is(text, n_bytes);
+    return *is_table ? s2_calibrate_table(state->cli, &state->args, path, text, n_bytes) : S2_EXIT_OK;
+}
+
 s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
 {
     s2_calibrate state = {.cli = cli};
@@ -406,6 +419,12 @@ s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
         return S2_EXIT_USAGE;
     }
     read_passes(&state);
+    if (s2_args_has(&state.args, "from")) {
+        bool is_table = false;
+        const s2_exit code = fit_table(&state, &is_table);
+        if (code != S2_EXIT_OK || is_table)
+            return code;
+    }
     if (s2_args_has(&state.args, "dry-run")) {
         S2_CLI_TRY(list_points(&state));
         return print_list(&state);

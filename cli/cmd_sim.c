@@ -21,6 +21,7 @@ typedef struct s2_sim_run_state {
     s2_sim_options options;
     s2_net net;
     s2_calibration calibration;
+    s2_peer peer; /* --kernel-model */
     bool json;
     bool table;
     bool all_phases; /* --phase all: a line for each */
@@ -112,12 +113,38 @@ static s2_exit read_constants(s2_sim_run_state *state)
     return S2_EXIT_OK;
 }
 
+/* Somebody else's kernel: a name, or a file. */
+static s2_exit read_peer(s2_sim_run_state *state)
+{
+    s2_cli *const cli = state->cli;
+    const char *const name = s2_args_str(&state->args, "kernel-model");
+    s2_diag diag = {0};
+    if (name == NULL)
+        return S2_EXIT_OK;
+    if (s2_args_has(&state->args, "bounds") || s2_args_has(&state->args, "accuracy") ||
+        s2_args_has(&state->args, "constants")) {
+        s2_cli_error(cli, "--kernel-model cannot be combined with --bounds, --constants or --accuracy");
+        return S2_EXIT_USAGE;
+    }
+    state->options.peer = &state->peer;
+    if (strpbrk(name, "./") == NULL) {
+        const s2_status status = s2_peer_find(name, &state->peer, &diag);
+        return status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
+    }
+    char *text;
+    size_t n_bytes;
+    S2_CLI_TRY(s2_textfile_read(cli, name, &text, &n_bytes));
+    const s2_status status = s2_peer_parse(text, n_bytes, &state->peer, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, name, text, n_bytes, &diag);
+}
+
 static s2_exit read_options(s2_sim_run_state *state)
 {
     const char *const model = s2_args_str(&state->args, "model");
     S2_CLI_TRY(s2_gpufile_read(state->cli, s2_args_str(&state->args, "gpu"), &state->options.gpu));
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
+    S2_CLI_TRY(read_peer(state));
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;
@@ -369,7 +396,7 @@ static s2_exit judge(s2_sim_run_state *state)
     return accuracy.n_below > 0 ? S2_EXIT_INTERNAL : S2_EXIT_OK;
 }
 
-/* What --gpu and --model may name. */
+/* What --gpu, --model and --kernel-model may name. */
 static s2_exit list_names(s2_cli *cli)
 {
     s2_buf buf = {0};
@@ -393,6 +420,17 @@ static s2_exit list_names(s2_cli *cli)
         s2_buf_printf(&buf, "  %-16s %d layers, %d heads on %d KV heads of %d, %.3g * 10^9 weights\n",
                       net.name, net.n_layers, net.n_heads, net.n_kv_heads, net.head_dim,
                       (double)s2_net_weights(&net) / 1e9);
+    }
+    s2_buf_puts(&buf, "kernel models\n");
+    for (int32_t nth = 0; (name = s2_peer_name(nth)) != NULL; nth++) {
+        s2_peer peer;
+        s2_diag diag = {0};
+        const s2_status status = s2_peer_find(name, &peer, &diag);
+        if (status != S2_OK) {
+            s2_buf_release(&buf);
+            return refuse(cli, status, &diag);
+        }
+        s2_buf_printf(&buf, "  %-16s fitted to times on %s: %s\n", name, peer.gpu, peer.source);
     }
     return s2_cli_print(cli, &buf);
 }

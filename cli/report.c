@@ -261,7 +261,7 @@ static void json_beyond(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-static void json_prediction(const s2_sim *sim, s2_buf *buf)
+static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     if (!sim->predicted)
         return;
@@ -269,6 +269,12 @@ static void json_prediction(const s2_sim *sim, s2_buf *buf)
     s2_json_key_bool(buf, "measured", sim->measured);
     json_beyond(sim, buf);
     s2_json_key_str(buf, "kernel", sim->kernel);
+    if (options->peer != NULL) {
+        s2_json_key_int(buf, "judged_rows", sim->n_judged);
+        s2_json_key_str(buf, "caches", s2_peer_caches_word(options->peer->caches));
+        s2_json_end(buf, '}');
+        return;
+    }
     s2_json_key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
     s2_json_key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
     s2_json_key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
@@ -292,7 +298,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
         s2_json_num(buf, rounded(sim->error_pct));
     else
         s2_json_null(buf);
-    json_prediction(sim, buf);
+    json_prediction(subject->options, sim, buf);
     json_kv(sim, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);
@@ -394,10 +400,30 @@ static void text_beyond(const s2_sim *sim, s2_buf *buf)
     line_begin("", buf);
 }
 
+/* Of another kernel, with the state of the caches that its rows were measured in. */
+static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
+{
+    s2_time_print(sim->time_us, buf);
+    s2_buf_printf(buf, " +- %.2g %% predicted (%s", sim->error_pct, sim->kernel);
+    if (sim->n_judged > 0)
+        s2_buf_printf(buf, ", judged on %d row%s held out", sim->n_judged, s2_text_plural(sim->n_judged));
+    else
+        s2_buf_puts(buf, ", not judged");
+    if (peer->caches == S2_CACHES_UNSAID)
+        s2_buf_puts(buf, "; its rows do not say whether caches were warm");
+    else
+        s2_buf_printf(buf, "; caches %s", s2_peer_caches_word(peer->caches));
+    s2_buf_printf(buf, "), bound by %s\n", s2_resource_word(sim->bound_by));
+    line_begin("", buf);
+    text_beyond(sim, buf);
+}
+
 static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     line_begin("time", buf);
-    if (sim->predicted) {
+    if (sim->predicted && options->peer != NULL) {
+        text_peer(options->peer, sim, buf);
+    } else if (sim->predicted) {
         s2_time_print(sim->time_us, buf);
         s2_buf_printf(buf, " +- %.2g %% %s (%s at %.0f MHz), bound by %s\n", sim->error_pct,
                       sim->measured ? "predicted" : "guessed: nothing was measured on this GPU", sim->kernel,

@@ -139,11 +139,6 @@ static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const 
     return S2_OK;
 }
 
-static bool is_dense(const s2_peer_launch *launch)
-{
-    return s2_peer_is_dense(launch->classes->pattern, launch->classes->phase);
-}
-
 static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, s2_tiling *out,
                              int64_t *keys)
 {
@@ -152,7 +147,7 @@ static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, cons
     *keys = n_kv * launch->len_tok;
     if (launch->pass == S2_PASS_DECODE)
         return tile_step(arena, launch, cut, out, keys);
-    if (!is_dense(launch))
+    if (!launch->is_dense)
         return tile_sparse(arena, launch, cut, out);
     const bool packed = packs(launch, cut);
     return tile_dense(arena, launch, cut, packed ? n_group : 1, launch->batch * n_kv * (packed ? 1 : n_group), out);
@@ -195,7 +190,7 @@ static double floor_of(const s2_peer_launch *launch, const s2_gpu *gpu, double b
 {
     const s2_pattern *const pattern = launch->classes->pattern;
     const double len = (double)launch->len_tok, q = (double)launch->q_tok;
-    const double pairs = !is_dense(launch) ? 0 : pattern->causal ? q * (len - q) + q * (q + 1) / 2 : q * len;
+    const double pairs = !launch->is_dense ? 0 : pattern->causal ? q * (len - q) + q * (q + 1) / 2 : q * len;
     const double flop = 4.0 * launch->layer->head_dim * pairs * pattern->n_heads * (double)launch->batch;
     return fmax(flop * (launch->pass == S2_PASS_BACKWARD ? 2.5 : 1) / (gpu->bf16_tflops * 1e6),
                 bytes / (gpu->hbm_gb_s * 1e3));

@@ -106,6 +106,7 @@ typedef struct s2_peer_launch {
     const s2_classes *classes;
     const s2_layer_class *layer;
     s2_pass pass;
+    bool is_dense; /* every head reads all that it may */
     int64_t q_tok; /* fewer than len_tok of dense layers only */
     int64_t len_tok;
     int64_t batch;

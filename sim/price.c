@@ -1,5 +1,7 @@
 #include "sim/price.h"
 
+#include <string.h>
+
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/floor.h"
@@ -8,6 +10,20 @@
 #include "sim/time.h"
 
 enum { CODE_SIM = 702 };
+
+/* What somebody else's kernel takes is known of one GPU and of 16-bit numbers. */
+static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const s2_peer *const peer = options->peer;
+    if (strcmp(peer->gpu, options->gpu.name) != 0)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "kernel model %s was fitted to times of %s; nothing is known of it on %s", peer->name,
+                           peer->gpu, options->gpu.name);
+    if (options->dtype == S2_F8 || options->dtype == S2_F32)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "kernel model %s was fitted to 16-bit numbers, not to %s",
+                           peer->name, s2_dtype_word(options->dtype));
+    return s2_peer_takes(peer, pattern, s2_phase_rules(options->phase), options->phase == S2_TRAIN, diag);
+}
 
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
@@ -25,6 +41,8 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
             "the heads, and divide the KV heads or be a multiple of them",
             options->n_ranks, pattern->n_heads, pattern->n_kv_heads,
             s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
+    if (options->peer != NULL)
+        S2_TRY(check_peer(pattern, options, diag));
     if (net != NULL && s2_pattern_layers_differ(pattern))
         return s2_diag_set(
             diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,

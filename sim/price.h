@@ -21,6 +21,7 @@
 #include "sim/calibration.h"
 #include "sim/kv.h"
 #include "sim/net.h"
+#include "sim/peer.h"
 #include "sim/predict.h"
 #include "sim/work.h"
 
@@ -52,6 +53,7 @@ typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
     const s2_calibration *calibration; /* NULL: bounds only */
+    const s2_peer *peer; /* whose kernel runs attention; NULL: those of the calibration, which is needed too */
     s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
@@ -169,6 +171,7 @@ typedef struct s2_sim {
     bool predicted;      /* time_us is a prediction */
     bool measured;       /* then: with constants that were measured on this GPU, not guessed for it */
     double error_pct;    /* then: mean error of such predictions on points that were not fitted */
+    int32_t n_judged;    /* then: how many these were; 0: of no such kernel, so the error is an allowance */
     double beyond;       /* then: how far outside of the points measured (sim/predict.h); 0: inside */
     s2_extent beyond_in; /* then: in what, and how much of it was asked and was measured */
     double beyond_asked;

@@ -25,6 +25,7 @@ typedef struct s2_side {
     const s2_sim_options *options;
     s2_tile_shape tile;
     bool predicted;
+    bool is_dense;
     int64_t work_left; /* of planning */
 } s2_side;
 
@@ -84,6 +85,26 @@ s2_status s2_sim_predict_layer(s2_arena *scratch, const s2_pattern *pattern, s2_
     return status;
 }
 
+/* The same of somebody else's kernel, which no plan is made for. */
+static s2_status predict_peer(s2_side *side, const s2_share *share, s2_layer_time *time)
+{
+    const s2_sim_options *const options = side->options;
+    const bool train = options->phase == S2_TRAIN;
+    for (int32_t n = 0; n < (train ? 2 : 1); n++) {
+        const s2_pass pass = n == 0 ? first_pass(options) : S2_PASS_BACKWARD;
+        const s2_peer_launch launch = {.classes = &share->classes,
+                                       .layer = &share->classes.layers[0],
+                                       .pass = pass,
+                                       .is_dense = side->is_dense,
+                                       .q_tok = pass == S2_PASS_DECODE ? 1 : options->len_tok,
+                                       .len_tok = options->len_tok,
+                                       .batch = options->batch};
+        S2_TRY(s2_peer_price(side->arena, options->peer, &launch, &options->gpu, &time->made[pass]));
+        time->us[pass] = time->made[pass].forecast.us * share->classes.layers[0].n_layers;
+    }
+    return S2_OK;
+}
+
 static s2_status predict_share(s2_side *side, int32_t c, const s2_share_heads *heads, s2_layer_time *time)
 {
     const s2_classes *const whole = side->classes;
@@ -134,7 +155,8 @@ static s2_status price_share(s2_side *side, int32_t c, const s2_share_heads *hea
     S2_TRY(s2_attention_price_counted(side->arena, &share.classes, side->counts, side->options, side->tile,
                                       &out->bounds));
     if (side->predicted) {
-        const s2_status status = predict_share(side, c, heads, out);
+        const s2_status status = side->options->peer != NULL ? predict_peer(side, &share, out)
+                                                             : predict_share(side, c, heads, out);
         if (status != S2_OK && status != S2_EUNSUPPORTED)
             return status;
         side->predicted = status == S2_OK;
@@ -246,6 +268,7 @@ typedef struct s2_total {
     double backward_us;     /* of the plan */
     s2_resource by[S2_N_PASSES];
     const char *kernel;
+    int32_t n_judged;
     double greatest_us; /* of one layer */
     double clock_mhz;
     double imbalance;
@@ -295,6 +318,7 @@ static void add_prediction(const s2_layer_time *slowest, s2_pass pass, int32_t n
         return;
     total->greatest_us = one_us;
     total->kernel = made->kernel->name;
+    total->n_judged = made->kernel->n_judged;
     total->clock_mhz = made->forecast.mhz;
     total->imbalance = made->forecast.imbalance;
     total->by[pass] = resource_of(made->forecast.by, &slowest->bounds);
@@ -540,7 +564,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
     }
     sim->dense_time_us = sum_of(dense->us);
     sim->predicted = true;
-    sim->measured = options->calibration->head.gpu[0] != '\0';
+    sim->measured = options->peer != NULL || options->calibration->head.gpu[0] != '\0';
     sim->error_pct = own->error_pct;
     if (own->farthest.beyond > 0) {
         sim->beyond = own->farthest.beyond;
@@ -549,6 +573,7 @@ static void take_prediction(const s2_total *own, const s2_total *dense, const s2
         sim->beyond_span = own->farthest.kernel->spans[own->farthest.extent];
     }
     sim->kernel = own->kernel;
+    sim->n_judged = own->n_judged;
     sim->clock_mhz = own->clock_mhz;
     sim->imbalance = own->imbalance;
     sim->bound_by = sim->parts[0].bound_by;
@@ -589,6 +614,7 @@ static void guess_by_dense(const s2_total *dense, s2_total *own)
     own->bytes =
         (s2_bytes){dense->bytes.dram_read * share, dense->bytes.dram_write * share, dense->bytes.l2 * share};
     own->kernel = dense->kernel;
+    own->n_judged = dense->n_judged;
     own->clock_mhz = dense->clock_mhz;
     own->imbalance = dense->imbalance;
     own->error_pct = S2_GUESS_PCT;
@@ -602,8 +628,9 @@ s2_status s2_time_attention(s2_arena *arena, const s2_pattern *pattern, const s2
     S2_TRY(s2_attention_price_pair(arena, pattern, options, sim->tile, work_left, &pair));
     const bool asked =
         options->calibration != NULL && options->dtype != S2_F8 && pair.classes.n_layer_classes > 0;
-    s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, 0};
-    s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, 0};
+    const bool is_dense = options->peer != NULL && s2_peer_is_dense(pattern, s2_phase_rules(options->phase));
+    s2_side side = {arena, &pair.classes, &pair.counts, options, sim->tile, asked, is_dense, 0};
+    s2_side other = {arena, &pair.dense_classes, &pair.dense_counts, options, sim->tile, asked, true, 0};
     S2_TRY(time_all(&other, &dense, NULL));
     side.predicted = other.predicted;
     S2_TRY(time_all(&side, &own, &sim->ranks));

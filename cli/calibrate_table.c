@@ -1,0 +1,148 @@
+#include "cli/calibrating.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "calibrate/table.h"
+#include "cli/gpufile.h"
+#include "cli/textfile.h"
+
+/* One row in so many is left out to judge what is fitted to the others. */
+enum { LEFT_OUT = 3 };
+
+typedef struct s2_table_run {
+    s2_cli *cli;
+    const s2_args *args;
+    s2_gpu gpu;
+    s2_pass pass; /* of rows that do not say it; S2_N_PASSES: none was named */
+    s2_table table;
+    s2_peer peer;
+    s2_table_miss worst[S2_PEER_LAWS];
+} s2_table_run;
+
+static s2_exit refuse(s2_cli *cli, s2_status status, const char *path, const s2_diag *diag)
+{
+    const char *const why = diag->msg[0] != '\0' ? diag->msg : s2_status_text(status);
+    if (diag->line > 0)
+        s2_cli_error(cli, "%s:%d:%d: %s", path, diag->line, diag->col, why);
+    else
+        s2_cli_error(cli, "%s: %s", path, why);
+    return s2_exit_of(status);
+}
+
+static s2_exit read_names(s2_table_run *run)
+{
+    const char *const gpu = s2_args_str(run->args, "gpu"), *const pass = s2_args_str(run->args, "pass");
+    if (gpu == NULL) {
+        s2_cli_error(run->cli, "a table of times does not say its GPU: --gpu names it");
+        return S2_EXIT_USAGE;
+    }
+    if (s2_args_has(run->args, "rows")) {
+        s2_cli_error(run->cli, "--rows cannot be combined with --from a table: its rows stay where they are");
+        return S2_EXIT_USAGE;
+    }
+    run->pass = S2_N_PASSES;
+    for (s2_pass p = 0; p < S2_N_PASSES; p++)
+        run->pass = strcmp(pass, s2_pass_word(p)) == 0 ? p : run->pass;
+    return s2_gpufile_read(run->cli, gpu, &run->gpu);
+}
+
+static s2_exit parse(s2_table_run *run, const char *path, char *text, size_t n_bytes, s2_table *out)
+{
+    s2_diag diag = {0};
+    const s2_status status = s2_table_parse(&run->cli->arena, text, n_bytes, &run->gpu, run->pass, out, &diag);
+    return status == S2_OK ? S2_EXIT_OK : refuse(run->cli, status, path, &diag);
+}
+
+/* The file's own name, or what --name says: it stands behind every figure. */
+static void name_peer(s2_table_run *run, const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *word = s2_args_str(run->args, "name");
+    char name[S2_PEER_NAME];
+    snprintf(name, sizeof name, "%s", word != NULL ? word : slash != NULL ? slash + 1 : path);
+    name[strcspn(name, " \t,")] = '\0';
+    char *const end = word == NULL ? strstr(name, ".csv") : NULL;
+    if (end != NULL)
+        *end = '\0';
+    s2_text_clean(run->peer.name, sizeof run->peer.name, name[0] != '\0' ? name : "table");
+    snprintf(run->peer.gpu, sizeof run->peer.gpu, "%s", run->gpu.name);
+    s2_text_clean(run->peer.source, sizeof run->peer.source, slash != NULL ? slash + 1 : path);
+}
+
+/* By the rows left out, or by a table of their own. */
+static s2_exit judge(s2_table_run *run)
+{
+    const char *const path = s2_args_str(run->args, "judge");
+    s2_table held = run->table;
+    if (path != NULL) {
+        char *text;
+        size_t n_bytes;
+        S2_CLI_TRY(s2_textfile_read(run->cli, path, &text, &n_bytes));
+        S2_CLI_TRY(parse(run, path, text, n_bytes, &held));
+    }
+    const s2_status status =
+        s2_table_judge(&run->cli->arena, &held, path != NULL, &run->gpu, &run->peer, run->worst);
+    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(run->cli, status, path != NULL ? path : "judging");
+}
+
+static void print_judged(const s2_table_run *run, s2_buf *buf)
+{
+    s2_buf_printf(buf, "%s on %s: errors on rows that were not fitted\n", run->peer.name, run->gpu.title);
+    s2_buf_printf(buf, "  %-9s %8s %-6s %7s %7s %8s %8s %8s  %s\n", "pass", "head dim", "groups", "fitted", "judged",
+                  "mean", "median", "p90", "farthest");
+    for (int32_t l = 0; l < run->peer.n_laws; l++) {
+        const s2_peer_law *const law = &run->peer.laws[l];
+        s2_buf_printf(buf, "  %-9s %8d %-6s %7d %7d", s2_pass_word(law->kernel.pass), law->head_dim,
+                      s2_peer_group_word(law->group), law->kernel.n_points, law->kernel.n_judged);
+        if (law->kernel.n_judged > 0)
+            s2_buf_printf(buf, " %6.1f %% %6.1f %% %6.1f %%  line %d: %.4g us for %.4g", law->kernel.error_pct,
+                          law->median_pct, law->kernel.p90_pct, run->worst[l].line, run->worst[l].predicted,
+                          run->worst[l].us);
+        s2_buf_puts(buf, "\n");
+    }
+}
+
+/* The page goes to standard output; without --out the file does, and the page to standard error. */
+static s2_exit write_all(s2_table_run *run)
+{
+    const char *const path = s2_args_str(run->args, "out");
+    s2_buf page = {0}, file = {0};
+    print_judged(run, &page);
+    s2_peer_print(&run->peer, &file);
+    if (path == NULL) {
+        fputs(page.status == S2_OK ? page.data : "", run->cli->err);
+        s2_buf_release(&page);
+        return s2_cli_print(run->cli, &file);
+    }
+    FILE *const to = fopen(path, "w");
+    bool good = to != NULL && file.status == S2_OK && fwrite(file.data, 1, file.len, to) == file.len;
+    good = (to == NULL || fclose(to) == 0) && good;
+    s2_buf_release(&file);
+    if (good)
+        return s2_cli_print(run->cli, &page);
+    s2_buf_release(&page);
+    s2_cli_error(run->cli, "%s: cannot be written", path);
+    return S2_EXIT_ENVIRONMENT;
+}
+
+s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const char *path, char *text, size_t n_bytes)
+{
+    s2_table_run *const run = S2_NEW(&cli->arena, s2_table_run, 1);
+    int64_t seed = 1;
+    s2_diag diag = {0};
+    if (run == NULL)
+        return s2_cli_fail(cli, S2_ENOMEM, "calibrate");
+    run->cli = cli;
+    run->args = args;
+    S2_CLI_TRY(read_names(run));
+    if (s2_args_str(args, "leave-out") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, args, "leave-out", 0, INT64_MAX / 8192, &seed));
+    S2_CLI_TRY(parse(run, path, text, n_bytes, &run->table));
+    name_peer(run, path);
+    s2_table_leave_out(&run->table, (uint64_t)seed, s2_args_str(args, "judge") != NULL ? 0 : LEFT_OUT);
+    const s2_status status = s2_table_fit(&cli->arena, &run->table, &run->gpu, &run->peer, &diag);
+    if (status != S2_OK)
+        return refuse(cli, status, path, &diag);
+    S2_CLI_TRY(judge(run));
+    return write_all(run);
+}
