@@ -25,13 +25,14 @@ typedef enum s2_column {
     COLUMN_CAUSAL,
     N_COLUMNS
 } s2_column;
-static const char *const column_words[N_COLUMNS] = {
-    "batch", "heads", "kv_heads", "head_dim", "n_tok", "us", "pass", "q_tok", "pattern", "block", "caches", "causal"};
+static const char *const column_words[N_COLUMNS] = {"batch",   "heads", "kv_heads", "head_dim",
+                                                    "n_tok",   "us",    "pass",     "q_tok",
+                                                    "pattern", "block", "caches",   "causal"};
 
 typedef struct s2_table_reader {
     s2_arena *arena;
     const s2_gpu *gpu;
-    s2_pass pass; /* of rows that do not say it */
+    s2_pass pass;          /* of rows that do not say it */
     int32_t at[N_COLUMNS]; /* which field; -1: none */
     int32_t n_columns;
     const char *fields[MOST_COLUMNS];
@@ -45,8 +46,8 @@ static s2_status refuse(const s2_table_reader *reader, const char *at, const cha
 {
     char clean[80];
     s2_text_clean(clean, sizeof clean, word);
-    return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, (int32_t)(at - reader->begin) + 1, "%s%s",
-                       what, clean);
+    return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, (int32_t)(at - reader->begin) + 1,
+                       "%s%s", what, clean);
 }
 
 bool s2_table_is(const char *text, size_t n_bytes)
@@ -116,7 +117,8 @@ static s2_status read_head(s2_table_reader *reader, int32_t n)
             return refuse(reader, reader->begin, "the first line names no column ", column_words[c]);
     if (reader->at[COLUMN_PASS] < 0 && reader->pass == S2_N_PASSES)
         return refuse(reader, reader->begin,
-                      "no column says the pass: --pass forward, backward or decode says that of all rows", "");
+                      "no column says the pass: --pass forward, backward or decode says that of all rows",
+                      "");
     reader->n_columns = n;
     return S2_OK;
 }
@@ -127,7 +129,8 @@ static const char *field_of(const s2_table_reader *reader, s2_column column)
 }
 
 /* A whole number from 1 to most; `otherwise` where the field is empty. */
-static s2_status whole(const s2_table_reader *reader, s2_column column, int64_t most, int64_t otherwise, int64_t *out)
+static s2_status whole(const s2_table_reader *reader, s2_column column, int64_t most, int64_t otherwise,
+                       int64_t *out)
 {
     const char *const text = field_of(reader, column);
     if (text[0] == '\0' && otherwise > 0) {
@@ -137,8 +140,9 @@ static s2_status whole(const s2_table_reader *reader, s2_column column, int64_t 
     const size_t n = strspn(text, "0123456789");
     const long long value = n > 0 && n < 17 && text[n] == '\0' ? strtoll(text, NULL, 10) : 0;
     if (value < 1 || value > most)
-        return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, (int32_t)(text - reader->begin) + 1,
-                           "%s must be a whole number from 1 to %lld", column_words[column], (long long)most);
+        return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line,
+                           (int32_t)(text - reader->begin) + 1, "%s must be a whole number from 1 to %lld",
+                           column_words[column], (long long)most);
     *out = value;
     return S2_OK;
 }
@@ -148,7 +152,8 @@ static s2_status take_us(const s2_table_reader *reader, double *out)
     const char *const text = field_of(reader, COLUMN_US);
     char *stop;
     *out = strtod(text, &stop);
-    if (stop == text || *stop != '\0' || text[strspn(text, "0123456789.e+-")] != '\0' || !(*out > 0 && *out < 1e12))
+    if (stop == text || *stop != '\0' || text[strspn(text, "0123456789.e+-")] != '\0' ||
+        !(*out > 0 && *out < 1e12))
         return refuse(reader, text, "us must be a time in microseconds above 0, found ", text);
     return S2_OK;
 }
@@ -189,8 +194,8 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
 {
     s2_buf text = {0};
     s2_diag why = {0};
-    s2_buf_printf(&text, "heads %d; kv-heads %d; head-dim %d; block %d; %s layers all: %s", row->heads, row->kv_heads,
-                  row->head_dim, row->block_tok, row->causal ? "" : "causal no;",
+    s2_buf_printf(&text, "heads %d; kv-heads %d; head-dim %d; block %d; %s layers all: %s", row->heads,
+                  row->kv_heads, row->head_dim, row->block_tok, row->causal ? "" : "causal no;",
                   row->pattern != NULL ? row->pattern : "dense");
     s2_status status = text.status;
     if (status == S2_OK)
@@ -217,8 +222,8 @@ static s2_status check_floor(const s2_table_reader *reader, const s2_table_row *
     if (row->us >= 0.98 * least)
         return S2_OK;
     return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                       "no kernel takes %.4g us here: the products alone take %.4g us at the peak of %s", row->us, least,
-                       reader->gpu->title);
+                       "no kernel takes %.4g us here: the products alone take %.4g us at the peak of %s",
+                       row->us, least, reader->gpu->title);
 }
 
 static s2_status take_row(s2_table_reader *reader, s2_table_row *row)
@@ -233,7 +238,8 @@ static s2_status take_row(s2_table_reader *reader, s2_table_row *row)
     S2_TRY(whole(reader, COLUMN_HEAD_DIM, 4096, 0, &head_dim));
     S2_TRY(whole(reader, COLUMN_BLOCK, 65536, 64, &block_tok));
     S2_TRY(whole(reader, COLUMN_N_TOK, S2_LIMIT_CONTEXT_TOK, 0, &row->n_tok));
-    S2_TRY(whole(reader, COLUMN_Q_TOK, row->n_tok, row->pass == S2_PASS_DECODE ? 1 : row->n_tok, &row->q_tok));
+    S2_TRY(
+        whole(reader, COLUMN_Q_TOK, row->n_tok, row->pass == S2_PASS_DECODE ? 1 : row->n_tok, &row->q_tok));
     S2_TRY(take_us(reader, &row->us));
     row->heads = (int32_t)heads;
     row->kv_heads = (int32_t)kv_heads;
@@ -244,7 +250,8 @@ static s2_status take_row(s2_table_reader *reader, s2_table_row *row)
     if (row->pattern != NULL && strcmp(row->pattern, "dense") == 0)
         row->pattern = NULL;
     if (row->pass == S2_PASS_DECODE && row->q_tok != 1)
-        return refuse(reader, reader->begin, "a row of decode asks for one token: several are of pass forward", "");
+        return refuse(reader, reader->begin,
+                      "a row of decode asks for one token: several are of pass forward", "");
     if (row->pattern != NULL && row->pass != S2_PASS_DECODE && row->q_tok != row->n_tok)
         return refuse(reader, reader->begin, "fewer queries than keys are known of dense rows only", "");
     S2_TRY(make_pattern(reader, row));
@@ -264,10 +271,11 @@ static s2_status read_line(s2_table_reader *reader, char *line, bool *has_head)
     }
     if (n != reader->n_columns)
         return s2_diag_set(reader->diag, S2_EPARSE, CODE_TABLE, reader->line, 1,
-                           "the row has %d fields where the first line names %d columns", n, reader->n_columns);
+                           "the row has %d fields where the first line names %d columns", n,
+                           reader->n_columns);
     if (reader->out->n_rows == S2_TABLE_ROWS)
-        return s2_diag_set(reader->diag, S2_ELIMIT, CODE_TABLE, reader->line, 1, "a table has at most %d rows",
-                           S2_TABLE_ROWS);
+        return s2_diag_set(reader->diag, S2_ELIMIT, CODE_TABLE, reader->line, 1,
+                           "a table has at most %d rows", S2_TABLE_ROWS);
     S2_TRY(take_row(reader, &reader->out->rows[reader->out->n_rows]));
     reader->out->n_rows++;
     return S2_OK;
@@ -281,8 +289,8 @@ static int32_t count_lines(const char *text, size_t n_bytes)
     return n;
 }
 
-s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass, s2_table *out,
-                         s2_diag *diag)
+s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass,
+                         s2_table *out, s2_diag *diag)
 {
     s2_table made = {.rows = S2_NEW(arena, s2_table_row, count_lines(text, n_bytes) + 1)};
     s2_table_reader reader = {.arena = arena, .gpu = gpu, .pass = pass, .out = &made, .diag = diag};
@@ -312,7 +320,8 @@ void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n)
     for (int32_t r = 0; r < table->n_rows; r++) {
         s2_table_row *const row = &table->rows[r];
         s2_rng rng = {seed};
-        const int64_t asked[] = {row->batch, row->heads, row->kv_heads, row->head_dim, row->n_tok, row->q_tok, row->pass};
+        const int64_t asked[] = {row->batch, row->heads, row->kv_heads, row->head_dim,
+                                 row->n_tok, row->q_tok, row->pass};
         uint64_t mixed = seed;
         for (size_t a = 0; a < sizeof asked / sizeof *asked; a++) {
             rng = (s2_rng){mixed ^ ((uint64_t)asked[a] * UINT64_C(0x9e3779b97f4a7c15))};

@@ -55,8 +55,8 @@ bool s2_table_is(const char *text, size_t n_bytes);
  * pass: of rows that do not say it; S2_N_PASSES: they must. S2_EPARSE with line and column in *diag; S2_ENOMEM;
  * S2_ELIMIT beyond S2_TABLE_ROWS. The text outlives the rows.
  */
-s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass, s2_table *out,
-                         s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_gpu *gpu, s2_pass pass,
+                         s2_table *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Leave out a share of the rows, 1 in n, drawn by the seed from what each row asks for. */
 void s2_table_leave_out(s2_table *table, uint64_t seed, int32_t n);

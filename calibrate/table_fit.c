@@ -8,11 +8,11 @@
 
 enum {
     CODE_TABLE_FIT = 709,
-    LEAST_ROWS = 3,     /* of a law */
-    GROUP_ROWS = 30,    /* of each kind of group, to be fitted apart */
-    LOOK_ROWS = 128,    /* that a way to cut work is chosen by */
+    LEAST_ROWS = 3,  /* of a law */
+    GROUP_ROWS = 30, /* of each kind of group, to be fitted apart */
+    LOOK_ROWS = 128, /* that a way to cut work is chosen by */
     LOOK_ROUNDS = 8,
-    MOST_ROWS = 4096,   /* of a law, spread over all */
+    MOST_ROWS = 4096, /* of a law, spread over all */
     MOST_ROUNDS = 40,
     N = S2_N_PEER_CONSTANTS
 };
@@ -107,7 +107,8 @@ static void linearise(const s2_law_rows *law, const double *at, s2_law_normal *n
     }
 }
 
-static bool try_step(const s2_law_rows *law, const s2_law_normal *normal, double damping, double *at, double *now)
+static bool try_step(const s2_law_rows *law, const s2_law_normal *normal, double damping, double *at,
+                     double *now)
 {
     s2_law_normal damped = *normal;
     double moved[N];
@@ -154,14 +155,19 @@ static void set_start(s2_law_rows *law, const s2_peer_cut *cut, s2_pass pass, in
     double least_us = INFINITY;
     for (int32_t r = 0; r < law->n; r++)
         least_us = fmin(least_us, law->rows[r]->us);
-    const double start[N] = {[S2_PEER_launch_us] = fmin(5, least_us / 2), [S2_PEER_tile_us] = 1,
-                             [S2_PEER_rows_us] = 1,                       [S2_PEER_step_us] = step_us,
-                             [S2_PEER_least_us] = 1,                      [S2_PEER_read_gb_s] = memory,
-                             [S2_PEER_write_gb_s] = 4 * memory,           [S2_PEER_join_us] = 2,
+    const double start[N] = {[S2_PEER_launch_us] = fmin(5, least_us / 2),
+                             [S2_PEER_tile_us] = 1,
+                             [S2_PEER_rows_us] = 1,
+                             [S2_PEER_step_us] = step_us,
+                             [S2_PEER_least_us] = 1,
+                             [S2_PEER_read_gb_s] = memory,
+                             [S2_PEER_write_gb_s] = 4 * memory,
+                             [S2_PEER_join_us] = 2,
                              [S2_PEER_part_us_mb] = 0.2};
-    static const double width[N] = {[S2_PEER_launch_us] = 1, [S2_PEER_tile_us] = 1,    [S2_PEER_rows_us] = 1,
-                                    [S2_PEER_step_us] = 1,   [S2_PEER_least_us] = 1,   [S2_PEER_read_gb_s] = 1,
-                                    [S2_PEER_write_gb_s] = 3, [S2_PEER_join_us] = 1.5, [S2_PEER_part_us_mb] = 2};
+    static const double width[N] = {
+        [S2_PEER_launch_us] = 1,  [S2_PEER_tile_us] = 1,   [S2_PEER_rows_us] = 1,
+        [S2_PEER_step_us] = 1,    [S2_PEER_least_us] = 1,  [S2_PEER_read_gb_s] = 1,
+        [S2_PEER_write_gb_s] = 3, [S2_PEER_join_us] = 1.5, [S2_PEER_part_us_mb] = 2};
     for (int32_t c = 0; c < N; c++) {
         law->start[c] = log(start[c]);
         law->width[c] = width[c];
@@ -285,10 +291,11 @@ static bool same_law(const s2_table_row *a, const s2_table_row *b)
 }
 
 /* Rows like `like`, of one kind of group or of any, that are not held out. */
-static s2_status rows_like(s2_arena *arena, const s2_table *table, const s2_gpu *gpu, const s2_table_row *like,
-                           s2_peer_group group, s2_law_rows *out)
+static s2_status rows_like(s2_arena *arena, const s2_table *table, const s2_gpu *gpu,
+                           const s2_table_row *like, s2_peer_group group, s2_law_rows *out)
 {
-    *out = (s2_law_rows){.arena = arena, .gpu = gpu, .rows = S2_NEW(arena, const s2_table_row *, table->n_rows)};
+    *out =
+        (s2_law_rows){.arena = arena, .gpu = gpu, .rows = S2_NEW(arena, const s2_table_row *, table->n_rows)};
     if (out->rows == NULL)
         return S2_ENOMEM;
     for (int32_t r = 0; r < table->n_rows; r++) {
@@ -304,7 +311,8 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
 {
     if (peer->n_laws == S2_PEER_LAWS)
         return s2_diag_set(diag, S2_ELIMIT, CODE_TABLE_FIT, 0, 0,
-                           "a kernel model holds %d laws: a pass, a head dim and a kind of group each", S2_PEER_LAWS);
+                           "a kernel model holds %d laws: a pass, a head dim and a kind of group each",
+                           S2_PEER_LAWS);
     s2_peer_law *const law = &peer->laws[peer->n_laws++];
     *law = (s2_peer_law){.head_dim = rows->rows[0]->head_dim, .group = group, .cut = fit->cut};
     law->kernel.pass = rows->rows[0]->pass;
@@ -318,8 +326,8 @@ static s2_status add_law(s2_peer *peer, const s2_law_rows *rows, s2_peer_group g
 }
 
 /* A law for each kind of group where both have rows and fit better apart. */
-static s2_status fit_groups(s2_arena *arena, const s2_table *table, const s2_gpu *gpu, const s2_table_row *like,
-                            s2_peer *peer, s2_diag *diag)
+static s2_status fit_groups(s2_arena *arena, const s2_table *table, const s2_gpu *gpu,
+                            const s2_table_row *like, s2_peer *peer, s2_diag *diag)
 {
     s2_law_rows rows[S2_N_PEER_GROUPS];
     s2_law_fit fits[S2_N_PEER_GROUPS];
@@ -327,8 +335,9 @@ static s2_status fit_groups(s2_arena *arena, const s2_table *table, const s2_gpu
         S2_TRY(rows_like(arena, table, gpu, like, g, &rows[g]));
     if (rows[S2_GROUP_ANY].n < LEAST_ROWS)
         return s2_diag_set(diag, S2_EINVAL, CODE_TABLE_FIT, 0, 0,
-                           "%d row%s of pass %s at head dim %d are left to be fitted; a law takes %d", rows[0].n,
-                           s2_text_plural(rows[0].n), s2_pass_word(like->pass), like->head_dim, LEAST_ROWS);
+                           "%d row%s of pass %s at head dim %d are left to be fitted; a law takes %d",
+                           rows[0].n, s2_text_plural(rows[0].n), s2_pass_word(like->pass), like->head_dim,
+                           LEAST_ROWS);
     const bool apart = rows[S2_GROUP_ONE].n >= GROUP_ROWS && rows[S2_GROUP_MANY].n >= GROUP_ROWS;
     for (s2_peer_group g = 0; g < (apart ? S2_N_PEER_GROUPS : S2_GROUP_ONE); g++)
         S2_TRY(fit_law(&rows[g], &fits[g]));
@@ -378,8 +387,8 @@ static void note_errors(double *errors, int32_t n, s2_peer_law *law)
     law->kernel.p90_pct = errors[(int32_t)ceil(0.9 * n) - 1];
 }
 
-static s2_status predict_row(s2_arena *arena, const s2_table_row *row, const s2_gpu *gpu, const s2_peer_law *law,
-                             s2_kernel_load *extents, double *us)
+static s2_status predict_row(s2_arena *arena, const s2_table_row *row, const s2_gpu *gpu,
+                             const s2_peer_law *law, s2_kernel_load *extents, double *us)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     const s2_peer_launch launch = launch_of(row);
@@ -393,8 +402,8 @@ static s2_status predict_row(s2_arena *arena, const s2_table_row *row, const s2_
     return status;
 }
 
-static s2_status judge_law(s2_arena *arena, const s2_table *table, bool all, const s2_gpu *gpu, const s2_peer *peer,
-                           s2_peer_law *law, s2_table_miss *worst)
+static s2_status judge_law(s2_arena *arena, const s2_table *table, bool all, const s2_gpu *gpu,
+                           const s2_peer *peer, s2_peer_law *law, s2_table_miss *worst)
 {
     double *const errors = S2_NEW(arena, double, table->n_rows), most = -1;
     int32_t n = 0;
@@ -405,7 +414,8 @@ static s2_status judge_law(s2_arena *arena, const s2_table *table, bool all, con
         const s2_table_row *const row = &table->rows[r];
         s2_kernel_load extents;
         double us;
-        if ((!all && !row->held) || s2_peer_law_of(peer, row->pass, row->head_dim, row->heads / row->kv_heads) != law)
+        if ((!all && !row->held) ||
+            s2_peer_law_of(peer, row->pass, row->head_dim, row->heads / row->kv_heads) != law)
             continue;
         S2_TRY(predict_row(arena, row, gpu, law, &extents, &us));
         s2_spans_note(&extents, law->kernel.spans);

@@ -50,7 +50,8 @@ static s2_exit read_names(s2_table_run *run)
 static s2_exit parse(s2_table_run *run, const char *path, char *text, size_t n_bytes, s2_table *out)
 {
     s2_diag diag = {0};
-    const s2_status status = s2_table_parse(&run->cli->arena, text, n_bytes, &run->gpu, run->pass, out, &diag);
+    const s2_status status =
+        s2_table_parse(&run->cli->arena, text, n_bytes, &run->gpu, run->pass, out, &diag);
     return status == S2_OK ? S2_EXIT_OK : refuse(run->cli, status, path, &diag);
 }
 
@@ -88,16 +89,16 @@ static s2_exit judge(s2_table_run *run)
 static void print_judged(const s2_table_run *run, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s on %s: errors on rows that were not fitted\n", run->peer.name, run->gpu.title);
-    s2_buf_printf(buf, "  %-9s %8s %-6s %7s %7s %8s %8s %8s  %s\n", "pass", "head dim", "groups", "fitted", "judged",
-                  "mean", "median", "p90", "farthest");
+    s2_buf_printf(buf, "  %-9s %8s %-6s %7s %7s %8s %8s %8s  %s\n", "pass", "head dim", "groups", "fitted",
+                  "judged", "mean", "median", "p90", "farthest");
     for (int32_t l = 0; l < run->peer.n_laws; l++) {
         const s2_peer_law *const law = &run->peer.laws[l];
         s2_buf_printf(buf, "  %-9s %8d %-6s %7d %7d", s2_pass_word(law->kernel.pass), law->head_dim,
                       s2_peer_group_word(law->group), law->kernel.n_points, law->kernel.n_judged);
         if (law->kernel.n_judged > 0)
-            s2_buf_printf(buf, " %6.1f %% %6.1f %% %6.1f %%  line %d: %.4g us for %.4g", law->kernel.error_pct,
-                          law->median_pct, law->kernel.p90_pct, run->worst[l].line, run->worst[l].predicted,
-                          run->worst[l].us);
+            s2_buf_printf(buf, " %6.1f %% %6.1f %% %6.1f %%  line %d: %.4g us for %.4g",
+                          law->kernel.error_pct, law->median_pct, law->kernel.p90_pct, run->worst[l].line,
+                          run->worst[l].predicted, run->worst[l].us);
         s2_buf_puts(buf, "\n");
     }
 }

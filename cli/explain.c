@@ -85,7 +85,8 @@ static const struct {
     {703, "A file of measurements (--rows, --from) has a row that cannot be read."},
     {705, "A file of constants (--constants) is damaged, or its hash is not that of its text."},
     {707, "A kernel model (--kernel-model FILE) is damaged, or its hash is not that of its text."},
-    {708, "A table of another kernel's times (--from) has a row that is not of its form, or that no kernel can reach."},
+    {708, "A table of another kernel's times (--from) has a row that is not of its form, or that no kernel "
+          "can reach."},
 };
 
 enum {

@@ -446,7 +446,7 @@ static void text_time(const s2_sim_options *options, const s2_sim *sim, s2_buf *
                   sim->predicted ? "predicted too" : "bounds at peak rates, not predictions",
                   s2_sim_dense_spills(options, sim) ? "; its cache does not fit, and waits for the link"
                                                     : "");
-    if (sim->predicted) {
+    if (sim->predicted && options->peer == NULL) {
         line_begin("", buf);
         s2_bytes_print(sim->dram_bytes, buf);
         s2_buf_puts(buf, " of device memory, ");

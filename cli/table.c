@@ -130,7 +130,8 @@ static const s2_option SIM[] = {
     {"constants", '\0', "FILE", NULL, "what s2 calibrate wrote; default: the GPU's built-in file", false,
      false},
     {"kernel-model", '\0', "NAME", NULL,
-     "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv", false, false},
+     "somebody else's kernel instead of ours: a built-in one, or a file of s2 calibrate --from times.csv",
+     false, false},
     {"accuracy", '\0', NULL, NULL, "judge the constants by measurements that were not fitted", false, false},
     {"rows", '\0', "FILE", NULL, "these measurements, for --accuracy; default: those built in", false, false},
     {"batch", 'b', "N|max", "1", "sequences at once; max: the largest that fits, found for each side", false,
@@ -156,9 +157,10 @@ static const s2_option CALIBRATE[] = {
      false},
     {"seed", '\0', "N", "1", "seed of the draw", false, false},
     {"rows", 'r', "FILE", NULL, "write the measurements there; default: standard output", false, false},
-    {"from", '\0', "FILE", NULL, "fit these measurements, or a table of another kernel's times; runs nothing", false,
+    {"from", '\0', "FILE", NULL, "fit these measurements, or a table of another kernel's times; runs nothing",
+     false, false},
+    {"name", '\0', "WORD", NULL, "with --from a table: the kernel's name; default: the table's", false,
      false},
-    {"name", '\0', "WORD", NULL, "with --from a table: the kernel's name; default: the table's", false, false},
     {"leave-out", '\0', "SEED", NULL,
      "with --from: do not fit the third of the points that SEED draws; write them to --rows", false, false},
     {"judge", '\0', "FILE", NULL, "state the errors on these held-out measurements in the file", false,
@@ -409,7 +411,8 @@ const s2_command s2_command_table[] = {
      "Runs microbenchmarks and designed points (about a minute), and fits the constants of the time model; "
      "s2 sim --constants FILE uses them, and a file kept as sim/calibration/NAME.txt is built into the "
      "program. "
-     "--from times.csv fits laws to a table of another kernel's times (docs/simulator.md), leaves a third out to judge "
+     "--from times.csv fits laws to a table of another kernel's times (docs/simulator.md), leaves a third "
+     "out to judge "
      "them, and writes what s2 sim --kernel-model FILE takes. "
      "--held-out measures points that the seed draws and fits nothing: s2 sim --accuracy --rows FILE judges "
      "by "

@@ -52,8 +52,8 @@ static int64_t ceil_div(int64_t a, int64_t b)
 }
 
 /* Rows of n_heads heads, token after token, in tiles; the longest tiles are the last. */
-static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, int64_t n_heads,
-                            int64_t n_lists, s2_tiling *out)
+static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                            int64_t n_heads, int64_t n_lists, s2_tiling *out)
 {
     const int64_t rows = n_heads * launch->q_tok, n = ceil_div(rows, cut->tile_rows);
     if (!s2_work_spend(launch->classes->work_left, n))
@@ -63,8 +63,8 @@ static s2_status tile_dense(s2_arena *arena, const s2_peer_launch *launch, const
         const int64_t begin = tile * cut->tile_rows,
                       end = begin + cut->tile_rows < rows ? begin + cut->tile_rows : rows;
         const int64_t token = (end - 1) / n_heads;
-        const int64_t keys = launch->classes->pattern->causal ? launch->len_tok - launch->q_tok + token + 1
-                                                              : launch->len_tok;
+        const int64_t keys =
+            launch->classes->pattern->causal ? launch->len_tok - launch->q_tok + token + 1 : launch->len_tok;
         add_tiles(out, (double)ceil_div(keys, cut->key_tok), (double)(end - begin) / cut->tile_rows, n_lists);
     }
     return S2_OK;
@@ -84,8 +84,8 @@ static bool packs(const s2_peer_launch *launch, const s2_peer_cut *cut)
 }
 
 /* Tiles of one head, or of all heads of a group that read alike, by how many steps they take: tokens[steps]. */
-static s2_status count_tiles(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, int32_t class_at,
-                             int32_t n_heads, double *n_of_steps)
+static s2_status count_tiles(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                             int32_t class_at, int32_t n_heads, double *n_of_steps)
 {
     const int32_t q_tok = cut->tile_rows > n_heads ? cut->tile_rows / n_heads : 1;
     const s2_tile_shape shape = {q_tok, cut->key_tok, cut->key_tok};
@@ -99,7 +99,8 @@ static s2_status count_tiles(s2_arena *arena, const s2_peer_launch *launch, cons
     return S2_OK;
 }
 
-static s2_status tile_sparse(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, s2_tiling *out)
+static s2_status tile_sparse(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                             s2_tiling *out)
 {
     const int32_t n_group = s2_layer_group(launch->layer, launch->classes->pattern->n_heads);
     const int64_t n_blk = ceil_div(launch->len_tok, cut->key_tok);
@@ -121,8 +122,8 @@ static s2_status tile_sparse(s2_arena *arena, const s2_peer_launch *launch, cons
 }
 
 /* One token: what the heads of a group read together, in one list. */
-static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, s2_tiling *out,
-                           int64_t *keys)
+static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                           s2_tiling *out, int64_t *keys)
 {
     const int32_t n_group = s2_layer_group(launch->layer, launch->classes->pattern->n_heads);
     const int32_t rows = packs(launch, cut) ? n_group : 1;
@@ -139,8 +140,8 @@ static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const 
     return S2_OK;
 }
 
-static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, s2_tiling *out,
-                             int64_t *keys)
+static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                             s2_tiling *out, int64_t *keys)
 {
     const int64_t n_kv = launch->layer->n_kv_heads;
     const int64_t n_group = s2_layer_group(launch->layer, launch->classes->pattern->n_heads);
@@ -150,7 +151,8 @@ static s2_status tile_launch(s2_arena *arena, const s2_peer_launch *launch, cons
     if (!launch->is_dense)
         return tile_sparse(arena, launch, cut, out);
     const bool packed = packs(launch, cut);
-    return tile_dense(arena, launch, cut, packed ? n_group : 1, launch->batch * n_kv * (packed ? 1 : n_group), out);
+    return tile_dense(arena, launch, cut, packed ? n_group : 1, launch->batch * n_kv * (packed ? 1 : n_group),
+                      out);
 }
 
 /*
@@ -196,8 +198,8 @@ static double floor_of(const s2_peer_launch *launch, const s2_gpu *gpu, double b
                 bytes / (gpu->hbm_gb_s * 1e3));
 }
 
-s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, const s2_gpu *gpu,
-                          s2_peer_work *out)
+s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                          const s2_gpu *gpu, s2_peer_work *out)
 {
     const s2_layer_class *const layer = launch->layer;
     const double batch = (double)launch->batch, row = layer->head_dim * (double)ELEM_BYTES;
@@ -259,7 +261,8 @@ bool s2_peer_is_dense(const s2_pattern *pattern, s2_phase phase)
 {
     const s2_term dense = s2_term_init(S2_TERM_DENSE, 0);
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
-        for (int32_t head = 0; head < pattern->n_heads && !s2_pattern_is_state_layer(pattern, layer); head++) {
+        for (int32_t head = 0; head < pattern->n_heads && !s2_pattern_is_state_layer(pattern, layer);
+             head++) {
             const s2_body *const body = &pattern->bodies[s2_pattern_body(pattern, phase, layer, head)];
             if (body->n_terms != 1 || body->terms[0].kind != S2_TERM_DENSE ||
                 memcmp(body->terms[0].when, dense.when, sizeof dense.when) != 0)
@@ -291,14 +294,16 @@ static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_ph
                            "kernel model %s was fitted to no row of pass %s at head dim %d", peer->name,
                            s2_pass_word(pass), head_dim);
     if (!law->sparse && !s2_peer_is_dense(pattern, phase))
-        return s2_diag_set(diag, S2_EINVAL, CODE_PEER, 0, 0,
-                           "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
-                           "that kernel makes of another pattern",
-                           peer->name, s2_pass_word(pass));
+        return s2_diag_set(
+            diag, S2_EINVAL, CODE_PEER, 0, 0,
+            "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
+            "that kernel makes of another pattern",
+            peer->name, s2_pass_word(pass));
     return S2_OK;
 }
 
-s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase phase, bool train, s2_diag *diag)
+s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase phase, bool train,
+                        s2_diag *diag)
 {
     const s2_pass pass = phase == S2_DECODE ? S2_PASS_DECODE : S2_PASS_FORWARD;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
@@ -311,8 +316,8 @@ s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase
     return S2_OK;
 }
 
-s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch, const s2_gpu *gpu,
-                        s2_launch_price *out)
+s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch,
+                        const s2_gpu *gpu, s2_launch_price *out)
 {
     const int32_t n_group = s2_layer_group(launch->layer, launch->classes->pattern->n_heads);
     const s2_peer_law *const law = s2_peer_law_of(peer, launch->pass, launch->layer->head_dim, n_group);
@@ -327,8 +332,8 @@ s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_la
         made.forecast.us = s2_peer_us(law->constant, &work, (int32_t)gpu->sms);
         made.forecast.imbalance = 1;
         made.forecast.by = law->constant[S2_PEER_launch_us] > made.forecast.us / 2 ? S2_LIMIT_LAUNCH
-                           : memory_us > made.forecast.us / 2                       ? S2_LIMIT_HBM
-                                                                                    : S2_LIMIT_COMPUTE;
+                           : memory_us > made.forecast.us / 2                      ? S2_LIMIT_HBM
+                                                                                   : S2_LIMIT_COMPUTE;
         s2_predict_error(&law->kernel, &work.extents, &made);
         *out = made;
     }

@@ -69,7 +69,12 @@ typedef struct s2_peer_law {
 } s2_peer_law;
 
 /* How the caches were when the rows were measured. */
-typedef enum s2_peer_caches { S2_CACHES_UNSAID, S2_CACHES_WARM, S2_CACHES_COLD, S2_N_PEER_CACHES } s2_peer_caches;
+typedef enum s2_peer_caches {
+    S2_CACHES_UNSAID,
+    S2_CACHES_WARM,
+    S2_CACHES_COLD,
+    S2_N_PEER_CACHES
+} s2_peer_caches;
 const char *s2_peer_caches_word(s2_peer_caches caches); /* "unsaid", "warm", "cold" */
 
 enum { S2_PEER_LAWS = 24, S2_PEER_NAME = 16, S2_PEER_SOURCE = 120 };
@@ -113,8 +118,8 @@ typedef struct s2_peer_launch {
 } s2_peer_launch;
 
 /* S2_ENOMEM; S2_ELIMIT beyond the classes' work. */
-s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut, const s2_gpu *gpu,
-                          s2_peer_work *out) S2_MUST_CHECK;
+s2_status s2_peer_work_of(s2_arena *arena, const s2_peer_launch *launch, const s2_peer_cut *cut,
+                          const s2_gpu *gpu, s2_peer_work *out) S2_MUST_CHECK;
 /* Microseconds; never below the floor. */
 double s2_peer_us(const double constant[S2_N_PEER_CONSTANTS], const s2_peer_work *work, int32_t n_sms);
 
@@ -129,8 +134,8 @@ s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase
                         s2_diag *diag) S2_MUST_CHECK;
 
 /* Price a launch that s2_peer_takes. S2_ENOMEM, S2_ELIMIT. scratch is rewound. */
-s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch, const s2_gpu *gpu,
-                        s2_launch_price *out) S2_MUST_CHECK;
+s2_status s2_peer_price(s2_arena *scratch, const s2_peer *peer, const s2_peer_launch *launch,
+                        const s2_gpu *gpu, s2_launch_price *out) S2_MUST_CHECK;
 
 /* As a text file. S2_EPARSE with line and column in *diag, and *out untouched. */
 void s2_peer_print(const s2_peer *peer, s2_buf *buf);

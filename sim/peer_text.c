@@ -24,8 +24,8 @@ static void print_law(const s2_peer_law *law, s2_buf *buf)
     for (int32_t c = 0; c < S2_N_PEER_CONSTANTS; c++)
         s2_buf_printf(buf, "%s %.6g\n", words[c], law->constant[c]);
     s2_buf_printf(buf, "fitted %d %.4g %d\n", law->kernel.n_points, law->kernel.fit_pct, law->sparse);
-    s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct, law->median_pct,
-                  law->kernel.p90_pct);
+    s2_buf_printf(buf, "judged %d %.4g %.4g %.4g", law->kernel.n_judged, law->kernel.error_pct,
+                  law->median_pct, law->kernel.p90_pct);
     for (int32_t e = 0; e < S2_N_EXTENTS; e++)
         s2_buf_printf(buf, " %.9g %.9g", law->kernel.spans[e].least, law->kernel.spans[e].greatest);
     s2_buf_puts(buf, "\n");
@@ -39,10 +39,11 @@ void s2_peer_print(const s2_peer *peer, s2_buf *buf)
         print_law(&peer->laws[l], &laws);
     if (laws.status == S2_OK)
         s2_calibration_hash(laws.data, laws.len, hash);
-    s2_buf_puts(buf, "# A kernel known by its times (sim/peer.h). Written by `s2 calibrate`; nothing else edits this "
-                     "file.\n");
-    s2_buf_printf(buf, "kernel-model 1\nname %s\ngpu %s\nn_sms %.0f\ncaches %s\nsource %s\nhash %s\n", peer->name,
-                  peer->gpu, peer->n_sms, s2_peer_caches_word(peer->caches), peer->source, hash);
+    s2_buf_puts(
+        buf, "# A kernel known by its times (sim/peer.h). Written by `s2 calibrate`; nothing else edits this "
+             "file.\n");
+    s2_buf_printf(buf, "kernel-model 1\nname %s\ngpu %s\nn_sms %.0f\ncaches %s\nsource %s\nhash %s\n",
+                  peer->name, peer->gpu, peer->n_sms, s2_peer_caches_word(peer->caches), peer->source, hash);
     if (laws.status == S2_OK)
         s2_buf_add(buf, laws.data, laws.len);
     else
@@ -76,7 +77,8 @@ static s2_status numbers(const s2_peer_reader *reader, const char *rest, double 
             return refuse(reader, "expected another number that is not negative");
         rest = stop;
     }
-    return rest[strspn(rest, " ")] == '\0' ? S2_OK : refuse(reader, "there is more on this line than expected");
+    return rest[strspn(rest, " ")] == '\0' ? S2_OK
+                                           : refuse(reader, "there is more on this line than expected");
 }
 
 static bool whole_up_to(double value, double most)
@@ -246,7 +248,8 @@ s2_status s2_peer_parse(const char *text, size_t n_bytes, s2_peer *out, s2_diag 
     S2_TRY(check_whole(&reader));
     s2_calibration_hash(text + below, n_bytes - below, hash);
     if (strcmp(hash, reader.out.hash) != 0)
-        return refuse(&reader, "the hash is not that of the laws: calibrate again, or take the file as it was");
+        return refuse(&reader,
+                      "the hash is not that of the laws: calibrate again, or take the file as it was");
     *out = reader.out;
     return S2_OK;
 }

@@ -53,7 +53,8 @@ typedef struct s2_sim_options {
     s2_gpu gpu;
     const s2_net *net;                 /* the layers around attention, or NULL: attention alone */
     const s2_calibration *calibration; /* NULL: bounds only */
-    const s2_peer *peer; /* whose kernel runs attention; NULL: those of the calibration, which is needed too */
+    const s2_peer
+        *peer; /* whose kernel runs attention; NULL: those of the calibration, which is needed too */
     s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */

@@ -1,0 +1,281 @@
+/*
+ * Somebody else's kernels: laws fitted to tables of their times, and what is refused.
+ */
+#include "tests/s2test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/rng.h"
+#include "calibrate/table.h"
+#include "pattern/parse.h"
+#include "sim/price.h"
+
+static const char HEAD[] = "batch,heads,kv_heads,head_dim,n_tok,us\n";
+
+static s2_gpu gpu_of(const char *name)
+{
+    s2_gpu gpu;
+    s2_diag diag = {0};
+    if (s2_gpu_find(name, &gpu, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    return gpu;
+}
+
+static s2_status parse(s2_arena *arena, const char *text, s2_pass pass, s2_table *out, s2_diag *diag)
+{
+    const s2_gpu gpu = gpu_of("h200");
+    const size_t n = strlen(text);
+    char *const copy = S2_NEW(arena, char, n + 1);
+    assert_non_null(copy);
+    memcpy(copy, text, n + 1);
+    return s2_table_parse(arena, copy, n, &gpu, pass, out, diag);
+}
+
+static s2_peer fitted(s2_arena *arena, const s2_table *table)
+{
+    const s2_gpu gpu = gpu_of("h200");
+    s2_peer peer = {.name = "theirs", .gpu = "h200"};
+    s2_table_miss worst[S2_PEER_LAWS];
+    s2_diag diag = {0};
+    if (s2_table_fit(arena, table, &gpu, &peer, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    assert_int_equal(s2_table_judge(arena, table, false, &gpu, &peer, worst), S2_OK);
+    return peer;
+}
+
+/* So many rows of head dim 128 and short contexts out of a published table. */
+static void take_sample(const char *path, int32_t n_rows, s2_arena *arena, s2_buf *out)
+{
+    char *text;
+    size_t n_bytes;
+    assert_int_equal(s2_bytes_read(arena, path, 1 << 20, &text, &n_bytes), S2_OK);
+    s2_buf_puts(out, HEAD);
+    for (char *line = strtok(text, "\n"); line != NULL && n_rows > 0; line = strtok(NULL, "\n")) {
+        int batch, heads, kv_heads, head_dim, n_tok;
+        if (sscanf(line, "%d,%d,%d,%d,%d", &batch, &heads, &kv_heads, &head_dim, &n_tok) != 5 ||
+            head_dim != 128 || n_tok > 2048)
+            continue;
+        s2_buf_printf(out, "%s\n", line);
+        n_rows--;
+    }
+    assert_int_equal(out->status, S2_OK);
+}
+
+static void half_of_a_published_table_tells_the_other_half_within_eight_percent(void **state)
+{
+    s2_arena arena = {0};
+    s2_table table;
+    s2_diag diag = {0};
+    s2_buf text = {0};
+    take_sample("docs/results/peers/h200-vllm-prefill.csv", 240, &arena, &text);
+    assert_int_equal(parse(&arena, text.data, S2_PASS_FORWARD, &table, &diag), S2_OK);
+    assert_int_equal(table.n_rows, 240);
+    s2_table_leave_out(&table, 3, 2);
+    const s2_peer peer = fitted(&arena, &table);
+    for (int32_t l = 0; l < peer.n_laws; l++) {
+        const s2_kernel_model *const kernel = &peer.laws[l].kernel;
+        assert_true(kernel->n_judged > 30);
+        if (kernel->error_pct > 8)
+            fail_msg("%.1f %% on %d rows", kernel->error_pct, kernel->n_judged);
+    }
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+/* Times that a law made, of launches drawn at random. */
+static void draw_table(s2_arena *arena, const s2_peer_law *law, int32_t n_rows, s2_buf *text)
+{
+    static const int32_t groups[] = {1, 2, 4, 8, 12}, kv_heads[] = {1, 2, 4, 8};
+    const s2_gpu gpu = gpu_of("h200");
+    s2_rng rng = {s2_test_seed(11)};
+    s2_buf_puts(text, HEAD);
+    for (int32_t r = 0; r < n_rows; r++) {
+        const int32_t kv = kv_heads[s2_rng_below(&rng, 4)], heads = kv * groups[s2_rng_below(&rng, 5)];
+        const int64_t batch = INT64_C(1) << s2_rng_below(&rng, 6),
+                      n_tok = 1 + (int64_t)s2_rng_below(&rng, 3000);
+        char shape[120];
+        s2_pattern pattern;
+        s2_classes classes;
+        s2_peer_work work;
+        const int n = snprintf(shape, sizeof shape, "heads %d; kv-heads %d; head-dim 128; layers all: dense",
+                               heads, kv);
+        assert_int_equal(s2_pattern_parse(arena, shape, (size_t)n, NULL, &pattern, NULL), S2_OK);
+        assert_int_equal(s2_classes_build(arena, &pattern, S2_PREFILL, &classes), S2_OK);
+        const s2_peer_launch launch = {.classes = &classes,
+                                       .layer = &classes.layers[0],
+                                       .pass = S2_PASS_FORWARD,
+                                       .is_dense = true,
+                                       .q_tok = n_tok,
+                                       .len_tok = n_tok,
+                                       .batch = batch};
+        assert_int_equal(s2_peer_work_of(arena, &launch, &law->cut, &gpu, &work), S2_OK);
+        s2_buf_printf(text, "%lld,%d,%d,128,%lld,%.6g\n", (long long)batch, heads, kv, (long long)n_tok,
+                      s2_peer_us(law->constant, &work, (int32_t)gpu.sms));
+    }
+}
+
+static void a_law_is_found_again_from_the_times_that_it_made(void **state)
+{
+    const s2_peer_law law = {.cut = {192, 128, S2_PACKS_ALWAYS, true},
+                             .constant = {[S2_PEER_launch_us] = 6,
+                                          [S2_PEER_tile_us] = 1.2,
+                                          [S2_PEER_rows_us] = 2.1,
+                                          [S2_PEER_step_us] = 2,
+                                          [S2_PEER_least_us] = 1,
+                                          [S2_PEER_read_gb_s] = 3300,
+                                          [S2_PEER_write_gb_s] = 20000,
+                                          [S2_PEER_join_us] = 3,
+                                          [S2_PEER_part_us_mb] = 0.1}};
+    s2_arena arena = {0};
+    s2_table table;
+    s2_diag diag = {0};
+    s2_buf text = {0};
+    draw_table(&arena, &law, 160, &text);
+    if (parse(&arena, text.data, S2_PASS_FORWARD, &table, &diag) != S2_OK)
+        fail_msg("%d: %s", diag.line, diag.msg);
+    s2_table_leave_out(&table, 5, 3);
+    const s2_peer peer = fitted(&arena, &table);
+    for (int32_t l = 0; l < peer.n_laws; l++)
+        if (peer.laws[l].kernel.error_pct > 2)
+            fail_msg("%.2f %% where the law itself made the times", peer.laws[l].kernel.error_pct);
+    s2_buf_release(&text);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+static void a_bad_row_is_named_with_its_line(void **state)
+{
+    static const struct {
+        const char *text;
+        int32_t line;
+        const char *says;
+    } cases[] = {
+        {"batch,heads,kv_heads,head_dim,n_tok\n1,1,1,64,1\n", 1, "no column us"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us,us\n", 1, "named twice"},
+        {"# who\nbatch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,1,7\n1,8,8,64,x,7\n", 4, "n_tok"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,3,64,16,7\n", 2, "shape"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,16,-7\n", 2, "microseconds"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,16,nan\n", 2, "microseconds"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,8,8,64,16\n", 2, "5 fields"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n1,32,32,128,32768,7\n", 2, "no kernel takes"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us,caches\n1,1,1,64,16,7,warm\n1,1,1,64,32,7,cold\n", 3,
+         "warm and of cold"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us,pattern\n1,1,1,64,16,7,locl 4\n", 2, "pattern"},
+        {"batch,heads,kv_heads,head_dim,n_tok,us\n", 2, "no row"},
+        {"", 0, "no row"},
+    };
+    s2_arena arena = {0};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        s2_table table = {.n_rows = -1};
+        s2_diag diag = {0};
+        assert_int_equal(parse(&arena, cases[c].text, S2_PASS_FORWARD, &table, &diag), S2_EPARSE);
+        if (table.n_rows != -1 || strstr(diag.msg, cases[c].says) == NULL ||
+            (diag.line != cases[c].line && strcmp(cases[c].says, "no row") != 0))
+            fail_msg("case %zu: line %d: %s", c, diag.line, diag.msg);
+    }
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+static void rows_without_a_pass_are_not_guessed_at(void **state)
+{
+    s2_arena arena = {0};
+    s2_table table;
+    s2_diag diag = {0};
+    const char text[] = "batch,heads,kv_heads,head_dim,n_tok,us\n1,1,1,64,16,7\n";
+    assert_int_equal(parse(&arena, text, S2_N_PASSES, &table, &diag), S2_EPARSE);
+    assert_non_null(strstr(diag.msg, "pass"));
+    const char said[] =
+        "\"us\" , pass,n_tok, head_dim,kv_heads,heads,batch,mhz\n7,decode,16,64,1,1,1,1980\r\n";
+    assert_int_equal(parse(&arena, said, S2_N_PASSES, &table, &diag), S2_OK);
+    assert_int_equal(table.rows[0].pass, S2_PASS_DECODE);
+    assert_int_equal(table.rows[0].q_tok, 1);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+static void a_model_comes_back_from_its_file_and_a_changed_file_is_refused(void **state)
+{
+    s2_peer peer, again;
+    s2_diag diag = {0};
+    s2_buf text = {0}, second = {0};
+    for (int32_t nth = 0; s2_peer_name(nth) != NULL; nth++) {
+        if (s2_peer_find(s2_peer_name(nth), &peer, &diag) != S2_OK)
+            fail_msg("%s: %s", s2_peer_name(nth), diag.msg);
+        s2_buf_release(&text);
+        s2_buf_release(&second);
+        text = second = (s2_buf){0};
+        s2_peer_print(&peer, &text);
+        assert_int_equal(s2_peer_parse(text.data, text.len, &again, &diag), S2_OK);
+        s2_peer_print(&again, &second);
+        assert_string_equal(text.data, second.data);
+    }
+    assert_non_null(text.data);
+    char *const digit = strstr(text.data, "step_us ") + 8;
+    *digit = *digit == '1' ? '2' : '1';
+    assert_int_equal(s2_peer_parse(text.data, text.len, &again, &diag), S2_EPARSE);
+    for (size_t n = 0; n < text.len; n += 7)
+        assert_int_not_equal(s2_peer_parse(text.data, n, &again, &diag), S2_OK);
+    s2_buf_release(&text);
+    s2_buf_release(&second);
+    (void)state;
+}
+
+static s2_status price(s2_arena *arena, const s2_peer *peer, const char *text, int64_t len, s2_sim *sim,
+                       s2_diag *diag)
+{
+    s2_sim_options options;
+    s2_calibration calibration;
+    s2_pattern pattern;
+    assert_int_equal(s2_sim_options_default(&options), S2_OK);
+    assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    assert_int_equal(s2_pattern_parse(arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    options.calibration = &calibration;
+    options.peer = peer;
+    options.len_tok = len;
+    return s2_price(arena, &pattern, &options, S2_PRICE_WHOLE, sim, diag);
+}
+
+static void a_model_prices_what_it_was_fitted_to_and_refuses_the_rest(void **state)
+{
+    static const char *const refused[] = {"heads 8; head-dim 128; all: local 4",
+                                          "heads 8; head-dim 96; all: dense",
+                                          "heads 8; head-dim 128; all: pages 4 page 16"};
+    s2_arena arena = {0};
+    s2_peer peer;
+    s2_sim sim;
+    s2_diag diag = {0};
+    assert_int_equal(s2_peer_find("vllm-h200", &peer, &diag), S2_OK);
+    assert_int_equal(
+        price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 8192, &sim, &diag), S2_OK);
+    assert_true(sim.predicted && sim.n_judged > 0 && sim.error_pct > 0 && sim.time_us >= sim.bound_us);
+    assert_string_equal(sim.kernel, "vllm-h200");
+    const double inside_pct = sim.error_pct;
+    assert_int_equal(
+        price(&arena, &peer, "heads 32; kv-heads 8; head-dim 128; all: dense", 131072, &sim, &diag), S2_OK);
+    assert_true(sim.beyond > 0 && sim.error_pct > inside_pct);
+    for (size_t c = 0; c < sizeof refused / sizeof *refused; c++)
+        if (price(&arena, &peer, refused[c], 4096, &sim, &diag) != S2_EINVAL || diag.msg[0] == '\0')
+            fail_msg("priced: %s", refused[c]);
+    s2_arena_release(&arena);
+    (void)state;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(half_of_a_published_table_tells_the_other_half_within_eight_percent),
+        cmocka_unit_test(a_law_is_found_again_from_the_times_that_it_made),
+        cmocka_unit_test(a_bad_row_is_named_with_its_line),
+        cmocka_unit_test(rows_without_a_pass_are_not_guessed_at),
+        cmocka_unit_test(a_model_comes_back_from_its_file_and_a_changed_file_is_refused),
+        cmocka_unit_test(a_model_prices_what_it_was_fitted_to_and_refuses_the_rest),
+    };
+    s2_test_choose();
+    return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
+}
