@@ -57,7 +57,9 @@ bool s2_table_is(const char *text, size_t n_bytes)
         const char *const stop = memchr(text + at, '\n', n_bytes - at);
         at = stop != NULL ? (size_t)(stop - text) + 1 : n_bytes;
     }
-    return at < n_bytes && text[at] != '{';
+    const char *const stop = at < n_bytes ? memchr(text + at, '\n', n_bytes - at) : NULL;
+    const size_t n = stop != NULL ? (size_t)(stop - text) - at : n_bytes - at;
+    return n > 0 && text[at] != '{' && memchr(text + at, ',', n) != NULL;
 }
 
 /* ---- fields */

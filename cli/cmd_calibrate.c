@@ -419,15 +419,15 @@ s2_exit s2_cmd_calibrate(s2_cli *cli, int argc, char **argv)
         return S2_EXIT_USAGE;
     }
     read_passes(&state);
+    if (s2_args_has(&state.args, "dry-run")) {
+        S2_CLI_TRY(list_points(&state));
+        return print_list(&state);
+    }
     if (s2_args_has(&state.args, "from")) {
         bool is_table = false;
         const s2_exit code = fit_table(&state, &is_table);
         if (code != S2_EXIT_OK || is_table)
             return code;
-    }
-    if (s2_args_has(&state.args, "dry-run")) {
-        S2_CLI_TRY(list_points(&state));
-        return print_list(&state);
     }
     S2_CLI_TRY(measure_or_read(&state));
     return fits ? fit(&state) : S2_EXIT_OK;
