@@ -127,13 +127,13 @@ static const struct {
      false},
     {"groups", 8, 2, 128, 64, 1, {{700, 777}}, false, 1.0f, true, S2_PASS_FORWARD, 0.0f, false},
     {"sinks", 8, 2, 64, 16, 2, {{65, 65}, {100, 257}}, true, 1.0f, false, S2_PASS_FORWARD, 0.0f, true},
-    {"sinks_groups", 8, 1, 128, 64, 1, {{391, 391}}, false, 4.0f, true, S2_PASS_FORWARD, 0.0f, true},
+    {"sinks_groups", 4, 1, 128, 64, 1, {{300, 300}}, false, 4.0f, true, S2_PASS_FORWARD, 0.0f, true},
     {"capped", 4, 2, 64, 16, 1, {{129, 140}}, false, 6.0f, false, S2_PASS_FORWARD, 5.0f, false},
     {"capped_wide", 2, 1, 256, 64, 1, {{200, 200}}, false, 30.0f, true, S2_PASS_FORWARD, 50.0f, false},
-    {"capped_sinks", 4, 1, 128, 32, 1, {{300, 300}}, true, 6.0f, false, S2_PASS_FORWARD, 8.0f, true},
+    {"capped_sinks", 4, 1, 128, 32, 1, {{230, 230}}, true, 6.0f, false, S2_PASS_FORWARD, 8.0f, true},
     {"step_sinks", 8, 2, 64, 16, 2, {{1, 700}, {3, 90}}, true, 1.0f, false, S2_PASS_DECODE, 0.0f, true},
-    {"step_capped", 16, 2, 128, 32, 1, {{9, 700}}, false, 6.0f, false, S2_PASS_DECODE, 5.0f, true},
-    {"step_capped_wide", 4, 2, 256, 64, 1, {{1, 1200}}, false, 30.0f, true, S2_PASS_DECODE, 50.0f, false},
+    {"step_capped", 16, 2, 128, 32, 1, {{9, 300}}, false, 6.0f, false, S2_PASS_DECODE, 5.0f, true},
+    {"step_capped_wide", 4, 2, 256, 64, 1, {{1, 500}}, false, 30.0f, true, S2_PASS_DECODE, 50.0f, false},
 };
 
 enum {
