@@ -290,12 +290,12 @@ static s2_status check_law(const s2_peer *peer, const s2_pattern *pattern, s2_ph
     const s2_peer_law *const law =
         s2_peer_law_of(peer, pass, head_dim, pattern->n_heads / s2_pattern_kv_heads(pattern, layer));
     if (law == NULL)
-        return s2_diag_set(diag, S2_EINVAL, CODE_PEER, 0, 0,
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
                            "kernel model %s was fitted to no row of pass %s at head dim %d", peer->name,
                            s2_pass_word(pass), head_dim);
     if (!law->sparse && !s2_peer_is_dense(pattern, phase))
         return s2_diag_set(
-            diag, S2_EINVAL, CODE_PEER, 0, 0,
+            diag, S2_EUNSUPPORTED, CODE_PEER, 0, 0,
             "kernel model %s was fitted to dense rows of pass %s alone; nothing is known of what "
             "that kernel makes of another pattern",
             peer->name, s2_pass_word(pass));

@@ -129,7 +129,7 @@ const s2_peer_law *s2_peer_law_of(const s2_peer *peer, s2_pass pass, int32_t hea
 /* Whether every head of the phase reads all that it may. */
 bool s2_peer_is_dense(const s2_pattern *pattern, s2_phase phase);
 
-/* S2_EINVAL with the reason in *diag where the model has no law for what would be priced. */
+/* S2_EUNSUPPORTED with the reason in *diag where the model has no law for what would be priced. */
 s2_status s2_peer_takes(const s2_peer *peer, const s2_pattern *pattern, s2_phase phase, bool train,
                         s2_diag *diag) S2_MUST_CHECK;
 

@@ -16,11 +16,11 @@ static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *opt
 {
     const s2_peer *const peer = options->peer;
     if (strcmp(peer->gpu, options->gpu.name) != 0)
-        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
                            "kernel model %s was fitted to times of %s; nothing is known of it on %s",
                            peer->name, peer->gpu, options->gpu.name);
     if (options->dtype == S2_F8 || options->dtype == S2_F32)
-        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
                            "kernel model %s was fitted to 16-bit numbers, not to %s", peer->name,
                            s2_dtype_word(options->dtype));
     return s2_peer_takes(peer, pattern, s2_phase_rules(options->phase), options->phase == S2_TRAIN, diag);
