@@ -9,6 +9,7 @@ typedef struct s2_cache_seq {
     bool open;
     int32_t n_tok;
     int64_t next_tok; /* the least of its tables */
+    int64_t version;
     s2_cache_table *tables;
 } s2_cache_seq;
 
@@ -26,6 +27,7 @@ struct s2_cache {
     s2_cache_moves_list moves;
     s2_cache_seq *seqs;
     int32_t n_seqs;
+    int64_t n_versions; /* ever given */
 };
 
 const char *s2_cache_layout_word(s2_cache_layout layout)
@@ -167,7 +169,7 @@ s2_status s2_cache_open(s2_cache *cache, int32_t *seq)
         return S2_ENOMEM;
     for (int32_t table = 0; table < cache->n_tables; table++)
         tables[table].open_page = -1;
-    cache->seqs[at] = (s2_cache_seq){.open = true, .tables = tables};
+    cache->seqs[at] = (s2_cache_seq){.open = true, .tables = tables, .version = ++cache->n_versions};
     *seq = at;
     return S2_OK;
 }
@@ -251,19 +253,32 @@ static s2_status append_one(s2_cache *cache, s2_cache_seq *seq, int64_t moved_to
 s2_status s2_cache_append(s2_cache *cache, int32_t seq, int32_t n_tok)
 {
     s2_cache_seq *const own = &cache->seqs[seq];
-    const int64_t before = own->n_tok, end = before + n_tok;
+    const int64_t before = own->n_tok, end = before + n_tok, n_changes = cache->pool.n_changes;
+    s2_status status = S2_OK;
     cache->moves.n = 0;
     if (n_tok < 1 || end > S2_LIMIT_CONTEXT_TOK)
         return S2_EINVAL;
-    while (own->n_tok < end) {
+    while (own->n_tok < end && status == S2_OK) {
         if (own->next_tok > own->n_tok) {
             own->n_tok = (int32_t)(own->next_tok < end ? own->next_tok : end);
             continue;
         }
         own->n_tok++;
-        S2_TRY(append_one(cache, own, before));
+        status = append_one(cache, own, before);
     }
-    return S2_OK;
+    if (cache->pool.n_changes != n_changes)
+        own->version = ++cache->n_versions;
+    return status;
+}
+
+int64_t s2_cache_version(const s2_cache *cache, int32_t seq)
+{
+    return cache->seqs[seq].version;
+}
+
+s2_cache_layout s2_cache_layout_of(const s2_cache *cache)
+{
+    return cache->options.layout;
 }
 
 const s2_cache_move *s2_cache_moves(const s2_cache *cache, int32_t *n_moves)

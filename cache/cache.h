@@ -86,6 +86,11 @@ typedef struct s2_cache_move {
 } s2_cache_move;
 const s2_cache_move *s2_cache_moves(const s2_cache *cache, int32_t *n_moves);
 
+/* As long as this is the same no key of the sequence lies elsewhere, but for those of a ring. No two sequences, also
+ * those that were closed, ever have the same. */
+int64_t s2_cache_version(const s2_cache *cache, int32_t seq);
+s2_cache_layout s2_cache_layout_of(const s2_cache *cache);
+
 /* Slot of a key, or -1 when it is not held. After a page of which some keys are held comes no promise about
  * the others. */
 int64_t s2_cache_find(const s2_cache *cache, int32_t seq, int32_t layer, int32_t kv_head, int64_t k_tok);

@@ -44,6 +44,7 @@ S2_MUST_CHECK static s2_status pool_take(s2_cache_pool *pool, int32_t *page)
         *page = (int32_t)pool->n_pages++;
     }
     pool->refs[*page] = 1;
+    pool->n_changes++;
     if (pool->n_pages - pool->n_free > pool->peak)
         pool->peak = pool->n_pages - pool->n_free;
     return S2_OK;
@@ -56,6 +57,7 @@ static void pool_share(s2_cache_pool *pool, int32_t page)
 
 static void pool_drop(s2_cache_pool *pool, int32_t page)
 {
+    pool->n_changes++;
     if (--pool->refs[page] == 0)
         pool->free_pages[pool->n_free++] = page;
 }

@@ -26,6 +26,7 @@ typedef struct s2_cache_pool {
     int64_t cap;   /* of the arrays */
     int64_t limit; /* 0: none */
     int64_t peak;
+    int64_t n_changes; /* pages taken and dropped, ever */
 } s2_cache_pool;
 void s2_cache_pool_release(s2_cache_pool *pool);
 

@@ -1,5 +1,10 @@
 #include "kernels/decode.h"
 
+#include <stdatomic.h>
+#include <string.h>
+
+#include "kernels/crew.h"
+
 s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why)
 {
     const s2_plan *const plan = problem->plan;
@@ -39,19 +44,33 @@ static s2_status find_cuts(s2_arena *arena, const s2_attn_problem *problem, int6
     return S2_OK;
 }
 
+/* The page that was looked up last, and the slot of its first key; the keys of a ring have no such slot. */
+typedef struct last_page {
+    int32_t page;
+    int64_t slot;
+} last_page;
+
 static s2_status place_cached(const s2_attn_problem *problem, const s2_decode_list *list,
-                              const s2_decode_slab *slab, s2_decode_place *place, s2_diag *why)
+                              const s2_decode_slab *slab, last_page *last, s2_decode_place *place, s2_diag *why)
 {
     const s2_cached *const cached = problem->cached;
-    const int32_t first = __builtin_ctz(slab->live);
+    const int32_t page_tok = s2_cache_page_tok(cached->cache);
+    const int32_t first = __builtin_ctz(slab->live), k_tok = slab->k_tok + first;
+    if (k_tok / page_tok == last->page) {
+        place->k_at = (last->slot + slab->k_tok % page_tok) * problem->k.tok;
+        place->v_at = (last->slot + slab->k_tok % page_tok) * problem->v.tok;
+        return S2_OK;
+    }
     const int64_t slot = s2_cache_find(cached->cache, cached->seqs[list->seq], problem->plan->layer,
-                                       list->kv_head, slab->k_tok + first);
+                                       list->kv_head, k_tok);
     if (slot < 0)
         return s2_diag_set(why, S2_EINTERNAL, 0, 0, 0,
                            "sequence %d, KV head %d: the cache has dropped key %d, which is read", list->seq,
-                           list->kv_head, slab->k_tok + first);
+                           list->kv_head, k_tok);
     place->k_at = (slot - first) * problem->k.tok;
     place->v_at = (slot - first) * problem->v.tok;
+    if (s2_cache_layout_of(cached->cache) != S2_CACHE_RING)
+        *last = (last_page){k_tok / page_tok, slot - k_tok % page_tok};
     return S2_OK;
 }
 
@@ -59,17 +78,64 @@ static s2_status place_list(const s2_attn_problem *problem, const s2_decode_plan
                             const s2_decode_list *list, s2_decode_place *places, s2_diag *why)
 {
     const s2_plan_seq lens = problem->plan->seqs[list->seq];
+    last_page last = {-1, 0};
     for (int32_t at = list->slab_begin; at < list->slab_end; at++) {
         const s2_decode_slab *const slab = &plan->slabs[at];
         s2_decode_place *const place = &places[at];
         place->fresh = slab->k_tok + S2_DECODE_SLAB_TOK > lens.k_tok - lens.q_tok;
         if (problem->cached != NULL) {
-            S2_TRY(place_cached(problem, list, slab, place, why));
+            S2_TRY(place_cached(problem, list, slab, &last, place, why));
             continue;
         }
         place->k_at = s2_tensor_at(&problem->k, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
         place->v_at = s2_tensor_at(&problem->v, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
     }
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ many lists */
+
+enum { LISTS_AT_ONCE = 16, MANY_SLABS = 20000, PLACERS = 8 };
+
+typedef struct placing {
+    const s2_attn_problem *problem;
+    const s2_decode_plan *plan;
+    s2_decode_place *places;
+    atomic_int *next;
+    s2_status status;
+    s2_diag why;
+} placing;
+
+static void *place_some(void *user)
+{
+    placing *const job = user;
+    for (;;) {
+        const int32_t begin = atomic_fetch_add(job->next, LISTS_AT_ONCE);
+        if (begin >= job->plan->n_lists || job->status != S2_OK)
+            return NULL;
+        for (int32_t list = begin; list < begin + LISTS_AT_ONCE && list < job->plan->n_lists; list++)
+            if (job->status == S2_OK)
+                job->status =
+                    place_list(job->problem, job->plan, &job->plan->lists[list], job->places, &job->why);
+    }
+}
+
+/* Large batches on threads: a step waits for this when a page begins. */
+static s2_status place_lists(const s2_attn_problem *problem, const s2_decode_plan *plan,
+                             s2_decode_place *places, s2_diag *why)
+{
+    atomic_int next = 0;
+    placing jobs[PLACERS];
+    const int32_t n_threads = plan->n_slabs >= MANY_SLABS ? PLACERS : 1;
+    for (int32_t at = 0; at < n_threads; at++)
+        jobs[at] = (placing){problem, plan, places, &next, S2_OK, {0}};
+    const int32_t n_ran = s2_crew_run(n_threads, place_some, jobs, sizeof *jobs);
+    for (int32_t at = 0; at < n_ran; at++)
+        if (jobs[at].status != S2_OK) {
+            if (why != NULL)
+                *why = jobs[at].why;
+            return jobs[at].status;
+        }
     return S2_OK;
 }
 
@@ -116,14 +182,14 @@ s2_status s2_decode_lay_out(s2_arena *arena, const s2_attn_problem *problem, int
     S2_TRY(s2_decode_supports(problem, why));
     if (problem->cached != NULL) {
         S2_TRY(check_cached(problem, why));
-        S2_TRY(find_cuts(arena, problem, &cuts));
+        if (s2_cache_layout_of(problem->cached->cache) == S2_CACHE_RING)
+            S2_TRY(find_cuts(arena, problem, &cuts)); /* else lists of one length are alike, and made once */
     }
     S2_TRY(s2_decode_plan_build(arena, problem->plan, cuts, want_parts, &made.plan, why));
     s2_decode_place *const places = S2_NEW(arena, s2_decode_place, (int64_t)made.plan.n_slabs + 1);
     if (places == NULL)
         return S2_ENOMEM;
-    for (int32_t list = 0; list < made.plan.n_lists; list++)
-        S2_TRY(place_list(problem, &made.plan, &made.plan.lists[list], places, why));
+    S2_TRY(place_lists(problem, &made.plan, places, why));
     made.places = places;
     S2_TRY(find_rows(arena, problem, &made));
     *out = made;

@@ -69,6 +69,11 @@ typedef struct s2_device_ops {
     void (*close)(s2_device *device);
     /* Queue what follows on a stream of the caller's, which stays the caller's. NULL: nothing is queued here. */
     s2_status (*use_stream)(s2_device *device, void *stream);
+    /*
+     * Between aside(true) and aside(false), which waits for it, work is queued beside that stream: whoever
+     * captures a graph of the stream may not allocate or wait on it. NULL: as use_stream.
+     */
+    s2_status (*aside)(s2_device *device, bool begin);
 } s2_device_ops;
 
 struct s2_device {

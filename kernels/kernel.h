@@ -135,8 +135,9 @@ typedef struct s2_kernel {
     s2_status (*prepare)(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why);
     /*
      * Compute once, queued on the device (s2_device_ops.sync waits). The problem is the prepared one; its
-     * data may have changed, its pointers not (decode kernels: the addresses of q, k, v, o and lse may, so
-     * that layers with the same lists share one state). May be called any number of times.
+     * data may have changed, and the addresses of its tensors and rows, but no distances: layers with the same
+     * lists share one state. Queued means that a graph may be captured of it, and run again as long as the state
+     * is there. May be called any number of times.
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */

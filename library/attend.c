@@ -14,14 +14,23 @@ struct s2_api_device {
     s2_device *device;
 };
 
+/* Which cache, and which state of it, the lists were made for. */
+typedef struct cached_lists {
+    int64_t stamp;
+    int32_t *sequences;
+    int64_t *versions;
+} cached_lists;
+
 struct s2_api_plan {
     s2_api_pattern *pattern;
     s2_device *device; /* not its own */
     const s2_kernel *kernel;
     bool deterministic;
     s2_arena arena;
+    s2_arena_mark_t lists; /* what is above is of s2_plan_build() */
     s2_plan plan;
     s2_plan_seq *lens;
+    cached_lists of_cache;
     s2_attn_problem problem; /* of the last call: all but pointers is the plan's */
     s2_cached cached;
     void *state; /* prepared for the problem's addresses; NULL: not yet */
@@ -108,7 +117,9 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
     const size_t n = (size_t)in->n_sequences;
     plan->lens = S2_NEW(&plan->arena, s2_plan_seq, n);
     int32_t *const begins = S2_NEW(&plan->arena, int32_t, 2 * (n + 1));
-    if (plan->lens == NULL || begins == NULL)
+    plan->of_cache.sequences = S2_NEW(&plan->arena, int32_t, n);
+    plan->of_cache.versions = S2_NEW(&plan->arena, int64_t, n);
+    if (plan->lens == NULL || begins == NULL || plan->of_cache.sequences == NULL || plan->of_cache.versions == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < in->n_sequences; seq++) {
         if (in->q_tok[seq] < 1 || in->q_tok[seq] > in->k_tok[seq] || in->k_tok[seq] > S2_LIMIT_CONTEXT_TOK)
@@ -133,12 +144,13 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
 
 typedef struct planning {
     s2_api_plan *plan;
-    const s2_api_plan_options *in;
+    s2_phase phase;
+    int32_t layer;
 } planning;
 
 static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
 {
-    planning *const at = user;
+    const planning *const at = user;
     s2_api_plan *const plan = at->plan;
     if (plan->deterministic && !kernel->deterministic)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s gives other bits each time",
@@ -146,9 +158,9 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     plan->problem.plan = NULL;
     S2_TRY(s2_kernel_supports(plan->device, kernel, &plan->problem, why));
     const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
-    const s2_plan_options cut = s2_kernel_cut(kernel->traits, at->in->head_dim);
-    s2_status status = s2_plan_build(&plan->arena, &plan->pattern->pattern, (s2_phase)at->in->phase,
-                                     at->in->layer, plan->lens, at->in->n_sequences, &cut, &plan->plan, why);
+    const s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
+    s2_status status = s2_plan_build(&plan->arena, &plan->pattern->pattern, at->phase, at->layer, plan->lens,
+                                     plan->problem.n_seqs, &cut, &plan->plan, why);
     plan->problem.plan = &plan->plan;
     if (status == S2_OK)
         status = s2_kernel_supports(plan->device, kernel, &plan->problem, why);
@@ -160,7 +172,7 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
 static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag *diag)
 {
     const s2_pattern *const pattern = &plan->pattern->pattern;
-    planning at = {plan, in};
+    planning at = {plan, (s2_phase)in->phase, in->layer};
     plan->problem = (s2_attn_problem){.pass = (s2_pass)in->pass,
                                       .dtype = (s2_dtype)in->dtype,
                                       .n_seqs = in->n_sequences,
@@ -172,6 +184,7 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
                                       .sinks = in->sinks != 0};
     plan->deterministic = in->deterministic != 0;
     S2_TRY(read_lengths(plan, in, diag));
+    plan->lists = s2_arena_mark(&plan->arena);
     return s2_kernel_choose(plan->device, NULL, take, &at, &plan->kernel, diag);
 }
 
@@ -275,12 +288,46 @@ static s2_status check_cached(const s2_api_plan *plan, const s2_api_call *call, 
             return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
                                "cache: it keeps what the last %d queries read, and the plan has %d",
                                call->cache->step_tok, plan->lens[seq].q_tok);
-        if (s2_cache_n_tok(call->cache->cache, call->sequences[seq]) != plan->lens[seq].k_tok)
-            return s2_diag_set(
-                diag, S2_EINVAL, 0, 0, 0, "sequences: sequence %d has %d tokens, the plan was made for %d",
-                seq, s2_cache_n_tok(call->cache->cache, call->sequences[seq]), plan->lens[seq].k_tok);
+        if (s2_cache_n_tok(call->cache->cache, call->sequences[seq]) < plan->lens[seq].q_tok)
+            return s2_diag_set(diag, S2_EINVAL, 0, 0, 0,
+                               "sequences: sequence %d has %d tokens, fewer than the plan has queries",
+                               call->sequences[seq],
+                               s2_cache_n_tok(call->cache->cache, call->sequences[seq]));
     }
     return S2_OK;
+}
+
+/* ------------------------------------------------------------------ a plan that follows a cache */
+
+/* Whether lists and places are those of the cache as it is. */
+static bool knows_places(const s2_api_plan *plan, const s2_api_call *call)
+{
+    const s2_cache *const cache = call->cache->cache;
+    bool same = plan->state != NULL && plan->of_cache.stamp == call->cache->stamp;
+    for (int32_t seq = 0; seq < plan->problem.n_seqs && same; seq++)
+        same = plan->of_cache.sequences[seq] == call->sequences[seq] &&
+               plan->of_cache.versions[seq] == s2_cache_version(cache, call->sequences[seq]) &&
+               plan->lens[seq].k_tok == s2_cache_n_tok(cache, call->sequences[seq]);
+    return same;
+}
+
+/* Make the lists of the plan those of the cache as it is. */
+static s2_status follow(s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
+{
+    const s2_cache *const cache = call->cache->cache;
+    planning at = {plan, plan->plan.phase, plan->plan.layer};
+    if (knows_places(plan, call))
+        return S2_OK;
+    plan->kernel->finish(plan->device, plan->state);
+    plan->state = NULL;
+    plan->of_cache.stamp = call->cache->stamp;
+    for (int32_t seq = 0; seq < plan->problem.n_seqs; seq++) {
+        plan->of_cache.sequences[seq] = call->sequences[seq];
+        plan->of_cache.versions[seq] = s2_cache_version(cache, call->sequences[seq]);
+        plan->lens[seq].k_tok = s2_cache_n_tok(cache, call->sequences[seq]);
+    }
+    s2_arena_rewind(&plan->arena, plan->lists);
+    return s2_kernel_choose(plan->device, plan->kernel, take, &at, &plan->kernel, diag);
 }
 
 static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
@@ -303,33 +350,45 @@ static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
     return problem;
 }
 
-static bool tensors_equal(const s2_tensor *a, const s2_tensor *b)
+static bool tensors_alike(const s2_tensor *a, const s2_tensor *b)
 {
-    return a->data == b->data && a->seq == b->seq && a->tok == b->tok && a->head == b->head;
+    return a->seq == b->seq && a->tok == b->tok && a->head == b->head;
 }
 
-/* What a kernel prepared serves calls with the same addresses; a cache's slots may have moved. */
+/* What a kernel prepared serves calls with the same distances, wherever the data lie. */
 static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
 {
     const s2_attn_problem *const last = &plan->problem;
-    return plan->state != NULL && next->cached == NULL && last->cached == NULL &&
-           last->scale >= next->scale && last->scale <= next->scale && tensors_equal(&last->q, &next->q) &&
-           last->sink == next->sink && last->d_sink == next->d_sink && tensors_equal(&last->k, &next->k) &&
-           tensors_equal(&last->v, &next->v) && tensors_equal(&last->o, &next->o) &&
-           last->lse.data == next->lse.data && last->lse.seq == next->lse.seq &&
-           last->lse.head == next->lse.head && tensors_equal(&last->d_o, &next->d_o) &&
-           tensors_equal(&last->d_q, &next->d_q) && tensors_equal(&last->d_k, &next->d_k) &&
-           tensors_equal(&last->d_v, &next->d_v);
+    return plan->state != NULL && (next->cached == NULL) == (last->cached == NULL) &&
+           last->scale >= next->scale && last->scale <= next->scale && last->sink == next->sink &&
+           last->d_sink == next->d_sink && tensors_alike(&last->q, &next->q) &&
+           tensors_alike(&last->k, &next->k) && tensors_alike(&last->v, &next->v) &&
+           tensors_alike(&last->o, &next->o) && last->lse.seq == next->lse.seq &&
+           last->lse.head == next->lse.head && tensors_alike(&last->d_o, &next->d_o) &&
+           tensors_alike(&last->d_q, &next->d_q) && tensors_alike(&last->d_k, &next->d_k) &&
+           tensors_alike(&last->d_v, &next->d_v);
+}
+
+/* Beside the caller's stream, of which a graph may be being captured. */
+static s2_status prepare_aside(s2_api_plan *plan, s2_diag *diag)
+{
+    s2_status (*const aside)(s2_device *, bool) = plan->device->ops->aside;
+    if (aside != NULL)
+        S2_TRY(aside(plan->device, true));
+    const s2_status status = plan->kernel->prepare(plan->device, &plan->problem, &plan->state, diag);
+    const s2_status back = aside != NULL ? aside(plan->device, false) : S2_OK;
+    return status != S2_OK ? status : back;
 }
 
 static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag *diag)
 {
-    if (serves(plan, next))
+    const bool ready = serves(plan, next);
+    plan->problem = *next;
+    if (ready)
         return S2_OK;
     plan->kernel->finish(plan->device, plan->state);
     plan->state = NULL;
-    plan->problem = *next;
-    return plan->kernel->prepare(plan->device, &plan->problem, &plan->state, diag);
+    return prepare_aside(plan, diag);
 }
 
 int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *why)
@@ -344,6 +403,8 @@ int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *wh
         return s2_answer_argument(why, "%s", fault);
     s2_diag diag = {0};
     s2_status status = check_cached(plan, &in, &diag);
+    if (status == S2_OK && in.cache != NULL)
+        status = follow(plan, &in, &diag);
     if (status == S2_OK) {
         const s2_attn_problem problem = problem_of(plan, &in);
         status = prepare(plan, &problem, &diag);

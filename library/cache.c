@@ -1,6 +1,7 @@
 #include "library/cache.h"
 
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 
@@ -37,6 +38,13 @@ static s2_status read_options(const s2_pattern *pattern, const s2_api_cache_opti
     return S2_OK;
 }
 
+static int64_t stamp_now(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_options *options, s2_api_cache **out,
                       s2_api_error *why)
 {
@@ -51,6 +59,7 @@ int s2_api_cache_open(const s2_api_pattern *pattern, const s2_api_cache_options 
     if (own == NULL)
         return s2_answer(S2_ENOMEM, &diag, why);
     own->pattern = s2_handle_hold(pattern);
+    own->stamp = stamp_now();
     own->layer_begin = with.layer_begin;
     own->layer_end = with.layer_end;
     own->step_tok = with.n_queries > 1 ? with.n_queries : 1;
@@ -210,6 +219,53 @@ int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32_t laye
         return s2_answer_argument(why, "key_begin, key_end: no range of keys of this sequence");
     for (int64_t key = key_begin; key < key_end; key++)
         slots[key - key_begin] = s2_cache_find(cache->cache, sequence, layer, kv_head, key);
+    return S2_API_OK;
+}
+
+/* Slots of the last n_tok keys of one KV head; inside a page they follow each other, but for a ring's. */
+static void find_last(const s2_api_cache *cache, int32_t sequence, int32_t layer, int32_t kv_head, int32_t n_tok,
+                      int64_t *slots)
+{
+    const int64_t end = s2_cache_n_tok(cache->cache, sequence), page_tok = s2_cache_page_tok(cache->cache);
+    const bool ring = s2_cache_layout_of(cache->cache) == S2_CACHE_RING;
+    for (int64_t key = end - n_tok; key < end; key++, slots++) {
+        if (ring || key == end - n_tok || key % page_tok == 0)
+            *slots = s2_cache_find(cache->cache, sequence, layer, kv_head, key);
+        else
+            *slots = slots[-1] < 0 ? -1 : slots[-1] + 1;
+    }
+}
+
+static const char *places_fault(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
+                                int32_t layer_begin, int32_t layer_end, int32_t n_tok)
+{
+    if (cache == NULL || sequences == NULL || n_sequences < 1)
+        return "cache or sequences is NULL, or there are none";
+    if (layer_begin < cache->layer_begin || layer_end > cache->layer_end || layer_begin >= layer_end)
+        return "layer_begin, layer_end: no range of layers that the cache holds";
+    for (int32_t at = 0; at < n_sequences; at++) {
+        const char *const fault = sequence_fault(cache, sequences[at]);
+        if (fault != NULL)
+            return fault;
+        if (n_tok < 1 || n_tok > s2_cache_n_tok(cache->cache, sequences[at]))
+            return "n_tok: a sequence has no such number of tokens";
+    }
+    return NULL;
+}
+
+int s2_api_cache_places(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
+                        int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots, s2_api_error *why)
+{
+    const char *fault = places_fault(cache, sequences, n_sequences, layer_begin, layer_end, n_tok);
+    fault = fault == NULL && slots == NULL ? "slots is NULL" : fault;
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    for (int32_t layer = layer_begin; layer < layer_end; layer++) {
+        const int32_t n_kv = s2_pattern_kv_heads(&cache->pattern->pattern, layer);
+        for (int32_t at = 0; at < n_sequences; at++)
+            for (int32_t kv_head = 0; kv_head < n_kv; kv_head++, slots += n_tok)
+                find_last(cache, sequences[at], layer, kv_head, n_tok, slots);
+    }
     return S2_API_OK;
 }
 

@@ -13,6 +13,7 @@ enum { S2_SEQUENCE_NONE, S2_SEQUENCE_OPEN, S2_SEQUENCE_BROKEN };
 struct s2_api_cache {
     s2_api_pattern *pattern;
     s2_cache *cache;
+    int64_t stamp; /* of the moment it was opened: another cache may come to lie here */
     int32_t layer_begin, layer_end;
     int32_t step_tok; /* queries of a step that are still asked */
     uint8_t *states;  /* [sequence] */

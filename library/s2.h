@@ -56,7 +56,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: the soname's number times 1000, and what was appended since. */
-#define S2_API_VERSION 1000
+#define S2_API_VERSION 1001
 S2_API int32_t s2_api_version(void);
 
 /* ------------------------------------------------------------------ patterns */
@@ -213,6 +213,13 @@ S2_API int s2_api_cache_append(s2_api_cache *cache, int32_t sequence, int32_t n_
 /* slots[key - key_begin]: where a key of a KV head lies, or -1: it is not held, because no later query reads it. */
 S2_API int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32_t layer, int32_t kv_head,
                               int64_t key_begin, int64_t key_end, int64_t *slots, s2_api_error *why);
+/*
+ * The same for the last n_tok tokens of several sequences and of layers [layer_begin, layer_end), where a step writes:
+ * slots[layer - layer_begin][sequence][KV head][token].
+ */
+S2_API int s2_api_cache_places(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
+                               int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots,
+                               s2_api_error *why);
 S2_API int s2_api_cache_tokens(const s2_api_cache *cache, int32_t sequence, int32_t *tokens,
                                s2_api_error *why);
 
@@ -260,7 +267,10 @@ typedef struct s2_api_plan_options {
 
 /*
  * All that can be known before there is data: which kernel, with which lists. It serves any number of calls, for all
- * layers whose heads read the same. The device must outlive it.
+ * layers whose heads read the same, and for one that reads a cache; what the kernel prepared serves all with the same
+ * distances and scale. One call at a time: the next one on another stream waits for it. A graph that was captured of
+ * calls may run as long as the plan is there and has served no other distances, scale or lengths since. The device
+ * must outlive it.
  */
 S2_API int s2_api_plan_open(s2_api_device *device, const s2_api_pattern *pattern,
                             const s2_api_plan_options *options, s2_api_plan **out, s2_api_error *why);
@@ -291,7 +301,7 @@ typedef struct s2_api_call {
         lse; /* likewise: ln of the softmax's denominator; minus infinity where nothing is read, and o is 0 */
     s2_api_tensor d_o, d_q, d_k, d_v; /* BACKWARD: d_o is read, the others are written */
     const s2_api_cache *cache; /* DECODING: NULL, or k and v are its two arrays; token is a slot's distance */
-    const int32_t *sequences;  /* then: n_sequences of the cache's, with k_tok tokens each */
+    const int32_t *sequences;  /* then: n_sequences of the cache's; the plan follows them as they grow */
     const float *sink; /* of a plan with sinks: [head], natural logarithm, minus infinity: none; else NULL */
     float *d_sink;     /* ... BACKWARD: [head], written */
 } s2_api_call;

@@ -134,14 +134,14 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
         finish(device, state);
         return status;
     }
-    fill_params(problem, state);
     *out = state;
     return S2_OK;
 }
 
-s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
-    const State *const state = (const State *)raw;
+    State *const state = (State *)raw;
+    fill_params(problem, state);
     return s2_cuda_try(state->launch(state->params, state->rows, state->sinks, state->n_rows, state->n_seqs,
                                      s2_cuda_stream(device)),
                        why);

@@ -23,6 +23,7 @@ struct State {
     s2_bwd_launch how;
     Launch launch;
     s2_bwd_lists lists;
+    s2_sm90_where where;
     void *maps, *seqs, *lse2, *delta, *dq_sum, *part_sum, *part_done, *counter;
     s2_sm90_steps steps; /* split: what dQ works through */
 };
@@ -197,6 +198,7 @@ s2_status prepare_as(s2_device *device, const s2_attn_problem *problem, bool fus
         finish(device, state);
         return status;
     }
+    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     *out = state;
     return S2_OK;
@@ -214,9 +216,14 @@ s2_status prepare_fused(s2_device *device, const s2_attn_problem *problem, void 
     return prepare_as(device, problem, true, out, why);
 }
 
-s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
-    const State *const state = (const State *)raw;
+    State *const state = (State *)raw;
+    const bool moves = s2_sm90_moves(device, problem, &state->where);
+    if (moves)
+        S2_TRY(make_maps(device, problem, state, why));
+    fill_params(problem, state);
+    state->params.moved |= moves ? 1 : 0;
     return s2_cuda_try(
         state->launch(state->params, state->rows, state->sinks, state->how, s2_cuda_stream(device)), why);
 }

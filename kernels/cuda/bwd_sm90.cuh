@@ -44,6 +44,7 @@ struct alignas(16) BwdParams {
     int32_t shift; /* log2 of the block */
     int32_t mask_words, tile_rows;
     int32_t causal;
+    int32_t moved; /* maps were written by a launch before, and not before all launches */
     float scale_log2, scale;
 };
 

@@ -158,6 +158,10 @@ template <class T> S2_DEVICE void dkv_schedule(const BwdParams &p, const DkvShar
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * b.w;
+        if (p.moved) {
+            fence_map(maps + 2);
+            fence_map(maps + 3);
+        }
         mbar_wait(sh.k_empty, (turn & 1) ^ 1); /* earlier than V: the last S^T is done before the last dP^T */
         dkv_load_keys<T>(p, sh.k, maps + 2, sh.k_full, a, c.w);
         mbar_wait(sh.v_empty, (turn & 1) ^ 1);
@@ -194,6 +198,10 @@ S2_DEVICE void dkv_load_column(const BwdParams &p, const DkvShared<T> &sh, Ring<
     const int4 b = load_shared4(slot + 16);
     const int n_heads = (int)load_shared1(slot + 32), end = b.x + n / n_heads;
     int2 ahead = n > 0 ? __ldg((const int2 *)(p.steps + b.x)) : make_int2(0, 0);
+    if (p.moved) {
+        fence_map(p.maps + 4 * b.w);
+        fence_map(p.maps + 4 * b.w + 1);
+    }
 #pragma unroll 1
     for (int at = b.x; at < end; ++at) {
         const int2 step = ahead;

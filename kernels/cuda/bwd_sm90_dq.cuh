@@ -115,6 +115,10 @@ template <class T> S2_DEVICE void dq_schedule(const BwdParams &p, const DqShared
             return;
         }
         const CUtensorMap *const maps = p.maps + 4 * a.z;
+        if (p.moved) {
+            fence_map(maps);
+            fence_map(maps + 1);
+        }
         const int q_tok = a.x - b.z;
         load_rows<T::CHUNKS, 128>(sh.q + two * T::TILE_BYTES, maps, sh.q_full + 8 * two, q_tok, a.y,
                                   L2_EVICT_FIRST, sh.lse2 + two * T::ROW_BYTES, p.lse2 + b.w);
@@ -146,6 +150,8 @@ template <class T> S2_DEVICE void dq_load(const BwdParams &p, const DqShared<T> 
         const int n_compared = tile.n_half + load_item<ItemComb>(slot).n_mixed(),
                   n_steps = n_compared + load_item<ItemRows>(slot).n_whole, kv_head = tile.head / p.group;
         const CUtensorMap *const map = p.maps + 4 * tile.seq + (is_k ? 2 : 3);
+        if (p.moved)
+            fence_map(map);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
             int block = 0;

@@ -16,6 +16,8 @@ namespace
 struct GpuImpl {
     cudaStream_t stream; /* where everything is queued */
     cudaStream_t own;    /* the same, until a caller brings one */
+    cudaStream_t left;   /* aside: what `stream` is again afterwards */
+    cudaStreamCaptureMode mode;
     cudaEvent_t begin, end;
     void *flush; /* twice the L2, made when first asked for */
     size_t flush_bytes;
@@ -263,10 +265,26 @@ s2_status gpu_use_stream(s2_device *device, void *stream)
     return S2_OK;
 }
 
+s2_status gpu_aside(s2_device *device, bool begin)
+{
+    GpuImpl *const impl = impl_of(device);
+    if (begin) {
+        impl->left = impl->stream;
+        impl->stream = impl->own;
+        impl->mode = cudaStreamCaptureModeRelaxed;
+        return s2_cuda_try(cudaThreadExchangeStreamCaptureMode(&impl->mode), NULL);
+    }
+    const s2_status status = s2_cuda_try(cudaStreamSynchronize(impl->own), NULL);
+    impl->stream = impl->left;
+    const s2_status back = s2_cuda_try(cudaThreadExchangeStreamCaptureMode(&impl->mode), NULL);
+    return status != S2_OK ? status : back;
+}
+
 const s2_device_ops gpu_ops = {
     gpu_alloc,       gpu_release, gpu_copy_in,    gpu_copy_out,    gpu_copy_pieces, gpu_fill,
     gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,    gpu_flush_cache, gpu_clock_mhz,
-    gpu_sense,       gpu_profile, gpu_copy_rows,  gpu_memory_used, gpu_close,       gpu_use_stream};
+    gpu_sense,       gpu_profile, gpu_copy_rows,  gpu_memory_used, gpu_close,       gpu_use_stream,
+    gpu_aside};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)
@@ -330,6 +348,41 @@ s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, vo
     }
     *out = memory;
     return S2_OK;
+}
+
+namespace
+{
+enum { WRITE_WORDS = 896 }; /* they travel as parameters of the launch */
+struct Words {
+    uint32_t word[WRITE_WORDS];
+};
+
+__global__ void write_words(uint32_t *dst, const __grid_constant__ Words words, uint32_t n)
+{
+    for (uint32_t at = threadIdx.x; at < n; at += blockDim.x)
+        dst[at] = words.word[at];
+}
+} // namespace
+
+s2_status s2_cuda_write(const s2_device *device, void *dst, const void *host, size_t n_bytes, s2_diag *why)
+{
+    for (size_t done = 0; done < n_bytes; done += WRITE_WORDS * sizeof(uint32_t)) {
+        const size_t left = n_bytes - done;
+        const size_t n = left < sizeof(Words) ? left : sizeof(Words);
+        Words words = {};
+        memcpy(words.word, (const uint8_t *)host + done, n);
+        write_words<<<1, 256, 0, impl_of(device)->stream>>>((uint32_t *)((uint8_t *)dst + done), words,
+                                                            (uint32_t)(n / sizeof(uint32_t)));
+        S2_TRY(s2_cuda_try(cudaGetLastError(), why));
+    }
+    return S2_OK;
+}
+
+bool s2_cuda_captures(const s2_device *device)
+{
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(impl_of(device)->stream, &status) == cudaSuccess &&
+           status == cudaStreamCaptureStatusActive;
 }
 
 s2_status s2_cuda_open(int32_t index, s2_device **out, s2_diag *why)

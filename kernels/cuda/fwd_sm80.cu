@@ -170,14 +170,14 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
         finish(device, state);
         return status;
     }
-    fill_params(problem, state);
     *out = state;
     return S2_OK;
 }
 
-s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
-    const State *const state = (const State *)raw;
+    State *const state = (State *)raw;
+    fill_params(problem, state);
     if (state->n_items == 0)
         return S2_OK;
     return s2_cuda_try(state->launch(state->params, state->n_items, s2_cuda_stream(device)), why);

@@ -16,6 +16,7 @@ struct State {
     Launch launch;
     int32_t block_tok;
     s2_sm90_steps steps;
+    s2_sm90_where where;
     void *maps, *counter, *o;
 };
 
@@ -83,7 +84,7 @@ s2_status make_maps(s2_device *device, const s2_attn_problem *problem, State *st
     return s2_sm90_upload_maps(device, problem, tensors, 3, &state->maps, why);
 }
 
-/* Where the rows of O of each sequence begin. */
+/* Where the rows of O of each sequence begin: uploaded, and written anew later. */
 s2_status upload_rows(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     void **const o = (void **)s2_calloc((size_t)problem->n_seqs, sizeof *o);
@@ -91,7 +92,9 @@ s2_status upload_rows(s2_device *device, const s2_attn_problem *problem, State *
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         o[seq] = (uint16_t *)problem->o.data + s2_tensor_at(&problem->o, problem->q_begin_tok, seq, 0, 0);
-    const s2_status status = s2_cuda_upload(device, o, (size_t)problem->n_seqs * sizeof *o, &state->o, why);
+    const size_t n_bytes = (size_t)problem->n_seqs * sizeof *o;
+    const s2_status status = state->o == NULL ? s2_cuda_upload(device, o, n_bytes, &state->o, why)
+                                              : s2_cuda_write(device, state->o, o, n_bytes, why);
     s2_free(o);
     return status;
 }
@@ -160,16 +163,28 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
         finish(device, state);
         return status;
     }
+    (void)s2_sm90_moves(device, problem, &state->where);
     fill_params(problem, state);
     *out = state;
     return S2_OK;
 }
 
-s2_status run(s2_device *device, const s2_attn_problem *, void *raw, s2_diag *why)
+s2_status move(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
-    const State *const state = (const State *)raw;
+    S2_TRY(make_maps(device, problem, state, why));
+    S2_TRY(upload_rows(device, problem, state, why));
+    state->params.moved = 1;
+    return S2_OK;
+}
+
+s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
+{
+    State *const state = (State *)raw;
     if (state->params.n_items == 0)
         return S2_OK;
+    if (s2_sm90_moves(device, problem, &state->where))
+        S2_TRY(move(device, problem, state, why));
+    state->params.lse = problem->lse.data;
     return s2_cuda_try(
         state->launch(state->params, state->block_tok, device->n_units, s2_cuda_stream(device)), why);
 }

@@ -57,6 +57,7 @@ struct alignas(16) FwdParams {
     int32_t pack;  /* 2: each warpgroup takes 64 positions of its own query head */
     int32_t causal;
     int32_t head_dim;
+    int32_t moved; /* maps were written by a launch before, and not before all launches */
     float scale_log2;  /* CAPPED: 1 */
     Cap cap;           /* CAPPED */
     const float *sink; /* SINKS: [head]; NULL: none. CAPPED takes them too */
@@ -217,6 +218,8 @@ template <class T> S2_DEVICE void fwd_schedule(const FwdParams &p, const FwdShar
             return;
         }
         const CUtensorMap *const map = p.maps + 3 * tile.seq;
+        if (p.moved)
+            fence_map(map);
         const int row = tile.pos - q_off;
         const uint32_t buffer = turn % T::QUERY_BUFFERS;
         mbar_wait(sh.q_empty + 8 * buffer, ((turn / T::QUERY_BUFFERS) & 1) ^ 1);
@@ -284,6 +287,8 @@ template <class T> S2_DEVICE void fwd_load(const FwdParams &p, const FwdShared<T
         const int n_compared = n_half + load_item<ItemComb>(at).n_mixed(),
                   n_steps = n_compared + load_item<ItemRows>(at).n_whole, kv_head = tile.head / p.group;
         const CUtensorMap *const map = p.maps + 3 * tile.seq + (is_k ? 1 : 2);
+        if (p.moved)
+            fence_map(map);
 #pragma unroll 1
         for (int step = 0; step < n_steps; ++step) {
             /* two heads with one list: their half steps are one and the same */

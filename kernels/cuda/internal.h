@@ -21,6 +21,12 @@ cudaStream_t s2_cuda_stream(const s2_device *device);
 /* Allocate and copy host data, at least one byte. */
 s2_status s2_cuda_upload(s2_device *device, const void *host, size_t n_bytes, void **out, s2_diag *why);
 
+/* Queue a copy of host data, a multiple of 4 bytes, that is taken at once: a graph keeps it. */
+s2_status s2_cuda_write(const s2_device *device, void *dst, const void *host, size_t n_bytes, s2_diag *why);
+
+/* Whether a graph is being captured of what is queued. */
+bool s2_cuda_captures(const s2_device *device);
+
 /* Whether every row of 16-bit elements begins at a multiple of 16 bytes. */
 static inline bool s2_cuda_strides_fit(const s2_tensor *tensor)
 {

@@ -113,6 +113,11 @@ template <int N> S2_DEVICE void bulk_wait()
 {
     asm volatile("cp.async.bulk.wait_group %0;" ::"n"(N) : "memory");
 }
+/* A tensor map that a launch before this one wrote: what this thread copies by it from here on sees it. */
+S2_DEVICE void fence_map(const CUtensorMap *map)
+{
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"((uint64_t)map) : "memory");
+}
 S2_DEVICE void fence_async_shared()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

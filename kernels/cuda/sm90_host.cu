@@ -1,6 +1,7 @@
 #include "kernels/cuda/sm90_host.cuh"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -60,9 +61,20 @@ s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem,
     for (int32_t at = 0; at < n * problem->n_seqs && status == S2_OK; at++)
         status = encode(encoder, &maps[at], problem, &tensors[at % n], at / n, why);
     if (status == S2_OK)
-        status = s2_cuda_upload(device, maps, n_bytes, out, why);
+        status = *out == NULL ? s2_cuda_upload(device, maps, n_bytes, out, why)
+                              : s2_cuda_write(device, *out, maps, n_bytes, why);
     free(maps);
     return status;
+}
+
+bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where)
+{
+    const void *const data[] = {problem->q.data, problem->k.data, problem->v.data, problem->o.data,
+                                problem->d_o.data};
+    const bool same = memcmp(where->data, data, sizeof data) == 0;
+    memcpy(where->data, data, sizeof data);
+    where->in_graph = where->in_graph || s2_cuda_captures(device);
+    return !same || where->in_graph;
 }
 
 /* ------------------------------------------------------------------ steps */

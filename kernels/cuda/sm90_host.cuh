@@ -16,9 +16,20 @@ typedef struct s2_mapped {
     int32_t box_rows;
 } s2_mapped;
 
-/* Maps of n tensors for each sequence, [seq][tensor], on the device. */
+/*
+ * Maps of n tensors for each sequence, [seq][tensor], on the device: where *maps is NULL in memory of their own, else
+ * written there, queued.
+ */
 s2_status s2_sm90_upload_maps(s2_device *device, const s2_attn_problem *problem, const s2_mapped *tensors,
-                              int32_t n, void **out, s2_diag *why);
+                              int32_t n, void **maps, s2_diag *why);
+
+/* Where the tensors of a problem were when its maps were written. */
+typedef struct s2_sm90_where {
+    const void *data[5];
+    bool in_graph; /* a graph that runs again writes maps of its own */
+} s2_sm90_where;
+/* Whether maps must be written: the tensors lie elsewhere, or a graph had its turn, or is to have it. */
+bool s2_sm90_moves(const s2_device *device, const s2_attn_problem *problem, s2_sm90_where *where);
 
 /* The steps of a plan on the device; bits is NULL where there are no masks. */
 typedef struct s2_sm90_steps {

@@ -142,6 +142,7 @@ _FALLIBLE: dict[str, list[Any]] = {
     "cache_fork": [c_void_p, c_int32, POINTER(c_int32)],
     "cache_append": [c_void_p, c_int32, c_int32, POINTER(POINTER(CMove)), POINTER(c_int32)],
     "cache_slots": [c_void_p, c_int32, c_int32, c_int32, c_int64, c_int64, POINTER(c_int64)],
+    "cache_places": [c_void_p, POINTER(c_int32), c_int32, c_int32, c_int32, c_int32, c_void_p],
     "cache_tokens": [c_void_p, c_int32, POINTER(c_int32)],
     "cache_usage": [c_void_p, POINTER(CUsage)],
     "device_open": [c_char_p, POINTER(c_void_p)],
@@ -190,12 +191,34 @@ _library.s2_api_plan_kernel.argtypes = [c_void_p]
 _library.s2_api_plan_kernel.restype = c_char_p
 
 
+_plan_run = _library.s2_api_plan_run
+_device_stream = _library.s2_api_device_stream
+
+
+def run(plan: int, prepared: "CCall") -> None:
+    """call("plan_run", ...), where every microsecond counts."""
+    why = CError()
+    code = _plan_run(plan, prepared, why)
+    if code:
+        _fail(code, why)
+
+
+def set_stream(device: int, stream: int) -> None:
+    why = CError()
+    code = _device_stream(device, stream, why)
+    if code:
+        _fail(code, why)
+
+
 def call(name: str, *arguments: Any) -> None:
     """Call a function of the library; an exception for every code but 0."""
     why = CError()
     code = getattr(_library, f"s2_api_{name}")(*arguments, byref(why))
-    if code == 0:
-        return
+    if code:
+        _fail(code, why)
+
+
+def _fail(code: int, why: CError) -> None:
     message = why.message.decode("utf-8", "replace")
     error = _BY_CODE.get(code, DeviceError)(message)
     if isinstance(error, RefusedError):

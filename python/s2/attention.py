@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
 import math
 import sys
@@ -23,22 +24,36 @@ class _Kept(threading.local):
     def __init__(self) -> None:
         self.devices: dict[str, _lib.Handle] = {}
         self.plans: collections.OrderedDict[tuple, Plan] = collections.OrderedDict()
+        self.ready: dict[tuple, Ready] = {}
 
 
 _kept = _Kept()
 
 
 def device(spec: str) -> _lib.Handle:
-    """This thread's, queueing on torch's current stream where it is a GPU."""
+    """This thread's; a GPU is the current one while it is opened, and the caller's is again afterwards."""
     handle = _kept.devices.get(spec)
     if handle is None:
         handle = _lib.Handle("device", "device")
-        _lib.call("device_open", spec.encode(), ctypes.byref(handle.pointer))
+        with on(spec):
+            _lib.call("device_open", spec.encode(), ctypes.byref(handle.pointer))
         _kept.devices[spec] = handle
-    if spec != "cpu":
-        stream = sys.modules["torch"].cuda.current_stream(int(spec.removeprefix("gpu:")))
-        _lib.call("device_stream", handle.value, stream.cuda_stream)
     return handle
+
+
+def on(spec: str) -> Any:
+    """A context in which the device is torch's current one."""
+    if spec == "cpu":
+        return contextlib.nullcontext()
+    return sys.modules["torch"].cuda.device(int(spec.removeprefix("gpu:")))
+
+
+def stream_of(spec: str) -> tuple[Optional[int], bool]:
+    """torch's current stream there, and whether a graph is being captured of it."""
+    if spec == "cpu":
+        return None, False
+    cuda = sys.modules["torch"].cuda
+    return cuda.current_stream(int(spec.removeprefix("gpu:"))).cuda_stream, cuda.is_current_stream_capturing()
 
 
 def _numbers(values: Optional[Sequence[int]]) -> Any:
@@ -46,41 +61,74 @@ def _numbers(values: Optional[Sequence[int]]) -> Any:
 
 
 class Plan:
-    """Which kernel runs, with which lists."""
+    """Which kernel runs, with which lists, on one stream."""
 
-    def __init__(self, where: _lib.Handle, pattern: Pattern, options: dict, lengths: dict) -> None:
+    def __init__(self, where: _lib.Handle, pattern: Pattern, options: dict, lengths: dict, stream: Optional[int]) -> None:
         self._device = where  # must outlive the plan
+        self._stream = stream  # None on a CPU; 0 is a stream, too
         self._handle = _lib.Handle("plan", "plan")
         numbers = {name: _numbers(values) for name, values in lengths.items()}
         cast = {name: ctypes.cast(values, ctypes.POINTER(ctypes.c_int32)) for name, values in numbers.items() if values is not None}
-        asked = _lib.CPlanOptions(deterministic=1, **options, **cast)
+        asked = _lib.CPlanOptions(**options, **cast)
         _lib.call("plan_open", where.value, pattern._handle.value, ctypes.byref(asked), ctypes.byref(self._handle.pointer))
         self.kernel = _lib.kernel_name(self._handle)
 
-    def run(self, **members: Any) -> None:
-        _lib.call("plan_run", self._handle.value, ctypes.byref(_lib.CCall(**members)))
+    def run(self, call: _lib.CCall) -> None:
+        if self._stream is not None:
+            _lib.set_stream(self._device.value, self._stream)
+        _lib.run(self._handle.value, call)
 
     def __del__(self) -> None:
         if hasattr(self, "_handle"):
             self._handle.close()  # before the device
 
 
-def plan_for(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, keep: bool = True) -> Plan:
-    """The plan of a shape, made once. Layers whose heads read the same share it."""
-    where = device(first.device)
-    kind = pattern.kinds(phase)[layer] if keep else layer
-    key = (pattern._handle.value, passes, phase, kind, first.dtype, first.shape[-1], first.device, *lengths.values())
-    plan = _kept.plans.get(key) if keep else None
+def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, deterministic: bool = True) -> Plan:
+    options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": layer, "dtype": _lib.DTYPES[first.dtype],
+               "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic)}
+    with on(first.device):
+        return Plan(device(first.device), pattern, options, lengths, stream_of(first.device)[0])
+
+
+def plan_for(call: "Call", passes: int, others: tuple[View, ...]) -> Plan:
+    """The plan of a shape on a stream, made once. Layers whose heads read the same share it; so do calls with the same distances.
+
+    What a graph was captured of is kept as long as the pattern: it may run again at any time."""
+    first, pattern = call.q, call.pattern
+    kind = pattern.kinds(call.phase)[call.layer]
+    stream, captures = stream_of(first.device)
+    key = (pattern.number, passes, call.phase, kind, first.dtype, first.shape[-1], first.device, stream, call.scale, call.deterministic,
+           *call.lengths.values(), *(one.strides for one in (call.q, call.k, call.v, *others)))
+    plans = pattern.captured if captures else _kept.plans
+    plan = plans.get(key)
     if plan is None:
-        options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": kind, "dtype": _lib.DTYPES[first.dtype],
-                   "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"])}
-        plan = Plan(where, pattern, options, lengths)
-    if keep:
-        _kept.plans[key] = plan
+        plan = plans[key] = new_plan(pattern, passes, call.phase, kind, first, call.lengths, call.deterministic)
+    if not captures:
         _kept.plans.move_to_end(key)
         while len(_kept.plans) > PLANS:
-            _kept.plans.popitem(last=False)
+            _forget(_kept.plans.popitem(last=False)[1])
     return plan
+
+
+def _forget(plan: Plan) -> None:
+    for key in [key for key, ready in _kept.ready.items() if ready.plan is plan]:
+        del _kept.ready[key]
+
+
+class Ready:
+    """A call that was checked; the next one of the same shapes differs by addresses alone."""
+
+    def __init__(self, plan: Plan, call: _lib.CCall, names: Sequence[str]) -> None:
+        self.plan, self.call, self.names = plan, call, tuple(names)
+        self.fields = tuple(getattr(call, name) for name in names)
+
+    def run(self, *tensors: Any) -> None:
+        for name, field, one in zip(self.names, self.fields, tensors):
+            address = one.data_ptr()
+            if address & 15:
+                raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
+            field.data = address
+        self.plan.run(self.call)
 
 
 def _check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:
@@ -132,22 +180,31 @@ class Call:
     """The arguments of one attention, checked."""
 
     def __init__(self, q: Any, k: Any, v: Any, pattern: Pattern, layer: int, scale: Optional[float], phase: str,
-                 cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]]) -> None:
+                 cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True) -> None:
         if not isinstance(pattern, Pattern):
             raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
         self.q, self.k, self.v = view(q, "q"), view(k, "k"), view(v, "v")
         self.pattern, self.layer = pattern, _lib.integer(layer, "layer", 0, pattern.layers - 1)
         _lib.word(phase, "phase", _lib.PHASES)
         self.phase, self.scale = phase, _scale(scale, self.q.shape[-1])
+        if not isinstance(deterministic, bool):
+            raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
+        self.deterministic = deterministic
         _check_heads(pattern, self.q, self.k, self.v)
         self.lengths = _lengths(self.q, self.k, cu_seqlens_q, cu_seqlens_k)
 
-    def forward(self, o: Any, lse: Any) -> None:
-        plan = plan_for(self.pattern, FORWARD, self.phase, self.layer, self.q, self.lengths)
-        plan.run(scale=self.scale, q=self.q.tensor(), k=self.k.tensor(), v=self.v.tensor(), o=view(o, "o").tensor(),
-                 lse=view(lse, "lse", (2, 3)).rows())
+    def _run(self, passes: int, rows: View, others: dict[str, View]) -> Ready:
+        plan = plan_for(self, passes, tuple(others.values()))
+        tensors = {"q": self.q, "k": self.k, "v": self.v, **others}
+        call = _lib.CCall(scale=self.scale, lse=rows.rows(), **{name: one.tensor() for name, one in tensors.items()})
+        with on(self.q.device):
+            plan.run(call)
+        return Ready(plan, call, ["q", "k", "v", "lse", *others])
 
-    def backward(self, o: Any, lse: Any, d_o: Any, d_q: Any, d_k: Any, d_v: Any) -> None:
+    def forward(self, o: Any, lse: Any) -> Ready:
+        return self._run(FORWARD, view(lse, "lse", (2, 3)), {"o": view(o, "o")})
+
+    def backward(self, o: Any, lse: Any, d_o: Any, d_q: Any, d_k: Any, d_v: Any) -> Ready:
         given = {"o": view(o, "o"), "d_o": view(d_o, "d_o")}
         for one in given.values():
             same_shape(self.q, one)
@@ -155,21 +212,19 @@ class Call:
         if rows.shape != self.q.shape[:-1] or rows.dtype != "float32" or rows.device != self.q.device:
             raise ArgumentError(f"lse: float32 of shape {self.q.shape[:-1]} on {self.q.device} is wanted")
         made = {"d_q": d_q, "d_k": d_k, "d_v": d_v}
-        plan = plan_for(self.pattern, BACKWARD, self.phase, self.layer, self.q, self.lengths)
-        plan.run(scale=self.scale, q=self.q.tensor(), k=self.k.tensor(), v=self.v.tensor(), lse=rows.rows(),
-                 **{name: one.tensor() for name, one in given.items()},
-                 **{name: view(one, name).tensor() for name, one in made.items()})
+        return self._run(BACKWARD, rows, {**given, **{name: view(one, name) for name, one in made.items()}})
 
 
 def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None,
               phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False) -> Any:
+              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True) -> Any:
     """Attention of one layer of a pattern.
 
     q is (batch, heads, tokens, d), k and v (batch, KV heads, tokens, d); queries are the last positions of the keys. Any
     strides will do, with d contiguous: nothing is copied. Without the batch, sequences lie one after the other and begin where
     cu_seqlens_q and cu_seqlens_k say, from 0 to the number of tokens. NumPy arrays are computed on the CPU; torch tensors where
-    they are, with gradients, by the operator s2::attention.
+    they are, with gradients, by the operator s2::attention. deterministic=False lets gradients take a kernel that is faster in long
+    contexts and gives other bits each time.
 
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
     reads nothing, whose o is 0.
@@ -179,8 +234,8 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
         from . import torch_ops
 
         return torch_ops.attention(q, k, v, pattern, layer, scale=scale, phase=phase, cu_seqlens_q=cu_seqlens_q,
-                                   cu_seqlens_k=cu_seqlens_k, return_lse=return_lse)
-    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k)
+                                   cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic)
+    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic)
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)
     return (o, lse) if return_lse else o
@@ -188,9 +243,10 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
 
 def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, pattern: Pattern, layer: int = 0, *,
                        scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-                       cu_seqlens_k: Optional[Sequence[int]] = None) -> tuple[Any, Any, Any]:
-    """(d_q, d_k, d_v) for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits."""
-    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k)
+                       cu_seqlens_k: Optional[Sequence[int]] = None, deterministic: bool = True) -> tuple[Any, Any, Any]:
+    """(d_q, d_k, d_v) for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits, unless
+    deterministic is False."""
+    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic)
     made = tuple(empty(q, one.shape, one.dtype) for one in (call.q, call.k, call.v))
     call.backward(o, lse, d_o, *made)
     return made

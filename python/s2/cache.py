@@ -1,20 +1,22 @@
 """A KV cache that holds what some later query may read, and nothing else."""
 from __future__ import annotations
 
+import collections
 import ctypes
 import dataclasses
 import sys
 import threading
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
 from ._lib import ArgumentError, ReleasedError, UnsupportedError
-from .attention import DECODING, _scale, plan_for
+from .attention import DECODING, Plan, _scale, new_plan, on, stream_of
 from .pattern import Pattern
 
 LAYOUTS = {"pages": 0, "ring": 1, "shared": 2}
 STEP_LIMIT = 16  # query tokens of a decode step
+AT_ONCE = 1 << 20  # places of new tokens that are looked up for all layers together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Usage:
 
 class Cache:
     """Keys and values of a pattern's layers, in two arrays of the kind of `like` (a NumPy array or a torch tensor, of which type and
-    device count). The arrays grow as they must; pages that no later query needs go back to the pool at every append.
+    device count). The arrays grow as they must, or have room for `pages` from the start; pages that no later query needs go back to the
+    pool at every append.
 
     A step appends tokens to a sequence, writes keys and values of each layer, and attends:
 
@@ -35,6 +38,7 @@ class Cache:
         cache.write(sequence, layer, k, v)          # (KV heads, 1, d)
         o = cache.attend(q, [sequence], layer)      # (1, heads, 1, d)
 
+    Lists of sequences do all of this at once: then k and v are (sequences, KV heads, tokens, d).
     One thread at a time: others wait.
     """
 
@@ -46,13 +50,17 @@ class Cache:
         self.pattern = pattern
         self.head_dim = _lib.integer(pattern.head_dim if head_dim is None else head_dim, "head_dim", 1, 4096)
         self.step = _lib.integer(step, "step", 1, STEP_LIMIT)
-        self.keys: Any = self._room(like, 16)
+        self.keys: Any = self._room(like, 16)  # the last slot takes what nobody will read
         self.values: Any = self._room(like, 16)
+        self._plans: collections.OrderedDict[tuple, tuple[Plan, Any]] = collections.OrderedDict()
+        self._places: dict[tuple, Any] = {}  # of the tokens of the last append
         options = _lib.CCacheOptions(layout=_lib.word(layout, "layout", LAYOUTS), page_tok=_lib.integer(page, "page", 0, 65536),
                                      step_tok=self.step, cap_pages=_lib.integer(pages, "pages", 0))
         self._handle = _lib.Handle("cache", "cache")
-        self._fresh: dict[int, tuple[int, int]] = {}  # sequence: the tokens of the last append
+        self._fresh: dict[int, int] = {}  # sequence: the tokens of the last append
         _lib.call("cache_open", pattern._handle.value, ctypes.byref(options), ctypes.byref(self._handle.pointer))
+        if pages:
+            self._grow(pages * self._usage().page_slots)
 
     def _room(self, like: Any, slots: int) -> Any:
         probe = like if is_torch(like) else getattr(like, "dtype", None)
@@ -70,6 +78,8 @@ class Cache:
     def close(self) -> None:
         """Give everything back; later calls raise ReleasedError."""
         with self._lock:
+            self._plans.clear()
+            self._places.clear()
             self._handle.close()
             self.keys = self.values = None
 
@@ -120,28 +130,46 @@ class Cache:
         item = self.keys.itemsize if not is_torch(self.keys) else self.keys.element_size()
         return Usage(found.pages, found.peak_pages, found.slots, found.slots * 2 * self.head_dim * item)
 
-    def append(self, sequence: int, tokens: int) -> None:
+    def append(self, sequence: Union[int, Sequence[int]], tokens: int) -> None:
         """Room for so many more tokens; pages that nobody needs any more go back."""
         moves, count = ctypes.POINTER(_lib.CMove)(), ctypes.c_int32()
         with self._lock:
-            before = self.tokens(sequence)
+            handle = self._handle.value
             tokens = _lib.integer(tokens, "tokens", 1, _lib.LIMIT_TOK)
-            _lib.call("cache_append", self._handle.value, sequence, tokens, ctypes.byref(moves), ctypes.byref(count))
+            self._places.clear()
+            for one in self._listed(sequence):
+                self._fresh.pop(one, None)
+                _lib.call("cache_append", handle, one, tokens, ctypes.byref(moves), ctypes.byref(count))
+                if count.value:
+                    self._grow(self._usage().pool_slots)
+                    self._move(moves[:count.value])
+                self._fresh[one] = tokens
             self._grow(self._usage().pool_slots)
-            for n in range(count.value):
-                move = moves[n]
-                for pool in (self.keys, self.values):
-                    kept = pool[move.from_slot:move.from_slot + move.n_slots]
-                    pool[move.to_slot:move.to_slot + move.n_slots] = kept.clone() if is_torch(kept) else kept.copy()
-            self._fresh[sequence] = (before, before + tokens)
+
+    def _listed(self, sequences: Union[int, Sequence[int]]) -> list[int]:
+        """One sequence or several, each once."""
+        if not isinstance(sequences, (list, tuple, range)) and not hasattr(sequences, "tolist"):
+            return [self._sequence(sequences)]
+        numbers = _lib.integers(sequences, "sequences", 0)
+        if len(set(numbers)) != len(numbers) or not numbers:
+            raise ArgumentError(f"sequences: {numbers}; at least one, and each once")
+        return numbers
+
+    def _move(self, moves: Sequence[_lib.CMove]) -> None:
+        for move in moves:
+            for pool in (self.keys, self.values):
+                kept = pool[move.from_slot:move.from_slot + move.n_slots]
+                pool[move.to_slot:move.to_slot + move.n_slots] = kept.clone() if is_torch(kept) else kept.copy()
 
     def _grow(self, slots: int) -> None:
         have = self.keys.shape[0]
-        if slots <= have:
+        if slots < have:
             return
+        rows = slots + 1 if have <= 16 else max(slots + 1, have + have // 2)
         for name in ("keys", "values"):
-            grown = self._room(getattr(self, name), max(slots, 2 * have))
-            grown[:have] = getattr(self, name)
+            old = getattr(self, name)
+            grown = self._room(old, rows)
+            grown[:have] = old
             setattr(self, name, grown)
 
     def slots(self, sequence: int, layer: int, kv_head: int, begin: int, end: int) -> list[int]:
@@ -154,31 +182,52 @@ class Cache:
                       _lib.integer(kv_head, "kv_head", 0), begin, end, out)
         return list(out)[:end - begin]
 
-    def write(self, sequence: int, layer: int, k: Any, v: Any) -> None:
+    def write(self, sequence: Union[int, Sequence[int]], layer: int, k: Any, v: Any) -> None:
         """Keys and values (KV heads, tokens, d) of one layer, of the tokens that were appended last."""
         with self._lock:
             self._handle.value  # a closed cache is said first
-            begin, end = self._fresh.get(self._sequence(sequence), (0, 0))
-            for name, one, pool in (("k", k, self.keys), ("v", v, self.values)):
-                found = view(one, name, (3,))
+            numbers = self._listed(sequence)
+            layer = _lib.integer(layer, "layer", 0, self.pattern.layers - 1)
+            fresh = {self._fresh.get(one, 0) for one in numbers}
+            if len(fresh) > 1:
+                raise ArgumentError(f"sequence: different numbers of tokens were appended to {numbers}")
+            wanted = (self.pattern.kv_heads, *fresh, self.head_dim)
+            wanted = wanted if isinstance(sequence, int) or hasattr(sequence, "__index__") else (len(numbers), *wanted)
+            for name, one in (("k", k), ("v", v)):
+                found = view(one, name, (len(wanted),))
                 alike(View("the cache", 0, (), (), *self._kind()), found)
-                if found.shape != (self.pattern.kv_heads, end - begin, self.head_dim):
-                    raise ArgumentError(f"{name}: shape {found.shape}, and {end - begin} tokens were appended: "
-                                        f"{(self.pattern.kv_heads, end - begin, self.head_dim)} is wanted")
-            for head in range(self.pattern.kv_heads):
-                places = self.slots(sequence, layer, head, begin, end)
-                held = [n for n, slot in enumerate(places) if slot >= 0]
-                if held:
-                    self._put(self.keys, [places[n] for n in held], k[head], held)
-                    self._put(self.values, [places[n] for n in held], v[head], held)
+                if found.shape != wanted:
+                    raise ArgumentError(f"{name}: shape {found.shape}, and {wanted[-2]} tokens were appended: {wanted} is wanted")
+            places = self._written(numbers, layer, wanted[-2])
+            for pool, one in ((self.keys, k), (self.values, v)):
+                if is_torch(pool):
+                    pool.index_copy_(0, places, one.detach().reshape(-1, self.head_dim))
+                else:
+                    pool[places] = one.reshape(-1, self.head_dim)
 
-    @staticmethod
-    def _put(pool: Any, slots: list[int], rows: Any, held: list[int]) -> None:
-        if is_torch(pool):
-            torch = sys.modules["torch"]
-            pool.index_copy_(0, torch.tensor(slots, device=pool.device), rows.detach()[torch.tensor(held, device=pool.device)])
-        else:
-            pool[slots] = rows[held]
+    def _written(self, numbers: list[int], layer: int, tokens: int) -> Any:
+        """The places of the last tokens in one layer, [sequence][KV head][token]; those that nobody reads are the last slot."""
+        import numpy
+
+        each = len(numbers) * self.pattern.kv_heads * tokens
+        together = each * self.pattern.layers <= AT_ONCE
+        key = (tuple(numbers), tokens, None if together else layer)
+        found = self._places.get(key)
+        if found is None:
+            begin, end = (0, self.pattern.layers) if together else (layer, layer + 1)
+            places = numpy.empty((end - begin, each), dtype=numpy.int64)
+            listed = (ctypes.c_int32 * len(numbers))(*numbers)
+            _lib.call("cache_places", self._handle.value, listed, len(numbers), begin, end, tokens, places.ctypes.data)
+            places[places < 0] = self.keys.shape[0] - 1
+            if is_torch(self.keys):
+                torch = sys.modules["torch"]
+                found = torch.from_numpy(places).to(self.keys.device)
+            else:
+                found = places
+            if not together:
+                self._places.clear()
+            self._places[key] = found
+        return found[layer if together else 0]
 
     def _kind(self) -> tuple[str, str]:
         pool = view(self.keys, "keys", (2,))
@@ -199,15 +248,31 @@ class Cache:
                 raise ArgumentError(f"q: shape {found.shape}; {self.pattern.heads} heads of {self.head_dim} are wanted")
             if found.shape[2] > self.step:
                 raise UnsupportedError(f"q: {found.shape[2]} tokens, and the cache was made for steps of {self.step} (step=)")
-            lengths = {"q_tok": (found.shape[2],) * len(numbers), "k_tok": tuple(self.tokens(one) for one in numbers),
-                       "q_begin": None, "k_begin": None}
-            plan = plan_for(self.pattern, DECODING, "decode", layer, found, lengths, keep=False)
+            scale = _scale(scale, self.head_dim)
+            plan, listed = self._plan(found, numbers, layer, scale)
             o, lse = empty(q, found.shape, found.dtype), empty(q, found.shape[:-1], "float32")
-            listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            plan.run(scale=_scale(scale, self.head_dim), q=found.tensor(), k=_pool(self.keys), v=_pool(self.values),
-                     o=view(o, "o").tensor(), lse=view(lse, "lse", (3,)).rows(), cache=handle,
-                     sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)))
+            with on(found.device):
+                plan.run(_lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
+                                    lse=view(lse, "lse", (3,)).rows(), cache=handle,
+                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32))))
         return (o, lse) if return_lse else o
+
+    def _plan(self, q: View, numbers: list[int], layer: int, scale: float) -> tuple[Plan, Any]:
+        """A layer's, which follows the sequences as they grow."""
+        stream, captures = stream_of(q.device)
+        if captures:
+            raise UnsupportedError("sequences: a graph of a cache would read what is there now; capture around it")
+        key = (tuple(numbers), layer, q.shape, q.strides, scale, stream)
+        kept = self._plans.get(key)
+        if kept is None:
+            lengths = {"q_tok": (q.shape[2],) * len(numbers), "k_tok": tuple(max(self.tokens(one), q.shape[2]) for one in numbers),
+                       "q_begin": None, "k_begin": None}
+            listed = (ctypes.c_int32 * len(numbers))(*numbers)
+            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", layer, q, lengths), listed
+        self._plans.move_to_end(key)
+        while len(self._plans) > 4 * self.pattern.layers:
+            self._plans.popitem(last=False)
+        return kept
 
 
 def _pool(pool: Any) -> _lib.CTensor:

@@ -114,6 +114,7 @@ class Pattern:
         self.number = next(_next)  # in this process
         _alive[self.number] = self
         self._kinds: dict[str, tuple[int, ...]] = {}
+        self.captured: dict[tuple, Any] = {}  # plans that graphs were captured of
         shape = _lib.CShape()
         _lib.call("pattern_shape", self._handle.value, ctypes.byref(shape))
         self.layers: int = shape.layers

@@ -11,7 +11,7 @@ import torch
 
 from . import _lib
 from ._lib import ArgumentError
-from .attention import Call
+from .attention import Call, Ready, _kept, _scale, on, stream_of
 from .pattern import Pattern, with_number
 
 
@@ -22,17 +22,42 @@ def _pattern(number: int) -> Pattern:
     return pattern
 
 
-def _call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: int, layer: int, scale: Optional[float], phase: str,
-          cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]]) -> Call:
-    return Call(q, k, v, _pattern(pattern), layer, scale, phase, cu_seqlens_q, cu_seqlens_k)
+def _begins(values: Optional[Sequence[int]], name: str) -> Optional[tuple[int, ...]]:
+    return None if values is None else tuple(_lib.integers(values, name, 0))
+
+
+def _signature(one: torch.Tensor) -> tuple:
+    return one.shape, one.stride(), one.dtype, one.device, one.layout, one.is_neg() or one.is_conj()
+
+
+def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: torch.Tensor, rest: tuple, more: tuple = ()) -> None:
+    """Call.forward or .backward, or what they checked before: then addresses alone are new."""
+    number, layer, scale, phase, begins_q, begins_k, deterministic = rest
+    pattern, device = _pattern(number), tensors[0].device
+    spec = "cpu" if device.type == "cpu" else f"gpu:{device.index}"
+    signed = tensors if name == "forward" else (*tensors, o, lse, *more)  # a forward's o and lse are as q says
+    key = (name, number, layer, scale, phase, deterministic, _begins(begins_q, "cu_seqlens_q"), _begins(begins_k, "cu_seqlens_k"),
+           stream_of(spec), *map(_signature, signed))
+    ready: Optional[Ready] = _kept.ready.get(key)
+    if ready is None:
+        call = Call(*tensors, pattern, layer, scale, phase, key[6], key[7], deterministic)
+        ready = getattr(call, name)(o, lse, *more)
+        if len(_kept.ready) > 1024:
+            _kept.ready.clear()
+        _kept.ready[key] = ready
+    elif device.type == "cpu" or torch.cuda.current_device() == device.index:
+        ready.run(*tensors, lse, o, *more)
+    else:
+        with on(spec):
+            ready.run(*tensors, lse, o, *more)
 
 
 @torch.library.custom_op("s2::attention", mutates_args=())
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: int, layer: int, scale: Optional[float], phase: str,
-               cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor]:
-    call = _call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k)
+               cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
+               deterministic: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-    call.forward(o, lse)
+    _run("forward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic))
     return o, lse
 
 
@@ -44,11 +69,12 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[to
 @torch.library.custom_op("s2::attention_backward", mutates_args=())
 def _attention_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
                         pattern: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
-                        cu_seqlens_k: Optional[Sequence[int]]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    call = _call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k)
-    made = tuple(torch.empty_like(one) for one in (q, k, v))
-    call.backward(o, lse, d_o, *made)
-    return made
+                        cu_seqlens_k: Optional[Sequence[int]],
+                        deterministic: bool = True) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    d_q, d_k, d_v = (torch.empty_like(one) for one in (q, k, v))
+    _run("backward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic),
+         (d_o, d_q, d_k, d_v))
+    return d_q, d_k, d_v
 
 
 @_attention_backward.register_fake
@@ -73,15 +99,41 @@ def _gradients(ctx: Any, d_o: torch.Tensor, _: Any) -> tuple:
 _attention.register_autograd(_gradients, setup_context=_keep)
 
 
+_modes = getattr(torch._C, "_len_torch_dispatch_stack", None)
+_transforms = getattr(getattr(torch._C, "_functorch", None), "peek_interpreter_stack", None)
+_traces = getattr(torch._C, "_get_tracing_state", None)
+
+
+def _is_plain(*tensors: torch.Tensor) -> bool:
+    """Nobody watches: no gradient, tracer, mode or transform. Then torch's dispatcher, some 40 us of Python, has nothing to add."""
+    if torch.compiler.is_compiling() or _modes is None or _transforms is None or _traces is None:
+        return False
+    if _modes() or _transforms() is not None or _traces() is not None:
+        return False
+    grad = torch.is_grad_enabled()
+    return all(type(one) in (torch.Tensor, torch.nn.Parameter) and not (grad and one.requires_grad) for one in tensors)
+
+
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, layer: int = 0, *,
               scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False) -> Any:
+              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True) -> Any:
     """s2.attention of tensors; that says what it takes."""
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
     for name, one in (("q", q), ("k", k), ("v", v)):
         if not isinstance(one, torch.Tensor):
             raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
+        if one.layout is not torch.strided:
+            raise ArgumentError(f"{name}: a dense tensor is wanted, not {one.layout}")
+    if _is_plain(q, k, v):
+        layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
+        scale = None if scale is None else _scale(scale, 1)
+        _lib.word(phase, "phase", _lib.PHASES)
+        if deterministic is not True and deterministic is not False:
+            raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
+        o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
+        _run("forward", (q, k, v), o, lse, (pattern.number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic))
+        return (o, lse) if return_lse else o
     begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
-    o, lse = torch.ops.s2.attention(q, k, v, pattern.number, layer, scale, phase, *begins)
+    o, lse = torch.ops.s2.attention(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic)
     return (o, lse) if return_lse else o

@@ -7,6 +7,7 @@ A model's pattern is what its own config says, or what `use(model, pattern)` giv
 """
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any, Optional, Union
 
@@ -70,10 +71,22 @@ def _check_positions(query: torch.Tensor, n_keys: int, position_ids: Optional[to
     """Keys 0 to n_keys, and the queries the last of them: what a shortened cache or a packed batch would break."""
     if position_ids is None:
         return
+    last, *about = _positions.checked
+    now = [n_keys, query.shape[2], position_ids._version]
+    if last is not None and last() is position_ids and about == now:
+        return  # the layers of one pass have one tensor, and a look at it waits for a GPU
     wanted = torch.arange(n_keys - query.shape[2], n_keys, device=position_ids.device)
     if position_ids.shape[-1] != query.shape[2] or not bool((position_ids.reshape(-1, query.shape[2]) == wanted).all()):
         raise UnsupportedError("position_ids: the tokens are not the last positions of all keys; batches that are packed or padded "
                                "on the left are not computed, and caches that shorten themselves are not: use S2Cache")
+    _positions.checked = (weakref.ref(position_ids), *now)
+
+
+class _Positions(threading.local):
+    checked: tuple = (None,)
+
+
+_positions = _Positions()
 
 
 def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Optional[torch.Tensor],
@@ -168,11 +181,9 @@ class S2Cache(_Cache):
         if layer.seen == self._tokens:
             if layer.seen > 0 and fresh > self.kept.step:
                 raise UnsupportedError(f"past_key_values: {fresh} tokens at once after the first call; S2Cache(step=) allows up to 16")
-            for sequence in self.sequences:
-                self.kept.append(sequence, fresh)
+            self.kept.append(self.sequences, fresh)
             self._tokens += fresh
-        for row, sequence in enumerate(self.sequences):
-            self.kept.write(sequence, layer.index, _aligned(key_states[row]), _aligned(value_states[row]))
+        self.kept.write(self.sequences, layer.index, _aligned(key_states), _aligned(value_states))
         layer.seen += fresh
 
     def reset(self) -> None:

@@ -8,7 +8,7 @@ MODULES = ["test_numpy", "test_fuzz"]
 
 def main():
     skipped = 0
-    for needed, module in (("torch", "test_torch"), ("transformers", "test_transformers")):
+    for needed, module in (("torch", "test_torch"), ("torch", "test_gpu"), ("transformers", "test_transformers")):
         if importlib.util.find_spec("torch") is not None and importlib.util.find_spec(needed) is not None:
             MODULES.append(module)
         else:

@@ -1,0 +1,392 @@
+"""The package on a GPU: what the other tests say of a CPU, and streams, graphs, memory and the cost of a call.
+
+Skipped where there is no GPU. S2_DEVICE=cpu runs what a CPU can, S2_MEASURED=FILE keeps what was measured, as JSON."""
+import contextlib
+import gc
+import importlib
+import json
+import os
+import random
+import time
+import unittest
+
+import torch
+
+import s2
+import s2._lib
+import s2.torch_ops  # noqa: F401
+from test_torch import eager
+
+own = importlib.import_module("s2.attention")  # s2.attention itself is the function
+DEVICE = os.environ.get("S2_DEVICE") or ("cuda" if torch.cuda.is_available() else "")
+GPU = DEVICE == "cuda"
+CASES = min(int(os.environ.get("S2_CASES", 40)), 400)
+BODIES = ["local 2 | stride 4 phase kv", "sink 1 | local 3", "dense", "local 4t+37 | sink 5t", "local 1 | relative 3", "chunk 4",
+          "local 2 | stride 3 phase head+1", "column 0 | local 2"]
+measured = {}
+
+
+def note(name, **values):
+    measured[name] = values
+    if os.environ.get("S2_MEASURED"):
+        with open(os.environ["S2_MEASURED"], "w") as file:
+            json.dump(measured, file, indent=1)
+
+
+def pattern_of(body, dim, heads=4, kv_heads=2, layers=1, block=16):
+    return s2.Pattern(f"layers {layers}; heads {heads}; kv-heads {kv_heads}; head-dim {dim}; block {block}; layers all: {body}")
+
+
+def draw(batch, tokens, keys, dim, dtype, heads=4, kv_heads=2, grad=True):
+    """As a model has them: (batch, tokens, heads, d), seen with heads first."""
+    shapes = ((tokens, heads), (keys, kv_heads), (keys, kv_heads))
+    return [torch.randn(batch, n, h, dim, device=DEVICE).to(dtype).transpose(1, 2).requires_grad_(grad) for n, h in shapes]
+
+
+def allowed(text, make):
+    """A pattern, or None where the language has no such term."""
+    with contextlib.suppress(s2.RefusedError):
+        return make(text)
+    return None
+
+
+@unittest.skipUnless(DEVICE, "needs a GPU")
+class OnDevice(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(1)
+        self.tolerance = {torch.bfloat16: 0.04, torch.float16: 6e-3}
+
+    def tearDown(self):
+        gc.collect()
+
+    def far(self, got, want, dtype):
+        """The largest difference, against the scale of what is wanted."""
+        self.assertTrue(bool(got.isfinite().all()))
+        return float((got.float() - want).abs().max() / max(1.0, float(want.abs().max())))
+
+    def check(self, pattern, leaves, dtype, deterministic=True, times=1):
+        tokens, keys = leaves[0].shape[2], leaves[1].shape[2]
+        mask = torch.from_numpy(pattern.mask(0, keys, queries=(keys - tokens, keys))).to(DEVICE)
+        o = s2.attention(*leaves, pattern, deterministic=deterministic)
+        weight = torch.randn_like(o)
+        got = [torch.autograd.grad(o, leaves, weight, retain_graph=True) for _ in range(times)]
+        plain = [one.detach().float().requires_grad_() for one in leaves]
+        reads = mask.any(-1)[None, :, :, None]
+        want = torch.where(reads, eager(*plain, mask), 0.0).nan_to_num(0.0)
+        worst = self.far(o, want.detach(), dtype)
+        for one, wanted in zip(got[0], torch.autograd.grad(want, plain, weight.float())):
+            worst = max(worst, self.far(one, wanted, dtype))
+        self.assertLess(worst, self.tolerance[dtype], str(pattern))
+        if deterministic:
+            for other in got[1:]:
+                self.assertTrue(all(torch.equal(a, b) for a, b in zip(got[0], other)))
+        return worst
+
+    def test_outputs_and_gradients_are_the_masks(self):
+        rng, worst, run = random.Random(5), 0.0, 0
+        for _ in range(CASES):
+            dim, block = rng.choice([64, 128]), rng.choice([16, 32, 64])
+            heads, kv_heads = rng.choice([(4, 4), (4, 2), (8, 2), (4, 1)])
+            body = rng.choice(BODIES)
+            pattern = allowed(body, lambda text: pattern_of(text, dim, heads, kv_heads, block=block))
+            if pattern is None or not pattern.check("rows", length=600):
+                continue
+            dtype = rng.choice([torch.bfloat16, torch.float16])
+            keys = rng.choice([1, 17, 64, 200, 333, 512])
+            tokens = rng.choice([keys, keys, max(1, keys // 3)])
+            with self.subTest(body=body, dim=dim, block=block, heads=heads, kv_heads=kv_heads, keys=keys, tokens=tokens, dtype=str(dtype)):
+                leaves = draw(rng.choice([1, 2]), tokens, keys, dim, dtype, heads, kv_heads)
+                worst = max(worst, self.check(pattern, leaves, dtype, rng.random() < 0.5, 2))
+                run += 1
+        self.assertGreater(run, CASES // 3)
+        note("outputs_and_gradients", cases=run, worst=worst)
+
+    def test_the_fused_gradient_is_taken_where_it_may_be(self):
+        pattern = pattern_of("local 16 | stride 8 phase kv", 128, 8, 2, block=64)
+        length = 2048 if GPU else 256
+        leaves = draw(1, length, length, 128, torch.bfloat16, 8, 2)
+        note("fused", worst=self.check(pattern, leaves, torch.bfloat16, deterministic=False),
+             kernels=sorted({plan.kernel for plan in own._kept.plans.values()}))
+
+    def test_lengths_may_differ(self):
+        pattern = pattern_of("local 2 | stride 4 phase kv", 64)
+        lengths = [60, 1, 139, 300]
+        begins = torch.tensor([0, *lengths]).cumsum(0)
+        total = int(begins[-1])
+        q, k, v = (one[0].detach().requires_grad_() for one in draw(1, total, total, 64, torch.bfloat16))
+        o = s2.attention(q, k, v, pattern, cu_seqlens_q=begins, cu_seqlens_k=begins)
+        weight = torch.randn_like(o)
+        got = torch.autograd.grad(o, (q, k, v), weight)
+        for begin, end in zip(begins[:-1].tolist(), begins[1:].tolist()):
+            part = [one.detach()[None, :, begin:end].requires_grad_() for one in (q, k, v)]
+            want = s2.attention(*part, pattern)
+            self.assertLess(self.far(o[:, begin:end], want[0].float(), None), 0.02)
+            for one, wanted in zip(got, torch.autograd.grad(want, part, weight[None, :, begin:end])):
+                self.assertLess(self.far(one[:, begin:end], wanted[0].float(), None), 0.04)
+
+    def test_torchs_own_checks_pass(self):
+        pattern = pattern_of("local 2", 64)
+        torch.library.opcheck(torch.ops.s2.attention.default,
+                              (*draw(1, 40, 40, 64, torch.bfloat16), pattern.number, 0, None, "prefill", None, None, True))
+
+    def test_compiled_code_is_one_graph_with_gradients(self):
+        pattern = pattern_of("sink 1 | local 3", 64)
+
+        def layer(q, k, v):
+            return s2.attention(q * 2, k, v, pattern, 0).sin()
+
+        leaves = draw(2, 100, 100, 64, torch.bfloat16)
+        plain = layer(*leaves)
+        compiled = torch.compile(layer, fullgraph=True, backend="inductor" if GPU else "aot_eager")(*leaves)
+        self.assertLess((plain.float() - compiled.float()).abs().max(), 0.02)
+        for one, other in zip(torch.autograd.grad(plain.sum(), leaves), torch.autograd.grad(compiled.sum(), leaves)):
+            self.assertLess(self.far(one, other.float(), None), 0.02)
+
+    def test_layers_at_new_addresses_share_a_plan(self):
+        pattern = pattern_of("local 2 | stride 4 phase kv", 64, layers=6)
+        own._kept.plans.clear()
+        own._kept.ready.clear()
+        kept = []
+        for layer in range(6):
+            leaves = draw(1, 200, 200, 64, torch.bfloat16)
+            o = s2.attention(*leaves, pattern, layer)
+            kept.append((o, eager(*(one.detach().float() for one in leaves), torch.from_numpy(pattern.mask(layer, 200)).to(DEVICE))))
+        self.assertEqual(len(own._kept.plans), 1)
+        for o, want in kept:
+            self.assertLess(self.far(o, want, None), 0.04)
+
+    def test_a_cache_decodes_token_by_token(self):
+        for body, page in (("local 2 | stride 4 phase kv", 0), ("dense", 16), ("sink 1 | local 2", 32), ("local 5t+21", 0)):
+            pattern = allowed(body, lambda text: pattern_of(text, 64, layers=2, block=16))
+            if pattern is None:
+                continue
+            q, k, v = draw(3, 150, 150, 64, torch.bfloat16, grad=False)
+            cache = s2.Cache(pattern, q, page=page)
+            rows = [cache.open() for _ in range(3)]
+            cache.append(rows, 40)
+            for layer in range(2):
+                cache.write(rows, layer, k[:, :, :40], v[:, :, :40])
+            worst = 0.0
+            mask = torch.from_numpy(pattern.mask(0, 150, phase="decode")).to(DEVICE)
+            want = eager(q.float(), k.float(), v.float(), mask)
+            for token in range(40, 150):
+                cache.append(rows, 1)
+                for layer in range(2):
+                    cache.write(rows, layer, k[:, :, token:token + 1], v[:, :, token:token + 1])
+                    o = cache.attend(q[:, :, token:token + 1], rows, layer)
+                    worst = max(worst, self.far(o, want[:, :, token:token + 1], None))
+            with self.subTest(body):
+                self.assertLess(worst, 0.04)
+                priced = pattern.simulate(150, batch=3, phase="decode", page=cache._usage().page_slots)
+                self.assertEqual(cache.usage.bytes, priced.kv_bytes)
+
+    def test_wrong_calls_name_the_argument_and_nothing_breaks(self):
+        pattern = pattern_of("local 2", 64)
+        q, k, v = draw(1, 64, 64, 64, torch.bfloat16, grad=False)
+        wrong = {"k: dtype": lambda: s2.attention(q, k.half(), v.half(), pattern),
+                 "q: stride": lambda: s2.attention(q.transpose(2, 3), k, v, pattern),
+                 "pattern: it has 4": lambda: s2.attention(q[:, :2], k, v, pattern),
+                 "v: shape": lambda: s2.attention(q, k, v[:, :, :60], pattern),
+                 "q: its data": lambda: s2.attention(torch.empty(q.numel() + 1, device=DEVICE, dtype=q.dtype)[1:].view(1, 4, 64, 64), k, v, pattern),
+                 "deterministic": lambda: s2.attention(*(one.float().cpu().numpy() for one in (q, k, v)), pattern, deterministic=1)}
+        if GPU:
+            wrong["k: on"] = lambda: s2.attention(q, k.cpu(), v.cpu(), pattern)
+        for name, call in wrong.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+        cache = s2.Cache(pattern, q)
+        row = cache.open()
+        cache.append(row, 3)
+        self.assertRaisesRegex(s2.ArgumentError, "k: shape", cache.write, row, 0, k[0, :, :2], v[0, :, :2])
+        cache.close()
+        self.assertRaises(s2.ReleasedError, cache.attend, q[:, :, :1], [row], 0)
+        if GPU:
+            with self.assertRaisesRegex(s2.UnsupportedError, "bf16 and f16"):
+                s2.attention(*(one.float() for one in (q, k, v)), pattern)
+        s2.attention(q, k, v, pattern)  # still there
+
+    def test_anything_at_all_leaves_the_process_alive(self):
+        rng, pattern = random.Random(9), pattern_of("local 2 | stride 3 phase head", 64)
+        refused = 0
+        for _ in range(20 * CASES):
+            q, k, v = draw(rng.choice([1, 2]), rng.choice([1, 33, 64]), 64, 64, torch.bfloat16, grad=False)
+            tensors = [q, k, v]
+            for _ in range(rng.randrange(3)):
+                at = rng.randrange(3)
+                one = tensors[at]
+                mistake = rng.choice([lambda: one.half(), lambda: one.cpu(), lambda: one[..., ::2], lambda: one[:, :1], lambda: one[:, :, :7],
+                                          lambda: one.transpose(1, 2), lambda: one.expand(2, *one.shape[1:]) if one.shape[0] == 1 else one,
+                                          lambda: one[0], lambda: one.flatten()[3:], lambda: one[:, :, :0], lambda: one.double(),
+                                          lambda: one.as_strided(one.shape, [0, 0, 0, 1]), lambda: one.to_sparse(), lambda: None,
+                                          lambda: one.contiguous(), lambda: one.to(torch.complex64).conj(), lambda: one.int()])
+                with contextlib.suppress(RuntimeError, IndexError, AttributeError, TypeError):  # torch's own, where one mistake stands on another
+                    tensors[at] = mistake()
+            options = {"layer": rng.choice([0, 0, 0, 1, -1, 2**40, "0"]), "scale": rng.choice([None, None, 0.0, -1.0, 1e38, float("nan")]),
+                       "phase": rng.choice(["prefill", "prefill", "decode", "train"])}
+            try:
+                s2.attention(*tensors, pattern, **options)
+            except (s2.Error, TypeError, RuntimeError, NotImplementedError):
+                refused += 1
+        if GPU:
+            torch.cuda.synchronize()
+        q, k, v = draw(1, 64, 64, 64, torch.bfloat16, grad=False)
+        self.check(pattern, [one.requires_grad_() for one in (q, k, v)], torch.bfloat16)
+        note("anything", calls=20 * CASES, refused=refused)
+
+
+@unittest.skipUnless(GPU, "needs a GPU")
+class OnGpu(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(2)
+        self.pattern = pattern_of("local 4 | stride 4 phase kv", 128, 8, 2, layers=4, block=64)
+
+    def test_work_is_queued_on_the_current_stream(self):
+        first, second = torch.cuda.Stream(), torch.cuda.Stream()
+        inputs = [draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False) for _ in range(6)]
+        want = [s2.attention(*one, self.pattern) for one in inputs]
+        torch.cuda.synchronize()
+        got = []
+        for turn, one in enumerate(inputs):  # at the same time: each stream has a plan and work space of its own
+            with torch.cuda.stream(first if turn % 2 else second):
+                torch.cuda._sleep(2_000_000)
+                late = [x * 1 for x in one]
+                got.append(s2.attention(*late, self.pattern))
+                del late
+        torch.cuda.synchronize()
+        self.assertTrue(all(torch.equal(a, b) for a, b in zip(got, want)))
+
+    def test_nothing_is_copied(self):
+        q, k, v = draw(1, 4096, 4096, 128, torch.bfloat16, 8, 2, grad=False)
+        s2.attention(q, k, v, self.pattern)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        o, lse = s2.attention(q, k, v, self.pattern, return_lse=True)
+        room = torch.cuda.max_memory_allocated() - before
+        self.assertLessEqual(room, o.numel() * 2 + lse.numel() * 4 + 4096)
+        note("copies", bytes_allocated=room, o_and_lse=o.numel() * 2 + lse.numel() * 4)
+
+    def test_graphs_are_captured_and_run_again(self):
+        for backward in (False, True):
+            with self.subTest(backward=backward):
+                sets = [draw(1, 512, 512, 128, torch.bfloat16, 8, 2, grad=backward) for _ in range(3)]
+                weight = torch.randn(1, 8, 512, 128, device=DEVICE, dtype=torch.bfloat16)
+
+                def step():
+                    outs = [s2.attention(*one, self.pattern, layer) for layer, one in enumerate(sets)]
+                    return [torch.autograd.grad(o, one, weight) for o, one in zip(outs, sets)] if backward else outs
+
+                side = torch.cuda.Stream()
+                side.wait_stream(torch.cuda.current_stream())
+                with torch.cuda.stream(side):
+                    step()
+                torch.cuda.current_stream().wait_stream(side)
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    made = step()
+                for _ in range(3):
+                    with torch.no_grad():
+                        for one in sets:
+                            for x in one:
+                                x.copy_(torch.randn_like(x))
+                    graph.replay()
+                    torch.cuda.synchronize()
+                    again = [[one.clone() for one in (each if backward else [each])] for each in made]
+                    want = [each if backward else [each] for each in step()]
+                    for a, b in zip(again, want):
+                        self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)))
+
+    def test_plans_are_dropped_and_memory_comes_back(self):
+        torch.cuda.synchronize()
+        for _ in range(2):
+            for length in range(64, 64 + 80 * 16, 16):
+                q, k, v = draw(1, length, length, 128, torch.bfloat16, 8, 2, grad=False)
+                s2.attention(q, k, v, self.pattern)
+            torch.cuda.synchronize()
+            free = torch.cuda.mem_get_info()[0]
+            first = free if _ == 0 else first
+        self.assertGreater(free, first - (64 << 20))
+        self.assertLessEqual(len(own._kept.plans), own.PLANS)
+
+    def time(self, call, n=2000):
+        """Host microseconds a call, while the GPU keeps up."""
+        for _ in range(50):
+            call()
+        best = 1e9
+        for _ in range(5):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for _ in range(n // 5):
+                call()
+            best = min(best, (time.perf_counter() - begin) / (n // 5) * 1e6)
+            torch.cuda.synchronize()
+        return best
+
+    def test_the_cost_of_a_call(self):
+        q, k, v = draw(1, 64, 64, 128, torch.bfloat16, 8, 2, grad=False)
+        others = draw(1, 64, 64, 128, torch.bfloat16, 8, 2, grad=False)
+        s2.attention(q, k, v, self.pattern)
+        ready = next(one for key, one in reversed(own._kept.ready.items()) if key[0] == "forward")
+        o, lse = torch.empty_like(q), torch.empty(1, 8, 64, device=DEVICE)
+        turns = [(q, k, v), others]
+
+        def moving(call):
+            state = [0]
+
+            def again():
+                state[0] ^= 1
+                call(*turns[state[0]])
+            return again
+
+        note("cost_of_a_call_us",
+             c_call=self.time(lambda: s2._lib.run(ready.plan._handle.value, ready.call)),
+             c_call_moving=self.time(moving(lambda *x: ready.run(*x, lse, o))),
+             checked_call=self.time(lambda: ready.run(q, k, v, lse, o)),
+             operator=self.time(lambda: s2.attention(q, k, v, self.pattern)),
+             operator_moving=self.time(moving(lambda *x: s2.attention(*x, self.pattern))),
+             sdpa=self.time(lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)))
+
+
+@unittest.skipUnless(DEVICE, "needs a GPU")
+class Generation(unittest.TestCase):
+    def setUp(self):
+        try:
+            import transformers
+
+            import s2.transformers  # noqa: F401
+        except ImportError:
+            self.skipTest("needs transformers")
+        self.transformers = transformers
+
+    def model(self, kind, **more):
+        torch.manual_seed(0)
+        size = {"vocab_size": 97, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+                "initializer_range": 0.1}
+        config = getattr(self.transformers, kind + "Config")(**{**size, **more})
+        made = self.transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.bfloat16)
+        return made.to(DEVICE).eval()
+
+    @torch.no_grad()
+    def test_models_generate_what_eager_attention_generates(self):
+        torch.manual_seed(3)
+        ids = torch.randint(3, 97, (3, 150), device=DEVICE)
+        for kind, more in (("Llama", {}), ("Mistral", {"sliding_window": 32}), ("Phi3", {"sliding_window": 32})):
+            with self.subTest(kind):
+                model = self.model(kind, **more)
+                want = model(ids, use_cache=False).logits.float()
+                tokens = model.generate(ids, max_new_tokens=40, do_sample=False, eos_token_id=None)
+                model.set_attn_implementation("s2")
+                got = model(ids, use_cache=False).logits.float()
+                self.assertLess(float((got - want).abs().max()), 0.06 * float(want.abs().max()))
+                cache = s2.transformers.S2Cache(model, page=16)
+                again = model.generate(ids, max_new_tokens=40, do_sample=False, eos_token_id=None, past_key_values=cache)
+                same = float((again == tokens)[:, 150:].float().mean())
+                model.set_attn_implementation("eager")
+                steps = model(again, use_cache=False).logits[:, 149:-1].float()  # eager's own opinion of each step
+                lost = (steps.max(-1).values - steps.gather(-1, again[:, 150:, None])[..., 0]).max() / steps.abs().max()
+                self.assertLess(float(lost), 0.05)
+                priced = s2.transformers.pattern_of(model.config).simulate(cache.get_seq_length(), page=16, batch=3, phase="decode")
+                self.assertEqual(cache.usage.bytes, priced.kv_bytes)
+                note("generation_" + kind, tokens_equal=same, largest_loss=float(lost), cache_bytes=cache.usage.bytes,
+                     simulated_bytes=priced.kv_bytes, worst_logit=float((got - want).abs().max()))
