@@ -51,7 +51,8 @@ typedef struct last_page {
 } last_page;
 
 static s2_status place_cached(const s2_attn_problem *problem, const s2_decode_list *list,
-                              const s2_decode_slab *slab, last_page *last, s2_decode_place *place, s2_diag *why)
+                              const s2_decode_slab *slab, last_page *last, s2_decode_place *place,
+                              s2_diag *why)
 {
     const s2_cached *const cached = problem->cached;
     const int32_t page_tok = s2_cache_page_tok(cached->cache);
@@ -61,8 +62,8 @@ static s2_status place_cached(const s2_attn_problem *problem, const s2_decode_li
         place->v_at = (last->slot + slab->k_tok % page_tok) * problem->v.tok;
         return S2_OK;
     }
-    const int64_t slot = s2_cache_find(cached->cache, cached->seqs[list->seq], problem->plan->layer,
-                                       list->kv_head, k_tok);
+    const int64_t slot =
+        s2_cache_find(cached->cache, cached->seqs[list->seq], problem->plan->layer, list->kv_head, k_tok);
     if (slot < 0)
         return s2_diag_set(why, S2_EINTERNAL, 0, 0, 0,
                            "sequence %d, KV head %d: the cache has dropped key %d, which is read", list->seq,

@@ -119,7 +119,8 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
     int32_t *const begins = S2_NEW(&plan->arena, int32_t, 2 * (n + 1));
     plan->of_cache.sequences = S2_NEW(&plan->arena, int32_t, n);
     plan->of_cache.versions = S2_NEW(&plan->arena, int64_t, n);
-    if (plan->lens == NULL || begins == NULL || plan->of_cache.sequences == NULL || plan->of_cache.versions == NULL)
+    if (plan->lens == NULL || begins == NULL || plan->of_cache.sequences == NULL ||
+        plan->of_cache.versions == NULL)
         return S2_ENOMEM;
     for (int32_t seq = 0; seq < in->n_sequences; seq++) {
         if (in->q_tok[seq] < 1 || in->q_tok[seq] > in->k_tok[seq] || in->k_tok[seq] > S2_LIMIT_CONTEXT_TOK)

@@ -223,8 +223,8 @@ int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32_t laye
 }
 
 /* Slots of the last n_tok keys of one KV head; inside a page they follow each other, but for a ring's. */
-static void find_last(const s2_api_cache *cache, int32_t sequence, int32_t layer, int32_t kv_head, int32_t n_tok,
-                      int64_t *slots)
+static void find_last(const s2_api_cache *cache, int32_t sequence, int32_t layer, int32_t kv_head,
+                      int32_t n_tok, int64_t *slots)
 {
     const int64_t end = s2_cache_n_tok(cache->cache, sequence), page_tok = s2_cache_page_tok(cache->cache);
     const bool ring = s2_cache_layout_of(cache->cache) == S2_CACHE_RING;
@@ -254,7 +254,8 @@ static const char *places_fault(const s2_api_cache *cache, const int32_t *sequen
 }
 
 int s2_api_cache_places(const s2_api_cache *cache, const int32_t *sequences, int32_t n_sequences,
-                        int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots, s2_api_error *why)
+                        int32_t layer_begin, int32_t layer_end, int32_t n_tok, int64_t *slots,
+                        s2_api_error *why)
 {
     const char *fault = places_fault(cache, sequences, n_sequences, layer_begin, layer_end, n_tok);
     fault = fault == NULL && slots == NULL ? "slots is NULL" : fault;

@@ -72,6 +72,11 @@ wheel: library
 check-python: wheel
 	@tests/python/run.sh build/wheel
 
+## bench-models: whole models with random weights on this machine's GPU, beside the prediction (S2_PYTHON=FILE: with torch)
+bench-models: wheel
+	rm -rf $(O)/site && python3 -m zipfile -e "$$(ls -t build/wheel/*.whl | head -1)" $(O)/site
+	PYTHONPATH=$(O)/site $(or $(S2_PYTHON),python3) tests/bench/models.py $(O)/models.jsonl
+
 ## check-library: install into a scratch folder, build a program outside of the tree with pkg-config, compare the ABI
 check-library: all library
 	@CC="$(CC)" CXX="$(CXX)" tests/library/run.sh "$(MAKE) BUILD=$(BUILD) CUDA=$(CUDA)" "$(L)/libs2.so.$(SO)"

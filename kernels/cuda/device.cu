@@ -280,11 +280,11 @@ s2_status gpu_aside(s2_device *device, bool begin)
     return status != S2_OK ? status : back;
 }
 
-const s2_device_ops gpu_ops = {
-    gpu_alloc,       gpu_release, gpu_copy_in,    gpu_copy_out,    gpu_copy_pieces, gpu_fill,
-    gpu_fill_normal, gpu_sync,    gpu_time_begin, gpu_time_end,    gpu_flush_cache, gpu_clock_mhz,
-    gpu_sense,       gpu_profile, gpu_copy_rows,  gpu_memory_used, gpu_close,       gpu_use_stream,
-    gpu_aside};
+const s2_device_ops gpu_ops = {gpu_alloc,       gpu_release,    gpu_copy_in,     gpu_copy_out,
+                               gpu_copy_pieces, gpu_fill,       gpu_fill_normal, gpu_sync,
+                               gpu_time_begin,  gpu_time_end,   gpu_flush_cache, gpu_clock_mhz,
+                               gpu_sense,       gpu_profile,    gpu_copy_rows,   gpu_memory_used,
+                               gpu_close,       gpu_use_stream, gpu_aside};
 
 /* As nvidia-smi writes it. */
 void write_uuid(const cudaUUID_t *uuid, char *out, size_t cap)

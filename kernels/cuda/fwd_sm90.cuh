@@ -57,7 +57,7 @@ struct alignas(16) FwdParams {
     int32_t pack;  /* 2: each warpgroup takes 64 positions of its own query head */
     int32_t causal;
     int32_t head_dim;
-    int32_t moved; /* maps were written by a launch before, and not before all launches */
+    int32_t moved;     /* maps were written by a launch before, and not before all launches */
     float scale_log2;  /* CAPPED: 1 */
     Cap cap;           /* CAPPED */
     const float *sink; /* SINKS: [head]; NULL: none. CAPPED takes them too */
