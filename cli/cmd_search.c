@@ -739,6 +739,25 @@ static s2_exit export_best(const s2_searching *r)
     return code;
 }
 
+static bool goes_on(void *user, const s2_search_state *state, int64_t visit)
+{
+    (void)user;
+    (void)state;
+    (void)visit;
+    return !stop_asked;
+}
+
+static s2_exit seek_least(s2_searching *r)
+{
+    handlers old;
+    if (r->found.state.next < r->found.until)
+        return S2_EXIT_OK; /* stopped: the front may have come later */
+    catch_stop(&old);
+    const s2_exit code = s2_found_seek_least(&r->found, goes_on, NULL);
+    release_stop(&old);
+    return code;
+}
+
 /* Show, store, and forget the state where nothing is left to do. */
 static s2_exit finish(s2_searching *r, bool stored)
 {
@@ -752,6 +771,7 @@ static s2_exit finish(s2_searching *r, bool stored)
             return code;
     }
     S2_CLI_TRY(s2_found_gather(found));
+    S2_CLI_TRY(seek_least(r));
     S2_CLI_TRY(s2_found_show(found));
     if (!stored) {
         S2_CLI_TRY(s2_search_file_write(r, found->cli->started_us));

@@ -15,7 +15,6 @@ static void end_statement(s2_buf *out, size_t begin)
         s2_buf_puts(out, out->data[out->len - 1] == ';' ? " " : "; ");
 }
 
-/* What the space says of a candidate, in one line and without the model's line before it. */
 static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
 {
     const size_t begin = out->len;
@@ -44,6 +43,18 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
     if (text.status != S2_OK)
         out->status = text.status;
     s2_buf_release(&text);
+}
+
+const char *s2_found_choice(const s2_found *found, int64_t index)
+{
+    s2_buf choice = {0};
+    put_choice(found, index, &choice);
+    const char *const text =
+        choice.status == S2_OK
+            ? s2_arena_strndup(&found->cli->arena, choice.data != NULL ? choice.data : "", choice.len)
+            : NULL;
+    s2_buf_release(&choice);
+    return text;
 }
 
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase)
@@ -112,18 +123,13 @@ static s2_status price(const s2_found *found, s2_found_design *design)
 static s2_status fill_design(const s2_found *found, const s2_point *point, bool priced, s2_found_design *out)
 {
     s2_arena *const arena = &found->cli->arena;
-    s2_buf choice = {0};
     *out = (s2_found_design){.point = point};
     S2_TRY(s2_search_pattern(&found->search, point->index, arena, &out->pattern, NULL));
     const char *const own = out->pattern.name;
     out->pattern.name = ""; /* of the space, which has many designs */
     S2_TRY(s2_pattern_hash(&out->pattern, out->hash));
     out->name = name_of(found, own, out->hash);
-    put_choice(found, point->index, &choice);
-    out->choice = choice.status == S2_OK
-                      ? s2_arena_strndup(arena, choice.data != NULL ? choice.data : "", choice.len)
-                      : NULL;
-    s2_buf_release(&choice);
+    out->choice = s2_found_choice(found, point->index);
     if (out->name == NULL || out->choice == NULL)
         return S2_ENOMEM;
     return priced ? price(found, out) : S2_OK;

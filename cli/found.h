@@ -1,6 +1,6 @@
 /*
  * cli/found.h - the front of a search: each design priced in full (found.c), shown and explained
- * (found_show.c), stored (found_store.c).
+ * (found_show.c), stored (found_store.c); or why there is none (found_least.c).
  */
 #ifndef S2_CLI_FOUND_H
 #define S2_CLI_FOUND_H
@@ -18,6 +18,16 @@ typedef struct s2_found_design {
     const char *choice; /* what the space says of it, in one line */
     const s2_sim *sims; /* of each phase, as the search compared it; NULL for those far from the best */
 } s2_found_design;
+
+/* How little of a limited quantity a candidate can have, where no candidate is within all limits. */
+typedef struct s2_found_least {
+    s2_objective of;
+    bool
+        within_others; /* of the candidates within the other limits; false: none is, or there are no others */
+    s2_point point;    /* value[0] is the least */
+    double of_dense;   /* kv_bytes: as a part of what a dense pattern of its shape keeps; else NAN */
+    const char *choice; /* whose it is, in one line */
+} s2_found_least;
 
 /* A search as the command line asked for it; plain data over cli->arena. */
 typedef struct s2_found {
@@ -39,12 +49,19 @@ typedef struct s2_found {
     bool json;
     int32_t n_designs; /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
+    int32_t n_least; /* where the front is empty; filled by s2_found_seek_least */
+    s2_found_least least[S2_MAX_OBJECTIVES];
 } s2_found;
 
 /* The others need it first. */
 s2_exit s2_found_gather(s2_found *found);
+/* Nothing to do unless a limit left the front empty: then what was visited is searched again for each limit. */
+s2_exit s2_found_seek_least(s2_found *found, s2_search_watch_fn watch, void *user);
 s2_exit s2_found_show(const s2_found *found);
 s2_exit s2_found_store(const s2_found *found);
+
+/* What the space says of a candidate, in one line and without the model's line before it; in cli->arena, or NULL. */
+const char *s2_found_choice(const s2_found *found, int64_t index);
 
 /* The options of a phase as the search compared it: predictions, or bounds. */
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase);

@@ -248,6 +248,30 @@ static void put_counts(const s2_found *found, s2_buf *buf)
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
 }
 
+/* What --at-most would have to be; of the candidates that were visited. */
+static void put_least(const s2_found *found, s2_buf *buf)
+{
+    const bool all = found->state.next - found->search.begin == found->space.n_candidates;
+    if (found->n_least == 0 && found->state.front.n == 0 && found->state.counts.outside > 0 && all)
+        s2_buf_puts(buf, "no candidate can be deployed as asked, whatever --at-most says\n");
+    if (found->n_least == 0)
+        return;
+    s2_buf_printf(buf, "no candidate is within --at-most %s; %s:\n", found->at_most,
+                  all ? "the least that any candidate has" : "the least found among the candidates visited");
+    for (int32_t n = 0; n < found->n_least; n++) {
+        const s2_found_least *const least = &found->least[n];
+        s2_buf_printf(buf, "  %-11s ", s2_objective_word(least->of));
+        put_value(least->of, least->point.value[0], buf);
+        if (!isnan(least->of_dense))
+            s2_buf_printf(buf, ", %.4g %% of dense", 100 * least->of_dense);
+        s2_buf_printf(buf, "%s: %s\n",
+                      least->within_others         ? ", within the other limits"
+                      : found->search.n_limits > 1 ? ", but above another limit"
+                                                   : "",
+                      least->choice);
+    }
+}
+
 /* By what the times were compared, where there are any. */
 static void put_ranking(const s2_found *found, s2_buf *buf)
 {
@@ -317,6 +341,24 @@ static void json_design(const s2_found *found, const s2_found_design *design, s2
     s2_buf_release(&text);
 }
 
+static void json_least(const s2_found *found, s2_buf *buf)
+{
+    s2_json_key(buf, "least");
+    s2_json_begin(buf, '[');
+    for (int32_t n = 0; n < found->n_least; n++) {
+        const s2_found_least *const least = &found->least[n];
+        s2_json_begin(buf, '{');
+        s2_json_key_str(buf, "of", s2_objective_word(least->of));
+        s2_json_key_num(buf, "value", least->point.value[0]);
+        s2_json_key_num(buf, "of_dense", least->of_dense);
+        s2_json_key_bool(buf, "within_others", least->within_others);
+        s2_json_key_int(buf, "candidate", least->point.index);
+        s2_json_key_str(buf, "choice", least->choice);
+        s2_json_end(buf, '}');
+    }
+    s2_json_end(buf, ']');
+}
+
 static s2_status put_json(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options *const options = &found->search.options;
@@ -337,6 +379,7 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     for (int32_t n = 0; n < found->n_designs; n++)
         json_design(found, &found->designs[n], buf);
     s2_json_end(buf, ']');
+    json_least(found, buf);
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
     return buf->status;
@@ -351,6 +394,7 @@ s2_exit s2_found_show(const s2_found *found)
     } else {
         put_counts(found, &buf);
         put_ranking(found, &buf);
+        put_least(found, &buf);
         if (found->n_designs > 0) {
             put_table(found, &buf);
             status = put_winner(found, &buf);
