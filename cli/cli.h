@@ -79,6 +79,8 @@ struct s2_cli {
     char **argv;
     const char *db_path; /* --db; NULL: $S2_DB, else s2.db */
     bool no_db;          /* --no-db: record nothing */
+    bool quiet;          /* --quiet: print no verdict */
+    bool color;          /* verdicts in colour, as --color and the terminal have it (cli/color.h) */
     const char **sets;   /* --set KEY=VALUE, as given: what foreign configs leave unsaid */
     int32_t n_sets;
     bool sets_used;                    /* some format has seen them */

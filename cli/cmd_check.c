@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "cli/check.h"
+#include "cli/color.h"
 #include "cli/explain.h"
 #include "cli/input.h"
 #include "cli/lost.h"
@@ -24,8 +25,6 @@ typedef struct s2_check_args {
     const char *engine;
     const char *certificate; /* path, or NULL */
     bool json;
-    bool quiet;
-    bool color;
     bool pair;
     int64_t pair_q_tok;
     int64_t pair_k_tok;
@@ -65,9 +64,7 @@ static s2_exit read_args(s2_cli *cli, const s2_args *args, s2_check_args *out)
 {
     *out = (s2_check_args){
         .n_tok = S2_OPEN, .engine = s2_args_str(args, "engine"), .json = s2_args_has(args, "json")};
-    out->quiet = s2_args_has(args, "quiet");
-    const char *const color = s2_args_str(args, "color");
-    out->color = strcmp(color, "always") == 0 || (strcmp(color, "auto") == 0 && s2_cli_takes_color(cli));
+    s2_color_read(cli, args);
     out->certificate = s2_args_str(args, "certificate");
     if (out->certificate != NULL && args->n_operands > 1) {
         s2_cli_error(cli, "--certificate takes one PATTERN");
@@ -232,47 +229,23 @@ static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const 
     return code;
 }
 
-/* The column of verdicts, coloured: "  union      VIOLATED  holds up to". The words stay what they are. */
-static void color_verdicts(const s2_buf *plain, s2_buf *out)
-{
-    static const struct {
-        const char *word, *color;
-    } verdicts[] = {{"holds", "\033[32m"}, {"VIOLATED", "\033[1;31m"}, {"unknown", "\033[33m"}};
-    enum { COLUMN = 13 }; /* behind the longest name of a property */
-    const char *line = plain->data != NULL ? plain->data : "";
-    while (*line != '\0') {
-        const size_t n = strcspn(line, "\n") + (line[strcspn(line, "\n")] == '\n');
-        size_t at = n > COLUMN && strncmp(line, "  ", 2) == 0 && line[2] != ' ' ? COLUMN : 0, n_word = 0;
-        for (size_t v = 0; at > 0 && v < sizeof verdicts / sizeof *verdicts && n_word == 0; v++)
-            if (strncmp(line + at, verdicts[v].word, strlen(verdicts[v].word)) == 0) {
-                n_word = strlen(verdicts[v].word);
-                s2_buf_printf(out, "%.*s%s%s\033[0m", (int)at, line, verdicts[v].color, verdicts[v].word);
-            }
-        at = n_word > 0 ? at + n_word : 0;
-        s2_buf_printf(out, "%.*s", (int)(n - at), line + at);
-        line += n;
-    }
-}
+/* Where verdicts begin: behind the longest name of a property. */
+enum { VERDICT_COLUMN = 13 };
 
 static s2_exit print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input,
                               const char *operand, const s2_finding *findings)
 {
-    s2_buf text = {0}, colored = {0};
+    s2_buf text = {0};
     const char *const name = s2_input_name(cli, input);
-    if (check->quiet)
+    if (cli->quiet)
         return S2_EXIT_OK;
     const s2_status status =
         check->json
             ? s2_findings_json(&input->pattern, name, findings, check->n_requirements,
                                s2_prove_scope(&input->pattern, check->n_tok), &text)
             : s2_findings_text(&input->pattern, name, operand, findings, check->n_requirements, &text);
-    if (status == S2_OK && check->color && !check->json) {
-        color_verdicts(&text, &colored);
-        s2_buf_release(&text);
-        text = colored;
-    }
     if (status == S2_OK)
-        return s2_cli_print(cli, &text);
+        return check->json ? s2_cli_print(cli, &text) : s2_color_print(cli, &text, VERDICT_COLUMN);
     s2_buf_release(&text);
     return s2_cli_fail(cli, status, "print");
 }

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/color.h"
 #include "cli/options.h"
 #include "cli/store.h"
 
@@ -22,10 +23,10 @@ static s2_exit run_check(s2_cli *cli, const s2_args *args, s2_db *db)
         s2_buf_release(&findings);
         return s2_store_report(cli, status, &diag);
     }
-    if (findings.len == 0)
-        fprintf(cli->out, "sound\n");
     const bool sound = findings.len == 0;
-    S2_CLI_TRY(s2_cli_print(cli, &findings));
+    if (sound)
+        s2_buf_puts(&findings, "sound\n");
+    S2_CLI_TRY(s2_color_print(cli, &findings, 0));
     if (!sound)
         s2_cli_error(cli, "the database is damaged; s2 db recover NEW saves what can be read");
     return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
@@ -164,6 +165,7 @@ s2_exit s2_cmd_db(s2_cli *cli, int argc, char **argv)
 {
     s2_args args;
     S2_CLI_TRY(s2_args_parse(cli, "db", argc, argv, &args));
+    s2_color_read(cli, &args);
     const action *found = NULL;
     for (size_t n = 0; n < sizeof ACTIONS / sizeof ACTIONS[0]; n++)
         if (strcmp(ACTIONS[n].word, args.operands[0]) == 0)

@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 #include "pattern/folds.h"
+#include "cli/color.h"
 #include "cli/input.h"
 #include "cli/options.h"
 
@@ -241,6 +242,7 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
     s2_input a, b;
     comparison c = {.cli = cli, .a = &a, .b = &b};
     S2_CLI_TRY(s2_args_parse(cli, "diff", argc, argv, &args));
+    s2_color_read(cli, &args);
     S2_CLI_TRY(s2_input_read(cli, args.operands[0], &a));
     S2_CLI_TRY(s2_input_read(cli, args.operands[1], &b));
     S2_CLI_TRY(s2_input_len(cli, &args, shorter(&a.pattern, &b.pattern), &c.n_tok));
@@ -253,6 +255,6 @@ s2_exit s2_cmd_diff(s2_cli *cli, int argc, char **argv)
         add_json(&c, shape, &buf);
     else
         add_text(&c, shape, &buf);
-    S2_CLI_TRY(s2_cli_print(cli, &buf));
+    S2_CLI_TRY(s2_color_print(cli, &buf, 0));
     return shape == NULL && !c.first.found ? S2_EXIT_OK : S2_EXIT_VIOLATED;
 }
