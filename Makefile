@@ -277,11 +277,12 @@ man: $(B)/s2
 	@for c in $$($< help --list); do $< help --man $$c > build/man/man1/s2-$$c.1 || exit 1; done
 	@echo "$$(ls build/man/man1 | wc -l) pages under build/man/man1"
 
-## completion: bash and zsh completion, made from the same table, under build/completion/
+## completion: completion of bash, zsh and fish, made from the same table, under build/completion/
 completion: $(B)/s2
 	@mkdir -p build/completion
 	@$< help --completion bash > build/completion/s2 && $< help --completion zsh > build/completion/_s2
-	@echo "build/completion/s2 (bash), build/completion/_s2 (zsh)"
+	@$< help --completion fish > build/completion/s2.fish
+	@echo "build/completion/s2 (bash), build/completion/_s2 (zsh), build/completion/s2.fish"
 
 ##@ Help
 ## clean: remove build/

@@ -30,18 +30,13 @@ const char *s2_command_nearest(const char *word)
     return best;
 }
 
-static bool option_is_known(const s2_cli *cli, const s2_option *option)
-{
-    return !option->s2_only || strcmp(cli->program, "s2") == 0;
-}
-
 static const char *option_nearest(const s2_cli *cli, const s2_command *command, const char *word)
 {
     const char *best = NULL;
     int32_t best_distance = NEAR + 1;
     for (const s2_option *option = command->options; option->name != NULL; option++) {
         const int32_t d = distance(word, option->name);
-        if (d < best_distance && option_is_known(cli, option)) {
+        if (d < best_distance && s2_option_is_known(cli->program, option)) {
             best_distance = d;
             best = option->name;
         }
@@ -116,7 +111,7 @@ static s2_exit read_long(reader *r, const char *word)
     }
     for (const s2_option *option = r->command->options; option->name != NULL; option++)
         if (strlen(option->name) == n && strncmp(option->name, word, n) == 0 &&
-            option_is_known(r->cli, option))
+            s2_option_is_known(r->cli->program, option))
             return take_option(r, option, equals != NULL ? equals + 1 : NULL);
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), word);
@@ -126,7 +121,7 @@ static s2_exit read_long(reader *r, const char *word)
 static const s2_option *find_letter(const reader *r, char letter)
 {
     for (const s2_option *option = r->command->options; option->name != NULL; option++)
-        if (option->letter == letter && option_is_known(r->cli, option))
+        if (option->letter == letter && s2_option_is_known(r->cli->program, option))
             return option;
     return NULL;
 }

@@ -1,4 +1,5 @@
 #include "cli/commands.h"
+#include "cli/completion.h"
 #include "cli/help.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ s2_exit s2_cmd_help(s2_cli *cli, int argc, char **argv)
     const char *const shell = s2_args_str(&args, "completion");
     if (shell != NULL) {
         s2_buf buf = {0};
-        s2_help_completion(shell, &buf);
+        s2_completion_print(shell, &buf);
         return s2_cli_print(cli, &buf);
     }
     if (s2_args_has(&args, "list")) {

@@ -7,6 +7,7 @@
 
 #include "judge/counters.h"
 #include "base/quantity.h"
+#include "cli/color.h"
 #include "cli/input.h"
 #include "cli/options.h"
 #include "sim/layer.h"
@@ -136,14 +137,9 @@ static s2_exit read_cache(s2_validate_state *state)
 {
     s2_cli *const cli = state->cli;
     const char *const word = s2_args_str(&state->args, "cache");
-    int layout = 0;
-    while (layout < S2_N_CACHE_LAYOUTS && strcmp(word, s2_cache_layout_word((s2_cache_layout)layout)) != 0)
-        layout++;
-    if (layout == S2_N_CACHE_LAYOUTS) {
-        s2_cli_error(cli, "--cache %s: expected one of pages|ring|shared", word);
-        return S2_EXIT_USAGE;
-    }
-    state->layout = (s2_cache_layout)layout;
+    for (int layout = 0; layout < S2_N_CACHE_LAYOUTS; layout++)
+        if (strcmp(word, s2_cache_layout_word((s2_cache_layout)layout)) == 0)
+            state->layout = (s2_cache_layout)layout;
     state->n_steps = -1;
     if (s2_args_str(&state->args, "steps") != NULL)
         S2_CLI_TRY(s2_args_int(cli, &state->args, "steps", 0, S2_LIMIT_CONTEXT_TOK, &state->n_steps));
@@ -180,7 +176,8 @@ static s2_exit read_options(s2_validate_state *state)
     state->json = s2_args_has(&state->args, "json");
     state->once = s2_args_has(&state->args, "once");
     state->counters = s2_args_has(&state->args, "counters");
-    state->live = isatty(STDERR_FILENO);
+    s2_color_read(cli, &state->args);
+    state->live = isatty(STDERR_FILENO) && !cli->quiet;
     state->said_at = time(NULL);
     s2_store_set_seed(cli, state->seed);
     S2_CLI_TRY(read_lengths(state));
@@ -244,7 +241,7 @@ static void progress(void *user, const char *stage, int32_t done, int32_t all)
     snprintf(state->stage, sizeof state->stage, "%.20s %d of %d", stage, done + 1, all);
     if (state->live)
         fprintf(state->cli->err, "\r%-24s\033[K", state->stage);
-    else if (now - state->said_at >= QUIET_SECONDS)
+    else if (now - state->said_at >= QUIET_SECONDS && !state->cli->quiet)
         fprintf(state->cli->err, "layer %d, %lld tokens: %s\n", state->subject->layer,
                 (long long)state->subject->len_tok, state->stage);
     if (state->live || now - state->said_at >= QUIET_SECONDS)
@@ -273,7 +270,7 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
         s2_buf_printf(&text, "%s\n", json.data != NULL ? json.data : "");
     else
         s2_verdict_print(subject, &text);
-    s2_exit code = s2_cli_print(cli, &text);
+    s2_exit code = s2_color_print(cli, &text, 2);
     fflush(cli->out); /* hours may lie between verdicts, and Ctrl-C loses what is not out */
     s2_exit stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
@@ -486,15 +483,15 @@ static int32_t count_alike(const int32_t *layer_of, int32_t n_layers, int32_t la
     return n;
 }
 
-/* Union, where it is proved to be violated; else NULL. A prover that gives up says nothing. */
-static const s2_finding *find_unread(s2_validate_state *state, const s2_pattern *pattern)
+/* Union at a length, or NULL: a prover that gives up says nothing. */
+static const s2_finding *prove_union(s2_validate_state *state, const s2_pattern *pattern, int64_t len_tok)
 {
     static const s2_requirement asked = {S2_UNION, 0, true};
-    const s2_prove_options options = {.n_tok = S2_OPEN};
+    const s2_prove_options options = {.n_tok = len_tok};
     s2_finding *const finding = S2_NEW(&state->cli->arena, s2_finding, 1);
     const bool decided = !state->once && finding != NULL &&
                          s2_prove(&state->cli->arena, pattern, &asked, 1, &options, finding) == S2_OK;
-    return decided && finding->verdict == S2_VIOLATED ? finding : NULL;
+    return decided && finding->verdict != S2_UNKNOWN ? finding : NULL;
 }
 
 static s2_model_scores scores_of(const s2_validate_state *state, const s2_pattern *pattern)
@@ -520,7 +517,9 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
     S2_CLI_TRY(find_layers(state, pattern, &layers, &n_layers, layer_of));
     s2_exit code = S2_EXIT_OK;
     state->input = input;
-    const s2_finding *const unread = find_unread(state, pattern);
+    const s2_finding *all_read[LIMIT_LENGTHS];
+    for (int32_t n = 0; n < state->n_lengths; n++)
+        all_read[n] = prove_union(state, pattern, state->len_tok[n]);
     for (int32_t nth = 0; nth < n_layers; nth++)
         for (int32_t n = 0; n < state->n_lengths; n++) {
             s2_subject subject = {.name = s2_input_name(state->cli, input),
@@ -535,7 +534,7 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .layer = layers[nth],
                                   .n_like = count_alike(layer_of, pattern->n_layers, layers[nth]),
                                   .len_tok = state->len_tok[n],
-                                  .unread = unread};
+                                  .all_read = all_read[n]};
             code = s2_exit_combine(code, validate_one(state, &subject));
         }
     return code;
@@ -589,7 +588,7 @@ static s2_exit print_sum(s2_validate_state *state)
     if (state->sum.n < 2)
         return S2_EXIT_OK;
     s2_verdict_sum_print(&state->sum, state->json, &text);
-    return s2_cli_print(state->cli, &text);
+    return s2_color_print(state->cli, &text, 2);
 }
 
 s2_exit s2_cmd_validate(s2_cli *cli, int argc, char **argv)

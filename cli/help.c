@@ -58,11 +58,6 @@ static void add_filled(s2_buf *buf, const char *text, int indent)
     add_filled_from(buf, text, indent, 0);
 }
 
-static bool is_shown(const char *program, const s2_option *option)
-{
-    return !option->s2_only || strcmp(program, "s2") == 0;
-}
-
 /* "-n, --len N" */
 static void add_option_name(s2_buf *buf, const s2_option *option)
 {
@@ -115,7 +110,7 @@ s2_exit s2_help_print(s2_cli *cli, const s2_command *command)
     }
     s2_buf_puts(&buf, "\n");
     for (const s2_option *option = command->options; option->name != NULL; option++)
-        if (is_shown(cli->program, option))
+        if (s2_option_is_known(cli->program, option))
             add_option(&buf, option);
     s2_buf_puts(&buf, "  -h, --help                  print this, and end\n");
     const char *const examples = examples_of(cli->program, command);
@@ -167,7 +162,7 @@ static void add_man_options(const char *program, const s2_command *command, s2_b
 {
     s2_buf_puts(buf, ".SH OPTIONS\n");
     for (const s2_option *option = command->options; option->name != NULL; option++) {
-        if (!is_shown(program, option))
+        if (!s2_option_is_known(program, option))
             continue;
         s2_buf name = {0};
         add_option_name(&name, option);
@@ -263,154 +258,4 @@ void s2_help_man_s2cert(s2_buf *buf)
         "decided: a term that it does not know, or too much work; 5 environment.\n"
         ".SH SEE ALSO\n.BR s2check (1)\n",
         s2_version());
-}
-
-static void add_words(s2_buf *buf, const char *bars)
-{
-    for (; *bars != '\0'; bars++)
-        s2_buf_add(buf, *bars == '|' ? " " : bars, 1);
-}
-
-static void add_bash_command(s2_buf *buf, const char *label, const char *program, const s2_command *command)
-{
-    s2_buf_printf(buf, "    %s)\n        case $prev in\n", label);
-    for (const s2_option *option = command->options; option->name != NULL; option++) {
-        if (!s2_arg_is_words(option->arg))
-            continue;
-        s2_buf_printf(buf, "        --%s) COMPREPLY=($(compgen -W \"", option->name);
-        add_words(buf, option->arg);
-        s2_buf_puts(buf, "\" -- \"$cur\")); return ;;\n");
-    }
-    s2_buf_puts(buf, "        esac\n        words=\"--help");
-    for (const s2_option *option = command->options; option->name != NULL; option++)
-        if (is_shown(program, option))
-            s2_buf_printf(buf, " --%s", option->name);
-    s2_buf_puts(buf, "\" ;;\n");
-}
-
-static void add_bash(s2_buf *buf)
-{
-    s2_buf_puts(buf, "# bash completion for s2 and s2check\n_s2() {\n    local cur=${COMP_WORDS[COMP_CWORD]} "
-                     "prev=${COMP_WORDS[COMP_CWORD-1]} words= command=${COMP_WORDS[1]}\n"
-                     "    [[ ${COMP_WORDS[0]##*/} == s2check ]] && command=s2check\n"
-                     "    if [[ $COMP_CWORD -eq 1 && $command != s2check ]]; then\n"
-                     "        COMPREPLY=($(compgen -W \"--help --version --db");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
-        s2_buf_printf(buf, " %s", command->name);
-    s2_buf_puts(buf, "\" -- \"$cur\"))\n        return\n    fi\n    case $command in\n");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
-        add_bash_command(buf, command->name, "s2", command);
-    add_bash_command(buf, "s2check", "s2check", s2_command_find("check"));
-    s2_buf_puts(
-        buf,
-        "    esac\n    if [[ $cur == -* ]]; then\n        COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
-        "    else\n        COMPREPLY=($(compgen -f -- \"$cur\"))\n    fi\n}\n"
-        "complete -o filenames -F _s2 s2 s2check\n");
-}
-
-/* Text inside '...' of a zsh _arguments specification: no quote, bracket or colon. */
-static void add_zsh_text(s2_buf *buf, const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (strchr("'[]:", *text) == NULL)
-            s2_buf_add(buf, text, 1);
-}
-
-static void add_zsh_command(s2_buf *buf, const char *label, const char *program, const s2_command *command)
-{
-    s2_buf_printf(buf, "    %s) _arguments '--help[print help]'", label);
-    for (const s2_option *option = command->options; option->name != NULL; option++) {
-        if (!is_shown(program, option))
-            continue;
-        s2_buf_printf(buf, " \\\n        '%s--%s[", option->repeated ? "*" : "", option->name);
-        add_zsh_text(buf, option->help);
-        s2_buf_puts(buf, "]");
-        if (option->arg != NULL) {
-            s2_buf_puts(buf, ":value:");
-            if (s2_arg_is_words(option->arg)) {
-                s2_buf_puts(buf, "(");
-                add_words(buf, option->arg);
-                s2_buf_puts(buf, ")");
-            } else if (strcmp(option->arg, "FILE") == 0) {
-                s2_buf_puts(buf, "_files");
-            }
-        }
-        s2_buf_puts(buf, "'");
-    }
-    s2_buf_puts(buf, " \\\n        '*:file:_files' ;;\n");
-}
-
-static void add_zsh(s2_buf *buf)
-{
-    s2_buf_puts(buf,
-                "#compdef s2 s2check\n_s2() {\n    local command=$words[2]\n"
-                "    [[ ${words[1]:t} == s2check ]] && command=s2check\n"
-                "    if (( CURRENT == 2 )) && [[ $command != s2check ]]; then\n        local -a commands=(");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
-        s2_buf_printf(buf, "\n            '%s:", command->name);
-        add_zsh_text(buf, command->summary);
-        s2_buf_puts(buf, "'");
-    }
-    s2_buf_puts(buf,
-                ")\n        _describe command commands\n        return\n    fi\n"
-                "    [[ $command != s2check ]] && shift words && (( CURRENT-- ))\n    case $command in\n");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
-        add_zsh_command(buf, command->name, "s2", command);
-    add_zsh_command(buf, "s2check", "s2check", s2_command_find("check"));
-    s2_buf_puts(buf, "    esac\n}\ncompdef _s2 s2 s2check\n");
-}
-
-/* Text inside "..." of fish: no quote, dollar or backslash. */
-static void add_fish_text(s2_buf *buf, const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (strchr("\"$\\", *text) == NULL)
-            s2_buf_add(buf, text, 1);
-}
-
-static void add_fish_command(s2_buf *buf, const char *when, const char *program, const s2_command *command)
-{
-    for (const s2_option *option = command->options; option->name != NULL; option++) {
-        if (!is_shown(program, option))
-            continue;
-        s2_buf_printf(buf, "complete -c %s %s -l %s", program, when, option->name);
-        if (option->letter != '\0')
-            s2_buf_printf(buf, " -s %c", option->letter);
-        if (s2_arg_is_words(option->arg)) {
-            s2_buf_puts(buf, " -x -a \"");
-            add_words(buf, option->arg);
-            s2_buf_puts(buf, "\"");
-        } else if (option->arg != NULL) {
-            s2_buf_puts(buf, strcmp(option->arg, "FILE") == 0 ? " -r -F" : " -x");
-        }
-        s2_buf_puts(buf, " -d \"");
-        add_fish_text(buf, option->help);
-        s2_buf_puts(buf, "\"\n");
-    }
-}
-
-static void add_fish(s2_buf *buf)
-{
-    s2_buf_puts(buf, "# fish completion for s2 and s2check\n");
-    for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
-        char when[96];
-        s2_buf_printf(buf, "complete -c s2 -n __fish_use_subcommand -a %s -d \"", command->name);
-        add_fish_text(buf, command->summary);
-        s2_buf_puts(buf, "\"\n");
-        snprintf(when, sizeof when, "-n \"__fish_seen_subcommand_from %s\"", command->name);
-        add_fish_command(buf, when, "s2", command);
-    }
-    add_fish_command(buf, "", "s2check", s2_command_find("check"));
-}
-
-void s2_help_completion(const char *shell, s2_buf *buf)
-{
-    if (strcmp(shell, "fish") == 0) {
-        add_fish(buf);
-        return;
-    }
-    if (strcmp(shell, "zsh") == 0)
-        add_zsh(buf);
-    else
-        add_bash(buf);
 }

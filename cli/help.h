@@ -1,5 +1,5 @@
 /*
- * cli/help.h - help, manual pages and shell completion, all from the table of commands.
+ * cli/help.h - help and manual pages, from the table of commands.
  */
 #ifndef S2_CLI_HELP_H
 #define S2_CLI_HELP_H
@@ -16,7 +16,5 @@ s2_exit s2_help_print(s2_cli *cli, const s2_command *command);
 void s2_help_man(const char *program, const s2_command *command, s2_buf *buf);
 /* The page of s2cert, which is apart from the table because it shares no code with the rest. */
 void s2_help_man_s2cert(s2_buf *buf);
-/* A completion script for "bash" or "zsh". */
-void s2_help_completion(const char *shell, s2_buf *buf);
 
 #endif /* S2_CLI_HELP_H */

@@ -30,6 +30,14 @@ s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label)
     const int error = errno;
     if (status != S2_EIO)
         return s2_cli_fail(cli, status, label);
+    if (error == EISDIR) {
+        s2_cli_error(cli, "%s: a folder, where a file is expected", label);
+        if (cli->hooks != NULL)
+            s2_cli_hint(
+                cli,
+                "of folders those are read as a pattern that hold a config.json or what s2 export wrote");
+        return S2_EXIT_REFUSED;
+    }
     const bool environment = error == EIO || error == EMFILE || error == ENFILE || error == ESTALE;
     return refuse_file(cli, label, s2_file_why(error), environment ? S2_EXIT_ENVIRONMENT : S2_EXIT_REFUSED);
 }

@@ -11,6 +11,11 @@ const s2_command *s2_command_find(const char *name)
     return NULL;
 }
 
+bool s2_option_is_known(const char *program, const s2_option *option)
+{
+    return !option->s2_only || strcmp(program, "s2") == 0;
+}
+
 bool s2_arg_is_words(const char *arg)
 {
     return arg != NULL && strchr(arg, '|') != NULL &&

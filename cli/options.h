@@ -41,6 +41,9 @@ typedef struct s2_command {
     const s2_option *options;
 } s2_command;
 
+/* False for an option of s2 alone in s2check. */
+bool s2_option_is_known(const char *program, const s2_option *option);
+
 /* Every command of s2, ended by a NULL name. */
 extern const s2_command s2_command_table[];
 /* What s2check says of itself instead of the entry's `about`: it knows neither foreign configs nor the

@@ -35,6 +35,15 @@
     {                                                                                                        \
         "output", 'o', "FILE", NULL, "write there instead of to standard output", false, false               \
     }
+#define OPT_QUIET                                                                                            \
+    {                                                                                                        \
+        "quiet", 'q', NULL, NULL, "print no verdict: the exit code is the answer", false, false              \
+    }
+#define OPT_COLOR                                                                                            \
+    {                                                                                                        \
+        "color", '\0', "auto|always|never", "auto",                                                          \
+            "colour the verdicts; auto: on a terminal, unless NO_COLOR is set", false, false                 \
+    }
 #define OPT_END                                                                                              \
     {                                                                                                        \
         NULL, '\0', NULL, NULL, NULL, false, false                                                           \
@@ -74,9 +83,8 @@ static const s2_option CHECK[] = {
      "write what s2cert re-checks, when every property holds for all lengths", false, false},
     {"explain", '\0', "CODE", NULL,
      "explain a property, a term of the language or a diagnostic code, and end", false, false},
-    {"quiet", 'q', NULL, NULL, "print no verdict: the exit code is the answer", false, false},
-    {"color", '\0', "auto|always|never", "auto",
-     "colour the verdicts; auto: on a terminal, unless NO_COLOR is set", false, false},
+    OPT_QUIET,
+    OPT_COLOR,
     OPT_SET,
     OPT_JSON,
     {"version", '\0', NULL, NULL, "print the version, and end", false, false},
@@ -113,7 +121,7 @@ static const s2_option MASK[] = {
     OPT_DB,
     OPT_END};
 
-static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_SET, OPT_JSON, OPT_DB, OPT_END};
+static const s2_option DIFF[] = {OPT_LEN("8k"), OPT_QUIET, OPT_COLOR, OPT_SET, OPT_JSON, OPT_DB, OPT_END};
 
 static const s2_option SIM[] = {
     OPT_LEN("8k"),
@@ -196,7 +204,7 @@ static const s2_option VALIDATE[] = {
      false, false},
     {"steps", '\0', "N", NULL, "decode: tokens generated one by one; default: 4096 on a GPU, 512 on a CPU",
      false, false},
-    {"cache", '\0', "LAYOUT", "pages", "decode: the cache's layout: pages|ring|shared", false, false},
+    {"cache", '\0', "pages|ring|shared", "pages", "decode: the layout of the cache", false, false},
     {"page", '\0', "N", "0", "decode: tokens of a cache page; 0: the pattern's block", false, false},
     {"threads", 'j', "N", NULL, "CPU threads; default: all cores", false, false},
     {"counters", '\0', NULL, NULL, "bytes moved, from the hardware's counters (needs ncu on PATH)", false,
@@ -205,6 +213,8 @@ static const s2_option VALIDATE[] = {
      false, false},
     {"once", '\0', NULL, NULL, "launch twice and judge nothing; a profiler sees the second launch", false,
      false},
+    OPT_QUIET,
+    OPT_COLOR,
     OPT_SET,
     OPT_JSON,
     OPT_DB,
@@ -333,6 +343,8 @@ static const s2_option SEARCH[] = {
 
 static const s2_option DB[] = {
     {"force", '\0', NULL, NULL, "overwrite the file that backup or recover writes", false, false},
+    OPT_QUIET,
+    OPT_COLOR,
     OPT_JSON,
     OPT_DB,
     OPT_END};

@@ -5,6 +5,7 @@
 
 #include "cli/needles.h"
 #include "coverage/explain.h"
+#include "sim/units.h"
 
 const s2_phase_passes s2_passes_of[S2_N_PHASES] = {
     [S2_PREFILL] = {{S2_PASS_FORWARD}, 1},
@@ -124,6 +125,33 @@ static void grid_row(const s2_validation *v, int32_t n, char *row)
     row[S2_NEEDLE_DEPTHS] = '\0';
 }
 
+/* Needles stand at eleven depths: all may come back from a layer that leaves other keys unread. */
+static s2_verdict union_of_layer(const s2_subject *subject)
+{
+    const s2_finding *const f = subject->all_read;
+    for (int32_t n = 0; f != NULL && f->verdict == S2_VIOLATED && n < f->n_failing_layers; n++)
+        if (f->failing_layers[n] == subject->layer)
+            return S2_VIOLATED;
+    return f == NULL || f->undecided ? S2_UNKNOWN : S2_HOLDS;
+}
+
+static void json_union(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_finding *const f = subject->all_read;
+    const s2_verdict verdict = union_of_layer(subject);
+    s2_json_key_str(buf, "union", s2_verdict_word(verdict));
+    s2_json_key(buf, "unread");
+    if (verdict != S2_VIOLATED) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    s2_json_key_int(buf, "layer", f->witness.layer);
+    s2_json_key_int(buf, "query", f->witness.q_tok);
+    s2_json_key_int(buf, "key", f->witness.k_tok);
+    s2_json_end(buf, '}');
+}
+
 static void json_grid(const s2_validation *v, s2_buf *buf)
 {
     char row[S2_NEEDLE_DEPTHS + 1];
@@ -136,8 +164,9 @@ static void json_grid(const s2_validation *v, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
-static void json_evidence(const s2_validation *v, s2_buf *buf)
+static void json_evidence(const s2_subject *subject, s2_buf *buf)
 {
+    const s2_validation *const v = subject->verdict;
     s2_json_key(buf, "touch");
     s2_json_begin(buf, '{');
     s2_json_key_int(buf, "pairs", v->touch_pairs);
@@ -157,6 +186,7 @@ static void json_evidence(const s2_validation *v, s2_buf *buf)
     s2_json_key_int(buf, "found", v->needle_found);
     s2_json_key_int(buf, "expected", v->needle_expected);
     json_grid(v, buf);
+    json_union(subject, buf);
     s2_json_end(buf, '}');
     s2_json_key(buf, "figures");
     s2_json_begin(buf, '{');
@@ -214,7 +244,7 @@ void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
     json_head(subject, buf);
-    json_evidence(subject->verdict, buf);
+    json_evidence(subject, buf);
     json_time(subject, buf);
     json_prediction(subject, buf);
     json_bytes(subject, buf);
@@ -321,16 +351,32 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
 }
 
-/* Needles stand at eleven depths: all may come back from a layer that leaves other keys unread. */
 static void text_unread(const s2_subject *subject, s2_buf *buf)
 {
-    const s2_finding *const f = subject->unread;
-    for (int32_t n = 0; f != NULL && n < f->n_failing_layers; n++)
-        if (f->failing_layers[n] == subject->layer && f->complete_to_tok < subject->len_tok)
-            s2_buf_printf(buf,
-                          "            union is proved to be violated: in layer %d query %lld reads key %lld "
-                          "through no head; the depths are samples\n",
-                          f->witness.layer, (long long)f->witness.q_tok, (long long)f->witness.k_tok);
+    const s2_finding *const f = subject->all_read;
+    if (union_of_layer(subject) == S2_VIOLATED)
+        s2_buf_printf(buf,
+                      "            union is proved to be violated: in layer %d query %lld reads key %lld "
+                      "through no head; the depths are samples\n",
+                      f->witness.layer, (long long)f->witness.q_tok, (long long)f->witness.k_tok);
+}
+
+/* "steps_checked" as words; bytes with their unit, which then stands in the number. */
+static void text_figures(const s2_validation *v, s2_buf *buf)
+{
+    for (int32_t at = 0; at < v->n_figures; at++) {
+        const double value = v->figures[at].value;
+        char label[32];
+        const int n = snprintf(label, sizeof label, "%s", v->figures[at].name);
+        for (char *c = label; *c != '\0'; c++)
+            *c = *c == '_' ? ' ' : *c;
+        s2_buf_printf(buf, "  %-17s ", label);
+        if (n > 5 && strstr(label, "bytes") == label + n - 5)
+            s2_bytes_print(value, buf);
+        else
+            s2_buf_printf(buf, "%.*g", value >= 1e6 ? 15 : 6, value);
+        s2_buf_puts(buf, "\n");
+    }
 }
 
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
@@ -344,9 +390,7 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     if (v->rows > 0)
         s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
                       (long long)v->rows, v->max_err, v->tol, v->lse_err);
-    for (int32_t at = 0; at < v->n_figures; at++)
-        s2_buf_printf(buf, "  %-17s %.*g\n", v->figures[at].name, v->figures[at].value >= 1e6 ? 15 : 6,
-                      v->figures[at].value);
+    text_figures(v, buf);
     if (v->needle_cells > 0) {
         s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",
                       (long long)v->needle_found, (long long)v->needle_cells, (long long)v->needle_expected);

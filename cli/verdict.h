@@ -33,7 +33,7 @@ typedef struct s2_subject {
     int64_t batch;
     int64_t seed;
     const s2_validation *verdict;
-    const s2_finding *unread;        /* union, where it is proved to be violated; else NULL */
+    const s2_finding *all_read;      /* union at this length; NULL: not decided */
     const s2_layer_price *predicted; /* NULL: the simulator does not know this GPU or problem */
     const s2_counters *counters;     /* NULL: not asked for, or not measured */
     const char *no_counters;         /* why not, when they were asked for; else NULL */

@@ -34,11 +34,12 @@ $(L)/libs2.a: $(LIBRARY_O) library/exports.txt $(O)/members
 PREFIX  ?= /usr/local
 BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+FISHDIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib
 MANDIR  := $(DESTDIR)$(PREFIX)/share/man/man1
 ## install: programs, library, manual pages and completion under PREFIX (/usr/local); DESTDIR for packagers
 install: all man completion library
-	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR)
+	install -d $(DESTDIR)$(PREFIX)/bin $(MANDIR) $(BASHDIR) $(ZSHDIR) $(FISHDIR)
 	install -m 755 $(B)/s2 $(B)/s2check $(B)/s2cert $(DESTDIR)$(PREFIX)/bin
 	install -d $(DESTDIR)$(PREFIX)/include && install -m 644 judge/s2_kernel_plug.h $(DESTDIR)$(PREFIX)/include
 	install -m 644 library/s2.h $(DESTDIR)$(PREFIX)/include
@@ -49,12 +50,14 @@ install: all man completion library
 	install -m 644 build/completion/s2 $(BASHDIR)/s2
 	ln -sf s2 $(BASHDIR)/s2check
 	install -m 644 build/completion/_s2 $(ZSHDIR)/_s2
+	install -m 644 build/completion/s2.fish $(FISHDIR)/s2.fish
+	ln -sf s2.fish $(FISHDIR)/s2check.fish
 
 ## uninstall: what install put there
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/bin/,s2 s2check s2cert) $(addprefix $(DESTDIR)$(PREFIX)/include/,s2_kernel_plug.h s2.h) \
 	    $(addprefix $(LIBDIR)/,libs2.so libs2.so.$(SO) libs2.a pkgconfig/s2.pc) $(MANDIR)/s2.1 $(MANDIR)/s2check.1 $(MANDIR)/s2cert.1 $(MANDIR)/s2-*.1 \
-	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2
+	    $(BASHDIR)/s2 $(BASHDIR)/s2check $(ZSHDIR)/_s2 $(FISHDIR)/s2.fish $(FISHDIR)/s2check.fish
 
 ## abi: rewrite tests/library/abi.txt after a change of s2.h; review the difference
 abi:

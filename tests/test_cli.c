@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/completion.h"
 #include "cli/explain.h"
 #include "cli/help.h"
 #include "pattern/spec.h"
@@ -153,8 +154,8 @@ static void the_table_is_sound_and_everything_is_made_from_it(void **state)
 {
     (void)state;
     s2_buf bash = {0}, zsh = {0};
-    s2_help_completion("bash", &bash);
-    s2_help_completion("zsh", &zsh);
+    s2_completion_print("bash", &bash);
+    s2_completion_print("zsh", &zsh);
     s2_buf_add(&bash, "", 1);
     s2_buf_add(&zsh, "", 1);
     for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
@@ -181,6 +182,51 @@ static void the_table_is_sound_and_everything_is_made_from_it(void **state)
     }
     s2_buf_release(&bash);
     s2_buf_release(&zsh);
+}
+
+/* Behind `from`, on the same line. */
+static bool offers(const char *script, const char *from, const char *values)
+{
+    const size_t n = strcspn(from, "\n");
+    for (const char *at = strstr(script, from); at != NULL; at = strstr(at + n, from)) {
+        const char *const found = strstr(at, values);
+        if (found != NULL && found < at + strcspn(at, "\n"))
+            return true;
+    }
+    return false;
+}
+
+static void every_shell_offers_the_same_values(void **state)
+{
+    (void)state;
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    s2_buf script[3] = {{0}, {0}, {0}};
+    int n_listed = 0;
+    for (int shell = 0; shell < 3; shell++) {
+        s2_completion_print(shells[shell], &script[shell]);
+        s2_buf_add(&script[shell], "", 1);
+    }
+    for (const s2_command *command = s2_command_table; command->name != NULL; command++)
+        for (const s2_option *option = command->options; option->name != NULL; option++) {
+            char word[64];
+            s2_buf values = {0};
+            s2_completion_values(option, &values);
+            s2_buf_add(&values, "", 1);
+            n_listed += values.len > 1;
+            snprintf(word, sizeof word, "--%s", option->name);
+            assert_true(values.len == 1 || offers(script[0].data, word, values.data + 1));
+            assert_true(offers(script[1].data, word, values.data + (values.len > 1)));
+            snprintf(word, sizeof word, "seen_subcommand_from %s\" -l %s", command->name, option->name);
+            assert_true(offers(script[2].data, word, values.data + (values.len > 1)));
+            s2_buf_release(&values);
+        }
+    assert_true(n_listed > 40);
+    static const char *const known[] = {"h200 ", "llama-3.1-8b", "flashinfer", "cpu_decode", "shards"};
+    for (int shell = 0; shell < 3; shell++) {
+        for (size_t n = 0; n < sizeof known / sizeof *known; n++)
+            assert_non_null(strstr(script[shell].data, known[n]));
+        s2_buf_release(&script[shell]);
+    }
 }
 
 static void help_fits_a_terminal_of_80_columns(void **state)
@@ -252,6 +298,7 @@ int main(void)
         cmocka_unit_test(codes_of_several_inputs_combine_worst_first),
         cmocka_unit_test(every_term_and_code_is_explained),
         cmocka_unit_test(the_table_is_sound_and_everything_is_made_from_it),
+        cmocka_unit_test(every_shell_offers_the_same_values),
         cmocka_unit_test(help_fits_a_terminal_of_80_columns),
         cmocka_unit_test(random_command_lines_end_with_a_code),
         cmocka_unit_test(transcripts_replay_to_the_byte),
