@@ -52,6 +52,8 @@ s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_fil
         return read_config(cli, s2_input_path(cli, name), out);
     if (status == S2_OK)
         return S2_EXIT_OK;
+    if (strchr(name, '/') == name || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0)
+        return s2_input_unreadable(cli, S2_EIO, name); /* errno is access's */
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)
         s2_cli_hint(

@@ -90,16 +90,24 @@ static int32_t keep_front(const candidate *sorted, int32_t n, bool distinct, int
     return n_front;
 }
 
+static bool is_chosen(const s2_front_spec *spec, const s2_front_column *column)
+{
+    for (int32_t n = 0; n < spec->n_by; n++)
+        if (spec->by[n] == column)
+            return true;
+    return false;
+}
+
 s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
 {
     out->n_by = 0;
     for (const char *word = list; *word != '\0'; word += *word == ',') {
         const size_t n = strcspn(word, ",");
         const s2_front_column *const found = find_objective(word, n);
-        if (found == NULL || out->n_by == S2_FRONT_OBJECTIVES)
+        if (found == NULL || is_chosen(out, found) || out->n_by == S2_FRONT_OBJECTIVES)
             return s2_diag_set(diag, S2_EINVAL, 0, 0, (int32_t)(word - list) + 1,
-                               "%.80s: expected up to %d of us, kv_bytes, unread, gpu_us, density", list,
-                               S2_FRONT_OBJECTIVES);
+                               "%.80s: expected up to %d of us, kv_bytes, unread, gpu_us, density, each once",
+                               list, S2_FRONT_OBJECTIVES);
         out->by[out->n_by++] = found;
         word += n;
     }

@@ -1,5 +1,7 @@
 #include "sim/gpu.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -19,7 +21,7 @@ static const s2_gpu_key KEYS[] = {
     S2_GPU_KEYS(KEY_ROW)
 #undef KEY_ROW
 };
-enum { N_KEYS = sizeof KEYS / sizeof KEYS[0], CODE_GPU = 700, MAX_BYTES = 1 << 16 };
+enum { N_KEYS = sizeof KEYS / sizeof KEYS[0], CODE_GPU = 700, MAX_BYTES = 1 << 16, NOT_NEAR = 1000 };
 
 typedef struct s2_line {
     const char *text; /* the line, not terminated */
@@ -179,22 +181,47 @@ int32_t s2_gpu_capability(const s2_gpu *gpu)
     return gpu->capability > 0 ? (int32_t)gpu->capability : HOPPER;
 }
 
+/* How far a word is from a name: dashes aside, and a beginning of the name is near. */
+static int32_t distance_to(const char *word, const char *known)
+{
+    char plain[2][40];
+    const char *const from[] = {word, known};
+    size_t n[2] = {0, 0};
+    for (int side = 0; side < 2; side++)
+        for (const char *at = from[side]; *at != '\0' && n[side] < sizeof plain[side]; at++)
+            if (*at != '-' && *at != '_' && *at != ' ')
+                plain[side][n[side]++] = (char)tolower((unsigned char)*at);
+    if (n[0] > 1 && n[0] < n[1] && memcmp(plain[0], plain[1], n[0]) == 0)
+        return 0;
+    plain[1][n[1] < sizeof plain[1] ? n[1] : sizeof plain[1] - 1] = '\0';
+    return s2_text_distance(plain[0], n[0], plain[1], NOT_NEAR);
+}
+
+/* All that are nearest, as "h100-pcie or h100-sxm". */
+static void put_nearest(const char *word, char *out, size_t cap)
+{
+    int32_t least = NOT_NEAR;
+    size_t n = 0;
+    for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
+        const int32_t distance = is_gpu(text) ? distance_to(word, text->name) : NOT_NEAR;
+        if (distance > least || distance == NOT_NEAR || n >= cap)
+            continue;
+        n = distance < least ? 0 : n;
+        n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? " or " : "", text->name);
+        least = distance;
+    }
+}
+
 s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
 {
-    const char *nearest = "";
-    int32_t least = INT32_MAX;
+    char clean[60], nearest[100] = "";
     for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
         if (!is_gpu(text))
             continue;
         if (strcasecmp(text->name, name) == 0)
             return s2_gpu_parse(text->name, text->text, strlen(text->text), out, diag);
-        const int32_t distance = s2_text_distance(name, strlen(name), text->name, 1000);
-        if (distance < least) {
-            least = distance;
-            nearest = text->name;
-        }
     }
-    char clean[60];
+    put_nearest(name, nearest, sizeof nearest);
     s2_text_clean(clean, sizeof clean, name);
     return s2_diag_set(diag, S2_EINVAL, CODE_GPU, 0, 0, "no GPU %s is built in; the nearest is %s", clean,
                        nearest);

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Mistakes that users make, each with the exit code and the words that its message must have: what is wrong and what would be
+right. None may crash, go on for a second of work, or say nothing. usage: tests/mistakes.py DIR_OF_PROGRAMS   last line: N held, N did not"""
+import os
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+
+PROGRAMS = os.path.abspath(sys.argv[1])
+USAGE, REFUSED, UNDECIDED, ENVIRONMENT = 2, 3, 4, 5
+PATTERN = "heads 8; kv-heads 2; layers 2; all: local 4 | stride 4 phase kv"
+READERS = ["check", "show", "reach", "mask", "sim", "validate", "export --to hf", "draw"]
+ENV = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], LC_ALL="C.UTF-8", TERM="dumb", S2_DB="s2.db")
+held = failed = 0
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 2))
+
+
+def wrong(words, code, *said):
+    """Run it: the exit code is as expected, and standard error has each of `said`, a text or a pattern."""
+    global held, failed
+    words = words.split() if isinstance(words, str) else words
+    done = subprocess.run(words, capture_output=True, env=ENV, stdin=subprocess.DEVNULL, timeout=60, preexec_fn=limit)
+    err = done.stderr.decode(errors="replace")
+    missing = [text for text in said if not (text.search(err) if isinstance(text, re.Pattern) else text in err)]
+    odd = [c for c in err if (ord(c) < 32 and c != "\n") or c == "\x7f"]
+    if done.returncode == code and not missing and not odd and err.strip():
+        held += 1
+        return
+    failed += 1
+    shown = [word[:80] + "..." if len(word) > 80 else word for word in words]
+    print(f"{' '.join(map(repr, shown))}: exit {done.returncode}, expected {code}; not said: "
+          f"{[getattr(text, 'pattern', text) for text in missing]}{'; control characters' if odd else ''}\n    {err.strip()[:300]}")
+
+
+def options():
+    """(command, option, is a flag, the values it is known to take) of the table that completion is made from."""
+    text = subprocess.run(["s2", "help", "--completion", "fish"], capture_output=True, text=True, env=ENV).stdout
+    for line in text.splitlines():
+        found = re.match(r'complete -c s2 -n "__fish_seen_subcommand_from (\S+)" -l (\S+)(?: -s .)?(.*) -d', line)
+        if found:
+            values = re.search(r'-a "([^"]*)"', found[3])
+            yield found[1], found[2], not re.search(r" -[xr]", found[3]), values[1].split() if values else [], " -F" in found[3]
+
+
+def misspelled():
+    commands = subprocess.run(["s2", "help", "--list"], capture_output=True, text=True, env=ENV).stdout.split()
+    for command in commands:
+        if len(command) > 3:
+            wrong(["s2", command[:-1] + "zz"[: len(command) > 4]], USAGE, command[:-1], "did you mean " if len(command) > 4 else "s2 help")
+        wrong(["s2", command, "--no-such-option"], USAGE, "--no-such-option")
+        wrong(["s2", command.upper()], USAGE, command.upper(), re.compile(f"did you mean {command}|s2 help"))
+    for command, option, flag, values, files in options():
+        if len(option) > 4:
+            wrong(["s2", command, "--" + option[:-1] + "x"], USAGE, option[:-1] + "x", "did you mean --")
+        if flag:
+            wrong(["s2", command, f"--{option}=1"], USAGE, option, "takes no value")
+        else:
+            wrong(["s2", command, "--" + option], USAGE, option, "needs a value")
+        if values and not files and option not in ("require", "exportable", "from"):
+            operands = [] if command in ("ls", "pareto", "help", "tui", "calibrate", "import") else [PATTERN] * (2 if command == "diff" else 1)
+            wrong(["s2", command, *operands, f"--{option}", "nonsense"], USAGE, "nonsense", values[0])
+
+
+def numbers():
+    for command, option in (("check", "len"), ("sim", "len"), ("sim", "batch"), ("sim", "tp"), ("sim", "page"), ("mask", "layer"), ("mask", "len"),
+                            ("show", "len"), ("reach", "len"), ("draw", "len"), ("validate", "batch"), ("validate", "len"), ("validate", "runs"),
+                            ("validate", "timeout"), ("search", "len"), ("search", "limit"), ("search", "jobs"), ("search", "seed"), ("search", "tp")):
+        for value in ("many", "-1", "1e9", "0x10", "99999999999999999999", "8 k", "8.5k", "１２"):
+            wrong(["s2", command, PATTERN, f"--{option}={value}", "--no-db"] if command in ("check", "sim", "validate", "search") else
+                  ["s2", command, PATTERN, f"--{option}={value}"], USAGE, f"--{option}", re.compile("expected|from 1 to"))
+
+
+def files():
+    """What is handed in place of a pattern."""
+    with open("empty.s2", "w") as file:
+        pass
+    contents = {"binary.s2": bytes(range(256)) * 8, "picture.png": b"\x89PNG\r\n\x1a\n" + bytes(64), "zeros.s2": bytes(4096),
+                "text.s2": b"Dear all, please find attached\n", "cut.json": b'{"model_type": "phi3small", "num_hidden', "list.json": b"[1, 2, 3]\n",
+                "other.json": b'{"name": "left-pad", "version": "1.0.0"}\n', "cut.npy": b"\x93NUMPY\x01\x00v\x00{'descr': '<f4', 'fortran",
+                "page.html": b"<!DOCTYPE html><html><body>404</body></html>\n", "bom.s2": "\ufeffheads 2; alll: local 4\n".encode(),
+                "utf16.s2": "heads 2; all: local 4\n".encode("utf-16"), "crlf.s2": b"heads 2\r\nall: locl 4\r\n", "long.s2": b"heads 2; all: local 4 |" * 9000,
+                "escape.s2": b"\x1b[2Jheads 2\n", "data.db": b"SQLite format 3\0" + bytes(200), "code.py": b"import torch\nprint(1)\n"}
+    for name, content in contents.items():
+        with open(name, "wb") as file:
+            file.write(content)
+    os.mkdir("folder")
+    for command in READERS:
+        base = ["s2", *command.split()]
+        wrong([*base, "missing.s2"], REFUSED, "missing.s2", "no such file", "inline pattern")
+        wrong([*base, "folder"], REFUSED, "folder", "config.json")
+        wrong([*base, "empty.s2"], REFUSED, "empty.s2")
+        wrong([*base, ""], REFUSED, "no such file")
+    for name in contents:
+        wrong(["s2", "check", name], REFUSED, name)
+        wrong(["s2check", name], REFUSED, name)
+    for option, command in (("--gpu", "sim"), ("--model", "sim"), ("--rows", "sim --accuracy"), ("--constants", "sim"), ("--gpu", "search"), ("--model", "search")):
+        operands = [] if "accuracy" in command else [PATTERN]
+        for name in ("picture.png", "empty.s2", "text.s2", "folder"):
+            wrong(["s2", *command.split(), *operands, option, "./" + name], REFUSED, name)
+        wrong(["s2", *command.split(), *operands, option, "./missing.txt"], REFUSED, "missing.txt", "o such file")
+    for command in ("import picture.png", "import missing.json", "import folder", "import other.json", "import list.json", "import empty.s2"):
+        wrong("s2 " + command, REFUSED, command.split()[1])
+    for command in ("ls", "pareto", "db check", "db stat", "repro", "db merge s2.db"):
+        for name in ("text.s2", "picture.png", "folder"):
+            wrong(["s2", *command.split(), "--db", name], REFUSED, name, "database")
+    wrong("s2 db merge missing.db", ENVIRONMENT, "missing.db")
+    wrong("s2 db merge text.s2", REFUSED, "text.s2", "not a database")
+    wrong(["s2", "mask", PATTERN, "-o", "no/such/folder/x"], ENVIRONMENT, "no/such/folder/x")
+    wrong(["s2", "draw", PATTERN, "-o", "no/such/folder/x.svg"], ENVIRONMENT, "no/such/folder/x.svg")
+    wrong(["s2", "export", PATTERN, "--to", "c", "-o", "no/such/x.h"], ENVIRONMENT, "no/such/x.h")
+
+
+def names():
+    for word, near in (("h20", "h200"), ("h300", "h200"), ("H-200", "h200"), ("a100", "a100-80gb"), ("rtx", "rtx4090"), ("rtx-4090", "rtx4090"), ("", "--list"),
+                       ("H100", "h100-pcie or h100-sxm"), ("höhe", "--list")):
+        wrong(["s2", "sim", PATTERN, "--gpu", word, "--no-db"], USAGE, near)
+    for word, near in (("llama-3.1-9b", "llama-3.1-8b"), ("lama-3.1-8b", "llama-3.1-8b"), ("llama3", "llama"), ("gpt", "gpt-2"), ("qwen", "qwen"), ("phi-3-smal", "phi-3-small")):
+        wrong(["s2check", f"model {word}; all: local 4"], REFUSED, word)
+        wrong(["s2", "search", "--model", word], USAGE, near)
+    for word, near in (("vlm", "vllm"), ("huggingface", "hf"), ("flexattention", "flex"), ("nothing", "vllm"), ("", "vllm")):
+        wrong(["s2", "export", PATTERN, "--to", word], USAGE, near)
+        wrong(["s2", "search", PATTERN, "--exportable", word or ",", "--no-db"], USAGE, near)
+        wrong(["s2", "import", "x.json", "--from", word], USAGE, near)
+    for word, near in (("Unoin", "union"), ("strid", "stride"), ("densty", "density"), ("needels", "did you mean"), ("S2P999", "S2P999"), ("kv_byte", "kv")):
+        wrong(["s2", "explain", word], USAGE, word, near)
+    for word in ("deadbeef", "my-design", "abcd1234"):
+        for command in ("show", "tag", "note", "star", "rm"):
+            wrong(["s2", command, word, *(["x"] if command in ("tag", "note") else [])], REFUSED if command == "show" else USAGE, word)
+    wrong("s2 repro 999999", USAGE, "999999")
+    wrong("s2 repro latest", USAGE, "latest")
+
+
+def patterns():
+    """The language, as it is mistaken."""
+    for text, *said in (
+            ("heads 8; all: locl 4", "locl", "local"), ("heads 8; all: local", "local"), ("heads 8; all: local x", "x"), ("heads 8; all: local -4", "-4"),
+            ("heads 8; all: local 4 || stride 2", "|"), ("heads 8; all: local 4 |", "|"), ("heads 8; all:", "all"), ("heads 8", "heads"), ("heads 0; all: dense", "0"),
+            ("heads 7; kv-heads 2; all: dense", "kv-heads"), ("heads 8; kv-heads 16; all: dense", "16"), ("heads 99999999999; all: dense", "heads"),
+            ("heads 8; heads 4; all: dense", "heads"), ("head 8; all: dense", "head"), ("heads=8; all: dense", "="), ("heads 8; layers 4; layers 9: dense", "9"),
+            ("heads 8; layers 2..1: dense", "2..1"), ("heads 8; all: stride 4 phase hed", "hed"), ("heads 8; all: stride 0", "0"), ("heads 8; block 0; all: dense", "block"),
+            ("heads 8; block 63; all: local 64t", "63"), ("heads 8; all: local 4 sink 1", "sink"), ("heads 8; all: local 4 and stride 2", "and"),
+            ("heads 8; all: local 4 when distance", "distance"), ("heads 8; all: local 4 when dist 4..", "dist"), ("heads 8; all: mask missing.npy", "mask"),
+            ('heads 8; all: mask "missing.npy"', "missing.npy"), ('heads 8; all: mask "missing', "mask"), ("heads 8; model nothing-9b; all: dense", "nothing-9b"),
+            ("heads 8; all: lokal 4 | strike 8", "lokal"), ("heads 8, kv-heads 2; all: dense", ","), ("heads eight; all: dense", "eight"), ("heads 8; all: топ 4", "топ"),
+            ("heads 8; kv 9: dense", "9"), ("heads 8; all: topk 4 pages", "topk"), ("heads 8; all: local 4.5", "4.5"), ("heads 8; all: window 4", "window"),
+            ("heads 8; all: local 16 | stride 16 phase = head", "="), ("heads 8; name; all: dense", "name"), ("heads 8; layers all local 4", "local"), (";", "heads"),
+            ("heads 8; all: local 4; all: local 4 x", "x"), ("heads 8; layers -1: dense", "-1"), ("heads 8; head-dim 0; all: dense", "head-dim"),
+            ("heads 8; layers 1000000000; all: dense", "layers"), ("heads 8; all: (local 4)", "("), ("LocalStride(32, 8192)", "LocalStride"), ("{}", "{"), ('{"a": 1}', "{")):
+        wrong(["s2check", text], REFUSED, *said)
+        wrong(["s2", "check", text, "--no-db"], REFUSED)
+
+
+def uses():
+    """Arguments that do not fit, of commands with arguments of their own."""
+    for words, code, *said in (
+            ("s2", USAGE, "s2 help"), ("s2 check", USAGE, "PATTERN"), ("s2check", USAGE, "PATTERN"), ("s2 diff", USAGE, "A B"), ("s2 tag", USAGE, "DESIGN"),
+            ("s2 --colour check", USAGE, "--colour"), ("s2 export", USAGE, "--to"), ("s2 db", USAGE, "check|backup"), ("s2 db vacuum", USAGE, "check|backup"),
+            ("s2 db backup", USAGE, "backup FILE"), ("s2 search", USAGE, "--model"), ("s2 help nothing", USAGE, "nothing"),
+            (["s2", "check", PATTERN, "--pair", "5"], USAGE, "--pair", "as in"),
+            (["s2", "check", PATTERN, "--query", "x"], USAGE, "--query"), (["s2", "check", PATTERN, "--require", "onion"], USAGE, "onion", "union"),
+            (["s2", "check", PATTERN, "--require", "ranks"], USAGE, "ranks"), (["s2", "check", PATTERN, "--require", "depth:x"], USAGE, "depth"),
+            (["s2", "check", PATTERN, "--require", ""], USAGE, "--require"), (["s2", "check", PATTERN, "--require", "union,"], USAGE, "--require"),
+            (["s2", "check", PATTERN, "--len", "all", "--len", "8k"], USAGE, "twice"), (["s2", "check", PATTERN, "--engine", "fast"], USAGE, "algebra"),
+            (["s2", "check", PATTERN, "--set", "block=64"], USAGE, "block=64"), (["s2", "show", PATTERN, "--set", "block"], USAGE, "block"),
+            (["s2", "mask", PATTERN, "--head", "9"], USAGE, "9"), (["s2", "mask", PATTERN, "--head", "kv:7"], USAGE, "kv:7"), (["s2", "mask", PATTERN, "--layer", "2"], USAGE, "2"),
+            (["s2", "mask", PATTERN, "--head", "last"], USAGE, "last"), (["s2", "draw", PATTERN, "--layer", "5"], USAGE, "5"), (["s2", "draw", PATTERN, "--as", "pdf"], USAGE, "svg"),
+            (["s2", "draw", PATTERN, "-o", "x.pdf"], USAGE, "pdf"), (["s2", "sim", PATTERN, "--model", "llama-3.1-8b"], USAGE, "begin it with"),
+            (["s2", "sim", PATTERN, "--tp", "3"], USAGE, "3"), (["s2", "validate", PATTERN, "--device", "tpu"], USAGE, "tpu"), (["s2", "validate", PATTERN, "--kernel", "fast"], USAGE, "fast", "cpu"),
+            (["s2", "validate", PATTERN, "--kernel", "./missing.so"], ENVIRONMENT, "missing.so"), (["s2", "validate", PATTERN, "--len", ","], USAGE, "--len"),
+            (["s2", "validate", PATTERN, "--layer", "9"], USAGE, "9"), (["s2", "validate", PATTERN, "--dtype", "fp8"], ENVIRONMENT, "fp8"),
+            (["s2", "search", PATTERN, "--at-most", "kv_bytes=50"], USAGE, "50%"), (["s2", "search", PATTERN, "--at-most", "kv=50%"], USAGE, "kv=50%", "kv_bytes"),
+            (["s2", "search", PATTERN, "--at-most", "unread"], USAGE, "NAME=NUMBER"), (["s2", "search", PATTERN, "--minimize", "speed"], USAGE, "speed", "kv_bytes"),
+            (["s2", "search", PATTERN, "--minimize", "us,us"], USAGE, "us,us"), (["s2", "search", PATTERN, "--phase", "serve"], USAGE, "serve", "prefill"),
+            (["s2", "search", PATTERN, "--shard", "3/2"], USAGE, "3/2"), (["s2", "search", PATTERN, "-o", "x.json"], USAGE, "--exportable"),
+            (["s2", "search", "heads 8; all: local {4"], REFUSED, "{"), (["s2", "search", "heads 8; all: local {4..2}"], REFUSED, "4..2"),
+            (["s2", "search", "phi-3-small, H200, 32 parsecs"], USAGE, "parsecs"), (["s2", "search", "phi-9, H200, 32k"], USAGE, "phi-9"),
+            (["s2", "search", "phi-3-small, H200, 32k", "--len", "8k"], USAGE, "--len"), (["s2", "search", "phi-3-small, H200, 9999m"], USAGE, "tokens"),
+            (["s2", "ls", "us<fast"], USAGE, "fast"), (["s2", "ls", "speed<3"], USAGE, "speed"), (["s2", "ls", "kv_bytes<4x"], USAGE, "4x"), (["s2", "ls", "union=maybe"], USAGE, "maybe"),
+            (["s2", "ls", "us<"], USAGE, "us<"), (["s2", "ls", "--sort", "speed"], USAGE, "speed"), (["s2", "ls", "--columns", "name,speed"], USAGE, "speed"),
+            (["s2", "ls", "unread<2"], USAGE, "share"), (["s2", "ls", "kv_bytes<4%"], USAGE, "4%"), (["s2", "pareto", "--minimize", "name"], USAGE, "name"),
+            (["s2", "pareto", "--minimize", "us,us"], USAGE, "us"), (["s2", "ls", "--view", "none"], USAGE, "none"), (["s2", "import"], USAGE, "FILE"),
+            (["s2", "tui", "--dump", "nothing"], USAGE, "nothing"), (["s2", "tui", "--size", "9"], USAGE, "--size"), (["s2", "tui", "--script", "missing"], REFUSED, "missing"),
+            (["s2", "--db", "file:x", "ls"], USAGE, "file:x"), (["s2", "--db"], USAGE, "--db"), (["s2cert", "missing.cert"], REFUSED, "No such file"),
+            (["s2cert"], USAGE, "usage"), (["s2cert", "text.s2"], REFUSED, "no certificate"), (["s2", "calibrate", "--from", "missing.jsonl"], REFUSED, "missing.jsonl")):
+        wrong(words, code, *said)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    subprocess.run(["s2", "check", "name kept; " + PATTERN, "-q"], env=ENV)
+    for part in (misspelled, numbers, files, names, patterns, uses):
+        part()
+    os.chdir("/")
+print(f"{held} held, {failed} did not")
+sys.exit(failed > 0 or held < 300)
