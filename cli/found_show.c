@@ -187,6 +187,18 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     return S2_OK;
 }
 
+/* Do two values print alike? A difference that nobody can see is none. */
+static bool looks_same(s2_objective objective, double mine, double other)
+{
+    s2_buf a = {0}, b = {0};
+    put_value(objective, mine, &a);
+    put_value(objective, other, &b);
+    const bool same = a.len == b.len && a.len > 0 && memcmp(a.data, b.data, a.len) == 0;
+    s2_buf_release(&a);
+    s2_buf_release(&b);
+    return same;
+}
+
 static void put_against(const s2_found *found, const s2_found_design *best, const s2_found_design *next,
                         s2_buf *buf)
 {
@@ -194,7 +206,7 @@ static void put_against(const s2_found *found, const s2_found_design *best, cons
     for (int32_t v = 0; v < found->search.n_by; v++) {
         const double mine = best->point->value[v], other = next->point->value[v];
         const char *const word = s2_objective_word(found->search.by[v]);
-        if (mine == other) {
+        if (looks_same(found->search.by[v], mine, other)) {
             s2_buf_printf(buf, "    %s is the same\n", word);
             continue;
         }

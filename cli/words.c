@@ -181,6 +181,40 @@ const s2_word_entry s2_word_entries[] = {
      "Which keys each query of each head and layer reads. A design is a pattern in the database."},
     {"union-complete", "Every query sees every earlier key through some head of the layer: see union."},
     {"kv-efficient", "A key once unread is never needed again, so its cache entry may be freed: see kv."},
+    {"s2|database|sqlite|kernels|nvcc|ncu|dot|terminal",
+     "Lines of s2 doctor: the program's version and build; its database and the library that reads it; the "
+     "kernels built in; the CUDA compiler; NVIDIA's profiler, for --counters; Graphviz, for pictures of the "
+     "flow; what the terminal can show."},
+    {"meta|migration|chk|sim|env|validation|export|tag|note|undo|price|view",
+     "Tables of the database, with their rows, in s2 db stat: chk has verdicts, sim and price what was "
+     "predicted, "
+     "validation what ran, env the machines, view saved filters, undo what can be taken back. "
+     "docs/database.md "
+     "has their columns."},
+    {"head dim|type|dense layers|dense kv", "Knobs of the workbench: the dimension of a head, the type of Q, "
+                                            "K and V, which layers are dense, and how "
+                                            "many KV heads at the end are."},
+    {"attention|bounds|vs dense|of dense|time >=", "On the screens: the predicted time of the attention of "
+                                                   "all layers; at peak rates, by this plan and by any; "
+                                                   "how much longer dense attention takes, as a ratio of two "
+                                                   "bounds in the comparison; the cache as a part of "
+                                                   "a dense one; a lower bound on the time."},
+    {"last step|baseline|to baseline",
+     "What the last change of a knob did, and the difference to the design that b pinned."},
+    {"ruk|at|measured at", "In the list of designs: the verdicts of rows, union and kv, one sign each; the "
+                           "phase and length that the "
+                           "numbers of the row are of."},
+    {"started|took|found|command",
+     "Of a recorded run: when it began, how long it took, how many results it stored, "
+     "and what was typed."},
+    {"checks|predictions|validations", "What is stored of a design: verdicts, prices, and runs of kernels."},
+    {"keys read by query block|redundant", "The keys that each KV head holds for the last query, and what it "
+                                           "holds beside another one that has it too."},
+    {"visited|candidates|beaten by their bounds|not judged|against the next best|least",
+     "Of a search: candidates that were looked at; dropped because a design of the front is at least as good "
+     "as "
+     "their lower bounds; what no number here measures; the best beside the second; the least that a limited "
+     "quantity has in any candidate."},
     {NULL, NULL}};
 
 static char plain(char c)

@@ -71,6 +71,99 @@ def check_check(pattern):
         near("check extent", float(pairs[3]), 100 * int(pairs[1]) / int(pairs[2]), 2)
 
 
+def check_fits(rng):
+    """What is said to fit beside the weights is a batch and a length whose caches do, and one more does not."""
+    model, length = rng.choice(["llama-3.1-8b", "phi-3-small"]), rng.choice([8192, 32768])
+    pattern = f"model {model}; layers all: local {rng.randint(4, 32)} | stride {rng.randint(2, 8)} phase kv"
+    words = ("s2", "sim", pattern, "--no-db", "--phase", "decode", "--len", str(length), "--model", model)
+    page, data = run(*words), read_json(*words, "--json")[0]
+    fit = data["fit"]
+    near("fits batch", number(r"fits +batch (\d+) ", page), fit["batch"], 9)
+    near("fits dense batch", number(r"fits +batch \d+ \(dense (\d+)\)", page), fit["batch_dense"], 9)
+    near("fits len", number(r"or (\d+) tokens", page), fit["len"], 9)
+    near("fits weights", number(r"beside ([\d.]+) (\w+) of weights", page, True), fit["weight_bytes"])
+    near("fewer bytes, more sequences", float(fit["batch"] >= fit["batch_dense"]), 1.0)
+    for more, spills in ((0, False), (1, True)):
+        tiers = read_json(*words, "--batch", str(fit["batch"] + more), "--json")[0]["tiers"]
+        near(f"the cache spills with {more} more than fit", float(tiers["host"] > 0), float(spills))
+
+
+def check_reach(pattern):
+    words = ("s2", "reach", pattern, "--len", "4k")
+    page, data = run(*words), read_json(*words, "--json")[0]
+    near("reach window", number(r"^window +(\d+) tokens", page), data["window_tok"], 9)
+    near("reach resident", number(r"^resident +([\d.]+) blocks", page), data["resident"])
+    near("reach resident once", number(r"KV heads, ([\d.]+) different", page), data["resident_once"])
+    near("reach kept", number(r"kept ([\d.]+) times", page), data["resident"] / data["resident_once"])
+    near("reach flow", number(r"^flow +least ([\d.]+) of dense", page), data["least_flow"])
+    if data["hops"].get("layers"):
+        near("reach hops", number(r"within (\d+) layer", page), data["hops"]["layers"], 9)
+    rows = re.findall(r"^\d+(?: to \d+)? +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +(\d+) +([\d.]+) +([\d.]+)$", page, re.M)
+    near("reach rows", len(rows), len(data["by_distance"]), 9)
+    for row, point in zip(rows, data["by_distance"]):
+        for cell, value in zip(row, (point["heads"], point["least_heads"], point["kv_heads"], point["least_kv_heads"], point["chances"],
+                                     point["least_chances"], point["flow"] / point["dense_flow"])):
+            near("reach by distance", float(cell), value, 2)
+
+
+def check_show(pattern):
+    words = ("s2", "show", pattern, "--len", "4k")
+    page, data = run(*words), read_json(*words, "--json")[0]
+    near("show hash", float(data["hash"] in page), 1.0)
+    near("show density", number(r"([\d.]+) of the causal pairs", page), data["token_density"])
+    near("show block density", number(r"([\d.]+) of the block pairs", page), data["density"])
+    near("show distinct", number(r"distinct +(\d+)", page), data["distinct"], 9)
+    near("show and sim agree", data["density"], read_json("s2", "sim", pattern, "--no-db", "--len", "4k", "--json")[0]["density"])
+
+
+def check_compare(rng):
+    """A row of `s2 sim A B` is what each page says, and a ratio is that of the times."""
+    patterns = [draw(rng), draw(rng)]
+    words = ["--no-db", "--len", "4k"]
+    page, data = run("s2", "sim", *patterns, *words), read_json("s2", "sim", *patterns, *words, "--json")
+    rows = re.findall(r"^p +([\d.]+) +([\d.]+) +([\d.]+) (\w+) +([\d.]+)x +\w+ +([\d.]+) (\w+) +([\d.]+)", page, re.M)
+    near("compare rows", len(rows), 2, 9)
+    for row, one in zip(rows, data):
+        near("compare density", float(row[0]), one["density"])
+        near("compare pairs", float(row[1]), one["pairs"]["read"] / one["pairs"]["causal"])
+        near("compare time", float(row[2]) * UNITS[row[3]], one["time_us"])
+        near("compare speed-up", float(row[4]), one["dense_time_us"] / one["time_us"], 2)
+        near("compare cache", float(row[5]) * UNITS[row[6]], one["kv"]["head_pages"])
+        near("compare share", float(row[7]), one["kv"]["head_pages"] / one["kv"]["dense"], 3)
+
+
+def check_one_design(rng):
+    """Search, list, front, record, show and simulator have one set of numbers for one design."""
+    database = os.path.join(folder, f"one-{rng.random()}.db")
+    heads, length, batch = rng.choice([4, 8]), rng.choice([2048, 4096, 8192]), rng.choice([1, 2])
+    space = (f"layers 2; heads {heads}; kv-heads {heads // 2}; layers all: local {{{rng.randint(2, 8)},{rng.randint(9, 20)}}} | "
+             f"stride {{2,{heads // 2}}} phase {{head,kv}}")
+    phase = rng.choice(["prefill", "decode"])
+    at = ("--len", str(length))
+    found = read_json("s2", "search", space, *at, "--batch", str(batch), "--phase", phase, "--db", database, "--json")[0]
+    listed = {row["hash"]: row for row in read_json("s2", "ls", "--format", "json", "--db", database, "--phase", phase, *at)}
+    front = {row["hash"]: row for row in read_json("s2", "pareto", "--format", "json", "--db", database, "--phase", phase, *at)}
+    near("one design: the front is what was found", float(set(front) <= set(listed) and len(listed) == len(found["front"])), 1.0)
+    point = rng.choice(found["front"])
+    row = next(row for name, row in listed.items() if point["hash"].startswith(name))
+    own = read_json("s2", "sim", point["hash"], "--db", database, "--no-db", *at, "--batch", str(batch), "--phase", phase, "--json") or \
+        read_json("s2", "sim", point["pattern"], "--no-db", *at, "--batch", str(batch), "--phase", phase, "--json")
+    near("one design: time in search and ls", row["us"], point[phase + "_us"])
+    near("one design: time in search and sim", own[0]["time_us"], point[phase + "_us"])
+    near("one design: cache in search and ls", row["kv_bytes"], point["kv_bytes"], 9)
+    near("one design: cache in search and sim", own[0]["kv"]["head_pages"], point["kv_bytes"], 9)
+    near("one design: unread in search and ls", row["unread"], point["unread"])
+    near("one design: length and batch", float((row["len"], row["batch"]) == (length, batch)), 1.0)
+    near("one design: density in ls and sim", row["density"], own[0]["density"])
+    record = run("s2", "tui", "--dump", "designs", "--size", "160x24", "--ascii", "--db", database)
+    shown = re.search(re.escape(point["name"]) + r" +\S+ +([\d.]+) +([\d.]+) (\w+) +([\d.]+) (\w+)", record)
+    near("one design: it is on the screen", float(bool(shown)), 1.0)
+    if shown:
+        near("one design: density on the screen", float(shown[1]), row["density"], 3)
+        near("one design: time on the screen", float(shown[2]) * UNITS[shown[3]], row["us"])
+        near("one design: cache on the screen", float(shown[4]) * UNITS[shown[5]], row["kv_bytes"])
+
+
 def check_search():
     space = "layers 2; heads 8; kv-heads 2; layers all: local {16,24,32} | stride {2..8} phase {head,kv}"
     words = ("s2", "search", space, "--len", "8k")
@@ -119,6 +212,18 @@ def labels_of(page):
     return {row for row in rows if not row.startswith(("layers", "heads"))}
 
 
+def labels_of_screens():
+    """Knobs and panels of the workbench, lines of the comparison, headings of the lists."""
+    def screen(view):
+        return run("s2", "tui", "--dump", view, "--size", "132x50", "--ascii").splitlines()
+    knobs = {re.match(r"[ >+!?-]{0,2}([a-z][a-z -]*?)(?: {2,}| (?=[\d.<]|every|all|- ))", line[:28].strip("\n") + "  ") for line in screen("bench")[1:-1]}
+    lines = {re.match(r"([a-z][a-z >=]*?) {2,}\S", line) for line in screen("compare")[2:13]}
+    labels = {found[1].strip() for found in knobs | lines if found}
+    for view in ("designs", "runs"):
+        labels |= {word for line in screen(view)[1:3] if re.search(r"  name  |  took ", line) for word in line.split() if word.isalpha()}
+    return labels
+
+
 def check_labels():
     """s2 explain knows the label of every row and column that a page prints."""
     pattern = "name p; layers 2; heads 8; kv-heads 2; layers all: local 4 | stride 4 phase head"
@@ -132,7 +237,12 @@ def check_labels():
     words = set().union(*map(labels_of, pages))
     tables = [run("s2", "ls"), run("s2", "pareto", "--len", "8k")]
     words |= {word for table in tables for word in re.split(r" {2,}", table.splitlines()[0].strip())}
-    near("labels are found", float(len(words) > 30), 1.0)
+    words |= {line.split()[0] for page in (run("s2", "doctor"), run("s2", "db", "stat")) for line in page.splitlines()}
+    found = run("s2", "search", "layers 2; heads 8; kv-heads 2; layers all: local {16,24} | stride {4,8} phase head", "--len", "8k", "--no-db")
+    words |= set(re.search(r"^design +(.*)  pattern$", found, re.M)[1].split()) | set(re.findall(r"; \d+ (beaten by their bounds|priced)", found))
+    words |= set(re.findall(r"^ *(best overall|not judged|against the next best)", found, re.M))
+    words |= labels_of_screens()
+    near("labels are found", float(len(words) > 80), 1.0)
     for word in sorted(words - {"p", "inline"}):
         near(f"s2 explain {word!r} is answered", float(bool(run("s2", "explain", word))), 1.0)
 
@@ -144,6 +254,13 @@ with tempfile.TemporaryDirectory() as folder:
         check_check(pattern)
         check_sim(pattern, rng.choice(["prefill", "decode"]), rng.choice([1024, 3000, 8192]))
         check_diff(rng)
+    for _ in range(4):
+        check_reach(draw(rng))
+        check_show(draw(rng))
+        check_compare(rng)
+        check_fits(rng)
+    for _ in range(20):
+        check_one_design(rng)
     check_search()
     check_labels()
 print(f"{held} held, {failed} did not")

@@ -164,12 +164,18 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
     s2_canvas_fill(canvas, line, S2_STYLE_BAR);
     s2_canvas_clip(canvas, (s2_rect){line.row, line.col, 1, draw_corner(model, state, canvas, line)});
     int32_t col = s2_canvas_printf(canvas, line.row, 1, S2_STYLE_BAR, "s2 %s", s2_view_info_of(id)->title);
+    const bool compares = id == S2_VIEW_COMPARE && model->n_compare > 0;
     const s2_facts *const facts = id == S2_VIEW_BENCH    ? model->bench
                                   : id == S2_VIEW_DESIGN ? model->design
+                                  : compares             ? model->compare[0]
                                                          : NULL;
     if (id == S2_VIEW_DESIGN || id == S2_VIEW_RECORD)
         col = s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s", state->design_name);
-    if (facts != NULL && facts->status == S2_OK)
+    if (facts != NULL && facts->status == S2_OK && compares)
+        s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%s of %lld tokens, batch %lld",
+                         facts->question.decode ? "decode" : "prefill", (long long)facts->question.len_tok,
+                         (long long)facts->question.batch);
+    else if (facts != NULL && facts->status == S2_OK)
         s2_canvas_printf(canvas, line.row, col + 2, S2_STYLE_BAR, "%.8s  %lld tokens", facts->hash,
                          (long long)facts->question.len_tok);
 }
