@@ -27,12 +27,12 @@ static s2_status seek(const s2_found *found, int32_t nth, bool with_others, s2_s
 static s2_status part_of_dense(const s2_found *found, const s2_point *point, double *part)
 {
     s2_pattern pattern;
-    s2_pricer pricer;
+    s2_objectives objectives;
     const s2_objective by = S2_BY_KV_BYTES;
     S2_TRY(s2_search_pattern(&found->search, point->index, &found->cli->arena, &pattern, NULL));
-    s2_pricer_init(&pricer, &found->search.options, &by, 1);
-    *part = point->value[0] / s2_price_dense_kv_bytes(&pricer, &pattern);
-    s2_pricer_release(&pricer);
+    S2_TRY(s2_objectives_init(&objectives, &found->search.options, &by, 1));
+    *part = point->value[0] / s2_objectives_dense_kv_bytes(&objectives, &pattern);
+    s2_objectives_release(&objectives);
     return S2_OK;
 }
 
