@@ -1,5 +1,6 @@
 #include "cli/commands.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +13,7 @@
 #include "cli/textfile.h"
 #include "kernels/kernel.h"
 #include "kernels/micro.h"
+#include "sim/layer.h"
 #include "calibrate/accuracy.h"
 #include "calibrate/fit.h"
 #include "calibrate/table.h"
@@ -98,20 +100,13 @@ static void shuffle(int32_t *order, int32_t n)
 
 /* ------------------------------------------------------------------ measuring */
 
-/* The table's GPU of this device: its title holds the device's name; else the name in small letters. */
+/* The table's GPU that this device is, else the device's name in small letters. */
 static void name_gpu(const char *device, char *out, size_t cap)
 {
-    size_t n = 0;
-    for (int32_t nth = 0; s2_gpu_name(nth) != NULL; nth++) {
-        s2_gpu gpu;
-        if (s2_gpu_find(s2_gpu_name(nth), &gpu, NULL) == S2_OK && strstr(gpu.title, device) != NULL) {
-            snprintf(out, cap, "%s", gpu.name);
-            return;
-        }
-    }
-    for (const char *c = device; *c != '\0' && n + 1 < cap; c++)
-        out[n++] = (char)((*c >= 'A' && *c <= 'Z') ? *c + 32 : *c == ' ' ? '-' : *c);
-    out[n] = '\0';
+    const char *const known = s2_gpu_of_device(device);
+    snprintf(out, cap, "%s", known != NULL ? known : device);
+    for (char *c = out; known == NULL && *c != '\0'; c++)
+        *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
 }
 
 static void fill_head(s2_calibrate *state)

@@ -221,7 +221,7 @@ static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const 
     const s2_status status = s2_certificate_write(pattern, findings, check->n_requirements, &text, &diag);
     s2_exit code = S2_EXIT_UNDECIDED;
     if (status == S2_EUNSUPPORTED)
-        s2_cli_error(cli, "no certificate: %s", diag.msg);
+        s2_cli_error(cli, "no certificate is written: %s", diag.msg);
     else
         code = status == S2_OK ? write_whole(cli, check->certificate, &text)
                                : s2_cli_fail(cli, status, "certificate");

@@ -10,7 +10,7 @@ enum { USAGE = 2, ENVIRONMENT = 5 };
 
 static const char usage[] = "usage: s2cert CERTIFICATE\n\nCheck what s2check --certificate wrote.\nexit "
                             "codes: 0 verified, 1 not verified, "
-                            "2 called wrongly, 3 no certificate, 4 not decided, 5 environment\n";
+                            "2 called wrongly, 3 no certificate to check, 4 not decided, 5 environment\n";
 
 static int say(FILE *to, const char *what, const char *of)
 {
@@ -24,9 +24,22 @@ static int fail(int code, const char *what, const char *why)
     return code;
 }
 
+static const char *words_of(s2_cert_verdict verdict)
+{
+    switch (verdict) {
+    case S2_CERT_REFUTED: return "not verified";
+    case S2_CERT_MALFORMED: return "malformed certificate";
+    case S2_CERT_UNDECIDED: return "not decided";
+    case S2_CERT_NO_MEMORY: return "not checked";
+    case S2_CERT_VERIFIED: break;
+    }
+    return "verified";
+}
+
 /* The answer to one file, whose name may hold anything and is not repeated. */
 static int check_file(const char *path)
 {
+    static const char magic[] = "s2cert 1 ";
     static char bytes[S2_CERT_MOST_BYTES + 1];
     static s2_cert_answer answer;
     FILE *const file = fopen(path, "rb");
@@ -35,7 +48,10 @@ static int check_file(const char *path)
         return fail(S2_CERT_MALFORMED, "the file cannot be read", strerror(errno));
     fclose(file);
     if (n == sizeof bytes)
-        return fail(S2_CERT_MALFORMED, "no certificate", "the file is too long to be one");
+        return fail(S2_CERT_MALFORMED, "not a certificate", "the file is longer than any");
+    if (n < sizeof magic - 1 || memcmp(bytes, magic, sizeof magic - 1) != 0)
+        return fail(S2_CERT_MALFORMED, "not a certificate",
+                    n == 0 ? "the file is empty" : "it does not begin with `s2cert 1`");
     s2_cert_check(bytes, n, S2_CERT_MOST_STEPS, &answer);
     if (answer.verdict == S2_CERT_VERIFIED) {
         char text[sizeof answer.claims + sizeof answer.hash + 16];
@@ -43,10 +59,7 @@ static int check_file(const char *path)
         const int code = say(stdout, "verified for every context length: ", text);
         return code == 0 ? 0 : fail(code, "cannot write the answer", strerror(errno));
     }
-    const char *const what = answer.verdict == S2_CERT_REFUTED     ? "not verified"
-                             : answer.verdict == S2_CERT_MALFORMED ? "no certificate"
-                                                                   : "not decided";
-    return fail((int)answer.verdict, what, answer.reason);
+    return fail((int)answer.verdict, words_of(answer.verdict), answer.reason);
 }
 
 int main(int argc, char **argv)

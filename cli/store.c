@@ -309,7 +309,9 @@ s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
     return s2_store_items(cli, &item, 1);
 }
 
-s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
+/* One row of the design and of this run: a validation, or else an export. */
+static s2_exit store_row(s2_cli *cli, const s2_input *input, const s2_db_validation *validation,
+                         const s2_db_export *export)
 {
     if (cli->no_db)
         return S2_EXIT_OK;
@@ -317,20 +319,20 @@ s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_vali
     const int64_t run_before = cli->run_id;
     S2_CLI_TRY(begin(cli, input, &design_id));
     s2_diag diag = {0};
-    const s2_status status = s2_db_put_validation(cli->db, cli->run_id, design_id, validation, &diag);
+    const s2_status status = validation != NULL
+                                 ? s2_db_put_validation(cli->db, cli->run_id, design_id, validation, &diag)
+                                 : s2_db_put_export(cli->db, cli->run_id, design_id, export, &diag);
     return finish(cli, status, &diag, run_before);
+}
+
+s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation)
+{
+    return store_row(cli, input, validation, NULL);
 }
 
 s2_exit s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row)
 {
-    if (cli->no_db)
-        return S2_EXIT_OK;
-    int64_t design_id;
-    const int64_t run_before = cli->run_id;
-    S2_CLI_TRY(begin(cli, input, &design_id));
-    s2_diag diag = {0};
-    const s2_status status = s2_db_put_export(cli->db, cli->run_id, design_id, row, &diag);
-    return finish(cli, status, &diag, run_before);
+    return store_row(cli, input, NULL, row);
 }
 
 static s2_exit report_candidates(s2_cli *cli, const char *key, const s2_db_row *rows, int32_t n_rows)
