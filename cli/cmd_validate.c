@@ -15,6 +15,7 @@
 #include "cli/validating.h"
 #include "judge/watchdog.h"
 #include "judge/plug.h"
+#include "judge/process.h"
 #include "judge/validate.h"
 #include "pattern/parse.h"
 
@@ -108,13 +109,25 @@ static s2_exit read_dtype(s2_validate_state *state)
     return S2_EXIT_OK;
 }
 
+/* A file or a command, and no kernel of s2. */
+static bool is_foreign(const char *kernel)
+{
+    return strpbrk(kernel, "/ ") != NULL;
+}
+
+static bool is_object(const char *kernel)
+{
+    const size_t n = strlen(kernel);
+    return n > 3 && strcmp(kernel + n - 3, ".so") == 0 && strchr(kernel, ' ') == NULL;
+}
+
 static s2_exit read_kernel(s2_validate_state *state)
 {
     const char *const name = s2_args_str(&state->args, "kernel");
     if (name == NULL)
         return S2_EXIT_OK;
-    if (strchr(name, '/') != NULL)
-        return S2_EXIT_OK; /* a shared object, opened when the device is known */
+    if (is_foreign(name))
+        return S2_EXIT_OK; /* opened when the device is known */
     state->kernel = s2_kernel_find(name);
     if (state->kernel != NULL)
         return S2_EXIT_OK;
@@ -193,16 +206,18 @@ static s2_exit open_plug(s2_validate_state *state)
 {
     const char *const path = s2_args_str(&state->args, "kernel");
     s2_diag why = {0};
-    if (path == NULL || strchr(path, '/') == NULL)
+    if (path == NULL || !is_foreign(path))
         return S2_EXIT_OK;
     s2_status status = s2_device_share(state->device, &why);
     if (status == S2_OK)
-        status = s2_plug_open(path, &state->kernel, &why);
+        status = is_object(path) ? s2_plug_open(path, (double)state->timeout_s, &state->kernel, &why)
+                                 : s2_process_open(path, (double)state->timeout_s, &state->kernel, &why);
     if (status != S2_OK) {
         s2_cli_error(state->cli, "--kernel %s: %s", path, s2_diag_text(&why, status));
         return S2_EXIT_ENVIRONMENT;
     }
     state->plugged = true;
+    state->timeout_s = 0; /* each call has this limit for itself */
     state->n_runs = 0;
     return S2_EXIT_OK;
 }
@@ -578,6 +593,7 @@ s2_exit s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *i
     for (int32_t n = 0; ready == S2_EXIT_OK && n < n_inputs; n++)
         if (wanted(user, n))
             code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
+    s2_process_close();
     s2_device_close(&state.device);
     return code;
 }
@@ -598,6 +614,7 @@ s2_exit s2_cmd_validate(s2_cli *cli, int argc, char **argv)
     s2_exit code = ready;
     for (int32_t n = 0; ready == S2_EXIT_OK && n < state.args.n_operands; n++)
         code = s2_exit_combine(code, validate_operand(&state, state.args.operands[n]));
+    s2_process_close();
     s2_device_close(&state.device);
     return s2_exit_combine(code, print_sum(&state));
 }

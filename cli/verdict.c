@@ -212,6 +212,8 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
                  {"kernel", v->kernel},
                  {"phase", s2_pass_word(subject->pass)},
                  {"dtype", s2_dtype_word(subject->dtype)}};
+    if (v->versions[0] != '\0')
+        s2_json_key_str(buf, "versions", v->versions);
     for (size_t word = 0; word < sizeof words / sizeof *words; word++) {
         s2_json_key_str(buf, words[word].key,
                         words[word].text[0] != '\0' ? words[word].text : NULL); /* a CPU has no UUID */
@@ -235,6 +237,8 @@ static void json_head(const s2_subject *subject, s2_buf *buf)
     }
     s2_json_key_str(buf, "outcome", s2_outcome_word(v->outcome));
     s2_json_key_str(buf, "reason", v->outcome != S2_OUTCOME_OK ? v->reason : NULL);
+    if (v->symptom[0] != '\0')
+        s2_json_key_str(buf, "symptom", v->symptom);
     if (v->left_out[0] != '\0') {
         s2_json_key_str(buf, "left_out", v->left_out);
     }
@@ -349,6 +353,8 @@ static void text_head(const s2_subject *subject, s2_buf *buf)
     s2_buf_printf(buf, "  %lld tokens x %lld  %s  %s on %s\n", (long long)subject->len_tok,
                   (long long)subject->batch, s2_dtype_word(subject->dtype),
                   v->kernel[0] != '\0' ? v->kernel : "no kernel", subject->device->name);
+    if (v->versions[0] != '\0')
+        s2_buf_printf(buf, "  versions  %s\n", v->versions);
 }
 
 static void text_unread(const s2_subject *subject, s2_buf *buf)
@@ -400,6 +406,8 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     if (is_timed(v))
         text_time(subject, buf);
     text_wrong_pair(subject, buf);
+    if (v->symptom[0] != '\0')
+        s2_buf_printf(buf, "  symptom   %s\n", v->symptom);
     text_bytes(subject, buf);
     if (v->left_out[0] != '\0')
         s2_buf_printf(buf, "  left out  %s\n", v->left_out);

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 
 #include "base/text.h"
 #include "judge/s2_kernel_plug.h"
+#include "judge/validate.h"
 #include "pattern/blocks.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -27,6 +30,7 @@ typedef struct s2_plug_words {
 static struct {
     char path[400];
     char name[40];
+    double limit_s;
     int32_t passes;
     s2_plug_words *words; /* shared with children */
 } plug;
@@ -191,19 +195,44 @@ static s2_status conclude(int ended, s2_diag *why)
                        said[0] != '\0' ? said : "it does not say why");
 }
 
+/* The child holds the other end of the pipe for as long as it lives. */
+static bool is_late(int alive)
+{
+    struct pollfd fd = {.fd = alive};
+    const int limit_ms = plug.limit_s > 0.0 && plug.limit_s < 1e6 ? (int)(plug.limit_s * 1e3) : -1;
+    int n;
+    do
+        n = poll(&fd, 1, limit_ms);
+    while (n < 0 && errno == EINTR);
+    return n == 0;
+}
+
 static s2_status in_child(int (*work)(const s2_attn_problem *), const s2_attn_problem *problem, s2_diag *why)
 {
-    int ended = 0;
+    int ended = 0, alive[2];
+    if (pipe2(alive, O_CLOEXEC) != 0)
+        return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", plug.name);
     memset(plug.words, 0, sizeof *plug.words);
     fflush(NULL); /* what is not written yet would be written twice */
     const pid_t child = fork();
-    if (child < 0)
+    if (child < 0) {
+        close(alive[0]);
+        close(alive[1]);
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", plug.name);
+    }
     if (child == 0)
         become_child(work, problem);
+    close(alive[1]);
+    const bool late = is_late(alive[0]);
+    close(alive[0]);
+    if (late)
+        kill(child, SIGKILL);
     while (waitpid(child, &ended, 0) < 0)
         if (errno != EINTR)
             return s2_diag_set(why, S2_EIO, 0, 0, 0, "the process of %s was lost", plug.name);
+    if (late)
+        return s2_diag_set(why, S2_ECUDA, S2_OUTCOME_TIMEOUT, 0, 0, "%s did not come back within %g s",
+                           plug.name, plug.limit_s);
     return conclude(ended, why);
 }
 
@@ -241,7 +270,7 @@ static void finish(s2_device *device, void *state)
     (void)state;
 }
 
-s2_status s2_plug_open(const char *path, const s2_kernel **out, s2_diag *why)
+s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, s2_diag *why)
 {
     static const s2_kernel_traits traits = {.name = plug.name,
                                             .tile_tok = 64,
@@ -263,6 +292,7 @@ s2_status s2_plug_open(const char *path, const s2_kernel **out, s2_diag *why)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the path of the shared object is too long");
     s2_text_clean(plug.name, sizeof plug.name, slash != NULL ? slash + 1 : path);
     memcpy(plug.path, path, strlen(path) + 1);
+    plug.limit_s = limit_s;
     plug.words = mmap(NULL, sizeof *plug.words, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (plug.words == MAP_FAILED)
         return S2_ENOMEM;

@@ -2,8 +2,7 @@
  * judge/plug.h - somebody else's kernel, a shared object of judge/s2_kernel_plug.h, as an s2_kernel.
  *
  * Every call of it runs in a child process on shared memory of the CPU device (s2_device_share), so that a crash
- * is a status with its signal in words, and what it writes where it must not is seen. A hang ends with the process
- * that waits for it. It computes whole problems, not selections of items.
+ * is a status with its signal in words, and what it writes where it must not is seen. A hang is ended. It computes whole problems, not selections of items.
  *
  * Ownership: one plug a process, for as long as that runs. Threads: one.
  */
@@ -14,8 +13,9 @@
 
 /*
  * S2_EUNSUPPORTED with the reason where the object cannot be loaded, exports no pass or is of another version of
- * the header; S2_ENOMEM.
+ * the header; S2_ENOMEM. A call that takes longer than limit_s seconds (0: any time) is ended, and *why's code
+ * is then the s2_outcome.
  */
-s2_status s2_plug_open(const char *path, const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;
+s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, s2_diag *why) S2_MUST_CHECK;
 
 #endif /* S2_JUDGE_PLUG_H */

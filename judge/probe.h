@@ -26,6 +26,21 @@ s2_status s2_probe_rows_choose(const s2_harness *harness, int64_t budget_pairs, 
  */
 s2_status s2_probe_poison(const s2_harness *harness, uint8_t *k, uint8_t *v) S2_MUST_CHECK;
 
+/* The keys that some rows of the first sequence really read, with nothing taken from the pattern. */
+typedef struct s2_sight {
+    s2_probe_row *row;
+    int64_t n_rows;
+    int64_t row_bytes; /* of a row of `seen` */
+    uint8_t *seen;     /* [row][key / 8], zeros before */
+    int64_t *n_seen;   /* [row]; 0: none, or what came is no mean over keys */
+} s2_sight;
+/* Fill seen and n_seen of the rows given. S2_ENOMEM, or what the device says. */
+s2_status s2_probe_see(s2_harness *harness, uint64_t seed, s2_sight *out, s2_diag *why) S2_MUST_CHECK;
+
+/* Say in out->symptom which rule would explain what a convicted forward did; nothing where none does. */
+s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                           s2_diag *why) S2_MUST_CHECK;
+
 /* Each fills its part of *out, the verdict with it; what memory and device say is the status. */
 s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                          s2_diag *why) S2_MUST_CHECK;

@@ -32,7 +32,10 @@ extern "C" {
     X(S2_OUTCOME_LAUNCH_FAILED, "launch_failed")                                                             \
     X(S2_OUTCOME_TIMEOUT, "timeout")                                                                         \
     X(S2_OUTCOME_OUT_OF_MEMORY, "out_of_memory")                                                             \
-    X(S2_OUTCOME_UNSUPPORTED, "unsupported")
+    X(S2_OUTCOME_UNSUPPORTED, "unsupported")                                                                 \
+    X(S2_OUTCOME_BAD_REPLY, "bad_reply")                                                                     \
+    X(S2_OUTCOME_WRONG_SHAPE, "wrong_shape")                                                                 \
+    X(S2_OUTCOME_NOT_REPEATABLE, "not_repeatable")
 typedef enum s2_outcome {
 #define S2_OUTCOME_ENUM(name, word) name,
     S2_OUTCOME_TABLE(S2_OUTCOME_ENUM)
@@ -115,8 +118,10 @@ typedef struct s2_figure {
 typedef struct s2_validation {
     s2_outcome outcome;
     char reason[240];   /* of an outcome that is not ok: where and what */
+    char symptom[240];  /* of a wrong forward: the rule that would explain what was seen; "" when none does */
     char left_out[240]; /* what of the phase was not judged, and why; "" when all was */
     const char *kernel; /* its name; "" when none was found */
+    char versions[200]; /* of what somebody else's kernel runs on; "" of our own */
     s2_plan_counts counts;
     int32_t n_items; /* work items of the layer, and how many of them were run */
     int32_t n_items_run;

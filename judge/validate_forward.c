@@ -16,6 +16,8 @@ static s2_status judge(s2_harness *harness, const s2_validate_request *request, 
     S2_STAGE(out, s2_probe_numerics(harness, request, out, why));
     if (request->needles)
         S2_STAGE(out, s2_probe_needles(harness->device, request, out, why));
+    if (out->outcome == S2_OUTCOME_WRONG_PAIRS || out->outcome == S2_OUTCOME_WRONG_VALUES)
+        S2_TRY(s2_probe_explain(harness->device, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_harness_run_rows(harness, NULL, 0, &ms, why));
     out->expected_ms = ms * s2_harness_whole_over_some(harness);

@@ -12,9 +12,18 @@
 #include "kernels/cuda/cuda.h"
 #endif
 
-/* The CPU needs the time at which a span began, and the addresses that malloc gave. */
+/* Memory of a file without a name, which another process opens by its number. */
+typedef struct s2_shared_block {
+    struct s2_shared_block *next;
+    char *raw;
+    size_t n_bytes; /* the page of this block included */
+    int file;
+} s2_shared_block;
+
+/* The CPU needs the time at which a span began, and what it shares. */
 typedef struct s2_cpu_impl {
     struct timespec begin;
+    s2_shared_block *shared;
 } s2_cpu_impl;
 
 enum { ALIGN_BYTES = 256, PAGE_BYTES = 4096 };
@@ -129,30 +138,55 @@ static const s2_device_ops cpu_ops = {
     .close = cpu_close,
 };
 
-/* A page before the memory holds the length of both. */
+/* A page before the memory holds what is known of it. */
 static s2_status shared_alloc(s2_device *device, size_t n_bytes, void **out)
 {
-    (void)device;
-    if (n_bytes > SIZE_MAX / 2)
+    s2_cpu_impl *const impl = device->impl;
+    if (n_bytes > INT64_MAX / 2)
         return S2_ENOMEM;
     const size_t whole = n_bytes + PAGE_BYTES;
-    char *const raw = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (raw == MAP_FAILED)
+    const int file = memfd_create("s2", MFD_CLOEXEC);
+    char *raw = MAP_FAILED;
+    if (file >= 0 && ftruncate(file, (off_t)whole) == 0)
+        raw = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (raw == MAP_FAILED) {
+        if (file >= 0)
+            close(file);
         return S2_ENOMEM;
-    memcpy(raw, &whole, sizeof whole);
+    }
+    s2_shared_block *const block = (s2_shared_block *)(void *)raw;
+    *block = (s2_shared_block){impl->shared, raw, whole, file};
+    impl->shared = block;
     *out = raw + PAGE_BYTES;
     return S2_OK;
 }
 
 static void shared_release(s2_device *device, void *memory)
 {
-    size_t whole;
-    (void)device;
-    if (memory == NULL)
+    s2_cpu_impl *const impl = device->impl;
+    s2_shared_block **at = &impl->shared;
+    while (*at != NULL && (*at)->raw + PAGE_BYTES != memory)
+        at = &(*at)->next;
+    if (*at == NULL)
         return;
-    char *const raw = (char *)memory - PAGE_BYTES;
-    memcpy(&whole, raw, sizeof whole);
-    munmap(raw, whole);
+    const s2_shared_block gone = **at;
+    *at = gone.next;
+    munmap(gone.raw, gone.n_bytes);
+    close(gone.file);
+}
+
+bool s2_device_shared_file(const s2_device *device, const void *memory, int *file, int64_t *offset)
+{
+    const s2_cpu_impl *const impl = device->impl;
+    for (const s2_shared_block *block = impl->shared; block != NULL; block = block->next) {
+        const uintptr_t from = (uintptr_t)block->raw, at = (uintptr_t)memory;
+        if (at < from || at >= from + block->n_bytes)
+            continue;
+        *file = block->file;
+        *offset = (int64_t)(at - from);
+        return true;
+    }
+    return false;
 }
 
 s2_status s2_device_share(s2_device *device, s2_diag *why)

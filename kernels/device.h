@@ -99,10 +99,12 @@ s2_status s2_device_open(const char *spec, s2_device **out, s2_diag *why) S2_MUS
 void s2_device_close(s2_device **device);
 
 /*
- * From now on memory of the CPU device is shared with processes that are forked later. Call it before anything
- * is allocated. S2_EUNSUPPORTED on a GPU.
+ * From now on memory of the CPU device is shared with processes that are forked later, and lies in files that
+ * others may map. Call it before anything is allocated. S2_EUNSUPPORTED on a GPU.
  */
 s2_status s2_device_share(s2_device *device, s2_diag *why) S2_MUST_CHECK;
+/* The file that shared memory lies in, and where in it; false: it is not shared. The file stays the device's. */
+bool s2_device_shared_file(const s2_device *device, const void *memory, int *file, int64_t *offset);
 
 /*
  * Test inputs: element number i of stream `seed`, near normal with variance 1 (the sum of four 16-bit

@@ -148,7 +148,7 @@ static s2_pair_terms terms_of(s2_gradient *g, const s2_gradient_row *row, s2_pai
     out.ds_size = out.p * (dp_size + row->delta_noise * sqrt((double)p->head_dim) + fabs(row->delta));
     out.plain_p = expf((float)score - row->plain_lse);
     out.plain_ds = out.plain_p * ((float)dp - row->plain_delta) * (float)slope;
-    if (g->tolerance == S2_TOL_ROUNDED_P) {
+    if (g->tolerance != S2_TOL_EXACT) {
         out.plain_ds = s2_round_to(p->dtype, out.plain_ds);
         out.plain_p = s2_round_to(p->dtype, out.plain_p);
     }

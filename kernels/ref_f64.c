@@ -6,6 +6,8 @@
 #include "kernels/float16.h"
 #include "pattern/dense.h"
 
+static const double unit_of[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
+
 void s2_oracle_row_release(s2_oracle_row *row)
 {
     s2_free(row->o);
@@ -109,6 +111,26 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
     }
 }
 
+/* Two roundings of each score move its weight by itself; what that does to the row, the worst element of it. */
+static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double unit, s2_oracle_row *row)
+{
+    double lse = 0.0, sum = 0.0;
+    row->o_noise = row->lse_noise = 0.0;
+    for (int32_t n = 0; n < row->n_keys; n++)
+        sum += row->weight[n];
+    for (int32_t n = 0; n < row->n_keys && tolerance == S2_TOL_ROUNDED_S; n++)
+        lse += pow(row->weight[n] / sum * 2.0 * unit * row->score[n], 2.0);
+    for (int32_t d = 0; d < data->problem->head_dim && tolerance == S2_TOL_ROUNDED_S; d++) {
+        double o = 0.0;
+        for (int32_t n = 0; n < row->n_keys; n++)
+            o += pow(row->weight[n] / sum * 2.0 * unit * row->score[n] *
+                         (value_at(data, row->keys[n], d) - row->o[d]),
+                     2.0);
+        row->o_noise = fmax(row->o_noise, sqrt(o));
+    }
+    row->lse_noise = sqrt(lse);
+}
+
 /* The same formula in the precision of the storage: what a correct kernel cannot avoid. */
 static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
 {
@@ -119,7 +141,7 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
     for (int32_t n = 0; n < row->n_keys; n++) {
         const float weight = expf((float)row->score[n] - peak);
         sum += weight;
-        row->weight[n] = (double)(tolerance == S2_TOL_ROUNDED_P ? s2_round_to(dtype, weight) : weight);
+        row->weight[n] = (double)(tolerance != S2_TOL_EXACT ? s2_round_to(dtype, weight) : weight);
     }
     if (row->sink > -INFINITY)
         sum += expf((float)row->sink - peak);
@@ -142,6 +164,7 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
     find_keys(&data, q_tok, head, row);
     find_scores(&data, row);
     answer(&data, row);
+    score_noise(&data, tolerance, unit_of[problem->dtype], row);
     rounded_answer(&data, tolerance, row);
     return S2_OK;
 }
@@ -152,9 +175,8 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
  */
 static double row_tolerance(const s2_oracle_row *row, s2_dtype dtype, double plain_err, double o_peak)
 {
-    static const double unit[S2_N_DTYPES] = {[S2_F32] = 0x1p-24, [S2_BF16] = 0x1p-9, [S2_F16] = 0x1p-12};
     const double sums = 64.0 * 0x1p-24 * (1.0 + row->score_peak) * row->value_peak;
-    return 2.0 * plain_err + 2.0 * unit[dtype] * o_peak + sums;
+    return 2.0 * plain_err + 2.0 * unit_of[dtype] * o_peak + sums + 6.0 * row->o_noise;
 }
 
 s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_row *row, const void *o,
@@ -177,7 +199,7 @@ s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_r
     }
     error.lse_err = fabs(lse - row->lse);
     error.lse_tol =
-        3.0 * fabs(row->rounded_lse - row->lse) + 4e-6 + 16.0 * 0x1p-24 * (row->score_peak + fabs(row->lse));
+        3.0 * fabs(row->rounded_lse - row->lse) + 4e-6 + 6.0 * row->lse_noise + 16.0 * 0x1p-24 * (row->score_peak + fabs(row->lse));
     return error;
 }
 

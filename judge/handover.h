@@ -1,0 +1,36 @@
+/*
+ * judge/handover.h - a problem as one line of JSON for a foreign process, its tensors and masks by the files that they
+ * lie in (docs/judging-your-kernel.md, *The protocol*).
+ *
+ * Ownership: s2_handover_close releases what open made. Threads: one.
+ */
+#ifndef S2_JUDGE_HANDOVER_H
+#define S2_JUDGE_HANDOVER_H
+
+#include "base/text.h"
+#include "kernels/kernel.h"
+
+enum { S2_LIMIT_MASK_BYTES = 1 << 30 };
+
+/* Every pair of a problem, packed, and whether all heads read the same plain shape. */
+typedef struct s2_handover {
+    int file; /* of the masks; -1 before open */
+    uint8_t *bits;
+    size_t n_bytes;
+    int64_t window_tok; /* each query reads its last window_tok keys, INT64_MAX: all of them; 0: no such shape */
+    int64_t longest_tok; /* the longest of its rows so far */
+    bool full;          /* each query reads every key, later ones too */
+} s2_handover;
+
+/* S2_EUNSUPPORTED where the masks would take more than S2_LIMIT_MASK_BYTES; S2_ENOMEM. */
+s2_status s2_handover_open(const s2_attn_problem *problem, s2_handover *out, s2_diag *why) S2_MUST_CHECK;
+void s2_handover_close(s2_handover *handover);
+
+/* One line with its end; buf->status says whether there was memory. */
+void s2_handover_print(const s2_handover *handover, const s2_device *device, const s2_attn_problem *problem,
+                       int64_t id, s2_buf *buf);
+
+/* A number of everything that the pass may only read: another one after the call says that an input was changed. */
+uint64_t s2_handover_inputs(const s2_device *device, const s2_attn_problem *problem);
+
+#endif /* S2_JUDGE_HANDOVER_H */

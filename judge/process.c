@@ -1,0 +1,357 @@
+#include "judge/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "judge/handover.h"
+#include "judge/reply.h"
+#include "judge/validate.h"
+
+enum { LINE_BYTES = 1 << 16, PROTOCOL = 1, SHELL_FAILED = 127 };
+
+/* An s2_kernel has no data of its own, so there is one process at a time. */
+static struct {
+    char command[1000];
+    double limit_s;
+    pid_t pid; /* 0: none runs */
+    int to, from;
+    int64_t id; /* of the last request */
+    int32_t passes;
+    char name[40];
+    char versions[200];
+    char line[LINE_BYTES]; /* what came and was not taken yet */
+    size_t n;
+} process;
+
+/* ------------------------------------------------------------------ its life */
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* It and all that it started are one group; it ends with the program that asked. */
+static void become_child(const int to[2], const int from[2])
+{
+    char words[sizeof process.command + 16];
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    dup2(to[0], STDIN_FILENO);
+    dup2(from[1], STDOUT_FILENO);
+    snprintf(words, sizeof words, "exec env %s", process.command);
+    execl("/bin/sh", "sh", "-c", words, (char *)NULL);
+    _exit(SHELL_FAILED);
+}
+
+static s2_status start(s2_diag *why)
+{
+    int to[2], from[2];
+    if (pipe2(to, O_CLOEXEC) != 0)
+        return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", process.name);
+    if (pipe2(from, O_CLOEXEC) == 0) {
+        fflush(NULL); /* what is not written yet would be written twice */
+        const pid_t child = fork();
+        if (child == 0)
+            become_child(to, from);
+        close(to[0]);
+        close(from[1]);
+        process.to = to[1];
+        process.from = from[0];
+        process.pid = child > 0 ? child : 0;
+        process.n = 0;
+        if (child > 0)
+            return S2_OK;
+        close(from[0]);
+    } else {
+        close(to[0]);
+    }
+    close(to[1]);
+    return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", process.name);
+}
+
+/* The status that it ended with; one that does not end by itself within a moment is ended. */
+static int end(bool at_once)
+{
+    int ended = 0;
+    pid_t gone = 0;
+    const double deadline = now_s() + (at_once ? 0.0 : 1.0);
+    if (process.pid == 0)
+        return 0;
+    close(process.to);
+    while (gone == 0 && now_s() < deadline) {
+        gone = waitpid(process.pid, &ended, WNOHANG);
+        if (gone == 0)
+            nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    kill(-process.pid, SIGKILL);
+    kill(process.pid, SIGKILL);
+    while (gone <= 0 && waitpid(process.pid, &ended, 0) < 0 && errno == EINTR) {
+    }
+    close(process.from);
+    process.pid = 0;
+    return ended;
+}
+
+void s2_process_close(void)
+{
+    end(false);
+}
+
+/* ------------------------------------------------------------------ lines */
+
+static s2_status blame(s2_diag *why, s2_outcome outcome, const char *what, const char *detail)
+{
+    return s2_diag_set(why, S2_ECUDA, (int32_t)outcome, 0, 0, "%s %s%s%.150s", process.name, what,
+                       detail[0] != '\0' ? ": " : "", detail);
+}
+
+/* What a process that closed its pipe died of. */
+static s2_status mourn(s2_diag *why)
+{
+    char detail[80];
+    const int ended = end(false);
+    if (WIFSIGNALED(ended))
+        snprintf(detail, sizeof detail, "signal %d (%s)%s", WTERMSIG(ended), strsignal(WTERMSIG(ended)),
+                 WTERMSIG(ended) == SIGKILL ? ", which is also what a machine without memory sends" : "");
+    else
+        snprintf(detail, sizeof detail, "exit code %d%s", WEXITSTATUS(ended),
+                 WEXITSTATUS(ended) == SHELL_FAILED ? ", there is no such program" : "");
+    return blame(why, S2_OUTCOME_LAUNCH_FAILED, "ended without an answer", detail);
+}
+
+/* Wait until the pipe can be read or written, at most to the deadline. */
+static s2_status await(int pipe, short events, double deadline, s2_diag *why)
+{
+    struct pollfd fd = {.fd = pipe, .events = events};
+    for (;;) {
+        const double left = deadline - now_s();
+        const int n = left > 0.0 ? poll(&fd, 1, (int)fmin(ceil(left * 1e3), 1e9)) : 0;
+        if (n > 0)
+            return S2_OK;
+        if (n < 0 && errno == EINTR)
+            continue;
+        end(true);
+        char limit[40];
+        snprintf(limit, sizeof limit, "within %g s", process.limit_s);
+        return blame(why, S2_OUTCOME_TIMEOUT, "gave no answer", limit);
+    }
+}
+
+/* The next line, without its end, in process.line; it is taken when the next one is asked for. */
+static s2_status read_line(double deadline, s2_diag *why)
+{
+    process.n = 0;
+    while (process.n == 0 || process.line[process.n - 1] != '\n') {
+        if (process.n == sizeof process.line - 1) {
+            end(true);
+            return blame(why, S2_OUTCOME_BAD_REPLY, "answers with a line that does not end", "");
+        }
+        S2_TRY(await(process.from, POLLIN, deadline, why));
+        const ssize_t n = read(process.from, process.line + process.n, sizeof process.line - 1 - process.n);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return mourn(why);
+        process.n += (size_t)n;
+    }
+    process.line[process.n - 1] = '\0';
+    return S2_OK;
+}
+
+/* One object a line and nothing else: a second line, or a byte 0 in it, is no answer either. */
+static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
+{
+    S2_TRY(read_line(deadline, why));
+    if (strlen(process.line) == process.n - 1 && s2_reply_read(process.line, out))
+        return S2_OK;
+    char said[80];
+    process.line[process.n - 1] = '\0';
+    process.line[strcspn(process.line, "\n")] = '\0';
+    s2_text_clean(said, sizeof said, process.line);
+    end(true);
+    return blame(why, S2_OUTCOME_BAD_REPLY, "answers what is no line of the protocol", said);
+}
+
+/* A process that went away while it was written to is found out by what it does not answer. */
+static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+    sigaction(SIGPIPE, &ignore, &before);
+    s2_status status = S2_OK;
+    for (size_t at = 0; status == S2_OK && at < line->len;) {
+        status = await(process.to, POLLOUT, deadline, why);
+        const ssize_t n = status == S2_OK ? write(process.to, line->data + at, line->len - at) : 0;
+        if (n < 0 && errno != EINTR)
+            break;
+        at += n > 0 ? (size_t)n : 0;
+    }
+    sigaction(SIGPIPE, &before, NULL);
+    return status;
+}
+
+/* ------------------------------------------------------------------ what it says of itself */
+
+static s2_kernel *own_kernel(void)
+{
+    static s2_kernel_traits traits = {.name = process.name,
+                                      .tile_tok = 64,
+                                      .pack_heads = 1,
+                                      .key_tok = 64,
+                                      .wide_key_tok = 64,
+                                      .column_tok = 64};
+    static s2_kernel kernel = {.traits = &traits,
+                               .summary = "a kernel of somebody else, in a process",
+                               .device = S2_DEVICE_CPU,
+                               .loads_all = true};
+    return &kernel;
+}
+
+static void introduce(const s2_reply *hello)
+{
+    s2_kernel *const kernel = own_kernel();
+    memcpy(process.name, hello->name, sizeof process.name);
+    memcpy(process.versions, hello->versions, sizeof process.versions);
+    process.passes = 0;
+    for (int32_t pass = 0; pass < S2_N_PASSES; pass++)
+        process.passes |= (strstr(hello->passes, s2_pass_word((s2_pass)pass)) != NULL) << pass;
+    kernel->no_lse = !hello->lse;
+    kernel->deterministic = hello->deterministic;
+    kernel->versions = process.versions;
+    kernel->tolerance = strcmp(hello->rounds, "scores") == 0   ? S2_TOL_ROUNDED_S
+                        : strcmp(hello->rounds, "output") == 0 ? S2_TOL_EXACT
+                                                               : S2_TOL_ROUNDED_P;
+}
+
+/* A process that runs and has said who it is. */
+static s2_status ready(s2_diag *why)
+{
+    s2_reply hello;
+    if (process.pid != 0)
+        return S2_OK;
+    S2_TRY(start(why));
+    S2_TRY(read_reply(now_s() + process.limit_s, &hello, why));
+    if (hello.outcome[0] != '\0') {
+        end(true);
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s", hello.reason);
+    }
+    if (hello.s2 != PROTOCOL || hello.name[0] == '\0' || hello.passes[0] == '\0') {
+        end(true);
+        return blame(why, S2_OUTCOME_BAD_REPLY, "does not say its version of the protocol, name and passes",
+                     "");
+    }
+    introduce(&hello);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ the contract */
+
+static s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_diag *why)
+{
+    (void)device;
+    if ((process.passes >> problem->pass & 1) == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s has no %s", process.name,
+                           s2_pass_word(problem->pass));
+    if (problem->cached != NULL || problem->select_pages > 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "a process reads no cache");
+    return S2_OK;
+}
+
+static void finish(s2_device *device, void *state)
+{
+    (void)device;
+    if (state != NULL)
+        s2_handover_close(state);
+    s2_free(state);
+}
+
+static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **state, s2_diag *why)
+{
+    S2_TRY(s2_problem_check(problem, why));
+    S2_TRY(supports(device, problem, why));
+    s2_handover *const handover = s2_calloc(1, sizeof *handover);
+    if (handover == NULL)
+        return S2_ENOMEM;
+    const s2_status status = s2_handover_open(problem, handover, why);
+    if (status == S2_OK)
+        *state = handover;
+    else
+        finish(device, handover);
+    return status;
+}
+
+/* What it says of a call; after a failure nobody knows its state, so it is ended. */
+static s2_status conclude(const s2_reply *reply, s2_diag *why)
+{
+    static const struct {
+        const char *word;
+        s2_outcome outcome;
+        const char *text;
+    } failures[] = {{"failed", S2_OUTCOME_LAUNCH_FAILED, "failed"},
+                    {"out_of_memory", S2_OUTCOME_OUT_OF_MEMORY, "is out of memory"},
+                    {"wrong_shape", S2_OUTCOME_WRONG_SHAPE, "gives a result of another shape"}};
+    if (reply->id == process.id && strcmp(reply->outcome, "ok") == 0)
+        return S2_OK;
+    if (reply->id == process.id && strcmp(reply->outcome, "unsupported") == 0)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "%s",
+                           reply->reason[0] != '\0' ? reply->reason : "it does not take this problem");
+    end(true);
+    for (size_t nth = 0; nth < sizeof failures / sizeof *failures && reply->id == process.id; nth++)
+        if (strcmp(reply->outcome, failures[nth].word) == 0)
+            return blame(why, failures[nth].outcome, failures[nth].text, reply->reason);
+    return blame(why, S2_OUTCOME_BAD_REPLY, "answers another question, or with no outcome of the protocol",
+                 reply->outcome);
+}
+
+static s2_status ask(const s2_buf *request, s2_diag *why)
+{
+    s2_reply reply;
+    const double deadline = now_s() + process.limit_s;
+    S2_TRY(write_line(request, deadline, why));
+    S2_TRY(read_reply(deadline, &reply, why));
+    return conclude(&reply, why);
+}
+
+static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    s2_buf request = {0};
+    S2_TRY(ready(why));
+    const uint64_t inputs = s2_handover_inputs(device, problem);
+    s2_handover_print(state, device, problem, ++process.id, &request);
+    s2_status status = request.status;
+    if (status == S2_OK)
+        status = ask(&request, why);
+    s2_buf_release(&request);
+    if (status == S2_OK && inputs != s2_handover_inputs(device, problem))
+        return blame(why, S2_OUTCOME_OUT_OF_BOUNDS, "changed what it may only read", "an input tensor");
+    return status;
+}
+
+s2_status s2_process_open(const char *command, double limit_s, const s2_kernel **out, s2_diag *why)
+{
+    s2_kernel *const kernel = own_kernel();
+    if (strlen(command) >= sizeof process.command)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the command is too long");
+    memcpy(process.command, command, strlen(command) + 1);
+    snprintf(process.name, sizeof process.name, "the command");
+    process.limit_s = limit_s > 0.0 ? limit_s : 1e9;
+    S2_TRY(ready(why));
+    kernel->supports = supports;
+    kernel->prepare = prepare;
+    kernel->run = run;
+    kernel->finish = finish;
+    *out = kernel;
+    return S2_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * judge/reply.h - one line that a foreign process answers: a flat JSON object of strings, numbers and truth values.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_JUDGE_REPLY_H
+#define S2_JUDGE_REPLY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What was not said is 0 or "". Texts are cleaned and cut. */
+typedef struct s2_reply {
+    int64_t s2; /* version of the protocol, of the first line */
+    int64_t id;
+    char outcome[24];
+    char reason[200];
+    char name[40];
+    char passes[40];
+    char versions[200];
+    char rounds[16];
+    bool lse;
+    bool deterministic;
+    double ms;
+} s2_reply;
+
+/* false: the line is no such object. Members that nobody knows are passed over. */
+bool s2_reply_read(const char *line, s2_reply *out);
+
+#endif /* S2_JUDGE_REPLY_H */

@@ -1,0 +1,436 @@
+/*
+ * Why a forward is wrong. Its rows are read again with nothing taken from the pattern (s2_probe_see), and rules that
+ * people have shipped by mistake are tried: the first under which every row is as it was seen is the symptom. A rule
+ * says which keys a row would read; it is tried on right rows too, so that it explains those as well.
+ */
+#include "judge/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "kernels/float16.h"
+#include "pattern/dense.h"
+#include "pattern/parse.h"
+
+enum { N_ROWS = 96, LIMIT_KEYS = 8192 };
+
+typedef struct s2_case {
+    const s2_pattern *pattern;
+    s2_phase phase;
+    int32_t layer;
+    s2_plan_seq lens;
+    const s2_sight *sight;
+    uint8_t *wrong; /* [row]: it does not read what the pattern says */
+    char *out;
+    size_t cap;
+} s2_case;
+
+/* A mistake: the pair that a kernel asks the pattern about, or the terms that it asks. */
+typedef struct s2_rule {
+    int64_t q_shift, k_shift; /* added to the pair that is asked about */
+    int32_t head_of;          /* head that is asked about: -1 the row's own, -2 its KV head, else this one */
+    int32_t layer;            /* -1: its own */
+    int32_t dropped;          /* term that is missing; -1: none */
+    int64_t dropped_from;     /* ... for queries from here on */
+    const s2_term *changed;   /* in place of term `changed_at`; NULL: none */
+    int32_t changed_at;
+    int64_t block_tok; /* whole blocks of so many tokens are read; 0: pairs */
+    int64_t k_end;     /* keys from here on are never read */
+    bool everything;   /* the pattern is ignored */
+    bool later;        /* ... and causality too */
+} s2_rule;
+
+static const s2_rule no_rule = {.head_of = -1, .layer = -1, .dropped = -1, .k_end = INT64_MAX};
+
+/* ------------------------------------------------------------------ what a rule reads */
+
+static const s2_body *body_of(const s2_case *c, int32_t layer, int32_t head)
+{
+    return &c->pattern->bodies[s2_pattern_body(c->pattern, c->phase, layer, head)];
+}
+
+static bool terms_read(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+{
+    const s2_body *const body = body_of(c, layer, head);
+    for (int32_t t = 0; t < body->n_terms; t++) {
+        const bool changed = rule->changed != NULL && t == rule->changed_at;
+        if (t == rule->dropped && q >= rule->dropped_from)
+            continue;
+        if (s2_term_reads(c->pattern, changed ? rule->changed : &body->terms[t], layer, head, c->lens.k_tok, q,
+                          k))
+            return true;
+    }
+    return false;
+}
+
+static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+{
+    const int64_t asked_q = q + rule->q_shift, asked_k = k + rule->k_shift;
+    if (c->pattern->causal && !rule->later && (k > q || asked_k > asked_q))
+        return false;
+    if (rule->everything)
+        return true;
+    return asked_q >= 0 && asked_k >= 0 && terms_read(c, rule, layer, head, asked_q, asked_k);
+}
+
+/* Whether any pair of the blocks that the pair lies in is read. */
+static bool block_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+{
+    const int64_t size = rule->block_tok, q_begin = q / size * size, k_begin = k / size * size;
+    if (c->pattern->causal && k > q)
+        return false;
+    for (int64_t q_at = q_begin; q_at < q_begin + size && q_at < c->lens.k_tok; q_at++)
+        for (int64_t k_at = k_begin; k_at < k_begin + size && k_at < c->lens.k_tok; k_at++)
+            if (pair_reads(c, rule, layer, head, q_at, k_at))
+                return true;
+    return false;
+}
+
+static bool rule_reads(const s2_case *c, const s2_rule *rule, int32_t row_head, int64_t q, int64_t k)
+{
+    const int32_t layer = rule->layer >= 0 ? rule->layer : c->layer;
+    const int32_t head = rule->head_of == -1   ? row_head
+                         : rule->head_of == -2 ? s2_pattern_kv_head(c->pattern, row_head)
+                                               : rule->head_of;
+    if (k >= rule->k_end)
+        return false;
+    return rule->block_tok > 0 ? block_reads(c, rule, layer, head, q, k)
+                               : pair_reads(c, rule, layer, head, q, k);
+}
+
+static bool was_seen(const s2_case *c, int64_t row, int64_t k)
+{
+    return (c->sight->seen[row * c->sight->row_bytes + k / 8] >> (k % 8) & 1) != 0;
+}
+
+static int64_t position_of(const s2_case *c, int64_t row)
+{
+    return c->lens.k_tok - c->lens.q_tok + c->sight->row[row].q_tok;
+}
+
+static bool explains_row(const s2_case *c, const s2_rule *rule, int64_t row)
+{
+    for (int64_t k = 0; k < c->lens.k_tok; k++)
+        if (rule_reads(c, rule, c->sight->row[row].head, position_of(c, row), k) != was_seen(c, row, k))
+            return false;
+    return true;
+}
+
+/* Wrong rows first: they refute most rules at once. */
+static bool explains(const s2_case *c, const s2_rule *rule)
+{
+    for (int wrong = 1; wrong >= 0; wrong--)
+        for (int64_t row = 0; row < c->sight->n_rows; row++)
+            if (c->wrong[row] == wrong && !explains_row(c, rule, row))
+                return false;
+    return true;
+}
+
+/* ------------------------------------------------------------------ the rules */
+
+static bool say(const s2_case *c, const char *text)
+{
+    snprintf(c->out, c->cap, "%s", text);
+    return true;
+}
+
+static bool try_corner(const s2_case *c)
+{
+    s2_rule rule = no_rule;
+    rule.q_shift = c->lens.q_tok - c->lens.k_tok;
+    return rule.q_shift != 0 && explains(c, &rule) &&
+           say(c, "reads as if the queries were aligned to the first keys, not to the last: the other corner");
+}
+
+static bool try_everything(const s2_case *c)
+{
+    s2_rule rule = no_rule;
+    rule.everything = true;
+    if (c->pattern->causal && explains(c, &rule))
+        return say(c, "ignores the pattern: every query reads every key that is not later");
+    rule.later = true;
+    if (explains(c, &rule))
+        return say(c, "ignores the pattern and causality: every query reads every key");
+    rule.everything = false;
+    if (c->pattern->causal && explains(c, &rule))
+        return say(c, "ignores causality: queries read later keys where the terms allow it");
+    rule = no_rule;
+    rule.everything = true;
+    rule.q_shift = c->lens.q_tok - c->lens.k_tok;
+    return rule.q_shift != 0 && explains(c, &rule) &&
+           say(c, "ignores the pattern, and aligns the queries to the first keys: the other corner");
+}
+
+static bool try_shifts(const s2_case *c)
+{
+    const int64_t steps[] = {1, c->pattern->block_tok};
+    for (int nth = 0; nth < 8; nth++) {
+        const int64_t by = steps[nth / 4] * (nth % 2 == 0 ? 1 : -1);
+        const bool of_keys = nth % 4 < 2;
+        s2_rule rule = no_rule;
+        *(of_keys ? &rule.k_shift : &rule.q_shift) = by;
+        if (!explains(c, &rule))
+            continue;
+        char text[160];
+        snprintf(text, sizeof text, "reads as if %s stood one %s %s: a phase %s", of_keys ? "keys" : "queries",
+                 nth / 4 == 0 ? "token" : "block", by > 0 ? "later" : "earlier",
+                 nth / 4 == 0 ? "or window off by one token" : "off by one block");
+        return say(c, text);
+    }
+    return false;
+}
+
+static bool try_heads(const s2_case *c)
+{
+    char text[160];
+    s2_rule rule = no_rule;
+    rule.head_of = -2;
+    if (c->pattern->n_heads != c->pattern->n_kv_heads && explains(c, &rule))
+        return say(c, "reads by the number of the KV head where the number of the query head is due");
+    for (int32_t head = 0; head < c->pattern->n_heads && head < 64; head++) {
+        rule.head_of = head;
+        snprintf(text, sizeof text, "every head reads what head %d has to read", head);
+        if (explains(c, &rule))
+            return say(c, text);
+    }
+    rule = no_rule;
+    for (int32_t layer = 0; layer < c->pattern->n_layers && layer < 64; layer++) {
+        rule.layer = layer;
+        snprintf(text, sizeof text, "reads what layer %d has to read", layer);
+        if (explains(c, &rule))
+            return say(c, text);
+    }
+    return false;
+}
+
+/* The first query that a wrong row was seen for. */
+static int64_t first_wrong(const s2_case *c)
+{
+    int64_t first = INT64_MAX;
+    for (int64_t row = 0; row < c->sight->n_rows; row++)
+        if (c->wrong[row] && position_of(c, row) < first)
+            first = position_of(c, row);
+    return first;
+}
+
+/* A body of wrong rows, whose terms are tried; those of other bodies have none to drop at that place. */
+static const s2_body *wrong_body(const s2_case *c)
+{
+    for (int64_t row = 0; row < c->sight->n_rows; row++)
+        if (c->wrong[row])
+            return body_of(c, c->layer, c->sight->row[row].head);
+    return NULL;
+}
+
+static void print_terms(const s2_case *c, const char *before, const s2_term *term, const char *between,
+                        const s2_term *other, const char *after)
+{
+    s2_buf text = {0};
+    s2_buf_puts(&text, before);
+    s2_term_print(term, &text);
+    s2_buf_puts(&text, between);
+    if (other != NULL)
+        s2_term_print(other, &text);
+    s2_buf_puts(&text, after);
+    if (text.status == S2_OK)
+        say(c, text.data);
+    s2_buf_release(&text);
+}
+
+static bool try_dropped(const s2_case *c)
+{
+    const s2_body *const body = wrong_body(c);
+    for (int32_t t = 0; body != NULL && t < body->n_terms; t++) {
+        s2_rule rule = no_rule;
+        char from[80];
+        rule.dropped = t;
+        if (explains(c, &rule)) {
+            print_terms(c, "ignores the term '", &body->terms[t], "'", NULL, "");
+            return true;
+        }
+        rule.dropped_from = first_wrong(c);
+        if (!explains(c, &rule))
+            continue;
+        snprintf(from, sizeof from, "' from query %lld on, or from one shortly before",
+                 (long long)rule.dropped_from);
+        print_terms(c, "loses the term '", &body->terms[t], from, NULL, "");
+        return true;
+    }
+    return false;
+}
+
+/* The numbers of a term that a kernel may be off by one in. */
+static bool change(s2_term *term, int field, int64_t by)
+{
+    int64_t *const fields[] = {&term->n, &term->width, &term->offset.constant};
+    if (*fields[field] + by < (field == 2 ? 0 : 1))
+        return false;
+    *fields[field] += by;
+    return true;
+}
+
+/* A window in blocks that is off by one token is another term: the same in tokens. */
+static bool try_changed(const s2_case *c)
+{
+    const s2_body *const body = wrong_body(c);
+    for (int32_t t = 0; body != NULL && t < body->n_terms; t++)
+        for (int nth = 0; nth < 6; nth++) {
+            s2_term changed = body->terms[t];
+            s2_rule rule = no_rule;
+            if (!change(&changed, nth / 2, nth % 2 == 0 ? 1 : -1))
+                continue;
+            rule.changed = &changed;
+            rule.changed_at = t;
+            if (!explains(c, &rule))
+                continue;
+            print_terms(c, "reads as if '", &body->terms[t], "' were '", &changed, "': off by one");
+            return true;
+        }
+    return false;
+}
+
+static bool try_blocks(const s2_case *c)
+{
+    for (int64_t size = 8; size <= 128; size *= 2) {
+        s2_rule rule = no_rule;
+        char text[120];
+        rule.block_tok = size;
+        snprintf(text, sizeof text, "reads whole blocks of %lld tokens where the pattern reads a part",
+                 (long long)size);
+        if (explains(c, &rule))
+            return say(c, text);
+    }
+    return false;
+}
+
+static bool try_end(const s2_case *c)
+{
+    s2_rule rule = no_rule;
+    char text[120];
+    rule.k_end = 0;
+    for (int64_t row = 0; row < c->sight->n_rows; row++)
+        for (int64_t k = rule.k_end; k < c->lens.k_tok; k++)
+            rule.k_end = was_seen(c, row, k) ? k + 1 : rule.k_end;
+    snprintf(text, sizeof text, "reads no key from %lld on: lists or lengths of a shorter context",
+             (long long)rule.k_end);
+    return rule.k_end < c->lens.k_tok && explains(c, &rule) && say(c, text);
+}
+
+/* ------------------------------------------------------------------ which values */
+
+/* Equal scores and the number of the KV head as its values: what comes back says whose values were read. */
+static s2_status try_kv_heads(s2_harness *harness, s2_validation *out, s2_diag *why)
+{
+    const s2_attn_problem *const p = &harness->problem;
+    const s2_device_ops *const ops = harness->device->ops;
+    uint8_t *const v = s2_calloc(1, harness->v.n_bytes);
+    s2_status status = v != NULL ? S2_OK : S2_ENOMEM;
+    for (int64_t key = 0; v != NULL && key < harness->n_k_tok; key++)
+        for (int32_t g = 0; g < p->n_kv_heads; g++)
+            for (int32_t d = 0; d < p->head_dim; d++)
+                s2_float_store(v, p->dtype, s2_tensor_at(&p->v, NULL, 0, key, g) + d, (float)(g + 1));
+    if (status == S2_OK)
+        status = ops->fill(harness->device, p->q.data, 0, harness->q.n_bytes);
+    if (status == S2_OK)
+        status = ops->copy_in(harness->device, p->v.data, v, harness->v.n_bytes);
+    if (status == S2_OK)
+        status = s2_harness_run(harness, NULL, why);
+    const int64_t last = harness->some.seqs[0].q_tok - 1;
+    for (int32_t head = 0; status == S2_OK && head < p->n_heads && out->symptom[0] == '\0'; head++) {
+        const float got =
+            s2_float_load(s2_harness_o(harness), p->dtype, s2_tensor_at(&p->o, NULL, 0, last, head));
+        const int32_t own = s2_pattern_kv_head(harness->some.pattern, head), read = (int32_t)got - 1;
+        if (got == (float)(read + 1) && read >= 0 && read < p->n_kv_heads && read != own)
+            snprintf(out->symptom, sizeof out->symptom,
+                     "query head %d reads the values of KV head %d, its own is %d", head, read, own);
+    }
+    s2_free(v);
+    return status;
+}
+
+/* ------------------------------------------------------------------ the case */
+
+/* Rows of all heads, at distances that fall on all places of blocks; the wrong pair's first. */
+static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_sight *sight)
+{
+    const s2_plan_seq lens = harness->some.seqs[0];
+    const int32_t n_heads = harness->problem.n_heads;
+    const int64_t wrong = out->wrong_q_tok - (lens.k_tok - lens.q_tok);
+    if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
+        sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
+    for (int64_t nth = sight->n_rows; nth < N_ROWS; nth++) {
+        const int64_t step = (lens.q_tok + 7) / 8 + 5, q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
+        sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
+    }
+}
+
+static bool find_wrong(const s2_case *c)
+{
+    bool any = false;
+    for (int64_t row = 0; row < c->sight->n_rows; row++) {
+        c->wrong[row] = !explains_row(c, &no_rule, row);
+        any = any || c->wrong[row];
+    }
+    return any;
+}
+
+static void try_rules(const s2_case *c)
+{
+    bool (*const rules[])(const s2_case *) = {try_corner, try_everything, try_dropped, try_changed,
+                                              try_shifts, try_heads,      try_end,     try_blocks};
+    bool found = !find_wrong(c);
+    for (size_t nth = 0; nth < sizeof rules / sizeof *rules && !found; nth++)
+        found = rules[nth](c);
+}
+
+static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                               s2_diag *why)
+{
+    const s2_plan_seq lens = harness->some.seqs[0];
+    s2_sight sight = {.row_bytes = (lens.k_tok + 7) / 8};
+    s2_case c = {.pattern = harness->some.pattern, .phase = harness->some.phase, .layer = harness->some.layer,
+                 .lens = lens, .sight = &sight, .out = out->symptom, .cap = sizeof out->symptom};
+    sight.row = s2_calloc(N_ROWS, sizeof *sight.row);
+    sight.seen = s2_calloc(N_ROWS, (size_t)sight.row_bytes);
+    sight.n_seen = s2_calloc(N_ROWS, sizeof *sight.n_seen);
+    c.wrong = s2_calloc(N_ROWS, 1);
+    s2_status status = S2_ENOMEM;
+    if (sight.row != NULL && sight.seen != NULL && sight.n_seen != NULL && c.wrong != NULL) {
+        choose_rows(harness, out, &sight);
+        status = s2_probe_see(harness, request->seed, &sight, why);
+    }
+    if (status == S2_OK)
+        try_rules(&c);
+    s2_free(sight.row);
+    s2_free(sight.seen);
+    s2_free(sight.n_seen);
+    s2_free(c.wrong);
+    return status;
+}
+
+/* The shape at which it was convicted: the needles' where they did it, else the first sequence alone. */
+s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
+                           s2_diag *why)
+{
+    s2_plan_seq seq = request->seqs[0];
+    if (out->n_lengths > 0 && out->touch_wrong == 0)
+        seq = (s2_plan_seq){S2_NEEDLE_DEPTHS, out->needle_len[out->n_lengths - 1]};
+    if (seq.k_tok > LIMIT_KEYS || seq.k_tok < seq.q_tok)
+        return S2_OK;
+    s2_validate_request one = *request;
+    s2_harness harness = {0};
+    s2_diag refusal = {0};
+    one.seqs = &seq;
+    one.n_seqs = 1;
+    one.budget_flop = 0.0;
+    s2_status status = s2_harness_open(&harness, device, &one, &refusal);
+    if (status == S2_OK)
+        status = explain_pairs(&harness, &one, out, &refusal);
+    if (status == S2_OK && out->symptom[0] == '\0' && request->pattern->n_kv_heads < request->pattern->n_heads)
+        status = try_kv_heads(&harness, out, &refusal);
+    s2_harness_close(&harness);
+    if (status == S2_ENOMEM)
+        *why = refusal;
+    return status == S2_ENOMEM ? status : S2_OK; /* a device that fails now takes nothing from the verdict */
+}
