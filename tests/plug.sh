@@ -2,25 +2,29 @@
 # usage: tests/plug.sh S2
 #
 # Builds the plug of docs/examples/plug outside the tree, with the installed header and nothing else, and has it
-# judged: as it is, and with each fault that it can be built with, which must be convicted and named.
+# judged: as it is, and with each fault that it can be built with, which must be convicted and named. Then commands in its
+# place, which crash, hang and talk nonsense; and torch's kernels, where python3 has torch.
 set -eu
 s2=$(realpath "$1")
 root=$(cd "$(dirname "$0")/.." && pwd)
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-plug.XXXXXX")
 trap 'rm -rf "$away"' EXIT
-cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$away"
+cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$root/adapters/s2_adapter.py" "$away"
 cd "$away"
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 3 phase head'
 n=0
 
-build() { ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Wno-nonnull -Werror -shared -fPIC -I. ${2:+"-D$2"} "${3:-mine.c}" -o "$1" -lm; }
+build() { # shellcheck disable=SC2086 # the third word may be missing
+    ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Wno-nonnull -Werror -shared -fPIC -I. ${2:+"-D$2"} "${3:-mine.c}" -o "$1" -lm
+}
 
 # expect CODE TEXT FILE OPTION...: exit code and a part of what is said
 expect() {
     code=$1 text=$2 file=$3
     shift 3
     rc=0
-    "$s2" validate "$design" --no-db --device cpu --len 128 --kernel "./$file" "$@" >said 2>&1 || rc=$?
+    case $file in *' '*) ;; *) file=./$file ;; esac
+    "$s2" validate "$design" --no-db --device cpu --len 128 --kernel "$file" "$@" >said 2>&1 || rc=$?
     [ "$rc" -eq "$code" ] && grep -qF -- "$text" said && n=$((n + 1)) && return
     cat said
     echo "plug.sh: $file $*: exit code $rc, expected $code and: $text"
@@ -39,10 +43,36 @@ build forward.so "" forward.c
 expect 5 "exports no s2_plug_backward" forward.so --phase train
 for fault in CORNER LATE DENSE GROUPED BEYOND CRASH HANG; do build "$fault.so" "$fault"; done
 expect 1 "wrong_pairs: layer 0, length 32: the needle at key 21" CORNER.so
+expect 1 "symptom   reads as if the queries were aligned to the first keys" CORNER.so
 expect 1 "against the pattern" DENSE.so
-expect 1 "wrong_pairs" LATE.so
+expect 1 "symptom   ignores the pattern: every query reads every key that is not later" DENSE.so
+expect 1 "symptom   reads as if keys stood one block earlier" LATE.so
 expect 1 "by the pattern:" LATE.so
 expect 1 "wrong_values" GROUPED.so
+expect 1 "symptom   query head 1 reads the values of KV head 1, its own is 0" GROUPED.so
+for fault in LOG2 VARIES ONCE; do build "$fault.so" "$fault"; done
+expect 1 "wrong_pairs" LOG2.so
+expect 1 "not_repeatable" VARIES.so --dtype fp32
+expect 1 "wrong_values: layer 0, KV head 0" ONCE.so --phase train --dtype fp32
+
+# mutant SYMPTOM EXPRESSION: what a kernel reads, as C; the rule that explains it must be found
+mutant() {
+    build mutant.so "READS=($2)"
+    expect 1 "symptom   $1" mutant.so
+}
+mutant "reads as if keys stood one block later" 'k + 16 <= at && p->reads(p, seq, head, q, k + 16)'
+mutant "reads as if keys stood one token later" 'k + 1 <= at && p->reads(p, seq, head, q, k + 1)'
+mutant "reads by the number of the KV head" 'p->reads(p, seq, head / 2, q, k)'
+mutant "every head reads what head 0 has to read" 'p->reads(p, seq, 0, q, k)'
+mutant "reads no key from 64 on" 'k < 64 && p->reads(p, seq, head, q, k)'
+mutant "ignores the pattern and causality" '1'
+design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | sink 1'
+mutant "loses the term 'sink 1' from query" '!(at >= 64 && k < 16) && p->reads(p, seq, head, q, k)'
+mutant "reads as if 'local 2' were 'local 3'" 'k <= at && (at / 16 - k / 16 < 3 || k < 16)'
+mutant "ignores the term 'local 2'" 'k <= at && k < 16'
+mutant "ignores the term 'sink 1'" 'k <= at && at / 16 - k / 16 < 2'
+design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 20t'
+mutant "reads whole blocks of 16 tokens" 'k <= at && at / 16 * 16 - (k / 16 * 16 + 15) < 20'
 expect 1 "wrong_" LATE.so --phase train --dtype fp32
 expect 1 "out_of_bounds: byte -1 of the output" BEYOND.so
 expect 1 "launch_failed: CRASH.so was ended by signal 11" CRASH.so
@@ -50,4 +80,46 @@ expect 1 "timeout" HANG.so --timeout 1
 printf 'not an object\n' >text.so
 expect 5 "text.so" text.so
 expect 5 "cannot open" missing.so
+if command -v python3 >/dev/null; then
+    cat >fake.py <<'EOF'
+import os, sys, time
+import s2_adapter
+def answer(request):
+    word = sys.argv[1]
+    if word == "crash":
+        os.abort()
+    if word == "hang":
+        time.sleep(1000)
+    if word == "leave":
+        sys.exit(3)
+    if word == "nonsense":
+        os.write(s2_adapter._answers.fileno(), b"Traceback\\n")
+    if word == "endless":
+        os.write(s2_adapter._answers.fileno(), b"x" * 100000)
+    return {"outcome": word, "reason": "so it says"}
+s2_adapter.raw("fake", ["forward"], answer)
+EOF
+    expect 1 "launch_failed: fake ended without an answer: signal 6" "python3 fake.py crash"
+    expect 1 "launch_failed: fake ended without an answer: exit code 3" "python3 fake.py leave"
+    expect 1 "timeout: fake gave no answer within 2 s" "python3 fake.py hang" --timeout 2
+    expect 1 "bad_reply: fake answers what is no line" "python3 fake.py nonsense"
+    expect 1 "bad_reply" "python3 fake.py endless"
+    expect 1 "bad_reply" "python3 fake.py another_word"
+    expect 1 "launch_failed: fake failed: so it says" "python3 fake.py failed"
+    expect 1 "wrong_shape: fake gives a result of another shape" "python3 fake.py wrong_shape"
+    expect 5 "out_of_memory: fake is out of memory" "python3 fake.py out_of_memory"
+    expect 5 "unsupported: so it says" "python3 fake.py unsupported"
+    expect 1 "nan" "python3 fake.py ok" # writes nothing
+    expect 5 "the command ended without an answer: exit code 127" "no-such-program at all"
+else
+    echo "skipped: a kernel behind a command needs python3"
+fi
+python=${S2_PYTHON:-python3}
+if "$python" -c 'import torch' 2>/dev/null; then
+    for adapter in "sdpa.py math" "sdpa.py flash" "flex.py eager"; do
+        expect 0 "  ok" "env OMP_NUM_THREADS=1 $python $root/adapters/$adapter"
+    done
+else
+    echo "skipped: the adapters need torch, which $python has not"
+fi
 echo "$n plugs judged as they must be"

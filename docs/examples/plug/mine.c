@@ -7,12 +7,14 @@
  * This one reads keys one by one, in f32 and bf16. Faults that people have shipped can be built in to see them
  * convicted: -DCORNER aligns the queries to the first keys instead of the last, -DLATE moves a stride by a block,
  * -DDENSE drops the mask, -DGROUPED takes the wrong KV head, -DBEYOND writes before the output, -DCRASH and -DHANG
- * do what they say.
+ * do what they say, -DLOG2 gives the LSE in base 2, -DVARIES other bits in each run, -DONCE counts one head of a group
+ * in the gradients of K and V, and -DREADS=EXPRESSION asks anything in place of the pattern.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <s2_kernel_plug.h>
 
@@ -65,9 +67,14 @@ static int reads(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t q,
     (void)head;
     return k <= p->k_tok[seq] - p->q_tok[seq] + q;
 #elif defined LATE
-    return p->reads(p, seq, head, q, k >= 16 ? k - 16 : k) && k <= p->k_tok[seq] - p->q_tok[seq] + q;
+    return k >= 16 && p->reads(p, seq, head, q, k - 16) && k <= p->k_tok[seq] - p->q_tok[seq] + q;
 #elif defined CORNER
     return q >= k && p->reads(p, seq, head, q - (p->k_tok[seq] - p->q_tok[seq]), k);
+#elif defined READS
+    const int64_t at = p->k_tok[seq] - p->q_tok[seq] + q;
+    (void)head;
+    (void)at;
+    return READS;
 #else
     return p->reads(p, seq, head, q, k);
 #endif
@@ -107,6 +114,12 @@ static void one_row(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t
     for (int32_t d = 0; d < p->head_dim; d++)
         put(p, &p->o, o_at + d, sum > 0 ? out[d] / sum : 0);
     *lse_of(p, seq, head, q) = sum > 0 ? maximum + logf(sum) : -INFINITY;
+#ifdef LOG2
+    *lse_of(p, seq, head, q) *= 1.442695f;
+#endif
+#ifdef VARIES
+    *lse_of(p, seq, head, q) += (float)(clock() % 10) * 3e-7f;
+#endif
 }
 
 /* d_q of a row, and what it adds to d_k and d_v of its KV head: sums of k_tok x head_dim floats. */
@@ -142,6 +155,15 @@ static void one_gradient(const s2_plug_problem *p, int32_t seq, int32_t head, in
         put(p, &p->d_q, to + d, d_q[d]);
 }
 
+static int is_counted(const s2_plug_problem *p, int32_t head, int32_t kv_head)
+{
+#ifdef ONCE
+    if (head % (p->n_heads / p->n_kv_heads) != 0)
+        return 0;
+#endif
+    return kv_head_of(p, head) == kv_head;
+}
+
 /* The sums over the heads of a group have one writer. */
 static int one_group(const s2_plug_problem *p, int32_t seq, int32_t kv_head)
 {
@@ -150,7 +172,7 @@ static int one_group(const s2_plug_problem *p, int32_t seq, int32_t kv_head)
     if (sums == NULL)
         return S2_PLUG_FAILED;
     for (int32_t head = 0; head < p->n_heads; head++)
-        for (int64_t q = 0; kv_head_of(p, head) == kv_head && q < p->q_tok[seq]; q++)
+        for (int64_t q = 0; is_counted(p, head, kv_head) && q < p->q_tok[seq]; q++)
             one_gradient(p, seq, head, q, sums, sums + n);
     for (int64_t k = 0; k < p->k_tok[seq]; k++)
         for (int32_t d = 0; d < p->head_dim; d++) {
