@@ -128,10 +128,10 @@ enum { N_TENSORS = 8 };
 static void list_tensors(const s2_attn_problem *p, s2_named_tensor out[N_TENSORS])
 {
     const bool back = p->pass == S2_PASS_BACKWARD;
-    const s2_named_tensor all[N_TENSORS] = {{"q", &p->q, false, false},    {"k", &p->k, true, false},
-                                            {"v", &p->v, true, false},     {"o", &p->o, false, !back},
+    const s2_named_tensor all[N_TENSORS] = {{"q", &p->q, false, false},     {"k", &p->k, true, false},
+                                            {"v", &p->v, true, false},      {"o", &p->o, false, !back},
                                             {"d_o", &p->d_o, false, false}, {"d_q", &p->d_q, false, true},
-                                            {"d_k", &p->d_k, true, true},  {"d_v", &p->d_v, true, true}};
+                                            {"d_k", &p->d_k, true, true},   {"d_v", &p->d_v, true, true}};
     memcpy(out, all, sizeof all);
 }
 

@@ -17,9 +17,10 @@ typedef struct s2_handover {
     int file; /* of the masks; -1 before open */
     uint8_t *bits;
     size_t n_bytes;
-    int64_t window_tok; /* each query reads its last window_tok keys, INT64_MAX: all of them; 0: no such shape */
+    int64_t
+        window_tok; /* each query reads its last window_tok keys, INT64_MAX: all of them; 0: no such shape */
     int64_t longest_tok; /* the longest of its rows so far */
-    bool full;          /* each query reads every key, later ones too */
+    bool full;           /* each query reads every key, later ones too */
 } s2_handover;
 
 /* S2_EUNSUPPORTED where the masks would take more than S2_LIMIT_MASK_BYTES; S2_ENOMEM. */

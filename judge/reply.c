@@ -78,9 +78,12 @@ static void take(const s2_member *member, s2_reply *out)
         const char *key;
         char *text;
         size_t cap;
-    } texts[] = {{"outcome", out->outcome, sizeof out->outcome},    {"reason", out->reason, sizeof out->reason},
-                 {"name", out->name, sizeof out->name},             {"passes", out->passes, sizeof out->passes},
-                 {"versions", out->versions, sizeof out->versions}, {"rounds", out->rounds, sizeof out->rounds}};
+    } texts[] = {{"outcome", out->outcome, sizeof out->outcome},
+                 {"reason", out->reason, sizeof out->reason},
+                 {"name", out->name, sizeof out->name},
+                 {"passes", out->passes, sizeof out->passes},
+                 {"versions", out->versions, sizeof out->versions},
+                 {"rounds", out->rounds, sizeof out->rounds}};
     const double whole = isfinite(member->number) && fabs(member->number) < 0x1p53 ? member->number : -1.0;
     for (size_t nth = 0; nth < sizeof texts / sizeof *texts; nth++)
         if (strcmp(member->key, texts[nth].key) == 0)

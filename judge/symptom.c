@@ -50,21 +50,23 @@ static const s2_body *body_of(const s2_case *c, int32_t layer, int32_t head)
     return &c->pattern->bodies[s2_pattern_body(c->pattern, c->phase, layer, head)];
 }
 
-static bool terms_read(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+static bool terms_read(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q,
+                       int64_t k)
 {
     const s2_body *const body = body_of(c, layer, head);
     for (int32_t t = 0; t < body->n_terms; t++) {
         const bool changed = rule->changed != NULL && t == rule->changed_at;
         if (t == rule->dropped && q >= rule->dropped_from)
             continue;
-        if (s2_term_reads(c->pattern, changed ? rule->changed : &body->terms[t], layer, head, c->lens.k_tok, q,
-                          k))
+        if (s2_term_reads(c->pattern, changed ? rule->changed : &body->terms[t], layer, head, c->lens.k_tok,
+                          q, k))
             return true;
     }
     return false;
 }
 
-static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q,
+                       int64_t k)
 {
     const int64_t asked_q = q + rule->q_shift, asked_k = k + rule->k_shift;
     if (c->pattern->causal && !rule->later && (k > q || asked_k > asked_q))
@@ -75,7 +77,8 @@ static bool pair_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int
 }
 
 /* Whether any pair of the blocks that the pair lies in is read. */
-static bool block_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q, int64_t k)
+static bool block_reads(const s2_case *c, const s2_rule *rule, int32_t layer, int32_t head, int64_t q,
+                        int64_t k)
 {
     const int64_t size = rule->block_tok, q_begin = q / size * size, k_begin = k / size * size;
     if (c->pattern->causal && k > q)
@@ -140,7 +143,8 @@ static bool try_corner(const s2_case *c)
     s2_rule rule = no_rule;
     rule.q_shift = c->lens.q_tok - c->lens.k_tok;
     return rule.q_shift != 0 && explains(c, &rule) &&
-           say(c, "reads as if the queries were aligned to the first keys, not to the last: the other corner");
+           say(c,
+               "reads as if the queries were aligned to the first keys, not to the last: the other corner");
 }
 
 static bool try_everything(const s2_case *c)
@@ -173,8 +177,8 @@ static bool try_shifts(const s2_case *c)
         if (!explains(c, &rule))
             continue;
         char text[160];
-        snprintf(text, sizeof text, "reads as if %s stood one %s %s: a phase %s", of_keys ? "keys" : "queries",
-                 nth / 4 == 0 ? "token" : "block", by > 0 ? "later" : "earlier",
+        snprintf(text, sizeof text, "reads as if %s stood one %s %s: a phase %s",
+                 of_keys ? "keys" : "queries", nth / 4 == 0 ? "token" : "block", by > 0 ? "later" : "earlier",
                  nth / 4 == 0 ? "or window off by one token" : "off by one block");
         return say(c, text);
     }
@@ -360,7 +364,8 @@ static void choose_rows(const s2_harness *harness, const s2_validation *out, s2_
     if (out->has_wrong_pair && wrong >= 0 && wrong < lens.q_tok)
         sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)wrong, out->wrong_head};
     for (int64_t nth = sight->n_rows; nth < N_ROWS; nth++) {
-        const int64_t step = (lens.q_tok + 7) / 8 + 5, q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
+        const int64_t step = (lens.q_tok + 7) / 8 + 5,
+                      q_tok = lens.q_tok - 1 - nth / n_heads * step % lens.q_tok;
         sight->row[sight->n_rows++] = (s2_probe_row){0, (int32_t)q_tok, (int32_t)(nth % n_heads)};
     }
 }
@@ -389,8 +394,13 @@ static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *r
 {
     const s2_plan_seq lens = harness->some.seqs[0];
     s2_sight sight = {.row_bytes = (lens.k_tok + 7) / 8};
-    s2_case c = {.pattern = harness->some.pattern, .phase = harness->some.phase, .layer = harness->some.layer,
-                 .lens = lens, .sight = &sight, .out = out->symptom, .cap = sizeof out->symptom};
+    s2_case c = {.pattern = harness->some.pattern,
+                 .phase = harness->some.phase,
+                 .layer = harness->some.layer,
+                 .lens = lens,
+                 .sight = &sight,
+                 .out = out->symptom,
+                 .cap = sizeof out->symptom};
     sight.row = s2_calloc(N_ROWS, sizeof *sight.row);
     sight.seen = s2_calloc(N_ROWS, (size_t)sight.row_bytes);
     sight.n_seen = s2_calloc(N_ROWS, sizeof *sight.n_seen);
@@ -427,7 +437,8 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     s2_status status = s2_harness_open(&harness, device, &one, &refusal);
     if (status == S2_OK)
         status = explain_pairs(&harness, &one, out, &refusal);
-    if (status == S2_OK && out->symptom[0] == '\0' && request->pattern->n_kv_heads < request->pattern->n_heads)
+    if (status == S2_OK && out->symptom[0] == '\0' &&
+        request->pattern->n_kv_heads < request->pattern->n_heads)
         status = try_kv_heads(&harness, out, &refusal);
     s2_harness_close(&harness);
     if (status == S2_ENOMEM)

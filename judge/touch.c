@@ -360,13 +360,14 @@ s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request
 
 /* ------------------------------------------------------------------ what was really read */
 
-/* The integers of a row's columns if it read n keys: how many bits they have, or -1 where one is no integer. */
+/* The integers of a row's columns if it read n keys: how many bits they have, or -1 where one is no integer. Closer than
+ * a verdict asks, since n is not known: a wrong n must not pass for the right one. */
 static int64_t count_bits(const float *columns, int64_t n_columns, int64_t n, int64_t limit)
 {
     int64_t n_bits = 0;
     for (int64_t at = 0; at < n_columns; at++) {
         const double sum = (double)columns[at] * (double)n, nearest = nearbyint(sum);
-        if (!(fabs(sum - nearest) <= 0.3) || nearest < 0.0 || nearest >= (double)limit)
+        if (!(fabs(sum - nearest) <= 0.01 + nearest * 0x1p-7) || nearest < 0.0 || nearest >= (double)limit)
             return -1;
         n_bits += __builtin_popcountll((unsigned long long)nearest);
     }

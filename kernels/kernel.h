@@ -116,12 +116,7 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
  * also round the softmax weights to the storage type before the second product; ROUNDED_S kernels, in which the
  * scores too pass through the storage type, round twice before the exponential.
  */
-typedef enum s2_tolerance {
-    S2_TOL_EXACT,
-    S2_TOL_ROUNDED_P,
-    S2_TOL_ROUNDED_S,
-    S2_N_TOLERANCES
-} s2_tolerance;
+typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_TOL_ROUNDED_S, S2_N_TOLERANCES } s2_tolerance;
 
 /* What a kernel computes beyond plain attention. A problem that asks for more is never offered to it. */
 enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };
@@ -131,10 +126,10 @@ typedef struct s2_kernel {
     const char *summary;            /* one sentence */
     s2_device_kind device;
     s2_tolerance tolerance;
-    bool deterministic; /* the same inputs give the same bits, always */
+    bool deterministic;   /* the same inputs give the same bits, always */
     const char *versions; /* of what it runs on, where it is somebody else's; NULL: it is of this build */
-    bool no_lse;        /* it gives no log-sum-exp: there is none to judge */
-    bool loads_all;     /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
+    bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
+    bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
     /*
      * S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
      * Called through s2_kernel_supports, which has looked at `takes`.

@@ -25,7 +25,7 @@ typedef struct s2_oracle_row {
     double sink;       /* of the head; -inf: none */
     double score_peak; /* largest |scale * q . k|, before a cap; at least |sink| and the cap */
     double value_peak; /* largest |v| read */
-    double o_noise;    /* of scores that pass through the storage type: one standard deviation of the output */
+    double o_noise; /* of scores that pass through the storage type: one standard deviation of the output */
     double lse_noise;
     int32_t *keys;
     double *score;

@@ -198,8 +198,8 @@ s2_row_error s2_oracle_compare(const s2_attn_problem *problem, const s2_oracle_r
         return error;
     }
     error.lse_err = fabs(lse - row->lse);
-    error.lse_tol =
-        3.0 * fabs(row->rounded_lse - row->lse) + 4e-6 + 6.0 * row->lse_noise + 16.0 * 0x1p-24 * (row->score_peak + fabs(row->lse));
+    error.lse_tol = 3.0 * fabs(row->rounded_lse - row->lse) + 4e-6 + 6.0 * row->lse_noise +
+                    16.0 * 0x1p-24 * (row->score_peak + fabs(row->lse));
     return error;
 }
 
