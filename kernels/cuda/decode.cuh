@@ -302,11 +302,19 @@ template <class Shape> struct Decode : DecodeRows<Shape::D, Shape::ROWS, Shape::
                     mma_16816<FP16>(s[n], a, q[n][step][0], q[n][step][1]);
             }
         }
+        if (Shape::EXTRA && p.cap.top > 0.f) {
+#pragma unroll
+            for (int n = 0; n < TILES; ++n)
+#pragma unroll
+                for (int x = 0; x < 4; ++x)
+                    s[n][x] = p.cap(s[n][x]);
+            return;
+        }
 #pragma unroll
         for (int n = 0; n < TILES; ++n)
 #pragma unroll
             for (int x = 0; x < 4; ++x)
-                s[n][x] = Shape::EXTRA && p.cap.top > 0.f ? p.cap(s[n][x]) : s[n][x] * p.scale_log2;
+                s[n][x] *= p.scale_log2;
     }
     /* Element x is key lane / 4 + 8 * (x / 2) of row 2 * (lane % 4) + x % 2. */
     S2_DEVICE void mask(float (&s)[TILES][4], const uint32_t (&bits)[TILES]) const
