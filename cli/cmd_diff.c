@@ -3,6 +3,7 @@
 #include "cli/color.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "export/compare.h"
 
 #include <string.h>
 
@@ -33,26 +34,6 @@ static s2_status read_row(row *r, int64_t q_tok, int64_t n_tok)
     return s2_view_row_whole(r->view, q_tok, n_tok, &r->runs, &r->cap, &r->n);
 }
 
-/* Rows are maximal ascending runs, so the first run that differs holds the first key that does. */
-static bool first_difference(const row *a, const row *b, difference *out)
-{
-    for (int64_t nth = 0; nth < a->n || nth < b->n; nth++) {
-        const s2_run end = {S2_OPEN, S2_OPEN};
-        const s2_run x = nth < a->n ? a->runs[nth] : end, y = nth < b->n ? b->runs[nth] : end;
-        if (x.begin != y.begin) {
-            out->only_a = x.begin < y.begin;
-            out->k_tok = out->only_a ? x.begin : y.begin;
-            return true;
-        }
-        if (x.end != y.end) {
-            out->only_a = x.end > y.end;
-            out->k_tok = out->only_a ? y.end : x.end;
-            return true;
-        }
-    }
-    return false;
-}
-
 static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok, difference *out)
 {
     row rows[2] = {{.view = a}, {.view = b}};
@@ -61,10 +42,11 @@ static s2_status compare_views(const s2_view *a, const s2_view *b, int64_t n_tok
         status = read_row(&rows[0], q_tok, n_tok);
         if (status == S2_OK)
             status = read_row(&rows[1], q_tok, n_tok);
-        if (status == S2_OK && first_difference(&rows[0], &rows[1], out)) {
-            out->found = true;
-            out->q_tok = q_tok;
-        }
+        if (status != S2_OK)
+            break;
+        out->k_tok = s2_runs_first_difference(rows[0].runs, rows[0].n, rows[1].runs, rows[1].n, &out->only_a);
+        out->found = out->k_tok != S2_OPEN;
+        out->q_tok = q_tok;
     }
     s2_free(rows[0].runs);
     s2_free(rows[1].runs);

@@ -87,26 +87,22 @@ static s2_extent extent_of(const s2_view *a, const s2_view *b, int64_t n_tok)
     return extent;
 }
 
-/* The lowest key that one row has and the other has not; S2_OPEN when they are the same. */
-static int64_t rows_first_difference(const s2_rows_pair *rows, bool *first_reads)
+int64_t s2_runs_first_difference(const s2_run *first, int64_t n_first, const s2_run *second, int64_t n_second,
+                                 bool *first_reads)
 {
-    int64_t at = 0;
-    while (at < rows->n[0] && at < rows->n[1] &&
-           memcmp(&rows->runs[0][at], &rows->runs[1][at], sizeof(s2_run)) == 0)
-        at++;
-    if (at == rows->n[0] && at == rows->n[1])
-        return S2_OPEN;
-    if (at == rows->n[0] || at == rows->n[1]) {
-        *first_reads = at < rows->n[0];
-        return rows->runs[*first_reads ? 0 : 1][at].begin;
+    for (int64_t nth = 0; nth < n_first || nth < n_second; nth++) {
+        const s2_run end = {S2_OPEN, S2_OPEN};
+        const s2_run a = nth < n_first ? first[nth] : end, b = nth < n_second ? second[nth] : end;
+        if (a.begin != b.begin) {
+            *first_reads = a.begin < b.begin;
+            return *first_reads ? a.begin : b.begin;
+        }
+        if (a.end != b.end) {
+            *first_reads = a.end > b.end;
+            return *first_reads ? b.end : a.end;
+        }
     }
-    const s2_run a = rows->runs[0][at], b = rows->runs[1][at];
-    if (a.begin != b.begin) {
-        *first_reads = a.begin < b.begin;
-        return a.begin < b.begin ? a.begin : b.begin;
-    }
-    *first_reads = a.end > b.end;
-    return a.end < b.end ? a.end : b.end;
+    return S2_OPEN;
 }
 
 /*
@@ -126,7 +122,8 @@ static s2_status compare_rows(const s2_view views[2], const s2_extent *extent, i
         if (status != S2_OK)
             break;
         bool first_reads = false;
-        const int64_t key = rows_first_difference(&rows, &first_reads);
+        const int64_t key =
+            s2_runs_first_difference(rows.runs[0], rows.n[0], rows.runs[1], rows.n[1], &first_reads);
         if (key != S2_OPEN) {
             out->differs = true;
             out->first_reads = first_reads;

@@ -48,6 +48,13 @@ typedef struct s2_loss {
 s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, int64_t n_tok,
                            s2_loss *out) S2_MUST_CHECK;
 
+/*
+ * The lowest key that one row of maximal ascending runs has and the other has not, and whose it is; S2_OPEN when
+ * the rows are the same.
+ */
+int64_t s2_runs_first_difference(const s2_run *first, int64_t n_first, const s2_run *second, int64_t n_second,
+                                 bool *first_reads);
+
 /* One sentence about a difference, for people. */
 void s2_difference_print(const s2_difference *difference, const char *first_name, const char *second_name,
                          s2_buf *buf);
