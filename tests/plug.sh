@@ -111,6 +111,17 @@ EOF
     expect 5 "unsupported: so it says" "python3 fake.py unsupported"
     expect 1 "nan" "python3 fake.py ok" # writes nothing
     expect 5 "the command ended without an answer: exit code 127" "no-such-program at all"
+    cat >mods.py <<'EOF'
+def sharded(b, h, q, k):
+    return (q >= k) & ((q // 16 - k // 16 < 3) | ((k // 16 + h) % 4 == 0))
+EOF
+    python3 "$root/adapters/trace_mask.py" mods.py:sharded traced.npy --heads=4 --len=160
+    "$s2" import traced.npy --terms --set block=1 --no-db >said
+    grep -qx "layers all: local 3 | stride 4 phase head" said && grep -qx "block 16" said || {
+        cat said
+        echo "plug.sh: a traced mask_mod is not the pattern that it must be"
+        exit 1
+    }
 else
     echo "skipped: a kernel behind a command needs python3"
 fi
