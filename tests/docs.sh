@@ -138,7 +138,7 @@ check_links() {
 # Functions that a page names, as `name()` or `s2_name`, are somewhere in the sources.
 check_functions() {
     cat base/*.[ch] pattern/*.[ch] coverage/*.[ch] plan/*.[ch] reach/*.[ch] sim/*.[ch] calibrate/*.[ch] search/*.[ch] cache/*.[ch] kernels/*.[ch] judge/*.[ch] kernels/cuda/*.* \
-        db/*.[ch] export/*.[ch] draw/*.[ch] judge/*.[ch] calibrate/*.[ch] tui/*.[ch] explorer/*.[ch] cert/*.[ch] library/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] >"$scratch/sources"
+        db/*.[ch] export/*.[ch] draw/*.[ch] judge/*.[ch] calibrate/*.[ch] tui/*.[ch] explorer/*.[ch] cert/*.[ch] library/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch] adapters/*.py >"$scratch/sources"
     said=""
     # shellcheck disable=SC2086
     for name in $(grep -ohE '`[a-z][a-z0-9_]*\(\)|s2_[a-z][a-z0-9_]*' $pages | tr -d '`()' | sort -u); do

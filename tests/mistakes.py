@@ -186,7 +186,7 @@ def uses():
             (["s2", "pareto", "--minimize", "us,us"], USAGE, "us"), (["s2", "ls", "--view", "none"], USAGE, "none"), (["s2", "import"], USAGE, "FILE"),
             (["s2", "tui", "--dump", "nothing"], USAGE, "nothing"), (["s2", "tui", "--size", "9"], USAGE, "--size"), (["s2", "tui", "--script", "missing"], REFUSED, "missing"),
             (["s2", "--db", "file:x", "ls"], USAGE, "file:x"), (["s2", "--db"], USAGE, "--db"), (["s2cert", "missing.cert"], REFUSED, "No such file"),
-            (["s2cert"], USAGE, "usage"), (["s2cert", "text.s2"], REFUSED, "no certificate"), (["s2", "calibrate", "--from", "missing.jsonl"], REFUSED, "missing.jsonl")):
+            (["s2cert"], USAGE, "usage"), (["s2cert", "text.s2"], REFUSED, "certificate"), (["s2", "calibrate", "--from", "missing.jsonl"], REFUSED, "missing.jsonl")):
         wrong(words, code, *said)
 
 
