@@ -683,7 +683,7 @@ static s2_status read_bidirectional(const reader *r)
 /* Types whose own code hides later keys whatever is_causal says, in some of its paths. */
 static bool keeps_causality(const reader *r)
 {
-    static const char *const names[] = {"nemotron", "openai-gpt", "stablelm"};
+    static const char *const names[] = {"nemotron", "openai-gpt", "prophetnet", "stablelm"};
     for (size_t n = 0; r->name != NULL && n < sizeof names / sizeof *names; n++)
         if (strcmp(r->name, names[n]) == 0)
             return true;

@@ -242,6 +242,10 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
          "\"layer_types\": "
          "[\"full_attention\"]}",
          2, 18},
+        {"layers",
+         "{\"model_type\": \"prophetnet\", \"num_decoder_layers\": 1, \"num_decoder_attention_heads\": 2,\n "
+         "\"is_causal\": false}",
+         2, 15},
         {"dsa", "{\"index_topk\": 2048,\n \"is_causal\": false}", 2, 15},
         {"rocket", "sparse_attention_config:\n  algorithm: skip_softmax\n", 2, 14},
         {"rocket", "sparse_attention_config:\n  algorithm: rocket\n  prompt_budget: -1\n", 3, 18},
