@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/check.h"
+#include "cli/explain.h"
 #include "cli/options.h"
 #include "cli/report.h"
 #include "cli/store.h"
@@ -92,15 +93,46 @@ static bool store(void *user, const char *text, size_t n_bytes, const s2_questio
 
 /* ---- the command */
 
+/* $XDG_STATE_HOME/s2/session, which is ~/.local/state/s2/session where that is not set; NULL without a home. */
+static const char *session_path(s2_arena *arena)
+{
+    const char *const state = getenv("XDG_STATE_HOME"), *const home = getenv("HOME");
+    const bool own = state != NULL && state[0] == '/';
+    s2_buf path = {0};
+    if (!own && (home == NULL || home[0] != '/'))
+        return NULL;
+    s2_buf_printf(&path, own ? "%s/s2/session" : "%s/.local/state/s2/session", own ? state : home);
+    const char *const kept = path.status == S2_OK ? s2_arena_strndup(arena, path.data, path.len) : NULL;
+    s2_buf_release(&path);
+    return kept;
+}
+
+/* The words that `s2 explain` knows. */
+static const s2_tui_word *glossary(s2_arena *arena, int32_t *n)
+{
+    const char *name, *text;
+    int32_t count = 0;
+    while (s2_explain_word(arena, count, &name, &text))
+        count++;
+    s2_tui_word *const words = S2_NEW(arena, s2_tui_word, count);
+    *n = words != NULL ? count : 0;
+    for (int32_t nth = 0; nth < *n; nth++)
+        if (s2_explain_word(arena, nth, &name, &text))
+            words[nth] = (s2_tui_word){name, text};
+    return words;
+}
+
 static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_options *out)
 {
     const char *const no_color = getenv("NO_COLOR"), *const dumped = s2_args_str(args, "dump");
+    const bool kept = dumped == NULL && !s2_args_has(args, "script") && !s2_args_has(args, "no-session");
     *out = (s2_explorer_options){
         .in = cli->in,
         .out = cli->out,
         .db_path = s2_store_path(cli),
         .db_named = cli->db_path,
         .no_db = cli->no_db,
+        .session_path = kept ? session_path(&cli->arena) : NULL,
         .store = store,
         .store_user = cli,
         .ascii = s2_args_has(args, "ascii"),
@@ -112,6 +144,7 @@ static s2_exit read_options(s2_cli *cli, const s2_args *args, s2_explorer_option
         .as = s2_args_str(args, "as"),
         .output = s2_args_str(args, "output"),
     };
+    out->words = glossary(&cli->arena, &out->n_words);
     (void)s2_palette_find(s2_args_str(args, "palette"), &out->palette);
     if (!s2_canvas_size_parse(s2_args_str(args, "size"), &out->cols, &out->rows)) {
         s2_cli_error(cli, "--size %s: expected COLUMNSxROWS, as in 80x24", s2_args_str(args, "size"));

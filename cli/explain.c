@@ -165,6 +165,31 @@ static bool nearest_word(const char *what, char *out, size_t cap)
     return least <= NEAR;
 }
 
+bool s2_explain_word(s2_arena *arena, int32_t nth, const char **name, const char **text)
+{
+    s2_buf buf = {0};
+    if (nth < N_PROPERTIES) {
+        *name = PROPERTIES[nth].name;
+        *text = PROPERTIES[nth].summary;
+        return true;
+    }
+    nth -= N_PROPERTIES;
+    if (nth < N_TERMS) {
+        *name = TERMS[nth].name;
+        s2_buf_printf(&buf, "%s: %s", TERMS[nth].form, TERMS[nth].text);
+        *text = buf.status == S2_OK ? s2_arena_strndup(arena, buf.data, buf.len) : NULL;
+        s2_buf_release(&buf);
+        return *text != NULL;
+    }
+    const s2_word_entry *entry = s2_word_entries;
+    for (nth -= N_TERMS; nth > 0 && entry->words != NULL; nth--)
+        entry++;
+    *name = s2_arena_strndup(arena, entry->words != NULL ? entry->words : "",
+                             entry->words != NULL ? strcspn(entry->words, "|") : 0);
+    *text = entry->text;
+    return entry->words != NULL && *name != NULL;
+}
+
 static const char *code_text(int32_t code)
 {
     for (int at = 0; at < N_FILE_CODES; at++)

@@ -195,10 +195,8 @@ bool s2_explorer_change_collect(s2_explorer *e)
     s2_change *const t = &e->change;
     if (!e->change_worker.busy || !s2_worker_collect(&e->change_worker))
         return false;
-    if (t->done && t->request == S2_REQUEST_SAVE) {
-        e->session.state.knobs_saved = t->knobs;
-        memcpy(e->session.state.text_saved, e->session.state.text, sizeof e->session.state.text);
-    }
+    if (t->done && t->request == S2_REQUEST_SAVE)
+        s2_session_saved(&e->session, &t->knobs, t->text, t->words);
     if (!t->done)
         s2_tui_keep(&e->session.state, t->request, t->words);
     s2_explorer_say(e, "%s",

@@ -30,14 +30,20 @@ static s2_status run(s2_explorer *e, s2_diag *diag)
     e->session.model.columns = e->columns;
     e->session.model.gpu = access("/dev/nvidiactl", F_OK) == 0;
     e->seen = s2_explorer_stamp(e);
+    e->session.model.words = options->words;
+    e->session.model.n_words = options->n_words;
+    s2_explorer_take_up(e);
     s2_explorer_list(e);
     go_to(e, options->dumps ? options->view : tour ? S2_VIEW_TOUR : S2_VIEW_DESIGNS);
     if (e->db == NULL && options->db_named != NULL && !options->no_db)
         s2_explorer_say(e, "there is no %.100s: these are samples, and saving one makes it",
                         options->db_named);
-    return options->dumps            ? s2_explorer_print(e, diag)
-           : options->script != NULL ? s2_explorer_script(e, options->script, diag)
-                                     : s2_explorer_terminal(e, diag);
+    const s2_status status = options->dumps            ? s2_explorer_print(e, diag)
+                             : options->script != NULL ? s2_explorer_script(e, options->script, diag)
+                                                       : s2_explorer_terminal(e, diag);
+    if (status == S2_OK)
+        s2_explorer_keep(e);
+    return status;
 }
 
 static void release(s2_explorer *e)

@@ -30,6 +30,9 @@ typedef struct s2_explorer_options {
     const char *db_path;  /* the file, whether or not it is there yet; never NULL */
     const char *db_named; /* what --db said, or NULL */
     bool no_db;
+    const char *session_path; /* what is kept from one session to the next; NULL: nothing is */
+    const s2_tui_word *words; /* of the glossary */
+    int32_t n_words;
     s2_explorer_store_fn store;
     void *store_user;
     int32_t rows; /* of scripts and dumps */

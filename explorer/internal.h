@@ -7,7 +7,8 @@
  *     change.c    jobs.c         change the database; run commands beside the screen
  *     file.c                     opens the database and follows what others do to it
  *     list.c record.c front.c    what is stored: the list; one design, runs; the front
- *     screen.c    log.c          screens to files; what was said
+ *     keep.c      editor.c       what is kept of a session; the person's editor
+ *     screen.c    yank.c  log.c  screens to files; a design to the clipboard; what was said
  *
  * A file calls those below it alone. All of it is one thread; the four workers do orders, list
  * queries, fronts and changes only.
@@ -243,6 +244,18 @@ bool s2_explorer_click(s2_explorer *e, int32_t row, int32_t col, int32_t wheel);
 bool s2_explorer_paste(s2_explorer *e, const char *text);
 /* What the view shows beside its list is brought up to date; true when that changed. */
 bool s2_explorer_preview(s2_explorer *e);
+
+/* ---- keep.c: workbench, list and views from one session to the next */
+void s2_explorer_take_up(s2_explorer *e);
+void s2_explorer_keep(const s2_explorer *e);
+
+/* ---- editor.c */
+/* The workbench's pattern in the person's editor; what comes back is taken, or stays to be mended. */
+void s2_explorer_edit(s2_explorer *e);
+
+/* ---- yank.c */
+/* What state->yank says of the design that the request is about, to the terminal's clipboard. */
+void s2_explorer_yank(s2_explorer *e);
 
 /* ---- script.c */
 s2_status s2_explorer_script(s2_explorer *e, const char *path, s2_diag *diag) S2_MUST_CHECK;

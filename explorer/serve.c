@@ -135,6 +135,8 @@ static bool serve(s2_explorer *e)
     case S2_REQUEST_COMPARE: compare(e); break;
     case S2_REQUEST_FILE: open_file(e); break;
     case S2_REQUEST_COPY: copy_command(e); break;
+    case S2_REQUEST_YANK: s2_explorer_yank(e); break;
+    case S2_REQUEST_EDITOR: s2_explorer_edit(e); break;
     case S2_REQUEST_VALIDATE: s2_explorer_command(e, "validate"); break;
     case S2_REQUEST_PROVE: s2_explorer_command(e, "check"); break;
     case S2_REQUEST_PRICE: s2_explorer_command(e, "sim"); break;

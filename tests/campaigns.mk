@@ -162,6 +162,12 @@ soak-tui:
 	  S2_SEED=$$seed S2_CASES=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui || exit 1; \
 	  S2_SEED=$$seed S2_SOAK=$(KEYS) S2_TEST='random_keys*' build/asan-nocuda/tests/test_tui_pty || exit 1; done
 
+## campaign-tui: pictures cell by cell, panels, list and front against definition and commands (N=10000, S2_SEED=N)
+campaign-tui: $(B)/tests/test_tui_masks $(B)/tests/test_explorer
+	S2_CASES=$(or $(N),10000) $(B)/tests/test_tui_masks
+	S2_CASES=$$(( $(or $(N),10000) * 10 )) S2_TEST='*_what_the_commands_print' $(B)/tests/test_explorer
+	S2_CASES=$$(( $(or $(N),10000) / 2 )) S2_TEST='the_*command*' $(B)/tests/test_explorer
+
 ##@ On a machine with a GPU
 ## bench-gpu: check and time every GPU kernel beside this card's ceilings (PEERS=1: torch's kernels too)
 bench-gpu: $(B)/bench_gpu $(B)/bench_decode
@@ -205,6 +211,9 @@ bench-db: $(B)/tests/bench/bench_db $(B)/s2
 bench-search: $(B)/s2
 	$< search 'block {16,32,64,128}; layers all: local {1..64} | sink {1..4} | stride {2..32} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}' \
 	  --model llama-3.1-8b --len 128k --phase prefill,decode --no-db
+## screens-tui: every view as PNG in build/screens/, three sizes, dark, light and ASCII
+screens-tui: $(B)/s2
+	tests/screens.sh $(B) build/screens
 ## bench-tui: keys through a terminal with a million designs (DESIGNS=N); minutes, most of them to make the file
 bench-tui: $(B)/tests/test_tui_pty
 	S2_DESIGNS=$(DESIGNS) S2_TEST='keys_are_timed' $<

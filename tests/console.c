@@ -54,13 +54,14 @@ static void run_program(const console_options *o)
     char *argv[WORDS] = {program_name, command}, *save = NULL;
     int n = 2;
     snprintf(program, sizeof program, "%s", console_program());
-    snprintf(args, sizeof args, "%s", o->args);
+    snprintf(args, sizeof args, "%s%s", o->args, o->keeps ? "" : " --no-session");
     for (char *word = strtok_r(args, " ", &save); word != NULL && n + 1 < WORDS;
          word = strtok_r(NULL, " ", &save))
         argv[n++] = word;
     setenv("TERM", o->term, 1);
     setenv("LC_ALL", o->locale, 1);
     setenv("TZ", "UTC", 1);
+    setenv("XDG_STATE_HOME", o->dir != NULL ? o->dir : "/nowhere", 1);
     unsetenv("S2_DB");
     unsetenv("NO_COLOR");
     unsetenv("LINES");

@@ -40,6 +40,7 @@ typedef struct console_options {
     const char *args; /* words after "s2 tui" */
     int rows;
     int cols;
+    bool keeps; /* what is kept of a session is in dir; else nothing is */
 } console_options;
 
 double console_now_ms(void);

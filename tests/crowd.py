@@ -90,7 +90,7 @@ def watch(number):
         child, fd = pty.fork()
         if child == 0:
             os.environ.update(TERM="xterm-256color", LINES="40", COLUMNS="120")
-            os.execv(program, [program, "--db", database, "tui"])
+            os.execv(program, [program, "--db", database, "tui", "--no-session"])
         shown = press(fd, draw)
         if os.waitpid(child, os.WNOHANG)[0] != 0 or len(shown) < 1000:
             faults.append(f"the screen ended by itself, or showed {len(shown)} bytes")

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/arith.h"
 #include "base/rng.h"
+#include "draw/picture.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 #include "tests/gen_spec.h"
@@ -243,6 +244,125 @@ static void screens_show_what_the_definition_says(void **state)
     }
 }
 
+/* ---- pictures in files */
+
+/* Of a cell of `s2 draw`: its pairs, those that some head reads, and what heads read of them all together. */
+typedef struct drawn {
+    int64_t n_pairs;
+    int64_t n_read;
+    int64_t n_reads;
+} drawn;
+
+static drawn drawn_by_definition(const subject *s, s2_range q, s2_range k)
+{
+    drawn d = {0};
+    for (int64_t q_tok = q.begin; q_tok < q.end && q_tok < s->n_tok; q_tok++)
+        for (int64_t k_tok = k.begin; k_tok < k.end && k_tok < s->n_tok; k_tok++) {
+            if (s->pattern->causal && k_tok > q_tok)
+                continue;
+            d.n_pairs++;
+            d.n_read += some_head_reads(s, q_tok, k_tok);
+            for (int32_t head = s->head_begin; head < s->head_end; head++)
+                d.n_reads += reads(s, head, q_tok, k_tok);
+        }
+    return d;
+}
+
+/* One query stands for those of its block that read alike: shares between none and all are exact for blocks of one. */
+static void compare_cell(const subject *s, const s2_picture *picture, int32_t row, int32_t col, uint64_t seed)
+{
+    const s2_picture_cell *const cell = &picture->cells[row * picture->n_cols + col];
+    const bool shards = picture->row_tok == 0;
+    const s2_range q = shards ? (s2_range){s->n_tok - 1, s->n_tok}
+                              : (s2_range){row * picture->row_tok, (row + 1) * picture->row_tok};
+    const s2_range k = {col * picture->col_tok, (col + 1) * picture->col_tok};
+    const drawn want = drawn_by_definition(s, q, k);
+    const int64_t all = want.n_pairs * (s->head_end - s->head_begin);
+    const double share = all > 0 ? (double)want.n_reads / (double)all : 0;
+    const bool union_row = picture->is_union && (!shards || row + 1 == picture->n_rows);
+    const bool hole = union_row && want.n_read < want.n_pairs;
+    const bool exact = s->pattern->block_tok == 1 && !shards;
+    const bool same = (cell->share > 0) == (want.n_reads > 0) &&
+                      (shards || (cell->share >= 1) == (all > 0 && want.n_reads == all)) &&
+                      (!exact || (cell->share - share < 1e-5 && share - cell->share < 1e-5));
+    if (cell->future == (want.n_pairs == 0) && cell->hole == hole && same)
+        return;
+    s2_buf text = {0};
+    s2_pattern_print(s->pattern, &text);
+    fail_msg("seed %llu, layer %d, heads %d-%d, %lld tokens, %s cell %d,%d of %lldx%lld tokens: share %g, "
+             "hole %d, "
+             "future %d; %lld of %lld pairs are read, %lld reads of\n%s",
+             (unsigned long long)seed, s->layer, s->head_begin, s->head_end - 1, (long long)s->n_tok,
+             shards ? "shards" : "mask", row, col, (long long)picture->row_tok, (long long)picture->col_tok,
+             (double)cell->share, cell->hole, cell->future, (long long)want.n_read, (long long)want.n_pairs,
+             (long long)want.n_reads, text.data);
+}
+
+static void compare_mask(s2_rng *rng, const s2_pattern *pattern, subject *s, uint64_t seed)
+{
+    s2_arena arena = {0};
+    s2_picture picture;
+    const s2_picture_of of = (s2_picture_of)below(rng, 3);
+    const int32_t n_kv = s2_pattern_kv_heads(pattern, s->layer), group = pattern->n_heads / n_kv;
+    const int32_t n = of == S2_PICTURE_KV ? n_kv : pattern->n_heads;
+    const int32_t index = of == S2_PICTURE_UNION ? 0 : (int32_t)below(rng, n);
+    s->head_begin = of == S2_PICTURE_KV ? index * group : index;
+    s->head_end =
+        of == S2_PICTURE_UNION ? pattern->n_heads : s->head_begin + (of == S2_PICTURE_KV ? group : 1);
+    assert_int_equal(s2_picture_mask(&arena, pattern, of, s->layer, index, s->n_tok,
+                                     1 + (int32_t)below(rng, MOST_CELLS), &picture),
+                     S2_OK);
+    for (int32_t row = 0; row < picture.n_rows; row++)
+        for (int32_t col = 0; col < picture.n_cols; col++)
+            compare_cell(s, &picture, row, col, seed);
+    s2_arena_release(&arena);
+}
+
+static void compare_shards(s2_rng *rng, const s2_pattern *pattern, subject *s, uint64_t seed)
+{
+    s2_arena arena = {0};
+    s2_picture picture;
+    const int32_t n_kv = s2_pattern_kv_heads(pattern, s->layer), group = pattern->n_heads / n_kv;
+    assert_int_equal(
+        s2_picture_shards(&arena, pattern, s->layer, s->n_tok, 1 + (int32_t)below(rng, MOST_CELLS), &picture),
+        S2_OK);
+    for (int32_t row = 0; row < picture.n_rows; row++) {
+        const bool all = row == n_kv;
+        s->head_begin = all ? 0 : row * group;
+        s->head_end = all ? pattern->n_heads : s->head_begin + group;
+        for (int32_t col = 0; col < picture.n_cols; col++)
+            compare_cell(s, &picture, row, col, seed);
+    }
+    s2_arena_release(&arena);
+}
+
+static void drawn_pictures_are_what_the_definition_says(void **state)
+{
+    (void)state;
+    const uint64_t seed = s2_test_seed(23);
+    const s2_gen_spec options = {.most_layers = 3,
+                                 .most_heads = 6,
+                                 .explicit_terms = true,
+                                 .dynamic_terms = true,
+                                 .not_causal = true,
+                                 .layers_differ = true};
+    for (int64_t n = 0; n < s2_test_cases(400); n++) {
+        s2_rng rng = {seed + (uint64_t)n};
+        s2_arena arena = {0};
+        const s2_pattern *const pattern = s2_gen_spec_pattern(&rng, &options, &arena);
+        assert_non_null(pattern);
+        subject s = {.pattern = pattern,
+                     .phase = S2_PREFILL,
+                     .layer = (int32_t)below(&rng, pattern->n_layers),
+                     .n_tok = 1 + below(&rng, MOST_TOK)};
+        if (below(&rng, 3) > 0)
+            compare_mask(&rng, pattern, &s, seed + (uint64_t)n);
+        else
+            compare_shards(&rng, pattern, &s, seed + (uint64_t)n);
+        s2_arena_release(&arena);
+    }
+}
+
 /* ---- the crosshair */
 
 /* By the other road: runs of keys of a folded head. */
@@ -441,6 +561,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(masks_are_what_the_definition_says),
                                        cmocka_unit_test(screens_show_what_the_definition_says),
+                                       cmocka_unit_test(drawn_pictures_are_what_the_definition_says),
                                        cmocka_unit_test(a_proved_union_shows_no_hole),
                                        cmocka_unit_test(the_crosshair_names_who_reads_a_pair),
                                        cmocka_unit_test(the_crosshair_lights_the_cell_of_its_pair),

@@ -374,7 +374,7 @@ static void every_terminal_shows_every_golden_screen(void **state)
         for (size_t size = 0; size < N_SIZES; size++) {
             console c;
             console_open(&c, &(console_options){TERMS[term].term, TERMS[term].locale, dir, "--db s2.db",
-                                                SIZES[size].rows, SIZES[size].cols});
+                                                SIZES[size].rows, SIZES[size].cols, false});
             for (int at = 0; at < N_WALK; at++) {
                 char path[160], what[200];
                 golden_path(path, sizeof path, WALK[at].name, size, TERMS[term].ascii);
@@ -410,7 +410,7 @@ static void tmux_shows_the_same(void **state)
     char words[4500];
     snprintf(words, sizeof words,
              "-f /dev/null new-session -d -x %d -y %d \"TERM=screen-256color LC_ALL=C.UTF-8 TZ=UTC '%s' tui "
-             "--db s2.db\" "
+             "--db s2.db --no-session\" "
              "\\; set -g status off",
              SIZES[0].cols, SIZES[0].rows, console_program());
     setenv("LC_ALL", "C.UTF-8", 1);
@@ -440,7 +440,7 @@ static void tmux_shows_the_same(void **state)
 
 /* ---- staying in order */
 
-static const console_options PLAIN = {"xterm-256color", "C.UTF-8", dir, "--db s2.db", 24, 80};
+static const console_options PLAIN = {"xterm-256color", "C.UTF-8", dir, "--db s2.db", 24, 80, false};
 
 static void open_plain(console *c, const char *args)
 {
@@ -559,7 +559,7 @@ static void a_terminal_without_a_cursor_is_refused(void **state)
     static const char *const terms[] = {"dumb", "no-such-terminal", ""};
     for (size_t at = 0; at < 3; at++) {
         console c;
-        console_open(&c, &(console_options){terms[at], "C", dir, "--no-db", 24, 80});
+        console_open(&c, &(console_options){terms[at], "C", dir, "--no-db", 24, 80, false});
         const int status = console_close(&c);
         assert_true(WIFEXITED(status));
         assert_int_equal(WEXITSTATUS(status), S2_EXIT_ENVIRONMENT);
@@ -906,13 +906,93 @@ static void clicks_choose_and_the_wheel_scrolls(void **state)
     console_send(&c, "l");
     expect(&c, "kv-heads      16");
     /* the first cell of the union, and one above the diagonal */
-    console_send(&c, "\033[<0;37;3M\033[<0;37;3m");
+    console_send(&c, "\033[<0;39;3M\033[<0;39;3m");
     expect(&c, "key blocks 0-");
     console_send(&c, "\033[<0;50;3M\033[<0;50;3m");
     expect(&c, "in the future");
+    /* a title orders the list, the row of the cursor opens, the footer's keys and the lines of a list act */
+    console_send(&c, "2\033[<0;42;3M\033[<0;42;3m");
+    expect(&c, "by density down");
+    console_send(&c, "\033[<0;42;3M\033[<0;42;3m");
+    expect(&c, "by density up");
+    console_send(&c, "g\033[<0;10;4M\033[<0;10;4m");
+    expect(&c, "s2 design  ");
+    console_send(&c, "2\033[<0;76;24M\033[<0;76;24m");
+    expect(&c, "s2 help");
+    console_send(&c, "\033");
+    expect(&c, "s2 designs");
+    console_send(&c, "Y");
+    expect(&c, "the design's text, in one line");
+    console_send(&c, "\033[<0;5;4M\033[<0;5;4m");
+    expect(&c, "the hash was handed to the terminal's clipboard");
     console_send(&c, "Qy");
     assert_int_equal(console_close(&c), 0);
     assert_false(c.alternate);
+}
+
+/* ---- the person's editor */
+
+/* What it writes is taken, or stays to be mended with the caret where it is wrong; one that fails changes nothing. */
+static void an_editor_changes_the_pattern_or_says_where_it_is_wrong(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *editor, *shown;
+    } cases[] = {{"sed -i 's/stride 8/stride 16/'", "taken from the editor"},
+                 {"sed -i 's/stride 8/strid 8/'", "column "},
+                 {"true", "nothing was changed"},
+                 {"false", "ended with status 1"}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        console c;
+        setenv("VISUAL", cases[n].editor, 1);
+        open_plain(&c, "--no-db");
+        console_send(&c, "1");
+        expect(&c, "s2 workbench");
+        console_send(&c, "\005");
+        expect(&c, cases[n].shown);
+        if (n == 0) {
+            expect(&c, "stride        16");
+            console_send(&c, "z");
+            expect(&c, "stride        8");
+        }
+        if (n == 1) {
+            expect(&c, "local 16 | strid 8");
+            /* the caret stands behind the word that is wrong or before it: what is typed goes there */
+            console_send(&c, "\033");
+            expect(&c, "stride        8");
+        }
+        console_send(&c, "Qy");
+        assert_int_equal(console_close(&c), 0);
+        assert_false(c.alternate);
+    }
+    unsetenv("VISUAL");
+}
+
+/* ---- what is kept */
+
+static void a_session_begins_as_the_last_one_ended(void **state)
+{
+    (void)state;
+    console c;
+    console_options options = PLAIN;
+    options.keeps = true;
+    for (int time = 0; time < 2; time++) {
+        console_open(&c, &options);
+        expect(&c, time == 0 ? "by created down" : "by name down  filter: name~phi");
+        if (time == 0)
+            console_send(&c, "S/name~phi\r|kv\r\033"
+                             "1j]");
+        else
+            console_send(&c, "1");
+        expect(&c, "stride        16");
+        console_send(&c, "Qy");
+        assert_int_equal(console_close(&c), 0);
+        assert_int_equal(access(path_of("s2/session"), F_OK), 0);
+    }
+    open_plain(&c, "--db s2.db");
+    expect(&c, "by created down");
+    console_send(&c, "Qy");
+    assert_int_equal(console_close(&c), 0);
 }
 
 /* ---- work beside the screen */
@@ -930,7 +1010,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     options.cols = 120;
     console_open(&c, &options);
     /* long work: cancelled by its key, the screen alive meanwhile */
-    console_send(&c, "v\025--len 8k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
+    console_send(&c, "v\t\0258k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
     expect(&c, "C cancels");
     console_send(&c, "1");
     expect(&c, "s2 workbench");
@@ -943,7 +1023,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     /* short work: stored as the command stores it */
     console_send(&c, "2k/name~phi\r");
     expect(&c, "1 design,");
-    console_send(&c, "v\025--len 64 --runs 0\r");
+    console_send(&c, "v\t\02564\t\t\t\t\t\t\0250\r");
     expect(&c, "validate: done");
     console_send(&c, "6");
     expect(&c, "--len 64");
@@ -964,7 +1044,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     assert_int_equal(access(path_of("out.json"), F_OK), 0);
     /* the designs around the workbench's */
     console_send(&c, "1j");
-    console_send(&c, "a --limit 40\r");
+    console_send(&c, "a\t\t\t\t\t\t40\r");
     expect(&c, "search: done");
     console_send(&c, "P\025screen.png\r");
     expect(&c, "written to screen.png");
@@ -1379,6 +1459,8 @@ int main(void)
         cmocka_unit_test(another_process_writes_and_the_cursor_stays),
         cmocka_unit_test(what_people_add_can_be_taken_back),
         cmocka_unit_test(clicks_choose_and_the_wheel_scrolls),
+        cmocka_unit_test(an_editor_changes_the_pattern_or_says_where_it_is_wrong),
+        cmocka_unit_test(a_session_begins_as_the_last_one_ended),
         cmocka_unit_test(work_goes_on_beside_the_screen_and_can_be_ended),
         cmocka_unit_test(copied_commands_hold_nothing_that_a_terminal_obeys),
         cmocka_unit_test(the_command_of_every_screen_can_be_run),

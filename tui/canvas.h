@@ -58,6 +58,11 @@ typedef struct s2_rect {
     int32_t cols;
 } s2_rect;
 
+static inline bool s2_rect_holds(s2_rect area, int32_t row, int32_t col)
+{
+    return row >= area.row && row < area.row + area.rows && col >= area.col && col < area.col + area.cols;
+}
+
 typedef struct s2_cell {
     uint32_t glyph; /* code point; 0: the right half of a wide character */
     uint8_t style;  /* s2_style */

@@ -77,7 +77,7 @@ static void apply(s2_tui_state *state, const char *filter)
     state->request = S2_REQUEST_LIST;
 }
 
-static void remember(s2_tui_state *state, const char *filter)
+void s2_tui_used(s2_tui_state *state, const char *filter)
 {
     int32_t at = 0;
     while (at < S2_TUI_HISTORY - 1 && strcmp(state->history[at], filter) != 0)
@@ -106,7 +106,7 @@ s2_action s2_filter_step(const s2_tui_model *model, s2_tui_state *state, int32_t
         return action;
     apply(state, key == S2_KEY_ESC ? state->filter_before : state->prompt);
     if (key == S2_KEY_ENTER) {
-        remember(state, state->filter);
+        s2_tui_used(state, state->filter);
         state->request = S2_REQUEST_LIST;
     }
     return action;

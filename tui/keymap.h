@@ -69,7 +69,8 @@ enum {
     S2_KEY_TAB = '\t',
     S2_KEY_ESC = 27,
     S2_KEY_BACKSPACE = 127,
-    S2_KEY_REDRAW = 12
+    S2_KEY_REDRAW = 12,
+    S2_KEY_EDITOR = 5
 };
 
 typedef enum s2_action {
@@ -119,6 +120,10 @@ typedef enum s2_action {
     S2_ACT_TO_BENCH,
     S2_ACT_MINIMIZE,
     S2_ACT_TEXT,
+    S2_ACT_EDITOR,
+    S2_ACT_YANK,
+    S2_ACT_COLUMNS,
+    S2_ACT_LOOK_UP,
     S2_ACT_PALETTE,
     S2_ACT_COMMAND,
     S2_ACT_COPY,

@@ -36,7 +36,7 @@ s2_layout_bench s2_layout_bench_in(s2_rect body);
  * Columns left of a mask that its queries are named in, and rows below it for its keys. Of two masks side by
  * side the left one has the queries of both.
  */
-enum { S2_MASK_GUTTER = 6 };
+enum { S2_MASK_GUTTER = 8 };
 /* Two masks of the same scale side by side, or one where there is no room for two. */
 void s2_layout_masks(s2_rect area, s2_rect *left, s2_rect *right);
 /* The cells of a mask below its heading, without its axes where there is room for these. */

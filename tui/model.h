@@ -136,6 +136,12 @@ typedef struct s2_tui_front {
     const double *values;
 } s2_tui_front;
 
+/* A word of the glossary. */
+typedef struct s2_tui_word {
+    const char *name;
+    const char *text;
+} s2_tui_word;
+
 typedef struct s2_tui_model {
     const char *source;         /* the database's path, or "samples" */
     bool stored;                /* designs are those of a database, known there by hash */
@@ -173,6 +179,8 @@ typedef struct s2_tui_model {
     const s2_tui_choice *views;
     int32_t n_formats;
     const s2_tui_choice *formats;
+    int32_t n_words;
+    const s2_tui_word *words;
     s2_tui_text loss; /* what the export that is being chosen would lose */
 } s2_tui_model;
 
@@ -189,8 +197,10 @@ typedef enum s2_request {
     S2_REQUEST_SAVE, /* the workbench's design under the name in state->prompt */
     S2_REQUEST_STAR,
     S2_REQUEST_UNDO,
-    S2_REQUEST_FILE, /* the pattern of the file in state->prompt to the workbench */
-    S2_REQUEST_COPY, /* the command of this screen */
+    S2_REQUEST_FILE,   /* the pattern of the file in state->prompt to the workbench */
+    S2_REQUEST_COPY,   /* the command of this screen */
+    S2_REQUEST_YANK,   /* state->yank of the design request_id */
+    S2_REQUEST_EDITOR, /* the workbench's pattern to the person's editor */
     /* of the design request_id, or of the workbench where it is 0; words in state->prompt */
     S2_REQUEST_VALIDATE,
     S2_REQUEST_PROVE,
@@ -233,6 +243,9 @@ typedef enum s2_mode {
     S2_MODE_FORMATS,
     S2_MODE_VIEWS,
     S2_MODE_REPAIRS,
+    S2_MODE_COLUMNS,
+    S2_MODE_YANK,
+    S2_MODE_WORDS, /* of the glossary */
     S2_MODE_COMMAND,
     S2_MODE_QUIT, /* state->message asks */
     S2_N_MODES
@@ -245,6 +258,23 @@ enum {
     S2_TUI_PROMPT_BYTES = 200,
     S2_TUI_TEXT_BYTES = 8192
 };
+
+/* What of a design is handed to the clipboard. */
+typedef enum s2_tui_yank {
+    S2_TUI_YANK_COMMAND,
+    S2_TUI_YANK_HASH,
+    S2_TUI_YANK_PATTERN,
+    S2_TUI_YANK_ROW,
+    S2_TUI_N_YANKS
+} s2_tui_yank;
+
+enum { S2_FORM_FIELDS = 12, S2_FORM_BYTES = 80 };
+
+/* What is filled in of the options of a command, one field each. */
+typedef struct s2_form_values {
+    bool begun;
+    char field[S2_FORM_FIELDS][S2_FORM_BYTES];
+} s2_form_values;
 
 /* A pattern of the workbench: its text, or "" and what the knobs say; and the question. */
 typedef struct s2_bench_step {
@@ -262,15 +292,20 @@ typedef struct s2_tui_state {
     int32_t caret;                              /* byte of it that the next letter goes before */
     char kept[S2_N_MODES][S2_TUI_PROMPT_BYTES]; /* typed for a prompt, and not used */
     int32_t palette_at;                         /* of the list that is chosen from */
-    int32_t format;                             /* of model->formats, being exported */
-    int64_t subject_id;                         /* the design that a prompt is about; 0: the workbench */
-    int32_t run;                                /* cursor of the runs */
+    s2_form_values validate;
+    s2_form_values around;
+    int32_t field; /* of the form, being filled in */
+    s2_tui_yank yank;
+    int32_t format;     /* of model->formats, being exported */
+    int64_t subject_id; /* the design that a prompt is about; 0: the workbench */
+    int32_t run;        /* cursor of the runs */
     char filter[S2_TUI_PROMPT_BYTES];
     char filter_before[S2_TUI_PROMPT_BYTES];           /* it is typed: esc brings this back */
     char history[S2_TUI_HISTORY][S2_TUI_PROMPT_BYTES]; /* filters that were used, the latest first */
     int32_t history_at;                                /* of them, while one is typed; -1: none */
     char minimize[S2_TUI_PROMPT_BYTES];                /* the objectives of the front: "us,kv_bytes,unread" */
     int32_t front;                                     /* row of it that keys act on */
+    uint32_t columns;                                  /* of the list */
     int32_t sort;                                      /* index of s2_tui_sorts */
     bool ascending;
     int32_t cursor; /* row of the list */
@@ -280,7 +315,9 @@ typedef struct s2_tui_state {
     int64_t design_id; /* open design */
     char design_name[S2_LIMIT_NAME_BYTES + 1];
     s2_knobs knobs;
-    s2_knobs knobs_saved;         /* as they were taken from a design, or saved as one */
+    s2_knobs knobs_saved;               /* as they were taken from a design, or saved as one */
+    char name[S2_LIMIT_NAME_BYTES + 1]; /* of the pattern that `named` says: read, or saved under it */
+    s2_knobs named;
     char text[S2_TUI_TEXT_BYTES]; /* the workbench's pattern in place of the knobs; "": theirs */
     char text_saved[S2_TUI_TEXT_BYTES];
     char base[S2_TUI_TEXT_BYTES]; /* the baseline's pattern; "": none is pinned */
@@ -303,6 +340,10 @@ typedef struct s2_tui_state {
     int64_t request_id;
 } s2_tui_state;
 
+/* Columns of the list beside the name, by the words of the chooser; bit 1 << index of state->columns. */
+enum { S2_TUI_COLUMNS = 12, S2_TUI_COLUMNS_USUAL = 0x8f9 };
+extern const char *const s2_tui_columns[S2_TUI_COLUMNS];
+
 /* Columns of the filter language that the list can be ordered by. */
 extern const char *const s2_tui_sorts[];
 enum { S2_TUI_SORTS = 6 };
@@ -319,6 +360,12 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state);
 
 /* What was asked for could not be done: its words are there when its prompt is opened again. */
 void s2_tui_keep(s2_tui_state *state, s2_request request, const char *words);
+
+/* A filter that was used, the latest of the history. */
+void s2_tui_used(s2_tui_state *state, const char *filter);
+
+/* A pattern that the workbench had, the knobs' or this text, is stored under a name; "": its own. */
+void s2_tui_saved(s2_tui_state *state, const s2_knobs *knobs, const char *text, const char *name);
 
 /* A click on a cell of the screen that was drawn last; wheel: -1 up, 1 down, 0 a button. */
 void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col, int32_t wheel);

@@ -127,16 +127,12 @@ static void draw_mask(const mask_of *what, s2_canvas *canvas, s2_rect area)
     s2_free(grid.cells);
 }
 
-/* A position in at most five columns: exact where that fits, else whole units of 1024 or 1048576 tokens. */
+/* A position, exact: no context that is shown has more than seven digits. */
 static int32_t print_tok(int64_t n_tok, char text[24])
 {
     s2_buf buf = {0};
     s2_tok_print(n_tok, &buf);
-    if (buf.len <= 5)
-        snprintf(text, 24, "%s", buf.data);
-    else
-        snprintf(text, 24, n_tok < INT64_C(1048576) * 1000 ? "%lld%c" : "%lldm",
-                 (long long)(n_tok < 1024000 ? n_tok / 1024 : n_tok / 1048576), n_tok < 1024000 ? 'k' : 'm');
+    snprintf(text, 24, "%s", buf.data != NULL ? buf.data : "");
     s2_buf_release(&buf);
     return (int32_t)strlen(text);
 }

@@ -30,6 +30,27 @@ static bool nth_repair(const s2_tui_model *model, int32_t nth, offer *out)
     return true;
 }
 
+static bool nth_column(const s2_tui_state *state, int32_t nth, offer *out)
+{
+    if (nth >= S2_TUI_COLUMNS)
+        return false;
+    const bool chosen = (state->columns & 1u << nth) != 0;
+    *out = (offer){s2_tui_columns[nth], chosen ? "[x]" : "[ ]",
+                   chosen && !s2_column_has_room(state, nth) ? "no room at this width" : "", nth};
+    return true;
+}
+
+static bool nth_yank(int32_t nth, offer *out)
+{
+    static const char *const helps[S2_TUI_N_YANKS] = {
+        "that prints what is on screen", "of the design", "the design's text, in one line",
+        "what the list knows of a stored design, as a JSON object"};
+    static const char *const names[S2_TUI_N_YANKS] = {"command", "hash", "pattern", "row"};
+    if (nth < S2_TUI_N_YANKS)
+        *out = (offer){names[nth], "", helps[nth], nth};
+    return nth < S2_TUI_N_YANKS;
+}
+
 static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int32_t nth, offer *out)
 {
     if (state->mode == S2_MODE_PALETTE) {
@@ -40,6 +61,14 @@ static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int3
     }
     if (state->mode == S2_MODE_REPAIRS)
         return nth_repair(model, nth, out);
+    if (state->mode == S2_MODE_COLUMNS)
+        return nth_column(state, nth, out);
+    if (state->mode == S2_MODE_YANK)
+        return nth_yank(nth, out);
+    if (state->mode == S2_MODE_WORDS && nth < model->n_words)
+        *out = (offer){model->words[nth].name, "", model->words[nth].text, nth};
+    if (state->mode == S2_MODE_WORDS)
+        return nth < model->n_words;
     const bool formats = state->mode == S2_MODE_FORMATS;
     const s2_tui_choice *const c = formats ? model->formats : model->views;
     if (nth < (formats ? model->n_formats : model->n_views))
@@ -68,7 +97,8 @@ static bool offer_at(const s2_tui_model *model, const s2_tui_state *state, int32
 bool s2_mode_is_choice(s2_mode mode)
 {
     return mode == S2_MODE_PALETTE || mode == S2_MODE_FORMATS || mode == S2_MODE_VIEWS ||
-           mode == S2_MODE_REPAIRS;
+           mode == S2_MODE_REPAIRS || mode == S2_MODE_COLUMNS || mode == S2_MODE_YANK ||
+           mode == S2_MODE_WORDS;
 }
 
 /* ---- typing */
@@ -149,7 +179,9 @@ static void rub_out(s2_tui_state *state)
 static void insert(s2_tui_state *state, const char *bytes)
 {
     const size_t n = strlen(bytes), tail = strlen(state->prompt + state->caret) + 1;
-    const size_t room = state->mode == S2_MODE_TEXT ? S2_TUI_TEXT_BYTES : S2_TUI_PROMPT_BYTES;
+    const size_t room = state->mode == S2_MODE_TEXT    ? S2_TUI_TEXT_BYTES
+                        : s2_mode_is_form(state->mode) ? S2_FORM_BYTES
+                                                       : S2_TUI_PROMPT_BYTES;
     if (strlen(state->prompt) + n >= room)
         return;
     memmove(state->prompt + state->caret + n, state->prompt + state->caret, tail);
@@ -194,21 +226,44 @@ static void choose_format(const s2_tui_model *model, s2_tui_state *state, int32_
     state->request_id = state->subject_id;
 }
 
+static void choose_yank(s2_tui_state *state, int32_t nth)
+{
+    state->yank = (s2_tui_yank)nth;
+    state->request = nth == S2_TUI_YANK_COMMAND ? S2_REQUEST_COPY : S2_REQUEST_YANK;
+    state->request_id = state->subject_id;
+}
+
+/* In a list that stays: a column is shown or not, a word explained. */
+static void choose_on(const s2_tui_model *model, s2_tui_state *state, int32_t nth)
+{
+    if (state->mode == S2_MODE_COLUMNS) {
+        state->columns ^= 1u << nth;
+        return;
+    }
+    snprintf(state->message, sizeof state->message, "%s: %s", model->words[nth].name, model->words[nth].text);
+    state->mode = S2_MODE_KEYS;
+}
+
 /* The action that was chosen, where the list is the palette. */
 static s2_action accept_choice(const s2_tui_model *model, s2_tui_state *state)
 {
     const s2_mode mode = state->mode;
     offer chosen;
     const bool found = offer_at(model, state, state->palette_at, &chosen);
+    if (found && (mode == S2_MODE_COLUMNS || mode == S2_MODE_WORDS)) {
+        choose_on(model, state, chosen.nth);
+        return S2_ACT_NONE;
+    }
     state->mode = S2_MODE_KEYS;
-    if (found && mode == S2_MODE_PALETTE)
-        return s2_binding_at(chosen.nth)->action;
-    if (found && mode == S2_MODE_REPAIRS)
-        s2_bench_take_text(state, model->bench->late.offers[chosen.nth].text);
-    else if (found && mode == S2_MODE_FORMATS)
-        choose_format(model, state, chosen.nth);
-    else if (found)
-        choose_view(model, state, chosen.nth);
+    if (!found)
+        return S2_ACT_NONE;
+    switch (mode) {
+    case S2_MODE_PALETTE: return s2_binding_at(chosen.nth)->action;
+    case S2_MODE_YANK: choose_yank(state, chosen.nth); break;
+    case S2_MODE_REPAIRS: s2_bench_take_text(state, model->bench->late.offers[chosen.nth].text); break;
+    case S2_MODE_FORMATS: choose_format(model, state, chosen.nth); break;
+    default: choose_view(model, state, chosen.nth);
+    }
     return S2_ACT_NONE;
 }
 
@@ -250,6 +305,8 @@ static void accept_place(s2_tui_state *state)
 
 static void accept_prompt(s2_tui_state *state)
 {
+    if (s2_mode_is_form(state->mode))
+        s2_form_accept(state);
     state->request = PROMPTS[state->mode].request;
     state->request_id = state->subject_id;
     if (state->mode == S2_MODE_MINIMIZE) {
@@ -276,7 +333,9 @@ s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t
         if (state->mode == S2_MODE_COMMAND && key == 'y')
             state->request = S2_REQUEST_COPY;
         state->mode = S2_MODE_KEYS;
-    } else if (key == S2_KEY_ENTER) {
+    } else if (key == S2_KEY_EDITOR && state->mode == S2_MODE_TEXT) {
+        state->request = S2_REQUEST_EDITOR;
+    } else if (key == S2_KEY_ENTER || (key == ' ' && state->mode == S2_MODE_COLUMNS)) {
         if (s2_mode_is_choice(state->mode))
             return accept_choice(model, state);
         accept_prompt(state);
@@ -284,7 +343,7 @@ s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t
         const int32_t to = state->palette_at + (key == S2_KEY_DOWN ? 1 : -1);
         if (offer_at(model, state, to, &other))
             state->palette_at = to;
-    } else if (!move_caret(state, key)) {
+    } else if (!(s2_mode_is_form(state->mode) && s2_form_step(state, key)) && !move_caret(state, key)) {
         s2_prompt_type(state, key);
     }
     return S2_ACT_NONE;
@@ -317,8 +376,9 @@ void s2_prompt_paste(s2_tui_state *state, const char *text)
  */
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const char *const label =
-        state->mode == S2_MODE_KNOB ? s2_knob_label(state->knob) : PROMPTS[state->mode].label;
+    const char *const label = state->mode == S2_MODE_KNOB    ? s2_knob_label(state->knob)
+                              : s2_mode_is_form(state->mode) ? s2_form_label(state)
+                                                             : PROMPTS[state->mode].label;
     const int32_t room = line.cols - (int32_t)strlen(label) - 6;
     const char *text = state->prompt, *const caret = state->prompt + state->caret;
     while (room > 0 && (int32_t)(caret - text) > room)
@@ -385,9 +445,20 @@ static void draw_border(s2_canvas *canvas, s2_rect area)
     s2_canvas_glyph(canvas, bottom, right, 0x2518, '+', S2_STYLE_KEY);
 }
 
+static bool is_bordered(s2_rect area)
+{
+    return area.rows >= 5 && area.cols >= 20;
+}
+
+s2_rect s2_popup_inside(s2_rect area)
+{
+    const bool bordered = is_bordered(area);
+    return (s2_rect){area.row + 1, area.col + bordered, area.rows - 1 - bordered, area.cols - 2 * bordered};
+}
+
 s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title)
 {
-    const bool bordered = area.rows >= 5 && area.cols >= 20;
+    const bool bordered = is_bordered(area);
     const s2_rect head = {area.row, area.col + 2 * bordered, 1, area.cols - 4 * bordered};
     s2_canvas_clip(canvas, area);
     s2_canvas_fill(canvas, area, S2_STYLE_TEXT);
@@ -395,8 +466,7 @@ s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title)
         draw_border(canvas, area);
     s2_canvas_clip(canvas, head);
     s2_canvas_printf(canvas, head.row, head.col, S2_STYLE_CURSOR, " %s ", title);
-    const s2_rect inside = {area.row + 1, area.col + bordered, area.rows - 1 - bordered,
-                            area.cols - 2 * bordered};
+    const s2_rect inside = s2_popup_inside(area);
     s2_canvas_clip(canvas, inside);
     return inside;
 }
@@ -409,7 +479,7 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
     for (int32_t n = 0; n < area.rows && offer_at(model, state, first + n, &o); n++) {
         const s2_style style = first + n == state->palette_at ? S2_STYLE_CURSOR : S2_STYLE_TEXT;
         int32_t col = s2_canvas_printf(canvas, area.row + n, area.col, style, " %-16s ", o.name);
-        if (state->mode == S2_MODE_PALETTE)
+        if (state->mode == S2_MODE_PALETTE || state->mode == S2_MODE_COLUMNS)
             col = s2_canvas_printf(canvas, area.row + n, col, style, "%-8s ", o.shown);
         if (state->mode == S2_MODE_REPAIRS)
             col = draw_price(&model->bench->late.offers[o.nth].tally, canvas, area.row + n, col, style);
@@ -419,17 +489,40 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM, why_empty(model, state));
 }
 
+enum { MOST_ROWS = 18, MOST_COLS = 80 };
+
+static s2_rect choice_area(s2_rect body)
+{
+    return (s2_rect){body.row, body.col, s2_min_i32(body.rows, MOST_ROWS), s2_min_i32(body.cols, MOST_COLS)};
+}
+
+s2_action s2_choice_click(const s2_tui_model *model, s2_tui_state *state, s2_rect body, int32_t row,
+                          int32_t col)
+{
+    const s2_rect area = choice_area(body), inside = s2_popup_inside(area);
+    const int32_t first = state->palette_at >= inside.rows ? state->palette_at - inside.rows + 1 : 0;
+    offer other;
+    if (!s2_rect_holds(area, row, col)) {
+        state->mode = S2_MODE_KEYS;
+        return S2_ACT_NONE;
+    }
+    if (!s2_rect_holds(inside, row, col) || !offer_at(model, state, first + row - inside.row, &other))
+        return S2_ACT_NONE;
+    state->palette_at = first + row - inside.row;
+    return accept_choice(model, state);
+}
+
 /* What is chosen from, over the upper lines of the body. */
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    enum { MOST_ROWS = 18, MOST_COLS = 80 };
     static const char *const labels[S2_N_MODES] = {[S2_MODE_PALETTE] = "",
                                                    [S2_MODE_FORMATS] = "export to",
                                                    [S2_MODE_VIEWS] = "view",
-                                                   [S2_MODE_REPAIRS] = "repair"};
+                                                   [S2_MODE_REPAIRS] = "repair",
+                                                   [S2_MODE_COLUMNS] = "columns: enter shows or hides",
+                                                   [S2_MODE_YANK] = "copy",
+                                                   [S2_MODE_WORDS] = "look up"};
     char title[S2_TUI_PROMPT_BYTES + 40];
     snprintf(title, sizeof title, "%s: %.*s_", labels[state->mode], S2_TUI_PROMPT_BYTES, state->prompt);
-    const s2_rect area = {body.row, body.col, s2_min_i32(body.rows, MOST_ROWS),
-                          s2_min_i32(body.cols, MOST_COLS)};
-    draw_offers(model, state, canvas, s2_popup_draw(canvas, area, title));
+    draw_offers(model, state, canvas, s2_popup_draw(canvas, choice_area(body), title));
 }

@@ -146,6 +146,41 @@ bool s2_session_bring(s2_session *session, const s2_pattern *pattern)
     return fits;
 }
 
+void s2_session_type(s2_session *session, const char *text, int32_t caret)
+{
+    s2_tui_state *const state = &session->state;
+    const s2_knobs before = state->knobs;
+    s2_prompt_open(state, S2_MODE_TEXT, text);
+    state->caret = caret < state->caret ? caret : state->caret;
+    follow_bench(session, &before);
+}
+
+void s2_session_leave_typing(s2_session *session)
+{
+    const s2_knobs before = session->state.knobs;
+    session->state.mode = S2_MODE_KEYS;
+    follow_bench(session, &before);
+}
+
+void s2_session_restore(s2_session *session, const s2_knobs *knobs, const char *text)
+{
+    s2_tui_state *const state = &session->state;
+    const s2_knobs before = state->knobs;
+    state->knobs = *knobs;
+    s2_bench_take_text(state, text);
+    state->n_steps = state->n_undo = 0;
+    state->knobs_saved = state->knobs;
+    memcpy(state->text_saved, state->text, sizeof state->text_saved);
+    follow_bench(session, &before);
+}
+
+void s2_session_saved(s2_session *session, const s2_knobs *knobs, const char *text, const char *name)
+{
+    const s2_knobs before = session->state.knobs;
+    s2_tui_saved(&session->state, knobs, text, name);
+    follow_bench(session, &before);
+}
+
 /* The facts stay until others replace them: an order may be reading them. */
 void s2_session_close(s2_session *session)
 {

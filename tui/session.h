@@ -72,6 +72,13 @@ void s2_session_open(s2_session *session, const char *text);
 void s2_session_close(s2_session *session);
 /* The workbench has this pattern, and can go back; false where its text is longer than is edited. */
 bool s2_session_bring(s2_session *session, const s2_pattern *pattern);
+/* A pattern's text is being typed, the caret before this byte of it; or it is not any more. */
+void s2_session_type(s2_session *session, const char *text, int32_t caret);
+void s2_session_leave_typing(s2_session *session);
+/* Begin with these knobs and, where they do not say it, this pattern; nothing of it is unsaved. */
+void s2_session_restore(s2_session *session, const s2_knobs *knobs, const char *text);
+/* As s2_tui_saved. */
+void s2_session_saved(s2_session *session, const s2_knobs *knobs, const char *text, const char *name);
 /* One more column of the comparison; the name must outlive it. Begin with s2_session_compare_none. */
 void s2_session_compare_none(s2_session *session);
 void s2_session_compare_add(s2_session *session, const char *name, const char *text);

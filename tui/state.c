@@ -93,6 +93,21 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text)
     s2_buf_add(text, "", 1);
 }
 
+void s2_bench_name(s2_tui_state *state, const s2_knobs *knobs, const char *name)
+{
+    state->named = *knobs;
+    s2_text_clean(state->name, sizeof state->name, name);
+}
+
+/* The name that the knobs' pattern has, as long as they say that pattern. */
+static const char *name_of_knobs(const s2_tui_state *state)
+{
+    for (s2_knob knob = 0; knob < S2_KNOB_LEN; knob++)
+        if (state->knobs.value[knob] != state->named.value[knob])
+            return "";
+    return state->name;
+}
+
 bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern)
 {
     s2_buf text = {0};
@@ -104,6 +119,8 @@ bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern)
         s2_bench_remember(state);
         state->knobs = knobs;
         snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text.data);
+        if (by_knobs)
+            s2_bench_name(state, &knobs, pattern->name);
     }
     s2_buf_release(&text);
     return fits;
@@ -116,11 +133,43 @@ void s2_bench_take_text(s2_tui_state *state, const char *text)
     s2_pattern pattern;
     s2_diag diag;
     s2_bench_remember(state);
-    const bool named = s2_pattern_parse(&arena, text, strlen(text), &parse, &pattern, &diag) != S2_OK ||
-                       pattern.name[0] != '\0';
-    const bool by_knobs = !named && s2_knobs_of(&pattern, &state->knobs);
+    const bool read = s2_pattern_parse(&arena, text, strlen(text), &parse, &pattern, &diag) == S2_OK;
+    const bool by_knobs = read && pattern.model[0] == '\0' && s2_knobs_of(&pattern, &state->knobs);
     snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text);
+    if (by_knobs)
+        s2_bench_name(state, &state->knobs, pattern.name);
     s2_arena_release(&arena);
+}
+
+/* The text under another name, in place of what it was; unchanged where that is longer than is edited. */
+static void rename_text(s2_tui_state *state, const char *name)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_arena arena = {0};
+    s2_buf line = {0};
+    s2_pattern pattern;
+    s2_diag diag;
+    if (s2_pattern_parse(&arena, state->text, strlen(state->text), &parse, &pattern, &diag) == S2_OK) {
+        pattern.name = name;
+        s2_pattern_line(&pattern, &line);
+        if (line.status == S2_OK && line.len <= sizeof state->text)
+            memcpy(state->text, line.data, line.len);
+    }
+    s2_buf_release(&line);
+    s2_arena_release(&arena);
+}
+
+void s2_tui_saved(s2_tui_state *state, const s2_knobs *knobs, const char *text, const char *name)
+{
+    const bool by_knobs = state->text[0] == '\0';
+    if (!by_knobs && strcmp(state->text, text) != 0)
+        return; /* another one by now */
+    if (by_knobs && name[0] != '\0')
+        s2_bench_name(state, knobs, name);
+    else if (name[0] != '\0')
+        rename_text(state, name);
+    state->knobs_saved = *knobs;
+    memcpy(state->text_saved, state->text, sizeof state->text_saved);
 }
 
 bool s2_scroll(s2_action action, int32_t n, int32_t page, int32_t *at)
@@ -145,6 +194,7 @@ s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first)
     s2_tui_state state = {.knobs = s2_knobs_default(),
                           .knobs_saved = s2_knobs_default(),
                           .layer = -1,
+                          .columns = S2_TUI_COLUMNS_USUAL,
                           .minimize = "us,kv_bytes,unread"};
     state.views[0] = first;
     s2_tui_resize(&state, rows, cols);
@@ -174,10 +224,13 @@ void s2_tui_settle(const s2_tui_model *model, s2_tui_state *state)
 
 void s2_tui_pattern(const s2_tui_state *state, s2_buf *buf)
 {
-    if (state->mode == S2_MODE_TEXT)
-        s2_buf_puts(buf, state->prompt);
-    else if (state->text[0] != '\0')
-        s2_buf_puts(buf, state->text);
-    else
-        s2_knobs_text(&state->knobs, "; ", buf);
+    const bool typed = state->mode == S2_MODE_TEXT;
+    if (typed || state->text[0] != '\0') {
+        s2_buf_puts(buf, typed ? state->prompt : state->text);
+        return;
+    }
+    const char *const name = name_of_knobs(state);
+    if (name[0] != '\0')
+        s2_buf_printf(buf, "name %s; ", name);
+    s2_knobs_text(&state->knobs, "; ", buf);
 }

@@ -43,6 +43,14 @@ static void to_bench(const s2_tui_model *model, s2_tui_state *state)
     s2_view_push(state, S2_VIEW_BENCH);
 }
 
+/* On the workbench, where a repair is applied. */
+static void mend(const s2_tui_model *model, s2_tui_state *state)
+{
+    to_bench(model, state);
+    if (s2_view_shown(state) == S2_VIEW_BENCH)
+        s2_prompt_open(state, S2_MODE_REPAIRS, "");
+}
+
 /* Go to a view of the design under the cursor. */
 static void open_in(const s2_tui_model *model, s2_tui_state *state, s2_view_id view, s2_request request)
 {
@@ -79,14 +87,6 @@ static void pin(const s2_tui_model *model, s2_tui_state *state)
     s2_buf_release(&text);
 }
 
-static void ask_validation(const s2_tui_model *model, s2_tui_state *state)
-{
-    char text[80];
-    const bool gpu = model->gpu;
-    snprintf(text, sizeof text, gpu ? "--device gpu --len 1k,8k,32k" : "--device cpu --len 1k,4k");
-    s2_prompt_open(state, S2_MODE_VALIDATE, text);
-}
-
 /* At the workbench's length and GPU. */
 static void ask_price(s2_tui_state *state)
 {
@@ -117,7 +117,7 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
     state->subject_id = id;
     switch (action) {
     case S2_ACT_BASELINE: pin(model, state); return true;
-    case S2_ACT_VALIDATE: ask_validation(model, state); return true;
+    case S2_ACT_VALIDATE: s2_form_open(model, state, S2_MODE_VALIDATE); return true;
     case S2_ACT_PROVE: s2_prompt_open(state, S2_MODE_PROVE, "--engine algebra"); return true;
     case S2_ACT_PRICE: ask_price(state); return true;
     case S2_ACT_EXPORT: s2_prompt_open(state, S2_MODE_FORMATS, ""); return true;
@@ -129,6 +129,8 @@ bool s2_subject_handle(const s2_tui_model *model, s2_tui_state *state, s2_action
     case S2_ACT_OPEN: open_in(model, state, S2_VIEW_DESIGN, S2_REQUEST_OPEN); return true;
     case S2_ACT_RECORD: open_in(model, state, S2_VIEW_RECORD, S2_REQUEST_RECORD); return true;
     case S2_ACT_TO_BENCH: to_bench(model, state); return true;
+    case S2_ACT_REPAIR: mend(model, state); return true;
+    case S2_ACT_YANK: s2_prompt_open(state, S2_MODE_YANK, ""); return true;
     default: return false;
     }
 }

@@ -44,6 +44,9 @@ int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, in
 void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel);
 /* Of the S2_TERM_PASTE that was returned last: lines of text; nothing in it is obeyed by a terminal. */
 const char *s2_terminal_pasted(const s2_terminal *term);
+/* Give the terminal to another program, as it was found; and take it again, everything painted anew. */
+void s2_terminal_lend(s2_terminal *term);
+void s2_terminal_take(s2_terminal *term);
 /* Ask the terminal to put text on the clipboard (OSC 52); terminals that do not know it ignore it. */
 void s2_terminal_copy(s2_terminal *term, const char *text);
 

@@ -210,6 +210,24 @@ void s2_terminal_forget(s2_terminal *term)
     clearok(curscr, TRUE);
 }
 
+void s2_terminal_lend(s2_terminal *term)
+{
+    (void)term;
+    ask_for_paste(false);
+    endwin();
+}
+
+/* What it reports of sizes in between is asked for at the next key. */
+void s2_terminal_take(s2_terminal *term)
+{
+    (void)term;
+    reset_prog_mode();
+    refresh();
+    ask_for_paste(true);
+    clearok(curscr, TRUE);
+    flushinp();
+}
+
 static int32_t key_of(wint_t code)
 {
     switch (code) {

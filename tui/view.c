@@ -97,35 +97,79 @@ void s2_tui_paste(const s2_tui_model *model, s2_tui_state *state, const char *te
     s2_tui_settle(model, state);
 }
 
-static void click_bench(s2_tui_state *state, s2_rect knobs, int32_t row, int32_t col)
+/* The pattern that the view shows at large, where repairs of it are known: the footer names them. */
+static const s2_facts *repaired(const s2_tui_model *model, const s2_tui_state *state)
 {
-    const int32_t first = (int32_t)state->knob >= knobs.rows ? (int32_t)state->knob - knobs.rows + 1 : 0;
-    const int32_t at = first + row - knobs.row;
-    if (row >= knobs.row && row < knobs.row + knobs.rows && col < knobs.cols && at < S2_N_KNOBS)
-        state->knob = (s2_knob)at;
+    const s2_facts *const shown = s2_view_shown(state) == S2_VIEW_BENCH    ? model->bench
+                                  : s2_view_shown(state) == S2_VIEW_DESIGN ? model->design
+                                                                           : NULL;
+    return shown != NULL && shown->status == S2_OK && shown->late.n_offers > 0 ? shown : NULL;
+}
+
+/* The column behind the nth key of the footer that begins at col; -1 where it has no room. */
+static int32_t footer_end(const s2_binding *b, s2_rect line, int32_t col)
+{
+    const int32_t end = line.cols > 30 ? line.cols - 8 : line.cols;
+    const int32_t n = (int32_t)strcspn(b->shown, " ") + 1 + (int32_t)strlen(b->name);
+    return col + n > end ? -1 : col + n + 2;
+}
+
+/* The action that the footer names there; in its last columns it names the help. */
+static s2_action footer_action(s2_view_id view, s2_rect line, int32_t at)
+{
+    const s2_action *const named = VIEWS[view].ops->footer;
+    const s2_binding *b;
+    int32_t col = 1;
+    if (view != S2_VIEW_HELP && line.cols > 30 && at >= line.cols - 8)
+        return S2_ACT_GO_HELP;
+    for (int32_t nth = 0; nth < S2_FOOTER_KEYS && (b = s2_binding_of(view, named[nth])) != NULL; nth++) {
+        const int32_t end = footer_end(b, line, col);
+        if (end < 0 || at < end - 2)
+            return end >= 0 && at >= col ? b->action : S2_ACT_NONE;
+        col = end;
+    }
+    return S2_ACT_NONE;
+}
+
+/* A button while something is typed or chosen, or shown over the view. */
+static void click_mode(const s2_tui_model *model, s2_tui_state *state, s2_rect body, int32_t row, int32_t col)
+{
+    if (s2_mode_is_choice(state->mode))
+        act(model, state, s2_choice_click(model, state, body, row, col));
+    else if (s2_mode_is_form(state->mode))
+        s2_form_click(state, body, row, col);
+    else if (state->mode == S2_MODE_COMMAND)
+        state->mode = S2_MODE_KEYS;
+}
+
+static void click_view(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_layout at = s2_layout_frame(state->rows, state->cols);
+    const s2_view_ops *const ops = VIEWS[s2_view_shown(state)].ops;
+    if (at.footer.rows > 0 && row == at.footer.row)
+        act(model, state,
+            repaired(model, state) != NULL && col < at.footer.cols - 8
+                ? S2_ACT_REPAIR
+                : footer_action(s2_view_shown(state), at.footer, col));
+    else if (row == at.title.row && model->busy != NULL && col >= at.title.cols - 10)
+        act(model, state, S2_ACT_CANCEL);
+    else if (ops->click != NULL && row >= at.body.row && row < at.body.row + at.body.rows)
+        ops->click(model, state, row, col);
 }
 
 void s2_tui_click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col, int32_t wheel)
 {
-    const s2_rect body = s2_layout_frame(state->rows, state->cols).body;
-    const s2_rect list = s2_layout_list_in(body).list;
-    const s2_view_id view = s2_view_shown(state);
-    if (wheel != 0 || state->mode != S2_MODE_KEYS) {
-        if (wheel != 0)
-            s2_tui_step(model, state, wheel < 0 ? S2_KEY_UP : S2_KEY_DOWN);
+    if (wheel != 0) {
+        s2_tui_step(model, state, wheel < 0 ? S2_KEY_UP : S2_KEY_DOWN);
         return;
     }
-    const s2_layout_bench bench = s2_panels_place(state);
     state->request = S2_REQUEST_NONE;
-    state->message[0] = '\0';
-    if (view == S2_VIEW_BENCH)
-        click_bench(state, bench.knobs, row, col);
-    if (view == S2_VIEW_BENCH || view == S2_VIEW_DESIGN)
-        s2_panels_click(view == S2_VIEW_BENCH ? model->bench : model->design, state, &bench, row, col);
-    if (view == S2_VIEW_DESIGNS && row >= list.row + 2 && row < list.row + list.rows)
-        state->cursor = state->top + row - list.row - 2;
-    else if (view == S2_VIEW_RUNS && row > list.row && row < list.row + list.rows)
-        state->run = row - list.row - 1;
+    if (state->mode != S2_MODE_QUIT)
+        state->message[0] = '\0';
+    if (state->mode != S2_MODE_KEYS)
+        click_mode(model, state, s2_layout_frame(state->rows, state->cols).body, row, col);
+    else
+        click_view(model, state, row, col);
     s2_tui_settle(model, state);
 }
 
@@ -202,13 +246,14 @@ static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
 {
     const s2_action *const named = VIEWS[view].ops->footer;
     const s2_binding *b;
-    const int32_t end = line.cols > 30 ? line.cols - 8 : line.cols;
     int32_t col = 1;
     for (int32_t nth = 0; nth < S2_FOOTER_KEYS && (b = s2_binding_of(view, named[nth])) != NULL; nth++) {
-        const int32_t n = (int32_t)strcspn(b->shown, " ");
-        if (col + n + 1 + (int32_t)strlen(b->name) > end)
+        const int32_t end = footer_end(b, line, col);
+        if (end < 0)
             return;
-        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAR, "%.*s %s  ", (int)n, b->shown, b->name);
+        s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAR, "%.*s %s", (int)strcspn(b->shown, " "),
+                         b->shown, b->name);
+        col = end;
     }
 }
 
@@ -237,12 +282,10 @@ static void draw_message(const char *text, s2_canvas *canvas, s2_rect line)
 /* What the footer says in place of keys: of the view, or of the pattern that is shown. */
 static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const s2_facts *const shown = s2_view_shown(state) == S2_VIEW_BENCH    ? model->bench
-                                  : s2_view_shown(state) == S2_VIEW_DESIGN ? model->design
-                                                                           : NULL;
+    const s2_facts *const shown = repaired(model, state);
     const s2_rect left = {line.row, line.col, 1, line.cols > 30 ? line.cols - 8 : line.cols};
     s2_canvas_clip(canvas, left);
-    if (shown != NULL && shown->status == S2_OK && shown->late.n_offers > 0)
+    if (shown != NULL)
         draw_repairs(shown, canvas, line);
     else
         draw_keys(s2_view_shown(state), canvas, line);
@@ -320,6 +363,8 @@ void s2_tui_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     VIEWS[s2_view_shown(state)].ops->draw(model, state, canvas, at.body);
     if (s2_mode_is_choice(state->mode))
         s2_choice_draw(model, state, canvas, at.body);
+    if (s2_mode_is_form(state->mode))
+        s2_form_draw(state, canvas, at.body);
     if (state->mode == S2_MODE_PATH)
         draw_loss(model, state, canvas, at.body);
     if (state->mode == S2_MODE_TEXT)

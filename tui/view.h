@@ -15,6 +15,8 @@ typedef struct s2_view_ops {
     void (*handle)(const s2_tui_model *model, s2_tui_state *state, s2_action action);
     void (*command)(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf);
     s2_action footer[S2_FOOTER_KEYS]; /* named at the foot of the screen, the most useful first */
+    /* a button on a cell of the body; NULL: nothing there can be clicked */
+    void (*click)(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col);
 } s2_view_ops;
 
 #define S2_VIEW_DECLARE(id, view, ...) extern const s2_view_ops s2_view_##view;
@@ -28,6 +30,8 @@ static inline s2_view_id s2_view_shown(const s2_tui_state *state)
 
 /* What the workbench has is about to be changed, and can be gone back to. */
 void s2_bench_remember(s2_tui_state *state);
+/* What these knobs say is called so. */
+void s2_bench_name(s2_tui_state *state, const s2_knobs *knobs, const char *name);
 /* Back by one change, or forward again; false where there is none. */
 bool s2_bench_undo(s2_tui_state *state);
 bool s2_bench_redo(s2_tui_state *state);
@@ -91,6 +95,22 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
 /* A design as a word of a command: a stored one by its hash, others by their text. */
 void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf);
 
+/* tui/view_designs.c: is this column of the list shown at the screen's width? */
+bool s2_column_has_room(const s2_tui_state *state, int32_t column);
+
+/* tui/form.c: what is filled in of a command's options, before it is run. */
+bool s2_mode_is_form(s2_mode mode);
+void s2_form_open(const s2_tui_model *model, s2_tui_state *state, s2_mode mode);
+/* A key of the form; false: of what is typed in its field. */
+bool s2_form_step(s2_tui_state *state, int32_t key);
+/* The field that is being filled in, as it is called. */
+const char *s2_form_label(const s2_tui_state *state);
+/* Words of the command line, without those that the command takes anyway, in state->prompt. */
+void s2_form_accept(s2_tui_state *state);
+void s2_form_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
+/* A click on a line of it. */
+void s2_form_click(s2_tui_state *state, s2_rect body, int32_t row, int32_t col);
+
 /* tui/filter.c: a filter that is typed; its keys; apply one to the list; the line that helps with it. */
 void s2_filter_open(s2_tui_state *state);
 /* Go to the list of what a filter leaves. */
@@ -111,9 +131,14 @@ bool s2_mode_is_choice(s2_mode mode);
 s2_action s2_prompt_step(const s2_tui_model *model, s2_tui_state *state, int32_t key);
 /* A bordered box over what is there; returns its inside. Without a border where there is no room for one. */
 s2_rect s2_popup_draw(s2_canvas *canvas, s2_rect area, const char *title);
+/* Where that inside is. */
+s2_rect s2_popup_inside(s2_rect area);
 /* Pasted text, as far as something is typed. */
 void s2_prompt_paste(s2_tui_state *state, const char *text);
 void s2_prompt_draw(const s2_tui_state *state, s2_canvas *canvas, s2_rect line);
+/* The line of what is chosen from that stands there is chosen; a click beside it all leaves. */
+s2_action s2_choice_click(const s2_tui_model *model, s2_tui_state *state, s2_rect body, int32_t row,
+                          int32_t col);
 void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body);
 
 /* Move a list cursor by an action; false for others. */

@@ -88,7 +88,7 @@ static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int3
     if (!late->asked)
         s2_canvas_text(canvas, row, col, S2_STYLE_DIM, " is being judged...");
     else if (late->not_judged != NULL)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " unjudged: %s", late->not_judged);
+        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " not judged: %s", late->not_judged);
     else
         s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT,
                          " recall %.2f +- %.2f over the training, loss %.3f +- %.3f nats a byte",
@@ -218,13 +218,40 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
     case S2_ACT_FILE: s2_prompt_open(state, S2_MODE_FILE, ""); break;
     case S2_ACT_BASELINE: pin(state); break;
     case S2_ACT_TEXT: edit(state); break;
+    case S2_ACT_EDITOR: state->request = S2_REQUEST_EDITOR; break;
     case S2_ACT_SAVE: s2_prompt_open(state, S2_MODE_NAME, ""); break;
     case S2_ACT_AROUND:
         state->subject_id = 0;
-        s2_prompt_open(state, S2_MODE_AROUND, "--require rows,union,kv --minimize us,kv_bytes");
+        s2_form_open(model, state, S2_MODE_AROUND);
         break;
     default: s2_subject_handle(model, state, action);
     }
+}
+
+/* A knob is chosen, and once more its value typed; a text is edited. */
+static void click_knobs(const s2_tui_model *model, s2_tui_state *state, s2_rect knobs, int32_t row)
+{
+    const int32_t first = (int32_t)state->knob >= knobs.rows ? (int32_t)state->knob - knobs.rows + 1 : 0;
+    const int32_t at = is_text(state)
+                           ? S2_KNOB_LEN + row - (knobs.row + knobs.rows - (S2_N_KNOBS - S2_KNOB_LEN))
+                           : first + row - knobs.row;
+    if (at >= S2_N_KNOBS)
+        return;
+    if (is_text(state) && at < S2_KNOB_LEN)
+        handle(model, state, S2_ACT_TEXT);
+    else if (at == (int32_t)state->knob)
+        handle(model, state, S2_ACT_OPEN);
+    else
+        state->knob = (s2_knob)at;
+}
+
+static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_layout_bench at = s2_panels_place(state);
+    if (s2_rect_holds(at.knobs, row, col))
+        click_knobs(model, state, at.knobs, row);
+    else
+        s2_panels_click(model->bench, state, &at, row, col);
 }
 
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
@@ -247,4 +274,5 @@ const s2_view_ops s2_view_bench = {
     draw,
     handle,
     command,
-    {S2_ACT_MORE, S2_ACT_WITNESS, S2_ACT_SAVE, S2_ACT_VALIDATE, S2_ACT_AROUND, S2_ACT_EXPORT, S2_ACT_TEXT}};
+    {S2_ACT_MORE, S2_ACT_WITNESS, S2_ACT_SAVE, S2_ACT_VALIDATE, S2_ACT_AROUND, S2_ACT_EXPORT, S2_ACT_TEXT},
+    click};

@@ -224,4 +224,5 @@ static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf
     s2_buf_puts(buf, model->database);
 }
 
-const s2_view_ops s2_view_compare = {draw, handle, command, {S2_ACT_PAGE_DOWN, S2_ACT_COMMAND, S2_ACT_BACK}};
+const s2_view_ops s2_view_compare = {
+    draw, handle, command, {S2_ACT_PAGE_DOWN, S2_ACT_COMMAND, S2_ACT_BACK}, NULL};

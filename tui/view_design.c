@@ -55,6 +55,15 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         s2_subject_handle(model, state, action);
 }
 
+static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_layout_bench at = s2_panels_place(state);
+    if (s2_rect_holds(at.knobs, row, col))
+        handle(model, state, S2_ACT_RECORD);
+    else
+        s2_panels_click(model->design, state, &at, row, col);
+}
+
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     (void)state;
@@ -73,4 +82,5 @@ const s2_view_ops s2_view_design = {draw,
                                     handle,
                                     command,
                                     {S2_ACT_HEAD_NEXT, S2_ACT_WITNESS, S2_ACT_TO_BENCH, S2_ACT_VALIDATE,
-                                     S2_ACT_EXPORT, S2_ACT_RECORD, S2_ACT_ZOOM_IN, S2_ACT_LAYER_NEXT}};
+                                     S2_ACT_EXPORT, S2_ACT_RECORD, S2_ACT_ZOOM_IN, S2_ACT_LAYER_NEXT},
+                                    click};

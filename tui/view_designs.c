@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "sim/units.h"
 
 static const s2_tui_row *row_at(const s2_tui_model *model, const s2_tui_state *state)
@@ -19,17 +20,111 @@ static int32_t mark_of(const s2_tui_state *state, int64_t id)
     return -1;
 }
 
-static void put_number(s2_canvas *canvas, int32_t row, int32_t right, double value,
-                       void (*print)(double, s2_buf *))
+/* ---- columns */
+
+typedef enum cell_kind {
+    CELL_HEADS,
+    CELL_LAYERS,
+    CELL_BLOCK,
+    CELL_DENSITY,
+    CELL_TIME,
+    CELL_KV,
+    CELL_MEASURED,
+    CELL_AT,
+    CELL_FAMILY,
+    CELL_VALIDATED,
+    CELL_HASH,
+    CELL_TAGS
+} cell_kind;
+
+const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",  "layers",    "block",    "density",
+                                                    "time",   "kv",        "measured", "at",
+                                                    "family", "validated", "hash",     "tags"};
+
+enum { NAME_AT = 8, NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
+
+/* Where there is no room for all, those of the least rank are shown; `sort` is what a click on the title orders by. */
+static const struct {
+    int32_t cols;
+    bool left; /* its text begins at its left edge */
+    int32_t rank;
+    const char *sort;
+} COLUMNS[S2_TUI_COLUMNS] = {
+    [CELL_HEADS] = {7, false, 2, NULL},         [CELL_LAYERS] = {7, false, 9, NULL},
+    [CELL_BLOCK] = {6, false, 10, NULL},        [CELL_DENSITY] = {8, false, 0, "density"},
+    [CELL_TIME] = {12, false, 1, "us"},         [CELL_KV] = {11, false, 3, "kv_mib"},
+    [CELL_MEASURED] = {11, false, 4, "gpu_us"}, [CELL_AT] = {14, true, 5, NULL},
+    [CELL_FAMILY] = {12, true, 8, NULL},        [CELL_VALIDATED] = {14, true, 7, NULL},
+    [CELL_HASH] = {14, true, 11, NULL},         [CELL_TAGS] = {8, true, 6, NULL}};
+
+/* Columns [begin, end) of the screen for each that has room; end == 0: it has none. */
+typedef struct columns {
+    int32_t name_end;
+    s2_range at[S2_TUI_COLUMNS];
+} columns;
+
+/* Those that are chosen and have room, and the columns that they take. */
+static uint32_t choose(uint32_t chosen, int32_t room, int32_t *taken)
 {
-    s2_buf buf = {0};
+    uint32_t shown = 0;
+    *taken = 0;
+    for (int32_t rank = 0; rank < S2_TUI_COLUMNS; rank++)
+        for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
+            if (COLUMNS[at].rank != rank || (chosen & 1u << at) == 0)
+                continue;
+            if (*taken + COLUMNS[at].cols > room)
+                return shown;
+            *taken += COLUMNS[at].cols;
+            shown |= 1u << at;
+        }
+    return shown;
+}
+
+/* A narrow list gives the name what is left, a wide one part of it, and the tags the rest. */
+static columns columns_of(const s2_tui_state *state, int32_t cols)
+{
+    columns c = {0};
+    int32_t taken;
+    const uint32_t shown = choose(state->columns, cols - NAME_AT - NAME_COLS, &taken);
+    const int32_t slack = cols - NAME_AT - NAME_COLS - taken;
+    const int32_t more =
+        cols < NARROW ? slack - 1 : s2_max_i32(0, slack - TAGS_COLS + COLUMNS[CELL_TAGS].cols);
+    const int32_t most = cols < NARROW ? cols : MOST_NAME_COLS - NAME_COLS;
+    int32_t col = NAME_AT + NAME_COLS + s2_max_i32(0, s2_min_i32(more, most));
+    c.name_end = shown != 0 ? col : cols;
+    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
+        if ((shown & 1u << at) == 0)
+            continue;
+        c.at[at] = (s2_range){col, at == CELL_TAGS ? cols : col + COLUMNS[at].cols};
+        col += COLUMNS[at].cols;
+    }
+    return c;
+}
+
+bool s2_column_has_room(const s2_tui_state *state, int32_t column)
+{
+    const columns c = columns_of(state, state->cols);
+    return c.at[column].end > 0;
+}
+
+/* A text in its column, clipped to it; numbers end at its right edge. */
+static void put_cell(s2_canvas *canvas, int32_t row, const columns *c, int32_t at, s2_style style,
+                     const char *text)
+{
+    enum { GAP = 2 };
+    const s2_range col = c->at[at];
+    const int32_t n = (int32_t)strlen(text);
+    const int32_t begin = COLUMNS[at].left ? (int32_t)col.begin + GAP : (int32_t)col.end - n;
+    s2_canvas_clip(canvas, (s2_rect){row, (int32_t)col.begin, 1, (int32_t)(col.end - col.begin)});
+    s2_canvas_text(canvas, row, s2_max_i32(begin, (int32_t)col.begin), style, text);
+}
+
+static void put_number(double value, void (*print)(double, s2_buf *), s2_buf *buf)
+{
     if (isnan(value))
-        s2_buf_puts(&buf, "-");
+        s2_buf_puts(buf, "-");
     else
-        print(value, &buf);
-    const int32_t len = (int32_t)buf.len;
-    s2_canvas_text(canvas, row, right - len, S2_STYLE_TEXT, buf.data);
-    s2_buf_release(&buf);
+        print(value, buf);
 }
 
 static void print_density(double value, s2_buf *buf)
@@ -37,79 +132,59 @@ static void print_density(double value, s2_buf *buf)
     s2_buf_printf(buf, "%.4f", value);
 }
 
-/* Right edges of the columns after the name; 0: no room. */
-typedef struct columns {
-    int32_t name;
-    int32_t heads;
-    int32_t density;
-    int32_t us;
-    int32_t kv;
-    int32_t gpu;
-    int32_t at;
-    int32_t tags;
-} columns;
-
-static columns columns_of(int32_t cols)
+/* Times of different phases and lengths are not rivals: "prefill 128k". */
+static void put_at(const s2_tui_row *row, s2_buf *buf)
 {
-    columns c = {.name = 8};
-    if (cols >= 40)
-        c.density = cols >= 60 ? 44 : cols - 1;
-    if (cols >= 60) {
-        c.heads = 36;
-        c.us = 56;
+    if (row->phase[0] == '\0')
+        return;
+    s2_buf_printf(buf, "%.8s ", row->phase);
+    s2_tok_print(row->len_tok, buf);
+}
+
+static void put_value(const s2_tui_row *row, cell_kind kind, s2_buf *buf)
+{
+    switch (kind) {
+    case CELL_HEADS:
+        s2_buf_printf(buf, "%lld/%lld", (long long)row->n_heads, (long long)row->n_kv_heads);
+        break;
+    case CELL_LAYERS: s2_buf_printf(buf, "%lld", (long long)row->n_layers); break;
+    case CELL_BLOCK: s2_buf_printf(buf, "%lld", (long long)row->block_tok); break;
+    case CELL_DENSITY: put_number(row->density, print_density, buf); break;
+    case CELL_TIME: put_number(row->sim_us, s2_time_print, buf); break;
+    case CELL_KV: put_number(row->kv_bytes, s2_bytes_print, buf); break;
+    case CELL_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
+    case CELL_AT: put_at(row, buf); break;
+    case CELL_FAMILY: s2_buf_puts(buf, row->family); break;
+    case CELL_VALIDATED: s2_buf_puts(buf, row->outcome); break;
+    case CELL_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;
+    case CELL_TAGS: s2_buf_puts(buf, row->tags); break;
     }
-    if (cols >= 78)
-        c.kv = 67;
-    if (cols >= 78)
-        c.gpu = 78;
-    if (cols >= 100) {
-        c.at = 80;
-        c.tags = 94;
-    }
-    return c;
 }
 
-static void put_head(s2_canvas *canvas, int32_t row, int32_t right, const char *text)
+/* On the side of its title that has room, by the column that the list is ordered by. */
+static void draw_sort(const s2_tui_state *state, const columns *c, s2_canvas *canvas, s2_rect line)
 {
-    int32_t n = 0;
-    while (text[n] != '\0')
-        n++;
-    if (right > 0)
-        s2_canvas_text(canvas, row, right - n, S2_STYLE_HEAD, text);
+    const char *const sort = s2_tui_sorts[state->sort];
+    int32_t col = strcmp(sort, "name") == 0 ? NAME_AT + 4 : -1;
+    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
+        if (c->at[at].end > 0 && COLUMNS[at].sort != NULL && strcmp(COLUMNS[at].sort, sort) == 0)
+            col = (int32_t)(c->at[at].end - 1) - (int32_t)strlen(s2_tui_columns[at]);
+    s2_canvas_clip(canvas, line);
+    if (col >= 0)
+        s2_canvas_glyph(canvas, line.row, col, state->ascending ? 0x25b4 : 0x25be,
+                        state->ascending ? '^' : 'v', S2_STYLE_KEY);
 }
 
-/* On the side of its column that has room, by the column that the list is ordered by. */
-static void draw_sort(const s2_tui_state *state, const columns *c, s2_canvas *canvas, int32_t row)
+static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const struct {
-        const char *sort;
-        int32_t col;
-    } marks[] = {{"name", c->name + 4},
-                 {"density", c->density - 8},
-                 {"us", c->us - 5},
-                 {"kv_mib", c->kv - 3},
-                 {"gpu_us", c->gpu - 9}};
-    for (size_t at = 0; at < sizeof marks / sizeof marks[0]; at++)
-        if (strcmp(marks[at].sort, s2_tui_sorts[state->sort]) == 0 && marks[at].col > 0)
-            s2_canvas_glyph(canvas, row, marks[at].col, state->ascending ? 0x25b4 : 0x25be,
-                            state->ascending ? '^' : 'v', S2_STYLE_KEY);
-}
-
-static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect area)
-{
-    const columns c = columns_of(area.cols);
-    draw_sort(state, &c, canvas, area.row);
-    s2_canvas_text(canvas, area.row, 2, S2_STYLE_HEAD, "ruk");
-    s2_canvas_text(canvas, area.row, c.name, S2_STYLE_HEAD, "name");
-    put_head(canvas, area.row, c.heads, "heads");
-    put_head(canvas, area.row, c.density, "density");
-    put_head(canvas, area.row, c.us, "time");
-    put_head(canvas, area.row, c.kv, "kv");
-    put_head(canvas, area.row, c.gpu, "measured");
-    if (c.at > 0)
-        s2_canvas_text(canvas, area.row, c.at, S2_STYLE_HEAD, "at");
-    if (c.tags > 0)
-        s2_canvas_text(canvas, area.row, c.tags, S2_STYLE_HEAD, "tags");
+    const columns c = columns_of(state, line.cols);
+    s2_canvas_clip(canvas, line);
+    s2_canvas_text(canvas, line.row, 2, S2_STYLE_HEAD, "ruk");
+    s2_canvas_text(canvas, line.row, NAME_AT, S2_STYLE_HEAD, "name");
+    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
+        if (c.at[at].end > 0)
+            put_cell(canvas, line.row, &c, at, S2_STYLE_HEAD, s2_tui_columns[at]);
+    draw_sort(state, &c, canvas, line);
 }
 
 static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, int32_t y)
@@ -126,43 +201,24 @@ static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canv
         s2_canvas_glyph(canvas, y, 6, 0x2605, '*', S2_STYLE_KEY);
 }
 
-/* Times of different phases and lengths are not rivals: "prefill 128k". */
-static void put_at(s2_canvas *canvas, int32_t y, int32_t col, const s2_tui_row *row)
-{
-    s2_buf buf = {0};
-    s2_buf_printf(&buf, "%.8s ", row->phase);
-    s2_tok_print(row->len_tok, &buf);
-    s2_canvas_text(canvas, y, col, S2_STYLE_DIM, buf.data != NULL ? buf.data : "");
-    s2_buf_release(&buf);
-}
-
 static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, s2_rect line,
                      bool here)
 {
-    const columns c = columns_of(line.cols);
-    const int32_t name_end = c.heads > 0 ? c.heads - 7 : c.density > 0 ? c.density - 8 : line.cols;
+    const columns c = columns_of(state, line.cols);
     draw_marks(state, row, canvas, line.row);
-    s2_canvas_clip(canvas, (s2_rect){line.row, c.name, 1, name_end - c.name});
-    s2_canvas_text(canvas, line.row, c.name, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
-    s2_canvas_clip(canvas, line);
-    if (c.heads > 0) {
-        char text[48];
-        const int n =
-            snprintf(text, sizeof text, "%lld/%lld", (long long)row->n_heads, (long long)row->n_kv_heads);
-        s2_canvas_text(canvas, line.row, c.heads - n, S2_STYLE_TEXT, text);
+    s2_canvas_clip(canvas, (s2_rect){line.row, NAME_AT, 1, c.name_end - NAME_AT});
+    s2_canvas_text(canvas, line.row, NAME_AT, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
+    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
+        s2_buf text = {0};
+        if (c.at[at].end == 0)
+            continue;
+        put_value(row, (cell_kind)at, &text);
+        s2_buf_add(&text, "", 1);
+        put_cell(canvas, line.row, &c, at, COLUMNS[at].left ? S2_STYLE_DIM : S2_STYLE_TEXT,
+                 text.status == S2_OK ? text.data : "");
+        s2_buf_release(&text);
     }
-    if (c.density > 0)
-        put_number(canvas, line.row, c.density, row->density, print_density);
-    if (c.us > 0)
-        put_number(canvas, line.row, c.us, row->sim_us, s2_time_print);
-    if (c.kv > 0)
-        put_number(canvas, line.row, c.kv, row->kv_bytes, s2_bytes_print);
-    if (c.gpu > 0)
-        put_number(canvas, line.row, c.gpu, row->gpu_us, s2_time_print);
-    if (c.at > 0 && row->phase[0] != '\0')
-        put_at(canvas, line.row, c.at, row);
-    if (c.tags > 0)
-        s2_canvas_text(canvas, line.row, c.tags, S2_STYLE_DIM, row->tags);
+    s2_canvas_clip(canvas, line);
     if (here) {
         s2_canvas_glyph(canvas, line.row, 0, 0x25b8, '>', S2_STYLE_HEAD);
         s2_canvas_restyle(canvas, line, S2_STYLE_CURSOR);
@@ -292,6 +348,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         state->request = S2_REQUEST_COMPARE;
         break;
     case S2_ACT_FILTER: s2_filter_open(state); break;
+    case S2_ACT_COLUMNS: s2_prompt_open(state, S2_MODE_COLUMNS, ""); break;
     case S2_ACT_SORT:
         state->sort = (state->sort + 1) % S2_TUI_SORTS;
         order(model, state);
@@ -307,6 +364,38 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         state->request = S2_REQUEST_VIEWS;
         break;
     default: s2_subject_handle(model, state, action);
+    }
+}
+
+/* The title that stands there orders by its column, once more the other way round. */
+static void click_head(const s2_tui_model *model, s2_tui_state *state, int32_t col)
+{
+    const columns c = columns_of(state, state->cols);
+    const char *sort = col >= NAME_AT && col < c.name_end ? "name" : NULL;
+    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
+        if (col >= c.at[at].begin && col < c.at[at].end)
+            sort = COLUMNS[at].sort;
+    for (int32_t at = 0; sort != NULL && at < S2_TUI_SORTS; at++) {
+        if (strcmp(s2_tui_sorts[at], sort) != 0)
+            continue;
+        state->ascending = state->sort == at ? !state->ascending : state->ascending;
+        state->sort = at;
+        order(model, state);
+    }
+}
+
+static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_layout_list at = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
+    const int32_t nth = state->top + row - at.list.row - 2;
+    if (row == at.list.row + 1)
+        click_head(model, state, col);
+    else if (row > at.list.row + 1 && row < at.list.row + at.list.rows && nth < model->n_rows) {
+        if (nth == state->cursor)
+            handle(model, state, S2_ACT_OPEN);
+        state->cursor = nth;
+    } else if (at.preview.rows > 0 && row > at.preview.row) {
+        handle(model, state, S2_ACT_OPEN);
     }
 }
 
@@ -328,4 +417,5 @@ const s2_view_ops s2_view_designs = {draw,
                                      handle,
                                      command,
                                      {S2_ACT_OPEN, S2_ACT_FILTER, S2_ACT_SORT, S2_ACT_MARK, S2_ACT_COMPARE,
-                                      S2_ACT_VALIDATE, S2_ACT_TO_BENCH, S2_ACT_VIEWS}};
+                                      S2_ACT_VALIDATE, S2_ACT_TO_BENCH, S2_ACT_VIEWS},
+                                     click};

@@ -337,18 +337,28 @@ static void draw_empty(const s2_tui_model *model, const s2_tui_state *state, s2_
                            : "no design has a value for each: m prices, v times");
 }
 
+static int32_t table_cols(s2_rect body)
+{
+    return body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
+}
+
+static plot plot_of(const s2_tui_front *front, s2_rect body)
+{
+    return (plot){{body.row + 2, body.col + AXIS, body.rows - 6, body.cols - AXIS - 1 - table_cols(body)},
+                  axis_of(front, 0),
+                  axis_of(front, 1)};
+}
+
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     const s2_tui_front *const front = &model->front;
-    const int32_t table = body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
+    const int32_t table = table_cols(body);
     s2_canvas_clip(canvas, body);
     if (front->n_points == 0) {
         draw_empty(model, state, canvas, body);
         return;
     }
-    const plot p = {{body.row + 2, body.col + AXIS, body.rows - 6, body.cols - AXIS - 1 - table},
-                    axis_of(front, 0),
-                    axis_of(front, 1)};
+    const plot p = plot_of(front, body);
     draw_count(model, state, canvas, body);
     draw_legend(front, canvas, (s2_rect){body.row + 1, body.col, 1, body.cols - table});
     if (p.area.rows > 0 && p.area.cols > 0 && p.x.most >= p.x.least) {
@@ -395,6 +405,42 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
         s2_subject_handle(model, state, action);
 }
 
+/* The row of the table, or the design of the front that is nearest to the place, that stands there; -1: none. */
+static int32_t row_at(const s2_tui_front *front, const s2_tui_state *state, s2_rect body, int32_t row,
+                      int32_t col)
+{
+    const plot p = plot_of(front, body);
+    const int32_t shown = body.rows - 4;
+    const int32_t top = shown > 0 && state->front >= shown ? state->front - shown + 1 : 0;
+    int32_t nearest = -1, least = INT32_MAX;
+    if (table_cols(body) > 0 && col >= body.col + body.cols - TABLE_COLS) {
+        const int32_t nth = top + row - body.row - 2;
+        return row > body.row + 1 && nth < front->n_rows ? nth : -1;
+    }
+    for (int32_t nth = 0; s2_rect_holds(p.area, row, col) && nth < front->n_rows; nth++) {
+        const int32_t by_row = row_of(&p, value_at(front, nth, 1)) - row;
+        const int32_t by_col = col_of(&p, value_at(front, nth, 0)) - col;
+        /* a cell is about twice as high as it is wide */
+        const int32_t far = 4 * by_row * by_row + by_col * by_col;
+        if (far < least) {
+            least = far;
+            nearest = nth;
+        }
+    }
+    return nearest;
+}
+
+static void click(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_rect body = s2_layout_frame(state->rows, state->cols).body;
+    const int32_t nth = model->front.n_points > 0 ? row_at(&model->front, state, body, row, col) : -1;
+    if (nth < 0)
+        return;
+    if (nth == state->front)
+        handle(model, state, S2_ACT_OPEN);
+    state->front = nth;
+}
+
 static void command(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
     const s2_tui_front *const front = &model->front;
@@ -420,4 +466,5 @@ const s2_view_ops s2_view_pareto = {
     draw,
     handle,
     command,
-    {S2_ACT_OPEN, S2_ACT_MINIMIZE, S2_ACT_BRUSH, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT}};
+    {S2_ACT_OPEN, S2_ACT_MINIMIZE, S2_ACT_BRUSH, S2_ACT_TO_BENCH, S2_ACT_VALIDATE, S2_ACT_EXPORT},
+    click};

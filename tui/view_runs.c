@@ -198,6 +198,19 @@ static void handle_runs(const s2_tui_model *model, s2_tui_state *state, s2_actio
         s2_view_push(state, S2_VIEW_OUTPUT);
 }
 
+static void click_runs(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    const s2_layout_list at = s2_layout_list_in(s2_layout_frame(state->rows, state->cols).body);
+    const int32_t shown = at.list.rows - 1;
+    const int32_t top = shown > 0 && state->run >= shown ? state->run - shown + 1 : 0;
+    const int32_t nth = top + row - at.list.row - 1;
+    (void)col;
+    if (nth == state->run || (at.preview.rows > 0 && row > at.preview.row))
+        handle_runs(model, state, S2_ACT_OPEN);
+    else if (row > at.list.row && row < at.list.row + at.list.rows && nth < model->n_runs)
+        state->run = nth;
+}
+
 /* A stored run can be asked for again; one of this session is its own command. */
 static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
 {
@@ -212,8 +225,11 @@ static void command_runs(const s2_tui_model *model, const s2_tui_state *state, s
         s2_buf_puts(buf, "s2 tui --no-db --dump runs");
 }
 
-const s2_view_ops s2_view_runs = {
-    draw_runs, handle_runs, command_runs, {S2_ACT_OPEN, S2_ACT_OF_RUN, S2_ACT_CANCEL, S2_ACT_BACK}};
+const s2_view_ops s2_view_runs = {draw_runs,
+                                  handle_runs,
+                                  command_runs,
+                                  {S2_ACT_OPEN, S2_ACT_OF_RUN, S2_ACT_CANCEL, S2_ACT_BACK},
+                                  click_runs};
 
 /* ---- the lines of one thing */
 
@@ -228,7 +244,7 @@ static void handle_output(const s2_tui_model *model, s2_tui_state *state, s2_act
 }
 
 const s2_view_ops s2_view_output = {
-    draw_output, handle_output, command_runs, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
+    draw_output, handle_output, command_runs, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}, NULL};
 
 static void draw_record(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
@@ -261,4 +277,5 @@ const s2_view_ops s2_view_record = {
     draw_record,
     handle_record,
     command_record,
-    {S2_ACT_VALIDATE, S2_ACT_EXPORT, S2_ACT_TAG, S2_ACT_NOTE, S2_ACT_STAR, S2_ACT_UNDO, S2_ACT_PAGE_DOWN}};
+    {S2_ACT_VALIDATE, S2_ACT_EXPORT, S2_ACT_TAG, S2_ACT_NOTE, S2_ACT_STAR, S2_ACT_UNDO, S2_ACT_PAGE_DOWN},
+    NULL};

@@ -26,7 +26,7 @@ static void command_log(const s2_tui_model *model, const s2_tui_state *state, s2
     s2_buf_printf(buf, model->stored ? "s2 repro%s" : "s2 tui%s --dump log", model->database);
 }
 
-const s2_view_ops s2_view_log = {draw_log, handle_log, command_log, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
+const s2_view_ops s2_view_log = {draw_log, handle_log, command_log, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}, NULL};
 
 /* The view that help was asked from. */
 static s2_view_id asked_from(const s2_tui_state *state)
@@ -44,12 +44,12 @@ static const struct {
               {"^U", "clear the line; backspace takes one letter"}};
 enum { N_TYPING = sizeof TYPING / sizeof TYPING[0] };
 
-static int32_t help_lines(s2_view_id id)
+static int32_t help_lines(s2_view_id id, int32_t n_words)
 {
     int32_t n = N_TYPING;
     for (int32_t nth = 0; nth < s2_binding_count(); nth++)
         n += (s2_binding_at(nth)->views & (1u << id)) != 0;
-    return id == S2_VIEW_BENCH ? n + S2_N_KNOBS : n;
+    return (id == S2_VIEW_BENCH ? n + S2_N_KNOBS : n) + n_words;
 }
 
 /* A narrow screen has room for keys and what they do; the palette finds their names. */
@@ -64,9 +64,16 @@ static void draw_help_line(s2_canvas *canvas, s2_rect body, int32_t row, const c
     s2_canvas_text(canvas, row, body.cols >= NAMED ? 28 : 11, S2_STYLE_DIM, words[2]);
 }
 
+/* What words of the screens mean; the whole of it is looked up. */
+static void draw_words(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, int32_t row)
+{
+    for (int32_t nth = 0; nth < model->n_words; nth++)
+        draw_help_line(canvas, body, row + nth,
+                       (const char *const[]){"word", model->words[nth].name, model->words[nth].text});
+}
+
 static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    (void)model;
     const s2_view_id id = asked_from(state);
     s2_canvas_clip(canvas, body);
     s2_canvas_printf(canvas, body.row, 1, S2_STYLE_HEAD, "%s: %s", s2_view_info_of(id)->title,
@@ -84,12 +91,15 @@ static void draw_help(const s2_tui_model *model, const s2_tui_state *state, s2_c
         draw_help_line(
             canvas, body, row++,
             (const char *const[]){"knob", s2_knob_label((s2_knob)knob), s2_knob_help((s2_knob)knob)});
+    draw_words(model, canvas, body, row);
 }
 
 static void handle_help(const s2_tui_model *model, s2_tui_state *state, s2_action action)
 {
-    (void)model;
-    s2_scroll(action, help_lines(asked_from(state)), state->rows / 2, &state->scroll);
+    if (action == S2_ACT_LOOK_UP)
+        s2_prompt_open(state, S2_MODE_WORDS, "");
+    else
+        s2_scroll(action, help_lines(asked_from(state), model->n_words), state->rows / 2, &state->scroll);
 }
 
 static void command_help(const s2_tui_model *model, const s2_tui_state *state, s2_buf *buf)
@@ -99,7 +109,8 @@ static void command_help(const s2_tui_model *model, const s2_tui_state *state, s
     s2_buf_puts(buf, "s2 tui --dump help");
 }
 
-const s2_view_ops s2_view_help = {draw_help, handle_help, command_help, {S2_ACT_PAGE_DOWN, S2_ACT_BACK}};
+const s2_view_ops s2_view_help = {
+    draw_help, handle_help, command_help, {S2_ACT_PAGE_DOWN, S2_ACT_LOOK_UP, S2_ACT_BACK}, NULL};
 
 enum { TOUR_LINES = 5 };
 
@@ -180,5 +191,15 @@ static void handle_tour(const s2_tui_model *model, s2_tui_state *state, s2_actio
         state->tour = (state->tour + 1) % S2_TOUR_STEPS;
 }
 
-const s2_view_ops s2_view_tour = {
-    draw_tour, handle_tour, command_help, {S2_ACT_OPEN, S2_ACT_GO_BENCH, S2_ACT_GO_DESIGNS, S2_ACT_BACK}};
+static void click_tour(const s2_tui_model *model, s2_tui_state *state, int32_t row, int32_t col)
+{
+    (void)row;
+    (void)col;
+    handle_tour(model, state, S2_ACT_OPEN);
+}
+
+const s2_view_ops s2_view_tour = {draw_tour,
+                                  handle_tour,
+                                  command_help,
+                                  {S2_ACT_OPEN, S2_ACT_GO_BENCH, S2_ACT_GO_DESIGNS, S2_ACT_BACK},
+                                  click_tour};

@@ -1,0 +1,158 @@
+/* The workbench's pattern in the person's own editor, beside which the screen is given up. */
+#include "explorer/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "pattern/parse.h"
+
+static const char *editor_of(void)
+{
+    const char *const visual = getenv("VISUAL"), *const editor = getenv("EDITOR");
+    return visual != NULL && visual[0] != '\0' ? visual : editor != NULL && editor[0] != '\0' ? editor : "vi";
+}
+
+/* One statement a line where it is a pattern, else as it stands. */
+static void print_file(const s2_explorer *e, s2_buf *buf)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_arena arena = {0};
+    s2_buf line = {0};
+    s2_pattern pattern;
+    s2_diag diag;
+    s2_tui_pattern(&e->session.state, &line);
+    s2_buf_add(&line, "", 1);
+    if (line.status == S2_OK &&
+        s2_pattern_parse(&arena, line.data, line.len - 1, &parse, &pattern, &diag) == S2_OK)
+        s2_pattern_print(&pattern, buf);
+    else if (line.status == S2_OK)
+        s2_buf_printf(buf, "%s\n", line.data);
+    s2_buf_release(&line);
+    s2_arena_release(&arena);
+}
+
+/* A file of the person's own, for an editor; its path, or false. */
+static bool write_file(const s2_buf *text, char *path, size_t cap)
+{
+    const char *const tmp = getenv("TMPDIR");
+    snprintf(path, cap, "%s/s2-XXXXXX.s2", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+    const int fd = mkstemps(path, 3);
+    if (fd < 0)
+        return false;
+    const bool whole = write(fd, text->data, text->len) == (ssize_t)text->len;
+    close(fd);
+    if (!whole)
+        unlink(path);
+    return whole;
+}
+
+/* Its exit status, -1 where it did not end by itself. Keys that end or stop it are its own. */
+static int run_editor(const char *path)
+{
+    char command[400];
+    int status = 0;
+    struct sigaction ignore = {.sa_handler = SIG_IGN}, interrupt, quit;
+    snprintf(command, sizeof command, "exec %s \"$1\"", editor_of());
+    sigaction(SIGINT, &ignore, &interrupt);
+    sigaction(SIGQUIT, &ignore, &quit);
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        signal(SIGQUIT, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", command, "sh", path, (char *)NULL);
+        _exit(127);
+    }
+    while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    sigaction(SIGINT, &interrupt, NULL);
+    sigaction(SIGQUIT, &quit, NULL);
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* In one line, without comments; where a place of the file is in it. */
+static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *out)
+{
+    int32_t nth = 1, caret = 0;
+    for (const char *at = text; *at != '\0'; nth++) {
+        const size_t n = strcspn(at, "\n");
+        size_t used = 0;
+        while (used < n && at[used] != '#')
+            used++;
+        while (used > 0 && strchr(" \t\r;", at[used - 1]) != NULL)
+            used--;
+        if (used > 0 && out->len > 0)
+            s2_buf_puts(out, "; ");
+        if (nth == line)
+            caret = (int32_t)out->len + (col > 0 && (size_t)col <= used ? col - 1 : (int32_t)used);
+        s2_buf_add(out, at, used);
+        at += n + (at[n] == '\n');
+    }
+    s2_buf_add(out, "", 1);
+    return caret;
+}
+
+/* It is no pattern: what was written is there to be mended, the caret where it is wrong. */
+static void keep_typing(s2_explorer *e, const char *text, const s2_diag *diag)
+{
+    s2_buf line = {0};
+    const int32_t caret = join_lines(text, diag->line, diag->col, &line);
+    if (line.status == S2_OK && line.len <= S2_TUI_TEXT_BYTES)
+        s2_session_type(&e->session, line.data, caret);
+    s2_explorer_say(e, "line %d, column %d: %s", (int)diag->line, (int)diag->col, diag->msg);
+    s2_buf_release(&line);
+}
+
+static void take_back(s2_explorer *e, const char *path, const s2_buf *before)
+{
+    const s2_parse_options parse = {.no_files = true};
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_diag diag = {0};
+    char *text = NULL;
+    size_t n = 0;
+    const s2_status read = s2_bytes_read(&arena, path, S2_TUI_TEXT_BYTES * 2, &text, &n);
+    if (read != S2_OK)
+        s2_explorer_say(e, "nothing was changed: %.100s", s2_file_why(errno));
+    else if (n > S2_TUI_TEXT_BYTES * 2)
+        s2_explorer_say(e, "nothing was changed: the text is longer than the workbench edits");
+    else if (n == before->len && memcmp(text, before->data, n) == 0)
+        s2_explorer_say(e, "nothing was changed");
+    else if (s2_pattern_parse(&arena, text, n, &parse, &pattern, &diag) != S2_OK)
+        keep_typing(e, text, &diag);
+    else
+        s2_explorer_say(e, s2_session_bring(&e->session, &pattern)
+                               ? "taken from the editor: z goes back"
+                               : "nothing was changed: the text is longer than the workbench edits");
+    s2_arena_release(&arena);
+}
+
+void s2_explorer_edit(s2_explorer *e)
+{
+    char path[4096];
+    s2_buf before = {0};
+    if (e->term == NULL) {
+        s2_explorer_say(e, "an editor needs a terminal");
+        return;
+    }
+    print_file(e, &before);
+    if (before.status != S2_OK || !write_file(&before, path, sizeof path)) {
+        s2_explorer_say(e, "no file can be written for the editor: %.100s", s2_file_why(errno));
+        s2_buf_release(&before);
+        return;
+    }
+    s2_terminal_lend(e->term);
+    const int status = run_editor(path);
+    s2_terminal_take(e->term);
+    s2_session_leave_typing(&e->session);
+    if (status == 0)
+        take_back(e, path, &before);
+    else
+        s2_explorer_say(e, "nothing was changed: %.60s ended with status %d", editor_of(), status);
+    unlink(path);
+    s2_buf_release(&before);
+}
