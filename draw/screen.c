@@ -49,6 +49,30 @@ static bool draw_block(s2_surface *to, int32_t x, int32_t y, const s2_screen_cel
     return g == 0x2580 || eighths > 0 || (g >= 0x2591 && g <= 0x2593);
 }
 
+/* Lines of frames meet those of the cells beside them; false for any other glyph. */
+static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell *cell)
+{
+    enum { LEFT = 1, RIGHT = 2, UP = 4, DOWN = 8, MID_X = (CELL_W - DOT) / 2, MID_Y = (CELL_H - DOT) / 2 };
+    static const struct {
+        uint32_t glyph;
+        int arms;
+    } lines[] = {{0x2500, LEFT | RIGHT}, {0x2502, UP | DOWN},  {0x250c, RIGHT | DOWN},
+                 {0x2510, LEFT | DOWN},  {0x2514, UP | RIGHT}, {0x2518, UP | LEFT}};
+    int arms = 0;
+    for (size_t n = 0; n < sizeof lines / sizeof lines[0]; n++)
+        arms = lines[n].glyph == cell->glyph ? lines[n].arms : arms;
+    const s2_rgb ink = rgb_of(cell->ink);
+    if (arms & LEFT)
+        s2_surface_box(to, x, y + MID_Y, MID_X + DOT, DOT, ink);
+    if (arms & RIGHT)
+        s2_surface_box(to, x + MID_X, y + MID_Y, CELL_W - MID_X, DOT, ink);
+    if (arms & UP)
+        s2_surface_box(to, x + MID_X, y, DOT, MID_Y + DOT, ink);
+    if (arms & DOWN)
+        s2_surface_box(to, x + MID_X, y + MID_Y, DOT, CELL_H - MID_Y, ink);
+    return arms != 0;
+}
+
 /* The other signs of the screens; what has no glyph is a box. */
 static const uint8_t *bits_of(uint32_t glyph)
 {
@@ -58,9 +82,10 @@ static const uint8_t *bits_of(uint32_t glyph)
                          ring[S2_FONT_ROWS] = {0, 0, 0x0e, 0x0a, 0x0e, 0, 0},
                          disc[S2_FONT_ROWS] = {0, 0x0e, 0x1f, 0x1f, 0x1f, 0x0e, 0},
                          star[S2_FONT_ROWS] = {0x04, 0x04, 0x1f, 0x0e, 0x0e, 0x1b, 0},
-                         bar[S2_FONT_ROWS] = {0x04, 0x04, 0x04, 0x04, 0x04, 0x04, 0x04},
-                         rule[S2_FONT_ROWS] = {0, 0, 0, 0x1f, 0, 0, 0},
-                         corner[S2_FONT_ROWS] = {0x04, 0x04, 0x04, 0x07, 0, 0, 0},
+                         dots[S2_FONT_ROWS] = {0, 0, 0, 0, 0, 0, 0x15},
+                         up[S2_FONT_ROWS] = {0, 0, 0x04, 0x0e, 0x1f, 0, 0},
+                         down[S2_FONT_ROWS] = {0, 0, 0x1f, 0x0e, 0x04, 0, 0},
+                         diamond[S2_FONT_ROWS] = {0, 0x04, 0x0e, 0x1f, 0x0e, 0x04, 0},
                          right[S2_FONT_ROWS] = {0x10, 0x18, 0x1c, 0x1e, 0x1c, 0x18, 0x10};
     switch (glyph) {
     case 0xb7: return dot;
@@ -69,9 +94,10 @@ static const uint8_t *bits_of(uint32_t glyph)
     case 0x25cf: return disc;
     case 0x2605: return star;
     case 0x25b8: return right;
-    case 0x2500: return rule;
-    case 0x2502: return bar;
-    case 0x2514: return corner;
+    case 0x2026: return dots;
+    case 0x25b4: return up;
+    case 0x25be: return down;
+    case 0x25c6: return diamond;
     default: return glyph >= S2_FONT_FIRST && glyph <= S2_FONT_LAST ? s2_font[glyph - S2_FONT_FIRST] : box;
     }
 }
@@ -89,7 +115,7 @@ static const uint8_t *hanging(uint32_t glyph)
 static void draw(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell *cell)
 {
     s2_surface_box(to, x, y, CELL_W, CELL_H, rgb_of(cell->paper));
-    if (cell->glyph == 0 || cell->glyph == ' ' || draw_block(to, x, y, cell))
+    if (cell->glyph == 0 || cell->glyph == ' ' || draw_block(to, x, y, cell) || draw_line(to, x, y, cell))
         return;
     const uint8_t *const low = hanging(cell->glyph);
     draw_bits(to, x, y, low != NULL ? low : bits_of(cell->glyph), low != NULL ? TOP + 2 : TOP, cell);

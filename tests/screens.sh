@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every view as a picture, to be looked at: OUT/VIEW-SIZE-LOOK.png of a database that is made for it.
-# usage: tests/screens.sh DIR OUT   (DIR: where s2 is)
+# usage: tests/screens.sh DIR OUT   (DIR: where s2 is; SIZES="80x24" LOOKS="dark" for fewer)
 set -eu
 cd "$(dirname "$0")/.."
 s2=$(realpath "$1/s2")
@@ -47,10 +47,10 @@ help=1 ?
 words=? /
 tour=4
 quit=1 l Q'
-for size in 80x24 120x40 200x60; do
-    for look in dark light ascii; do
+for size in ${SIZES:-80x24 120x40 200x60}; do
+    for look in ${LOOKS:-dark light ascii}; do
         case $look in ascii) options=--ascii ;; *) options="--palette $look" ;; esac
-        echo "$screens" | while IFS='=' read -r name keys; do
+        printf '%s\n' "$screens" | while IFS='=' read -r name keys; do
             [ "$name" = command ] && keys='='
             printf "size $size\n$keys\ndump\n" >keys.txt
             # shellcheck disable=SC2086

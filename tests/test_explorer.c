@@ -645,10 +645,10 @@ static void what_is_chosen_and_filled_in_is_shown(void **state)
         const char *keys, *shown, *not_shown;
     } cases[] = {{"|\ntype kv\nenter\nesc\n", "measured", "kv   measured"},
                  {"|\ntype family\nenter\nesc\n", "family", NULL},
-                 {"v\n", "s2 validate --device cpu --len 1k,4k", NULL},
-                 {"v\nright\n", "s2 validate --device gpu --len 1k,4k", NULL},
-                 {"v\ndown\n\x15\ntype 2k\ndown right\n", "--len 2k --phase decode", NULL},
-                 {"v\ndown\ntype ,8k\nesc\nv\n", "--len 1k,4k", "--len 1k,4k,8k"},
+                 {"v\n", "s2 validate --len 1k,4k --device cpu", NULL},
+                 {"v\ndown right\n", "s2 validate --len 1k,4k --device gpu", NULL},
+                 {"v\n\x15\ntype 2k\ndown down right\n", "--len 2k --device cpu --phase decode", NULL},
+                 {"v\ntype ,8k\nesc\nv\n", "--len 1k,4k", "--len 1k,4k,8k"},
                  {"1\na\nup\ntype --seed 3\n", "--minimize us,kv_bytes --seed 3", NULL},
                  {"Y\n", "the design's text, in one line", NULL},
                  {"Y\ntype hash\nenter\n", "the hash was handed", NULL}};

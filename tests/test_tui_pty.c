@@ -979,11 +979,13 @@ static void a_session_begins_as_the_last_one_ended(void **state)
     for (int time = 0; time < 2; time++) {
         console_open(&c, &options);
         expect(&c, time == 0 ? "by created down" : "by name down  filter: name~phi");
-        if (time == 0)
-            console_send(&c, "S/name~phi\r|kv\r\033"
-                             "1j]");
-        else
+        if (time == 0) {
+            console_send(&c, "S/name~phi\r|kv\r\033");
+            console_drain(&c, CONSOLE_QUIET_MS);
+            console_send(&c, "1j]");
+        } else {
             console_send(&c, "1");
+        }
         expect(&c, "stride        16");
         console_send(&c, "Qy");
         assert_int_equal(console_close(&c), 0);
@@ -1010,7 +1012,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     options.cols = 120;
     console_open(&c, &options);
     /* long work: cancelled by its key, the screen alive meanwhile */
-    console_send(&c, "v\t\0258k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
+    console_send(&c, "v\0258k,8k,8k,8k,8k,8k,8k,8k,8k,8k\r");
     expect(&c, "C cancels");
     console_send(&c, "1");
     expect(&c, "s2 workbench");
@@ -1023,7 +1025,7 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     /* short work: stored as the command stores it */
     console_send(&c, "2k/name~phi\r");
     expect(&c, "1 design,");
-    console_send(&c, "v\t\02564\t\t\t\t\t\t\0250\r");
+    console_send(&c, "v\02564\t\t\t\t\t\t\t\0250\r");
     expect(&c, "validate: done");
     console_send(&c, "6");
     expect(&c, "--len 64");

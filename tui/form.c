@@ -20,8 +20,8 @@ typedef struct form_field {
 } form_field;
 
 static const form_field VALIDATE[] = {
-    {"device", "--device", "cpu|gpu", "cpu", NULL, "where the kernel runs"},
     {"len", "--len", NULL, "1k,4k", NULL, "context lengths; k stands for 1024"},
+    {"device", "--device", "cpu|gpu", "cpu", NULL, "where the kernel runs"},
     {"phase", "--phase", "prefill|decode|train", NULL, "prefill", "forward, one token at a time, gradients"},
     {"layer", "--layer", NULL, NULL, "auto", "one layer; auto: one of each kind"},
     {"kernel", "--kernel", NULL, NULL, "", "or ./FILE.so; empty: the best there is"},
@@ -97,8 +97,8 @@ void s2_form_open(const s2_tui_model *model, s2_tui_state *state, s2_mode mode)
         snprintf(values->field[nth], S2_FORM_BYTES, "%s",
                  f.fields[nth].first != NULL ? f.fields[nth].first : f.fields[nth].usual);
     if (!values->begun && mode == S2_MODE_VALIDATE && model->gpu) {
-        snprintf(values->field[0], S2_FORM_BYTES, "gpu");
-        snprintf(values->field[1], S2_FORM_BYTES, "1k,8k,32k");
+        snprintf(values->field[0], S2_FORM_BYTES, "1k,8k,32k");
+        snprintf(values->field[1], S2_FORM_BYTES, "gpu");
     }
     values->begun = true;
     state->field = 0;

@@ -93,7 +93,8 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text)
     s2_buf_add(text, "", 1);
 }
 
-void s2_bench_name(s2_tui_state *state, const s2_knobs *knobs, const char *name)
+/* What these knobs say is called so. */
+static void name_knobs(s2_tui_state *state, const s2_knobs *knobs, const char *name)
 {
     state->named = *knobs;
     s2_text_clean(state->name, sizeof state->name, name);
@@ -120,7 +121,7 @@ bool s2_bench_take(s2_tui_state *state, const s2_pattern *pattern)
         state->knobs = knobs;
         snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text.data);
         if (by_knobs)
-            s2_bench_name(state, &knobs, pattern->name);
+            name_knobs(state, &knobs, pattern->name);
     }
     s2_buf_release(&text);
     return fits;
@@ -137,7 +138,7 @@ void s2_bench_take_text(s2_tui_state *state, const char *text)
     const bool by_knobs = read && pattern.model[0] == '\0' && s2_knobs_of(&pattern, &state->knobs);
     snprintf(state->text, sizeof state->text, "%s", by_knobs ? "" : text);
     if (by_knobs)
-        s2_bench_name(state, &state->knobs, pattern.name);
+        name_knobs(state, &state->knobs, pattern.name);
     s2_arena_release(&arena);
 }
 
@@ -165,7 +166,7 @@ void s2_tui_saved(s2_tui_state *state, const s2_knobs *knobs, const char *text, 
     if (!by_knobs && strcmp(state->text, text) != 0)
         return; /* another one by now */
     if (by_knobs && name[0] != '\0')
-        s2_bench_name(state, knobs, name);
+        name_knobs(state, knobs, name);
     else if (name[0] != '\0')
         rename_text(state, name);
     state->knobs_saved = *knobs;

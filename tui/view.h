@@ -30,8 +30,6 @@ static inline s2_view_id s2_view_shown(const s2_tui_state *state)
 
 /* What the workbench has is about to be changed, and can be gone back to. */
 void s2_bench_remember(s2_tui_state *state);
-/* What these knobs say is called so. */
-void s2_bench_name(s2_tui_state *state, const s2_knobs *knobs, const char *name);
 /* Back by one change, or forward again; false where there is none. */
 bool s2_bench_undo(s2_tui_state *state);
 bool s2_bench_redo(s2_tui_state *state);
