@@ -104,7 +104,7 @@ static void shuffle(int32_t *order, int32_t n)
 static void name_gpu(const char *device, char *out, size_t cap)
 {
     const char *const known = s2_gpu_of_device(device);
-    snprintf(out, cap, "%s", known != NULL ? known : device);
+    snprintf(out, cap, "%.39s", known != NULL ? known : device);
     for (char *c = out; known == NULL && *c != '\0'; c++)
         *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
 }
