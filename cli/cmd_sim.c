@@ -5,6 +5,7 @@
 
 #include "cli/gpufile.h"
 #include "cli/input.h"
+#include "cli/limit.h"
 #include "cli/netfile.h"
 #include "cli/options.h"
 #include "cli/report.h"
@@ -351,6 +352,7 @@ static s2_exit judge(s2_sim_run_state *state)
     s2_accuracy accuracy;
     s2_diag diag = {0};
     s2_status status;
+    s2_limit_lift();
     if (path != NULL) {
         char *text;
         size_t n_bytes;

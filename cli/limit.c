@@ -42,3 +42,12 @@ s2_exit s2_limit_time(s2_cli *cli)
         (void)setrlimit(RLIMIT_CPU, &limit);
     return S2_EXIT_OK;
 }
+
+void s2_limit_lift(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CPU, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_CPU, &limit);
+}

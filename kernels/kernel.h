@@ -126,10 +126,7 @@ typedef struct s2_kernel {
     const char *summary;            /* one sentence */
     s2_device_kind device;
     s2_tolerance tolerance;
-    bool deterministic;   /* the same inputs give the same bits, always */
-    const char *versions; /* of what it runs on, where it is somebody else's; NULL: it is of this build */
-    bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
-    bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
+    bool deterministic; /* the same inputs give the same bits, always */
     /*
      * S2_OK, or S2_EUNSUPPORTED with the reason in *why (may be NULL). Looks at shapes and plan, not at data.
      * Called through s2_kernel_supports, which has looked at `takes`.
@@ -145,7 +142,10 @@ typedef struct s2_kernel {
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
-    uint32_t takes; /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
+    uint32_t takes;       /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
+    const char *versions; /* of what it runs on, where it is somebody else's; NULL: it is of this build */
+    bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
+    bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
 } s2_kernel;
 
 /* The registry: kernels in the order of kernels/registry.c; NULL past the end. */

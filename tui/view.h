@@ -93,9 +93,6 @@ void s2_pattern_line(const s2_pattern *pattern, s2_buf *text);
 /* A design as a word of a command: a stored one by its hash, others by their text. */
 void s2_subject_print(const s2_tui_model *model, const s2_facts *facts, s2_buf *buf);
 
-/* tui/view_designs.c: is this column of the list shown at the screen's width? */
-bool s2_column_has_room(const s2_tui_state *state, int32_t column);
-
 /* tui/form.c: what is filled in of a command's options, before it is run. */
 bool s2_mode_is_form(s2_mode mode);
 void s2_form_open(const s2_tui_model *model, s2_tui_state *state, s2_mode mode);

@@ -1,3 +1,4 @@
+#include "tui/columns.h"
 #include "tui/view.h"
 
 #include <math.h>
@@ -20,101 +21,16 @@ static int32_t mark_of(const s2_tui_state *state, int64_t id)
     return -1;
 }
 
-/* ---- columns */
-
-typedef enum cell_kind {
-    CELL_HEADS,
-    CELL_LAYERS,
-    CELL_BLOCK,
-    CELL_DENSITY,
-    CELL_TIME,
-    CELL_KV,
-    CELL_MEASURED,
-    CELL_AT,
-    CELL_FAMILY,
-    CELL_VALIDATED,
-    CELL_HASH,
-    CELL_TAGS
-} cell_kind;
-
-const char *const s2_tui_columns[S2_TUI_COLUMNS] = {"heads",  "layers",    "block",    "density",
-                                                    "time",   "kv",        "measured", "at",
-                                                    "family", "validated", "hash",     "tags"};
-
-enum { NAME_AT = 8, NAME_COLS = 21, NARROW = 60, MOST_NAME_COLS = 41, TAGS_COLS = 30 };
-
-/* Where there is no room for all, those of the least rank are shown; `sort` is what a click on the title orders by. */
-static const struct {
-    int32_t cols;
-    bool left; /* its text begins at its left edge */
-    int32_t rank;
-    const char *sort;
-} COLUMNS[S2_TUI_COLUMNS] = {
-    [CELL_HEADS] = {7, false, 2, NULL},         [CELL_LAYERS] = {7, false, 9, NULL},
-    [CELL_BLOCK] = {6, false, 10, NULL},        [CELL_DENSITY] = {8, false, 0, "density"},
-    [CELL_TIME] = {12, false, 1, "us"},         [CELL_KV] = {11, false, 3, "kv_mib"},
-    [CELL_MEASURED] = {11, false, 4, "gpu_us"}, [CELL_AT] = {14, true, 5, NULL},
-    [CELL_FAMILY] = {12, true, 8, NULL},        [CELL_VALIDATED] = {14, true, 7, NULL},
-    [CELL_HASH] = {14, true, 11, NULL},         [CELL_TAGS] = {8, true, 6, NULL}};
-
-/* Columns [begin, end) of the screen for each that has room; end == 0: it has none. */
-typedef struct columns {
-    int32_t name_end;
-    s2_range at[S2_TUI_COLUMNS];
-} columns;
-
-/* Those that are chosen and have room, and the columns that they take. */
-static uint32_t choose(uint32_t chosen, int32_t room, int32_t *taken)
-{
-    uint32_t shown = 0;
-    *taken = 0;
-    for (int32_t rank = 0; rank < S2_TUI_COLUMNS; rank++)
-        for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-            if (COLUMNS[at].rank != rank || (chosen & 1u << at) == 0)
-                continue;
-            if (*taken + COLUMNS[at].cols > room)
-                return shown;
-            *taken += COLUMNS[at].cols;
-            shown |= 1u << at;
-        }
-    return shown;
-}
-
-/* A narrow list gives the name what is left, a wide one part of it, and the tags the rest. */
-static columns columns_of(const s2_tui_state *state, int32_t cols)
-{
-    columns c = {0};
-    int32_t taken;
-    const uint32_t shown = choose(state->columns, cols - NAME_AT - NAME_COLS, &taken);
-    const int32_t slack = cols - NAME_AT - NAME_COLS - taken;
-    const int32_t more =
-        cols < NARROW ? slack - 1 : s2_max_i32(0, slack - TAGS_COLS + COLUMNS[CELL_TAGS].cols);
-    const int32_t most = cols < NARROW ? cols : MOST_NAME_COLS - NAME_COLS;
-    int32_t col = NAME_AT + NAME_COLS + s2_max_i32(0, s2_min_i32(more, most));
-    c.name_end = shown != 0 ? col : cols;
-    for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
-        if ((shown & 1u << at) == 0)
-            continue;
-        c.at[at] = (s2_range){col, at == CELL_TAGS ? cols : col + COLUMNS[at].cols};
-        col += COLUMNS[at].cols;
-    }
-    return c;
-}
-
-bool s2_column_has_room(const s2_tui_state *state, int32_t column)
-{
-    const columns c = columns_of(state, state->cols);
-    return c.at[column].end > 0;
-}
+/* ---- cells */
 
 /* A text in its column, clipped to it; numbers end at its right edge. */
-static void put_cell(s2_canvas *canvas, int32_t row, const columns *c, int32_t at, s2_style style,
+static void put_cell(s2_canvas *canvas, int32_t row, const s2_columns *c, int32_t at, s2_style style,
                      const char *text)
 {
     enum { GAP = 2 };
     const s2_range col = c->at[at];
     const int32_t n = (int32_t)strlen(text);
-    const int32_t begin = COLUMNS[at].left ? (int32_t)col.begin + GAP : (int32_t)col.end - n;
+    const int32_t begin = s2_column_is_left(at) ? (int32_t)col.begin + GAP : (int32_t)col.end - n;
     s2_canvas_clip(canvas, (s2_rect){row, (int32_t)col.begin, 1, (int32_t)(col.end - col.begin)});
     s2_canvas_text(canvas, row, s2_max_i32(begin, (int32_t)col.begin), style, text);
 }
@@ -141,33 +57,33 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
     s2_tok_print(row->len_tok, buf);
 }
 
-static void put_value(const s2_tui_row *row, cell_kind kind, s2_buf *buf)
+static void put_value(const s2_tui_row *row, s2_column kind, s2_buf *buf)
 {
     switch (kind) {
-    case CELL_HEADS:
+    case S2_COLUMN_HEADS:
         s2_buf_printf(buf, "%lld/%lld", (long long)row->n_heads, (long long)row->n_kv_heads);
         break;
-    case CELL_LAYERS: s2_buf_printf(buf, "%lld", (long long)row->n_layers); break;
-    case CELL_BLOCK: s2_buf_printf(buf, "%lld", (long long)row->block_tok); break;
-    case CELL_DENSITY: put_number(row->density, print_density, buf); break;
-    case CELL_TIME: put_number(row->sim_us, s2_time_print, buf); break;
-    case CELL_KV: put_number(row->kv_bytes, s2_bytes_print, buf); break;
-    case CELL_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
-    case CELL_AT: put_at(row, buf); break;
-    case CELL_FAMILY: s2_buf_puts(buf, row->family); break;
-    case CELL_VALIDATED: s2_buf_puts(buf, row->outcome); break;
-    case CELL_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;
-    case CELL_TAGS: s2_buf_puts(buf, row->tags); break;
+    case S2_COLUMN_LAYERS: s2_buf_printf(buf, "%lld", (long long)row->n_layers); break;
+    case S2_COLUMN_BLOCK: s2_buf_printf(buf, "%lld", (long long)row->block_tok); break;
+    case S2_COLUMN_DENSITY: put_number(row->density, print_density, buf); break;
+    case S2_COLUMN_TIME: put_number(row->sim_us, s2_time_print, buf); break;
+    case S2_COLUMN_KV: put_number(row->kv_bytes, s2_bytes_print, buf); break;
+    case S2_COLUMN_MEASURED: put_number(row->gpu_us, s2_time_print, buf); break;
+    case S2_COLUMN_AT: put_at(row, buf); break;
+    case S2_COLUMN_FAMILY: s2_buf_puts(buf, row->family); break;
+    case S2_COLUMN_VALIDATED: s2_buf_puts(buf, row->outcome); break;
+    case S2_COLUMN_HASH: s2_buf_printf(buf, "%.12s", row->hash); break;
+    case S2_COLUMN_TAGS: s2_buf_puts(buf, row->tags); break;
     }
 }
 
 /* On the side of its title that has room, by the column that the list is ordered by. */
-static void draw_sort(const s2_tui_state *state, const columns *c, s2_canvas *canvas, s2_rect line)
+static void draw_sort(const s2_tui_state *state, const s2_columns *c, s2_canvas *canvas, s2_rect line)
 {
     const char *const sort = s2_tui_sorts[state->sort];
-    int32_t col = strcmp(sort, "name") == 0 ? NAME_AT + 4 : -1;
+    int32_t col = strcmp(sort, "name") == 0 ? S2_NAME_AT + 4 : -1;
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
-        if (c->at[at].end > 0 && COLUMNS[at].sort != NULL && strcmp(COLUMNS[at].sort, sort) == 0)
+        if (c->at[at].end > 0 && s2_column_sort(at) != NULL && strcmp(s2_column_sort(at), sort) == 0)
             col = (int32_t)(c->at[at].end - 1) - (int32_t)strlen(s2_tui_columns[at]);
     s2_canvas_clip(canvas, line);
     if (col >= 0)
@@ -177,10 +93,10 @@ static void draw_sort(const s2_tui_state *state, const columns *c, s2_canvas *ca
 
 static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const columns c = columns_of(state, line.cols);
+    const s2_columns c = s2_columns_of(state, line.cols);
     s2_canvas_clip(canvas, line);
     s2_canvas_text(canvas, line.row, 2, S2_STYLE_HEAD, "ruk");
-    s2_canvas_text(canvas, line.row, NAME_AT, S2_STYLE_HEAD, "name");
+    s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_HEAD, "name");
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
         if (c.at[at].end > 0)
             put_cell(canvas, line.row, &c, at, S2_STYLE_HEAD, s2_tui_columns[at]);
@@ -204,17 +120,17 @@ static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canv
 static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, s2_rect line,
                      bool here)
 {
-    const columns c = columns_of(state, line.cols);
+    const s2_columns c = s2_columns_of(state, line.cols);
     draw_marks(state, row, canvas, line.row);
-    s2_canvas_clip(canvas, (s2_rect){line.row, NAME_AT, 1, c.name_end - NAME_AT});
-    s2_canvas_text(canvas, line.row, NAME_AT, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
+    s2_canvas_clip(canvas, (s2_rect){line.row, S2_NAME_AT, 1, c.name_end - S2_NAME_AT});
+    s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++) {
         s2_buf text = {0};
         if (c.at[at].end == 0)
             continue;
-        put_value(row, (cell_kind)at, &text);
+        put_value(row, (s2_column)at, &text);
         s2_buf_add(&text, "", 1);
-        put_cell(canvas, line.row, &c, at, COLUMNS[at].left ? S2_STYLE_DIM : S2_STYLE_TEXT,
+        put_cell(canvas, line.row, &c, at, s2_column_is_left(at) ? S2_STYLE_DIM : S2_STYLE_TEXT,
                  text.status == S2_OK ? text.data : "");
         s2_buf_release(&text);
     }
@@ -370,11 +286,11 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 /* The title that stands there orders by its column, once more the other way round. */
 static void click_head(const s2_tui_model *model, s2_tui_state *state, int32_t col)
 {
-    const columns c = columns_of(state, state->cols);
-    const char *sort = col >= NAME_AT && col < c.name_end ? "name" : NULL;
+    const s2_columns c = s2_columns_of(state, state->cols);
+    const char *sort = col >= S2_NAME_AT && col < c.name_end ? "name" : NULL;
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
         if (col >= c.at[at].begin && col < c.at[at].end)
-            sort = COLUMNS[at].sort;
+            sort = s2_column_sort(at);
     for (int32_t at = 0; sort != NULL && at < S2_TUI_SORTS; at++) {
         if (strcmp(s2_tui_sorts[at], sort) != 0)
             continue;

@@ -30,42 +30,6 @@ static void draw_needles(const char *text, s2_canvas *canvas, int32_t row, int32
     }
 }
 
-/* Bytes of a line that fit in `width` columns, broken at a blank where there is one in its second half. */
-static size_t fold(const char *text, int32_t width)
-{
-    size_t at = 0, blank = 0;
-    int32_t col = 0;
-    for (const size_t n = strlen(text); at < n;) {
-        const size_t len = s2_utf8_len(text + at, n - at);
-        col += len > 0 ? s2_glyph_width(s2_utf8_decode(text + at, len)) : 1;
-        if (col > width)
-            return blank > at / 2 ? blank : at;
-        at += len > 0 ? len : 1;
-        if (text[at] == ' ')
-            blank = at;
-    }
-    return at;
-}
-
-int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rect area, int32_t row)
-{
-    enum { INDENT = 4, LINE = 1024 };
-    char clean[LINE], part[LINE];
-    int32_t rows = 0;
-    s2_text_clean(clean, sizeof clean, text);
-    for (const char *at = clean; rows == 0 || *at != '\0'; rows++) {
-        const int32_t indent = rows > 0 ? INDENT : 0, width = area.cols - indent;
-        const size_t n = fold(at, width > 8 ? width : 8);
-        snprintf(part, sizeof part, "%.*s", (int)n, at);
-        s2_canvas_text(canvas, row + rows, area.col + indent, style, part);
-        at += n;
-        at += strspn(at, " ");
-        if (rows > area.rows)
-            break;
-    }
-    return rows;
-}
-
 /* Rows taken. */
 static int32_t draw_line(const s2_tui_line *line, s2_canvas *canvas, s2_rect area, int32_t row)
 {
@@ -74,14 +38,6 @@ static int32_t draw_line(const s2_tui_line *line, s2_canvas *canvas, s2_rect are
         return s2_fold_draw(line->text, style_of(line->kind), canvas, inner, row);
     draw_needles(line->text, canvas, row, inner.col);
     return 1;
-}
-
-void s2_more_draw(s2_canvas *canvas, s2_rect area)
-{
-    const s2_rect corner = {area.row + area.rows - 1, area.col + area.cols - 1, 1, 1};
-    s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, corner, S2_STYLE_KEY);
-    s2_canvas_glyph(canvas, corner.row, corner.col, 0x25be, 'v', S2_STYLE_KEY);
 }
 
 void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_rect area)

@@ -159,4 +159,7 @@ extern "C" const s2_kernel s2_kernel_sm80_bwd = {
     prepare,
     run,
     finish,
-    S2_TAKES_CAP | S2_TAKES_SINKS};
+    S2_TAKES_CAP | S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};

@@ -240,7 +240,10 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd = {
     prepare,
     run,
     finish,
-    S2_TAKES_SINKS};
+    S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};
 
 extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     &s2_traits_sm90_bwd_fused,
@@ -252,4 +255,7 @@ extern "C" const s2_kernel s2_kernel_sm90_bwd_fused = {
     prepare_fused,
     run,
     finish,
-    S2_TAKES_SINKS};
+    S2_TAKES_SINKS,
+    nullptr,
+    false,
+    false};

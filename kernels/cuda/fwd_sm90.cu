@@ -200,4 +200,7 @@ extern "C" const s2_kernel s2_kernel_sm90 = {&s2_traits_sm90,
                                              prepare,
                                              run,
                                              finish,
-                                             S2_TAKES_CAP | S2_TAKES_SINKS};
+                                             S2_TAKES_CAP | S2_TAKES_SINKS,
+                                             nullptr,
+                                             false,
+                                             false};
