@@ -72,6 +72,8 @@ mutant "reads as if 'local 2' were 'local 3'" 'k <= at && (at / 16 - k / 16 < 3 
 mutant "ignores the term 'local 2'" 'k <= at && k < 16'
 mutant "ignores the term 'sink 1'" 'k <= at && at / 16 - k / 16 < 2'
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 20t'
+mutant "reads as if 'local 20t' were 'local 19t'" 'k <= at && at - k < 19'
+mutant "reads as if 'local 20t' were 'local 21t'" 'k <= at && at - k < 21'
 mutant "reads whole blocks of 16 tokens" 'k <= at && at / 16 * 16 - (k / 16 * 16 + 15) < 20'
 expect 1 "wrong_" LATE.so --phase train --dtype fp32
 expect 1 "out_of_bounds: byte -1 of the output" BEYOND.so
