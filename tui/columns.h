@@ -6,7 +6,7 @@
 
 #include "tui/model.h"
 
-typedef enum s2_column {
+typedef enum s2_list_column {
     S2_COLUMN_HEADS,
     S2_COLUMN_LAYERS,
     S2_COLUMN_BLOCK,
@@ -19,7 +19,7 @@ typedef enum s2_column {
     S2_COLUMN_VALIDATED,
     S2_COLUMN_HASH,
     S2_COLUMN_TAGS
-} s2_column;
+} s2_list_column;
 
 enum { S2_NAME_AT = 8 }; /* where the name begins */
 

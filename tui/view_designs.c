@@ -57,7 +57,7 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
     s2_tok_print(row->len_tok, buf);
 }
 
-static void put_value(const s2_tui_row *row, s2_column kind, s2_buf *buf)
+static void put_value(const s2_tui_row *row, s2_list_column kind, s2_buf *buf)
 {
     switch (kind) {
     case S2_COLUMN_HEADS:
@@ -128,7 +128,7 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
         s2_buf text = {0};
         if (c.at[at].end == 0)
             continue;
-        put_value(row, (s2_column)at, &text);
+        put_value(row, (s2_list_column)at, &text);
         s2_buf_add(&text, "", 1);
         put_cell(canvas, line.row, &c, at, s2_column_is_left(at) ? S2_STYLE_DIM : S2_STYLE_TEXT,
                  text.status == S2_OK ? text.data : "");
