@@ -50,9 +50,9 @@ const char *s2_column_sort(int32_t column)
 }
 
 /* A narrow list gives the name what is left, a wide one part of it, and the tags the rest. */
-s2_columns s2_columns_of(const s2_tui_state *state, int32_t cols)
+s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols)
 {
-    s2_columns c = {0};
+    s2_column_places c = {0};
     int32_t taken;
     const uint32_t shown = choose(state->columns, cols - S2_NAME_AT - NAME_COLS, &taken);
     const int32_t slack = cols - S2_NAME_AT - NAME_COLS - taken;
@@ -72,6 +72,6 @@ s2_columns s2_columns_of(const s2_tui_state *state, int32_t cols)
 
 bool s2_column_has_room(const s2_tui_state *state, int32_t column)
 {
-    const s2_columns c = s2_columns_of(state, state->cols);
+    const s2_column_places c = s2_column_places_of(state, state->cols);
     return c.at[column].end > 0;
 }

@@ -6,7 +6,7 @@
 
 #include "tui/model.h"
 
-typedef enum s2_list_column {
+typedef enum s2_tui_column {
     S2_COLUMN_HEADS,
     S2_COLUMN_LAYERS,
     S2_COLUMN_BLOCK,
@@ -19,17 +19,17 @@ typedef enum s2_list_column {
     S2_COLUMN_VALIDATED,
     S2_COLUMN_HASH,
     S2_COLUMN_TAGS
-} s2_list_column;
+} s2_tui_column;
 
 enum { S2_NAME_AT = 8 }; /* where the name begins */
 
 /* Columns [begin, end) of the screen for each that has room; end == 0: it has none. */
-typedef struct s2_columns {
+typedef struct s2_column_places {
     int32_t name_end;
     s2_range at[S2_TUI_COLUMNS];
-} s2_columns;
+} s2_column_places;
 
-s2_columns s2_columns_of(const s2_tui_state *state, int32_t cols);
+s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols);
 /* Does its text begin at its left edge? */
 bool s2_column_is_left(int32_t column);
 /* What a click on its title orders by, a column of the filter language; NULL: by nothing. */

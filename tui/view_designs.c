@@ -24,7 +24,7 @@ static int32_t mark_of(const s2_tui_state *state, int64_t id)
 /* ---- cells */
 
 /* A text in its column, clipped to it; numbers end at its right edge. */
-static void put_cell(s2_canvas *canvas, int32_t row, const s2_columns *c, int32_t at, s2_style style,
+static void put_cell(s2_canvas *canvas, int32_t row, const s2_column_places *c, int32_t at, s2_style style,
                      const char *text)
 {
     enum { GAP = 2 };
@@ -57,7 +57,7 @@ static void put_at(const s2_tui_row *row, s2_buf *buf)
     s2_tok_print(row->len_tok, buf);
 }
 
-static void put_value(const s2_tui_row *row, s2_list_column kind, s2_buf *buf)
+static void put_value(const s2_tui_row *row, s2_tui_column kind, s2_buf *buf)
 {
     switch (kind) {
     case S2_COLUMN_HEADS:
@@ -78,7 +78,7 @@ static void put_value(const s2_tui_row *row, s2_list_column kind, s2_buf *buf)
 }
 
 /* On the side of its title that has room, by the column that the list is ordered by. */
-static void draw_sort(const s2_tui_state *state, const s2_columns *c, s2_canvas *canvas, s2_rect line)
+static void draw_sort(const s2_tui_state *state, const s2_column_places *c, s2_canvas *canvas, s2_rect line)
 {
     const char *const sort = s2_tui_sorts[state->sort];
     int32_t col = strcmp(sort, "name") == 0 ? S2_NAME_AT + 4 : -1;
@@ -93,7 +93,7 @@ static void draw_sort(const s2_tui_state *state, const s2_columns *c, s2_canvas 
 
 static void draw_head(const s2_tui_state *state, s2_canvas *canvas, s2_rect line)
 {
-    const s2_columns c = s2_columns_of(state, line.cols);
+    const s2_column_places c = s2_column_places_of(state, line.cols);
     s2_canvas_clip(canvas, line);
     s2_canvas_text(canvas, line.row, 2, S2_STYLE_HEAD, "ruk");
     s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_HEAD, "name");
@@ -120,7 +120,7 @@ static void draw_marks(const s2_tui_state *state, const s2_tui_row *row, s2_canv
 static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas *canvas, s2_rect line,
                      bool here)
 {
-    const s2_columns c = s2_columns_of(state, line.cols);
+    const s2_column_places c = s2_column_places_of(state, line.cols);
     draw_marks(state, row, canvas, line.row);
     s2_canvas_clip(canvas, (s2_rect){line.row, S2_NAME_AT, 1, c.name_end - S2_NAME_AT});
     s2_canvas_text(canvas, line.row, S2_NAME_AT, S2_STYLE_TEXT, row->name[0] != '\0' ? row->name : row->hash);
@@ -128,7 +128,7 @@ static void draw_row(const s2_tui_state *state, const s2_tui_row *row, s2_canvas
         s2_buf text = {0};
         if (c.at[at].end == 0)
             continue;
-        put_value(row, (s2_list_column)at, &text);
+        put_value(row, (s2_tui_column)at, &text);
         s2_buf_add(&text, "", 1);
         put_cell(canvas, line.row, &c, at, s2_column_is_left(at) ? S2_STYLE_DIM : S2_STYLE_TEXT,
                  text.status == S2_OK ? text.data : "");
@@ -286,7 +286,7 @@ static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action act
 /* The title that stands there orders by its column, once more the other way round. */
 static void click_head(const s2_tui_model *model, s2_tui_state *state, int32_t col)
 {
-    const s2_columns c = s2_columns_of(state, state->cols);
+    const s2_column_places c = s2_column_places_of(state, state->cols);
     const char *sort = col >= S2_NAME_AT && col < c.name_end ? "name" : NULL;
     for (int32_t at = 0; at < S2_TUI_COLUMNS; at++)
         if (col >= c.at[at].begin && col < c.at[at].end)
