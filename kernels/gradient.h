@@ -29,7 +29,9 @@ typedef struct s2_gradient_row {
     bool counts; /* the plan has an item for it */
     double lse, delta;
     float plain_lse, plain_delta; /* in the problem's precision */
-    double delta_noise;           /* root of the sum of squares of dO_d o_d: what rounding o can move */
+    /* What rounding o can move delta: root of the sum of squares of dO_d o_d, with no |o_d| taken below the least
+       normal number of the type, since below it the steps stay as they are. */
+    double delta_noise;
 } s2_gradient_row;
 
 /* One row of dQ, or of dK or dV: the answer, the same in plain evaluation, and a scale for rounding. */
