@@ -101,6 +101,27 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
     return S2_OK;
 }
 
+/*
+ * The shortcuts price all heads as those of one GPU. Where several GPUs share the heads, KV heads are copied and the
+ * slowest GPU decides, so that each fidelity takes the part of the whole price which it names; no floor is known, which
+ * rules nothing out.
+ */
+static s2_status price_shared(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                              s2_fidelity fidelity, int64_t *work_left, s2_sim *sim, s2_diag *diag)
+{
+    if (fidelity == S2_PRICE_FLOOR || fidelity == S2_PRICE_RAISED)
+        return S2_OK;
+    S2_TRY(check_options(pattern, options, diag));
+    if (fidelity == S2_PRICE_CACHE)
+        return s2_capacity_price(scratch, pattern, options, work_left, sim);
+    if (options->phase == S2_DECODE)
+        return price_whole(scratch, pattern, options, work_left, sim, diag);
+    sim->tile = s2_tile_shape_default(pattern);
+    S2_TRY(s2_time_attention(scratch, pattern, options, work_left, sim));
+    s2_states_add(pattern, options, sim);
+    return S2_OK;
+}
+
 static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                      s2_fidelity fidelity, int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
@@ -111,6 +132,8 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     };
     if (fidelity == S2_PRICE_WHOLE)
         return price_whole(scratch, pattern, options, work_left, sim, diag);
+    if (options->n_ranks > 1 && fidelity != S2_PRICE_BOUNDS)
+        return price_shared(scratch, pattern, options, fidelity, work_left, sim, diag);
     const s2_status status = parts[fidelity](scratch, pattern, options, work_left, sim);
     if (status != S2_EUNSUPPORTED)
         return status;

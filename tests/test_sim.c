@@ -1034,6 +1034,7 @@ static void every_fidelity_says_the_same(void **state)
         options.calibration = at % 2 == 0 ? &calibration : NULL;
         options.phase = (s2_phase)in(&draw, 0, S2_N_PHASES - 1);
         options.len_tok = 16 * in(&draw, 8, 200);
+        options.n_ranks = at % 3 == 0 ? 1 << in(&draw, 0, 3) : 1;
         s2_candidate one;
         draw_candidate(&draw, &shape, &one);
         draw.text.len = 0;
