@@ -412,6 +412,33 @@ static void every_view_equals_its_golden_at_four_sizes(void **state)
         }
 }
 
+static void an_empty_list_says_why_at_every_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *filter, *says;
+        bool searching;
+    } lists[] = {{"", "no design is stored", false},
+                 {"name~zzzzzz", "no design matches", false},
+                 {"name~zzzzzz", "searching...", true}};
+    for (int32_t rows = 8; rows <= 50; rows += 7)
+        for (int32_t cols = 40; cols <= 200; cols += 40)
+            for (size_t at = 0; at < sizeof lists / sizeof lists[0]; at++) {
+                s2_session session;
+                s2_buf dump = {0};
+                begin(&session, rows, cols, false);
+                session.model.n_rows = 0;
+                session.model.searching = lists[at].searching;
+                snprintf(session.state.filter, sizeof session.state.filter, "%s", lists[at].filter);
+                s2_session_draw(&session);
+                s2_canvas_dump(&session.canvas, false, &dump);
+                if (strstr(dump.data, lists[at].says) == NULL)
+                    fail_msg("'%s' is not shown at %dx%d\n%s", lists[at].says, cols, rows, dump.data);
+                s2_buf_release(&dump);
+                s2_session_release(&session);
+            }
+}
+
 /* Nothing is written over other text; that what does not fit is marked is the canvas's own doing. */
 static void no_view_writes_over_its_own_text(void **state)
 {
@@ -945,6 +972,7 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+        cmocka_unit_test(an_empty_list_says_why_at_every_size),
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
         cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),

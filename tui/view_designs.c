@@ -205,6 +205,7 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
         s2_canvas_clip(canvas, line);
         draw_row(state, &model->rows[top + n], canvas, line, top + n == state->cursor);
     }
+    s2_canvas_clip(canvas, at.list);
     if (model->n_rows == 0)
         s2_canvas_text(canvas, at.list.row + 2, 2, S2_STYLE_DIM,
                        model->searching           ? "searching..."
