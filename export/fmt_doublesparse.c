@@ -47,17 +47,57 @@ static s2_status count(const s2_source *source, const char *projection, int64_t 
     return S2_OK;
 }
 
+static bool has_layer(const s2_source *source, int64_t layer)
+{
+    char path[96];
+    for (int p = 0; p < N_PROJECTIONS; p++)
+        if (n_heads_of(source, layer, projections[p], path) >= 0)
+            return true;
+    return false;
+}
+
+/* A list ranks every channel of a head: then its length is the head dimension. 0: it does not. */
+static int64_t ranked_channels(const s2_source *source)
+{
+    char path[128];
+    bool seen[S2_LIMIT_HEAD_DIM] = {false};
+    int64_t n = -1;
+    for (int p = 0; p < N_PROJECTIONS && n < 0; p++) {
+        snprintf(path, sizeof path, "/model.layers.0.self_attn.%s/0", projections[p]);
+        n = s2_doc_is_array(source->doc, path) ? s2_doc_len(source->doc, path) : -1;
+    }
+    if (n < 1 || n > S2_LIMIT_HEAD_DIM)
+        return 0;
+    const size_t end = strlen(path);
+    for (int64_t at = 0; at < n; at++) {
+        int64_t channel;
+        snprintf(path + end, sizeof path - end, "/%lld", (long long)at);
+        if (s2_doc_int(source->doc, path, 0, n - 1, &channel, NULL) != S2_OK || seen[channel])
+            return 0;
+        seen[channel] = true;
+    }
+    return n;
+}
+
 /* Every key belongs to one of the projections, and those that are there have the same layers. */
-static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads)
+static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads, int64_t *n_kv)
 {
     int64_t layers[N_PROJECTIONS], heads[N_PROJECTIONS], n_keys = 0;
-    *n_layers = *n_heads = 0;
+    *n_layers = *n_heads = *n_kv = 0;
     for (int p = 0; p < N_PROJECTIONS; p++) {
         S2_TRY(count(source, projections[p], &layers[p], &heads[p]));
         n_keys += layers[p];
         *n_layers = layers[p] > *n_layers ? layers[p] : *n_layers;
         *n_heads = heads[p] > *n_heads ? heads[p] : *n_heads;
+        if (layers[p] > 0 && strcmp(projections[p], "k_proj") == 0)
+            *n_kv = heads[p];
     }
+    for (int64_t later = *n_layers + 1; n_keys != s2_doc_len(source->doc, "") && later <= S2_LIMIT_LAYERS;
+         later++)
+        if (has_layer(source, later))
+            return s2_doc_refuse(source->doc, "", source->diag,
+                                 "layer %lld is missing: s2 reads files that list every layer from 0 on",
+                                 (long long)*n_layers);
     if (n_keys != s2_doc_len(source->doc, "") || *n_layers > S2_LIMIT_LAYERS)
         return s2_doc_refuse(
             source->doc, "", source->diag,
@@ -73,15 +113,18 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
 
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
-    int64_t n_layers, n_heads, n_kv, n_tok, head_dim;
+    int64_t n_layers, n_heads, n_listed_kv, n_kv, n_tok, head_dim;
     s2_buf text = {0};
     S2_TRY(
         s2_source_needs(source, recognises(source) > 0, "{\"model.layers.N.self_attn.qk_proj\": [[...]]}"));
-    S2_TRY(read_shape(source, &n_layers, &n_heads));
+    S2_TRY(read_shape(source, &n_layers, &n_heads, &n_listed_kv));
     S2_TRY(
         s2_setting_int(&source->settings, "heads", n_heads, S2_LIMIT_HEADS, n_heads, &n_heads, source->diag));
-    S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_heads, &n_kv, source->diag));
-    S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM, 128, &head_dim, source->diag));
+    S2_TRY(s2_setting_int(&source->settings, "kv-heads", 1, n_heads, n_listed_kv > 0 ? n_listed_kv : n_heads,
+                          &n_kv, source->diag));
+    const int64_t n_channels = ranked_channels(source);
+    S2_TRY(s2_setting_int(&source->settings, "head-dim", 1, S2_LIMIT_HEAD_DIM,
+                          n_channels > 0 ? n_channels : 128, &head_dim, source->diag));
     S2_TRY(s2_setting_int(&source->settings, "tokens", 1, S2_LIMIT_CONTEXT_TOK, 256, &n_tok, source->diag));
     if (n_heads % n_kv != 0)
         return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
@@ -93,7 +136,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
             "the file says by which channels tokens are ranked; how many are read is a server argument, %lld "
             "here (--set tokens=N), and short contexts (below 4096 by default) are dense",
             (long long)n_tok);
-    if (s2_setting_text(&source->settings, "kv-heads") == NULL)
+    if (n_listed_kv == 0 && s2_setting_text(&source->settings, "kv-heads") == NULL)
         s2_note(source->notes,
                 "the file lists query heads only: as many KV heads are assumed (--set kv-heads=N)");
     s2_note(source->notes, "nothing is freed");

@@ -345,7 +345,11 @@ static s2_status import_link(const s2_source *source, char *path, deployment *de
 {
     table scores;
     char name[1024];
-    const size_t n = strlen(path);
+    static const char config[] = "/config.json";
+    size_t n = strlen(path);
+    if (n >= sizeof config &&
+        strcmp(path + n - (sizeof config - 1), config) == 0) /* the table is beside it */
+        path[n -= sizeof config - 1] = '\0';
     const bool is_table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
     snprintf(name, sizeof name, "%.900s%s", path, is_table ? "" : "/" TABLE_NAME);
     s2_note(source->notes, "the file is the text of a symbolic link; %s is read instead", name);

@@ -85,6 +85,10 @@ static s2_status press_body(const s2_source *source, const char *full_name, int6
                           (long long)window);
             return S2_OK;
         }
+    if (strcmp(name, "duo_attention_on_the_fly") == 0)
+        return s2_doc_refuse(
+            source->doc, "/press_name", source->diag,
+            "the heads are chosen by looking at the model when it is loaded, so no file says which");
     if (strncmp(name, "duo_attention", 13) == 0)
         return s2_doc_refuse(source->doc, "/press_name", source->diag,
                              "the heads are in DuoAttention's table: import that with --set rule=kvpress");

@@ -36,19 +36,24 @@ static s2_status read_mode(const s2_source *source, const char *path, bool fallb
 
 static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lserve *out)
 {
-    double share = 0.5;
+    double share = 0; /* LServe's own default: every head keeps all */
     if (s2_doc_has(source->doc, "/static_sparsity"))
         S2_TRY(s2_doc_num(source->doc, "/static_sparsity", 0, 1, &share, source->diag));
     const int64_t n = (int64_t)(share * (double)n_kv_heads + 0.5);
     S2_TRY(
         s2_setting_int(&source->settings, "streaming-kv", 0, n_kv_heads, n, &out->n_streaming, source->diag));
-    s2_note(
-        source->notes,
-        "which heads stream is in DuoAttention's table, not on the command line: the first %lld KV heads of "
-        "every layer are taken, %s (--set streaming-kv=N; import the table for the real roles)",
-        (long long)out->n_streaming,
-        s2_doc_has(source->doc, "/static_sparsity") ? "the share of static_sparsity"
-                                                    : "half of them, for static_sparsity is absent");
+    if (out->n_streaming == 0)
+        s2_note(source->notes, "no head streams: %s (--set streaming-kv=N)",
+                s2_doc_has(source->doc, "/static_sparsity") ? "static_sparsity says so"
+                                                            : "--static-sparsity is absent");
+    else
+        s2_note(source->notes,
+                "which heads stream is in DuoAttention's table, not on the command line: the first %lld KV "
+                "heads of every layer are taken, %s (--set streaming-kv=N; import the table for the real "
+                "roles)",
+                (long long)out->n_streaming,
+                s2_setting_text(&source->settings, "streaming-kv") != NULL ? "as streaming-kv says"
+                                                                           : "the share of static_sparsity");
     return S2_OK;
 }
 

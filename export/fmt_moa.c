@@ -20,7 +20,7 @@ static int recognises(const s2_source *source)
 
 static int64_t width_of(double alpha, double beta, int64_t n_tok)
 {
-    double width = alpha + beta * (double)n_tok;
+    double width = trunc(alpha + beta * (double)n_tok); /* MoA takes the integer first */
     width = width < LEAST_TOK ? LEAST_TOK : width;
     width = ceil(width / ROUND_TOK) * ROUND_TOK;
     return width > (double)n_tok ? n_tok : (int64_t)width;
