@@ -31,6 +31,21 @@ $(L)/libs2.a: $(LIBRARY_O) library/exports.txt $(O)/members
 	objcopy --keep-global-symbols=library/exports.txt $(L)/libs2.o
 	rm -f $@ && ar rcs $@ $(L)/libs2.o
 
+## man: manual pages, made from the table of options, under build/man/
+man: $(B)/s2
+	@rm -rf build/man && mkdir -p build/man/man1
+	@$< help --man > build/man/man1/s2.1 && $< help --man s2check > build/man/man1/s2check.1
+	@$< help --man s2cert > build/man/man1/s2cert.1
+	@for c in $$($< help --list); do $< help --man $$c > build/man/man1/s2-$$c.1 || exit 1; done
+	@echo "$$(ls build/man/man1 | wc -l) pages under build/man/man1"
+
+## completion: completion of bash, zsh and fish, made from the same table, under build/completion/
+completion: $(B)/s2
+	@mkdir -p build/completion
+	@$< help --completion bash > build/completion/s2 && $< help --completion zsh > build/completion/_s2
+	@$< help --completion fish > build/completion/s2.fish
+	@echo "build/completion/s2 (bash), build/completion/_s2 (zsh), build/completion/s2.fish"
+
 PREFIX  ?= /usr/local
 BASHDIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSHDIR  := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
