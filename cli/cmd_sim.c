@@ -74,6 +74,8 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     S2_CLI_TRY(s2_args_int(cli, &state->args, "dp", 1, S2_LIMIT_BATCH, &n_shards));
     S2_CLI_TRY(s2_args_int(cli, &state->args, "page", 1, 65536, &page_tok));
     S2_CLI_TRY(s2_args_int(cli, &state->args, "tp", 1, S2_LIMIT_HEADS, &n_ranks));
+    if (s2_args_str(&state->args, "new") != NULL)
+        S2_CLI_TRY(s2_args_int(cli, &state->args, "new", 1, S2_LIMIT_CONTEXT_TOK, &options->new_tok));
     options->page_tok = (int32_t)page_tok;
     options->n_ranks = (int32_t)n_ranks;
     options->n_shards = (int32_t)n_shards;
@@ -245,7 +247,8 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     const s2_report_subject subject = {name, hash, pattern, &options};
     S2_CLI_TRY(print(state, &subject, &sim));
-    if (input == NULL || cli->no_db)
+    /* the database keeps a price by phase, length and batch, so that of a part is not kept */
+    if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
     s2_buf json = {0};
     s2_sim_report_json(&subject, &sim, &json);

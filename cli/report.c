@@ -30,7 +30,7 @@ static double hit_rate(const s2_sim *sim)
 
 double s2_sim_tokens_per_s(const s2_sim_options *options, double us)
 {
-    const double n_tok = options->phase == S2_DECODE ? 1 : (double)options->len_tok;
+    const double n_tok = (double)(options->len_tok - s2_sim_first_tok(options));
     return n_tok * (double)options->batch / us * 1e6;
 }
 
@@ -44,6 +44,8 @@ static void json_subject(const s2_report_subject *subject, s2_buf *buf)
     s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
     s2_json_key_str(buf, "phase", s2_phase_word(options->phase));
     s2_json_key_int(buf, "len", options->len_tok);
+    if (options->new_tok != 0)
+        s2_json_key_int(buf, "new", options->new_tok);
     s2_json_key_int(buf, "batch", options->batch);
     s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
     s2_json_key_str(buf, "weights", s2_weights_word(options->weights));
@@ -636,6 +638,14 @@ static void put_head_dim(const s2_pattern *pattern, s2_buf *buf)
     s2_buf_printf(buf, least < most ? " of %d to %d" : " of %d", least, most);
 }
 
+/* "8192 tokens", or "the last 512 of 8192 tokens". */
+static void put_tokens(const s2_sim_options *options, s2_buf *buf)
+{
+    if (options->new_tok != 0)
+        s2_buf_printf(buf, "the last %lld of ", (long long)options->new_tok);
+    s2_buf_count(buf, options->len_tok, "token");
+}
+
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
@@ -646,7 +656,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_printf(buf, ", block %d, ", pattern->block_tok);
     s2_buf_count(buf, sim->n_head_classes, "distinct head");
     s2_buf_printf(buf, "\n  %s of ", s2_phase_word(options->phase));
-    s2_buf_count(buf, options->len_tok, "token");
+    put_tokens(options, buf);
     s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");

@@ -80,7 +80,7 @@ static double unread_of(const s2_objectives *objectives, const s2_pattern *patte
     int32_t n_layers = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)
         n_layers += !s2_pattern_is_state_layer(pattern, layer);
-    const double all = (double)s2_dense_pairs(pattern->causal, objectives->options.len_tok) *
+    const double all = (double)s2_dense_pairs(pattern->causal, 0, objectives->options.len_tok) *
                        pattern->n_heads * n_layers * (double)objectives->options.batch;
     return n_layers > 0 ? 1 - (double)pairs / all : 0;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "sim/schedule.h"
 
 /* FlashAttention backward: five products where the forward pass has two. */
@@ -103,19 +104,24 @@ static int64_t o_row_bytes(const s2_pricing *pricing)
 static s2_status touched_keys(const s2_pricing *pricing, const int32_t *head_class, int32_t n_group,
                               s2_combset *set, int64_t *out)
 {
-    const int64_t n_tok = pricing->options->len_tok;
+    const int64_t n_tok = pricing->options->len_tok, first_tok = s2_sim_first_tok(pricing->options);
+    int64_t chosen = 0;
+    bool all = false;
     s2_combset_clear(set);
     for (int32_t h = 0; h < n_group; h++) {
         const s2_reads *const reads = &pricing->classes->reads[head_class[h]];
-        if (reads->budget_tok > 0 || reads->reads_diagonal) {
-            *out = n_tok;
-            return S2_OK;
-        }
+        all |= reads->reads_diagonal && first_tok == 0;
+        chosen = reads->budget_tok > chosen ? reads->budget_tok : chosen;
+    }
+    if (all || chosen >= n_tok / (n_tok - first_tok)) {
+        *out = n_tok;
+        return S2_OK;
     }
     for (int32_t h = 0; h < n_group; h++)
-        S2_TRY(s2_reads_add_touched(&pricing->classes->reads[head_class[h]], n_tok, set));
-    *out = s2_combset_count(set, 0, n_tok);
-    return *out < 0 ? s2_combset_failure(set) : S2_OK;
+        S2_TRY(s2_reads_add_touched(&pricing->classes->reads[head_class[h]], first_tok, n_tok, set));
+    const int64_t n = s2_combset_count(set, 0, n_tok);
+    *out = s2_min_i64(n + chosen * (n_tok - first_tok), n_tok);
+    return n < 0 ? s2_combset_failure(set) : S2_OK;
 }
 
 static s2_status layer_touched(const s2_pricing *pricing, const s2_layer_class *layer, int64_t *out)
@@ -180,7 +186,8 @@ static void count_batch(const s2_pricing *pricing, s2_layer *sum)
 static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     const s2_pattern *const pattern = pricing->classes->pattern;
-    const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
+    const int64_t batch = pricing->options->batch,
+                  n_new = pricing->options->len_tok - s2_sim_first_tok(pricing->options);
     bool sparse = false;
     for (int32_t head = 0; head < pattern->n_heads; head++) {
         const s2_head_work *const work = &pricing->counts.work[layer->head_class[head]];
@@ -195,7 +202,7 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     int64_t keys;
     S2_TRY(layer_touched(pricing, layer, &keys));
     S2_TRY(layer_makespan(pricing, layer, sum));
-    const int64_t rows = n_tok * pattern->n_heads;
+    const int64_t rows = n_new * pattern->n_heads;
     sum->rows_per_step = pricing->shape.q_tok;
     sum->read_bytes = for_batch(pricing, rows, q_row_bytes(pricing));
     add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
@@ -209,32 +216,44 @@ static s2_status sum_prefill(s2_pricing *pricing, const s2_layer_class *layer, s
     return S2_OK;
 }
 
-/* One token: query heads of a KV head share its keys, in groups of 8 rows; keys spread over all SMs. */
+/* Key blocks that the rows of a step see. */
+static int64_t visible_blocks(const s2_pricing *pricing, int64_t block_tok)
+{
+    const int64_t n_tok = pricing->options->len_tok;
+    int64_t total = 0;
+    for (int64_t q_tok = s2_sim_first_tok(pricing->options); q_tok < n_tok; q_tok++)
+        total += s2_ceil_div(pricing->classes->pattern->causal ? q_tok + 1 : n_tok, block_tok);
+    return total;
+}
+
+/* Few tokens: query heads of a KV head share its keys, in groups of 8 rows; keys spread over all SMs. */
 static s2_status sum_decode(s2_pricing *pricing, const s2_layer_class *layer, s2_layer *sum)
 {
     enum { ROWS = 8 };
     const s2_pattern *const pattern = pricing->classes->pattern;
     const int32_t n_group = s2_layer_group(layer, pattern->n_heads);
-    const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok;
-    const int64_t n_blk = (n_tok + pattern->block_tok - 1) / pattern->block_tok;
+    const int64_t batch = pricing->options->batch, n_tok = pricing->options->len_tok,
+                  first_tok = s2_sim_first_tok(pricing->options),
+                  n_rows = pattern->n_heads * (n_tok - first_tok);
     int64_t keys = 0;
     for (int32_t kv = 0; kv < layer->n_kv_heads; kv++) {
         s2_step_work step;
-        S2_TRY(s2_step_work_count(pricing->classes, layer->head_class + (int64_t)kv * n_group, n_group, n_tok,
-                                  pricing->shape.k_tok, &step));
+        S2_TRY(s2_step_work_count(pricing->classes, layer->head_class + (int64_t)kv * n_group, n_group,
+                                  first_tok, n_tok, pricing->shape.k_tok, &step));
         sum->pairs += step.pairs;
         sum->blk_pairs += step.blk_pairs;
         sum->tiles += step.tiles;
         keys += step.keys;
     }
-    const bool sparse = sum->pairs != n_tok * pattern->n_heads;
+    const bool sparse = sum->pairs != s2_dense_pairs(pattern->causal, first_tok, n_tok) * pattern->n_heads;
     const int64_t dense_tiles = (n_tok + pricing->shape.k_tok - 1) / pricing->shape.k_tok;
-    note_density(pricing, layer, sparse, (double)sum->blk_pairs / (double)n_blk,
+    note_density(pricing, layer, sparse,
+                 (double)sum->blk_pairs / (double)visible_blocks(pricing, pattern->block_tok),
                  (double)sum->tiles * n_group / (double)dense_tiles);
-    sum->rows_per_step = (n_group + ROWS - 1) / ROWS * ROWS;
-    sum->read_bytes = for_batch(pricing, pattern->n_heads, q_row_bytes(pricing));
+    sum->rows_per_step = s2_round_up(n_group * (n_tok - first_tok), ROWS);
+    sum->read_bytes = for_batch(pricing, n_rows, q_row_bytes(pricing));
     add_product(pricing->out, &sum->read_bytes, keys, kv_row_bytes(pricing), batch);
-    sum->write_bytes = for_batch(pricing, pattern->n_heads, o_row_bytes(pricing) + (int64_t)sizeof(float));
+    sum->write_bytes = for_batch(pricing, n_rows, o_row_bytes(pricing) + (int64_t)sizeof(float));
     sum->load_bytes = for_batch(pricing, sum->tiles, pricing->shape.k_tok * kv_row_bytes(pricing));
     count_batch(pricing, sum);
     /* a step of decode is one key block */
@@ -321,16 +340,16 @@ static s2_status add_layer(s2_pricing *pricing, const s2_layer_class *layer)
 static s2_status count_heads(s2_arena *arena, const s2_classes *classes, const s2_sim_options *options,
                              s2_tile_shape shape, s2_head_counts *out)
 {
-    const int64_t n_tok = options->len_tok;
+    const int64_t first_tok = s2_sim_first_tok(options), n_tok = options->len_tok;
     s2_head_counts counts = {0};
     if (options->phase != S2_DECODE) {
-        S2_TRY(s2_dense_work(arena, classes->pattern->causal, classes->pattern->block_tok, n_tok, shape,
-                             &counts.dense));
+        S2_TRY(s2_dense_work(arena, classes->pattern->causal, classes->pattern->block_tok, first_tok, n_tok,
+                             shape, &counts.dense));
         counts.work = S2_NEW(arena, s2_head_work, classes->n_reads);
         if (counts.work == NULL)
             return S2_ENOMEM;
         for (int32_t c = 0; c < classes->n_reads; c++)
-            S2_TRY(s2_head_work_count(arena, &classes->reads[c], n_tok, shape, classes->work_left,
+            S2_TRY(s2_head_work_count(arena, &classes->reads[c], first_tok, n_tok, shape, classes->work_left,
                                       &counts.work[c]));
     }
     *out = counts;
@@ -346,9 +365,8 @@ static void add_selection(s2_pricing *pricing, const s2_layer_class *layer)
     enum { INDEX_BYTES = 132, INDEX_FLOP = 64 * 128 * 2 };
     const s2_pattern *const pattern = pricing->classes->pattern;
     const s2_sim_options *const options = pricing->options;
-    const bool decode = options->phase == S2_DECODE;
     const double n_tok = (double)options->len_tok;
-    const double pairs = decode ? n_tok : (double)s2_dense_pairs(pattern->causal, options->len_tok);
+    const double pairs = (double)s2_dense_pairs(pattern->causal, s2_sim_first_tok(options), options->len_tok);
     double flop = 0, bytes = 0;
     bool tokens = false;
     for (int32_t head = 0; head < pattern->n_heads; head++) {
@@ -433,7 +451,8 @@ s2_status s2_attention_kv_work(const s2_classes *classes, const s2_head_counts *
         const int32_t *const head_class = layer->head_class + (int64_t)kv * n_group;
         s2_step_work step = {0};
         if (options->phase == S2_DECODE)
-            S2_TRY(s2_step_work_count(classes, head_class, n_group, options->len_tok, shape.k_tok, &step));
+            S2_TRY(s2_step_work_count(classes, head_class, n_group, s2_sim_first_tok(options),
+                                      options->len_tok, shape.k_tok, &step));
         work[kv] = step.tiles;
         for (int32_t h = 0; h < n_group && counts->work != NULL; h++)
             work[kv] += counts->work[head_class[h]].steps;

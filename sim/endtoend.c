@@ -162,7 +162,6 @@ static void add_layers(s2_around *around)
     const double projections = n_layers * hidden * attention_width(options);
     const double expert = (net->gated ? 3.0 : 2.0) * hidden * net->ffn / n;
     const double elem = s2_dtype_bytes(options->dtype);
-    const bool train = options->phase == S2_TRAIN;
     add_products(around, "projections", projections, projections, around->tokens, 2 * n_layers);
     add_products(around, "feed-forward", n_layers * expert * experts_read(net, around->tokens),
                  n_layers * expert * net->n_active, around->tokens, 2 * n_layers);
@@ -176,7 +175,9 @@ static void add_layers(s2_around *around)
                         elem * (2 * q + 2 * kv) + 2 * kv * s2_sim_cache_bytes(options), 1);
         add_elementwise(around, "activation", elem * (net->gated ? 3 : 2) * net->ffn * net->n_active / n, 1);
     }
-    const double head_rows = train ? around->tokens : (double)options->batch;
+    /* a prompt needs the logits of its last token, a step of decode those of each */
+    const bool last_only = options->phase == S2_PREFILL;
+    const double head_rows = last_only ? (double)options->batch : around->tokens;
     add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, head_rows, 1);
 }
 
@@ -217,7 +218,7 @@ void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
         return;
     const bool fp8 =
         (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
-    const double per_sequence = options->phase == S2_DECODE ? 1 : (double)options->len_tok;
+    const double per_sequence = (double)(options->len_tok - s2_sim_first_tok(options));
     const bool train = options->phase == S2_TRAIN;
     s2_around around = {options,
                         sim,

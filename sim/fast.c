@@ -288,7 +288,7 @@ s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *opti
     out->head_dim = shape->head_dim;
     out->block_tok = shape->block_tok;
     out->shape = tile;
-    out->dense_pairs = s2_dense_pairs(true, options->len_tok);
+    out->dense_pairs = s2_dense_pairs(true, 0, options->len_tok);
     out->dense_blocks = n_blk * (n_blk + 1) / 2;
     out->dense_bound_us = layer_bound_us(out, out->dense_pairs * out->n_heads * options->batch);
     out->dense_steps = dense_histogram(out);

@@ -12,6 +12,13 @@ const char *s2_cache_type_word(s2_cache_type type)
     return words[type];
 }
 
+int64_t s2_sim_first_tok(const s2_sim_options *options)
+{
+    if (options->new_tok > 0)
+        return options->len_tok - options->new_tok;
+    return options->phase == S2_DECODE ? options->len_tok - 1 : 0;
+}
+
 double s2_sim_cache_bytes(const s2_sim_options *options)
 {
     if (options->cache == S2_CACHE_AS_DTYPE)

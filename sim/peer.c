@@ -92,7 +92,7 @@ static s2_status count_tiles(s2_arena *arena, const s2_peer_launch *launch, cons
     /* rows that whole tokens leave empty, or tiles that one token fills */
     const double filled = (double)q_tok * n_heads / cut->tile_rows;
     s2_head_work work;
-    S2_TRY(s2_head_work_count(arena, &launch->classes->reads[class_at], launch->len_tok, shape,
+    S2_TRY(s2_head_work_count(arena, &launch->classes->reads[class_at], 0, launch->len_tok, shape,
                               launch->classes->work_left, &work));
     for (int32_t tile = 0; tile < work.n_q_tiles; tile++)
         n_of_steps[work.visits[tile]] += filled;
@@ -132,7 +132,7 @@ static s2_status tile_step(s2_arena *arena, const s2_peer_launch *launch, const 
     for (int32_t kv = 0; kv < launch->layer->n_kv_heads; kv++) {
         s2_step_work step;
         S2_TRY(s2_step_work_count(launch->classes, launch->layer->head_class + (int64_t)kv * n_group, n_group,
-                                  launch->len_tok, cut->key_tok, &step));
+                                  launch->len_tok - 1, launch->len_tok, cut->key_tok, &step));
         *keys += step.keys;
         add_tiles(out, (double)step.tiles, fmin(1, (double)rows / cut->tile_rows),
                   launch->batch * (n_group / rows) * ceil_div(rows, cut->tile_rows));

@@ -8,6 +8,7 @@
 #include "sim/share.h"
 #include "sim/states.h"
 #include "sim/time.h"
+#include "plan/decode.h"
 
 enum { CODE_SIM = 702 };
 
@@ -26,6 +27,31 @@ static s2_status check_peer(const s2_pattern *pattern, const s2_sim_options *opt
     return s2_peer_takes(peer, pattern, s2_phase_rules(options->phase), options->phase == S2_TRAIN, diag);
 }
 
+/* Some of the tokens ask: a chunk of a prompt, what follows a prefix, or several tokens of a step. */
+static s2_status check_new(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
+{
+    const long long n_new = (long long)options->new_tok;
+    if (n_new < 1 || n_new > options->len_tok)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "%lld new tokens of %lld", n_new,
+                           (long long)options->len_tok);
+    if (options->phase == S2_TRAIN)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "in training every token is new");
+    if (options->phase == S2_DECODE && n_new > S2_DECODE_LIMIT_Q_TOK)
+        return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0,
+                           "a step of decode takes at most %d new tokens of a sequence; more are a prefill",
+                           S2_DECODE_LIMIT_Q_TOK);
+    if (!pattern->causal && n_new > 1 && n_new < options->len_tok)
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                           "in a pattern that is not causal earlier tokens read the new ones too, so none "
+                           "can be left out");
+    if (options->peer != NULL && n_new != (options->phase == S2_DECODE ? 1 : options->len_tok) &&
+        !s2_peer_is_dense(pattern, s2_phase_rules(options->phase)))
+        return s2_diag_set(diag, S2_EUNSUPPORTED, CODE_SIM, 0, 0,
+                           "kernel model %s knows new tokens behind a cache for dense patterns only",
+                           options->peer->name);
+    return S2_OK;
+}
+
 static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *options, s2_diag *diag)
 {
     const s2_net *const net = options->net;
@@ -35,6 +61,8 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
     if (options->n_shards < 1 || options->n_shards > S2_LIMIT_BATCH)
         return s2_diag_set(diag, S2_EINVAL, CODE_SIM, 0, 0, "1 to %d GPUs can share the optimizer",
                            S2_LIMIT_BATCH);
+    if (options->new_tok != 0)
+        S2_TRY(check_new(pattern, options, diag));
     if (!s2_share_is_even(pattern, options->n_ranks))
         return s2_diag_set(
             diag, S2_EINVAL, CODE_SIM, 0, 0,
@@ -102,8 +130,8 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
 }
 
 /*
- * The shortcuts price all heads as those of one GPU. Where several GPUs share the heads, KV heads are copied and the
- * slowest GPU decides, so that each fidelity takes the part of the whole price which it names; no floor is known, which
+ * The shortcuts price all heads as those of one GPU, and all tokens. Where several GPUs share the heads, KV heads are
+ * copied and the slowest GPU decides, so that each fidelity takes the part of the whole price which it names; no floor is known, which
  * rules nothing out.
  */
 static s2_status price_shared(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
@@ -132,7 +160,7 @@ static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_
     };
     if (fidelity == S2_PRICE_WHOLE)
         return price_whole(scratch, pattern, options, work_left, sim, diag);
-    if (options->n_ranks > 1 && fidelity != S2_PRICE_BOUNDS)
+    if ((options->n_ranks > 1 || options->new_tok != 0) && fidelity != S2_PRICE_BOUNDS)
         return price_shared(scratch, pattern, options, fidelity, work_left, sim, diag);
     const s2_status status = parts[fidelity](scratch, pattern, options, work_left, sim);
     if (status != S2_EUNSUPPORTED)

@@ -57,7 +57,8 @@ typedef struct s2_sim_options {
         *peer; /* whose kernel runs attention; NULL: those of the calibration, which is needed too */
     s2_phase phase;
     s2_dtype dtype;
-    int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK; decode prices the token at len_tok - 1 */
+    int64_t len_tok;  /* 1 .. S2_LIMIT_CONTEXT_TOK */
+    int64_t new_tok;  /* the last so many of them ask, the others are in the cache; 0: all, in decode one */
     int64_t batch;    /* sequences of that length, 1 .. S2_LIMIT_BATCH */
     int32_t page_tok; /* of the KV cache */
     int32_t n_ranks;  /* tensor-parallel GPUs (sim/share.h) */
@@ -70,6 +71,9 @@ typedef struct s2_sim_options {
     int64_t *work_left;         /* of counting (base/work.h), or NULL: S2_SIM_WORK for each price */
 } s2_sim_options;
 enum { S2_LIMIT_BATCH = 65536 };
+
+/* The tokens that ask begin here and end at len_tok. */
+int64_t s2_sim_first_tok(const s2_sim_options *options);
 
 /* Bytes of an element of the KV cache. */
 double s2_sim_cache_bytes(const s2_sim_options *options);

@@ -358,21 +358,21 @@ void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set)
     add_kept_view(&chosen, n_tok, set);
 }
 
-s2_status s2_reads_add_touched(const s2_reads *reads, int64_t n_tok, s2_combset *set)
+s2_status s2_reads_add_touched(const s2_reads *reads, int64_t first_tok, int64_t n_tok, s2_combset *set)
 {
     const s2_view *const view = &reads->view;
-    if (reads->reads_diagonal) {
-        s2_combset_add_range(set, 0, n_tok);
+    if (reads->reads_diagonal)
+        s2_combset_add_range(set, first_tok, n_tok);
+    if (reads->reads_diagonal && first_tok == 0)
         return S2_OK;
-    }
     if (!view->has_explicit) {
         for (int32_t a = 0; a < view->n_atoms; a++)
-            add_by_columns(reads, &view->atoms[a], 0, n_tok, n_tok, set);
+            add_by_columns(reads, &view->atoms[a], first_tok, n_tok, n_tok, set);
         return S2_OK;
     }
-    for (int64_t q_tok = 0; q_tok < n_tok; q_tok += view->pattern->block_tok) {
-        S2_TRY(
-            s2_reads_add_rows(reads, q_tok, lesser(q_tok + view->pattern->block_tok, n_tok), n_tok, 1, set));
+    const int64_t block = view->pattern->block_tok;
+    for (int64_t q_tok = first_tok; q_tok < n_tok; q_tok = (q_tok / block + 1) * block) {
+        S2_TRY(s2_reads_add_rows(reads, q_tok, lesser((q_tok / block + 1) * block, n_tok), n_tok, 1, set));
         s2_combset_merge(set);
     }
     return S2_OK;

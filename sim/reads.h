@@ -55,8 +55,9 @@ s2_status s2_reads_add_rows(const s2_reads *reads, int64_t q_begin, int64_t q_en
  */
 void s2_reads_add_kept(const s2_reads *reads, int64_t n_tok, s2_combset *set);
 
-/* Add the keys below n_tok that some query below n_tok reads. */
-s2_status s2_reads_add_touched(const s2_reads *reads, int64_t n_tok, s2_combset *set) S2_MUST_CHECK;
+/* Add the keys that some query of [first_tok, n_tok) reads. */
+s2_status s2_reads_add_touched(const s2_reads *reads, int64_t first_tok, int64_t n_tok,
+                               s2_combset *set) S2_MUST_CHECK;
 
 /* The first key of the window that ends at query n_tok - 1, and its capacity in tokens; capacity 0: none. */
 typedef struct s2_window {

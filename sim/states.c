@@ -11,10 +11,11 @@ typedef struct s2_state_moves {
     int32_t n_launches;
 } s2_state_moves;
 
-static s2_state_moves moves_of(s2_phase phase)
+/* What follows tokens in the cache goes on from their state. */
+static s2_state_moves moves_of(const s2_sim_options *options)
 {
-    switch (phase) {
-    case S2_PREFILL: return (s2_state_moves){0, 1, 1};
+    switch (options->phase) {
+    case S2_PREFILL: return (s2_state_moves){s2_sim_first_tok(options) > 0, 1, 1};
     case S2_DECODE: return (s2_state_moves){1, 1, 1};
     case S2_TRAIN:
     case S2_N_PHASES: break;
@@ -25,14 +26,14 @@ static s2_state_moves moves_of(s2_phase phase)
 /* Bytes that a GPU moves for one layer. */
 static double moved_bytes(const s2_sim_options *options, int64_t state_bytes)
 {
-    const s2_state_moves moves = moves_of(options->phase);
+    const s2_state_moves moves = moves_of(options);
     return (double)s2_ceil_div(state_bytes, options->n_ranks) * (double)options->batch *
            (moves.n_reads + moves.n_writes);
 }
 
 s2_states s2_states_of(const s2_pattern *pattern, const s2_sim_options *options)
 {
-    const double launch_us = options->gpu.launch_us * moves_of(options->phase).n_launches;
+    const double launch_us = options->gpu.launch_us * moves_of(options).n_launches;
     s2_states states = {.by = S2_LAUNCH};
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const int64_t bytes = s2_pattern_state_bytes(pattern, layer);
@@ -50,7 +51,7 @@ s2_states s2_states_of(const s2_pattern *pattern, const s2_sim_options *options)
 
 void s2_states_add(const s2_pattern *pattern, const s2_sim_options *options, s2_sim *sim)
 {
-    const s2_state_moves moves = moves_of(options->phase);
+    const s2_state_moves moves = moves_of(options);
     const s2_states states = sim->states = s2_states_of(pattern, options);
     if (states.n_layers == 0)
         return;

@@ -49,12 +49,11 @@ static s2_status predict_alike(s2_arena *scratch, const s2_pattern *pattern, s2_
                                s2_pass pass, const s2_sim_options *options, int64_t *work_left,
                                s2_launch_price *out)
 {
-    const bool step = pass == S2_PASS_DECODE;
     const s2_launch launch = {.pattern = pattern,
                               .phase = phase,
                               .layer = layer,
                               .pass = pass,
-                              .q_tok = step ? 1 : (int32_t)options->len_tok,
+                              .q_tok = (int32_t)(options->len_tok - s2_sim_first_tok(options)),
                               .k_tok = (int32_t)options->len_tok,
                               .batch = (int32_t)options->batch,
                               .dtype = options->dtype,
@@ -96,7 +95,7 @@ static s2_status predict_peer(s2_side *side, const s2_share *share, s2_layer_tim
                                        .layer = &share->classes.layers[0],
                                        .pass = pass,
                                        .is_dense = side->is_dense,
-                                       .q_tok = pass == S2_PASS_DECODE ? 1 : options->len_tok,
+                                       .q_tok = options->len_tok - s2_sim_first_tok(options),
                                        .len_tok = options->len_tok,
                                        .batch = options->batch};
         S2_TRY(s2_peer_price(side->arena, options->peer, &launch, &options->gpu, &time->made[pass]));

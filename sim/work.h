@@ -31,34 +31,38 @@ s2_tile_shape s2_tile_shape_default(const s2_pattern *pattern);
 int64_t s2_tile_steps(s2_tile_shape shape, int64_t n_visits);
 
 typedef struct s2_head_work {
-    int64_t pairs;     /* (query, key) pairs read */
-    int64_t blk_pairs; /* pairs of pattern blocks with at least one such pair */
-    int64_t tiles;     /* key blocks of the kernel, over all query tiles: what it loads */
-    int64_t steps;     /* steps of the kernel, over all query tiles: what it computes */
-    int32_t n_q_tiles;
+    int64_t pairs;         /* (query, key) pairs read */
+    int64_t blk_pairs;     /* pairs of pattern blocks with at least one such pair */
+    int64_t tiles;         /* key blocks of the kernel, over all query tiles: what it loads */
+    int64_t steps;         /* steps of the kernel, over all query tiles: what it computes */
+    int32_t n_q_tiles;     /* anchored at multiples of q_tok, so the first may begin before the first query */
     const int32_t *visits; /* key blocks visited by each query tile */
 } s2_head_work;
 
 /* What a dense head does. */
-int64_t s2_dense_pairs(bool causal, int64_t n_tok);
-s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t n_tok, s2_tile_shape shape,
-                        s2_head_work *out) S2_MUST_CHECK;
+int64_t s2_dense_pairs(bool causal, int64_t first_tok, int64_t n_tok);
+s2_status s2_dense_work(s2_arena *arena, bool causal, int32_t block_tok, int64_t first_tok, int64_t n_tok,
+                        s2_tile_shape shape, s2_head_work *out) S2_MUST_CHECK;
 
-/* All queries 0 .. n_tok - 1 of one head. S2_ENOMEM; S2_ELIMIT beyond *work_left (NULL: no limit). */
-s2_status s2_head_work_count(s2_arena *arena, const s2_reads *reads, int64_t n_tok, s2_tile_shape shape,
-                             int64_t *work_left, s2_head_work *out) S2_MUST_CHECK;
+/*
+ * Queries first_tok .. n_tok - 1 of one head; of a pattern that is not causal all of them. S2_ENOMEM; S2_ELIMIT
+ * beyond *work_left (NULL: no limit).
+ */
+s2_status s2_head_work_count(s2_arena *arena, const s2_reads *reads, int64_t first_tok, int64_t n_tok,
+                             s2_tile_shape shape, int64_t *work_left, s2_head_work *out) S2_MUST_CHECK;
 
-/* Query n_tok - 1 alone, for the query heads of one KV head together. */
+/* The last queries, of which each is a row, for the query heads of one KV head together. */
 typedef struct s2_step_work {
-    int64_t pairs;     /* summed over the query heads */
-    int64_t blk_pairs; /* summed over the query heads */
+    int64_t pairs;     /* summed over queries and heads */
+    int64_t blk_pairs; /* key blocks of a query, summed alike */
     int64_t keys;      /* distinct keys that the group reads */
     int64_t tiles;     /* key blocks of the kernel that the group visits */
 } s2_step_work;
-/* Everything after the count is for one KV head whose query heads are head_class[0 .. n_group). S2_ENOMEM,
+/* Queries first_tok .. n_tok - 1 of one KV head whose query heads are head_class[0 .. n_group). S2_ENOMEM,
  * S2_ELIMIT. */
 s2_status s2_step_work_count(const s2_classes *classes, const int32_t *head_class, int32_t n_group,
-                             int64_t n_tok, int32_t tile_k_tok, s2_step_work *out) S2_MUST_CHECK;
+                             int64_t first_tok, int64_t n_tok, int32_t tile_k_tok,
+                             s2_step_work *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

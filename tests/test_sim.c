@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 #include "base/rng.h"
 #include "cli/commands.h"
 #include "cli/report.h"
@@ -113,21 +114,23 @@ static void phi_heads_read_what_its_authors_count(void **state)
     for (int32_t head = 0; head < 8; head++) {
         const int32_t cls = classes.layers[0].head_class[head];
         s2_head_work work;
-        assert_int_equal(
-            s2_head_work_count(&arena, &classes.reads[cls], 8192, (s2_tile_shape){64, 64, 64}, NULL, &work),
-            S2_OK);
+        assert_int_equal(s2_head_work_count(&arena, &classes.reads[cls], 0, 8192, (s2_tile_shape){64, 64, 64},
+                                            NULL, &work),
+                         S2_OK);
         assert_int_equal(work.blk_pairs, nnz[head]);
         assert_int_equal(work.tiles, nnz[head]);
     }
     s2_step_work one, group;
-    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class + 7, 1, 8192, 64, &one),
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class + 7, 1, 8191, 8192, 64, &one),
                      S2_OK);
-    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 4, 8192, 64, &group), S2_OK);
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 4, 8191, 8192, 64, &group),
+                     S2_OK);
     assert_int_equal(one.tiles, 30);
     assert_int_equal(group.tiles, 72);
     const s2_pattern fixed = parsed(&arena, "heads 8; block 16; heads all: chunk 8 | stride 8 phase 1");
     assert_int_equal(s2_classes_build(&arena, &fixed, S2_PREFILL, &classes), S2_OK);
-    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 1, 2048, 16, &one), S2_OK);
+    assert_int_equal(s2_step_work_count(&classes, classes.layers[0].head_class, 1, 2047, 2048, 16, &one),
+                     S2_OK);
     assert_int_equal(one.tiles, 23);
     s2_arena_release(&arena);
 }
@@ -205,6 +208,7 @@ typedef struct s2_case {
     s2_classes classes;
     const char *text;
     int64_t n_tok;
+    int64_t first_tok; /* the queries from here on ask */
     s2_tile_shape shape;
 } s2_case;
 
@@ -219,9 +223,10 @@ static int64_t enumerate_tiles(const s2_case *one, int32_t layer, int32_t head, 
 {
     int64_t total = 0;
     uint8_t hit[512];
-    for (int64_t q_begin = 0; q_begin < one->n_tok; q_begin += q_size) {
+    for (int64_t q_begin = one->first_tok / q_size * q_size; q_begin < one->n_tok; q_begin += q_size) {
         memset(hit, 0, sizeof hit);
-        for (int64_t q_tok = q_begin; q_tok < q_begin + q_size && q_tok < one->n_tok; q_tok++)
+        for (int64_t q_tok = s2_max_i64(q_begin, one->first_tok);
+             q_tok < q_begin + q_size && q_tok < one->n_tok; q_tok++)
             for (int64_t k_tok = 0; k_tok < one->n_tok; k_tok++)
                 hit[k_tok / k_size] |= reads(one, layer, head, q_tok, k_tok);
         for (size_t tile = 0; tile < sizeof hit; tile++)
@@ -236,16 +241,22 @@ static void check_work(const s2_case *one, const s2_layer_class *layer, int32_t 
     const s2_reads *const head_reads = &one->classes.reads[layer->head_class[head]];
     const int32_t at = layer->first_layer, block = one->pattern.block_tok;
     s2_head_work work;
-    assert_int_equal(s2_head_work_count(&scratch, head_reads, one->n_tok, one->shape, NULL, &work), S2_OK);
+    assert_int_equal(
+        s2_head_work_count(&scratch, head_reads, one->first_tok, one->n_tok, one->shape, NULL, &work), S2_OK);
     const int64_t pairs = enumerate_tiles(one, at, head, 1, 1);
     const int64_t blocks = enumerate_tiles(one, at, head, block, block);
     const int64_t tiles = enumerate_tiles(one, at, head, one->shape.q_tok, one->shape.k_tok);
+    const int64_t keys = enumerate_tiles(one, at, head, 512, 1);
+    s2_combset set = {0};
+    assert_int_equal(s2_reads_add_touched(head_reads, one->first_tok, one->n_tok, &set), S2_OK);
+    assert_int_equal(s2_combset_count(&set, 0, one->n_tok), keys);
+    s2_combset_release(&set);
     if (work.pairs != pairs || work.blk_pairs != blocks || work.tiles != tiles)
-        fail_msg(
-            "layer %d head %d at %lld: pairs %lld of %lld, blocks %lld of %lld, tiles %dx%d %lld of %lld: %s",
-            at, head, (long long)one->n_tok, (long long)work.pairs, (long long)pairs,
-            (long long)work.blk_pairs, (long long)blocks, one->shape.q_tok, one->shape.k_tok,
-            (long long)work.tiles, (long long)tiles, one->text);
+        fail_msg("layer %d head %d at %lld to %lld: pairs %lld of %lld, blocks %lld of %lld, tiles %dx%d "
+                 "%lld of %lld: %s",
+                 at, head, (long long)one->first_tok, (long long)one->n_tok, (long long)work.pairs,
+                 (long long)pairs, (long long)work.blk_pairs, (long long)blocks, one->shape.q_tok,
+                 one->shape.k_tok, (long long)work.tiles, (long long)tiles, one->text);
     s2_arena_release(&scratch);
 }
 
@@ -256,6 +267,7 @@ static void draw_case(s2_draw *draw, bool random, s2_case *one)
     one->text = draw->text.data;
     one->pattern = parsed(&one->arena, one->text);
     one->n_tok = in(draw, 1, 80);
+    one->first_tok = one->pattern.causal ? s2_max_i64(in(draw, -40, one->n_tok - 1), 0) : 0;
     one->shape = (s2_tile_shape){1 << in(draw, 0, 5), 1 << in(draw, 0, 4), 64};
     assert_int_equal(s2_classes_build(&one->arena, &one->pattern, S2_PREFILL, &one->classes), S2_OK);
 }
@@ -278,22 +290,26 @@ static void work_of_random_patterns_equals_enumeration(void **state)
     print_message("# %lld patterns, seed %llu\n", (long long)n_cases, (unsigned long long)seed);
 }
 
-/* One decoded token, head by head and as the union over each KV head. */
+/* One decoded token or a few, head by head and as the union over each KV head. */
 static void check_step(const s2_case *one, const s2_classes *classes, const s2_layer_class *layer, int32_t kv)
 {
     const int32_t n_group = one->pattern.n_heads / one->pattern.n_kv_heads;
+    const int64_t first_tok = s2_max_i64(one->n_tok - 1 - one->first_tok % 4, 0),
+                  n_rows = one->n_tok - first_tok;
     int64_t pairs = 0, keys = 0;
     for (int64_t k_tok = 0; k_tok < one->n_tok; k_tok++) {
         int64_t n = 0;
-        for (int32_t h = 0; h < n_group; h++)
-            n += s2_pattern_reads(&one->pattern, S2_DECODE, layer->first_layer, kv * n_group + h, one->n_tok,
-                                  one->n_tok - 1, k_tok);
+        for (int64_t row = 0; row < n_group * n_rows; row++)
+            n += s2_pattern_reads(&one->pattern, S2_DECODE, layer->first_layer,
+                                  kv * n_group + (int32_t)(row / n_rows), one->n_tok,
+                                  first_tok + row % n_rows, k_tok);
         pairs += n;
         keys += n > 0;
     }
     s2_step_work step;
-    assert_int_equal(
-        s2_step_work_count(classes, layer->head_class + kv * n_group, n_group, one->n_tok, 4, &step), S2_OK);
+    assert_int_equal(s2_step_work_count(classes, layer->head_class + kv * n_group, n_group, first_tok,
+                                        one->n_tok, 4, &step),
+                     S2_OK);
     if (step.pairs != pairs || step.keys != keys)
         fail_msg("kv %d at %lld: pairs %lld of %lld, keys %lld of %lld: %s", kv, (long long)one->n_tok,
                  (long long)step.pairs, (long long)pairs, (long long)step.keys, (long long)keys, one->text);
@@ -375,6 +391,7 @@ static void work_of_patterns_built_as_data_equals_enumeration(void **state)
         s2_pattern_print(pattern, &draw.text);
         one.text = draw.text.data;
         one.n_tok = in(&draw, 1, 70);
+        one.first_tok = pattern->causal ? s2_max_i64(in(&draw, -40, one.n_tok - 1), 0) : 0;
         one.shape = (s2_tile_shape){1 << in(&draw, 0, 5), 1 << in(&draw, 0, 4), 64};
         s2_classes decode;
         assert_int_equal(s2_classes_build(&one.arena, pattern, S2_PREFILL, &one.classes), S2_OK);
@@ -429,7 +446,7 @@ static void work_equals_the_plan_that_kernels_run(void **state)
                 s2_head_work work;
                 assert_int_equal(
                     s2_head_work_count(&one.arena, &one.classes.reads[one.classes.layers[0].head_class[head]],
-                                       one.n_tok, shape, NULL, &work),
+                                       0, one.n_tok, shape, NULL, &work),
                     S2_OK);
                 pairs += work.pairs;
                 tiles += work.tiles;
@@ -542,11 +559,11 @@ static void counting_ends_where_its_work_does(void **state)
             for (int32_t time = 0; time < 3; time++) {
                 left = time == 0 ? plenty : taken + 1 - time;
                 const s2_status status =
-                    count == 0 ? s2_head_work_count(&arena, &classes.reads[0], 1000,
+                    count == 0 ? s2_head_work_count(&arena, &classes.reads[0], 0, 1000,
                                                     (s2_tile_shape){128, 16, 128}, &left, &work)
                     : count == 1
                         ? s2_kv_count(&classes, 1000, 16, &slots)
-                        : s2_step_work_count(&classes, classes.layers[0].head_class, 2, 1000, 16, &step);
+                        : s2_step_work_count(&classes, classes.layers[0].head_class, 2, 999, 1000, 16, &step);
                 assert_int_equal(status, time < 2 ? S2_OK : S2_ELIMIT);
                 taken = time == 0 ? plenty - left : taken;
             }
