@@ -577,8 +577,8 @@ static void published_figures_of_other_formats_hold(void **state)
         {"MInference decodes densely", "minference", "[{\"0\": [\"a_shape\", 128, 3968, 1]}]", "", S2_DECODE,
          0, 0, 4096, 1},
         {"LServe prefill of a streaming head", "lserve",
-         "--sparse-context-mode --ctx-sink-token 128 --ctx-local-token 8192 --dec-sink-token 128 "
-         "--dec-local-token 256 --dynamic-sparse-token-budget 4096",
+         "--sparse-context-mode --static-sparsity 0.5 --ctx-sink-token 128 --ctx-local-token 8192 "
+         "--dec-sink-token 128 --dec-local-token 256 --dynamic-sparse-token-budget 4096",
          "", S2_PREFILL, 0, 0, 131072, 0.12292},
         {"Longformer +-256", "longformer",
          "{\"attention_window\": 512, \"num_attention_heads\": 2, \"model_type\": \"longformer\"}",
