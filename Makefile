@@ -59,7 +59,7 @@ $(B)/search/ranks.c.o: search/ranks.c $(O)/flags
 	$(CC) $(CFLAGS) $(CUDA_DEFINE) -MMD -MP -c $< -o $@
 endif
 
-CORE    := base pattern coverage
+CORE    := base pattern coverage words
 MODULES := $(CORE) plan reach sim calibrate search cache kernels judge db draw export tui explorer cert library
 CORE_C  := $(foreach m,$(CORE),$(wildcard $(m)/*.c))
 # What differs with MPI=1 is linked with the programs and not from the library.
@@ -102,7 +102,7 @@ $(O)/cli/version.c.o: CFLAGS += -DS2_COMMIT='"$(shell cat $(O)/commit 2>/dev/nul
                                 -DS2_BUILD='"$(BUILD) $(OPT_$(BUILD)) CUDA=$(CUDA)"'
 
 # A kind of term that somebody forgot is an error, also where a switch has a default.
-$(O)/pattern/%.c.o $(O)/coverage/%.c.o $(O)/export/predicate.c.o: CFLAGS += -Werror=switch-enum
+$(O)/pattern/%.c.o $(O)/coverage/%.c.o $(O)/words/%.c.o $(O)/export/predicate.c.o: CFLAGS += -Werror=switch-enum
 
 $(O)/%.c.o: %.c $(O)/flags
 	@mkdir -p $(@D)

@@ -55,9 +55,6 @@ typedef struct s2_accuracy {
 s2_status s2_accuracy_of(s2_arena *arena, const s2_row_file *file, const s2_gpu *gpu,
                          const s2_time_model *model, s2_accuracy *out, s2_diag *diag) S2_MUST_CHECK;
 
-void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf);
-void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf); /* one object, schema s2accuracy/1 */
-
 /* The built-in rows of a GPU, parsed into the arena; S2_EUNSUPPORTED when there are none. */
 s2_status s2_accuracy_rows(s2_arena *arena, const char *gpu, s2_row_file *out, s2_diag *diag) S2_MUST_CHECK;
 

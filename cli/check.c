@@ -3,8 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "coverage/explain.h"
+#include "coverage/extent.h"
 #include "pattern/parse.h"
+#include "words/explain.h"
+#include "words/size.h"
 
 /* ---- text */
 
@@ -47,7 +49,7 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
 {
     static const char INDENT[] = "    ";
     const s2_witness *const w = &finding->witness;
-    const s2_range heads = s2_explain_heads(pattern, finding);
+    const s2_range heads = s2_witness_heads(pattern, finding);
     char name[32];
     s2_requirement_name(&finding->requirement, name, sizeof name);
     s2_buf_printf(buf, "\n%s: ", name);

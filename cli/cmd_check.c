@@ -14,8 +14,9 @@
 #include "cli/lost.h"
 #include "cli/options.h"
 #include "coverage/certificate.h"
-#include "coverage/explain.h"
 #include "pattern/parse.h"
+#include "words/explain.h"
+#include "words/findings.h"
 
 /* What the command line asks of every pattern. */
 typedef struct s2_check_args {

@@ -16,6 +16,7 @@
 #include "explorer/result.h"
 #include "export/nearest.h"
 #include "pattern/parse.h"
+#include "words/difference.h"
 
 typedef struct job {
     const s2_format *format;

@@ -88,19 +88,19 @@ s2_exit s2_cmd_undo(s2_cli *cli, int argc, char **argv)
     s2_args args;
     S2_CLI_TRY(s2_args_parse(cli, "undo", argc, argv, &args));
     S2_CLI_TRY(s2_store_run(cli));
-    s2_buf what = {0};
+    s2_db_undone undone;
     s2_diag diag = {0};
-    const s2_status status = s2_db_undo(cli->db, &what, &diag);
-    if (status != S2_OK) {
-        s2_buf_release(&what);
+    const s2_status status = s2_db_undo(cli->db, &undone, &diag);
+    if (status != S2_OK)
         return s2_store_report(cli, status, &diag);
-    }
-    char clean[512];
-    s2_text_clean(clean, sizeof clean, what.data != NULL ? what.data : "");
-    s2_buf_release(&what);
-    if (clean[0] != '\0')
-        fprintf(cli->out, "undone: %s\n", clean);
-    else
+    char action[64], tag[512], hash[16], design[16];
+    s2_text_clean(action, sizeof action, undone.action);
+    s2_text_clean(tag, sizeof tag, undone.tag);
+    snprintf(hash, sizeof hash, "%.12s", undone.design);
+    s2_text_clean(design, sizeof design, hash);
+    if (action[0] == '\0')
         fprintf(cli->out, "nothing to undo\n");
+    else
+        fprintf(cli->out, "undone: %s%s%s on %s\n", action, tag[0] != '\0' ? " " : "", tag, design);
     return S2_EXIT_OK;
 }

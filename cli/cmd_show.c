@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "pattern/parse.h"
+#include "words/size.h"
 
 /* What is shown of one pattern. */
 typedef struct facts {

@@ -13,7 +13,7 @@
 #include "cli/textfile.h"
 #include "pattern/models.h"
 #include "pattern/parse.h"
-#include "calibrate/accuracy.h"
+#include "cli/accuracy.h"
 #include "sim/baseline.h"
 
 typedef struct s2_sim_run_state {

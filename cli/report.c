@@ -5,6 +5,7 @@
 
 #include "pattern/parse.h"
 #include "sim/units.h"
+#include "words/size.h"
 
 static void open_object(s2_buf *buf, const char *key)
 {

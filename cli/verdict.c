@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "cli/needles.h"
-#include "coverage/explain.h"
 #include "sim/units.h"
+#include "words/explain.h"
 
 const s2_phase_passes s2_passes_of[S2_N_PHASES] = {
     [S2_PREFILL] = {{S2_PASS_FORWARD}, 1},

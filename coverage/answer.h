@@ -1,12 +1,11 @@
 /*
- * coverage/answer.h - what a person asks the prover in words, and what it found as one JSON object.
+ * coverage/answer.h - the properties that a person asks for by their names, and the verdict over several.
  *
  * Threads: no state.
  */
 #ifndef S2_COVERAGE_ANSWER_H
 #define S2_COVERAGE_ANSWER_H
 
-#include "base/text.h"
 #include "coverage/prove.h"
 
 #ifdef __cplusplus
@@ -27,10 +26,6 @@ void s2_requirement_name(const s2_requirement *requirement, char *out, size_t ca
 
 /* violated, unknown or holds, over the required findings. */
 s2_verdict s2_findings_verdict(const s2_finding *findings, int32_t n);
-
-/* One s2check/1 object and a line end. */
-s2_status s2_findings_json(const s2_pattern *pattern, const char *name, const s2_finding *findings, int32_t n,
-                           int64_t scope_tok, s2_buf *buf) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -21,16 +21,12 @@ static s2_status would_hold(const finder *f, const s2_pattern *changed, bool *ho
     return S2_OK;
 }
 
-static s2_status keep(finder *f, const s2_pattern *changed, const char *change, const char *words)
+static s2_status keep(finder *f, const s2_pattern *changed, s2_repair repair)
 {
     if (f->n == S2_REPAIRS)
         return S2_OK;
-    s2_repair *const made = &f->repairs[f->n];
-    *made = (s2_repair){s2_arena_strndup(f->arena, change, strlen(change)),
-                        s2_arena_strndup(f->arena, words, strlen(words)), *changed};
-    if (made->change == NULL || made->words == NULL)
-        return S2_ENOMEM;
-    f->n++;
+    repair.pattern = *changed;
+    f->repairs[f->n++] = repair;
     return S2_OK;
 }
 
@@ -128,42 +124,34 @@ static s2_status find_stride(const finder *f, s2_edit rotate, s2_pattern *out, i
 
 static s2_status try_strides(finder *f)
 {
-    const int64_t largest = largest_stride(f->pattern);
     s2_pattern changed;
-    int64_t stride;
-    char change[40], words[160];
-    S2_TRY(find_stride(f, NULL, &changed, &stride));
-    if (stride == 0)
+    s2_repair repair = {.kind = S2_REPAIR_STRIDE, .stride_before = largest_stride(f->pattern)};
+    S2_TRY(find_stride(f, NULL, &changed, &repair.stride));
+    if (repair.stride == 0)
         return S2_OK;
-    snprintf(change, sizeof change, "stride %lld", (long long)stride);
-    snprintf(words, sizeof words,
-             "stride %lld needs %lld heads of different phase or a dense head; stride %lld holds",
-             (long long)largest, (long long)largest, (long long)stride);
-    return keep(f, &changed, change, words);
+    snprintf(repair.change, sizeof repair.change, "stride %lld", (long long)repair.stride);
+    return keep(f, &changed, repair);
 }
 
-static s2_status try_edit(finder *f, s2_edit edit, const char *change, const char *words)
+static s2_status try_edit(finder *f, s2_edit edit, s2_repair repair)
 {
     s2_pattern changed;
     bool holds;
     S2_TRY(edited(f, f->pattern, edit, 0, &changed));
     S2_TRY(would_hold(f, &changed, &holds));
-    return holds ? keep(f, &changed, change, words) : S2_OK;
+    return holds ? keep(f, &changed, repair) : S2_OK;
 }
 
 /* A stride that is too long for the heads even where it is rotated over them: both at once. */
-static s2_status try_rotated_strides(finder *f, s2_edit rotate, const char *over, const char *phase)
+static s2_status try_rotated_strides(finder *f)
 {
     s2_pattern changed;
-    int64_t stride;
-    char change[40], words[160];
-    S2_TRY(find_stride(f, rotate, &changed, &stride));
-    if (stride == 0)
+    s2_repair repair = {.kind = S2_REPAIR_STRIDE_AND_ROTATE};
+    S2_TRY(find_stride(f, edit_rotate_by_kv, &changed, &repair.stride));
+    if (repair.stride == 0)
         return S2_OK;
-    snprintf(change, sizeof change, "stride %lld phase %s", (long long)stride, phase);
-    snprintf(words, sizeof words, "stride %lld rotated over %s (`stride %lld phase %s`) holds",
-             (long long)stride, over, (long long)stride, phase);
-    return keep(f, &changed, change, words);
+    snprintf(repair.change, sizeof repair.change, "stride %lld phase kv", (long long)repair.stride);
+    return keep(f, &changed, repair);
 }
 
 static bool fails(const s2_finding *finding, int32_t layer)
@@ -216,8 +204,7 @@ static s2_status with_body(const finder *f, int32_t begin, s2_term extra, bool k
     return S2_OK;
 }
 
-static s2_status try_body(finder *f, int32_t begin, s2_term extra, bool keep_old, const char *change,
-                          const char *words)
+static s2_status try_body(finder *f, int32_t begin, s2_term extra, bool keep_old, s2_repair repair)
 {
     s2_pattern changed;
     bool holds;
@@ -226,7 +213,7 @@ static s2_status try_body(finder *f, int32_t begin, s2_term extra, bool keep_old
         return S2_OK;
     S2_TRY(status);
     S2_TRY(would_hold(f, &changed, &holds));
-    return holds ? keep(f, &changed, change, words) : S2_OK;
+    return holds ? keep(f, &changed, repair) : S2_OK;
 }
 
 static bool rotates(const s2_pattern *pattern)
@@ -246,14 +233,12 @@ static s2_status try_rotations(finder *f)
     const bool grouped = pattern->n_heads > pattern->n_kv_heads, rotated = rotates(pattern);
     const int32_t before = f->n;
     if (!rotated)
-        S2_TRY(try_edit(f, edit_rotate_by_kv, "phase kv",
-                        "rotating the stride over KV heads (`phase kv`) holds"));
+        S2_TRY(try_edit(f, edit_rotate_by_kv, (s2_repair){.kind = S2_REPAIR_ROTATE, .change = "phase kv"}));
     if (!rotated && pattern->n_kv_heads > 1 && f->n == before)
-        S2_TRY(try_rotated_strides(f, edit_rotate_by_kv, "KV heads", "kv"));
+        S2_TRY(try_rotated_strides(f));
     if (grouped)
-        S2_TRY(try_edit(
-            f, edit_rotate_by_head, "phase head",
-            "rotating over query heads (`phase head`) holds, but each KV head then keeps its group's union"));
+        S2_TRY(try_edit(f, edit_rotate_by_head,
+                        (s2_repair){.kind = S2_REPAIR_ROTATE, .by_head = true, .change = "phase head"}));
     return S2_OK;
 }
 
@@ -261,12 +246,10 @@ static s2_status try_rotations(finder *f)
 static s2_status try_new_stride(finder *f)
 {
     s2_term stride = s2_term_init(S2_TERM_STRIDE, f->pattern->n_kv_heads);
-    char change[40], words[160];
+    s2_repair repair = {.kind = S2_REPAIR_NEW_STRIDE, .stride = f->pattern->n_kv_heads};
     stride.offset.kv_coef = 1;
-    snprintf(change, sizeof change, "| stride %d phase kv", f->pattern->n_kv_heads);
-    snprintf(words, sizeof words, "adding `stride %d phase kv` lets the KV heads share what no head reads",
-             f->pattern->n_kv_heads);
-    return try_body(f, 0, stride, true, change, words);
+    snprintf(repair.change, sizeof repair.change, "| stride %d phase kv", f->pattern->n_kv_heads);
+    return try_body(f, 0, stride, true, repair);
 }
 
 static s2_status repair_union(finder *f)
@@ -274,7 +257,7 @@ static s2_status repair_union(finder *f)
     const s2_pattern *const pattern = f->pattern;
     const int32_t group = pattern->n_heads / pattern->n_kv_heads;
     const bool differ = s2_pattern_layers_differ(pattern);
-    char change[40], words[160];
+    s2_repair dense = {.kind = S2_REPAIR_DENSE_KV, .kv_head = pattern->n_kv_heads - 1};
     if (largest_stride(pattern) > 0) {
         S2_TRY(try_strides(f));
         S2_TRY(try_rotations(f));
@@ -283,10 +266,8 @@ static s2_status repair_union(finder *f)
     }
     if (differ)
         return S2_OK; /* KV heads of several counts have no common name */
-    snprintf(change, sizeof change, "kv %d: dense", pattern->n_kv_heads - 1);
-    snprintf(words, sizeof words, "a dense KV head holds: `kv %d: dense` in the failing layers",
-             pattern->n_kv_heads - 1);
-    return try_body(f, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, change, words);
+    snprintf(dense.change, sizeof dense.change, "kv %d: dense", dense.kv_head);
+    return try_body(f, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, dense);
 }
 
 static s2_status find(finder *f)
@@ -295,11 +276,11 @@ static s2_status find(finder *f)
     case S2_UNION: return repair_union(f);
     case S2_RANKS: return try_strides(f);
     case S2_ROWS:
-        return try_body(f, 0, s2_term_init(S2_TERM_LOCAL, 1), true, "| local 1",
-                        "adding `local 1` gives every query a key");
+        return try_body(f, 0, s2_term_init(S2_TERM_LOCAL, 1), true,
+                        (s2_repair){.kind = S2_REPAIR_LOCAL, .change = "| local 1"});
     case S2_KV:
-        return try_edit(f, edit_dilated_to_stride, "stride for dilated",
-                        "`stride` (absolute key blocks) in place of `dilated` (relative) holds");
+        return try_edit(f, edit_dilated_to_stride,
+                        (s2_repair){.kind = S2_REPAIR_STRIDE_FOR_DILATED, .change = "stride for dilated"});
     case S2_GROUP:
     case S2_SHARDS:
     case S2_DEPTH:

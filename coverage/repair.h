@@ -1,8 +1,8 @@
 /*
  * coverage/repair.h - small changes of a pattern under which a violated property holds, each proved.
  *
- * A repair is a pattern, so that it can be applied and priced, and the words that say what was changed. None
- * is offered that was not proved for the scope of the finding.
+ * A repair is a pattern, so that it can be applied and priced, and what was changed in it; words/explain.h says
+ * that in a sentence. None is offered that was not proved for the scope of the finding.
  *
  * Ownership: everything lives in the caller's arena. Threads: no state.
  */
@@ -11,9 +11,23 @@
 
 #include "coverage/prove.h"
 
+typedef enum s2_repair_kind {
+    S2_REPAIR_STRIDE,             /* a shorter stride */
+    S2_REPAIR_ROTATE,             /* the stride rotated over heads */
+    S2_REPAIR_STRIDE_AND_ROTATE,  /* both, over KV heads */
+    S2_REPAIR_NEW_STRIDE,         /* one that the KV heads share, where there was none */
+    S2_REPAIR_DENSE_KV,           /* a dense KV head in the failing layers */
+    S2_REPAIR_LOCAL,              /* `local 1` */
+    S2_REPAIR_STRIDE_FOR_DILATED, /* `stride` in place of `dilated` */
+} s2_repair_kind;
+
 typedef struct s2_repair {
-    const char *change; /* "stride 8", "phase kv", "kv 7: dense": a few letters */
-    const char *words;  /* a sentence */
+    s2_repair_kind kind;
+    bool by_head;          /* of S2_REPAIR_ROTATE: over query heads, else over KV heads */
+    int32_t kv_head;       /* of S2_REPAIR_DENSE_KV */
+    int64_t stride;        /* where the repair has one, in blocks */
+    int64_t stride_before; /* of S2_REPAIR_STRIDE: the largest one */
+    char change[40];       /* "stride 8", "phase kv", "kv 7: dense": the change in the language */
     s2_pattern pattern;
 } s2_repair;
 

@@ -374,8 +374,14 @@ s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_d
 s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_star(s2_db *db, int64_t design_id, bool on, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
-/* Take back the last of them: *what says it, "" when there is nothing left to take back. */
-s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag) S2_MUST_CHECK;
+/* An action that was taken back. */
+typedef struct s2_db_undone {
+    char action[16];                         /* a word of the command line, "tag"; "" for none */
+    char tag[S2_DB_LIMIT_TAG_BYTES * 4 + 1]; /* of "tag" and "untag", else "" */
+    char design[S2_DB_HASH_HEX];
+} s2_db_undone;
+/* Takes back the last of them; out->action is "" when there is nothing left to take back. */
+s2_status s2_db_undo(s2_db *db, s2_db_undone *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Remove what is in the trash for good, with its results; undo forgets those designs. */
 s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;

@@ -134,7 +134,7 @@ static s2_status take_back(s2_db *db, const action *a, s2_diag *diag)
     return s2_sql_run(db, diag, "UPDATE design SET deleted_us=NULL WHERE id=?", "i", a->design_id);
 }
 
-s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag)
+s2_status s2_db_undo(s2_db *db, s2_db_undone *out, s2_diag *diag)
 {
     action a;
     S2_TRY(s2_db_begin(db, diag));
@@ -144,10 +144,12 @@ s2_status s2_db_undo(s2_db *db, s2_buf *what, s2_diag *diag)
     if (status == S2_OK && a.id != 0)
         status = s2_sql_run(db, diag, "DELETE FROM undo WHERE id=?", "i", a.id);
     S2_TRY(finish(db, status, diag));
-    const bool tag = strstr(a.word, "tag") != NULL;
-    if (a.id != 0)
-        s2_buf_printf(what, "%s%s%s on %.12s", a.word, tag ? " " : "", tag ? a.argument : "", a.design);
-    return what->status;
+    *out = (s2_db_undone){0};
+    memcpy(out->action, a.word, sizeof out->action);
+    memcpy(out->design, a.design, sizeof out->design);
+    if (strstr(a.word, "tag") != NULL)
+        memcpy(out->tag, a.argument, sizeof out->tag);
+    return S2_OK;
 }
 
 static s2_status collect(s2_db *db, int64_t *n_designs, s2_diag *diag)

@@ -49,14 +49,14 @@ static s2_status trash(s2_change *t, s2_db *db, s2_diag *diag)
 
 static s2_status undo(s2_change *t, s2_db *db, s2_diag *diag)
 {
-    s2_buf what = {0};
-    const s2_status status = s2_db_undo(db, &what, diag);
-    if (what.len > 0)
-        s2_buf_printf(&t->said, "taken back: %s", what.data);
+    s2_db_undone undone;
+    S2_TRY(s2_db_undo(db, &undone, diag));
+    if (undone.action[0] != '\0')
+        s2_buf_printf(&t->said, "taken back: %s%s%s on %.12s", undone.action,
+                      undone.tag[0] != '\0' ? " " : "", undone.tag, undone.design);
     else
         s2_buf_puts(&t->said, "nothing to take back");
-    s2_buf_release(&what);
-    return status;
+    return S2_OK;
 }
 
 static s2_status save_view(s2_change *t, s2_db *db, s2_diag *diag)

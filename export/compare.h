@@ -55,8 +55,4 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
 int64_t s2_runs_first_difference(const s2_run *first, int64_t n_first, const s2_run *second, int64_t n_second,
                                  bool *first_reads);
 
-/* One sentence about a difference, for people. */
-void s2_difference_print(const s2_difference *difference, const char *first_name, const char *second_name,
-                         s2_buf *buf);
-
 #endif /* S2_EXPORT_COMPARE_H */

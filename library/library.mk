@@ -6,7 +6,7 @@ SO      := $(shell echo $$(($(API) / 1000)))
 MINOR   := $(shell echo $$(($(API) % 1000)))
 L       := $(O)/library
 # No database, no screens, no search. Debian's archives are inside, and hidden as our own names are.
-LIBRARY_C := $(foreach m,base pattern coverage plan sim cache kernels export library,$(wildcard $(m)/*.c))
+LIBRARY_C := $(foreach m,base pattern coverage words plan sim cache kernels export library,$(wildcard $(m)/*.c))
 LIBRARY_O := $(call obj,$(LIBRARY_C) $(LIB_CU) $(CU_INST)) $(O)/sim/texts.o
 LIBS_OWN  := -l:libjansson.a -l:libyaml.a -l:libmd.a
 LIBS_DEPS := -lm -pthread

@@ -10,6 +10,7 @@
 #include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "plan/plan.h"
+#include "words/findings.h"
 
 /* ------------------------------------------------------------------ life */
 

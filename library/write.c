@@ -6,6 +6,7 @@
 #include "coverage/prove.h"
 #include "export/registry.h"
 #include "pattern/parse.h"
+#include "words/difference.h"
 
 /* One line for the file's header: what holds for every length. */
 static const char *provenance(s2_arena *arena, const s2_pattern *pattern)

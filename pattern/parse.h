@@ -37,8 +37,6 @@ s2_status s2_pattern_parse(s2_arena *arena, const char *text, size_t n_bytes, co
 void s2_pattern_print(const s2_pattern *pattern, s2_buf *buf);
 /* The statements of the canonical text that give layers numbers of their own; nothing where none has any. */
 void s2_pattern_print_layers(const s2_pattern *pattern, s2_buf *buf);
-/* "1 layer, 32 heads on 8 KV heads", for people. */
-void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf);
 
 /* One body, or one term, in canonical form ("local 16 | stride 8 phase head+1"), for messages and screens. */
 void s2_body_print(const s2_body *body, s2_buf *buf);

@@ -165,17 +165,16 @@ static void add_something(s2_db *db, int at, s2_rng rng)
 
 static void take_something(s2_db *db, s2_rng rng)
 {
-    s2_buf what = {0};
+    s2_db_undone undone;
     const int64_t kind = below(&rng, 4), id = find(db, below(&rng, DESIGNS));
     if (kind == 0)
-        OK(s2_db_undo(db, &what, NULL));
+        OK(s2_db_undo(db, &undone, NULL));
     if (kind == 1 && id != 0)
         OK(s2_db_tag(db, id, "keep", false, NULL));
     if (kind == 2 && id != 0)
         OK(s2_db_star(db, id, false, NULL));
     if (kind == 3 && id != 0)
         OK(s2_db_remove(db, id, NULL));
-    s2_buf_release(&what);
 }
 
 /* ---- what a user sees of it */

@@ -505,7 +505,7 @@ static void put_some(s2_db *db, int from, int to)
 static void do_what_people_do(s2_db *db)
 {
     const s2_db_view view = {"fast", "us<900", "us", false};
-    s2_buf what = {0};
+    s2_db_undone undone;
     int64_t n;
     OK(s2_db_tag(db, 1, "keep", true, NULL));
     acknowledge_rows(MAIN, db);
@@ -517,13 +517,12 @@ static void do_what_people_do(s2_db *db)
     acknowledge_rows(MAIN, db);
     OK(s2_db_remove(db, 4, NULL));
     acknowledge_rows(MAIN, db);
-    OK(s2_db_undo(db, &what, NULL));
+    OK(s2_db_undo(db, &undone, NULL));
     acknowledge_rows(MAIN, db);
     OK(s2_db_remove(db, 5, NULL));
     acknowledge_rows(MAIN, db);
     OK(s2_db_collect(db, &n, NULL));
     acknowledge_rows(MAIN, db);
-    s2_buf_release(&what);
 }
 
 /* Creation, writes until the log is copied back and begun again, undo, gc, a reader in between, reopening. */

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
-#include "coverage/explain.h"
 #include "pattern/dense.h"
+#include "words/explain.h"
 
 static s2_phase phase_of(const s2_facts *facts)
 {

@@ -8,10 +8,10 @@
 
 #include "base/alloc.h"
 #include "base/arith.h"
-#include "coverage/repair.h"
 #include "reach/hops.h"
 #include "reach/worth.h"
 #include "tui/view.h"
+#include "words/explain.h"
 
 /* ---- time */
 
@@ -33,18 +33,25 @@ static s2_status expect(const s2_facts *facts, s2_arena *scratch, s2_expected *o
 static s2_status add_offer(const s2_facts *facts, const s2_repair *repair, s2_late *late)
 {
     s2_facts after;
-    s2_buf text = {0};
+    s2_buf text = {0}, words = {0};
     s2_pattern_line(&repair->pattern, &text);
-    S2_TRY(text.status);
-    s2_facts_build(text.data, strlen(text.data), &facts->question, &after);
+    s2_repair_print(repair, &words);
     s2_offer *const offer = &late->offers[late->n_offers];
-    *offer = (s2_offer){s2_arena_strndup(&late->arena, repair->change, strlen(repair->change)),
-                        s2_arena_strndup(&late->arena, repair->words, strlen(repair->words)),
-                        s2_arena_strndup(&late->arena, text.data, strlen(text.data)), s2_facts_tally(&after)};
-    late->n_offers += after.status == S2_OK;
-    s2_facts_release(&after);
+    s2_status status = text.status != S2_OK ? text.status : words.status;
+    if (status == S2_OK) {
+        s2_facts_build(text.data, strlen(text.data), &facts->question, &after);
+        *offer =
+            (s2_offer){s2_arena_strndup(&late->arena, repair->change, strlen(repair->change)),
+                       s2_arena_strndup(&late->arena, words.data, words.len),
+                       s2_arena_strndup(&late->arena, text.data, strlen(text.data)), s2_facts_tally(&after)};
+        late->n_offers += after.status == S2_OK;
+        s2_facts_release(&after);
+        if (offer->change == NULL || offer->words == NULL || offer->text == NULL)
+            status = S2_ENOMEM;
+    }
     s2_buf_release(&text);
-    return offer->change != NULL && offer->words != NULL && offer->text != NULL ? S2_OK : S2_ENOMEM;
+    s2_buf_release(&words);
+    return status;
 }
 
 /* The union's first: that is what most designs are broken in. */

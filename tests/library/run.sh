@@ -36,7 +36,7 @@ judge "s2.h declares other names than library/exports.txt"
 readelf -d "$library" | grep -E 'TEXTREL|NEEDED' | grep -vE '\[lib(c|m|pthread|dl|rt|gcc_s|stdc\+\+)\.so|\[ld-linux' >"$away/found"
 judge "the shared library needs more than the C library"
 objects=$(dirname "$library")/..
-for room in base pattern coverage plan sim cache kernels export library; do objdump -t "$objects/$room"/*.c.o; done |
+for room in base pattern coverage words plan sim cache kernels export library; do objdump -t "$objects/$room"/*.c.o; done |
     awk '/ O \.(data|bss|tdata|tbss)(\.rel(\.local)?)?\t/ { sub(/\.[0-9]+$/, "", $NF); print $NF }' | sort -u |
     grep -vxFf tests/library/state.txt >"$away/found"
 judge "the library has state that tests/library/state.txt does not explain"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What docs/architecture.md claims of the code and a compiler can show. Each finding is a line; exit 1 when there is one.
 
-usage: house.py symbols OBJECTS   exported names, words to people, circles, oracles (of the objects of a build)
+usage: house.py symbols OBJECTS   exported names, who speaks, sentences, circles, oracles (of the objects of a build)
        house.py lengths           functions of the sources
        house.py figures OBJECTS   the figures of both
 """
@@ -18,6 +18,14 @@ LONGEST, P90 = 60, 25
 # What only cli/ does: end the process, write where the user reads.
 SPEAKS = {"printf", "puts", "putchar", "perror", "stdout", "stderr", "exit", "_exit", "abort", "vprintf", "__printf_chk"}
 
+# Rooms that compose sentences for people, and the calls that compose text; a diagnostic is a value and passes.
+TELL = {"cli", "tui", "explorer", "words", "cert"}
+COMPOSE = {"s2_buf_printf", "s2_buf_puts", "s2_surface_words", "snprintf"}
+TOKEN = re.compile(r'"((?:[^"\\\n]|\\.)*)"|/\*.*?\*/|//[^\n]*|\'(?:[^\'\\]|\\.)*\'|([A-Za-z_]\w*)|([(){};])', re.S)
+# Three words of two letters or more in a row are prose; words of the pattern language do not count, nor do escapes and formats.
+LANGUAGE = re.compile(r"\\.|%[-+#0-9.*]*[a-z]+|\b(?:prefill|decode|layers|heads|all|dense|when|key|query|chunk|local|heavy|pages?|topk|sink)\b")
+PROSE = re.compile(r"[A-Za-z]{2,},? [a-z]{2,},? [a-z]{2,}")
+
 
 def rooms():
     text = (TOP / "tests/lint/layers.txt").read_text()
@@ -32,17 +40,14 @@ def allowed(check):
 
 def read_objects(folder):
     """{source: (defined, undefined)} of the C objects of the rooms."""
-    found = {}
-    for room in rooms():
-        for path in sorted(pathlib.Path(folder, room).rglob("*.c.o")):
-            if not (TOP / path.relative_to(folder).with_suffix("")).exists():
-                continue  # of a file that is gone
-            out = subprocess.run(["nm", "-g", path], capture_output=True, text=True, check=True).stdout
-            words = [line.split() for line in out.splitlines()]
-            defined = {w[-1] for w in words if len(w) == 3}
-            undefined = {w[-1] for w in words if len(w) == 2 and w[0] in "Uw"}
-            found[str(path.relative_to(folder))[:-2]] = (defined, undefined)
-    return found
+    paths = [path for room in rooms() for path in sorted(pathlib.Path(folder, room).rglob("*.c.o"))
+             if (TOP / path.relative_to(folder).with_suffix("")).exists()]  # others are of files that are gone
+    found = {str(path): (set(), set()) for path in paths}
+    out = subprocess.run(["nm", "-g", "-A", *paths], capture_output=True, text=True, check=True).stdout if paths else ""
+    for path, words in (line.rsplit(".o:", 1) for line in out.splitlines()):
+        *_, kind, name = words.split()
+        found[path + ".o"][kind in "Uw"].add(name)
+    return {str(pathlib.Path(path).relative_to(folder))[:-2]: names for path, names in found.items()}
 
 
 def cuda_words():
@@ -64,6 +69,40 @@ def speaking(objects):
         for name in sorted(undefined & SPEAKS):
             if not source.startswith("cli/") and source not in pass_by:
                 yield f"{source}: {name} belongs in cli/, which speaks to people and ends the process"
+
+
+def sources(*kinds):
+    """Files of the rooms, by name, in the working tree."""
+    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *kinds],
+                           cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in names if name.split("/")[0] in rooms() and (TOP / name).exists()]
+
+
+def composed(text):
+    """(line, literal) of every string that is an argument of a call which composes text."""
+    calls, last = [], None
+    for token in TOKEN.finditer(text):
+        literal, name, mark = token.groups()
+        if literal is not None and COMPOSE & set(calls):
+            yield text.count("\n", 0, token.start()) + 1, literal
+        if mark == "(":
+            calls.append(last)
+        elif mark == ")" and calls:
+            calls.pop()
+        elif mark:
+            calls.clear()
+        last = name
+
+
+def telling(_):
+    """What is composed for people stands where it is said; other rooms return values, and reasons by s2_diag."""
+    pass_by = allowed("tells")
+    for source in sources("*.c", "*.cu", "*.cuh"):
+        if source.split("/")[0] in TELL | pass_by or source in pass_by:
+            continue
+        for line, literal in composed((TOP / source).read_text()):
+            if PROSE.search(LANGUAGE.sub("|", literal)):
+                yield f"{source}:{line}: a sentence is composed outside {', '.join(sorted(TELL))}: {literal}"
 
 
 def users(objects):
@@ -141,11 +180,7 @@ def oracles(objects):
 
 def functions():
     """(lines, file, first line) of every function: its braces stand in the first column (.clang-format)."""
-    names = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.c", "*.cu", "*.cuh"],
-                           cwd=TOP, capture_output=True, text=True, check=True).stdout.split()
-    for name in names:
-        if name.split("/")[0] not in rooms() or not (TOP / name).exists():
-            continue
+    for name in sources("*.c", "*.cu", "*.cuh"):
         begin = None
         for number, line in enumerate((TOP / name).read_text().splitlines(), 1):
             if line.startswith("{"):
@@ -190,7 +225,7 @@ def main():
             sys.exit(f"{sys.argv[2]}: no objects; build first")
         if what == "figures":
             return figures(objects)
-        bad = [line for check in (unprefixed, speaking, unused, circling, oracles) for line in check(objects)]
+        bad = [line for check in (unprefixed, speaking, telling, unused, circling, oracles) for line in check(objects)]
     else:
         sys.exit(__doc__)
     print("\n".join(bad) if bad else f"{what}: nothing found")

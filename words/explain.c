@@ -1,10 +1,9 @@
-#include "coverage/explain.h"
+#include "words/explain.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "coverage/columns.h"
-#include "coverage/repair.h"
+#include "coverage/extent.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
 
@@ -227,27 +226,6 @@ static s2_status find_reasons(s2_arena *arena, const s2_view *view, int64_t q_to
     return S2_OK;
 }
 
-/* Heads [0, n) of one layer sorted into kinds: kind_of[head] is the first head that reads the same. */
-static s2_status sort_heads(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
-                            s2_view **views, int32_t **kind_of)
-{
-    const int32_t n = pattern->n_heads;
-    *views = S2_NEW(arena, s2_view, n);
-    *kind_of = S2_NEW(arena, int32_t, n);
-    if (*views == NULL || *kind_of == NULL)
-        return S2_ENOMEM;
-    for (int32_t head = 0; head < n; head++) {
-        S2_TRY(s2_view_build(arena, pattern, phase, layer, head, S2_AT_LEAST, &(*views)[head]));
-        int32_t kind = 0;
-        while (kind < head && ((*kind_of)[kind] != kind || (*views)[head].has_explicit ||
-                               (*views)[kind].body != (*views)[head].body ||
-                               !s2_columns_same_atoms(&(*views)[kind], &(*views)[head])))
-            kind++;
-        (*kind_of)[head] = kind;
-    }
-    return S2_OK;
-}
-
 static s2_status name_kind(s2_arena *arena, const int32_t *kind_of, int32_t kind, s2_range among,
                            const char **out)
 {
@@ -327,7 +305,7 @@ static s2_status explain_pair(s2_arena *arena, const s2_pattern *pattern, s2_pha
 {
     s2_view *views;
     int32_t *kind_of, n_kinds = 0;
-    S2_TRY(sort_heads(arena, pattern, phase, layer, &views, &kind_of));
+    S2_TRY(s2_heads_sort(arena, pattern, phase, layer, &views, &kind_of));
     s2_reasons *const kinds = S2_NEW(arena, s2_reasons, pattern->n_heads);
     uint8_t *const done = S2_NEW(arena, uint8_t, pattern->n_heads);
     if (kinds == NULL || done == NULL)
@@ -354,86 +332,20 @@ s2_status s2_explain_pair(const s2_pattern *pattern, s2_phase phase, int32_t lay
     return status;
 }
 
-s2_range s2_explain_heads(const s2_pattern *pattern, const s2_finding *finding)
-{
-    const s2_witness *const w = &finding->witness;
-    if (w->head >= 0)
-        return (s2_range){w->head, w->head + 1};
-    if (w->rank < 0)
-        return (s2_range){0, pattern->n_heads};
-    const int32_t per_rank = pattern->n_heads / finding->requirement.arg;
-    return (s2_range){w->rank * per_rank, (w->rank + 1) * per_rank};
-}
-
 /* ---- how much ----------------------------------------------------------------------------------------- */
-
-/* Steps that counting the pairs of n_tok tokens takes: columns, their atoms, and the runs of a residue in the
- * query. */
-static double counting_steps(const s2_view *view, int64_t n_tok)
-{
-    s2_view_shape shape;
-    s2_view_shape_init(&shape);
-    s2_view_shape_add(&shape, view);
-    const double n = (double)n_tok / (double)(shape.block_aligned ? view->pattern->block_tok : 1);
-    return n * view->n_atoms * (shape.query_period > 1 ? 1 + n / 2 : 1);
-}
-
-/*
- * The length asked for, else eight times what holds, within [8192, 131072]; halved until it is counted within
- * a second or two. 0 where a length that tells anything would take longer.
- */
-static int64_t telling_length(const s2_finding *finding, const s2_view *view)
-{
-    enum { LEAST = 8192, MOST = 131072 };
-    static const double most_steps = 2e7;
-    int64_t n_tok = finding->scope_tok;
-    if (n_tok == S2_OPEN) {
-        n_tok = finding->complete_to_tok * 8;
-        n_tok = n_tok < LEAST ? LEAST : n_tok > MOST ? MOST : n_tok;
-    }
-    while (n_tok > finding->complete_to_tok && counting_steps(view, n_tok) > most_steps)
-        n_tok /= 2;
-    return n_tok > finding->complete_to_tok ? n_tok : 0;
-}
-
-/* Without the count an explanation still says where it fails. */
-enum { EXTENT_STEPS = 1 << 27 };
-
-static s2_status explain_extent(s2_arena *arena, const s2_pattern *pattern, const s2_finding *finding,
-                                const char *indent, s2_buf *buf)
-{
-    const s2_witness *const w = &finding->witness;
-    const s2_range heads = s2_explain_heads(pattern, finding);
-    s2_view *views, all;
-    int32_t *kind_of;
-    S2_TRY(sort_heads(arena, pattern, w->phase, w->layer, &views, &kind_of));
-    S2_TRY(s2_columns_merge(arena, views + heads.begin, (int32_t)(heads.end - heads.begin), &all));
-    if (all.has_explicit)
-        return S2_OK;
-    const int64_t n_tok = telling_length(finding, &all);
-    int64_t n_read, work_left = EXTENT_STEPS;
-    if (n_tok == 0)
-        return S2_OK;
-    const s2_status status = s2_view_count_pairs(&all, n_tok, &work_left, &n_read);
-    if (status == S2_ELIMIT)
-        return S2_OK;
-    S2_TRY(status);
-    const int64_t n_pairs = pattern->causal ? n_tok * (n_tok + 1) / 2 : n_tok * n_tok;
-    s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
-                  (long long)n_tok, (long long)(n_pairs - n_read), (long long)n_pairs,
-                  100.0 * (double)(n_pairs - n_read) / (double)n_pairs, w->rank >= 0 ? " of the rank" : "");
-    return S2_OK;
-}
 
 s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                             s2_buf *buf)
 {
-    if (finding->requirement.property != S2_UNION && finding->requirement.property != S2_RANKS)
+    s2_unread unread;
+    S2_TRY(s2_unread_count(pattern, finding, &unread));
+    if (unread.n_tok == 0)
         return S2_OK;
-    s2_arena arena = {0};
-    const s2_status status = explain_extent(&arena, pattern, finding, indent, buf);
-    s2_arena_release(&arena);
-    return status;
+    s2_buf_printf(buf, "%sat %lld tokens %lld of %lld pairs (%.1f %%) are read by no head%s\n", indent,
+                  (long long)unread.n_tok, (long long)unread.n_unread, (long long)unread.n_pairs,
+                  100.0 * (double)unread.n_unread / (double)unread.n_pairs,
+                  finding->witness.rank >= 0 ? " of the rank" : "");
+    return S2_OK;
 }
 
 /* ---- the picture --------------------------------------------------------------------------------------- */
@@ -465,7 +377,7 @@ static bool is_aligned(s2_arena *arena, const s2_pattern *pattern, const s2_witn
     int32_t *kind_of;
     s2_view_shape shape;
     s2_view_shape_init(&shape);
-    *status = sort_heads(arena, pattern, w->phase, w->layer, &views, &kind_of);
+    *status = s2_heads_sort(arena, pattern, w->phase, w->layer, &views, &kind_of);
     for (int32_t head = 0; *status == S2_OK && head < pattern->n_heads; head++)
         s2_view_shape_add(&shape, &views[head]);
     return shape.block_aligned;
@@ -475,7 +387,7 @@ static void put_picture(const s2_pattern *pattern, const s2_finding *finding, in
                         const char *indent, s2_buf *buf)
 {
     const s2_witness *const w = &finding->witness;
-    const s2_range heads = s2_explain_heads(pattern, finding);
+    const s2_range heads = s2_witness_heads(pattern, finding);
     const int32_t begin = (int32_t)heads.begin, end = (int32_t)heads.end;
     const int64_t row = w->q_tok / unit, column = w->k_tok > 0 ? w->k_tok / unit : 0;
     const int64_t first_row = row > PICTURE_ROWS - 3 ? row - (PICTURE_ROWS - 3) : 0;
@@ -508,6 +420,39 @@ s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *findin
 
 /* ---- repairs */
 
+void s2_repair_print(const s2_repair *repair, s2_buf *buf)
+{
+    const long long stride = (long long)repair->stride, before = (long long)repair->stride_before;
+    switch (repair->kind) {
+    case S2_REPAIR_STRIDE:
+        s2_buf_printf(buf,
+                      "stride %lld needs %lld heads of different phase or a dense head; stride %lld holds",
+                      before, before, stride);
+        break;
+    case S2_REPAIR_ROTATE:
+        s2_buf_puts(buf, repair->by_head
+                             ? "rotating over query heads (`phase head`) holds, but each KV head then "
+                               "keeps its group's union"
+                             : "rotating the stride over KV heads (`phase kv`) holds");
+        break;
+    case S2_REPAIR_STRIDE_AND_ROTATE:
+        s2_buf_printf(buf, "stride %lld rotated over KV heads (`stride %lld phase kv`) holds", stride,
+                      stride);
+        break;
+    case S2_REPAIR_NEW_STRIDE:
+        s2_buf_printf(buf, "adding `stride %lld phase kv` lets the KV heads share what no head reads",
+                      stride);
+        break;
+    case S2_REPAIR_DENSE_KV:
+        s2_buf_printf(buf, "a dense KV head holds: `kv %d: dense` in the failing layers", repair->kv_head);
+        break;
+    case S2_REPAIR_LOCAL: s2_buf_puts(buf, "adding `local 1` gives every query a key"); break;
+    case S2_REPAIR_STRIDE_FOR_DILATED:
+        s2_buf_puts(buf, "`stride` (absolute key blocks) in place of `dilated` (relative) holds");
+        break;
+    }
+}
+
 s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                             s2_buf *buf)
 {
@@ -515,8 +460,11 @@ s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding
     s2_repair repairs[S2_REPAIRS];
     int32_t n = 0;
     const s2_status status = s2_repairs_find(&arena, pattern, finding, repairs, &n);
-    for (int32_t nth = 0; status == S2_OK && nth < n; nth++)
-        s2_buf_printf(buf, "%s%s\n", indent, repairs[nth].words);
+    for (int32_t nth = 0; status == S2_OK && nth < n; nth++) {
+        s2_buf_puts(buf, indent);
+        s2_repair_print(&repairs[nth], buf);
+        s2_buf_puts(buf, "\n");
+    }
     s2_arena_release(&arena);
     return status;
 }

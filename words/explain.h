@@ -1,23 +1,19 @@
 /*
- * coverage/explain.h - a finding in words: where, why per head, how much, a picture, a repair.
+ * words/explain.h - a finding in words: where, why for each head, how much, a picture, a repair.
  *
- * Text goes to a caller's buffer; nothing is printed here. Repairs are proved before they are
- * suggested.
+ * Text is appended to the caller's buffer, whose status says whether it fits. Threads: no state.
  */
-#ifndef S2_COVERAGE_EXPLAIN_H
-#define S2_COVERAGE_EXPLAIN_H
+#ifndef S2_WORDS_EXPLAIN_H
+#define S2_WORDS_EXPLAIN_H
 
 #include "base/text.h"
-#include "coverage/prove.h"
+#include "coverage/repair.h"
 
 /* Layers as a list that names its ends ("0-31", "1::2"), also when it is all of them. */
 void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf);
 
 /* "query 1088 (block 17) reads key 64 (block 1) through no head of layer 0"; one line without its end. */
 void s2_explain_witness(const s2_pattern *pattern, const s2_finding *finding, s2_buf *buf);
-
-/* The query heads that a finding's witness speaks of: one, a rank's, or all. */
-s2_range s2_explain_heads(const s2_pattern *pattern, const s2_finding *finding);
 
 /*
  * For each kind of head among [heads): whether query q reads key k, and which term says so or why each
@@ -35,6 +31,9 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
 s2_status s2_explain_picture(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                              s2_buf *buf) S2_MUST_CHECK;
 
+/* What a repair changes, one sentence without its end. */
+void s2_repair_print(const s2_repair *repair, s2_buf *buf);
+
 /* Small changes of the pattern under which the property holds for the same scope, each proved; or nothing. */
 s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding, const char *indent,
                             s2_buf *buf) S2_MUST_CHECK;
@@ -42,4 +41,4 @@ s2_status s2_explain_repair(const s2_pattern *pattern, const s2_finding *finding
 /* Why a verdict is unknown, one line. */
 void s2_explain_reason(const s2_finding *finding, s2_buf *buf);
 
-#endif /* S2_COVERAGE_EXPLAIN_H */
+#endif /* S2_WORDS_EXPLAIN_H */
