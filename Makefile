@@ -17,6 +17,7 @@ CUDA  ?= $(if $(NVCC),1,0)
 JOBS  ?= $(shell nproc)
 # What one command under test may take: builds with sanitizers are slow, and machines shared.
 export S2_CPU_SECONDS ?= 120
+export S2_MEMORY_MIB  ?= 16384
 
 OPT_release := -O3 -g -DNDEBUG -D_FORTIFY_SOURCE=3
 OPT_debug   := -O0 -g

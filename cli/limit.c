@@ -1,51 +1,108 @@
 #include "cli/limit.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "cli/options.h"
 
 enum { USUAL_SECONDS = 10, MOST_SECONDS = 1000000 };
+enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8 * MIB };
 
-static char word[160]; /* composed before: a signal handler may not */
+/* Composed before: a signal handler may not, and memory is short where the other is needed. */
+static char time_word[160], memory_word[160];
+static int64_t most_bytes;
+static _Atomic size_t asked_bytes; /* since somebody last looked */
 
-static void end_undecided(int number)
+static void end_undecided(const char *word)
 {
-    (void)number;
     if (write(STDERR_FILENO, word, strlen(word)) < 0)
         _exit(S2_EXIT_ENVIRONMENT);
     _exit(S2_EXIT_UNDECIDED);
 }
 
-s2_exit s2_limit_time(s2_cli *cli)
+static void end_of_time(int number)
 {
-    const char *const asked = getenv("S2_CPU_SECONDS");
-    const struct sigaction ended = {.sa_handler = end_undecided};
+    (void)number;
+    end_undecided(time_word);
+}
+
+/* Bytes of this process that are in memory; 0: the system does not say. */
+static int64_t held_bytes(void)
+{
+    char text[128];
+    long long n_pages = 0;
+    const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    const ssize_t n = file >= 0 ? read(file, text, sizeof text - 1) : -1;
+    if (file >= 0)
+        close(file);
+    if (n <= 0)
+        return 0;
+    text[n] = '\0';
+    return sscanf(text, "%*s %lld", &n_pages) == 1 ? n_pages * sysconf(_SC_PAGESIZE) : 0;
+}
+
+static bool within_memory(void *user, size_t n_bytes)
+{
+    (void)user;
+    if (atomic_fetch_add(&asked_bytes, n_bytes) + n_bytes < LOOK_EVERY_BYTES)
+        return true;
+    atomic_store(&asked_bytes, 0);
+    if (n_bytes > (size_t)most_bytes || held_bytes() > most_bytes - (int64_t)n_bytes)
+        end_undecided(memory_word);
+    return true;
+}
+
+/* A whole number of the environment, from 1 to `most`. */
+static s2_exit read_variable(s2_cli *cli, const char *name, const char *unit, int64_t most, int64_t *out)
+{
+    const char *const asked = getenv(name);
+    if (asked == NULL || (s2_number_parse(asked, out) && *out >= 1 && *out <= most))
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%s=%s: expected whole %s, 1 to %lld", name, asked, unit, (long long)most);
+    return S2_EXIT_USAGE;
+}
+
+static void limit_time(int64_t seconds)
+{
+    const struct sigaction ended = {.sa_handler = end_of_time};
     struct rlimit limit;
-    int64_t seconds = USUAL_SECONDS;
-    if (asked != NULL && (!s2_number_parse(asked, &seconds) || seconds < 1 || seconds > MOST_SECONDS)) {
-        s2_cli_error(cli, "S2_CPU_SECONDS=%s: expected whole seconds, 1 to %d", asked, MOST_SECONDS);
-        return S2_EXIT_USAGE;
-    }
-    snprintf(word, sizeof word,
-             "%s: not decided within %lld s of processor time; try a smaller --len, or allow more: "
-             "S2_CPU_SECONDS=%lld\n",
-             cli->program, (long long)seconds, (long long)seconds * 10);
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_cur <= (rlim_t)seconds)
-        return S2_EXIT_OK; /* whoever started us allows less, and wants the usual end */
+        return; /* whoever started us allows less, and wants the usual end */
     limit.rlim_cur = (rlim_t)seconds;
     if (sigaction(SIGXCPU, &ended, NULL) == 0)
         (void)setrlimit(RLIMIT_CPU, &limit);
+}
+
+s2_exit s2_limit_begin(s2_cli *cli)
+{
+    int64_t seconds = USUAL_SECONDS, mib = USUAL_MIB;
+    S2_CLI_TRY(read_variable(cli, "S2_CPU_SECONDS", "seconds", MOST_SECONDS, &seconds));
+    S2_CLI_TRY(read_variable(cli, "S2_MEMORY_MIB", "MiB", MOST_MIB, &mib));
+    snprintf(time_word, sizeof time_word,
+             "%s: not decided within %lld s of processor time; try a smaller --len, or allow more: "
+             "S2_CPU_SECONDS=%lld\n",
+             cli->program, (long long)seconds, (long long)seconds * 10);
+    snprintf(memory_word, sizeof memory_word,
+             "%s: not decided within %lld MiB of memory; try a smaller --len, or allow more: "
+             "S2_MEMORY_MIB=%lld\n",
+             cli->program, (long long)mib, (long long)mib * 4);
+    limit_time(seconds);
+    most_bytes = mib * MIB;
+    s2_alloc_set_hook(within_memory, NULL);
     return S2_EXIT_OK;
 }
 
 void s2_limit_lift(void)
 {
     struct rlimit limit;
+    s2_alloc_set_hook(NULL, NULL);
     if (getrlimit(RLIMIT_CPU, &limit) != 0)
         return;
     limit.rlim_cur = limit.rlim_max;

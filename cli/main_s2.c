@@ -78,7 +78,7 @@ static s2_exit run_command(s2_cli *cli, int argc, char **argv)
         if (strcmp(BODIES[n].name, argv[0]) != 0)
             continue;
         if (BODIES[n].is_page)
-            S2_CLI_TRY(s2_limit_time(cli));
+            S2_CLI_TRY(s2_limit_begin(cli));
         return BODIES[n].run(cli, argc, argv);
     }
     const char *const near = s2_command_nearest(argv[0]);

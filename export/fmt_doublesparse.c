@@ -111,6 +111,29 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
     return S2_OK;
 }
 
+/* Two consumers read the file, and do not agree on which phase it is for. */
+static s2_status print_rules(const s2_source *source, int64_t n_tok, s2_buf *text)
+{
+    const char *const asked = s2_setting_text(&source->settings, "rule");
+    const bool own = asked != NULL && strcmp(asked, "doublesparse") == 0;
+    if (asked != NULL && !own && strcmp(asked, "sglang") != 0)
+        return s2_diag_set(source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
+                           "--set rule must be sglang or doublesparse");
+    if (own)
+        s2_buf_printf(text, "layers all: topk %lld\n", (long long)n_tok);
+    else
+        s2_buf_printf(text, "prefill layers all: dense\ndecode layers all: topk %lld\n", (long long)n_tok);
+    s2_note(source->notes,
+            "the file says by which channels tokens are ranked; how many are read is an argument, %lld here "
+            "(--set tokens=N)",
+            (long long)n_tok);
+    s2_note(source->notes, "%s",
+            own ? "read as DoubleSparse's own evaluation does: every row of prefill is cut too"
+                : "read as SGLang does: prefill and short contexts (below 4096 by default) are dense; "
+                  "DoubleSparse's own evaluation cuts every row of prefill too (--set rule=doublesparse)");
+    return S2_OK;
+}
+
 static s2_status import(const s2_source *source, s2_pattern *out)
 {
     int64_t n_layers, n_heads, n_listed_kv, n_kv, n_tok, head_dim;
@@ -131,11 +154,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
                            "%lld KV heads do not divide %lld heads", (long long)n_kv, (long long)n_heads);
     s2_language_name(&text, source->name);
     s2_language_shape(&text, n_layers, n_heads, n_kv, head_dim, 64);
-    s2_buf_printf(&text, "prefill layers all: dense\ndecode layers all: topk %lld\n", (long long)n_tok);
-    s2_note(source->notes,
-            "the file says by which channels tokens are ranked; how many are read is a server argument, %lld "
-            "here (--set tokens=N), and short contexts (below 4096 by default) are dense",
-            (long long)n_tok);
+    S2_TRY(print_rules(source, n_tok, &text));
     if (n_listed_kv == 0 && s2_setting_text(&source->settings, "kv-heads") == NULL)
         s2_note(source->notes,
                 "the file lists query heads only: as many KV heads are assumed (--set kv-heads=N)");
@@ -145,6 +164,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 
 const s2_format s2_format_doublesparse = {.name = "doublesparse",
                                           .summary = "DoubleSparse and SGLang channel config",
-                                          .settings = "tokens (256), heads, kv-heads, head-dim",
+                                          .settings =
+                                              "tokens (256), rule (sglang), heads, kv-heads, head-dim",
                                           .recognises = recognises,
                                           .read = import};

@@ -199,7 +199,11 @@ static int64_t known_heads(const char *model)
     static const struct {
         const char *part;
         int64_t n_heads;
-    } models[] = {{"Llama-2-7B", 32}, {"Llama-3-8B", 32}, {"Llama-3.1-8B", 32}, {"Mistral-7B", 32}};
+    } models[] = {{"Llama-2-7B", 32},
+                  {"Llama-3-8B", 32},
+                  {"Llama-3.1-8B", 32},
+                  {"Mistral-7B", 32},
+                  {"Mixtral-8x7B", 32}};
     for (size_t n = 0; model != NULL && n < sizeof models / sizeof *models; n++)
         if (strstr(model, models[n].part) != NULL)
             return models[n].n_heads;

@@ -39,6 +39,7 @@ static int recognises(const s2_source *source)
 static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads)
 {
     const int64_t n = s2_doc_len(source->doc, "");
+    int64_t last_layer = -1, last_head = -1;
     *n_layers = *n_heads = 0;
     if (n > MOST_HEADS)
         return s2_doc_refuse(source->doc, "", source->diag, "more than %d heads", MOST_HEADS);
@@ -49,6 +50,14 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
         snprintf(path, sizeof path, "/%.250s", key);
         if (!is_key(key, &layer, &head) || layer >= S2_LIMIT_LAYERS || head >= S2_LIMIT_HEADS)
             return s2_doc_refuse(source->doc, path, source->diag, "expected \"layer-head\": [scores]");
+        if (layer < last_layer || (layer == last_layer && head <= last_head))
+            return s2_doc_refuse(source->doc, path, source->diag,
+                                 "HeadKV takes scores in the order of the file, whatever their names: "
+                                 "%lld-%lld must not follow %lld-%lld",
+                                 (long long)layer, (long long)head, (long long)last_layer,
+                                 (long long)last_head);
+        last_layer = layer;
+        last_head = head;
         *n_layers = layer >= *n_layers ? layer + 1 : *n_layers;
         *n_heads = head >= *n_heads ? head + 1 : *n_heads;
     }
@@ -80,26 +89,49 @@ static s2_status read_score(const s2_source *source, int64_t layer, int64_t head
 
 typedef struct deal {
     int64_t capacity, window;
-    double beta;
+    double beta, temp;
 } deal;
+
+/* Python's a // b for floats, which goes by the remainder: 1.0 // 0.1 is 9, where 1.0 / 0.1 is 10. */
+static double floored_quotient(double a, double b)
+{
+    const double quotient = (a - fmod(a, b)) / b, down = floor(quotient);
+    return quotient - down > 0.5 ? down + 1 : down;
+}
+
+/* What each head has of all scores, raised to temp and shared anew. */
+static s2_status read_shares(const s2_source *source, double temp, int64_t n_heads, int64_t n, double *share)
+{
+    double sum = 0, sum_raised = 0;
+    for (int64_t at = 0; at < n; at++) {
+        S2_TRY(read_score(source, at / n_heads, at % n_heads, &share[at]));
+        sum += share[at];
+    }
+    if (!(sum > 0))
+        return s2_doc_refuse(source->doc, "", source->diag,
+                             "every score is 0, and HeadKV divides by their sum");
+    for (int64_t at = 0; at < n; at++) {
+        share[at] = pow(share[at] / sum, temp);
+        sum_raised += share[at];
+    }
+    for (int64_t at = 0; at < n; at++)
+        share[at] /= sum_raised;
+    return S2_OK;
+}
 
 /* Keys that each head chooses: the pool by score, and what every head has. The window comes on top. */
 static s2_status deal_out(const s2_source *source, const deal *by, int64_t n_layers, int64_t n_heads,
                           uint16_t *keys)
 {
     const int64_t n = n_layers * n_heads;
-    double sum = 0, *const score = S2_NEW(source->arena, double, n);
-    if (score == NULL)
+    double *const share = S2_NEW(source->arena, double, n);
+    if (share == NULL)
         return S2_ENOMEM;
-    for (int64_t at = 0; at < n; at++) {
-        S2_TRY(read_score(source, at / n_heads, at % n_heads, &score[at]));
-        sum += score[at];
-    }
+    S2_TRY(read_shares(source, by->temp, n_heads, n, share));
     const double base = (double)(by->capacity - by->window);
-    const double pooled = floor(base / by->beta), least = base - pooled;
+    const double each = floored_quotient(base, by->beta), pool = each * (double)n_layers * (double)n_heads;
     for (int64_t at = 0; at < n; at++) {
-        const double share = sum > 0 ? score[at] / sum : 1 / (double)n;
-        const double chosen = rint(share * pooled * (double)n + least);
+        const double chosen = rint(share[at] * pool + (base - each));
         if (chosen > UINT16_MAX)
             return s2_doc_refuse(source->doc, "", source->diag,
                                  "layer %lld head %lld would choose %.0f keys, more than %d",
@@ -142,6 +174,7 @@ static s2_status read_deal(const s2_source *source, deal *out)
     S2_TRY(s2_setting_int(set, "capacity", 2, UINT16_MAX, 512, &out->capacity, source->diag));
     S2_TRY(s2_setting_int(set, "window", 1, out->capacity - 1, out->capacity > 8 ? 8 : 1, &out->window,
                           source->diag));
+    S2_TRY(s2_setting_num(set, "temp", 1e-3, 1e3, 1, &out->temp, source->diag));
     return s2_setting_num(set, "beta", 1, 1e6, 1.01, &out->beta, source->diag);
 }
 
@@ -172,16 +205,18 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     s2_note(
         source->notes,
         "the file has scores only: %lld keys a head, of which the last %lld tokens are always kept and %g "
-        "divides the others between the pool and every head, are assumed (--set capacity=, window=, beta=)",
-        (long long)by.capacity, (long long)by.window, by.beta);
+        "divides the others between the pool and every head, are assumed, and scores count to the "
+        "power of %g (--set capacity=, window=, beta=, temp=)",
+        (long long)by.capacity, (long long)by.window, by.beta, by.temp);
     s2_note(source->notes,
             "scores count query heads; upstream keeps a cache per query head, so a grouped model stores "
             "every copy (--set kv-heads=N for the union)");
     return s2_language_parse(source, &text, out);
 }
 
-const s2_format s2_format_headkv = {.name = "headkv",
-                                    .summary = "HeadKV head scores {\"layer-head\": [scores]}",
-                                    .settings = "capacity (512), beta (1.01), window (8), kv-heads, head-dim",
-                                    .recognises = recognises,
-                                    .read = import};
+const s2_format s2_format_headkv = {
+    .name = "headkv",
+    .summary = "HeadKV head scores {\"layer-head\": [scores]}",
+    .settings = "capacity (512), beta (1.01), temp (1), window (8), kv-heads, head-dim",
+    .recognises = recognises,
+    .read = import};

@@ -7,101 +7,178 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Presses that rank keys by a score, and the newest tokens that they never remove. */
-static const struct {
+enum { CHUNK_TOK = 20, LAG_TOK = 128 };
+
+/* Presses that rank keys by a score, with the first and the newest tokens that they never remove. */
+static const struct press {
     const char *name;
-    int64_t window_tok;
-} scored[] = {{"snapkv", 64},
-              {"tova", 1},
-              {"expected_attention", 1},
-              {"observed_attention", 1},
-              {"knorm", 1},
-              {"keydiff", 1},
-              {"lagkv", 1},
-              {"qfilter", 1},
-              {"random", 1},
-              {"finch", 64},
-              {"compactor", 1},
-              {"cur", 1},
-              {"leverage_score", 1},
-              {"non_causal_attention", 1},
-              {"chunkkv", 1},
-              {"kvzip", 1}};
+    int64_t sink_tok, window_tok;
+} scored[] = {{"snapkv", 0, 64},
+              {"tova", 0, 1},
+              {"expected_attention", 4, 1},
+              {"expected_attention_e2", 4, 1},
+              {"observed_attention", 0, 1},
+              {"knorm", 0, 1},
+              {"keydiff", 0, 1},
+              {"lagkv", 4, LAG_TOK},
+              {"qfilter", 0, 1},
+              {"random", 0, 1},
+              {"finch", 0, 0},
+              {"compactor", 8, 4},
+              {"cur", 4, 1},
+              {"leverage_score", 0, 1},
+              {"non_causal_attention", 0, 1},
+              {"chunkkv", 0, 1},
+              {"kvzip", 4, 1},
+              {"kvzip_plus", 0, 1},
+              {"kvzap_mlp_head", 0, 1}};
+
+/* Presses of its evaluation that no number of keys describes, each with its reason. */
+static const struct {
+    const char *name, *why;
+} unsaid[] = {
+    {"duo_attention", "the heads are in DuoAttention's table: import that with --set rule=kvpress"},
+    {"duo_attention_on_the_fly",
+     "the heads are chosen by looking at the model when it is loaded, so no file says which"},
+    {"kvzap_linear", "a threshold of the scores decides how many keys stay, so no number stands for it"},
+    {"kvzap_mlp", "a threshold of the scores decides how many keys stay, so no number stands for it"},
+    {"pyramidkv", "its budget falls by layer by a rule of its own, which is not known here"},
+};
 
 static int recognises(const s2_source *source)
 {
     return s2_budget_has_any(source, S2_PATHS("/press_name")) ? 88 : 0;
 }
 
-/* Wrappers that move budget between heads or layers without changing its mean. */
+/* Wrappers that move budget between heads, layers or chunks without changing its mean. */
 static const char *unwrapped(const s2_source *source, const char *name)
 {
-    static const char *const wrappers[] = {"critical_adakv_", "critical_", "adakv_", "chunk_"};
-    for (size_t w = 0; w < sizeof wrappers / sizeof *wrappers; w++) {
-        const size_t n = strlen(wrappers[w]);
-        if (strncmp(name, wrappers[w], n) == 0) {
-            s2_note(
-                source->notes,
-                "%s: which head or chunk keeps how much is decided at run time; each is given the mean, and "
-                "a press that works per head only masks and frees no memory",
+    static const char *const wrappers[] = {"critical_adakv_", "adakv_", "chunk_", "block_", "critical_"};
+    const char *inner = name;
+    if (strcmp(name, "kvzap_mlp_layer") == 0)
+        inner = "kvzap_mlp_head";
+    for (size_t w = 0; w < sizeof wrappers / sizeof *wrappers && inner == name; w++)
+        if (strncmp(name, wrappers[w], strlen(wrappers[w])) == 0)
+            inner = name + strlen(wrappers[w]);
+    if (inner != name)
+        s2_note(source->notes,
+                "%s: which head, layer or chunk keeps how much is decided at run time; each is given the "
+                "mean, and a press that works per head only masks and frees no memory",
                 name);
-            return name + n;
-        }
-    }
-    return name;
+    return inner;
 }
 
-static bool is_scored(const char *name)
+static const struct press *find_scored(const char *name)
 {
     for (size_t s = 0; s < sizeof scored / sizeof *scored; s++)
         if (strcmp(name, scored[s].name) == 0)
-            return true;
-    return false;
+            return &scored[s];
+    return NULL;
 }
 
-static s2_status refuse_press(const s2_source *source)
+static s2_status refuse_press(const s2_source *source, const char *name)
 {
+    for (size_t u = 0; u < sizeof unsaid / sizeof *unsaid; u++)
+        if (strcmp(name, unsaid[u].name) == 0)
+            return s2_doc_refuse(source->doc, "/press_name", source->diag, "%s", unsaid[u].why);
     return s2_doc_refuse(source->doc, "/press_name", source->diag,
                          "no pattern is known for this press (streaming_llm, snapkv, tova, knorm, "
                          "expected_attention and other scored ones are)");
 }
 
+static void print_streaming(s2_buf *body, int64_t kept_tok)
+{
+    s2_buf_printf(body, "sink 4t | local %lldt", (long long)(kept_tok > 4 ? kept_tok - 4 : 1));
+}
+
+/* Where fewer keys stay than a press protects, its scores tie, and only their number is certain. */
+static void print_scored(s2_buf *body, int64_t sink_tok, int64_t window_tok, int64_t kept_tok)
+{
+    if (kept_tok <= sink_tok + window_tok) {
+        sink_tok = 0;
+        window_tok = window_tok < kept_tok ? window_tok : kept_tok - 1;
+    }
+    if (sink_tok > 0)
+        s2_buf_printf(body, "sink %lldt | ", (long long)sink_tok);
+    s2_buf_printf(body, "heavy %lld | local %lldt", (long long)(kept_tok - sink_tok - window_tok),
+                  (long long)window_tok);
+}
+
+/* FINCH observes the question, which follows a delimiter in the prompt. */
+static s2_status finch_body(const s2_source *source, int64_t kept_tok, s2_buf *body)
+{
+    int64_t question_tok;
+    S2_TRY(s2_setting_int(&source->settings, "question", 1, kept_tok > 1 ? kept_tok - 1 : 1, 0, &question_tok,
+                          source->diag));
+    if (question_tok == 0)
+        return s2_doc_refuse(source->doc, "/press_name", source->diag,
+                             "finch keeps the question at the end of the prompt, whose length no file says "
+                             "(--set question=TOKENS)");
+    print_scored(body, 0, question_tok, kept_tok);
+    return S2_OK;
+}
+
+static s2_status scored_body(const s2_source *source, const struct press *press, int64_t n_tok,
+                             int64_t kept_tok, s2_buf *body)
+{
+    if (strcmp(press->name, "finch") == 0)
+        return finch_body(source, kept_tok, body);
+    if (strcmp(press->name, "lagkv") == 0) {
+        /* scores follow the position where the prompt is too short to have two lags */
+        if (n_tok < press->sink_tok + 2 * LAG_TOK)
+            print_streaming(body, kept_tok);
+        else
+            print_scored(body, press->sink_tok, LAG_TOK + (n_tok - press->sink_tok) % LAG_TOK, kept_tok);
+        return S2_OK;
+    }
+    if (strcmp(press->name, "expected_attention") == 0)
+        s2_note(source->notes, "later evaluations of KVPress mean AdaKV by expected_attention: each head "
+                               "is given the mean, and nothing is freed");
+    print_scored(body, press->sink_tok, press->window_tok, kept_tok);
+    return S2_OK;
+}
+
+/* ChunkKV keeps whole chunks: as many as the share of them says. */
+static int64_t kept_of(const char *name, int64_t n_tok, double ratio)
+{
+    int64_t kept = (int64_t)((double)n_tok * (1 - ratio));
+    if (strcmp(name, "chunkkv") == 0 && n_tok >= CHUNK_TOK) {
+        kept = (int64_t)((double)((n_tok + CHUNK_TOK - 1) / CHUNK_TOK) * (1 - ratio)) * CHUNK_TOK;
+        kept = kept < CHUNK_TOK ? CHUNK_TOK : kept;
+    }
+    return kept < 2 ? 2 : kept;
+}
+
 static s2_status press_body(const s2_source *source, const char *full_name, int64_t n_tok, int64_t kept_tok,
                             s2_buf *body)
 {
-    const char *const name = unwrapped(source, full_name);
-    if (strcmp(name, "no_press") == 0 || kept_tok >= n_tok) {
+    const char *name = unwrapped(source, full_name);
+    const bool thinks = strcmp(name, "think") == 0 || strcmp(name, "snap_think") == 0;
+    if (thinks)
+        s2_note(source->notes, "ThinK removes channels of keys, which no pattern says: keys are read with "
+                               "all of theirs here");
+    if (strcmp(name, "snap_think") == 0)
+        name = "snapkv";
+    const struct press *const press = find_scored(name);
+    if (strcmp(name, "no_press") == 0 || strcmp(name, "think") == 0 || (press != NULL && kept_tok >= n_tok)) {
         s2_buf_puts(body, "dense");
         return S2_OK;
     }
     if (strcmp(name, "streaming_llm") == 0) {
-        s2_buf_printf(body, "sink 4t | local %lldt", (long long)(kept_tok > 4 ? kept_tok - 4 : 1));
+        print_streaming(body, kept_tok);
         return S2_OK;
     }
-    for (size_t s = 0; s < sizeof scored / sizeof *scored; s++)
-        if (strcmp(name, scored[s].name) == 0) {
-            const int64_t window = scored[s].window_tok < kept_tok ? scored[s].window_tok : kept_tok - 1;
-            s2_buf_printf(body, "heavy %lld | local %lldt", (long long)(kept_tok - window),
-                          (long long)window);
-            return S2_OK;
-        }
-    if (strcmp(name, "duo_attention_on_the_fly") == 0)
-        return s2_doc_refuse(
-            source->doc, "/press_name", source->diag,
-            "the heads are chosen by looking at the model when it is loaded, so no file says which");
-    if (strncmp(name, "duo_attention", 13) == 0)
-        return s2_doc_refuse(source->doc, "/press_name", source->diag,
-                             "the heads are in DuoAttention's table: import that with --set rule=kvpress");
-    return refuse_press(source);
+    return press != NULL ? scored_body(source, press, n_tok, kept_tok, body) : refuse_press(source, name);
 }
 
 /* decoding_NAME removes keys while it decodes, down to target_size every compression_interval steps. */
-static s2_status decoding_body(const s2_source *source, const char *press, s2_buf *body)
+static s2_status decoding_body(const s2_source *source, const char *full_name, s2_buf *body)
 {
     int64_t target, interval;
-    const bool streams = strcmp(press, "streaming_llm") == 0;
-    if (!streams && !is_scored(press))
-        return refuse_press(source);
+    const char *const name = unwrapped(source, full_name);
+    const bool streams = strcmp(name, "streaming_llm") == 0;
+    if (!streams && find_scored(name) == NULL)
+        return refuse_press(source, name);
     S2_TRY(s2_budget_read(source, S2_PATHS("/target_size"), 2, S2_LIMIT_CONTEXT_TOK, 2048, &target));
     S2_TRY(
         s2_budget_read(source, S2_PATHS("/compression_interval"), 1, S2_LIMIT_CONTEXT_TOK, 512, &interval));
@@ -128,8 +205,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return s2_doc_refuse(source->doc, "/press_name", source->diag, "press_name must be a text");
     if (s2_doc_has(source->doc, "/compression_ratio"))
         S2_TRY(s2_doc_num(source->doc, "/compression_ratio", 0, 0.999999, &ratio, source->diag));
-    const int64_t kept =
-        (int64_t)((double)n_tok * (1 - ratio)) > 2 ? (int64_t)((double)n_tok * (1 - ratio)) : 2;
+    const int64_t kept = kept_of(name, n_tok, ratio);
     s2_status status = strncmp(name, "decoding_", 9) == 0 ? decoding_body(source, name + 9, &body)
                                                           : press_body(source, name, n_tok, kept, &body);
     if (status == S2_OK)
@@ -147,6 +223,6 @@ static s2_status import(const s2_source *source, s2_pattern *out)
 
 const s2_format s2_format_kvpress = {.name = "kvpress",
                                      .summary = "KVPress evaluation config: press_name, compression_ratio",
-                                     .settings = "len (8192), " S2_BUDGET_SETTINGS,
+                                     .settings = "len (8192), question (finch), " S2_BUDGET_SETTINGS,
                                      .recognises = recognises,
                                      .read = import};

@@ -39,6 +39,12 @@ static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lse
     double share = 0; /* LServe's own default: every head keeps all */
     if (s2_doc_has(source->doc, "/static_sparsity"))
         S2_TRY(s2_doc_num(source->doc, "/static_sparsity", 0, 1, &share, source->diag));
+    if (share != 0 && !s2_doc_has(source->doc, "/static_sparse_attn_load_dir") &&
+        s2_setting_text(&source->settings, "streaming-kv") == NULL)
+        return s2_doc_refuse(
+            source->doc, "/static_sparsity", source->diag,
+            "LServe refuses a share of streaming heads without --static-sparse-attn-load-dir, "
+            "whose table says which stream (--set streaming-kv=N)");
     const int64_t n = (int64_t)(share * (double)n_kv_heads + 0.5);
     S2_TRY(
         s2_setting_int(&source->settings, "streaming-kv", 0, n_kv_heads, n, &out->n_streaming, source->diag));

@@ -225,6 +225,10 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
         {"kvpress", "press_name: snapkv\ncompression_ratio: 1.5\n", 2, 20},
         {"kvpress", "press_name: unheard_of\n", 1, 13},
         {"kvpress", "press_name: duo_attention\n", 1, 13},
+        {"kvpress", "press_name: finch\n", 1, 13},
+        {"kvpress", "press_name: kvzap_linear\n", 1, 13},
+        {"kvpress", "press_name: pyramidkv\n", 1, 13},
+        {"lserve", "--dec-sink-token 128\n--static-sparsity 0.5\n", 2, 3},
         {"kvpress", "press_name: \"sn\\0apkv\"\n", 1, 13},
         {"chosen", "seerattn_gate_block_size: 64\nseerattn_sparsity_method: threshold\n", 2, 27},
         {"chosen", "block_size: 128\nflex_prefill_gamma: 0.9\n", 2, 21},
@@ -259,6 +263,8 @@ static void what_yaml_and_hjson_must_not_hold_is_refused_in_its_place(void **sta
         {"headkv", "{\"0-0\": [1], \"0-1\": [\"x\"]}", 1, 22},
         {"headkv", "{\"0-0\": [1], \"0-1\": []}", 1, 21},
         {"headkv", "{\"0-0\": [1], \"1\": [1]}", 1, 19},
+        {"headkv", "{\"0-0\": [0], \"0-1\": [0]}", 1, 1},
+        {"headkv", "{\"0-1\": [1], \"0-0\": [1]}", 1, 21},
         {"doublesparse",
          "{\"model.layers.0.self_attn.qk_proj\": [[1]], \"model.layers.2.self_attn.qk_proj\": [[1]]}", 1, 1},
     };
@@ -314,6 +320,22 @@ static void budgets_of_more_methods_are_kept(void **state)
         {"press_name: adakv_snapkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
          "heavy 1984 | local 64t"},
         {"press_name: no_press\n", "", "kvpress", "layers all: dense"},
+        {"press_name: think\n", "", "kvpress", "layers all: dense"},
+        {"press_name: expected_attention\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "sink 4t | heavy 2043 | local 1t"},
+        {"press_name: compactor\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "sink 8t | heavy 2036 | local 4t"},
+        {"press_name: compactor\ncompression_ratio: 0.75\n", "len=40", "kvpress", "heavy 6 | local 4t"},
+        {"press_name: finch\ncompression_ratio: 0.5\n", "len=4096 question=30", "kvpress",
+         "heavy 2018 | local 30t"},
+        /* the last whole lag and what follows it: 128 + (4096 - 4) mod 128 */
+        {"press_name: lagkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "sink 4t | heavy 1792 | local 252t"},
+        {"press_name: lagkv\ncompression_ratio: 0.5\n", "len=200", "kvpress", "sink 4t | local 96t"},
+        {"press_name: chunkkv\ncompression_ratio: 0.5\n", "len=4096", "kvpress", "heavy 2039 | local 1t"},
+        {"press_name: decoding_adakv_expected_attention_e2\n", "", "kvpress", "heavy 2048 | local 512t"},
+        {"press_name: block_keydiff\ncompression_ratio: 0.5\n", "len=4096", "kvpress",
+         "heavy 2047 | local 1t"},
         {"press_name: decoding_knorm\ncompression_interval: 512\ntarget_size: 4096\n", "", "kvpress",
          "heavy 4096 | local 512t"},
         {"--method StreamingLLM --max_capacity_prompts 128", "", "streamingllm", "sink 4t | local 124t"},
@@ -330,6 +352,8 @@ static void budgets_of_more_methods_are_kept(void **state)
          "", "dsa", "head-dim 288"},
         {"{\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}", "tokens=128", "doublesparse",
          "decode: topk 128"},
+        {"{\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}", "tokens=128 rule=doublesparse", "doublesparse",
+         "layers all: topk 128"},
         {"{\"model.layers.0.self_attn.q_proj\": [[1], [2]], \"model.layers.0.self_attn.k_proj\": [[1], [2]], "
          "\"model.layers.0.self_attn.qk_proj\": [[1], [2]]}",
          "", "doublesparse", "decode: topk 256"},
@@ -342,7 +366,7 @@ static void budgets_of_more_methods_are_kept(void **state)
         {"press_name: decoding_streaming_llm\ncompression_interval: 512\ntarget_size: 4096\n", "", "kvpress",
          "sink 4t | local 4604t"},
         {"static_sparsity=0.75\nrun --dec-sink-token 128 --static-sparsity ${static_sparsity} "
-         "--sparse-decode-mode 0\n",
+         "--static-sparse-attn-load-dir patterns/llama --sparse-decode-mode 0\n",
          "", "lserve", "decode kv 0-5: sink 2 | local 5"},
         {"--dec-sink-token 128 --sparse-decode-mode 0", "", "lserve", "layers all: dense"},
         {"--dec-sink-token 128 --sparse-decode-mode 1", "", "lserve",
@@ -412,6 +436,28 @@ static void headkv_deals_its_pool_by_score(void **state)
         assert_int_equal(held_keys(&at.pattern, n / 2, n % 2), held[n]);
     assert_true(says(&at, "assumed"));
     imported_release(&at);
+}
+
+/* As Python divides: 9 // 1.8 is 4, though 9 / 1.8 is 5. */
+static void headkv_divides_and_raises_as_its_code_does(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings;
+        int64_t first, second;
+    } rows[] = {
+        {"capacity=19 window=10 beta=1.8", 17, 21},   /* each 4: 2 * 4 * share + 5, window 10 */
+        {"capacity=100 window=10 beta=1.2", 62, 138}, /* each 75: 150 * share + 15 + 10 */
+        {"capacity=100 window=10 beta=1.2 temp=2", 40, 160},
+        {"capacity=100 window=10 beta=1.2 temp=0.5", 80, 120},
+    };
+    for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+        imported at;
+        import_text(&at, "{\"0-0\": [1], \"0-1\": [3]}", rows[r].settings);
+        assert_int_equal(held_keys(&at.pattern, 0, 0), rows[r].first);
+        assert_int_equal(held_keys(&at.pattern, 0, 1), rows[r].second);
+        imported_release(&at);
+    }
 }
 
 static void duo_by_the_rule_of_kvpress_rounds_and_sorts(void **state)
@@ -995,6 +1041,7 @@ int main(void)
         cmocka_unit_test(budgets_of_more_methods_are_kept),
         cmocka_unit_test(pyramidkv_budgets_fall_from_the_first_layer_to_the_last),
         cmocka_unit_test(headkv_deals_its_pool_by_score),
+        cmocka_unit_test(headkv_divides_and_raises_as_its_code_does),
         cmocka_unit_test(duo_by_the_rule_of_kvpress_rounds_and_sorts),
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),

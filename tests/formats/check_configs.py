@@ -120,7 +120,7 @@ def duo(c):
 
 
 def lserve(c):
-    p = c.load("lserve.txt", "--sparse-context-mode --sparse-decode-mode 1 --static-sparsity 0.5 --ctx-sink-token 128 --ctx-local-token 8192 --dec-sink-token 128 --dec-local-token 256 "
+    p = c.load("lserve.txt", "--sparse-context-mode --sparse-decode-mode 1 --static-sparsity 0.5 --static-sparse-attn-load-dir patterns --ctx-sink-token 128 --ctx-local-token 8192 --dec-sink-token 128 --dec-local-token 256 "
                "--dynamic-sparse-token-budget 4096")
     n = 131072
     prefill, decode = c.sim(p, n), c.sim(p, n, "-p", "decode", "--dtype", "fp8")
