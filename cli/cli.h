@@ -49,6 +49,8 @@ typedef struct s2_cli s2_cli;
 struct s2_input; /* cli/input.h */
 typedef s2_exit (*s2_command_fn)(s2_cli *cli, int argc, char **argv);
 
+struct s2_format;
+
 /* What s2 has and s2check has not. Each may be NULL. */
 typedef struct s2_cli_hooks {
     /*
@@ -56,7 +58,7 @@ typedef struct s2_cli_hooks {
      * (the text is then read as a pattern); S2_EPARSE with *diag: it is one, and refused.
      */
     s2_status (*import)(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
-                        s2_diag *diag);
+                        const struct s2_format **used, s2_diag *diag);
     /* The file in a folder that stands for it, in cli->arena: its config, or what an export wrote; or NULL. */
     const char *(*in_folder)(s2_cli *cli, const char *folder);
     /*

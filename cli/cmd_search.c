@@ -367,6 +367,8 @@ static s2_exit read_options(s2_searching *r)
         s2_restriction_read(r->found.cli, &r->args,
                             r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
                             r->found.search.options.len_tok, &r->restriction));
+    r->found.restriction = &r->restriction;
+    r->found.search.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
     if (s2_restriction_restricts(&r->restriction)) {
         r->found.search.accept = s2_restriction_accepts;
         r->found.search.accept_user = &r->restriction;
@@ -714,24 +716,27 @@ static s2_exit export_best(const s2_searching *r)
     const char *const path = s2_args_str(&r->args, "output");
     if (path == NULL || found->n_designs == 0)
         return S2_EXIT_OK;
-    char len[24];
+    const s2_format *const format = r->restriction.formats[0];
+    char len[24], ranks[24];
     s2_buf text = {0};
     s2_pattern_print(&found->designs[0].pattern, &text);
     s2_buf_add(&text, "", 1);
     if (text.status != S2_OK)
         return s2_cli_fail(cli, text.status, "export");
     snprintf(len, sizeof len, "%lld", (long long)found->search.options.len_tok);
-    const char *const words[] = {"export", cli->no_db ? text.data : found->designs[0].name,
-                                 "--to",   r->restriction.formats[0]->name,
-                                 "--len",  len,
-                                 "-o",     path,
-                                 "--no-db"};
+    snprintf(ranks, sizeof ranks, "tp=%d", (int)found->search.options.n_ranks);
+    const bool shared = found->search.options.n_ranks > 1 && s2_format_takes(format, "tp");
+    const char *const words[] = {
+        "export", cli->no_db ? text.data : found->designs[0].name,
+        "--to",   format->name,
+        "--len",  len,
+        "-o",     path,
+        "--set",  ranks};
     enum { WORDS = sizeof words / sizeof words[0] };
     char *argv[WORDS];
     memcpy(argv, words, sizeof words);
     const char *const command = cli->command;
-    const bool no_db = cli->no_db;
-    const s2_exit code = s2_cmd_export(cli, no_db ? WORDS : WORDS - 1, argv);
+    const s2_exit code = s2_cmd_export(cli, shared ? WORDS : WORDS - 2, argv);
     cli->command = command;
     s2_buf_release(&text);
     if (code == S2_EXIT_OK)

@@ -245,7 +245,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         return refuse(cli, status, &diag);
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
-    const s2_report_subject subject = {name, hash, pattern, &options};
+    const s2_report_subject subject = {name, hash, pattern, &options, input != NULL ? input->format : NULL};
     S2_CLI_TRY(print(state, &subject, &sim));
     /* the database keeps a price by phase, length and batch, so that of a part is not kept */
     if (input == NULL || cli->no_db || options.new_tok != 0)

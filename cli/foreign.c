@@ -28,7 +28,7 @@ static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings
 }
 
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
-                          s2_diag *diag)
+                          const s2_format **used, s2_diag *diag)
 {
     s2_buf notes = {0};
     s2_fileset side = {.arena = &cli->arena};
@@ -41,14 +41,13 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
                         .notes = &notes,
                         .side = &side,
                         .diag = diag};
-    const s2_format *used = NULL;
     s2_status status = dir != NULL ? read_settings(cli, cli->export_to, &source.settings, diag) : S2_ENOMEM;
     if (status == S2_OK)
-        status = s2_import_run(&source, NULL, &used, out);
+        status = s2_import_run(&source, NULL, used, out);
     cli->sets_used |= status != S2_EUNSUPPORTED;
     if (status == S2_OK)
-        s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path, used->name,
-                     used->summary);
+        s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path,
+                     (*used)->name, (*used)->summary);
     s2_buf_release(&notes);
     return status;
 }

@@ -11,7 +11,7 @@
  * The import hook of s2_cli_hooks (cli/cli.h). What the format leaves unsaid goes to stderr.
  */
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
-                          s2_diag *diag);
+                          const s2_format **used, s2_diag *diag);
 
 /* The hook that finds a folder's file. */
 const char *s2_foreign_in_folder(s2_cli *cli, const char *folder);

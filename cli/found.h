@@ -6,6 +6,7 @@
 #define S2_CLI_FOUND_H
 
 #include "cli/cli.h"
+#include "cli/restrict.h"
 #include "pattern/parse.h"
 #include "search/search.h"
 
@@ -47,6 +48,7 @@ typedef struct s2_found {
     s2_phase phases[S2_N_PHASES];
     int64_t until; /* visits end here: the shard's end, or --limit before it */
     bool json;
+    const s2_restriction *restriction; /* what the designs may be: --exportable, --dense-layers */
     int32_t n_designs; /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
     int32_t n_least; /* where the front is empty; filled by s2_found_seek_least */

@@ -155,6 +155,39 @@ static void put_unjudged(const s2_found *found, const s2_found_design *best, s2_
     s2_buf_puts(buf, "\n");
 }
 
+static void put_kept(double bytes, const s2_sim *sim, s2_buf *buf)
+{
+    s2_bytes_print(bytes, buf);
+    s2_buf_printf(buf, ", %.1f %% of dense", 100 * bytes / (double)sim->kv.dense);
+}
+
+static void put_cache(const s2_found *found, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const keeper = s2_restriction_keeper(found->restriction);
+    if (keeper == NULL) {
+        s2_buf_puts(buf, ";\n  the KV cache keeps ");
+        put_kept((double)sim->kv.head_pages, sim, buf);
+        return;
+    }
+    s2_buf_printf(buf, ";\n  %s keeps every page of the KV cache: ", keeper->stack);
+    put_kept(s2_sim_all_pages_bytes(&found->search.options, sim), sim, buf);
+    if (sim->host_dense_bytes > 0)
+        s2_buf_puts(buf, ", more than fits the GPU beside the weights");
+    s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
+    put_kept((double)sim->kv.head_pages, sim, buf);
+}
+
+/* A price must not be taken for that of the stack which the file is for. */
+static void put_stacks(const s2_found *found, s2_buf *buf)
+{
+    for (int32_t n = 0; n < found->restriction->n_formats; n++) {
+        const s2_format *const format = found->restriction->formats[n];
+        if (format->stack != NULL)
+            s2_buf_printf(buf, "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
+                          format->name, format->stack);
+    }
+}
+
 static s2_status put_phases(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     double error_pct[S2_N_PHASES] = {0};
@@ -165,10 +198,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
         predicted |= sim->predicted;
         if (p == 0) {
-            s2_buf_puts(buf, ";\n  the KV cache keeps ");
-            s2_bytes_print((double)sim->kv.head_pages, buf);
-            s2_buf_printf(buf, ", %.1f %% of dense",
-                          100.0 * (double)sim->kv.head_pages / (double)sim->kv.dense);
+            put_cache(found, sim, buf);
             s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads, and %s",
                           100 * sim->token_density,
                           asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
@@ -176,6 +206,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         }
         s2_buf_puts(buf, "\n");
     }
+    put_stacks(found, buf);
     put_unjudged(found, best, buf);
     const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, error_pct) : 0;
     if (n_alike > 0)

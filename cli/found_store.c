@@ -32,7 +32,7 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
 {
     s2_buf json = {0};
     if (sim != NULL) {
-        const s2_report_subject subject = {design->name, design->hash, &design->pattern, options};
+        const s2_report_subject subject = {design->name, design->hash, &design->pattern, options, NULL};
         s2_sim_report_json(&subject, sim, &json);
     } else {
         s2_json_begin(&json, '{');
@@ -61,10 +61,11 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
     out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);
+    out->kv_head_pages_bytes =
+        s2_found_value(found, design->point, S2_BY_KV_BYTES, out->kv_head_pages_bytes);
     if (sim != NULL)
         return S2_OK;
     out->density = s2_found_value(found, design->point, S2_BY_DENSITY, none);
-    out->kv_head_pages_bytes = s2_found_value(found, design->point, S2_BY_KV_BYTES, none);
     out->error_pct = error_pct;
     return S2_OK;
 }

@@ -104,7 +104,8 @@ static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options 
     s2_diag diag = {0};
     s2_status status = S2_EUNSUPPORTED;
     if (cli->hooks != NULL && cli->hooks->import != NULL && path != NULL)
-        status = cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &diag);
+        status = cli->hooks->import(cli, path, input->text, input->n_bytes, &input->pattern, &input->format,
+                                    &diag);
     if (status == S2_EINVAL) {
         s2_cli_error(cli, "%s: %s", path, diag.msg);
         return S2_EXIT_USAGE;

@@ -15,6 +15,7 @@ typedef struct s2_input {
     const char *text;  /* as read; carets point into it */
     size_t n_bytes;
     s2_pattern pattern; /* in cli->arena */
+    const struct s2_format *format; /* of a foreign file; NULL: it is in our own language */
 } s2_input;
 
 /*

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
 #include "words/size.h"
@@ -285,6 +286,36 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_end(buf, '}');
 }
 
+double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim)
+{
+    const double states = (double)sim->states.bytes * (double)options->batch;
+    return ((double)sim->kv.dense - states) / (double)options->len_tok *
+               (double)s2_round_up(options->len_tok, options->page_tok) +
+           states;
+}
+
+/* Head pages, or what the stack of a file keeps instead. */
+static double kept_bytes(const s2_report_subject *subject, const s2_sim *sim)
+{
+    return subject->format != NULL && subject->format->keeps_all
+               ? s2_sim_all_pages_bytes(subject->options, sim)
+               : (double)sim->kv.head_pages;
+}
+
+static void json_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL || format->stack == NULL)
+        return;
+    s2_json_key(buf, "stack");
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "format", format->name);
+    s2_json_key_str(buf, "name", format->stack);
+    s2_json_key_num(buf, "kv_bytes",
+                    kept_bytes(subject, sim));
+    s2_json_end(buf, '}');
+}
+
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
@@ -303,6 +334,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
         s2_json_null(buf);
     json_prediction(subject->options, sim, buf);
     json_kv(sim, buf);
+    json_stack(subject, sim, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);
     json_ranks(subject->options, sim, buf);
@@ -543,6 +575,30 @@ static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
     s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
 }
 
+/* Of a file of another stack: what is not true of that stack. */
+static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_format *const format = subject->format;
+    if (format == NULL || format->stack == NULL)
+        return;
+    char label[32];
+    snprintf(label, sizeof label, "for %s", format->name);
+    line_begin(label, buf);
+    if (format->keeps_all) {
+        const double kept = kept_bytes(subject, sim);
+        s2_bytes_print(kept, buf);
+        s2_buf_printf(buf,
+                      " of cache, %.4f of dense: %s keeps every page, so that what fits is what fits of "
+                      "dense\n",
+                      kept / (double)sim->kv.dense, format->stack);
+        line_begin("", buf);
+    }
+    if (subject->options->peer != NULL)
+        s2_buf_printf(buf, "the times above are those of %s\n", subject->options->peer->name);
+    else
+        s2_buf_printf(buf, "the times above are of the kernels of s2, not of those of %s\n", format->stack);
+}
+
 static void text_kv(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const double dense = (double)sim->kv.dense;
@@ -674,6 +730,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     }
     text_kv(subject, sim, buf);
     text_tiers(sim, buf);
+    text_stack(subject, sim, buf);
 }
 
 static const char *kind_of_times(const s2_sim_options *options)
@@ -711,8 +768,8 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
     else
         s2_buf_printf(buf, " %7.2fx", sim->dense_time_us / sim->time_us);
     s2_buf_printf(buf, " %7s", s2_resource_word(sim->bound_by));
-    cell(s2_bytes_print, (double)sim->kv.head_pages, 11, buf);
-    s2_buf_printf(buf, " %7.4f", (double)sim->kv.head_pages / (double)sim->kv.dense);
+    cell(s2_bytes_print, kept_bytes(subject, sim), 11, buf);
+    s2_buf_printf(buf, " %7.4f", kept_bytes(subject, sim) / (double)sim->kv.dense);
     if (sim->end_to_end_us > 0)
         cell(s2_time_print, sim->end_to_end_us, 11, buf);
     s2_buf_puts(buf, "\n");

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "calibrate/public.h"
+#include "export/format.h"
 #include "sim/price.h"
 
 #ifdef __cplusplus
@@ -20,6 +21,7 @@ typedef struct s2_report_subject {
     const char *hash;
     const s2_pattern *pattern;
     const s2_sim_options *options;
+    const s2_format *format; /* of the file that it was read from; NULL: it is a pattern of our own */
 } s2_report_subject;
 
 /* One object, without a line end. */
@@ -29,6 +31,9 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
 /* Several patterns side by side. */
 void s2_sim_report_table_head(const s2_sim_options *options, s2_buf *buf);
 void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
+
+/* What a stack that frees nothing keeps of the cache on all GPUs: every page. */
+double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim);
 
 /* Of a step that makes one token of each sequence in decode, of all tokens of the context otherwise. */
 double s2_sim_tokens_per_s(const s2_sim_options *options, double us);

@@ -39,6 +39,14 @@ s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *format
                : S2_EXIT_OK;
 }
 
+const s2_format *s2_restriction_keeper(const s2_restriction *restriction)
+{
+    for (int32_t n = 0; n < restriction->n_formats; n++)
+        if (restriction->formats[n]->keeps_all)
+            return restriction->formats[n];
+    return NULL;
+}
+
 bool s2_restriction_restricts(const s2_restriction *restriction)
 {
     return restriction->n_formats > 0 || restriction->n_dense_layers != S2_RESTRICT_ANY;

@@ -22,6 +22,8 @@ typedef struct s2_restriction {
 /* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
 s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
                             s2_restriction *out);
+/* The first of its formats whose stack frees nothing of the KV cache, or NULL. */
+const s2_format *s2_restriction_keeper(const s2_restriction *restriction);
 bool s2_restriction_restricts(const s2_restriction *restriction);
 /* An s2_search_accept_fn (search/search.h) whose user is the restriction. */
 s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,

@@ -5,8 +5,11 @@
 #include "export/rotation.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define WRAPPER "/blocksparse_params"
+#define RANKS "/tensor_parallel_size"
+#define STACK "vLLM up to 0.9"
 
 static int recognises(const s2_source *source)
 {
@@ -18,11 +21,33 @@ static int recognises(const s2_source *source)
     return at[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
 }
 
+/* A command's own --set tp, where it is not meant for what the command writes. */
+static bool is_said(const s2_source *source)
+{
+    for (int32_t n = 0; n < source->settings.n; n++)
+        if (strcmp(source->settings.list[n].key, "tp") == 0)
+            return !source->settings.list[n].optional;
+    return false;
+}
+
+/* What s2 writes states its ranks; a file that states none has those of --set tp. */
+static s2_status read_ranks(const s2_source *source, int64_t *n_ranks)
+{
+    int64_t said;
+    S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &said, source->diag));
+    S2_TRY(s2_doc_int_or(source->doc, RANKS, 1, S2_LIMIT_HEADS, said, n_ranks, source->diag));
+    if (is_said(source) && said != *n_ranks)
+        return s2_doc_refuse(source->doc, RANKS, source->diag,
+                             "the file is for %lld tensor-parallel rank%s, which --set tp=%lld contradicts",
+                             (long long)*n_ranks, s2_text_plural(*n_ranks), (long long)said);
+    return S2_OK;
+}
+
 static s2_status read_heads(const s2_source *source, const char *at, s2_rotation *rotation)
 {
     char path[64];
     int64_t n_ranks;
-    S2_TRY(s2_setting_int(&source->settings, "tp", 1, S2_LIMIT_HEADS, 1, &n_ranks, source->diag));
+    S2_TRY(read_ranks(source, &n_ranks));
     snprintf(path, sizeof path, "%s/num_heads", at);
     S2_TRY(s2_doc_int(source->doc, path, 1, S2_LIMIT_HEADS / n_ranks, &rotation->n_heads, source->diag));
     snprintf(path, sizeof path, "%s/num_kv_heads", at);
@@ -32,8 +57,8 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
         return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
     rotation->n_heads *= n_ranks;
     rotation->n_kv_heads *= n_ranks;
-    s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s assumed (--set tp=N)",
-            (long long)n_ranks, n_ranks == 1 ? "" : "s");
+    s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s %s", (long long)n_ranks,
+            s2_text_plural(n_ranks), s2_doc_has(source->doc, RANKS) ? "stated" : "assumed (--set tp=N)");
     return S2_OK;
 }
 
@@ -73,32 +98,61 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     return s2_rotation_import(source, &rotation, out);
 }
 
+/* vLLM cuts heads into equal ranks, and steps over those of all of them. */
+static s2_status read_target_ranks(const s2_target *target, const s2_rotation *rotation, int64_t *n_ranks)
+{
+    S2_TRY(s2_setting_int(&target->settings, "tp", 1, S2_LIMIT_HEADS, 1, n_ranks, target->diag));
+    if (rotation->n_kv_heads % *n_ranks == 0)
+        return S2_OK;
+    return s2_target_refuse(target, "%lld ranks cannot share %lld KV heads evenly: --set tp must divide them",
+                            (long long)*n_ranks, (long long)rotation->n_kv_heads);
+}
+
+static void note_use(const s2_target *target, int64_t n_ranks)
+{
+    if (n_ranks == 1)
+        s2_note(target->notes, "num_heads and num_kv_heads are the whole model's, for one GPU; --set tp=N "
+                               "writes those of a tensor-parallel rank");
+    else
+        s2_note(target->notes,
+                "num_heads and num_kv_heads are those of each of %lld tensor-parallel ranks; the file is the "
+                "same for all of them",
+                (long long)n_ranks);
+    s2_note(target->notes, STACK " has this attention, later versions do not; a model's code passes the "
+                                 "object on as Attention(blocksparse_params=...), to the layers that are "
+                                 "not dense");
+    s2_note(target->notes, "vLLM keeps every page of a sparse layer: it reads less and frees nothing");
+}
+
 static s2_status export(const s2_target *target)
 {
     s2_rotation rotation;
     s2_buf buf = {0};
+    int64_t n_ranks;
     S2_TRY(s2_rotation_derive_alike(target, &rotation));
+    S2_TRY(read_target_ranks(target, &rotation, &n_ranks));
     s2_buf_puts(&buf, "{\n  \"blocksparse_params\": {\n");
     s2_buf_printf(&buf, "    \"max_seqlen\": %lld,\n", (long long)target->n_tok);
-    s2_buf_printf(&buf, "    \"num_heads\": %lld,\n", (long long)rotation.n_heads);
-    s2_buf_printf(&buf, "    \"num_kv_heads\": %lld,\n", (long long)rotation.n_kv_heads);
+    s2_buf_printf(&buf, "    \"num_heads\": %lld,\n", (long long)(rotation.n_heads / n_ranks));
+    s2_buf_printf(&buf, "    \"num_kv_heads\": %lld,\n", (long long)(rotation.n_kv_heads / n_ranks));
     s2_buf_printf(&buf, "    \"block_size\": %lld,\n", (long long)rotation.block_tok);
     s2_buf_printf(&buf, "    \"local_blocks\": %lld,\n", (long long)rotation.local_blk);
     s2_buf_printf(&buf, "    \"vert_stride\": %lld,\n", (long long)rotation.stride_blk);
     s2_buf_printf(&buf, "    \"homo_head\": %s,\n    \"homo_head_group\": false\n  },\n",
                   rotation.homogeneous ? "true" : "false");
+    s2_buf_printf(&buf, "  \"tensor_parallel_size\": %lld,\n", (long long)n_ranks);
     s2_rotation_print_model(&buf, target, &rotation);
-    s2_note(target->notes,
-            "num_heads and num_kv_heads are the whole model's; divide them by the tensor-parallel "
-            "size. Dense layers get no blocksparse_params");
+    note_use(target, n_ranks);
     return s2_fileset_add_buf(target->files, "blocksparse_params.json", &buf);
 }
 
 const s2_format s2_format_vllm = {
     .name = "vllm",
-    .summary = "vLLM BlocksparseParams (vLLM up to 0.9)",
+    .summary = "vLLM BlocksparseParams (" STACK ")",
     .file_name = "blocksparse_params.json",
     .settings = "layers, head-dim, dense-every, tp (1)",
+    .stack = STACK,
+    .keeps_all = true,
     .recognises = recognises,
     .read = import,
     .write = export,

@@ -66,6 +66,8 @@ typedef struct s2_format {
     bool reads_bytes;  /* also reads files that are no configuration: source->doc may be NULL */
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
     bool lossy;        /* differences are counted and said instead of refused */
+    const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
+    bool keeps_all;    /* the stack frees nothing of the KV cache, whatever the pattern lets it drop */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
     s2_status (*read)(const s2_source *source, s2_pattern *out);
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */

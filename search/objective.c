@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "base/arith.h"
 #include "coverage/prove.h"
 #include "reach/worth.h"
 
@@ -61,17 +62,36 @@ static bool wants(const s2_objectives *objectives, s2_objective objective)
     return false;
 }
 
-double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
+/* Each of more GPUs than KV heads has a copy of one. */
+static double every_token_bytes(const s2_objectives *objectives, const s2_pattern *pattern, int64_t n_tok)
 {
     const s2_sim_options *const options = &objectives->options;
     double elems = 0, states = 0;
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
+        const int32_t n_kv_heads = s2_pattern_kv_heads(pattern, layer);
         states += (double)s2_pattern_state_bytes(pattern, layer);
         if (s2_pattern_kv_layer(pattern, layer) == layer && !s2_pattern_is_state_layer(pattern, layer))
-            elems += (double)s2_pattern_kv_heads(pattern, layer) * s2_pattern_head_dim(pattern, layer);
+            elems += (double)(n_kv_heads > options->n_ranks ? n_kv_heads : options->n_ranks) *
+                     s2_pattern_head_dim(pattern, layer);
     }
-    return (2.0 * elems * (double)options->len_tok * s2_dtype_bytes(options->dtype) + states) *
-           (double)options->batch;
+    return (2.0 * elems * (double)n_tok * s2_dtype_bytes(options->dtype) + states) * (double)options->batch;
+}
+
+double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
+{
+    return every_token_bytes(objectives, pattern, objectives->options.len_tok);
+}
+
+double s2_objectives_all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
+{
+    const s2_sim_options *const options = &objectives->options;
+    return every_token_bytes(objectives, pattern, s2_round_up(options->len_tok, options->page_tok));
+}
+
+static double cache_bytes(const s2_objectives *objectives, const s2_pattern *pattern, const s2_sim *sim)
+{
+    return objectives->keeps_all ? s2_objectives_all_kv_bytes(objectives, pattern)
+                                 : (double)sim->kv.head_pages;
 }
 
 /* The same division for every way of counting the pairs; layers without attention have none. */
@@ -147,7 +167,7 @@ s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *patte
         switch (objectives->by[v]) {
         case S2_BY_PREFILL_US: value[v] = floor.floor_us[S2_PREFILL] * ROUNDING; break;
         case S2_BY_DECODE_US: value[v] = floor.floor_us[S2_DECODE] * ROUNDING; break;
-        case S2_BY_KV_BYTES: value[v] = (double)floor.kv.head_pages; break;
+        case S2_BY_KV_BYTES: value[v] = cache_bytes(objectives, pattern, &floor); break;
         case S2_BY_DENSITY: value[v] = floor.density; break;
         case S2_BY_UNREAD: value[v] = unread_of(objectives, pattern, floor.counts.pairs); break;
         case S2_BY_REDUNDANCY: value[v] = redundancy_of(objectives, pattern, floor.counts.pairs); break;
@@ -263,9 +283,9 @@ static s2_status price_reads(s2_objectives *objectives, const s2_quote *quote, p
 static s2_status price_cache(s2_objectives *objectives, const s2_quote *quote, prices *out)
 {
     s2_sim cache = quote->floor;
-    if (!cache.fast && wants(objectives, S2_BY_KV_BYTES))
+    if (!cache.fast && !objectives->keeps_all && wants(objectives, S2_BY_KV_BYTES))
         S2_TRY(price(objectives, quote->pattern, S2_DECODE, S2_PRICE_CACHE, &cache));
-    out->kv_bytes = (double)cache.kv.head_pages;
+    out->kv_bytes = cache_bytes(objectives, quote->pattern, &cache);
     return S2_OK;
 }
 

@@ -23,7 +23,7 @@ typedef enum s2_objective {
     S2_BY_PREFILL_US, /* attention of all layers, as s2 sim prices it with or without constants */
     S2_BY_DECODE_US,
     S2_BY_TRAIN_US,
-    S2_BY_KV_BYTES,   /* KV cache in pages per KV head */
+    S2_BY_KV_BYTES,   /* KV cache in pages per KV head; where nothing is freed, every page */
     S2_BY_DENSITY,    /* of blocks, mean over the heads of the layers that are not dense */
     S2_BY_IMBALANCE,  /* prefill: longest SM / mean SM, of the layer with the most work */
     S2_BY_UNREAD,     /* 1 - pairs read / causal pairs, over all layers: what is given up */
@@ -40,6 +40,7 @@ typedef struct s2_objectives {
     s2_sim_options options; /* the phase is set by each objective */
     int32_t n_by;
     s2_objective by[S2_MAX_OBJECTIVES];
+    bool keeps_all; /* set by the caller: the cache frees nothing, whatever a pattern lets it drop */
     s2_arena scratch;
 } s2_objectives;
 
@@ -71,8 +72,10 @@ s2_status s2_objectives_refine(s2_objectives *objectives, s2_quote *quote, int32
 s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote,
                               double value[S2_MAX_OBJECTIVES]) S2_MUST_CHECK;
 
-/* What a dense pattern of that shape keeps, whole pages or not. */
+/* What a dense pattern of that shape keeps on all GPUs, copies included, whole pages or not. */
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
+/* The same in whole pages: what is kept where nothing is freed. */
+double s2_objectives_all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
 
 #ifdef __cplusplus
 }

@@ -334,6 +334,14 @@ static int32_t all_objectives(const s2_search *search, s2_objective by[S2_MAX_OB
     return n_by;
 }
 
+static s2_status init_objectives(const s2_search *search, const s2_objective *by, int32_t n_by,
+                                 s2_objectives *out)
+{
+    S2_TRY(s2_objectives_init(out, &search->options, by, n_by));
+    out->keeps_all = search->keeps_all;
+    return S2_OK;
+}
+
 static s2_status run(const s2_search *search, worker *workers, int32_t n, int64_t until,
                      s2_search_state *state)
 {
@@ -360,7 +368,7 @@ s2_status s2_search_run(const s2_search *search, s2_search_state *state, int64_t
     const int32_t n_by = all_objectives(search, by);
     s2_status status = S2_OK;
     for (int32_t at = 0; at < n && status == S2_OK; at++)
-        status = s2_objectives_init(&workers[at].objectives, &search->options, by, n_by);
+        status = init_objectives(search, by, n_by, &workers[at].objectives);
     workers[0].watch = watch;
     workers[0].user = user;
     if (status == S2_OK)

@@ -53,6 +53,7 @@ typedef struct s2_search {
     int32_t n_jobs;
     s2_search_accept_fn accept; /* NULL: all may */
     const void *accept_user;
+    bool keeps_all;  /* what runs the designs frees nothing of the KV cache */
     bool no_pruning; /* price everything; for tests */
 } s2_search;
 

@@ -35,8 +35,11 @@ typedef struct exported {
     s2_export_report report;
 } exported;
 
-static s2_status try_export(exported *at, const char *to, const s2_pattern *pattern, int64_t n_tok)
+/* value NULL: no --set. */
+static s2_status try_export_set(exported *at, const char *to, const s2_pattern *pattern, int64_t n_tok,
+                                const char *key, const char *value)
 {
+    const s2_setting setting = {.key = key, .value = value};
     *at = (exported){0};
     at->files.arena = &at->arena;
     s2_target target = {.arena = &at->arena,
@@ -44,9 +47,15 @@ static s2_status try_export(exported *at, const char *to, const s2_pattern *patt
                         .n_tok = n_tok,
                         .provenance = "a test",
                         .notes = &at->notes,
+                        .settings = {&setting, value != NULL},
                         .files = &at->files,
                         .diag = &at->diag};
     return s2_export_run(s2_format_find(to), &target, &at->report);
+}
+
+static s2_status try_export(exported *at, const char *to, const s2_pattern *pattern, int64_t n_tok)
+{
+    return try_export_set(at, to, pattern, n_tok, NULL, NULL);
 }
 
 static void exported_release(exported *at)
@@ -374,6 +383,40 @@ static void members_of_the_stride_family_survive_every_format(void **state)
         exported_release(&out);
         s2_arena_release(&arena);
     }
+}
+
+/* vLLM counts the heads of a rank: a file for N ranks has an N-th of them, and is read back as the whole model. */
+static void files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model(void **state)
+{
+    (void)state;
+    for (int n_kv = 1; n_kv <= 8; n_kv++)
+        for (int tp = 1; tp <= 2 * n_kv; tp++) {
+            char text[160], ranks[16], heads[40];
+            snprintf(text, sizeof text,
+                     "layers 2; heads %d; kv-heads %d; block 16; all: local 2 | stride 5 phase head+1",
+                     4 * n_kv, n_kv);
+            snprintf(ranks, sizeof ranks, "%d", tp);
+            snprintf(heads, sizeof heads, "\"num_heads\": %d,", 4 * n_kv / tp);
+            s2_arena arena = {0};
+            const s2_pattern pattern = parse(&arena, text);
+            exported out;
+            imported again = {0};
+            const s2_status status = try_export_set(&out, "vllm", &pattern, 512, "tp", ranks);
+            assert_int_equal(status, n_kv % tp == 0 ? S2_OK : S2_EUNSUPPORTED);
+            if (status == S2_OK) {
+                int64_t added, dropped;
+                const char *const file = out.files.files[0].bytes;
+                assert_false(out.report.refused);
+                assert_non_null(strstr(file, heads));
+                assert_int_equal(try_import(&again, NULL, file, out.files.files[0].n_bytes, "", NULL), S2_OK);
+                assert_int_equal(again.pattern.n_heads, 4 * n_kv);
+                count_differences(&pattern, &again.pattern, 200, &added, &dropped);
+                assert_int_equal(added + dropped, 0);
+            }
+            imported_release(&again);
+            exported_release(&out);
+            s2_arena_release(&arena);
+        }
 }
 
 /* What the consumer's own checks refuse is not written: the reason is said instead. */
@@ -1427,6 +1470,7 @@ int main(void)
         cmocka_unit_test(names_of_other_stacks_give_the_same_pattern),
         cmocka_unit_test(homo_head_group_makes_prefill_and_decode_disagree),
         cmocka_unit_test(members_of_the_stride_family_survive_every_format),
+        cmocka_unit_test(files_of_tensor_parallel_ranks_are_read_back_as_the_whole_model),
         cmocka_unit_test(what_the_consumer_would_reject_or_misread_is_refused),
         cmocka_unit_test(bsa_has_a_mask_for_each_sparse_head),
         cmocka_unit_test(what_is_not_of_the_family_is_refused_with_a_pair),

@@ -383,6 +383,50 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
     assert_true(n_fast > 0 || s2_test_cases(60) < 60);
 }
 
+/*
+ * vLLM and its like free nothing: such a search compares every page, and a limit of a part of dense is one of what
+ * the page of the price calls dense, however many GPUs share the heads.
+ */
+static void a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(59)};
+    for (int64_t at = 0; at < s2_test_cases(60); at++) {
+        char text[300];
+        problem p;
+        s2_pattern pattern;
+        draw_space(&rng, text, sizeof text);
+        pose(&p, text, (int64_t)s2_rng_below(&rng, 1500) + 1);
+        p.search.options.n_ranks = 1 << s2_rng_below(&rng, 4);
+        p.search.options.batch = 1 + (int64_t)s2_rng_below(&rng, 3);
+        const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
+        s2_sim_options options = p.search.options;
+        s2_sim exact, whole_pages;
+        bool good = s2_search_pattern(&p.search, index, &p.arena, &pattern, NULL) == S2_OK &&
+                    s2_price(&p.arena, &pattern, &options, S2_PRICE_WHOLE, &exact, NULL) == S2_OK;
+        options.len_tok = (options.len_tok + options.page_tok - 1) / options.page_tok * options.page_tok;
+        good = good && s2_price(&p.arena, &pattern, &options, S2_PRICE_WHOLE, &whole_pages, NULL) == S2_OK;
+        if (good) { /* else the ranks do not divide the heads */
+            s2_objectives objectives;
+            s2_quote quote;
+            double low[S2_MAX_OBJECTIVES], value[S2_MAX_OBJECTIVES];
+            assert_int_equal(s2_objectives_init(&objectives, &p.search.options, p.search.by, p.search.n_by),
+                             S2_OK);
+            objectives.keeps_all = true;
+            assert_int_equal(s2_objectives_bound(&objectives, &pattern, &quote, low), S2_OK);
+            assert_int_equal(s2_objectives_exact(&objectives, &quote, value), S2_OK);
+            if ((int64_t)value[2] != whole_pages.kv.dense || (quote.floor.fast && low[2] != value[2]) ||
+                (int64_t)s2_objectives_dense_kv_bytes(&objectives, &pattern) != exact.kv.dense)
+                fail_msg("at %lld on %d GPUs: %.17g and %.17g, not %lld; dense %.17g, not %lld: %s",
+                         (long long)p.search.options.len_tok, (int)options.n_ranks, low[2], value[2],
+                         (long long)whole_pages.kv.dense, s2_objectives_dense_kv_bytes(&objectives, &pattern),
+                         (long long)exact.kv.dense, text);
+            s2_objectives_release(&objectives);
+        }
+        s2_arena_release(&p.arena);
+    }
+}
+
 /* Layers that fail, layers that nothing is known of and layers that hold, in every order. */
 static void depth_counts_layers_that_are_not_decided_as_not_reached(void **state)
 {
@@ -1352,6 +1396,7 @@ int main(void)
         cmocka_unit_test(every_text_of_random_bytes_is_parsed_or_refused),
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
+        cmocka_unit_test(a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages),
         cmocka_unit_test(depth_counts_layers_that_are_not_decided_as_not_reached),
         cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
         cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
