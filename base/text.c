@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,6 +91,50 @@ int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap
         }
     }
     return row[b_len] < cap ? row[b_len] : cap;
+}
+
+static bool parts(char c)
+{
+    return c == '-' || c == '_' || c == ' ';
+}
+
+static char lower(char c)
+{
+    return (char)tolower((unsigned char)c);
+}
+
+bool s2_text_same_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        while (parts(*a))
+            a++;
+        while (parts(*b))
+            b++;
+        if (lower(*a) != lower(*b))
+            return false;
+        if (*a == '\0')
+            return true;
+    }
+}
+
+static size_t copy_plain(const char *from, char *out, size_t cap)
+{
+    size_t n = 0;
+    for (; *from != '\0' && n + 1 < cap; from++)
+        if (!parts(*from))
+            out[n++] = lower(*from);
+    out[n] = '\0';
+    return n;
+}
+
+int32_t s2_text_name_distance(const char *name, const char *known, int32_t cap)
+{
+    char plain[2][40];
+    const size_t n[2] = {copy_plain(name, plain[0], sizeof plain[0]),
+                         copy_plain(known, plain[1], sizeof plain[1])};
+    if (n[0] > 1 && n[0] <= n[1] && memcmp(plain[0], plain[1], n[0]) == 0)
+        return 0;
+    return s2_text_distance(plain[0], n[0], plain[1], cap);
 }
 
 static bool buf_reserve(s2_buf *buf, size_t extra)

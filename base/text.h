@@ -38,6 +38,11 @@ bool s2_codepoint_is_hostile(uint32_t cp);
 /* Edit distance (insert, delete, replace), for "did you mean"; at most `cap` is returned. */
 int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap);
 
+/* Is it the same name, case, dashes, underscores and blanks aside? "H100 SXM" and "h100-sxm". */
+bool s2_text_same_name(const char *a, const char *b);
+/* The edit distance of names without all these, for "did you mean"; 0 for the beginning of the known one. */
+int32_t s2_text_name_distance(const char *name, const char *known, int32_t cap);
+
 /*
  * A growing string. Zero-initialise; the first failure sticks in `status` and later appends do
  * nothing, so a writer checks once at the end. data is NULL until something was appended.

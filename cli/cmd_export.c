@@ -289,9 +289,29 @@ static s2_exit refuse_overwrite(s2_cli *cli, const job *ask, bool inside)
     return S2_EXIT_OK;
 }
 
+/* A folder that is called mask.json is a surprise to whoever looks for the file. */
+static s2_exit refuse_file_name(s2_cli *cli, const job *ask)
+{
+    static const char *const endings[] = {".json", ".py", ".npy", ".h", ".yaml", ".yml", ".txt", ".bin"};
+    const size_t n = strlen(ask->output);
+    if (ask->files.n_files == 1 || is_directory(ask->output))
+        return S2_EXIT_OK;
+    for (size_t at = 0; at < sizeof endings / sizeof *endings; at++) {
+        const size_t own = strlen(endings[at]);
+        if (n <= own || strcmp(ask->output + n - own, endings[at]) != 0)
+            continue;
+        s2_cli_error(cli, "-o %s: %s is %d files, which need a folder", ask->output, ask->format->name,
+                     ask->files.n_files);
+        s2_cli_hint(cli, "as in -o %.*s/", (int)(n - own), ask->output);
+        return S2_EXIT_USAGE;
+    }
+    return S2_EXIT_OK;
+}
+
 static s2_exit write_files(s2_cli *cli, const job *ask)
 {
     const bool inside = ask->files.n_files > 1 || is_directory(ask->output);
+    S2_CLI_TRY(refuse_file_name(cli, ask));
     S2_CLI_TRY(refuse_overwrite(cli, ask, inside));
     s2_diag diag = {0};
     s2_status status;

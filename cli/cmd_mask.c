@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "export/mask_file.h"
@@ -42,6 +43,14 @@ static s2_exit refuse_output(s2_cli *cli, const char *path)
 static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *format, const char *path)
 {
     s2_output output;
+    struct stat info;
+    const bool is_folder = path != NULL && ((stat(path, &info) == 0 && S_ISDIR(info.st_mode)) ||
+                                            (path[0] != '\0' && path[strlen(path) - 1] == '/'));
+    if (is_folder) {
+        s2_cli_error(cli, "%s: a folder, where -o names a file", path);
+        s2_cli_hint(cli, "a mask is one file, as in -o mask.%s; s2 export writes folders", format);
+        return S2_EXIT_USAGE;
+    }
     if (path != NULL && s2_output_open(&output, path) != S2_OK)
         return refuse_output(cli, path);
     const s2_status status = s2_mask_write(&cli->arena, ask, format, path != NULL ? output.file : cli->out);

@@ -254,7 +254,11 @@ static s2_exit read_numbers(s2_searching *r)
     S2_CLI_TRY(s2_args_int(cli, &r->args, "validate", 0, 1000, &r->confirm.n));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "runs", 0, S2_LIMIT_SAMPLES, &r->confirm.n_runs));
     r->confirm.device = s2_args_str(&r->args, "device");
-    search->options.n_ranks = (int32_t)n_ranks;
+    if (r->words.n_ranks > S2_LIMIT_HEADS) {
+        s2_cli_error(cli, "at most %d GPUs share the heads", S2_LIMIT_HEADS);
+        return S2_EXIT_USAGE;
+    }
+    search->options.n_ranks = (int32_t)(r->words.n_ranks > 0 ? r->words.n_ranks : n_ranks);
     search->options.page_tok = (int32_t)page_tok;
     search->seed = (uint64_t)seed;
     search->n_jobs = (int32_t)jobs;
@@ -308,9 +312,10 @@ static s2_exit refuse_both(const s2_searching *r)
     const struct {
         const char *option;
         bool said;
-    } both[] = {{"model", r->words.model != NULL},       {"gpu", r->words.gpu != NULL},
-                {"len", r->words.len_tok > 0},           {"batch", r->words.batch > 0},
-                {"exportable", r->words.format != NULL}, {"phase", r->words.phases != NULL}};
+    } both[] = {{"model", r->words.model != NULL}, {"gpu", r->words.gpu != NULL},
+                {"tp", r->words.n_ranks > 0},      {"len", r->words.len_tok > 0},
+                {"batch", r->words.batch > 0},     {"exportable", r->words.format != NULL},
+                {"phase", r->words.phases != NULL}};
     for (size_t nth = 0; nth < sizeof both / sizeof *both; nth++)
         if (both[nth].said && s2_args_has(&r->args, both[nth].option)) {
             s2_cli_error(r->found.cli, "--%s and '%s' conflict; give only one", both[nth].option,
@@ -337,12 +342,31 @@ static s2_exit refuse_unfit(const s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
+/* A model's config is no space, though it has braces: one is proposed for it. */
+static s2_exit find_kind(s2_searching *r)
+{
+    if (r->args.n_operands == 0)
+        return S2_EXIT_OK;
+    r->args.operands[0] = s2_input_path(r->found.cli, r->args.operands[0]);
+    const char *const operand = r->args.operands[0];
+    r->in_file = access(operand, F_OK) == 0;
+    r->in_words = !r->in_file && s2_search_words_are(operand);
+    if (!r->in_file)
+        return S2_EXIT_OK;
+    char *text;
+    size_t n_bytes;
+    S2_CLI_TRY(s2_textfile_read(r->found.cli, operand, &text, &n_bytes));
+    const char *const inside = text + strspn(text, " \t\r\n{");
+    r->in_words = inside > text && inside[0] == '"';
+    r->in_file = !r->in_words;
+    return S2_EXIT_OK;
+}
+
 static s2_exit read_options(s2_searching *r)
 {
     if (s2_sim_options_default(&r->found.search.options) != S2_OK)
         return S2_EXIT_INTERNAL;
-    r->in_file = r->args.n_operands > 0 && access(r->args.operands[0], F_OK) == 0;
-    r->in_words = r->args.n_operands > 0 && !r->in_file && s2_search_words_are(r->args.operands[0]);
+    S2_CLI_TRY(find_kind(r));
     if (r->in_words) {
         S2_CLI_TRY(s2_search_words_read(r->found.cli, r->args.operands[0], &r->words));
         S2_CLI_TRY(refuse_both(r));
@@ -726,12 +750,11 @@ static s2_exit export_best(const s2_searching *r)
     snprintf(len, sizeof len, "%lld", (long long)found->search.options.len_tok);
     snprintf(ranks, sizeof ranks, "tp=%d", (int)found->search.options.n_ranks);
     const bool shared = found->search.options.n_ranks > 1 && s2_format_takes(format, "tp");
-    const char *const words[] = {
-        "export", cli->no_db ? text.data : found->designs[0].name,
-        "--to",   format->name,
-        "--len",  len,
-        "-o",     path,
-        "--set",  ranks};
+    const char *const words[] = {"export", cli->no_db ? text.data : found->designs[0].name,
+                                 "--to",   format->name,
+                                 "--len",  len,
+                                 "-o",     path,
+                                 "--set",  ranks};
     enum { WORDS = sizeof words / sizeof words[0] };
     char *argv[WORDS];
     memcpy(argv, words, sizeof words);

@@ -132,6 +132,14 @@ static s2_exit read_kernel(s2_validate_state *state)
     if (state->kernel != NULL)
         return S2_EXIT_OK;
     s2_cli_error(state->cli, "there is no kernel '%s' in this build", name);
+    if (access(name, F_OK) == 0 || strchr(name, '.') != NULL) {
+        const bool python = strlen(name) > 3 && strcmp(name + strlen(name) - 3, ".py") == 0;
+        s2_cli_hint(state->cli,
+                    python ? "a program is named as the command that starts it: --kernel 'python3 %s'"
+                           : "a file is named with a slash, --kernel ./%s; a program as a command",
+                    name);
+        return S2_EXIT_USAGE;
+    }
     for (int32_t at = 0; s2_kernel_at(at) != NULL; at++)
         s2_cli_hint(state->cli, "%s: %s", s2_kernel_at(at)->traits->name, s2_kernel_at(at)->summary);
     return S2_EXIT_USAGE;

@@ -46,8 +46,8 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
         status = s2_import_run(&source, NULL, used, out);
     cli->sets_used |= status != S2_EUNSUPPORTED;
     if (status == S2_OK)
-        s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path,
-                     (*used)->name, (*used)->summary);
+        s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path, (*used)->name,
+                     (*used)->summary);
     s2_buf_release(&notes);
     return status;
 }

@@ -49,7 +49,7 @@ typedef struct s2_found {
     int64_t until; /* visits end here: the shard's end, or --limit before it */
     bool json;
     const s2_restriction *restriction; /* what the designs may be: --exportable, --dense-layers */
-    int32_t n_designs; /* the front, best first; filled by s2_found_gather */
+    int32_t n_designs;                 /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
     int32_t n_least; /* where the front is empty; filled by s2_found_seek_least */
     s2_found_least least[S2_MAX_OBJECTIVES];

@@ -183,7 +183,8 @@ static void put_stacks(const s2_found *found, s2_buf *buf)
     for (int32_t n = 0; n < found->restriction->n_formats; n++) {
         const s2_format *const format = found->restriction->formats[n];
         if (format->stack != NULL)
-            s2_buf_printf(buf, "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
+            s2_buf_printf(buf,
+                          "  the %s file is for %s; the times above are of the kernels of s2, not of its\n",
                           format->name, format->stack);
     }
 }

@@ -61,8 +61,7 @@ static s2_status fill_sim(const s2_found *found, const s2_found_design *design, 
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
     out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);
-    out->kv_head_pages_bytes =
-        s2_found_value(found, design->point, S2_BY_KV_BYTES, out->kv_head_pages_bytes);
+    out->kv_head_pages_bytes = s2_found_value(found, design->point, S2_BY_KV_BYTES, out->kv_head_pages_bytes);
     if (sim != NULL)
         return S2_OK;
     out->density = s2_found_value(found, design->point, S2_BY_DENSITY, none);

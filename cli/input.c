@@ -1,5 +1,6 @@
 #include "cli/input.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -118,6 +119,14 @@ static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options 
                            : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);
 }
 
+/* "missing.json", "runs/a": whoever writes that means a file. */
+static bool looks_like_path(const char *text)
+{
+    const char *const dot = strrchr(text, '.');
+    return strchr(text, '/') != NULL ||
+           (dot != NULL && dot > text && isalpha((unsigned char)dot[1]) && strpbrk(dot, " |,") == NULL);
+}
+
 static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
 {
     const char *text = NULL;
@@ -127,8 +136,10 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
     if (text == NULL) {
         s2_cli_error(cli, "%s: no such file%s", key,
                      cli->hooks != NULL ? ", and no design of that name or hash" : "");
-        s2_cli_hint(cli, "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | stride "
-                         "8 phase head'");
+        if (!looks_like_path(key))
+            s2_cli_hint(cli,
+                        "an inline pattern holds ';' or ':', as in 'heads 8; layers all: local 16 | stride "
+                        "8 phase head'");
         return S2_EXIT_REFUSED;
     }
     *input = (s2_input){.label = key, .text = text, .n_bytes = strlen(text)};

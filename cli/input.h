@@ -14,7 +14,7 @@ typedef struct s2_input {
     const char *label; /* where it came from, as diagnostics show it: a path, "-", "inline", a design */
     const char *text;  /* as read; carets point into it */
     size_t n_bytes;
-    s2_pattern pattern; /* in cli->arena */
+    s2_pattern pattern;             /* in cli->arena */
     const struct s2_format *format; /* of a foreign file; NULL: it is in our own language */
 } s2_input;
 

@@ -311,8 +311,7 @@ static void json_stack(const s2_report_subject *subject, const s2_sim *sim, s2_b
     s2_json_begin(buf, '{');
     s2_json_key_str(buf, "format", format->name);
     s2_json_key_str(buf, "name", format->stack);
-    s2_json_key_num(buf, "kv_bytes",
-                    kept_bytes(subject, sim));
+    s2_json_key_num(buf, "kv_bytes", kept_bytes(subject, sim));
     s2_json_end(buf, '}');
 }
 

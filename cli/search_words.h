@@ -2,8 +2,8 @@
  * cli/search_words.h - a model in words where `s2 search` expects a space: "32 heads, 8 KV heads, H200,
  * 128k".
  *
- * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, phases, a
- * GPU, a model, a format.
+ * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, N GPUs,
+ * phases, a GPU, a model by its name or its config.json, a format.
  */
 #ifndef S2_CLI_SEARCH_WORDS_H
 #define S2_CLI_SEARCH_WORDS_H
@@ -17,6 +17,7 @@ typedef struct s2_search_words {
     int64_t head_dim;
     int64_t len_tok;
     int64_t batch;
+    int64_t n_ranks;    /* GPUs that share the heads */
     const char *phases; /* as --phase takes them */
     const char *gpu;
     const char *model;

@@ -1,8 +1,10 @@
 #include "cli/words.h"
 
-#include <ctype.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "base/text.h"
 
 const s2_word_entry s2_word_entries[] = {
     {"unread",
@@ -217,17 +219,11 @@ const s2_word_entry s2_word_entries[] = {
      "quantity has in any candidate."},
     {NULL, NULL}};
 
-static char plain(char c)
-{
-    return c == '-' || c == '_' ? ' ' : (char)tolower((unsigned char)c);
-}
-
 static bool same(const char *known, size_t n, const char *word)
 {
-    for (size_t at = 0; at < n; at++)
-        if (word[at] == '\0' || plain(known[at]) != plain(word[at]))
-            return false;
-    return word[n] == '\0';
+    char copy[64];
+    snprintf(copy, sizeof copy, "%.*s", (int)n, known);
+    return s2_text_same_name(copy, word);
 }
 
 const s2_word_entry *s2_word_find(const char *word)

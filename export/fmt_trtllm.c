@@ -57,6 +57,7 @@ static s2_status export(const s2_target *target)
 
 const s2_format s2_format_trtllm = {
     .name = "trtllm",
+    .also = "TensorRT-LLM",
     .summary = "TensorRT-LLM BlockSparseAttnParams",
     .file_name = "block_sparse_params.json",
     .settings = "layers, heads, kv-heads, head-dim, dense-every",

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define WRAPPER "/blocksparse_params"
-#define RANKS "/tensor_parallel_size"
-#define STACK "vLLM up to 0.9"
+#define RANKS   "/tensor_parallel_size"
+#define STACK   "vLLM up to 0.9"
 
 static int recognises(const s2_source *source)
 {

@@ -59,6 +59,7 @@ typedef struct s2_target {
 
 typedef struct s2_format {
     const char *name;      /* of --from and --to */
+    const char *also;      /* the name of what reads it, where people say that instead; or NULL */
     const char *summary;   /* one line */
     const char *file_name; /* of what is written, when the user names a directory */
     const char

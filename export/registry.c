@@ -2,7 +2,6 @@
 
 #include <ctype.h>
 #include <string.h>
-#include <strings.h>
 
 /* The table: one row per format, in the order shown to people. */
 #define S2_FORMAT_TABLE(X)                                                                                   \
@@ -56,9 +55,24 @@ const s2_format *s2_format_at(int32_t n)
 const s2_format *s2_format_find(const char *name)
 {
     for (int32_t n = 0; n < N_FORMATS; n++)
-        if (strcasecmp(formats[n]->name, name) == 0)
+        if (s2_text_same_name(formats[n]->name, name) ||
+            (formats[n]->also != NULL && s2_text_same_name(formats[n]->also, name)))
             return formats[n];
     return NULL;
+}
+
+const s2_format *s2_format_nearest(const char *word, int32_t *distance)
+{
+    const s2_format *nearest = NULL;
+    *distance = INT32_MAX;
+    for (int32_t n = 0; n < N_FORMATS; n++) {
+        const int32_t own = s2_text_name_distance(word, formats[n]->name, INT32_MAX);
+        if (formats[n]->write == NULL || own >= *distance)
+            continue;
+        *distance = own;
+        nearest = formats[n];
+    }
+    return nearest;
 }
 
 static const s2_format *recognise(const s2_source *source)

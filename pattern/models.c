@@ -105,7 +105,8 @@ static bool is_called(const char *known, const char *word, size_t n)
     if (n - skipped >= sizeof spelled)
         return false;
     for (size_t at = skipped; at < n; at++)
-        spelled[at - skipped] = (char)(word[at] == '_' ? '-' : tolower((unsigned char)word[at]));
+        spelled[at - skipped] =
+            (char)(strchr("_ ", word[at]) != NULL ? '-' : tolower((unsigned char)word[at]));
     spelled[n - skipped] = '\0';
     const char *rest = strncmp(spelled, "meta-", 5) == 0 ? spelled + 5 : spelled;
     if (strncmp(rest, known, strlen(known)) != 0)

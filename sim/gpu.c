@@ -1,6 +1,5 @@
 #include "sim/gpu.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -181,24 +180,25 @@ int32_t s2_gpu_capability(const s2_gpu *gpu)
     return gpu->capability > 0 ? (int32_t)gpu->capability : HOPPER;
 }
 
-/* How far a word is from a name: dashes aside, and a beginning of the name is near. */
-static int32_t distance_to(const char *word, const char *known)
+/* Is a piece of the word the family of the name? "NVIDIA H100 80GB" and "h100-sxm". */
+static bool names_family(const char *word, const char *known)
 {
-    char plain[2][40];
-    const char *const from[] = {word, known};
-    size_t n[2] = {0, 0};
-    for (int side = 0; side < 2; side++)
-        for (const char *at = from[side]; *at != '\0' && n[side] < sizeof plain[side]; at++)
-            if (*at != '-' && *at != '_' && *at != ' ')
-                plain[side][n[side]++] = (char)tolower((unsigned char)*at);
-    if (n[0] > 1 && n[0] < n[1] && memcmp(plain[0], plain[1], n[0]) == 0)
-        return 0;
-    plain[1][n[1] < sizeof plain[1] ? n[1] : sizeof plain[1] - 1] = '\0';
-    return s2_text_distance(plain[0], n[0], plain[1], NOT_NEAR);
+    const size_t family = strcspn(known, "-");
+    for (; *word != '\0'; word += strspn(word, "-_ ")) {
+        const size_t n = strcspn(word, "-_ ");
+        if (n == family && strncasecmp(word, known, n) == 0)
+            return true;
+        word += n;
+    }
+    return false;
 }
 
-/* All that are nearest, as "h100-pcie or h100-sxm". */
-static void put_nearest(const char *word, char *out, size_t cap)
+static int32_t distance_to(const char *word, const char *known)
+{
+    return names_family(word, known) ? 0 : s2_text_name_distance(word, known, NOT_NEAR);
+}
+
+int32_t s2_gpu_nearest(const char *word, char *out, size_t cap)
 {
     int32_t least = NOT_NEAR;
     size_t n = 0;
@@ -210,6 +210,7 @@ static void put_nearest(const char *word, char *out, size_t cap)
         n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? " or " : "", text->name);
         least = distance;
     }
+    return least;
 }
 
 s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
@@ -218,10 +219,10 @@ s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
     for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
         if (!is_gpu(text))
             continue;
-        if (strcasecmp(text->name, name) == 0)
+        if (s2_text_same_name(text->name, name))
             return s2_gpu_parse(text->name, text->text, strlen(text->text), out, diag);
     }
-    put_nearest(name, nearest, sizeof nearest);
+    s2_gpu_nearest(name, nearest, sizeof nearest);
     s2_text_clean(clean, sizeof clean, name);
     return s2_diag_set(diag, S2_EINVAL, CODE_GPU, 0, 0, "no GPU %s is built in; the nearest is %s", clean,
                        nearest);

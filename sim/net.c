@@ -7,6 +7,21 @@
 
 enum { CODE_MODEL = 701 };
 
+const char *s2_net_nearest(const char *word, int32_t *distance)
+{
+    const char *nearest = "";
+    *distance = INT32_MAX;
+    for (int32_t m = 0; m < s2_model_count(); m++) {
+        const char *const known = s2_model_at(m)->net.name;
+        const int32_t own = s2_text_name_distance(word, known, 1000);
+        if (own < *distance) {
+            *distance = own;
+            nearest = known;
+        }
+    }
+    return nearest;
+}
+
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
 {
     const s2_model *const model = s2_model_find(name, strlen(name));
@@ -14,16 +29,8 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
         *out = model->net;
         return S2_OK;
     }
-    const char *nearest = "";
-    int32_t least = INT32_MAX;
-    for (int32_t m = 0; m < s2_model_count(); m++) {
-        const char *const known = s2_model_at(m)->net.name;
-        const int32_t distance = s2_text_distance(name, strlen(name), known, 1000);
-        if (distance < least) {
-            least = distance;
-            nearest = known;
-        }
-    }
+    int32_t distance;
+    const char *const nearest = s2_net_nearest(name, &distance);
     char clean[60];
     s2_text_clean(clean, sizeof clean, name);
     return s2_diag_set(diag, S2_EINVAL, CODE_MODEL, 0, 0, "no model %s is built in; the nearest is %s", clean,

@@ -91,7 +91,8 @@ def files():
     os.mkdir("folder")
     for command in READERS:
         base = ["s2", *command.split()]
-        wrong([*base, "missing.s2"], REFUSED, "missing.s2", "no such file", "inline pattern")
+        wrong([*base, "missing.s2"], REFUSED, "missing.s2", "no such file")
+        wrong([*base, "local 4 | stride 2"], REFUSED, "no such file", "inline pattern")
         wrong([*base, "folder"], REFUSED, "folder", "config.json")
         wrong([*base, "empty.s2"], REFUSED, "empty.s2")
         wrong([*base, ""], REFUSED, "no such file")
@@ -116,9 +117,20 @@ def files():
 
 
 def names():
-    for word, near in (("h20", "h200"), ("h300", "h200"), ("H-200", "h200"), ("a100", "a100-80gb"), ("rtx", "rtx4090"), ("rtx-4090", "rtx4090"), ("", "--list"),
-                       ("H100", "h100-pcie or h100-sxm"), ("höhe", "--list")):
+    for word, near in (("h20", "h200"), ("h300", "h200"), ("a100", "a100-80gb"), ("rtx", "rtx4090"), ("", "--list"),
+                       ("H100", "h100-pcie or h100-sxm"), ("höhe", "--list"), ("H100-80GB", "h100-pcie or h100-sxm"),
+                       ("NVIDIA H100 80GB HBM3", "h100-pcie or h100-sxm"), ("a100-40gb", "a100-80gb"), ("B200-192GB", "b200")):
         wrong(["s2", "sim", PATTERN, "--gpu", word, "--no-db"], USAGE, near)
+        if word and "höhe" != word:
+            wrong(["s2", "search", f"phi-3-small, {word}, 32k"], USAGE, word, near)
+    for line in subprocess.run(["s2", "sim", "--list"], capture_output=True, text=True, env=ENV).stdout.splitlines():
+        if line.startswith("kernel models"):
+            break
+        if re.match("  [a-z]+[0-9-]", line):
+            wrong(["s2", "search", f"{line.split()[0][:-1]}~, 32k"], USAGE, re.compile("did you mean the (GPU|model)"))
+    for word in subprocess.run(["s2", "export", "--list"], capture_output=True, text=True, env=ENV).stdout.splitlines():
+        if word[0] != " " and len(word.split()[0]) > 3:
+            wrong(["s2", "search", f"phi-3-small, {word.split()[0]}x"], USAGE, "did you mean the format " + word.split()[0])
     for word, near in (("llama-3.1-9b", "llama-3.1-8b"), ("lama-3.1-8b", "llama-3.1-8b"), ("llama3", "llama"), ("gpt", "gpt-2"), ("qwen", "qwen"), ("phi-3-smal", "phi-3-small")):
         wrong(["s2check", f"model {word}; all: local 4"], REFUSED, word)
         wrong(["s2", "search", "--model", word], USAGE, near)
