@@ -82,7 +82,8 @@ double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pa
     return every_token_bytes(objectives, pattern, objectives->options.len_tok);
 }
 
-double s2_objectives_all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
+/* The same in whole pages: what is kept where nothing is freed. */
+static double all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern)
 {
     const s2_sim_options *const options = &objectives->options;
     return every_token_bytes(objectives, pattern, s2_round_up(options->len_tok, options->page_tok));
@@ -90,8 +91,7 @@ double s2_objectives_all_kv_bytes(const s2_objectives *objectives, const s2_patt
 
 static double cache_bytes(const s2_objectives *objectives, const s2_pattern *pattern, const s2_sim *sim)
 {
-    return objectives->keeps_all ? s2_objectives_all_kv_bytes(objectives, pattern)
-                                 : (double)sim->kv.head_pages;
+    return objectives->keeps_all ? all_kv_bytes(objectives, pattern) : (double)sim->kv.head_pages;
 }
 
 /* The same division for every way of counting the pairs; layers without attention have none. */

@@ -74,8 +74,6 @@ s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote,
 
 /* What a dense pattern of that shape keeps on all GPUs, copies included, whole pages or not. */
 double s2_objectives_dense_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
-/* The same in whole pages: what is kept where nothing is freed. */
-double s2_objectives_all_kv_bytes(const s2_objectives *objectives, const s2_pattern *pattern);
 
 #ifdef __cplusplus
 }
