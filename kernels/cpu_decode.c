@@ -4,6 +4,7 @@
  * every row; the lists are combined afterwards, in the order of their parts, so that results depend
  * neither on threads nor on timing.
  */
+#include "kernels/follow.h"
 #include "kernels/select.h"
 
 #include <math.h>
@@ -26,6 +27,7 @@ typedef struct s2_cpu_rows {
 typedef struct s2_cpu_decode {
     s2_arena arena;
     s2_decode_layout layout;
+    s2_follow follow;        /* where the problem can be followed: the layout's arrays are its own */
     s2_selection selection;  /* where the problem selects pages */
     s2_decode_place *places; /* then: of layout, rewritten by every run */
     int32_t *pages;          /* room for one list's choice */
@@ -250,8 +252,28 @@ static void finish(s2_device *device, void *state)
     if (own == NULL)
         return;
     s2_free(own->rows.data);
+    s2_follow_close(&own->follow);
     s2_arena_release(&own->arena);
     s2_free(own);
+}
+
+s2_status s2_cpu_decode_follow(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
+{
+    (void)device;
+    s2_cpu_decode *const own = state;
+    const s2_follow_layer *layer = NULL;
+    if (own->follow.layers == NULL)
+        return S2_EUNSUPPORTED;
+    S2_TRY(s2_follow_take(&own->follow, problem, &layer, why));
+    own->layout = (s2_decode_layout){own->follow.lists.plan, layer->places, own->follow.on, true};
+    return S2_OK;
+}
+
+static s2_status open_follow(s2_device *device, const s2_attn_problem *problem, s2_cpu_decode *state,
+                             s2_diag *why)
+{
+    S2_TRY(s2_follow_open(problem, s2_traits_cpu_decode.decode_parts, &state->follow, why));
+    return s2_cpu_decode_follow(device, problem, state, why);
 }
 
 static s2_status build_selection(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
@@ -287,9 +309,11 @@ static s2_status select_pages(const s2_attn_problem *problem, s2_cpu_decode *sta
     return S2_OK;
 }
 
-static s2_status build(const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
+static s2_status build(s2_device *device, const s2_attn_problem *problem, s2_cpu_decode *state, s2_diag *why)
 {
-    S2_TRY(s2_decode_lay_out(&state->arena, problem, s2_traits_cpu_decode.decode_parts, &state->layout, why));
+    const int32_t n_parts = s2_traits_cpu_decode.decode_parts;
+    S2_TRY(s2_follow_fits(problem) ? open_follow(device, problem, state, why)
+                                   : s2_decode_lay_out(&state->arena, problem, n_parts, &state->layout, why));
     if (problem->select_pages > 0)
         S2_TRY(build_selection(problem, state, why));
     state->rows.row_cap = state->layout.plan.row_cap;
@@ -306,7 +330,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     s2_cpu_decode *const own = s2_calloc(1, sizeof *own);
     if (own == NULL)
         return S2_ENOMEM;
-    const s2_status status = build(problem, own, why);
+    const s2_status status = build(device, problem, own, why);
     if (status == S2_OK)
         *state = own;
     else

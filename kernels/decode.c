@@ -20,7 +20,7 @@ s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why)
     return S2_OK;
 }
 
-static s2_status check_cached(const s2_attn_problem *problem, s2_diag *why)
+s2_status s2_decode_check_cached(const s2_attn_problem *problem, s2_diag *why)
 {
     for (int32_t seq = 0; seq < problem->n_seqs; seq++)
         if (s2_cache_n_tok(problem->cached->cache, problem->cached->seqs[seq]) !=
@@ -44,14 +44,8 @@ static s2_status find_cuts(s2_arena *arena, const s2_attn_problem *problem, int6
     return S2_OK;
 }
 
-/* The page that was looked up last, and the slot of its first key; the keys of a ring have no such slot. */
-typedef struct last_page {
-    int32_t page;
-    int64_t slot;
-} last_page;
-
 static s2_status place_cached(const s2_attn_problem *problem, const s2_decode_list *list,
-                              const s2_decode_slab *slab, last_page *last, s2_decode_place *place,
+                              const s2_decode_slab *slab, s2_decode_page *last, s2_decode_place *place,
                               s2_diag *why)
 {
     const s2_cached *const cached = problem->cached;
@@ -71,26 +65,29 @@ static s2_status place_cached(const s2_attn_problem *problem, const s2_decode_li
     place->k_at = (slot - first) * problem->k.tok;
     place->v_at = (slot - first) * problem->v.tok;
     if (s2_cache_layout_of(cached->cache) != S2_CACHE_RING)
-        *last = (last_page){k_tok / page_tok, slot - k_tok % page_tok};
+        *last = (s2_decode_page){k_tok / page_tok, slot - k_tok % page_tok};
+    return S2_OK;
+}
+
+s2_status s2_decode_place_slab(const s2_attn_problem *problem, const s2_decode_list *list,
+                               const s2_decode_slab *slab, s2_decode_page *last, s2_decode_place *place,
+                               s2_diag *why)
+{
+    const s2_plan_seq lens = problem->plan->seqs[list->seq];
+    place->fresh = slab->k_tok + S2_DECODE_SLAB_TOK > lens.k_tok - lens.q_tok;
+    if (problem->cached != NULL)
+        return place_cached(problem, list, slab, last, place, why);
+    place->k_at = s2_tensor_at(&problem->k, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
+    place->v_at = s2_tensor_at(&problem->v, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
     return S2_OK;
 }
 
 static s2_status place_list(const s2_attn_problem *problem, const s2_decode_plan *plan,
                             const s2_decode_list *list, s2_decode_place *places, s2_diag *why)
 {
-    const s2_plan_seq lens = problem->plan->seqs[list->seq];
-    last_page last = {-1, 0};
-    for (int32_t at = list->slab_begin; at < list->slab_end; at++) {
-        const s2_decode_slab *const slab = &plan->slabs[at];
-        s2_decode_place *const place = &places[at];
-        place->fresh = slab->k_tok + S2_DECODE_SLAB_TOK > lens.k_tok - lens.q_tok;
-        if (problem->cached != NULL) {
-            S2_TRY(place_cached(problem, list, slab, &last, place, why));
-            continue;
-        }
-        place->k_at = s2_tensor_at(&problem->k, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
-        place->v_at = s2_tensor_at(&problem->v, problem->k_begin_tok, list->seq, slab->k_tok, list->kv_head);
-    }
+    s2_decode_page last = S2_DECODE_NO_PAGE;
+    for (int32_t at = list->slab_begin; at < list->slab_end; at++)
+        S2_TRY(s2_decode_place_slab(problem, list, &plan->slabs[at], &last, &places[at], why));
     return S2_OK;
 }
 
@@ -140,7 +137,7 @@ static s2_status place_lists(const s2_attn_problem *problem, const s2_decode_pla
     return S2_OK;
 }
 
-/* A plan may hold some of the items only: their rows. */
+/* A plan may hold some of the items only: their rows. One of classes alone is of all. */
 static int64_t turn_on(const s2_attn_problem *problem, const s2_plan_item *item, int32_t row_cap, uint8_t *on)
 {
     const s2_plan *const plan = problem->plan;
@@ -170,8 +167,10 @@ static s2_status find_rows(s2_arena *arena, const s2_attn_problem *problem, s2_d
         n_on += turn_on(problem, &plan->items[item], row_cap, on);
     for (int32_t seq = 0; seq < plan->n_seqs; seq++)
         n_all += (int64_t)plan->seqs[seq].q_tok * problem->n_heads;
+    if (plan->items == NULL)
+        memset(on, 1, (size_t)layout->plan.n_lists * (size_t)row_cap);
     layout->on = on;
-    layout->all_on = n_on == n_all;
+    layout->all_on = plan->items == NULL || n_on == n_all;
     return S2_OK;
 }
 
@@ -182,7 +181,7 @@ s2_status s2_decode_lay_out(s2_arena *arena, const s2_attn_problem *problem, int
     int64_t *cuts = NULL;
     S2_TRY(s2_decode_supports(problem, why));
     if (problem->cached != NULL) {
-        S2_TRY(check_cached(problem, why));
+        S2_TRY(s2_decode_check_cached(problem, why));
         if (s2_cache_layout_of(problem->cached->cache) == S2_CACHE_RING)
             S2_TRY(find_cuts(arena, problem, &cuts)); /* else lists of one length are alike, and made once */
     }

@@ -32,6 +32,21 @@ typedef struct s2_decode_layout {
 /* What every decode kernel demands of a problem; S2_EUNSUPPORTED with the reason. */
 s2_status s2_decode_supports(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
 
+/* S2_EINVAL where a plan and its cache differ in length. */
+s2_status s2_decode_check_cached(const s2_attn_problem *problem, s2_diag *why) S2_MUST_CHECK;
+
+/* The page that was looked up last, and the slot of its first key; the keys of a ring have no such slot. */
+typedef struct s2_decode_page {
+    int32_t page;
+    int64_t slot;
+} s2_decode_page;
+#define S2_DECODE_NO_PAGE ((s2_decode_page){-1, 0})
+
+/* Where one slab of a list lies; slabs of a list share *last. S2_EINTERNAL as below. */
+s2_status s2_decode_place_slab(const s2_attn_problem *problem, const s2_decode_list *list,
+                               const s2_decode_slab *slab, s2_decode_page *last, s2_decode_place *place,
+                               s2_diag *why) S2_MUST_CHECK;
+
 /*
  * Lay a problem out in at most want_parts parts. S2_EUNSUPPORTED as above; S2_EINTERNAL when a cache has
  * dropped a key that the step reads; S2_ENOMEM.

@@ -1,4 +1,4 @@
-#include "kernels/kernel.h"
+#include "kernels/follow.h"
 
 #include <string.h>
 
@@ -28,6 +28,15 @@ const s2_kernel *s2_kernel_find(const char *name)
         if (strcmp(registry[at]->traits->name, name) == 0)
             return registry[at];
     return NULL;
+}
+
+s2_follow_fn s2_kernel_follow(const s2_kernel *kernel)
+{
+#if S2_HAVE_CUDA
+    if (kernel == &s2_kernel_decode)
+        return s2_cuda_decode_follow;
+#endif
+    return kernel == &s2_kernel_cpu_decode ? s2_cpu_decode_follow : NULL;
 }
 
 /* The kernel of this device with the highest rank below `rank`, or NULL. */

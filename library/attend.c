@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "kernels/kernel.h"
+#include "kernels/follow.h"
 
 _Static_assert((int)S2_API_FORWARD == (int)S2_PASS_FORWARD && (int)S2_API_BACKWARD == (int)S2_PASS_BACKWARD &&
                    (int)S2_API_DECODING == (int)S2_PASS_DECODE,
@@ -27,9 +27,11 @@ struct s2_api_plan {
     const s2_kernel *kernel;
     bool deterministic;
     s2_arena arena;
-    s2_arena_mark_t lists; /* what is above is of s2_plan_build() */
+    s2_arena_mark_t lists; /* what is above is of the plan's making */
     s2_plan plan;
-    s2_plan_seq *lens;
+    int32_t layer;        /* that it was opened for; the plan's is that of the last call */
+    const int32_t *kinds; /* [layer] DECODING: the lowest that reads the same */
+    s2_plan_seq *lens;    /* the plan's, where it has classes alone */
     cached_lists of_cache;
     s2_attn_problem problem; /* of the last call: all but pointers is the plan's */
     s2_cached cached;
@@ -143,6 +145,22 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
     return S2_OK;
 }
 
+/* Of all layers: calls may be of any that reads the same. */
+static s2_status read_kinds(s2_api_plan *plan, s2_phase phase)
+{
+    const s2_pattern *const pattern = &plan->pattern->pattern;
+    s2_arena scratch = {0};
+    const int32_t *layers = NULL;
+    int32_t n = 0;
+    int32_t *const kinds = S2_NEW(&plan->arena, int32_t, pattern->n_layers);
+    if (kinds == NULL)
+        return S2_ENOMEM;
+    const s2_status status = s2_plan_distinct_layers(&scratch, pattern, phase, &layers, &n, kinds);
+    s2_arena_release(&scratch);
+    plan->kinds = kinds;
+    return status;
+}
+
 typedef struct planning {
     s2_api_plan *plan;
     s2_phase phase;
@@ -160,8 +178,12 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     S2_TRY(s2_kernel_supports(plan->device, kernel, &plan->problem, why));
     const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
     const s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
-    s2_status status = s2_plan_build(&plan->arena, &plan->pattern->pattern, at->phase, at->layer, plan->lens,
-                                     plan->problem.n_seqs, &cut, &plan->plan, why);
+    /* kernels that follow look at classes alone */
+    s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
+                            const s2_plan_options *, s2_plan *, s2_diag *) =
+        s2_kernel_follow(kernel) != NULL ? s2_plan_build_classes : s2_plan_build;
+    s2_status status = make(&plan->arena, &plan->pattern->pattern, at->phase, at->layer, plan->lens,
+                            plan->problem.n_seqs, &cut, &plan->plan, why);
     plan->problem.plan = &plan->plan;
     if (status == S2_OK)
         status = s2_kernel_supports(plan->device, kernel, &plan->problem, why);
@@ -184,7 +206,10 @@ static s2_status build(s2_api_plan *plan, const s2_api_plan_options *in, s2_diag
                                       .cap = in->cap,
                                       .sinks = in->sinks != 0};
     plan->deterministic = in->deterministic != 0;
+    plan->layer = in->layer;
     S2_TRY(read_lengths(plan, in, diag));
+    if (plan->problem.pass == S2_PASS_DECODE)
+        S2_TRY(read_kinds(plan, at.phase));
     plan->lists = s2_arena_mark(&plan->arena);
     return s2_kernel_choose(plan->device, NULL, take, &at, &plan->kernel, diag);
 }
@@ -266,18 +291,31 @@ static const char *missing_tensor(const s2_api_plan *plan, const s2_api_call *ca
     return call->lse.data == NULL ? "lse is NULL" : NULL;
 }
 
+static int32_t layer_of(const s2_api_plan *plan, const s2_api_call *call)
+{
+    return call->of_layer > 0 ? call->of_layer - 1 : plan->layer;
+}
+
 static s2_status check_cached(const s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
 {
     const s2_pattern *const own = &plan->pattern->pattern;
     if (call->cache == NULL)
-        return S2_OK;
+        return call->of_layer == 0
+                   ? S2_OK
+                   : s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "of_layer: only of a call with a cache");
     if (plan->problem.pass != S2_PASS_DECODE)
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: only DECODING reads one");
     const s2_pattern *const cached = &call->cache->pattern->pattern;
+    const int32_t layer = layer_of(plan, call);
     if (cached != own)
         return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: it keeps what another pattern reads");
-    if (plan->plan.layer < call->cache->layer_begin || plan->plan.layer >= call->cache->layer_end)
-        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: it does not hold layer %d", plan->plan.layer);
+    if (call->of_layer < 0)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "of_layer: %d; 0, or a layer and one", call->of_layer);
+    if (layer < call->cache->layer_begin || layer >= call->cache->layer_end)
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "cache: it does not hold layer %d", layer);
+    if (plan->kinds[layer] != plan->kinds[plan->layer])
+        return s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "of_layer: layer %d reads other keys than the plan's",
+                           layer);
     if (plan->plan.phase != S2_DECODE)
         return s2_diag_set(
             diag, S2_EINVAL, 0, 0, 0,
@@ -296,39 +334,6 @@ static s2_status check_cached(const s2_api_plan *plan, const s2_api_call *call, 
                                s2_cache_n_tok(call->cache->cache, call->sequences[seq]));
     }
     return S2_OK;
-}
-
-/* ------------------------------------------------------------------ a plan that follows a cache */
-
-/* Whether lists and places are those of the cache as it is. */
-static bool knows_places(const s2_api_plan *plan, const s2_api_call *call)
-{
-    const s2_cache *const cache = call->cache->cache;
-    bool same = plan->state != NULL && plan->of_cache.stamp == call->cache->stamp;
-    for (int32_t seq = 0; seq < plan->problem.n_seqs && same; seq++)
-        same = plan->of_cache.sequences[seq] == call->sequences[seq] &&
-               plan->of_cache.versions[seq] == s2_cache_version(cache, call->sequences[seq]) &&
-               plan->lens[seq].k_tok == s2_cache_n_tok(cache, call->sequences[seq]);
-    return same;
-}
-
-/* Make the lists of the plan those of the cache as it is. */
-static s2_status follow(s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
-{
-    const s2_cache *const cache = call->cache->cache;
-    planning at = {plan, plan->plan.phase, plan->plan.layer};
-    if (knows_places(plan, call))
-        return S2_OK;
-    plan->kernel->finish(plan->device, plan->state);
-    plan->state = NULL;
-    plan->of_cache.stamp = call->cache->stamp;
-    for (int32_t seq = 0; seq < plan->problem.n_seqs; seq++) {
-        plan->of_cache.sequences[seq] = call->sequences[seq];
-        plan->of_cache.versions[seq] = s2_cache_version(cache, call->sequences[seq]);
-        plan->lens[seq].k_tok = s2_cache_n_tok(cache, call->sequences[seq]);
-    }
-    s2_arena_rewind(&plan->arena, plan->lists);
-    return s2_kernel_choose(plan->device, plan->kernel, take, &at, &plan->kernel, diag);
 }
 
 static s2_attn_problem problem_of(s2_api_plan *plan, const s2_api_call *call)
@@ -392,6 +397,74 @@ static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag
     return prepare_aside(plan, diag);
 }
 
+/* ------------------------------------------------------------------ a plan that follows a cache */
+
+/* Whether the state is of the sequences that the call names, at whatever lengths. */
+static bool knows_sequences(const s2_api_plan *plan, const s2_api_call *call)
+{
+    bool same = plan->state != NULL && plan->of_cache.stamp == call->cache->stamp;
+    for (int32_t seq = 0; seq < plan->problem.n_seqs && same; seq++)
+        same = plan->of_cache.sequences[seq] == call->sequences[seq];
+    return same;
+}
+
+/* Whether lists and places are those of the layer in the cache as it is. */
+static bool knows_places(const s2_api_plan *plan, const s2_api_call *call)
+{
+    const s2_cache *const cache = call->cache->cache;
+    bool same = knows_sequences(plan, call) && plan->plan.layer == layer_of(plan, call);
+    for (int32_t seq = 0; seq < plan->problem.n_seqs && same; seq++)
+        same = plan->of_cache.versions[seq] == s2_cache_version(cache, call->sequences[seq]) &&
+               plan->lens[seq].k_tok == s2_cache_n_tok(cache, call->sequences[seq]);
+    return same;
+}
+
+static void note_cache(s2_api_plan *plan, const s2_api_call *call)
+{
+    const s2_cache *const cache = call->cache->cache;
+    plan->of_cache.stamp = call->cache->stamp;
+    for (int32_t seq = 0; seq < plan->problem.n_seqs; seq++) {
+        plan->of_cache.sequences[seq] = call->sequences[seq];
+        plan->of_cache.versions[seq] = s2_cache_version(cache, call->sequences[seq]);
+        plan->lens[seq].k_tok = s2_cache_n_tok(cache, call->sequences[seq]);
+    }
+}
+
+static void forget(s2_api_plan *plan)
+{
+    plan->kernel->finish(plan->device, plan->state);
+    plan->state = NULL;
+}
+
+/* A kernel that cannot follow has its plan made again. */
+static s2_status plan_again(s2_api_plan *plan, int32_t layer, s2_diag *diag)
+{
+    planning at = {plan, plan->plan.phase, layer};
+    forget(plan);
+    s2_arena_rewind(&plan->arena, plan->lists);
+    return s2_kernel_choose(plan->device, plan->kernel, take, &at, &plan->kernel, diag);
+}
+
+/* Make the lists of the plan those of the cache as it is: in place where that can be, else the state is made anew. */
+static s2_status follow(s2_api_plan *plan, const s2_api_call *call, const s2_attn_problem *next,
+                        s2_diag *diag)
+{
+    const s2_follow_fn in_place = s2_kernel_follow(plan->kernel);
+    if (knows_places(plan, call))
+        return S2_OK;
+    const bool same = knows_sequences(plan, call) && serves(plan, next);
+    note_cache(plan, call);
+    if (in_place == NULL)
+        return plan_again(plan, layer_of(plan, call), diag);
+    plan->plan.layer = layer_of(plan, call);
+    if (plan->state == NULL)
+        return S2_OK;
+    const s2_status status = same ? in_place(plan->device, next, plan->state, diag) : S2_EUNSUPPORTED;
+    if (status != S2_OK)
+        forget(plan);
+    return status == S2_EUNSUPPORTED ? S2_OK : status;
+}
+
 int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *why)
 {
     s2_api_call in;
@@ -404,12 +477,11 @@ int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *wh
         return s2_answer_argument(why, "%s", fault);
     s2_diag diag = {0};
     s2_status status = check_cached(plan, &in, &diag);
+    const s2_attn_problem problem = problem_of(plan, &in);
     if (status == S2_OK && in.cache != NULL)
-        status = follow(plan, &in, &diag);
-    if (status == S2_OK) {
-        const s2_attn_problem problem = problem_of(plan, &in);
+        status = follow(plan, &in, &problem, &diag);
+    if (status == S2_OK)
         status = prepare(plan, &problem, &diag);
-    }
     if (status == S2_OK)
         status = plan->kernel->run(plan->device, &plan->problem, plan->state, &diag);
     return s2_answer(status, &diag, why);

@@ -56,7 +56,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: the soname's number times 1000, and what was appended since. */
-#define S2_API_VERSION 1001
+#define S2_API_VERSION 1002
 S2_API int32_t s2_api_version(void);
 
 /* ------------------------------------------------------------------ patterns */
@@ -267,8 +267,8 @@ typedef struct s2_api_plan_options {
 
 /*
  * All that can be known before there is data: which kernel, with which lists. It serves any number of calls, for all
- * layers whose heads read the same, and for one that reads a cache; what the kernel prepared serves all with the same
- * distances and scale. One call at a time: the next one on another stream waits for it. A graph that was captured of
+ * layers whose heads read the same; what the kernel prepared serves all with the same distances and scale. Of a cache it
+ * follows the sequences in place: a step costs what it changes, once for all layers of one plan. One call at a time: the next one on another stream waits for it. A graph that was captured of
  * calls may run as long as the plan is there and has served no other distances, scale or lengths since. The device
  * must outlive it.
  */
@@ -304,6 +304,7 @@ typedef struct s2_api_call {
     const int32_t *sequences;  /* then: n_sequences of the cache's; the plan follows them as they grow */
     const float *sink; /* of a plan with sinks: [head], natural logarithm, minus infinity: none; else NULL */
     float *d_sink;     /* ... BACKWARD: [head], written */
+    int32_t of_layer;  /* with a cache: 0: the plan's; n: its layer n - 1, whose heads read the same */
 } s2_api_call;
 
 /*

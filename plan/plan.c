@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/work.h"
 #include "pattern/layers.h"
+#include "plan/follow.h"
 
 s2_plan_options s2_plan_options_default(void)
 {
@@ -61,9 +62,13 @@ int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs)
 
 /* ------------------------------------------------------------------ classes */
 
-static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view *view, s2_plan_class *cls)
+/* with_blocks: where the class is no arithmetic. */
+static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view *view, bool with_blocks,
+                            s2_plan_class *cls)
 {
     *cls = (s2_plan_class){.first_head = view->head, .view = *view};
+    if (!with_blocks)
+        return S2_OK;
     cls->periodic = s2_plan_periodic_of(view, &cls->as);
     if (cls->periodic) {
         cls->block_exact = cls->as.window_tok == 0 && cls->as.sink_tok % plan->blk_tok == 0;
@@ -77,7 +82,7 @@ static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view 
     return S2_OK;
 }
 
-static s2_status build_classes(s2_arena *arena, s2_plan *plan, s2_diag *why)
+static s2_status build_classes(s2_arena *arena, s2_plan *plan, bool with_blocks, s2_diag *why)
 {
     const int32_t n_heads = plan->pattern->n_heads;
     s2_plan_class *const classes = S2_NEW(arena, s2_plan_class, n_heads);
@@ -96,7 +101,7 @@ static s2_status build_classes(s2_arena *arena, s2_plan *plan, s2_diag *why)
         while (cls < plan->n_classes && !s2_view_equal(&classes[cls].view, &view))
             cls++;
         if (cls == plan->n_classes) {
-            S2_TRY(fill_class(arena, plan, &view, &classes[cls]));
+            S2_TRY(fill_class(arena, plan, &view, with_blocks, &classes[cls]));
             plan->n_classes++;
         }
         classes[cls].n_heads++;
@@ -376,7 +381,7 @@ static s2_status build(s2_arena *arena, s2_plan *plan, const s2_plan_seq *seqs, 
         return S2_ENOMEM;
     memcpy(copy, seqs, (size_t)plan->n_seqs * sizeof *copy);
     plan->seqs = copy;
-    S2_TRY(build_classes(arena, plan, why));
+    S2_TRY(build_classes(arena, plan, true, why));
     plan->pack_heads = packing(plan);
     if (plan->options.tile_rows > 0)
         plan->options.tile_tok = plan->options.tile_rows / plan->pack_heads;
@@ -385,26 +390,52 @@ static s2_status build(s2_arena *arena, s2_plan *plan, const s2_plan_seq *seqs, 
     return count_pairs(plan);
 }
 
-s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
-                        const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options, s2_plan *out,
-                        s2_diag *why)
+/* A plan of nothing yet. */
+static s2_status begin_plan(const s2_pattern *pattern, s2_phase phase, int32_t layer, const s2_plan_seq *seqs,
+                            int32_t n_seqs, const s2_plan_options *options, s2_plan *plan, s2_diag *why)
 {
     S2_TRY(check_options(options, why));
     S2_TRY(s2_pattern_require_alike(pattern, "a plan", why));
     S2_TRY(check_seqs(seqs, n_seqs, pattern->causal, why));
     if (layer < 0 || layer >= pattern->n_layers)
         return s2_diag_set(why, S2_EINVAL, 0, 0, 0, "layer %d of %d", layer, pattern->n_layers);
-    s2_plan plan = {
-        .pattern = pattern, .phase = phase, .layer = layer, .options = *options, .n_seqs = n_seqs};
-    plan.blk_tok = pattern->block_tok > S2_PLAN_SLAB_TOK ? pattern->block_tok : S2_PLAN_SLAB_TOK;
-    plan.blk_tok = plan.blk_tok < options->key_tok ? plan.blk_tok : options->key_tok;
-    plan.mask_words = plan.blk_tok > 32 ? plan.blk_tok / 32 : 1;
+    *plan =
+        (s2_plan){.pattern = pattern, .phase = phase, .layer = layer, .options = *options, .n_seqs = n_seqs};
+    plan->blk_tok = pattern->block_tok > S2_PLAN_SLAB_TOK ? pattern->block_tok : S2_PLAN_SLAB_TOK;
+    plan->blk_tok = plan->blk_tok < options->key_tok ? plan->blk_tok : options->key_tok;
+    plan->mask_words = plan->blk_tok > 32 ? plan->blk_tok / 32 : 1;
+    return S2_OK;
+}
+
+s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                        const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options, s2_plan *out,
+                        s2_diag *why)
+{
+    s2_plan plan;
+    S2_TRY(begin_plan(pattern, phase, layer, seqs, n_seqs, options, &plan, why));
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     const s2_status status = build(arena, &plan, seqs, why);
     if (status != S2_OK) {
         s2_arena_rewind(arena, mark);
         return status;
     }
+    *out = plan;
+    return S2_OK;
+}
+
+s2_status s2_plan_build_classes(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                                const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options,
+                                s2_plan *out, s2_diag *why)
+{
+    s2_plan plan;
+    S2_TRY(begin_plan(pattern, phase, layer, seqs, n_seqs, options, &plan, why));
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    const s2_status status = build_classes(arena, &plan, false, why);
+    if (status != S2_OK) {
+        s2_arena_rewind(arena, mark);
+        return status;
+    }
+    plan.seqs = seqs;
     *out = plan;
     return S2_OK;
 }

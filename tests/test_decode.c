@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "kernels/follow.h"
 #include "kernels/select.h"
 #include "pattern/dense.h"
 #include "pattern/parse.h"
@@ -312,6 +313,275 @@ static void every_allocation_of_a_layout_may_fail(void **state)
     assert_true(n > 10);
 }
 
+/* ------------------------------------------------------------------ lists that follow */
+
+/* A copy that takes what is said to have changed, and nothing else. */
+typedef struct s2_copy {
+    s2_decode_slab slabs[40000];
+    uint16_t bits[40000 * 64];
+} s2_copy;
+
+static void take_slab(const s2_decode_follow *follow, int32_t slab, s2_copy *copy)
+{
+    const size_t n = (size_t)follow->plan.row_cap;
+    copy->slabs[slab] = follow->plan.slabs[slab];
+    memcpy(copy->bits + (size_t)slab * n, follow->plan.bits + (size_t)slab * n, n * sizeof *copy->bits);
+}
+
+static void check_same_slab(const s2_decode_follow *follow, int32_t slab, const s2_decode_plan *fresh,
+                            const s2_decode_slab *want)
+{
+    const s2_decode_slab *const have = &follow->plan.slabs[slab];
+    assert_int_equal(have->k_tok, want->k_tok);
+    assert_int_equal(have->live, want->live);
+    assert_int_equal(have->mask, want->mask < 0 ? -1 : slab);
+    for (int32_t row = 0; row < fresh->row_cap && want->mask >= 0; row++)
+        assert_int_equal(follow->plan.bits[(int64_t)slab * fresh->row_cap + row],
+                         fresh->bits[(int64_t)want->mask * fresh->row_cap + row]);
+}
+
+static void check_empty_slab(const s2_decode_follow *follow, int32_t slab)
+{
+    const int32_t row_cap = follow->plan.row_cap;
+    assert_int_equal(follow->plan.slabs[slab].live, 0);
+    assert_int_equal(follow->plan.slabs[slab].mask, slab);
+    for (int32_t row = 0; row < row_cap; row++)
+        assert_int_equal(follow->plan.bits[(int64_t)slab * row_cap + row], 0);
+}
+
+/* Element for element what is built anew at these lengths, and the copy too. */
+static void check_follow(const s2_case *test, const s2_decode_follow *follow, const s2_copy *copy)
+{
+    s2_arena arena = {0};
+    s2_decode_plan fresh;
+    assert_int_equal(s2_decode_plan_build(&arena, &test->plan, NULL, 7, &fresh, NULL), S2_OK);
+    assert_int_equal(follow->plan.n_lists, fresh.n_lists);
+    assert_int_equal(follow->plan.row_cap, fresh.row_cap);
+    assert_int_equal(follow->plan.n_live_keys, fresh.n_live_keys);
+    for (int32_t at = 0; at < fresh.n_lists; at++) {
+        const s2_decode_list *const have = &follow->plan.lists[at], *const want = &fresh.lists[at];
+        assert_int_equal(follow->n_used[at], want->slab_end - want->slab_begin);
+        assert_int_equal(have->n_rows, want->n_rows);
+        for (int32_t slab = have->slab_begin; slab < have->slab_end; slab++) {
+            const int32_t n = slab - have->slab_begin;
+            if (n < follow->n_used[at])
+                check_same_slab(follow, slab, &fresh, &fresh.slabs[want->slab_begin + n]);
+            else
+                check_empty_slab(follow, slab);
+        }
+    }
+    assert_memory_equal(copy->slabs, follow->slabs, (size_t)follow->plan.n_slabs * sizeof *copy->slabs);
+    assert_memory_equal(copy->bits, follow->bits,
+                        (size_t)follow->plan.n_slabs * (size_t)fresh.row_cap * sizeof *copy->bits);
+    s2_arena_release(&arena);
+}
+
+/* Some grow, by a token or by many, and now and then another sequence takes a place. */
+static void draw_growth(s2_gen *gen, s2_case *test)
+{
+    for (int32_t seq = 0; seq < test->n_seqs; seq++) {
+        const int64_t kind = s2_gen_in(gen, 0, 19);
+        if (kind < 12)
+            test->seqs[seq].k_tok += 1;
+        else if (kind < 15)
+            test->seqs[seq].k_tok += (int32_t)s2_gen_in(gen, 1, 90);
+        else if (kind == 19)
+            test->seqs[seq].k_tok = (int32_t)s2_gen_in(gen, test->seqs[seq].q_tok, 600);
+    }
+}
+
+static void open_follow(const s2_case *test, s2_gen *gen, s2_decode_follow *follow, s2_copy *copy)
+{
+    assert_int_equal(s2_decode_follow_open(&test->plan, (int32_t)s2_gen_in(gen, 1, 40), follow, NULL), S2_OK);
+    assert_in_range(follow->plan.n_slabs, 1, 40000);
+    assert_in_range(follow->plan.row_cap, 1, 64);
+    for (int32_t slab = 0; slab < follow->plan.n_slabs; slab++)
+        take_slab(follow, slab, copy);
+    check_parts(&follow->plan);
+}
+
+static void lists_that_follow_are_those_that_are_made_anew(void **state)
+{
+    (void)state;
+    static s2_copy copy;
+    const uint64_t seed = s2_test_seed(21);
+    int64_t n_steps = 0, n_outgrown = 0, n_changed = 0, n_slabs = 0;
+    for (int64_t number = 0; number < s2_test_cases(60); number++) {
+        s2_gen gen = {.rng = {seed + (uint64_t)number}, .causal = true, .arithmetic = number % 2 == 0};
+        s2_case test = {0};
+        s2_decode_follow follow = {0};
+        draw_case(&gen, &test);
+        for (int32_t seq = 0; seq < test.n_seqs && number % 3 != 0; seq++)
+            test.seqs[seq].q_tok = 1;
+        const s2_plan_options options = test.plan.options;
+        assert_int_equal(s2_plan_build_classes(&test.arena, test.pattern, S2_DECODE, 0, test.seqs,
+                                               test.n_seqs, &options, &test.plan, NULL),
+                         S2_OK);
+        open_follow(&test, &gen, &follow, &copy);
+        for (int32_t step = 0; step < 40; step++, n_steps++) {
+            draw_growth(&gen, &test);
+            const s2_status status = s2_decode_follow_step(&follow, &test.plan);
+            if (status != S2_OK) {
+                assert_int_equal(status, S2_EUNSUPPORTED);
+                s2_decode_follow_close(&follow);
+                open_follow(&test, &gen, &follow, &copy);
+                n_outgrown++;
+            }
+            for (int32_t at = 0; at < follow.n_changed; at++)
+                take_slab(&follow, follow.changed[at], &copy);
+            for (int32_t at = 1; at < follow.n_changed; at++)
+                assert_true(follow.changed[at - 1] < follow.changed[at]);
+            n_changed += follow.n_changed;
+            n_slabs += follow.plan.n_slabs;
+            check_follow(&test, &follow, &copy);
+        }
+        s2_decode_follow_close(&follow);
+        s2_arena_release(&test.arena);
+    }
+    assert_true(n_outgrown * 3 < n_steps);
+    assert_true(n_changed * 2 < n_slabs);
+}
+
+/* ------------------------------------------------------------------ places that follow */
+
+enum { FOLLOWED_SEQS = 3, FOLLOWED_LAYERS = 3 };
+
+typedef struct s2_followed {
+    s2_arena arena;
+    s2_pattern pattern;
+    s2_plan plan;
+    s2_plan_seq lens[FOLLOWED_SEQS];
+    int32_t numbers[FOLLOWED_SEQS];
+    s2_cache *cache;
+    s2_cached cached;
+    s2_attn_problem problem;
+    s2_follow follow;
+    s2_decode_place copies[FOLLOWED_LAYERS][20000]; /* what was told to have changed, and nothing else */
+} s2_followed;
+
+static void open_followed(s2_gen *gen, s2_followed *at)
+{
+    static const char *const rules[] = {"local 3 | stride 4 phase head", "local 50t | sink 1", "dense",
+                                        "local 2 | columns 1,3 | stride 2 phase kv",
+                                        "stride 3 phase head+1 | local 1"};
+    char text[200];
+    s2_cache_options options;
+    (void)snprintf(text, sizeof text, "layers 3; heads 4; kv-heads 2; head-dim 16; block %d; layers all: %s",
+                   s2_gen_in(gen, 0, 1) == 0 ? 16 : 64, rules[s2_gen_in(gen, 0, 4)]);
+    assert_int_equal(s2_pattern_parse(&at->arena, text, strlen(text), NULL, &at->pattern, NULL), S2_OK);
+    options = s2_cache_options_default(&at->pattern);
+    options.layout = s2_gen_in(gen, 0, 2) == 0 ? S2_CACHE_SHARED_PAGES : S2_CACHE_HEAD_PAGES;
+    options.page_tok = (int32_t)s2_gen_in(gen, 1, 3) * 16;
+    options.n_queries = 2;
+    assert_int_equal(s2_cache_create(&at->pattern, &options, &at->cache, NULL), S2_OK);
+    for (int32_t seq = 0; seq < FOLLOWED_SEQS; seq++) {
+        assert_int_equal(s2_cache_open(at->cache, &at->numbers[seq]), S2_OK);
+        assert_int_equal(s2_cache_append(at->cache, at->numbers[seq], (int32_t)s2_gen_in(gen, 2, 300)),
+                         S2_OK);
+        at->lens[seq] = (s2_plan_seq){1 + seq % 2, s2_cache_n_tok(at->cache, at->numbers[seq])};
+    }
+    const s2_plan_options cut = s2_kernel_cut(&s2_traits_decode, 16);
+    assert_int_equal(s2_plan_build_classes(&at->arena, &at->pattern, S2_DECODE, 0, at->lens, FOLLOWED_SEQS,
+                                           &cut, &at->plan, NULL),
+                     S2_OK);
+    at->cached = (s2_cached){at->cache, at->numbers};
+    at->problem = (s2_attn_problem){.pass = S2_PASS_DECODE,
+                                    .plan = &at->plan,
+                                    .n_seqs = FOLLOWED_SEQS,
+                                    .n_heads = 4,
+                                    .n_kv_heads = 2,
+                                    .head_dim = 16,
+                                    .k = {.tok = 16},
+                                    .v = {.tok = 24},
+                                    .cached = &at->cached};
+    assert_true(s2_follow_fits(&at->problem));
+    assert_int_equal(s2_follow_open(&at->problem, 9, &at->follow, NULL), S2_OK);
+}
+
+/* A token for most; at times many, a fork that makes the next write copy a page, or another sequence of that number. */
+static void change_cache(s2_gen *gen, s2_followed *at)
+{
+    for (int32_t seq = 0; seq < FOLLOWED_SEQS; seq++) {
+        const int64_t kind = s2_gen_in(gen, 0, 39);
+        int32_t child = -1;
+        if (kind == 0) {
+            s2_cache_close(at->cache, at->numbers[seq]);
+            assert_int_equal(s2_cache_open(at->cache, &at->numbers[seq]), S2_OK);
+            assert_int_equal(s2_cache_append(at->cache, at->numbers[seq], 2), S2_OK);
+        }
+        if (kind == 1)
+            assert_int_equal(s2_cache_fork(at->cache, at->numbers[seq], &child), S2_OK);
+        if (kind < 34)
+            assert_int_equal(
+                s2_cache_append(at->cache, at->numbers[seq], kind < 30 ? 1 : (int32_t)s2_gen_in(gen, 1, 80)),
+                S2_OK);
+        if (child >= 0)
+            s2_cache_close(at->cache, child);
+        at->lens[seq].k_tok = s2_cache_n_tok(at->cache, at->numbers[seq]);
+    }
+}
+
+/* Places of one layer are those of a layout that is made anew, and so is the copy. */
+static void check_places(s2_followed *at, const s2_follow_layer *layer)
+{
+    const s2_decode_plan *const plan = &at->follow.lists.plan;
+    s2_decode_place *const copy = at->copies[at->plan.layer];
+    s2_arena arena = {0};
+    s2_decode_layout fresh;
+    assert_in_range(plan->n_slabs, 1, 20000);
+    if (layer->n_changed < 0)
+        memcpy(copy, layer->places, (size_t)plan->n_slabs * sizeof *copy);
+    for (int32_t n = 0; n < layer->n_changed; n++)
+        copy[layer->changed[n]] = layer->places[layer->changed[n]];
+    assert_int_equal(s2_decode_lay_out(&arena, &at->problem, 9, &fresh, NULL), S2_OK);
+    assert_true(fresh.all_on);
+    for (int32_t list = 0; list < plan->n_lists; list++) {
+        assert_int_equal(at->follow.lists.n_used[list],
+                         fresh.plan.lists[list].slab_end - fresh.plan.lists[list].slab_begin);
+        for (int32_t n = 0; n < at->follow.lists.n_used[list]; n++) {
+            const s2_decode_place *const have = &copy[plan->lists[list].slab_begin + n];
+            const s2_decode_place *const want = &fresh.places[fresh.plan.lists[list].slab_begin + n];
+            assert_int_equal(have->k_at, want->k_at);
+            assert_int_equal(have->v_at, want->v_at);
+            assert_int_equal(have->fresh, want->fresh);
+        }
+    }
+    s2_arena_release(&arena);
+}
+
+static void places_that_follow_are_those_of_the_cache(void **state)
+{
+    (void)state;
+    static s2_followed at;
+    const uint64_t seed = s2_test_seed(31);
+    for (int64_t number = 0; number < s2_test_cases(30); number++) {
+        s2_gen gen = {.rng = {seed + (uint64_t)number}};
+        int32_t n_told = 0, n_slabs = 0;
+        memset(&at, 0, sizeof at);
+        open_followed(&gen, &at);
+        for (int32_t step = 0; step < 150; step++) {
+            const s2_follow_layer *layer = NULL;
+            change_cache(&gen, &at);
+            at.plan.layer =
+                step % 5 == 4 ? (int32_t)s2_gen_in(&gen, 0, 2) : step % 7 == 0; /* some miss steps */
+            const s2_status status = s2_follow_take(&at.follow, &at.problem, &layer, NULL);
+            if (status != S2_OK) {
+                assert_int_equal(status, S2_EUNSUPPORTED);
+                s2_follow_close(&at.follow);
+                assert_int_equal(s2_follow_open(&at.problem, 9, &at.follow, NULL), S2_OK);
+                assert_int_equal(s2_follow_take(&at.follow, &at.problem, &layer, NULL), S2_OK);
+            }
+            check_places(&at, layer);
+            n_told += layer->n_changed > 0 ? layer->n_changed : 0;
+            n_slabs += layer->n_changed >= 0 ? at.follow.lists.plan.n_slabs : 0;
+        }
+        assert_true(n_slabs > 0 && n_told < n_slabs);
+        s2_follow_close(&at.follow);
+        s2_cache_destroy(&at.cache);
+        s2_arena_release(&at.arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -321,6 +591,8 @@ int main(void)
         cmocka_unit_test(more_than_sixteen_queries_are_refused),
         cmocka_unit_test(a_selection_reads_its_pages_and_the_newest_one),
         cmocka_unit_test(every_allocation_of_a_layout_may_fail),
+        cmocka_unit_test(lists_that_follow_are_those_that_are_made_anew),
+        cmocka_unit_test(places_that_follow_are_those_of_the_cache),
     };
     return cmocka_run_group_tests_name("decode", tests, NULL, NULL);
 }

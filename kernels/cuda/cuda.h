@@ -28,6 +28,9 @@ extern const s2_kernel s2_kernel_sm80_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd;
 extern const s2_kernel s2_kernel_sm90_bwd_fused; /* faster in long contexts, not bit for bit */
 
+/* kernels/follow.h, of s2_kernel_decode. */
+s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
 #include "kernels/cuda/decode.cuh"
 #include "kernels/cuda/decode_inst.cuh"
 #include "kernels/cuda/select.cuh"
+#include "kernels/follow.h"
 #include "kernels/select.h"
 
 namespace
@@ -21,6 +22,11 @@ struct State {
     s2::SelectParams select;
     void *n_pages, *page_places, *bounds, *scores, *scored;
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
+    s2_follow follow;   /* where the problem can be followed */
+    void **layer_slabs; /* then: [layer], instead of slabs; NULL: never asked for */
+    int64_t bits_step;  /* of the lists, that the masks are of */
+    bool ran;
+    cudaStream_t stream; /* of the last run */
 };
 
 /* The smallest instance that holds the head dimension; with a cap or sinks 96 has none. */
@@ -60,25 +66,35 @@ s2_status supports(const s2_device *device, const s2_attn_problem *problem, s2_d
     return S2_OK;
 }
 
-s2_status upload_slabs(s2_device *device, const s2_decode_layout *layout, State *state, s2_diag *why)
+s2_status pack_slab(const s2_decode_slab *slab, const s2_decode_place *place, s2::DecodeSlab *out,
+                    s2_diag *why)
 {
-    const s2_decode_plan *const plan = &layout->plan;
+    if (place->k_at / 8 > UINT32_MAX || place->v_at / 8 > UINT32_MAX)
+        return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "K or V is larger than 64 GiB");
+    out->k = (uint32_t)(place->k_at / 8);
+    out->v = (uint32_t)(place->v_at / 8);
+    out->mask = slab->mask;
+    out->live = slab->live | (place->fresh ? s2::DECODE_NEW : 0u);
+    return S2_OK;
+}
+
+/* All of them, in new memory or in that of before, where they are queued. */
+s2_status upload_slabs(s2_device *device, const s2_decode_plan *plan, const s2_decode_place *places,
+                       void **out, s2_diag *why)
+{
     const size_t n = (size_t)plan->n_slabs + 1;
     s2::DecodeSlab *const slabs = (s2::DecodeSlab *)s2_calloc(n, sizeof *slabs);
     if (slabs == NULL)
         return S2_ENOMEM;
     s2_status status = S2_OK;
-    for (int32_t at = 0; at < plan->n_slabs && status == S2_OK; at++) {
-        const s2_decode_place *const place = &layout->places[at];
-        if (place->k_at / 8 > UINT32_MAX || place->v_at / 8 > UINT32_MAX)
-            status = s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "K or V is larger than 64 GiB");
-        slabs[at].k = (uint32_t)(place->k_at / 8);
-        slabs[at].v = (uint32_t)(place->v_at / 8);
-        slabs[at].mask = plan->slabs[at].mask;
-        slabs[at].live = plan->slabs[at].live | (place->fresh ? s2::DECODE_NEW : 0u);
-    }
-    if (status == S2_OK)
-        status = s2_cuda_upload(device, slabs, n * sizeof *slabs, &state->slabs, why);
+    for (int32_t at = 0; at < plan->n_slabs && status == S2_OK; at++)
+        status = pack_slab(&plan->slabs[at], &places[at], &slabs[at], why);
+    if (status == S2_OK && *out == NULL)
+        status = s2_cuda_upload(device, slabs, n * sizeof *slabs, out, why);
+    else if (status == S2_OK)
+        status = s2_cuda_try(
+            cudaMemcpyAsync(*out, slabs, n * sizeof *slabs, cudaMemcpyHostToDevice, s2_cuda_stream(device)),
+            why);
     s2_free(slabs);
     return status;
 }
@@ -146,6 +162,10 @@ void finish(s2_device *, void *raw)
                             state->bits,    state->part_o,      state->part_l, state->arrived};
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         (void)cudaFree(memory[at]);
+    for (int32_t layer = 0; state->layer_slabs != NULL && layer < state->follow.n_layers; layer++)
+        (void)cudaFree(state->layer_slabs[layer]);
+    s2_free(state->layer_slabs);
+    s2_follow_close(&state->follow);
     s2_free(state);
 }
 
@@ -295,6 +315,127 @@ s2_status run_selection(s2_device *device, const s2_attn_problem *problem, const
                        why);
 }
 
+s2_status upload_bits(s2_device *device, const s2_decode_plan *plan, State *state, s2_diag *why)
+{
+    return s2_cuda_upload(device, plan->bits,
+                          (size_t)plan->n_masks * (size_t)plan->row_cap * sizeof(uint16_t), &state->bits,
+                          why);
+}
+
+/* What depends on lists and not on where their slabs lie. */
+s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
+                      State *state, s2_diag *why)
+{
+    S2_TRY(upload_lists(device, problem, plan, state, why));
+    S2_TRY(upload_bits(device, plan, state, why));
+    S2_TRY(allocate(device, plan, instance_dim(problem), state, why));
+    fill_params(problem, plan, state);
+    return S2_OK;
+}
+
+/* ------------------------------------------------------------------ steps that follow */
+
+enum { EDITS = 192, MANY_CHANGES = 4096 }; /* they travel as parameters of the launch */
+
+struct Edits {
+    uint4 word[EDITS];
+    uint32_t at[EDITS];
+};
+
+__global__ void edit_words(uint4 *dst, const __grid_constant__ Edits edits, uint32_t n)
+{
+    if (threadIdx.x < n)
+        dst[edits.at[threadIdx.x]] = edits.word[threadIdx.x];
+}
+
+/* Words of 16 bytes that are queued to be written, many at a time. */
+struct Editor {
+    uint4 *dst;
+    cudaStream_t stream;
+    uint32_t n;
+    Edits edits;
+};
+
+s2_status flush_edits(Editor *editor, s2_diag *why)
+{
+    if (editor->n == 0)
+        return S2_OK;
+    edit_words<<<1, EDITS, 0, editor->stream>>>(editor->dst, editor->edits, editor->n);
+    editor->n = 0;
+    return s2_cuda_try(cudaGetLastError(), why);
+}
+
+s2_status edit(Editor *editor, uint32_t at, const void *word, s2_diag *why)
+{
+    editor->edits.at[editor->n] = at;
+    memcpy(&editor->edits.word[editor->n], word, sizeof(uint4));
+    return ++editor->n == EDITS ? flush_edits(editor, why) : S2_OK;
+}
+
+/* The masks of the slabs that the lists' last step changed: for all layers at once. */
+s2_status take_bits(s2_device *device, State *state, s2_diag *why)
+{
+    const s2_decode_follow *const lists = &state->follow.lists;
+    const s2_decode_plan *const plan = &lists->plan;
+    const uint32_t n_words = (uint32_t)plan->row_cap / 8;
+    if (state->bits_step == lists->n_steps)
+        return S2_OK;
+    state->bits_step = lists->n_steps;
+    if (lists->n_changed * (int64_t)n_words > MANY_CHANGES)
+        return s2_cuda_try(cudaMemcpyAsync(state->bits, plan->bits,
+                                           (size_t)plan->n_masks * (size_t)plan->row_cap * sizeof *plan->bits,
+                                           cudaMemcpyHostToDevice, s2_cuda_stream(device)),
+                           why);
+    Editor editor = {(uint4 *)state->bits, s2_cuda_stream(device), 0, {}};
+    for (int32_t at = 0; at < lists->n_changed; at++) {
+        const int32_t mask = plan->slabs[lists->changed[at]].mask;
+        const uint16_t *const bits = plan->bits + (int64_t)mask * plan->row_cap;
+        for (uint32_t word = 0; mask >= 0 && word < n_words; word++)
+            S2_TRY(edit(&editor, (uint32_t)mask * n_words + word, bits + word * 8, why));
+    }
+    return flush_edits(&editor, why);
+}
+
+s2_status take_slabs(s2_device *device, const s2_decode_plan *plan, const s2_follow_layer *layer,
+                     void **slabs, s2_diag *why)
+{
+    if (*slabs == NULL || layer->n_changed < 0 || layer->n_changed > MANY_CHANGES)
+        return upload_slabs(device, plan, layer->places, slabs, why);
+    Editor editor = {(uint4 *)*slabs, s2_cuda_stream(device), 0, {}};
+    for (int32_t at = 0; at < layer->n_changed; at++) {
+        const int32_t slab = layer->changed[at];
+        s2::DecodeSlab packed;
+        S2_TRY(pack_slab(&plan->slabs[slab], &layer->places[slab], &packed, why));
+        S2_TRY(edit(&editor, (uint32_t)slab, &packed, why));
+    }
+    return flush_edits(&editor, why);
+}
+
+s2_status take_layer(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    const s2_follow_layer *layer = NULL;
+    void **const slabs = &state->layer_slabs[problem->plan->layer];
+    S2_TRY(s2_follow_take(&state->follow, problem, &layer, why));
+    S2_TRY(take_bits(device, state, why));
+    S2_TRY(take_slabs(device, &state->follow.lists.plan, layer, slabs, why));
+    state->params.slabs = (const s2::DecodeSlab *)*slabs;
+    return S2_OK;
+}
+
+s2_status build_follow(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
+{
+    s2_follow *const follow = &state->follow;
+    s2_decode_plan *const plan = &follow->lists.plan;
+    S2_TRY(s2_follow_open(problem, state->how.n_parts, follow, why));
+    S2_TRY(s2_decode_launch_fit(&follow->arena, &state->how, plan));
+    state->layer_slabs = (void **)s2_calloc((size_t)follow->n_layers, sizeof *state->layer_slabs);
+    if (state->layer_slabs == NULL)
+        return S2_ENOMEM;
+    S2_TRY(upload_plan(device, problem, plan, state, why));
+    state->bits_step = follow->lists.n_steps;
+    return take_layer(device, problem, state, why);
+}
+
 s2_status build(s2_device *device, const s2_attn_problem *problem, State *state, s2_arena *arena,
                 s2_diag *why)
 {
@@ -302,19 +443,16 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     s2_selection selection = {};
     const bool selects = problem->select_pages > 0;
     state->how = s2_decode_launch_of(s2_device_chip(device), problem->plan, problem->head_dim, selects);
+    if (s2_follow_fits(problem))
+        return build_follow(device, problem, state, why);
     S2_TRY(s2_decode_lay_out(arena, problem, state->how.n_parts, &layout, why));
     if (selects)
         S2_TRY(s2_selection_build(arena, problem, state->how.n_parts, &layout, &selection, why));
     S2_TRY(s2_decode_launch_fit(arena, &state->how, &layout.plan));
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
-    S2_TRY(upload_slabs(device, &layout, state, why));
-    S2_TRY(upload_lists(device, problem, &layout.plan, state, why));
-    S2_TRY(s2_cuda_upload(device, layout.plan.bits,
-                          (size_t)layout.plan.n_masks * (size_t)layout.plan.row_cap * sizeof(uint16_t),
-                          &state->bits, why));
-    S2_TRY(allocate(device, &layout.plan, instance_dim(problem), state, why));
-    fill_params(problem, &layout.plan, state);
+    S2_TRY(upload_slabs(device, &layout.plan, layout.places, &state->slabs, why));
+    S2_TRY(upload_plan(device, problem, &layout.plan, state, why));
     if (selects)
         return build_selection(device, problem, &layout.plan, &selection, state, why);
     return S2_OK;
@@ -341,8 +479,10 @@ s2_status prepare(s2_device *device, const s2_attn_problem *problem, void **out,
 /* Addresses are the problem's of this moment: layers whose lists and places are the same share one state. */
 s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
-    const State *const state = (const State *)raw;
+    State *const state = (State *)raw;
     s2::DecodeParams params = state->params;
+    state->ran = true;
+    state->stream = s2_cuda_stream(device);
     params.k = (const uint8_t *)problem->k.data;
     params.v = (const uint8_t *)problem->v.data;
     params.q = (const uint16_t *)problem->q.data;
@@ -352,7 +492,7 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
     params.early = problem->early && !state->selects;
     params.paced = params.early &&
                    s2_decode_launch_leaves_room(s2_device_chip(device), &state->how, state->params.n_parts);
-    params.late = state->selects;
+    params.late = state->selects || state->layer_slabs != NULL; /* slabs may be edited by the launch before */
     if (state->selects)
         S2_TRY(run_selection(device, problem, state, why));
     return s2_cuda_try(
@@ -360,6 +500,19 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
 }
 
 } // namespace
+
+/*
+ * Edits are queued behind what still reads the old words, and the launch after them waits before it looks at slabs. On
+ * another stream nothing would order them, and a graph that is being captured would repeat them: then it is prepared anew.
+ */
+s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
+{
+    State *const state = (State *)raw;
+    if (state->layer_slabs == NULL || s2_cuda_captures(device) ||
+        (state->ran && state->stream != s2_cuda_stream(device)))
+        return S2_EUNSUPPORTED;
+    return take_layer(device, problem, state, why);
+}
 
 extern "C" const s2_kernel s2_kernel_decode = {
     &s2_traits_decode,

@@ -122,7 +122,7 @@ class CRows(Structure):
 class CCall(_Sized):
     _fields_ = [("size", c_uint32), ("scale", c_float), ("q", CTensor), ("k", CTensor), ("v", CTensor), ("o", CTensor),
                 ("lse", CRows), ("d_o", CTensor), ("d_q", CTensor), ("d_k", CTensor), ("d_v", CTensor), ("cache", c_void_p),
-                ("sequences", POINTER(c_int32)), ("sink", c_void_p), ("d_sink", c_void_p)]
+                ("sequences", POINTER(c_int32)), ("sink", c_void_p), ("d_sink", c_void_p), ("of_layer", c_int32)]
 
 
 # Each function's arguments but the last, an s2_api_error; those that cannot fail stand below.

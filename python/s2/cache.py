@@ -254,21 +254,22 @@ class Cache:
             with on(found.device):
                 plan.run(_lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
                                     lse=view(lse, "lse", (3,)).rows(), cache=handle,
-                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32))))
+                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1))
         return (o, lse) if return_lse else o
 
     def _plan(self, q: View, numbers: list[int], layer: int, scale: float) -> tuple[Plan, Any]:
-        """A layer's, which follows the sequences as they grow."""
+        """One of all layers that read alike, which follows the sequences as they grow."""
         stream, captures = stream_of(q.device)
         if captures:
             raise UnsupportedError("sequences: a graph of a cache would read what is there now; capture around it")
-        key = (tuple(numbers), layer, q.shape, q.strides, scale, stream)
+        kind = self.pattern.kinds("decode")[layer]
+        key = (tuple(numbers), kind, q.shape, q.strides, scale, stream)
         kept = self._plans.get(key)
         if kept is None:
             lengths = {"q_tok": (q.shape[2],) * len(numbers), "k_tok": tuple(max(self.tokens(one), q.shape[2]) for one in numbers),
                        "q_begin": None, "k_begin": None}
             listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", layer, q, lengths), listed
+            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths), listed
         self._plans.move_to_end(key)
         while len(self._plans) > 4 * self.pattern.layers:
             self._plans.popitem(last=False)
