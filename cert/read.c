@@ -73,8 +73,8 @@ static bool unknown(s2_cert *c, const char *what)
 {
     const bool word = peek(c) >= 'a' && peek(c) <= 'z';
     char text[64];
-    snprintf(text, sizeof text, "this checker knows no such %s", what);
-    return word ? refuse_here(c, S2_CERT_UNDECIDED, text) : expected(c, what);
+    snprintf(text, sizeof text, word ? "this checker knows no such %s" : "expected a %s", what);
+    return refuse_here(c, word ? S2_CERT_UNDECIDED : S2_CERT_MALFORMED, text);
 }
 
 /* Decimal digits without leading zeros. */
@@ -645,8 +645,10 @@ static bool read_claims(s2_cert *c)
         c->n_claims++;
     }
     const size_t n = (size_t)(c->at - begin);
-    if (c->n_claims == 0 || !take(c, "\nend\n") || c->at != c->end)
+    if (c->n_claims == 0 || !take(c, "\nend\n"))
         return expected(c, "1 to 16 claims, and a last line `end`");
+    if (c->at != c->end)
+        return expected(c, "nothing after the line `end`");
     if (n < sizeof c->answer->claims)
         memcpy(c->answer->claims, begin, n);
     return true;

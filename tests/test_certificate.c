@@ -413,6 +413,112 @@ static void texts_that_are_no_patterns_are_refused_under_their_own_hash(void **s
     }
 }
 
+/* A certificate in these words, `#` in its first line being the hash of its text and `@` the length. */
+static s2_buf headed(const char *header, const char *text, const char *claims, const char *tail)
+{
+    char hash[SHA256_DIGEST_STRING_LENGTH];
+    s2_buf forged = {0};
+    SHA256Data((const uint8_t *)text, strlen(text), hash);
+    for (const char *c = header; *c != '\0'; c++) {
+        if (*c == '#')
+            s2_buf_puts(&forged, hash);
+        else if (*c == '@')
+            s2_buf_printf(&forged, "%zu", strlen(text));
+        else
+            s2_buf_add(&forged, c, 1);
+    }
+    s2_buf_printf(&forged, "%s%s%s", text, claims, tail);
+    return forged;
+}
+
+/* Numbers and words written otherwise, said twice or too large, which another reader might take for the same. */
+static void what_another_reader_would_take_for_the_same_is_refused_with_its_reason(void **state)
+{
+    (void)state;
+#define HEAD      "s2cert 1 # @\n"
+#define TEXT      "heads 2\nlayers all: dense\n"
+#define CLAIMS    "claims rows union\n"
+#define END       "end\n"
+#define NO_LENGTH "expected a number from 1 to 1048576"
+#define NO_HASH   "the hash is not that of the pattern"
+    static const struct {
+        const char *label, *header, *text, *claims, *tail, *reason;
+    } rows[] = {
+        {"a length with an exponent", "s2cert 1 # 26e0\n", TEXT, CLAIMS, END,
+         "column 77: expected the end of the line"},
+        {"a length with a zero before", "s2cert 1 # 026\n", TEXT, CLAIMS, END, NO_LENGTH},
+        {"a length with a sign", "s2cert 1 # +26\n", TEXT, CLAIMS, END, NO_LENGTH},
+        {"a length in base 16", "s2cert 1 # 0x1a\n", TEXT, CLAIMS, END, NO_LENGTH},
+        {"a length plus 2^64", "s2cert 1 # 18446744073709551642\n", TEXT, CLAIMS, END, NO_LENGTH},
+        {"a length plus 2^32", "s2cert 1 # 4294967322\n", TEXT, CLAIMS, END, NO_LENGTH},
+        {"a length less one", "s2cert 1 # 25\n", TEXT, CLAIMS, END, NO_HASH},
+        {"a length that takes in the claims", "s2cert 1 # 44\n", TEXT, CLAIMS, END, NO_HASH},
+        {"a version with an exponent", "s2cert 1e0 # @\n", TEXT, CLAIMS, END, "expected a certificate"},
+        {"a mark of byte order", "\xef\xbb\xbfs2cert 1 # @\n", TEXT, CLAIMS, END, "expected a certificate"},
+        {"two spaces", "s2cert 1  # @\n", TEXT, CLAIMS, END, "expected a hash"},
+        {"a hash of a zero more", "s2cert 1 0# @\n", TEXT, CLAIMS, END, "column 74"},
+        {"a carriage return", "s2cert 1 # @\r\n", TEXT, CLAIMS, END,
+         "column 77: expected the end of the line"},
+        {"two first lines", "s2cert 1 # @\ns2cert 1 # @\n", TEXT, CLAIMS, END, NO_HASH},
+        {"heads with an exponent", HEAD, "heads 2e0\nlayers all: dense\n", CLAIMS, END, "line 2, column 8"},
+        {"heads with a zero before", HEAD, "heads 02\nlayers all: dense\n", CLAIMS, END, "line 2, column 7"},
+        {"heads as a fraction", HEAD, "heads 2.0\nlayers all: dense\n", CLAIMS, END, "line 2, column 8"},
+        {"heads in wide digits", HEAD, "heads \xef\xbc\x92\nlayers all: dense\n", CLAIMS, END,
+         "line 2, column 7"},
+        {"heads as an escape", HEAD, "heads \\u0032\nlayers all: dense\n", CLAIMS, END, "line 2, column 7"},
+        {"a letter that looks like e", HEAD,
+         "h\xd0\xb5"
+         "ads 2\nlayers all: dense\n",
+         CLAIMS, END, "line 2, column 1"},
+        {"a name that turns the line", HEAD,
+         "name \xe2\x80\xae"
+         "abc\nheads 2\nlayers all: dense\n",
+         CLAIMS, END, "harmless UTF-8"},
+        {"heads plus 2^64", HEAD, "heads 18446744073709551618\nlayers all: dense\n", CLAIMS, END,
+         "from 1 to 4096"},
+        {"layers plus 2^32", HEAD, "layers 4294967297\nheads 2\nlayers all: dense\n", CLAIMS, END,
+         "from 1 to 1024"},
+        {"a window plus 2^64", HEAD, "heads 2\nlayers all: local 18446744073709551617\n", CLAIMS, END,
+         "from 1 to 16777216"},
+        {"heads twice", HEAD, "heads 2\nheads 2\nlayers all: dense\n", CLAIMS, END, "line 3, column 7"},
+        {"a rule twice", HEAD, "heads 2\nlayers all: dense\nlayers all: dense\n", CLAIMS, END,
+         "the first is never used"},
+        {"a comment", HEAD, "heads 2\nlayers all: dense\n# x\n", CLAIMS, END,
+         "line 4, column 1: expected a statement"},
+        {"a text without its last line end", HEAD, "heads 2\nlayers all: dense", CLAIMS, END,
+         "line 3, column 18"},
+        {"claims twice", HEAD, TEXT, CLAIMS CLAIMS, END, "a last line `end`"},
+        {"a claim twice", HEAD, TEXT, "claims rows rows\n", END, "expected no claim twice"},
+        {"no claim", HEAD, TEXT, "claims\n", END, "expected 1 to 16 claims"},
+        {"a depth with an exponent", HEAD, TEXT, "claims depth:1e0\n", END, "line 4, column 15"},
+        {"a depth plus 2^64", HEAD, TEXT, "claims depth:18446744073709551617\n", END, "from 1 to 4096"},
+        {"ranks plus 2^32", HEAD, TEXT, "claims ranks:4294967297\n", END, "from 1 to 2"},
+        {"a claim of one length", HEAD, TEXT, "claims rows@4096 union\n", END, "line 4, column 12"},
+        {"a space behind the end", HEAD, TEXT, CLAIMS, "end \n", "a last line `end`"},
+        {"a line behind the end", HEAD, TEXT, CLAIMS, "end\n\n", "expected nothing after the line `end`"},
+        {"a second certificate", HEAD, TEXT, CLAIMS, "end\ns2cert 1 \n",
+         "expected nothing after the line `end`"},
+        {"an end that is cut", HEAD, TEXT, CLAIMS, "en", "a last line `end`"},
+        {"another pattern under this hash",
+         "s2cert 1 dfd2f1a77318074f1f45f194d7afa1a06c9e9c409aaac05b8d3fa231890f98a4 @\n",
+         "heads 4\nlayers all: dense\n", CLAIMS, END, NO_HASH},
+    };
+    char said[256];
+    s2_buf whole = headed(HEAD, TEXT, CLAIMS, END);
+    assert_int_equal(check_bytes(whole.data, whole.len, said), 0);
+    s2_buf_release(&whole);
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        s2_buf forged = headed(rows[row].header, rows[row].text, rows[row].claims, rows[row].tail);
+        const int code = check_bytes(forged.data, forged.len, said);
+        if (code != (strcmp(rows[row].reason, NO_HASH) == 0 ? 1 : 3) ||
+            strstr(said, rows[row].reason) == NULL)
+            fail_msg("%s: exit %d: %s", rows[row].label, code, said);
+        s2_buf_release(&forged);
+    }
+    printf("# s2: %zu ways to write the same refused by s2cert, each with its reason\n",
+           sizeof rows / sizeof *rows);
+}
+
 /* What holds of a causal pattern is no claim on the same text without causality, nor the other way round. */
 static void what_prefill_drops_decoding_cannot_read_by_a_period_of_one_token(void **state)
 {
@@ -530,6 +636,7 @@ int main(void)
         cmocka_unit_test(depth_is_accepted_as_far_as_a_layer_reads_everything),
         cmocka_unit_test(every_kind_of_tampering_is_refused),
         cmocka_unit_test(texts_that_are_no_patterns_are_refused_under_their_own_hash),
+        cmocka_unit_test(what_another_reader_would_take_for_the_same_is_refused_with_its_reason),
         cmocka_unit_test(what_prefill_drops_decoding_cannot_read_by_a_period_of_one_token),
         cmocka_unit_test(causality_cannot_be_forged),
         cmocka_unit_test(every_truncation_is_refused),
