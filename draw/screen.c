@@ -56,8 +56,13 @@ static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell
     static const struct {
         uint32_t glyph;
         int arms;
-    } lines[] = {{0x2500, LEFT | RIGHT}, {0x2502, UP | DOWN},  {0x250c, RIGHT | DOWN},
-                 {0x2510, LEFT | DOWN},  {0x2514, UP | RIGHT}, {0x2518, UP | LEFT}};
+    } lines[] = {{0x2500, LEFT | RIGHT},
+                 {0x2502, UP | DOWN},
+                 {0x250c, RIGHT | DOWN},
+                 {0x2510, LEFT | DOWN},
+                 {0x2514, UP | RIGHT},
+                 {0x2518, UP | LEFT},
+                 {0x253c, LEFT | RIGHT | UP | DOWN}};
     int arms = 0;
     for (size_t n = 0; n < sizeof lines / sizeof lines[0]; n++)
         arms = lines[n].glyph == cell->glyph ? lines[n].arms : arms;

@@ -62,7 +62,7 @@ static void layouts_stay_inside_and_apart_at_every_size(void **state)
         }
 }
 
-static void a_canvas_clips_and_marks_its_right_edge(void **state)
+static void a_canvas_clips_and_marks_its_edges(void **state)
 {
     (void)state;
     s2_canvas canvas;
@@ -70,11 +70,17 @@ static void a_canvas_clips_and_marks_its_right_edge(void **state)
     assert_int_equal(s2_canvas_init(&canvas, 2, 6, false), S2_OK);
     s2_canvas_text(&canvas, 0, 3, S2_STYLE_BAD, "abcdef");
     s2_canvas_text(&canvas, 1, -2, S2_STYLE_TEXT, "abcd");
-    s2_canvas_text(&canvas, 7, 0, S2_STYLE_TEXT, "nowhere");
+    s2_canvas_text(&canvas, 7, 0, S2_STYLE_TEXT, "below");
+    assert_int_equal(canvas.n_lost, 0);
+    /* what stays of a clip that was another's */
+    s2_canvas_clip(&canvas, (s2_rect){0, 5, 1, 1});
+    s2_canvas_text(&canvas, 1, 0, S2_STYLE_TEXT, "lost");
+    s2_canvas_text(&canvas, 1, 0, S2_STYLE_TEXT, "    ");
+    assert_int_equal(canvas.n_lost, 1);
     s2_canvas_dump(&canvas, true, &buf);
     s2_buf_add(&buf, "", 1);
     assert_string_equal(buf.data, "   ab\xe2\x80\xa6|\n\xe2\x80\xa6"
-                                  "d    |\n...xxx|\n......|\n");
+                                  "d   \xe2\x96\xbe|\n...xxx|\n.....k|\n");
     s2_buf_release(&buf);
     s2_canvas_release(&canvas);
 }
@@ -342,26 +348,13 @@ static void begin(s2_session *session, int32_t rows, int32_t cols, bool ascii)
 static const struct {
     const char *name;
     const char *keys; /* from the list of designs */
-} SCREENS[] = {{"designs", ""},
-               {"design", "j\n"},
-               {"witness", "j\nn"},
-               {"bench", "1"},
-               {"bench-broken", "1jl]jl"},
-               {"compare", " j j j c"},
-               {"log", "3"},
-               {"help", "1?"},
-               {"tour", "4"},
-               {"palette", "1:zoom"},
-               {"command", "1="},
-               {"filter", "/us<900"},
-               {"pareto", "5j"},
-               {"record", "jr"},
-               {"runs", "6jj"},
-               {"output", "6\n"},
-               {"formats", "1x"},
-               {"export", "1xdk\n"},
-               {"views", "w"},
-               {"validate", "jv"},
+} SCREENS[] = {{"designs", ""},         {"design", "j\n"},     {"witness", "j\nn"},
+               {"crosshair", "j\nnc"},  {"bench", "1"},        {"bench-broken", "1jl]jl"},
+               {"compare", " j j j c"}, {"log", "3"},          {"help", "1?"},
+               {"tour", "4"},           {"palette", "1:zoom"}, {"command", "1="},
+               {"filter", "/us<900"},   {"pareto", "5j"},      {"record", "jr"},
+               {"runs", "6jj"},         {"output", "6\n"},     {"formats", "1x"},
+               {"export", "1xdk\n"},    {"views", "w"},        {"validate", "jv"},
                {"around", "1a"}};
 
 static void check_golden(const char *name, const s2_buf *buf)
@@ -439,7 +432,60 @@ static void an_empty_list_says_why_at_every_size(void **state)
             }
 }
 
-/* Nothing is written over other text; that what does not fit is marked is the canvas's own doing. */
+/* Lines that a view has in its body: nothing but blanks there tells a person nothing. */
+static int32_t lines_said(const s2_canvas *canvas, s2_rect body)
+{
+    int32_t n = 0;
+    for (int32_t row = body.row; row < body.row + body.rows; row++) {
+        int32_t letters = 0;
+        for (int32_t col = 0; col < canvas->cols; col++)
+            letters += canvas->cells[row * canvas->cols + col].text &&
+                       canvas->cells[row * canvas->cols + col].glyph != ' ';
+        n += letters >= 4;
+    }
+    return n;
+}
+
+static void check_said(s2_session *session, int view)
+{
+    for (int32_t rows = 8; rows <= 60; rows += 4)
+        for (int32_t cols = 40; cols <= 200; cols += 40) {
+            assert_int_equal(s2_session_resize(session, rows, cols), S2_OK);
+            s2_tui_draw(&session->model, &session->state, &session->canvas);
+            if (lines_said(&session->canvas, s2_layout_frame(rows, cols).body) == 0)
+                fail_msg("view %d says nothing at %dx%d", view, cols, rows);
+        }
+}
+
+/* No designs, nothing stored, nothing run, nothing open, or all of it still on its way. */
+static void every_view_says_something_where_there_is_nothing(void **state)
+{
+    (void)state;
+    for (int view = 0; view < S2_N_VIEWS; view++)
+        for (int waits = 0; waits < 2; waits++) {
+            s2_session session;
+            assert_int_equal(s2_session_init(&session, 24, 80, true, (s2_view_id)view), S2_OK);
+            session.model.stored = waits == 0;
+            session.model.searching = session.model.front.searching = waits == 1;
+            session.model.bench_waits = session.model.design_waits = waits == 1;
+            check_said(&session, view);
+            s2_session_release(&session);
+        }
+}
+
+/* Help that the smallest usual screen cuts could be read nowhere. */
+static void the_help_of_every_key_fits_in_eighty_columns(void **state)
+{
+    (void)state;
+    enum { ROOM = 51 };
+    for (int32_t nth = 0; nth < s2_binding_count(); nth++)
+        if (strlen(s2_binding_at(nth)->help) > ROOM)
+            fail_msg("%s: \"%s\" is longer than %d", s2_binding_at(nth)->name, s2_binding_at(nth)->help,
+                     ROOM);
+}
+
+/* Nothing is written over other text, or where it cannot be seen; that what does not fit is marked is the canvas's
+   own doing. */
 static void no_view_writes_over_its_own_text(void **state)
 {
     (void)state;
@@ -464,11 +510,11 @@ static void no_view_writes_over_its_own_text(void **state)
         if (s2_rng_below(&rng, 4) == 0)
             memcpy(session.state.message, name, sizeof name);
         s2_session_draw(&session);
-        if (session.canvas.n_overlaps > 0) {
+        if (session.canvas.n_overlaps + session.canvas.n_lost > 0) {
             s2_buf dump = {0};
             s2_canvas_dump(&session.canvas, false, &dump);
-            fail_msg("%s at %dx%d: %d characters over others\n%.*s", SCREENS[screen].name, cols, rows,
-                     session.canvas.n_overlaps, (int)dump.len, dump.data);
+            fail_msg("%s at %dx%d: %d characters over others, %d texts lost\n%.*s", SCREENS[screen].name,
+                     cols, rows, session.canvas.n_overlaps, session.canvas.n_lost, (int)dump.len, dump.data);
         }
         s2_session_release(&session);
     }
@@ -967,12 +1013,14 @@ int main(void)
 {
     const struct CMUnitTest tui[] = {
         cmocka_unit_test(layouts_stay_inside_and_apart_at_every_size),
-        cmocka_unit_test(a_canvas_clips_and_marks_its_right_edge),
+        cmocka_unit_test(a_canvas_clips_and_marks_its_edges),
         cmocka_unit_test(hostile_text_is_shown_harmlessly),
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
         cmocka_unit_test(an_empty_list_says_why_at_every_size),
+        cmocka_unit_test(every_view_says_something_where_there_is_nothing),
+        cmocka_unit_test(the_help_of_every_key_fits_in_eighty_columns),
         cmocka_unit_test(no_view_writes_over_its_own_text),
         cmocka_unit_test(one_unread_block_is_a_hole_at_every_zoom),
         cmocka_unit_test(a_knob_turned_and_turned_back_leaves_the_text),

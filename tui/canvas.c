@@ -22,7 +22,7 @@ s2_status s2_canvas_init(s2_canvas *canvas, int32_t rows, int32_t cols, bool asc
     s2_cell *const cells = s2_calloc((size_t)rows * (size_t)cols, sizeof *cells);
     if (cells == NULL)
         return S2_ENOMEM;
-    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells, 0};
+    *canvas = (s2_canvas){rows, cols, ascii, {0, 0, rows, cols}, cells, 0, 0};
     s2_canvas_clear(canvas);
     return S2_OK;
 }
@@ -37,7 +37,7 @@ void s2_canvas_clear(s2_canvas *canvas)
 {
     s2_canvas_clip(canvas, (s2_rect){0, 0, canvas->rows, canvas->cols});
     s2_canvas_fill(canvas, canvas->clip, S2_STYLE_TEXT);
-    canvas->n_overlaps = 0;
+    canvas->n_overlaps = canvas->n_lost = 0;
 }
 
 static int32_t clamp(int32_t value, int32_t least, int32_t most)
@@ -136,12 +136,36 @@ static void mark_cut(s2_canvas *canvas, int32_t row, bool right, s2_style style)
     cell->text = false; /* what follows the text is beyond the edge as well, and marks it again */
 }
 
+void s2_canvas_more(s2_canvas *canvas)
+{
+    const int32_t row = canvas->clip.row + canvas->clip.rows - 1;
+    const int32_t col = canvas->clip.col + canvas->clip.cols - 1;
+    if (!inside(canvas, row, col))
+        return;
+    canvas->cells[row * canvas->cols + col].text = false;
+    s2_canvas_glyph(canvas, row, col, 0x25be, 'v', S2_STYLE_KEY);
+}
+
+/* A text that is not on a line of the clip. Below its columns a mark says so; elsewhere nothing would. */
+static void mark_outside(s2_canvas *canvas, int32_t row, int32_t begin, int32_t end)
+{
+    const s2_rect *const clip = &canvas->clip;
+    const bool above = row < clip->row, below = row >= clip->row + clip->rows;
+    const bool beside = end <= clip->col || begin >= clip->col + clip->cols;
+    if (clip->rows < 1 || clip->cols < 1 || !(above || below))
+        return;
+    if (below && !beside)
+        s2_canvas_more(canvas);
+    else if (row >= 0 && row < canvas->rows)
+        canvas->n_lost++;
+}
+
 int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text)
 {
     char clean[LINE_BYTES];
     s2_text_clean(clean, sizeof clean, text != NULL ? text : "");
     const size_t n = strlen(clean);
-    const int32_t begin = canvas->clip.col, end = begin + canvas->clip.cols;
+    const int32_t begin = canvas->clip.col, end = begin + canvas->clip.cols, first = col;
     bool cut_left = false, cut_right = false;
     for (size_t at = 0; at < n;) {
         const size_t len = s2_utf8_len(clean + at, n - at);
@@ -151,6 +175,8 @@ int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style sty
         cut_right = cut_right || (clean[at] != ' ' && col > end);
         at += len > 0 ? len : 1;
     }
+    if (clean[strspn(clean, " ")] != '\0')
+        mark_outside(canvas, row, first, col);
     if (cut_left)
         mark_cut(canvas, row, false, style);
     if (cut_right)

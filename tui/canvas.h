@@ -6,7 +6,8 @@
  * Glyphs have ASCII twins, chosen when they are put, so a canvas holds what the terminal can show.
  *
  * Everything put outside the canvas, or outside the clip, is dropped; text that does not fit says so, its last
- * column is then an ellipsis ('~' in ASCII). Text is cleaned (base/text.h) on its way in: nothing that a
+ * column is then an ellipsis ('~' in ASCII), and where lines have no room below, the last corner of the clip has
+ * a mark. Text is cleaned (base/text.h) on its way in: nothing that a
  * terminal would obey can be in a cell.
  *
  * Ownership: cells are the canvas's own; release it. Threads: one canvas, one thread.
@@ -80,8 +81,10 @@ typedef struct s2_canvas {
     bool ascii;     /* the terminal shows ASCII only */
     s2_rect clip;   /* what put writes to */
     s2_cell *cells; /* [row * cols + col] */
-    /* since it was cleared: characters put over others of a text; tests hold that no view does */
+    /* since it was cleared: characters put over others of a text, and texts put where nothing of them can be
+       seen, not even a mark; tests hold that no view does either */
     int32_t n_overlaps;
+    int32_t n_lost;
 } s2_canvas;
 
 /* Blank, rows and cols at least 1. S2_EINVAL beyond the limits; S2_ENOMEM. */
@@ -98,6 +101,8 @@ void s2_canvas_glyph(s2_canvas *canvas, int32_t row, int32_t col, uint32_t glyph
 int32_t s2_canvas_text(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *text);
 int32_t s2_canvas_printf(s2_canvas *canvas, int32_t row, int32_t col, s2_style style, const char *fmt, ...)
     S2_PRINTF(5, 6);
+/* The mark of lines that have no room below, in the last corner of the clip. */
+void s2_canvas_more(s2_canvas *canvas);
 /* Fill a rectangle with blanks of a style. */
 void s2_canvas_fill(s2_canvas *canvas, s2_rect rect, s2_style style);
 /* Give what is there another style. */

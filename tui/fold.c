@@ -44,8 +44,6 @@ int32_t s2_fold_draw(const char *text, s2_style style, s2_canvas *canvas, s2_rec
 
 void s2_more_draw(s2_canvas *canvas, s2_rect area)
 {
-    const s2_rect corner = {area.row + area.rows - 1, area.col + area.cols - 1, 1, 1};
     s2_canvas_clip(canvas, area);
-    s2_canvas_fill(canvas, corner, S2_STYLE_KEY);
-    s2_canvas_glyph(canvas, corner.row, corner.col, 0x25be, 'v', S2_STYLE_KEY);
+    s2_canvas_more(canvas);
 }

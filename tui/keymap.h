@@ -28,7 +28,7 @@ extern "C" {
     X(LOG, log, "log", '3', "3", "what was done", S2_REQUEST_NONE, true, "what was done, newest first")      \
     X(TOUR, tour, "tour", '4', "4", "the tour in five steps", S2_REQUEST_NONE, false,                        \
       "what can be done here, in five steps")                                                                \
-    X(PARETO, pareto, "pareto", '5', "5", "the front of time and cache, of the whole database or filter",    \
+    X(PARETO, pareto, "pareto", '5', "5", "the front of the whole database, or of the filter",               \
       S2_REQUEST_FRONT, true, "designs that no other one beats, walked from end to end")                     \
     X(RUNS, runs, "runs", '6', "6", "what runs in the background, and what ran", S2_REQUEST_RUNS, true,      \
       "what runs in the background, and what ran")                                                           \

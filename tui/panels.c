@@ -211,7 +211,22 @@ static bool is_crossed(const s2_facts *facts, const s2_tui_state *state)
            state->cross_k < facts->question.len_tok;
 }
 
-/* Row and column of the pair; the cell itself keeps its glyph. */
+/*
+ * One cell of the crosshair. A block in the colours of a cursor would look as if nothing were read there, so
+ * every second one keeps what it is, and a line stands for the others; marks stay.
+ */
+static void draw_cross_cell(s2_canvas *canvas, int32_t row, int32_t col, int32_t away, uint32_t line)
+{
+    const uint32_t glyph = canvas->cells[row * canvas->cols + col].glyph;
+    const bool block = glyph >= 0x2580 && glyph <= 0x259f;
+    const s2_style style = away == 0 ? S2_STYLE_WITNESS : S2_STYLE_CURSOR;
+    if (block && away % 2 == 0)
+        s2_canvas_glyph(canvas, row, col, line, '+', style);
+    else if (!block)
+        s2_canvas_restyle(canvas, (s2_rect){row, col, 1, 1}, style);
+}
+
+/* Row and column of the pair. */
 static void draw_cross(const s2_facts *facts, const s2_tui_state *state, s2_canvas *canvas, s2_rect cells)
 {
     const s2_zoom zoom = zoom_of(facts, state);
@@ -220,12 +235,14 @@ static void draw_cross(const s2_facts *facts, const s2_tui_state *state, s2_canv
         return;
     const int32_t row = s2_cross_cell((s2_range){zoom.q_begin, zoom.q_end}, b, cells.rows, state->cross_q);
     const int32_t col = s2_cross_cell((s2_range){zoom.k_begin, zoom.k_end}, b, cells.cols, state->cross_k);
-    if (row >= 0)
-        s2_canvas_restyle(canvas, (s2_rect){cells.row + row, cells.col, 1, cells.cols}, S2_STYLE_CURSOR);
-    if (col >= 0)
-        s2_canvas_restyle(canvas, (s2_rect){cells.row, cells.col + col, cells.rows, 1}, S2_STYLE_CURSOR);
+    for (int32_t x = 0; row >= 0 && x < cells.cols; x++)
+        if (x != col)
+            draw_cross_cell(canvas, cells.row + row, cells.col + x, x - col, 0x2500);
+    for (int32_t y = 0; col >= 0 && y < cells.rows; y++)
+        if (y != row)
+            draw_cross_cell(canvas, cells.row + y, cells.col + col, y - row, 0x2502);
     if (row >= 0 && col >= 0)
-        s2_canvas_restyle(canvas, (s2_rect){cells.row + row, cells.col + col, 1, 1}, S2_STYLE_WITNESS);
+        draw_cross_cell(canvas, cells.row + row, cells.col + col, 0, 0x253c);
 }
 
 static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_state *state, s2_canvas *canvas,
@@ -260,7 +277,7 @@ static void draw_masks(const s2_facts *facts, s2_grids *grids, const s2_tui_stat
 static void draw_reader(const s2_facts *facts, const s2_view *views, int32_t kv, s2_zoom window, bool here,
                         s2_canvas *canvas, s2_rect line)
 {
-    enum { LABEL = 12 };
+    enum { LABEL = 13 };
     const int32_t group = facts->pattern.n_heads / s2_pattern_kv_heads(&facts->pattern, views->layer);
     const int64_t n_blk = n_blocks(facts);
     const s2_zoom all = {window.q_begin, window.q_end, 0, n_blk};

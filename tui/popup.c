@@ -22,7 +22,7 @@ static void draw_border(s2_canvas *canvas, s2_rect area)
 
 static bool is_bordered(s2_rect area)
 {
-    return area.rows >= 5 && area.cols >= 20;
+    return area.cols >= 20 && area.rows >= (area.cols >= 40 ? 3 : 5);
 }
 
 s2_rect s2_popup_inside(s2_rect area)

@@ -77,11 +77,16 @@ static bool nth_offer(const s2_tui_model *model, const s2_tui_state *state, int3
     return nth < (formats ? model->n_formats : model->n_views);
 }
 
+static bool is_bound(const s2_tui_state *state, int32_t nth)
+{
+    return (s2_binding_at(nth)->views & (1u << s2_view_shown(state))) != 0;
+}
+
 /* What is typed occurs in the name or, of other tables than the palette's, in the help. */
 static bool is_offered(const s2_tui_state *state, const offer *o)
 {
     const bool palette = state->mode == S2_MODE_PALETTE;
-    if (palette && (s2_binding_at(o->nth)->views & (1u << s2_view_shown(state))) == 0)
+    if (palette && !is_bound(state, o->nth))
         return false;
     return strstr(o->name, state->prompt) != NULL || (!palette && strstr(o->help, state->prompt) != NULL);
 }
@@ -441,21 +446,59 @@ static void draw_offers(const s2_tui_model *model, const s2_tui_state *state, s2
             col = draw_price(&model->bench->late.offers[o.nth].tally, canvas, area.row + n, col, style);
         s2_canvas_text(canvas, area.row + n, col, style, o.help);
     }
+    if (offer_at(model, state, first + area.rows, &o))
+        s2_canvas_more(canvas);
     if (!offer_at(model, state, 0, &o))
         s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM, why_empty(model, state));
 }
 
-enum { MOST_ROWS = 18, MOST_COLS = 80 };
+/* What is said of the chosen one, whole, below the list where lists of its kind say more than a line holds. */
+enum { MOST_ROWS = 20, MOST_COLS = 110, ROWS_SAID = 2, ROWS_LISTED = 2, HELP_AT = 18 };
 
-static s2_rect choice_area(s2_rect body)
+static bool says_much(const s2_tui_state *state)
 {
-    return (s2_rect){body.row, body.col, s2_min_i32(body.rows, MOST_ROWS), s2_min_i32(body.cols, MOST_COLS)};
+    return state->mode == S2_MODE_FORMATS || state->mode == S2_MODE_WORDS;
+}
+
+static int32_t rows_said(const s2_tui_state *state, s2_rect inside)
+{
+    return says_much(state) && inside.rows >= ROWS_LISTED + ROWS_SAID ? ROWS_SAID : 0;
+}
+
+/* As large as all there is to choose from, and as there is room. */
+static s2_rect choice_area(const s2_tui_model *model, const s2_tui_state *state, s2_rect body)
+{
+    offer o;
+    int32_t n = 0;
+    for (int32_t nth = 0; nth_offer(model, state, nth, &o); nth++)
+        n += state->mode != S2_MODE_PALETTE || is_bound(state, nth);
+    const int32_t wanted = s2_min_i32(s2_max_i32(n, 1) + 2 + (says_much(state) ? ROWS_SAID : 0), MOST_ROWS);
+    return (s2_rect){body.row, body.col, s2_min_i32(body.rows, wanted), s2_min_i32(body.cols, MOST_COLS)};
+}
+
+static s2_rect list_inside(const s2_tui_state *state, s2_rect inside)
+{
+    inside.rows -= rows_said(state, inside);
+    return inside;
+}
+
+static void draw_said(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect inside)
+{
+    const int32_t rows = rows_said(state, inside);
+    const s2_rect area = {inside.row + inside.rows - rows, inside.col + 1, rows, inside.cols - 1};
+    offer o;
+    if (rows == 0 || !offer_at(model, state, state->palette_at, &o) ||
+        (int32_t)strlen(o.help) <= inside.cols - HELP_AT)
+        return;
+    s2_canvas_clip(canvas, area);
+    s2_fold_draw(o.help, S2_STYLE_KEY, canvas, area, area.row);
 }
 
 s2_action s2_choice_click(const s2_tui_model *model, s2_tui_state *state, s2_rect body, int32_t row,
                           int32_t col)
 {
-    const s2_rect area = choice_area(body), inside = s2_popup_inside(area);
+    const s2_rect area = choice_area(model, state, body);
+    const s2_rect inside = list_inside(state, s2_popup_inside(area));
     const int32_t first = state->palette_at >= inside.rows ? state->palette_at - inside.rows + 1 : 0;
     offer other;
     if (!s2_rect_holds(area, row, col)) {
@@ -480,5 +523,9 @@ void s2_choice_draw(const s2_tui_model *model, const s2_tui_state *state, s2_can
                                                    [S2_MODE_WORDS] = "look up"};
     char title[S2_TUI_PROMPT_BYTES + 40];
     snprintf(title, sizeof title, "%s: %.*s_", labels[state->mode], S2_TUI_PROMPT_BYTES, state->prompt);
-    draw_offers(model, state, canvas, s2_popup_draw(canvas, choice_area(body), title));
+    const s2_rect inside = s2_popup_draw(canvas, choice_area(model, state, body), title);
+    const s2_rect list = list_inside(state, inside);
+    s2_canvas_clip(canvas, list);
+    draw_offers(model, state, canvas, list);
+    draw_said(model, state, canvas, inside);
 }

@@ -88,7 +88,7 @@ static void draw_worth(const s2_late *late, s2_canvas *canvas, int32_t row, int3
     if (!late->asked)
         s2_canvas_text(canvas, row, col, S2_STYLE_DIM, " is being judged...");
     else if (late->not_judged != NULL)
-        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " not judged: %s", late->not_judged);
+        s2_canvas_printf(canvas, row, col, S2_STYLE_DIM, " unjudged: %s", late->not_judged);
     else
         s2_canvas_printf(canvas, row, col, S2_STYLE_TEXT,
                          " recall %.2f +- %.2f over the training, loss %.3f +- %.3f nats a byte",

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/arith.h"
 #include "sim/units.h"
 
 enum { LABEL = 12, COLUMN = 15, WIDEST = 40, CELL_BYTES = 48 };
@@ -198,9 +199,12 @@ static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas
     first = first > model->n_compare - fit ? model->n_compare - fit : first;
     first = first < 0 ? 0 : first;
     draw_labels(order, order_lines(model, order), model->base != NULL, canvas, body);
-    for (int32_t at = first; at < model->n_compare; at++)
+    /* one more than fits: the edge marks that there are more */
+    for (int32_t at = first; at < model->n_compare && at <= first + fit; at++) {
+        const int32_t col = LABEL + (at - first) * width, cols = s2_min_i32(width - 1, body.cols - col);
         draw_column(model, at, order, canvas,
-                    (s2_rect){body.row, body.col + LABEL + (at - first) * width, body.rows, width - 1});
+                    (s2_rect){body.row, body.col + col, body.rows, s2_max_i32(cols, 0)});
+    }
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)

@@ -11,7 +11,7 @@
  * The front of all designs that the filter leaves, walked from one end to the other; the first objective to
  * the right, the second up, times and bytes logarithmic. The design of the list's cursor is shown in its place.
  */
-enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46 };
+enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46, TABLE_WIDE = 60, TABLE_WIDE_FROM_COLS = 150 };
 
 typedef struct axis {
     double least;
@@ -214,6 +214,9 @@ static int32_t put_values(const s2_tui_front *front, int32_t row, s2_canvas *can
     for (int32_t o = 0; o < front->n_objectives; o++) {
         col = s2_canvas_text(canvas, line, col, S2_STYLE_DIM, o > 0 ? ", " : "  ");
         col = put_value(canvas, line, col, -1, S2_STYLE_TEXT, &front->objectives[o], value_at(front, row, o));
+        /* axes name the first two; a share has no unit to be known by */
+        if (o > 1 || front->objectives[o].unit == S2_TUI_SHARE)
+            col = s2_canvas_printf(canvas, line, col, S2_STYLE_DIM, " %s", front->objectives[o].name);
     }
     return col;
 }
@@ -339,7 +342,7 @@ static void draw_empty(const s2_tui_model *model, const s2_tui_state *state, s2_
 
 static int32_t table_cols(s2_rect body)
 {
-    return body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
+    return body.cols >= TABLE_WIDE_FROM_COLS ? TABLE_WIDE : body.cols >= TABLE_FROM_COLS ? TABLE_COLS : 0;
 }
 
 static plot plot_of(const s2_tui_front *front, s2_rect body)

@@ -113,6 +113,15 @@ static void draw_list(const s2_tui_model *model, const s2_tui_state *state, s2_c
                  top + n == state->run);
 }
 
+/* All of it, or that there is none. */
+static void draw_said(const s2_tui_model *model, int32_t first, s2_canvas *canvas, s2_rect area)
+{
+    s2_text_draw(&model->output, first, canvas, area);
+    if (model->output.n_lines == 0)
+        s2_canvas_text(canvas, area.row, area.col + 1, S2_STYLE_DIM,
+                       model->n_runs == 0 ? "nothing ran yet" : "nothing was said yet");
+}
+
 static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
     const s2_layout_list at = s2_layout_list_in(body);
@@ -122,8 +131,7 @@ static void draw_runs(const s2_tui_model *model, const s2_tui_state *state, s2_c
         s2_canvas_clip(canvas, at.preview);
         s2_canvas_fill(canvas, line, S2_STYLE_BAR);
         s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "what it said");
-        s2_text_draw(&model->output, 0, canvas,
-                     (s2_rect){line.row + 1, 0, at.preview.rows - 1, at.preview.cols});
+        draw_said(model, 0, canvas, (s2_rect){line.row + 1, 0, at.preview.rows - 1, at.preview.cols});
     }
 }
 
@@ -191,7 +199,7 @@ const s2_view_ops s2_view_runs = {draw_runs,
 
 static void draw_output(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    s2_text_draw(&model->output, state->scroll, canvas, body);
+    draw_said(model, state->scroll, canvas, body);
 }
 
 static void handle_output(const s2_tui_model *model, s2_tui_state *state, s2_action action)
