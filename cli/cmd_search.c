@@ -196,8 +196,8 @@ static s2_exit read_shard(s2_searching *r)
         return S2_EXIT_USAGE;
     }
     s2_search_shard(&r->found.search, shard, n_shards);
-    r->begin = r->found.search.begin;
-    r->end = r->until = r->found.search.end;
+    r->job.begin = r->found.search.begin;
+    r->job.end = r->job.until = r->found.search.end;
     return S2_EXIT_OK;
 }
 
@@ -207,27 +207,16 @@ static s2_exit read_limit(s2_searching *r)
     if (!s2_args_has(&r->args, "limit"))
         return S2_EXIT_OK;
     S2_CLI_TRY(s2_args_int(r->found.cli, &r->args, "limit", 1, INT64_C(1) << 40, &limit));
-    if (limit < r->end - r->begin)
-        r->until = r->begin + limit;
+    if (limit < r->job.end - r->job.begin)
+        r->job.until = r->job.begin + limit;
     return S2_EXIT_OK;
-}
-
-/* The visits of one rank: disjoint ranges, together those of the whole job. */
-static void take_part(const s2_searching *r, int32_t rank, s2_search *search)
-{
-    __extension__ typedef __int128 wide;
-    const wide n = r->until - r->begin;
-    if (r->ranks.n == 1)
-        return;
-    search->begin = r->begin + (int64_t)(n * rank / r->ranks.n);
-    search->end = r->begin + (int64_t)(n * (rank + 1) / r->ranks.n);
 }
 
 static s2_exit read_numbers(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
     s2_search *const search = &r->found.search;
-    int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->ranks.n_here;
+    int64_t seed, n_ranks, page_tok, jobs = sysconf(_SC_NPROCESSORS_ONLN) / r->job.ranks.n_here;
     jobs = jobs > 1 ? jobs : 1;
     S2_CLI_TRY(s2_args_int(cli, &r->args, "len", 1, S2_LIMIT_CONTEXT_TOK, &search->options.len_tok));
     S2_CLI_TRY(s2_args_int(cli, &r->args, "batch", 1, 65536, &search->options.batch));
@@ -520,12 +509,12 @@ static s2_exit read_space(s2_searching *r)
 /* Other ranks are as far as this one, or nearly: visits are drawn alike. A log gets a line a minute. */
 static void show_progress(s2_searching *r, int64_t visit)
 {
-    const double now = seconds(), all = (double)(r->until - r->begin);
-    if (r->ranks.own != 0 || now - r->shown < (r->on_terminal ? 0.2 : 60))
+    const double now = seconds(), all = (double)(r->job.until - r->job.begin);
+    if (r->job.ranks.own != 0 || now - r->shown < (r->on_terminal ? 0.2 : 60))
         return;
     r->shown = now;
-    const double done = (double)(visit - r->found.search.begin) * r->ranks.n;
-    const double rate = (double)(visit - r->began_at) * r->ranks.n / (now - r->began + 1e-9);
+    const double done = (double)(visit - r->found.search.begin) * r->job.ranks.n;
+    const double rate = (double)(visit - r->began_at) * r->job.ranks.n / (now - r->began + 1e-9);
     fprintf(r->found.cli->err, "%s%.0f of %.0f (%.0f %%), %.0f/s, %.0f s left, front %d%s",
             r->on_terminal ? "\r\033[K" : "", done, all, 100 * done / all, rate, (all - done) / (rate + 1e-9),
             (int)r->found.state.front.n, r->on_terminal ? "" : "\n");
@@ -540,24 +529,6 @@ static bool watch(void *user, const s2_search_state *state, int64_t visit)
     return !stop_asked && (visit != state->next || seconds() < r->slice_ends);
 }
 
-static void release_states(s2_searching *r)
-{
-    for (int32_t rank = 0; rank < r->ranks.n; rank++)
-        s2_buf_release(&r->states[rank]);
-}
-
-/* Rank 0 has the state of every rank as text. */
-static s2_exit collect_states(s2_searching *r)
-{
-    s2_buf own = {0};
-    release_states(r);
-    s2_search_state_print(&r->found.search, &r->found.state, r->key, &own);
-    s2_ranks_gather(&r->ranks, &own, r->states);
-    s2_buf_release(&own);
-    const s2_status status = r->states[0].status;
-    return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(r->found.cli, status, "search");
-}
-
 /* A second of searching, then what was found is safe on the disk; the last slice is left to the end. */
 static s2_exit run_slice(s2_searching *r, bool *more)
 {
@@ -565,14 +536,17 @@ static s2_exit run_slice(s2_searching *r, bool *more)
     r->slice_ends = seconds() + 1;
     const s2_status status = s2_search_run(&found->search, &found->state, found->until, watch, r);
     s2_exit code = status == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, status, "search");
-    code = (s2_exit)s2_ranks_most(&r->ranks, code);
-    if (code == S2_EXIT_OK)
-        code = (s2_exit)s2_ranks_most(&r->ranks, collect_states(r));
-    const bool stop = s2_ranks_most(&r->ranks, stop_asked) != 0;
-    *more = s2_ranks_most(&r->ranks, found->until - found->state.next) > 0 && !stop;
-    if (code == S2_EXIT_OK && *more && r->ranks.own == 0)
+    code = (s2_exit)s2_ranks_most(&r->job.ranks, code);
+    if (code == S2_EXIT_OK) {
+        const s2_status collected = s2_search_job_collect(&r->job, &found->search, &found->state);
+        code = collected == S2_OK ? S2_EXIT_OK : s2_cli_fail(found->cli, collected, "search");
+        code = (s2_exit)s2_ranks_most(&r->job.ranks, code);
+    }
+    const bool stop = s2_ranks_most(&r->job.ranks, stop_asked) != 0;
+    *more = s2_ranks_most(&r->job.ranks, found->until - found->state.next) > 0 && !stop;
+    if (code == S2_EXIT_OK && *more && r->job.ranks.own == 0)
         code = s2_search_file_write(r, 0);
-    return (s2_exit)s2_ranks_most(&r->ranks, code);
+    return (s2_exit)s2_ranks_most(&r->job.ranks, code);
 }
 
 /* Worth is judged for one shape: a space of another is refused before it is searched. */
@@ -630,49 +604,11 @@ static s2_exit run_slices(s2_searching *r)
     do
         code = run_slice(r, &more);
     while (code == S2_EXIT_OK && more);
-    r->moved = s2_ranks_most(&r->ranks, r->found.state.next != r->began_at) != 0;
+    r->moved = s2_ranks_most(&r->job.ranks, r->found.state.next != r->began_at) != 0;
     release_stop(&old);
-    if (r->ranks.own == 0 && r->on_terminal)
+    if (r->job.ranks.own == 0 && r->on_terminal)
         fprintf(r->found.cli->err, "\r\033[K");
     return code;
-}
-
-static void add_state(s2_search_state *sum, const s2_search_state *part)
-{
-    s2_search_counts_add(&sum->counts, &part->counts);
-    if (part->refused_index >= 0 && (sum->refused_index < 0 || part->refused_index < sum->refused_index))
-        sum->refused_index = part->refused_index;
-}
-
-/* On rank 0 the states of all ranks become one of the whole job; what was visited counts from its begin. */
-static s2_status join_states(s2_searching *r)
-{
-    s2_search search = r->found.search;
-    s2_search_state sum, part;
-    search.begin = r->begin;
-    search.end = r->end;
-    s2_search_state_init(&search, &sum);
-    s2_status status = S2_OK;
-    for (int32_t rank = 0; rank < r->ranks.n && status == S2_OK; rank++) {
-        s2_search own = search;
-        take_part(r, rank, &own);
-        status = s2_search_state_parse(&own, r->key, r->states[rank].data, r->states[rank].len, &part, NULL);
-        if (status != S2_OK)
-            break;
-        add_state(&sum, &part);
-        sum.next += part.next - own.begin;
-        status = s2_front_add(&sum.front, part.front.points, part.front.n);
-        s2_search_state_release(&part);
-    }
-    if (status != S2_OK) {
-        s2_search_state_release(&sum);
-        return status;
-    }
-    s2_search_state_release(&r->found.state);
-    r->found.search = search;
-    r->found.state = sum;
-    r->found.until = r->until;
-    return S2_OK;
 }
 
 /* The most memory that this process ever held. */
@@ -687,17 +623,19 @@ static s2_exit run(s2_searching *r)
 {
     s2_found *const found = &r->found;
     S2_CLI_TRY(run_slices(r));
-    if (r->ranks.own != 0)
+    if (r->job.ranks.own != 0)
         return S2_EXIT_OK;
     const double took = seconds() - r->began;
     const int64_t done_before = r->began_at - found->search.begin;
-    const s2_status status = r->ranks.n > 1 ? join_states(r) : S2_OK;
+    const s2_status status =
+        r->job.ranks.n > 1 ? s2_search_job_join(&r->job, &found->search, &found->state) : S2_OK;
     if (status != S2_OK)
         return s2_cli_fail(found->cli, status, "search");
-    const int64_t n = found->state.next - r->begin - done_before * r->ranks.n;
+    found->until = r->job.until;
+    const int64_t n = found->state.next - r->job.begin - done_before * r->job.ranks.n;
     if (n > 0)
         fprintf(found->cli->err, "%lld candidates in %.1f s, %.0f a second on %d x %d threads, %.1f MiB\n",
-                (long long)n, took, (double)n / (took + 1e-9), (int)r->ranks.n, (int)found->search.n_jobs,
+                (long long)n, took, (double)n / (took + 1e-9), (int)r->job.ranks.n, (int)found->search.n_jobs,
                 peak_mib());
     return S2_EXIT_OK;
 }
@@ -791,8 +729,8 @@ static s2_exit finish(s2_searching *r, bool stored)
 {
     s2_found *const found = &r->found;
     /* several ranks have states of what they were to visit; one has a state of the whole shard */
-    const bool complete = found->state.next == (r->ranks.n > 1 ? r->until : r->end);
-    const int64_t visited = found->state.next - r->begin;
+    const bool complete = found->state.next == (r->job.ranks.n > 1 ? r->job.until : r->job.end);
+    const int64_t visited = found->state.next - r->job.begin;
     if (found->state.refused_index >= 0) {
         const s2_exit code = explain_refused(r);
         if (found->state.counts.refused == visited)
@@ -807,8 +745,8 @@ static s2_exit finish(s2_searching *r, bool stored)
     }
     const bool stopped = found->state.next < found->until;
     const s2_exit confirmed = stopped ? S2_EXIT_OK : confirm(r, stored);
-    if (complete && stop_asked == 0 && r->path != NULL)
-        unlink(r->path);
+    if (complete && stop_asked == 0 && r->job.path != NULL)
+        unlink(r->job.path);
     const s2_exit exported = export_best(r);
     if (confirmed != S2_EXIT_OK || exported != S2_EXIT_OK)
         return s2_exit_combine(confirmed, exported);
@@ -823,18 +761,18 @@ static s2_exit finish(s2_searching *r, bool stored)
 static s2_exit search(s2_searching *r)
 {
     s2_found *const found = &r->found;
-    take_part(r, r->ranks.own, &found->search);
-    found->until = r->ranks.n > 1 ? found->search.end : r->until;
+    s2_search_job_part(&r->job, r->job.ranks.own, &found->search);
+    found->until = r->job.ranks.n > 1 ? found->search.end : r->job.until;
     s2_search_state_init(&found->search, &found->state);
     s2_exit code = s2_args_has(&r->args, "resume") ? s2_search_file_resume(r) : S2_EXIT_OK;
     if (code == S2_EXIT_OK)
         code = run(r);
     bool stored = false;
-    if (code == S2_EXIT_OK && r->ranks.own == 0 && !r->moved)
+    if (code == S2_EXIT_OK && r->job.ranks.own == 0 && !r->moved)
         code = s2_search_file_find_stored(r, &stored);
-    if (code == S2_EXIT_OK && r->ranks.own == 0)
+    if (code == S2_EXIT_OK && r->job.ranks.own == 0)
         code = finish(r, stored);
-    release_states(r);
+    s2_search_job_release(&r->job);
     s2_search_state_release(&found->state);
     return code;
 }
@@ -865,8 +803,9 @@ static s2_exit describe(const s2_searching *r)
     const s2_found *const found = &r->found;
     s2_buf buf = {0};
     s2_buf_printf(&buf, "space       %s\ncandidates  %lld, of which %lld would be visited\nfor example\n",
-                  found->space_text, (long long)found->space.n_candidates, (long long)(r->until - r->begin));
-    for (int64_t visit = r->begin; visit < r->until && visit < r->begin + 3; visit++) {
+                  found->space_text, (long long)found->space.n_candidates,
+                  (long long)(r->job.until - r->job.begin));
+    for (int64_t visit = r->job.begin; visit < r->job.until && visit < r->job.begin + 3; visit++) {
         s2_buf text = {0};
         s2_space_expand(&found->space, s2_search_candidate(&found->search, visit), &text);
         for (size_t n = 0; n < text.len; n++)
@@ -886,8 +825,8 @@ static s2_exit search_command(s2_searching *r, int argc, char **argv)
     S2_CLI_TRY(refuse_apart(cli, &r->args));
     r->found.json = s2_args_has(&r->args, "json");
     r->on_terminal = isatty(fileno(cli->err)) == 1;
-    r->states = S2_NEW(&cli->arena, s2_buf, r->ranks.n);
-    if (r->states == NULL)
+    r->job.states = S2_NEW(&cli->arena, s2_buf, r->job.ranks.n);
+    if (r->job.states == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
     S2_CLI_TRY(read_options(r));
     S2_CLI_TRY(read_space(r));
@@ -906,10 +845,10 @@ s2_exit s2_cmd_search(s2_cli *cli, int argc, char **argv)
     if (r == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
     r->found.cli = cli;
-    r->ranks = s2_ranks_join();
-    if (r->ranks.own != 0)
+    r->job.ranks = s2_ranks_join();
+    if (r->job.ranks.own != 0)
         silence(cli);
     const s2_exit code = search_command(r, argc, argv);
-    s2_ranks_leave(&r->ranks);
-    return r->ranks.own == 0 ? code : S2_EXIT_OK;
+    s2_ranks_leave(&r->job.ranks);
+    return r->job.ranks.own == 0 ? code : S2_EXIT_OK;
 }

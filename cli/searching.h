@@ -1,23 +1,17 @@
 /*
- * cli/searching.h - a search under way: what `s2 search` was asked, its processes, and the file that it
- * goes on from.
+ * cli/searching.h - a search under way: what `s2 search` was asked, and its job (search/job.h), whose file is
+ * DATABASE.search-HASH.
  *
- * The file is DATABASE.search-HASH: a line with the moment in which a run began to store the front (0:
- * none did), then one state of search/ for each rank with its length before it. It is replaced in one
- * step by rank 0.
- *
- * Ownership: plain data over cli->arena but for `states` and found.state, which s2_cmd_search releases.
+ * Ownership: plain data over cli->arena but for the job and found.state, which s2_cmd_search releases.
  */
 #ifndef S2_CLI_SEARCHING_H
 #define S2_CLI_SEARCHING_H
 
 #include "cli/confirm.h"
 #include "cli/options.h"
-#include "search/ranks.h"
 #include "cli/restrict.h"
 #include "cli/search_words.h"
-
-enum { S2_SEARCH_RANKS = 65536 };
+#include "search/job.h"
 
 typedef struct s2_searching {
     s2_found found; /* of this rank while it runs; in the end, on rank 0, of all of them */
@@ -28,13 +22,7 @@ typedef struct s2_searching {
     bool model_is_file; /* its shape stands before the space, not its name */
     s2_confirm_options confirm;
     s2_restriction restriction;
-    s2_ranks ranks;
-    s2_buf *states;    /* rank 0: the latest of each rank as text */
-    int64_t begin;     /* the visits of all ranks, */
-    int64_t end;       /* where they would end without --limit, */
-    int64_t until;     /* and where they end */
-    const char *key;   /* everything that the front depends on */
-    const char *path;  /* of the file; NULL: none is written */
+    s2_search_job job;
     int64_t stored_us; /* of a file read back: when the run that was storing it began; 0: none was */
     bool on_terminal;
     double began;
@@ -44,13 +32,13 @@ typedef struct s2_searching {
     bool moved;       /* some rank had something left to visit */
 } s2_searching;
 
-/* S2_EXIT_OK, or an exit code after a message; every rank gets the same. */
+/* S2_EXIT_OK, or an exit code after a message. */
 
 /* Needs the options; sets key and path. */
 s2_exit s2_search_file_name(s2_searching *r);
-/* Rank 0 reads the file, every rank takes its state from it; without a file the search begins. */
+/* Every rank takes its state from the file; without a file the search begins. Every rank gets the same code. */
 s2_exit s2_search_file_resume(s2_searching *r);
-/* Rank 0: write r->states. stored_us: the run that is about to store the front, 0: none yet. */
+/* Rank 0: write what was collected. stored_us: the run that is about to store the front, 0: none yet. */
 s2_exit s2_search_file_write(const s2_searching *r, int64_t stored_us);
 /* Did the run that was storing this very front commit before it was killed? Then nothing is stored twice. */
 s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored);
