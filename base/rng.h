@@ -28,10 +28,4 @@ static inline uint64_t s2_rng_below(s2_rng *rng, uint64_t n)
     return (uint64_t)(((wide)s2_rng_next(rng) * n) >> 64);
 }
 
-/* Uniform in [0, 1) with 53 bits. */
-static inline double s2_rng_unit(s2_rng *rng)
-{
-    return (double)(s2_rng_next(rng) >> 11) * 0x1p-53;
-}
-
 #endif /* S2_BASE_RNG_H */

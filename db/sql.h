@@ -21,7 +21,6 @@ struct s2_db {
     int lock_fd; /* of PATH-lock, -1 when not open */
     bool locked;
     bool in_transaction;
-    bool wrote;
     bool alone;          /* reads without the log's index, for which the disk has no room */
     int64_t deadline_ms; /* monotonic; 0: none. Of untrusted files only */
     int32_t n_cached;

@@ -55,19 +55,6 @@ void s2_gradient_harness_close(s2_gradient_harness *gradients)
     *gradients = (s2_gradient_harness){0};
 }
 
-s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients, const s2_validate_request *request)
-{
-    s2_harness *const harness = &gradients->harness;
-    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->d_o};
-    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
-    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
-        S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
-                                                 (int64_t)buffers[buffer]->n_bytes / bytes,
-                                                 harness->problem.dtype, request->seed * 16 + buffer,
-                                                 buffer == 0 ? request->spread : 1.0f));
-    return s2_harness_draw_sinks(harness, request->seed);
-}
-
 /* ------------------------------------------------------------------ the forward */
 
 typedef struct s2_forward {

@@ -28,10 +28,6 @@ s2_status s2_gradient_harness_open(s2_gradient_harness *gradients, s2_device *de
                                    const s2_validate_request *request, s2_diag *why) S2_MUST_CHECK;
 void s2_gradient_harness_close(s2_gradient_harness *gradients);
 
-/* Random q, k, v and dO; the same bits everywhere. */
-s2_status s2_gradient_harness_fill(s2_gradient_harness *gradients,
-                                   const s2_validate_request *request) S2_MUST_CHECK;
-
 /* o and lse of the harness's rows by the best forward kernel of the device. S2_EUNSUPPORTED with the reason. */
 s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *why) S2_MUST_CHECK;
 

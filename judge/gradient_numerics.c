@@ -77,7 +77,7 @@ static s2_status send(s2_grad_check *check, int32_t input, const s2_guarded *buf
 static s2_status make(s2_grad_check *check, s2_diag *why)
 {
     s2_harness *const harness = &check->gradients->harness;
-    S2_TRY(s2_gradient_harness_fill(check->gradients, check->request));
+    S2_TRY(s2_harness_fill(&check->gradients->harness, check->request));
     for (int32_t input = 0; input < 3; input++)
         S2_TRY(fetch(check, input));
     if (check->gradients->kv_head < 0) {

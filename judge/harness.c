@@ -184,6 +184,19 @@ s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed)
                                          harness->host_sink, (size_t)p->n_heads * sizeof(float));
 }
 
+s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request)
+{
+    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v, &harness->d_o};
+    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
+    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
+        if (buffers[buffer]->base != NULL)
+            S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
+                                                     (int64_t)buffers[buffer]->n_bytes / bytes,
+                                                     harness->problem.dtype, request->seed * 16 + buffer,
+                                                     buffer == 0 ? request->spread : 1.0f));
+    return s2_harness_draw_sinks(harness, request->seed);
+}
+
 /* Gradients lie as what they are gradients of. */
 static s2_status lay_out_gradients(s2_harness *harness)
 {

@@ -65,6 +65,9 @@ void s2_harness_sinks(uint64_t seed, int32_t n_heads, float *out);
 /* They take the place of the harness's. Nothing without sinks. */
 s2_status s2_harness_draw_sinks(s2_harness *harness, uint64_t seed) S2_MUST_CHECK;
 
+/* Inputs and sinks drawn from request->seed; dO too, where the harness has it. */
+s2_status s2_harness_fill(s2_harness *harness, const s2_validate_request *request) S2_MUST_CHECK;
+
 /* Bytes that no row of `some` owns, or guards, changed: the offset of the first, or INT64_MIN. */
 int64_t s2_harness_stray_byte(const s2_harness *harness, const char **buffer);
 

@@ -48,7 +48,7 @@ static void close(void *self)
 
 static s2_status make_ready(s2_gradient_harness *gradients, const s2_validate_request *request, s2_diag *why)
 {
-    S2_TRY(s2_gradient_harness_fill(gradients, request));
+    S2_TRY(s2_harness_fill(&gradients->harness, request));
     return s2_gradient_harness_forward(gradients, why);
 }
 

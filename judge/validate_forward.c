@@ -50,18 +50,6 @@ static void close(void *self)
     s2_free(self);
 }
 
-static s2_status fill(s2_harness *harness, const s2_validate_request *request)
-{
-    const s2_guarded *const buffers[] = {&harness->q, &harness->k, &harness->v};
-    const int64_t bytes = s2_dtype_bytes(harness->problem.dtype);
-    for (size_t buffer = 0; buffer < sizeof buffers / sizeof *buffers; buffer++)
-        S2_TRY(harness->device->ops->fill_normal(harness->device, buffers[buffer]->base + S2_GUARD_BYTES,
-                                                 (int64_t)buffers[buffer]->n_bytes / bytes,
-                                                 harness->problem.dtype, request->seed * 16 + buffer,
-                                                 buffer == 0 ? request->spread : 1.0f));
-    return s2_harness_draw_sinks(harness, request->seed);
-}
-
 static s2_status open_forward(s2_device *device, const s2_validate_request *request, s2_workload *out,
                               s2_diag *why)
 {
@@ -72,7 +60,7 @@ static s2_status open_forward(s2_device *device, const s2_validate_request *requ
         return S2_ENOMEM;
     s2_status status = s2_harness_open(harness, device, &whole, why);
     if (status == S2_OK)
-        status = fill(harness, request);
+        status = s2_harness_fill(harness, request);
     if (status != S2_OK) {
         close(harness);
         return status;

@@ -116,7 +116,7 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
  * also round the softmax weights to the storage type before the second product; ROUNDED_S kernels, in which the
  * scores too pass through the storage type, round twice before the exponential.
  */
-typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_TOL_ROUNDED_S, S2_N_TOLERANCES } s2_tolerance;
+typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_TOL_ROUNDED_S } s2_tolerance;
 
 /* What a kernel computes beyond plain attention. A problem that asks for more is never offered to it. */
 enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };

@@ -27,10 +27,6 @@ typedef struct s2_comb {
     int64_t shift;
 } s2_comb;
 
-static inline int64_t s2_floor_div(int64_t a, int64_t b)
-{
-    return a / b - (a % b < 0);
-}
 static inline int64_t s2_mod(int64_t a, int64_t b)
 {
     const int64_t r = a % b;

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#include "base/rng.h"
+
 #undef assert_float_equal
 #define assert_float_equal(a, b, e) s2_banned_use_s2_assert_close
 #undef assert_float_not_equal
@@ -30,6 +32,12 @@
         if (!(s2_d_ <= s2_tol_))                                                                             \
             fail_msg("%.17g is not within %g of %.17g", s2_a_, s2_tol_, s2_b_);                              \
     } while (0)
+
+/* Uniform in [0, 1) with 53 bits. */
+static inline double s2_test_unit(s2_rng *rng)
+{
+    return (double)(s2_rng_next(rng) >> 11) * 0x1p-53;
+}
 
 /* The seed of a property test: $S2_SEED or the given default; print it with the failing case. */
 static inline uint64_t s2_test_seed(uint64_t fallback)

@@ -777,7 +777,7 @@ static void a_fit_brings_back_what_made_the_rows(void **state)
         row->section_bytes = made.kernel->cuts[0].section_bytes;
         assert_int_equal(s2_fit_load(&arena, row, &truth, &load, &diag), S2_OK);
         s2_model_run(&truth, made.kernel, &load, false, 0, &forecast);
-        row->us = forecast.us * (1 + 0.01 * (s2_rng_unit(&rng) - 0.5));
+        row->us = forecast.us * (1 + 0.01 * (s2_test_unit(&rng) - 0.5));
         row->mhz = forecast.mhz;
         file.n_rows++;
     }
