@@ -27,7 +27,7 @@ typedef struct s2_cache_rule {
     int64_t known_query;
 } s2_cache_rule;
 
-/* Of heads [head_begin, head_end) of a layer in the decode phase. S2_EUNSUPPORTED for heavy and topk. */
+/* The rule of heads [head_begin, head_end) of a layer in decode. S2_EUNSUPPORTED for heavy and topk. */
 s2_status s2_cache_rule_build(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int32_t head_begin,
                               int32_t head_end, s2_cache_rule *out, s2_diag *why) S2_MUST_CHECK;
 

@@ -207,7 +207,7 @@ static s2_status make_pattern(const s2_table_reader *reader, s2_table_row *row)
     if (status == S2_OK)
         status = s2_classes_build(reader->arena, &row->made, phase, &row->classes);
     if (status == S2_EPARSE || status == S2_EINVAL)
-        return refuse(reader, reader->begin, "this is no shape or pattern: ", why.msg);
+        return refuse(reader, reader->begin, "not a shape or pattern: ", why.msg);
     if (status == S2_OK && row->classes.has_dynamic)
         return refuse(reader, reader->begin, "what this pattern reads is chosen at run time", "");
     return status;
@@ -305,7 +305,7 @@ s2_status s2_table_parse(s2_arena *arena, char *text, size_t n_bytes, const s2_g
         reader.line++;
         reader.begin = line;
         if (end - line >= LIMIT_LINE || memchr(line, '\0', (size_t)(end - line)) != NULL)
-            return refuse(&reader, line, "the line is too long, or is no text", "");
+            return refuse(&reader, line, "the line is too long, or not text", "");
         *end = '\0';
         S2_TRY(read_line(&reader, line, &has_head));
         line = end + 1;

@@ -96,7 +96,7 @@ static bool number(s2_cert *c, int64_t least, int64_t most, int64_t *out)
 
 /* ---- the shape */
 
-/* Bytes of the UTF-8 character at the cursor; 0 when it is none, or one that the language refuses. */
+/* Bytes of the UTF-8 character at the cursor; 0 for invalid bytes, or a character that the language refuses. */
 static size_t character(const s2_cert *c)
 {
     static const uint32_t least[] = {0, 0x20, 0x80, 0x800, 0x10000};

@@ -341,7 +341,7 @@ static s2_exit deliver(s2_cli *cli, const job *ask)
     return S2_EXIT_OK;
 }
 
-/* Of everything that was written, in the order of the set. */
+/* The hash of everything that was written, in the order of the set. */
 static void files_hash(const s2_fileset *files, char hex[S2_HASH_HEX])
 {
     SHA2_CTX state;

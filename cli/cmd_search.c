@@ -21,7 +21,7 @@
 #include "judge/validate.h"
 #include "reach/worth.h"
 
-/* A handler can reach nothing but this. */
+/* All that a signal handler may change. */
 static volatile sig_atomic_t stop_asked;
 
 static void ask_stop(int signal_number)
@@ -121,7 +121,7 @@ static s2_quantity quantity_of(s2_objective objective)
     return objective == S2_BY_DENSITY || objective == S2_BY_UNREAD ? S2_QUANTITY_SHARE : S2_QUANTITY_COUNT;
 }
 
-/* "30%", "900", "2g"; false: it is none for that objective. */
+/* "30%", "900", "2g"; false where it is not a quantity of that objective. */
 static bool take_most(const char *text, size_t n, s2_search_limit *limit)
 {
     char copy[32];
@@ -560,7 +560,7 @@ static s2_exit check_worth(s2_searching *r)
     s2_diag diag;
     if ((!weighs(search, S2_BY_LOSS) && !weighs(search, S2_BY_UNRECALLED)) ||
         s2_search_pattern(search, 0, &cli->arena, &pattern, &diag) != S2_OK)
-        return S2_EXIT_OK; /* that it is no pattern is counted and said by the search */
+        return S2_EXIT_OK; /* the search counts it as refused and says so */
     s2_status status = s2_stack_build(&cli->arena, &pattern, S2_PREFILL, search->options.len_tok, &stack);
     if (status == S2_OK)
         status = s2_worth_judge(&cli->arena, &stack, &worth);

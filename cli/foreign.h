@@ -24,7 +24,7 @@ s2_exit s2_foreign_settings(s2_cli *cli, s2_settings *out);
 
 /*
  * The formats that can be read (or written), one a line, with the settings they know: those of the names, or
- * all without one. S2_EXIT_USAGE for a name that is none.
+ * all without one. S2_EXIT_USAGE for an unknown name.
  */
 s2_exit s2_foreign_list(s2_cli *cli, bool written, int32_t n_names, const char *const *names);
 

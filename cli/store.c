@@ -124,7 +124,7 @@ static s2_density density_of(const s2_pattern *pattern, int64_t n_tok, bool bloc
     return density;
 }
 
-/* Of a design without a price, at one length for all of them, or where its mask files end. */
+/* The length of the density of a design without a price: the same for all, or where its mask files end. */
 static int64_t density_tok(const s2_pattern *pattern)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);

@@ -23,7 +23,7 @@ static bool is_timed(const s2_validation *v)
     return v->warm.n > 0;
 }
 
-/* Of the bound: 1 is as fast as any kernel could be. */
+/* 1 is as fast as any kernel could be. */
 static double fraction_of_bound(const s2_subject *subject)
 {
     return subject->predicted->bound_us / (subject->verdict->warm.median_ms * 1e3);

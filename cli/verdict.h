@@ -44,7 +44,7 @@ void s2_verdict_json(const s2_subject *subject, s2_buf *buf); /* schema s2valida
 /* Points into the subject and json. */
 s2_db_validation s2_verdict_row(const s2_subject *subject, const char *json);
 
-/* Of several verdicts. */
+/* Totals over several verdicts. */
 typedef struct s2_verdict_sum {
     int32_t n;
     int32_t n_ok;

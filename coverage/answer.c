@@ -27,7 +27,7 @@ static bool takes_argument(s2_property property)
     return property == S2_RANKS || property == S2_DEPTH;
 }
 
-/* Digits up to the end of the word; false when it is none or too large. */
+/* A number up to the end of the word; false when there is none or it is too large. */
 static bool argument_parse(const char *text, size_t len, int32_t *out)
 {
     int64_t value = 0;

@@ -242,7 +242,7 @@ static s2_status try_rotations(finder *f)
     return S2_OK;
 }
 
-/* Of a layer that has no stride: one, whose parts the KV heads share. */
+/* A pattern without a stride gets one, whose parts the KV heads share. */
 static s2_status try_new_stride(finder *f)
 {
     s2_term stride = s2_term_init(S2_TERM_STRIDE, f->pattern->n_kv_heads);

@@ -340,7 +340,7 @@ typedef struct s2_db_timing {
     double us; /* NAN: some layer was not timed */
 } s2_db_timing;
 /*
- * Of the latest run from since_us on that has every layer of the design. phase is that of the kernel:
+ * The latest run from since_us on that has every layer of the design. phase is the pass of the kernel:
  * "forward", "backward", "decode"; on_cpu: on a CPU, or on anything else.
  */
 typedef struct s2_db_timing_query {

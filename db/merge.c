@@ -112,7 +112,7 @@ static const carry VIEWS = {
     "INSERT INTO view(name,filter,sort,descending,at_us) VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO NOTHING", -1,
     -1};
 
-/* Of a design that is known to both: who had it first, and what it reads, where that was not known here. */
+/* A design that both know: who had it first, and what it reads where that was not known here. */
 static const carry KNOWN = {
     "SELECT r.uid,hash,created_us,density,density_tok FROM design JOIN run r ON r.id=run_id WHERE deleted_us "
     "IS NULL",

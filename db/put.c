@@ -124,7 +124,7 @@ static const char MEASURED[] =
     "    HAVING sum(coalesce(layers_alike,1))=n_layers))"
     " WHERE place=1 ON CONFLICT(design_id,phase,len_tok) DO UPDATE SET gpu_us=excluded.gpu_us";
 
-/* Of a design's prices the list shows those of the phase and length that were predicted most often. */
+/* The list shows a design's prices at the phase and length that were predicted most often. */
 static const char SHOWN[] =
     "UPDATE design SET (sim_phase,sim_len_tok,sim_gpu,sim_batch,sim_us,kv_bytes,gpu_us,sim_density,"
     "sim_unread,sim_predicted)="

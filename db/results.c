@@ -31,7 +31,7 @@ static const char NOTES[] =
     "SELECT d.name,d.hash,r.at_us,0,r.id,r.body FROM note r JOIN design d ON d.id=r.design_id"
     " WHERE r.design_id=?1 ORDER BY r.at_us DESC,r.id DESC LIMIT ?2";
 
-/* Of a design and of a run; a run has no notes. */
+/* What lists the results of a design, and those of a run; a run has no notes. */
 static const char *const SQL[S2_DB_N_KINDS][2] = {
     [S2_DB_KIND_NOTE] = {NOTES, NULL},
     [S2_DB_KIND_VALIDATION] = {VALIDATIONS("r.design_id"), VALIDATIONS("r.run_id")},

@@ -146,7 +146,7 @@ static const char PRICES[] =
     "ALTER TABLE design ADD COLUMN sim_batch INTEGER;\n";
 
 /*
- * Of each price: what is read at its length, what is given up there, and whether its time is a prediction or
+ * Each price says what is read at its length, what is given up there, and whether its time is a prediction or
  * a bound. sim.unread is NULL in older files and filled in from the report where that says it.
  */
 static const char SHARES[] =

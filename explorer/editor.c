@@ -96,7 +96,7 @@ static int32_t join_lines(const char *text, int32_t line, int32_t col, s2_buf *o
     return caret;
 }
 
-/* It is no pattern: what was written is there to be mended, the caret where it is wrong. */
+/* The text does not parse: it stays to be corrected, with the caret at the fault. */
 static void keep_typing(s2_explorer *e, const char *text, const s2_diag *diag)
 {
     s2_buf line = {0};

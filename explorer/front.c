@@ -252,7 +252,7 @@ bool s2_explorer_front_collect(s2_explorer *e)
 
 void s2_explorer_front_close(s2_explorer *e)
 {
-    /* again and again: an interruption before the query has begun is none */
+    /* repeated, since interrupting a query that has not begun does nothing */
     while (e->front_worker.busy && !s2_worker_collect(&e->front_worker)) {
         s2_db_interrupt(e->front.db);
         s2_worker_wait(&e->front_worker, 20);

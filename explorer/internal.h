@@ -149,7 +149,7 @@ typedef struct s2_explorer {
     s2_arena choices_arena;
 } s2_explorer;
 
-/* What the model calls its source where there is no database. */
+/* How the screen names its source where there is no database. */
 extern const char s2_explorer_samples[];
 
 /* ---- log.c */

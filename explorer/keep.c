@@ -2,7 +2,7 @@
  * What is kept of a session for the next one: a text of lines "key=value".
  *
  * The file may be damaged, or written by another version or person: a line that says nothing sensible is passed
- * over, a workbench that is no pattern is not taken up, and every text is cleaned before it is used.
+ * over, a workbench that does not parse is not restored, and every text is cleaned before it is used.
  */
 #include "explorer/internal.h"
 

@@ -340,7 +340,7 @@ bool s2_explorer_list_collect(s2_explorer *e)
 
 void s2_explorer_list_close(s2_explorer *e)
 {
-    /* again and again: an interruption before the query has begun is none */
+    /* repeated, since interrupting a query that has not begun does nothing */
     while (e->list_worker.busy && !s2_worker_collect(&e->list_worker)) {
         s2_db_interrupt(e->list.db);
         s2_worker_wait(&e->list_worker, 20);

@@ -67,7 +67,7 @@ static void compare(s2_explorer *e)
     s2_arena_release(&scratch);
 }
 
-/* A file that is no pattern leaves the workbench as it was, and its name to be typed on. */
+/* A file without a pattern leaves the workbench as it was, and its name in the prompt to be corrected. */
 static void open_file(s2_explorer *e)
 {
     const s2_parse_options parse = {.no_files = true};

@@ -192,7 +192,7 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
     return status;
 }
 
-/* The next line "HASH  NAME"; NULL at the end or at what is none. */
+/* The next line "HASH  NAME"; NULL at the end, or at a line that is not of this form. */
 static const char *next_sum(const char **at, char *name, size_t room)
 {
     const char *const line = *at;

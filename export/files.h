@@ -55,7 +55,7 @@ s2_status s2_finder_check(const s2_finder *finder, s2_arena *arena, s2_diag *dia
 s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *name, size_t max_bytes,
                          s2_file *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Of any file that is imported, arrays included. */
+/* The largest file that is imported, arrays included. */
 #define S2_FILE_BYTES ((size_t)64 << 20)
 
 /* A whole file of at most max_bytes ("-" reads standard input). S2_EIO, S2_EPARSE (too large), S2_ENOMEM. */

@@ -49,7 +49,7 @@ static int recognises(const s2_source *source)
     return s2_budget_has_any(source, CAPACITY_PATHS) || (known && method_of(source) != NULL) ? 85 : 0;
 }
 
-/* Of a layer: the entry of a list, or the number for all. */
+/* A layer's own number: its entry in a list, or the one number for all. */
 static s2_status read_at(const s2_source *source, const char *const *paths, int64_t layer, int64_t n_layers,
                          int64_t low, int64_t high, int64_t fallback, int64_t *out)
 {

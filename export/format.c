@@ -75,7 +75,7 @@ void s2_language_name(s2_buf *text, const char *name)
             word[n++] = (char)tolower((unsigned char)*c);
     word[n] = '\0';
     char *const dot = strrchr(word, '.');
-    /* an extension is letters; the rest of "llama-3.1-8b" is none */
+    /* an extension is letters, unlike ".1-8b" of "llama-3.1-8b" */
     if (dot != NULL && strlen(dot) <= 6 && dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz")] == '\0')
         *dot = '\0';
     if (word[0] != '\0')

@@ -36,7 +36,7 @@ typedef struct s2_source {
     const char *name; /* of the file, for the pattern's name */
     const char *bytes;
     size_t n_bytes;
-    const s2_doc *doc; /* the bytes as a configuration, or NULL when they are none */
+    const s2_doc *doc; /* the bytes as a configuration, or NULL where they are not one */
     s2_finder finder;  /* for neighbours */
     s2_settings settings;
     s2_buf *notes;    /* one sentence per line */

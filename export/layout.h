@@ -47,7 +47,7 @@ s2_status s2_layouts_write(const s2_target *target, const s2_layouts *layouts, c
                            const char *file_name, s2_layout_members of_class, s2_layout_members of_whole,
                            const void *user) S2_MUST_CHECK;
 
-/* Of a list as cells[row][column], ones where a block is listed. */
+/* Fills cells[row][column] with ones where the list has a block. */
 void s2_layouts_fill_cells(const s2_layouts *layouts, int32_t list, uint8_t *cells);
 
 /* Add an array file: little-endian int32, or bool from bytes. */

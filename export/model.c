@@ -120,7 +120,7 @@ static const char *const *names_of(const spelling *names, bool is_decoder)
     return is_decoder && names->decoder[0] != NULL ? names->decoder : names->plain;
 }
 
-/* A multi-query model has one KV head, whatever its other keys; Falcon's newer architecture is none. */
+/* A multi-query model has one KV head, whatever its other keys say; Falcon's newer architecture is not one. */
 static s2_status is_multi_query(const s2_source *source, const char *prefix, bool *out)
 {
     char path[128];

@@ -162,7 +162,7 @@ static void traits_of_body(const s2_pattern *pattern, const s2_body *body, trait
     }
 }
 
-/* Of the body with a stride, a sink or a window that most heads have, each by itself. */
+/* The traits that most heads share: stride, sink and window are voted on separately. */
 static traits traits_of(const s2_pattern *pattern)
 {
     traits common = {0};

@@ -34,7 +34,7 @@ static s2_status next(reader *in, yaml_event_t *event)
 }
 
 /*
- * Keys are spelled with underscores, as flags are. A first key that is no word, as in `call(name={"a": 1})`,
+ * Keys are spelled with underscores, as flags are. A first key that is not a word, as in `call(name={"a": 1})`,
  * says that the text is something else.
  */
 static s2_status take_key(const reader *in, const yaml_event_t *event, char key[S2_TREE_KEY])

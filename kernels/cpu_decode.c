@@ -17,7 +17,7 @@
 
 enum { KEYS = S2_DECODE_SLAB_TOK, LIMIT_DIM = 1024 };
 
-/* Of one list in one part, for one row: o, then maximum and sum. */
+/* What one part computes of a list, row by row: o, then maximum and sum. */
 typedef struct s2_cpu_rows {
     float *data;
     int32_t row_cap;

@@ -44,7 +44,7 @@ s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_
 
 /* How far a computed row is from the oracle's, and how far it may be (docs/numerics.md). */
 typedef struct s2_row_error {
-    double err; /* of the output, absolute, the worst of the row; NaN when a number is none */
+    double err; /* the largest absolute error in the output row; NaN when a number is NaN */
     double tol;
     double lse_err; /* of an empty row: 0 when its LSE is minus infinity, else infinite */
     double lse_tol;

@@ -181,7 +181,7 @@ static bool term_is_blocks(const s2_term *term, int64_t block)
     return false;
 }
 
-/* Of a term in tokens for which term_is_blocks() holds; its list was copied. */
+/* Turns a term in tokens into blocks, where term_is_blocks() holds; its list was copied. */
 static void term_to_blocks(s2_term *term, int64_t block)
 {
     term->tok = false;

@@ -14,7 +14,7 @@ typedef struct s2_tile_rows {
     int64_t end;
 } s2_tile_rows;
 
-/* Of several sequences. */
+/* The most keys that any of the sequences has. */
 int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs);
 
 /* True, and *out filled, when the head is one of the arithmetic families. */

@@ -309,7 +309,7 @@ static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *work
     return status;
 }
 
-/* Of whole blocks: those before the diagonal are read by all rows, the one on it up to each row's own key. */
+/* Pairs in whole blocks: all rows read those before the diagonal; each row reads the one on it up to its own key. */
 static int64_t count_blocks(const s2_blocks *blocks, s2_plan_seq lens)
 {
     const int64_t size = blocks->block_tok, first = lens.k_tok - lens.q_tok;

@@ -1,7 +1,7 @@
 /*
  * reach/readers.h - how many heads read a pair, by distance, and what every head has in common.
  *
- * Of one layer: the query heads, and the KV heads whose group has one, that read a block pair. Over the stack: the
+ * In one layer: the query heads, and the KV heads whose group has one, that read a block pair. Over the stack: the
  * chances of a pair, the sum of its query heads over all layers. Distances are counted in octaves (reach/stack.h).
  */
 #ifndef S2_REACH_READERS_H

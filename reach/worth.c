@@ -17,7 +17,7 @@ static const double LOSS_FLOOR = 1.15;
 const double s2_worth_recall_error = 0.09;
 const double s2_worth_loss_error = 0.02;
 
-/* Of each class of heads. */
+/* Facts about each class of heads. */
 typedef struct class_facts {
     double *share;  /* of the retrieval pairs that it reads */
     double *signal; /* sqrt(share) * purity */

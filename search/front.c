@@ -24,7 +24,7 @@ static bool nowhere_worse(const s2_front *front, const s2_point *a, const s2_poi
     return true;
 }
 
-/* Of what precedes it in the order, a point is beaten also by its equal. */
+/* An earlier point in the order beats its equals too. */
 static int32_t keep(const s2_front *front, s2_point *sorted, int32_t n)
 {
     int32_t kept = 0;

@@ -45,7 +45,7 @@ static bool take_number(const char **at, const char *end, int64_t *out)
     return *at > begin && *at - begin <= DIGITS;
 }
 
-/* A..B[:STEP]; *is_range is false where the text is none, and it is refused where it only begins as one. */
+/* A..B[:STEP]; *is_range is false for other text, and text that only begins as a range is refused. */
 static s2_status parse_range(const cursor *c, const char *begin, const char *end, s2_choice *out,
                              bool *is_range)
 {

@@ -157,7 +157,7 @@ s2_status s2_search_state_parse(const s2_search *search, const char *key, const 
     if (status == S2_OK) {
         status = take_state(copy.data + head.len, n, search, &state);
         if (status == S2_EPARSE)
-            status = s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "its values are none of this search");
+            status = s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "its values do not fit this search");
     }
     s2_buf_release(&head);
     s2_buf_release(&copy);

@@ -234,7 +234,7 @@ static s2_status take_row(s2_reader *reader, const char *word, const char *rest,
         S2_TRY(take_numbers(reader, rest, n, 6));
         if (kernel->n_cuts == S2_MODEL_CUTS || !small(n[0]) || !small(n[1]) || !small(n[2]) || !small(n[3]) ||
             !small(n[4]) || n[5] < 0 || n[5] > 1e12)
-            return refuse(reader, "this is no way to cut a plan");
+            return refuse(reader, "not a way to cut a plan");
         kernel->cuts[kernel->n_cuts++] =
             (s2_cut){(int32_t)n[0], n[1] != 0, (int32_t)n[2], (int32_t)n[3], (int32_t)n[4], (int64_t)n[5]};
         return S2_OK;

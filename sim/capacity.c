@@ -77,7 +77,7 @@ static void add_bytes(s2_kv_bytes *sum, const s2_kv_bytes *own, int64_t n)
     sum->ring_stripes += own->ring_stripes * n;
 }
 
-/* Of all GPUs together, and head pages of the one that holds most. */
+/* Bytes of all GPUs together, and the head pages of the GPU that holds most. */
 static s2_status bytes_at(const s2_holders *holders, int64_t len_tok, int32_t page_tok, s2_kv_bytes *all,
                           int64_t *fullest)
 {

@@ -143,7 +143,7 @@ s2_status s2_cache_price(s2_arena *scratch, const s2_pattern *pattern, const s2_
 
 /* ---- the prediction */
 
-/* Of decoding, what stays in the cache as well: where that is too much the host is read, too. */
+/* Decoding also keeps a cache; where it does not fit, the host is read too. */
 static s2_status cache_of(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                           int64_t *work_left, const s2_fast_form *form, s2_sim *sim)
 {

@@ -13,7 +13,7 @@
 static const s2_dim_cost PORTABLE[] = {
     {64, 3000, 1230, 1230, 0}, {128, 4000, 1950, 1950, 0}, {256, 8000, 3800, 3800, 0}};
 
-/* Of a step the matrix products, on which an SM with slower ones waits; the rest takes as long on all. */
+/* A step waits for its matrix products where an SM has slower ones; the rest takes as long on every SM. */
 static double step_cycles(const s2_dim_cost *cost, double sync_flop)
 {
     enum { STEP_PAIRS = 64 * 64, MEASURED_FLOP = 2048 };

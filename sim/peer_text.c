@@ -111,7 +111,7 @@ static s2_status take_cut(const s2_peer_reader *reader, const double n[N_CUT])
 {
     if (n[0] < 1 || !whole_up_to(n[0], 65536) || n[1] < 1 || !whole_up_to(n[1], 65536) ||
         !whole_up_to(n[2], S2_PACKS_ALWAYS) || !whole_up_to(n[3], 1))
-        return refuse(reader, "this is no way to cut work");
+        return refuse(reader, "not a way to cut work");
     reader->law->cut = (s2_peer_cut){(int32_t)n[0], (int32_t)n[1], (s2_peer_packing)n[2], n[3] == 1};
     return S2_OK;
 }

@@ -29,7 +29,7 @@ s2_status s2_share_deal(s2_arena *arena, int32_t n_heads, int32_t n_kv_heads, in
     return S2_OK;
 }
 
-/* Of n_kv_heads in the whole layer; a GPU has one at least. */
+/* The KV heads of one GPU, where the whole layer has n_kv_heads; at least one. */
 static int32_t own_kv_heads(const s2_pattern *whole, const s2_share_heads *heads, int32_t n_kv_heads)
 {
     const int32_t n_ranks = whole->n_heads / heads->n_heads;

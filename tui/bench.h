@@ -73,7 +73,7 @@ void s2_knob_print(const s2_knobs *knobs, s2_knob knob, s2_buf *buf);
 void s2_knobs_text(const s2_knobs *knobs, const char *separator, s2_buf *buf);
 /* The designs around: each knob of the pattern half, as it is and double, other phases; for s2 search. */
 void s2_knobs_space(const s2_knobs *knobs, s2_buf *buf);
-/* The knobs that say the same as this pattern; false when it is none of theirs. Question knobs stay. */
+/* The knobs that say the same as this pattern; false when no setting of them does. Question knobs stay. */
 bool s2_knobs_of(const s2_pattern *pattern, s2_knobs *knobs);
 
 typedef struct s2_question {
@@ -127,7 +127,7 @@ typedef struct s2_offer {
     s2_tally tally;
 } s2_offer;
 
-/* Of one layer, counted from the first: which share of the keys that they may see queries know after it. */
+/* The share of the keys they may see that queries know after one layer, counted from the first. */
 typedef struct s2_known {
     double last;  /* the last query */
     double least; /* the query that knows the least */

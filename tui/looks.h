@@ -41,7 +41,7 @@ typedef struct s2_look {
 } s2_look;
 
 const s2_look *s2_look_of(s2_palette palette, s2_style style);
-/* False when there is none of this name. */
+/* False when no palette has this name. */
 bool s2_palette_find(const char *name, s2_palette *out);
 /* 0xrrggbb of an index; of -1 the palette's paper (background) or ink. */
 uint32_t s2_palette_rgb(s2_palette palette, int16_t index, bool background);

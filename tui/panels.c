@@ -783,7 +783,7 @@ static void toggle_cross(const s2_facts *facts, s2_tui_state *state)
     }
 }
 
-/* The crosshair's keys; false where it is not there, or the action is none of its. */
+/* The crosshair's keys; false where there is no crosshair, or the action is not one of them. */
 static bool handle_cross(const s2_facts *facts, s2_tui_state *state, s2_action action)
 {
     switch (action) {

@@ -21,7 +21,7 @@ typedef struct offer {
     int32_t nth; /* in its own table */
 } offer;
 
-/* Those of a pattern that is not on screen any more are none. */
+/* Offers of a pattern that has left the screen do not count. */
 static bool nth_repair(const s2_tui_model *model, int32_t nth, offer *out)
 {
     const s2_facts *const facts = model->bench;

@@ -224,7 +224,7 @@ static void draw_title(const s2_tui_model *model, const s2_tui_state *state, s2_
                          (long long)facts->question.len_tok);
 }
 
-/* Why what is typed is no pattern yet, over the line it is typed in. */
+/* Why the typed text does not parse yet, above the line in which it is typed. */
 static void draw_refusal(const s2_tui_model *model, s2_canvas *canvas, s2_rect body)
 {
     const s2_facts *const facts = model->bench;

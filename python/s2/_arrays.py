@@ -75,7 +75,7 @@ def view(value: Any, name: str, dims: tuple[int, ...] = (3, 4)) -> View:
 
 
 def alike(first: View, other: View) -> None:
-    """Of one type, on one device."""
+    """All arrays have one type and lie on one device."""
     if other.dtype != first.dtype:
         raise ArgumentError(f"{other.name}: dtype {other.dtype}, and {first.name} has {first.dtype}")
     if other.device != first.device:
