@@ -198,6 +198,9 @@ $(B)/relay: tests/kcheck/relay.cu
 	$(NVCC) -std=c++17 -O3 -gencode arch=compute_90a,code=sm_90a $< -o $@
 
 ##@ Speed on this machine
+## bench-steps: what lists and places of decode steps cost the host, made anew and followed
+bench-steps: $(B)/bench_steps
+	$<
 ## bench: print how fast verdicts and prices come (docs/proof.md, docs/simulator.md); judges nothing
 bench: $(B)/tests/bench/bench_prove $(B)/s2check $(B)/tests/test_sim
 	$< $(B)/s2check "$$(git describe --always --dirty 2>/dev/null || echo unknown)"

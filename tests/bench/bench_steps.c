@@ -2,9 +2,9 @@
  * bench_steps - what a decode step from a cache costs the host: lists, places, and no attention.
  *
  * usage: bench_steps [PATTERN [SEQUENCES [TOKENS [STEPS]]]]
- * Microseconds of processor time a layer and step: for lists that are made anew, stage by stage; then for lists that follow, of which all
- * layers that read alike share one. No keys are stored: the cache says where they would lie. Sequences are of one length,
- * then each a few tokens shorter than the one before.
+ * Microseconds of processor time a layer and step: for lists that are made anew, stage by stage; then for lists that
+ * follow, of which all layers that read alike share one. No keys are stored: the cache says where they would lie.
+ * Sequences are of one length, then each a few tokens shorter than the one before.
  */
 #include <stdio.h>
 #include <stdlib.h>
