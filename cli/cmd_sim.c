@@ -9,6 +9,7 @@
 #include "cli/netfile.h"
 #include "cli/options.h"
 #include "cli/report.h"
+#include "cli/requests.h"
 #include "cli/store.h"
 #include "cli/textfile.h"
 #include "pattern/models.h"
@@ -25,8 +26,10 @@ typedef struct s2_sim_run_state {
     s2_peer peer; /* --kernel-model */
     bool json;
     bool table;
-    bool all_phases; /* --phase all: a line for each */
-    bool largest;    /* --batch max: the largest that fits, of the pattern and of the dense one each */
+    bool all_phases;      /* --phase all: a line for each */
+    s2_requests requests; /* --requests; n 0: none */
+    s2_serving serving;
+    bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
 } s2_sim_run_state;
 
 static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
@@ -141,6 +144,33 @@ static s2_exit read_peer(s2_sim_run_state *state)
     return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, name, text, n_bytes, &diag);
 }
 
+/* A mix of requests says lengths and batches itself. */
+static s2_exit read_requests(s2_sim_run_state *state)
+{
+    static const char *const not_with[] = {"len", "batch",     "phase",   "new",
+                                           "dp",  "recompute", "compare", "accuracy"};
+    s2_cli *const cli = state->cli;
+    const char *const path = s2_args_str(&state->args, "requests");
+    if (path == NULL && (s2_args_has(&state->args, "chunk") || s2_args_has(&state->args, "prefix"))) {
+        s2_cli_error(cli, "--chunk and --prefix need --requests FILE; a single chunk is --len N --new N");
+        return S2_EXIT_USAGE;
+    }
+    if (path == NULL)
+        return S2_EXIT_OK;
+    for (size_t at = 0; at < sizeof not_with / sizeof *not_with; at++)
+        if (s2_args_has(&state->args, not_with[at])) {
+            s2_cli_error(cli, "--requests cannot be combined with --%s", not_with[at]);
+            return S2_EXIT_USAGE;
+        }
+    if (s2_args_has(&state->args, "chunk"))
+        S2_CLI_TRY(
+            s2_args_int(cli, &state->args, "chunk", 1, S2_LIMIT_CONTEXT_TOK, &state->serving.chunk_tok));
+    if (s2_args_has(&state->args, "prefix"))
+        S2_CLI_TRY(
+            s2_args_int(cli, &state->args, "prefix", 1, S2_LIMIT_CONTEXT_TOK, &state->serving.prefix_tok));
+    return s2_requests_read(cli, path, &state->requests);
+}
+
 static s2_exit read_options(s2_sim_run_state *state)
 {
     const char *const model = s2_args_str(&state->args, "model");
@@ -148,6 +178,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_constants(state));
     S2_CLI_TRY(read_numbers(state));
     S2_CLI_TRY(read_peer(state));
+    S2_CLI_TRY(read_requests(state));
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;
@@ -234,7 +265,10 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     char hash[S2_HASH_HEX];
     s2_sim sim;
     s2_diag diag = {0};
+    const s2_report_subject subject = {name, hash, pattern, &options, input != NULL ? input->format : NULL};
     s2_status status = s2_pattern_hash(input != NULL ? &input->pattern : pattern, hash);
+    if (status == S2_OK && state->requests.n > 0)
+        return s2_requests_answer(cli, &subject, &state->serving, &state->requests, state->json);
     if (status == S2_OK)
         status = state->largest ? s2_price_largest(&cli->arena, pattern, &options, &sim, &diag)
                                 : s2_price(&cli->arena, pattern, &options, S2_PRICE_WHOLE, &sim, &diag);
@@ -245,7 +279,6 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
         return refuse(cli, status, &diag);
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
-    const s2_report_subject subject = {name, hash, pattern, &options, input != NULL ? input->format : NULL};
     S2_CLI_TRY(print(state, &subject, &sim));
     /* the database keeps a price by phase, length and batch, so that of a part is not kept */
     if (input == NULL || cli->no_db || options.new_tok != 0)
@@ -265,7 +298,7 @@ static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, 
     if (!is_first)
         return s2_input_fits(cli, pattern, state->options.len_tok);
     S2_CLI_TRY(s2_input_len(cli, &state->args, pattern, &state->options.len_tok));
-    if (!state->table || state->json)
+    if (!state->table || state->json || state->requests.n > 0)
         return S2_EXIT_OK;
     s2_buf head = {0};
     s2_sim_report_table_head(&state->options, &head);

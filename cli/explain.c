@@ -87,6 +87,9 @@ static const struct {
     {707, "A kernel model (--kernel-model FILE) is damaged, or its hash is not that of its text."},
     {708, "A table of another kernel's times (--from) has a row that is not of its form, or that no kernel "
           "can reach."},
+    {709,
+     "A file of requests (--requests) has a line that is not of its form: columns prompt and output, whole "
+     "numbers of tokens, and arrival, seconds."},
 };
 
 enum {

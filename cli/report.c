@@ -14,8 +14,7 @@ static void open_object(s2_buf *buf, const char *key)
     s2_json_begin(buf, '{');
 }
 
-/* Rounded to what a person may rely on, so that equal inputs give equal and short text. */
-static double rounded(double value)
+double s2_rounded(double value)
 {
     char text[40];
     snprintf(text, sizeof text, "%.6g", value);
@@ -61,9 +60,9 @@ static void json_counts(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "read", sim->counts.pairs);
     s2_json_key_int(buf, "causal", sim->dense.pairs);
     s2_json_end(buf, '}');
-    s2_json_key_num(buf, "density", rounded(sim->density));
-    s2_json_key_num(buf, "token_density", rounded(sim->token_density));
-    s2_json_key_num(buf, "executed_density", rounded(sim->executed_density));
+    s2_json_key_num(buf, "density", s2_rounded(sim->density));
+    s2_json_key_num(buf, "token_density", s2_rounded(sim->token_density));
+    s2_json_key_num(buf, "executed_density", s2_rounded(sim->executed_density));
     open_object(buf, "flop");
     s2_json_key_int(buf, "useful", sim->counts.flop_useful);
     s2_json_key_int(buf, "executed", sim->counts.flop_executed);
@@ -80,7 +79,7 @@ static void json_counts(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "blocks", sim->counts.tiles);
     s2_json_key_int(buf, "steps", sim->counts.steps);
     s2_json_key_int(buf, "dense_steps", sim->dense.steps);
-    s2_json_key_num(buf, "imbalance", rounded(sim->imbalance));
+    s2_json_key_num(buf, "imbalance", s2_rounded(sim->imbalance));
     s2_json_end(buf, '}');
     open_object(buf, "bytes");
     s2_json_key_int(buf, "hbm_read", sim->counts.hbm_read);
@@ -103,7 +102,7 @@ static void json_kv(const s2_sim *sim, s2_buf *buf)
     s2_json_key_int(buf, "peak", sim->kv_peak);
     s2_json_key_int(buf, "peak_at", sim->kv_peak_tok);
     s2_json_key_bool(buf, "peak_exact", sim->kv_peak_exact);
-    s2_json_key_num(buf, "mean_over_context", rounded(sim->kv_mean));
+    s2_json_key_num(buf, "mean_over_context", s2_rounded(sim->kv_mean));
     s2_json_end(buf, '}');
     s2_json_key(buf, "kv_over_context");
     s2_json_begin(buf, '[');
@@ -146,7 +145,7 @@ static void json_states(const s2_sim *sim, s2_buf *buf)
     open_object(buf, "states");
     s2_json_key_int(buf, "layers", sim->states.n_layers);
     s2_json_key_int(buf, "bytes_per_sequence", sim->states.bytes);
-    s2_json_key_num(buf, "time_us", rounded(sim->states.us));
+    s2_json_key_num(buf, "time_us", s2_rounded(sim->states.us));
     s2_json_key(buf, "compute_priced");
     s2_json_bool(buf, false);
     s2_json_end(buf, '}');
@@ -160,17 +159,17 @@ static void json_ranks(const s2_sim_options *options, const s2_sim *sim, s2_buf 
     open_object(buf, "ranks");
     s2_json_key_int(buf, "copies", ranks->n_copies);
     s2_json_key_int(buf, "slowest", ranks->slowest);
-    s2_json_key_num(buf, "imbalance", rounded(ranks->imbalance));
-    s2_json_key_num(buf, "hbm_bytes", rounded(ranks->hbm_bytes));
-    s2_json_key_num(buf, "flop_executed", rounded(ranks->flop_executed));
+    s2_json_key_num(buf, "imbalance", s2_rounded(ranks->imbalance));
+    s2_json_key_num(buf, "hbm_bytes", s2_rounded(ranks->hbm_bytes));
+    s2_json_key_num(buf, "flop_executed", s2_rounded(ranks->flop_executed));
     s2_json_key_int(buf, "kv_head_pages", sim->kv_fullest);
     s2_json_key(buf, "mended");
     if (ranks->n_order == 0) {
         s2_json_null(buf);
     } else {
         s2_json_begin(buf, '{');
-        s2_json_key_num(buf, "time_us", rounded(ranks->mended_us));
-        s2_json_key_num(buf, "imbalance", rounded(ranks->mended_imbalance));
+        s2_json_key_num(buf, "time_us", s2_rounded(ranks->mended_us));
+        s2_json_key_num(buf, "imbalance", s2_rounded(ranks->mended_imbalance));
         s2_json_key_int(buf, "layer", ranks->mended_layer);
         s2_json_key(buf, "kv_heads");
         s2_json_begin(buf, '[');
@@ -187,9 +186,9 @@ static void json_training(const s2_sim_options *options, const s2_sim *sim, s2_b
     if (sim->training.bytes <= 0)
         return;
     open_object(buf, "training");
-    s2_json_key_num(buf, "state_bytes", rounded(sim->training.state_bytes));
-    s2_json_key_num(buf, "activation_bytes", rounded(sim->training.activation_bytes));
-    s2_json_key_num(buf, "bytes", rounded(sim->training.bytes));
+    s2_json_key_num(buf, "state_bytes", s2_rounded(sim->training.state_bytes));
+    s2_json_key_num(buf, "activation_bytes", s2_rounded(sim->training.activation_bytes));
+    s2_json_key_num(buf, "bytes", s2_rounded(sim->training.bytes));
     s2_json_key_int(buf, "dp", options->n_shards);
     s2_json_key_bool(buf, "recompute", options->recompute);
     s2_json_key_bool(buf, "fits", sim->fit_batch >= options->batch);
@@ -203,7 +202,7 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
     for (int32_t part = 0; part < sim->n_parts; part++) {
         s2_json_begin(buf, '{');
         s2_json_key_str(buf, "name", sim->parts[part].name);
-        s2_json_key_num(buf, "time_us", rounded(sim->parts[part].time_us));
+        s2_json_key_num(buf, "time_us", s2_rounded(sim->parts[part].time_us));
         s2_json_key_str(buf, "bound_by", s2_resource_word(sim->parts[part].bound_by));
         s2_json_end(buf, '}');
     }
@@ -226,11 +225,11 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
     open_object(buf, "largest_batch");
     s2_json_key_int(buf, "batch", largest->batch);
     s2_json_key_int(buf, "batch_dense", largest->batch_dense);
-    s2_json_key_num(buf, "tokens_per_s", rounded(rate));
-    s2_json_key_num(buf, "dense_tokens_per_s", rounded(dense));
+    s2_json_key_num(buf, "tokens_per_s", s2_rounded(rate));
+    s2_json_key_num(buf, "dense_tokens_per_s", s2_rounded(dense));
     s2_json_key(buf, "speed_up");
     if (largest->batch_dense > 0)
-        s2_json_num(buf, rounded(rate / dense));
+        s2_json_num(buf, s2_rounded(rate / dense));
     else
         s2_json_null(buf);
     s2_json_end(buf, '}');
@@ -239,12 +238,12 @@ static void json_largest(const s2_sim_options *options, const s2_largest *larges
 static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     open_object(buf, "end_to_end");
-    s2_json_key_num(buf, "time_us", rounded(sim->end_to_end_us));
-    s2_json_key_num(buf, "dense_time_us", rounded(sim->end_to_end_dense_us));
-    s2_json_key_num(buf, "tokens_per_s", rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
+    s2_json_key_num(buf, "time_us", s2_rounded(sim->end_to_end_us));
+    s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->end_to_end_dense_us));
+    s2_json_key_num(buf, "tokens_per_s", s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_us)));
     s2_json_key_num(buf, "dense_tokens_per_s",
-                    rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
-    s2_json_key_num(buf, "speed_up", rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
+                    s2_rounded(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us)));
+    s2_json_key_num(buf, "speed_up", s2_rounded(sim->end_to_end_dense_us / sim->end_to_end_us));
     s2_json_key_bool(buf, "dense_spills", s2_sim_dense_spills(options, sim));
     s2_json_end(buf, '}');
 }
@@ -279,10 +278,10 @@ static void json_prediction(const s2_sim_options *options, const s2_sim *sim, s2
         s2_json_end(buf, '}');
         return;
     }
-    s2_json_key_num(buf, "clock_mhz", rounded(sim->clock_mhz));
-    s2_json_key_num(buf, "dram_bytes", rounded(sim->dram_bytes));
-    s2_json_key_num(buf, "l2_bytes", rounded(sim->l2_bytes));
-    s2_json_key_num(buf, "hit_rate", rounded(hit_rate(sim)));
+    s2_json_key_num(buf, "clock_mhz", s2_rounded(sim->clock_mhz));
+    s2_json_key_num(buf, "dram_bytes", s2_rounded(sim->dram_bytes));
+    s2_json_key_num(buf, "l2_bytes", s2_rounded(sim->l2_bytes));
+    s2_json_key_num(buf, "hit_rate", s2_rounded(hit_rate(sim)));
     s2_json_end(buf, '}');
 }
 
@@ -320,15 +319,15 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_json_begin(buf, '{');
     json_subject(subject, buf);
     json_counts(sim, buf);
-    s2_json_key_num(buf, "time_us", rounded(sim->time_us));
-    s2_json_key_num(buf, "plan_us", rounded(sim->plan_us));
-    s2_json_key_num(buf, "bound_us", rounded(sim->bound_us));
-    s2_json_key_num(buf, "dense_time_us", rounded(sim->dense_time_us));
+    s2_json_key_num(buf, "time_us", s2_rounded(sim->time_us));
+    s2_json_key_num(buf, "plan_us", s2_rounded(sim->plan_us));
+    s2_json_key_num(buf, "bound_us", s2_rounded(sim->bound_us));
+    s2_json_key_num(buf, "dense_time_us", s2_rounded(sim->dense_time_us));
     s2_json_key_str(buf, "bound_by", s2_resource_word(sim->bound_by));
     s2_json_key_bool(buf, "predicted", sim->predicted);
     s2_json_key(buf, "error_pct");
     if (sim->predicted)
-        s2_json_num(buf, rounded(sim->error_pct));
+        s2_json_num(buf, s2_rounded(sim->error_pct));
     else
         s2_json_null(buf);
     json_prediction(subject->options, sim, buf);
@@ -818,10 +817,10 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
         s2_json_key_str(buf, "name", group->name);
         s2_json_key_bool(buf, "measured", group->measured);
         s2_json_key_int(buf, "rows", group->n);
-        s2_json_key_num(buf, "median_ratio", rounded(group->median_ratio));
-        s2_json_key_num(buf, "mape", rounded(group->mape));
-        s2_json_key_num(buf, "median_error", rounded(group->median_error));
-        s2_json_key_num(buf, "p90", rounded(group->p90));
+        s2_json_key_num(buf, "median_ratio", s2_rounded(group->median_ratio));
+        s2_json_key_num(buf, "mape", s2_rounded(group->mape));
+        s2_json_key_num(buf, "median_error", s2_rounded(group->median_error));
+        s2_json_key_num(buf, "p90", s2_rounded(group->p90));
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
@@ -832,14 +831,14 @@ void s2_report_public_json(const s2_public *published, s2_buf *buf)
         s2_json_begin(buf, '{');
         s2_json_key_str(buf, "name", figure->name);
         s2_json_key_num(buf, "published", figure->published);
-        s2_json_key_num(buf, "predicted", rounded(figure->predicted));
-        s2_json_key_num(buf, "time_ratio", rounded(figure->ratio));
+        s2_json_key_num(buf, "predicted", s2_rounded(figure->predicted));
+        s2_json_key_num(buf, "time_ratio", s2_rounded(figure->ratio));
         s2_json_key_str(buf, "source", figure->source);
         s2_json_end(buf, '}');
     }
     s2_json_end(buf, ']');
-    s2_json_key_num(buf, "median_error", rounded(published->median_error));
-    s2_json_key_num(buf, "mean_error", rounded(published->mean_error));
+    s2_json_key_num(buf, "median_error", s2_rounded(published->median_error));
+    s2_json_key_num(buf, "mean_error", s2_rounded(published->mean_error));
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }

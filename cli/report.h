@@ -24,6 +24,9 @@ typedef struct s2_report_subject {
     const s2_format *format; /* of the file that it was read from; NULL: it is a pattern of our own */
 } s2_report_subject;
 
+/* Rounded to what a person may rely on, so that equal inputs give equal and short text. */
+double s2_rounded(double value);
+
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

@@ -469,8 +469,7 @@ s2_resource s2_attention_busiest(const s2_attention *attention)
     return most;
 }
 
-/* The same shape with every head dense; layers that keep a state and read no key go on reading none. */
-static s2_status make_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
+s2_status s2_attention_dense(s2_arena *arena, const s2_pattern *pattern, s2_pattern *out)
 {
     enum { DENSE, NOTHING, N_BODIES };
     const int64_t n_heads = pattern->n_heads;
@@ -498,7 +497,7 @@ s2_status s2_attention_price_pair(s2_arena *arena, const s2_pattern *pattern, co
 {
     const s2_phase phase = s2_phase_rules(options->phase);
     S2_TRY(s2_classes_build(arena, pattern, phase, &out->classes));
-    S2_TRY(make_dense(arena, pattern, &out->dense_pattern));
+    S2_TRY(s2_attention_dense(arena, pattern, &out->dense_pattern));
     S2_TRY(s2_classes_build(arena, &out->dense_pattern, phase, &out->dense_classes));
     out->classes.work_left = out->dense_classes.work_left = work_left;
     S2_TRY(count_heads(arena, &out->classes, options, shape, &out->counts));

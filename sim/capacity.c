@@ -139,7 +139,7 @@ static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
         s2_growth_peak own;
         double mean;
         const s2_classes *const classes = &holders->holders[n].share.classes;
-        S2_TRY(s2_growth_init(classes, options->page_tok, s2_sim_cache_bytes(options), &growth));
+        S2_TRY(s2_growth_init(classes, 0, options->page_tok, s2_sim_cache_bytes(options), &growth));
         S2_TRY(s2_growth_find_peak(&growth, options->len_tok, &own));
         sim->kv_peak_exact = sim->kv_peak_exact && own.exact;
         own.bytes += (double)classes->state_bytes;
@@ -155,6 +155,35 @@ static s2_status find_peak(const s2_holders *holders, s2_sim *sim)
     return S2_OK;
 }
 
+static s2_status peaks_of(const s2_classes *classes, const s2_sim_options *options, int64_t shared_tok,
+                          int32_t n, const int64_t *len_tok, double *bytes)
+{
+    s2_growth growth;
+    S2_TRY(s2_growth_init(classes, shared_tok, options->page_tok, s2_sim_cache_bytes(options), &growth));
+    for (int32_t at = 0; at < n; at++) {
+        s2_growth_peak own;
+        S2_TRY(s2_growth_find_peak(&growth, len_tok[at], &own));
+        bytes[at] = fmax(bytes[at], own.bytes + (double)classes->state_bytes);
+    }
+    return S2_OK;
+}
+
+s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t shared_tok, int32_t n, const int64_t *len_tok, double *bytes)
+{
+    s2_classes classes;
+    s2_holders holders;
+    int64_t work_left = S2_SIM_WORK;
+    S2_TRY(s2_classes_build(arena, pattern, S2_DECODE, &classes));
+    classes.work_left = &work_left;
+    S2_TRY(find_holders(arena, &classes, options, &holders));
+    for (int32_t at = 0; at < n; at++)
+        bytes[at] = 0;
+    for (int32_t h = 0; h < holders.n; h++)
+        S2_TRY(peaks_of(&holders.holders[h].share.classes, options, shared_tok, n, len_tok, bytes));
+    return S2_OK;
+}
+
 /* The longest context of `batch` sequences, every length on the way included. */
 static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *out)
 {
@@ -165,7 +194,7 @@ static s2_status longest_fit(const s2_holders *holders, int64_t batch, int64_t *
         int64_t own;
         const s2_classes *const classes = &holders->holders[n].share.classes;
         const double room = s2_capacity_room(options) / (double)batch - (double)classes->state_bytes;
-        S2_TRY(s2_growth_init(classes, options->page_tok, s2_sim_cache_bytes(options), &growth));
+        S2_TRY(s2_growth_init(classes, 0, options->page_tok, s2_sim_cache_bytes(options), &growth));
         S2_TRY(s2_growth_find_longest(&growth, room, &own));
         least = own < least ? own : least;
     }

@@ -17,6 +17,15 @@ s2_status s2_capacity_price(s2_arena *arena, const s2_pattern *pattern, const s2
 /* A cache that does not fit spills to host memory, and each token waits for the link. */
 void s2_capacity_spill(const s2_sim_options *options, s2_sim *sim);
 
+/*
+ * The most that one sequence keeps on the GPU that holds most, at any length up to each of n ones, states included:
+ * bytes[n]. The whole pages of its first shared_tok tokens are another's. S2_ENOMEM,
+ * S2_ELIMIT.
+ */
+s2_status s2_capacity_peaks(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            int64_t shared_tok, int32_t n, const int64_t *len_tok,
+                            double *bytes) S2_MUST_CHECK;
+
 /* Bytes of device memory beside the weights, 0 where these alone do not fit. */
 double s2_capacity_room(const s2_sim_options *options);
 

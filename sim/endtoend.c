@@ -102,6 +102,7 @@ typedef struct s2_around {
     const s2_sim_options *options;
     s2_sim *sim;
     double tokens; /* that pass through the layers */
+    double logits; /* tokens of which the next is chosen, or learnt */
     double mma;    /* flop a microsecond */
     double hbm;    /* bytes a microsecond */
     double train;  /* passes in products: 3 or 4 in training, else 1 */
@@ -175,10 +176,7 @@ static void add_layers(s2_around *around)
                         elem * (2 * q + 2 * kv) + 2 * kv * s2_sim_cache_bytes(options), 1);
         add_elementwise(around, "activation", elem * (net->gated ? 3 : 2) * net->ffn * net->n_active / n, 1);
     }
-    /* a prompt needs the logits of its last token, a step of decode those of each */
-    const bool last_only = options->phase == S2_PREFILL;
-    const double head_rows = last_only ? (double)options->batch : around->tokens;
-    add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, head_rows, 1);
+    add_products(around, "lm head", hidden * net->vocab / n, hidden * net->vocab / n, around->logits, 1);
 }
 
 /* Two all-reduces a layer over a ring: 2 (n - 1) / n of the hidden state, one way of the link. */
@@ -212,23 +210,46 @@ static void add_step(s2_around *around)
         append(around, "host", HOST_STEP_US, S2_LAUNCH);
 }
 
+static s2_around around_of(const s2_sim_options *options, s2_sim *sim, double n_tok, double n_logits)
+{
+    const bool fp8 =
+        (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
+    return (s2_around){.options = options,
+                       .sim = sim,
+                       .tokens = n_tok,
+                       .logits = n_logits,
+                       .mma = (fp8 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6,
+                       .hbm = options->gpu.hbm_gb_s * 1e3,
+                       .train = options->phase != S2_TRAIN ? 1
+                                : options->recompute       ? RECOMPUTE_FLOP
+                                                           : TRAIN_FLOP,
+                       .estimates = options->calibration != NULL};
+}
+
+double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double n_logits)
+{
+    s2_sim sim = {0};
+    double us = 0;
+    if (options->net == NULL)
+        return 0;
+    s2_around around = around_of(options, &sim, n_tok, n_logits);
+    add_layers(&around);
+    add_links(&around);
+    add_step(&around);
+    for (int32_t part = 0; part < sim.n_parts; part++)
+        us += sim.parts[part].time_us;
+    return us;
+}
+
 void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim)
 {
     if (options->net == NULL)
         return;
-    const bool fp8 =
-        (options->dtype == S2_F8 || options->weights == S2_WEIGHTS_FP8) && options->gpu.fp8_tflops > 0;
-    const double per_sequence = (double)(options->len_tok - s2_sim_first_tok(options));
     const bool train = options->phase == S2_TRAIN;
-    s2_around around = {options,
-                        sim,
-                        per_sequence * (double)options->batch,
-                        (fp8 ? options->gpu.fp8_tflops : options->gpu.bf16_tflops) * 1e6,
-                        options->gpu.hbm_gb_s * 1e3,
-                        !train               ? 1
-                        : options->recompute ? RECOMPUTE_FLOP
-                                             : TRAIN_FLOP,
-                        options->calibration != NULL};
+    const double batch = (double)options->batch;
+    const double n_tok = (double)(options->len_tok - s2_sim_first_tok(options)) * batch;
+    /* a prompt needs the logits of its last token, a step of decode those of each */
+    s2_around around = around_of(options, sim, n_tok, options->phase == S2_PREFILL ? batch : n_tok);
     double attention_us = 0;
     for (int32_t part = 0; part < sim->n_parts; part++)
         attention_us += sim->parts[part].time_us;

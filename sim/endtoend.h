@@ -16,6 +16,9 @@ extern "C" {
 /* Appends parts to sim->parts; attention is there already. */
 void s2_end_to_end_add(const s2_sim_options *options, s2_sim *sim);
 
+/* All around attention of one step of inference in which so many tokens pass, and logits are taken of n_logits. */
+double s2_end_to_end_around(const s2_sim_options *options, double n_tok, double n_logits);
+
 /* Weights of one GPU in bytes. */
 int64_t s2_end_to_end_weight_bytes(const s2_sim_options *options);
 

@@ -90,7 +90,9 @@ static void note_heads(s2_growth *growth)
     if (period >= S2_LIMIT_CONTEXT_TOK || shape.threshold >= S2_LIMIT_CONTEXT_TOK ||
         shape.reach >= S2_LIMIT_CONTEXT_TOK)
         return;
-    const int64_t settled = shape.threshold + shape.reach + heavy_tok + growth->page_tok + period;
+    /* what is left of shared tokens is settled when no window reaches them */
+    const int64_t settled =
+        growth->shared_tok + shape.threshold + shape.reach + heavy_tok + growth->page_tok + period;
     if (settled + period < S2_LIMIT_CONTEXT_TOK) {
         growth->settled_tok = s2_round_up(settled, period);
         growth->period_tok = period;
@@ -117,8 +119,12 @@ static double meta_bytes(const s2_growth *growth, int64_t n_tok)
 static s2_status counted_bytes(s2_growth *growth, int64_t n_tok, double *out)
 {
     int64_t elems;
-    S2_TRY(s2_kv_head_pages(&growth->classes, n_tok, growth->page_tok, &elems));
-    *out = (double)elems * pair_bytes(growth) + meta_bytes(growth, n_tok);
+    *out = 0;
+    if (n_tok <= growth->shared_tok)
+        return S2_OK;
+    S2_TRY(s2_kv_head_pages(&growth->classes, growth->shared_tok, n_tok, growth->page_tok, &elems));
+    *out = (double)elems * pair_bytes(growth) + meta_bytes(growth, n_tok) -
+           meta_bytes(growth, growth->shared_tok);
     return S2_OK;
 }
 
@@ -141,11 +147,13 @@ static double gained_bytes(const s2_growth *growth, int64_t from, int64_t to)
            meta_bytes(growth, to) - meta_bytes(growth, from);
 }
 
-s2_status s2_growth_init(const s2_classes *classes, int32_t page_tok, double elem_bytes, s2_growth *out)
+s2_status s2_growth_init(const s2_classes *classes, int64_t shared_tok, int32_t page_tok, double elem_bytes,
+                         s2_growth *out)
 {
     *out = (s2_growth){.classes = *classes,
                        .work_left = STEPS,
                        .page_tok = page_tok,
+                       .shared_tok = shared_tok / page_tok * page_tok,
                        .elem_bytes = elem_bytes,
                        .exact = true};
     out->classes.work_left = &out->work_left;

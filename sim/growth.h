@@ -8,7 +8,8 @@
  * others lie in a window that moves along. So nothing beyond settled_tok + P is counted, however long the
  * context.
  *
- * Bytes are those of head pages of one sequence, metadata included, states left out. Threads: one growth, one thread.
+ * Bytes are those of head pages of one sequence, metadata included, states left out; pages of the first shared_tok
+ * tokens are another's. Threads: one growth, one thread.
  */
 #ifndef S2_SIM_GROWTH_H
 #define S2_SIM_GROWTH_H
@@ -25,6 +26,7 @@ typedef struct s2_growth {
     s2_classes classes; /* with a limit of work of its own */
     int64_t work_left;
     int32_t page_tok;
+    int64_t shared_tok; /* whole pages */
     double elem_bytes;
     int64_t step_tok;    /* kept keys change alike at multiples of it: whole blocks, or 1 */
     int64_t settled_tok; /* and period_tok; S2_OPEN: never, or later than any context */
@@ -39,7 +41,7 @@ typedef struct s2_growth {
 } s2_growth;
 
 /* S2_ENOMEM. Point nothing to *out before: classes.work_left points into it, so do not copy it. */
-s2_status s2_growth_init(const s2_classes *classes, int32_t page_tok, double elem_bytes,
+s2_status s2_growth_init(const s2_classes *classes, int64_t shared_tok, int32_t page_tok, double elem_bytes,
                          s2_growth *out) S2_MUST_CHECK;
 
 /* The most bytes at any length 1 .. n_tok, and the length; exact: no more than that, and reached there. */

@@ -68,8 +68,9 @@ static int64_t heavy_of(const s2_group *group)
     return heavy_tok;
 }
 
-/* The pages of the keys of `set` below `end`; `pages` is scratch. */
-static int64_t count_pages(const s2_combset *set, int64_t end, int64_t page_tok, s2_combset *pages)
+/* The pages, from `first` on, of the keys of `set` below `end`; `pages` is scratch. */
+static int64_t count_pages(const s2_combset *set, int64_t first, int64_t end, int64_t page_tok,
+                           s2_combset *pages)
 {
     s2_combset_clear(pages);
     for (int32_t c = 0; c < set->n_combs; c++) {
@@ -77,7 +78,7 @@ static int64_t count_pages(const s2_combset *set, int64_t end, int64_t page_tok,
         comb.end = lesser(comb.end, end);
         s2_combset_add_tiles(pages, &comb, page_tok);
     }
-    return s2_combset_count(pages, 0, pages_of(end, page_tok));
+    return s2_combset_count(pages, first, pages_of(end, page_tok));
 }
 
 /* The largest window of the group, or capacity 0. */
@@ -115,6 +116,7 @@ typedef struct s2_kv_scratch {
     s2_twins *twins; /* one per KV head */
     int32_t *stamps; /* one per head class, and one: there may be none */
     int32_t stamp;
+    int64_t first_page; /* those before are not counted as head pages */
 } s2_kv_scratch;
 
 static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_tok, s2_kv_scratch *scratch,
@@ -124,8 +126,8 @@ static s2_status count_group(const s2_group *group, int64_t n_tok, int64_t page_
     add_kept(group, n_tok, scratch->stamps, ++scratch->stamp, &scratch->kept);
     const int64_t heavy_tok = heavy_of(group), used = s2_combset_count(&scratch->kept, 0, n_tok);
     const s2_window window = window_of(group, n_tok);
-    const int64_t paged = count_pages(&scratch->kept, n_tok, page_tok, &scratch->pages);
-    const int64_t far = count_pages(&scratch->kept, window.begin, page_tok, &scratch->pages);
+    const int64_t paged = count_pages(&scratch->kept, scratch->first_page, n_tok, page_tok, &scratch->pages);
+    const int64_t far = count_pages(&scratch->kept, 0, window.begin, page_tok, &scratch->pages);
     if (used < 0 || paged < 0 || far < 0)
         return s2_combset_failure(&scratch->kept);
     const int64_t heavy_pages = pages_of(heavy_tok, page_tok), all_pages = pages_of(n_tok, page_tok);
@@ -215,12 +217,14 @@ static s2_status count_layer(const s2_classes *classes, const s2_layer_class *la
     return S2_OK;
 }
 
-static s2_status count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, bool shared,
-                       s2_kv_elems *out)
+static s2_status count(const s2_classes *classes, int64_t first_tok, int64_t n_tok, int32_t page_tok,
+                       bool shared, s2_kv_elems *out)
 {
     const s2_pattern *const pattern = classes->pattern;
     s2_kv_elems elems = {.state_bytes = classes->state_bytes};
-    s2_kv_scratch scratch = {.kept.work_left = classes->work_left, .pages.work_left = classes->work_left};
+    s2_kv_scratch scratch = {.kept.work_left = classes->work_left,
+                             .pages.work_left = classes->work_left,
+                             .first_page = pages_of(first_tok, page_tok)};
     scratch.twins = s2_malloc((size_t)pattern->n_heads * sizeof *scratch.twins);
     scratch.stamps = s2_calloc((size_t)classes->n_reads + 1, sizeof *scratch.stamps);
     s2_status status = scratch.twins != NULL && scratch.stamps != NULL ? S2_OK : S2_ENOMEM;
@@ -243,13 +247,14 @@ static s2_status count(const s2_classes *classes, int64_t n_tok, int32_t page_to
 
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok, s2_kv_elems *out)
 {
-    return count(classes, n_tok, page_tok, true, out);
+    return count(classes, 0, n_tok, page_tok, true, out);
 }
 
-s2_status s2_kv_head_pages(const s2_classes *classes, int64_t n_tok, int32_t page_tok, int64_t *out)
+s2_status s2_kv_head_pages(const s2_classes *classes, int64_t first_tok, int64_t n_tok, int32_t page_tok,
+                           int64_t *out)
 {
     s2_kv_elems elems;
-    S2_TRY(count(classes, n_tok, page_tok, false, &elems));
+    S2_TRY(count(classes, first_tok, n_tok, page_tok, false, &elems));
     *out = elems.head_pages;
     return S2_OK;
 }
@@ -262,7 +267,8 @@ s2_status s2_kv_mean(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
     double total = 0;
     for (int64_t point = 1; point <= n_points; point++) {
         int64_t elems;
-        S2_TRY(s2_kv_head_pages(classes, lesser(n_blk * point / n_points * block, n_tok), page_tok, &elems));
+        S2_TRY(
+            s2_kv_head_pages(classes, 0, lesser(n_blk * point / n_points * block, n_tok), page_tok, &elems));
         total += (double)elems;
     }
     *out = total / (double)n_points;

@@ -38,8 +38,8 @@ typedef struct s2_kv_elems {
 s2_status s2_kv_count(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
                       s2_kv_elems *out) S2_MUST_CHECK;
 
-/* Elements of head pages alone. */
-s2_status s2_kv_head_pages(const s2_classes *classes, int64_t n_tok, int32_t page_tok,
+/* Elements of head pages alone, of these only pages that begin at first_tok or later. */
+s2_status s2_kv_head_pages(const s2_classes *classes, int64_t first_tok, int64_t n_tok, int32_t page_tok,
                            int64_t *out) S2_MUST_CHECK;
 
 /* Elements of head pages on the way to n_tok, the mean of up to 64 block ends. */

@@ -56,7 +56,8 @@ def misspelled():
         wrong(["s2", command.upper()], USAGE, command.upper(), re.compile(f"did you mean {command}|s2 help"))
     for command, option, flag, values, files in options():
         if len(option) > 4:
-            wrong(["s2", command, "--" + option[:-1] + "x"], USAGE, option[:-1] + "x", "did you mean --")
+            typo = option[:-1] + ("q" if option.endswith("x") else "x")
+            wrong(["s2", command, "--" + typo], USAGE, typo, "did you mean --")
         if flag:
             wrong(["s2", command, f"--{option}=1"], USAGE, option, "takes no value")
         else:

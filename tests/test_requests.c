@@ -1,10 +1,13 @@
 #include "tests/s2test.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/arith.h"
 #include "pattern/parse.h"
-#include "sim/price.h"
+#include "sim/capacity.h"
+#include "sim/requests.h"
+#include "sim/step.h"
 #include "tests/gen_spec.h"
 
 static s2_calibration calibration;
@@ -139,13 +142,201 @@ static void what_no_kernel_is_asked_is_refused(void **state)
     refused("causal no; heads 2; all: local 4", &options, "not causal");
 }
 
+/* ---- a mix of requests */
+
+static const char *const LLAMA = "model llama-3.1-8b; all: local 16 | stride 8 phase kv";
+static s2_net llama;
+
+static s2_sim_options server_options(void)
+{
+    s2_sim_options options = options_of(S2_PREFILL, 1, 0);
+    options.net = &llama;
+    return options;
+}
+
+static s2_served serve(const char *text, const s2_sim_options *options, const s2_serving *serving, int32_t n,
+                       const s2_request *requests)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_served served;
+    s2_diag diag = {0};
+    const s2_requests all = {n, requests};
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
+    if (s2_requests_serve(&arena, &pattern, options, serving, &all, &served, &diag) != S2_OK)
+        fail_msg("%s", diag.msg);
+    s2_arena_release(&arena);
+    return served;
+}
+
+static s2_sim page_of(const char *text, s2_phase phase, int64_t len_tok, int64_t batch)
+{
+    s2_arena arena = {0};
+    s2_pattern pattern;
+    s2_sim_options options = server_options();
+    options.phase = phase;
+    options.len_tok = len_tok;
+    options.batch = batch;
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+    const s2_sim sim = priced(&pattern, &options, S2_PRICE_WHOLE);
+    s2_arena_release(&arena);
+    return sim;
+}
+
+static void assert_close(double a, double b)
+{
+    if (fabs(a - b) > 1e-9 * fmax(fabs(a), fabs(b)))
+        fail_msg("%.12g and %.12g differ", a, b);
+}
+
+/* A prompt is the page of its length, and tokens of equal lengths are the page of their batch. */
+static void equal_requests_are_pages(void **state)
+{
+    (void)state;
+    const s2_sim_options options = server_options();
+    const s2_serving whole = {0, 0};
+    const s2_request requests[4] = {{1, 4095, 2, 0}, {2, 4095, 2, 0}, {3, 4095, 2, 0}, {4, 4095, 2, 0}};
+    const double prompt_us = page_of(LLAMA, S2_PREFILL, 4095, 1).end_to_end_us;
+    for (int32_t n = 1; n <= 4; n *= 2) {
+        const s2_served served = serve(LLAMA, &options, &whole, n, requests);
+        const double step_us = page_of(LLAMA, S2_DECODE, 4096, n).end_to_end_us;
+        assert_close(served.us, n * prompt_us + step_us);
+        assert_close(served.first.mean_us, prompt_us * (n + 1) / 2);
+        assert_close(served.tokens_per_s * served.us, 2e6 * n);
+        assert_int_equal(served.n_steps, n + 1);
+        assert_int_equal(served.most_running, n);
+        assert_close(served.most_bytes, (double)page_of(LLAMA, S2_DECODE, 4096, n).kv_peak);
+    }
+}
+
+static void draw_requests(s2_rng *rng, int32_t n, s2_request *requests)
+{
+    for (int32_t at = 0; at < n; at++)
+        requests[at] = (s2_request){at + 2, (int64_t)1 << in(rng, 1, 13), in(rng, 1, 60),
+                                    at > 0 ? requests[at - 1].arrival_us + (double)in(rng, 0, 90000) : 0};
+    for (int32_t at = 0; at < n; at++)
+        requests[at].prompt_tok += in(rng, 0, requests[at].prompt_tok);
+}
+
+/* One more request, or a longer one, never ends sooner; memory is never given twice; chunks change no useful work. */
+static void more_load_never_ends_sooner(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(59)};
+    static const char *const patterns[] = {"model llama-3.1-8b; all: dense",
+                                           "model llama-3.1-8b; all: local 64",
+                                           "model llama-3.1-8b; all: local 16 | stride 8 phase kv"};
+    for (int64_t at = 0; at < s2_test_cases(9); at++) {
+        enum { MOST = 12 };
+        s2_request requests[MOST];
+        const char *const text = patterns[at % 3];
+        const s2_serving serving = {in(&rng, 0, 1) * (int64_t)256 << in(&rng, 0, 4), 0};
+        s2_sim_options options = server_options();
+        options.gpu.hbm_gb = 18.5 + (double)in(&rng, 0, 30) / 10;
+        draw_requests(&rng, MOST, requests);
+        double before_us = 0;
+        for (int32_t n = 1; n <= MOST; n += 3) {
+            const s2_served served = serve(text, &options, &serving, n, requests);
+            assert_true(served.us >= before_us * (1 - 1e-9));
+            assert_true(served.us >= requests[n - 1].arrival_us);
+            assert_true(served.most_bytes <= served.room_bytes);
+            assert_true(served.first.mean_us > 0 && served.first.p90_us >= 0);
+            before_us = served.us;
+        }
+    }
+}
+
+/* What a prefix saves: its tokens are computed once, and its pages lie in memory once. */
+static void a_prefix_is_kept_once(void **state)
+{
+    (void)state;
+    const s2_sim_options options = server_options();
+    const s2_request requests[3] = {{2, 5000, 9, 0}, {3, 6000, 9, 0}, {4, 7000, 9, 0}};
+    const s2_serving apart = {1024, 0}, shared = {1024, 4096};
+    static const char *const dense = "model llama-3.1-8b; all: dense";
+    const s2_served own = serve(dense, &options, &apart, 3, requests),
+                    once = serve(dense, &options, &shared, 3, requests);
+    const double prefix = (double)page_of(dense, S2_DECODE, 4096, 1).kv_peak;
+    assert_close(own.most_bytes - once.most_bytes, 2 * prefix);
+    assert_true(once.us < own.us);
+    const s2_served sparse = serve(LLAMA, &options, &shared, 3, requests),
+                    copied = serve(LLAMA, &options, &apart, 3, requests);
+    assert_true(sparse.most_bytes < copied.most_bytes);
+}
+
+/* Steps of unequal lengths beside what a plan of just these lengths is predicted to take. */
+static double step_of_plan(s2_arena *arena, const s2_pattern *pattern, int32_t n, const int64_t *len_tok)
+{
+    const s2_time_model *const model = &calibration.model;
+    const s2_kernel_model *kernel = model->kernels;
+    s2_plan_seq *const seqs = S2_NEW(arena, s2_plan_seq, n);
+    s2_plan plan;
+    s2_kernel_load load;
+    s2_forecast forecast;
+    while (kernel->pass != S2_PASS_DECODE)
+        kernel++;
+    const s2_plan_options cut = s2_predict_cut(kernel, pattern);
+    for (int32_t at = 0; at < n; at++)
+        seqs[at] = (s2_plan_seq){1, (int32_t)len_tok[at]};
+    assert_int_equal(s2_plan_build(arena, pattern, S2_DECODE, 0, seqs, n, &cut, &plan, NULL), S2_OK);
+    assert_int_equal(s2_load_of_step(arena, &plan, S2_BF16, s2_model_chip(model), &load), S2_OK);
+    s2_model_run(model, kernel, &load, true, 0, &forecast);
+    return forecast.us;
+}
+
+static void unequal_lengths_are_near_their_own_plan(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(60)};
+    static const char *const patterns[] = {"heads 32; kv-heads 8; all: dense",
+                                           "heads 32; kv-heads 8; all: local 16 | stride 8 phase kv",
+                                           "heads 8; kv-heads 1; all: local 64"};
+    const int64_t n_cases = s2_test_cases(60);
+    double sum = 0, worst = 0;
+    for (int64_t at = 0; at < n_cases; at++) {
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_steps steps;
+        int64_t len_tok[64];
+        double us;
+        const int32_t n = (int32_t)in(&rng, 2, 40);
+        const char *const text = patterns[at % 3];
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        for (int32_t s = 0; s < n; s++) {
+            const int64_t size = (int64_t)1 << in(&rng, 7, 14);
+            len_tok[s] = size + in(&rng, 0, size);
+            for (int32_t to = s; to > 0 && len_tok[to] > len_tok[to - 1]; to--) {
+                const int64_t longer = len_tok[to];
+                len_tok[to] = len_tok[to - 1];
+                len_tok[to - 1] = longer;
+            }
+        }
+        const s2_sim_options options = options_of(S2_DECODE, 1, 0);
+        assert_int_equal(s2_steps_init(&arena, &pattern, &options, false, &steps), S2_OK);
+        assert_int_equal(s2_steps_tokens(&steps, n, len_tok, &us), S2_OK);
+        const double plan_us = step_of_plan(&arena, &pattern, n, len_tok), off = fabs(us / plan_us - 1);
+        sum += off;
+        worst = fmax(worst, off);
+        s2_arena_release(&arena);
+    }
+    print_message("# %lld mixes: shares of equal lengths are %.1f %% off their own plan, at most %.0f %%\n",
+                  (long long)n_cases, 100 * sum / (double)n_cases, 100 * worst);
+    assert_true(sum / (double)n_cases < 0.25);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chunks_of_a_prompt_add_up_to_it),
         cmocka_unit_test(more_new_tokens_cost_more),
         cmocka_unit_test(what_no_kernel_is_asked_is_refused),
+        cmocka_unit_test(equal_requests_are_pages),
+        cmocka_unit_test(more_load_never_ends_sooner),
+        cmocka_unit_test(a_prefix_is_kept_once),
+        cmocka_unit_test(unequal_lengths_are_near_their_own_plan),
     };
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
+    assert_int_equal(s2_net_find("llama-3.1-8b", &llama, NULL), S2_OK);
+    s2_test_choose();
     return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
 }

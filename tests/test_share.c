@@ -298,10 +298,18 @@ static void more_gpus_than_kv_heads_copy_them(void **state)
 
 /* ---- what fits */
 
-static double bytes_at(const s2_classes *classes, int64_t n_tok, int32_t page_tok)
+/* What is not in the whole pages of the first shared_tok tokens. */
+static double bytes_at(const s2_classes *classes, int64_t shared_tok, int64_t n_tok, int32_t page_tok)
 {
-    s2_kv_elems elems;
+    s2_kv_elems elems, before = {0};
+    if (n_tok <= shared_tok)
+        return 0;
     assert_int_equal(s2_kv_count(classes, n_tok, page_tok, &elems), S2_OK);
+    if (shared_tok > 0)
+        assert_int_equal(s2_kv_count(classes, shared_tok, page_tok, &before), S2_OK);
+    assert_int_equal(s2_kv_head_pages(classes, shared_tok, n_tok, page_tok, &elems.head_pages), S2_OK);
+    elems.meta -= before.meta;
+    elems.index_bytes -= before.index_bytes;
     return (double)s2_kv_elems_bytes(&elems, 2, 1).head_pages - (double)classes->state_bytes;
 }
 
@@ -327,17 +335,19 @@ static void peaks_and_longest_contexts_are_those_of_enumeration(void **state)
         const s2_pattern pattern = parsed(&arena, text.data);
         const int32_t page_tok = 1 + (int32_t)s2_rng_below(&rng, 17);
         const int64_t n_tok = 1 + (int64_t)s2_rng_below(&rng, 1500);
+        const int64_t shared_tok =
+            (int64_t)s2_rng_below(&rng, 2) * (int64_t)s2_rng_below(&rng, 40) * page_tok;
         assert_int_equal(s2_classes_build(&arena, &pattern, S2_DECODE, &classes), S2_OK);
-        assert_int_equal(s2_growth_init(&classes, page_tok, 2, &growth), S2_OK);
+        assert_int_equal(s2_growth_init(&classes, shared_tok, page_tok, 2, &growth), S2_OK);
         double most = 0, room = 0;
         const int64_t room_tok = 1 + (int64_t)s2_rng_below(&rng, (uint64_t)n_tok);
         for (int64_t tok = 1; tok <= n_tok; tok++) {
-            most = fmax(most, bytes_at(&classes, tok, page_tok));
+            most = fmax(most, bytes_at(&classes, shared_tok, tok, page_tok));
             room = tok == room_tok ? most : room;
         }
         int64_t longest, expected = n_tok;
         for (int64_t tok = n_tok; tok >= 1; tok--)
-            expected = bytes_at(&classes, tok, page_tok) > room ? tok - 1 : expected;
+            expected = bytes_at(&classes, shared_tok, tok, page_tok) > room ? tok - 1 : expected;
         assert_int_equal(s2_growth_find_peak(&growth, n_tok, &peak), S2_OK);
         assert_int_equal(s2_growth_find_longest(&growth, room, &longest), S2_OK);
         if (peak.exact ? peak.bytes != most : peak.bytes < most)

@@ -327,10 +327,10 @@ static void enumerate_kept(const s2_case *one, int32_t layer, int32_t kv, uint8_
                                                 one->n_tok + HORIZON, q_tok, k_tok);
 }
 
-static int64_t pages_held(const uint8_t *kept, int64_t n_tok, int64_t page_tok)
+static int64_t pages_held(const uint8_t *kept, int64_t first_page, int64_t n_tok, int64_t page_tok)
 {
     int64_t total = 0;
-    for (int64_t page = 0; page * page_tok < n_tok; page++) {
+    for (int64_t page = first_page; page * page_tok < n_tok; page++) {
         bool held = false;
         for (int64_t k_tok = page * page_tok; k_tok < n_tok && k_tok < (page + 1) * page_tok; k_tok++)
             held |= kept[k_tok];
@@ -350,21 +350,26 @@ static bool draws_at_random(const s2_classes *classes)
 
 static void check_kept(const s2_case *one, int32_t page_tok)
 {
-    int64_t used = 0, paged = 0, shared = 0;
+    const int64_t first_page = one->n_tok / 2 / page_tok;
+    int64_t used = 0, paged = 0, shared = 0, later = 0, counted;
     for (int32_t layer = 0; layer < one->pattern.n_layers; layer++) {
         uint8_t all[128] = {0};
         for (int32_t kv = 0; kv < one->pattern.n_kv_heads; kv++) {
             uint8_t kept[128] = {0};
             enumerate_kept(one, layer, kv, kept);
-            used += pages_held(kept, one->n_tok, 1);
-            paged += pages_held(kept, one->n_tok, page_tok);
+            used += pages_held(kept, 0, one->n_tok, 1);
+            paged += pages_held(kept, 0, one->n_tok, page_tok);
+            later += pages_held(kept, first_page, one->n_tok, page_tok);
             for (size_t k = 0; k < sizeof all; k++)
                 all[k] |= kept[k];
         }
-        shared += pages_held(all, one->n_tok, page_tok) * one->pattern.n_kv_heads;
+        shared += pages_held(all, 0, one->n_tok, page_tok) * one->pattern.n_kv_heads;
     }
     s2_kv_elems slots;
     assert_int_equal(s2_kv_count(&one->classes, one->n_tok, page_tok, &slots), S2_OK);
+    assert_int_equal(s2_kv_head_pages(&one->classes, first_page * page_tok, one->n_tok, page_tok, &counted),
+                     S2_OK);
+    assert_int_equal(counted, later * one->pattern.head_dim);
     used *= one->pattern.head_dim;
     paged *= one->pattern.head_dim;
     shared *= one->pattern.head_dim;

@@ -1,0 +1,207 @@
+#include "cli/requests.h"
+
+#include "base/text.h"
+#include "cli/input.h"
+#include "cli/textfile.h"
+#include "pattern/parse.h"
+#include "sim/attention.h"
+#include "sim/units.h"
+
+s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_requests *out)
+{
+    char *text;
+    size_t n_bytes;
+    s2_diag diag = {0};
+    S2_CLI_TRY(s2_textfile_read(cli, path, &text, &n_bytes));
+    const s2_status status = s2_requests_parse(&cli->arena, text, n_bytes, out, &diag);
+    return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, path, text, n_bytes, &diag);
+}
+
+/* ---- the page */
+
+typedef struct s2_requests_total {
+    double prompt_tok;
+    double output_tok;
+    double last_s; /* arrival */
+} s2_requests_total;
+
+static s2_requests_total total_of(const s2_requests *requests)
+{
+    s2_requests_total total = {0, 0, 0};
+    for (int32_t at = 0; at < requests->n; at++) {
+        total.prompt_tok += (double)requests->requests[at].prompt_tok;
+        total.output_tok += (double)requests->requests[at].output_tok;
+        total.last_s = requests->requests[at].arrival_us / 1e6;
+    }
+    return total;
+}
+
+static void cell_time(const char *label, double us, double dense_us, s2_buf *buf)
+{
+    s2_buf own = {0}, dense = {0};
+    s2_time_print(us, &own);
+    s2_time_print(dense_us, &dense);
+    s2_buf_printf(buf, "  %-24s %12s %12s", label, own.data != NULL ? own.data : "",
+                  dense.data != NULL ? dense.data : "");
+    s2_buf_release(&own);
+    s2_buf_release(&dense);
+    s2_buf_printf(buf, us > 0 ? " %9.3g\n" : "\n", dense_us / us);
+}
+
+static void cell_bytes(const char *label, double bytes, double dense, s2_buf *buf)
+{
+    s2_buf own = {0}, other = {0};
+    s2_bytes_print(bytes, &own);
+    s2_bytes_print(dense, &other);
+    s2_buf_printf(buf, "  %-24s %12s %12s", label, own.data != NULL ? own.data : "",
+                  other.data != NULL ? other.data : "");
+    s2_buf_release(&own);
+    s2_buf_release(&other);
+    s2_buf_printf(buf, bytes > 0 ? " %9.3g\n" : "\n", dense / bytes);
+}
+
+static void put_head(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
+                     s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_requests_total total = total_of(requests);
+    s2_buf_printf(buf, "%s  ", subject->name);
+    s2_pattern_print_size(subject->pattern, buf);
+    s2_buf_puts(buf, "\n  ");
+    s2_buf_count(buf, requests->n, "request");
+    s2_buf_printf(buf, ", %.0f tokens of prompts and %.0f of output", total.prompt_tok, total.output_tok);
+    if (total.last_s > 0)
+        s2_buf_printf(buf, ", the last after %.4g s", total.last_s);
+    s2_buf_printf(buf, "; %s, %s", s2_dtype_word(options->dtype), options->gpu.title);
+    if (options->n_ranks > 1)
+        s2_buf_printf(buf, ", %d GPUs", options->n_ranks);
+    s2_buf_puts(buf, "\n  ");
+    if (serving->chunk_tok > 0)
+        s2_buf_printf(buf, "prompts in chunks of %lld beside the tokens of others",
+                      (long long)serving->chunk_tok);
+    else
+        s2_buf_puts(buf, "whole prompts, one after another, before any token");
+    if (serving->prefix_tok > 0)
+        s2_buf_printf(buf, "; the first %lld tokens of all are computed and kept once",
+                      (long long)serving->prefix_tok);
+    s2_buf_puts(buf,
+                options->net != NULL ? "\n  model " : "\n  attention alone: --model adds what surrounds it");
+    s2_buf_printf(buf, "%s\n\n", options->net != NULL ? options->net->name : "");
+}
+
+static void put_fidelity(const s2_served *own, s2_buf *buf)
+{
+    s2_buf_puts(buf, "\n  attention is ");
+    if (!own->predicted)
+        s2_buf_puts(buf, "priced by its plan at peak rates, which is a bound");
+    else
+        s2_buf_printf(buf, "%s, launch by launch, with an error of up to %.2g %%",
+                      own->measured ? "predicted" : "guessed: nothing was measured on this GPU",
+                      own->error_pct);
+    s2_buf_puts(buf,
+                ".\n  The schedule is one simple server's, and was not held against any that runs; unequal "
+                "lengths are\n  priced as shares of equal ones.\n");
+}
+
+static void put_text(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
+                     const s2_served *own, const s2_served *dense, s2_buf *buf)
+{
+    put_head(subject, serving, requests, buf);
+    s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
+    cell_time("all done after", own->us, dense->us, buf);
+    s2_buf_printf(buf, "  %-24s %12.4g %12.4g %9.3g\n", "tokens of output a s", own->tokens_per_s,
+                  dense->tokens_per_s, own->tokens_per_s / dense->tokens_per_s);
+    cell_time("first token, mean", own->first.mean_us, dense->first.mean_us, buf);
+    cell_time("... 90 % within", own->first.p90_us, dense->first.p90_us, buf);
+    cell_time("next tokens, mean", own->next.mean_us, dense->next.mean_us, buf);
+    cell_time("... 90 % within", own->next.p90_us, dense->next.p90_us, buf);
+    s2_buf_printf(buf, "  %-24s %12d %12d\n", "at a time, at most", own->most_running, dense->most_running);
+    cell_bytes("cache set aside, at most", own->most_bytes, dense->most_bytes, buf);
+    s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
+    s2_bytes_print(own->room_bytes, buf);
+    s2_buf_puts(buf, "\n");
+    put_fidelity(own, buf);
+}
+
+/* ---- JSON */
+
+static void json_side(const char *key, const s2_served *side, s2_buf *buf)
+{
+    s2_json_key(buf, key);
+    s2_json_begin(buf, '{');
+    s2_json_key_num(buf, "time_us", s2_rounded(side->us));
+    s2_json_key_num(buf, "tokens_per_s", s2_rounded(side->tokens_per_s));
+    s2_json_key_num(buf, "first_token_us", s2_rounded(side->first.mean_us));
+    s2_json_key_num(buf, "first_token_p90_us", s2_rounded(side->first.p90_us));
+    s2_json_key_num(buf, "next_token_us", s2_rounded(side->next.mean_us));
+    s2_json_key_num(buf, "next_token_p90_us", s2_rounded(side->next.p90_us));
+    s2_json_key_int(buf, "steps", side->n_steps);
+    s2_json_key_int(buf, "at_a_time", side->most_running);
+    s2_json_key_num(buf, "cache_bytes", side->most_bytes);
+    s2_json_key_bool(buf, "predicted", side->predicted);
+    s2_json_key_bool(buf, "measured", side->measured);
+    s2_json_key(buf, "error_pct");
+    if (side->predicted)
+        s2_json_num(buf, s2_rounded(side->error_pct));
+    else
+        s2_json_null(buf);
+    s2_json_end(buf, '}');
+}
+
+static void put_json(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
+                     const s2_served *own, const s2_served *dense, s2_buf *buf)
+{
+    const s2_sim_options *const options = subject->options;
+    const s2_requests_total total = total_of(requests);
+    s2_json_begin(buf, '{');
+    s2_json_key_str(buf, "schema", "s2requests/1");
+    s2_json_key_str(buf, "name", subject->name);
+    s2_json_key_str(buf, "hash", subject->hash);
+    s2_json_key_str(buf, "gpu", options->gpu.name);
+    s2_json_key_str(buf, "model", options->net != NULL ? options->net->name : NULL);
+    s2_json_key_str(buf, "dtype", s2_dtype_word(options->dtype));
+    s2_json_key_int(buf, "tp", options->n_ranks);
+    s2_json_key_int(buf, "requests", requests->n);
+    s2_json_key_num(buf, "prompt_tok", total.prompt_tok);
+    s2_json_key_num(buf, "output_tok", total.output_tok);
+    s2_json_key_int(buf, "chunk_tok", serving->chunk_tok);
+    s2_json_key_int(buf, "prefix_tok", serving->prefix_tok);
+    s2_json_key_num(buf, "room_bytes", own->room_bytes);
+    json_side("pattern", own, buf);
+    json_side("dense", dense, buf);
+    s2_json_end(buf, '}');
+    s2_buf_puts(buf, "\n");
+}
+
+/* ---- both sides */
+
+static s2_exit serve(s2_cli *cli, const char *side, const s2_report_subject *subject,
+                     const s2_pattern *pattern, const s2_serving *serving, const s2_requests *requests,
+                     s2_served *out)
+{
+    s2_diag diag = {0};
+    const s2_status status =
+        s2_requests_serve(&cli->arena, pattern, subject->options, serving, requests, out, &diag);
+    if (status == S2_OK)
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%s%s", side, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
+}
+
+s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
+                           const s2_requests *requests, bool json)
+{
+    s2_pattern dense_pattern;
+    s2_served own, dense;
+    s2_buf buf = {0};
+    if (s2_attention_dense(&cli->arena, subject->pattern, &dense_pattern) != S2_OK)
+        return s2_cli_fail(cli, S2_ENOMEM, "sim");
+    S2_CLI_TRY(serve(cli, "", subject, subject->pattern, serving, requests, &own));
+    S2_CLI_TRY(
+        serve(cli, "the dense pattern beside it: ", subject, &dense_pattern, serving, requests, &dense));
+    if (json)
+        put_json(subject, serving, requests, &own, &dense, &buf);
+    else
+        put_text(subject, serving, requests, &own, &dense, &buf);
+    return s2_cli_print(cli, &buf);
+}

@@ -1,0 +1,296 @@
+#include "sim/requests.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arith.h"
+#include "sim/capacity.h"
+#include "sim/endtoend.h"
+#include "sim/step.h"
+
+enum {
+    CODE_REQUESTS = 709,
+    EXACT_REQUESTS = 64,  /* so many have each piece of their prompts priced */
+    LIMIT_ROWS = 1 << 25, /* sequences, summed over steps */
+};
+
+/* A request that has begun. */
+typedef struct s2_running {
+    int32_t nth;
+    int64_t done_tok; /* of the prompt */
+    int64_t made_tok; /* of the output */
+    double first_us;
+} s2_running;
+
+typedef struct s2_server {
+    const s2_sim_options *options;
+    const s2_serving *serving;
+    const s2_requests *requests;
+    s2_steps steps;
+    const double *bytes; /* the most that each request will keep */
+    s2_running *running; /* those that began first, first */
+    int64_t *len_tok;    /* scratch */
+    int32_t n_running;
+    int32_t next;
+    double now_us;
+    double held_bytes;
+    int64_t n_rows;
+    int32_t n_first, n_next;
+    double *first_us;
+    double *next_us;
+    s2_served *out;
+} s2_server;
+
+static const s2_request *request_of(const s2_server *server, const s2_running *running)
+{
+    return &server->requests->requests[running->nth];
+}
+
+static bool is_reading(const s2_server *server, const s2_running *running)
+{
+    return running->done_tok < request_of(server, running)->prompt_tok;
+}
+
+/* ---- one step */
+
+static void admit(s2_server *server)
+{
+    while (server->next < server->requests->n && server->n_running < S2_MOST_RUNNING) {
+        const int32_t nth = server->next;
+        if (server->requests->requests[nth].arrival_us > server->now_us ||
+            server->held_bytes + server->bytes[nth] > server->out->room_bytes)
+            break;
+        server->held_bytes += server->bytes[nth];
+        server->running[server->n_running++] =
+            (s2_running){.nth = nth, .done_tok = server->serving->prefix_tok};
+        server->next++;
+    }
+    server->out->most_bytes = fmax(server->out->most_bytes, server->held_bytes);
+    if (server->n_running > server->out->most_running)
+        server->out->most_running = server->n_running;
+}
+
+/* Prompts that go on in this step; *tok and *logits grow by their tokens and ends. */
+static s2_status read_prompts(s2_server *server, double *us, int64_t *tok, int64_t *logits)
+{
+    const int64_t chunk_tok = server->serving->chunk_tok;
+    int64_t left = chunk_tok > 0 ? chunk_tok : S2_LIMIT_CONTEXT_TOK;
+    for (int32_t r = 0; r < server->n_running && left > 0; r++) {
+        s2_running *const running = &server->running[r];
+        const int64_t prompt_tok = request_of(server, running)->prompt_tok;
+        double own;
+        if (!is_reading(server, running))
+            continue;
+        const int64_t n = s2_min_i64(left, prompt_tok - running->done_tok);
+        S2_TRY(s2_steps_piece(&server->steps, running->done_tok, running->done_tok + n, &own));
+        running->done_tok += n;
+        *us += own;
+        *tok += n;
+        *logits += running->done_tok == prompt_tok;
+        left = chunk_tok > 0 ? left - n : 0;
+    }
+    return S2_OK;
+}
+
+static int by_length(const void *left, const void *right)
+{
+    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a < b) - (a > b);
+}
+
+/* A token of each sequence that has one. */
+static s2_status write_tokens(s2_server *server, double *us, int64_t *n)
+{
+    double own;
+    int32_t n_len = 0;
+    for (int32_t r = 0; r < server->n_running; r++) {
+        const s2_running *const running = &server->running[r];
+        if (running->made_tok > 0)
+            server->len_tok[n_len++] = request_of(server, running)->prompt_tok + running->made_tok;
+    }
+    qsort(server->len_tok, (size_t)n_len, sizeof *server->len_tok, by_length);
+    S2_TRY(s2_steps_tokens(&server->steps, n_len, server->len_tok, &own));
+    *us += own;
+    *n = n_len;
+    return S2_OK;
+}
+
+static void finish(s2_server *server, const s2_running *running)
+{
+    const int64_t n_next = request_of(server, running)->output_tok - 1;
+    const double end_us = server->now_us - request_of(server, running)->arrival_us;
+    server->held_bytes -= server->bytes[running->nth];
+    server->first_us[server->n_first++] = running->first_us;
+    if (n_next > 0)
+        server->next_us[server->n_next++] = (end_us - running->first_us) / (double)n_next;
+}
+
+/* Each sequence that was written to, or whose prompt ended, has a token more. */
+static void count_tokens(s2_server *server, bool written)
+{
+    int32_t n = 0;
+    for (int32_t r = 0; r < server->n_running; r++) {
+        s2_running running = server->running[r];
+        const s2_request *const request = request_of(server, &running);
+        const bool ended = running.made_tok == 0 && !is_reading(server, &running);
+        if (ended)
+            running.first_us = server->now_us - request->arrival_us;
+        running.made_tok += ended || (written && running.made_tok > 0);
+        if (running.made_tok < request->output_tok)
+            server->running[n++] = running;
+        else
+            finish(server, &running);
+    }
+    server->n_running = n;
+}
+
+static s2_status take_step(s2_server *server)
+{
+    double us = 0;
+    int64_t tok = 0, logits = 0, n = 0;
+    S2_TRY(read_prompts(server, &us, &tok, &logits));
+    const bool writes = tok == 0 || server->serving->chunk_tok > 0;
+    if (writes)
+        S2_TRY(write_tokens(server, &us, &n));
+    us += s2_end_to_end_around(server->options, (double)(tok + n), (double)(logits + n));
+    server->now_us += us;
+    server->out->n_steps++;
+    server->n_rows += server->n_running;
+    count_tokens(server, writes);
+    return server->n_rows <= LIMIT_ROWS ? S2_OK : S2_ELIMIT;
+}
+
+static s2_status run(s2_server *server)
+{
+    const int64_t prefix_tok = server->serving->prefix_tok;
+    if (prefix_tok > 0) {
+        S2_TRY(s2_steps_piece(&server->steps, 0, prefix_tok, &server->now_us));
+        server->now_us += s2_end_to_end_around(server->options, (double)prefix_tok, 0);
+    }
+    while (server->next < server->requests->n || server->n_running > 0) {
+        admit(server);
+        if (server->n_running > 0)
+            S2_TRY(take_step(server));
+        else
+            server->now_us = fmax(server->now_us, server->requests->requests[server->next].arrival_us);
+    }
+    return S2_OK;
+}
+
+/* ---- before and after */
+
+static s2_status refuse_request(const s2_request *request, const char *why, double much, s2_diag *diag)
+{
+    return s2_diag_set(diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
+                       "line %d: a prompt of %lld and %lld tokens of output %s %.4g", request->line,
+                       (long long)request->prompt_tok, (long long)request->output_tok, why, much);
+}
+
+/* The most that each request keeps, and what the prefix takes of the room. */
+static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_server *server, s2_diag *diag)
+{
+    const s2_requests *const requests = server->requests;
+    const int64_t prefix_tok = server->serving->prefix_tok;
+    int64_t *const len_tok = S2_NEW(arena, int64_t, requests->n);
+    double *const bytes = S2_NEW(arena, double, requests->n);
+    if (len_tok == NULL || bytes == NULL)
+        return S2_ENOMEM;
+    for (int32_t at = 0; at < requests->n; at++) {
+        const s2_request *const request = &requests->requests[at];
+        /* the last token of the output is not kept */
+        len_tok[at] = request->prompt_tok + request->output_tok - 1;
+        if (len_tok[at] > S2_LIMIT_CONTEXT_TOK)
+            return refuse_request(request, "exceed a context of", (double)S2_LIMIT_CONTEXT_TOK, diag);
+        if (request->prompt_tok <= prefix_tok)
+            return refuse_request(request, "ask nothing beyond a prefix of", (double)prefix_tok, diag);
+    }
+    if (prefix_tok > 0)
+        S2_TRY(s2_capacity_peaks(arena, pattern, server->options, 0, 1, &prefix_tok, &server->held_bytes));
+    S2_TRY(s2_capacity_peaks(arena, pattern, server->options, prefix_tok, requests->n, len_tok, bytes));
+    for (int32_t at = 0; at < requests->n; at++)
+        if (server->held_bytes + bytes[at] > server->out->room_bytes)
+            return refuse_request(&requests->requests[at], "do not fit alone: of the cache they need, in GB,",
+                                  (server->held_bytes + bytes[at]) / 1e9, diag);
+    server->bytes = bytes;
+    return S2_OK;
+}
+
+static int by_size(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static s2_spread spread_of(double *us, int32_t n)
+{
+    double sum = 0;
+    if (n == 0)
+        return (s2_spread){0, 0};
+    qsort(us, (size_t)n, sizeof *us, by_size);
+    for (int32_t at = 0; at < n; at++)
+        sum += us[at];
+    return (s2_spread){sum / n, us[(int32_t)ceil(0.9 * n) - 1]};
+}
+
+/* The page of the longest prompt refuses what no step can do. */
+static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                       const s2_serving *serving, const s2_requests *requests, s2_diag *diag)
+{
+    s2_sim_options own = *options;
+    s2_sim sim;
+    own.phase = S2_PREFILL;
+    own.len_tok = own.batch = own.new_tok = 1;
+    for (int32_t at = 0; at < requests->n; at++)
+        own.len_tok = s2_max_i64(own.len_tok, requests->requests[at].prompt_tok);
+    if (serving->chunk_tok == 0 && serving->prefix_tok == 0)
+        own.new_tok = 0;
+    return s2_price(arena, pattern, &own, S2_PRICE_TIME, &sim, diag);
+}
+
+static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_server *server, s2_diag *diag)
+{
+    const int32_t n = server->requests->n;
+    server->running = S2_NEW(arena, s2_running, S2_MOST_RUNNING);
+    server->len_tok = S2_NEW(arena, int64_t, S2_MOST_RUNNING);
+    server->first_us = S2_NEW(arena, double, n);
+    server->next_us = S2_NEW(arena, double, n);
+    if (server->running == NULL || server->len_tok == NULL || server->first_us == NULL ||
+        server->next_us == NULL)
+        return S2_ENOMEM;
+    server->out->room_bytes = s2_capacity_room(server->options);
+    S2_TRY(find_bytes(arena, pattern, server, diag));
+    return s2_steps_init(arena, pattern, server->options, n <= EXACT_REQUESTS, &server->steps);
+}
+
+s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            const s2_serving *serving, const s2_requests *requests, s2_served *out,
+                            s2_diag *diag)
+{
+    s2_served served = {0};
+    s2_server server = {.options = options, .serving = serving, .requests = requests, .out = &served};
+    double n_output = 0;
+    S2_TRY(check(arena, pattern, options, serving, requests, diag));
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_status status = server_init(arena, pattern, &server, diag);
+    if (status == S2_OK)
+        status = run(&server);
+    if (status == S2_ELIMIT)
+        return s2_diag_set(diag, status, CODE_REQUESTS, 0, 0,
+                           "these requests take more than 2^25 tokens to schedule, or more than %d pieces "
+                           "of prompts to price; larger chunks and fewer requests take less",
+                           S2_STEP_PIECES);
+    S2_TRY(status);
+    for (int32_t at = 0; at < requests->n; at++)
+        n_output += (double)requests->requests[at].output_tok;
+    served.us = server.now_us;
+    served.tokens_per_s = n_output / served.us * 1e6;
+    served.first = spread_of(server.first_us, server.n_first);
+    served.next = spread_of(server.next_us, server.n_next);
+    served.predicted = server.steps.predicted;
+    served.measured = server.steps.measured;
+    served.error_pct = server.steps.error_pct;
+    s2_arena_rewind(arena, mark);
+    *out = served;
+    return S2_OK;
+}

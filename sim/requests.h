@@ -1,0 +1,79 @@
+/*
+ * sim/requests.h - a mix of requests on a server that batches them step by step.
+ *
+ * In each step every sequence whose prompt is done gets a token, and prompts go on in the order in which they came:
+ * with chunks beside the tokens, up to chunk_tok of them in all; without, one whole prompt, and no token meanwhile. A
+ * request begins when the most it will ever keep fits beside the most that those before it will ever keep; none
+ * overtakes another and none is thrown out. The first prefix_tok tokens of every prompt are the same: they are computed
+ * and kept once.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_SIM_REQUESTS_H
+#define S2_SIM_REQUESTS_H
+
+#include "sim/price.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { S2_REQUESTS = 1 << 16, S2_MOST_RUNNING = 4096 };
+
+typedef struct s2_request {
+    int32_t line;
+    int64_t prompt_tok;
+    int64_t output_tok;
+    double arrival_us;
+} s2_request;
+
+typedef struct s2_requests {
+    int32_t n;
+    const s2_request *requests; /* by arrival */
+} s2_requests;
+
+/*
+ * Text with commas, whose first line that is no comment ('#') names the columns prompt, output (whole numbers of tokens)
+ * and, where requests do not all come at once, arrival (seconds), in any order. S2_EPARSE with line and column in
+ * *diag; S2_ENOMEM. Requests live in the arena.
+ */
+s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_requests *out,
+                            s2_diag *diag) S2_MUST_CHECK;
+
+typedef struct s2_serving {
+    int64_t chunk_tok; /* 0: whole prompts */
+    int64_t prefix_tok;
+} s2_serving;
+
+/* Of the times of all requests. */
+typedef struct s2_spread {
+    double mean_us;
+    double p90_us;
+} s2_spread;
+
+typedef struct s2_served {
+    double us;           /* until the last token of the last request */
+    double tokens_per_s; /* of output */
+    s2_spread first;     /* token of a request, since its arrival */
+    s2_spread next;      /* tokens, the mean of each request with more than one; 0: there is none */
+    int64_t n_steps;
+    int32_t most_running;
+    double room_bytes; /* of a GPU, beside the weights */
+    double most_bytes; /* of it that was set aside at a time */
+    bool predicted;
+    bool measured;
+    double error_pct; /* of attention: the widest of all that was priced */
+} s2_served;
+
+/*
+ * options: phase, length and batch are those of each step. S2_EINVAL with the reason in *diag, also where a request does
+ * not fit alone; S2_ELIMIT where there is too much to schedule or to price.
+ */
+s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                            const s2_serving *serving, const s2_requests *requests, s2_served *out,
+                            s2_diag *diag) S2_MUST_CHECK;
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* S2_SIM_REQUESTS_H */
