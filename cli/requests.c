@@ -3,7 +3,7 @@
 #include "base/text.h"
 #include "cli/input.h"
 #include "cli/textfile.h"
-#include "pattern/parse.h"
+#include "words/size.h"
 #include "sim/attention.h"
 #include "sim/units.h"
 
