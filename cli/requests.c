@@ -4,7 +4,6 @@
 #include "cli/input.h"
 #include "cli/textfile.h"
 #include "words/size.h"
-#include "sim/attention.h"
 #include "sim/units.h"
 
 s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_requests *out)
@@ -175,30 +174,26 @@ static void put_json(const s2_report_subject *subject, const s2_serving *serving
 
 /* ---- both sides */
 
-static s2_exit serve(s2_cli *cli, const char *side, const s2_report_subject *subject,
-                     const s2_pattern *pattern, const s2_serving *serving, const s2_requests *requests,
-                     s2_served *out)
+static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, const s2_serving *serving,
+                     const s2_requests *requests, s2_served *out)
 {
     s2_diag diag = {0};
-    const s2_status status =
-        s2_requests_serve(&cli->arena, pattern, subject->options, serving, requests, out, &diag);
+    const s2_status status = s2_requests_serve(&cli->arena, subject->pattern, dense, subject->options,
+                                               serving, requests, out, &diag);
     if (status == S2_OK)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "%s%s", side, diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
+    s2_cli_error(cli, "%s%s", dense ? "the dense pattern beside it: " : "",
+                 diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     return status == S2_EINVAL ? S2_EXIT_USAGE : s2_exit_of(status);
 }
 
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
                            const s2_requests *requests, bool json)
 {
-    s2_pattern dense_pattern;
     s2_served own, dense;
     s2_buf buf = {0};
-    if (s2_attention_dense(&cli->arena, subject->pattern, &dense_pattern) != S2_OK)
-        return s2_cli_fail(cli, S2_ENOMEM, "sim");
-    S2_CLI_TRY(serve(cli, "", subject, subject->pattern, serving, requests, &own));
-    S2_CLI_TRY(
-        serve(cli, "the dense pattern beside it: ", subject, &dense_pattern, serving, requests, &dense));
+    S2_CLI_TRY(serve(cli, false, subject, serving, requests, &own));
+    S2_CLI_TRY(serve(cli, true, subject, serving, requests, &dense));
     if (json)
         put_json(subject, serving, requests, &own, &dense, &buf);
     else

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "sim/attention.h"
 #include "sim/capacity.h"
 #include "sim/endtoend.h"
 #include "sim/step.h"
@@ -263,15 +264,13 @@ static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_serv
     return s2_steps_init(arena, pattern, server->options, n <= EXACT_REQUESTS, &server->steps);
 }
 
-s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                            const s2_serving *serving, const s2_requests *requests, s2_served *out,
-                            s2_diag *diag)
+static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
+                       const s2_serving *serving, const s2_requests *requests, s2_served *out, s2_diag *diag)
 {
     s2_served served = {0};
     s2_server server = {.options = options, .serving = serving, .requests = requests, .out = &served};
     double n_output = 0;
     S2_TRY(check(arena, pattern, options, serving, requests, diag));
-    const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_status status = server_init(arena, pattern, &server, diag);
     if (status == S2_OK)
         status = run(&server);
@@ -290,7 +289,19 @@ s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, const s2
     served.predicted = server.steps.predicted;
     served.measured = server.steps.measured;
     served.error_pct = server.steps.error_pct;
-    s2_arena_rewind(arena, mark);
     *out = served;
     return S2_OK;
+}
+
+s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
+                            const s2_sim_options *options, const s2_serving *serving,
+                            const s2_requests *requests, s2_served *out, s2_diag *diag)
+{
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_pattern beside;
+    s2_status status = dense ? s2_attention_dense(arena, pattern, &beside) : S2_OK;
+    if (status == S2_OK)
+        status = serve(arena, dense ? &beside : pattern, options, serving, requests, out, diag);
+    s2_arena_rewind(arena, mark);
+    return status;
 }

@@ -66,12 +66,12 @@ typedef struct s2_served {
 } s2_served;
 
 /*
- * options: phase, length and batch are those of each step. S2_EINVAL with the reason in *diag, also where a request does
+ * dense: the same shape with every head dense instead. options: phase, length and batch are those of each step. S2_EINVAL with the reason in *diag, also where a request does
  * not fit alone; S2_ELIMIT where there is too much to schedule or to price.
  */
-s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                            const s2_serving *serving, const s2_requests *requests, s2_served *out,
-                            s2_diag *diag) S2_MUST_CHECK;
+s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
+                            const s2_sim_options *options, const s2_serving *serving,
+                            const s2_requests *requests, s2_served *out, s2_diag *diag) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

@@ -163,7 +163,7 @@ static s2_served serve(const char *text, const s2_sim_options *options, const s2
     s2_diag diag = {0};
     const s2_requests all = {n, requests};
     assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
-    if (s2_requests_serve(&arena, &pattern, options, serving, &all, &served, &diag) != S2_OK)
+    if (s2_requests_serve(&arena, &pattern, false, options, serving, &all, &served, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
     s2_arena_release(&arena);
     return served;
