@@ -26,8 +26,8 @@ typedef struct s2_sim_run_state {
     s2_peer peer; /* --kernel-model */
     bool json;
     bool table;
-    bool all_phases;      /* --phase all: a line for each */
-    s2_requests requests; /* --requests; n 0: none */
+    bool all_phases;          /* --phase all: a line for each */
+    s2_sim_requests requests; /* --requests; n 0: none */
     s2_serving serving;
     bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
 } s2_sim_run_state;

@@ -6,7 +6,7 @@
 #include "words/size.h"
 #include "sim/units.h"
 
-s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_requests *out)
+s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out)
 {
     char *text;
     size_t n_bytes;
@@ -24,7 +24,7 @@ typedef struct s2_requests_total {
     double last_s; /* arrival */
 } s2_requests_total;
 
-static s2_requests_total total_of(const s2_requests *requests)
+static s2_requests_total total_of(const s2_sim_requests *requests)
 {
     s2_requests_total total = {0, 0, 0};
     for (int32_t at = 0; at < requests->n; at++) {
@@ -59,8 +59,8 @@ static void cell_bytes(const char *label, double bytes, double dense, s2_buf *bu
     s2_buf_printf(buf, bytes > 0 ? " %9.3g\n" : "\n", dense / bytes);
 }
 
-static void put_head(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
-                     s2_buf *buf)
+static void put_head(const s2_report_subject *subject, const s2_serving *serving,
+                     const s2_sim_requests *requests, s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
     const s2_requests_total total = total_of(requests);
@@ -102,8 +102,9 @@ static void put_fidelity(const s2_served *own, s2_buf *buf)
                 "lengths are\n  priced as shares of equal ones.\n");
 }
 
-static void put_text(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
-                     const s2_served *own, const s2_served *dense, s2_buf *buf)
+static void put_text(const s2_report_subject *subject, const s2_serving *serving,
+                     const s2_sim_requests *requests, const s2_served *own, const s2_served *dense,
+                     s2_buf *buf)
 {
     put_head(subject, serving, requests, buf);
     s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
@@ -147,8 +148,9 @@ static void json_side(const char *key, const s2_served *side, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-static void put_json(const s2_report_subject *subject, const s2_serving *serving, const s2_requests *requests,
-                     const s2_served *own, const s2_served *dense, s2_buf *buf)
+static void put_json(const s2_report_subject *subject, const s2_serving *serving,
+                     const s2_sim_requests *requests, const s2_served *own, const s2_served *dense,
+                     s2_buf *buf)
 {
     const s2_sim_options *const options = subject->options;
     const s2_requests_total total = total_of(requests);
@@ -175,7 +177,7 @@ static void put_json(const s2_report_subject *subject, const s2_serving *serving
 /* ---- both sides */
 
 static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, const s2_serving *serving,
-                     const s2_requests *requests, s2_served *out)
+                     const s2_sim_requests *requests, s2_served *out)
 {
     s2_diag diag = {0};
     const s2_status status = s2_requests_serve(&cli->arena, subject->pattern, dense, subject->options,
@@ -188,7 +190,7 @@ static s2_exit serve(s2_cli *cli, bool dense, const s2_report_subject *subject, 
 }
 
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
-                           const s2_requests *requests, bool json)
+                           const s2_sim_requests *requests, bool json)
 {
     s2_served own, dense;
     s2_buf buf = {0};

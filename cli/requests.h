@@ -9,10 +9,10 @@
 #include "sim/requests.h"
 
 /* S2_EXIT_OK, or the exit code after a message. */
-s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_requests *out);
+s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out);
 
 /* Serves both sides and prints a page, or an object of JSON. */
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
-                           const s2_requests *requests, bool json);
+                           const s2_sim_requests *requests, bool json);
 
 #endif /* S2_CLI_REQUESTS_H */

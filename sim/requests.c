@@ -17,21 +17,21 @@ enum {
 };
 
 /* A request that has begun. */
-typedef struct s2_running {
+typedef struct s2_sim_running {
     int32_t nth;
     int64_t done_tok; /* of the prompt */
     int64_t made_tok; /* of the output */
     double first_us;
-} s2_running;
+} s2_sim_running;
 
-typedef struct s2_server {
+typedef struct s2_sim_server {
     const s2_sim_options *options;
     const s2_serving *serving;
-    const s2_requests *requests;
-    s2_steps steps;
-    const double *bytes; /* the most that each request will keep */
-    s2_running *running; /* those that began first, first */
-    int64_t *len_tok;    /* scratch */
+    const s2_sim_requests *requests;
+    s2_step_prices steps;
+    const double *bytes;     /* the most that each request will keep */
+    s2_sim_running *running; /* those that began first, first */
+    int64_t *len_tok;        /* scratch */
     int32_t n_running;
     int32_t next;
     double now_us;
@@ -41,21 +41,21 @@ typedef struct s2_server {
     double *first_us;
     double *next_us;
     s2_served *out;
-} s2_server;
+} s2_sim_server;
 
-static const s2_request *request_of(const s2_server *server, const s2_running *running)
+static const s2_sim_request *request_of(const s2_sim_server *server, const s2_sim_running *running)
 {
     return &server->requests->requests[running->nth];
 }
 
-static bool is_reading(const s2_server *server, const s2_running *running)
+static bool is_reading(const s2_sim_server *server, const s2_sim_running *running)
 {
     return running->done_tok < request_of(server, running)->prompt_tok;
 }
 
 /* ---- one step */
 
-static void admit(s2_server *server)
+static void admit(s2_sim_server *server)
 {
     while (server->next < server->requests->n && server->n_running < S2_MOST_RUNNING) {
         const int32_t nth = server->next;
@@ -64,7 +64,7 @@ static void admit(s2_server *server)
             break;
         server->held_bytes += server->bytes[nth];
         server->running[server->n_running++] =
-            (s2_running){.nth = nth, .done_tok = server->serving->prefix_tok};
+            (s2_sim_running){.nth = nth, .done_tok = server->serving->prefix_tok};
         server->next++;
     }
     server->out->most_bytes = fmax(server->out->most_bytes, server->held_bytes);
@@ -73,12 +73,12 @@ static void admit(s2_server *server)
 }
 
 /* Prompts that go on in this step; *tok and *logits grow by their tokens and ends. */
-static s2_status read_prompts(s2_server *server, double *us, int64_t *tok, int64_t *logits)
+static s2_status read_prompts(s2_sim_server *server, double *us, int64_t *tok, int64_t *logits)
 {
     const int64_t chunk_tok = server->serving->chunk_tok;
     int64_t left = chunk_tok > 0 ? chunk_tok : S2_LIMIT_CONTEXT_TOK;
     for (int32_t r = 0; r < server->n_running && left > 0; r++) {
-        s2_running *const running = &server->running[r];
+        s2_sim_running *const running = &server->running[r];
         const int64_t prompt_tok = request_of(server, running)->prompt_tok;
         double own;
         if (!is_reading(server, running))
@@ -101,12 +101,12 @@ static int by_length(const void *left, const void *right)
 }
 
 /* A token of each sequence that has one. */
-static s2_status write_tokens(s2_server *server, double *us, int64_t *n)
+static s2_status write_tokens(s2_sim_server *server, double *us, int64_t *n)
 {
     double own;
     int32_t n_len = 0;
     for (int32_t r = 0; r < server->n_running; r++) {
-        const s2_running *const running = &server->running[r];
+        const s2_sim_running *const running = &server->running[r];
         if (running->made_tok > 0)
             server->len_tok[n_len++] = request_of(server, running)->prompt_tok + running->made_tok;
     }
@@ -117,7 +117,7 @@ static s2_status write_tokens(s2_server *server, double *us, int64_t *n)
     return S2_OK;
 }
 
-static void finish(s2_server *server, const s2_running *running)
+static void finish(s2_sim_server *server, const s2_sim_running *running)
 {
     const int64_t n_next = request_of(server, running)->output_tok - 1;
     const double end_us = server->now_us - request_of(server, running)->arrival_us;
@@ -128,12 +128,12 @@ static void finish(s2_server *server, const s2_running *running)
 }
 
 /* Each sequence that was written to, or whose prompt ended, has a token more. */
-static void count_tokens(s2_server *server, bool written)
+static void count_tokens(s2_sim_server *server, bool written)
 {
     int32_t n = 0;
     for (int32_t r = 0; r < server->n_running; r++) {
-        s2_running running = server->running[r];
-        const s2_request *const request = request_of(server, &running);
+        s2_sim_running running = server->running[r];
+        const s2_sim_request *const request = request_of(server, &running);
         const bool ended = running.made_tok == 0 && !is_reading(server, &running);
         if (ended)
             running.first_us = server->now_us - request->arrival_us;
@@ -146,7 +146,7 @@ static void count_tokens(s2_server *server, bool written)
     server->n_running = n;
 }
 
-static s2_status take_step(s2_server *server)
+static s2_status take_step(s2_sim_server *server)
 {
     double us = 0;
     int64_t tok = 0, logits = 0, n = 0;
@@ -162,7 +162,7 @@ static s2_status take_step(s2_server *server)
     return server->n_rows <= LIMIT_ROWS ? S2_OK : S2_ELIMIT;
 }
 
-static s2_status run(s2_server *server)
+static s2_status run(s2_sim_server *server)
 {
     const int64_t prefix_tok = server->serving->prefix_tok;
     if (prefix_tok > 0) {
@@ -181,7 +181,7 @@ static s2_status run(s2_server *server)
 
 /* ---- before and after */
 
-static s2_status refuse_request(const s2_request *request, const char *why, double much, s2_diag *diag)
+static s2_status refuse_request(const s2_sim_request *request, const char *why, double much, s2_diag *diag)
 {
     return s2_diag_set(diag, S2_EINVAL, CODE_REQUESTS, 0, 0,
                        "line %d: a prompt of %lld and %lld tokens of output %s %.4g", request->line,
@@ -189,16 +189,16 @@ static s2_status refuse_request(const s2_request *request, const char *why, doub
 }
 
 /* The most that each request keeps, and what the prefix takes of the room. */
-static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_server *server, s2_diag *diag)
+static s2_status find_bytes(s2_arena *arena, const s2_pattern *pattern, s2_sim_server *server, s2_diag *diag)
 {
-    const s2_requests *const requests = server->requests;
+    const s2_sim_requests *const requests = server->requests;
     const int64_t prefix_tok = server->serving->prefix_tok;
     int64_t *const len_tok = S2_NEW(arena, int64_t, requests->n);
     double *const bytes = S2_NEW(arena, double, requests->n);
     if (len_tok == NULL || bytes == NULL)
         return S2_ENOMEM;
     for (int32_t at = 0; at < requests->n; at++) {
-        const s2_request *const request = &requests->requests[at];
+        const s2_sim_request *const request = &requests->requests[at];
         /* the last token of the output is not kept */
         len_tok[at] = request->prompt_tok + request->output_tok - 1;
         if (len_tok[at] > S2_LIMIT_CONTEXT_TOK)
@@ -236,7 +236,7 @@ static s2_spread spread_of(double *us, int32_t n)
 
 /* The page of the longest prompt refuses what no step can do. */
 static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                       const s2_serving *serving, const s2_requests *requests, s2_diag *diag)
+                       const s2_serving *serving, const s2_sim_requests *requests, s2_diag *diag)
 {
     s2_sim_options own = *options;
     s2_sim sim;
@@ -249,10 +249,10 @@ static s2_status check(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
     return s2_price(arena, pattern, &own, S2_PRICE_TIME, &sim, diag);
 }
 
-static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_server *server, s2_diag *diag)
+static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_sim_server *server, s2_diag *diag)
 {
     const int32_t n = server->requests->n;
-    server->running = S2_NEW(arena, s2_running, S2_MOST_RUNNING);
+    server->running = S2_NEW(arena, s2_sim_running, S2_MOST_RUNNING);
     server->len_tok = S2_NEW(arena, int64_t, S2_MOST_RUNNING);
     server->first_us = S2_NEW(arena, double, n);
     server->next_us = S2_NEW(arena, double, n);
@@ -265,10 +265,11 @@ static s2_status server_init(s2_arena *arena, const s2_pattern *pattern, s2_serv
 }
 
 static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options,
-                       const s2_serving *serving, const s2_requests *requests, s2_served *out, s2_diag *diag)
+                       const s2_serving *serving, const s2_sim_requests *requests, s2_served *out,
+                       s2_diag *diag)
 {
     s2_served served = {0};
-    s2_server server = {.options = options, .serving = serving, .requests = requests, .out = &served};
+    s2_sim_server server = {.options = options, .serving = serving, .requests = requests, .out = &served};
     double n_output = 0;
     S2_TRY(check(arena, pattern, options, serving, requests, diag));
     s2_status status = server_init(arena, pattern, &server, diag);
@@ -295,7 +296,7 @@ static s2_status serve(s2_arena *arena, const s2_pattern *pattern, const s2_sim_
 
 s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
                             const s2_sim_options *options, const s2_serving *serving,
-                            const s2_requests *requests, s2_served *out, s2_diag *diag)
+                            const s2_sim_requests *requests, s2_served *out, s2_diag *diag)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
     s2_pattern beside;

@@ -20,24 +20,24 @@ extern "C" {
 
 enum { S2_REQUESTS = 1 << 16, S2_MOST_RUNNING = 4096 };
 
-typedef struct s2_request {
+typedef struct s2_sim_request {
     int32_t line;
     int64_t prompt_tok;
     int64_t output_tok;
     double arrival_us;
-} s2_request;
+} s2_sim_request;
 
-typedef struct s2_requests {
+typedef struct s2_sim_requests {
     int32_t n;
-    const s2_request *requests; /* by arrival */
-} s2_requests;
+    const s2_sim_request *requests; /* by arrival */
+} s2_sim_requests;
 
 /*
  * Text with commas, whose first line that is no comment ('#') names the columns prompt, output (whole numbers of tokens)
  * and, where requests do not all come at once, arrival (seconds), in any order. S2_EPARSE with line and column in
  * *diag; S2_ENOMEM. Requests live in the arena.
  */
-s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_requests *out,
+s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_sim_requests *out,
                             s2_diag *diag) S2_MUST_CHECK;
 
 typedef struct s2_serving {
@@ -71,7 +71,7 @@ typedef struct s2_served {
  */
 s2_status s2_requests_serve(s2_arena *arena, const s2_pattern *pattern, bool dense,
                             const s2_sim_options *options, const s2_serving *serving,
-                            const s2_requests *requests, s2_served *out, s2_diag *diag) S2_MUST_CHECK;
+                            const s2_sim_requests *requests, s2_served *out, s2_diag *diag) S2_MUST_CHECK;
 
 #ifdef __cplusplus
 }

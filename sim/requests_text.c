@@ -91,7 +91,7 @@ static s2_status take_arrival(const s2_request_reader *reader, double *out_us)
     return S2_OK;
 }
 
-static s2_status take_line(s2_request_reader *reader, char *line, s2_request *requests, int32_t *n)
+static s2_status take_line(s2_request_reader *reader, char *line, s2_sim_request *requests, int32_t *n)
 {
     int32_t n_fields;
     if (line[0] == '#' || line[strspn(line, " \t\r")] == '\0')
@@ -103,7 +103,7 @@ static s2_status take_line(s2_request_reader *reader, char *line, s2_request *re
         return refuse(reader, reader->begin, "a line has as many fields as the first one", "");
     if (*n == S2_REQUESTS)
         return refuse(reader, reader->begin, "there are more requests than a file may have: ", "65536");
-    s2_request own = {.line = reader->line};
+    s2_sim_request own = {.line = reader->line};
     S2_TRY(take_tokens(reader, COLUMN_PROMPT, &own.prompt_tok));
     S2_TRY(take_tokens(reader, COLUMN_OUTPUT, &own.output_tok));
     S2_TRY(take_arrival(reader, &own.arrival_us));
@@ -113,18 +113,18 @@ static s2_status take_line(s2_request_reader *reader, char *line, s2_request *re
 
 static int by_arrival(const void *left, const void *right)
 {
-    const s2_request *const a = left, *const b = right;
+    const s2_sim_request *const a = left, *const b = right;
     if (a->arrival_us != b->arrival_us)
         return a->arrival_us < b->arrival_us ? -1 : 1;
     return (a->line > b->line) - (a->line < b->line);
 }
 
-s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_requests *out,
+s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_sim_requests *out,
                             s2_diag *diag)
 {
     char line[LIMIT_LINE];
     s2_request_reader reader = {.begin = line, .diag = diag};
-    s2_request *const requests = S2_NEW(arena, s2_request, S2_REQUESTS);
+    s2_sim_request *const requests = S2_NEW(arena, s2_sim_request, S2_REQUESTS);
     int32_t n = 0;
     if (requests == NULL)
         return S2_ENOMEM;
@@ -142,6 +142,6 @@ s2_status s2_requests_parse(s2_arena *arena, const char *text, size_t n_bytes, s
     if (n == 0)
         return refuse(&reader, line, "there are no requests", "");
     qsort(requests, (size_t)n, sizeof *requests, by_arrival);
-    *out = (s2_requests){n, requests};
+    *out = (s2_sim_requests){n, requests};
     return S2_OK;
 }

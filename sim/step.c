@@ -9,16 +9,16 @@
 enum { LEAST_TOK = 4 }; /* the shortest length of a step that is priced */
 
 s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim_options *options, bool exact,
-                        s2_steps *out)
+                        s2_step_prices *out)
 {
-    s2_steps steps = {.arena = arena,
-                      .pattern = pattern,
-                      .options = *options,
-                      .exact = exact,
-                      .pieces = S2_NEW(arena, s2_step_piece, S2_STEP_PIECES),
-                      .token_us = S2_NEW(arena, double, S2_STEP_LENGTHS *S2_STEP_BATCHES),
-                      .predicted = true,
-                      .measured = true};
+    s2_step_prices steps = {.arena = arena,
+                            .pattern = pattern,
+                            .options = *options,
+                            .exact = exact,
+                            .pieces = S2_NEW(arena, s2_step_piece, S2_STEP_PIECES),
+                            .token_us = S2_NEW(arena, double, S2_STEP_LENGTHS *S2_STEP_BATCHES),
+                            .predicted = true,
+                            .measured = true};
     if (steps.pieces == NULL || steps.token_us == NULL)
         return S2_ENOMEM;
     *out = steps;
@@ -26,7 +26,7 @@ s2_status s2_steps_init(s2_arena *arena, const s2_pattern *pattern, const s2_sim
 }
 
 /* Attention alone: what fits is the caller's to see to, so nothing waits for the host. */
-static s2_status price(s2_steps *steps, s2_phase phase, int64_t len_tok, int64_t new_tok, int64_t batch,
+static s2_status price(s2_step_prices *steps, s2_phase phase, int64_t len_tok, int64_t new_tok, int64_t batch,
                        double *us)
 {
     s2_sim_options own = steps->options;
@@ -55,7 +55,7 @@ static double between(double low, double high, double at)
 
 /* ---- pieces of prompts */
 
-static s2_status piece_at(s2_steps *steps, int64_t from_tok, int64_t to_tok, double *us)
+static s2_status piece_at(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us)
 {
     for (int32_t p = 0; p < steps->n_pieces; p++) {
         if (steps->pieces[p].from_tok != from_tok || steps->pieces[p].to_tok != to_tok)
@@ -79,7 +79,7 @@ static int64_t spacing(int64_t n)
     return size;
 }
 
-s2_status s2_steps_piece(s2_steps *steps, int64_t from_tok, int64_t to_tok, double *us)
+s2_status s2_steps_piece(s2_step_prices *steps, int64_t from_tok, int64_t to_tok, double *us)
 {
     const int64_t n = to_tok - from_tok, size = spacing(n), low = n / size * size;
     double low_us, high_us;
@@ -99,7 +99,7 @@ static int64_t length_of(int32_t at)
     return (int64_t)(LEAST_TOK + at % LEAST_TOK) << at / LEAST_TOK;
 }
 
-static s2_status tokens_at(s2_steps *steps, int32_t length, int32_t batch, double *us)
+static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch, double *us)
 {
     double *const known = &steps->token_us[length * S2_STEP_BATCHES + batch];
     if (*known == 0)
@@ -110,7 +110,7 @@ static s2_status tokens_at(s2_steps *steps, int32_t length, int32_t batch, doubl
 }
 
 /* Of 2^batch sequences of one length. */
-static s2_status equal_power(s2_steps *steps, int64_t len_tok, int32_t batch, double *us)
+static s2_status equal_power(s2_step_prices *steps, int64_t len_tok, int32_t batch, double *us)
 {
     int32_t length = 0;
     double low_us, high_us;
@@ -127,7 +127,7 @@ static s2_status equal_power(s2_steps *steps, int64_t len_tok, int32_t batch, do
 }
 
 /* Of n sequences of one length. */
-static s2_status equal(s2_steps *steps, int64_t len_tok, int32_t n, double *us)
+static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, double *us)
 {
     int32_t batch = 0;
     double high_us;
@@ -142,7 +142,7 @@ static s2_status equal(s2_steps *steps, int64_t len_tok, int32_t n, double *us)
 }
 
 /* The mean of what n sequences would take of each length. */
-static s2_status mean_of(s2_steps *steps, int32_t n, const int64_t *len_tok, double *us)
+static s2_status mean_of(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
     double sum = 0, own = 0;
     for (int32_t at = 0; at < n; at++) {
@@ -154,7 +154,7 @@ static s2_status mean_of(s2_steps *steps, int32_t n, const int64_t *len_tok, dou
     return S2_OK;
 }
 
-s2_status s2_steps_tokens(s2_steps *steps, int32_t n, const int64_t *len_tok, double *us)
+s2_status s2_steps_tokens(s2_step_prices *steps, int32_t n, const int64_t *len_tok, double *us)
 {
     double most = 0, own;
     for (int32_t longest = 1; n > 0; longest = longest * 2 < n ? longest * 2 : n) {

@@ -155,13 +155,13 @@ static s2_sim_options server_options(void)
 }
 
 static s2_served serve(const char *text, const s2_sim_options *options, const s2_serving *serving, int32_t n,
-                       const s2_request *requests)
+                       const s2_sim_request *requests)
 {
     s2_arena arena = {0};
     s2_pattern pattern;
     s2_served served;
     s2_diag diag = {0};
-    const s2_requests all = {n, requests};
+    const s2_sim_requests all = {n, requests};
     assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, &diag), S2_OK);
     if (s2_requests_serve(&arena, &pattern, false, options, serving, &all, &served, &diag) != S2_OK)
         fail_msg("%s", diag.msg);
@@ -195,7 +195,7 @@ static void equal_requests_are_pages(void **state)
     (void)state;
     const s2_sim_options options = server_options();
     const s2_serving whole = {0, 0};
-    const s2_request requests[4] = {{1, 4095, 2, 0}, {2, 4095, 2, 0}, {3, 4095, 2, 0}, {4, 4095, 2, 0}};
+    const s2_sim_request requests[4] = {{1, 4095, 2, 0}, {2, 4095, 2, 0}, {3, 4095, 2, 0}, {4, 4095, 2, 0}};
     const double prompt_us = page_of(LLAMA, S2_PREFILL, 4095, 1).end_to_end_us;
     for (int32_t n = 1; n <= 4; n *= 2) {
         const s2_served served = serve(LLAMA, &options, &whole, n, requests);
@@ -209,11 +209,11 @@ static void equal_requests_are_pages(void **state)
     }
 }
 
-static void draw_requests(s2_rng *rng, int32_t n, s2_request *requests)
+static void draw_requests(s2_rng *rng, int32_t n, s2_sim_request *requests)
 {
     for (int32_t at = 0; at < n; at++)
-        requests[at] = (s2_request){at + 2, (int64_t)1 << in(rng, 1, 13), in(rng, 1, 60),
-                                    at > 0 ? requests[at - 1].arrival_us + (double)in(rng, 0, 90000) : 0};
+        requests[at] = (s2_sim_request){at + 2, (int64_t)1 << in(rng, 1, 13), in(rng, 1, 60),
+                                        at > 0 ? requests[at - 1].arrival_us + (double)in(rng, 0, 90000) : 0};
     for (int32_t at = 0; at < n; at++)
         requests[at].prompt_tok += in(rng, 0, requests[at].prompt_tok);
 }
@@ -228,7 +228,7 @@ static void more_load_never_ends_sooner(void **state)
                                            "model llama-3.1-8b; all: local 16 | stride 8 phase kv"};
     for (int64_t at = 0; at < s2_test_cases(9); at++) {
         enum { MOST = 12 };
-        s2_request requests[MOST];
+        s2_sim_request requests[MOST];
         const char *const text = patterns[at % 3];
         const s2_serving serving = {in(&rng, 0, 1) * (int64_t)256 << in(&rng, 0, 4), 0};
         s2_sim_options options = server_options();
@@ -251,7 +251,7 @@ static void a_prefix_is_kept_once(void **state)
 {
     (void)state;
     const s2_sim_options options = server_options();
-    const s2_request requests[3] = {{2, 5000, 9, 0}, {3, 6000, 9, 0}, {4, 7000, 9, 0}};
+    const s2_sim_request requests[3] = {{2, 5000, 9, 0}, {3, 6000, 9, 0}, {4, 7000, 9, 0}};
     const s2_serving apart = {1024, 0}, shared = {1024, 4096};
     static const char *const dense = "model llama-3.1-8b; all: dense";
     const s2_served own = serve(dense, &options, &apart, 3, requests),
@@ -296,7 +296,7 @@ static void unequal_lengths_are_near_their_own_plan(void **state)
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
         s2_pattern pattern;
-        s2_steps steps;
+        s2_step_prices steps;
         int64_t len_tok[64];
         double us;
         const int32_t n = (int32_t)in(&rng, 2, 40);
