@@ -58,6 +58,9 @@ typedef struct s2_validate_state {
     s2_verdict_sum sum;
     time_t said_at; /* when a person who watches no terminal was last told of progress */
     char stage[48]; /* where the verdict at work is */
+    char begun[24]; /* on a terminal: the stage at work, when it began, and with which of its steps */
+    double begun_s;
+    int32_t begun_at;
     s2_watchdog *dog;
     s2_subject *subject; /* the verdict at work, for the watchdog */
     s2_layer_kv cache;
@@ -65,6 +68,13 @@ typedef struct s2_validate_state {
     s2_verdict_fn take; /* gets each verdict in place of a person; NULL: they are printed */
     void *user;
 } s2_validate_state;
+
+static double seconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
 
 /* ------------------------------------------------------------------ options */
 
@@ -209,6 +219,28 @@ static s2_exit read_options(s2_validate_state *state)
     return read_layer(state);
 }
 
+/* `import s2_adapter` works in a command wherever it lies: its folder in the tree or beside the installed program. */
+static void find_adapters(void)
+{
+    static const char *const places[] = {"../../adapters", "../share/s2/adapters"};
+    char self[2048], folder[2200], file[2300], path[6400];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
+    const char *const old = getenv("PYTHONPATH");
+    if (n <= 0)
+        return;
+    self[n] = '\0';
+    *strrchr(self, '/') = '\0';
+    for (size_t at = 0; at < sizeof places / sizeof *places; at++) {
+        snprintf(folder, sizeof folder, "%s/%s", self, places[at]);
+        snprintf(file, sizeof file, "%s/s2_adapter.py", folder);
+        if (access(file, R_OK) != 0)
+            continue;
+        snprintf(path, sizeof path, "%.4000s%s%s", old != NULL ? old : "", old != NULL ? ":" : "", folder);
+        setenv("PYTHONPATH", path, 1);
+        return;
+    }
+}
+
 /* A kernel of somebody else is judged whole, and its time, of which the start of a process is part, not taken. */
 static s2_exit open_plug(s2_validate_state *state)
 {
@@ -217,9 +249,15 @@ static s2_exit open_plug(s2_validate_state *state)
     if (path == NULL || !is_foreign(path))
         return S2_EXIT_OK;
     s2_status status = s2_device_share(state->device, &why);
+    if (!is_object(path))
+        find_adapters();
+    if (state->live)
+        fprintf(state->cli->err, "\r%.60s is started\033[K", path);
     if (status == S2_OK)
         status = is_object(path) ? s2_plug_open(path, (double)state->timeout_s, &state->kernel, &why)
                                  : s2_process_open(path, (double)state->timeout_s, &state->kernel, &why);
+    if (state->live)
+        fputs("\r\033[K", state->cli->err);
     if (status != S2_OK) {
         s2_cli_error(state->cli, "--kernel %s: %s", path, s2_diag_text(&why, status));
         return S2_EXIT_ENVIRONMENT;
@@ -255,6 +293,25 @@ static s2_exit open_device(s2_validate_state *state)
 
 /* ------------------------------------------------------------------ reports */
 
+/* What is done, and how long the rest of the stage takes if its steps go on as they did. */
+static void show_stage(s2_validate_state *state, const char *stage, int32_t done, int32_t all)
+{
+    const double now = seconds();
+    if (done == 0 || strncmp(state->begun, stage, sizeof state->begun - 1) != 0) {
+        snprintf(state->begun, sizeof state->begun, "%.20s", stage);
+        state->begun_s = now;
+        state->begun_at = done;
+    }
+    const int32_t n = done - state->begun_at;
+    const double took = now - state->begun_s;
+    fprintf(state->cli->err, "\rlayer %d, %lld tokens: %s", state->subject->layer,
+            (long long)state->subject->len_tok, state->stage);
+    if (n > 0 && took >= 1)
+        fprintf(state->cli->err, ", %.0f s left of %.20s", took / n * (all - done), stage);
+    fputs("\033[K", state->cli->err);
+    fflush(state->cli->err);
+}
+
 /* On a terminal a line that moves; elsewhere a line now and then, so that a log shows life. */
 static void progress(void *user, const char *stage, int32_t done, int32_t all)
 {
@@ -263,7 +320,7 @@ static void progress(void *user, const char *stage, int32_t done, int32_t all)
     s2_watchdog_feed(state->dog);
     snprintf(state->stage, sizeof state->stage, "%.20s %d of %d", stage, done + 1, all);
     if (state->live)
-        fprintf(state->cli->err, "\r%-24s\033[K", state->stage);
+        show_stage(state, stage, done, all);
     else if (now - state->said_at >= QUIET_SECONDS && !state->cli->quiet)
         fprintf(state->cli->err, "layer %d, %lld tokens: %s\n", state->subject->layer,
                 (long long)state->subject->len_tok, state->stage);
@@ -517,6 +574,17 @@ static const s2_finding *prove_union(s2_validate_state *state, const s2_pattern 
     return decided && finding->verdict != S2_UNKNOWN ? finding : NULL;
 }
 
+static s2_telling tell(const s2_validate_state *state, const s2_pattern *pattern, int32_t layer,
+                       int64_t len_tok)
+{
+    s2_telling telling = {0};
+    s2_arena scratch = {0};
+    if (s2_telling_find(&scratch, pattern, s2_phase_rules(state->phase), layer, len_tok, &telling) != S2_OK)
+        telling = (s2_telling){0};
+    s2_arena_release(&scratch);
+    return telling;
+}
+
 static s2_model_scores scores_of(const s2_validate_state *state, const s2_pattern *pattern)
 {
     s2_model_scores scores = s2_model_scores_of(pattern->model);
@@ -557,7 +625,8 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
                                   .layer = layers[nth],
                                   .n_like = count_alike(layer_of, pattern->n_layers, layers[nth]),
                                   .len_tok = state->len_tok[n],
-                                  .all_read = all_read[n]};
+                                  .all_read = all_read[n],
+                                  .telling = tell(state, pattern, layers[nth], state->len_tok[n])};
             code = s2_exit_combine(code, validate_one(state, &subject));
         }
     return code;

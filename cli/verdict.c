@@ -249,6 +249,9 @@ void s2_verdict_json(const s2_subject *subject, s2_buf *buf)
     s2_json_begin(buf, '{');
     json_head(subject, buf);
     json_evidence(subject, buf);
+    s2_json_key_int(buf, "heads_as_dense", subject->telling.n_plain);
+    if (subject->telling.n_plain > 0)
+        s2_json_key_int(buf, "telling_len", subject->telling.least_tok);
     json_time(subject, buf);
     json_prediction(subject, buf);
     json_bytes(subject, buf);
@@ -385,6 +388,23 @@ static void text_figures(const s2_validation *v, s2_buf *buf)
     }
 }
 
+/* "ok" of a length at which a wrong stride or offset reads what a right one does must say so. */
+static void text_outcome(const s2_subject *subject, s2_buf *buf)
+{
+    const s2_validation *const v = subject->verdict;
+    const s2_telling *const telling = &subject->telling;
+    s2_buf_printf(buf, "  %s", s2_outcome_word(v->outcome));
+    if (v->outcome != S2_OUTCOME_OK)
+        s2_buf_printf(buf, ": %s", v->reason);
+    else if (telling->n_plain > 0)
+        s2_buf_printf(buf,
+                      ", but at this length %d of %d head%s what dense attention reads, whatever the window, "
+                      "stride and offset: use --len %lld or more",
+                      telling->n_plain, subject->pattern->n_heads,
+                      subject->pattern->n_heads == 1 ? " reads" : "s read", (long long)telling->least_tok);
+    s2_buf_puts(buf, "\n");
+}
+
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
@@ -411,8 +431,7 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     text_bytes(subject, buf);
     if (v->left_out[0] != '\0')
         s2_buf_printf(buf, "  left out  %s\n", v->left_out);
-    s2_buf_printf(buf, "  %s%s%s\n", s2_outcome_word(v->outcome), v->outcome != S2_OUTCOME_OK ? ": " : "",
-                  v->outcome != S2_OUTCOME_OK ? v->reason : "");
+    text_outcome(subject, buf);
 }
 
 /* ------------------------------------------------------------------ row and sum */

@@ -7,6 +7,7 @@
 #include "judge/counters.h"
 #include "cli/input.h"
 #include "sim/layer.h"
+#include "cli/telling.h"
 #include "coverage/prove.h"
 #include "judge/validate.h"
 #include "pattern/models.h"
@@ -34,6 +35,7 @@ typedef struct s2_subject {
     int64_t seed;
     const s2_validation *verdict;
     const s2_finding *all_read;      /* union at this length; NULL: not decided */
+    s2_telling telling;              /* heads that read as dense ones at this length */
     const s2_layer_price *predicted; /* NULL: the simulator does not know this GPU or problem */
     const s2_counters *counters;     /* NULL: not asked for, or not measured */
     const char *no_counters;         /* why not, when they were asked for; else NULL */

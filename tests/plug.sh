@@ -9,7 +9,7 @@ s2=$(realpath "$1")
 root=$(cd "$(dirname "$0")/.." && pwd)
 away=$(mktemp -d "${TMPDIR:-/tmp}/s2-plug.XXXXXX")
 trap 'rm -rf "$away"' EXIT
-cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$root/adapters/s2_adapter.py" "$away"
+cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$away" # and no s2_adapter.py: s2 says where it lies
 cd "$away"
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 3 phase head'
 n=0

@@ -5,7 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/rng.h"
+#include "cli/telling.h"
 #include "judge/counters.h"
+#include "pattern/dense.h"
 #include "sim/layer.h"
 #include "judge/watchdog.h"
 #include "judge/workload.h"
@@ -304,6 +307,55 @@ static void the_dense_twin_has_the_same_shape_and_reads_everything(void **state)
     s2_arena_release(&arena);
 }
 
+static bool head_reads_all(const s2_pattern *pattern, int32_t head, int64_t n_tok)
+{
+    for (int64_t q = 0; q < n_tok; q++)
+        for (int64_t k = 0; k <= q; k++)
+            if (!s2_pattern_reads(pattern, S2_PREFILL, 0, head, n_tok, q, k))
+                return false;
+    return true;
+}
+
+/* By the definition: who reads all of a context, and that none of these does from the named length on. */
+static void a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which_it_does_not(void **state)
+{
+    (void)state;
+    enum { LONGEST = 400 };
+    s2_rng rng = {s2_test_seed(61)};
+    for (int64_t at = 0; at < s2_test_cases(40); at++) {
+        static const char *const texts[] = {"local %d | stride %d phase head", "local %d | stride %d",
+                                            "local %dt | sink %d", "chunk %d | stride %d phase kv",
+                                            "local %d | stride %d phase head; heads 2: dense"};
+        char body[100], text[160];
+        snprintf(body, sizeof body, "%s", texts[s2_rng_below(&rng, 5)]);
+        snprintf(text, sizeof text, "heads 4; kv-heads 2; block 16; all: ");
+        const size_t n = strlen(text);
+        const int first = 1 + (int)s2_rng_below(&rng, 6), second = 2 + (int)s2_rng_below(&rng, 5);
+        char *const holes[2] = {strstr(body, "%d"), strstr(strstr(body, "%d") + 1, "%d")};
+        snprintf(text + n, sizeof text - n, "%.*s%d%.*s%d%s", (int)(holes[0] - body), body, first,
+                 (int)(holes[1] - holes[0] - 2), holes[0] + 2, second, holes[1] + 2);
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_telling telling;
+        const int64_t len_tok = 1 + (int64_t)s2_rng_below(&rng, 200);
+        int32_t n_plain = 0;
+        parse(&arena, text, &pattern);
+        if (s2_telling_find(&arena, &pattern, S2_PREFILL, 0, len_tok, &telling) != S2_OK)
+            fail_msg("%s at %lld is not told", text, (long long)len_tok);
+        for (int32_t head = 0; head < 4; head++) {
+            if (!head_reads_all(&pattern, head, len_tok) || head_reads_all(&pattern, head, LONGEST))
+                continue;
+            n_plain++;
+            if (telling.least_tok <= len_tok || head_reads_all(&pattern, head, telling.least_tok))
+                fail_msg("%s: head %d still reads all of %lld tokens", text, head,
+                         (long long)telling.least_tok);
+        }
+        if (n_plain != telling.n_plain)
+            fail_msg("%s at %lld: %d heads, not %d", text, (long long)len_tok, n_plain, telling.n_plain);
+        s2_arena_release(&arena);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -315,6 +367,7 @@ int main(void)
         cmocka_unit_test(every_phase_judges_or_says_that_it_cannot),
         cmocka_unit_test(a_large_batch_of_decoding_is_timed_at_its_full_length),
         cmocka_unit_test(a_light_look_sees_few_heads_and_windows),
+        cmocka_unit_test(a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which_it_does_not),
         cmocka_unit_test(the_dense_twin_has_the_same_shape_and_reads_everything),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

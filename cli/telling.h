@@ -1,0 +1,24 @@
+/*
+ * cli/telling.h - from which length on a context tells a sparse head from a dense one.
+ *
+ * A head whose window holds the whole context reads what dense attention reads: a kernel with a wrong stride or offset
+ * is right there.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_CLI_TELLING_H
+#define S2_CLI_TELLING_H
+
+#include "base/arena.h"
+#include "pattern/spec.h"
+
+typedef struct s2_telling {
+    int32_t n_plain;   /* heads of the layer that read all of this context, and not all of longer ones */
+    int64_t least_tok; /* then: from here on each has left keys out for a whole turn of its strides */
+} s2_telling;
+
+/* Nothing is said of heads that take too long to count. S2_ENOMEM. */
+s2_status s2_telling_find(s2_arena *scratch, const s2_pattern *pattern, s2_phase phase, int32_t layer,
+                          int64_t len_tok, s2_telling *out) S2_MUST_CHECK;
+
+#endif /* S2_CLI_TELLING_H */
