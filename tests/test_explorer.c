@@ -89,7 +89,7 @@ static char *command(s2_command_fn fn, const char *db, int argc, const char *con
     /* a property that is violated is no failure */
     assert_true(fn(&cli, argc, words) <= S2_EXIT_VIOLATED);
     fclose(cli.err);
-    s2_cli_finish(&cli, 0);
+    s2_cli_finish(&cli, s2_store_finish(&cli, 0));
     fclose(cli.out);
     return out;
 }

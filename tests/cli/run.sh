@@ -31,6 +31,8 @@ for file in "$root"/tests/cli/*.txt; do
         esac
     done <"$file" >"$scratch/$name.out"
     unset seen
+    # what a slow run says now and then, that its log shows life
+    sed -i '/^layer [0-9]*, [0-9]* tokens: /d' "$scratch/$name.out"
     cmp -s "$file" "$scratch/$name.out" && continue
     if [ $write = 1 ]; then
         cp "$scratch/$name.out" "$file"
