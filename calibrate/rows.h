@@ -58,6 +58,7 @@ typedef struct s2_row_file {
     s2_row *rows;
 } s2_row_file;
 
+/* One line of the file each; check buf->status. */
 void s2_rows_head_print(const s2_provenance *head, s2_buf *buf);
 void s2_micro_row_print(const s2_micro_row *row, const char *unit, s2_buf *buf);
 void s2_row_print(const s2_row *row, s2_buf *buf);

@@ -8,6 +8,7 @@
 
 #include "calibrate/accuracy.h"
 
+/* As a page for people; check buf->status. */
 void s2_accuracy_print(const s2_accuracy *accuracy, s2_buf *buf);
 void s2_accuracy_json(const s2_accuracy *accuracy, s2_buf *buf); /* one object, schema s2accuracy/1 */
 

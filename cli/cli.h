@@ -94,6 +94,7 @@ struct s2_cli {
     const s2_cli_hooks *hooks;         /* NULL in s2check */
 };
 
+/* Streams are stdout and stderr; the rest is empty. argv must outlive *cli. */
 void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv);
 
 /* Flush, release, and turn a failed write of results into exit code 5. */

@@ -17,6 +17,7 @@
 #include "cli/input.h"
 #include "sim/price.h"
 
+/* A design; the verdicts of one. */
 s2_exit s2_store_design(s2_cli *cli, const s2_input *input);
 s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks);
 /*

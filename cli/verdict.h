@@ -41,6 +41,7 @@ typedef struct s2_subject {
     const char *no_counters;         /* why not, when they were asked for; else NULL */
 } s2_subject;
 
+/* As a page for people. */
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf);
 void s2_verdict_json(const s2_subject *subject, s2_buf *buf); /* schema s2validate/1, no line end */
 /* Points into the subject and json. */

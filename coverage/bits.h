@@ -6,12 +6,15 @@
  * Memory is a few rows per head, never the whole matrix (except depth).
  *
  * search->n_tok must be a length, not S2_OPEN. Violations are the smallest by (context, query, key).
+ *
+ * Threads: no state; scratch comes from search->scratch.
  */
 #ifndef S2_COVERAGE_BITS_H
 #define S2_COVERAGE_BITS_H
 
 #include "coverage/columns.h"
 
+/* Each is the function of coverage/columns.h with the same end of its name. S2_ENOMEM. */
 s2_status s2_bits_hole(s2_column_search *search, const s2_view *views, int32_t n,
                        s2_violation *out) S2_MUST_CHECK;
 s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,

@@ -5,6 +5,8 @@
  *
  * Conditions are separated by blanks and must all hold. No text of a filter becomes SQL: columns come
  * from one table, values are bound.
+ *
+ * Ownership: s2_filter_release frees the clause. Threads: no state.
  */
 #ifndef S2_DB_FILTER_H
 #define S2_DB_FILTER_H

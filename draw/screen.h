@@ -3,6 +3,8 @@
  *
  * Glyphs are ASCII, the blocks and shades of masks, and the few signs that the screens use; any other shows
  * as a box. No font is needed where it runs.
+ *
+ * Threads: no state.
  */
 #ifndef S2_DRAW_SCREEN_H
 #define S2_DRAW_SCREEN_H

@@ -45,6 +45,7 @@ s2_status s2_surface_open(s2_surface *to, bool png, int32_t width, int32_t heigh
 /* End the SVG, or append the PNG; the surface is released on every outcome. S2_ENOMEM, S2_EIO (libpng). */
 s2_status s2_surface_close(s2_surface *to) S2_MUST_CHECK;
 
+/* A filled rectangle. */
 void s2_surface_box(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h, s2_rgb colour);
 /* dash: pixels drawn and left out in turn, 0 for a whole line. */
 void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1, int32_t width, int32_t dash,

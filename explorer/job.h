@@ -39,6 +39,7 @@ typedef struct s2_job {
     double clock_s;
 } s2_job;
 
+/* A job without words; nothing runs. */
 void s2_job_init(s2_job *job);
 /* One more word of the command line, copied; S2_ELIMIT beyond S2_JOB_WORDS. */
 s2_status s2_job_add(s2_job *job, const char *word) S2_MUST_CHECK;

@@ -2,6 +2,8 @@
  * explorer/result.h - a stored result in words, for screens, pictures and pages.
  *
  * What a database holds may come from anywhere: the texts are as stored, and whoever shows them cleans them.
+ *
+ * Threads: no state.
  */
 #ifndef S2_EXPLORER_RESULT_H
 #define S2_EXPLORER_RESULT_H

@@ -9,6 +9,8 @@
  * A predicate cannot be read back by a C program. What is read back is the canonical text in the manifest,
  * after every listed block was checked against it: full blocks hold every pair, absent blocks none.
  * tests/formats/ runs the Python itself.
+ *
+ * Threads: no state.
  */
 #ifndef S2_EXPORT_BLOCKMASK_H
 #define S2_EXPORT_BLOCKMASK_H
@@ -28,6 +30,7 @@ typedef struct s2_blockmask_words {
     const char *module_end; /* Python after make_mask_mod, may be "" */
 } s2_blockmask_words;
 
+/* The writer and the reader of a format with these words, as export/format.h wants them. */
 s2_status s2_blockmask_export(const s2_target *target, const s2_blockmask_words *words) S2_MUST_CHECK;
 s2_status s2_blockmask_import(const s2_source *source, const s2_blockmask_words *words,
                               s2_pattern *out) S2_MUST_CHECK;

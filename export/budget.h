@@ -5,6 +5,8 @@
  * What such a method chooses at run time becomes a dynamic term of the same budget; the importer's notes say
  * what the budget leaves out. The model is rarely in such a file, so its shape comes from whatever is
  * there, then from the user's settings, then from Llama-3-8B with a note.
+ *
+ * Threads: no state.
  */
 #ifndef S2_EXPORT_BUDGET_H
 #define S2_EXPORT_BUDGET_H
@@ -18,6 +20,7 @@
 /* The --set keys that s2_budget_begin() reads. */
 #define S2_BUDGET_SETTINGS "layers, heads, kv-heads, head-dim"
 
+/* Whether the document has one of these paths, or each. */
 bool s2_budget_has_any(const s2_source *source, const char *const *paths);
 bool s2_budget_has_all(const s2_source *source, const char *const *paths);
 

@@ -21,6 +21,7 @@ typedef struct s2_mask_ask {
     int32_t head_end;
 } s2_mask_ask;
 
+/* Rows of a plane, and planes, of what is asked for. */
 int64_t s2_mask_rows(const s2_mask_ask *ask);
 int64_t s2_mask_planes(const s2_mask_ask *ask);
 

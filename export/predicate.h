@@ -4,6 +4,8 @@
  * The module holds the shape, the body of every layer and head, one function per body and
  * make_mask_mod(layer). It needs nothing but Python; with tensors in place of integers the same expressions
  * run under torch. A static pattern without random lists and mask files is held exactly.
+ *
+ * Threads: no state.
  */
 #ifndef S2_EXPORT_PREDICATE_H
 #define S2_EXPORT_PREDICATE_H

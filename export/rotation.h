@@ -5,6 +5,8 @@
  *
  * where g is the query head or the KV head. Phi-3-small (HF), vLLM, TensorRT-LLM, DKernel and its Megatron
  * hook all say this, with different names, offsets and axes; each has its own file and shares this one.
+ *
+ * Ownership: plain values; patterns live in the arena of their source. Threads: no state.
  */
 #ifndef S2_EXPORT_ROTATION_H
 #define S2_EXPORT_ROTATION_H

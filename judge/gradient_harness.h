@@ -34,6 +34,7 @@ s2_status s2_gradient_harness_forward(s2_gradient_harness *gradients, s2_diag *w
 /* Fill the gradients with NaN, run once, copy them to the host. */
 s2_status s2_gradient_harness_run(s2_gradient_harness *gradients, double *ms, s2_diag *why) S2_MUST_CHECK;
 
+/* The memory of one gradient, and how it lies there. */
 const s2_guarded *s2_gradient_harness_buffer(const s2_gradient_harness *gradients, s2_gradient_kind grad);
 const s2_tensor *s2_gradient_harness_tensor(const s2_gradient_harness *gradients, s2_gradient_kind grad);
 /* Whether this KV head is looked at: all are, or of a large problem one. */

@@ -5,6 +5,8 @@
  * these row-stochastic matrices (attention rollout, arXiv 2005.00928). Blocks are units: a query reads its own block
  * as it reads any other. A head that reads nothing passes nothing on. Relative to dense means divided by what
  * the same stack of dense heads lets arrive. Paths are counted over heads and residuals, as log2.
+ *
+ * Ownership: everything lives in the arena given. Threads: no state.
  */
 #ifndef S2_REACH_FLOW_H
 #define S2_REACH_FLOW_H

@@ -5,6 +5,8 @@
  * The layers may begin anywhere in the stack: `layers` is the least n such that any n consecutive ones let every key
  * reach every query that may see it. The receptive field is the same seen from the first layer on (PowerAttention,
  * arXiv 2503.03588).
+ *
+ * Ownership: everything lives in the arena given. Threads: no state.
  */
 #ifndef S2_REACH_HOPS_H
 #define S2_REACH_HOPS_H

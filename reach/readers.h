@@ -3,6 +3,8 @@
  *
  * In one layer: the query heads, and the KV heads whose group has one, that read a block pair. Over the stack: the
  * chances of a pair, the sum of its query heads over all layers. Distances are counted in octaves (reach/stack.h).
+ *
+ * Ownership: everything lives in the arena given. Threads: no state.
  */
 #ifndef S2_REACH_READERS_H
 #define S2_REACH_READERS_H

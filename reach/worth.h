@@ -4,6 +4,8 @@
  * Two figures, each a fixed function of a few measures, fitted once and judged on patterns drawn afterwards:
  * recall, the mean share of associations answered right over the training; and the loss of a language model
  * on bytes of text. Outside of the shapes in which they were judged there is no figure.
+ *
+ * Ownership: everything lives in the arena given. Threads: no state.
  */
 #ifndef S2_REACH_WORTH_H
 #define S2_REACH_WORTH_H

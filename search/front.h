@@ -53,6 +53,7 @@ s2_status s2_front_order(const s2_front *front, int32_t *order) S2_MUST_CHECK;
  */
 double s2_kendall_tau(const double *x, const double *y, int32_t n);
 
+/* Frees the points; the front is empty then. */
 void s2_front_release(s2_front *front);
 
 #ifdef __cplusplus

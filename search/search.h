@@ -72,6 +72,7 @@ typedef struct s2_search_counts {
     int64_t priced_slowly; /* of those priced or outside: without the fast form */
 } s2_search_counts;
 
+/* Adds each count of *part to *sum. */
 void s2_search_counts_add(s2_search_counts *sum, const s2_search_counts *part);
 
 typedef struct s2_search_state {
@@ -81,6 +82,7 @@ typedef struct s2_search_state {
     int64_t refused_index; /* the lowest candidate refused, -1: none */
 } s2_search_state;
 
+/* A state before the first visit: nothing was counted and the front is empty. */
 void s2_search_state_init(const s2_search *search, s2_search_state *out);
 void s2_search_state_release(s2_search_state *state);
 

@@ -46,6 +46,7 @@ typedef struct s2_calibration {
     s2_time_model model;
 } s2_calibration;
 
+/* The text of such a file; check buf->status. */
 void s2_calibration_print(const s2_calibration *calibration, s2_buf *buf);
 
 /* What such files say of their constants: 16 digits of their SHA-256. */

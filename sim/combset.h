@@ -30,6 +30,7 @@ typedef struct s2_combset {
         *work_left; /* base/work.h: a step for each comb added or looked at, n log n for a sort; NULL: none */
 } s2_combset;
 
+/* The set becomes empty and keeps its memory, or gives it back. */
 void s2_combset_clear(s2_combset *set);
 void s2_combset_release(s2_combset *set);
 

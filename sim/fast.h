@@ -80,6 +80,7 @@ s2_status s2_fast_init_tiles(const s2_pattern *shape, const s2_sim_options *opti
 /* Tiles of one sparse layer by their steps, in fast->count; returns how many entries it has. */
 int32_t s2_fast_histogram(s2_fast *fast, const s2_candidate *candidate);
 
+/* Fills what the comment above says of a bound, or of an exact price. */
 void s2_fast_bound(const s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 void s2_fast_exact(s2_fast *fast, const s2_candidate *candidate, s2_fast_cost *out);
 

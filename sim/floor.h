@@ -3,6 +3,8 @@
  *
  * Each fills what s2_fidelity says of it in *sim, which is 0 before; options->memo may be NULL. scratch is
  * rewound.
+ *
+ * Threads: no state but options->memo.
  */
 #ifndef S2_SIM_FLOOR_H
 #define S2_SIM_FLOOR_H
@@ -17,6 +19,7 @@ extern "C" {
 typedef s2_status (*s2_price_part_fn)(s2_arena *scratch, const s2_pattern *pattern,
                                       const s2_sim_options *options, int64_t *work_left, s2_sim *sim);
 
+/* S2_ENOMEM, S2_ELIMIT. */
 s2_status s2_floor_price(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                          int64_t *work_left, s2_sim *sim) S2_MUST_CHECK;
 s2_status s2_floor_raise(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,

@@ -1,5 +1,7 @@
 /*
  * sim/layer.h - the price and the cache of one layer, to stand beside what a device measured.
+ *
+ * Threads: no state.
  */
 #ifndef S2_SIM_LAYER_H
 #define S2_SIM_LAYER_H

@@ -23,6 +23,7 @@ extern "C" {
 /* What the kernels make of one shape. */
 typedef struct s2_predictor s2_predictor;
 
+/* options->calibration must outlive it. S2_ENOMEM. */
 s2_status s2_predictor_new(const s2_pattern *shape, const s2_sim_options *options,
                            s2_predictor **out) S2_MUST_CHECK;
 void s2_predictor_free(s2_predictor *predictor);

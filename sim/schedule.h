@@ -4,6 +4,8 @@
  * Pieces come as a histogram: count[n] pieces of cost n. Exact: the same makespan as handing out the
  * pieces one by one, longest first, each to the worker that is free first; but whole rounds of equal
  * pieces cost O(1).
+ *
+ * Threads: no state.
  */
 #ifndef S2_SIM_SCHEDULE_H
 #define S2_SIM_SCHEDULE_H

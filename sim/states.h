@@ -4,6 +4,8 @@
  * A pattern says how large a state is and not how it is computed. So its bytes are counted, and its time is a
  * bound: a decoded token reads and writes the state, prefill leaves one behind, training keeps none, and each
  * pass takes a launch at least.
+ *
+ * Threads: no state.
  */
 #ifndef S2_SIM_STATES_H
 #define S2_SIM_STATES_H

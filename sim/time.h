@@ -3,6 +3,8 @@
  *
  * Every GPU is priced by its own heads (sim/share.h); a layer, and in training each of its two passes, waits
  * for the slowest GPU.
+ *
+ * Ownership: plain values; scratch lives in the arena given. Threads: no state.
  */
 #ifndef S2_SIM_TIME_H
 #define S2_SIM_TIME_H

@@ -1,5 +1,7 @@
 /*
  * sim/units.h - bytes, times and rates with three significant digits and the fitting unit.
+ *
+ * Threads: no state.
  */
 #ifndef S2_SIM_UNITS_H
 #define S2_SIM_UNITS_H

@@ -1,5 +1,7 @@
 /*
  * tui/columns.h - the columns of the list of designs: which have room, and where they stand.
+ *
+ * Threads: no state.
  */
 #ifndef S2_TUI_COLUMNS_H
 #define S2_TUI_COLUMNS_H
@@ -29,6 +31,7 @@ typedef struct s2_column_places {
     s2_range at[S2_TUI_COLUMNS];
 } s2_column_places;
 
+/* On a screen so wide, as the state shows them. */
 s2_column_places s2_column_places_of(const s2_tui_state *state, int32_t cols);
 /* Does its text begin at its left edge? */
 bool s2_column_is_left(int32_t column);

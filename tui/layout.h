@@ -3,6 +3,8 @@
  *
  * Every rectangle lies inside the screen, no two overlap, and none is negative; one that has no room has
  * rows == 0. tests/test_tui.c holds this for every size.
+ *
+ * Threads: no state.
  */
 #ifndef S2_TUI_LAYOUT_H
 #define S2_TUI_LAYOUT_H

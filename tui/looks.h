@@ -40,6 +40,7 @@ typedef struct s2_look {
     uint8_t mono; /* attributes where there are no colours */
 } s2_look;
 
+/* Never NULL. */
 const s2_look *s2_look_of(s2_palette palette, s2_style style);
 /* False when no palette has this name. */
 bool s2_palette_find(const char *name, s2_palette *out);

@@ -348,6 +348,7 @@ extern const char *const s2_tui_columns[S2_TUI_COLUMNS];
 extern const char *const s2_tui_sorts[];
 enum { S2_TUI_SORTS = 6 };
 
+/* Before the first key, on a screen of this size, in this view. */
 s2_tui_state s2_tui_state_init(int32_t rows, int32_t cols, s2_view_id first);
 
 /* One key, or a new size. Sets state->request, or S2_REQUEST_NONE. */

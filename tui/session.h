@@ -63,6 +63,7 @@ s2_status s2_session_init(s2_session *session, int32_t rows, int32_t cols, bool 
                           s2_view_id first) S2_MUST_CHECK;
 void s2_session_release(s2_session *session);
 
+/* A key, a click or pasted text as the terminal hands it over; a new size. */
 void s2_session_key(s2_session *session, int32_t key);
 void s2_session_click(s2_session *session, int32_t row, int32_t col, int32_t wheel);
 void s2_session_paste(s2_session *session, const char *text);
