@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arith.h"
+#include "pattern/models.h"
 #include "pattern/parse.h"
 #include "sim/units.h"
 #include "words/size.h"
@@ -314,6 +315,25 @@ static void json_stack(const s2_report_subject *subject, const s2_sim *sim, s2_b
     s2_json_end(buf, '}');
 }
 
+static s2_model_scores scores_of(const s2_report_subject *subject)
+{
+    const s2_net *const net = subject->options->net;
+    return s2_model_scores_of(net != NULL ? net->name : subject->pattern->model);
+}
+
+/* Neither a cap nor sink logits are in any time. */
+static void json_scores(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_model_scores scores = scores_of(subject);
+    if (scores.cap == 0 && !scores.sinks)
+        return;
+    open_object(buf, "scores");
+    s2_json_key_num(buf, "cap", scores.cap);
+    s2_json_key_bool(buf, "sinks", scores.sinks);
+    s2_json_key_bool(buf, "priced", false);
+    s2_json_end(buf, '}');
+}
+
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     s2_json_begin(buf, '{');
@@ -335,6 +355,7 @@ void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_
     json_stack(subject, sim, buf);
     json_tiers(sim, buf);
     json_states(sim, buf);
+    json_scores(subject, buf);
     json_ranks(subject->options, sim, buf);
     json_training(subject->options, sim, buf);
     json_parts(sim, buf);
@@ -510,6 +531,19 @@ static void text_states(const s2_sim *sim, s2_buf *buf)
     s2_buf_puts(buf, "; every time above counts their bytes (");
     s2_time_print(states->us, buf);
     s2_buf_puts(buf, "), not their computation, which the pattern does not say\n");
+}
+
+void s2_report_scores(const s2_report_subject *subject, s2_buf *buf)
+{
+    const s2_model_scores scores = scores_of(subject);
+    if (scores.cap == 0 && !scores.sinks)
+        return;
+    line_begin("scores", buf);
+    if (scores.cap > 0)
+        s2_buf_printf(buf, "capped at %g by a tanh of each", scores.cap);
+    if (scores.sinks)
+        s2_buf_puts(buf, "a sink logit of each head in the softmax");
+    s2_buf_puts(buf, "; no time here counts it\n");
 }
 
 /* "0 2 | 1 3": the KV heads of each GPU. */
@@ -719,6 +753,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_states(sim, buf);
+    s2_report_scores(subject, buf);
     text_largest(options, &sim->largest, buf);
     text_ranks(pattern, options, sim, buf);
     if (options->phase == S2_TRAIN) {

@@ -27,6 +27,9 @@ typedef struct s2_report_subject {
 /* Rounded to what a person may rely on, so that equal inputs give equal and short text. */
 double s2_rounded(double value);
 
+/* What the model does to its scores beside scaling them, which no time counts: a line, or nothing. */
+void s2_report_scores(const s2_report_subject *subject, s2_buf *buf);
+
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);
 void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

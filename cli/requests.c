@@ -120,6 +120,7 @@ static void put_text(const s2_report_subject *subject, const s2_serving *serving
     s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
     s2_bytes_print(own->room_bytes, buf);
     s2_buf_puts(buf, "\n");
+    s2_report_scores(subject, buf);
     put_fidelity(own, buf);
 }
 
