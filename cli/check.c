@@ -44,7 +44,7 @@ static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
-static s2_status text_violation(const s2_pattern *pattern, const char *operand, const s2_finding *finding,
+static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, const s2_finding *finding,
                                 s2_buf *buf)
 {
     static const char INDENT[] = "    ";
@@ -73,10 +73,8 @@ static s2_status text_violation(const s2_pattern *pattern, const char *operand, 
     s2_buf_puts(buf, "  picture\n");
     S2_TRY(s2_explain_picture(pattern, finding, INDENT, buf));
     if (w->k_tok >= 0) {
-        s2_buf_printf(buf, "  replay\n    s2check --pair %lld,%lld ", (long long)w->q_tok,
-                      (long long)w->k_tok);
-        s2_buf_shell(buf, operand);
-        s2_buf_puts(buf, "\n");
+        s2_buf_printf(buf, "  replay\n    %s --pair %lld,%lld %s\n", replay.program, (long long)w->q_tok,
+                      (long long)w->k_tok, replay.words);
     }
     status = s2_explain_repair(pattern, finding, INDENT, &extra);
     if (status == S2_OK && extra.len > 0)
@@ -100,7 +98,7 @@ static void text_state_layers(const s2_pattern *pattern, s2_buf *buf)
                   n == 1 ? "reads" : "read", n == 1 ? "it keeps" : "they keep");
 }
 
-s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const char *operand,
+s2_status s2_findings_text(const s2_pattern *pattern, const char *name, s2_replay replay,
                            const s2_finding *findings, int32_t n, s2_buf *buf)
 {
     char hash[S2_HASH_HEX];
@@ -113,7 +111,7 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const ch
     text_state_layers(pattern, buf);
     for (int32_t f = 0; f < n; f++)
         if (findings[f].verdict == S2_VIOLATED)
-            S2_TRY(text_violation(pattern, operand, &findings[f], buf));
+            S2_TRY(text_violation(pattern, replay, &findings[f], buf));
     return buf->status;
 }
 

@@ -8,8 +8,14 @@
 #include "coverage/answer.h"
 #include "db/db.h"
 
-/* For people; `operand` is how the pattern was named, for the command that replays a witness. */
-s2_status s2_findings_text(const s2_pattern *pattern, const char *name, const char *operand,
+/* The command that shows a witness again: what comes before the option that names it, and what behind. */
+typedef struct s2_replay {
+    const char *program;
+    const char *words; /* as a shell takes them */
+} s2_replay;
+
+/* For people. */
+s2_status s2_findings_text(const s2_pattern *pattern, const char *name, s2_replay replay,
                            const s2_finding *findings, int32_t n, s2_buf *buf) S2_MUST_CHECK;
 
 /* As it is stored, its texts in the arena; wall_us S2_DB_NONE where it was not measured. */

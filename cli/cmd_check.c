@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "cli/check.h"
@@ -233,18 +234,40 @@ static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const 
 /* Where verdicts begin: behind the longest name of a property. */
 enum { VERDICT_COLUMN = 13 };
 
+/* s2check reads no file of another stack and no database: then it is s2, with the settings that the file needs. */
+static s2_replay replay_of(const s2_cli *cli, const s2_input *input, const char *operand, s2_buf *words)
+{
+    const bool stored =
+        strcmp(input->label, operand) == 0 && access(operand, F_OK) != 0 && strcmp(operand, "-") != 0;
+    const bool own = input->format == NULL && !stored;
+    if (!own && cli->db_path != NULL) {
+        s2_buf_puts(words, "--db ");
+        s2_buf_shell(words, cli->db_path);
+        s2_buf_puts(words, " ");
+    }
+    for (int32_t n = 0; n < cli->n_sets; n++) {
+        s2_buf_puts(words, "--set ");
+        s2_buf_shell(words, cli->sets[n]);
+        s2_buf_puts(words, " ");
+    }
+    s2_buf_shell(words, operand);
+    s2_buf_add(words, "", 1);
+    return (s2_replay){own ? "s2check" : "s2 check", words->data != NULL ? words->data : ""};
+}
+
 static s2_exit print_findings(s2_cli *cli, const s2_check_args *check, const s2_input *input,
                               const char *operand, const s2_finding *findings)
 {
-    s2_buf text = {0};
+    s2_buf text = {0}, words = {0};
     const char *const name = s2_input_name(cli, input);
     if (cli->quiet)
         return S2_EXIT_OK;
+    const s2_replay replay = replay_of(cli, input, operand, &words);
     const s2_status status =
-        check->json
-            ? s2_findings_json(&input->pattern, name, findings, check->n_requirements,
-                               s2_prove_scope(&input->pattern, check->n_tok), &text)
-            : s2_findings_text(&input->pattern, name, operand, findings, check->n_requirements, &text);
+        check->json ? s2_findings_json(&input->pattern, name, findings, check->n_requirements,
+                                       s2_prove_scope(&input->pattern, check->n_tok), &text)
+                    : s2_findings_text(&input->pattern, name, replay, findings, check->n_requirements, &text);
+    s2_buf_release(&words);
     if (status == S2_OK)
         return check->json ? s2_cli_print(cli, &text) : s2_color_print(cli, &text, VERDICT_COLUMN);
     s2_buf_release(&text);

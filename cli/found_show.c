@@ -77,6 +77,21 @@ static void put_ratio(double times, s2_buf *buf)
         s2_buf_printf(buf, "%.3g times slower than", 1 / times);
 }
 
+/* How far the time may be off, in the words of s2 sim. */
+static void put_error(const s2_sim *sim, s2_buf *buf)
+{
+    if (sim->beyond > 0)
+        s2_buf_printf(
+            buf, " (extrapolated in %s: %.0f, measured from %.0f to %.0f; an error of %.0f %% is allowed)",
+            s2_extent_words(sim->beyond_in), sim->beyond_asked, sim->beyond_span.least,
+            sim->beyond_span.greatest, sim->error_pct);
+    else if (!sim->measured)
+        s2_buf_printf(buf, " (nothing was measured on this GPU; an error of %.0f %% is allowed)",
+                      sim->error_pct);
+    else
+        s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
+}
+
 static s2_status put_prediction(const s2_found *found, const s2_found_design *design, s2_phase phase,
                                 s2_buf *buf)
 {
@@ -84,11 +99,12 @@ static s2_status put_prediction(const s2_found *found, const s2_found_design *de
     S2_TRY(s2_found_predict(found, design, phase, &sim));
     if (!sim.predicted)
         return S2_OK;
-    s2_buf_puts(buf, ";\n    the kernels here are predicted to take ");
+    s2_buf_printf(buf, ";\n    the kernels here are %s to take ", sim.measured ? "predicted" : "guessed");
     s2_time_print(sim.time_us, buf);
+    put_error(&sim, buf);
     s2_buf_puts(buf, ", ");
     put_ratio(sim.dense_time_us / sim.time_us, buf);
-    s2_buf_printf(buf, " dense; such predictions are off by %.0f %%", sim.error_pct);
+    s2_buf_puts(buf, " dense");
     return S2_OK;
 }
 
@@ -125,10 +141,14 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
                   sim->predicted ? "is predicted to take" : "takes at least");
     s2_time_print(sim->time_us, buf);
     if (sim->predicted)
-        s2_buf_printf(buf, " (such predictions are off by %.0f %%)", sim->error_pct);
+        put_error(sim, buf);
     const bool spills = s2_sim_dense_spills(&options, sim);
     s2_buf_puts(buf, ", ");
-    put_ratio(sim->dense_time_us / sim->time_us, buf);
+    if (sim->predicted)
+        put_ratio(sim->dense_time_us / sim->time_us, buf);
+    else
+        s2_buf_printf(buf, "by peak rates and not by any kernel, %.3g of the bound of",
+                      sim->time_us / sim->dense_time_us);
     s2_buf_printf(buf, " dense attention%s, bound by %s",
                   spills ? " (whose cache does not fit the GPU and is read from host memory)" : "",
                   resource_words(sim->bound_by));
@@ -252,11 +272,43 @@ static void put_against(const s2_found *found, const s2_found_design *best, cons
     }
 }
 
+/* The last word before a hole names its number: "local", "stride". */
+static void put_hole(const s2_space_piece *piece, int64_t value, int32_t side, s2_buf *buf)
+{
+    size_t end = piece->n_bytes;
+    while (end > 0 && piece->text[end - 1] == ' ')
+        end--;
+    size_t begin = end;
+    while (begin > 0 && strchr(" ;:|\n", piece->text[begin - 1]) == NULL)
+        begin--;
+    s2_buf_printf(buf, "%.*s %lld is the %s", (int)(end - begin), piece->text + begin, (long long)value,
+                  side < 0 ? "smallest" : "largest");
+}
+
+/* The best of a space that it lies at the edge of may be the edge's doing. */
+static void put_edges(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+{
+    int32_t n_edges = 0;
+    for (int32_t piece = 0; piece < found->space.n_pieces; piece++) {
+        int64_t value = 0;
+        const int32_t side = found->space.pieces[piece].n_values > 1
+                                 ? s2_space_edge(&found->space, best->point->index, piece, &value)
+                                 : 0;
+        if (side == 0)
+            continue;
+        s2_buf_puts(buf, n_edges++ == 0 ? "  on the edge of the space: " : ", ");
+        put_hole(&found->space.pieces[piece], value, side, buf);
+    }
+    if (n_edges > 0)
+        s2_buf_puts(buf, " allowed; a wider space may have a better one\n");
+}
+
 static s2_status put_winner(const s2_found *found, s2_buf *buf)
 {
     const s2_found_design *const best = &found->designs[0];
     s2_buf_printf(buf, "\nbest overall: %s, %s\n", best->name, best->choice);
     S2_TRY(put_phases(found, best, buf));
+    put_edges(found, best, buf);
     if (found->n_designs > 1)
         put_against(found, best, &found->designs[1], buf);
     else

@@ -175,6 +175,9 @@ const s2_word_entry s2_word_entries[] = {
      "The designs that no other one is at least as good as in every --minimize column and better in "
      "one."},
     {"best overall", "The design of the front with the smallest geometric mean of value / best value."},
+    {"edge|on the edge of the space", "A number of the best design is the least or the greatest that the "
+                                      "space allowed, so that a wider space may "
+                                      "have a better design."},
     {"beaten", "Left out of a search because a design of the front is at least as good as its lower bounds."},
     {"candidate|space", "A space is a pattern with choices in braces; each choice of all makes a candidate."},
     {"run", "A recorded command with its results; s2 repro prints it again."},

@@ -1,8 +1,11 @@
 #include "search/space.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/arith.h"
 
 typedef struct cursor {
     const char *text;
@@ -205,14 +208,53 @@ static void put_value(const s2_space_piece *piece, int64_t value, s2_buf *buf)
         s2_buf_printf(buf, "%lld", (long long)(choice->begin + value * choice->step));
 }
 
-void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf)
+static void find_digits(const s2_space *space, int64_t index, int64_t digits[S2_SPACE_HOLES + 1])
 {
-    int64_t digits[S2_SPACE_HOLES + 1];
     for (int32_t p = space->n_pieces - 1; p >= 0; p--) {
         const int64_t radix = space->pieces[p].n_values;
         digits[p] = radix > 0 ? index % radix : 0;
         index = radix > 0 ? index / radix : index;
     }
+}
+
+/* The first or last number of a choice; false: it is none. */
+static bool number_of(const s2_choice *choice, int64_t nth, int64_t *out)
+{
+    char text[24];
+    *out = choice->begin + nth * choice->step;
+    if (choice->text == NULL)
+        return true;
+    snprintf(text, sizeof text, "%.*s", (int)(choice->n_bytes < sizeof text ? choice->n_bytes : 0),
+             choice->text);
+    char *end;
+    *out = strtoll(text, &end, 10);
+    return end != text && *end == '\0';
+}
+
+int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value)
+{
+    int64_t digits[S2_SPACE_HOLES + 1], least = INT64_MAX, most = INT64_MIN;
+    const s2_space_piece *const at = &space->pieces[piece];
+    find_digits(space, index, digits);
+    int64_t left = digits[piece];
+    for (int32_t c = 0; c < at->n_choices; c++) {
+        int64_t ends[2], own;
+        if (!number_of(&at->choices[c], 0, &ends[0]) ||
+            !number_of(&at->choices[c], at->choices[c].n - 1, &ends[1]))
+            return 0;
+        least = s2_min_i64(least, s2_min_i64(ends[0], ends[1]));
+        most = s2_max_i64(most, s2_max_i64(ends[0], ends[1]));
+        if (left >= 0 && left < at->choices[c].n && number_of(&at->choices[c], left, &own))
+            *value = own;
+        left -= at->choices[c].n;
+    }
+    return least >= most ? 0 : *value == least ? -1 : *value == most;
+}
+
+void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf)
+{
+    int64_t digits[S2_SPACE_HOLES + 1];
+    find_digits(space, index, digits);
     for (int32_t p = 0; p < space->n_pieces; p++) {
         const s2_space_piece *const piece = &space->pieces[p];
         s2_buf_add(buf, piece->text, piece->n_bytes);

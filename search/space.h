@@ -60,6 +60,9 @@ s2_status s2_space_parse(s2_arena *arena, const char *text, size_t n_bytes, s2_s
 /* Append the text of candidate `index`; check buf->status afterwards. */
 void s2_space_expand(const s2_space *space, int64_t index, s2_buf *buf);
 
+/* Where a candidate lies among the numbers of a hole: -1 at the least, 1 at the greatest, 0 between, or in no numbers. */
+int32_t s2_space_edge(const s2_space *space, int64_t index, int32_t piece, int64_t *value);
+
 /*
  * A space for a shape alone: windows of 1024 tokens and more, sinks, strides rotated by head or by KV head,
  * dense KV heads and dense layers. dense_every: the last of so many layers is dense; S2_PROPOSE_NONE: none is;

@@ -14,9 +14,9 @@ UNITS = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "us": 1
 held = failed = 0
 
 
-def run(*words):
+def run(*words, cwd=None):
     env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "s2.db"), COLUMNS="400")
-    done = subprocess.run(words, capture_output=True, text=True, env=env, timeout=120)
+    done = subprocess.run(words, capture_output=True, text=True, env=env, cwd=cwd, timeout=120)
     return done.stdout
 
 
@@ -247,6 +247,24 @@ def check_labels():
         near(f"s2 explain {word!r} is answered", float(bool(run("s2", "explain", word))), 1.0)
 
 
+def check_replays():
+    """The command that a page prints for a witness runs, wherever the pattern came from, and shows that pair."""
+    with open(os.path.join(folder, "own file.s2"), "w") as file:
+        file.write("heads 4; kv-heads 2; layers all: local 2 | stride 9 phase head")
+    with open(os.path.join(folder, "params.json"), "w") as file:
+        file.write('{"num_heads": 8, "num_kv_heads": 2, "block_size": 64, "local_blocks": 4, "vert_stride": 64, "max_seqlen": 8192}')
+    run("s2", "check", "name kept; heads 2; all: local 2 | stride 4 phase head")
+    seen = 0
+    for words in (["heads 2; all: local 2 | stride 4 phase head"], ["own file.s2"], ["params.json"], ["params.json", "--set", "tp=2"], ["kept"],
+                  ["LocalStrideSparseAttention(8, 8192, 64, 4, 64, num_kv_heads=2)"], ["name 'q'; heads 2; all: local 2"]):
+        for replay in re.findall(r"^  replay\n    (.*)$", run("s2", "check", *words, cwd=folder), re.M):
+            env = dict(os.environ, PATH=PROGRAMS + ":" + os.environ["PATH"], S2_DB=os.path.join(folder, "s2.db"))
+            done = subprocess.run(["bash", "-c", replay], capture_output=True, text=True, env=env, cwd=folder, timeout=120)
+            near(f"{replay!r} runs and shows the heads", float(done.returncode in (0, 1) and "head" in done.stdout), 1.0)
+            seen += 1
+    near("witnesses were replayed", float(seen > 5), 1.0)
+
+
 with tempfile.TemporaryDirectory() as folder:
     rng = random.Random(17)
     for _ in range(int(os.environ.get("S2_CASES", "12"))):
@@ -263,5 +281,6 @@ with tempfile.TemporaryDirectory() as folder:
         check_one_design(rng)
     check_search()
     check_labels()
+    check_replays()
 print(f"{held} held, {failed} did not")
 sys.exit(failed > 0)

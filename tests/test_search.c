@@ -427,6 +427,29 @@ static void a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages(void **st
     }
 }
 
+/* Numbers in any order and in ranges; a hole with words in it has no edge. */
+static void the_edge_of_a_space_is_its_least_and_greatest_number(void **state)
+{
+    (void)state;
+    problem p;
+    pose(&p, "heads 4; all: local {5,2,9} | stride {4..16:4} phase {head,kv}{,| sink 1}", 1024);
+    for (int64_t index = 0; index < p.space.n_candidates; index++) {
+        int32_t local = 0, stride = 0;
+        s2_buf text = {0};
+        s2_space_expand(&p.space, index, &text);
+        s2_buf_add(&text, "", 1);
+        assert_int_equal(sscanf(text.data, "heads 4; all: local %d | stride %d", &local, &stride), 2);
+        int64_t value[4] = {0};
+        assert_int_equal(s2_space_edge(&p.space, index, 0, &value[0]), local == 2 ? -1 : local == 9);
+        assert_int_equal(s2_space_edge(&p.space, index, 1, &value[1]), stride == 4 ? -1 : stride == 16);
+        assert_true(value[0] == local && value[1] == stride);
+        assert_int_equal(s2_space_edge(&p.space, index, 2, &value[2]), 0);
+        assert_int_equal(s2_space_edge(&p.space, index, 3, &value[3]), 0);
+        s2_buf_release(&text);
+    }
+    s2_arena_release(&p.arena);
+}
+
 /* Layers that fail, layers that nothing is known of and layers that hold, in every order. */
 static void depth_counts_layers_that_are_not_decided_as_not_reached(void **state)
 {
@@ -1397,6 +1420,7 @@ int main(void)
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
         cmocka_unit_test(a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages),
+        cmocka_unit_test(the_edge_of_a_space_is_its_least_and_greatest_number),
         cmocka_unit_test(depth_counts_layers_that_are_not_decided_as_not_reached),
         cmocka_unit_test(predicted_times_are_the_simulators_and_stay_above_their_floors),
         cmocka_unit_test(limits_leave_the_front_of_what_lies_within_them),
