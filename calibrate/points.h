@@ -38,7 +38,7 @@ bool s2_run_point_designed(s2_pass pass, int32_t nth, s2_run_point *out);
 
 /*
  * Point number `nth` of a draw: a function of pass, seed and nth alone. Families, lengths (512 to 131072,
- * mostly no multiples of anything), heads, head dimensions, blocks, groups and batches vary.
+ * mostly not multiples of anything), heads, head dimensions, blocks, groups and batches vary.
  */
 void s2_run_point_drawn(s2_pass pass, uint64_t seed, int32_t nth, s2_run_point *out);
 

@@ -5,7 +5,7 @@
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
-/* What s2cert takes: steps of its definition, a few seconds of them, and claims. */
+/* s2cert's limits: steps of its definition, a few seconds of them, and claims. */
 static const double MOST_STEPS = 2e9;
 enum { MOST_CLAIMS = 16 };
 static const int64_t LONGEST_PERIOD = INT64_C(1) << 40;
@@ -34,8 +34,7 @@ static s2_status check_terms(const s2_pattern *pattern, s2_diag *diag)
     return S2_OK;
 }
 
-/* ---- the work of s2cert, which does what docs/proof.md says and asks of it no more than what stands there
- */
+/* ---- how long s2cert would take, by the steps that docs/proof.md gives it */
 
 typedef struct extent {
     int64_t threshold, reach, period, step; /* tokens; period S2_OPEN: too long */

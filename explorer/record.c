@@ -213,7 +213,7 @@ static s2_tui_run run_of_row(s2_explorer *e, const s2_db_run_row *row)
                         .n_results = row->n_results};
 }
 
-/* The job of this session that a stored run was, by command and time; -1 for none. */
+/* The job of this session that made a stored run, found by command and time; -1: none did. */
 static int32_t job_of(const s2_explorer *e, const s2_db_run_row *row)
 {
     for (int32_t at = 0; at < e->n_jobs; at++) {

@@ -47,7 +47,7 @@ static int recognises(const s2_source *source)
                : 0;
 }
 
-/* Compressed keys, and layers whose heads differ, are more than this reader knows. */
+/* This reader does not know compressed keys, or layers whose heads differ. */
 static s2_status refuse_others(const s2_source *source)
 {
     static const char *const keys[] = {"compress_ratios", "compress_rates"};

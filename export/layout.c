@@ -27,7 +27,7 @@ static bool list_has_partial(const s2_blocks *list, bool causal)
     return false;
 }
 
-/* No judgement of the pattern: a shorter context of it has room. */
+/* Refuses the length, not the pattern: a shorter context fits. */
 static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_classes)
 {
     const int64_t n_heads = target->pattern->n_heads, most = S2_GRID_CELLS / n_classes / n_heads;

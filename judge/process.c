@@ -62,7 +62,7 @@ static s2_status start(s2_diag *why)
     if (pipe2(to, O_CLOEXEC) != 0)
         return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no pipe for %s", process.name);
     if (pipe2(from, O_CLOEXEC) == 0) {
-        fflush(NULL); /* what is not written yet would be written twice */
+        fflush(NULL); /* else both processes write what is buffered */
         const pid_t child = fork();
         if (child == 0)
             become_child(to, from);
@@ -82,7 +82,7 @@ static s2_status start(s2_diag *why)
     return s2_diag_set(why, S2_ENOMEM, 0, 0, 0, "no process for %s", process.name);
 }
 
-/* The status that it ended with; one that does not end by itself within a moment is ended. */
+/* Its exit status; a process that does not end within a moment is killed. */
 static int end(bool at_once)
 {
     int ended = 0;
@@ -118,7 +118,7 @@ static s2_status blame(s2_diag *why, s2_outcome outcome, const char *what, const
                        detail[0] != '\0' ? ": " : "", detail);
 }
 
-/* What a process that closed its pipe died of. */
+/* Reports what a process that closed its pipe died of. */
 static s2_status mourn(s2_diag *why)
 {
     char detail[80];
@@ -185,7 +185,7 @@ static s2_status read_reply(double deadline, s2_reply *out, s2_diag *why)
     return blame(why, S2_OUTCOME_BAD_REPLY, "answers what is no line of the protocol", said);
 }
 
-/* A process that went away while it was written to is found out by what it does not answer. */
+/* A process that dies while it is written to is noticed by its missing answer. */
 static s2_status write_line(const s2_buf *line, double deadline, s2_diag *why)
 {
     struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
@@ -292,7 +292,7 @@ static s2_status prepare(s2_device *device, const s2_attn_problem *problem, void
     return status;
 }
 
-/* What it says of a call; after a failure nobody knows its state, so it is ended. */
+/* Its answer to a call; after a failure its state is unknown, so it is ended. */
 static s2_status conclude(const s2_reply *reply, s2_diag *why)
 {
     static const struct {

@@ -180,7 +180,7 @@ static s2_outcome convict(s2_touch *touch, int64_t at, int64_t k_tok, bool read)
     return S2_OUTCOME_WRONG_PAIRS;
 }
 
-/* The integer of an output column by the number of keys that were read, of which equal scores tell in the LSE. */
+/* The integer of an output column, by the number of keys that were read: all scores are equal, so the LSE gives it. */
 static double by_keys_read(float o, double lse, double by_pattern)
 {
     const double n = nearbyint(exp(lse)), sum = (double)o * n;
@@ -315,7 +315,7 @@ static s2_status all_windows(s2_touch *touch, const s2_validate_request *request
     const int64_t step = window_tok(touch), n_windows = (k_tok + step - 1) / step;
     int64_t wanted = n_windows;
     for (int64_t nth = 0; nth < wanted && touch->out->outcome == S2_OUTCOME_OK; nth++) {
-        /* of fewer windows than there are the first and the last are two */
+        /* where not all windows are looked at, the first and the last are */
         const int64_t begin = (wanted > 1 ? nth * (n_windows - 1) / (wanted - 1) : 0) * step;
         double ms = 0.0;
         if (request->progress != NULL)
