@@ -361,18 +361,23 @@ static bool tensors_alike(const s2_tensor *a, const s2_tensor *b)
     return a->seq == b->seq && a->tok == b->tok && a->head == b->head;
 }
 
+/* Decode kernels take the sinks of each call; others were told when they were prepared. */
+static bool sinks_alike(const s2_attn_problem *a, const s2_attn_problem *b)
+{
+    return a->pass == S2_PASS_DECODE || (a->sink == b->sink && a->d_sink == b->d_sink);
+}
+
 /* What a kernel prepared serves calls with the same distances, wherever the data lie. */
 static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
 {
     const s2_attn_problem *const last = &plan->problem;
     return plan->state != NULL && (next->cached == NULL) == (last->cached == NULL) &&
-           last->scale >= next->scale && last->scale <= next->scale && last->sink == next->sink &&
-           last->d_sink == next->d_sink && tensors_alike(&last->q, &next->q) &&
-           tensors_alike(&last->k, &next->k) && tensors_alike(&last->v, &next->v) &&
-           tensors_alike(&last->o, &next->o) && last->lse.seq == next->lse.seq &&
-           last->lse.head == next->lse.head && tensors_alike(&last->d_o, &next->d_o) &&
-           tensors_alike(&last->d_q, &next->d_q) && tensors_alike(&last->d_k, &next->d_k) &&
-           tensors_alike(&last->d_v, &next->d_v);
+           last->scale >= next->scale && last->scale <= next->scale && sinks_alike(last, next) &&
+           tensors_alike(&last->q, &next->q) && tensors_alike(&last->k, &next->k) &&
+           tensors_alike(&last->v, &next->v) && tensors_alike(&last->o, &next->o) &&
+           last->lse.seq == next->lse.seq && last->lse.head == next->lse.head &&
+           tensors_alike(&last->d_o, &next->d_o) && tensors_alike(&last->d_q, &next->d_q) &&
+           tensors_alike(&last->d_k, &next->d_k) && tensors_alike(&last->d_v, &next->d_v);
 }
 
 /* Beside the caller's stream, of which a graph may be being captured. */

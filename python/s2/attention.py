@@ -83,9 +83,11 @@ class Plan:
             self._handle.close()  # before the device
 
 
-def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, deterministic: bool = True) -> Plan:
+def new_plan(pattern: Pattern, passes: int, phase: str, layer: int, first: View, lengths: dict, deterministic: bool = True,
+             softcap: float = 0.0, sinks: bool = False) -> Plan:
     options = {"pass": passes, "phase": _lib.PHASES[phase], "layer": layer, "dtype": _lib.DTYPES[first.dtype],
-               "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic)}
+               "head_dim": first.shape[-1], "n_sequences": len(lengths["q_tok"]), "deterministic": int(deterministic),
+               "cap": softcap, "sinks": int(sinks)}
     with on(first.device):
         return Plan(device(first.device), pattern, options, lengths, stream_of(first.device)[0])
 
@@ -98,11 +100,12 @@ def plan_for(call: "Call", passes: int, others: tuple[View, ...]) -> Plan:
     kind = pattern.kinds(call.phase)[call.layer]
     stream, captures = stream_of(first.device)
     key = (pattern.number, passes, call.phase, kind, first.dtype, first.shape[-1], first.device, stream, call.scale, call.deterministic,
-           *call.lengths.values(), *(one.strides for one in (call.q, call.k, call.v, *others)))
+           call.softcap, call.sinks and call.sinks.address, *call.lengths.values(), *(one.strides for one in (call.q, call.k, call.v, *others)))
     plans = pattern.captured if captures else _kept.plans
     plan = plans.get(key)
     if plan is None:
-        plan = plans[key] = new_plan(pattern, passes, call.phase, kind, first, call.lengths, call.deterministic)
+        plan = plans[key] = new_plan(pattern, passes, call.phase, kind, first, call.lengths, call.deterministic, call.softcap,
+                                     call.sinks is not None)
     if not captures:
         _kept.plans.move_to_end(key)
         while len(_kept.plans) > PLANS:
@@ -176,11 +179,29 @@ def _scale(scale: Optional[float], head_dim: int) -> float:
     return float(scale)
 
 
+def _softcap(softcap: Optional[float]) -> float:
+    if softcap is None:
+        return 0.0
+    if isinstance(softcap, bool) or not isinstance(softcap, (int, float)) or not 1e-30 < softcap < 1e30:
+        raise ArgumentError(f"softcap: {softcap!r} is neither None nor a positive number")
+    return float(softcap)
+
+
+def _sinks(sinks: Any, q: View, heads: int) -> Optional[View]:
+    if sinks is None:
+        return None
+    found = view(sinks, "sinks", (1,))
+    if found.shape != (heads,) or found.dtype != "float32" or found.device != q.device:
+        raise ArgumentError(f"sinks: float32 of shape ({heads},) on {q.device} is wanted, not {found.dtype} of shape {found.shape} on {found.device}")
+    return found
+
+
 class Call:
     """The arguments of one attention, checked."""
 
     def __init__(self, q: Any, k: Any, v: Any, pattern: Pattern, layer: int, scale: Optional[float], phase: str,
-                 cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True) -> None:
+                 cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]], deterministic: bool = True,
+                 softcap: Optional[float] = None, sinks: Any = None) -> None:
         if not isinstance(pattern, Pattern):
             raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
         self.q, self.k, self.v = view(q, "q"), view(k, "k"), view(v, "v")
@@ -192,11 +213,13 @@ class Call:
         self.deterministic = deterministic
         _check_heads(pattern, self.q, self.k, self.v)
         self.lengths = _lengths(self.q, self.k, cu_seqlens_q, cu_seqlens_k)
+        self.softcap, self.sinks = _softcap(softcap), _sinks(sinks, self.q, pattern.heads)
 
-    def _run(self, passes: int, rows: View, others: dict[str, View]) -> Ready:
+    def _run(self, passes: int, rows: View, others: dict[str, View], d_sinks: Optional[View] = None) -> Ready:
         plan = plan_for(self, passes, tuple(others.values()))
         tensors = {"q": self.q, "k": self.k, "v": self.v, **others}
-        call = _lib.CCall(scale=self.scale, lse=rows.rows(), **{name: one.tensor() for name, one in tensors.items()})
+        call = _lib.CCall(scale=self.scale, lse=rows.rows(), sink=self.sinks and self.sinks.address, d_sink=d_sinks and d_sinks.address,
+                          **{name: one.tensor() for name, one in tensors.items()})
         with on(self.q.device):
             plan.run(call)
         return Ready(plan, call, ["q", "k", "v", "lse", *others])
@@ -204,7 +227,7 @@ class Call:
     def forward(self, o: Any, lse: Any) -> Ready:
         return self._run(FORWARD, view(lse, "lse", (2, 3)), {"o": view(o, "o")})
 
-    def backward(self, o: Any, lse: Any, d_o: Any, d_q: Any, d_k: Any, d_v: Any) -> Ready:
+    def backward(self, o: Any, lse: Any, d_o: Any, d_q: Any, d_k: Any, d_v: Any, d_sinks: Any = None) -> Ready:
         given = {"o": view(o, "o"), "d_o": view(d_o, "d_o")}
         for one in given.values():
             same_shape(self.q, one)
@@ -212,19 +235,22 @@ class Call:
         if rows.shape != self.q.shape[:-1] or rows.dtype != "float32" or rows.device != self.q.device:
             raise ArgumentError(f"lse: float32 of shape {self.q.shape[:-1]} on {self.q.device} is wanted")
         made = {"d_q": d_q, "d_k": d_k, "d_v": d_v}
-        return self._run(BACKWARD, rows, {**given, **{name: view(one, name) for name, one in made.items()}})
+        return self._run(BACKWARD, rows, {**given, **{name: view(one, name) for name, one in made.items()}},
+                         _sinks(d_sinks if self.sinks else None, self.q, self.pattern.heads))
 
 
 def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale: Optional[float] = None,
               phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True) -> Any:
+              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True,
+              softcap: Optional[float] = None, sinks: Any = None) -> Any:
     """Attention of one layer of a pattern.
 
     q is (batch, heads, tokens, d), k and v (batch, KV heads, tokens, d); queries are the last positions of the keys. Any
     strides will do, with d contiguous: nothing is copied. Without the batch, sequences lie one after the other and begin where
     cu_seqlens_q and cu_seqlens_k say, from 0 to the number of tokens. NumPy arrays are computed on the CPU; torch tensors where
     they are, with gradients, by the operator s2::attention. deterministic=False lets gradients take a kernel that is faster in long
-    contexts and gives other bits each time.
+    contexts and gives other bits each time. With softcap a score is softcap * tanh(score / softcap); sinks, float32 of one number a
+    head, are logits that the softmax's denominator has besides the keys', and that no value belongs to.
 
     Returns o, or (o, lse): lse is the logarithm of the softmax's denominator, float32, and minus infinity where a query
     reads nothing, whose o is 0.
@@ -234,8 +260,8 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
         from . import torch_ops
 
         return torch_ops.attention(q, k, v, pattern, layer, scale=scale, phase=phase, cu_seqlens_q=cu_seqlens_q,
-                                   cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic)
-    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic)
+                                   cu_seqlens_k=cu_seqlens_k, return_lse=return_lse, deterministic=deterministic, softcap=softcap, sinks=sinks)
+    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
     o, lse = empty(q, call.q.shape, call.q.dtype), empty(q, call.q.shape[:-1], "float32")
     call.forward(o, lse)
     return (o, lse) if return_lse else o
@@ -243,10 +269,11 @@ def attention(q: Any, k: Any, v: Any, pattern: Pattern, layer: int = 0, *, scale
 
 def attention_backward(d_o: Any, q: Any, k: Any, v: Any, o: Any, lse: Any, pattern: Pattern, layer: int = 0, *,
                        scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-                       cu_seqlens_k: Optional[Sequence[int]] = None, deterministic: bool = True) -> tuple[Any, Any, Any]:
-    """(d_q, d_k, d_v) for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits, unless
+                       cu_seqlens_k: Optional[Sequence[int]] = None, deterministic: bool = True, softcap: Optional[float] = None,
+                       sinks: Any = None) -> tuple[Any, ...]:
+    """(d_q, d_k, d_v), with sinks (d_q, d_k, d_v, d_sinks), for the gradient d_o of o; o and lse are the forward's. The same inputs give the same bits, unless
     deterministic is False."""
-    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic)
-    made = tuple(empty(q, one.shape, one.dtype) for one in (call.q, call.k, call.v))
+    call = Call(q, k, v, pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap, sinks)
+    made = tuple(empty(q, one.shape, one.dtype) for one in (call.q, call.k, call.v, call.sinks) if one is not None)
     call.backward(o, lse, d_o, *made)
     return made

@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence, Union
 from . import _lib
 from ._arrays import View, alike, empty, is_torch, view
 from ._lib import ArgumentError, ReleasedError, UnsupportedError
-from .attention import DECODING, Plan, _scale, new_plan, on, stream_of
+from .attention import DECODING, Plan, _scale, _sinks, _softcap, new_plan, on, stream_of
 from .pattern import Pattern
 
 LAYOUTS = {"pages": 0, "ring": 1, "shared": 2}
@@ -234,8 +234,9 @@ class Cache:
         return pool.dtype, pool.device
 
     def attend(self, q: Any, sequences: Sequence[int], layer: int, *, scale: Optional[float] = None,
-               return_lse: bool = False) -> Any:
-        """o (sequences, heads, tokens, d) for the last queries of each sequence, at most `step` of them."""
+               softcap: Optional[float] = None, sinks: Any = None, return_lse: bool = False) -> Any:
+        """o (sequences, heads, tokens, d) for the last queries of each sequence, at most `step` of them; softcap and sinks as
+        s2.attention has them."""
         with self._lock:
             handle = self._handle.value
             found = view(q, "q", (4,))
@@ -249,27 +250,31 @@ class Cache:
             if found.shape[2] > self.step:
                 raise UnsupportedError(f"q: {found.shape[2]} tokens, and the cache was made for steps of {self.step} (step=)")
             scale = _scale(scale, self.head_dim)
-            plan, listed = self._plan(found, numbers, layer, scale)
+            cap, sink = _softcap(softcap), _sinks(sinks, found, self.pattern.heads)
+            plan, listed = self._plan(found, numbers, layer, scale, cap, sink is not None)
             o, lse = empty(q, found.shape, found.dtype), empty(q, found.shape[:-1], "float32")
             with on(found.device):
                 plan.run(_lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
                                     lse=view(lse, "lse", (3,)).rows(), cache=handle,
-                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1))
+                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1,
+                                    sink=sink and sink.address))
         return (o, lse) if return_lse else o
 
-    def _plan(self, q: View, numbers: list[int], layer: int, scale: float) -> tuple[Plan, Any]:
+    def _plan(self, q: View, numbers: list[int], layer: int, scale: float, softcap: float,
+              sinks: bool) -> tuple[Plan, Any]:
         """One of all layers that read alike, which follows the sequences as they grow."""
         stream, captures = stream_of(q.device)
         if captures:
             raise UnsupportedError("sequences: a graph of a cache would read what is there now; capture around it")
         kind = self.pattern.kinds("decode")[layer]
-        key = (tuple(numbers), kind, q.shape, q.strides, scale, stream)
+        key = (tuple(numbers), kind, q.shape, q.strides, scale, stream, softcap, sinks)
         kept = self._plans.get(key)
         if kept is None:
             lengths = {"q_tok": (q.shape[2],) * len(numbers), "k_tok": tuple(max(self.tokens(one), q.shape[2]) for one in numbers),
                        "q_begin": None, "k_begin": None}
             listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths), listed
+            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths, softcap=softcap,
+                                                      sinks=sinks), listed
         self._plans.move_to_end(key)
         while len(self._plans) > 4 * self.pattern.layers:
             self._plans.popitem(last=False)

@@ -11,7 +11,7 @@ import torch
 
 from . import _lib
 from ._lib import ArgumentError
-from .attention import Call, Ready, _kept, _scale, on, stream_of
+from .attention import Call, Ready, _kept, _scale, _softcap, on, stream_of
 from .pattern import Pattern, with_number
 
 
@@ -30,18 +30,24 @@ def _signature(one: torch.Tensor) -> tuple:
     return one.shape, one.stride(), one.dtype, one.device, one.layout, one.is_neg() or one.is_conj()
 
 
-def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: torch.Tensor, rest: tuple, more: tuple = ()) -> None:
+def _sink_place(sinks: Optional[torch.Tensor]) -> Any:
+    """A checked call has their address for good."""
+    return None if sinks is None else (sinks.data_ptr(), _signature(sinks))
+
+
+def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: torch.Tensor, rest: tuple, more: tuple = (),
+         sinks: Optional[torch.Tensor] = None, d_sinks: Optional[torch.Tensor] = None) -> None:
     """Call.forward or .backward, or what they checked before: then addresses alone are new."""
-    number, layer, scale, phase, begins_q, begins_k, deterministic = rest
+    number, layer, scale, phase, begins_q, begins_k, deterministic, softcap = rest
     pattern, device = _pattern(number), tensors[0].device
     spec = "cpu" if device.type == "cpu" else f"gpu:{device.index}"
     signed = tensors if name == "forward" else (*tensors, o, lse, *more)  # a forward's o and lse are as q says
     key = (name, number, layer, scale, phase, deterministic, _begins(begins_q, "cu_seqlens_q"), _begins(begins_k, "cu_seqlens_k"),
-           stream_of(spec), *map(_signature, signed))
+           stream_of(spec), softcap, _sink_place(sinks), _sink_place(d_sinks), *map(_signature, signed))
     ready: Optional[Ready] = _kept.ready.get(key)
     if ready is None:
-        call = Call(*tensors, pattern, layer, scale, phase, key[6], key[7], deterministic)
-        ready = getattr(call, name)(o, lse, *more)
+        call = Call(*tensors, pattern, layer, scale, phase, key[6], key[7], deterministic, softcap, sinks)
+        ready = getattr(call, name)(o, lse, *more, *(() if d_sinks is None else (d_sinks,)))
         if len(_kept.ready) > 1024:
             _kept.ready.clear()
         _kept.ready[key] = ready
@@ -55,9 +61,10 @@ def _run(name: str, tensors: tuple[torch.Tensor, ...], o: torch.Tensor, lse: tor
 @torch.library.custom_op("s2::attention", mutates_args=())
 def _attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: int, layer: int, scale: Optional[float], phase: str,
                cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
-               deterministic: bool = True) -> tuple[torch.Tensor, torch.Tensor]:
+               deterministic: bool = True, softcap: Optional[float] = None,
+               sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
     o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-    _run("forward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic))
+    _run("forward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap), sinks=sinks)
     return o, lse
 
 
@@ -70,30 +77,39 @@ def _(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[to
 def _attention_backward(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor,
                         pattern: int, layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]],
                         cu_seqlens_k: Optional[Sequence[int]],
-                        deterministic: bool = True) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+                        deterministic: bool = True, softcap: Optional[float] = None,
+                        sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     d_q, d_k, d_v = (torch.empty_like(one) for one in (q, k, v))
-    _run("backward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic),
-         (d_o, d_q, d_k, d_v))
-    return d_q, d_k, d_v
+    d_sinks = _sink_gradient(q, sinks)
+    _run("backward", (q, k, v), o, lse, (pattern, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap),
+         (d_o, d_q, d_k, d_v), sinks, None if sinks is None else d_sinks)
+    return d_q, d_k, d_v, d_sinks
+
+
+def _sink_gradient(q: torch.Tensor, sinks: Optional[torch.Tensor]) -> torch.Tensor:
+    """Operators give no None: without sinks it is empty."""
+    return q.new_empty(0 if sinks is None else sinks.shape[0], dtype=torch.float32)
 
 
 @_attention_backward.register_fake
-def _(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *rest: Any) -> tuple[torch.Tensor, ...]:
-    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+def _(d_o: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, lse: torch.Tensor, pattern: int,
+      layer: int, scale: Optional[float], phase: str, cu_seqlens_q: Optional[Sequence[int]], cu_seqlens_k: Optional[Sequence[int]],
+      deterministic: bool = True, softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, ...]:
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), _sink_gradient(q, sinks)
 
 
 def _keep(ctx: Any, inputs: tuple, output: tuple) -> None:
-    q, k, v, *ctx.rest = inputs
+    q, k, v, *ctx.rest, sinks = inputs
     ctx.pattern = with_number(ctx.rest[0])  # held until the gradients are done
-    ctx.save_for_backward(q, k, v, *output)
+    ctx.save_for_backward(q, k, v, *output, sinks)
     ctx.mark_non_differentiable(output[1])
 
 
 def _gradients(ctx: Any, d_o: torch.Tensor, _: Any) -> tuple:
-    q, k, v, o, lse = ctx.saved_tensors
+    q, k, v, o, lse, sinks = ctx.saved_tensors
     aligned = d_o if d_o.stride(-1) == 1 else d_o.contiguous()  # a sum's gradient is one number, repeated
-    made = torch.ops.s2.attention_backward(aligned, q, k, v, o, lse, *ctx.rest)
-    return (*made, *(None for _ in ctx.rest))
+    *made, d_sinks = torch.ops.s2.attention_backward(aligned, q, k, v, o, lse, *ctx.rest, sinks)
+    return (*made, *(None for _ in ctx.rest), None if sinks is None else d_sinks)
 
 
 _attention.register_autograd(_gradients, setup_context=_keep)
@@ -116,7 +132,8 @@ def _is_plain(*tensors: torch.Tensor) -> bool:
 
 def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Pattern, layer: int = 0, *,
               scale: Optional[float] = None, phase: str = "prefill", cu_seqlens_q: Optional[Sequence[int]] = None,
-              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True) -> Any:
+              cu_seqlens_k: Optional[Sequence[int]] = None, return_lse: bool = False, deterministic: bool = True,
+              softcap: Optional[float] = None, sinks: Optional[torch.Tensor] = None) -> Any:
     """s2.attention of tensors; that says what it takes."""
     if not isinstance(pattern, Pattern):
         raise ArgumentError(f"pattern: an s2.Pattern is wanted, not {type(pattern).__name__}")
@@ -125,15 +142,18 @@ def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, pattern: Patter
             raise ArgumentError(f"{name}: a torch tensor is wanted, as q is, not {type(one).__name__}")
         if one.layout is not torch.strided:
             raise ArgumentError(f"{name}: a dense tensor is wanted, not {one.layout}")
-    if _is_plain(q, k, v):
+    if sinks is not None and not isinstance(sinks, torch.Tensor):
+        raise ArgumentError(f"sinks: a torch tensor is wanted, as q is, not {type(sinks).__name__}")
+    softcap = None if softcap is None else _softcap(softcap)
+    if _is_plain(q, k, v, *(() if sinks is None else (sinks,))):
         layer = _lib.integer(layer, "layer", 0, pattern.layers - 1)
         scale = None if scale is None else _scale(scale, 1)
         _lib.word(phase, "phase", _lib.PHASES)
         if deterministic is not True and deterministic is not False:
             raise ArgumentError(f"deterministic: {deterministic!r} is neither True nor False")
         o, lse = torch.empty_like(q), q.new_empty(q.shape[:-1], dtype=torch.float32)
-        _run("forward", (q, k, v), o, lse, (pattern.number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic))
+        _run("forward", (q, k, v), o, lse, (pattern.number, layer, scale, phase, cu_seqlens_q, cu_seqlens_k, deterministic, softcap), sinks=sinks)
         return (o, lse) if return_lse else o
     begins = [None if one is None else _lib.integers(one, name, 0) for name, one in (("cu_seqlens_q", cu_seqlens_q), ("cu_seqlens_k", cu_seqlens_k))]
-    o, lse = torch.ops.s2.attention(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic)
+    o, lse = torch.ops.s2.attention(q, k, v, pattern.number, layer, scale, phase, *begins, deterministic, softcap, sinks)
     return (o, lse) if return_lse else o

@@ -60,9 +60,6 @@ def _refuse(module: Any, attention_mask: Any, dropout: float, options: dict) -> 
         raise UnsupportedError("attention_mask: a mask beside the pattern's own is not computed")
     if dropout and module.training:
         raise UnsupportedError("dropout: attention weights are not dropped out; set attention_dropout to 0")
-    for name, what in (("softcap", "soft-capping of logits"), ("s_aux", "learned sink logits")):
-        if options.get(name) is not None:
-            raise UnsupportedError(f"{name}: the kernels compute no {what}")
     if options.get("is_causal", getattr(module, "is_causal", True)) is False:
         raise UnsupportedError("is_causal: attention to later tokens is the pattern's own to say (causal no)")
 
@@ -96,10 +93,12 @@ def _attend(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     held: Optional[_Layer] = getattr(key, "_s2_layer", None)
     n_keys = key.shape[2] if held is None else held.get_seq_length()
     _check_positions(query, n_keys, options.get("position_ids"))
+    sinks = options.get("s_aux")
+    extra = {"scale": scaling, "softcap": options.get("softcap"), "sinks": None if sinks is None else sinks.float()}
     if held is not None:
-        o = held.owner.kept.attend(query, held.owner.sequences, module.layer_idx, scale=scaling)
+        o = held.owner.kept.attend(query, held.owner.sequences, module.layer_idx, **extra)
     else:
-        o = attention(query, key, value, pattern, module.layer_idx, scale=scaling)
+        o = attention(query, key, value, pattern, module.layer_idx, **extra)
     return o.transpose(1, 2).contiguous(), None
 
 

@@ -105,6 +105,30 @@ class Attention(unittest.TestCase):
                     empty = ~pattern.mask(layer, tokens).any(-1)
                     self.assertTrue((numpy.isneginf(lse) == empty[None]).all())
 
+    def test_caps_and_sinks_are_those_of_the_definition(self):
+        pattern = s2.Pattern(SHARDS)
+        q, k, v = draw(pattern, 2, 70)
+        mask = pattern.mask(0, 70)
+        for more in ({"softcap": 0.8}, {"sinks": numpy.array([0.5, -3, -numpy.inf, 4], dtype=numpy.float32)},
+                     {"softcap": 3, "sinks": numpy.ones(4, dtype=numpy.float32)}):
+            want = eager.forward(q, k, v, mask, 0.2, **more)
+            o, lse = s2.attention(q, k, v, pattern, scale=0.2, return_lse=True, **more)
+            self.assertLess(abs(o - want).max(), 1e-5, more)
+            made = s2.attention_backward(q, q, k, v, o, lse, pattern, scale=0.2, **more)
+            self.assertEqual(len(made), 3 + ("sinks" in more))
+            if "sinks" in more:
+                step = numpy.eye(4) * 1e-4
+                sides = [[(eager.forward(q, k, v, mask, 0.2, **{**more, "sinks": more["sinks"] + sign * one}) * q).sum() for one in step]
+                         for sign in (1, -1)]
+                self.assertLess(abs(made[3] - (numpy.array(sides[0]) - sides[1]) / 2e-4).max(), 1e-3)
+            cache = s2.Cache(pattern, q)
+            row = cache.open()
+            cache.append(row, 69)
+            cache.write(row, 0, k[0, :, :69], v[0, :, :69])
+            cache.append(row, 1)
+            cache.write(row, 0, k[0, :, 69:], v[0, :, 69:])
+            self.assertLess(abs(cache.attend(q[:1, :, 69:], [row], 0, scale=0.2, **more) - want[:1, :, 69:]).max(), 1e-5)
+
     def test_any_stride_will_do_and_nothing_is_copied(self):
         pattern = s2.Pattern(SHARDS)
         q, k, v = draw(pattern, 2, 64)
@@ -149,6 +173,10 @@ class Attention(unittest.TestCase):
             "layer: True": lambda: s2.attention(q, k, v, pattern, True), "scale": lambda: s2.attention(q, k, v, pattern, scale=float("nan")),
             "phase": lambda: s2.attention(q, k, v, pattern, phase="train"), "q: stride": lambda: s2.attention(q[..., ::2], k[..., ::2], v[..., ::2], pattern),
             "q: a stride": lambda: s2.attention(q[:, :, ::-1], k, v, pattern), "q: 3 or 4": lambda: s2.attention(q[0, 0], k, v, pattern),
+            "sinks: dtype": lambda: s2.attention(q, k, v, pattern, sinks=numpy.zeros(4)),
+            "sinks: float32": lambda: s2.attention(q, k, v, pattern, sinks=numpy.zeros(3, dtype=numpy.float32)),
+            "sinks: a": lambda: s2.attention(q, k, v, pattern, sinks=[0.0] * 4),
+            "softcap": lambda: s2.attention(q, k, v, pattern, softcap=0), "softcap: nan": lambda: s2.attention(q, k, v, pattern, softcap=float("nan")),
             "q: its data": lambda: s2.attention(q[..., 1:9], k[..., 1:9], v[..., 1:9], pattern),
             "cu_seqlens_q: only": lambda: s2.attention(q, k, v, pattern, cu_seqlens_q=[0, 32]),
             "cu_seqlens_q": lambda: s2.attention(q[0], k[0], v[0], pattern, cu_seqlens_q=[0, 40]),

@@ -9,10 +9,15 @@ import s2.torch_ops  # noqa: F401  registers them
 TEXT = "heads 4; kv-heads 2; head-dim 32; block 16; layers 2; layers all: sink 1 | local 2 | stride 4 phase kv; layers 1: dense"
 
 
-def eager(q, k, v, mask):
+def eager(q, k, v, mask, softcap=None, sinks=None):
     group = q.shape[1] // k.shape[1]
     score = q @ k.repeat_interleave(group, 1).transpose(-1, -2) * q.shape[-1] ** -0.5
-    return torch.softmax(score.masked_fill(~mask, float("-inf")), -1) @ v.repeat_interleave(group, 1)
+    if softcap is not None:
+        score = softcap * torch.tanh(score / softcap)
+    score = score.masked_fill(~mask, float("-inf"))
+    if sinks is not None:
+        score = torch.cat([score, sinks[None, :, None, None].expand(*score.shape[:-1], 1)], -1)
+    return torch.softmax(score, -1)[..., :k.shape[2]] @ v.repeat_interleave(group, 1)
 
 
 def draw(tokens, dtype=torch.float32):
@@ -39,7 +44,24 @@ class Operators(unittest.TestCase):
                 self.assertTrue(torch.equal(one, other))  # deterministic
                 self.assertLess((one - wanted).abs().max(), tolerance)
 
+    def test_caps_and_sinks_are_eager_attentions_and_have_gradients(self):
+        mask = torch.from_numpy(self.pattern.mask(0, 90))
+        for softcap, sinks in ((1.5, None), (None, torch.randn(4)), (0.7, torch.randn(4))):
+            leaves = draw(90) + ([] if sinks is None else [sinks.clone().requires_grad_()])
+            more = {"softcap": softcap, "sinks": leaves[3] if sinks is not None else None}
+            o, want = s2.attention(*leaves[:3], self.pattern, **more), eager(*leaves[:3], mask, **more)
+            self.assertLess((o - want).abs().max(), 1e-5)
+            weight = torch.randn_like(o)
+            for one, wanted in zip(torch.autograd.grad(o, leaves, weight), torch.autograd.grad(want, leaves, weight)):
+                self.assertLess((one - wanted).abs().max(), 1e-5)
+            with torch.no_grad():  # not through the dispatcher
+                self.assertTrue(torch.equal(s2.attention(*leaves[:3], self.pattern, **more), o))
+        self.assertRaisesRegex(s2.ArgumentError, "sinks: float32", s2.attention, *draw(20), self.pattern, sinks=torch.zeros(3))
+        self.assertRaisesRegex(s2.ArgumentError, "softcap", s2.attention, *draw(20), self.pattern, softcap=-1.0)
+
     def test_torchs_own_checks_pass(self):
+        sinks = torch.randn(4, requires_grad=True)
+        torch.library.opcheck(torch.ops.s2.attention.default, (*draw(40), self.pattern.number, 0, None, "prefill", None, None, True, 2.0, sinks))
         torch.library.opcheck(torch.ops.s2.attention.default, (*draw(40), self.pattern.number, 0, None, "prefill", None, None))
 
     def test_compiled_code_is_one_graph_with_gradients(self):
