@@ -243,6 +243,96 @@ static void a_wrong_call_is_told_which_argument_is_wrong(void **state)
     s2_api_cache_close(cache);
 }
 
+/* ------------------------------------------------------------------ layers that read alike */
+
+typedef struct stepping {
+    s2_api_device *device;
+    s2_api_cache *cache;
+    int32_t sequences[2];
+    _Alignas(16) float q[2][4][DIM], pool[4000][DIM];
+    float o[2][4][DIM], lse[2][4];
+} stepping;
+
+static int step_layer(stepping *at, s2_api_plan *plan, int32_t of_layer, bool cached, s2_api_error *why)
+{
+    s2_api_call call = {.size = sizeof call, .scale = 0.3f, .of_layer = of_layer};
+    call.q = (s2_api_tensor){at->q, 4 * DIM, DIM, DIM};
+    call.k = call.v = (s2_api_tensor){at->pool, DIM, DIM, 0};
+    call.o = (s2_api_tensor){at->o, 4 * DIM, DIM, DIM};
+    call.lse = (s2_api_rows){&at->lse[0][0], 4, 1};
+    call.cache = cached ? at->cache : NULL;
+    call.sequences = at->sequences;
+    return s2_api_plan_run(plan, &call, why);
+}
+
+static s2_api_plan *open_step(const stepping *at, const s2_api_pattern *pattern, int32_t layer)
+{
+    const int32_t one[2] = {1, 1};
+    s2_api_plan *plan = NULL;
+    const s2_api_plan_options options = {.size = sizeof options,
+                                         .pass = S2_API_DECODING,
+                                         .phase = S2_API_DECODE,
+                                         .layer = layer,
+                                         .head_dim = DIM,
+                                         .n_sequences = 2,
+                                         .q_tok = one,
+                                         .k_tok = one};
+    assert_int_equal(s2_api_plan_open(at->device, pattern, &options, &plan, NULL), S2_API_OK);
+    return plan;
+}
+
+/* One that has followed the sequences for long, and all layers, gives what one of the layer's own gives that is new. */
+static void compare_layers(stepping *at, const s2_api_pattern *pattern, s2_api_plan *plan)
+{
+    for (int32_t layer = 0; layer < 3; layer += 2) {
+        float o[2][4][DIM];
+        s2_api_plan *const own = open_step(at, pattern, layer);
+        assert_int_equal(step_layer(at, own, 0, true, NULL), S2_API_OK);
+        memcpy(o, at->o, sizeof o);
+        s2_api_plan_close(own);
+        assert_int_equal(step_layer(at, plan, layer + 1, true, NULL), S2_API_OK);
+        for (int32_t x = 0; x < 2 * 4 * DIM; x++)
+            assert_true(fabs((double)(&o[0][0][0])[x] - (double)(&at->o[0][0][0])[x]) < 1e-5);
+    }
+}
+
+static void one_plan_serves_the_layers_that_read_alike(void **state)
+{
+    static stepping at;
+    (void)state;
+    s2_api_pattern *const pattern =
+        open_text("layers 3; heads 4; kv-heads 2; head-dim 24; block 16; layers all: local 2 | "
+                  "stride 3 phase head; layers 1: dense");
+    s2_api_error why = {0};
+    const s2_api_move *moves;
+    int32_t n_moves;
+    s2_rng rng = {7};
+    for (int32_t x = 0; x < 4000 * DIM; x++)
+        (&at.pool[0][0])[x] = (float)(s2_rng_next(&rng) % 2001) * 1e-3f - 1.0f;
+    memcpy(at.q, at.pool, sizeof at.q);
+    assert_int_equal(s2_api_device_open("cpu", &at.device, NULL), S2_API_OK);
+    assert_int_equal(s2_api_cache_open(pattern, NULL, &at.cache, NULL), S2_API_OK);
+    for (int32_t seq = 0; seq < 2; seq++) {
+        assert_int_equal(s2_api_cache_sequence(at.cache, &at.sequences[seq], NULL), S2_API_OK);
+        assert_int_equal(
+            s2_api_cache_append(at.cache, at.sequences[seq], 20 + 13 * seq, &moves, &n_moves, NULL), 0);
+    }
+    s2_api_plan *const plan = open_step(&at, pattern, 0);
+    for (int32_t step = 0; step < 70; step++) {
+        for (int32_t seq = 0; seq < 2; seq++)
+            assert_int_equal(s2_api_cache_append(at.cache, at.sequences[seq], 1, &moves, &n_moves, NULL), 0);
+        compare_layers(&at, pattern, plan);
+    }
+    must_name(step_layer(&at, plan, 2, true, &why), &why, S2_API_ARGUMENT, "of_layer: layer 1");
+    must_name(step_layer(&at, plan, 4, true, &why), &why, S2_API_ARGUMENT, "layer 3");
+    must_name(step_layer(&at, plan, -1, true, &why), &why, S2_API_ARGUMENT, "of_layer: -1");
+    must_name(step_layer(&at, plan, 1, false, &why), &why, S2_API_ARGUMENT, "of_layer: only");
+    s2_api_plan_close(plan);
+    s2_api_cache_close(at.cache);
+    s2_api_device_close(at.device);
+    s2_api_pattern_close(pattern);
+}
+
 /* Any numbers: a plan or a reason, and no harm. */
 static void a_plan_of_random_numbers_is_made_or_refused(void **state)
 {
@@ -354,6 +444,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(outputs_and_gradients_are_those_of_the_mask),
         cmocka_unit_test(a_wrong_call_is_told_which_argument_is_wrong),
+        cmocka_unit_test(one_plan_serves_the_layers_that_read_alike),
         cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),
         cmocka_unit_test(every_failed_allocation_is_said_and_nothing_is_lost),
     };
