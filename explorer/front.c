@@ -241,12 +241,13 @@ bool s2_explorer_front_collect(s2_explorer *e)
 {
     if (!e->front_worker.busy || !s2_worker_collect(&e->front_worker))
         return false;
-    e->session.model.front.searching = false;
-    if (e->front_wanted)
+    /* before the next one is begun: it may end, and be collected, before post returns */
+    const bool again = e->front_wanted;
+    e->session.model.front.searching = e->front_wanted = false;
+    if (again)
         post(e);
     else
         take(e);
-    e->front_wanted = false;
     return true;
 }
 

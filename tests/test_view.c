@@ -75,6 +75,9 @@ static void every_view_is_drawn_under_its_title_at_any_size(void **state)
             const char *const text = drawn(&screen), *const title = strstr(text, info->title);
             if (session.canvas.n_overlaps > 0)
                 fail_msg("%s at %dx%d writes over its own text:\n%s", info->word, (int)cols, (int)rows, text);
+            if (session.canvas.n_lost > 0)
+                fail_msg("%s at %dx%d writes where nothing is seen:\n%s", info->word, (int)cols, (int)rows,
+                         text);
             if (title == NULL || title > strchr(text, '\n'))
                 fail_msg("%s has no title in its first line:\n%s", info->word, text);
         }
@@ -122,12 +125,35 @@ static void every_key_of_a_view_is_taken_and_its_footer_names_keys_that_it_has(v
     s2_buf_release(&screen);
 }
 
+/* Wherever it is, a click leaves a state that can be drawn; where the view takes none, nothing changes in its body. */
+static void a_click_on_any_cell_of_a_view_leaves_what_can_be_drawn(void **state)
+{
+    (void)state;
+    s2_buf screen = {0};
+    for (int view = 0; view < S2_N_VIEWS; view++) {
+        begin(24, 80, view);
+        const s2_rect body = s2_layout_frame(24, 80).body;
+        const s2_tui_state before = session.state;
+        for (int32_t row = 0; row < 24; row++)
+            for (int32_t col = 0; col < 80; col += 3) {
+                session.state = before;
+                s2_session_click(&session, row, col, 0);
+                if (OPS[view]->click == NULL && s2_rect_holds(body, row, col))
+                    assert_memory_equal(&session.state, &before, sizeof before);
+                if (memcmp(&session.state, &before, sizeof before) != 0)
+                    drawn(&screen);
+            }
+    }
+    s2_buf_release(&screen);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_view_is_drawn_under_its_title_at_any_size),
         cmocka_unit_test(its_key_goes_to_a_view_from_every_other_and_q_comes_back),
         cmocka_unit_test(every_key_of_a_view_is_taken_and_its_footer_names_keys_that_it_has),
+        cmocka_unit_test(a_click_on_any_cell_of_a_view_leaves_what_can_be_drawn),
     };
     return cmocka_run_group_tests(tests, start, stop);
 }
