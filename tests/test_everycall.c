@@ -1,8 +1,9 @@
 /*
  * Each system call and each allocation of each command fails once. The command must end by itself with a stated
  * exit code; what it says it did is done: its output is that of an undisturbed run, files are whole or not there,
- * rows are there, the database is sound, and nothing is left beside. `make campaign-faults` takes every call of
- * every command, make check a few of each.
+ * rows are there, the database is sound, and nothing is left beside. Then the same from a call on, for good: a
+ * full disk, a folder that nobody may write; and a command that is killed at a call. `make campaign-faults` takes
+ * every call of every command, make check a few of each.
  */
 #include "tests/s2test.h"
 
@@ -39,7 +40,7 @@ static const struct {
     {{"show", "p.s2", "--canonical"}, false},
     {{"sim", "p.s2", "--gpu", "h200", "--len", "4k"}, false},
     {{"search", "heads 4; head-dim 64; layers all: local {1,2} | stride {2,4} phase head", "--gpu", "h200",
-      "--len", "4k", "--jobs", "1"},
+      "--len", "4k", "--jobs", "1", "-o", "out"},
      true},
     {{"draw", "p.s2", "--len", "512", "-o", "out.png"}, false},
     {{"mask", "p.s2", "--len", "512", "--format", "npy", "-o", "out"}, false},
@@ -56,6 +57,8 @@ static const struct {
     {{"tag", "a", "keep"}, true},
     {{"note", "a", "a remark"}, true},
     {{"rm", "a"}, true},
+    {{"star", "a"}, true},
+    {{"db", "gc"}, true},
     {{"validate", "p.s2", "--device", "cpu", "--len", "128"}, true},
     {{"reach", "p.s2", "--len", "1k"}, false},
     {{"explain", "stride"}, false},
@@ -67,6 +70,9 @@ enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 static char dir[96], program[300];
 static s2_faulty_page *page;
 static int page_fd;
+
+/* What happens at a call: it fails, or all that write do from then on, or the command ends there. */
+typedef enum trouble { FAILS_ONCE, DISK_FULL, READ_ONLY, KILLED } trouble;
 
 /* What one run did. */
 typedef struct outcome {
@@ -133,8 +139,29 @@ static int error_for(int call, int64_t n)
     }
 }
 
-/* Answers each call until the program ends: it goes on, and the n-th fails. */
-static void supervise(int listener, int64_t failing, outcome *out)
+/* The error of a call from which on the disk is full, or the folder read-only; 0: the call goes on. */
+static int lasting_error(trouble kind, const struct seccomp_data *call)
+{
+    switch (call->nr) {
+    case SYS_write:
+    case SYS_writev:
+    case SYS_pwrite64: return kind == DISK_FULL && call->args[0] > STDERR_FILENO ? ENOSPC : 0;
+    case SYS_ftruncate: return kind == DISK_FULL ? ENOSPC : 0;
+    case SYS_openat: return kind == READ_ONLY && (call->args[2] & O_CREAT) != 0 ? EROFS : 0;
+    case SYS_rename:
+    case SYS_renameat2:
+    case SYS_link:
+    case SYS_linkat:
+    case SYS_mkdir:
+    case SYS_mkdirat:
+    case SYS_unlink:
+    case SYS_unlinkat: return kind == READ_ONLY ? EROFS : 0;
+    default: return 0;
+    }
+}
+
+/* Answers each call until the program ends: it goes on until the one where the trouble begins. */
+static void supervise(int listener, trouble kind, int64_t from, outcome *out)
 {
     for (;;) {
         struct pollfd ready = {listener, POLLIN, 0};
@@ -145,9 +172,17 @@ static void supervise(int listener, int64_t failing, outcome *out)
         if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) != 0)
             continue;
         struct seccomp_notif_resp answer = {.id = asked.id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
-        if (out->n_calls++ == failing) {
-            out->failed_call = asked.data.nr;
-            answer = (struct seccomp_notif_resp){.id = asked.id, .error = -error_for(asked.data.nr, failing)};
+        const int64_t at = out->n_calls++;
+        int error = 0;
+        if (from >= 0 && at >= from && kind != FAILS_ONCE && kind != KILLED)
+            error = lasting_error(kind, &asked.data);
+        else if (at == from && kind == FAILS_ONCE)
+            error = error_for(asked.data.nr, from);
+        else if (at == from && kind == KILLED)
+            kill((pid_t)asked.pid, SIGKILL);
+        if (error != 0) {
+            out->failed_call = kind == READ_ONLY ? SYS_unlink : asked.data.nr;
+            answer = (struct seccomp_notif_resp){.id = asked.id, .error = -error};
         }
         ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
     }
@@ -169,7 +204,8 @@ static int end_code(pid_t child)
 }
 
 /* False where this machine cannot watch calls. */
-static bool run_command(const char *const *words, int64_t failing_call, int64_t failing_alloc, outcome *out)
+static bool run_command(const char *const *words, trouble kind, int64_t failing_call, int64_t failing_alloc,
+                        outcome *out)
 {
     int ends[2];
     *out = (outcome){.code = -1};
@@ -185,7 +221,7 @@ static bool run_command(const char *const *words, int64_t failing_call, int64_t 
     close(ends[1]);
     const int listener = page->watch_calls ? receive_listener(ends[0]) : -1;
     if (listener >= 0)
-        supervise(listener, failing_call, out);
+        supervise(listener, kind, failing_call, out);
     out->code = end_code(child);
     out->n_allocs = atomic_load(&page->n_allocs);
     close(ends[0]);
@@ -274,14 +310,41 @@ static bool run_base(int command, bool calls, outcome *before, outcome *after)
 {
     assert_int_equal(shell("rm -rf work base && cp -r seed work"), 0);
     look_at_rows(before, "before");
-    if (!run_command(COMMANDS[command].words, -1, calls ? -1 : INT64_MAX, after))
+    if (!run_command(COMMANDS[command].words, FAILS_ONCE, -1, calls ? -1 : INT64_MAX, after))
         return false;
     look_at_rows(after, "undisturbed");
     assert_int_equal(shell("cp -r work base && cp stdout base.stdout && cp stderr base.stderr"), 0);
     return true;
 }
 
-static bool sweep(int command, bool calls, s2_rng *rng, int64_t most, int64_t *n_failed)
+/* Of a killed command: rows of a part of what it did, a sound database, and files whole or not there. */
+static void judge_killed(const outcome *before, const outcome *after, outcome *seen, const char *what)
+{
+    s2_db *copy;
+    s2_buf findings = {0};
+    s2_diag diag = {0};
+    char path[160];
+    look_at_rows(seen, what);
+    if (seen->n_runs < before->n_runs || seen->n_runs > after->n_runs ||
+        seen->n_designs < (before->n_designs < after->n_designs ? before->n_designs : after->n_designs))
+        fail_msg("%s: killed, with %lld runs and %lld designs", what, (long long)seen->n_runs,
+                 (long long)seen->n_designs);
+    if (shell("for f in out out.png; do [ ! -e work/$f ] || cmp base/$f work/$f || exit 1; done") != 0)
+        fail_msg("%s: killed, and a file is neither whole nor not there", what);
+    snprintf(path, sizeof path, "%s/work/out.db", dir);
+    if (access(path, F_OK) != 0)
+        return;
+    if (s2_db_open(path, S2_DB_READ, &copy, &diag) != S2_OK)
+        fail_msg("%s: killed, and out.db cannot be read: %s", what, diag.msg);
+    assert_int_equal(s2_db_verify(copy, &findings, NULL), S2_OK);
+    if (findings.len > 0)
+        fail_msg("%s: killed, and out.db: %.*s", what, (int)findings.len, findings.data);
+    s2_buf_release(&findings);
+    s2_db_close(&copy);
+}
+
+/* calls: a trouble at system calls; else an allocation fails. */
+static bool sweep(int command, bool calls, trouble kind, s2_rng *rng, int64_t most, int64_t *n_failed)
 {
     const char *const *const words = COMMANDS[command].words;
     outcome before, after, seen;
@@ -290,46 +353,65 @@ static bool sweep(int command, bool calls, s2_rng *rng, int64_t most, int64_t *n
         return false;
     const int64_t n = calls ? after.n_calls : after.n_allocs, stride = n > most ? n / most : 1;
     for (int64_t at = stride > 1 ? (int64_t)s2_rng_below(rng, (uint64_t)stride) : 0; at < n; at += stride) {
-        run_command(words, calls ? at : -1, calls ? -1 : at, &seen);
-        snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d)", words[0],
+        run_command(words, kind, calls ? at : -1, calls ? -1 : at, &seen);
+        snprintf(what, sizeof what, "s2 %s %s, %s %lld of %lld (%d, %d)", words[0],
                  words[1] != NULL ? words[1] : "", calls ? "system call" : "allocation", (long long)at,
-                 (long long)n, seen.failed_call);
-        judge_run(command, &before, &after, &seen, what);
+                 (long long)n, seen.failed_call, (int)kind);
+        if (kind == KILLED)
+            judge_killed(&before, &after, &seen, what);
+        else
+            judge_run(command, &before, &after, &seen, what);
         ++*n_failed;
     }
     return true;
 }
 
-static void sweep_all(bool calls)
+static void sweep_all(bool calls, trouble kind, const char *what_happened)
 {
     const uint64_t seed = s2_test_seed(1);
-    const int64_t most = s2_test_cases(3);
+    const int64_t most = s2_test_cases(kind == FAILS_ONCE ? 3 : 1);
     int64_t n_failed = 0;
     s2_rng rng = {seed};
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     skip(); /* the sanitizers' own calls would fail too */
 #endif
     for (int command = 0; command < N_COMMANDS; command++)
-        if (!sweep(command, calls, &rng, most, &n_failed)) {
+        if (!sweep(command, calls, kind, &rng, most, &n_failed)) {
             printf("# s2: this machine does not let a process watch the system calls of another\n");
             skip();
         }
-    printf("# s2: %lld %s of %d commands failed one by one, seed %llu: stated exit codes, whole files, no "
-           "lost row\n",
-           (long long)n_failed, calls ? "system calls" : "allocations", (int)N_COMMANDS,
-           (unsigned long long)seed);
+    printf("# s2: %d commands, %lld times %s: stated exit codes, whole files, no lost row; seed %llu\n",
+           (int)N_COMMANDS, (long long)n_failed, what_happened, (unsigned long long)seed);
 }
 
 static void system_calls_of_every_command_may_fail(void **state)
 {
     (void)state;
-    sweep_all(true);
+    sweep_all(true, FAILS_ONCE, "a system call failed");
 }
 
 static void allocations_of_every_command_may_fail(void **state)
 {
     (void)state;
-    sweep_all(false);
+    sweep_all(false, FAILS_ONCE, "an allocation failed");
+}
+
+static void the_disk_of_every_command_may_be_full_for_good(void **state)
+{
+    (void)state;
+    sweep_all(true, DISK_FULL, "the disk was full from a call on");
+}
+
+static void the_folder_of_every_command_may_be_read_only(void **state)
+{
+    (void)state;
+    sweep_all(true, READ_ONLY, "nothing could be created from a call on");
+}
+
+static void every_command_may_be_killed_at_any_call(void **state)
+{
+    (void)state;
+    sweep_all(true, KILLED, "killed at a call");
 }
 
 static int set_up(void **state)
@@ -365,6 +447,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(system_calls_of_every_command_may_fail),
         cmocka_unit_test(allocations_of_every_command_may_fail),
+        cmocka_unit_test(the_disk_of_every_command_may_be_full_for_good),
+        cmocka_unit_test(the_folder_of_every_command_may_be_read_only),
+        cmocka_unit_test(every_command_may_be_killed_at_any_call),
     };
     s2_test_choose();
     return cmocka_run_group_tests_name("everycall", tests, set_up, tear_down);
