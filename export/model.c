@@ -27,7 +27,8 @@ const char *s2_model_type_name(const s2_doc *doc, const char *prefix)
 
 const char *s2_model_prefix(const s2_doc *doc)
 {
-    static const char *const inner[] = {"/text_config", "/llm_config", "/language_config"};
+    static const char *const inner[] = {"/text_config", "/llm_config", "/language_config",
+                                        "/thinker_config/text_config"};
     for (size_t n = 0; n < sizeof inner / sizeof *inner; n++)
         if (s2_doc_len(doc, inner[n]) > 0)
             return inner[n];

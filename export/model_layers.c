@@ -403,7 +403,9 @@ static s2_status derive(const reader *r)
                    ? read_flags(r, "no_rope_layers", S2_LAYER_FULL, S2_LAYER_CHUNKED)
                    : derive_period(r, S2_LAYER_CHUNKED);
     case S2_RULE_UPPER: return is_null(r, "sliding_window") ? S2_OK : derive_upper(r, 62);
-    case S2_RULE_SWITCHED_UPPER: return is_null(r, "sliding_window") ? S2_OK : derive_upper(r, 28);
+    case S2_RULE_SWITCHED_UPPER:
+        return is_null(r, "sliding_window") ? S2_OK
+                                            : derive_upper(r, r->type.period > 0 ? r->type.period : 28);
     case S2_RULE_SWITCHED_EVEN: return derive_even(r);
     case S2_RULE_SWITCHED_ROTARY: return is_window_off(r) ? S2_OK : derive_rotary(r);
     case S2_RULE_MIMO: return derive_mimo(r);

@@ -4,7 +4,8 @@
  * X(model_type, rule, key, period, phase, window_tok, head_dim, flags)
  *   rule        which keys of the config decide what a layer reads (export/model.h)
  *   key         the config's name for the period, NULL: it has none; of ENCODER for what makes it causal
- *   period      without a list of layers, layer l is full when l % period == phase; 0: no layer is
+ *   period      without a list of layers, layer l is full when l % period == phase; 0: no layer is; of
+ *               SWITCHED_UPPER max_window_layers of a config that leaves it out; 0: 28
  *   window_tok  of a config that leaves sliding_window (or attention_chunk_size) out; 0: no window then
  *   head_dim    of a config that leaves head_dim out; 0: hidden_size / heads
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated
@@ -83,6 +84,10 @@
     X("phi", FULL, NULL, 0, 0, 0, 0, S2_UNGATED)                                                             \
     X("qwen3_vl_moe_text", FULL, NULL, 0, 0, 0, 128, 0)                                                      \
     X("qwen3_vl_text", FULL, NULL, 0, 0, 0, 128, 0)                                                          \
+    X("glm4v_text", FULL, NULL, 0, 0, 0, 0, 0)                                                               \
+    X("glm4v_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                           \
+    X("ernie4_5_vl_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                     \
+    X("qwen3_omni_moe_text", FULL, NULL, 0, 0, 0, 0, 0)                                                      \
     X("mimo", FULL, NULL, 0, 0, 0, 0, 0)                                                                     \
     X("seed_oss", FULL, NULL, 0, 0, 0, 128, 0)                                                               \
     X("solar_open", FULL, NULL, 0, 0, 0, 128, 0)                                                             \
@@ -100,6 +105,11 @@
     X("got_ocr2", SWITCHED_UPPER, NULL, 0, 0, 4096, 0, 0)                                                    \
     X("qwen2", SWITCHED_UPPER, NULL, 0, 0, 4096, 0, 0)                                                       \
     X("qwen3", SWITCHED_UPPER, NULL, 0, 0, 4096, 128, 0)                                                     \
+    X("qwen2_vl", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                                   \
+    X("qwen2_vl_text", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                              \
+    X("qwen2_5_vl", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                                 \
+    X("qwen2_5_vl_text", SWITCHED_UPPER, NULL, 80, 0, 4096, 0, 0)                                            \
+    X("qwen2_5_omni_text", SWITCHED_UPPER, NULL, 0, 0, 32768, 0, 0)                                          \
     X("qwen2_moe", SWITCHED_EVEN, NULL, 0, 0, 4096, 0, 0)                                                    \
     X("smollm3", SWITCHED_ROTARY, NULL, 0, 0, 0, 0, 0)                                                       \
     X("dots1", UPPER, NULL, 0, 0, 4096, 0, 0)                                                                \

@@ -377,6 +377,20 @@ static void budgets_of_more_methods_are_kept(void **state)
         {"{\"model.layers.0.self_attn.k_proj\": [[1, 0, 2, 3, 7, 6, 5, 4]]}", "", "doublesparse",
          "head-dim 8"},
         {"{\"alphas\": [[0.0]], \"betas\": [[0.5]]}", "len=1281", "moa", "local 576t"},
+        {"{\"model_type\": \"qwen2_5_vl\", \"num_attention_heads\": 2, \"num_hidden_layers\": 2, "
+         "\"hidden_size\": 64, \"use_sliding_window\": true, \"sliding_window\": 64, \"max_window_layers\": "
+         "1}",
+         "", "layers", "layers 0: dense"},
+        {"{\"model_type\": \"qwen2_5_vl\", \"num_attention_heads\": 2, \"num_hidden_layers\": 40, "
+         "\"hidden_size\": 64, \"use_sliding_window\": true, \"sliding_window\": 64}",
+         "", "layers", "layers all: dense"}, /* 80 layers stay full where the config does not say */
+        {"{\"model_type\": \"qwen3_omni_moe\", \"thinker_config\": {\"text_config\": {\"model_type\": "
+         "\"qwen3_omni_moe_text\", \"num_attention_heads\": 2, \"num_hidden_layers\": 2, \"hidden_size\": "
+         "64}}}",
+         "", "layers", "layers all: dense"},
+        {"{\"model_type\": \"glm4v\", \"text_config\": {\"model_type\": \"glm4v_text\", "
+         "\"num_attention_heads\": 2, \"num_hidden_layers\": 2, \"hidden_size\": 64}}",
+         "", "layers", "layers all: dense"},
         {"{\"attention_window\": 8, \"num_attention_heads\": 2, \"num_hidden_layers\": 1}", "global=2",
          "longformer", "columns 0t-1t | rows 0t-1t"},
         {"{\"model_type\": \"big_bird\", \"num_attention_heads\": 2, \"num_hidden_layers\": 1}", "len=1024",
