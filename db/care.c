@@ -184,8 +184,10 @@ s2_status s2_db_draft_open(const char *target, s2_db_draft *out, s2_diag *diag)
         status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
     else if (flock(draft.fd, LOCK_EX | LOCK_NB) != 0 || !is_ours(&draft))
         status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: another process is making it", target);
-    else if (ftruncate(draft.fd, 0) != 0)
+    else if (ftruncate(draft.fd, 0) != 0) {
         status = s2_diag_set(diag, S2_EDB, 0, 0, 0, "%s: %s", target, strerror(errno));
+        unlink(draft.path);
+    }
     if (status == S2_OK) {
         remove_parts(draft.path);
         *out = draft;
