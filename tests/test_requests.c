@@ -5,7 +5,6 @@
 
 #include "base/arith.h"
 #include "pattern/parse.h"
-#include "sim/capacity.h"
 #include "sim/requests.h"
 #include "sim/step.h"
 #include "tests/gen_spec.h"

@@ -5,10 +5,13 @@
 #include "tests/s2test.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/rng.h"
 #include "pattern/parse.h"
+#include "sim/capacity.h"
 #include "sim/growth.h"
 #include "sim/price.h"
 #include "sim/share.h"
@@ -373,6 +376,50 @@ static s2_sim_options small_gpu(s2_rng *rng)
     return options;
 }
 
+static int by_size(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double processor_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+/* How long everything of the cache takes, its peak and what fits; said and not judged. */
+static void what_fits_is_timed(void **state)
+{
+    (void)state;
+    const int64_t n_cases = s2_test_cases(60);
+    double *const ms = calloc((size_t)n_cases, sizeof *ms);
+    assert_non_null(ms);
+    for (int64_t n = 0; n < n_cases; n++) {
+        s2_rng rng = {s2_test_seed(20261123) + (uint64_t)n};
+        s2_arena arena = {0};
+        s2_buf text = {0};
+        s2_sim sim = {0};
+        int64_t work_left = S2_SIM_WORK;
+        draw_text(&rng, &text);
+        const s2_pattern pattern = parsed(&arena, text.data);
+        s2_sim_options options = small_gpu(&rng);
+        options.len_tok = 1 + (int64_t)s2_rng_below(&rng, 131072);
+        const double begin_ms = processor_ms();
+        assert_int_equal(s2_capacity_price(&arena, &pattern, &options, &work_left, &sim), S2_OK);
+        ms[n] = processor_ms() - begin_ms;
+        s2_buf_release(&text);
+        s2_arena_release(&arena);
+    }
+    qsort(ms, (size_t)n_cases, sizeof *ms, by_size);
+    printf("# s2: what fits, %lld random patterns of up to 128k tokens: median %.2f ms, 99 %% within %.0f "
+           "ms, all "
+           "within %.0f ms\n",
+           (long long)n_cases, ms[n_cases / 2], ms[n_cases * 99 / 100], ms[n_cases - 1]);
+    free(ms);
+}
+
 static void what_is_said_to_fit_fits_when_asked(void **state)
 {
     (void)state;
@@ -573,6 +620,7 @@ int main(void)
         cmocka_unit_test(uneven_heads_are_seen_and_mended),
         cmocka_unit_test(more_gpus_than_kv_heads_copy_them),
         cmocka_unit_test(peaks_and_longest_contexts_are_those_of_enumeration),
+        cmocka_unit_test(what_fits_is_timed),
         cmocka_unit_test(what_is_said_to_fit_fits_when_asked),
         cmocka_unit_test(examples_that_were_wrong),
         cmocka_unit_test(training_keeps_state_and_activations_and_no_cache),
