@@ -208,11 +208,12 @@ static void equal_requests_are_pages(void **state)
     }
 }
 
-static void draw_requests(s2_rng *rng, int32_t n, s2_sim_request *requests)
+static void draw_requests(s2_rng *rng, int64_t gap_us, int32_t n, s2_sim_request *requests)
 {
     for (int32_t at = 0; at < n; at++)
-        requests[at] = (s2_sim_request){at + 2, (int64_t)1 << in(rng, 1, 13), in(rng, 1, 60),
-                                        at > 0 ? requests[at - 1].arrival_us + (double)in(rng, 0, 90000) : 0};
+        requests[at] =
+            (s2_sim_request){at + 2, (int64_t)1 << in(rng, 5, 13), in(rng, 1, 60),
+                             at > 0 ? requests[at - 1].arrival_us + (double)(gap_us * in(rng, 0, 9)) : 0};
     for (int32_t at = 0; at < n; at++)
         requests[at].prompt_tok += in(rng, 0, requests[at].prompt_tok);
 }
@@ -231,8 +232,8 @@ static void more_load_never_ends_sooner(void **state)
         const char *const text = patterns[at % 3];
         const s2_serving serving = {in(&rng, 0, 1) * (int64_t)256 << in(&rng, 0, 4), 0};
         s2_sim_options options = server_options();
-        options.gpu.hbm_gb = 18.5 + (double)in(&rng, 0, 30) / 10;
-        draw_requests(&rng, MOST, requests);
+        options.gpu.hbm_gb = 18.5 + (double)in(&rng, 0, 5) / 10;
+        draw_requests(&rng, at % 2 * 10000, MOST, requests);
         double before_us = 0;
         for (int32_t n = 1; n <= MOST; n += 3) {
             const s2_served served = serve(text, &options, &serving, n, requests);
