@@ -13,7 +13,12 @@ PIP="$DIR/bin/pip -q --disable-pip-version-check"
 say() { echo "fetch.sh: $*" >&2; }
 
 # What is missing is skipped by consumers.py, with its reason.
-attempt() { "$@" || say "left out: $*"; }
+missing=0
+attempt() {
+    "$@" && return
+    missing=$((missing + 1))
+    say "left out: $*"
+}
 
 # One folder or file out of a package that is too large, or needs too much, to be installed.
 part_of() { # PACKAGE==VERSION FOLDER PATH...
@@ -54,4 +59,4 @@ attempt clone https://github.com/mit-han-lab/Block-Sparse-Attention Block-Sparse
 attempt clone https://github.com/mit-han-lab/duo-attention duo-attention duo_attn
 attempt clone https://github.com/NVIDIA/TensorRT-LLM TensorRT-LLM cpp/tensorrt_llm/kernels
 rm -rf "$DIR/download"
-say "done: make formats CONSUMERS=$DIR"
+say "done, $missing left out: make formats CONSUMERS=$DIR"
