@@ -622,7 +622,7 @@ static void published_figures_of_other_formats_hold(void **state)
         {"LServe prefill of a streaming head", "lserve",
          "--sparse-context-mode --static-sparsity 0.5 --ctx-sink-token 128 --ctx-local-token 8192 "
          "--dec-sink-token 128 --dec-local-token 256 --dynamic-sparse-token-budget 4096",
-         "", S2_PREFILL, 0, 0, 131072, 0.12292},
+         "streaming-kv=4", S2_PREFILL, 0, 0, 131072, 0.12292},
         {"Longformer +-256", "longformer",
          "{\"attention_window\": 512, \"num_attention_heads\": 2, \"model_type\": \"longformer\"}",
          "global=0", S2_PREFILL, 0, 0, 4096, 0.12132},
