@@ -143,6 +143,14 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     if (sim->predicted)
         put_error(sim, buf);
     const bool spills = s2_sim_dense_spills(&options, sim);
+    const s2_format *const keeper = s2_restriction_keeper(found->restriction);
+    if (spills && keeper != NULL) {
+        s2_buf_printf(buf,
+                      " where its cache drops pages; %s keeps them all, they do not fit the GPU, and "
+                      "neither this time nor any ratio holds there",
+                      keeper->stack);
+        return S2_OK;
+    }
     s2_buf_puts(buf, ", ");
     if (sim->predicted)
         put_ratio(sim->dense_time_us / sim->time_us, buf);

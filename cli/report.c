@@ -621,8 +621,11 @@ static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_b
         s2_bytes_print(kept, buf);
         s2_buf_printf(buf,
                       " of cache, %.4f of dense: %s keeps every page, so that what fits is what fits of "
-                      "dense\n",
-                      kept / (double)sim->kv.dense, format->stack);
+                      "dense%s\n",
+                      kept / (double)sim->kv.dense, format->stack,
+                      s2_sim_dense_spills(subject->options, sim)
+                          ? "; this does not, and no time, rate or ratio above holds there"
+                          : "");
         line_begin("", buf);
     }
     if (subject->options->peer != NULL)

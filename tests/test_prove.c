@@ -290,7 +290,7 @@ static void the_prover_equals_enumeration_on_static_patterns(void **state)
 {
     (void)state;
     const s2_gen_spec options = {.most_layers = 2, .most_heads = 4};
-    run_engines("static", 1000000, 20000, &options);
+    run_engines("static", 1000000, 12000, &options);
 }
 
 static void the_prover_equals_enumeration_on_every_term(void **state)
@@ -378,7 +378,7 @@ static void the_prover_equals_enumeration_at_the_edge_of_a_verdict(void **state)
 {
     (void)state;
     const uint64_t seed = s2_test_seed(7000000);
-    const int64_t n_cases = s2_test_cases(4000);
+    const int64_t n_cases = s2_test_cases(2000);
     s2_tally tally = {0};
     for (int64_t at = 0; at < n_cases; at++) {
         s2_arena arena = {0};
