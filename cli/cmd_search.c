@@ -20,6 +20,7 @@
 #include "cli/textfile.h"
 #include "judge/validate.h"
 #include "reach/worth.h"
+#include "sim/share.h"
 
 /* All that a signal handler may change. */
 static volatile sig_atomic_t stop_asked;
@@ -573,6 +574,23 @@ static s2_exit check_worth(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
+/* No candidate of this shape could be priced. */
+static s2_exit check_share(s2_searching *r)
+{
+    s2_cli *const cli = r->found.cli;
+    const int32_t n_ranks = r->found.search.options.n_ranks;
+    s2_pattern pattern;
+    s2_diag diag;
+    if (s2_search_pattern(&r->found.search, 0, &cli->arena, &pattern, &diag) != S2_OK ||
+        s2_share_is_even(&pattern, n_ranks))
+        return S2_EXIT_OK;
+    s2_cli_error(cli, "%d GPUs cannot share %d heads on %d KV heads evenly", n_ranks, pattern.n_heads,
+                 pattern.n_kv_heads);
+    s2_cli_hint(cli,
+                "the number of GPUs must divide the heads, and divide the KV heads or be a multiple of them");
+    return S2_EXIT_USAGE;
+}
+
 /* The first Ctrl-C ends the work in good order, the second at once. */
 typedef struct handlers {
     struct sigaction of_int;
@@ -831,6 +849,7 @@ static s2_exit search_command(s2_searching *r, int argc, char **argv)
     S2_CLI_TRY(read_options(r));
     S2_CLI_TRY(read_space(r));
     S2_CLI_TRY(check_worth(r));
+    S2_CLI_TRY(check_share(r));
     S2_CLI_TRY(read_shard(r));
     S2_CLI_TRY(read_limit(r));
     if (s2_args_has(&r->args, "dry-run"))

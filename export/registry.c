@@ -155,6 +155,8 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     s2_status status = S2_OK;
     if (format == NULL || format->read == NULL) {
         status = refuse_unknown(source, name, &doc_diag);
+        if (name == NULL && starts_like_json(source))
+            status = S2_EPARSE; /* nor is it a pattern's text, which the caller would try next */
     } else if (source->doc == NULL && !format->reads_bytes) {
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
