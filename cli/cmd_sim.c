@@ -93,6 +93,20 @@ static s2_exit read_numbers(s2_sim_run_state *state)
     return S2_EXIT_OK;
 }
 
+static s2_exit refuse_options_of_training(const s2_sim_run_state *state)
+{
+    static const char *const names[] = {"dp", "recompute"};
+    if (state->all_phases || state->options.phase == S2_TRAIN)
+        return S2_EXIT_OK;
+    for (size_t at = 0; at < sizeof names / sizeof *names; at++)
+        if (s2_args_has(&state->args, names[at])) {
+            s2_cli_error(state->cli, "--%s belongs to training and changes nothing in %s: add --phase train",
+                         names[at], s2_phase_word(state->options.phase));
+            return S2_EXIT_USAGE;
+        }
+    return S2_EXIT_OK;
+}
+
 /* The user's own constants, the GPU's, or a guess from its data sheet. */
 static s2_exit read_constants(s2_sim_run_state *state)
 {
@@ -179,6 +193,7 @@ static s2_exit read_options(s2_sim_run_state *state)
     S2_CLI_TRY(read_numbers(state));
     S2_CLI_TRY(read_peer(state));
     S2_CLI_TRY(read_requests(state));
+    S2_CLI_TRY(refuse_options_of_training(state));
     if (model == NULL)
         return S2_EXIT_OK;
     bool is_file;

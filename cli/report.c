@@ -414,6 +414,21 @@ static void text_work(const s2_sim *sim, bool decode, s2_buf *buf)
     s2_buf_puts(buf, " loaded by tiles\n");
 }
 
+static bool has_replicas(const s2_sim_options *options)
+{
+    return options->phase == S2_TRAIN && options->n_shards > 1;
+}
+
+static void put_gpus(const s2_sim_options *options, s2_buf *buf)
+{
+    const int32_t n = options->n_ranks * (has_replicas(options) ? options->n_shards : 1);
+    if (n > 1)
+        s2_buf_printf(buf, ", %d GPUs", n);
+    if (has_replicas(options))
+        s2_buf_printf(buf, ": %d replicas of %d", options->n_shards, options->n_ranks);
+    s2_buf_puts(buf, "\n");
+}
+
 static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const char *const least = sim->predicted ? "" : "at least ", *const most =
@@ -421,8 +436,9 @@ static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     line_begin("end to end", buf);
     s2_buf_puts(buf, least);
     s2_time_print(sim->end_to_end_us, buf);
-    s2_buf_printf(buf, ", %s%.4g tokens/s; with dense attention ", most,
-                  s2_sim_tokens_per_s(options, sim->end_to_end_us));
+    s2_buf_printf(buf, ", %s%.4g tokens/s%s; with dense attention ", most,
+                  s2_sim_tokens_per_s(options, sim->end_to_end_us),
+                  has_replicas(options) ? " a replica" : "");
     s2_time_print(sim->end_to_end_dense_us, buf);
     s2_buf_printf(
         buf, ", %.4g: %.3g times as long%s\n", s2_sim_tokens_per_s(options, sim->end_to_end_dense_us),
@@ -752,7 +768,7 @@ void s2_sim_report_text(const s2_report_subject *subject, const s2_sim *sim, s2_
     s2_buf_printf(buf, ", batch %lld, %s, %s%s%s", (long long)options->batch, s2_dtype_word(options->dtype),
                   options->gpu.title, options->net != NULL ? ", model " : "",
                   options->net != NULL ? options->net->name : "");
-    s2_buf_printf(buf, options->n_ranks > 1 ? ", %d GPUs\n" : "\n", options->n_ranks);
+    put_gpus(options, buf);
     text_work(sim, options->phase == S2_DECODE, buf);
     text_time(options, sim, buf);
     text_states(sim, buf);
