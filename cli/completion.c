@@ -103,6 +103,14 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
     return buf->status == S2_OK ? buf->data : "";
 }
 
+/* What would end or change the string that a shell's text stands in is left out. */
+static void add_text(s2_buf *buf, const char *text, const char *left_out)
+{
+    for (; *text != '\0'; text++)
+        if (strchr(left_out, *text) == NULL)
+            s2_buf_add(buf, text, 1);
+}
+
 /* ---- bash */
 
 static void add_bash_value(s2_buf *buf, const s2_option *option)
@@ -155,13 +163,8 @@ static void add_bash(s2_buf *buf)
 
 /* ---- zsh */
 
-/* Text inside '...' of a zsh _arguments specification: no quote, bracket or colon. */
-static void add_zsh_text(s2_buf *buf, const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (strchr("'[]:", *text) == NULL)
-            s2_buf_add(buf, text, 1);
-}
+/* In '...' of a specification of _arguments. */
+static const char ZSH_LEFT_OUT[] = "'[]:";
 
 static void add_zsh_value(s2_buf *buf, const s2_option *option)
 {
@@ -186,7 +189,7 @@ static void add_zsh_option(s2_buf *buf, const s2_option *option)
                       option->name);
     else
         s2_buf_printf(buf, "'%s--%s[", star, option->name);
-    add_zsh_text(buf, option->help);
+    add_text(buf, option->help, ZSH_LEFT_OUT);
     s2_buf_puts(buf, "]");
     if (option->arg != NULL)
         add_zsh_value(buf, option);
@@ -211,7 +214,7 @@ static void add_zsh(s2_buf *buf)
                 "    if (( CURRENT == 2 )) && [[ $command != s2check ]]; then\n        local -a commands=(");
     for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
         s2_buf_printf(buf, "\n            '%s:", command->name);
-        add_zsh_text(buf, command->summary);
+        add_text(buf, command->summary, ZSH_LEFT_OUT);
         s2_buf_puts(buf, "'");
     }
     s2_buf_puts(buf,
@@ -225,13 +228,8 @@ static void add_zsh(s2_buf *buf)
 
 /* ---- fish */
 
-/* Text inside "..." of fish: no quote, dollar or backslash. */
-static void add_fish_text(s2_buf *buf, const char *text)
-{
-    for (; *text != '\0'; text++)
-        if (strchr("\"$\\", *text) == NULL)
-            s2_buf_add(buf, text, 1);
-}
+/* In "...". */
+static const char FISH_LEFT_OUT[] = "\"$\\";
 
 static void add_fish_value(s2_buf *buf, const s2_option *option)
 {
@@ -254,7 +252,7 @@ static void add_fish_command(s2_buf *buf, const char *when, const char *program,
         if (option->arg != NULL)
             add_fish_value(buf, option);
         s2_buf_puts(buf, " -d \"");
-        add_fish_text(buf, option->help);
+        add_text(buf, option->help, FISH_LEFT_OUT);
         s2_buf_puts(buf, "\"\n");
     }
 }
@@ -265,7 +263,7 @@ static void add_fish(s2_buf *buf)
     for (const s2_command *command = s2_command_table; command->name != NULL; command++) {
         char when[96];
         s2_buf_printf(buf, "complete -c s2 -n __fish_use_subcommand -a %s -d \"", command->name);
-        add_fish_text(buf, command->summary);
+        add_text(buf, command->summary, FISH_LEFT_OUT);
         s2_buf_puts(buf, "\"\n");
         snprintf(when, sizeof when, "-n \"__fish_seen_subcommand_from %s\"", command->name);
         add_fish_command(buf, when, "s2", command);

@@ -35,28 +35,17 @@ static s2_requests_total total_of(const s2_sim_requests *requests)
     return total;
 }
 
-static void cell_time(const char *label, double us, double dense_us, s2_buf *buf)
+static void put_cells(const char *label, double own, double dense, void (*print)(double, s2_buf *),
+                      s2_buf *buf)
 {
-    s2_buf own = {0}, dense = {0};
-    s2_time_print(us, &own);
-    s2_time_print(dense_us, &dense);
-    s2_buf_printf(buf, "  %-24s %12s %12s", label, own.data != NULL ? own.data : "",
-                  dense.data != NULL ? dense.data : "");
-    s2_buf_release(&own);
-    s2_buf_release(&dense);
-    s2_buf_printf(buf, us > 0 ? " %9.3g\n" : "\n", dense_us / us);
-}
-
-static void cell_bytes(const char *label, double bytes, double dense, s2_buf *buf)
-{
-    s2_buf own = {0}, other = {0};
-    s2_bytes_print(bytes, &own);
-    s2_bytes_print(dense, &other);
-    s2_buf_printf(buf, "  %-24s %12s %12s", label, own.data != NULL ? own.data : "",
+    s2_buf mine = {0}, other = {0};
+    print(own, &mine);
+    print(dense, &other);
+    s2_buf_printf(buf, "  %-24s %12s %12s", label, mine.data != NULL ? mine.data : "",
                   other.data != NULL ? other.data : "");
-    s2_buf_release(&own);
+    s2_buf_release(&mine);
     s2_buf_release(&other);
-    s2_buf_printf(buf, bytes > 0 ? " %9.3g\n" : "\n", dense / bytes);
+    s2_buf_printf(buf, own > 0 ? " %9.3g\n" : "\n", dense / own);
 }
 
 static void put_head(const s2_report_subject *subject, const s2_serving *serving,
@@ -108,15 +97,15 @@ static void put_text(const s2_report_subject *subject, const s2_serving *serving
 {
     put_head(subject, serving, requests, buf);
     s2_buf_printf(buf, "  %-24s %12s %12s %9s\n", "", "pattern", "dense", "ratio");
-    cell_time("all done after", own->us, dense->us, buf);
+    put_cells("all done after", own->us, dense->us, s2_time_print, buf);
     s2_buf_printf(buf, "  %-24s %12.4g %12.4g %9.3g\n", "tokens of output a s", own->tokens_per_s,
                   dense->tokens_per_s, own->tokens_per_s / dense->tokens_per_s);
-    cell_time("first token, mean", own->first.mean_us, dense->first.mean_us, buf);
-    cell_time("... 90 % within", own->first.p90_us, dense->first.p90_us, buf);
-    cell_time("next tokens, mean", own->next.mean_us, dense->next.mean_us, buf);
-    cell_time("... 90 % within", own->next.p90_us, dense->next.p90_us, buf);
+    put_cells("first token, mean", own->first.mean_us, dense->first.mean_us, s2_time_print, buf);
+    put_cells("... 90 % within", own->first.p90_us, dense->first.p90_us, s2_time_print, buf);
+    put_cells("next tokens, mean", own->next.mean_us, dense->next.mean_us, s2_time_print, buf);
+    put_cells("... 90 % within", own->next.p90_us, dense->next.p90_us, s2_time_print, buf);
     s2_buf_printf(buf, "  %-24s %12d %12d\n", "at a time, at most", own->most_running, dense->most_running);
-    cell_bytes("cache set aside, at most", own->most_bytes, dense->most_bytes, buf);
+    put_cells("cache set aside, at most", own->most_bytes, dense->most_bytes, s2_bytes_print, buf);
     s2_buf_printf(buf, "  %-24s ", subject->options->n_ranks > 1 ? "room for it on each GPU" : "room for it");
     s2_bytes_print(own->room_bytes, buf);
     s2_buf_puts(buf, "\n");

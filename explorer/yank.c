@@ -3,10 +3,11 @@
 
 #include <string.h>
 
+/* NULL where nothing is stored. */
 static const char *verdict_word(int32_t verdict)
 {
-    static const char *const words[] = {"holds", "violated", "unknown"};
-    return verdict >= 0 && verdict < (int32_t)(sizeof words / sizeof words[0]) ? words[verdict] : NULL;
+    const bool stored = verdict >= S2_DB_HOLDS && verdict <= S2_DB_UNKNOWN;
+    return stored ? s2_db_verdict_word((s2_db_verdict)verdict) : NULL;
 }
 
 /* By the names of the filter's columns. */

@@ -102,13 +102,21 @@ static bool floors_hold(const s2_sim *sim)
            sim->bound_us <= sim->plan_us * slack;
 }
 
+/* What attention takes, its states with it, and what that moves. */
+static s2_status price_attention(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
+                                 int64_t *work_left, s2_sim *sim)
+{
+    sim->tile = s2_tile_shape_default(pattern);
+    S2_TRY(s2_time_attention(scratch, pattern, options, work_left, sim));
+    s2_states_add(pattern, options, sim);
+    return S2_OK;
+}
+
 static s2_status price_whole(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
                              int64_t *work_left, s2_sim *sim, s2_diag *diag)
 {
     S2_TRY(check_options(pattern, options, diag));
-    sim->tile = s2_tile_shape_default(pattern);
-    S2_TRY(s2_time_attention(scratch, pattern, options, work_left, sim));
-    s2_states_add(pattern, options, sim);
+    S2_TRY(price_attention(scratch, pattern, options, work_left, sim));
     S2_TRY(s2_capacity_price(scratch, pattern, options, work_left, sim));
     s2_capacity_spill(options, sim);
     s2_end_to_end_add(options, sim);
@@ -123,10 +131,7 @@ static s2_status price_bounds(s2_arena *scratch, const s2_pattern *pattern, cons
 {
     s2_sim_options own = *options;
     own.calibration = NULL;
-    sim->tile = s2_tile_shape_default(pattern);
-    S2_TRY(s2_time_attention(scratch, pattern, &own, work_left, sim));
-    s2_states_add(pattern, &own, sim);
-    return S2_OK;
+    return price_attention(scratch, pattern, &own, work_left, sim);
 }
 
 /*
@@ -144,10 +149,7 @@ static s2_status price_shared(s2_arena *scratch, const s2_pattern *pattern, cons
         return s2_capacity_price(scratch, pattern, options, work_left, sim);
     if (options->phase == S2_DECODE)
         return price_whole(scratch, pattern, options, work_left, sim, diag);
-    sim->tile = s2_tile_shape_default(pattern);
-    S2_TRY(s2_time_attention(scratch, pattern, options, work_left, sim));
-    s2_states_add(pattern, options, sim);
-    return S2_OK;
+    return price_attention(scratch, pattern, options, work_left, sim);
 }
 
 static s2_status run(s2_arena *scratch, const s2_pattern *pattern, const s2_sim_options *options,
