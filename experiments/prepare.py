@@ -18,9 +18,9 @@ import numpy
 from shape import CONTEXT, LAYERS, read_patterns
 
 
-def masks(s2, text):
+def masks(s2, text, layers):
     planes = []
-    for layer in range(LAYERS):
+    for layer in range(layers):
         command = [s2, "mask", "--len", str(CONTEXT), "--layer", str(layer), "--tokens", "--format", "npy", text]
         planes.append(numpy.load(io.BytesIO(subprocess.run(command, check=True, capture_output=True).stdout)))
     return numpy.packbits(numpy.stack(planes), axis=-1)
@@ -44,15 +44,16 @@ def main():
     parse.add_argument("--out", type=pathlib.Path, required=True)
     parse.add_argument("--text", nargs="*", default=[])
     parse.add_argument("--limit", type=int, default=12_000_000, help="bytes of text")
+    parse.add_argument("--layers", type=int, default=LAYERS)
     parse.add_argument("patterns", nargs="*")
     options = parse.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.text:
         pack_text(options.text, options.out / "text.gz", options.limit)
-    patterns = [pattern for path in options.patterns for pattern in read_patterns(path)]
+    patterns = [pattern for path in options.patterns for pattern in read_patterns(path, options.layers)]
     if patterns:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            bits = list(pool.map(lambda pattern: masks(options.s2, pattern["text"]), patterns))
+            bits = list(pool.map(lambda pattern: masks(options.s2, pattern["text"], options.layers), patterns))
         numpy.savez_compressed(options.out / "masks.npz", **{p["name"]: b for p, b in zip(patterns, bits)})
         (options.out / "patterns.json").write_text(json.dumps(patterns, indent=0))
 

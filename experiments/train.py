@@ -17,6 +17,7 @@ import torch
 
 import model
 import tasks
+from shape import HEADS, LAYERS
 
 BUCKET = 32  # tokens of distance that are counted together
 
@@ -38,6 +39,8 @@ def options():
     parse.add_argument("--limit", type=float, default=1e9)
     parse.add_argument("--commit", default="")
     parse.add_argument("--width", type=int, default=128)
+    parse.add_argument("--layers", type=int, default=LAYERS)
+    parse.add_argument("--shorten", action="store_true", help="take fewer steps where --limit does not leave time for all")
     parse.add_argument("--eager", action="store_true", help="without the compiler, for a look on a CPU")
     return parse.parse_args()
 
@@ -47,7 +50,7 @@ class Trainer:
 
     def __init__(self, opt, device, deadline):
         self.opt, self.device, self.deadline = opt, device, deadline
-        self.shape = model.Shape(width=opt.width, hidden=2 * opt.width)
+        self.shape = model.Shape(layers=opt.layers, head_dim=opt.width // HEADS, width=opt.width, hidden=2 * opt.width)
         self.turn = model.rotary(self.shape.head_dim, device)
         size = (opt.models, self.shape.layers, self.shape.heads, tasks.CONTEXT, tasks.CONTEXT)
         self.mask = torch.ones(size, dtype=torch.bool, device=device).tril()
@@ -113,24 +116,41 @@ class Trainer:
             mask = numpy.unpackbits(bits[job["name"]], axis=-1, count=tasks.CONTEXT)
             self.mask[number] = torch.from_numpy(mask.astype(bool)).to(self.device)
 
+    def now(self):
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.monotonic()
+
+    def shortened(self, steps, seconds):
+        """Steps, and steps between evaluations, for what is left of the limit at so many seconds a step."""
+        evaluations = steps // self.opt.evaluate
+        possible = int(25 + 0.85 * (self.deadline - self.now()) / seconds) if self.opt.shorten else steps
+        evaluate = max(1, min(steps, possible) // evaluations)
+        return evaluate * evaluations, evaluate
+
     def train(self, jobs, steps):
         p = model.parameters(self.shape, [job["seed"] for job in jobs], self.device)
         first, second = ({name: torch.zeros_like(v) for name, v in p.items()} for _ in range(2))
         top = torch.tensor([job["rate"] for job in jobs], device=self.device)
-        gens, curve, begin = self.streams(jobs), [], time.monotonic()
+        gens, curve, begin, evaluate = self.streams(jobs), [], time.monotonic(), self.opt.evaluate
         for step in range(1, steps + 1):
             if time.monotonic() > self.deadline:
                 break
-            if step in (20, 220):
-                torch.cuda.synchronize() if self.device.type == "cuda" else None
-                print(f"part {self.opt.part}: {step} steps after {time.monotonic() - begin:.1f} s", flush=True)
+            if step == 10:
+                self.evaluate(p, jobs, 1)
+                timed = self.now()
+            if step == 25:
+                steps, evaluate = self.shortened(steps, (self.now() - timed) / 15)
+                print(f"part {self.opt.part}: 25 of {steps} steps after {self.now() - begin:.1f} s", flush=True)
             x, y, _ = self.batch(jobs, gens)
             grads = torch.autograd.grad(self.losses(p, x, y).sum(), list(p.values()))
             pace = min(1.0, step / 100) * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * step / steps)))
             with torch.no_grad():
                 self.update(p, dict(zip(p, grads)), first, second, top * pace, torch.tensor(float(step), device=self.device))
-            if step % self.opt.evaluate == 0 and step < steps:
+            if step % evaluate == 0 and step < steps:
                 curve.append((step, *self.evaluate(p, jobs, 1)))
+            if step >= steps:
+                break
         curve.append((step, *self.evaluate(p, jobs, 8)))
         return [(step, total.cpu(), loss.cpu()) for step, total, loss in curve]
 
@@ -142,7 +162,9 @@ def share(total):
 def row(job, number, curve, opt, seconds, device):
     """What is kept of a job: the curve of its metric and the parts of it at the end."""
     task, (steps, total, loss) = job["task"], curve[-1]
-    out = {**job, "steps": steps, "rows": opt.rows, "width": opt.width, "loss": round(float(loss[number]), 4)}
+    out = {key: job[key] for key in ("name", "family", "task", "seed", "rate")}
+    out |= {"steps": steps, "rows": opt.rows, "layers": opt.layers, "width": opt.width,
+            "loss": round(float(loss[number]), 4)}
     if task == "text":
         out["curve"] = [[step, round(float(loss[number]), 4)] for step, _, loss in curve]
     else:
@@ -171,10 +193,13 @@ def main():
     batches = [jobs[at:at + opt.models] for at in range(0, len(jobs), opt.models)][opt.part::opt.of]
     longest = 0.0
     with opt.out.open("a") as out:
-        for batch in batches:
-            if time.monotonic() - begin + longest > opt.limit:
+        for at, batch in enumerate(batches):
+            if not opt.shorten and time.monotonic() - begin + longest > opt.limit:
                 print(f"part {opt.part}: no time for {len(batch)} jobs", flush=True)
                 continue
+            if opt.shorten:
+                left = begin + opt.limit - time.monotonic()
+                trainer.deadline = time.monotonic() + left / (len(batches) - at)
             start, filled = time.monotonic(), batch + batch[:1] * (opt.models - len(batch))
             trainer.load(filled, bits)
             curve = trainer.train(filled, opt.steps)
