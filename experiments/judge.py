@@ -10,9 +10,10 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import subprocess
 
-from shape import CONTEXT, read_patterns
+from shape import CONTEXT, LARGER, LAYERS, read_patterns
 
 HERE = pathlib.Path(__file__).parent
 RESULTS = HERE.parent / "docs" / "results"
@@ -93,18 +94,31 @@ def learned(path):
     return out
 
 
-def table(s2, patterns, results, seen):
+def frozen(name):
+    source = (HERE.parent / "reach" / "worth.c").read_text()
+    return [float(c) for c in re.search(rf"double {name}\[\] = {{(.*?)}}", source)[1].split(",")]
+
+
+def say(measured):
+    """What the frozen constants say of a shape that s2 does not judge."""
+    recall, loss = (sum(c * term for c, term in zip(frozen(name), terms({"reach": measured})))
+                    for name, terms in (("RECALL", recall_terms), ("LOSS", loss_terms)))
+    return {"recall": min(max(recall, 0), 1), "loss": LOSS_FLOOR + math.exp(loss)}
+
+
+def table(s2, patterns, results, seen, layers=LAYERS):
     """
     One row a pattern: its measures, its naive measures and what was learned. A pattern of which `s2 reach` says the
     same as of one in `seen` is left out: it is no other pattern.
     """
     got, rows = learned(results), []
-    for pattern in read_patterns(patterns):
+    for pattern in read_patterns(patterns, layers):
         if not {"recall", "loss"} <= got.get(pattern["name"], {}).keys():
             continue
         measured = reach(s2, pattern)
         if repr(measured) in seen:
             continue
+        measured["worth"] = measured["worth"] or say(measured)
         rows.append({**pattern, **got[pattern["name"]], "reach": measured, "window": measured["window_tok"],
                      "hops": -(measured["hops"]["layers"] or 9), "union": union(s2, pattern),
                      "density": density(s2, pattern)})
@@ -178,6 +192,24 @@ def judge_longer(rows, longer):
           f"{spearman(said, [one['recall_end'] for one in later]):.3f}")
 
 
+def judge_larger(rows, first):
+    """The larger models: by what was frozen on the small ones, and by what the small ones themselves learned."""
+    again = learned(RESULTS / "worth-again.jsonl")
+    small = first | {f"again-{name}": got for name, got in again.items()}
+    judge("Twice as deep and wide, drawn when both were frozen",
+          [row for row in rows if row["name"].startswith("again-")])
+    both = [row for row in rows if "loss" in small.get(row["name"], {})]
+    print(f"\nWhat small models learned beside what larger ones did, {len(both)} patterns, Spearman: " + ", ".join(
+        f"{name} {spearman([small[row['name']][name] for row in both], [row[name] for row in both]):.3f}"
+        for name in ("recall", "recall_end", "loss")))
+    print("\nrecall, mean, and loss of small models; of larger ones; in proportion:")
+    small = learned(RESULTS / "worth-chosen.jsonl") | small
+    for row in rows:
+        if row["name"] in ("dense", "local4", "duo", "l1-s8-head", "l1-s16-kv-dense", "l4-s16-kv-dense"):
+            got = small[row["name"]]
+            print(f"  {got['recall']:.2f} {got['loss']:.3f}  {row['recall']:.2f} {row['loss']:.3f}  {rules_of(row)}")
+
+
 def worst(rows, name, count=6):
     print(f"\nfarthest off in {name}:")
     for row in sorted(rows, key=lambda row: -abs(row["reach"]["worth"][name] - row[name]))[:count]:
@@ -198,14 +230,18 @@ def main():
     seen |= {repr(row["reach"]) for row in drawn}
     longer = learned(RESULTS / "worth-long.jsonl")
     again = table(options.s2, HERE / "drawn-again.txt", RESULTS / "worth-again.jsonl", seen)
+    larger = table(options.s2, HERE / "larger.txt", RESULTS / "worth-larger.jsonl", set(), LARGER)
     if options.rows:
-        return list_rows(first + drawn + again, longer)
+        list_rows(first + drawn + again, longer)
+        return list_rows(larger, {})
     judge("Both fitted on these", first)
     judge("Drawn when recall was frozen; the loss was fitted on these too", drawn)
     judge("Drawn when both were frozen", again)
     worst(again, "recall")
     worst(again, "loss")
     judge_longer(first, longer)
+    judge_larger(larger, learned(RESULTS / "worth-fit.jsonl"))
+    worst([row for row in larger if row["name"].startswith("again-")], "recall")
 
 
 if __name__ == "__main__":
