@@ -1,6 +1,7 @@
 #include "kernels/oracle.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "kernels/float16.h"
@@ -46,18 +47,22 @@ typedef struct s2_row_data {
     int64_t q_at;
 } s2_row_data;
 
-static double key_at(const s2_row_data *data, int32_t k_tok, int32_t d)
+/* Where a key's row of V begins, and of K. */
+static int64_t value_row(const s2_row_data *data, int32_t k_tok)
 {
     const s2_attn_problem *const p = data->problem;
-    return s2_float_load(p->k.data, p->dtype,
-                         s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+    return s2_tensor_at(&p->v, p->k_begin_tok, data->seq, k_tok, data->kv_head);
+}
+
+static int64_t key_row(const s2_row_data *data, int32_t k_tok)
+{
+    const s2_attn_problem *const p = data->problem;
+    return s2_tensor_at(&p->k, p->k_begin_tok, data->seq, k_tok, data->kv_head);
 }
 
 static double value_at(const s2_row_data *data, int32_t k_tok, int32_t d)
 {
-    const s2_attn_problem *const p = data->problem;
-    return s2_float_load(p->v.data, p->dtype,
-                         s2_tensor_at(&p->v, p->k_begin_tok, data->seq, k_tok, data->kv_head) + d);
+    return s2_float_load(data->problem->v.data, data->problem->dtype, value_row(data, k_tok) + d);
 }
 
 static void find_keys(const s2_row_data *data, int32_t q_tok, int32_t head, s2_oracle_row *row)
@@ -77,8 +82,10 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
     row->score_peak = (double)p->cap;
     for (int32_t n = 0; n < row->n_keys; n++) {
         double dot = 0.0;
+        const int64_t k_at = key_row(data, row->keys[n]);
         for (int32_t d = 0; d < p->head_dim; d++)
-            dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) * key_at(data, row->keys[n], d);
+            dot += (double)s2_float_load(p->q.data, p->dtype, data->q_at + d) *
+                   (double)s2_float_load(p->k.data, p->dtype, k_at + d);
         row->score[n] = dot * (double)p->scale;
         row->score_peak = fmax(row->score_peak, fabs(row->score[n]));
         if (p->cap > 0.0f)
@@ -88,9 +95,10 @@ static void find_scores(const s2_row_data *data, s2_oracle_row *row)
         row->score_peak = fmax(row->score_peak, fabs(row->sink));
 }
 
-/* softmax(score) * V in fp64: the answer. */
+/* softmax(score) * V in fp64: the answer. Key by key, so that a row of V is read as it lies. */
 static void answer(const s2_row_data *data, s2_oracle_row *row)
 {
+    const s2_attn_problem *const p = data->problem;
     double peak = row->sink, sum = 0.0;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmax(peak, row->score[n]);
@@ -99,16 +107,18 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
     if (row->sink > -INFINITY)
         sum += exp(row->sink - peak);
     row->lse = peak > -INFINITY ? peak + log(sum) : -INFINITY;
-    row->value_peak = 0.0;
-    for (int32_t d = 0; d < data->problem->head_dim; d++) {
-        double o = 0.0;
-        for (int32_t n = 0; n < row->n_keys; n++) {
-            const double value = value_at(data, row->keys[n], d);
-            o += row->weight[n] / sum * value;
-            row->value_peak = fmax(row->value_peak, fabs(value));
+    double *const o = row->o, value_peak = 0.0;
+    memset(o, 0, (size_t)p->head_dim * sizeof *o);
+    for (int32_t n = 0; n < row->n_keys; n++) {
+        const double share = row->weight[n] / sum;
+        const int64_t v_at = value_row(data, row->keys[n]);
+        for (int32_t d = 0; d < p->head_dim; d++) {
+            const double value = s2_float_load(p->v.data, p->dtype, v_at + d);
+            o[d] += share * value;
+            value_peak = fabs(value) > value_peak ? fabs(value) : value_peak;
         }
-        row->o[d] = o;
     }
+    row->value_peak = value_peak;
 }
 
 /* Two roundings of each score move its weight by itself; what that does to the row, the worst element of it. */
@@ -134,7 +144,8 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
 /* The same formula in the precision of the storage: what a correct kernel cannot avoid. */
 static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_oracle_row *row)
 {
-    const s2_dtype dtype = data->problem->dtype;
+    const s2_attn_problem *const p = data->problem;
+    const s2_dtype dtype = p->dtype;
     float peak = (float)row->sink, sum = 0.0f;
     for (int32_t n = 0; n < row->n_keys; n++)
         peak = fmaxf(peak, (float)row->score[n]);
@@ -146,12 +157,16 @@ static void rounded_answer(const s2_row_data *data, s2_tolerance tolerance, s2_o
     if (row->sink > -INFINITY)
         sum += expf((float)row->sink - peak);
     row->rounded_lse = peak > -INFINITY ? (double)(peak + logf(sum)) : -INFINITY;
-    for (int32_t d = 0; d < data->problem->head_dim; d++) {
-        float o = 0.0f;
-        for (int32_t n = 0; n < row->n_keys; n++)
-            o += (float)row->weight[n] * (float)value_at(data, row->keys[n], d);
-        row->rounded[d] = row->n_keys > 0 ? (double)s2_round_to(dtype, o / sum) : 0.0;
+    memset(row->rounded, 0, (size_t)p->head_dim * sizeof *row->rounded);
+    for (int32_t n = 0; n < row->n_keys; n++) {
+        const float weight = (float)row->weight[n];
+        const int64_t v_at = value_row(data, row->keys[n]);
+        for (int32_t d = 0; d < p->head_dim; d++)
+            row->rounded[d] =
+                (double)((float)row->rounded[d] + weight * s2_float_load(p->v.data, dtype, v_at + d));
     }
+    for (int32_t d = 0; d < p->head_dim; d++)
+        row->rounded[d] = row->n_keys > 0 ? (double)s2_round_to(dtype, (float)row->rounded[d] / sum) : 0.0;
 }
 
 s2_status s2_oracle_eval(const s2_attn_problem *problem, int32_t seq, int32_t q_tok, int32_t head,
