@@ -115,7 +115,7 @@ s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
 s2_exit s2_exit_of(s2_status status);
 s2_exit s2_cli_fail(s2_cli *cli, s2_status status, const char *what);
 
-/* Of several inputs: the first present of 6, 5, 3, 1, 4, 0 (2 ends a command before it reads inputs). */
+/* The exit code of several inputs: the first present of 6, 5, 3, 1, 4, 0 (2 ends a command before it reads inputs). */
 s2_exit s2_exit_combine(s2_exit a, s2_exit b);
 
 /* "0.1.0" and the commit it was built from ("1a2b3c4", "-dirty" behind it where the tree was changed). */

@@ -24,7 +24,7 @@ double s2_rounded(double value)
     return back;
 }
 
-/* Of the bytes that SMs ask L2 for, what device memory need not send. */
+/* The share of the bytes asked of L2 that device memory need not send. */
 static double hit_rate(const s2_sim *sim)
 {
     return sim->l2_bytes > sim->dram_bytes ? 1 - sim->dram_bytes / sim->l2_bytes : 0;
@@ -470,7 +470,7 @@ static void text_beyond(const s2_sim *sim, s2_buf *buf)
     line_begin("", buf);
 }
 
-/* Of another kernel, with the state of the caches that its rows were measured in. */
+/* Another kernel's time, with the state of the caches that its rows were measured in. */
 static void text_peer(const s2_peer *peer, const s2_sim *sim, s2_buf *buf)
 {
     s2_time_print(sim->time_us, buf);
@@ -623,7 +623,7 @@ static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
     s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
 }
 
-/* Of a file of another stack: what is not true of that stack. */
+/* Says what of this page does not hold for the stack that the file is for. */
 static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_format *const format = subject->format;

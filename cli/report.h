@@ -41,7 +41,7 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
 /* What a stack that frees nothing keeps of the cache on all GPUs: every page. */
 double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim);
 
-/* Of a step that makes one token of each sequence in decode, of all tokens of the context otherwise. */
+/* Counts one token a sequence for a decode step, all tokens of the context for any other. */
 double s2_sim_tokens_per_s(const s2_sim_options *options, double us);
 
 /* Predictions beside published figures: one object (schema s2public/1) with a line end, and tables. */

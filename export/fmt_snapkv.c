@@ -12,7 +12,7 @@
 #define CAPACITY_PATHS S2_PATHS("/max_capacity_prompt", "/max_capacity_prompts")
 #define WINDOW_PATHS   S2_PATHS("/window_size", "/window_sizes")
 
-/* Of --method: what is done with the numbers. PyramidKV and StreamingLLM have formats of their own. */
+/* What --method does with the numbers. PyramidKV and StreamingLLM have formats of their own. */
 typedef enum cut { CUT_NONE, CUT_SCORED, CUT_MEAN, CUT_UNKNOWN } cut;
 
 static const struct {

@@ -145,7 +145,7 @@ static s2_status read_lengths(s2_api_plan *plan, const s2_api_plan_options *in, 
     return S2_OK;
 }
 
-/* Of all layers: calls may be of any that reads the same. */
+/* Reads every layer: a call may name any layer that reads the same as the plan's. */
 static s2_status read_kinds(s2_api_plan *plan, s2_phase phase)
 {
     const s2_pattern *const pattern = &plan->pattern->pattern;

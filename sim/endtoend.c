@@ -45,7 +45,7 @@ static double attention_width(const s2_sim_options *options)
     return 2.0 * (net->n_heads / n + kv) * net->head_dim;
 }
 
-/* Of one GPU. */
+/* How many weights one GPU holds. */
 static double weights_each(const s2_sim_options *options)
 {
     const s2_net *const net = options->net;

@@ -101,7 +101,7 @@ static void note_heads(s2_growth *growth)
 
 /* ---- bytes at a length */
 
-/* Of an element of K and one of V; a summary has two as well. */
+/* Bytes of one element of K and one of V; a summary has two as well. */
 static double pair_bytes(const s2_growth *growth)
 {
     return 2.0 * growth->elem_bytes;

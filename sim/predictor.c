@@ -111,7 +111,7 @@ static bool groups_are_alike(const s2_pattern *pattern, const s2_candidate *cand
            candidate->step % candidate->stride_blk == 0;
 }
 
-/* Of a head dimension between those that were fitted, when they are so of any. */
+/* Whether comparing is cheaper at this head dimension or, where it was not fitted, at any that was. */
 static bool compared_are_cheaper(const s2_kernel_model *kernel, int32_t head_dim)
 {
     bool cheaper = false;

@@ -45,7 +45,7 @@ typedef struct s2_serving {
     int64_t prefix_tok;
 } s2_serving;
 
-/* Of the times of all requests. */
+/* Summary of the times of all requests. */
 typedef struct s2_spread {
     double mean_us;
     double p90_us;

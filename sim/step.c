@@ -109,7 +109,7 @@ static s2_status tokens_at(s2_step_prices *steps, int32_t length, int32_t batch,
     return S2_OK;
 }
 
-/* Of 2^batch sequences of one length. */
+/* Time of a step of 2^batch sequences of one length. */
 static s2_status equal_power(s2_step_prices *steps, int64_t len_tok, int32_t batch, double *us)
 {
     int32_t length = 0;
@@ -126,7 +126,7 @@ static s2_status equal_power(s2_step_prices *steps, int64_t len_tok, int32_t bat
     return S2_OK;
 }
 
-/* Of n sequences of one length. */
+/* Time of a step of n sequences of one length. */
 static s2_status equal(s2_step_prices *steps, int64_t len_tok, int32_t n, double *us)
 {
     int32_t batch = 0;

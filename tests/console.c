@@ -340,7 +340,7 @@ static void print_cell(const shown_cell *cell, char *text, size_t cap)
              cell->reverse ? " reverse" : "", cell->underline ? " underline" : "");
 }
 
-/* Of a blank only its ground shows. */
+/* A blank shows only its ground. */
 static bool same_cell(const shown_cell *a, const shown_cell *b)
 {
     const bool ground = a->glyph == b->glyph && a->bg == b->bg && a->reverse == b->reverse;

@@ -317,7 +317,7 @@ static bool run_base(int command, bool calls, outcome *before, outcome *after)
     return true;
 }
 
-/* Of a killed command: rows of a part of what it did, a sound database, and files whole or not there. */
+/* A killed command leaves a part of its rows, a sound database, and files that are whole or not there. */
 static void judge_killed(const outcome *before, const outcome *after, outcome *seen, const char *what)
 {
     s2_db *copy;

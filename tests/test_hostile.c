@@ -153,7 +153,7 @@ static void check_pattern(const sample *from, int64_t nth, const s2_pattern *pat
     s2_arena_release(&arena);
 }
 
-/* Of its own format and by content in turn; now and then as another format. */
+/* Its own format and recognition by content in turn; now and then another format. */
 static const char *format_of(const sample *from, int64_t nth)
 {
     if (nth % 16 == 15)

@@ -696,7 +696,7 @@ static s2_status cut_once(const char *dir, s2_rng *rng, bool writes, s2_diag *di
 
 static char cut_dir[96];
 
-/* Of n cuts, those after which something is missing or broken; *diag says the last. */
+/* Counts the cuts of n after which something is missing or broken; *diag names the last. */
 static int64_t cut_many(int64_t n, uint64_t seed, s2_diag *diag)
 {
     int64_t n_bad = 0;

@@ -667,7 +667,7 @@ static void pruning_threads_and_seeds_leave_the_front_as_it_is(void **state)
     solve_every_way(S2_BY_UNREAD);
 }
 
-/* Of equals the first stays, of refused ones the first is named; what is not decided is no design. */
+/* The first of equals stays, the first that is refused is named; what is not decided is no design. */
 static void the_first_of_equals_stays_and_what_is_not_decided_goes(void **state)
 {
     (void)state;

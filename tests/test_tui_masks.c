@@ -246,7 +246,7 @@ static void screens_show_what_the_definition_says(void **state)
 
 /* ---- pictures in files */
 
-/* Of a cell of `s2 draw`: its pairs, those that some head reads, and what heads read of them all together. */
+/* What one cell of `s2 draw` counts: its pairs, those that some head reads, and the reads of all heads together. */
 typedef struct drawn {
     int64_t n_pairs;
     int64_t n_read;

@@ -40,9 +40,9 @@ void s2_terminal_show(s2_terminal *term, const s2_canvas *canvas);
 void s2_terminal_forget(s2_terminal *term);
 /* A key, or one of the above; waits at most wait_ms, or until one of the n files can be read. */
 int32_t s2_terminal_key(s2_terminal *term, int32_t wait_ms, const int *files, int32_t n_files);
-/* Of the S2_TERM_CLICK that was returned last: where, and the wheel's turn (-1 up, 1 down, 0 a button). */
+/* Where the last S2_TERM_CLICK was, and the wheel's turn (-1 up, 1 down, 0 a button). */
 void s2_terminal_clicked(const s2_terminal *term, int32_t *row, int32_t *col, int32_t *wheel);
-/* Of the S2_TERM_PASTE that was returned last: lines of text; nothing in it is obeyed by a terminal. */
+/* The text of the last S2_TERM_PASTE, in lines; a terminal obeys nothing in it. */
 const char *s2_terminal_pasted(const s2_terminal *term);
 /* Give the terminal to another program, as it was found; and take it again, everything painted anew. */
 void s2_terminal_lend(s2_terminal *term);

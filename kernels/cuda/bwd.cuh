@@ -125,7 +125,7 @@ S2_DEVICE void wait_before()
 #endif
 }
 
-/* Of 8 pairs of the storage type, added to sum. */
+/* Adds the dot product of 8 pairs of the storage type to sum. */
 template <bool FP16> S2_DEVICE float dot8(uint4 x, uint4 y, float sum)
 {
     const uint32_t a[4] = {x.x, x.y, x.z, x.w}, b[4] = {y.x, y.y, y.z, y.w};

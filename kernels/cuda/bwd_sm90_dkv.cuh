@@ -105,7 +105,7 @@ template <class T> struct DkvShared {
     }
 };
 
-/* Of a sequence: its first row among all, rows of a head, the query of row 0, and what edges compare with. */
+/* A sequence's first row among all, its rows a head, the query of row 0, and what edges compare with. */
 S2_DEVICE int4 dkv_sequence(const BwdParams &p, const BwdSeq *seq)
 {
     const int pos = __ldg(&seq->pos);
@@ -789,7 +789,7 @@ template <class T> struct DkvConsumer : Consumer<DkvShared<T>> {
         else
             return sum_in_order(chain, parts & 0xffff, parts >> 16);
     }
-    /* Of the column's last steps, those that read no key of this warpgroup. */
+    /* How many of the column's last steps read no key of this warpgroup. */
     S2_DEVICE int trail_of(int turn) const
     {
         const int n_lower = (int)(load_shared1(sh.slot_at(turn) + 40) * load_shared1(sh.slot_at(turn) + 32));

@@ -483,7 +483,7 @@ template <class T> struct FwdConsumer {
                 bits.of[r][word] >>= (lane & 3) * 2;
         return bits;
     }
-    /* Of patterns finer than slabs and blocks: their masks from memory. */
+    /* Loads the masks of patterns finer than slabs and blocks from memory. */
     template <int SUBS, class B> S2_DEVICE void element_bits(uint32_t words, int row, B *bits) const
     {
         constexpr int WORDS = (BLOCK + 31) / 32;

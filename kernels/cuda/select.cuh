@@ -213,8 +213,8 @@ S2_DEVICE uint32_t sum_before(uint32_t own, uint32_t *of_warp)
         before += w < warp ? of_warp[w] : 0u;
     return before;
 }
-/* Of n scores the want best: those whose bits under the mask are above the prefix, and the first `equal` of
- * those whose bits are the prefix. */
+/* What selects the `want` best of n scores: bits under the mask above the prefix, and the first `equal` scores
+ * whose bits are the prefix. */
 struct Threshold {
     uint32_t prefix, mask, equal;
 };
