@@ -127,3 +127,14 @@ s2_status s2_follow_take(s2_follow *follow, const s2_attn_problem *problem, cons
     *out = layer;
     return S2_OK;
 }
+
+bool s2_follow_knows(const s2_follow *follow, const s2_attn_problem *problem)
+{
+    const s2_follow_layer *const layer = follow->layers[problem->plan->layer];
+    bool same = layer != NULL && layer->step == follow->lists.n_steps;
+    for (int32_t seq = 0; seq < problem->n_seqs && same; seq++)
+        same = follow->lists.seqs[seq].q_tok == problem->plan->seqs[seq].q_tok &&
+               follow->lists.seqs[seq].k_tok == problem->plan->seqs[seq].k_tok &&
+               layer->versions[seq] == s2_cache_version(problem->cached->cache, problem->cached->seqs[seq]);
+    return same;
+}

@@ -52,6 +52,9 @@ void s2_follow_close(s2_follow *follow);
 s2_status s2_follow_take(s2_follow *follow, const s2_attn_problem *problem, const s2_follow_layer **layer,
                          s2_diag *why) S2_MUST_CHECK;
 
+/* Whether the layer was taken with these lengths and the cache as it is, so that taking it again changes nothing. */
+bool s2_follow_knows(const s2_follow *follow, const s2_attn_problem *problem);
+
 /*
  * What a kernel can do with the state that prepare() made: make it serve the lengths that the plan has now, its layer, and
  * the cache as it is, queued before the next run(). The plan's class of rows, sequences and all distances are those of

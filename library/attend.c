@@ -35,7 +35,8 @@ struct s2_api_plan {
     cached_lists of_cache;
     s2_attn_problem problem; /* of the last call: all but pointers is the plan's */
     s2_cached cached;
-    void *state; /* prepared for the problem's addresses; NULL: not yet */
+    void *state;    /* prepared for the problem's addresses; NULL: not yet */
+    int64_t n_made; /* states so far */
 };
 
 /* ------------------------------------------------------------------ devices */
@@ -399,6 +400,7 @@ static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag
         return S2_OK;
     plan->kernel->finish(plan->device, plan->state);
     plan->state = NULL;
+    plan->n_made++;
     return prepare_aside(plan, diag);
 }
 
@@ -470,24 +472,48 @@ static s2_status follow(s2_api_plan *plan, const s2_api_call *call, const s2_att
     return status == S2_EUNSUPPORTED ? S2_OK : status;
 }
 
+/* The plan and what its kernel prepared become those of the call. */
+static s2_status make_ready(s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
+{
+    S2_TRY(check_cached(plan, call, diag));
+    const s2_attn_problem problem = problem_of(plan, call);
+    if (call->cache != NULL)
+        S2_TRY(follow(plan, call, &problem, diag));
+    return prepare(plan, &problem, diag);
+}
+
+/* A sentence on what is wrong with the arguments themselves, or NULL; *in is the call as this version knows it. */
+static const char *read_call(const s2_api_plan *plan, const s2_api_call *call, s2_api_call *in)
+{
+    if (plan == NULL)
+        return "plan is NULL";
+    if (!s2_struct_in(in, sizeof *in, call))
+        return "call: NULL, or its size is not that of any s2_api_call";
+    return isfinite(in->scale) ? missing_tensor(plan, in) : "scale: not finite";
+}
+
 int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *why)
 {
     s2_api_call in;
-    if (plan == NULL)
-        return s2_answer_argument(why, "plan is NULL");
-    if (!s2_struct_in(&in, sizeof in, call))
-        return s2_answer_argument(why, "call: NULL, or its size is not that of any s2_api_call");
-    const char *const fault = isfinite(in.scale) ? missing_tensor(plan, &in) : "scale: not finite";
+    const char *const fault = read_call(plan, call, &in);
     if (fault != NULL)
         return s2_answer_argument(why, "%s", fault);
     s2_diag diag = {0};
-    s2_status status = check_cached(plan, &in, &diag);
-    const s2_attn_problem problem = problem_of(plan, &in);
-    if (status == S2_OK && in.cache != NULL)
-        status = follow(plan, &in, &problem, &diag);
-    if (status == S2_OK)
-        status = prepare(plan, &problem, &diag);
+    s2_status status = make_ready(plan, &in, &diag);
     if (status == S2_OK)
         status = plan->kernel->run(plan->device, &plan->problem, plan->state, &diag);
+    return s2_answer(status, &diag, why);
+}
+
+int s2_api_plan_follow(s2_api_plan *plan, const s2_api_call *call, int64_t *made, s2_api_error *why)
+{
+    s2_api_call in;
+    const char *const fault = made == NULL ? "made is NULL" : read_call(plan, call, &in);
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    s2_diag diag = {0};
+    const s2_status status = make_ready(plan, &in, &diag);
+    if (status == S2_OK)
+        *made = plan->n_made;
     return s2_answer(status, &diag, why);
 }

@@ -56,7 +56,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: the soname's number times 1000, and what was appended since. */
-#define S2_API_VERSION 1002
+#define S2_API_VERSION 1003
 S2_API int32_t s2_api_version(void);
 
 /* ------------------------------------------------------------------ patterns */
@@ -312,6 +312,12 @@ typedef struct s2_api_call {
  * deterministic. All of d_k and d_v are written; of o, lse and d_q every row.
  */
 S2_API int s2_api_plan_run(s2_api_plan *plan, const s2_api_call *call, s2_api_error *why);
+/*
+ * What s2_api_plan_run() does before it computes, and nothing more: the lists of a call with a cache become those of the cache
+ * as it is, in place where that can be, queued on the device's stream. *made counts what had to be made anew: a graph that was
+ * captured of calls when it was the same number, for sequences of the same cache, may run again, and reads the cache as it is.
+ */
+S2_API int s2_api_plan_follow(s2_api_plan *plan, const s2_api_call *call, int64_t *made, s2_api_error *why);
 
 #ifdef __cplusplus
 }

@@ -14,6 +14,12 @@ namespace
 
 typedef cudaError_t (*Launch)(const s2::DecodeParams &, int32_t, int32_t, cudaStream_t);
 
+/* Memory of the GPU, and the host's that it is filled from: what is queued must not wait for the stream. */
+struct Filled {
+    void *memory, *staged;
+    cudaEvent_t copied;
+};
+
 struct State {
     s2::DecodeParams params;
     Launch launch;
@@ -22,9 +28,10 @@ struct State {
     s2::SelectParams select;
     void *n_pages, *page_places, *bounds, *scores, *scored;
     void *slabs, *lists, *parts, *bits, *part_o, *part_l, *arrived;
-    s2_follow follow;   /* where the problem can be followed */
-    void **layer_slabs; /* then: [layer], instead of slabs; NULL: never asked for */
-    int64_t bits_step;  /* of the lists, that the masks are of */
+    s2_follow follow;    /* where the problem can be followed */
+    Filled *layer_slabs; /* then: [layer], instead of slabs; nothing there: never asked for */
+    Filled all_bits;     /* ... instead of bits */
+    int64_t bits_step;   /* of the lists, that the masks are of */
     bool ran;
     cudaStream_t stream; /* of the last run */
 };
@@ -78,7 +85,14 @@ s2_status pack_slab(const s2_decode_slab *slab, const s2_decode_place *place, s2
     return S2_OK;
 }
 
-/* All of them, in new memory or in that of before, where they are queued. */
+s2_status pack_slabs(const s2_decode_plan *plan, const s2_decode_place *places, s2::DecodeSlab *out,
+                     s2_diag *why)
+{
+    for (int32_t at = 0; at < plan->n_slabs; at++)
+        S2_TRY(pack_slab(&plan->slabs[at], &places[at], &out[at], why));
+    return S2_OK;
+}
+
 s2_status upload_slabs(s2_device *device, const s2_decode_plan *plan, const s2_decode_place *places,
                        void **out, s2_diag *why)
 {
@@ -86,17 +100,58 @@ s2_status upload_slabs(s2_device *device, const s2_decode_plan *plan, const s2_d
     s2::DecodeSlab *const slabs = (s2::DecodeSlab *)s2_calloc(n, sizeof *slabs);
     if (slabs == NULL)
         return S2_ENOMEM;
-    s2_status status = S2_OK;
-    for (int32_t at = 0; at < plan->n_slabs && status == S2_OK; at++)
-        status = pack_slab(&plan->slabs[at], &places[at], &slabs[at], why);
-    if (status == S2_OK && *out == NULL)
+    s2_status status = pack_slabs(plan, places, slabs, why);
+    if (status == S2_OK)
         status = s2_cuda_upload(device, slabs, n * sizeof *slabs, out, why);
-    else if (status == S2_OK)
-        status = s2_cuda_try(
-            cudaMemcpyAsync(*out, slabs, n * sizeof *slabs, cudaMemcpyHostToDevice, s2_cuda_stream(device)),
-            why);
     s2_free(slabs);
     return status;
+}
+
+/* Where to write what is to be copied: memory, where there is none yet, else free since the last copy. */
+s2_status begin_fill(Filled *at, size_t n_bytes, s2_diag *why)
+{
+    if (at->copied != NULL)
+        return s2_cuda_try(cudaEventSynchronize(at->copied), why);
+    if (at->memory == NULL)
+        S2_TRY(s2_cuda_try(cudaMalloc(&at->memory, n_bytes), why));
+    if (at->staged == NULL)
+        S2_TRY(s2_cuda_try(cudaMallocHost(&at->staged, n_bytes), why));
+    return s2_cuda_try(cudaEventCreateWithFlags(&at->copied, cudaEventDisableTiming), why);
+}
+
+s2_status queue_fill(const s2_device *device, Filled *at, size_t n_bytes, s2_diag *why)
+{
+    const cudaStream_t stream = s2_cuda_stream(device);
+    S2_TRY(
+        s2_cuda_try(cudaMemcpyAsync(at->memory, at->staged, n_bytes, cudaMemcpyHostToDevice, stream), why));
+    return s2_cuda_try(cudaEventRecord(at->copied, stream), why);
+}
+
+void release_filled(Filled *at)
+{
+    (void)cudaFree(at->memory);
+    (void)cudaFreeHost(at->staged);
+    if (at->copied != NULL)
+        (void)cudaEventDestroy(at->copied);
+}
+
+s2_status fill_slabs(const s2_device *device, const s2_decode_plan *plan, const s2_decode_place *places,
+                     Filled *slabs, s2_diag *why)
+{
+    const size_t n_bytes = ((size_t)plan->n_slabs + 1) * sizeof(s2::DecodeSlab);
+    S2_TRY(begin_fill(slabs, n_bytes, why));
+    s2::DecodeSlab *const staged = (s2::DecodeSlab *)slabs->staged;
+    S2_TRY(pack_slabs(plan, places, staged, why));
+    staged[plan->n_slabs] = {}; /* read ahead of, and not used */
+    return queue_fill(device, slabs, n_bytes, why);
+}
+
+s2_status fill_bits(const s2_device *device, const s2_decode_plan *plan, Filled *bits, s2_diag *why)
+{
+    const size_t n_bytes = (size_t)plan->n_masks * (size_t)plan->row_cap * sizeof *plan->bits;
+    S2_TRY(begin_fill(bits, n_bytes, why));
+    memcpy(bits->staged, plan->bits, n_bytes);
+    return queue_fill(device, bits, n_bytes, why);
 }
 
 s2::DecodeList list_of(const s2_attn_problem *problem, const s2_decode_list *list)
@@ -163,7 +218,8 @@ void finish(s2_device *, void *raw)
     for (size_t at = 0; at < sizeof memory / sizeof *memory; at++)
         (void)cudaFree(memory[at]);
     for (int32_t layer = 0; state->layer_slabs != NULL && layer < state->follow.n_layers; layer++)
-        (void)cudaFree(state->layer_slabs[layer]);
+        release_filled(&state->layer_slabs[layer]);
+    release_filled(&state->all_bits);
     s2_free(state->layer_slabs);
     s2_follow_close(&state->follow);
     s2_free(state);
@@ -322,12 +378,11 @@ s2_status upload_bits(s2_device *device, const s2_decode_plan *plan, State *stat
                           why);
 }
 
-/* What depends on lists and not on where their slabs lie. */
+/* What depends on lists and neither on where their slabs lie nor on masks. */
 s2_status upload_plan(s2_device *device, const s2_attn_problem *problem, const s2_decode_plan *plan,
                       State *state, s2_diag *why)
 {
     S2_TRY(upload_lists(device, problem, plan, state, why));
-    S2_TRY(upload_bits(device, plan, state, why));
     S2_TRY(allocate(device, plan, instance_dim(problem), state, why));
     fill_params(problem, plan, state);
     return S2_OK;
@@ -382,11 +437,8 @@ s2_status take_bits(s2_device *device, State *state, s2_diag *why)
         return S2_OK;
     state->bits_step = lists->n_steps;
     if (lists->n_changed * (int64_t)n_words > MANY_CHANGES)
-        return s2_cuda_try(cudaMemcpyAsync(state->bits, plan->bits,
-                                           (size_t)plan->n_masks * (size_t)plan->row_cap * sizeof *plan->bits,
-                                           cudaMemcpyHostToDevice, s2_cuda_stream(device)),
-                           why);
-    Editor editor = {(uint4 *)state->bits, s2_cuda_stream(device), 0, {}};
+        return fill_bits(device, plan, &state->all_bits, why);
+    Editor editor = {(uint4 *)state->all_bits.memory, s2_cuda_stream(device), 0, {}};
     for (int32_t at = 0; at < lists->n_changed; at++) {
         const int32_t mask = plan->slabs[lists->changed[at]].mask;
         const uint16_t *const bits = plan->bits + (int64_t)mask * plan->row_cap;
@@ -397,11 +449,11 @@ s2_status take_bits(s2_device *device, State *state, s2_diag *why)
 }
 
 s2_status take_slabs(s2_device *device, const s2_decode_plan *plan, const s2_follow_layer *layer,
-                     void **slabs, s2_diag *why)
+                     Filled *slabs, s2_diag *why)
 {
-    if (*slabs == NULL || layer->n_changed < 0 || layer->n_changed > MANY_CHANGES)
-        return upload_slabs(device, plan, layer->places, slabs, why);
-    Editor editor = {(uint4 *)*slabs, s2_cuda_stream(device), 0, {}};
+    if (slabs->copied == NULL || layer->n_changed < 0 || layer->n_changed > MANY_CHANGES)
+        return fill_slabs(device, plan, layer->places, slabs, why);
+    Editor editor = {(uint4 *)slabs->memory, s2_cuda_stream(device), 0, {}};
     for (int32_t at = 0; at < layer->n_changed; at++) {
         const int32_t slab = layer->changed[at];
         s2::DecodeSlab packed;
@@ -414,11 +466,11 @@ s2_status take_slabs(s2_device *device, const s2_decode_plan *plan, const s2_fol
 s2_status take_layer(s2_device *device, const s2_attn_problem *problem, State *state, s2_diag *why)
 {
     const s2_follow_layer *layer = NULL;
-    void **const slabs = &state->layer_slabs[problem->plan->layer];
+    Filled *const slabs = &state->layer_slabs[problem->plan->layer];
     S2_TRY(s2_follow_take(&state->follow, problem, &layer, why));
     S2_TRY(take_bits(device, state, why));
     S2_TRY(take_slabs(device, &state->follow.lists.plan, layer, slabs, why));
-    state->params.slabs = (const s2::DecodeSlab *)*slabs;
+    state->params.slabs = (const s2::DecodeSlab *)slabs->memory;
     return S2_OK;
 }
 
@@ -428,10 +480,12 @@ s2_status build_follow(s2_device *device, const s2_attn_problem *problem, State 
     s2_decode_plan *const plan = &follow->lists.plan;
     S2_TRY(s2_follow_open(problem, state->how.n_parts, follow, why));
     S2_TRY(s2_decode_launch_fit(&follow->arena, &state->how, plan));
-    state->layer_slabs = (void **)s2_calloc((size_t)follow->n_layers, sizeof *state->layer_slabs);
+    state->layer_slabs = (Filled *)s2_calloc((size_t)follow->n_layers, sizeof *state->layer_slabs);
     if (state->layer_slabs == NULL)
         return S2_ENOMEM;
+    S2_TRY(fill_bits(device, plan, &state->all_bits, why));
     S2_TRY(upload_plan(device, problem, plan, state, why));
+    state->params.bits = (const uint16_t *)state->all_bits.memory;
     state->bits_step = follow->lists.n_steps;
     return take_layer(device, problem, state, why);
 }
@@ -452,6 +506,7 @@ s2_status build(s2_device *device, const s2_attn_problem *problem, State *state,
     if (!layout.all_on)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "computes all rows of a step, not a selection");
     S2_TRY(upload_slabs(device, &layout.plan, layout.places, &state->slabs, why));
+    S2_TRY(upload_bits(device, &layout.plan, state, why));
     S2_TRY(upload_plan(device, problem, &layout.plan, state, why));
     if (selects)
         return build_selection(device, problem, &layout.plan, &selection, state, why);
@@ -503,13 +558,14 @@ s2_status run(s2_device *device, const s2_attn_problem *problem, void *raw, s2_d
 
 /*
  * Edits are queued behind what still reads the old words, and the launch after them waits before it looks at slabs. On
- * another stream nothing would order them, and a graph that is being captured would repeat them: then it is prepared anew.
+ * another stream nothing would order them, and a graph that is being captured would repeat them: then it is prepared anew. A
+ * graph that is captured where there is nothing to edit may run again after the edits of a later step.
  */
 s2_status s2_cuda_decode_follow(s2_device *device, const s2_attn_problem *problem, void *raw, s2_diag *why)
 {
     State *const state = (State *)raw;
-    if (state->layer_slabs == NULL || s2_cuda_captures(device) ||
-        (state->ran && state->stream != s2_cuda_stream(device)))
+    if (state->layer_slabs == NULL || (state->ran && state->stream != s2_cuda_stream(device)) ||
+        (s2_cuda_captures(device) && !s2_follow_knows(&state->follow, problem)))
         return S2_EUNSUPPORTED;
     return take_layer(device, problem, state, why);
 }

@@ -7,8 +7,9 @@ from ._lib import (ArgumentError, DeviceError, Error, FileError, LimitError, Mem
 from .attention import attention, attention_backward
 from .cache import Cache, Usage
 from .pattern import Check, Finding, Format, Pattern, Price, formats
+from .step import Step
 
 __version__ = "0.1.0"
 __all__ = ["ArgumentError", "Cache", "Check", "DeviceError", "Error", "FileError", "Finding", "Format", "LimitError",
-           "MemoryFullError", "Pattern", "Price", "RefusedError", "ReleasedError", "UnsupportedError", "Usage", "attention",
+           "MemoryFullError", "Pattern", "Price", "RefusedError", "ReleasedError", "Step", "UnsupportedError", "Usage", "attention",
            "attention_backward", "formats"]

@@ -151,6 +151,7 @@ _FALLIBLE: dict[str, list[Any]] = {
     "device_wait": [c_void_p],
     "plan_open": [c_void_p, c_void_p, POINTER(CPlanOptions), POINTER(c_void_p)],
     "plan_run": [c_void_p, POINTER(CCall)],
+    "plan_follow": [c_void_p, POINTER(CCall), POINTER(c_int64)],
 }
 _CLOSING = ["pattern_close", "cache_close", "device_close", "plan_close"]
 
@@ -192,23 +193,20 @@ _library.s2_api_plan_kernel.argtypes = [c_void_p]
 _library.s2_api_plan_kernel.restype = c_char_p
 
 
-_plan_run = _library.s2_api_plan_run
-_device_stream = _library.s2_api_device_stream
+_plan_run = _library["s2_api_plan_run"]  # one more, without types: its arguments are converted already
 
 
-def run(plan: int, prepared: "CCall") -> None:
-    """call("plan_run", ...), where every microsecond counts."""
-    why = CError()
-    code = _plan_run(plan, prepared, why)
-    if code:
-        _fail(code, why)
+class Run:
+    """call("plan_run", ...), where every microsecond counts: again and again, with one structure whose members change."""
 
+    def __init__(self, plan: "Handle", prepared: "CCall") -> None:
+        self._why = CError()
+        self._arguments = c_void_p(plan.value), byref(prepared), byref(self._why)
 
-def set_stream(device: int, stream: int) -> None:
-    why = CError()
-    code = _device_stream(device, stream, why)
-    if code:
-        _fail(code, why)
+    def __call__(self) -> None:
+        code = _plan_run(*self._arguments)
+        if code:
+            _fail(code, self._why)
 
 
 def call(name: str, *arguments: Any) -> None:
@@ -247,6 +245,7 @@ class Handle:
     def __init__(self, kind: str, what: str) -> None:
         self._close = getattr(_library, f"s2_api_{kind}_close")
         self._what = what
+        self.stream: Any = 0  # of a device: the last that it was told
         self.pointer = c_void_p()
 
     @property

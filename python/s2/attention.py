@@ -52,8 +52,8 @@ def stream_of(spec: str) -> tuple[Optional[int], bool]:
     """torch's current stream there, and whether a graph is being captured of it."""
     if spec == "cpu":
         return None, False
-    cuda = sys.modules["torch"].cuda
-    return cuda.current_stream(int(spec.removeprefix("gpu:"))).cuda_stream, cuda.is_current_stream_capturing()
+    torch = sys.modules["torch"]
+    return torch._C._cuda_getCurrentRawStream(int(spec.removeprefix("gpu:"))), torch._C._cuda_isCurrentStreamCapturing()
 
 
 def _numbers(values: Optional[Sequence[int]]) -> Any:
@@ -73,10 +73,25 @@ class Plan:
         _lib.call("plan_open", where.value, pattern._handle.value, ctypes.byref(asked), ctypes.byref(self._handle.pointer))
         self.kernel = _lib.kernel_name(self._handle)
 
+    def enter(self) -> None:
+        """What the device is given from now on is queued on this plan's stream."""
+        if self._device.stream != self._stream and self._stream is not None:
+            _lib.call("device_stream", self._device.value, self._stream)
+            self._device.stream = self._stream
+
+    def prepared(self, call: _lib.CCall) -> _lib.Run:
+        return _lib.Run(self._handle, call)
+
     def run(self, call: _lib.CCall) -> None:
-        if self._stream is not None:
-            _lib.set_stream(self._device.value, self._stream)
-        _lib.run(self._handle.value, call)
+        self.enter()
+        self.prepared(call)()
+
+    def follow(self, call: _lib.CCall) -> int:
+        """Bring its lists to the call's cache; the number changes where graphs of such calls must be captured anew."""
+        made = ctypes.c_int64()
+        self.enter()
+        _lib.call("plan_follow", self._handle.value, ctypes.byref(call), ctypes.byref(made))
+        return made.value
 
     def __del__(self) -> None:
         if hasattr(self, "_handle"):
@@ -122,16 +137,22 @@ class Ready:
     """A call that was checked; the next one of the same shapes differs by addresses alone."""
 
     def __init__(self, plan: Plan, call: _lib.CCall, names: Sequence[str]) -> None:
-        self.plan, self.call, self.names = plan, call, tuple(names)
-        self.fields = tuple(getattr(call, name) for name in names)
+        self.plan, self.names = plan, tuple(names)
+        self.call = plan.prepared(call)
+        self.spare: Any = None  # an lse that nobody asked for
+        self._words = (ctypes.c_int64 * (ctypes.sizeof(call) // 8)).from_buffer(call)
+        self._places = tuple(getattr(_lib.CCall, name).offset // 8 for name in names)  # an address is the first member
 
     def run(self, *tensors: Any) -> None:
-        for name, field, one in zip(self.names, self.fields, tensors):
-            address = one.data_ptr()
-            if address & 15:
-                raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
-            field.data = address
-        self.plan.run(self.call)
+        words, every = self._words, 0
+        for place, one in zip(self._places, tensors):
+            words[place] = address = one.data_ptr()
+            every |= address
+        if every & 15:
+            name = next(name for name, one in zip(self.names, tensors) if one.data_ptr() & 15)
+            raise ArgumentError(f"{name}: its data must begin at a multiple of 16 bytes")
+        self.plan.enter()
+        self.call()
 
 
 def _check_heads(pattern: Pattern, q: View, k: View, v: View) -> None:

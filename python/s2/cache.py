@@ -54,6 +54,7 @@ class Cache:
         self.values: Any = self._room(like, 16)
         self._plans: collections.OrderedDict[tuple, tuple[Plan, Any]] = collections.OrderedDict()
         self._places: dict[tuple, Any] = {}  # of the tokens of the last append
+        self._step: Any = None  # the Step that runs at this moment
         options = _lib.CCacheOptions(layout=_lib.word(layout, "layout", LAYOUTS), page_tok=_lib.integer(page, "page", 0, 65536),
                                      step_tok=self.step, cap_pages=_lib.integer(pages, "pages", 0))
         self._handle = _lib.Handle("cache", "cache")
@@ -198,7 +199,7 @@ class Cache:
                 alike(View("the cache", 0, (), (), *self._kind()), found)
                 if found.shape != wanted:
                     raise ArgumentError(f"{name}: shape {found.shape}, and {wanted[-2]} tokens were appended: {wanted} is wanted")
-            places = self._written(numbers, layer, wanted[-2])
+            places = self._written(numbers, layer, wanted[-2]) if self._step is None else self._step.places(numbers, layer, wanted[-2])
             for pool, one in ((self.keys, k), (self.values, v)):
                 if is_torch(pool):
                     pool.index_copy_(0, places, one.detach().reshape(-1, self.head_dim))
@@ -215,19 +216,27 @@ class Cache:
         found = self._places.get(key)
         if found is None:
             begin, end = (0, self.pattern.layers) if together else (layer, layer + 1)
-            places = numpy.empty((end - begin, each), dtype=numpy.int64)
-            listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            _lib.call("cache_places", self._handle.value, listed, len(numbers), begin, end, tokens, places.ctypes.data)
-            places[places < 0] = self.keys.shape[0] - 1
-            if is_torch(self.keys):
-                torch = sys.modules["torch"]
-                found = torch.from_numpy(places).to(self.keys.device)
-            else:
-                found = places
+            places = self._find_places(numbers, begin, end, tokens)
+            found = places.to(self.keys.device, non_blocking=True) if is_torch(places) else places
             if not together:
                 self._places.clear()
             self._places[key] = found
         return found[layer if together else 0]
+
+    def _find_places(self, numbers: list[int], begin: int, end: int, tokens: int) -> Any:
+        """[layer][place], an array or, for a GPU, a tensor in memory from which it may be copied while the host goes on."""
+        import numpy
+
+        shape = (end - begin, len(numbers) * self.pattern.kv_heads * tokens)
+        made = None
+        if is_torch(self.keys):
+            torch = sys.modules["torch"]
+            made = torch.empty(shape, dtype=torch.int64, pin_memory=self.keys.is_cuda)
+        places = numpy.empty(shape, dtype=numpy.int64) if made is None else made.numpy()
+        listed = (ctypes.c_int32 * len(numbers))(*numbers)
+        _lib.call("cache_places", self._handle.value, listed, len(numbers), begin, end, tokens, places.ctypes.data)
+        places[places < 0] = self.keys.shape[0] - 1
+        return places if made is None else made
 
     def _kind(self) -> tuple[str, str]:
         pool = view(self.keys, "keys", (2,))
@@ -253,31 +262,34 @@ class Cache:
             cap, sink = _softcap(softcap), _sinks(sinks, found, self.pattern.heads)
             plan, listed = self._plan(found, numbers, layer, scale, cap, sink is not None)
             o, lse = empty(q, found.shape, found.dtype), empty(q, found.shape[:-1], "float32")
+            call = _lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
+                              lse=view(lse, "lse", (3,)).rows(), cache=handle,
+                              sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1,
+                              sink=sink and sink.address)
             with on(found.device):
-                plan.run(_lib.CCall(scale=scale, q=found.tensor(), k=_pool(self.keys), v=_pool(self.values), o=view(o, "o").tensor(),
-                                    lse=view(lse, "lse", (3,)).rows(), cache=handle,
-                                    sequences=ctypes.cast(listed, ctypes.POINTER(ctypes.c_int32)), of_layer=layer + 1,
-                                    sink=sink and sink.address))
+                plan.run(call)
+            if self._step is not None:
+                self._step.calls.append((plan, call, listed))
         return (o, lse) if return_lse else o
 
     def _plan(self, q: View, numbers: list[int], layer: int, scale: float, softcap: float,
               sinks: bool) -> tuple[Plan, Any]:
         """One of all layers that read alike, which follows the sequences as they grow."""
         stream, captures = stream_of(q.device)
-        if captures:
-            raise UnsupportedError("sequences: a graph of a cache would read what is there now; capture around it")
+        if captures and self._step is None:
+            raise UnsupportedError("sequences: a graph of a cache would read what is there now; s2.Step captures one that follows it")
+        plans = self._plans if self._step is None else self._step.plans
         kind = self.pattern.kinds("decode")[layer]
         key = (tuple(numbers), kind, q.shape, q.strides, scale, stream, softcap, sinks)
-        kept = self._plans.get(key)
+        kept = plans.get(key)
         if kept is None:
             lengths = {"q_tok": (q.shape[2],) * len(numbers), "k_tok": tuple(max(self.tokens(one), q.shape[2]) for one in numbers),
                        "q_begin": None, "k_begin": None}
             listed = (ctypes.c_int32 * len(numbers))(*numbers)
-            kept = self._plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths, softcap=softcap,
-                                                      sinks=sinks), listed
-        self._plans.move_to_end(key)
-        while len(self._plans) > 4 * self.pattern.layers:
-            self._plans.popitem(last=False)
+            kept = plans[key] = new_plan(self.pattern, DECODING, "decode", kind, q, lengths, softcap=softcap, sinks=sinks), listed
+        plans.move_to_end(key)
+        while len(plans) > 4 * self.pattern.layers:
+            plans.popitem(last=False)
         return kept
 
 

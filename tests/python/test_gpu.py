@@ -15,7 +15,7 @@ import torch
 import s2
 import s2._lib
 import s2.torch_ops  # noqa: F401
-from test_torch import eager
+from test_torch import a_step_is_what_its_calls_are, eager
 
 own = importlib.import_module("s2.attention")  # s2.attention itself is the function
 DEVICE = os.environ.get("S2_DEVICE") or ("cuda" if torch.cuda.is_available() else "")
@@ -296,6 +296,11 @@ class OnGpu(unittest.TestCase):
                     for a, b in zip(again, want):
                         self.assertTrue(all(torch.equal(x, y) for x, y in zip(a, b)))
 
+    def test_a_captured_step_follows_its_sequences(self):
+        step = a_step_is_what_its_calls_are(self, DEVICE, torch.bfloat16, 0.02, 250)
+        self.assertLess(step.captures, 20)  # where a list outgrew its room, or the arrays theirs
+        note("captured_steps", steps=250, captures=step.captures)
+
     def test_plans_are_dropped_and_memory_comes_back(self):
         torch.cuda.synchronize()
         for _ in range(2):
@@ -339,7 +344,7 @@ class OnGpu(unittest.TestCase):
             return again
 
         note("cost_of_a_call_us",
-             c_call=self.time(lambda: s2._lib.run(ready.plan._handle.value, ready.call)),
+             c_call=self.time(ready.call),
              c_call_moving=self.time(moving(lambda *x: ready.run(*x, lse, o))),
              checked_call=self.time(lambda: ready.run(q, k, v, lse, o)),
              operator=self.time(lambda: s2.attention(q, k, v, self.pattern)),

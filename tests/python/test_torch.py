@@ -25,6 +25,42 @@ def draw(tokens, dtype=torch.float32):
     return [torch.randn(2, tokens, heads, 32).to(dtype).transpose(1, 2).requires_grad_() for heads in (4, 2, 2)]
 
 
+def a_step_is_what_its_calls_are(test, device, dtype, tolerance, steps=90):
+    """Sequences of unequal lengths, over ends of pages, beside a second cache that is written and read call by call."""
+    pattern = s2.Pattern("heads 4; kv-heads 2; head-dim 64; block 16; layers 3; layers all: local 2 | stride 4 phase head+1; layers 1: dense")
+    like, lengths = torch.zeros(1, dtype=dtype, device=device), (30, 47, 5)
+    stepped, plain = s2.Cache(pattern, like), s2.Cache(pattern, like)
+    rows = [[cache.open() for _ in lengths] for cache in (stepped, plain)]
+    for cache, numbers in zip((stepped, plain), rows):
+        torch.manual_seed(5)
+        for number, n in zip(numbers, lengths):
+            cache.append(number, n)
+            for layer in range(3):
+                cache.write(number, layer, *(torch.randn(2, n, 64, device=device).to(dtype) for _ in range(2)))
+    q = torch.zeros(3, 3, 4, 1, 64, dtype=dtype, device=device)
+    k, v = (torch.zeros(3, 3, 2, 1, 64, dtype=dtype, device=device) for _ in range(2))
+
+    def layers(cache, numbers):
+        out = []
+        for layer in range(3):
+            cache.write(numbers, layer, k[layer], v[layer])
+            out.append(cache.attend(q[layer], numbers, layer))
+        return torch.stack(out)
+
+    step = s2.Step(stepped, rows[0], lambda: layers(stepped, rows[0]))
+    for _ in range(steps):
+        for one in (q, k, v):
+            one.copy_(torch.randn(one.shape).to(dtype))
+        got = step().clone()
+        plain.append(rows[1], 1)
+        want = layers(plain, rows[1])
+        test.assertTrue(bool(got.isfinite().all()))
+        test.assertLess(float((got - want).abs().max()), tolerance)
+    test.assertEqual(stepped.usage, plain.usage)
+    test.assertRaisesRegex(s2.ArgumentError, "sequence: a step", s2.Step(stepped, rows[0][:2], lambda: layers(stepped, rows[0])))
+    return step
+
+
 class Operators(unittest.TestCase):
     def setUp(self):
         torch.manual_seed(1)
@@ -116,6 +152,9 @@ class Operators(unittest.TestCase):
                            "pattern": lambda: torch.ops.s2.attention(q, k, v, 10**9, 0, None, "prefill", None, None)}.items():
             with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
                 call()
+
+    def test_a_step_is_what_its_calls_are(self):
+        a_step_is_what_its_calls_are(self, "cpu", torch.float32, 1e-6)
 
     def test_a_cache_of_tensors_decodes(self):
         q, k, v = (one.detach() for one in draw(70, torch.bfloat16))
