@@ -1,8 +1,11 @@
-"""Whole models with random weights on one GPU: prefill, tokens a second, memory and a training step, beside the simulator's prediction.
+"""Whole models with random weights on one GPU: prefill, tokens a second, memory and a training step.
 
 usage: models.py OUT.jsonl [--figures prefill,decode,train] [--models llama-3.1-8b,phi-3-small] [--lengths 32768,131072]
-Needs the package (make wheel) and torch; `make bench-models` runs it. A row is written as soon as it is known."""
+Needs the package (make wheel) and torch; `make bench-models` runs it. A row is written as soon as it is known: device, commit,
+the median of `times` runs in seconds with the least and the most, memory, and what kernels of which kind took of one run.
+`make table-models` sets the rows beside the simulator's prediction."""
 import argparse
+import collections
 import gc
 import json
 import math
@@ -14,6 +17,7 @@ import traceback
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 import s2
 import s2.torch_ops  # noqa: F401
@@ -25,6 +29,7 @@ SHAPES = {"llama-3.1-8b": dict(layers=32, hidden=4096, heads=32, kv_heads=8, dim
 # what `s2 search 'MODEL, H200, 32k, vLLM'` puts first
 PATTERNS = {"llama-3.1-8b": "local 16 | stride 32 phase head+1", "phi-3-small": "local 16 | stride 32 phase head+1",
             "1.3b": "local 16 | stride 16 phase head+1", "tiny": "local 2 | stride 4 phase head+1"}
+TRAINED = {"llama-3.1-8b": "local 16 | stride 16 phase head+1"}
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 GIB = 2.0 ** 30
 
@@ -50,9 +55,9 @@ def norm(x, weight):
 
 def fuse():
     """The elementwise parts as one kernel each."""
-    global rotate, gate, add_norm, norm
+    global rotate, gate, add_norm, norm, adam
     if DEVICE == "cuda":
-        rotate, gate, add_norm, norm = (torch.compile(one, dynamic=True) for one in (rotate, gate, add_norm, norm))
+        rotate, gate, add_norm, norm, adam = (torch.compile(one, dynamic=True) for one in (rotate, gate, add_norm, norm, adam))
 
 
 def pattern_of(name, body):
@@ -85,9 +90,9 @@ class Model(torch.nn.Module):
             block.first, block.second = ones(), ones()
             self.blocks.append(block)
 
-    def angles(self, begin, end):
+    def angles(self, positions):
         rate = 1.0 / 10000 ** (torch.arange(0, self.dim, 2, device=DEVICE).float() / self.dim)
-        angle = torch.arange(begin, end, device=DEVICE).float()[:, None] * rate
+        angle = positions.float()[:, None] * rate
         return angle.cos()[None, :, None], angle.sin()[None, :, None]
 
     def one(self, block, index, x, y, cos, sin, attend):
@@ -101,14 +106,54 @@ class Model(torch.nn.Module):
         x, h = add_norm(x, F.linear(o.transpose(1, 2).reshape(batch, tokens, -1), block.out), block.second)
         return x, F.linear(gate(F.linear(h, block.up)), block.down)
 
-    def forward(self, ids, begin, attend, all_logits=False, angles=None):
+    def forward(self, ids, positions, attend, recompute=False):
+        """The last layer's output, normed; with recompute the input of each layer is all that is kept for the gradients."""
         x = F.embedding(ids, self.embed)
         y = torch.zeros_like(x)
-        cos, sin = angles or self.angles(begin, begin + ids.shape[1])
+        cos, sin = self.angles(positions)
         for index, block in enumerate(self.blocks):
-            x, y = self.one(block, index, x, y, cos, sin, attend)
-        h = norm(x + y if all_logits else (x + y)[:, -1:], self.last)
-        return F.linear(h, self.head)
+            if recompute:
+                x, y = checkpoint(self.one, block, index, x, y, cos, sin, attend, use_reentrant=False)
+            else:
+                x, y = self.one(block, index, x, y, cos, sin, attend)
+        return norm(x + y, self.last)
+
+    def logits(self, ids, positions, attend):
+        """Of the last token."""
+        return F.linear(self.forward(ids, positions, attend)[:, -1:], self.head)
+
+    def loss(self, ids, attend, recompute):
+        """A few thousand tokens at a time: logits of all would be larger than the model."""
+        h = self.forward(ids[:, :-1], torch.arange(ids.shape[1] - 1, device=DEVICE), attend, recompute)[0]
+
+        def part(some, wanted):
+            return F.cross_entropy(F.linear(some, self.head).float(), wanted, reduction="sum")
+        return sum(checkpoint(part, some, wanted, use_reentrant=False)
+                   for some, wanted in zip(h.split(4096), ids[0, 1:].split(4096))) / h.shape[0]
+
+
+class MasterAdamW:
+    """AdamW with weights and moments of 32 bits beside the model's of 16: 16 bytes a weight, gradients included."""
+
+    def __init__(self, parameters, rate=1e-4):
+        self.held = [(one, one.detach().float(), *(torch.zeros_like(one, dtype=torch.float32) for _ in range(2))) for one in parameters]
+        self.rate, self.turn = rate, 0
+
+    @torch.no_grad()
+    def step(self):
+        self.turn += 1
+        rates = torch.tensor([self.rate / (1 - 0.9 ** self.turn), 1 - 0.999 ** self.turn], device=DEVICE)
+        for one, master, mean, square in self.held:
+            adam(one.view(-1), one.grad.view(-1), master.view(-1), mean.view(-1), square.view(-1), rates)
+            one.grad = None
+
+
+def adam(one, grad, master, mean, square, rates):
+    g = grad.float()
+    mean.mul_(0.9).add_(g, alpha=0.1)
+    square.mul_(0.999).addcmul_(g, g, value=0.001)
+    master.mul_(1 - 1e-6).sub_(rates[0] * mean / ((square / rates[1]).sqrt() + 1e-8))
+    one.copy_(master)
 
 
 def with_backend(backend):
@@ -127,8 +172,12 @@ def wait():
         torch.cuda.synchronize()
 
 
+def spread(found):
+    return {"s": sorted(found)[len(found) // 2], "mean_s": sum(found) / len(found), "least_s": min(found), "most_s": max(found), "times": len(found)}
+
+
 def seconds(call, times):
-    """The median of so many, after one that is not counted."""
+    """Of so many runs, after one that is not counted."""
     found = []
     for _ in range(times + 1):
         wait()
@@ -136,7 +185,26 @@ def seconds(call, times):
         call()
         wait()
         found.append(time.perf_counter() - begin)
-    return sorted(found[1:])[times // 2]
+    return spread(found[1:])
+
+
+KINDS = (("attention", ("s2::", "decode", "fwd_sm", "bwd_sm", "edit_words", "cudnn", "flash", "fmha", "attention")),
+         ("products", ("gemm", "nvjet", "cutlass", "cublas", "splitk", "xmma")), ("all-reduce", ("nccl",)))
+
+
+def kernels(call):
+    """Seconds of GPU time of one run by kind of kernel."""
+    if DEVICE == "cpu":
+        return {}
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        call()
+        wait()
+    found = collections.Counter()
+    for one in seen.key_averages():
+        name = one.key.lower()
+        kind = next((kind for kind, words in KINDS if any(word in name for word in words)), "the rest")
+        found[kind] += one.device_time_total / 1e6
+    return {"kernels_s": {kind: round(s, 6) for kind, s in found.items()}}
 
 
 def clear():
@@ -152,6 +220,10 @@ def used_gib():
         return 0.0
     free, total = torch.cuda.mem_get_info()
     return (total - free) / GIB
+
+
+def peak_gib():
+    return torch.cuda.max_memory_allocated() / GIB if DEVICE == "cuda" else 0.0
 
 
 class Rows:
@@ -175,115 +247,144 @@ class Rows:
             return False
 
 
-def priced(pattern, name, tokens, phase, batch=1):
-    net = name if name in ("llama-3.1-8b", "phi-3-small") else None
-    price = pattern.simulate(tokens, phase=phase, batch=batch, model=net)
-    return {"predicted_s": price.end_to_end_us / 1e6 if net else None, "predicted_attention_s": price.time_us / 1e6}
-
-
 @torch.no_grad()
-def prefill(rows, model, name, tokens, ways, dense):
+def prefill(rows, model, name, tokens, ways):
     ids = torch.randint(0, model.at["vocab"], (1, tokens), device=DEVICE)
-    for way, (attend, pattern) in ways.items():
+    positions = torch.arange(tokens, device=DEVICE)
+    for way, (attend, body) in ways.items():
+        def run():
+            model.logits(ids, positions, attend)
+
         def measure():
-            took = seconds(lambda: model(ids, 0, attend), 1 if tokens > 65536 else 3)
-            return {"s": took, "peak_gib": torch.cuda.max_memory_allocated() / GIB if DEVICE == "cuda" else 0.0}
-        rows.attempt(measure, figure="prefill", model=name, tokens=tokens, way=way, **priced(pattern or dense, name, tokens, "prefill"))
+            took = seconds(run, 2 if tokens > 65536 else 4)
+            return {**took, "peak_gib": peak_gib(), **kernels(run)}
+        rows.attempt(measure, figure="prefill", model=name, tokens=tokens, batch=1, way=way, pattern=body)
+
+
+def timed_steps(step, count):
+    """Steps queued one after the other, each timed by the GPU; then steps for each of which the host waits."""
+    if DEVICE == "cpu":
+        return seconds(step, count)
+    marks = [torch.cuda.Event(enable_timing=True) for _ in range(count + 1)]
+    wait()
+    begin = time.perf_counter()
+    marks[0].record()
+    for mark in marks[1:]:
+        step()
+        mark.record()
+    host = (time.perf_counter() - begin) / count
+    wait()
+    took = spread([a.elapsed_time(b) / 1e3 for a, b in zip(marks, marks[1:])])
+    took["mean_s"] = (time.perf_counter() - begin) / count
+    waited = seconds(step, 20)
+    return {**took, "host_s": host, "waited_s": waited["s"], "waited_most_s": waited["most_s"]}
+
+
+def decode(rows, model, about, batch, store, attend, cache, steps):
+    """Tokens of all sequences, each made of the one before; `store` makes room and runs a body once."""
+    ids = torch.randint(0, model.at["vocab"], (batch, 1), device=DEVICE)
+    position = torch.full((1,), about["tokens"] - steps - 30, device=DEVICE)
+
+    def body():
+        ids.copy_(model.logits(ids, position, attend)[:, -1].argmax(-1, keepdim=True))
+        position.add_(1)
+
+    step = store(body)
+    for _ in range(3):
+        step()
+    took = timed_steps(step, steps)
+    return {**took, "tokens_per_s": batch / took["mean_s"], "cache_gib": cache() / GIB, "used_gib": used_gib(),
+            "captures": getattr(step, "captures", 1), **kernels(step)}
 
 
 @torch.no_grad()
-def decode_paged(rows, model, name, tokens, batch, pattern, way, steps):
-    """Steps of one token each for all sequences, from a cache that gives pages back; the last ones end at `tokens`."""
+def decode_paged(rows, model, name, tokens, batch, body, way, steps, captured=True):
+    """From a cache that gives pages back; the last steps end at `tokens`."""
+    pattern = pattern_of(name, body)
+    about = {"figure": "decode", "model": name, "tokens": tokens, "way": way, "batch": batch, "pattern": body}
+
     def measure():
         per = pattern.simulate(tokens, phase="decode", page=pattern.block).kv_bytes / (4 * pattern.head_dim) / pattern.block
         cache = s2.Cache(pattern, model.embed, pages=math.ceil(per * batch * 1.02) + 64)
         sequences = [cache.open() for _ in range(batch)]
-        cache.append(sequences, tokens - steps - 2)
+        cache.append(sequences, tokens - steps - 30)
         for pool in (cache.keys, cache.values):
             pool.normal_()
-        ids = torch.randint(0, model.at["vocab"], (batch, 1), device=DEVICE)
-        at = tokens - steps - 2
 
         def attend(index, q, k, v):
             cache.write(sequences, index, k, v)
             return cache.attend(q, sequences, index)
 
-        def step():
-            nonlocal at, ids
-            cache.append(sequences, 1)
-            ids = model(ids, at, attend)[:, -1].argmax(-1, keepdim=True)
-            at += 1
+        def one_by_one(run):
+            def step():
+                cache.append(sequences, 1)
+                run()
+            return step
 
-        step()
-        step()
-        took = []
-        for _ in range(steps):
-            wait()
-            begin = time.perf_counter()
-            step()
-            wait()
-            took.append(time.perf_counter() - begin)
-        answer = {"s": sum(took) / steps, "median_s": sorted(took)[steps // 2], "longest_s": max(took), "tokens_per_s": batch * steps / sum(took),
-                  "cache_gib": cache.usage.bytes / GIB, "used_gib": used_gib()}
-        cache.close()
-        return answer
-    return rows.attempt(measure, figure="decode", model=name, tokens=tokens, way=way, batch=batch, **priced(pattern, name, tokens, "decode", batch))
+        store = (lambda run: s2.Step(cache, sequences, run)) if captured else one_by_one
+        try:
+            return decode(rows, model, about, batch, store, attend, lambda: cache.usage.bytes, steps)
+        finally:
+            cache.close()
+    return rows.attempt(measure, **about)
 
 
 @torch.no_grad()
-def decode_dense(rows, model, name, tokens, batch, backend, way, steps, dense):
-    """The same with a dense cache in two arrays and torch's own attention."""
+def decode_dense(rows, model, name, tokens, batch, backend, way, steps):
+    """A dense cache in two arrays and torch's own attention. Its graph is of one length, `tokens`: it costs what one of all lengths would at
+    the last, and nothing for the host to make."""
+    about = {"figure": "decode", "model": name, "tokens": tokens, "way": way, "batch": batch, "pattern": "dense"}
+
     def measure():
         shape = (model.at["layers"], batch, model.kv_heads, tokens, model.dim)
         keys, values = (torch.empty(shape, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
         for layer in range(shape[0]):
             keys[layer].normal_()
             values[layer].normal_()
-        ids = torch.randint(0, model.at["vocab"], (batch, 1), device=DEVICE)
-        at = tokens - steps - 2
         under = with_backend(backend)
 
         def attend(index, q, k, v):
-            keys[index, :, :, at:at + 1] = k
-            values[index, :, :, at:at + 1] = v
-            return under(index, q, keys[index, :, :, :at + 1], values[index, :, :, :at + 1])
+            keys[index, :, :, -1:] = k
+            values[index, :, :, -1:] = v
+            return under(index, q, keys[index], values[index])
 
-        def step():
-            nonlocal at, ids
-            ids = model(ids, at, attend)[:, -1].argmax(-1, keepdim=True)
-            at += 1
+        def store(run):
+            if DEVICE == "cpu":
+                return run
+            side = torch.cuda.Stream()
+            with torch.cuda.stream(side):
+                run()
+            wait()
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                run()
+            return graph.replay
+        return decode(rows, model, about, batch, store, attend, lambda: 2 * keys.numel() * 2, steps)
+    return rows.attempt(measure, **about)
 
-        step()
-        step()
-        took = seconds(lambda: [step() for _ in range(steps // 2 - 1)], 1) / (steps // 2 - 1)
-        return {"s": took, "tokens_per_s": batch / took, "cache_gib": 2 * keys.numel() * 2 / GIB, "used_gib": used_gib()}
-    return rows.attempt(measure, figure="decode", model=name, tokens=tokens, way=way, batch=batch, **priced(dense, name, tokens, "decode", batch))
 
-
-def train(rows, model, name, tokens, ways):
+def train(rows, model, name, tokens, ways, recompute):
     ids = torch.randint(0, model.at["vocab"], (1, tokens + 1), device=DEVICE)
-    optimizer = torch.optim.AdamW(model.parameters(), 1e-4, fused=True)
-    for way, (attend, pattern) in ways.items():
+    optimizer = MasterAdamW(model.parameters())
+    for way, (attend, body) in ways.items():
         losses = []
 
         def step():
-            optimizer.zero_grad(set_to_none=True)
-            logits = model(ids[:, :-1], 0, attend, all_logits=True)[0]
-            loss = torch.stack([F.cross_entropy(a.float(), b, reduction="sum") for a, b in zip(logits.split(4096), ids[0, 1:].split(4096))]).sum() / tokens
+            loss = model.loss(ids, attend, recompute)
             loss.backward()
             optimizer.step()
-            losses.append(loss.item())
+            losses.append(loss.detach())
 
         def measure():
-            took = seconds(step, 2)
-            return {"s": took, "peak_gib": torch.cuda.max_memory_allocated() / GIB if DEVICE == "cuda" else 0.0, "losses": [round(x, 3) for x in losses]}
-        rows.attempt(measure, figure="train", model=name, tokens=tokens, way=way, **priced(pattern, name, tokens, "train"))
+            took = seconds(step, 3)
+            return {**took, "peak_gib": peak_gib(), "losses": [round(float(x), 3) for x in losses], **kernels(step)}
+        rows.attempt(measure, figure="train", model=name, tokens=tokens, batch=1, way=way, pattern=body, recompute=recompute)
 
 
-def fit(pattern, name, tokens):
-    """The largest batch that the simulator says fits, less what a process needs besides."""
-    price = pattern.simulate(tokens, phase="decode", model=name if name in ("llama-3.1-8b", "phi-3-small") else None, page=pattern.block)
-    return price.fit_batch
+def fit(name, body, tokens):
+    """The largest batch that the simulator says fits."""
+    known = name if name in ("llama-3.1-8b", "phi-3-small") else None
+    return pattern_of(name, body).simulate(tokens, phase="decode", model=known, page=64).fit_batch
 
 
 def about():
@@ -298,40 +399,54 @@ def ask():
     parser.add_argument("--figures", default="prefill,decode,train")
     parser.add_argument("--models", default="llama-3.1-8b,phi-3-small")
     parser.add_argument("--lengths", default="32768,131072")
-    parser.add_argument("--train", default="1.3b")
-    parser.add_argument("--train-lengths", default="8192,32768")
-    parser.add_argument("--steps", type=int, default=66)
-    parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--train", default="1.3b:8192,1.3b:32768,llama-3.1-8b:8192,llama-3.1-8b:16384")
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--batch", type=int, default=0, help="of decoding; 0: the largest that fits, of each side")
     return parser.parse_args()
 
 
 def largest(batch, attempt):
     """The largest batch that fits, from above."""
-    for tenths in (100, 97, 94, 90, 80):
-        if attempt(max(1, batch * tenths // 100)):
-            break
+    for tenths in (97, 94, 90, 80):
+        tried = max(1, batch * tenths // 100)
+        if attempt(tried):
+            return tried
         clear()
-    return max(1, batch * tenths // 100)
+    return 1
 
 
 def infer(rows, name, asked):
-    model = Model(name)
-    sparse, dense = pattern_of(name, PATTERNS[name]), pattern_of(name, "dense")
-    ways = {"pattern": (with_pattern(sparse), sparse), "dense cuDNN": (with_backend(SDPBackend.CUDNN_ATTENTION), None),
-            "dense": (with_pattern(dense), dense)}
-    if DEVICE == "cpu":
-        ways["dense cuDNN"] = (with_backend(SDPBackend.MATH), None)
+    model, body = Model(name), PATTERNS[name]
+    torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
+    ways = {"pattern": (with_pattern(pattern_of(name, body)), body), "dense cuDNN": (with_backend(torchs), "dense"),
+            "dense": (with_pattern(pattern_of(name, "dense")), "dense")}
     for tokens in map(int, asked.lengths.split(",")):
         if "prefill" in asked.figures:
-            prefill(rows, model, name, tokens, ways, dense)
-        if "decode" in asked.figures:
-            few, many = (asked.batch, asked.batch) if asked.batch else (fit(dense, name, tokens), fit(sparse, name, tokens))
-            largest(many, lambda batch: decode_paged(rows, model, name, tokens, batch, sparse, "pattern", asked.steps))
-            few = largest(few, lambda batch: decode_paged(rows, model, name, tokens, batch, dense, "dense", asked.steps))
-            if few != many:
-                decode_paged(rows, model, name, tokens, few, sparse, "pattern", asked.steps)
-            decode_dense(rows, model, name, tokens, few, SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH, "dense cuDNN",
-                         min(asked.steps, 20), dense)
+            prefill(rows, model, name, tokens, ways)
+        if "decode" not in asked.figures:
+            continue
+        few = asked.batch or largest(fit(name, "dense", tokens), lambda batch: decode_paged(rows, model, name, tokens, batch, "dense", "dense", asked.steps))
+        if asked.batch:
+            decode_paged(rows, model, name, tokens, few, "dense", "dense", asked.steps)
+        decode_dense(rows, model, name, tokens, few, torchs, "dense cuDNN", 20)
+        decode_paged(rows, model, name, tokens, few, body, "pattern", asked.steps)
+        decode_paged(rows, model, name, tokens, few, body, "pattern, no graph", 20, captured=False)
+        if not asked.batch:
+            largest(fit(name, body, tokens), lambda batch: decode_paged(rows, model, name, tokens, batch, body, "pattern", asked.steps))
+
+
+def trains(rows, asked):
+    for one in filter(None, asked.train.split(",")):
+        name, tokens = one.split(":")
+        body = TRAINED.get(name, PATTERNS[name])
+        model = Model(name)
+        torchs = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
+        train(rows, model, name, int(tokens), {"pattern": (with_pattern(pattern_of(name, body)), body),
+                                               "pattern, fused": (with_pattern(pattern_of(name, body), False), body),
+                                               "dense cuDNN": (with_backend(torchs), "dense"),
+                                               "dense": (with_pattern(pattern_of(name, "dense")), "dense")}, name not in ("1.3b", "tiny"))
+        del model
+        clear()
 
 
 def main():
@@ -340,16 +455,11 @@ def main():
     fuse()
     rows = Rows(asked.out, about())
     for name in filter(None, asked.models.split(",")):
-        infer(rows, name, asked)
-        clear()
+        if "prefill" in asked.figures or "decode" in asked.figures:
+            infer(rows, name, asked)
+            clear()
     if "train" in asked.figures:
-        name = asked.train
-        model = Model(name)
-        sparse, dense = pattern_of(name, PATTERNS[name]), pattern_of(name, "dense")
-        cudnn = SDPBackend.CUDNN_ATTENTION if DEVICE == "cuda" else SDPBackend.MATH
-        for tokens in map(int, asked.train_lengths.split(",")):
-            train(rows, model, name, tokens, {"pattern": (with_pattern(sparse), sparse), "pattern, fused": (with_pattern(sparse, False), sparse),
-                                              "dense cuDNN": (with_backend(cudnn), dense), "dense": (with_pattern(dense), dense)})
+        trains(rows, asked)
 
 
 if __name__ == "__main__":
