@@ -245,7 +245,7 @@ class Handle:
     def __init__(self, kind: str, what: str) -> None:
         self._close = getattr(_library, f"s2_api_{kind}_close")
         self._what = what
-        self.stream: Any = 0  # of a device: the last that it was told
+        self.stream: Any = None  # of a device: the last that it was told; before, it has one of its own
         self.pointer = c_void_p()
 
     @property

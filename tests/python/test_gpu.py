@@ -241,18 +241,21 @@ class OnGpu(unittest.TestCase):
         self.pattern = pattern_of("local 4 | stride 4 phase kv", 128, 8, 2, layers=4, block=64)
 
     def test_work_is_queued_on_the_current_stream(self):
-        first, second = torch.cuda.Stream(), torch.cuda.Stream()
+        streams = [torch.cuda.default_stream(), torch.cuda.Stream(), torch.cuda.Stream()]
+        own._kept.devices.clear()  # a device that was told of no stream yet
+        own._kept.plans.clear()
+        own._kept.ready.clear()
         inputs = [draw(1, 1024, 1024, 128, torch.bfloat16, 8, 2, grad=False) for _ in range(6)]
-        want = [s2.attention(*one, self.pattern) for one in inputs]
         torch.cuda.synchronize()
         got = []
         for turn, one in enumerate(inputs):  # at the same time: each stream has a plan and work space of its own
-            with torch.cuda.stream(first if turn % 2 else second):
-                torch.cuda._sleep(2_000_000)
+            with torch.cuda.stream(streams[turn % 3]):
+                torch.cuda._sleep(200_000_000)
                 late = [x * 1 for x in one]
                 got.append(s2.attention(*late, self.pattern))
                 del late
         torch.cuda.synchronize()
+        want = [s2.attention(*one, self.pattern) for one in inputs]
         self.assertTrue(all(torch.equal(a, b) for a, b in zip(got, want)))
 
     def test_nothing_is_copied(self):
