@@ -564,13 +564,16 @@ static void places_that_follow_are_those_of_the_cache(void **state)
             change_cache(&gen, &at);
             at.plan.layer =
                 step % 5 == 4 ? (int32_t)s2_gen_in(&gen, 0, 2) : step % 7 == 0; /* some miss steps */
+            const bool knew = s2_follow_knows(&at.follow, &at.problem);
             const s2_status status = s2_follow_take(&at.follow, &at.problem, &layer, NULL);
+            assert_true(!knew || (status == S2_OK && layer->n_changed == 0));
             if (status != S2_OK) {
                 assert_int_equal(status, S2_EUNSUPPORTED);
                 s2_follow_close(&at.follow);
                 assert_int_equal(s2_follow_open(&at.problem, 9, &at.follow, NULL), S2_OK);
                 assert_int_equal(s2_follow_take(&at.follow, &at.problem, &layer, NULL), S2_OK);
             }
+            assert_true(s2_follow_knows(&at.follow, &at.problem));
             check_places(&at, layer);
             n_told += layer->n_changed > 0 ? layer->n_changed : 0;
             n_slabs += layer->n_changed >= 0 ? at.follow.lists.plan.n_slabs : 0;

@@ -253,7 +253,7 @@ typedef struct stepping {
     float o[2][4][DIM], lse[2][4];
 } stepping;
 
-static int step_layer(stepping *at, s2_api_plan *plan, int32_t of_layer, bool cached, s2_api_error *why)
+static s2_api_call layer_call(stepping *at, int32_t of_layer, bool cached)
 {
     s2_api_call call = {.size = sizeof call, .scale = 0.3f, .of_layer = of_layer};
     call.q = (s2_api_tensor){at->q, 4 * DIM, DIM, DIM};
@@ -262,7 +262,25 @@ static int step_layer(stepping *at, s2_api_plan *plan, int32_t of_layer, bool ca
     call.lse = (s2_api_rows){&at->lse[0][0], 4, 1};
     call.cache = cached ? at->cache : NULL;
     call.sequences = at->sequences;
+    return call;
+}
+
+static int step_layer(stepping *at, s2_api_plan *plan, int32_t of_layer, bool cached, s2_api_error *why)
+{
+    const s2_api_call call = layer_call(at, of_layer, cached);
     return s2_api_plan_run(plan, &call, why);
+}
+
+/* A plan that was told to follow has nothing to make when it runs, and counts what it made. */
+static int64_t follow_layer(stepping *at, s2_api_plan *plan)
+{
+    const s2_api_call call = layer_call(at, 1, true);
+    int64_t made = -1, again = -1;
+    assert_int_equal(s2_api_plan_follow(plan, &call, &made, NULL), S2_API_OK);
+    assert_int_equal(s2_api_plan_run(plan, &call, NULL), S2_API_OK);
+    assert_int_equal(s2_api_plan_follow(plan, &call, &again, NULL), S2_API_OK);
+    assert_int_equal(made, again);
+    return made;
 }
 
 static s2_api_plan *open_step(const stepping *at, const s2_api_pattern *pattern, int32_t layer)
@@ -318,11 +336,16 @@ static void one_plan_serves_the_layers_that_read_alike(void **state)
             s2_api_cache_append(at.cache, at.sequences[seq], 20 + 13 * seq, &moves, &n_moves, NULL), 0);
     }
     s2_api_plan *const plan = open_step(&at, pattern, 0);
+    int64_t n_made = 0;
     for (int32_t step = 0; step < 70; step++) {
         for (int32_t seq = 0; seq < 2; seq++)
             assert_int_equal(s2_api_cache_append(at.cache, at.sequences[seq], 1, &moves, &n_moves, NULL), 0);
+        n_made = follow_layer(&at, plan);
         compare_layers(&at, pattern, plan);
     }
+    assert_in_range(n_made, 1, 20); /* in place, but where a list outgrew its room */
+    const s2_api_call call = layer_call(&at, 1, true);
+    must_name(s2_api_plan_follow(plan, &call, NULL, &why), &why, S2_API_ARGUMENT, "made is NULL");
     must_name(step_layer(&at, plan, 2, true, &why), &why, S2_API_ARGUMENT, "of_layer: layer 1");
     must_name(step_layer(&at, plan, 4, true, &why), &why, S2_API_ARGUMENT, "layer 3");
     must_name(step_layer(&at, plan, -1, true, &why), &why, S2_API_ARGUMENT, "of_layer: -1");
