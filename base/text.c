@@ -127,14 +127,41 @@ static size_t copy_plain(const char *from, char *out, size_t cap)
     return n;
 }
 
-int32_t s2_text_name_distance(const char *name, const char *known, int32_t cap)
+/* "4", "64kb", "1.5 GiB": a number, or one with a unit of at most three letters. */
+static bool is_size(const char *word)
 {
-    char plain[2][40];
-    const size_t n[2] = {copy_plain(name, plain[0], sizeof plain[0]),
-                         copy_plain(known, plain[1], sizeof plain[1])};
-    if (n[0] > 1 && n[0] <= n[1] && memcmp(plain[0], plain[1], n[0]) == 0)
+    const size_t n = strspn(word, "0123456789.");
+    word += n + strspn(word + n, " ");
+    const size_t unit = strspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz%");
+    return n > 0 && unit <= 3 && word[unit] == '\0';
+}
+
+/* Edits that leave a word of n characters one that is recognised. */
+static int32_t most_edits(size_t n)
+{
+    return n < 3 ? 0 : n < 8 ? 1 : n < 12 ? 2 : 3;
+}
+
+int32_t s2_text_name_distance(const char *name, const char *known)
+{
+    char plain[40], other[40];
+    const size_t n = copy_plain(name, plain, sizeof plain);
+    if (n == 0 || is_size(name))
+        return S2_NAME_FAR;
+    const size_t n_other = copy_plain(known, other, sizeof other);
+    if (n > 1 && n <= n_other && memcmp(plain, other, n) == 0)
         return 0;
-    return s2_text_distance(plain[0], n[0], plain[1], cap);
+    int32_t least = s2_text_distance(plain, n, other, S2_NAME_FAR);
+    /* or the beginning of it that ends with a part: "h1000" is near "h100-sxm" */
+    for (size_t at = 1; known[at] != '\0'; at++)
+        if (parts(known[at]) && at < sizeof other) {
+            char begin[sizeof other];
+            snprintf(begin, sizeof begin, "%.*s", (int)at, known);
+            copy_plain(begin, other, sizeof other);
+            const int32_t own = s2_text_distance(plain, n, other, least);
+            least = own < least ? own : least;
+        }
+    return least <= most_edits(n) ? least : S2_NAME_FAR;
 }
 
 static bool buf_reserve(s2_buf *buf, size_t extra)

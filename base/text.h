@@ -40,8 +40,12 @@ int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap
 
 /* Is it the same name, case, dashes, underscores and blanks aside? "H100 SXM" and "h100-sxm". */
 bool s2_text_same_name(const char *a, const char *b);
-/* The edit distance of names without all these, for "did you mean"; 0 for the beginning of the known one. */
-int32_t s2_text_name_distance(const char *name, const char *known, int32_t cap);
+/*
+ * For "did you mean": the edit distance of names without all these, 0 for the beginning of the known one;
+ * S2_NAME_FAR where so many edits make any word of any other, and for numbers and sizes, which are no names.
+ */
+#define S2_NAME_FAR INT32_MAX
+int32_t s2_text_name_distance(const char *name, const char *known);
 
 /*
  * A growing string. Zero-initialise; the first failure sticks in `status` and later appends do

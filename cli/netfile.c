@@ -43,6 +43,14 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     return S2_EXIT_OK;
 }
 
+/* Whoever writes that means a file; "meta-llama/Llama-3.1-8B" is a name. */
+static bool is_path(const char *name)
+{
+    const size_t n = strlen(name);
+    return name[0] == '/' || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0 ||
+           (n > 5 && strcmp(name + n - 5, ".json") == 0);
+}
+
 s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file)
 {
     s2_diag diag = {0};
@@ -52,7 +60,7 @@ s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_fil
         return read_config(cli, s2_input_path(cli, name), out);
     if (status == S2_OK)
         return S2_EXIT_OK;
-    if (strchr(name, '/') == name || strncmp(name, "./", 2) == 0 || strncmp(name, "../", 3) == 0)
+    if (is_path(name))
         return s2_input_unreadable(cli, S2_EIO, name); /* errno is access's */
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)

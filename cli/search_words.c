@@ -33,26 +33,36 @@ static bool copy_phrase(const char *from, size_t n, char out[PHRASE])
     return at > 0;
 }
 
+typedef struct count {
+    const char *names;
+    int64_t *to;
+} count;
+
+enum { N_COUNTS = 7 };
+
+/* Where a number of these things is kept; NULL: there are none such. A bare number is a length in tokens. */
+static int64_t *counted(s2_search_words *words, const char *what)
+{
+    const count known[N_COUNTS] = {{"gpus|gpu|ranks|tp", &words->n_ranks},
+                                   {"heads|head|query heads|query head|q heads", &words->n_heads},
+                                   {"kv heads|kv head|kv-heads|kv-head", &words->n_kv_heads},
+                                   {"layers|layer", &words->n_layers},
+                                   {"head-dim|head dim|head dimension", &words->head_dim},
+                                   {"tokens|token|context|tokens of context", &words->len_tok},
+                                   {"batch|sequences|sequence", &words->batch}};
+    for (int k = 0; k < N_COUNTS; k++)
+        if (s2_word_in(known[k].names, what[0] != '\0' ? what : "tokens"))
+            return known[k].to;
+    return NULL;
+}
+
 static bool take_count(s2_search_words *words, int64_t n, const char *what)
 {
-    const struct {
-        const char *names;
-        int64_t *to;
-    } known[] = {{"gpus|gpu|ranks|tp", &words->n_ranks},
-                 {"heads|head|query heads|query head|q heads", &words->n_heads},
-                 {"kv heads|kv head|kv-heads|kv-head", &words->n_kv_heads},
-                 {"layers|layer", &words->n_layers},
-                 {"head-dim|head dim|head dimension", &words->head_dim},
-                 {"tokens|token|context|tokens of context", &words->len_tok},
-                 {"batch|sequences|sequence", &words->batch}};
-    if (what[0] == '\0')
-        what = "tokens";
-    for (size_t k = 0; k < sizeof known / sizeof known[0]; k++)
-        if (s2_word_in(known[k].names, what) && *known[k].to == 0 && n > 0) {
-            *known[k].to = n;
-            return true;
-        }
-    return false;
+    int64_t *const to = counted(words, what);
+    if (to == NULL || *to != 0 || n <= 0)
+        return false;
+    *to = n;
+    return true;
 }
 
 static bool take_phase(s2_cli *cli, s2_search_words *words, const char *phrase)
@@ -67,43 +77,72 @@ static bool take_phase(s2_cli *cli, s2_search_words *words, const char *phrase)
     return words->phases != NULL;
 }
 
-static bool take_name(s2_cli *cli, s2_search_words *words, const char *phrase)
+/* Where a name is kept: a GPU's, a model's or that of a format that is written; NULL: it is none of these names. */
+static const char **named(s2_search_words *words, const char *phrase)
 {
     s2_gpu gpu;
     s2_net net;
     const s2_format *const format = s2_format_find(phrase);
-    const char **const to = s2_gpu_find(phrase, &gpu, NULL) == S2_OK   ? &words->gpu
-                            : s2_net_find(phrase, &net, NULL) == S2_OK ? &words->model
-                            : format != NULL && format->write != NULL  ? &words->format
-                                                                       : NULL;
+    if (s2_gpu_find(phrase, &gpu, NULL) == S2_OK)
+        return &words->gpu;
+    if (s2_net_find(phrase, &net, NULL) == S2_OK)
+        return &words->model;
+    return format != NULL && format->write != NULL ? &words->format : NULL;
+}
+
+static bool take_name(s2_cli *cli, s2_search_words *words, const char *phrase)
+{
+    const char **const to = named(words, phrase);
     if (to == NULL || *to != NULL)
         return false;
     *to = s2_arena_strndup(&cli->arena, phrase, strlen(phrase));
     return *to != NULL;
 }
 
-/* "4 h100-sxm", "4 x h100-sxm": so many of a GPU. */
+/* "4 heads", "4 x h100", "4xh100": the number, and what is counted; false where no number comes first. */
+static bool split_count(const char *phrase, int64_t *n, const char **what)
+{
+    char number[PHRASE];
+    const size_t word = strcspn(phrase, " "), digits = strspn(phrase, "0123456789");
+    const bool joined = digits > 0 && digits < word && strchr("x*", phrase[digits]) != NULL;
+    const size_t n_bytes = joined ? digits : word;
+    memcpy(number, phrase, n_bytes);
+    number[n_bytes] = '\0';
+    phrase += n_bytes + (phrase[n_bytes] == ' ');
+    if (!s2_number_parse(number, n))
+        return false;
+    if (joined || strncmp(phrase, "x ", 2) == 0)
+        phrase++;
+    *what = phrase + strspn(phrase, " ");
+    return true;
+}
+
+/* So many of a GPU. */
 static bool take_several(s2_cli *cli, s2_search_words *words, int64_t n, const char *what)
 {
     s2_gpu gpu;
-    if (strncmp(what, "x ", 2) == 0)
-        what += 2;
     return s2_gpu_find(what, &gpu, NULL) == S2_OK && take_count(words, n, "gpus") &&
            take_name(cli, words, what);
 }
 
+/* "batch 4", "tp 8": the number stands behind what it counts. */
+static bool split_named_count(const char *phrase, char what[PHRASE], int64_t *n)
+{
+    const size_t n_bytes = strcspn(phrase, " ");
+    memcpy(what, phrase, n_bytes);
+    what[n_bytes] = '\0';
+    return s2_word_in("batch|tp", what) && phrase[n_bytes] == ' ' && s2_number_parse(phrase + n_bytes + 1, n);
+}
+
 static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
 {
-    char number[PHRASE];
+    char word[PHRASE];
+    const char *what;
     int64_t n;
-    const size_t n_bytes = strcspn(phrase, " ");
-    memcpy(number, phrase, n_bytes);
-    number[n_bytes] = '\0';
-    const char *const rest = phrase + n_bytes + (phrase[n_bytes] == ' ');
-    if (s2_word_in("batch|tp", number))
-        return s2_number_parse(rest, &n) && take_count(words, n, number);
-    if (s2_number_parse(number, &n))
-        return take_count(words, n, rest) || take_several(cli, words, n, rest);
+    if (split_named_count(phrase, word, &n))
+        return take_count(words, n, word);
+    if (split_count(phrase, &n, &what))
+        return take_count(words, n, what) || take_several(cli, words, n, what);
     return take_phase(cli, words, phrase) || take_name(cli, words, phrase);
 }
 
@@ -126,29 +165,67 @@ static s2_exit take_file(s2_cli *cli, s2_search_words *words, const char *at, si
 }
 
 /* What the phrase may have meant: a GPU, a model or a format, whichever name is nearest. */
-static void hint_nearest(s2_cli *cli, const char *at, size_t n)
+static void hint_nearest(s2_cli *cli, const char *name)
 {
-    enum { NEAR = 3 };
-    char phrase[PHRASE], gpus[100] = "";
-    if (!copy_phrase(at, n, phrase))
-        return;
+    char gpus[100] = "";
     int32_t of_model, of_format;
-    const int32_t of_gpu = s2_gpu_nearest(phrase, gpus, sizeof gpus);
-    const char *const model = s2_net_nearest(phrase, &of_model);
-    const s2_format *const format = s2_format_nearest(phrase, &of_format);
+    const int32_t of_gpu = s2_gpu_nearest(name, gpus, sizeof gpus);
+    const char *const model = s2_net_nearest(name, &of_model);
+    const s2_format *const format = s2_format_nearest(name, &of_format);
     const int32_t least = of_gpu < of_model ? of_gpu : of_model;
-    if (of_format < least && of_format <= NEAR)
+    if (of_format < least)
         s2_cli_hint(cli, "did you mean the format %s?", format->name);
-    else if (of_gpu == least && least <= NEAR)
-        s2_cli_hint(cli, "did you mean the GPU %s?", gpus);
-    else if (least <= NEAR)
-        s2_cli_hint(
-            cli, "did you mean the model %s? s2 sim --list shows all; a model's own config.json is taken too",
-            model);
-    else
+    else if (least == S2_NAME_FAR)
         s2_cli_hint(
             cli, "as in '32 heads, 8 KV heads, H200, 128k, decode, batch 32'; a model's own config.json is "
                  "taken too, GPUs and models stand in s2 sim --list, formats in s2 export --list");
+    else if (of_gpu == least)
+        s2_cli_hint(cli, "did you mean the GPU %s?", gpus);
+    else
+        s2_cli_hint(
+            cli, "did you mean the model %s? s2 sim --list shows all; a model's own config.json is taken too",
+            model);
+}
+
+/* What is known, and cannot be: a count of zero, or a second value for one thing. NULL: the phrase is not known. */
+static const char *fault_of(s2_search_words *words, const char *phrase)
+{
+    char word[PHRASE];
+    const char *what = phrase;
+    int64_t n = 1;
+    const bool counts = split_named_count(phrase, word, &n) || split_count(phrase, &n, &what);
+    const int64_t *const number = counts ? counted(words, what == phrase ? word : what) : NULL;
+    const char **const name = named(words, what);
+    if (number == NULL && name == NULL)
+        return counts && n <= 0 ? "a number here is at least 1" : NULL;
+    if (n <= 0)
+        return "a number here is at least 1";
+    if (number != NULL ? *number != 0 : *name != NULL || (counts && words->n_ranks != 0))
+        return number == &words->len_tok ? "a context length is given already"
+                                         : "it says again what another phrase says";
+    return NULL;
+}
+
+static s2_exit refuse(s2_cli *cli, s2_search_words *words, const char *at, size_t n)
+{
+    char phrase[PHRASE] = "";
+    const char *what = phrase, *fault = NULL;
+    int64_t n_said;
+    if (copy_phrase(at, n, phrase))
+        fault = fault_of(words, phrase);
+    if (fault != NULL) {
+        s2_cli_error(cli, "'%.*s': %s", (int)n, at, fault);
+        return S2_EXIT_USAGE;
+    }
+    s2_cli_error(cli,
+                 "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N "
+                 "head-dim, a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a "
+                 "format",
+                 (int)(n < 60 ? n : 60), at);
+    (void)split_count(phrase, &n_said, &what);
+    if (phrase[0] != '\0')
+        hint_nearest(cli, what);
+    return S2_EXIT_USAGE;
 }
 
 s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out)
@@ -161,16 +238,8 @@ s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out
         bool taken = copy_phrase(at, n, phrase) && take_phrase(cli, out, phrase);
         if (!taken)
             S2_CLI_TRY(take_file(cli, out, at, n, &taken));
-        if (!taken) {
-            s2_cli_error(
-                cli,
-                "'%.*s' is not a search space or a known phrase; expected N heads, N KV heads, N layers, N "
-                "head-dim, a context length, batch N, N GPUs, prefill, decode, train, a GPU, a model, a "
-                "format",
-                (int)(n < 60 ? n : 60), at);
-            hint_nearest(cli, at, n);
-            return S2_EXIT_USAGE;
-        }
+        if (!taken)
+            return refuse(cli, out, at, n);
         at += n;
         if (*at == '\0')
             return S2_EXIT_OK;

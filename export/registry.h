@@ -18,7 +18,7 @@
 /* Row n of the table, NULL past its end. */
 const s2_format *s2_format_at(int32_t n);
 const s2_format *s2_format_find(const char *name);
-/* The nearest that is written, and how far its name is. */
+/* The nearest that is written, and how far its name is; NULL and S2_NAME_FAR where none is near. */
 const s2_format *s2_format_nearest(const char *word, int32_t *distance);
 /* Is it a key of the format's `--set`? */
 bool s2_format_takes(const s2_format *format, const char *key);

@@ -20,7 +20,7 @@ static const s2_gpu_key KEYS[] = {
     S2_GPU_KEYS(KEY_ROW)
 #undef KEY_ROW
 };
-enum { N_KEYS = sizeof KEYS / sizeof KEYS[0], CODE_GPU = 700, MAX_BYTES = 1 << 16, NOT_NEAR = 1000 };
+enum { N_KEYS = sizeof KEYS / sizeof KEYS[0], CODE_GPU = 700, MAX_BYTES = 1 << 16 };
 
 typedef struct s2_line {
     const char *text; /* the line, not terminated */
@@ -195,16 +195,16 @@ static bool names_family(const char *word, const char *known)
 
 static int32_t distance_to(const char *word, const char *known)
 {
-    return names_family(word, known) ? 0 : s2_text_name_distance(word, known, NOT_NEAR);
+    return names_family(word, known) ? 0 : s2_text_name_distance(word, known);
 }
 
 int32_t s2_gpu_nearest(const char *word, char *out, size_t cap)
 {
-    int32_t least = NOT_NEAR;
+    int32_t least = S2_NAME_FAR;
     size_t n = 0;
     for (const s2_sim_text *text = s2_sim_texts; text->name != NULL; text++) {
-        const int32_t distance = is_gpu(text) ? distance_to(word, text->name) : NOT_NEAR;
-        if (distance > least || distance == NOT_NEAR || n >= cap)
+        const int32_t distance = is_gpu(text) ? distance_to(word, text->name) : S2_NAME_FAR;
+        if (distance > least || distance == S2_NAME_FAR || n >= cap)
             continue;
         n = distance < least ? 0 : n;
         n += (size_t)snprintf(out + n, cap - n, "%s%s", n > 0 ? " or " : "", text->name);
@@ -224,6 +224,6 @@ s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag)
     }
     s2_gpu_nearest(name, nearest, sizeof nearest);
     s2_text_clean(clean, sizeof clean, name);
-    return s2_diag_set(diag, S2_EINVAL, CODE_GPU, 0, 0, "no GPU %s is built in; the nearest is %s", clean,
-                       nearest);
+    return s2_diag_set(diag, S2_EINVAL, CODE_GPU, 0, 0, "no GPU %s is built in%s%s", clean,
+                       nearest[0] != '\0' ? "; the nearest is " : "", nearest);
 }

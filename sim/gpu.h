@@ -60,10 +60,10 @@ s2_status s2_gpu_parse(const char *name, const char *text, size_t n_bytes, s2_gp
 
 /*
  * All built-in names that are nearest to a word, as "h100-pcie or h100-sxm", and how far they are: 0 for a family or the
- * beginning of a name.
+ * beginning of a name, S2_NAME_FAR where no name is near.
  */
 int32_t s2_gpu_nearest(const char *word, char *out, size_t cap);
-/* A GPU built into the program; case, dashes and blanks aside. S2_EINVAL with the nearest known name in *diag. */
+/* A GPU built into the program; case, dashes and blanks aside. S2_EINVAL with the nearest known name, if one is near, in *diag. */
 s2_status s2_gpu_find(const char *name, s2_gpu *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Names of the built-in GPUs, in order; NULL at the end. */

@@ -10,10 +10,11 @@ enum { CODE_MODEL = 701 };
 const char *s2_net_nearest(const char *word, int32_t *distance)
 {
     const char *nearest = "";
-    *distance = INT32_MAX;
+    const char *const slash = strrchr(word, '/'); /* "meta-llama/Llama-3.1-8B" */
+    *distance = S2_NAME_FAR;
     for (int32_t m = 0; m < s2_model_count(); m++) {
         const char *const known = s2_model_at(m)->net.name;
-        const int32_t own = s2_text_name_distance(word, known, 1000);
+        const int32_t own = s2_text_name_distance(slash != NULL ? slash + 1 : word, known);
         if (own < *distance) {
             *distance = own;
             nearest = known;
@@ -33,8 +34,8 @@ s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag)
     const char *const nearest = s2_net_nearest(name, &distance);
     char clean[60];
     s2_text_clean(clean, sizeof clean, name);
-    return s2_diag_set(diag, S2_EINVAL, CODE_MODEL, 0, 0, "no model %s is built in; the nearest is %s", clean,
-                       nearest);
+    return s2_diag_set(diag, S2_EINVAL, CODE_MODEL, 0, 0, "no model %s is built in%s%s", clean,
+                       distance < S2_NAME_FAR ? "; the nearest is " : "", nearest);
 }
 
 static int64_t layer_weights(const s2_net *net, int32_t n_experts)

@@ -15,9 +15,9 @@
 extern "C" {
 #endif
 
-/* The built-in name nearest to a word, and how far it is. */
+/* The built-in name nearest to a word, and how far it is; "" and S2_NAME_FAR where none is near. */
 const char *s2_net_nearest(const char *word, int32_t *distance);
-/* S2_EINVAL with the nearest known name in *diag. */
+/* S2_EINVAL with the nearest known name, if one is near, in *diag. */
 s2_status s2_net_find(const char *name, s2_net *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Weights of the whole model. */

@@ -58,6 +58,8 @@ static const struct {
     {"causal maybe; heads 1; dense", 1, 8, S2P_WORD, "yes or no"},
     {"model lama-3-8b", 1, 7, S2P_MODEL, "did you mean 'llama-3-8b'"},
     {"model whatever-1t", 1, 7, S2P_MODEL, "unknown model"},
+    {"model config.json; layers all: dense", 1, 7, S2P_MODEL, "--model"},
+    {"model ./mine/config.json; layers all: dense", 1, 7, S2P_MODEL, "s2 import"},
     /* something missing or left over */
     {"", 1, 1, S2P_NO_HEADS, "heads"},
     {"\n\n", 3, 1, S2P_NO_HEADS, "heads"},
