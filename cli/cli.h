@@ -87,11 +87,16 @@ struct s2_cli {
     int32_t n_sets;
     bool sets_used;                    /* some format has seen them */
     const struct s2_format *export_to; /* of an export: its own keys are no PATTERN's */
-    s2_db *db;                         /* opened when first needed (cli/store.h) */
-    int64_t run_id;                    /* the row of this command in it; 0: not yet stored */
-    int64_t seed;                      /* of the run; S2_DB_NONE: it uses none */
-    int64_t started_us;                /* Unix time */
-    const s2_cli_hooks *hooks;         /* NULL in s2check */
+    struct {
+        int64_t n_tok;   /* 0: no file says one */
+        const char *key; /* what says it, and in which file */
+        const char *path;
+    } most;             /* the longest context that a foreign file says it is for, the shortest of several */
+    s2_db *db;          /* opened when first needed (cli/store.h) */
+    int64_t run_id;     /* the row of this command in it; 0: not yet stored */
+    int64_t seed;       /* of the run; S2_DB_NONE: it uses none */
+    int64_t started_us; /* Unix time */
+    const s2_cli_hooks *hooks; /* NULL in s2check */
 };
 
 /* Streams are stdout and stderr; the rest is empty. argv must outlive *cli. */

@@ -368,6 +368,8 @@ static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **o
         *out = format;
         return S2_EXIT_OK;
     }
+    int32_t distance = S2_NAME_FAR;
+    const s2_format *const near = to != NULL && format == NULL ? s2_format_nearest(to, &distance) : NULL;
     s2_buf names = {0};
     s2_foreign_names(&names, true);
     s2_cli_error(cli, "%s%s%s; --to takes %s",
@@ -377,6 +379,8 @@ static s2_exit find_format(s2_cli *cli, const s2_args *args, const s2_format **o
                  to != NULL ? to : "", format != NULL ? " is read but not written" : "",
                  names.data != NULL ? names.data : "");
     s2_buf_release(&names);
+    if (near != NULL)
+        s2_cli_hint(cli, "did you mean %s?", near->name);
     return S2_EXIT_USAGE;
 }
 

@@ -14,6 +14,7 @@ typedef struct imported {
     const s2_format *format; /* NULL: a pattern of our own */
     s2_pattern pattern;
     s2_buf notes;
+    s2_said said;
     s2_fileset side;
 } imported;
 
@@ -52,9 +53,12 @@ static s2_exit import_file(s2_cli *cli, const char *path, const char *from, cons
                         .finder = {.dir = s2_path_dir(&cli->arena, path), .path = path},
                         .settings = *settings,
                         .notes = &result->notes,
+                        .said = &result->said,
                         .side = &result->side,
                         .diag = &diag};
     status = s2_import_run(&source, from, &result->format, &result->pattern);
+    if (status == S2_OK)
+        s2_foreign_said(cli, path, &result->said);
     if (status == S2_OK || (from == NULL && is_native(cli, path, &file, result, &diag)))
         return S2_EXIT_OK;
     if (status == S2_EINVAL) { /* a --set that the format does not take */
@@ -153,6 +157,7 @@ static s2_exit import_one(s2_cli *cli, const char *path, const s2_args *args, co
     }
     if (end == S2_EXIT_OK)
         end = store(cli, path, &result);
+    s2_buf_release(&result.said.warnings);
     s2_buf_release(&result.notes);
     return end;
 }

@@ -27,10 +27,27 @@ static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings
     return S2_OK;
 }
 
+void s2_foreign_said(s2_cli *cli, const char *path, s2_said *said)
+{
+    const char *at = said->warnings.data != NULL ? said->warnings.data : "";
+    while (*at != '\0') {
+        const size_t n = strcspn(at, "\n");
+        s2_cli_error(cli, "%s: %.*s", path, (int)n, at);
+        at += n + (at[n] == '\n');
+    }
+    if (said->most_tok > 0 && (cli->most.n_tok == 0 || said->most_tok < cli->most.n_tok)) {
+        cli->most.n_tok = said->most_tok;
+        cli->most.key = said->most_key;
+        cli->most.path = path;
+    }
+    s2_buf_release(&said->warnings);
+}
+
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                           const s2_format **used, s2_diag *diag)
 {
     s2_buf notes = {0};
+    s2_said said = {0};
     s2_fileset side = {.arena = &cli->arena};
     const char *const dir = s2_path_dir(&cli->arena, path);
     s2_source source = {.arena = &cli->arena,
@@ -39,6 +56,7 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
                         .n_bytes = n_bytes,
                         .finder = {.dir = dir, .path = path},
                         .notes = &notes,
+                        .said = &said,
                         .side = &side,
                         .diag = diag};
     s2_status status = dir != NULL ? read_settings(cli, cli->export_to, &source.settings, diag) : S2_ENOMEM;
@@ -48,6 +66,9 @@ s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_
     if (status == S2_OK)
         s2_cli_error(cli, "%s is read as %s: %s (s2 import shows what it leaves unsaid)", path, (*used)->name,
                      (*used)->summary);
+    if (status == S2_OK)
+        s2_foreign_said(cli, path, &said);
+    s2_buf_release(&said.warnings);
     s2_buf_release(&notes);
     return status;
 }

@@ -13,6 +13,12 @@
 s2_status s2_foreign_hook(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                           const s2_format **used, s2_diag *diag);
 
+/*
+ * Print what a file says that no pattern holds, a line each: that it was changed, a key that is not read. Its longest
+ * context is kept for s2_input_len(). `said` is released.
+ */
+void s2_foreign_said(s2_cli *cli, const char *path, s2_said *said);
+
 /* The hook that finds a folder's file. */
 const char *s2_foreign_in_folder(s2_cli *cli, const char *folder);
 

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/arith.h"
 #include "base/file.h"
 #include "pattern/parse.h"
 
@@ -197,9 +198,20 @@ s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     return S2_EXIT_OK;
 }
 
+/* What is counted there is true of the pattern; whoever runs such a file refuses the context. */
+static void warn_beyond(s2_cli *cli, int64_t len_tok)
+{
+    if (cli->most.n_tok == 0 || len_tok <= cli->most.n_tok)
+        return;
+    s2_cli_error(cli, "%s: %lld tokens are more than the file is written for (%s %lld)", cli->most.path,
+                 (long long)len_tok, cli->most.key, (long long)cli->most.n_tok);
+    cli->most.n_tok = 0; /* once is enough */
+}
+
 s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
+    warn_beyond(cli, len_tok);
     if (len_tok <= limit_tok)
         return S2_EXIT_OK;
     s2_cli_error(cli, "--len %lld: the mask of this pattern ends at %lld tokens", (long long)len_tok,
@@ -211,11 +223,9 @@ s2_exit s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
     S2_CLI_TRY(s2_args_int(cli, args, "len", 1, S2_LIMIT_CONTEXT_TOK, len_tok));
-    if (s2_args_has(args, "len"))
-        return s2_input_fits(cli, pattern, *len_tok);
-    if (*len_tok > limit_tok)
-        *len_tok = limit_tok;
-    return S2_EXIT_OK;
+    if (!s2_args_has(args, "len"))
+        *len_tok = s2_min_i64(*len_tok, limit_tok);
+    return s2_input_fits(cli, pattern, *len_tok);
 }
 
 const char *s2_input_name(s2_cli *cli, const s2_input *input)

@@ -8,9 +8,11 @@
 #include <string.h>
 
 #include <jansson.h>
+#include <sha2.h>
 
 #include "base/alloc.h"
 #include "base/text.h"
+#include "export/asked.h"
 #include "export/tree.h"
 
 /* One step of a slash path; false at its end. */
@@ -27,6 +29,7 @@ static bool path_step(const char **path, char *name, size_t cap)
 
 static json_t *doc_at(const s2_doc *doc, const char *path)
 {
+    const char *const whole = path;
     json_t *node = doc->root;
     char name[256];
     while (node != NULL && path_step(&path, name, sizeof name)) {
@@ -36,6 +39,7 @@ static json_t *doc_at(const s2_doc *doc, const char *path)
         else
             node = json_object_get(node, name);
     }
+    s2_asked_note(doc->asked, whole, node != NULL);
     return node;
 }
 
@@ -464,7 +468,8 @@ s2_status s2_doc_parse(const char *text, size_t n_bytes, s2_doc *out, s2_diag *d
                     .root = tree.root,
                     .marks = tree.marks,
                     .n_marks = tree.n_marks,
-                    .kind = kind};
+                    .kind = kind,
+                    .asked = s2_asked_new()};
     return S2_OK;
 }
 
@@ -472,6 +477,7 @@ void s2_doc_release(s2_doc *doc)
 {
     json_decref(doc->root);
     s2_free(doc->marks);
+    s2_asked_release(doc->asked);
     *doc = (s2_doc){0};
 }
 
@@ -526,12 +532,42 @@ static const char *leaf(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
+const char *s2_doc_slip(const s2_doc *doc, const char *path)
+{
+    enum { SHORTEST = 5 };
+    char parent[S2_ASKED_BYTES], beside[2 * S2_ASKED_BYTES];
+    const char *const meant = leaf(path);
+    const size_t n_parent = (size_t)(meant - path) - (meant > path);
+    if (strlen(meant) < SHORTEST || n_parent >= sizeof parent)
+        return NULL;
+    snprintf(parent, sizeof parent, "%.*s", (int)n_parent, path);
+    const char *key;
+    for (int64_t n = 0; (key = s2_doc_key(doc, parent, n)) != NULL; n++) {
+        if (strlen(key) >= S2_ASKED_BYTES || strcmp(key, meant) == 0 || !s2_asked_near(key, meant))
+            continue;
+        snprintf(beside, sizeof beside, "%s/%s", parent, key);
+        if (!s2_asked_uses(doc->asked, beside))
+            return key;
+    }
+    return NULL;
+}
+
+static s2_status refuse_missing(const s2_doc *doc, const char *path, s2_diag *diag)
+{
+    char beside[3 * S2_ASKED_BYTES];
+    const char *const key = s2_doc_slip(doc, path);
+    if (key == NULL)
+        return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", leaf(path));
+    snprintf(beside, sizeof beside, "%.*s%s", (int)(leaf(path) - path), path, key);
+    return s2_doc_refuse(doc, beside, diag, "\"%.60s\" is no key; did you mean \"%s\"?", key, leaf(path));
+}
+
 s2_status s2_doc_int(const s2_doc *doc, const char *path, int64_t low, int64_t high, int64_t *out,
                      s2_diag *diag)
 {
     const json_t *const node = doc_at(doc, path);
     if (node == NULL || json_is_null(node))
-        return s2_doc_refuse(doc, path, diag, "\"%s\" is missing", leaf(path));
+        return refuse_missing(doc, path, diag);
     int64_t value;
     if (json_is_integer(node)) {
         value = json_integer_value(node);
@@ -576,5 +612,30 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
     if (node != NULL && !json_is_null(node) && !json_is_boolean(node))
         return s2_doc_refuse(doc, path, diag, "\"%s\" must be true or false", leaf(path));
     *out = json_is_boolean(node) ? json_is_true(node) : fallback;
+    return S2_OK;
+}
+
+/* A member without the one to leave out, and its text: keys sorted, no blanks. */
+static char *plain_text(const s2_doc *doc, const char *without)
+{
+    json_t *const copy = json_copy(doc->root);
+    if (copy == NULL)
+        return NULL;
+    (void)json_object_del(copy, without);
+    char *const text = json_dumps(copy, JSON_SORT_KEYS | JSON_COMPACT);
+    json_decref(copy);
+    return text;
+}
+
+s2_status s2_doc_hash(const s2_doc *doc, const char *without, char hex[S2_DOC_HASH])
+{
+    char *const text = plain_text(doc, without);
+    if (text == NULL)
+        return S2_ENOMEM;
+    SHA2_CTX state;
+    SHA256Init(&state);
+    SHA256Update(&state, (const uint8_t *)text, strlen(text));
+    SHA256End(&state, hex);
+    s2_free(text);
     return S2_OK;
 }

@@ -24,6 +24,7 @@
 struct json_t;
 
 #define S2_DOC_BYTES ((size_t)16 << 20)
+enum { S2_DOC_HASH = 65 };
 
 /* The number printed as S2Pnnn for what an importer refuses. */
 enum { S2_CODE_FOREIGN = 400 };
@@ -38,6 +39,7 @@ typedef struct s2_doc {
     struct s2_mark *marks; /* places of values, where they cannot be found again in the text */
     int64_t n_marks;
     s2_doc_kind kind;
+    struct s2_asked *asked; /* what was looked for (export/asked.h); NULL: it is not noted */
 } s2_doc;
 
 /* S2_EPARSE with a position; S2_ENOMEM. */
@@ -57,6 +59,9 @@ const char *s2_doc_text(const s2_doc *doc, const char *path);
 /* The key of the n-th member of an object, in the order of the file, or NULL. */
 const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n);
 
+/* A key beside `path` that nobody looked for, and that may be meant by what is missing there; or NULL. */
+const char *s2_doc_slip(const s2_doc *doc, const char *path);
+
 /*
  * A value with its type and range checked. The plain forms need it present; the _or forms give the
  * fallback when it is absent or null. S2_EPARSE with the position of the value.
@@ -69,6 +74,9 @@ s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double hig
                      s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, bool *out,
                          s2_diag *diag) S2_MUST_CHECK;
+
+/* SHA-256 of the values, in hex, whatever their layout in the file; the root's member `without` is left out. */
+s2_status s2_doc_hash(const s2_doc *doc, const char *without, char hex[S2_DOC_HASH]) S2_MUST_CHECK;
 
 /* S2_EPARSE at the position of a value (of its nearest present parent when it is absent). */
 s2_status s2_doc_refuse(const s2_doc *doc, const char *path, s2_diag *diag, const char *fmt, ...)

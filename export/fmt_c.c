@@ -10,11 +10,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "export/origin.h"
 #include "export/tiles.h"
 #include "export/tree.h"
 #include "pattern/parse.h"
 
-#define MAGIC "/* s2 block lists 1 */"
+#define MAGIC       "/* s2 block lists 1 */"
+#define COMMENT_END "\n */\n"
 
 /* The lists one after the other: rows of all lists, then entries of all rows. */
 static s2_status print_lists(const s2_target *target, const s2_layouts *layouts, s2_buf *buf)
@@ -72,6 +74,21 @@ static void print_guard(const char *hash, int64_t n_tok, s2_buf *buf)
                      "#endif\n#define S2_EXPORTED_PATTERN_H\n\n#include <stdint.h>\n\nenum {\n");
 }
 
+/* The comment that says what the header is, and then the header. */
+static s2_status add_sealed(const s2_target *target, s2_buf *header)
+{
+    s2_buf whole = {.status = header->status};
+    s2_buf_puts(&whole, MAGIC "\n/*\n");
+    s2_provenance_lines(&whole, target, " * ");
+    if (header->status == S2_OK) {
+        s2_origin_seal(&whole, " * ", header->data, header->len);
+        s2_buf_puts(&whole, COMMENT_END + 1); /* the line has ended */
+        s2_buf_add(&whole, header->data, header->len);
+    }
+    s2_buf_release(header);
+    return s2_fileset_add_buf(target->files, "pattern.h", &whole);
+}
+
 static s2_status export(const s2_target *target)
 {
     const s2_pattern *const pattern = target->pattern;
@@ -80,9 +97,6 @@ static s2_status export(const s2_target *target)
     char hash[S2_HASH_HEX];
     S2_TRY(s2_layouts_build(target, 0, &layouts));
     S2_TRY(s2_pattern_hash(pattern, hash));
-    s2_buf_puts(&buf, MAGIC "\n/*\n");
-    s2_provenance_lines(&buf, target, " * ");
-    s2_buf_puts(&buf, " */\n");
     print_guard(hash, layouts.n_tok, &buf);
     s2_buf_printf(
         &buf, "    S2_N_LAYERS = %d,\n    S2_N_HEADS = %d,\n    S2_N_KV_HEADS = %d,\n    S2_HEAD_DIM = %d,\n",
@@ -107,7 +121,7 @@ static s2_status export(const s2_target *target)
         s2_note(target->notes,
                 "the block lists read a block whole where the pattern reads it in part; the plan "
                 "in the same header is exact");
-    return s2_fileset_add_buf(target->files, "pattern.h", &buf);
+    return add_sealed(target, &buf);
 }
 
 /* ---- in --------------------------------------------------------------------------------------------- */
@@ -221,6 +235,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     int32_t n_lists, *list_of, *row_begin, *k_blk;
     if (!recognises(source))
         return refuse(source, source->bytes, "expected a header written by s2 export --to c");
+    s2_origin_check_seal(source, COMMENT_END);
     S2_TRY(read_shape(source, &grid, &n_lists));
     const int64_t n_rows = (int64_t)n_lists * (grid.n_blk + 1);
     S2_TRY(

@@ -87,6 +87,7 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     rotation.over_kv = heads.over_kv;
     rotation.n_dense_kv = heads.n_dense_kv;
     S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
+    S2_TRY(s2_said_most(source, at, "max_seq_len"));
     snprintf(path, sizeof path, "%s/homo_head", at);
     S2_TRY(s2_doc_bool_or(source->doc, path, false, &rotation.homogeneous, source->diag));
     S2_TRY(s2_rotation_refuse_homogeneous(source, path, &rotation));
@@ -169,6 +170,7 @@ static s2_status export(const s2_target *target)
     s2_buf_printf(&buf, "    \"head_sliding_offset\": %lld,\n    \"causal\": true\n  },\n",
                   (long long)rotation.offset);
     s2_rotation_print_model(&buf, target, &rotation);
+    s2_note_most(target, "max_seq_len");
     if (!rotation.over_kv && rotation.n_kv_heads < rotation.n_heads)
         s2_note(target->notes,
                 "heads of one KV head differ: DKernel wants K and V repeated to all query heads");

@@ -5,6 +5,7 @@
  */
 #include "export/format.h"
 #include "export/model.h"
+#include "export/origin.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -388,6 +389,19 @@ static s2_status import_config(const s2_source *source, deployment *deploy, s2_p
     return build(source, &scores, deploy, out);
 }
 
+/* The table has no room for what the config beside it says of both. */
+static s2_status name_by_config(const s2_source *source, s2_pattern *pattern)
+{
+    s2_file file;
+    s2_doc doc;
+    if (s2_finder_read(&source->finder, source->arena, "config.json", S2_DOC_BYTES, &file, NULL) != S2_OK)
+        return S2_OK;
+    S2_TRY(s2_doc_parse(file.bytes, file.n_bytes, &doc, source->diag));
+    const s2_status status = s2_origin_apply(source, &doc, pattern);
+    s2_doc_release(&doc);
+    return status;
+}
+
 static int recognises(const s2_source *source)
 {
     char path[900];
@@ -411,7 +425,8 @@ static s2_status import(const s2_source *source, s2_pattern *out)
         return import_link(source, path, &deploy, out);
     S2_TRY(read_table(source, source->bytes, source->n_bytes, &scores));
     S2_TRY(read_neighbour_config(source, "", &deploy));
-    return build(source, &scores, &deploy, out);
+    S2_TRY(build(source, &scores, &deploy, out));
+    return name_by_config(source, out);
 }
 
 /* ---- out ---------------------------------------------------------------------------------------- */

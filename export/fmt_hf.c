@@ -68,6 +68,7 @@ static s2_status export(const s2_target *target)
         s2_buf_puts(&buf, "  \"dense_attention_every_n_layers\": null,\n");
     s2_provenance_print(&buf, target, "  ");
     s2_buf_puts(&buf, "}\n");
+    s2_note_most(target, "max_position_embeddings");
     s2_note(target->notes,
             "only the fields of attention are written; merge them into the model's own config.json");
     return s2_fileset_add_buf(target->files, "config.json", &buf);

@@ -14,6 +14,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     S2_TRY(s2_rotation_read(source, "", "sparse_block_size", "sparse_local_blocks", "sparse_vertical_stride",
                             0, &rotation));
     S2_TRY(s2_rotation_read_extras(source, NULL, &rotation));
+    S2_TRY(s2_said_most(source, "", "seq_length"));
     S2_TRY(s2_doc_bool_or(source->doc, "/sparse_homo_head", false, &rotation.homogeneous, source->diag));
     S2_TRY(s2_doc_int_or(source->doc, "/sparse_num_dense_heads", 0, rotation.n_kv_heads, 0,
                          &rotation.n_dense_kv, source->diag));
@@ -54,6 +55,7 @@ static s2_status export(const s2_target *target)
         return s2_buf_release(&buf),
                s2_target_refuse(target, "this hook has no dense layers; layer %lld is dense",
                                 (long long)(rotation.dense_every - 1));
+    s2_note_most(target, "--seq-length");
     return s2_fileset_add_buf(target->files, "megatron-args.txt", &buf);
 }
 

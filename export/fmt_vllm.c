@@ -57,6 +57,12 @@ static s2_status read_heads(const s2_source *source, const char *at, s2_rotation
         return s2_doc_refuse(source->doc, path, source->diag, "num_kv_heads does not divide num_heads");
     rotation->n_heads *= n_ranks;
     rotation->n_kv_heads *= n_ranks;
+    if (n_ranks > 1 && source->said != NULL)
+        s2_note(&source->said->warnings,
+                "the file is for %lld GPUs that share the heads; what is read are all heads of the model "
+                "(--tp %lld "
+                "prices one GPU)",
+                (long long)n_ranks, (long long)n_ranks);
     s2_note(source->notes, "num_heads is per tensor-parallel rank; %lld rank%s %s", (long long)n_ranks,
             s2_text_plural(n_ranks), s2_doc_has(source->doc, RANKS) ? "stated" : "assumed (--set tp=N)");
     return S2_OK;
@@ -89,6 +95,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     heads = rotation;
     S2_TRY(read_heads(source, at, &heads));
     S2_TRY(s2_rotation_read_extras(source, &heads, &rotation));
+    S2_TRY(s2_said_most(source, at, "max_seqlen"));
     S2_TRY(read_flags(source, at, &rotation));
     rotation.step = s2_rotation_step(rotation.stride_blk, rotation.n_heads);
     rotation.offset = 1;
@@ -118,6 +125,7 @@ static void note_use(const s2_target *target, int64_t n_ranks)
                 "num_heads and num_kv_heads are those of each of %lld tensor-parallel ranks; the file is the "
                 "same for all of them",
                 (long long)n_ranks);
+    s2_note_most(target, "max_seqlen");
     s2_note(target->notes, STACK " has this attention, later versions do not; a model's code passes the "
                                  "object on as Attention(blocksparse_params=...), to the layers that are "
                                  "not dense");

@@ -147,6 +147,23 @@ s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *o
     return status;
 }
 
+s2_status s2_said_most(const s2_source *source, const char *prefix, const char *key)
+{
+    char path[160];
+    int64_t n_tok;
+    snprintf(path, sizeof path, "%s/%s", prefix, key);
+    S2_TRY(s2_doc_int_or(source->doc, path, 1, INT32_MAX, 0, &n_tok, source->diag));
+    if (source->said != NULL)
+        *source->said = (s2_said){.warnings = source->said->warnings, .most_tok = n_tok, .most_key = key};
+    return S2_OK;
+}
+
+void s2_note_most(const s2_target *target, const char *key)
+{
+    s2_note(target->notes, "%s is %lld: what runs the file takes no longer context; --len N writes another",
+            key, (long long)target->n_tok);
+}
+
 s2_status s2_source_needs(const s2_source *source, bool known, const char *expected)
 {
     if (source->doc != NULL && known)
@@ -174,21 +191,38 @@ s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...)
     return s2_diag_set(target->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0, "%s", msg);
 }
 
+/* The object in buf, to whose end the member "s2" is due, as it will be without that member. */
+static void hash_contents(const s2_buf *buf, char hex[S2_DOC_HASH])
+{
+    s2_buf whole = {0};
+    s2_doc doc;
+    size_t n = buf->len;
+    while (n > 0 && strchr(" \n,", buf->data[n - 1]) != NULL)
+        n--;
+    s2_buf_add(&whole, buf->data, n);
+    s2_buf_puts(&whole, "}");
+    hex[0] = '\0';
+    if (whole.status == S2_OK && s2_doc_parse(whole.data, whole.len, &doc, NULL) == S2_OK) {
+        if (s2_doc_hash(&doc, "s2", hex) != S2_OK)
+            hex[0] = '\0';
+        s2_doc_release(&doc);
+    }
+    s2_buf_release(&whole);
+}
+
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent)
 {
-    char hash[S2_HASH_HEX] = "";
+    char hash[S2_HASH_HEX] = "", contents[S2_DOC_HASH];
     if (s2_pattern_hash(target->pattern, hash) != S2_OK)
         hash[0] = '\0';
+    hash_contents(buf, contents);
     s2_buf_printf(buf, "%s\"s2\":", indent);
     s2_json_begin(buf, '{');
-    s2_json_key(buf, "name");
-    s2_json_str(buf, target->pattern->name);
-    s2_json_key(buf, "hash");
-    s2_json_str(buf, hash);
-    s2_json_key(buf, "by");
-    s2_json_str(buf, target->provenance);
-    s2_json_key(buf, "run");
-    s2_json_str(buf, target->run != NULL ? target->run : "");
+    s2_json_key_str(buf, "name", target->pattern->name);
+    s2_json_key_str(buf, "hash", hash);
+    s2_json_key_str(buf, "contents", contents);
+    s2_json_key_str(buf, "by", target->provenance);
+    s2_json_key_str(buf, "run", target->run != NULL ? target->run : "");
     s2_json_end(buf, '}');
     s2_buf_puts(buf, "\n");
 }

@@ -30,6 +30,13 @@ typedef struct s2_settings {
     int32_t n;
 } s2_settings;
 
+/* What a file says that no pattern holds, and a person must hear of whatever is done with the pattern. */
+typedef struct s2_said {
+    s2_buf warnings;      /* one sentence per line */
+    int64_t most_tok;     /* the longest context it is for; 0: it says none */
+    const char *most_key; /* what says so */
+} s2_said;
+
 /* What an importer is handed. */
 typedef struct s2_source {
     s2_arena *arena;
@@ -40,6 +47,7 @@ typedef struct s2_source {
     s2_finder finder;  /* for neighbours */
     s2_settings settings;
     s2_buf *notes;    /* one sentence per line */
+    s2_said *said;    /* NULL: nobody asks */
     s2_fileset *side; /* files that the pattern refers to (mask arrays); written beside it */
     s2_diag *diag;
 } s2_source;
@@ -73,6 +81,12 @@ typedef struct s2_format {
     s2_status (*read)(const s2_source *source, s2_pattern *out);
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
 } s2_format;
+
+/* The file is for contexts of at most as many tokens as this key of the object at `prefix` says, if it is there. */
+s2_status s2_said_most(const s2_source *source, const char *prefix, const char *key) S2_MUST_CHECK;
+
+/* Note that the target's length stands in the file, under this key. */
+void s2_note_most(const s2_target *target, const char *key);
 
 /* Append a sentence to the notes. */
 void s2_note(s2_buf *notes, const char *fmt, ...) S2_PRINTF(2, 3);
@@ -115,7 +129,7 @@ s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_stat
 /* S2_EUNSUPPORTED with the reason: the pattern is not of the format's family. */
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* "name", "hash", proof and run as the member "s2", the last of an object. */
+/* "name", "hash", the hash of the other members ("contents"), proof and run as the member "s2", the last of an object. */
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
 
 /* The same in sentences, a line each, after `before`: for headers and modules. */

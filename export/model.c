@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "export/model_types.h"
+#include "export/slip.h"
 
 #define S2_MODEL_ROW(type, rule, key, period, phase, window, dim, flags)                                     \
     {type, S2_RULE_##rule, key, period, phase, window, dim, flags},
@@ -55,6 +57,8 @@ static s2_status shape_number(const s2_source *source, const char *prefix, const
     int64_t value = fallback;
     if (stated)
         S2_TRY(s2_doc_int(source->doc, path, 1, high, &value, source->diag));
+    else if (s2_setting_text(&source->settings, key) == NULL)
+        S2_TRY(s2_slip_refuse(source, prefix, names));
     return s2_setting_int(&source->settings, key, 1, high, value, out, source->diag);
 }
 
@@ -103,7 +107,8 @@ typedef struct spelling {
     const char *const decoder[5];
 } spelling;
 
-static const spelling layer_names = {{"num_hidden_layers", "n_layer", "num_layers", "n_layers", NULL},
+static const spelling layer_names = {{"num_hidden_layers", "n_layer", "num_layers", "n_layers",
+                                      "encoder_layers", "num_encoder_layers", NULL},
                                      {"decoder_layers", "num_decoder_layers", NULL}},
                       head_names = {{"num_attention_heads", "n_head", "num_heads", "n_heads",
                                      "attention_heads", "encoder_attention_heads", NULL},
@@ -147,7 +152,7 @@ static s2_status read_kv_heads(const s2_source *source, const char *prefix, int6
                         &shape->n_kv_heads);
 }
 
-/* Layers of a config that lists their kinds and leaves their number out; else one. */
+/* Layers of a config that lists their kinds and leaves their number out; else 0. */
 static int64_t listed_layers(const s2_source *source, const char *prefix)
 {
     static const char *const lists[] = {"layer_types", "layers_block_type", "hybrid_override_pattern"};
@@ -159,7 +164,21 @@ static int64_t listed_layers(const s2_source *source, const char *prefix)
         if (count > 0 && count <= S2_LIMIT_LAYERS)
             return count;
     }
-    return 1;
+    return 0;
+}
+
+/* The settings of one attention may leave the layers to whoever uses it; the config of a whole model does not. */
+static s2_status require_layers(const s2_source *source, const char *prefix, const char *const *names)
+{
+    char path[128];
+    const bool is_model = s2_doc_has(source->doc, "/architectures") ||
+                          s2_model_type_name(source->doc, prefix) != NULL ||
+                          s2_model_type_name(source->doc, "") != NULL;
+    if (!is_model || spelled(source->doc, prefix, names, path, sizeof path) != NULL ||
+        listed_layers(source, prefix) > 0 || s2_setting_text(&source->settings, "layers") != NULL)
+        return S2_OK;
+    snprintf(path, sizeof path, "%s/%s", prefix, *names);
+    return s2_doc_refuse(source->doc, path, source->diag, "\"%s\" is missing (or --set layers=N)", *names);
 }
 
 /* HRM-Text: files that transformers has not rewritten count the layers of one of its stacks. */
@@ -208,7 +227,8 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
     s2_model_shape shape;
     int64_t n_hidden;
     S2_TRY(shape_number(source, prefix, names_of(&layer_names, is_decoder), "layers", S2_LIMIT_LAYERS,
-                        listed_layers(source, prefix), &shape.n_layers));
+                        s2_max_i64(listed_layers(source, prefix), 1), &shape.n_layers));
+    S2_TRY(require_layers(source, prefix, names_of(&layer_names, is_decoder)));
     S2_TRY(count_cycles(source, prefix, &shape.n_layers));
     S2_TRY(shape_number(source, prefix, names_of(&head_names, is_decoder), "heads", S2_LIMIT_HEADS,
                         implied.n_heads, &shape.n_heads));
@@ -231,6 +251,27 @@ s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_mo
         shape_number(source, prefix, dim_names.plain, "head-dim", S2_LIMIT_HEAD_DIM, dim, &shape.head_dim));
     *out = shape;
     return S2_OK;
+}
+
+static s2_status agrees(const s2_source *source, const char *prefix, const char *const *names,
+                        int64_t expected)
+{
+    char path[128];
+    int64_t value;
+    if (spelled(source->doc, prefix, names, path, sizeof path) == NULL)
+        return S2_OK;
+    S2_TRY(s2_doc_int(source->doc, path, 1, INT32_MAX, &value, source->diag));
+    if (value == expected)
+        return S2_OK;
+    return s2_doc_refuse(source->doc, path, source->diag,
+                         "\"%s\" is %lld, but by the rest of the file it is %lld", strrchr(path, '/') + 1,
+                         (long long)value, (long long)expected);
+}
+
+s2_status s2_model_agrees(const s2_source *source, const char *prefix, int64_t n_heads, int64_t n_kv_heads)
+{
+    S2_TRY(agrees(source, prefix, head_names.plain, n_heads));
+    return n_kv_heads > 0 ? agrees(source, prefix, kv_names.plain, n_kv_heads) : S2_OK;
 }
 
 void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent)

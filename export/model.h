@@ -72,6 +72,9 @@ bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
  */
 s2_status s2_model_latent_read(const s2_source *source, const char *prefix,
                                s2_model_shape *shape) S2_MUST_CHECK;
+/* S2_EPARSE where the object states heads, or KV heads (0: either is right), other than these. */
+s2_status s2_model_agrees(const s2_source *source, const char *prefix, int64_t n_heads,
+                          int64_t n_kv_heads) S2_MUST_CHECK;
 /* Members of an open JSON object on lines of their own, each ended by a comma. */
 void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
 

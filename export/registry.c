@@ -3,6 +3,10 @@
 #include <ctype.h>
 #include <string.h>
 
+#include "export/asked.h"
+#include "export/origin.h"
+#include "export/slip.h"
+
 /* The table: one row per format, in the order shown to people. */
 #define S2_FORMAT_TABLE(X)                                                                                   \
     X(hf)                                                                                                    \
@@ -64,9 +68,9 @@ const s2_format *s2_format_find(const char *name)
 const s2_format *s2_format_nearest(const char *word, int32_t *distance)
 {
     const s2_format *nearest = NULL;
-    *distance = INT32_MAX;
+    *distance = S2_NAME_FAR;
     for (int32_t n = 0; n < N_FORMATS; n++) {
-        const int32_t own = s2_text_name_distance(word, formats[n]->name, INT32_MAX);
+        const int32_t own = s2_text_name_distance(word, formats[n]->name);
         if (formats[n]->write == NULL || own >= *distance)
             continue;
         *distance = own;
@@ -137,6 +141,18 @@ static s2_status refuse_unknown(const s2_source *source, const char *name, const
                        "no format is known by this content (s2 import --list shows them)");
 }
 
+/* By one format, and what the file says beside the pattern. */
+static s2_status read_as(const s2_format *format, const s2_source *source, s2_pattern *out)
+{
+    if (source->doc == NULL)
+        return format->read(source, out);
+    s2_asked_clear(source->doc->asked); /* of what other formats looked for */
+    S2_TRY(format->read(source, out));
+    if (source->said != NULL)
+        s2_slips_say(source);
+    return s2_origin_apply(source, source->doc, out);
+}
+
 s2_status s2_import_run(s2_source *source, const char *name, const s2_format **used, s2_pattern *out)
 {
     s2_doc doc = {0};
@@ -163,7 +179,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     } else {
         status = check_settings(format, &source->settings, source->diag);
         if (status == S2_OK)
-            status = format->read(source, out);
+            status = read_as(format, source, out);
         if (status == S2_EPARSE && source->doc == NULL && doc_diag.line > 0 && source->diag != NULL &&
             source->diag->msg[0] == '\0')
             *source->diag = doc_diag;

@@ -78,6 +78,8 @@ s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *he
     snprintf(number[0], sizeof number[0], "%lld", (long long)heads->n_heads);
     stated[n++] = (s2_setting){.key = "heads", .value = number[0]};
     const bool repeats = heads->n_kv_heads == heads->n_heads && !heads->over_kv;
+    if (prefix[0] != '\0') /* else these are the numbers that `heads` was read from */
+        S2_TRY(s2_model_agrees(source, prefix, heads->n_heads, repeats ? 0 : heads->n_kv_heads));
     if (!repeats) {
         snprintf(number[1], sizeof number[1], "%lld", (long long)heads->n_kv_heads);
         stated[n++] = (s2_setting){.key = "kv-heads", .value = number[1]};

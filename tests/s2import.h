@@ -13,6 +13,7 @@
 typedef struct imported {
     s2_arena arena;
     s2_buf notes;
+    s2_said said;
     s2_diag diag;
     s2_fileset side;
     const s2_format *format;
@@ -45,6 +46,7 @@ static inline s2_status try_import(imported *at, const char *from, const char *b
                         .finder = {.set = neighbours, .dir = "/nonexistent"},
                         .settings = {at->set, at->n_set},
                         .notes = &at->notes,
+                        .said = &at->said,
                         .side = &at->side,
                         .diag = &at->diag};
     return s2_import_run(&source, from, &at->format, &at->pattern);
@@ -59,6 +61,7 @@ static inline void import_text(imported *at, const char *text, const char *setti
 
 static inline void imported_release(imported *at)
 {
+    s2_buf_release(&at->said.warnings);
     s2_buf_release(&at->notes);
     s2_arena_release(&at->arena);
 }
@@ -66,6 +69,11 @@ static inline void imported_release(imported *at)
 static inline bool says(const imported *at, const char *words)
 {
     return at->notes.data != NULL && strstr(at->notes.data, words) != NULL;
+}
+
+static inline bool warns(const imported *at, const char *words)
+{
+    return at->said.warnings.data != NULL && strstr(at->said.warnings.data, words) != NULL;
 }
 
 #endif /* S2_TESTS_S2IMPORT_H */

@@ -624,7 +624,8 @@ static void published_figures_of_other_formats_hold(void **state)
          "--dec-sink-token 128 --dec-local-token 256 --dynamic-sparse-token-budget 4096",
          "streaming-kv=4", S2_PREFILL, 0, 0, 131072, 0.12292},
         {"Longformer +-256", "longformer",
-         "{\"attention_window\": 512, \"num_attention_heads\": 2, \"model_type\": \"longformer\"}",
+         "{\"attention_window\": 512, \"num_attention_heads\": 2, \"num_hidden_layers\": 1, "
+         "\"model_type\": \"longformer\"}",
          "global=0", S2_PREFILL, 0, 0, 4096, 0.12132},
         {"Duo streaming 64 + 256", "duo", "0.0\t1.0\n", "sparsity=0.5 heads=2", S2_PREFILL, 0, 0, 32768,
          0.01944},

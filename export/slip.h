@@ -1,0 +1,17 @@
+/*
+ * export/slip.h - misspelt keys: what an importer looked for in vain, next to a key that nobody looked for.
+ *
+ * Threads: no state.
+ */
+#ifndef S2_EXPORT_SLIP_H
+#define S2_EXPORT_SLIP_H
+
+#include "export/format.h"
+
+/* A number is missing under all of its names: S2_EPARSE at a key that is one of them misspelt, S2_OK where none is. */
+s2_status s2_slip_refuse(const s2_source *source, const char *prefix, const char *const *names) S2_MUST_CHECK;
+
+/* Warn of every key that was not read and is spelt nearly as one that is missing. */
+void s2_slips_say(const s2_source *source);
+
+#endif /* S2_EXPORT_SLIP_H */
