@@ -201,9 +201,12 @@ s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch, 
                                                : s2_decode_plan_split(arena, launch->single_parts, plan);
 }
 
-bool s2_decode_launch_merges(const s2_decode_launch *launch)
+bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step)
 {
-    return launch->row_tiles > 1;
+    bool cut = false;
+    for (int32_t list = 0; list < step->n_lists; list++)
+        cut = cut || step->lists[list].n_parts > 1;
+    return cut && launch->row_tiles > 1;
 }
 
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts)

@@ -94,8 +94,8 @@ s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t 
 s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch,
                                s2_decode_plan *plan) S2_MUST_CHECK;
 
-/* Whether a launch of its own adds up the parts of lists that are cut, a warp a row. */
-bool s2_decode_launch_merges(const s2_decode_launch *launch);
+/* Whether lists of the step are cut and have many rows: then a launch of its own adds up their parts, a warp a row. */
+bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step);
 
 /* Whether a launch leaves half of every SM empty, so that the next one begins while it runs. */
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts);

@@ -535,9 +535,10 @@ s2_status s2_load_of_step(s2_arena *arena, const s2_plan *plan, s2_dtype dtype, 
             made.n_fine += step.slabs[slab].mask >= 0;
         add_class(&load, classes, &made);
     }
+    const bool merges = s2_decode_launch_merges(&launch, &step);
     for (int32_t list = 0; list < step.n_lists; list++) {
         const s2_decode_list *const own = &step.lists[list];
-        const int32_t n_rows = s2_decode_launch_merges(&launch) ? 1 : own->n_rows;
+        const int32_t n_rows = merges ? 1 : own->n_rows;
         const double joined = own->n_parts > 1 ? (double)own->n_parts * n_rows : 0;
         load.joined = joined > load.joined ? joined : load.joined;
     }

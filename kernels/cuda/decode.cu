@@ -225,15 +225,6 @@ void finish(s2_device *, void *raw)
     s2_free(state);
 }
 
-/* Many rows are combined by a launch of their own, where lists are cut at all. */
-bool needs_merge(const State *state, const s2_decode_plan *plan)
-{
-    bool cut = false;
-    for (int32_t at = 0; at < plan->n_lists; at++)
-        cut = cut || plan->lists[at].n_parts > 1;
-    return cut && s2_decode_launch_merges(&state->how);
-}
-
 void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, State *state)
 {
     s2::DecodeParams *const params = &state->params;
@@ -253,7 +244,7 @@ void fill_params(const s2_attn_problem *problem, const s2_decode_plan *plan, Sta
     params->v_row_bytes = (uint32_t)problem->v.tok * 2;
     params->n_lists = plan->n_lists;
     params->n_parts = plan->n_parts;
-    params->merged = needs_merge(state, plan);
+    params->merged = s2_decode_launch_merges(&state->how, plan);
     params->row_cap = plan->row_cap;
     params->group = plan->group;
     params->head_dim = problem->head_dim;
