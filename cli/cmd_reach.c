@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/input.h"
 #include "cli/options.h"
+#include "cli/report.h"
 
 #include <math.h>
 #include <string.h>
@@ -132,14 +133,9 @@ static void print_rest(report *r)
                   "resident   %.1f blocks a layer over KV heads, %.1f different ones: each kept %.2f times\n",
                   r->readers.resident, r->readers.resident_once,
                   r->readers.resident_once > 0 ? r->readers.resident / r->readers.resident_once : 0.0);
-    if (r->worth.not_judged != NULL)
-        s2_buf_printf(buf, "worth      not judged: %s\n", r->worth.not_judged);
-    else
-        s2_buf_printf(
-            buf,
-            "worth      recall %.2f +- %.2f over the training, loss on text %.3f +- %.3f nats a byte "
-            "(docs/worth.md)\n",
-            r->worth.recall, s2_worth_recall_error, r->worth.loss, s2_worth_loss_error);
+    s2_buf_puts(buf, "worth      ");
+    s2_report_worth_text(&r->worth, buf);
+    s2_buf_puts(buf, "\n");
 }
 
 static void print_page(report *r)
@@ -244,17 +240,7 @@ static void write_worth(report *r)
     s2_json_key_num(buf, "neighbour", w->neighbour);
     s2_json_key_num(buf, "far", w->far);
     s2_json_key_str(buf, "not_judged", w->not_judged);
-    s2_json_key(buf, "worth");
-    if (w->not_judged != NULL) {
-        s2_json_null(buf);
-        return;
-    }
-    s2_json_begin(buf, '{');
-    s2_json_key_num(buf, "recall", w->recall);
-    s2_json_key_num(buf, "recall_error", s2_worth_recall_error);
-    s2_json_key_num(buf, "loss", w->loss);
-    s2_json_key_num(buf, "loss_error", s2_worth_loss_error);
-    s2_json_end(buf, '}');
+    s2_report_worth_json(w, buf);
 }
 
 static void write_json(report *r)

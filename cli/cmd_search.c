@@ -40,6 +40,9 @@ static double seconds(void)
 
 /* ---- the command line */
 
+/* By price alone the winner of a proposed space is the one that a model learns least with (docs/worth.md). */
+static const char PROPOSED_MINIMIZES[] = "us,kv_bytes,unread,dilution";
+
 static s2_exit refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 {
     s2_cli_error(cli, "%s", diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
@@ -366,9 +369,12 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
-    S2_CLI_TRY(read_list(r, "minimize", s2_args_str(&r->args, "minimize"),
+    const bool proposed = r->args.n_operands == 0 || r->in_words;
+    S2_CLI_TRY(read_list(r, "minimize",
+                         proposed && !s2_args_has(&r->args, "minimize") ? PROPOSED_MINIMIZES
+                                                                        : s2_args_str(&r->args, "minimize"),
                          "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
-                         "unread, redundancy, depth, loss, unrecalled",
+                         "unread, redundancy, depth, dilution, loss, unrecalled",
                          take_objective));
     r->found.at_most = s2_args_str(&r->args, "at-most");
     if (r->found.at_most != NULL)
@@ -556,15 +562,12 @@ static s2_exit check_worth(s2_searching *r)
     s2_cli *const cli = r->found.cli;
     const s2_search *const search = &r->found.search;
     s2_pattern pattern;
-    s2_stack stack;
     s2_worth worth;
     s2_diag diag;
     if ((!weighs(search, S2_BY_LOSS) && !weighs(search, S2_BY_UNRECALLED)) ||
         s2_search_pattern(search, 0, &cli->arena, &pattern, &diag) != S2_OK)
         return S2_EXIT_OK; /* the search counts it as refused and says so */
-    s2_status status = s2_stack_build(&cli->arena, &pattern, S2_PREFILL, search->options.len_tok, &stack);
-    if (status == S2_OK)
-        status = s2_worth_judge(&cli->arena, &stack, &worth);
+    const s2_status status = s2_worth_figures(&cli->arena, &pattern, search->options.len_tok, &worth);
     if (status != S2_OK)
         return s2_cli_fail(cli, status, "worth");
     if (worth.not_judged == NULL)

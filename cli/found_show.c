@@ -172,15 +172,22 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
 }
 
 /* What the search has no measure of must not look as if it had been weighed. */
-static void put_unjudged(const s2_found *found, const s2_found_design *best, s2_buf *buf)
+static s2_status put_worth(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     const double unread = s2_found_value(found, best->point, S2_BY_UNREAD, -1);
-    s2_buf_puts(buf, "  not judged: how well a model works with it (s2 reach says what is known of that)");
+    s2_worth worth;
+    S2_TRY(s2_worth_figures(&found->cli->arena, &best->pattern, found->search.options.len_tok, &worth));
+    s2_buf_puts(buf, "  ");
+    if (worth.not_judged == NULL)
+        s2_report_worth_text(&worth, buf);
+    else
+        s2_buf_puts(buf, "not judged: how well a model works with it (s2 reach says what is known of that)");
     if (unread >= 0)
         s2_buf_printf(buf, "; it leaves %.1f %% of all (head, query, key) unread", 100 * unread);
     else
         s2_buf_puts(buf, "; --minimize us,kv_bytes,unread also weighs what is left unread");
     s2_buf_puts(buf, "\n");
+    return S2_OK;
 }
 
 static void put_kept(double bytes, const s2_sim *sim, s2_buf *buf)
@@ -236,7 +243,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         s2_buf_puts(buf, "\n");
     }
     put_stacks(found, buf);
-    put_unjudged(found, best, buf);
+    S2_TRY(put_worth(found, best, buf));
     const int32_t n_alike = predicted && compares_times(found) ? count_alike(found, error_pct) : 0;
     if (n_alike > 0)
         s2_buf_printf(
@@ -432,6 +439,7 @@ static void json_values(const s2_found *found, const s2_point *point, s2_buf *bu
 static void json_design(const s2_found *found, const s2_found_design *design, s2_buf *buf)
 {
     s2_buf text = {0};
+    s2_worth worth;
     s2_pattern_print(&design->pattern, &text);
     s2_buf_add(&text, "", 1);
     s2_json_begin(buf, '{');
@@ -439,9 +447,13 @@ static void json_design(const s2_found *found, const s2_found_design *design, s2
     s2_json_key_str(buf, "name", design->name);
     s2_json_key_str(buf, "pattern", text.data);
     json_values(found, design->point, buf);
+    const s2_status status =
+        s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
+    if (status == S2_OK)
+        s2_report_worth_json(&worth, buf);
     s2_json_end(buf, '}');
-    if (text.status != S2_OK)
-        buf->status = text.status;
+    if (text.status != S2_OK || status != S2_OK)
+        buf->status = status != S2_OK ? status : text.status;
     s2_buf_release(&text);
 }
 

@@ -918,3 +918,29 @@ void s2_report_public_text(const s2_public *published, s2_buf *buf)
     s2_buf_printf(buf, "  %d figures: median error %.1f %%, mean %.1f %%\n", published->n_figures,
                   published->median_error, published->mean_error);
 }
+
+void s2_report_worth_json(const s2_worth *worth, s2_buf *buf)
+{
+    s2_json_key(buf, "worth");
+    if (worth->not_judged != NULL) {
+        s2_json_null(buf);
+        return;
+    }
+    s2_json_begin(buf, '{');
+    s2_json_key_num(buf, "recall", worth->recall);
+    s2_json_key_num(buf, "recall_error", s2_worth_recall_error);
+    s2_json_key_num(buf, "loss", worth->loss);
+    s2_json_key_num(buf, "loss_error", s2_worth_loss_error);
+    s2_json_end(buf, '}');
+}
+
+void s2_report_worth_text(const s2_worth *worth, s2_buf *buf)
+{
+    if (worth->not_judged != NULL)
+        s2_buf_printf(buf, "not judged: %s", worth->not_judged);
+    else
+        s2_buf_printf(
+            buf,
+            "recall %.2f +- %.2f over the training, loss on text %.3f +- %.3f nats a byte (docs/worth.md)",
+            worth->recall, s2_worth_recall_error, worth->loss, s2_worth_loss_error);
+}

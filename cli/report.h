@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "calibrate/public.h"
 #include "export/format.h"
+#include "reach/worth.h"
 #include "sim/price.h"
 
 #ifdef __cplusplus
@@ -29,6 +30,10 @@ double s2_rounded(double value);
 
 /* What the model does to its scores beside scaling them, which no time counts: a line, or nothing. */
 void s2_report_scores(const s2_report_subject *subject, s2_buf *buf);
+
+/* What a small model learns with it, each figure with its error; an object, or null where it is not judged. */
+void s2_report_worth_json(const s2_worth *worth, s2_buf *buf);
+void s2_report_worth_text(const s2_worth *worth, s2_buf *buf);
 
 /* One object, without a line end. */
 void s2_sim_report_json(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf);

@@ -18,6 +18,14 @@ const s2_word_entry s2_word_entries[] = {
     {"unrecalled|recall",
      "The share of planted associations that such a small model is expected to answer wrongly, mean over its "
      "training, by the same fit: 1 - recall. Smaller is better, as of every column that a search minimizes."},
+    {"dilution",
+     "How many times weaker the signal of a pattern is than that of dense attention. The signal of a layer "
+     "is "
+     "the mean, over pairs of a query in the second half of the context and a key in the first, of what the "
+     "best reader of the pair has for it: the root of the share of such pairs that it reads, times the part "
+     "of its reading that they are. Recall of small trained models followed the signal; a stride rotated "
+     "over "
+     "many heads dilutes it, one dense head does not. docs/worth.md has the experiment."},
     {"density",
      "Block pairs read / causal block pairs, mean over the heads of the layers that are not dense, at the "
      "length of the row or page. Token density is pairs read / causal pairs over all layers; executed "

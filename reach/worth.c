@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/arith.h"
 #include "reach/readers.h"
 
 /* The domain: the shape of the models that were trained (experiments/prepare.py). */
@@ -96,6 +97,11 @@ static double mean_row(const s2_stack *stack, int32_t class_id)
     return (double)n / half;
 }
 
+double s2_worth_signal(double share, double row, double half)
+{
+    return sqrt(share) * share * half / fmax(row, 1);
+}
+
 /* Share of the queries behind the first that read the block before their own. */
 static double neighbour_of(const s2_stack *stack, int32_t class_id)
 {
@@ -116,7 +122,7 @@ static s2_status find_facts(s2_arena *arena, const s2_stack *stack, class_facts 
     for (int32_t c = 0; c < stack->n_classes; c++) {
         out->share[c] = share_of(stack, c);
         out->row[c] = mean_row(stack, c);
-        out->signal[c] = sqrt(out->share[c]) * out->share[c] * (stack->n_blk / 2) / fmax(out->row[c], 1);
+        out->signal[c] = s2_worth_signal(out->share[c], out->row[c], stack->n_blk / 2);
         out->window[c] = fmax(s2_readers_window(stack, c), 0.5);
         out->neighbour[c] = neighbour_of(stack, c);
     }
@@ -139,16 +145,19 @@ static void sum_heads(const s2_stack *stack, const class_facts *facts, s2_worth 
     }
 }
 
-static const char *why_not_judged(const s2_stack *stack)
+static const char *why_not_shape(const s2_pattern *p, int64_t n_blk)
 {
-    const s2_pattern *const p = stack->pattern;
     if (!p->causal)
         return "only causal patterns were trained";
     if (p->n_layers != JUDGED_LAYERS || p->n_heads != JUDGED_HEADS || p->n_kv_heads != JUDGED_KV_HEADS)
         return "the models trained had 4 layers of 8 query heads on 4 KV heads";
-    if (stack->n_blk != JUDGED_BLOCKS)
-        return "the models trained had a context of 64 blocks";
-    return stack->exact ? NULL : "the pattern reads parts of blocks";
+    return n_blk != JUDGED_BLOCKS ? "the models trained had a context of 64 blocks" : NULL;
+}
+
+static const char *why_not_judged(const s2_stack *stack)
+{
+    const char *const why = why_not_shape(stack->pattern, stack->n_blk);
+    return why != NULL || stack->exact ? why : "the pattern reads parts of blocks";
 }
 
 static void set_figures(s2_worth *worth)
@@ -185,4 +194,16 @@ s2_status s2_worth_judge(s2_arena *arena, const s2_stack *stack, s2_worth *out)
     set_figures(&worth);
     *out = worth;
     return S2_OK;
+}
+
+s2_status s2_worth_figures(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok, s2_worth *out)
+{
+    s2_stack stack;
+    const char *const why = why_not_shape(pattern, s2_ceil_div(n_tok, pattern->block_tok));
+    if (why != NULL) {
+        *out = (s2_worth){.not_judged = why};
+        return S2_OK;
+    }
+    S2_TRY(s2_stack_build(arena, pattern, S2_PREFILL, n_tok, &stack));
+    return s2_worth_judge(arena, &stack, out);
 }

@@ -41,7 +41,14 @@ typedef struct s2_worth {
 extern const double s2_worth_recall_error;
 extern const double s2_worth_loss_error;
 
+/* The signal of a head that reads so much of the retrieval pairs, rows of so many blocks, of a half of so many. */
+double s2_worth_signal(double share, double row, double half);
+
 /* Results and scratch go to the arena. S2_ENOMEM. */
 s2_status s2_worth_judge(s2_arena *arena, const s2_stack *stack, s2_worth *out) S2_MUST_CHECK;
+
+/* The same without what no figure needs: outside of the domain nothing is measured, and layers is NULL. */
+s2_status s2_worth_figures(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok,
+                           s2_worth *out) S2_MUST_CHECK;
 
 #endif /* S2_REACH_WORTH_H */

@@ -5,6 +5,7 @@
 #include "base/arith.h"
 #include "coverage/prove.h"
 #include "reach/worth.h"
+#include "search/dilution.h"
 
 enum { PROOF_STEPS = 10000000 };
 
@@ -13,9 +14,9 @@ enum { PROOF_STEPS = 10000000 };
 
 const char *s2_objective_word(s2_objective objective)
 {
-    static const char *const words[] = {"prefill_us", "decode_us", "train_us",  "kv_bytes",
-                                        "density",    "imbalance", "unread",    "redundancy",
-                                        "depth",      "loss",      "unrecalled"};
+    static const char *const words[] = {"prefill_us", "decode_us", "train_us",   "kv_bytes",
+                                        "density",    "imbalance", "unread",     "redundancy",
+                                        "depth",      "loss",      "unrecalled", "dilution"};
     return objective >= 0 && objective < S2_N_OBJECTIVES ? words[objective] : "";
 }
 
@@ -173,6 +174,9 @@ s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *patte
         case S2_BY_REDUNDANCY: value[v] = redundancy_of(objectives, pattern, floor.counts.pairs); break;
         case S2_BY_DEPTH: value[v] = 1; break;
         case S2_BY_IMBALANCE: value[v] = 1 * ROUNDING; break;
+        case S2_BY_DILUTION:
+            S2_TRY(s2_dilution_of(&objectives->scratch, pattern, objectives->options.len_tok, &value[v]));
+            break;
         default: break;
         }
     *quote = (s2_quote){.pattern = pattern, .floor = floor};
@@ -245,17 +249,15 @@ typedef struct prices {
     double depth;
     double loss;
     double unrecalled;
+    double dilution;
 } prices;
 
 static s2_status price_worth(s2_objectives *objectives, const s2_pattern *pattern, prices *out)
 {
     const s2_arena_mark_t mark = s2_arena_mark(&objectives->scratch);
-    s2_stack stack;
     s2_worth worth = {0};
-    s2_status status =
-        s2_stack_build(&objectives->scratch, pattern, S2_PREFILL, objectives->options.len_tok, &stack);
-    if (status == S2_OK)
-        status = s2_worth_judge(&objectives->scratch, &stack, &worth);
+    const s2_status status =
+        s2_worth_figures(&objectives->scratch, pattern, objectives->options.len_tok, &worth);
     s2_arena_rewind(&objectives->scratch, mark);
     S2_TRY(status);
     out->loss = worth.loss;
@@ -313,9 +315,12 @@ s2_status s2_objectives_exact(s2_objectives *objectives, s2_quote *quote, double
         S2_TRY(price_depth(objectives, quote->pattern, &own.depth));
     if (wants(objectives, S2_BY_LOSS) || wants(objectives, S2_BY_UNRECALLED))
         S2_TRY(price_worth(objectives, quote->pattern, &own));
-    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us,  own.kv_bytes,
-                                         own.density,    own.imbalance, own.unread,    own.redundancy,
-                                         own.depth,      own.loss,      own.unrecalled};
+    if (wants(objectives, S2_BY_DILUTION))
+        S2_TRY(
+            s2_dilution_of(&objectives->scratch, quote->pattern, objectives->options.len_tok, &own.dilution));
+    const double all[S2_N_OBJECTIVES] = {own.prefill_us, own.decode_us, own.train_us,   own.kv_bytes,
+                                         own.density,    own.imbalance, own.unread,     own.redundancy,
+                                         own.depth,      own.loss,      own.unrecalled, own.dilution};
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = v < objectives->n_by ? all[objectives->by[v]] : 0;
     keep_floors(objectives, quote, value);

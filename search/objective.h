@@ -31,6 +31,7 @@ typedef enum s2_objective {
     S2_BY_DEPTH, /* layers within which a union-complete one is sure to lie; n_layers + 1: there is none */
     S2_BY_LOSS, /* on text, and what is not recalled: of small models, as reach/worth.h judges them. Where it */
     S2_BY_UNRECALLED, /* does not judge, there is no price */
+    S2_BY_DILUTION,   /* the signal of dense attention / that of the pattern: see search/dilution.h */
     S2_N_OBJECTIVES
 } s2_objective;
 const char *s2_objective_word(s2_objective objective); /* "prefill_us", ... */

@@ -1,5 +1,4 @@
-/* Recognising the patterns that sim/fast.h prices by arithmetic. */
-#include "sim/fast.h"
+#include "sim/candidate.h"
 
 static bool is_whole(const s2_term *term)
 {

@@ -13,13 +13,14 @@
 #ifndef S2_SIM_FAST_H
 #define S2_SIM_FAST_H
 
+#include "sim/candidate.h"
 #include "sim/price.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { S2_FAST_STEPS = 1 << 15, S2_FAST_STRIDE = 4096 };
+enum { S2_FAST_STEPS = 1 << 15 };
 
 /* What candidates of one search share. Build with s2_fast_init. */
 typedef struct s2_fast {
@@ -37,24 +38,6 @@ typedef struct s2_fast {
     int64_t dense_blocks;
     int64_t count[S2_FAST_STEPS];
 } s2_fast;
-
-/*
- * Head h reads: local `local_blk` | sink `sink_blk` | stride `stride_blk` phase (by_kv ? kv : h) * step +
- * offset; the last `n_dense_kv` KV heads are dense, and so are n_dense_layers layers.
- */
-typedef struct s2_candidate {
-    int32_t local_blk; /* at least 1 */
-    int32_t sink_blk;
-    int32_t stride_blk; /* 0: none, else at most S2_FAST_STRIDE */
-    int32_t step;
-    int32_t offset;
-    bool by_kv;
-    int32_t n_dense_kv;
-    int32_t n_dense_layers;
-} s2_candidate;
-
-/* The fast form of a pattern; false when it has none. */
-bool s2_candidate_of(const s2_pattern *pattern, s2_candidate *out);
 
 /* Totals over layers, heads and batch. */
 typedef struct s2_fast_cost {

@@ -19,7 +19,10 @@
 #include "cli/store.h"
 #include "db/db.h"
 #include "pattern/parse.h"
+#include "reach/worth.h"
+#include "search/dilution.h"
 #include "search/search.h"
+#include "sim/candidate.h"
 
 /* ---- the language */
 
@@ -204,6 +207,38 @@ static double depth_of(const s2_pattern *pattern)
     return depth;
 }
 
+static double mean_signal(const s2_pattern *pattern, int64_t n_tok)
+{
+    s2_arena arena = {0};
+    s2_stack stack;
+    s2_worth worth;
+    double sum = 0;
+    int32_t n_layers = 0;
+    assert_int_equal(s2_stack_build(&arena, pattern, S2_PREFILL, n_tok, &stack), S2_OK);
+    assert_int_equal(s2_worth_judge(&arena, &stack, &worth), S2_OK);
+    for (int32_t layer = 0; layer < pattern->n_layers; layer++)
+        if (!s2_pattern_is_state_layer(pattern, layer)) {
+            sum += worth.layers[layer].signal;
+            n_layers++;
+        }
+    s2_arena_release(&arena);
+    return n_layers > 0 ? sum / n_layers : 0;
+}
+
+/* The signal of dense attention and that of the pattern, each row by row as s2 reach measures it. */
+static double dilution_of(const s2_pattern *pattern, int64_t n_tok)
+{
+    s2_arena arena = {0};
+    s2_pattern dense;
+    char text[80];
+    snprintf(text, sizeof text, "heads 1; block %d; causal %s; dense", (int)pattern->block_tok,
+             pattern->causal ? "yes" : "no");
+    assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &dense, NULL), S2_OK);
+    const double most = mean_signal(&dense, n_tok), signal = mean_signal(pattern, n_tok);
+    s2_arena_release(&arena);
+    return n_tok > pattern->block_tok ? fmin(most / signal, S2_DILUTION_MOST) : 1;
+}
+
 static void simulate(const problem *p, const s2_pattern *pattern, double *value)
 {
     s2_arena arena = {0};
@@ -213,17 +248,19 @@ static void simulate(const problem *p, const s2_pattern *pattern, double *value)
     assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &prefill, NULL), S2_OK);
     options.phase = S2_DECODE;
     assert_int_equal(s2_price(&arena, pattern, &options, S2_PRICE_WHOLE, &decode, NULL), S2_OK);
-    const double all[S2_N_OBJECTIVES] = {prefill.time_us,
-                                         decode.time_us,
-                                         0,
-                                         (double)prefill.kv.head_pages,
-                                         prefill.density,
-                                         prefill.imbalance,
-                                         1 - prefill.token_density,
-                                         prefill.token_density * pattern->n_heads,
-                                         depth_of(pattern)};
+    const double all[S2_N_OBJECTIVES] = {
+        [S2_BY_PREFILL_US] = prefill.time_us,
+        [S2_BY_DECODE_US] = decode.time_us,
+        [S2_BY_KV_BYTES] = (double)prefill.kv.head_pages,
+        [S2_BY_DENSITY] = prefill.density,
+        [S2_BY_IMBALANCE] = prefill.imbalance,
+        [S2_BY_UNREAD] = 1 - prefill.token_density,
+        [S2_BY_REDUNDANCY] = prefill.token_density * pattern->n_heads,
+        [S2_BY_DEPTH] = depth_of(pattern),
+    };
     for (int32_t v = 0; v < p->search.n_by; v++)
-        value[v] = all[p->search.by[v]];
+        value[v] =
+            p->search.by[v] == S2_BY_DILUTION ? dilution_of(pattern, options.len_tok) : all[p->search.by[v]];
     s2_arena_release(&arena);
 }
 
@@ -314,7 +351,7 @@ static void the_front_is_that_of_brute_force(void **state)
 {
     (void)state;
     s2_rng rng = {s2_test_seed(31)};
-    static const s2_objective others[] = {S2_BY_DENSITY, S2_BY_IMBALANCE, S2_BY_UNREAD};
+    static const s2_objective others[] = {S2_BY_DENSITY, S2_BY_IMBALANCE, S2_BY_UNREAD, S2_BY_DILUTION};
     for (int64_t at = 0; at < s2_test_cases(10) && at < 50; at++) {
         char text[300];
         problem p;
@@ -322,7 +359,7 @@ static void the_front_is_that_of_brute_force(void **state)
         s2_front brute;
         draw_space(&rng, text, sizeof text);
         pose(&p, text, (int64_t)s2_rng_below(&rng, 40) * 16 + 16 + (int64_t)s2_rng_below(&rng, 2) * 5);
-        p.search.by[s2_rng_below(&rng, 3)] = others[s2_rng_below(&rng, 3)];
+        p.search.by[s2_rng_below(&rng, 3)] = others[s2_rng_below(&rng, 4)];
         solve(&p, &found);
         brute_force(&p, &brute);
         for (int32_t f = 0; f < brute.n; f++)
@@ -343,6 +380,7 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
     s2_rng rng = {s2_test_seed(37)};
     static const s2_objective all[S2_MAX_OBJECTIVES] = {S2_BY_PREFILL_US, S2_BY_DECODE_US, S2_BY_KV_BYTES,
                                                         S2_BY_DENSITY,    S2_BY_IMBALANCE, S2_BY_UNREAD};
+    static const s2_objective last[] = {S2_BY_UNREAD, S2_BY_REDUNDANCY, S2_BY_DEPTH, S2_BY_DILUTION};
     int64_t n_fast = 0;
     for (int64_t at = 0; at < s2_test_cases(60); at++) {
         char text[300];
@@ -357,7 +395,7 @@ static void bounds_stay_below_exact_values_and_these_are_the_simulators(void **s
             p.search.options.len_tok = (p.search.options.len_tok / 16 + 1) * 16;
         p.search.n_by = S2_MAX_OBJECTIVES;
         memcpy(p.search.by, all, sizeof all);
-        p.search.by[5] = (s2_objective)(S2_BY_UNREAD + s2_rng_below(&rng, 3));
+        p.search.by[5] = last[s2_rng_below(&rng, 4)];
         const int64_t index = (int64_t)s2_rng_below(&rng, (uint64_t)p.space.n_candidates);
         if (s2_search_pattern(&p.search, index, &arena, &pattern, NULL) == S2_OK) {
             s2_objectives objectives;
@@ -625,6 +663,41 @@ static void limits_leave_the_front_of_what_lies_within_them(void **state)
     }
 }
 
+/* By arithmetic what counting row by row gives, for every number of blocks. */
+static void dilution_is_what_counting_row_by_row_gives(void **state)
+{
+    (void)state;
+    s2_rng rng = {s2_test_seed(41)};
+    int64_t n_fast = 0;
+    for (int64_t at = 0; at < s2_test_cases(400); at++) {
+        char text[300], stride[80] = "", sink[40] = "";
+        s2_arena arena = {0};
+        s2_pattern pattern;
+        s2_candidate form;
+        double dilution;
+        const int64_t n_tok = 1 + (int64_t)s2_rng_below(&rng, at % 4 == 0 ? 40 : 900);
+        if (s2_rng_below(&rng, 8) > 0)
+            snprintf(stride, sizeof stride, " | stride %d phase %s*%d+%d", 2 + (int)s2_rng_below(&rng, 14),
+                     s2_rng_below(&rng, 2) == 0 ? "head" : "kv", 1 + (int)s2_rng_below(&rng, 4),
+                     (int)s2_rng_below(&rng, 9));
+        if (s2_rng_below(&rng, 2) == 0)
+            snprintf(sink, sizeof sink, " | sink %d", 1 + (int)s2_rng_below(&rng, 9));
+        snprintf(text, sizeof text, "layers %d; heads 8; kv-heads %d; block %d; local %d%s%s%s%s",
+                 3 + (int)s2_rng_below(&rng, 3), 2 << s2_rng_below(&rng, 3), 1 << s2_rng_below(&rng, 4),
+                 1 + (int)s2_rng_below(&rng, at % 3 == 0 ? 70 : 8), sink, stride,
+                 s2_rng_below(&rng, 2) == 0 ? "; heads 4-7: dense" : "",
+                 s2_rng_below(&rng, 2) == 0 ? "; layers 1::2: dense" : "");
+        assert_int_equal(s2_pattern_parse(&arena, text, strlen(text), NULL, &pattern, NULL), S2_OK);
+        n_fast += s2_candidate_of(&pattern, &form);
+        assert_int_equal(s2_dilution_of(&arena, &pattern, n_tok, &dilution), S2_OK);
+        const double counted = dilution_of(&pattern, n_tok);
+        if (!(fabs(dilution - counted) <= 1e-12 * counted))
+            fail_msg("%lld tokens: %.17g, not %.17g: %s", (long long)n_tok, dilution, counted, text);
+        s2_arena_release(&arena);
+    }
+    assert_true(n_fast > s2_test_cases(400) / 2);
+}
+
 static const char SPACE[] =
     "layers 4; heads 8; kv-heads 4; block {16,32,64}; layers all: local {1..12} {,| sink 1} | "
     "stride {2..12} phase {head,kv}*{1,3}+{0..3}; {,layers 1::2: dense}";
@@ -665,6 +738,7 @@ static void pruning_threads_and_seeds_leave_the_front_as_it_is(void **state)
     (void)state;
     solve_every_way(S2_BY_DECODE_US);
     solve_every_way(S2_BY_UNREAD);
+    solve_every_way(S2_BY_DILUTION);
 }
 
 /* The first of equals stays, the first that is refused is named; what is not decided is no design. */
@@ -1417,6 +1491,7 @@ int main(void)
         cmocka_unit_test(malformed_spaces_are_refused_with_their_place),
         cmocka_unit_test(more_choices_or_bytes_than_the_cap_are_refused),
         cmocka_unit_test(every_text_of_random_bytes_is_parsed_or_refused),
+        cmocka_unit_test(dilution_is_what_counting_row_by_row_gives),
         cmocka_unit_test(the_front_is_that_of_brute_force),
         cmocka_unit_test(bounds_stay_below_exact_values_and_these_are_the_simulators),
         cmocka_unit_test(a_cache_that_frees_nothing_is_the_dense_one_in_whole_pages),
