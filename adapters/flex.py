@@ -17,9 +17,8 @@ def block_mask(p):
 
 
 def forward(p):
-    o, lse = attend(p.q, p.k, p.v, block_mask=p.keep("blocks", lambda: block_mask(p)), scale=p.scale,
-                    enable_gqa=p.group > 1, return_lse=True)
-    return o, lse
+    blocks = p.keep("blocks", lambda: block_mask(p))
+    return p.launch(lambda: attend(p.q, p.k, p.v, block_mask=blocks, scale=p.scale, enable_gqa=p.group > 1, return_lse=True))
 
 
 def backward(p):

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Other people's kernels x patterns x lengths under the judge: one command, rows as they come, and a page of them.
 
-usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N]
+usage: matrix.py S2 ROWS.jsonl [--jobs=N] [--seconds=N] [--len=N,...] [--only=NAME,...] [--pieces=N] [--patterns=NAME,...] [--runs=N]
        matrix.py --page ROWS.jsonl > PAGE.md
 
 Each backend gets processes of its own, a row is written as soon as it is known, and what was not reached within --seconds is
-missing, not wrong.
+missing, not wrong. With --runs=N kernels are timed too, which says something only with --jobs=1: else they run beside each other.
 """
 import collections
 import json
@@ -20,7 +20,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 BACKENDS = {"sdpa-math": "sdpa.py math", "sdpa-flash": "sdpa.py flash", "sdpa-cudnn": "sdpa.py cudnn",
             "sdpa-efficient": "sdpa.py efficient", "flex-eager": "flex.py eager", "flex-compiled": "flex.py compiled",
             "hf-mistral-eager": "hf.py eager mistral", "hf-mistral-sdpa": "hf.py sdpa mistral",
-            "hf-llama-sdpa": "hf.py sdpa llama", "triton-template": "triton_template.py"}
+            "hf-llama-sdpa": "hf.py sdpa llama", "triton-template": "triton_template.py",
+            "fa-cute-switches": "fa_cute.py switches", "fa-cute-blocks": "fa_cute.py blocks",
+            "flashinfer-single": "flashinfer_prefill.py single", "flashinfer-blocks": "flashinfer_prefill.py blocks",
+            "vllm-blocksparse": "vllm_blocksparse.py"}
 SHAPE = "heads 4; kv-heads 2; head-dim 64; "
 BODIES = {"dense": "dense", "self": "local 1t", "window-33": "local 33t", "window-256": "local 256t", "window-1000": "local 1000t",
           "blocks-2": "local 2", "blocks-1-of-128": "block 128; local 1", "streaming": "local 4 | sink 1",
@@ -50,7 +53,7 @@ def option(name, default):
 def run(s2, backend, names, lengths, out, lock, deadline):
     """One process of s2, one of the adapter; its rows go to the file as they come."""
     command = [s2, "validate", *(PATTERNS[name] for name in names), "--no-db", "--json", "--device", "cpu", "--len", lengths,
-               "--timeout", "120", "--kernel", f"{sys.executable} {HERE}/{BACKENDS[backend]}"]
+               "--timeout", "120", "--runs", option("runs", "0"), "--kernel", f"{sys.executable} {HERE}/{BACKENDS[backend]}"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     timer = threading.Timer(max(1, deadline - time.monotonic()), lambda: os.killpg(process.pid, signal.SIGKILL))
     timer.start()
@@ -68,7 +71,7 @@ def run(s2, backend, names, lengths, out, lock, deadline):
 def measure(s2, path):
     lengths, pieces = option("len", "257,1000,2048,3001"), int(option("pieces", "3"))
     only = option("only", ",".join(BACKENDS)).split(",")
-    names, jobs, lock = list(PATTERNS), [], threading.Lock()
+    names, jobs, lock = option("patterns", ",".join(PATTERNS)).split(","), [], threading.Lock()
     deadline = time.monotonic() + float(option("seconds", "3600"))
     room = threading.Semaphore(int(option("jobs", str(os.cpu_count()))))
     with open(path, "a", encoding="utf-8") as out:

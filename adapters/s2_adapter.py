@@ -17,6 +17,8 @@ served as tensors; raw() serves bytes with the standard library alone.
 import json
 import mmap
 import os
+import random
+import statistics
 import sys
 import time
 
@@ -55,7 +57,7 @@ class Problem:
             setattr(self, name, request[name])
         self.dtype = getattr(torch, DTYPES[request["dtype"]])
         self.group = self.heads // self.kv_heads
-        self.written = {}
+        self.launched = []
         for name in request["tensors"]:
             if name not in ("lse", "o", "d_q", "d_k", "d_v") or (request["pass"] == "backward" and name in ("lse", "o")):
                 setattr(self, name, self._view(name).to(device))
@@ -90,6 +92,11 @@ class Problem:
             self.cache[name] = make()
         return self.cache[name]
 
+    def launch(self, run):
+        """run(), which is what is timed where times are asked for; without it all of forward() is."""
+        self.launched.append(run)
+        return run()
+
     def repeated(self, x):
         """K or V with the KV head of each query head: [B, H, Tk, D]."""
         return x.repeat_interleave(self.group, dim=1)
@@ -102,17 +109,73 @@ class Problem:
         out.copy_(value.detach())
 
 
-def _clock(device):
-    if str(device).startswith("cuda"):
+class Drawn(Problem):
+    """Random data, causal, and no s2 behind it: what --times times."""
+
+    def __init__(self, device, batch, heads, kv_heads, head_dim, n_tok):
         import torch
-        torch.cuda.synchronize()
-    return time.perf_counter()
+        self.torch, self.device, self.request, self.cache, self.launched = torch, device, {"pass": "forward"}, {}, []
+        self.n_seqs, self.heads, self.kv_heads, self.head_dim, self.q_tok, self.k_tok = batch, heads, kv_heads, head_dim, n_tok, n_tok
+        self.group, self.scale, self.dtype, self.shape, self.window = heads // kv_heads, head_dim ** -0.5, torch.bfloat16, "causal", 0
+        self.block, self.layer, self.pattern = 64, 0, f"heads {heads}; kv-heads {kv_heads}; head-dim {head_dim}; layers all: dense"
+        self.q = torch.randn(batch, heads, n_tok, head_dim, device=device, dtype=self.dtype)
+        self.k, self.v = (torch.randn(batch, kv_heads, n_tok, head_dim, device=device, dtype=self.dtype) for _ in range(2))
+
+    def mask(self):
+        return self.torch.ones(self.q_tok, self.k_tok, dtype=self.torch.bool, device=self.device).tril().expand(self.heads, -1, -1)
+
+
+def _shapes(n, most_flop):
+    """n shapes of dense causal attention, the same ones each time: lengths from 256 to 32k, most of them no power of 2."""
+    rng, made = random.Random(1), []
+    while len(made) < n:
+        batch, heads, group, head_dim = rng.choice((1, 1, 2, 4, 8)), rng.choice((8, 16, 32, 40)), rng.choice((1, 1, 4, 8)), rng.choice((64, 128))
+        n_tok = int(2 ** rng.uniform(8, 15)) // 64 * 64
+        if 2 * batch * heads * head_dim * n_tok ** 2 <= most_flop:
+            made.append((batch, heads, heads // group, head_dim, n_tok))
+    return made
+
+
+def _print_times(name, kernel, versions, device, n):
+    """A table for `s2 calibrate --from`: the median of ten runs of each shape; a shape that is refused is a comment."""
+    gpu = str(device).startswith("cuda")
+    _answers.write(f"# {name}, {versions}: dense causal attention, bf16, medians of 10 runs\nbatch,heads,kv_heads,head_dim,n_tok,us,caches\n")
+    for shape in _shapes(n, 2e13 if gpu else 2e8):
+        try:
+            p = Drawn(device, *shape)
+            kernel(p)
+            us = statistics.median(_samples(p, kernel, 10)) * 1e3
+            _answers.write(",".join(map(str, shape)) + f",{us:.3f},warm\n")
+        except Exception as error:  # one shape less
+            _answers.write(f"# {','.join(map(str, shape))}: {type(error).__name__}: {str(error).splitlines()[0][:100]}\n")
+
+
+def _samples(p, kernel, n):
+    """n runs in ms, each by itself, by the GPU's own timer where there is one; of a backward pass its forward is part, so none."""
+    if p.request["pass"] == "backward":
+        return []
+    launched = list(p.launched) or [lambda: kernel(p)]
+    samples, gpu = [], str(p.device).startswith("cuda")
+    for _ in range(n + 3):
+        if gpu:  # behind a run that is not timed, which hides how long the host takes to launch
+            begin, end = (p.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            for run in launched:
+                run()
+            begin.record()
+        began = time.perf_counter()
+        for run in launched:
+            run()
+        if gpu:
+            end.record()
+            p.torch.cuda.synchronize()
+        samples.append(begin.elapsed_time(end) if gpu else (time.perf_counter() - began) * 1e3)
+    return samples[3:]
 
 
 def _serve_one(request, kernels, lse, device, caches):
     seqs = request["seqs"]
     alike = all(seq[:2] == seqs[0][:2] for seq in seqs) and seqs[0][2] < 0
-    ms = 0.0
+    samples = []
     for first in range(1 if alike else len(seqs)):
         key = (File(request["mask"]["file"]).inode, first)
         if key not in caches:
@@ -120,16 +183,16 @@ def _serve_one(request, kernels, lse, device, caches):
                 caches.pop(next(iter(caches)))
             caches[key] = {}
         p = Problem(request, seqs if alike else [seqs[first]], first, device, caches[key])
-        begin = _clock(device)
         made = kernels[request["pass"]](p)
-        ms += (_clock(device) - begin) * 1e3
         if request["pass"] == "backward":
             names = ("d_q", "d_k", "d_v")
         else:
             names, made = (("o", "lse"), made) if lse else (("o",), (made,))
         for name, value in zip(names, tuple(made) + (None,) * 3):
             p.put(name, value)
-    return {"outcome": "ok", "ms": ms}
+        if alike and request.get("times", 0) > 0:
+            samples = _samples(p, kernels[request["pass"]], request["times"])
+    return {"outcome": "ok", "samples_ms": samples}
 
 
 def _failure(error, refusals):
@@ -165,9 +228,11 @@ def raw(name, passes, answer, **about):
         _say({"id": request["id"], **answer(request)})
 
 
-def versions_of(*modules, device="cpu"):
-    """"torch 2.11.0, triton 3.6.0 on NVIDIA H200"."""
-    said = ", ".join(f"{m.__name__} {getattr(m, '__version__', '?')}" for m in modules)
+def versions_of(*modules, device="cpu", packages=()):
+    """"torch 2.11.0, triton 3.6.0 on NVIDIA H200": of modules, and of packages by the names that pip knows them by."""
+    from importlib.metadata import version
+    said = [f"{m.__name__} {getattr(m, '__version__', '?')}" for m in modules]
+    said = ", ".join(said + [f"{name} {version(name)}" for name in packages])
     if str(device).startswith("cuda"):
         import torch
         return f"{said} on {torch.cuda.get_device_name()}"
@@ -181,9 +246,13 @@ def pick_device():
 
 
 def serve(name, forward, backward=None, decode=None, lse=True, deterministic=True, rounds="weights", versions="",
-          device=None, refusals=()):
-    """Serve until s2 ends. rounds: what passes through the storage type: "output", "weights" too, or "scores" too."""
+          device=None, refusals=(), batch_invariant=False):
+    """Serve until s2 ends; with --times[=N] on the command line, print a table of times and end. rounds: what passes through the storage type: "output", "weights" too, or "scores" too."""
     device = device or pick_device()
+    asked = [word for word in sys.argv if word.startswith("--times")]
+    if asked:
+        _print_times(name, forward, versions, device, int(asked[0].partition("=")[2] or 96))
+        return
     kernels = {"forward": forward, "backward": backward, "decode": decode or forward}
     caches = {}
 
@@ -194,7 +263,7 @@ def serve(name, forward, backward=None, decode=None, lse=True, deterministic=Tru
             return _failure(error, refusals)
 
     raw(name, [word for word, kernel in kernels.items() if kernel], answer, lse=lse, deterministic=deterministic,
-        rounds=rounds, versions=versions)
+        rounds=rounds, versions=versions, device=str(device).partition(":")[0], batch_invariant=batch_invariant)
 
 
 def gradients(p, forward):

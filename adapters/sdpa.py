@@ -21,7 +21,7 @@ def forward(p):
     mask = None if rows or p.shape == "full" else p.mask()[None]
     k, v = (p.k, p.v) if p.group == 1 else (p.repeated(p.k), p.repeated(p.v))
     with sdpa_kernel([BACKENDS[WORD]]):
-        return scaled_dot_product_attention(p.q, k, v, attn_mask=mask, is_causal=rows, scale=p.scale)
+        return p.launch(lambda: scaled_dot_product_attention(p.q, k, v, attn_mask=mask, is_causal=rows, scale=p.scale))
 
 
 def backward(p):

@@ -46,8 +46,8 @@ def forward(p):
     q, k, v = p.q.contiguous(), p.k.contiguous(), p.v.contiguous()
     mask = p.keep("bytes", lambda: p.mask().to(torch.uint8).contiguous())
     o, lse = torch.empty_like(q), torch.empty(q.shape[:3], dtype=torch.float32, device=q.device)
-    attend[(triton.cdiv(p.q_tok, 64), p.n_seqs * p.heads)](q, k, v, mask, o, lse, p.q_tok, p.k_tok, p.heads, p.group, p.scale,
-                                                           D=p.head_dim, BLOCK=64)
+    grid = triton.cdiv(p.q_tok, 64), p.n_seqs * p.heads
+    p.launch(lambda: attend[grid](q, k, v, mask, o, lse, p.q_tok, p.k_tok, p.heads, p.group, p.scale, D=p.head_dim, BLOCK=64))
     return o, lse
 
 

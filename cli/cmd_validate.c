@@ -50,7 +50,8 @@ typedef struct s2_validate_state {
     const char *sinks; /* "yes", "no"; NULL: the model's */
     s2_cache_layout layout;
     const char *gpu; /* the simulator's name of the device, or NULL */
-    bool plugged;    /* kernel is a shared object */
+    bool plugged;    /* kernel is somebody else's */
+    s2_device *gpu_beside; /* on which ours is timed beside it; NULL: not opened */
     bool json;
     bool once;
     bool counters;
@@ -241,7 +242,18 @@ static void find_adapters(void)
     }
 }
 
-/* A kernel of somebody else is judged whole, and its time, of which the start of a process is part, not taken. */
+/* Where our own kernel is timed beside somebody else's: the GPU, if that is where theirs computes. A shared object is
+ * called in forks of this process, which no GPU driver survives. */
+static s2_device *beside(s2_validate_state *state)
+{
+    if (!state->kernel->on_gpu)
+        return state->device;
+    if (state->gpu_beside == NULL && s2_device_open("gpu:0", &state->gpu_beside, NULL) != S2_OK)
+        return NULL;
+    return state->gpu_beside;
+}
+
+/* A kernel of somebody else is judged whole. */
 static s2_exit open_plug(s2_validate_state *state)
 {
     const char *const path = s2_args_str(&state->args, "kernel");
@@ -264,7 +276,6 @@ static s2_exit open_plug(s2_validate_state *state)
     }
     state->plugged = true;
     state->timeout_s = 0; /* each call has this limit for itself */
-    state->n_runs = 0;
     return S2_EXIT_OK;
 }
 
@@ -371,7 +382,7 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
 static int expired(void *user)
 {
     s2_validate_state *const state = user;
-    s2_validation verdict = {.outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = ""};
+    s2_validation verdict = {.outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = ""};
     if (state->kernel != NULL)
         verdict.kernel = state->kernel->traits->name;
     snprintf(verdict.reason, sizeof verdict.reason,
@@ -514,6 +525,7 @@ static s2_exit validate_one(s2_validate_state *state, s2_subject *subject)
     request.seed = (uint64_t)state->seed;
     request.n_timed = (int32_t)state->n_runs;
     request.budget_flop = state->plugged ? 0.0 : request.budget_flop;
+    request.beside = state->plugged && state->n_runs > 0 ? beside(state) : NULL;
     request.budget_pairs = state->n_pairs > 0 ? state->n_pairs : request.budget_pairs;
     if (s2_args_has(&state->args, "light")) {
         request.few_heads = true;
@@ -671,6 +683,7 @@ s2_exit s2_validate_inputs(s2_cli *cli, int argc, char **argv, const s2_input *i
         if (wanted(user, n))
             code = s2_exit_combine(code, validate_input(&state, &inputs[n]));
     s2_process_close();
+    s2_device_close(&state.gpu_beside);
     s2_device_close(&state.device);
     return code;
 }
@@ -692,6 +705,7 @@ s2_exit s2_cmd_validate(s2_cli *cli, int argc, char **argv)
     for (int32_t n = 0; ready == S2_EXIT_OK && n < state.args.n_operands; n++)
         code = s2_exit_combine(code, validate_operand(&state, state.args.operands[n]));
     s2_process_close();
+    s2_device_close(&state.gpu_beside);
     s2_device_close(&state.device);
     return s2_exit_combine(code, print_sum(&state));
 }

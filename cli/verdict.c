@@ -70,6 +70,10 @@ static void json_time(const s2_subject *subject, s2_buf *buf)
     json_known(buf, "dense_ms", v->dense.n > 0 ? v->dense.median_ms : 0.0);
     json_known(buf, "dense_over_this", v->dense.n > 0 ? v->dense.median_ms / v->warm.median_ms : 0.0);
     s2_json_key_str(buf, "dense_kernel", v->dense.n > 0 ? v->dense_kernel : NULL);
+    if (v->ours.n > 0) {
+        s2_json_key_num(buf, "ours_ms", v->ours.median_ms);
+        s2_json_key_str(buf, "ours_kernel", v->ours_kernel);
+    }
     s2_json_key(buf, "sensors");
     s2_json_begin(buf, '{');
     json_known(buf, "sm_mhz", v->sensors.sm_mhz);
@@ -180,6 +184,11 @@ static void json_evidence(const s2_subject *subject, s2_buf *buf)
     s2_json_key_num(buf, "tol", v->tol);
     s2_json_key_num(buf, "lse_err", v->lse_err);
     s2_json_end(buf, '}');
+    s2_json_key(buf, "batch_invariant");
+    if (v->batch == S2_BATCH_UNKNOWN)
+        s2_json_null(buf);
+    else
+        s2_json_bool(buf, v->batch == S2_BATCH_SAME);
     s2_json_key(buf, "needles");
     s2_json_begin(buf, '{');
     s2_json_key_int(buf, "cells", v->needle_cells);
@@ -305,6 +314,9 @@ static void text_time(const s2_subject *subject, s2_buf *buf)
     if (v->dense.n > 0)
         s2_buf_printf(buf, "  dense     median %.3f ms by %s: %.2f times as long\n", v->dense.median_ms,
                       v->dense_kernel, v->dense.median_ms / v->warm.median_ms);
+    if (v->ours.n > 0)
+        s2_buf_printf(buf, "  ours      median %.3f ms by %s: %.2f times as long\n", v->ours.median_ms,
+                      v->ours_kernel, v->ours.median_ms / v->warm.median_ms);
     if (subject->predicted != NULL)
         s2_buf_printf(buf, "  bound     %.3f ms on %s for any kernel: %.3f of it reached\n",
                       subject->predicted->bound_us * 1e-3, subject->predicted->gpu,
@@ -405,6 +417,16 @@ static void text_outcome(const s2_subject *subject, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
+static void text_batch(const s2_validation *v, s2_buf *buf)
+{
+    if (v->batch == S2_BATCH_SAME)
+        s2_buf_puts(buf, "  batch     the same bits alone and as one of three sequences\n");
+    if (v->batch == S2_BATCH_DIFFERS)
+        s2_buf_printf(buf,
+                      "  batch     other bits as one of three sequences than alone, first at query %lld, head %d\n",
+                      (long long)v->batch_q_tok, v->batch_head);
+}
+
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
@@ -416,6 +438,7 @@ void s2_verdict_print(const s2_subject *subject, s2_buf *buf)
     if (v->rows > 0)
         s2_buf_printf(buf, "  numerics  %lld rows against fp64: error %.2g, allowed %.2g; LSE %.2g\n",
                       (long long)v->rows, v->max_err, v->tol, v->lse_err);
+    text_batch(v, buf);
     text_figures(v, buf);
     if (v->needle_cells > 0) {
         s2_buf_printf(buf, "  needles   %lld of %lld come back, %lld by the pattern\n",

@@ -215,13 +215,15 @@ static void print_shape(const s2_handover *handover, const s2_attn_problem *p, s
 }
 
 void s2_handover_print(const s2_handover *handover, const s2_device *device, const s2_attn_problem *problem,
-                       int64_t id, s2_buf *buf)
+                       int64_t id, int32_t n_timed, s2_buf *buf)
 {
     s2_named_tensor tensors[N_TENSORS];
     list_tensors(problem, tensors);
     s2_json_begin(buf, '{');
     s2_json_key_int(buf, "id", id);
     s2_json_key_str(buf, "pass", s2_pass_word(problem->pass));
+    if (n_timed > 0)
+        s2_json_key_int(buf, "times", n_timed);
     s2_json_key_str(buf, "dtype", s2_dtype_word(problem->dtype));
     s2_json_key_int(buf, "heads", problem->n_heads);
     s2_json_key_int(buf, "kv_heads", problem->n_kv_heads);

@@ -27,9 +27,9 @@ typedef struct s2_handover {
 s2_status s2_handover_open(const s2_attn_problem *problem, s2_handover *out, s2_diag *why) S2_MUST_CHECK;
 void s2_handover_close(s2_handover *handover);
 
-/* One line with its end; buf->status says whether there was memory. */
+/* One line with its end; buf->status says whether there was memory. n_timed: runs to be timed beside; 0: none. */
 void s2_handover_print(const s2_handover *handover, const s2_device *device, const s2_attn_problem *problem,
-                       int64_t id, s2_buf *buf);
+                       int64_t id, int32_t n_timed, s2_buf *buf);
 
 /* A number of everything that the pass may only read: another one after the call says that an input was changed. */
 uint64_t s2_handover_inputs(const s2_device *device, const s2_attn_problem *problem);

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -23,6 +24,7 @@
 /* What a child tells: written by it, read when it has ended. */
 typedef struct s2_plug_words {
     int32_t passes; /* of a look at the object: bit s2_pass */
+    double ms;      /* of the call alone */
     char error[400];
 } s2_plug_words;
 
@@ -148,6 +150,13 @@ static s2_plug_problem describe(const s2_attn_problem *p, const int32_t *lengths
                              .error_cap = sizeof plug.words->error};
 }
 
+static double now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec * 1e-6;
+}
+
 static int compute(const s2_attn_problem *problem)
 {
     int (*function)(const s2_plug_problem *) = NULL;
@@ -163,7 +172,10 @@ static int compute(const s2_attn_problem *problem)
         return S2_PLUG_FAILED;
     fill_lengths(problem->plan, lengths);
     const s2_plug_problem asked = describe(problem, lengths, pattern.data);
-    return function(&asked);
+    const double begin_ms = now_ms();
+    const int code = function(&asked);
+    plug.words->ms = now_ms() - begin_ms;
+    return code;
 }
 
 /* ------------------------------------------------------------------ around it */
@@ -264,6 +276,16 @@ static s2_status run(s2_device *device, const s2_attn_problem *problem, void *st
     return in_child(compute, problem, why);
 }
 
+static s2_status time_there(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n,
+                            float *ms, int32_t *n_made, s2_diag *why)
+{
+    for (*n_made = 0; *n_made < n; ++*n_made) {
+        S2_TRY(run(device, problem, state, why));
+        ms[*n_made] = (float)plug.words->ms;
+    }
+    return S2_OK;
+}
+
 static void finish(s2_device *device, void *state)
 {
     (void)device;
@@ -286,7 +308,8 @@ s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, 
                                      .supports = supports,
                                      .prepare = prepare,
                                      .run = run,
-                                     .finish = finish};
+                                     .finish = finish,
+                                     .time = time_there};
     const char *const slash = strrchr(path, '/');
     if (strlen(path) >= sizeof plug.path)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the path of the shared object is too long");

@@ -229,6 +229,8 @@ static void introduce(const s2_reply *hello)
         process.passes |= (strstr(hello->passes, s2_pass_word((s2_pass)pass)) != NULL) << pass;
     kernel->no_lse = !hello->lse;
     kernel->deterministic = hello->deterministic;
+    kernel->batch_invariant = hello->batch_invariant;
+    kernel->on_gpu = strcmp(hello->device, "cuda") == 0;
     kernel->versions = process.versions;
     kernel->tolerance = strcmp(hello->rounds, "scores") == 0   ? S2_TOL_ROUNDED_S
                         : strcmp(hello->rounds, "output") == 0 ? S2_TOL_EXACT
@@ -315,28 +317,45 @@ static s2_status conclude(const s2_reply *reply, s2_diag *why)
                  reply->outcome);
 }
 
-static s2_status ask(const s2_buf *request, s2_diag *why)
+static s2_status exchange(const s2_buf *request, s2_reply *reply, s2_diag *why)
 {
-    s2_reply reply;
     const double deadline = now_s() + process.limit_s;
     S2_TRY(write_line(request, deadline, why));
-    S2_TRY(read_reply(deadline, &reply, why));
-    return conclude(&reply, why);
+    S2_TRY(read_reply(deadline, reply, why));
+    return conclude(reply, why);
+}
+
+static s2_status ask(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n_timed,
+                     s2_reply *reply, s2_diag *why)
+{
+    s2_buf request = {0};
+    S2_TRY(ready(why));
+    s2_handover_print(state, device, problem, ++process.id, n_timed, &request);
+    s2_status status = request.status;
+    if (status == S2_OK)
+        status = exchange(&request, reply, why);
+    s2_buf_release(&request);
+    return status;
 }
 
 static s2_status run(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why)
 {
-    s2_buf request = {0};
-    S2_TRY(ready(why));
+    s2_reply reply;
     const uint64_t inputs = s2_handover_inputs(device, problem);
-    s2_handover_print(state, device, problem, ++process.id, &request);
-    s2_status status = request.status;
-    if (status == S2_OK)
-        status = ask(&request, why);
-    s2_buf_release(&request);
+    const s2_status status = ask(device, problem, state, 0, &reply, why);
     if (status == S2_OK && inputs != s2_handover_inputs(device, problem))
         return blame(why, S2_OUTCOME_OUT_OF_BOUNDS, "changed what it may only read", "an input tensor");
     return status;
+}
+
+static s2_status time_there(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n,
+                            float *ms, int32_t *n_made, s2_diag *why)
+{
+    s2_reply reply;
+    S2_TRY(ask(device, problem, state, n, &reply, why));
+    *n_made = reply.n_samples < n ? reply.n_samples : n;
+    memcpy(ms, reply.samples_ms, (size_t)*n_made * sizeof *ms);
+    return S2_OK;
 }
 
 s2_status s2_process_open(const char *command, double limit_s, const s2_kernel **out, s2_diag *why)
@@ -352,6 +371,7 @@ s2_status s2_process_open(const char *command, double limit_s, const s2_kernel *
     kernel->prepare = prepare;
     kernel->run = run;
     kernel->finish = finish;
+    kernel->time = time_there;
     *out = kernel;
     return S2_OK;
 }

@@ -1,125 +1,54 @@
 #include "judge/reply.h"
 
+#include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/text.h"
 
-enum { KEY_BYTES = 32, TEXT_BYTES = 400 };
-
-typedef struct s2_member {
-    char key[KEY_BYTES];
-    char text[TEXT_BYTES]; /* of a string */
-    double number;         /* of a number or truth value */
-} s2_member;
-
-static const char *skip_blanks(const char *at)
+/* What is no text, or not there, is "". */
+static void take_text(const json_t *line, const char *key, char *out, size_t cap)
 {
-    return at + strspn(at, " \t\r");
+    const char *const text = json_string_value(json_object_get(line, key));
+    s2_text_clean(out, cap, text != NULL ? text : "");
 }
 
-/* A character after a backslash; all that is not ASCII becomes '?'. NULL: no such escape. */
-static const char *read_escape(const char *at, char *out)
+/* A number that int64_t does not hold is -1, which is no version and no id. */
+static int64_t whole_of(const json_t *value)
 {
-    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
-    const char *const found = *at != '\0' ? strchr(names, *at) : NULL;
-    *out = found != NULL ? values[found - names] : '?';
-    if (found != NULL)
-        return at + 1;
-    return *at == 'u' && strspn(at + 1, "0123456789abcdefABCDEF") >= 4 ? at + 5 : NULL;
+    const double number = json_number_value(value);
+    return isfinite(number) && fabs(number) < 0x1p53 ? (int64_t)number : -1;
 }
 
-/* What does not fit is cut. NULL: the string has no end. */
-static const char *read_string(const char *at, char *out, size_t cap)
+static void take_samples(const json_t *samples, s2_reply *out)
 {
-    char raw[TEXT_BYTES];
-    size_t n = 0;
-    if (*at++ != '"')
-        return NULL;
-    while (*at != '"') {
-        char c = *at;
-        if (c == '\0')
-            return NULL;
-        at = c == '\\' ? read_escape(at + 1, &c) : at + 1;
-        if (at == NULL)
-            return NULL;
-        if (n + 1 < sizeof raw)
-            raw[n++] = c;
+    for (size_t at = 0; at < json_array_size(samples) && out->n_samples < S2_LIMIT_REPLY_SAMPLES; at++) {
+        const double ms = json_number_value(json_array_get(samples, at));
+        if (ms > 0.0 && ms < 1e9)
+            out->samples_ms[out->n_samples++] = (float)ms;
     }
-    raw[n] = '\0';
-    s2_text_clean(out, cap, raw);
-    return at + 1;
-}
-
-static const char *read_value(const char *at, s2_member *member)
-{
-    static const struct {
-        const char *word;
-        double value;
-    } words[] = {{"true", 1.0}, {"false", 0.0}, {"null", 0.0}};
-    if (*at == '"')
-        return read_string(at, member->text, sizeof member->text);
-    for (size_t word = 0; word < sizeof words / sizeof *words; word++)
-        if (strncmp(at, words[word].word, strlen(words[word].word)) == 0) {
-            member->number = words[word].value;
-            return at + strlen(words[word].word);
-        }
-    char *end;
-    if (*at != '-' && (*at < '0' || *at > '9'))
-        return NULL;
-    member->number = strtod(at, &end);
-    return end;
-}
-
-static void take(const s2_member *member, s2_reply *out)
-{
-    const struct {
-        const char *key;
-        char *text;
-        size_t cap;
-    } texts[] = {{"outcome", out->outcome, sizeof out->outcome},
-                 {"reason", out->reason, sizeof out->reason},
-                 {"name", out->name, sizeof out->name},
-                 {"passes", out->passes, sizeof out->passes},
-                 {"versions", out->versions, sizeof out->versions},
-                 {"rounds", out->rounds, sizeof out->rounds}};
-    const double whole = isfinite(member->number) && fabs(member->number) < 0x1p53 ? member->number : -1.0;
-    for (size_t nth = 0; nth < sizeof texts / sizeof *texts; nth++)
-        if (strcmp(member->key, texts[nth].key) == 0)
-            s2_text_clean(texts[nth].text, texts[nth].cap, member->text);
-    if (strcmp(member->key, "s2") == 0)
-        out->s2 = (int64_t)whole;
-    else if (strcmp(member->key, "id") == 0)
-        out->id = (int64_t)whole;
-    else if (strcmp(member->key, "lse") == 0)
-        out->lse = whole > 0.0;
-    else if (strcmp(member->key, "deterministic") == 0)
-        out->deterministic = whole > 0.0;
-    else if (strcmp(member->key, "ms") == 0)
-        out->ms = isfinite(member->number) && member->number > 0.0 ? member->number : 0.0;
 }
 
 bool s2_reply_read(const char *line, s2_reply *out)
 {
-    s2_reply read = {0};
-    const char *at = skip_blanks(line);
-    if (*at != '{')
+    json_t *const read = json_loads(line, JSON_REJECT_DUPLICATES, NULL);
+    if (!json_is_object(read)) {
+        json_decref(read);
         return false;
-    do {
-        s2_member member = {0};
-        at = read_string(skip_blanks(at + 1), member.key, sizeof member.key);
-        at = at != NULL ? skip_blanks(at) : "";
-        if (*at != ':')
-            return false;
-        at = read_value(skip_blanks(at + 1), &member);
-        if (at == NULL)
-            return false;
-        take(&member, &read);
-        at = skip_blanks(at);
-    } while (*at == ',');
-    if (*at != '}' || *skip_blanks(at + 1) != '\0')
-        return false;
-    *out = read;
+    }
+    *out = (s2_reply){.s2 = whole_of(json_object_get(read, "s2")),
+                      .id = whole_of(json_object_get(read, "id")),
+                      .lse = json_is_true(json_object_get(read, "lse")),
+                      .deterministic = json_is_true(json_object_get(read, "deterministic")),
+                      .batch_invariant = json_is_true(json_object_get(read, "batch_invariant"))};
+    take_text(read, "outcome", out->outcome, sizeof out->outcome);
+    take_text(read, "reason", out->reason, sizeof out->reason);
+    take_text(read, "name", out->name, sizeof out->name);
+    take_text(read, "passes", out->passes, sizeof out->passes);
+    take_text(read, "versions", out->versions, sizeof out->versions);
+    take_text(read, "rounds", out->rounds, sizeof out->rounds);
+    take_text(read, "device", out->device, sizeof out->device);
+    take_samples(json_object_get(read, "samples_ms"), out);
+    json_decref(read);
     return true;
 }

@@ -1,5 +1,5 @@
 /*
- * judge/reply.h - one line that a foreign process answers: a flat JSON object of strings, numbers and truth values.
+ * judge/reply.h - one line that a foreign process answers: a JSON object, whose members docs/judging-your-kernel.md lists.
  *
  * Threads: no state.
  */
@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+enum { S2_LIMIT_REPLY_SAMPLES = 64 };
 
 /* What was not said is 0 or "". Texts are cleaned and cut. */
 typedef struct s2_reply {
@@ -19,12 +21,15 @@ typedef struct s2_reply {
     char passes[40];
     char versions[200];
     char rounds[16];
+    char device[16];
     bool lse;
     bool deterministic;
-    double ms;
+    bool batch_invariant;
+    int32_t n_samples; /* of runs that were asked to be timed */
+    float samples_ms[S2_LIMIT_REPLY_SAMPLES];
 } s2_reply;
 
-/* false: the line is no such object. Members that nobody knows are passed over. */
+/* false: the line is no JSON object. Members that nobody knows are passed over. */
 bool s2_reply_read(const char *line, s2_reply *out);
 
 #endif /* S2_JUDGE_REPLY_H */

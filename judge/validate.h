@@ -6,6 +6,7 @@
  * exact set of keys that each row read; compared with pattern/dense.h, no tolerance (docs/numerics.md)
  *   numerics   random data against fp64 on sampled rows; outputs filled with NaN before, guard bands and
  *              rows outside the plan checked after, keys that nobody may read poisoned; twice, bit for bit
+ *   batch      the same sequence alone and among others, bit for bit
  *   needles    a planted key at each depth of each length must come back through some head, exactly where the
  *              pattern says so
  *   time       timed runs after warm-up, with a warm and with a cold cache, the dense pattern of the same
@@ -63,6 +64,9 @@ typedef enum s2_needle {
     S2_NEEDLE_EXTRA    /* brought by a head that may not read it */
 } s2_needle;
 
+/* A sequence alone and as one of three, bit for bit. */
+typedef enum s2_batch_verdict { S2_BATCH_UNKNOWN, S2_BATCH_SAME, S2_BATCH_DIFFERS } s2_batch_verdict;
+
 /* What to judge. Start from s2_validate_request_init(). */
 typedef struct s2_validate_request {
     const s2_pattern *pattern;
@@ -93,6 +97,7 @@ typedef struct s2_validate_request {
     int32_t page_tok;       /* ... 0: its default */
     /* ... somebody else's count of the layer's K and V bytes after n_tok tokens; NULL: nothing is compared */
     int64_t (*cache_bytes)(void *user, int64_t n_tok);
+    s2_device *beside;    /* where our own kernel is timed beside somebody else's; NULL: it is not */
     double time_limit_ms; /* a run expected to take longer is not timed */
     void (*progress)(void *user, const char *stage, int32_t done, int32_t all); /* may be NULL */
     void *user;
@@ -136,6 +141,9 @@ typedef struct s2_validation {
     double max_err; /* of the output, absolute */
     double tol;     /* of the row with that error */
     double lse_err;
+    s2_batch_verdict batch;
+    int64_t batch_q_tok; /* of S2_BATCH_DIFFERS: the first query and head */
+    int32_t batch_head;
     int32_t n_lengths;
     int32_t needle_len[S2_NEEDLE_LENGTHS];
     uint8_t needle[S2_NEEDLE_LENGTHS][S2_NEEDLE_DEPTHS]; /* s2_needle; depth 0 is the first key */
@@ -151,6 +159,8 @@ typedef struct s2_validation {
     s2_times cold;                     /* the last-level cache evicted before each */
     s2_times dense;                    /* warm, the dense pattern of the same shapes */
     const char *dense_kernel;          /* "" without one */
+    s2_times ours;                     /* warm, our own kernel beside somebody else's */
+    const char *ours_kernel;           /* "" without one */
     double sm_mhz;                     /* right after the warm runs; 0 unknown */
     s2_sensors sensors;                /* beside the warm runs */
     int32_t n_figures;

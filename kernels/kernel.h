@@ -146,6 +146,14 @@ typedef struct s2_kernel {
     const char *versions; /* of what it runs on, where it is somebody else's; NULL: it is of this build */
     bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
     bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
+    bool batch_invariant; /* deterministic, whatever else is in the batch; where it is not promised, it is only told */
+    bool on_gpu;          /* somebody else's: it computes there, wherever its problems come from */
+    /*
+     * At most n runs timed where they happen, of another process whose device and start no timer here sees: *n_made of
+     * them, in ms. NULL: s2_device_ops.time_begin and time_end around run say it.
+     */
+    s2_status (*time)(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n, float *ms,
+                      int32_t *n_made, s2_diag *why);
 } s2_kernel;
 
 /* The registry: kernels in the order of kernels/registry.c; NULL past the end. */

@@ -1,0 +1,110 @@
+/*
+ * The same sequence alone and in the middle of a batch: are its bits the same? A kernel that cuts its work by what else is in
+ * the batch gives other ones, within the rounding and still so that a served answer depends on who asks beside.
+ */
+#include "judge/probe.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+enum { N_BESIDE = 3, MIDDLE = 1, MOST_BYTES = 1 << 28 };
+
+typedef struct s2_beside {
+    s2_harness alone;
+    s2_harness among;
+    uint8_t *room; /* a sequence's part of an input */
+} s2_beside;
+
+/* A sequence is one piece of memory, all of it is run, and three of them fit. */
+static bool is_comparable(const s2_harness *harness, const s2_validate_request *request)
+{
+    return harness->kernel->deterministic && !request->few_heads && !request->head_major && !request->padded &&
+           harness->some.n_items == harness->whole.n_items && request->n_seqs == 1 &&
+           harness->q.n_bytes + harness->k.n_bytes + harness->v.n_bytes <= MOST_BYTES / N_BESIDE;
+}
+
+/* What stands in the middle of the batch also stands alone. */
+static s2_status copy_middle(s2_beside *both, const s2_guarded *from, const s2_guarded *to)
+{
+    s2_device *const device = both->alone.device;
+    S2_TRY(device->ops->copy_out(device, both->room, from->base + S2_GUARD_BYTES + MIDDLE * to->n_bytes, to->n_bytes));
+    return device->ops->copy_in(device, to->base + S2_GUARD_BYTES, both->room, to->n_bytes);
+}
+
+static s2_status fill(s2_beside *both, const s2_validate_request *request)
+{
+    S2_TRY(s2_harness_fill(&both->among, request));
+    S2_TRY(s2_harness_draw_sinks(&both->alone, request->seed));
+    S2_TRY(copy_middle(both, &both->among.q, &both->alone.q));
+    S2_TRY(copy_middle(both, &both->among.k, &both->alone.k));
+    return copy_middle(both, &both->among.v, &both->alone.v);
+}
+
+/* The first element that differs, or -1. */
+static int64_t first_difference(const void *a, const void *b, size_t n_bytes, size_t element)
+{
+    for (size_t at = 0; at < n_bytes; at += element)
+        if (memcmp((const uint8_t *)a + at, (const uint8_t *)b + at, element) != 0)
+            return (int64_t)(at / element);
+    return -1;
+}
+
+static void compare(const s2_beside *both, s2_validation *out)
+{
+    const s2_attn_problem *const p = &both->alone.problem;
+    const size_t o_bytes = both->alone.o.n_bytes, lse_bytes = both->alone.lse.n_bytes;
+    const uint8_t *const o = (const uint8_t *)s2_harness_o(&both->among) + MIDDLE * o_bytes;
+    const uint8_t *const lse = (const uint8_t *)s2_harness_lse(&both->among) + MIDDLE * lse_bytes;
+    int64_t at = first_difference(s2_harness_o(&both->alone), o, o_bytes, (size_t)s2_dtype_bytes(p->dtype));
+    out->batch = at < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
+    out->batch_q_tok = at / (p->n_heads * p->head_dim);
+    out->batch_head = (int32_t)(at / p->head_dim % p->n_heads);
+    if (at >= 0 || both->alone.kernel->no_lse)
+        return;
+    at = first_difference(s2_harness_lse(&both->alone), lse, lse_bytes, sizeof(float));
+    out->batch = at < 0 ? S2_BATCH_SAME : S2_BATCH_DIFFERS;
+    out->batch_q_tok = at % p->lse.head;
+    out->batch_head = (int32_t)(at / p->lse.head);
+}
+
+static s2_status judge(s2_beside *both, const s2_validate_request *request, s2_validation *out, s2_diag *why)
+{
+    const s2_plan_seq seqs[N_BESIDE] = {request->seqs[0], request->seqs[0], request->seqs[0]};
+    s2_validate_request among = *request;
+    among.seqs = seqs;
+    among.n_seqs = N_BESIDE;
+    S2_TRY(s2_harness_open(&both->alone, both->alone.device, request, why));
+    S2_TRY(s2_harness_open(&both->among, both->alone.device, &among, why));
+    const size_t most = both->alone.q.n_bytes > both->alone.k.n_bytes ? both->alone.q.n_bytes : both->alone.k.n_bytes;
+    both->room = s2_malloc(most);
+    if (both->room == NULL)
+        return S2_ENOMEM;
+    S2_TRY(fill(both, request));
+    S2_TRY(s2_harness_run(&both->alone, NULL, why));
+    S2_TRY(s2_harness_run(&both->among, NULL, why));
+    compare(both, out);
+    return S2_OK;
+}
+
+s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *request, s2_validation *out, s2_diag *why)
+{
+    s2_beside both = {.alone = {.device = harness->device}, .among = {.device = harness->device}};
+    if (!is_comparable(harness, request))
+        return S2_OK;
+    const s2_status status = judge(&both, request, out, why);
+    const bool promised = harness->kernel->batch_invariant;
+    s2_harness_close(&both.alone);
+    s2_harness_close(&both.among);
+    s2_free(both.room);
+    if (status == S2_EUNSUPPORTED)
+        return S2_OK; /* one sequence at a time is all that it takes */
+    if (status == S2_OK && out->batch == S2_BATCH_DIFFERS && promised) {
+        out->outcome = S2_OUTCOME_NOT_REPEATABLE;
+        snprintf(out->reason, sizeof out->reason,
+                 "layer %d: a sequence gives other bits as one of %d than alone, first at query %lld, head %d",
+                 request->layer, N_BESIDE, (long long)out->batch_q_tok, out->batch_head);
+    }
+    return status;
+}
