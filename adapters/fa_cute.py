@@ -8,6 +8,9 @@ import sys
 import s2_adapter
 import torch
 
+WORD = sys.argv[1] if len(sys.argv) > 1 else "switches"
+if WORD not in ("switches", "blocks"):
+    s2_adapter.refuse("fa_cute.py takes switches or blocks")
 if not torch.cuda.is_available():
     s2_adapter.refuse("FlashAttention CuTe needs a GPU, and torch sees none")
 import cutlass
@@ -17,7 +20,6 @@ from flash_attn.cute.block_sparsity import BlockSparseTensorsTorch
 from flash_attn.cute.interface import flash_attn_func
 from flash_attn.cute.utils import scalar_to_ssa
 
-WORD = sys.argv[1] if len(sys.argv) > 1 else "switches"
 BLOCK = 128  # a tile of queries and of keys at head dims up to 128
 
 

@@ -1,4 +1,4 @@
-"""FlashInfer's prefill under the judge. usage: flashinfer_prefill.py [single|blocks]
+"""FlashInfer's prefill under the judge. usage: flashinfer_prefill.py [single|blocks] [auto|fa2|fa3]
 
 single: single_prefill_with_kv_cache, which takes causality and a window by its switches and all else as a packed mask. blocks: the
 BSR wrapper, lists as `s2 export --to flashinfer` writes them. A mask and a list are of all heads, so heads that read differently get a
@@ -10,19 +10,21 @@ import sys
 import s2_adapter
 import torch
 
+WORD, BACKEND = (sys.argv[1:3] + ["single", "auto"][len(sys.argv[1:3]) :])[:2]
+if WORD not in ("single", "blocks") or BACKEND not in ("auto", "fa2", "fa3"):
+    s2_adapter.refuse("flashinfer_prefill.py takes single or blocks, then auto, fa2 or fa3")
 if not torch.cuda.is_available():
     s2_adapter.refuse("FlashInfer needs a GPU, and torch sees none")
 import flashinfer
 
-WORD = sys.argv[1] if len(sys.argv) > 1 else "single"
 ROOM = torch.empty(128 << 20, dtype=torch.uint8, device="cuda")
 
 
 def single(p, mask):
     """A call (q, k, v) -> (o, lse in base 2) for the heads of one mask; None: the pattern's shape says it."""
-    words = {"causal": p.shape == "causal", "window_left": -1}
+    words = {"causal": p.shape == "causal", "window_left": -1, "backend": BACKEND}
     if p.shape == "window":
-        words = {"causal": True, "window_left": p.window - 1}
+        words.update(causal=True, window_left=p.window - 1)
     if mask is not None:
         words["packed_custom_mask"] = flashinfer.quantization.packbits(mask.reshape(-1), bitorder="little")
     return lambda q, k, v: flashinfer.single_prefill_with_kv_cache(q, k, v, sm_scale=p.scale, return_lse=True, **words)
@@ -35,10 +37,10 @@ def blocks(p, mask, n_q, n_kv):
         raise s2_adapter.Unsupported("lists of blocks need a length that blocks of 8 tokens or more divide")
     cut = mask.view(p.q_tok // rows, rows, p.k_tok // keys, keys).transpose(1, 2)
     read = cut.any(-1).any(-1)
-    counts = torch.nn.functional.pad(read.sum(-1).cumsum(0), (1, 0)).int().cpu()
-    wrapper = flashinfer.BlockSparseAttentionWrapper(ROOM)
-    wrapper.plan(counts, read.nonzero()[:, 1].int().cpu(), p.q_tok, p.k_tok, rows, keys, n_q, n_kv, p.head_dim, sm_scale=p.scale,
-                 mask=None if cut[read].all() else cut[read].cpu(), q_data_type=p.dtype, o_data_type=p.dtype)
+    counts = torch.nn.functional.pad(read.sum(-1).cumsum(0), (1, 0)).int()
+    wrapper = flashinfer.BlockSparseAttentionWrapper(ROOM, backend=BACKEND)
+    wrapper.plan(counts, read.nonzero()[:, 1].int(), p.q_tok, p.k_tok, rows, keys, n_q, n_kv, p.head_dim, sm_scale=p.scale,
+                 mask=None if cut[read].all() else cut[read], q_data_type=p.dtype, o_data_type=p.dtype)
     return lambda q, k, v: wrapper.run(q, k, v, return_lse=True)
 
 
@@ -67,5 +69,5 @@ def forward(p):
     return o, lse
 
 
-s2_adapter.serve(f"flashinfer-{WORD}", forward, versions=s2_adapter.versions_of(torch, flashinfer, device="cuda"), device="cuda",
-                 refusals=("not supported", "Unsupported", "dispatch"))
+s2_adapter.serve(f"flashinfer-{WORD}-{BACKEND}", forward, versions=s2_adapter.versions_of(torch, flashinfer, device="cuda"), device="cuda",
+                 rounds="sums", refusals=("not supported", "Unsupported", "dispatch"))

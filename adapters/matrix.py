@@ -22,7 +22,7 @@ BACKENDS = {"sdpa-math": "sdpa.py math", "sdpa-flash": "sdpa.py flash", "sdpa-cu
             "hf-mistral-eager": "hf.py eager mistral", "hf-mistral-sdpa": "hf.py sdpa mistral",
             "hf-llama-sdpa": "hf.py sdpa llama", "triton-template": "triton_template.py",
             "fa-cute-switches": "fa_cute.py switches", "fa-cute-blocks": "fa_cute.py blocks",
-            "flashinfer-single": "flashinfer_prefill.py single", "flashinfer-blocks": "flashinfer_prefill.py blocks",
+            "flashinfer-single": "flashinfer_prefill.py single fa2", "flashinfer-blocks": "flashinfer_prefill.py blocks fa2",
             "vllm-blocksparse": "vllm_blocksparse.py"}
 SHAPE = "heads 4; kv-heads 2; head-dim 64; "
 BODIES = {"dense": "dense", "self": "local 1t", "window-33": "local 33t", "window-256": "local 256t", "window-1000": "local 1000t",

@@ -246,7 +246,7 @@ static void find_adapters(void)
  * called in forks of this process, which no GPU driver survives. */
 static s2_device *beside(s2_validate_state *state)
 {
-    if (!state->kernel->on_gpu)
+    if (!state->kernel->elsewhere->on_gpu)
         return state->device;
     if (state->gpu_beside == NULL && s2_device_open("gpu:0", &state->gpu_beside, NULL) != S2_OK)
         return NULL;

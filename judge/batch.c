@@ -94,7 +94,7 @@ s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *r
     if (!is_comparable(harness, request))
         return S2_OK;
     const s2_status status = judge(&both, request, out, why);
-    const bool promised = harness->kernel->batch_invariant;
+    const bool promised = harness->kernel->elsewhere != NULL && harness->kernel->elsewhere->batch_invariant;
     s2_harness_close(&both.alone);
     s2_harness_close(&both.among);
     s2_free(both.room);

@@ -294,6 +294,7 @@ static void finish(s2_device *device, void *state)
 
 s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, s2_diag *why)
 {
+    static const s2_kernel_elsewhere elsewhere = {.versions = "", .time = time_there};
     static const s2_kernel_traits traits = {.name = plug.name,
                                             .tile_tok = 64,
                                             .pack_heads = 1,
@@ -309,7 +310,7 @@ s2_status s2_plug_open(const char *path, double limit_s, const s2_kernel **out, 
                                      .prepare = prepare,
                                      .run = run,
                                      .finish = finish,
-                                     .time = time_there};
+                                     .elsewhere = &elsewhere};
     const char *const slash = strrchr(path, '/');
     if (strlen(path) >= sizeof plug.path)
         return s2_diag_set(why, S2_EUNSUPPORTED, 0, 0, 0, "the path of the shared object is too long");

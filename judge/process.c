@@ -30,6 +30,7 @@ static struct {
     int32_t passes;
     char name[40];
     char versions[200];
+    s2_kernel_elsewhere elsewhere;
     char line[LINE_BYTES]; /* what came and was not taken yet */
     size_t n;
 } process;
@@ -229,10 +230,10 @@ static void introduce(const s2_reply *hello)
         process.passes |= (strstr(hello->passes, s2_pass_word((s2_pass)pass)) != NULL) << pass;
     kernel->no_lse = !hello->lse;
     kernel->deterministic = hello->deterministic;
-    kernel->batch_invariant = hello->batch_invariant;
-    kernel->on_gpu = strcmp(hello->device, "cuda") == 0;
-    kernel->versions = process.versions;
+    process.elsewhere.batch_invariant = hello->batch_invariant;
+    process.elsewhere.on_gpu = strcmp(hello->device, "cuda") == 0;
     kernel->tolerance = strcmp(hello->rounds, "scores") == 0   ? S2_TOL_ROUNDED_S
+                        : strcmp(hello->rounds, "sums") == 0   ? S2_TOL_ROUNDED_SUM
                         : strcmp(hello->rounds, "output") == 0 ? S2_TOL_EXACT
                                                                : S2_TOL_ROUNDED_P;
 }
@@ -371,7 +372,9 @@ s2_status s2_process_open(const char *command, double limit_s, const s2_kernel *
     kernel->prepare = prepare;
     kernel->run = run;
     kernel->finish = finish;
-    kernel->time = time_there;
+    kernel->elsewhere = &process.elsewhere;
+    process.elsewhere.versions = process.versions;
+    process.elsewhere.time = time_there;
     *out = kernel;
     return S2_OK;
 }

@@ -318,7 +318,7 @@ static bool try_end(const s2_case *c)
             rule.k_end = was_seen(c, row, k) ? k + 1 : rule.k_end;
     snprintf(text, sizeof text, "reads no key from %lld on: lists or lengths of a shorter context",
              (long long)rule.k_end);
-    return rule.k_end < c->lens.k_tok && explains(c, &rule) && say(c, text);
+    return rule.k_end > 0 && rule.k_end < c->lens.k_tok && explains(c, &rule) && say(c, text);
 }
 
 /* ------------------------------------------------------------------ which values */
@@ -419,6 +419,39 @@ static s2_status explain_pairs(s2_harness *harness, const s2_validate_request *r
     return status;
 }
 
+/* ------------------------------------------------------------------ what lies after the last key */
+
+/* One run with the memory after the last key and value filled with `byte`; *sum is a number of its output. */
+static s2_status run_beside(s2_harness *harness, uint8_t byte, uint64_t *sum, s2_diag *why)
+{
+    const s2_guarded *const buffers[] = {&harness->k, &harness->v};
+    for (size_t at = 0; at < sizeof buffers / sizeof *buffers; at++)
+        S2_TRY(harness->device->ops->fill(harness->device,
+                                          buffers[at]->base + S2_GUARD_BYTES + buffers[at]->n_bytes, byte,
+                                          S2_GUARD_BYTES));
+    S2_TRY(s2_harness_run(harness, NULL, why));
+    const uint8_t *const o = s2_harness_o(harness);
+    *sum = 1;
+    for (size_t at = 0; at < harness->o.n_bytes; at++)
+        *sum = (*sum ^ o[at]) * UINT64_C(0x9e3779b97f4a7c15);
+    return S2_OK;
+}
+
+/* Keys that do not exist: the result follows what lies behind them, and nothing else was changed. */
+static s2_status try_padding(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                             s2_diag *why)
+{
+    uint64_t first, zeros, again;
+    S2_TRY(s2_harness_fill(harness, request));
+    S2_TRY(run_beside(harness, 0xff, &first, why));
+    S2_TRY(run_beside(harness, 0, &zeros, why));
+    S2_TRY(run_beside(harness, 0xff, &again, why));
+    if (first == again && first != zeros)
+        snprintf(out->symptom, sizeof out->symptom,
+                 "reads on after the last key of a sequence: what lies there changes the result");
+    return S2_OK;
+}
+
 /* The shape at which it was convicted: the needles' where they did it, else the first sequence alone. */
 s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request, s2_validation *out,
                            s2_diag *why)
@@ -436,8 +469,10 @@ s2_status s2_probe_explain(s2_device *device, const s2_validate_request *request
     one.budget_flop = 0.0;
     s2_status status = s2_harness_open(&harness, device, &one, &refusal);
     if (status == S2_OK)
+        status = try_padding(&harness, &one, out, &refusal);
+    if (status == S2_OK && out->symptom[0] == '\0' && out->outcome != S2_OUTCOME_NAN)
         status = explain_pairs(&harness, &one, out, &refusal);
-    if (status == S2_OK && out->symptom[0] == '\0' &&
+    if (status == S2_OK && out->symptom[0] == '\0' && out->outcome != S2_OUTCOME_NAN &&
         request->pattern->n_kv_heads < request->pattern->n_heads)
         status = try_kv_heads(&harness, out, &refusal);
     s2_harness_close(&harness);

@@ -33,8 +33,8 @@ s2_status s2_validate(s2_device *device, const s2_validate_request *request, s2_
         made.outcome = why.code > 0 ? (s2_outcome)why.code : s2_outcome_of(status);
         snprintf(made.reason, sizeof made.reason, "%s", s2_diag_text(&why, status));
     }
-    if (request->kernel != NULL && request->kernel->versions != NULL)
-        snprintf(made.versions, sizeof made.versions, "%s", request->kernel->versions);
+    if (request->kernel != NULL && request->kernel->elsewhere != NULL)
+        snprintf(made.versions, sizeof made.versions, "%s", request->kernel->elsewhere->versions);
     *out = made;
     return S2_OK;
 }

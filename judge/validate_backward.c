@@ -43,7 +43,7 @@ static s2_status launch(void *self, s2_diag *why)
 static s2_status time_there(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why)
 {
     s2_harness *const harness = &((s2_gradient_harness *)self)->harness;
-    return harness->kernel->time(harness->device, &harness->problem, harness->state, n, ms, n_made, why);
+    return harness->kernel->elsewhere->time(harness->device, &harness->problem, harness->state, n, ms, n_made, why);
 }
 
 static void close(void *self)
@@ -77,7 +77,7 @@ static s2_status open_train(s2_device *device, const s2_validate_request *reques
     const double pair_flop = 10.0 * gradients->harness.problem.head_dim;
     *out = (s2_workload){.self = gradients,
                          .launch = launch,
-                         .time = gradients->harness.kernel->time != NULL ? time_there : NULL,
+                         .time = gradients->harness.kernel->elsewhere != NULL ? time_there : NULL,
                          .close = close,
                          .kernel = gradients->harness.kernel->traits->name,
                          .flop_useful = pair_flop * (double)gradients->harness.whole.counts.pairs,

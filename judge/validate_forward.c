@@ -17,7 +17,8 @@ static s2_status judge(s2_harness *harness, const s2_validate_request *request, 
     S2_STAGE(out, s2_probe_batch(harness, request, out, why));
     if (request->needles)
         S2_STAGE(out, s2_probe_needles(harness->device, request, out, why));
-    if (out->outcome == S2_OUTCOME_WRONG_PAIRS || out->outcome == S2_OUTCOME_WRONG_VALUES)
+    if (out->outcome == S2_OUTCOME_WRONG_PAIRS || out->outcome == S2_OUTCOME_WRONG_VALUES ||
+        out->outcome == S2_OUTCOME_NAN)
         S2_TRY(s2_probe_explain(harness->device, request, out, why));
     if (request->n_timed > 0)
         S2_STAGE(out, s2_harness_run_rows(harness, NULL, 0, &ms, why));
@@ -48,7 +49,7 @@ static s2_status launch(void *self, s2_diag *why)
 static s2_status time_there(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why)
 {
     s2_harness *const harness = self;
-    return harness->kernel->time(harness->device, &harness->problem, harness->state, n, ms, n_made, why);
+    return harness->kernel->elsewhere->time(harness->device, &harness->problem, harness->state, n, ms, n_made, why);
 }
 
 static void close(void *self)
@@ -75,7 +76,7 @@ static s2_status open_forward(s2_device *device, const s2_validate_request *requ
     const double pair_flop = 4.0 * harness->problem.head_dim;
     *out = (s2_workload){.self = harness,
                          .launch = launch,
-                         .time = harness->kernel->time != NULL ? time_there : NULL,
+                         .time = harness->kernel->elsewhere != NULL ? time_there : NULL,
                          .close = close,
                          .kernel = harness->kernel->traits->name,
                          .flop_useful = pair_flop * (double)harness->whole.counts.pairs,

@@ -119,7 +119,7 @@ static void dense_beside(s2_device *device, const s2_pass_judge *phase, const s2
     like.pattern = &dense;
     like.phase = S2_PREFILL;
     like.layer = 0;
-    like.kernel = request->kernel != NULL && request->kernel->time != NULL ? request->kernel : NULL;
+    like.kernel = request->kernel != NULL && request->kernel->elsewhere != NULL ? request->kernel : NULL;
     if (s2_workload_dense_pattern(&arena, request->pattern, &dense) == S2_OK &&
         phase->open(device, &like, &workload, &why) == S2_OK) {
         if (per_flop * workload.flop_executed <= request->time_limit_ms &&

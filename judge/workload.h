@@ -22,7 +22,7 @@ extern "C" {
 typedef struct s2_workload {
     void *self;
     s2_status (*launch)(void *self, s2_diag *why); /* queue one run */
-    /* NULL: a run is timed by the device; else as s2_kernel.time */
+    /* NULL: a run is timed by the device; else as s2_kernel_elsewhere.time */
     s2_status (*time)(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why);
     void (*close)(void *self);
     const char *kernel;

@@ -113,13 +113,29 @@ static inline int64_t s2_rows_at(const s2_rows *rows, const int32_t *begin_tok, 
 
 /*
  * What a result may be wrong by (docs/numerics.md). EXACT kernels round once, at the end; ROUNDED_P kernels
- * also round the softmax weights to the storage type before the second product; ROUNDED_S kernels, in which the
- * scores too pass through the storage type, round twice before the exponential.
+ * also round the softmax weights to the storage type before the second product; ROUNDED_SUM kernels add up the
+ * rounded weights, so that the LSE is of those, and round outputs of parts before they are joined; ROUNDED_S kernels,
+ * in which the scores too pass through the storage type, round twice before the exponential.
  */
-typedef enum s2_tolerance { S2_TOL_EXACT, S2_TOL_ROUNDED_P, S2_TOL_ROUNDED_S } s2_tolerance;
+typedef enum s2_tolerance {
+    S2_TOL_EXACT,
+    S2_TOL_ROUNDED_P,
+    S2_TOL_ROUNDED_SUM,
+    S2_TOL_ROUNDED_S
+} s2_tolerance;
 
 /* What a kernel computes beyond plain attention. A problem that asks for more is never offered to it. */
 enum { S2_TAKES_CAP = 1, S2_TAKES_SINKS = 2 };
+
+/* A kernel of somebody else, in a process, and perhaps on a device, that this process does not drive. */
+typedef struct s2_kernel_elsewhere {
+    const char *versions; /* of what it runs on; "" unknown */
+    bool on_gpu;          /* it computes there, wherever its problems come from */
+    bool batch_invariant; /* promised: the same bits whatever else is in the batch */
+    /* At most n runs timed where they happen, since no timer here sees their start: *n_made of them, in ms. */
+    s2_status (*time)(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n, float *ms,
+                      int32_t *n_made, s2_diag *why);
+} s2_kernel_elsewhere;
 
 typedef struct s2_kernel {
     const s2_kernel_traits *traits; /* its name, its rank, and how it wants its plan cut */
@@ -143,17 +159,9 @@ typedef struct s2_kernel {
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
     uint32_t takes;       /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
-    const char *versions; /* of what it runs on, where it is somebody else's; NULL: it is of this build */
+    const s2_kernel_elsewhere *elsewhere; /* where it is somebody else's; NULL: it is of this build */
     bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
     bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
-    bool batch_invariant; /* deterministic, whatever else is in the batch; where it is not promised, it is only told */
-    bool on_gpu;          /* somebody else's: it computes there, wherever its problems come from */
-    /*
-     * At most n runs timed where they happen, of another process whose device and start no timer here sees: *n_made of
-     * them, in ms. NULL: s2_device_ops.time_begin and time_end around run say it.
-     */
-    s2_status (*time)(s2_device *device, const s2_attn_problem *problem, void *state, int32_t n, float *ms,
-                      int32_t *n_made, s2_diag *why);
 } s2_kernel;
 
 /* The registry: kernels in the order of kernels/registry.c; NULL past the end. */

@@ -121,7 +121,10 @@ static void answer(const s2_row_data *data, s2_oracle_row *row)
     row->value_peak = value_peak;
 }
 
-/* Two roundings of each score move its weight by itself; what that does to the row, the worst element of it. */
+/*
+ * Two roundings of each score move its weight by itself, and one of each weight moves their sum; what that does to
+ * the row, the worst element of it.
+ */
 static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double unit, s2_oracle_row *row)
 {
     double lse = 0.0, sum = 0.0;
@@ -138,6 +141,8 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
                      2.0);
         row->o_noise = fmax(row->o_noise, sqrt(o));
     }
+    for (int32_t n = 0; n < row->n_keys && tolerance == S2_TOL_ROUNDED_SUM; n++)
+        lse += pow(row->weight[n] / sum * unit, 2.0);
     row->lse_noise = sqrt(lse);
 }
 

@@ -12,7 +12,7 @@ trap 'rm -rf "$away"' EXIT
 cp "$root/judge/s2_kernel_plug.h" "$root/docs/examples/plug/mine.c" "$away" # and no s2_adapter.py: s2 says where it lies
 cd "$away"
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | stride 3 phase head'
-n=0
+n=0 len=128
 
 build() { # shellcheck disable=SC2086 # the third word may be missing
     ${CC:-cc} -std=c11 -O2 -Wall -Wextra -Wno-nonnull -Werror -shared -fPIC -I. ${2:+"-D$2"} "${3:-mine.c}" -o "$1" -lm
@@ -24,7 +24,7 @@ expect() {
     shift 3
     rc=0
     case $file in *' '*) ;; *) file=./$file ;; esac
-    "$s2" validate "$design" --no-db --device cpu --len 128 --kernel "$file" "$@" >said 2>&1 || rc=$?
+    "$s2" validate "$design" --no-db --device cpu --len "$len" --kernel "$file" "$@" >said 2>&1 || rc=$?
     [ "$rc" -eq "$code" ] && grep -qF -- "$text" said && n=$((n + 1)) && return
     cat said
     echo "plug.sh: $file $*: exit code $rc, expected $code and: $text"
@@ -66,6 +66,18 @@ mutant "reads by the number of the KV head" 'p->reads(p, seq, head / 2, q, k)'
 mutant "every head reads what head 0 has to read" 'p->reads(p, seq, 0, q, k)'
 mutant "reads no key from 64 on" 'k < 64 && p->reads(p, seq, head, q, k)'
 mutant "ignores the pattern and causality" 'k >= 0'
+# of two ways through a kernel the one for few queries drops the mask
+mutant "ignores the pattern: every query reads every key that is not later" \
+    'p->q_tok[seq] < p->k_tok[seq] ? k <= at : p->reads(p, seq, head, q, k)'
+build PADDED.so PADDED
+len=120
+expect 1 "symptom   reads on after the last key of a sequence" PADDED.so
+expect 1 "symptom   reads on after the last key of a sequence" PADDED.so --batch 2
+len=128
+expect 0 "the same bits alone and as one of three sequences" mine.so --runs 2
+expect 0 "median" mine.so --runs 2
+build BESIDE.so BESIDE
+expect 0 "other bits as one of three sequences than alone, first at query 0, head 0" BESIDE.so --dtype fp32
 design='heads 4; kv-heads 2; block 16; head-dim 32; layers all: local 2 | sink 1'
 mutant "loses the term 'sink 1' from query" '!(at >= 64 && k < 16) && p->reads(p, seq, head, q, k)'
 mutant "reads as if 'local 2' were 'local 3'" 'k <= at && (at / 16 - k / 16 < 3 || k < 16)'
@@ -96,6 +108,10 @@ def answer(request):
         sys.exit(3)
     if word == "nonsense":
         os.write(s2_adapter._answers.fileno(), b"Traceback\\n")
+    if word == "list":
+        os.write(s2_adapter._answers.fileno(), b'["outcome", "ok"]\\n')
+    if word == "twice":
+        os.write(s2_adapter._answers.fileno(), b'{"id": 1, "outcome": "failed", "outcome": "ok"}\\n')
     if word == "endless":
         os.write(s2_adapter._answers.fileno(), b"x" * 100000)
     return {"outcome": word, "reason": "so it says"}
@@ -105,6 +121,8 @@ EOF
     expect 1 "launch_failed: fake ended without an answer: exit code 3" "python3 fake.py leave"
     expect 1 "timeout: fake gave no answer: within 2 s" "python3 fake.py hang" --timeout 2
     expect 1 "bad_reply: fake answers what is no line" "python3 fake.py nonsense"
+    expect 1 "bad_reply" "python3 fake.py list"
+    expect 1 "bad_reply" "python3 fake.py twice"
     expect 1 "bad_reply" "python3 fake.py endless"
     expect 1 "bad_reply" "python3 fake.py another_word"
     expect 1 "launch_failed: fake failed: so it says" "python3 fake.py failed"

@@ -6,8 +6,8 @@
  *
  * This one reads keys one by one, in f32 and bf16. Faults that people have shipped can be built in to see them
  * convicted: -DCORNER aligns the queries to the first keys instead of the last, -DLATE moves a stride by a block,
- * -DDENSE drops the mask, -DGROUPED takes the wrong KV head, -DBEYOND writes before the output, -DCRASH and -DHANG
- * do what they say, -DLOG2 gives the LSE in base 2, -DVARIES other bits in each run, -DONCE counts one head of a group
+ * -DDENSE drops the mask, -DPADDED reads on to the end of a block of 16 keys, -DGROUPED takes the wrong KV head, -DBEYOND writes before the output, -DCRASH and -DHANG
+ * do what they say, -DBESIDE other bits in a batch than alone, -DLOG2 gives the LSE in base 2, -DVARIES other bits in each run, -DONCE counts one head of a group
  * in the gradients of K and V, and -DREADS=EXPRESSION asks anything in place of the pattern.
  */
 #include <math.h>
@@ -61,6 +61,16 @@ static int64_t place(const s2_plug_tensor *t, const int32_t *begin, int32_t seq,
     return (begin != NULL ? begin[seq] * t->tok : seq * t->seq) + tok * t->tok + head * t->head;
 }
 
+/* Keys that a row looks at: all that there are. */
+static int64_t n_keys(const s2_plug_problem *p, int32_t seq)
+{
+#ifdef PADDED
+    return (p->k_tok[seq] + 15) / 16 * 16;
+#else
+    return p->k_tok[seq];
+#endif
+}
+
 static int reads(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t q, int64_t k)
 {
 #if defined DENSE
@@ -70,6 +80,8 @@ static int reads(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t q,
     return k >= 16 && p->reads(p, seq, head, q, k - 16) && k <= p->k_tok[seq] - p->q_tok[seq] + q;
 #elif defined CORNER
     return q >= k && p->reads(p, seq, head, q - (p->k_tok[seq] - p->q_tok[seq]), k);
+#elif defined PADDED
+    return k >= p->k_tok[seq] || p->reads(p, seq, head, q, k);
 #elif defined READS
     const int64_t at = p->k_tok[seq] - p->q_tok[seq] + q;
     (void)head;
@@ -95,7 +107,7 @@ static void one_row(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t
     const int64_t q_at = place(&p->q, p->q_begin, seq, q, head),
                   o_at = place(&p->o, p->q_begin, seq, q, head);
     float out[LIMIT_DIM] = {0}, maximum = -INFINITY, sum = 0;
-    for (int64_t k = 0; k < p->k_tok[seq]; k++) {
+    for (int64_t k = 0; k < n_keys(p, seq); k++) {
         if (!reads(p, seq, head, q, k))
             continue;
         const int64_t k_at = place(&p->k, p->k_begin, seq, k, kv_head);
@@ -116,6 +128,9 @@ static void one_row(const s2_plug_problem *p, int32_t seq, int32_t head, int64_t
     *lse_of(p, seq, head, q) = sum > 0 ? maximum + logf(sum) : -INFINITY;
 #ifdef LOG2
     *lse_of(p, seq, head, q) *= 1.442695f;
+#endif
+#ifdef BESIDE
+    *lse_of(p, seq, head, q) += p->n_seqs > 1 ? 1e-6f : 0;
 #endif
 #ifdef VARIES
     *lse_of(p, seq, head, q) += (float)(clock() % 10) * 3e-7f;
