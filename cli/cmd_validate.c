@@ -49,8 +49,8 @@ typedef struct s2_validate_state {
     double cap;        /* negative: the model's */
     const char *sinks; /* "yes", "no"; NULL: the model's */
     s2_cache_layout layout;
-    const char *gpu; /* the simulator's name of the device, or NULL */
-    bool plugged;    /* kernel is somebody else's */
+    const char *gpu;       /* the simulator's name of the device, or NULL */
+    bool plugged;          /* kernel is somebody else's */
     s2_device *gpu_beside; /* on which ours is timed beside it; NULL: not opened */
     bool json;
     bool once;
@@ -382,7 +382,8 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
 static int expired(void *user)
 {
     s2_validate_state *const state = user;
-    s2_validation verdict = {.outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = ""};
+    s2_validation verdict = {
+        .outcome = S2_OUTCOME_TIMEOUT, .kernel = "", .dense_kernel = "", .ours_kernel = ""};
     if (state->kernel != NULL)
         verdict.kernel = state->kernel->traits->name;
     snprintf(verdict.reason, sizeof verdict.reason,

@@ -422,9 +422,10 @@ static void text_batch(const s2_validation *v, s2_buf *buf)
     if (v->batch == S2_BATCH_SAME)
         s2_buf_puts(buf, "  batch     the same bits alone and as one of three sequences\n");
     if (v->batch == S2_BATCH_DIFFERS)
-        s2_buf_printf(buf,
-                      "  batch     other bits as one of three sequences than alone, first at query %lld, head %d\n",
-                      (long long)v->batch_q_tok, v->batch_head);
+        s2_buf_printf(
+            buf,
+            "  batch     other bits as one of three sequences than alone, first at query %lld, head %d\n",
+            (long long)v->batch_q_tok, v->batch_head);
 }
 
 void s2_verdict_print(const s2_subject *subject, s2_buf *buf)

@@ -17,11 +17,15 @@ typedef struct s2_beside {
     uint8_t *room; /* a sequence's part of an input */
 } s2_beside;
 
-/* A sequence is one piece of memory, all of it is run, and three of them fit. */
+/*
+ * A sequence is one piece of memory, all of it is run, and three of them fit. Our own kernels of CPUs divide their work by how
+ * many cores there are, and are not asked.
+ */
 static bool is_comparable(const s2_harness *harness, const s2_validate_request *request)
 {
-    return harness->kernel->deterministic && !request->few_heads && !request->head_major && !request->padded &&
-           harness->some.n_items == harness->whole.n_items && request->n_seqs == 1 &&
+    const bool promises = harness->kernel->elsewhere != NULL || harness->device->kind == S2_DEVICE_GPU;
+    return promises && harness->kernel->deterministic && !request->few_heads && !request->head_major &&
+           !request->padded && harness->some.n_items == harness->whole.n_items && request->n_seqs == 1 &&
            harness->q.n_bytes + harness->k.n_bytes + harness->v.n_bytes <= MOST_BYTES / N_BESIDE;
 }
 
@@ -29,7 +33,8 @@ static bool is_comparable(const s2_harness *harness, const s2_validate_request *
 static s2_status copy_middle(s2_beside *both, const s2_guarded *from, const s2_guarded *to)
 {
     s2_device *const device = both->alone.device;
-    S2_TRY(device->ops->copy_out(device, both->room, from->base + S2_GUARD_BYTES + MIDDLE * to->n_bytes, to->n_bytes));
+    S2_TRY(device->ops->copy_out(device, both->room, from->base + S2_GUARD_BYTES + MIDDLE * to->n_bytes,
+                                 to->n_bytes));
     return device->ops->copy_in(device, to->base + S2_GUARD_BYTES, both->room, to->n_bytes);
 }
 
@@ -77,7 +82,8 @@ static s2_status judge(s2_beside *both, const s2_validate_request *request, s2_v
     among.n_seqs = N_BESIDE;
     S2_TRY(s2_harness_open(&both->alone, both->alone.device, request, why));
     S2_TRY(s2_harness_open(&both->among, both->alone.device, &among, why));
-    const size_t most = both->alone.q.n_bytes > both->alone.k.n_bytes ? both->alone.q.n_bytes : both->alone.k.n_bytes;
+    const size_t most =
+        both->alone.q.n_bytes > both->alone.k.n_bytes ? both->alone.q.n_bytes : both->alone.k.n_bytes;
     both->room = s2_malloc(most);
     if (both->room == NULL)
         return S2_ENOMEM;
@@ -88,7 +94,8 @@ static s2_status judge(s2_beside *both, const s2_validate_request *request, s2_v
     return S2_OK;
 }
 
-s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *request, s2_validation *out, s2_diag *why)
+s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *request, s2_validation *out,
+                         s2_diag *why)
 {
     s2_beside both = {.alone = {.device = harness->device}, .among = {.device = harness->device}};
     if (!is_comparable(harness, request))
@@ -102,9 +109,10 @@ s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *r
         return S2_OK; /* one sequence at a time is all that it takes */
     if (status == S2_OK && out->batch == S2_BATCH_DIFFERS && promised) {
         out->outcome = S2_OUTCOME_NOT_REPEATABLE;
-        snprintf(out->reason, sizeof out->reason,
-                 "layer %d: a sequence gives other bits as one of %d than alone, first at query %lld, head %d",
-                 request->layer, N_BESIDE, (long long)out->batch_q_tok, out->batch_head);
+        snprintf(
+            out->reason, sizeof out->reason,
+            "layer %d: a sequence gives other bits as one of %d than alone, first at query %lld, head %d",
+            request->layer, N_BESIDE, (long long)out->batch_q_tok, out->batch_head);
     }
     return status;
 }

@@ -46,7 +46,7 @@ s2_status s2_probe_touch(s2_harness *harness, const s2_validate_request *request
                          s2_diag *why) S2_MUST_CHECK;
 s2_status s2_probe_numerics(s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                             s2_diag *why) S2_MUST_CHECK;
-/* Nothing where the kernel promises no bits, or the harness is not whole: then out->batch stays S2_BATCH_UNKNOWN. */
+/* Nothing where the kernel promises no bits, is our own of a CPU, or the harness is not whole: then out->batch stays S2_BATCH_UNKNOWN. */
 s2_status s2_probe_batch(const s2_harness *harness, const s2_validate_request *request, s2_validation *out,
                          s2_diag *why) S2_MUST_CHECK;
 s2_status s2_probe_needles(s2_device *device, const s2_validate_request *request, s2_validation *out,

@@ -43,7 +43,8 @@ static s2_status launch(void *self, s2_diag *why)
 static s2_status time_there(void *self, int32_t n, float *ms, int32_t *n_made, s2_diag *why)
 {
     s2_harness *const harness = &((s2_gradient_harness *)self)->harness;
-    return harness->kernel->elsewhere->time(harness->device, &harness->problem, harness->state, n, ms, n_made, why);
+    return harness->kernel->elsewhere->time(harness->device, &harness->problem, harness->state, n, ms, n_made,
+                                            why);
 }
 
 static void close(void *self)

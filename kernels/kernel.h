@@ -158,9 +158,9 @@ typedef struct s2_kernel {
      */
     s2_status (*run)(s2_device *device, const s2_attn_problem *problem, void *state, s2_diag *why);
     void (*finish)(s2_device *device, void *state); /* releases what prepare made; NULL state is allowed */
-    uint32_t takes;       /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
+    uint32_t takes; /* S2_TAKES_CAP, S2_TAKES_SINKS; a kernel that says nothing takes neither */
     const s2_kernel_elsewhere *elsewhere; /* where it is somebody else's; NULL: it is of this build */
-    bool no_lse;          /* it gives no log-sum-exp: there is none to judge */
+    bool no_lse;                          /* it gives no log-sum-exp: there is none to judge */
     bool loads_all; /* keys of weight 0 may be loaded: they are poisoned with a large number, not with NaN */
 } s2_kernel;
 
