@@ -47,9 +47,14 @@ def blocks_of(p, transposed=False):
     return BlockSparseTensorsTorch(*lists(part), *lists(full), block_size=(BLOCK, BLOCK))
 
 
+def padded(p):
+    """The pairs as int8, to the end of the last tile: the kernel asks its mask_mod of queries and keys past the last, too."""
+    return torch.nn.functional.pad(p.mask().to(torch.int8), (0, -p.k_tok % BLOCK, 0, -p.q_tok % BLOCK)).contiguous()
+
+
 def how(p):
     if WORD == "blocks":
-        return {"mask_mod": looked_up, "aux_tensors": [p.mask().to(torch.int8).contiguous()], "pack_gqa": False,
+        return {"mask_mod": looked_up, "aux_tensors": [padded(p)], "pack_gqa": False,
                 "block_sparse_tensors": blocks_of(p), "block_sparse_tensors_bwd": blocks_of(p, transposed=True)}
     if p.shape == "mask":
         raise s2_adapter.Unsupported("no switch says this mask: fa_cute.py blocks")

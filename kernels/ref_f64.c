@@ -143,6 +143,9 @@ static void score_noise(const s2_row_data *data, s2_tolerance tolerance, double 
     }
     for (int32_t n = 0; n < row->n_keys && tolerance == S2_TOL_ROUNDED_SUM; n++)
         lse += pow(row->weight[n] / sum * unit, 2.0);
+    for (int32_t d = 0; d < data->problem->head_dim && tolerance == S2_TOL_ROUNDED_SUM; d++)
+        row->o_noise =
+            fmax(row->o_noise, fabs(row->o[d]) * unit / 3.0); /* parts, rounded before they are joined */
     row->lse_noise = sqrt(lse);
 }
 
