@@ -148,6 +148,9 @@ static void make(void *user)
 
 /* ---- asking for it */
 
+enum { UNNOTICED_MS = 100 };
+static const char BEING_MADE[] = "a change is being stored";
+
 static void fill(s2_explorer *e, s2_request request)
 {
     const s2_tui_state *const state = &e->session.state;
@@ -170,7 +173,6 @@ static void fill(s2_explorer *e, s2_request request)
 
 void s2_explorer_change(s2_explorer *e, s2_request request)
 {
-    enum { UNNOTICED_MS = 100 };
     if (e->options->no_db || (e->db == NULL && request != S2_REQUEST_SAVE)) {
         s2_explorer_say(e, e->options->no_db ? "--no-db: nothing is recorded"
                                              : "no database yet: saving or validating a design makes one");
@@ -182,19 +184,43 @@ void s2_explorer_change(s2_explorer *e, s2_request request)
         return;
     }
     fill(e, request);
+    e->change.told_ms = s2_worker_now_ms() + UNNOTICED_MS;
     s2_worker_post(&e->change_worker, make, &e->change);
-    s2_worker_wait(&e->change_worker, UNNOTICED_MS);
-    if (!s2_explorer_change_collect(e)) {
-        e->session.model.busy = "a change waits for another process";
-        s2_explorer_say(e, "another process is writing: this waits for it, C gives it up");
+    s2_worker_wait(&e->change_worker, e->due_ms);
+    if (!s2_explorer_change_collect(e))
+        e->session.model.busy = BEING_MADE;
+}
+
+const char *s2_explorer_change_busy(const s2_explorer *e)
+{
+    return !e->change_worker.busy ? NULL : e->change.told ? "a change waits for another process" : BEING_MADE;
+}
+
+static bool tell_of_wait(s2_explorer *e)
+{
+    if (e->change.told || s2_worker_now_ms() < e->change.told_ms)
+        return false;
+    e->change.told = true;
+    e->session.model.busy = s2_explorer_change_busy(e);
+    s2_explorer_say(e, "another process is writing: this waits for it, C gives it up");
+    return true;
+}
+
+void s2_explorer_change_await(s2_explorer *e)
+{
+    if (e->change_worker.busy && !e->change.told) {
+        s2_worker_wait(&e->change_worker, e->change.told_ms);
+        s2_explorer_change_collect(e);
     }
 }
 
 bool s2_explorer_change_collect(s2_explorer *e)
 {
     s2_change *const t = &e->change;
-    if (!e->change_worker.busy || !s2_worker_collect(&e->change_worker))
+    if (!e->change_worker.busy)
         return false;
+    if (!s2_worker_collect(&e->change_worker))
+        return tell_of_wait(e);
     if (t->done && t->request == S2_REQUEST_SAVE)
         s2_session_saved(&e->session, &t->knobs, t->text, t->words);
     if (!t->done)

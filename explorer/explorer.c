@@ -66,6 +66,7 @@ static s2_status begin(s2_explorer *e, s2_diag *diag)
     s2_job_init(&e->trial);
     S2_TRY(s2_session_init(&e->session, options->rows, options->cols, options->ascii, S2_VIEW_DESIGNS));
     e->session.model.source = s2_explorer_samples;
+    e->session.model.n_all = -1;
     s2_explorer_name(e);
     return s2_explorer_open(e, diag);
 }

@@ -218,7 +218,7 @@ static void post(s2_explorer *e)
     if (t->status == S2_OK && e->db != NULL) {
         e->session.model.front.searching = true;
         s2_worker_post(&e->front_worker, run, t);
-        s2_worker_wait(&e->front_worker, 12);
+        s2_worker_wait(&e->front_worker, e->due_ms);
         s2_explorer_front_collect(e);
         return;
     }
@@ -256,7 +256,7 @@ void s2_explorer_front_close(s2_explorer *e)
     /* repeated, since interrupting a query that has not begun does nothing */
     while (e->front_worker.busy && !s2_worker_collect(&e->front_worker)) {
         s2_db_interrupt(e->front.db);
-        s2_worker_wait(&e->front_worker, 20);
+        s2_worker_wait(&e->front_worker, s2_worker_now_ms() + 20);
     }
     e->session.model.front.searching = false;
     e->front_wanted = false;

@@ -87,6 +87,8 @@ typedef struct s2_change {
     int64_t id;
     bool on;            /* of a star */
     bool endures;       /* waits for other writers as long as it must */
+    double told_ms;     /* when it is said that it waits */
+    bool told;          /* it was */
     atomic_bool undone; /* given up while it waited */
     char words[S2_TUI_PROMPT_BYTES];
     char text[S2_TUI_TEXT_BYTES]; /* the workbench's pattern */
@@ -102,6 +104,7 @@ typedef struct s2_explorer {
     const s2_explorer_options *options;
     s2_session session;
     s2_terminal *term; /* NULL in scripts and dumps */
+    double due_ms;     /* when the key at hand is to be seen on the screen, whatever is not there by then */
     s2_db *db;         /* for reading; NULL: the samples */
     s2_file_stamp seen;
     s2_arena log;
@@ -215,6 +218,10 @@ s2_file_stamp s2_explorer_stamp(const s2_explorer *e);
 void s2_explorer_change(s2_explorer *e, s2_request request);
 /* Take over what became of a change that had to wait; true when the screen is to be drawn. */
 bool s2_explorer_change_collect(s2_explorer *e);
+/* What is asked for next finds it made, unless it waits for another process. */
+void s2_explorer_change_await(s2_explorer *e);
+/* That one is under way, in words; NULL: none is. */
+const char *s2_explorer_change_busy(const s2_explorer *e);
 /* It waits for another process and is not made; false where none waits. */
 bool s2_explorer_change_give_up(s2_explorer *e);
 void s2_explorer_change_release(s2_explorer *e);
@@ -242,6 +249,8 @@ bool s2_explorer_press(s2_explorer *e, int32_t key);
 bool s2_explorer_click(s2_explorer *e, int32_t row, int32_t col, int32_t wheel);
 /* Text that was pasted: typed where something is typed, and never a command. */
 bool s2_explorer_paste(s2_explorer *e, const char *text);
+/* Is what the view shows beside its list of another row than the cursor's? */
+bool s2_explorer_lacks_preview(const s2_explorer *e);
 /* What the view shows beside its list is brought up to date; true when that changed. */
 bool s2_explorer_preview(s2_explorer *e);
 

@@ -141,7 +141,7 @@ static void count(s2_explorer *e)
         return;
     e->list.counts = true;
     s2_worker_post(&e->list_worker, query, &e->list);
-    s2_worker_wait(&e->list_worker, 5);
+    s2_worker_wait(&e->list_worker, e->due_ms);
     s2_explorer_list_collect(e);
 }
 
@@ -166,7 +166,7 @@ static void post(s2_explorer *e, int64_t after_id, bool backward, int32_t limit)
                              .backward = backward};
     e->session.model.searching = true;
     s2_worker_post(&e->list_worker, query, t);
-    s2_worker_wait(&e->list_worker, 12);
+    s2_worker_wait(&e->list_worker, e->due_ms);
     s2_explorer_list_collect(e);
 }
 
@@ -326,6 +326,9 @@ bool s2_explorer_list_collect(s2_explorer *e)
         return true;
     }
     e->session.model.filter_error = NULL;
+    /* another order has as many, and what others add is followed */
+    const bool counted =
+        !e->follow && e->session.model.n_all >= 0 && strcmp(e->listed.filter, t->order.filter) == 0;
     e->listed = t->order;
     if (t->query.after_id == 0)
         put_anew(e, t);
@@ -333,7 +336,7 @@ bool s2_explorer_list_collect(s2_explorer *e)
         put_page(e, t);
     s2_arena_release(&t->arena);
     s2_tui_settle(&e->session.model, &e->session.state);
-    if (t->query.after_id == 0)
+    if (t->query.after_id == 0 && !counted)
         count(e);
     return true;
 }
@@ -343,9 +346,10 @@ void s2_explorer_list_close(s2_explorer *e)
     /* repeated, since interrupting a query that has not begun does nothing */
     while (e->list_worker.busy && !s2_worker_collect(&e->list_worker)) {
         s2_db_interrupt(e->list.db);
-        s2_worker_wait(&e->list_worker, 20);
+        s2_worker_wait(&e->list_worker, s2_worker_now_ms() + 20);
     }
     e->session.model.searching = false;
+    e->session.model.n_all = -1;
     if (e->list.db != NULL)
         s2_db_close(&e->list.db);
     s2_arena_release(&e->list.arena);

@@ -1,44 +1,64 @@
 /* Keys of a terminal, and what is done while none comes. */
 #include "explorer/internal.h"
 
-#include <time.h>
-
-enum { IDLE_MS = 250, FRAME_MS = 12, BUSY_MS = 100 };
-
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+/* A key is seen within a frame of 16 ms: half of it is for what is derived, half for painting and a busy machine. */
+enum { IDLE_MS = 250, FRAME_MS = 8, BUSY_MS = 100 };
 
 static void do_order(void *order)
 {
     s2_order_do(order);
 }
 
-/* Draws until nothing is lacking, or a frame's time is over; what is left is done while keys are awaited. */
-static void settle(s2_explorer *e)
+static void begin_frame(s2_explorer *e)
 {
-    const double until = now_ms() + FRAME_MS;
+    e->due_ms = s2_worker_now_ms() + FRAME_MS;
+}
+
+/* For what is being derived: no longer than the frame has, and not while a key waits, which is returned. */
+static int32_t await_facts(s2_explorer *e)
+{
+    const int32_t left = (int32_t)(e->due_ms - s2_worker_now_ms());
+    const bool wanted = !s2_explorer_lacks_preview(e) && !s2_worker_wait(&e->facts_worker, 0);
+    return wanted && left > 0 ? s2_terminal_key(e->term, left, &e->facts_worker.event_fd, 1)
+                              : S2_TERM_NOTHING;
+}
+
+/*
+ * Draws until nothing is lacking, a key comes, which is returned, or the frame is over; what is left is done while
+ * keys are awaited.
+ */
+static int32_t settle(s2_explorer *e)
+{
+    int32_t key = S2_TERM_NOTHING;
     for (;;) {
-        const double left = until - now_ms();
-        if (e->facts_worker.busy && !s2_worker_wait(&e->facts_worker, left > 0 ? left : 0))
-            break;
-        if (s2_worker_collect(&e->facts_worker))
+        if (e->facts_worker.busy) {
+            key = await_facts(e);
+            if (!s2_worker_collect(&e->facts_worker))
+                break;
             s2_session_take(&e->session, &e->order);
+        }
         s2_session_draw(&e->session);
-        if (!s2_session_next(&e->session, &e->order))
-            return;
+        if (key != S2_TERM_NOTHING || !s2_session_next(&e->session, &e->order))
+            return key;
         s2_worker_post(&e->facts_worker, do_order, &e->order);
     }
     s2_session_draw(&e->session);
+    return key;
 }
 
-static void show(s2_explorer *e)
+static void paint(s2_explorer *e)
 {
-    settle(e);
     s2_terminal_show(e->term, &e->session.canvas);
+}
+
+/* What changed by itself, unless a key comes before it can be seen: that is returned. */
+static int32_t show_change(s2_explorer *e)
+{
+    begin_frame(e);
+    const int32_t key = settle(e);
+    if (key == S2_TERM_NOTHING)
+        paint(e);
+    return key;
 }
 
 static bool resize(s2_explorer *e)
@@ -87,45 +107,39 @@ static bool idle(s2_explorer *e, int32_t *key, double *looked)
     changed = s2_explorer_list_collect(e) || changed;
     changed = s2_explorer_front_collect(e) || changed;
     changed = (e->facts_worker.busy && s2_worker_wait(&e->facts_worker, 0)) || changed;
-    if (now_ms() - *looked < IDLE_MS)
+    if (s2_worker_now_ms() - *looked < IDLE_MS)
         return changed;
-    *looked = now_ms();
+    *looked = s2_worker_now_ms();
     return s2_explorer_follow(e) || changed;
 }
 
-/* A frame's time for what the preview lacks, unless a key comes before. */
-static int32_t await_facts(s2_explorer *e)
+/* What a key does is seen before the next is taken; that one is returned where it is there. */
+static int32_t obey(s2_explorer *e, int32_t key, bool *go_on)
 {
-    if (!e->facts_worker.busy && s2_session_next(&e->session, &e->order))
-        s2_worker_post(&e->facts_worker, do_order, &e->order);
-    return s2_terminal_key(e->term, FRAME_MS, &e->facts_worker.event_fd, e->facts_worker.started ? 1 : 0);
+    begin_frame(e);
+    *go_on = take_key(e, key);
+    if (!*go_on)
+        return S2_TERM_END;
+    key = settle(e);
+    paint(e);
+    return key != S2_TERM_NOTHING ? key : s2_terminal_key(e->term, 0, NULL, 0);
 }
 
 static void loop(s2_explorer *e)
 {
-    double looked = now_ms();
+    double looked = s2_worker_now_ms();
     int32_t key = S2_TERM_RESIZED;
     bool go_on = true;
     while (go_on && key != S2_TERM_END) {
-        bool changed = key != S2_TERM_NOTHING;
-        if (changed)
-            go_on = take_key(e, key);
-        if (!go_on)
-            break;
-        if (changed)
-            show(e);
-        /* the preview waits until no key does, so that moving through the list never does */
-        key = s2_terminal_key(e->term, 0, NULL, 0);
-        if (key != S2_TERM_NOTHING)
+        if (key != S2_TERM_NOTHING) {
+            key = obey(e, key, &go_on);
             continue;
-        if (s2_explorer_preview(e)) {
-            key = await_facts(e);
-            if (key != S2_TERM_NOTHING)
-                continue;
-            show(e);
         }
-        if (idle(e, &key, &looked))
-            show(e);
+        /* the preview waits until no key does, so that moving through the list never does */
+        if (s2_explorer_preview(e))
+            key = show_change(e);
+        if (key == S2_TERM_NOTHING && idle(e, &key, &looked) && key == S2_TERM_NOTHING)
+            key = show_change(e);
     }
 }
 

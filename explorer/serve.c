@@ -19,7 +19,13 @@ static void open_design(s2_explorer *e, int64_t id)
     s2_arena_release(&scratch);
 }
 
-/* What the view shows beside its list is brought up to date; true when that changed. */
+bool s2_explorer_lacks_preview(const s2_explorer *e)
+{
+    const s2_tui_state *const state = &e->session.state;
+    return state->views[state->depth] == S2_VIEW_DESIGNS && state->cursor < e->session.model.n_rows &&
+           e->rows[state->cursor].id != e->shown_id;
+}
+
 bool s2_explorer_preview(s2_explorer *e)
 {
     const s2_tui_state *const state = &e->session.state;
@@ -27,8 +33,7 @@ bool s2_explorer_preview(s2_explorer *e)
     const int32_t output = e->output_of;
     const int64_t record = e->record_of;
     bool changed = false;
-    if (view == S2_VIEW_DESIGNS && state->cursor < e->session.model.n_rows &&
-        e->rows[state->cursor].id != e->shown_id) {
+    if (s2_explorer_lacks_preview(e)) {
         open_design(e, e->rows[state->cursor].id);
         changed = true;
     }
@@ -159,18 +164,21 @@ static bool serve(s2_explorer *e)
 
 bool s2_explorer_press(s2_explorer *e, int32_t key)
 {
+    s2_explorer_change_await(e);
     s2_session_key(&e->session, key);
     return serve(e);
 }
 
 bool s2_explorer_click(s2_explorer *e, int32_t row, int32_t col, int32_t wheel)
 {
+    s2_explorer_change_await(e);
     s2_session_click(&e->session, row, col, wheel);
     return serve(e);
 }
 
 bool s2_explorer_paste(s2_explorer *e, const char *text)
 {
+    s2_explorer_change_await(e);
     s2_session_paste(&e->session, text);
     return serve(e);
 }

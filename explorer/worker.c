@@ -75,7 +75,7 @@ bool s2_worker_stop(s2_worker *w, double patience_ms)
     w->stop = true;
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    if (w->busy && !s2_worker_wait(w, patience_ms)) {
+    if (w->busy && !s2_worker_wait(w, s2_worker_now_ms() + patience_ms)) {
         pthread_detach(w->thread);
         return false;
     }
@@ -103,17 +103,21 @@ void s2_worker_post(s2_worker *w, void (*run)(void *task), void *task)
     pthread_mutex_unlock(&w->lock);
 }
 
-bool s2_worker_wait(s2_worker *w, double ms)
+double s2_worker_now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+bool s2_worker_wait(s2_worker *w, double until_ms)
 {
     if (!w->busy || !w->started)
         return w->busy;
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t ns = until.tv_nsec + (int64_t)(ms * 1e6);
-    until.tv_sec += ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
+    const int64_t ms = (int64_t)until_ms;
+    const struct timespec until = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     pthread_mutex_lock(&w->lock);
-    while (!w->done && ms > 0 && pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
+    while (!w->done && pthread_cond_timedwait(&w->changed, &w->lock, &until) != ETIMEDOUT)
         continue;
     const bool done = w->done;
     pthread_mutex_unlock(&w->lock);

@@ -6,7 +6,7 @@
  * waits.
  *
  *     s2_worker_post(w, run, task);              (only while idle)
- *     ... poll() on w->event_fd, or s2_worker_wait(w, 12) ...
+ *     ... poll() on w->event_fd, or s2_worker_wait(w, s2_worker_now_ms() + 8) ...
  *     if (s2_worker_collect(w)) use *task;       (idle again)
  */
 #ifndef S2_EXPLORER_WORKER_H
@@ -38,8 +38,10 @@ s2_status s2_worker_start(s2_worker *worker) S2_MUST_CHECK;
  */
 bool s2_worker_stop(s2_worker *worker, double patience_ms) S2_MUST_CHECK;
 void s2_worker_post(s2_worker *worker, void (*run)(void *task), void *task);
-/* True when the task is done; waits at most so long. */
-bool s2_worker_wait(s2_worker *worker, double ms);
+/* True when the task is done; waits at most until then, and not at all for 0. */
+bool s2_worker_wait(s2_worker *worker, double until_ms);
+/* A clock that nobody sets. */
+double s2_worker_now_ms(void);
 /* True once for each task that was done. */
 bool s2_worker_collect(s2_worker *worker);
 
