@@ -324,7 +324,7 @@ static const s2_option SEARCH[] = {
     {"require", 'r', "LIST", "rows,union,kv", "properties that must be proved, as in s2 check", false, false},
     {"minimize", '\0', "LIST", "us,kv_bytes,unread",
      "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, unread, redundancy, "
-     "depth, loss, unrecalled",
+     "depth, dilution, loss, unrecalled; a proposed space is searched for dilution too",
      false, false},
     {"at-most", '\0', "LIST", NULL,
      "limits by the same names: kv_bytes=30% of a dense cache, or =2GiB; unread=50%; decode_us=3ms", false,
