@@ -94,16 +94,20 @@ def page(path):
         cells[row["name"], row["backend"]].append(row)
     backends = [name for name in BACKENDS if any(row["backend"] == name for row in rows)]
     pairs, wrong = sum(row["touch"]["pairs"] for row in rows), sum(row["touch"]["wrong"] for row in rows)
-    print(f"{len(rows)} verdicts, {pairs} pairs compared, {wrong} against the pattern; lengths "
-          f"{', '.join(str(n) for n in sorted({row['len'] for row in rows}))}.\n")
+    lengths = sorted({row["len"] for row in rows})
+    print(f"{len(rows)} verdicts, {pairs} pairs compared, {wrong} against the pattern; lengths {', '.join(map(str, lengths))}.\n")
+    beside = collections.Counter(row["batch_invariant"] for row in rows if row.get("batch_invariant") is not None)
+    if beside:
+        print(f"{sum(beside.values())} times a sequence was run alone and as one of three: the same bits {beside[True]} times.\n")
     for text in sorted({f"{row['backend']}: {row['versions']}" for row in rows if row.get("versions")}):
         print(f"- {text}")
     print("\n| pattern | " + " | ".join(backends) + " |\n|" + "---|" * (len(backends) + 1))
     for name in PATTERNS:
         said = []
         for backend in backends:
-            words = [WORDS.get(row["outcome"], row["outcome"]) for row in sorted(cells[name, backend], key=lambda r: r["len"])]
-            said.append(words[0] if len(set(words)) == 1 else ", ".join(words) or "-")
+            known = {row["len"]: WORDS.get(row["outcome"], row["outcome"]) for row in cells[name, backend]}
+            words = [known.get(length, "-") for length in lengths]
+            said.append(words[0] if len(set(words)) == 1 else ", ".join(words))
         print(f"| {name} | " + " | ".join(said) + " |")
     print("\n| backend | what it says or does | cells |\n|---|---|---|")
     reasons = collections.Counter((row["backend"], row["outcome"], row.get("symptom") or row["reason"])
