@@ -20,8 +20,11 @@ def forward(p):
     rows = p.shape == "causal" and p.q_tok == p.k_tok
     mask = None if rows or p.shape == "full" else p.mask()[None]
     k, v = (p.k, p.v) if p.group == 1 else (p.repeated(p.k), p.repeated(p.v))
-    with sdpa_kernel([BACKENDS[WORD]]):
-        return p.launch(lambda: scaled_dot_product_attention(p.q, k, v, attn_mask=mask, is_causal=rows, scale=p.scale))
+
+    def attend():  # the choice of a backend holds only inside the `with`
+        with sdpa_kernel([BACKENDS[WORD]]):
+            return scaled_dot_product_attention(p.q, k, v, attn_mask=mask, is_causal=rows, scale=p.scale)
+    return p.launch(attend)
 
 
 def backward(p):
