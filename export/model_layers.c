@@ -739,6 +739,20 @@ static s2_status refuse_unknown_type(const reader *r)
     return status == S2_EPARSE ? S2_EUNSUPPORTED : status;
 }
 
+/* Hunyuan's own code lets layers share keys where transformers, which has the same type, does not. */
+static s2_status refuse_shared_keys(const reader *r)
+{
+    char path[PATH_BYTES];
+    bool shares;
+    S2_TRY(read_bool(r, "use_cla", false, &shares));
+    if (!shares)
+        return S2_OK;
+    return s2_doc_refuse(
+        r->source->doc, path_to(r, "use_cla", path), r->source->diag,
+        "use_cla: its authors' code shares keys between layers, transformers does not; if what "
+        "runs it does not, say it: --set rule=full");
+}
+
 /* By the user's word, else the table; layer_types of a file without model_type is taken at its word. */
 static s2_status choose_rule(reader *r)
 {
@@ -762,7 +776,7 @@ static s2_status choose_rule(reader *r)
         return s2_diag_set(r->source->diag, S2_EINVAL, S2_CODE_FOREIGN, 0, 0,
                            "--set rule=%.40s: expected full, window or types", word);
     if (known != NULL)
-        return S2_OK;
+        return refuse_shared_keys(r);
     if ((r->name != NULL || !has(r, "layer_types")) && every < 0)
         return refuse_unknown_type(r);
     r->type.rule = has(r, "attention_chunk_size") && !has(r, "layer_types") ? S2_RULE_CHUNKS : S2_RULE_TYPES;

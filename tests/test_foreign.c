@@ -568,6 +568,34 @@ static void a_model_type_that_is_not_known_is_refused_with_its_place(void **stat
         }
 }
 
+/* What transformers saves of DBRX states a default beside the number that its code takes. */
+static void kv_heads_of_an_attention_config_are_those_of_the_code(void **state)
+{
+    (void)state;
+    imported at;
+    import_text(&at,
+                "{\"model_type\": \"dbrx\", \"n_layers\": 2, \"n_heads\": 16, \"d_model\": 128, "
+                "\"num_key_value_heads\": 1, \"attn_config\": {\"kv_n_heads\": 8}}",
+                "");
+    assert_int_equal(at.pattern.n_kv_heads, 8);
+    imported_release(&at);
+}
+
+static void keys_that_some_code_shares_are_refused_unless_it_is_said(void **state)
+{
+    (void)state;
+    static const char text[] = "{\"model_type\": \"hunyuan_v1_moe\", \"num_hidden_layers\": 2, "
+                               "\"num_attention_heads\": 4,\n \"use_cla\": true, \"cla_share_factor\": 2}";
+    imported at = {0};
+    assert_int_equal(try_import(&at, NULL, text, strlen(text), "", NULL), S2_EPARSE);
+    assert_int_equal(at.diag.line, 2);
+    assert_non_null(strstr(at.diag.msg, "use_cla"));
+    imported_release(&at);
+    import_text(&at, text, "rule=full");
+    assert_int_equal(at.pattern.n_layers, 2);
+    imported_release(&at);
+}
+
 static void heads_that_a_models_code_counts_are_not_the_files(void **state)
 {
     (void)state;
@@ -1061,6 +1089,8 @@ int main(void)
         cmocka_unit_test(settings_that_a_format_does_not_know_are_refused),
         cmocka_unit_test(models_imply_their_full_layers),
         cmocka_unit_test(a_model_type_that_is_not_known_is_refused_with_its_place),
+        cmocka_unit_test(kv_heads_of_an_attention_config_are_those_of_the_code),
+        cmocka_unit_test(keys_that_some_code_shares_are_refused_unless_it_is_said),
         cmocka_unit_test(heads_that_a_models_code_counts_are_not_the_files),
         cmocka_unit_test(switches_of_windows_have_the_defaults_of_their_type),
         cmocka_unit_test(layers_that_differ_are_read),

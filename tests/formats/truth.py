@@ -86,9 +86,12 @@ REPAIRS = {
     "mllama": dict(cross_attention_layers=[1, 4]), "hrm_text": dict(num_layers_per_stack=1, num_hidden_layers=8),
     "xlm": dict(emb_dim=32, n_heads=4),
     "doge": dict(keep_window_size=WINDOW),
+    "deepseek_v2": dict(num_experts_per_tok=2, n_group=1, topk_group=1),
+    "dbrx": dict(attn_config=dict(kv_n_heads=8, rope_theta=10000.0, clip_qkv=8.0)),
 }
 # Of these, what no pattern sees: published configs keep all else.
-WIDTHS = ("hidden_size", "n_shared_experts", "rotary_dim", "n_ctx", "num_experts", "num_experts_per_token", "default_language")
+WIDTHS = ("hidden_size", "n_shared_experts", "rotary_dim", "n_ctx", "num_experts", "num_experts_per_token", "default_language",
+          "num_experts_per_tok", "n_group", "topk_group")
 # One layer runs several times, each time with a cache of its own.
 REPEATED = ("hrm_text",)
 
@@ -551,12 +554,14 @@ def summary(rows, published_rows):
              ("variants: window, layer types, grouped heads, both ways",
               [o for (_, name), o in rows.items() if name != "defaults"]),
              ("published configs", list(published_rows.values())))
-    text = "With transformers %s:\n\n| | %s |\n|---|%s\n" % (
+    text = "With transformers %s:\n\n| | %s | read of those that run |\n|---|%s---|\n" % (
         transformers.__version__, " | ".join(words for _, words in WORDS), "---|" * len(WORDS))
     for title, outcomes in parts:
         if outcomes:
             count = collections.Counter(outcome for outcome, _ in outcomes)
-            text += "| %s | %s |\n" % (title, " | ".join(str(count[word]) for word, _ in WORDS))
+            n_run = len(outcomes) - count["no truth"]
+            text += "| %s | %s | %.1f %% |\n" % (title, " | ".join(str(count[word]) for word, _ in WORDS),
+                                               100 * (count["equal"] + count["partial"]) / max(n_run, 1))
     whole = ["%s (%d)" % (kind, len(found)) for kind, found in kinds.items()
              if all(outcome == "equal" for _, (outcome, _) in found)]
     text += "\nEqual in every config, whose number is in brackets: %s.\n\n" % ", ".join(whole)
@@ -584,7 +589,7 @@ def said(found):
 
 def clean(reason):
     reason = re.sub(r"^S2P400 |; if you know, say it.*| \[(read|refused)\]$", "", reason)
-    return reason.replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")").strip()
+    return re.sub(r"\s+", " ", reason).replace("|", "/").replace("`", "'").replace("<", "(").replace(">", ")").strip()
 
 
 def write_summary(path, text):
