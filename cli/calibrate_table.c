@@ -115,15 +115,11 @@ static s2_exit write_all(s2_table_run *run)
         s2_buf_release(&page);
         return s2_cli_print(run->cli, &file);
     }
-    FILE *const to = fopen(path, "w");
-    bool good = to != NULL && file.status == S2_OK && fwrite(file.data, 1, file.len, to) == file.len;
-    good = (to == NULL || fclose(to) == 0) && good;
-    s2_buf_release(&file);
-    if (good)
+    const s2_exit saved = s2_cli_save(run->cli, path, &file);
+    if (saved == S2_EXIT_OK)
         return s2_cli_print(run->cli, &page);
     s2_buf_release(&page);
-    s2_cli_error(run->cli, "%s: cannot be written", path);
-    return S2_EXIT_ENVIRONMENT;
+    return saved;
 }
 
 s2_exit s2_calibrate_table(s2_cli *cli, const s2_args *args, const char *path, char *text, size_t n_bytes)

@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+
 static int64_t now_us(void)
 {
     struct timespec t;
@@ -81,6 +83,21 @@ s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf)
         fwrite(buf->data, 1, buf->len, cli->out);
     s2_buf_release(buf);
     return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "output");
+}
+
+s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf)
+{
+    s2_output output;
+    s2_status status = buf->status;
+    if (status == S2_OK && (status = s2_output_open(&output, path)) == S2_OK) {
+        fwrite(buf->data, 1, buf->len, output.file);
+        status = s2_output_close(&output, true);
+    }
+    s2_buf_release(buf);
+    if (status != S2_EIO)
+        return status == S2_OK ? S2_EXIT_OK : s2_cli_fail(cli, status, "output");
+    s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
+    return S2_EXIT_ENVIRONMENT;
 }
 
 s2_exit s2_exit_of(s2_status status)

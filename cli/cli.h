@@ -115,6 +115,8 @@ bool s2_cli_takes_color(const s2_cli *cli);
 
 /* Write a buffer to stdout and release it, or fail with what went wrong while it was filled. */
 s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
+/* The same to a file, which is whole or not there (base/file.h). */
+s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf);
 
 /* The exit code of a status, and the same with a message "what: sentence of the status". */
 s2_exit s2_exit_of(s2_status status);

@@ -291,16 +291,7 @@ static s2_exit write_constants(s2_calibrate *state, const s2_calibration *calibr
     const char *const path = s2_args_str(&state->args, "out");
     s2_buf buf = {0};
     s2_calibration_print(calibration, &buf);
-    if (path == NULL)
-        return s2_cli_print(state->cli, &buf);
-    FILE *const file = fopen(path, "w");
-    bool good = file != NULL && buf.status == S2_OK && fwrite(buf.data, 1, buf.len, file) == buf.len;
-    good = (file == NULL || fclose(file) == 0) && good;
-    s2_buf_release(&buf);
-    if (good)
-        return S2_EXIT_OK;
-    s2_cli_error(state->cli, "%s: cannot be written", path);
-    return S2_EXIT_ENVIRONMENT;
+    return path == NULL ? s2_cli_print(state->cli, &buf) : s2_cli_save(state->cli, path, &buf);
 }
 
 static s2_exit fit(s2_calibrate *state)
@@ -342,25 +333,18 @@ static bool is_left_out(const s2_row *row, int64_t seed)
 static s2_exit write_left_out(s2_calibrate *state)
 {
     const char *const path = s2_args_str(&state->args, "rows");
-    s2_buf head = {0};
+    s2_buf buf = {0};
     if (path == NULL)
         return S2_EXIT_OK;
-    state->rows = fopen(path, "w");
-    if (state->rows == NULL) {
-        s2_cli_error(state->cli, "%s: cannot be written", path);
-        return S2_EXIT_ENVIRONMENT;
-    }
-    s2_rows_head_print(&state->file.head, &head);
-    s2_exit end = put(state, &head);
-    for (int32_t row = 0; row < state->file.n_rows && end == S2_EXIT_OK; row++) {
-        s2_buf buf = {0};
+    s2_rows_head_print(&state->file.head, &buf);
+    s2_buf_puts(&buf, "\n");
+    for (int32_t row = 0; row < state->file.n_rows; row++) {
         if (strcmp(state->file.rows[row].set, "held-out") != 0)
             continue;
         s2_row_print(&state->file.rows[row], &buf);
-        end = put(state, &buf);
+        s2_buf_puts(&buf, "\n");
     }
-    fclose(state->rows);
-    return end;
+    return s2_cli_save(state->cli, path, &buf);
 }
 
 static s2_exit leave_out(s2_calibrate *state)

@@ -1,13 +1,11 @@
 #include "cli/commands.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "base/file.h"
 #include "cli/check.h"
 #include "cli/color.h"
 #include "cli/explain.h"
@@ -199,20 +197,6 @@ static s2_exit answer_query(s2_cli *cli, const s2_check_args *check, const s2_pa
     return s2_cli_print(cli, &text);
 }
 
-static s2_exit write_whole(s2_cli *cli, const char *path, const s2_buf *text)
-{
-    s2_output output;
-    s2_status status = s2_output_open(&output, path);
-    if (status == S2_OK) {
-        fwrite(text->data, 1, text->len, output.file);
-        status = s2_output_close(&output, true);
-    }
-    if (status == S2_OK)
-        return S2_EXIT_OK;
-    s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
-    return S2_EXIT_ENVIRONMENT;
-}
-
 static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern,
                                  const s2_finding *findings)
 {
@@ -225,7 +209,7 @@ static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const 
     if (status == S2_EUNSUPPORTED)
         s2_cli_error(cli, "no certificate is written: %s", diag.msg);
     else
-        code = status == S2_OK ? write_whole(cli, check->certificate, &text)
+        code = status == S2_OK ? s2_cli_save(cli, check->certificate, &text)
                                : s2_cli_fail(cli, status, "certificate");
     s2_buf_release(&text);
     return code;

@@ -140,6 +140,7 @@ typedef struct s2_explorer {
     int32_t n_jobs;
     s2_job *jobs[S2_EXPLORER_JOBS]; /* oldest first */
     s2_job trial;                   /* of the export that is being chosen */
+    s2_status failed;               /* what was said last of what could not be done */
     char busy[160];
     s2_arena runs_arena;
     s2_tui_run runs[S2_EXPLORER_JOBS + S2_EXPLORER_RUNS];
@@ -158,7 +159,7 @@ extern const char s2_explorer_samples[];
 /* ---- log.c */
 /* Into the footer and the log. */
 void s2_explorer_say(s2_explorer *e, const char *fmt, ...) S2_PRINTF(2, 3);
-/* The same of a status that failed: its reason, else its sentence. */
+/* The same of a status that failed: its reason, else its sentence. A dump then fails too. */
 void s2_explorer_say_failure(s2_explorer *e, s2_status status, const s2_diag *diag);
 
 /* ---- screen.c: screens as text, ANSI or PNG */

@@ -152,8 +152,10 @@ static void post(s2_explorer *e, int64_t after_id, bool backward, int32_t limit)
     s2_arena_release(&t->arena);
     t->diag = (s2_diag){0};
     t->given_up = t->counts = false;
-    if (t->db == NULL && s2_db_open(e->options->db_path, S2_DB_READ, &t->db, &t->diag) != S2_OK) {
-        s2_explorer_say(e, "%s", t->diag.msg);
+    const s2_status opened =
+        t->db != NULL ? S2_OK : s2_db_open(e->options->db_path, S2_DB_READ, &t->db, &t->diag);
+    if (opened != S2_OK) {
+        s2_explorer_say_failure(e, opened, &t->diag);
         return;
     }
     t->order = (s2_list_order){.sort = state->sort, .ascending = state->ascending};
@@ -393,8 +395,9 @@ const char *s2_explorer_text(s2_explorer *e, s2_arena *arena, int64_t id)
         const s2_tui_row *const row = s2_explorer_row(e, id);
         return row != NULL ? row->text : NULL;
     }
-    if (s2_db_text(e->db, arena, id, &text, &diag) == S2_OK)
+    const s2_status status = s2_db_text(e->db, arena, id, &text, &diag);
+    if (status == S2_OK)
         return text;
-    s2_explorer_say(e, "%s", diag.msg);
+    s2_explorer_say_failure(e, status, &diag);
     return NULL;
 }

@@ -11,6 +11,9 @@ s2_status s2_explorer_print(s2_explorer *e, s2_diag *diag)
 {
     s2_explorer_preview(e);
     s2_session_draw(&e->session);
+    /* nobody looks at the screen: it would pass for one of a database that has nothing */
+    if (e->options->dumps && e->failed != S2_OK)
+        return s2_diag_set(diag, e->failed, 0, 0, 0, "%s", e->session.state.message);
     return s2_explorer_dump(e, diag);
 }
 

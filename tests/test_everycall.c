@@ -64,6 +64,8 @@ static const struct {
     {{"explain", "stride"}, false},
     {{"diff", "p.s2", "q.s2"}, false},
     {{"repro", "1"}, true},
+    {{"calibrate", "--from", "times.csv", "--pass", "forward", "--gpu", "h200", "-o", "out"}, false},
+    {{"tui", "--dump", "bench", "--no-session", "-o", "out"}, false},
 };
 enum { N_COMMANDS = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -298,7 +300,9 @@ static void make_seed(void)
     assert_non_null(getcwd(root, sizeof root));
     snprintf(
         line, sizeof line,
-        "mkdir seed && cp '%s/tests/data/foreign/hf/config.json' seed/ && echo '%s' >seed/p.s2 && echo '%s' "
+        "mkdir seed && cp '%s/tests/data/foreign/hf/config.json' seed/ && "
+        "for n in 1024 2048 4096 8192 16384; do echo 32,8,128,1,$n,$((n * n / 8192 + 20)); done | "
+        "sed '1iheads,kv_heads,head_dim,batch,n_tok,us' >seed/times.csv && echo '%s' >seed/p.s2 && echo '%s' "
         ">seed/q.s2 && "
         "%s --db seed/main.db check seed/p.s2 && { %s --db seed/other.db check seed/q.s2; rm seed/*-lock; }",
         root, TEXT, OTHER, program, program);
@@ -451,6 +455,5 @@ int main(void)
         cmocka_unit_test(the_folder_of_every_command_may_be_read_only),
         cmocka_unit_test(every_command_may_be_killed_at_any_call),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("everycall", tests, set_up, tear_down);
 }
