@@ -54,8 +54,8 @@ static inline int64_t s2_test_cases(int64_t fallback)
     return most != NULL && strtoll(most, NULL, 0) < n ? strtoll(most, NULL, 0) : n;
 }
 
-/* Runs only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test
- * that prints a time ends its name in _timed: make check runs those alone and the others side by side. */
+/* Only the tests whose names match $S2_TEST, and not those that match $S2_SKIP ('*' and '?'). A test that
+ * prints a time ends its name in _timed: make check runs those alone and the others side by side. */
 static inline void s2_test_choose(void)
 {
     if (getenv("S2_TEST") != NULL)
@@ -63,5 +63,14 @@ static inline void s2_test_choose(void)
     if (getenv("S2_SKIP") != NULL)
         cmocka_set_skip_filter(getenv("S2_SKIP"));
 }
+
+/* No program can forget to choose. */
+#undef cmocka_run_group_tests
+#undef cmocka_run_group_tests_name
+#define cmocka_run_group_tests_name(name, tests, set_up, tear_down)                                          \
+    (s2_test_choose(),                                                                                       \
+     _cmocka_run_group_tests(name, tests, sizeof(tests) / sizeof((tests)[0]), set_up, tear_down))
+#define cmocka_run_group_tests(tests, set_up, tear_down)                                                     \
+    cmocka_run_group_tests_name(#tests, tests, set_up, tear_down)
 
 #endif /* S2_TESTS_S2TEST_H */

@@ -596,7 +596,6 @@ int main(void)
     snprintf(main_path, sizeof main_path, "%.90s/main.db", dir);
     snprintf(beside_path, sizeof beside_path, "%.90s/beside.db", dir);
     snprintf(older_path, sizeof older_path, "%.90s/older", dir);
-    s2_test_choose();
     const int n_failed = cmocka_run_group_tests_name("disk", tests, NULL, NULL);
     fault.on = false;
     char line[128];

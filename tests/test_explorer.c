@@ -686,6 +686,5 @@ int main(void)
         cmocka_unit_test(a_filter_is_applied_as_it_is_typed),
         cmocka_unit_test(the_front_is_brushed_to_a_list),
         cmocka_unit_test(a_design_of_the_list_is_pinned_as_the_baseline)};
-    s2_test_choose();
     return cmocka_run_group_tests(tests, make_dir, remove_dir);
 }

@@ -572,6 +572,5 @@ int main(void)
         cmocka_unit_test(others_files_are_not_recovered),
         cmocka_unit_test(the_nth_allocation_of_a_recovery_may_fail),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("faults", tests, make_dir, remove_dir);
 }

@@ -616,6 +616,5 @@ int main(void)
         cmocka_unit_test(no_mutant_that_is_verified_is_violated),
         cmocka_unit_test(no_forgery_that_is_verified_is_violated),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("forgery", tests, NULL, NULL);
 }

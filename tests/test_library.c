@@ -471,6 +471,5 @@ int main(void)
         cmocka_unit_test(a_plan_of_random_numbers_is_made_or_refused),
         cmocka_unit_test(every_failed_allocation_is_said_and_nothing_is_lost),
     };
-    s2_test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -961,6 +961,5 @@ int main(void)
         cmocka_unit_test(large_hostile_texts_are_timed),
         cmocka_unit_test(one_phase_of_a_pattern_is_a_pattern),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("parse", tests, NULL, NULL);
 }

@@ -276,6 +276,5 @@ int main(void)
         cmocka_unit_test(a_model_comes_back_from_its_file_and_a_changed_file_is_refused),
         cmocka_unit_test(a_model_prices_what_it_was_fitted_to_and_refuses_the_rest),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("peer", tests, NULL, NULL);
 }

@@ -834,6 +834,5 @@ int main(void)
         cmocka_unit_test(the_prover_equals_enumeration_at_the_edge_of_a_verdict),
         cmocka_unit_test(bitsets_equal_enumeration_on_masks_and_random_lists),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("prove", tests, NULL, NULL);
 }

@@ -427,7 +427,6 @@ static void every_allocation_may_fail_and_nothing_leaks(void **state)
 
 int main(void)
 {
-    s2_test_choose();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(measures_are_what_their_definitions_say_pair_by_pair),
         cmocka_unit_test(one_more_term_never_lowers_reach),

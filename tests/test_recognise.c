@@ -144,6 +144,5 @@ int main(void)
         cmocka_unit_test(common_patterns_come_back_as_they_were_written),
         cmocka_unit_test(a_mask_without_a_rule_is_refused_with_a_pair),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("recognise", tests, NULL, NULL);
 }

@@ -337,6 +337,5 @@ int main(void)
     };
     assert_int_equal(s2_calibration_find("h200", &calibration), S2_OK);
     assert_int_equal(s2_net_find("llama-3.1-8b", &llama, NULL), S2_OK);
-    s2_test_choose();
     return cmocka_run_group_tests_name("requests", tests, NULL, NULL);
 }

@@ -1520,6 +1520,5 @@ int main(void)
         cmocka_unit_test(the_winner_is_at_least_as_good_as_every_hand_made_pattern),
         cmocka_unit_test(a_search_is_timed),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("search", tests, NULL, NULL);
 }

@@ -629,6 +629,5 @@ int main(void)
         cmocka_unit_test(errors_widen_beyond_the_points_measured),
         cmocka_unit_test(guesses_are_of_the_kernel_that_would_run),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("share", tests, NULL, NULL);
 }

@@ -1329,6 +1329,5 @@ int main(void)
         cmocka_unit_test(wrong_options_are_refused_with_a_reason),
         cmocka_unit_test(each_failed_allocation_is_reported),
     };
-    s2_test_choose();
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }

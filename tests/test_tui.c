@@ -1035,6 +1035,5 @@ int main(void)
         cmocka_unit_test(ansi_dumps_hold_colours_and_nothing_else_that_is_obeyed),
         cmocka_unit_test(random_keys_and_sizes_leave_a_sound_state),
         cmocka_unit_test(a_turn_of_a_knob_at_128k_and_32_heads_is_timed)};
-    s2_test_choose();
     return cmocka_run_group_tests(tui, NULL, NULL);
 }

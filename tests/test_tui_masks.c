@@ -566,6 +566,5 @@ int main(void)
                                        cmocka_unit_test(the_crosshair_names_who_reads_a_pair),
                                        cmocka_unit_test(the_crosshair_lights_the_cell_of_its_pair),
                                        cmocka_unit_test(cells_and_tokens_of_an_axis_agree)};
-    s2_test_choose();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1511,6 +1511,5 @@ int main(void)
         cmocka_unit_test(keys_are_timed),
         cmocka_unit_test(random_keys_and_sizes_leave_everything_in_order),
     };
-    s2_test_choose();
     return cmocka_run_group_tests(tui_pty, make_dir, remove_dir);
 }
