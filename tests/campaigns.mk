@@ -15,6 +15,7 @@ FUZZ_RUN = $(if $(SAMPLE),-seed=1 -use_cmp=0 -use_memmem=0 -reload=0 -runs=$(1) 
 FUZZ_AT  = $(if $(SAMPLE),$(shell setarch -R true 2>/dev/null && echo setarch -R))
 FUZZ_DIR = build/fuzz/$(if $(SAMPLE),sample,corpus)
 FUZZ_FILES_C = $(FUZZ_C) $(wildcard plan/*.c coverage/*.c sim/*.c reach/*.c search/*.c db/*.c cert/*.c)
+FUZZ_SCREEN_C = $(FUZZ_C) $(filter-out %_ncurses.c,$(wildcard tui/*.c)) $(wildcard coverage/*.c words/*.c plan/*.c reach/*.c sim/*.c)
 FUZZ_OBJ = $(1:%.c=$(FUZZ_BIN)/obj/%.o)
 $(FUZZ_BIN)/obj/%.o: %.c $(HEADERS)
 	@mkdir -p $(@D)
@@ -25,7 +26,9 @@ $(FUZZ_BIN)/fuzz_import: $(call FUZZ_OBJ,tests/fuzz/fuzz_import.c $(FUZZ_IMPORT_
 	$(FUZZ_CC) $^ -o $@ -l:libjansson.a -l:libyaml.a -l:libpng.a -l:libz.a $(LIBS_CORE)
 $(FUZZ_BIN)/fuzz_files: $(call FUZZ_OBJ,tests/fuzz/fuzz_files.c $(FUZZ_FILES_C)) $(O)/sim/texts.c
 	$(FUZZ_CC) -Wno-overlength-strings $^ -o $@ -l:libsqlite3.a $(LIBS_CORE) -ldl
-fuzz-programs: $(addprefix $(FUZZ_BIN)/fuzz_,parse import files) build/fuzz/seeds/files
+$(FUZZ_BIN)/fuzz_screen: $(call FUZZ_OBJ,tests/fuzz/fuzz_screen.c $(FUZZ_SCREEN_C)) $(O)/sim/texts.c
+	$(FUZZ_CC) -Wno-overlength-strings $^ -o $@ $(LIBS_CORE)
+fuzz-programs: $(addprefix $(FUZZ_BIN)/fuzz_,parse import files screen) build/fuzz/seeds/files
 ## fuzz: libFuzzer on the parser, with round trip, at random (clang; SECONDS=60; SAMPLE=1: the same inputs every time)
 fuzz: build/fuzz/fuzz_parse
 	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/parse;) mkdir -p $(FUZZ_DIR)/parse
@@ -66,6 +69,10 @@ fuzz-files: build/fuzz/fuzz_files build/fuzz/seeds/files
 	    { cat build/fuzz/$$f.log; echo "fuzz-files: $$f failed"; exit 1; }; \
 	  printf '%-14s %s inputs\n' $$f "$$(sed -n 's/^stat::number_of_executed_units: *//p' build/fuzz/$$f.log)"; \
 	done; rm -f /dev/shm/s2-fuzz-*
+## fuzz-screen: libFuzzer on what a terminal hands over: keys, clicks, pasted text, sizes (clang; SECONDS=60; SAMPLE=1 as above)
+fuzz-screen: build/fuzz/fuzz_screen
+	@$(if $(SAMPLE),rm -rf $(FUZZ_DIR)/screen;) mkdir -p $(FUZZ_DIR)/screen
+	$(FUZZ_AT) $< $(call FUZZ_RUN,200,15,$(SECONDS)) -max_len=1024 -artifact_prefix=build/fuzz/ $(FUZZ_DIR)/screen tests/fuzz/corpus/screen
 ## fuzz-coverage: lines of its sources that each target's corpus reaches (clang and llvm; run the campaigns first)
 fuzz-coverage: build/fuzz/seeds/files
 	@$(MAKE) -s COVERED=1 fuzz-programs

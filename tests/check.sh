@@ -86,6 +86,7 @@ needs mpicc mpi && later mpi "$make" -s mpi
 needs clang fuzz && later fuzz "$make" -s fuzz SAMPLE=1
 needs clang fuzz-import && later fuzz-import "$make" -s fuzz-import SAMPLE=1
 needs clang fuzz-files && later fuzz-files "$make" -s fuzz-files SAMPLE=1
+needs clang fuzz-screen && later fuzz-screen "$make" -s fuzz-screen SAMPLE=1
 needs python3 formats && later formats "$make" -s formats
 later docs "$make" -s check-docs
 needs g++ select && later select "$make" -s check-select

@@ -1,7 +1,7 @@
 #!/bin/sh
 # How many lines of its sources each fuzz target reaches with its corpus: what a campaign left in build/fuzz/corpus, the
 # inputs that the tree keeps (tests/fuzz/corpus) and the seeds. A child that crashes counts nothing, and fails.
-# usage: tests/fuzz/coverage.sh DIRECTORY   (fuzz_parse, fuzz_import, fuzz_files there, built with coverage)
+# usage: tests/fuzz/coverage.sh DIRECTORY   (fuzz_parse, fuzz_import, fuzz_files, fuzz_screen there, built with coverage)
 set -u
 built=$1
 for tool in llvm-profdata llvm-cov; do
@@ -40,3 +40,4 @@ report cert fuzz_files cert cert/
 report space fuzz_files space search/space.c
 report npy fuzz_files npy pattern/mask.c
 report db fuzz_files db db/merge.c db/recover.c db/pages.c db/schema.c
+report screen fuzz_screen screen tui/

@@ -1,0 +1,172 @@
+/*
+ * libFuzzer on what a terminal hands over: keys, clicks, pasted text and sizes, in any order, with a drawing after each.
+ * A byte is a key, or says what the next ones are; WAIT is a pause in which what is slow gets done, as it is at the end.
+ * Whatever comes, the state stays within its bounds and the canvas holds nothing that a terminal obeys.
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "tui/session.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+enum {
+    N_DESIGNS = 3,
+    MOST_STEPS = 200,
+    MOST_WAITS = 3,
+    MOST_LEN = 2048,
+    CLICK = 0xf0,
+    PASTE,
+    RESIZE,
+    SPECIAL,
+    WAIT
+};
+
+static const char *const TEXTS[N_DESIGNS] = {
+    "name a\nlayers 4\nheads 8\nkv-heads 2\nlayers all: local 4 | stride 4 phase head\nlayers 1::2: dense\n",
+    "name b\nheads 2\nlayers all: local 2 | stride 8\n",
+    "name c\nheads 2\nlayers all: sink 4t | local 200t | random 2 seed 1\n"};
+
+static void require(bool truth)
+{
+    if (!truth)
+        abort();
+}
+
+static s2_tui_row row_of(int32_t at)
+{
+    return (s2_tui_row){.id = at + 1,
+                        .hash = "0123456789ab",
+                        .name = at == 1 ? "evil \033[31m \xe2\x80\xae name" : "plain",
+                        .family = "local",
+                        .tags = "",
+                        .outcome = "",
+                        .n_layers = 4,
+                        .n_heads = 8,
+                        .n_kv_heads = 2,
+                        .block_tok = 64,
+                        .unions = at,
+                        .kv = S2_TUI_NOT_CHECKED,
+                        .density = 0.25,
+                        .sim_us = at == 2 ? (double)NAN : 10.0,
+                        .kv_bytes = 1e6,
+                        .gpu_us = (double)NAN,
+                        .phase = "prefill",
+                        .len_tok = 4096,
+                        .text = TEXTS[at]};
+}
+
+/* What an owner does with rows that come from no database. */
+static void serve(s2_session *session)
+{
+    const s2_request request = session->state.request;
+    session->state.request = S2_REQUEST_NONE;
+    if (request == S2_REQUEST_OPEN)
+        s2_session_open(session, TEXTS[(session->state.request_id - 1) % N_DESIGNS]);
+    if (request == S2_REQUEST_COMPARE) {
+        s2_session_compare_none(session);
+        for (int32_t at = 0; at < session->state.n_marked; at++)
+            s2_session_compare_add(session, "marked", TEXTS[(session->state.marked[at] - 1) % N_DESIGNS]);
+    }
+}
+
+static void look(s2_session *session)
+{
+    const s2_tui_state *const s = &session->state;
+    const s2_canvas *const canvas = &session->canvas;
+    require(s->depth >= 0 && s->depth < S2_TUI_STACK && s->mode >= 0 && s->mode < S2_N_MODES);
+    require(s->cursor >= 0 && s->cursor < N_DESIGNS && s->run >= 0 && s->head >= 0);
+    require(s->n_marked >= 0 && s->n_marked <= S2_TUI_COMPARE);
+    for (int32_t cell = 0; cell < canvas->rows * canvas->cols; cell++) {
+        const uint32_t glyph = canvas->cells[cell].glyph;
+        require(glyph == 0 || !s2_codepoint_is_hostile(glyph));
+    }
+}
+
+static void draw(s2_session *session)
+{
+    s2_session_draw(session);
+    look(session);
+}
+
+static void wait(s2_session *session, bool calm)
+{
+    s2_order order;
+    session->calm = calm;
+    for (draw(session); s2_session_next(session, &order); draw(session)) {
+        s2_order_do(&order);
+        s2_session_take(session, &order);
+    }
+    session->calm = false;
+}
+
+static void paste(s2_session *session, const uint8_t *bytes, size_t n)
+{
+    char text[256];
+    memcpy(text, bytes, n);
+    text[n] = '\0';
+    s2_session_paste(session, text);
+}
+
+/* One step from at least one byte; how many it took. */
+static size_t step(s2_session *session, const uint8_t *bytes, size_t n)
+{
+    const size_t more = n - 1;
+    switch (bytes[0]) {
+    case CLICK:
+        s2_session_click(session, more > 0 ? bytes[1] : 0, more > 1 ? bytes[2] : 0,
+                         more > 2 ? bytes[3] % 3 - 1 : 0);
+        return more < 3 ? n : 4;
+    case PASTE: {
+        const size_t len = more == 0 ? 0 : bytes[1] < more ? bytes[1] : more - 1;
+        paste(session, bytes + 2, len);
+        return more == 0 ? n : 2 + len;
+    }
+    case RESIZE:
+        require(s2_session_resize(session, more > 0 ? 1 + bytes[1] % 60 : 1, more > 1 ? 1 + bytes[2] : 1) ==
+                S2_OK);
+        return more < 2 ? n : 3;
+    case SPECIAL:
+        s2_session_key(session, S2_KEY_UP + (more > 0 ? bytes[1] % 32 : 0));
+        return more < 1 ? n : 2;
+    case WAIT: return 1;
+    default: s2_session_key(session, bytes[0]); return 1;
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    s2_session session;
+    s2_tui_row rows[N_DESIGNS];
+    for (int32_t at = 0; at < N_DESIGNS; at++)
+        rows[at] = row_of(at);
+    require(s2_session_init(&session, 24, 80, n % 2 == 1, S2_VIEW_DESIGNS) == S2_OK);
+    session.model.source = "samples";
+    session.model.database = " --db s2.db";
+    session.model.stored = true;
+    session.model.n_rows = session.model.n_all = N_DESIGNS;
+    session.model.rows = rows;
+    session.state.knobs.value[S2_KNOB_LEN] = 1024;
+    session.state.knobs.value[S2_KNOB_HEADS] = 4;
+    session.deferred = true;
+    int32_t waits = 0;
+    for (int32_t steps = 0; n > 0 && steps < MOST_STEPS; steps++) {
+        const size_t took = step(&session, bytes, n);
+        const bool waited = bytes[0] == WAIT;
+        bytes += took;
+        n -= took;
+        if (session.state.knobs.value[S2_KNOB_LEN] > MOST_LEN)
+            session.state.knobs.value[S2_KNOB_LEN] = MOST_LEN;
+        serve(&session);
+        if (waited && waits++ < MOST_WAITS)
+            wait(&session, true);
+        else
+            draw(&session);
+    }
+    wait(&session, false);
+    s2_session_release(&session);
+    return 0;
+}
