@@ -77,6 +77,9 @@ fuzz-screen: build/fuzz/fuzz_screen
 fuzz-coverage: build/fuzz/seeds/files
 	@$(MAKE) -s COVERED=1 fuzz-programs
 	@sh tests/fuzz/coverage.sh build/fuzz/covered; rm -f /dev/shm/s2-fuzz-*
+## fuzz-table: the table of fuzz targets in docs/trust.md, from docs/results/fuzz.jsonl and fuzz-coverage.txt (CHECK=1: is it that?)
+fuzz-table:
+	python3 tests/fuzz/table.py $(if $(CHECK),--check)
 ## check-record: that command with programs that only pretend to have a GPU
 check-record:
 	tests/bench/record_test.sh

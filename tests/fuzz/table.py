@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""The table of fuzz targets in docs/trust.md, from what campaigns left in docs/results/.
+
+fuzz.jsonl has a row for each target and run; fuzz-coverage.txt is what `make fuzz-coverage` printed.
+usage: table.py [--check]   rewrites the lines between the marks, or only says whether they are those
+"""
+import json
+import re
+import sys
+
+PAGE, BEGIN, END = "docs/trust.md", "<!-- make fuzz-table -->\n", "<!-- end -->\n"
+OWN = {"parse": "the language", "cert": "certificates", "space": "spaces", "npy": "arrays", "db": "databases", "screen": "keys, clicks, pasted text"}
+
+
+def rows():
+    with open("docs/results/fuzz.jsonl") as file:
+        return [json.loads(line) for line in file]
+
+
+def coverage():
+    found = {}
+    with open("docs/results/fuzz-coverage.txt") as file:
+        for line in file:
+            if (seen := re.match(r"(\w+) +\d+ inputs +(\d+) of +(\d+) lines", line)):
+                found[seen[1]] = int(seen[2]), int(seen[3])
+    return found
+
+
+def line_of(name, targets, runs, covered):
+    of = [run for run in runs if run["target"] in targets]
+    reached = [covered[target] for target in targets if target in covered]
+    hit, lines = sum(r[0] for r in reached), sum(r[1] for r in reached)
+    share = f"{100 * hit / lines:.1f} % of {lines}" if lines else ""
+    inputs = f"{sum(run['inputs'] for run in of):,}".replace(",", " ")
+    return f"| {name} | {inputs} | {sum(run['cpu_s'] for run in of) / 60:.1f} min | {share} | {sum(run['crashes'] for run in of)} |\n"
+
+
+def table():
+    runs, covered = rows(), coverage()
+    importers = sorted({run["target"] for run in runs} - set(OWN) - {"any"})
+    text = "| target | inputs | processor time | lines reached | crashes |\n|---|---|---|---|---|\n"
+    for target, what in OWN.items():
+        text += line_of(f"{what} (`{target}`)", [target], runs, covered)
+    text += line_of("any file, its format told by content (`any`)", ["any"], runs, covered)
+    text += line_of(f"{len(importers)} importers, one target each", importers, runs, covered)
+    return text + line_of("all", [*OWN, "any", *importers], runs, {})
+
+
+def main():
+    with open(PAGE) as file:
+        page = file.read()
+    before, rest = page.split(BEGIN)
+    old, after = rest.split(END)
+    new = table()
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(0 if old == new else f"{PAGE}: the table of fuzz targets is not that of docs/results/; make fuzz-table writes it")
+    with open(PAGE, "w") as file:
+        file.write(before + BEGIN + new + END + after)
+
+
+main()
