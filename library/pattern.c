@@ -10,6 +10,7 @@
 #include "pattern/mask.h"
 #include "pattern/parse.h"
 #include "plan/plan.h"
+#include "sim/share.h"
 #include "words/findings.h"
 
 /* ------------------------------------------------------------------ life */
@@ -224,6 +225,64 @@ int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int3
         s2_plan_distinct_layers(&arena, &pattern->pattern, (s2_phase)phase, &layers, &n_layers, kind_of);
     s2_arena_release(&arena);
     return s2_answer(status, &none, why);
+}
+
+/* ------------------------------------------------------------------ one GPU's */
+
+/* Each KV head once in each layer. */
+static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
+{
+    for (int64_t at = 0; at < (int64_t)n_layers * n_kv_heads; at++) {
+        const int64_t row = at / n_kv_heads * n_kv_heads;
+        if (order[at] < 0 || order[at] >= n_kv_heads)
+            return false;
+        for (int64_t before = row; before < at; before++)
+            if (order[before] == order[at])
+                return false;
+    }
+    return true;
+}
+
+static const char *share_fault(const s2_pattern *whole, const s2_share_of *of)
+{
+    if (of->n_ranks < 1 || !s2_share_is_even(whole, of->n_ranks))
+        return "ranks: heads, or KV heads, cannot be dealt out equally to so many";
+    if (of->rank < 0 || of->rank >= of->n_ranks)
+        return "rank: there is no such rank";
+    if (of->layer_begin < 0 || of->layer_end > whole->n_layers || of->layer_begin >= of->layer_end)
+        return "layer_begin, layer_end: no range of the pattern's layers";
+    if (of->order != NULL && !is_order(of->order, of->layer_end - of->layer_begin, whole->n_kv_heads))
+        return "order: not each KV head once in each layer";
+    return NULL;
+}
+
+int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t rank, int32_t layer_begin,
+                         int32_t layer_end, const int32_t *order, s2_api_pattern **out, s2_api_error *why)
+{
+    const s2_share_of of = {ranks, rank, layer_begin, layer_end, order};
+    if (pattern == NULL || out == NULL)
+        return s2_answer_argument(why, "%s is NULL", pattern == NULL ? "pattern" : "out");
+    const char *const fault = share_fault(&pattern->pattern, &of);
+    if (fault != NULL)
+        return s2_answer_argument(why, "%s", fault);
+    s2_arena arena = {0};
+    s2_diag diag = {0};
+    s2_buf text = {0};
+    s2_pattern share;
+    s2_status status = s2_share_whole(&arena, &pattern->pattern, &of, &share);
+    if (status == S2_EUNSUPPORTED)
+        (void)s2_diag_set(&diag, status, 0, 0, 0,
+                          "pattern: a share of masks, random lists or layers of different shapes is no "
+                          "pattern of its own");
+    if (status == S2_OK) {
+        s2_pattern_print(&share, &text);
+        status = text.status;
+    }
+    s2_arena_release(&arena);
+    const int code = status == S2_OK ? s2_api_pattern_open(text.data, text.len, NULL, "s2", out, why)
+                                     : s2_answer(status, &diag, why);
+    s2_buf_release(&text);
+    return code;
 }
 
 /* ------------------------------------------------------------------ what it guarantees */

@@ -56,7 +56,7 @@ typedef struct s2_api_text {
 S2_API void s2_api_text_free(s2_api_text *text);
 
 /* The version of this interface: the soname's number times 1000, and what was appended since. */
-#define S2_API_VERSION 1003
+#define S2_API_VERSION 1004
 S2_API int32_t s2_api_version(void);
 
 /* ------------------------------------------------------------------ patterns */
@@ -107,6 +107,16 @@ S2_API int s2_api_pattern_mask(const s2_api_pattern *pattern, s2_api_phase phase
  */
 S2_API int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int32_t *kind_of,
                                 s2_api_error *why);
+
+/*
+ * What one GPU of several has, as a pattern of its own: layers [layer_begin, layer_end) of its equal number of KV heads and their query heads.
+ * order[layer - layer_begin][KV head] is the order in which they are dealt out, `ranks` equal runs of it; NULL: as they are
+ * numbered. With fewer KV heads than ranks, each lies on several, and its query heads are split. S2_API_UNSUPPORTED for
+ * layers of different shapes, masks and random lists.
+ */
+S2_API int s2_api_pattern_share(const s2_api_pattern *pattern, int32_t ranks, int32_t rank,
+                                int32_t layer_begin, int32_t layer_end, const int32_t *order,
+                                s2_api_pattern **out, s2_api_error *why);
 
 typedef enum s2_api_verdict { S2_API_HOLDS, S2_API_VIOLATED, S2_API_UNKNOWN } s2_api_verdict;
 /*

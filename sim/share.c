@@ -1,5 +1,7 @@
 #include "sim/share.h"
 
+#include <string.h>
+
 #include "base/arith.h"
 
 bool s2_share_is_even(const s2_pattern *pattern, int32_t n_ranks)
@@ -151,5 +153,51 @@ s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase ph
     share.bodies = bodies;
     share.body_of = body_of;
     *out = share;
+    return S2_OK;
+}
+
+static bool can_be_shared(const s2_pattern *whole)
+{
+    bool can = whole->layer_shapes == NULL;
+    for (int32_t body = 0; body < whole->n_bodies; body++)
+        for (int32_t t = 0; t < whole->bodies[body].n_terms; t++) {
+            const s2_term *const term = &whole->bodies[body].terms[t];
+            can = can && term->mask == NULL && term->kind != S2_TERM_RANDOM;
+        }
+    return can;
+}
+
+s2_status s2_share_whole(s2_arena *arena, const s2_pattern *whole, const s2_share_of *of, s2_pattern *out)
+{
+    const int32_t n_layers = of->layer_end - of->layer_begin, n_heads = whole->n_heads / of->n_ranks;
+    const int64_t n_cells = (int64_t)S2_N_RULE_PHASES * n_layers * n_heads;
+    if (!can_be_shared(whole) || n_cells > UINT16_MAX)
+        return S2_EUNSUPPORTED;
+    s2_body *const bodies = S2_NEW(arena, s2_body, n_cells);
+    uint16_t *const body_of = S2_NEW(arena, uint16_t, n_cells);
+    s2_pattern share = *whole;
+    if (bodies == NULL || body_of == NULL)
+        return S2_ENOMEM;
+    int32_t n_bodies = 0;
+    int64_t cell = 0;
+    for (int32_t row = 0; row < S2_N_RULE_PHASES * n_layers; row++) {
+        const int32_t layer = row % n_layers;
+        const int32_t *const order =
+            of->order != NULL ? of->order + (int64_t)layer * whole->n_kv_heads : NULL;
+        s2_share_heads heads;
+        S2_TRY(s2_share_deal(arena, whole->n_heads, whole->n_kv_heads, of->n_ranks, of->rank, order, &heads));
+        S2_TRY(s2_share_pattern(arena, whole, (s2_phase)(row / n_layers), of->layer_begin + layer, &heads,
+                                &share));
+        memcpy(bodies + n_bodies, share.bodies, (size_t)share.n_bodies * sizeof *bodies);
+        for (int32_t head = 0; head < n_heads; head++)
+            body_of[cell++] = (uint16_t)(n_bodies + share.body_of[head]);
+        n_bodies += share.n_bodies;
+    }
+    *out = share;
+    out->n_layers = n_layers;
+    out->n_bodies = n_bodies;
+    out->bodies = bodies;
+    out->body_of = body_of;
+    out->model = ""; /* whose heads are not these */
     return S2_OK;
 }

@@ -50,6 +50,18 @@ s2_status s2_share_classes(s2_arena *arena, const s2_classes *whole, const s2_sh
 s2_status s2_share_pattern(s2_arena *arena, const s2_pattern *whole, s2_phase phase, int32_t layer,
                            const s2_share_heads *heads, s2_pattern *out) S2_MUST_CHECK;
 
+/*
+ * Layers [layer_begin, layer_end) of one GPU's heads as a pattern of their own, in both phases, whose KV heads are dealt
+ * out as s2_share_deal() does: order[layer - layer_begin][KV head], NULL: as they are numbered. S2_EUNSUPPORTED for
+ * layers of different shapes, and for masks and random lists, which are not the heads' own; S2_ENOMEM.
+ */
+typedef struct s2_share_of {
+    int32_t n_ranks, rank, layer_begin, layer_end;
+    const int32_t *order;
+} s2_share_of;
+s2_status s2_share_whole(s2_arena *arena, const s2_pattern *whole, const s2_share_of *of,
+                         s2_pattern *out) S2_MUST_CHECK;
+
 #ifdef __cplusplus
 }
 #endif

@@ -129,6 +129,7 @@ class CCall(_Sized):
 _FALLIBLE: dict[str, list[Any]] = {
     "pattern_open": [c_char_p, c_size_t, c_char_p, c_char_p, POINTER(c_void_p)],
     "pattern_shape": [c_void_p, POINTER(CShape)],
+    "pattern_share": [c_void_p, c_int32, c_int32, c_int32, c_int32, POINTER(c_int32), POINTER(c_void_p)],
     "pattern_text": [c_void_p, POINTER(CText)],
     "pattern_notes": [c_void_p, POINTER(CText)],
     "pattern_mask": [c_void_p, c_int32, c_int32, c_int32, c_int64, c_int64, c_int64, c_void_p],

@@ -8,7 +8,7 @@ import json
 import os
 import pathlib
 import weakref
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Sequence, Union
 
 from . import _lib
 from ._lib import ArgumentError, FileError
@@ -109,8 +109,12 @@ class Pattern:
     def __init__(self, source: Source, *, format: Optional[str] = None) -> None:
         content, path = _read(source)
         named = None if format is None else _lib.encoded(format, "format")
-        self._handle = _lib.Handle("pattern", "pattern")
-        _lib.call("pattern_open", content, len(content), path, named, ctypes.byref(self._handle.pointer))
+        handle = _lib.Handle("pattern", "pattern")
+        _lib.call("pattern_open", content, len(content), path, named, ctypes.byref(handle.pointer))
+        self._take(handle)
+
+    def _take(self, handle: _lib.Handle) -> None:
+        self._handle = handle
         self.number = next(_next)  # in this process
         _alive[self.number] = self
         self._kinds: dict[str, tuple[int, ...]] = {}
@@ -195,6 +199,40 @@ class Pattern:
         fields = {name: getattr(price, name) for name, _ in _lib.CPrice._fields_ if name != "size"}
         fields["predicted"], fields["measured"] = bool(price.predicted), bool(price.measured)
         return Price(**fields)
+
+    def share(self, ranks: int, rank: int, deal: Optional[Sequence[Sequence[int]]] = None,
+              layers: Optional[tuple[int, int]] = None) -> "Pattern":
+        """What one GPU of `ranks` has: its equal number of KV heads with their query heads, as a pattern of its own, of all layers or of
+        layers (begin, end). `deal`, as `deal()` proposes it, is for each of these layers the order in which KV heads are dealt out."""
+        ranks, rank = _lib.integer(ranks, "ranks", 1), _lib.integer(rank, "rank", 0)
+        begin, end = (0, self.layers) if layers is None else _lib.integers(layers, "layers", 0, self.layers)
+        order = None
+        if deal is not None:
+            rows = [_lib.integers(row, "deal", 0) for row in deal]
+            if len(rows) != end - begin or any(len(row) != self.kv_heads for row in rows):
+                raise ArgumentError(f"deal: {self.kv_heads} KV heads for each of {end - begin} layers are wanted")
+            order = (ctypes.c_int32 * (len(rows) * self.kv_heads))(*(head for row in rows for head in row))
+        handle, own = _lib.Handle("pattern", "pattern"), Pattern.__new__(Pattern)
+        _lib.call("pattern_share", self._handle.value, ranks, rank, begin, end, order, ctypes.byref(handle.pointer))
+        own._take(handle)
+        return own
+
+    def deal(self, ranks: int, length: int, phase: str = "prefill") -> list[list[int]]:
+        """For each layer an order of its KV heads that gives each GPU of `ranks` about the same work: the head that reads most goes to
+        the GPU that has least and still has room."""
+        ranks, orders = _lib.integer(ranks, "ranks", 1, self.kv_heads), {}
+        if self.kv_heads % ranks:
+            raise ArgumentError(f"ranks: {self.kv_heads} KV heads cannot be dealt out equally to {ranks}")
+        kinds = self.kinds("decode" if phase == "decode" else "prefill")
+        for layer in sorted(set(kinds)):
+            work = [self.share(self.kv_heads, head, layers=(layer, layer + 1)).simulate(length, phase=phase).pairs
+                    for head in range(self.kv_heads)]
+            hands: list[list[int]] = [[] for _ in range(ranks)]
+            for head in sorted(range(self.kv_heads), key=lambda head: -work[head]):
+                room = [hand for hand in hands if len(hand) < self.kv_heads // ranks]
+                min(room, key=lambda hand: sum(work[one] for one in hand)).append(head)
+            orders[layer] = [head for hand in hands for head in sorted(hand)]
+        return [orders[kind] for kind in kinds]
 
     def write(self, path: Union[str, "os.PathLike[str]"], format: str = "s2", *, length: int = 8192) -> list[str]:
         """Write a format (`formats()` has them) to a file or folder; returns what the format leaves unsaid."""

@@ -98,7 +98,7 @@ class Step:
         if self._graph is None or made != self._made:
             self._graph = torch.cuda.CUDAGraph()
             self.captures += 1
-            with torch.cuda.graph(self._graph, stream=self._stream):
+            with torch.cuda.graph(self._graph, stream=self._stream, capture_error_mode="thread_local"):
                 self._result = self._run_body()
             self._made = made
         self._graph.replay()

@@ -66,12 +66,12 @@ def pattern_of(name, body):
 
 
 class Model(torch.nn.Module):
-    """A decoder of this shape: what the simulator prices."""
+    """A decoder of this shape: what the simulator prices; or one of several GPUs' part of it, which `reduce` sums over them."""
 
-    def __init__(self, name):
+    def __init__(self, name, ranks=1, reduce=lambda x: x):
         super().__init__()
-        self.at = at = SHAPES[name]
-        self.heads, self.kv_heads, self.dim = at["heads"], at["kv_heads"], at["dim"]
+        self.at = at = {name: n // ranks if name in ("heads", "kv_heads", "inner") else n for name, n in SHAPES[name].items()}
+        self.heads, self.kv_heads, self.dim, self.reduce = at["heads"], at["kv_heads"], at["dim"], reduce
 
         def weight(*shape):
             made = torch.empty(*shape, device=DEVICE, dtype=torch.bfloat16).normal_(0, 0.02)
@@ -81,7 +81,7 @@ class Model(torch.nn.Module):
             return torch.nn.Parameter(torch.ones(at["hidden"], device=DEVICE, dtype=torch.bfloat16))
 
         width = (self.heads + 2 * self.kv_heads) * self.dim
-        self.embed, self.head, self.last = weight(at["vocab"], at["hidden"]), weight(at["vocab"], at["hidden"]), ones()
+        self.embed, self.head, self.last = weight(at["vocab"], at["hidden"]), weight(at["vocab"] // ranks, at["hidden"]), ones()
         self.blocks = torch.nn.ModuleList()
         for _ in range(at["layers"]):
             block = torch.nn.Module()
@@ -103,8 +103,8 @@ class Model(torch.nn.Module):
         turned = rotate(qkv[:, :, :self.heads + self.kv_heads], cos, sin)
         q, k = turned.split([self.heads, self.kv_heads], 2)
         o = attend(index, q.transpose(1, 2), k.transpose(1, 2), qkv[:, :, -self.kv_heads:].transpose(1, 2))
-        x, h = add_norm(x, F.linear(o.transpose(1, 2).reshape(batch, tokens, -1), block.out), block.second)
-        return x, F.linear(gate(F.linear(h, block.up)), block.down)
+        x, h = add_norm(x, self.reduce(F.linear(o.transpose(1, 2).reshape(batch, tokens, -1), block.out)), block.second)
+        return x, self.reduce(F.linear(gate(F.linear(h, block.up)), block.down))
 
     def forward(self, ids, positions, attend, recompute=False):
         """The last layer's output, normed; with recompute the input of each layer is all that is kept for the gradients."""
