@@ -1,6 +1,7 @@
 """What tests/bench/models.py measured, beside what `s2 sim` predicts today: a table in Markdown.
 
-usage: models_table.py S2 ROWS.jsonl      S2: the program. Rows that failed are counted, not shown; of rows with the same name the last counts."""
+usage: models_table.py S2 ROWS.jsonl      S2: the program. Measured is the median; rows that failed or are of an older form are left out, and the last
+of those with the same name counts."""
 import json
 import subprocess
 import sys
@@ -18,7 +19,8 @@ def predicted(program, row, folder):
         model = f"{folder}/{row['model']}.json"
         with open(model, "w") as file:
             json.dump(HIDDEN[row["model"]], file)
-    text = f"layers {layers}; heads {heads}; kv-heads {kv_heads}; head-dim 128; block 64; layers all: {row['pattern']}"
+    text = f"layers {layers}; heads {heads}; kv-heads {kv_heads}; head-dim 128; block 64; "
+    text += row["pattern"] if row["pattern"].startswith("kv ") else f"layers all: {row['pattern']}"
     more = ["--recompute"] if row.get("recompute") else []
     more += ["--tp", str(row["ranks"])] if row.get("ranks", 1) > 1 else []
     out = subprocess.run([program, "sim", "--json", "--no-db", "-g", "h200", "-m", model, "-p", row["figure"], "-n", str(row["tokens"]), "-b",
@@ -38,6 +40,13 @@ def seconds(s):
     return f"{s * 1e3:.1f} ms" if s < 0.1 else f"{s:.3f} s"
 
 
+def end_to_end(row, sim):
+    """Seconds; of heads that were dealt out by their work, with what that saves."""
+    said = sim.get("end_to_end_us") or sum(part["time_us"] for part in sim["parts"])
+    mended = (sim.get("ranks") or {}).get("mended")
+    return (said - (sim["time_us"] - mended["time_us"] if mended and row["way"].endswith("by work") else 0.0)) / 1e6
+
+
 def parts(row, sim):
     """Measured and predicted milliseconds of attention, matrix products and all else."""
     if not row.get("kernels_s"):
@@ -54,17 +63,16 @@ def main():
     program, path = sys.argv[1:3]
     with open(path) as file:
         rows = latest(map(json.loads, file))
-    print("| what | tokens | batch | way | measured | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| what | tokens | batch | way | measured | longest | predicted | off by | memory, GiB | ms of a run by kind of kernel (predicted) |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         for row in rows:
             sim = predicted(program, row, folder)
-            said = next((sim[name] for name in ("end_to_end_us", "step_us") if sim.get(name)), sum(part["time_us"] for part in sim["parts"])) / 1e6
-            took = row["mean_s"] if row["figure"] == "decode" else row["s"]
+            said, took = end_to_end(row, sim), row["s"]
             memory = row.get("used_gib") or row.get("peak_gib") or 0.0
             what = {"prefill": "prefill", "decode": "a token each", "train": "training step"}[row["figure"]]
             ranks = f", {row['ranks']} GPUs" if row.get("ranks", 1) > 1 else ""
-            print(f"| {row['model']}, {what}{ranks} | {row['tokens']} | {row['batch']} | {row['way']} | {seconds(took)} | {seconds(said)} | "
+            print(f"| {row['model']}, {what}{ranks} | {row['tokens']} | {row['batch']} | {row['way']} | {seconds(took)} | {seconds(row['most_s'])} | {seconds(said)} | "
                   f"{took / said - 1:+.0%} | {memory:.1f} | {parts(row, sim)} |")
 
 

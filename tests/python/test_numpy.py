@@ -6,6 +6,7 @@ import re
 import sys
 import tempfile
 import threading
+import random
 import unittest
 
 import numpy
@@ -90,6 +91,47 @@ class Patterns(unittest.TestCase):
         [one.start() for one in threads]
         [one.join() for one in threads]
         self.assertEqual(wrong, [False] * 15)
+
+
+class Shares(unittest.TestCase):
+    """What GPUs read of a pattern is what it reads, whoever has which heads."""
+
+    def test_a_share_reads_what_its_heads_read(self):
+        rng = random.Random(11)
+        for _ in range(12):
+            kv_heads, group = rng.choice([2, 4, 8]), rng.choice([1, 2, 4])
+            rules = rng.choice(["layers all: local 2 | stride 4 phase head+1", "layers all: sink 3t | local 20t; layers 1: dense",
+                                "layers all: local 1 | stride 3 phase kv; kv 0: dense", "layers all: local 2; prefill layers 0: dense"])
+            pattern = s2.Pattern(f"layers 3; heads {kv_heads * group}; kv-heads {kv_heads}; head-dim 8; block 16; {rules}")
+            ranks = rng.choice([n for n in (1, 2, 4, 8) if kv_heads * group % n == 0])
+            deal = rng.choice([None, [rng.sample(range(kv_heads), kv_heads) for _ in range(3)]])
+            seen = [[] for _ in range(3)]
+            for rank in range(ranks):
+                share = s2.parallel.Share(pattern, ranks, rank, deal)
+                for layer in range(3):
+                    seen[layer] += share.heads[layer]
+                    for phase in ("prefill", "decode"):
+                        whole = pattern.mask(layer, 90, phase=phase)
+                        self.assertTrue(numpy.array_equal(share.pattern.mask(layer, 90, phase=phase), whole[share.heads[layer]]), (rules, ranks, deal))
+            self.assertTrue(all(sorted(heads) == list(range(pattern.heads)) for heads in seen))
+
+    def test_heads_are_dealt_out_by_their_work(self):
+        pattern = s2.Pattern("heads 32; kv-heads 8; layers 2; kv 0-3: dense; kv 4-7: local 4")
+        deal = pattern.deal(2, 32768)
+        self.assertEqual(deal, [[0, 2, 4, 6, 1, 3, 5, 7]] * 2)  # as s2 sim --tp 2 has it
+        work = [pattern.share(2, rank, deal).simulate(32768).pairs for rank in (0, 1)]
+        self.assertEqual(work[0], work[1])
+        self.assertEqual(sum(work), pattern.simulate(32768).pairs)
+
+    def test_wrong_shares_are_refused(self):
+        pattern = s2.Pattern(SHARDS)
+        for name, call in {"ranks": lambda: pattern.share(3, 0), "rank": lambda: pattern.share(2, 2), "layers": lambda: pattern.share(2, 0, layers=(0, 9)),
+                           "order": lambda: pattern.share(2, 0, [[0] * pattern.kv_heads] * pattern.layers), "deal": lambda: pattern.share(2, 0, [[0]]),
+                           "ranks: ": lambda: pattern.deal(7, 64)}.items():
+            with self.subTest(name), self.assertRaisesRegex(s2.ArgumentError, name):
+                call()
+        with self.assertRaisesRegex(s2.UnsupportedError, "random"):
+            s2.Pattern("heads 4; kv-heads 2; layers all: random 2 seed 1").share(2, 0)
 
 
 class Attention(unittest.TestCase):

@@ -1,7 +1,11 @@
 """The operators of torch, on the CPU."""
+import socket
+import tempfile
 import unittest
 
 import torch
+import torch.distributed
+import torch.multiprocessing
 
 import s2
 import s2.torch_ops  # noqa: F401  registers them
@@ -59,6 +63,46 @@ def a_step_is_what_its_calls_are(test, device, dtype, tolerance, steps=90):
     test.assertEqual(stepped.usage, plain.usage)
     test.assertRaisesRegex(s2.ArgumentError, "sequence: a step", s2.Step(stepped, rows[0][:2], lambda: layers(stepped, rows[0])))
     return step
+
+
+def run_rank(rank, ranks, port, text, deal, answer):
+    """One process of a tensor-parallel layer: its own heads, and a sum over all."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    share = s2.parallel.Share(s2.Pattern(text), ranks, rank, deal)
+    x, w_q, w_k, w_v, w_o = weights()
+    out = []
+    for layer in range(share.pattern.layers):
+        q, k, v = (torch.nn.functional.linear(x, share.take(w, layer, kv)).unflatten(-1, (-1, 32)).transpose(1, 2)
+                   for w, kv in ((w_q, False), (w_k, True), (w_v, True)))
+        o = s2.attention(q, k, v, share.pattern, layer).transpose(1, 2).flatten(2)
+        y = torch.nn.functional.linear(o, share.take(w_o.t(), layer).t())
+        torch.distributed.all_reduce(y)
+        out.append(y)
+    if rank == 0:
+        torch.save(torch.stack(out), answer)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def weights():
+    torch.manual_seed(4)
+    return torch.randn(2, 90, 64), *(torch.randn(n * 32, 64) / 8 for n in (4, 2, 2)), torch.randn(64, 4 * 32) / 11
+
+
+class Ranks(unittest.TestCase):
+    @unittest.skipUnless(torch.distributed.is_available() and torch.distributed.is_gloo_available(), "needs torch.distributed with gloo")
+    def test_two_ranks_give_what_one_gives(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(run_rank, (2, port, TEXT, [[1, 0], [0, 1]], folder + "/o"), 2)
+            got, (x, w_q, w_k, w_v, w_o) = torch.load(folder + "/o"), weights()
+        for layer in range(2):
+            q, k, v = (torch.nn.functional.linear(x, w).unflatten(-1, (-1, 32)).transpose(1, 2) for w in (w_q, w_k, w_v))
+            want = torch.nn.functional.linear(s2.attention(q, k, v, s2.Pattern(TEXT), layer).transpose(1, 2).flatten(2), w_o)
+            self.assertLess(float((got[layer] - want).abs().max()), 1e-5)
 
 
 class Operators(unittest.TestCase):

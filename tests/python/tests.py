@@ -24,4 +24,5 @@ def main():
     sys.exit(failed > 0 or result.testsRun == 0)
 
 
-main()
+if __name__ == "__main__":  # processes of a test begin by reading this file
+    main()
