@@ -325,7 +325,7 @@ static s2_exit read_front(s2_cli *cli, const s2_args *args, s2_db *db, request *
 {
     s2_listing l = {.cli = cli};
     char *const names = S2_NEW(&cli->arena, char, 128);
-    S2_CLI_TRY(s2_front_list(&l, args, db));
+    S2_CLI_TRY(s2_front_list(&l, args, front, db));
     const int32_t n_rows = l.n_rows;
     s2_chart_series all = {.style = S2_CHART_POINTS, .colour = -1},
                     best = {.style = S2_CHART_STEPS, .colour = 2};

@@ -1,6 +1,7 @@
 #include "cli/commands.h"
 #include "cli/listing.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool has_price(const s2_db_row *row)
@@ -8,20 +9,38 @@ static bool has_price(const s2_db_row *row)
     return row->phase[0] != '\0';
 }
 
-/* Times of different lengths in one table must not be taken for rivals. */
+static bool is_other_work(const s2_db_row *a, const s2_db_row *b)
+{
+    return strcmp(a->phase, b->phase) != 0 || a->len_tok != b->len_tok;
+}
+
+static bool is_other_kind(const s2_db_row *a, const s2_db_row *b)
+{
+    return strcmp(a->gpu, b->gpu) != 0 || a->batch != b->batch || a->predicted != b->predicted;
+}
+
+/* Times of different lengths in one table, and bounds beside predictions, must not be taken for rivals. */
 static void say_mixture(const s2_listing *l)
 {
-    int32_t first = 0;
-    while (first < l->n_rows && !has_price(&l->rows[first]))
-        first++;
-    for (int32_t row = first; row < l->n_rows; row++)
-        if (has_price(&l->rows[row]) && (strcmp(l->rows[row].phase, l->rows[first].phase) != 0 ||
-                                         l->rows[row].len_tok != l->rows[first].len_tok)) {
-            fprintf(l->cli->err,
-                    "these designs have prices of several phases or lengths (columns phase and len); "
-                    "--phase and --len choose one\n");
-            return;
-        }
+    const s2_db_row *first = NULL, *timed = NULL;
+    bool works = false, kinds = false;
+    for (int32_t row = 0; row < l->n_rows; row++) {
+        if (!has_price(&l->rows[row]))
+            continue;
+        first = first != NULL ? first : &l->rows[row];
+        works |= is_other_work(&l->rows[row], first);
+        if (isnan(l->rows[row].sim_us))
+            continue;
+        timed = timed != NULL ? timed : &l->rows[row];
+        kinds |= is_other_kind(&l->rows[row], timed);
+    }
+    if (works)
+        fprintf(l->cli->err, "these designs have prices of several phases or lengths (columns phase and len); "
+                             "--phase and --len choose one\n");
+    if (kinds)
+        fprintf(l->cli->err,
+                "these times are no rivals: bounds lie below predictions, and each GPU and batch has its own "
+                "(columns priced, gpu and batch); conditions such as priced=predicted choose\n");
 }
 
 static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const char *format)
@@ -32,8 +51,7 @@ static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const ch
         return s2_listing_refuse(l->cli, status, query->filter, &diag);
     const s2_exit code = s2_listing_print(l, format);
     fflush(l->cli->out);
-    if (query->phase == NULL)
-        say_mixture(l);
+    say_mixture(l);
     if (l->n_rows == query->limit)
         fprintf(l->cli->err, "more with --after %lld\n", (long long)l->rows[l->n_rows - 1].id);
     return code;

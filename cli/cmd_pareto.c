@@ -6,7 +6,7 @@
 static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const s2_front_spec *front)
 {
     s2_cli *const cli = l->cli;
-    S2_CLI_TRY(s2_front_list(l, args, db));
+    S2_CLI_TRY(s2_front_list(l, args, front, db));
     const int32_t n_rows = l->n_rows;
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)

@@ -9,17 +9,40 @@ s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out)
     return S2_EXIT_USAGE;
 }
 
-s2_exit s2_front_list(s2_listing *l, const s2_args *args, s2_db *db)
+/* What is left out must be seen, and how it can be seen and compared. */
+static void say_rivals(s2_cli *cli, const s2_front_kind *kinds, int32_t n)
+{
+    char clean[512];
+    if (n < 2)
+        return;
+    s2_text_clean(clean, sizeof clean, kinds[0].filter);
+    fprintf(cli->err, "only prices of one kind are compared, here those of %s; left out are\n", clean);
+    for (int32_t k = 1; k < n; k++) {
+        s2_text_clean(clean, sizeof clean, kinds[k].filter);
+        s2_cli_hint(cli, "%lld design%s of %s", (long long)kinds[k].n, s2_text_plural(kinds[k].n), clean);
+    }
+    s2_cli_hint(cli, "such a condition chooses them; s2 sim predicts what only has a bound");
+}
+
+s2_exit s2_front_list(s2_listing *l, const s2_args *args, const s2_front_spec *front, s2_db *db)
 {
     s2_cli *const cli = l->cli;
     s2_diag diag = {0};
-    s2_db_query query = {.filter = s2_listing_filter(cli, args), .limit = S2_LIST_LIMIT_ROWS};
+    const char *const filter = s2_listing_filter(cli, args);
+    s2_db_query query = {.filter = filter, .limit = S2_LIST_LIMIT_ROWS};
+    s2_front_kind kinds[S2_FRONT_KINDS];
+    int32_t n_kinds;
     bool empty;
     if (query.filter == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "filter");
     S2_CLI_TRY(s2_listing_price(cli, args, db, true, &query, &empty));
-    const s2_status status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);
-    return status == S2_OK ? S2_EXIT_OK : s2_listing_refuse(cli, status, query.filter, &diag);
+    s2_status status = s2_front_rivals(db, &cli->arena, front, &query, kinds, &n_kinds, &diag);
+    if (status == S2_OK)
+        status = s2_db_list(db, &cli->arena, &query, &l->rows, &l->n_rows, &diag);
+    if (status != S2_OK)
+        return s2_listing_refuse(cli, status, filter, &diag);
+    say_rivals(cli, kinds, n_kinds);
+    return S2_EXIT_OK;
 }
 
 s2_status s2_front_leave(s2_listing *l, const s2_front_spec *front)

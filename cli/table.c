@@ -532,7 +532,9 @@ const s2_command s2_command_table[] = {
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
      "without a value in one of them are left out. Designs are compared at one phase and length, which is "
-     "said; --phase and --len choose another. Conditions and columns as in `s2 ls`.",
+     "said; --phase and --len choose another. No bound is compared with a prediction, and no GPU or batch with "
+     "another: the kind of price that most designs have competes, and a condition such as priced=bound "
+     "chooses another. Conditions and columns as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},
     {"db", "check|backup FILE|recover FILE|stat|dump|gc|merge FILE", 1, 2, "look after the database",
      "check: every page, key and hash. backup FILE: a consistent copy while others write. recover FILE: read "

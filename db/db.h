@@ -259,6 +259,21 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
 
 /* How many designs a query leaves, whatever its page and order. As s2_db_list otherwise. */
 s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
+/* The GPU and batch that prices are of, and whether their times are predictions or bounds. */
+typedef struct s2_db_priced {
+    const char *gpu;
+    int64_t batch;
+    int64_t predicted; /* as in s2_db_row */
+    int64_t n;         /* designs with such a price */
+} s2_db_priced;
+
+/*
+ * The first `cap` kinds of the prices that a query with a phase leaves, those of most designs first, of equals
+ * predictions; by_time: of those with a time, otherwise by batch alone of those with a cache. As s2_db_list
+ * otherwise.
+ */
+s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, bool by_time, int32_t cap,
+                             s2_db_priced *kinds, int32_t *n, s2_diag *diag) S2_MUST_CHECK;
 /* The columns of the filter language in turn; NULL behind the last one. */
 const char *s2_db_column(int32_t nth);
 

@@ -114,6 +114,62 @@ s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag)
     return out->n_by > 0 ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 1, "needs a column");
 }
 
+static bool minimizes(const s2_front_spec *spec, double (*value)(const s2_db_row *row))
+{
+    for (int32_t o = 0; o < spec->n_by; o++)
+        if (spec->by[o]->value == value)
+            return true;
+    return false;
+}
+
+/* A name with both kinds of quotes, which only a foreign file can have, is left out. */
+static void put_gpu(const char *gpu, s2_buf *buf)
+{
+    const char quote = strchr(gpu, '"') == NULL ? '"' : '\'';
+    if (strpbrk(gpu, " '\"") == NULL && gpu[0] != '\0')
+        s2_buf_printf(buf, " gpu=%s", gpu);
+    else if (strchr(gpu, quote) == NULL)
+        s2_buf_printf(buf, " gpu=%c%s%c", quote, gpu, quote);
+}
+
+static const char *text_of(s2_arena *arena, s2_buf *buf)
+{
+    const char *const text = buf->status == S2_OK ? s2_arena_strndup(arena, buf->data, buf->len) : NULL;
+    s2_buf_release(buf);
+    return text;
+}
+
+static s2_status describe_kind(s2_arena *arena, const s2_db_priced *priced, bool timed, s2_front_kind *out)
+{
+    s2_buf buf = {0};
+    if (timed) {
+        s2_buf_printf(&buf, "priced=%s", priced->predicted == 1 ? "predicted" : "bound");
+        put_gpu(priced->gpu, &buf);
+    }
+    s2_buf_printf(&buf, "%sbatch=%lld", timed ? " " : "", (long long)priced->batch);
+    *out = (s2_front_kind){text_of(arena, &buf), priced->n};
+    return out->filter != NULL ? S2_OK : S2_ENOMEM;
+}
+
+s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec, s2_db_query *query,
+                          s2_front_kind kinds[S2_FRONT_KINDS], int32_t *n, s2_diag *diag)
+{
+    const bool timed = minimizes(spec, value_us);
+    s2_db_priced priced[S2_FRONT_KINDS];
+    *n = 0;
+    if ((!timed && !minimizes(spec, value_kv_bytes)) || query->phase == NULL)
+        return S2_OK;
+    S2_TRY(s2_db_priced_kinds(db, arena, query, timed, S2_FRONT_KINDS, priced, n, diag));
+    for (int32_t k = 0; k < *n; k++)
+        S2_TRY(describe_kind(arena, &priced[k], timed, &kinds[k]));
+    if (*n == 0)
+        return S2_OK;
+    s2_buf filter = {0};
+    s2_buf_printf(&filter, "%s %s", query->filter != NULL ? query->filter : "", kinds[0].filter);
+    query->filter = text_of(arena, &filter);
+    return query->filter != NULL ? S2_OK : S2_ENOMEM;
+}
+
 static bool has_values(const s2_front_spec *spec, const s2_db_row *row)
 {
     for (int32_t o = 0; o < spec->n_by; o++)

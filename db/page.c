@@ -331,6 +331,48 @@ s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const
     return S2_OK;
 }
 
+static s2_status read_kinds(page *p, sqlite3_stmt *statement, int32_t cap, s2_db_priced *kinds, int32_t *n,
+                            s2_diag *diag)
+{
+    for (bool has_row = true; *n < cap; (*n)++) {
+        S2_TRY(s2_sql_step(p->db, statement, &has_row, diag));
+        if (!has_row)
+            break;
+        kinds[*n] = (s2_db_priced){s2_sql_text(p->arena, statement, 0), s2_sql_column_int(statement, 1),
+                                   s2_sql_column_int(statement, 2), s2_sql_column_int(statement, 3)};
+        if (kinds[*n].gpu == NULL)
+            return S2_ENOMEM;
+    }
+    return S2_OK;
+}
+
+s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, bool by_time, int32_t cap,
+                             s2_db_priced *kinds, int32_t *n, s2_diag *diag)
+{
+    page p = {.db = db, .arena = arena, .query = query, .priced = true};
+    s2_filter filter;
+    s2_buf sql = {0};
+    sqlite3_stmt *statement = NULL;
+    s2_status status = s2_filter_build(query->filter != NULL ? query->filter : "", true, &filter, diag);
+    p.filter = &filter;
+    *n = 0;
+    if (status == S2_OK) {
+        s2_buf_printf(&sql, "SELECT %s,p.batch,%s,count(*)", by_time ? "p.gpu" : "''",
+                      by_time ? "p.predicted" : "NULL");
+        add_finding_source(&p, &sql);
+        add_conditions(&p, &sql);
+        s2_buf_printf(&sql, " AND p.%s IS NOT NULL GROUP BY 1,2,3 ORDER BY 4 DESC,3 DESC,1,2",
+                      by_time ? "us" : "kv_bytes");
+        s2_buf_add(&sql, "", 1);
+        status = prepare(&p, &sql, &statement, diag);
+    }
+    if (status == S2_OK)
+        status = read_kinds(&p, statement, cap, kinds, n, diag);
+    sqlite3_finalize(statement);
+    s2_filter_release(&filter);
+    return status;
+}
+
 s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag)
 {
     page p = {.db = db, .query = query, .priced = query->phase != NULL};

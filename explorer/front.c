@@ -91,6 +91,30 @@ static s2_status take_page(s2_front_task *t, contest *c, const s2_db_row *rows, 
     return compete(t, c, rows, n);
 }
 
+/* Bounds and predictions are no rivals: the kind that most of those have that compete, as in `s2 pareto union=holds`. */
+static s2_status choose_rivals(s2_front_task *t, s2_db_query *query)
+{
+    s2_front_kind kinds[S2_FRONT_KINDS];
+    s2_buf filter = {0};
+    int32_t n = 0;
+    s2_buf_printf(&filter, "union=holds %s", t->filter);
+    s2_db_query holding = {.phase = query->phase, .len_tok = query->len_tok, .filter = filter.data};
+    s2_status status = filter.status;
+    if (status == S2_OK)
+        status = s2_front_rivals(t->db, &t->arena, &t->spec, &holding, kinds, &n, &t->diag);
+    s2_buf_release(&filter);
+    S2_TRY(status);
+    if (n == 0)
+        return S2_OK;
+    s2_buf_printf(&filter, "%s %s", t->filter, kinds[0].filter);
+    t->found.kind = kinds[0].filter;
+    for (int32_t k = 1; k < n; k++)
+        t->found.n_left += (int32_t)kinds[k].n;
+    query->filter = filter.status == S2_OK ? s2_arena_strndup(&t->arena, filter.data, filter.len) : NULL;
+    s2_buf_release(&filter);
+    return query->filter != NULL ? S2_OK : S2_ENOMEM;
+}
+
 /* All designs of the filter, page by page, so that memory does not grow with what does not compete. */
 static s2_status read_pages(s2_front_task *t, contest *c)
 {
@@ -98,6 +122,7 @@ static s2_status read_pages(s2_front_task *t, contest *c)
     S2_TRY(s2_db_common_price(t->db, &t->arena, &query.phase, &query.len_tok, &t->diag));
     t->found.phase = query.phase != NULL ? query.phase : "";
     t->found.len_tok = query.len_tok;
+    S2_TRY(choose_rivals(t, &query));
     for (;;) {
         s2_arena page = {0};
         const s2_db_row *rows;

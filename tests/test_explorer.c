@@ -122,6 +122,10 @@ static void put_random_design(s2_db *db, s2_rng *rng, int64_t run_id, int n)
     sim.kv_head_pages_bytes = 1e6 * exp((double)s2_rng_below(rng, 60) / 10) + 1e7 / sim.time_us;
     sim.unread = (double)s2_rng_below(rng, 20) / 20;
     sim.len_tok = s2_rng_below(rng, 5) == 0 ? 4096 : 8192;
+    /* and some prices are no rivals of the others */
+    sim.error_pct = s2_rng_below(rng, 3) == 0 ? (double)NAN : 5;
+    sim.gpu = s2_rng_below(rng, 6) == 0 ? "b200" : "h200";
+    sim.batch = s2_rng_below(rng, 6) == 0 ? 8 : 1;
     if (s2_rng_below(rng, 10) != 0)
         OK(s2_db_put_sim(db, run_id, id, &sim, &diag));
     const s2_db_verdict verdict = (s2_db_verdict)s2_rng_below(rng, 3);

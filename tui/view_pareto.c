@@ -200,6 +200,9 @@ static void draw_count(const s2_tui_model *model, const s2_tui_state *state, s2_
                                len.data != NULL ? len.data : "");
         s2_buf_release(&len);
     }
+    if (front->n_left > 0)
+        col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_TEXT, ", %s; %d priced otherwise", front->kind,
+                               front->n_left);
     if (front->searching)
         s2_canvas_text(canvas, line.row, col + 2, S2_STYLE_KEY, "searching...");
     else if (state->filter[0] != '\0')
@@ -284,7 +287,7 @@ static void draw_listed(const s2_tui_model *model, const s2_tui_state *state, co
     s2_canvas_glyph(canvas, line, 1, 0x25c6, '&', S2_STYLE_KEY);
     if (point == NULL || !is_plotted(point)) {
         s2_canvas_text(canvas, line, col, S2_STYLE_DIM,
-                       "no value for each objective at this phase and length");
+                       "no value for each objective at this phase and length, or priced otherwise");
         return;
     }
     if (p->area.rows > 0 && p->area.cols > 0)
@@ -386,6 +389,8 @@ static void brush(const s2_tui_model *model, s2_tui_state *state)
     s2_buf_printf(&filter, "%s%sunion=holds", state->filter, state->filter[0] != '\0' ? " " : "");
     if (front->phase[0] != '\0')
         s2_buf_printf(&filter, " phase=%s len=%lld", front->phase, (long long)front->len_tok);
+    if (front->n_left > 0)
+        s2_buf_printf(&filter, " %s", front->kind);
     for (int32_t o = 0; o < front->n_objectives; o++)
         s2_buf_printf(&filter, " %s<=%.17g", front->objectives[o].name, value_at(front, state->front, o));
     if (filter.status == S2_OK && filter.len < sizeof state->filter) {
