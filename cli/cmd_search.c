@@ -40,8 +40,18 @@ static double seconds(void)
 
 /* ---- the command line */
 
-/* By price alone the winner of a proposed space is the one that a model learns least with (docs/worth.md). */
-static const char PROPOSED_MINIMIZES[] = "us,kv_bytes,unread,dilution";
+/*
+ * Where nobody says what to minimize. By price alone the winner of a proposed space is the one that a model learns least
+ * with (docs/worth.md); training keeps no cache to be made smaller.
+ */
+static const char *usual_minimize(const s2_searching *r)
+{
+    const bool proposed = r->args.n_operands == 0 || r->in_words;
+    const bool trains = r->found.n_phases == 1 && r->found.phases[0] == S2_TRAIN;
+    if (trains)
+        return proposed ? "us,unread,dilution" : "us,unread";
+    return proposed ? "us,kv_bytes,unread,dilution" : s2_args_str(&r->args, "minimize");
+}
 
 static s2_exit refuse(s2_cli *cli, const s2_diag *diag, s2_status status)
 {
@@ -369,10 +379,8 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
-    const bool proposed = r->args.n_operands == 0 || r->in_words;
     S2_CLI_TRY(read_list(r, "minimize",
-                         proposed && !s2_args_has(&r->args, "minimize") ? PROPOSED_MINIMIZES
-                                                                        : s2_args_str(&r->args, "minimize"),
+                         s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
                          "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
                          "unread, redundancy, depth, dilution, loss, unrecalled",
                          take_objective));

@@ -17,7 +17,8 @@ typedef struct s2_found_design {
     char hash[S2_HASH_HEX];
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits name it everywhere */
     const char *choice; /* what the space says of it, in one line */
-    const s2_sim *sims; /* of each phase, as the search compared it; NULL for those far from the best */
+    const s2_sim *sims; /* of each phase, as the search compared it or told; NULL for those far from the best */
+    double shown[S2_MAX_OBJECTIVES]; /* the point's values; of those told, train_us is a prediction */
 } s2_found_design;
 
 /* How little of a limited quantity a candidate can have, where no candidate is within all limits. */
@@ -51,6 +52,7 @@ typedef struct s2_found {
     const s2_restriction *restriction; /* what the designs may be: --exportable, --dense-layers */
     int32_t n_designs;                 /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
+    int32_t n_told; /* so many, the best by bounds of a training step, are in the order of predictions; 0: none */
     int32_t n_least; /* where the front is empty; filled by s2_found_seek_least */
     s2_found_least least[S2_MAX_OBJECTIVES];
 } s2_found;
@@ -65,6 +67,11 @@ s2_exit s2_found_store(const s2_found *found);
 /* What the space says of a candidate, in one line and without the model's line before it; in cli->arena, or NULL. */
 const char *s2_found_choice(const s2_found *found, int64_t index);
 
+/*
+ * Is the phase compared by bounds, since predicting it takes long, and told by predictions? A training step is, where
+ * the kernels were measured.
+ */
+bool s2_found_tells(const s2_found *found, s2_phase phase);
 /* The options of a phase as the search compared it: predictions, or bounds. */
 s2_sim_options s2_found_options(const s2_found *found, s2_phase phase);
 /*

@@ -41,7 +41,7 @@ static void put_table(const s2_found *found, s2_buf *buf)
         const s2_found_design *const design = &found->designs[n];
         s2_buf_printf(buf, "%.*s", SHOWN_DIGITS, design->hash);
         for (int32_t v = 0; v < found->search.n_by; v++)
-            put_cell(found->search.by[v], design->point->value[v], buf);
+            put_cell(found->search.by[v], design->shown[v], buf);
         s2_buf_printf(buf, "  %s\n", design->choice);
     }
     if (found->n_designs > TABLE_ROWS)
@@ -119,17 +119,62 @@ static bool compares_times(const s2_found *found)
 /* Designs whose times of all phases lie within the error of the best one's: the model cannot order them. */
 static int32_t count_alike(const s2_found *found, const double *error_pct)
 {
-    const s2_point *const best = found->designs[0].point;
+    const double *const best = found->designs[0].shown;
+    const int32_t n_ordered = found->n_told > 0 ? found->n_told : found->n_designs;
     int32_t count = 0;
-    for (int32_t n = 1; n < found->n_designs; n++) {
+    for (int32_t n = 1; n < n_ordered; n++) {
         bool alike = true;
         for (int32_t v = 0; v < found->search.n_by; v++)
             if (found->search.by[v] <= S2_BY_TRAIN_US)
-                alike &= fabs(found->designs[n].point->value[v] / best->value[v] - 1) * 100 <=
+                alike &= fabs(found->designs[n].shown[v] / best[v] - 1) * 100 <=
                          error_pct[found->search.by[v]];
         count += alike;
     }
     return count;
+}
+
+/* What a person waits for: attention is a part of it. */
+static void put_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    s2_buf_printf(buf, ";\n    %s ",
+                  options->phase == S2_TRAIN ? "the whole step takes" : "with the layers around it");
+    s2_time_print(sim->end_to_end_us, buf);
+    s2_buf_puts(buf, ", ");
+    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
+    s2_buf_puts(buf, " tokens/s; with dense attention ");
+    s2_time_print(sim->end_to_end_dense_us, buf);
+    s2_buf_puts(buf, ", ");
+    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
+    s2_buf_puts(buf, ": ");
+    put_ratio(sim->end_to_end_dense_us / sim->end_to_end_us, buf);
+    s2_buf_puts(buf, " dense");
+    if (s2_sim_dense_spills(options, sim))
+        s2_buf_puts(buf, ", whose cache does not fit and waits for the link");
+}
+
+/* Before any time of a training step: one that does not fit takes none. */
+static void put_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
+{
+    const s2_training *const training = &sim->training;
+    if (training->bytes <= 0) {
+        s2_buf_puts(buf, "  train is priced as attention alone; --model prices the whole step, and says whether it fits\n");
+        return;
+    }
+    const bool fits = sim->fit_batch >= options->batch;
+    s2_buf_printf(buf, "  the training step %s: ", fits ? "fits the GPU" : "does not fit the GPU");
+    s2_bytes_print(training->bytes, buf);
+    s2_buf_puts(buf, " of ");
+    s2_bytes_print(options->gpu.hbm_gb * 1e9, buf);
+    s2_buf_puts(buf, ", with ");
+    s2_bytes_print(training->state_bytes, buf);
+    s2_buf_puts(buf, " of weights, gradients and optimizer and ");
+    s2_bytes_print(training->activation_bytes, buf);
+    s2_buf_puts(buf, " of activations,\n    the same for every pattern");
+    if (!fits && sim->fit_len_tok > 0)
+        s2_buf_printf(buf, "; at this batch %lld tokens fit", (long long)sim->fit_len_tok);
+    s2_buf_puts(buf, fits ? "\n"
+                          : "; more GPUs (--tp here, --dp of s2 sim) or --recompute of s2 sim leave room,\n"
+                            "    and the times below are of a step that this GPU cannot run as it is\n");
 }
 
 static s2_status put_phase(const s2_found *found, const s2_found_design *best, int32_t p, s2_buf *buf)
@@ -137,7 +182,9 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     const s2_phase phase = found->phases[p];
     const s2_sim *const sim = &best->sims[p];
     const s2_sim_options options = s2_found_options(found, phase);
-    s2_buf_printf(buf, "  %s %s ", s2_phase_word(phase),
+    if (phase == S2_TRAIN)
+        put_training(&options, sim, buf);
+    s2_buf_printf(buf, "  %s %s ", phase == S2_TRAIN ? "its attention" : s2_phase_word(phase),
                   sim->predicted ? "is predicted to take" : "takes at least");
     s2_time_print(sim->time_us, buf);
     if (sim->predicted)
@@ -165,9 +212,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     s2_buf_puts(buf, ";\n    no kernel takes less than ");
     s2_time_print(sim->bound_us, buf);
     if (sim->end_to_end_us > 0)
-        s2_buf_printf(buf, ";\n    with the layers around it %.0f tokens/s, dense %.0f",
-                      s2_sim_tokens_per_s(&options, sim->end_to_end_us),
-                      s2_sim_tokens_per_s(&options, sim->end_to_end_dense_us));
+        put_end_to_end(&options, sim, buf);
     return S2_OK;
 }
 
@@ -227,14 +272,17 @@ static void put_stacks(const s2_found *found, s2_buf *buf)
 static s2_status put_phases(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     double error_pct[S2_N_PHASES] = {0};
-    bool predicted = false;
+    bool predicted = false, cached = false;
     for (int32_t p = 0; p < found->n_phases; p++) {
         const s2_sim *const sim = &best->sims[p];
         S2_TRY(put_phase(found, best, p, buf));
         error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
         predicted |= sim->predicted;
-        if (p == 0) {
+        if (!cached && found->phases[p] != S2_TRAIN) { /* training keeps none */
             put_cache(found, sim, buf);
+            cached = true;
+        }
+        if (p == 0) {
             s2_buf_printf(buf, ";\n  a head reads %.2f %% of what dense attention reads, and %s",
                           100 * sim->token_density,
                           asks_for(found, S2_UNION) ? "together all heads of a layer read everything"
@@ -271,7 +319,7 @@ static void put_against(const s2_found *found, const s2_found_design *best, cons
 {
     s2_buf_printf(buf, "  against the next best, %s (%s):\n", next->name, next->choice);
     for (int32_t v = 0; v < found->search.n_by; v++) {
-        const double mine = best->point->value[v], other = next->point->value[v];
+        const double mine = best->shown[v], other = next->shown[v];
         const char *const word = s2_objective_word(found->search.by[v]);
         if (looks_same(found->search.by[v], mine, other)) {
             s2_buf_printf(buf, "    %s is the same\n", word);
@@ -394,11 +442,14 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
             predicted |= own;
             bound |= !own;
         }
+    if (found->n_told > 0)
+        s2_buf_printf(buf, "train_us: bounds at peak rates made the front; its %d best are predicted and in the "
+                           "order of that\n", (int)found->n_told);
     if (predicted)
         s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
-                      bound ? " (except train_us, a bound)" : "", options->gpu.name,
+                      bound && found->n_told == 0 ? " (except train_us, a bound)" : "", options->gpu.name,
                       options->calibration->head.commit);
-    else if (bound)
+    else if (bound && found->n_told == 0)
         s2_buf_printf(buf, "times are bounds at peak rates%s%s\n",
                       found->measured && options->dtype != S2_F8 ? "" : ": no kernels were measured ",
                       !found->measured          ? "on this GPU"
@@ -436,7 +487,7 @@ static void json_values(const s2_found *found, const s2_point *point, s2_buf *bu
     }
 }
 
-static void json_design(const s2_found *found, const s2_found_design *design, s2_buf *buf)
+static void json_design(const s2_found *found, const s2_found_design *design, bool told, s2_buf *buf)
 {
     s2_buf text = {0};
     s2_worth worth;
@@ -451,6 +502,10 @@ static void json_design(const s2_found *found, const s2_found_design *design, s2
         s2_worth_figures(&found->cli->arena, &design->pattern, found->search.options.len_tok, &worth);
     if (status == S2_OK)
         s2_report_worth_json(&worth, buf);
+    if (told) /* s2search/1 names the bound train_us */
+        for (int32_t v = 0; v < found->search.n_by; v++)
+            if (found->search.by[v] == S2_BY_TRAIN_US)
+                s2_json_key_num(buf, "train_predicted_us", design->shown[v]);
     s2_json_end(buf, '}');
     if (text.status != S2_OK || status != S2_OK)
         buf->status = status != S2_OK ? status : text.status;
@@ -493,7 +548,7 @@ static s2_status put_json(const s2_found *found, s2_buf *buf)
     s2_json_key(buf, "front");
     s2_json_begin(buf, '[');
     for (int32_t n = 0; n < found->n_designs; n++)
-        json_design(found, &found->designs[n], buf);
+        json_design(found, &found->designs[n], n < found->n_told, buf);
     s2_json_end(buf, ']');
     json_least(found, buf);
     s2_json_end(buf, '}');

@@ -48,24 +48,34 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
     return *out != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
 }
 
+/* Does the search know the time of a phase by another kind of figure than it tells? Then that is what it compared. */
+static bool compares_otherwise(const s2_found *found, const s2_found_design *design, s2_phase phase)
+{
+    return s2_found_tells(found, phase) &&
+           !isnan(s2_found_value(found, design->point, s2_objective_time(phase), (double)NAN));
+}
+
 /* The front's own values where it has them, so that s2 pareto compares what the search compared. */
 static s2_status fill_sim(const s2_found *found, const s2_found_design *design, int32_t phase,
                           double error_pct, s2_db_sim *out)
 {
     const double none = (double)NAN;
     const s2_sim_options options = s2_found_options(found, found->phases[phase]);
-    const s2_sim *const sim = design->sims != NULL ? &design->sims[phase] : NULL;
+    const bool otherwise = compares_otherwise(found, design, options.phase);
+    const s2_sim *const sim = design->sims != NULL && !otherwise ? &design->sims[phase] : NULL;
     const char *json;
     S2_TRY(report(found, design, &options, sim, &json));
     *out = s2_store_sim_row(&design->pattern, &options, found->model, sim, json);
     out->gpu = found->search.options.gpu.name;
     out->time_us = s2_found_value(found, design->point, s2_objective_time(options.phase), out->time_us);
     out->unread = s2_found_value(found, design->point, S2_BY_UNREAD, out->unread);
-    out->kv_head_pages_bytes = s2_found_value(found, design->point, S2_BY_KV_BYTES, out->kv_head_pages_bytes);
+    out->kv_head_pages_bytes = s2_found_value(found, design->point, S2_BY_KV_BYTES,
+                                              options.phase == S2_TRAIN ? 0 : out->kv_head_pages_bytes);
     if (sim != NULL)
         return S2_OK;
-    out->density = s2_found_value(found, design->point, S2_BY_DENSITY, none);
-    out->error_pct = error_pct;
+    const double density = design->sims != NULL ? design->sims[phase].density : none;
+    out->density = s2_found_value(found, design->point, S2_BY_DENSITY, density);
+    out->error_pct = otherwise ? none : error_pct;
     return S2_OK;
 }
 

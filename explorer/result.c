@@ -56,9 +56,9 @@ static void put_sim(const s2_db_sim *sim, s2_buf *buf)
         put_time(buf, ", dense ", sim->dense_us);
     if (sim->bound_by[0] != '\0')
         s2_buf_printf(buf, ", bound by %s", sim->bound_by);
-    if (!isnan(sim->kv_head_pages_bytes))
+    if (sim->kv_head_pages_bytes > 0)
         s2_buf_printf(buf, "; KV %.1f MiB", sim->kv_head_pages_bytes / 0x1p20);
-    if (!isnan(sim->kv_head_pages_bytes) && !isnan(sim->kv_dense_bytes))
+    if (sim->kv_head_pages_bytes > 0 && !isnan(sim->kv_dense_bytes))
         s2_buf_printf(buf, " of %.1f", sim->kv_dense_bytes / 0x1p20);
 }
 

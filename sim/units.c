@@ -1,5 +1,7 @@
 #include "sim/units.h"
 
+#include <math.h>
+
 void s2_bytes_print(double bytes, s2_buf *buf)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
@@ -7,6 +9,17 @@ void s2_bytes_print(double bytes, s2_buf *buf)
     for (; bytes >= 1024 && unit < 5; unit++)
         bytes /= 1024;
     s2_buf_printf(buf, unit == 0 ? "%.0f %s" : "%.4g %s", bytes, units[unit]);
+}
+
+void s2_rate_print(double rate, s2_buf *buf)
+{
+    double unit = 1;
+    for (; rate / unit >= 1e4; unit *= 10)
+        ;
+    if (unit > 1)
+        s2_buf_printf(buf, "%.0f", rint(rate / unit) * unit);
+    else
+        s2_buf_printf(buf, rate >= 0.1 ? "%.4g" : "%.4f", rate);
 }
 
 void s2_time_print(double us, s2_buf *buf)

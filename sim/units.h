@@ -15,6 +15,8 @@ extern "C" {
 /* "1.50 GiB", "12.3 ms". Check buf->status. */
 void s2_bytes_print(double bytes, s2_buf *buf);
 void s2_time_print(double us, s2_buf *buf);
+/* Four digits and never an exponent: "11590", "0.0123". */
+void s2_rate_print(double rate, s2_buf *buf);
 
 #ifdef __cplusplus
 }

@@ -16,7 +16,7 @@ enum { AXIS = 11, TABLE_FROM_COLS = 110, TABLE_COLS = 46, TABLE_WIDE = 60, TABLE
 typedef struct axis {
     double least;
     double most;
-    bool linear; /* shares, which may be 0 */
+    bool linear; /* shares, and what may be 0 */
 } axis;
 
 typedef struct plot {
@@ -43,6 +43,7 @@ static axis axis_of(const s2_tui_front *front, int32_t objective)
             a.least = fmin(a.least, (double)front->points[nth].value[objective]);
             a.most = fmax(a.most, (double)front->points[nth].value[objective]);
         }
+    a.linear |= a.least <= 0;
     return a;
 }
 
