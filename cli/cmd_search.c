@@ -395,6 +395,7 @@ static s2_exit read_options(s2_searching *r)
         s2_restriction_read(r->found.cli, &r->args,
                             r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
                             r->found.search.options.len_tok, &r->restriction));
+    r->restriction.n_ranks = r->found.search.options.n_ranks;
     r->found.restriction = &r->restriction;
     r->found.search.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
     if (s2_restriction_restricts(&r->restriction)) {
@@ -585,21 +586,96 @@ static s2_exit check_worth(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
-/* No candidate of this shape could be priced. */
+/* Where no candidate's heads can be shared by so many GPUs, that is said before anything is searched. */
 static s2_exit check_share(s2_searching *r)
 {
+    enum { TRIED = 4096 };
     s2_cli *const cli = r->found.cli;
-    const int32_t n_ranks = r->found.search.options.n_ranks;
-    s2_pattern pattern;
-    s2_diag diag;
-    if (s2_search_pattern(&r->found.search, 0, &cli->arena, &pattern, &diag) != S2_OK ||
-        s2_share_is_even(&pattern, n_ranks))
+    const s2_search *const search = &r->found.search;
+    s2_diag first = {0};
+    for (int64_t index = 0; index < search->space->n_candidates && index < TRIED; index++) {
+        const s2_arena_mark_t mark = s2_arena_mark(&cli->arena);
+        s2_pattern pattern;
+        s2_diag diag = {0};
+        const bool shared = s2_search_pattern(search, index, &cli->arena, &pattern, &diag) == S2_OK
+                                ? s2_share_check(&pattern, search->options.n_ranks, &diag) == S2_OK
+                                : false;
+        s2_arena_rewind(&cli->arena, mark);
+        if (shared || search->options.n_ranks == 1)
+            return S2_EXIT_OK;
+        if (first.msg[0] == '\0' && diag.code == S2_CODE_SHARE)
+            first = diag;
+    }
+    if (first.msg[0] == '\0' || search->space->n_candidates > TRIED)
         return S2_EXIT_OK;
-    s2_cli_error(cli, "%d GPUs cannot share %d heads on %d KV heads evenly", n_ranks, pattern.n_heads,
-                 pattern.n_kv_heads);
-    s2_cli_hint(cli,
-                "the number of GPUs must divide the heads, and divide the KV heads or be a multiple of them");
+    s2_cli_error(cli, "%s", first.msg);
     return S2_EXIT_USAGE;
+}
+
+/* Why a visited candidate cannot be deployed: "" where it can. alone: on one GPU. */
+static s2_status find_refusal(const s2_searching *r, int64_t index, bool alone, s2_diag *diag)
+{
+    s2_arena *const arena = &r->found.cli->arena;
+    const s2_arena_mark_t mark = s2_arena_mark(arena);
+    s2_restriction restriction = r->restriction;
+    s2_pattern pattern;
+    restriction.n_ranks = alone ? 1 : restriction.n_ranks;
+    s2_status status = s2_search_pattern(&r->found.search, index, arena, &pattern, NULL);
+    if (status == S2_OK)
+        status = s2_restriction_refusal(&restriction, &pattern, diag);
+    s2_arena_rewind(arena, mark);
+    return status == S2_EPARSE ? S2_OK : status;
+}
+
+/* Where nothing could be deployed, what the exporter says; rather of a candidate that one GPU could run. */
+static s2_exit explain_unaccepted(const s2_searching *r)
+{
+    const s2_found *const found = &r->found;
+    s2_diag reason = {0};
+    int64_t refused = -1;
+    bool one_could = false;
+    if (found->state.front.n > 0 || found->state.counts.unaccepted == 0)
+        return S2_EXIT_OK;
+    for (int64_t visit = found->search.begin; visit < found->state.next && !one_could; visit++) {
+        const int64_t index = s2_search_candidate(&found->search, visit);
+        s2_diag diag = {0}, of_one = {0};
+        s2_status status = find_refusal(r, index, false, &diag);
+        if (status == S2_OK)
+            status = find_refusal(r, index, true, &of_one);
+        if (status != S2_OK)
+            return s2_cli_fail(found->cli, status, "export");
+        one_could = diag.msg[0] != '\0' && of_one.msg[0] == '\0';
+        if (one_could || (refused < 0 && diag.msg[0] != '\0')) {
+            refused = index;
+            reason = diag;
+        }
+    }
+    if (refused >= 0)
+        s2_cli_error(found->cli, "no candidate can be deployed as asked; candidate %lld: %s", (long long)refused,
+                     reason.msg);
+    return S2_EXIT_OK;
+}
+
+/* Windows alone never read everything: who searches them asks for less. */
+static void explain_violated(const s2_searching *r)
+{
+    const s2_search *const search = &r->found.search;
+    const int64_t n_violating = r->found.state.counts.violated[S2_UNION];
+    s2_buf others = {0};
+    if (r->found.state.front.n > 0 || n_violating == 0)
+        return;
+    for (int32_t n = 0; n < search->n_requirements; n++) {
+        char name[32];
+        s2_requirement_name(&search->requirements[n], name, sizeof name);
+        if (search->requirements[n].property != S2_UNION)
+            s2_buf_printf(&others, "%s%s", others.len > 0 ? "," : "", name);
+    }
+    if (others.len > 0)
+        s2_cli_error(r->found.cli,
+                     "no design is left: in %lld candidates the heads of a layer together do not read everything; "
+                     "-r %s asks for less, and --minimize us,unread then weighs what is lost",
+                     (long long)n_violating, others.data);
+    s2_buf_release(&others);
 }
 
 /* The first Ctrl-C ends the work in good order, the second at once. */
@@ -674,13 +750,10 @@ static s2_exit explain_refused(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
     const int64_t index = found->state.refused_index;
-    s2_pattern pattern;
     s2_diag diag = {0};
     s2_buf text = {0};
     s2_space_expand(&found->space, index, &text);
-    s2_status status = s2_search_pattern(&found->search, index, &found->cli->arena, &pattern, &diag);
-    if (status == S2_OK)
-        status = s2_diag_set(&diag, S2_EPARSE, 0, 0, 0, "a required property does not fit its shape");
+    const s2_status status = s2_search_refusal(&found->search, index, &found->cli->arena, &diag);
     char label[40];
     snprintf(label, sizeof label, "candidate %lld", (long long)index);
     const s2_exit code = s2_input_refuse(found->cli, status, label, text.data, text.len, &diag);
@@ -768,6 +841,8 @@ static s2_exit finish(s2_searching *r, bool stored)
     S2_CLI_TRY(s2_found_gather(found));
     S2_CLI_TRY(seek_least(r));
     S2_CLI_TRY(s2_found_show(found));
+    S2_CLI_TRY(explain_unaccepted(r));
+    explain_violated(r);
     if (!stored) {
         S2_CLI_TRY(s2_search_file_write(r, found->cli->started_us));
         S2_CLI_TRY(s2_found_store(found));

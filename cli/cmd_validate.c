@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "judge/counters.h"
+#include "base/arith.h"
 #include "base/quantity.h"
 #include "cli/color.h"
 #include "cli/input.h"
@@ -37,6 +38,7 @@ typedef struct s2_validate_state {
     s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok[LIMIT_LENGTHS];
+    int64_t usual_tok; /* of --len where nobody said it */
     int32_t n_lengths;
     int64_t batch;
     int64_t seed;
@@ -99,6 +101,7 @@ static s2_exit read_lengths(s2_validate_state *state)
         state->len_tok[state->n_lengths++] = len_tok;
         at += n + (at[n] == ',');
     }
+    state->usual_tok = state->len_tok[0];
     if (state->n_lengths > 0)
         return S2_EXIT_OK;
     s2_cli_error(state->cli, "--len: expected at least one length in tokens");
@@ -348,6 +351,19 @@ static s2_exit exit_of_outcome(s2_outcome outcome)
     return outcome == S2_OUTCOME_UNSUPPORTED ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 
+/* A quiet pass says nothing, but one that proves little is no pass like others. */
+static void say_little(s2_cli *cli, const s2_subject *subject)
+{
+    const s2_telling *const telling = &subject->telling;
+    if (!cli->quiet || subject->verdict->outcome != S2_OUTCOME_OK || telling->n_plain == 0)
+        return;
+    fprintf(cli->err,
+            "%s, layer %d: ok proves little at %lld tokens, where %d of %d heads read what dense attention reads: "
+            "--len %lld or more tells them apart\n",
+            subject->name, subject->layer, (long long)subject->len_tok, telling->n_plain, subject->pattern->n_heads,
+            (long long)telling->least_tok);
+}
+
 static s2_exit report(s2_validate_state *state, const s2_subject *subject)
 {
     s2_cli *const cli = state->cli;
@@ -362,6 +378,7 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
     else
         s2_verdict_print(subject, &text);
     s2_exit code = s2_color_print(cli, &text, 2);
+    say_little(cli, subject);
     fflush(cli->out); /* hours may lie between verdicts, and Ctrl-C loses what is not out */
     s2_exit stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
@@ -645,12 +662,33 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
     return code;
 }
 
-/* Without --len the context ends where mask files do. */
+/*
+ * Without --len: the usual length, or a longer one that tells its heads from dense ones, where that is cheap; none
+ * beyond the end of mask files.
+ */
+static s2_exit choose_length(s2_validate_state *state, const s2_pattern *pattern)
+{
+    enum { CHEAP_TOK = 4096 };
+    const int64_t limit_tok = s2_pattern_limit_tok(pattern), usual_tok = state->usual_tok;
+    const int32_t *layers;
+    int32_t n_layers, *const layer_of = S2_NEW(&state->cli->arena, int32_t, pattern->n_layers);
+    if (layer_of == NULL)
+        return s2_cli_fail(state->cli, S2_ENOMEM, "validate");
+    S2_CLI_TRY(find_layers(state, pattern, &layers, &n_layers, layer_of));
+    int64_t len_tok = usual_tok;
+    for (int32_t nth = 0; nth < n_layers; nth++) {
+        const int64_t whole_tok = tell(state, pattern, layers[nth], usual_tok).whole_tok;
+        if (whole_tok <= CHEAP_TOK)
+            len_tok = s2_max_i64(len_tok, whole_tok);
+    }
+    state->len_tok[0] = s2_min_i64(len_tok, limit_tok);
+    return S2_EXIT_OK;
+}
+
 static s2_exit fit_lengths(s2_validate_state *state, const s2_pattern *pattern)
 {
-    const int64_t limit_tok = s2_pattern_limit_tok(pattern);
-    if (!s2_args_has(&state->args, "len") && limit_tok < state->len_tok[0])
-        state->len_tok[0] = limit_tok;
+    if (!s2_args_has(&state->args, "len"))
+        S2_CLI_TRY(choose_length(state, pattern));
     for (int32_t n = 0; n < state->n_lengths; n++)
         S2_CLI_TRY(s2_input_fits(state->cli, pattern, state->len_tok[n]));
     return S2_EXIT_OK;

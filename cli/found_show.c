@@ -235,9 +235,12 @@ static s2_status put_worth(const s2_found *found, const s2_found_design *best, s
     return S2_OK;
 }
 
-static void put_kept(double bytes, const s2_sim *sim, s2_buf *buf)
+static void put_kept(const s2_found *found, double bytes, const s2_sim *sim, s2_buf *buf)
 {
+    const int32_t n_ranks = found->search.options.n_ranks;
     s2_bytes_print(bytes, buf);
+    if (n_ranks > 1)
+        s2_buf_printf(buf, " on all %d GPUs together", n_ranks);
     s2_buf_printf(buf, ", %.1f %% of dense", 100 * bytes / (double)sim->kv.dense);
 }
 
@@ -246,15 +249,17 @@ static void put_cache(const s2_found *found, const s2_sim *sim, s2_buf *buf)
     const s2_format *const keeper = s2_restriction_keeper(found->restriction);
     if (keeper == NULL) {
         s2_buf_puts(buf, ";\n  the KV cache keeps ");
-        put_kept((double)sim->kv.head_pages, sim, buf);
+        put_kept(found, (double)sim->kv.head_pages, sim, buf);
+        if (sim->host_bytes > 0)
+            s2_buf_puts(buf, ", more than fits the GPU beside the weights");
         return;
     }
     s2_buf_printf(buf, ";\n  %s keeps every page of the KV cache: ", keeper->stack);
-    put_kept(s2_sim_all_pages_bytes(&found->search.options, sim), sim, buf);
+    put_kept(found, s2_sim_all_pages_bytes(&found->search.options, sim), sim, buf);
     if (sim->host_dense_bytes > 0)
         s2_buf_puts(buf, ", more than fits the GPU beside the weights");
     s2_buf_puts(buf, ";\n  a cache that drops what no head reads any more would keep ");
-    put_kept((double)sim->kv.head_pages, sim, buf);
+    put_kept(found, (double)sim->kv.head_pages, sim, buf);
 }
 
 /* A price must not be taken for that of the stack which the file is for. */
@@ -387,7 +392,7 @@ static void put_counts(const s2_found *found, s2_buf *buf)
     s2_buf_printf(buf, "%lld of %lld candidates visited",
                   (long long)(found->state.next - found->search.begin), (long long)found->space.n_candidates);
     if (counts->refused > 0)
-        s2_buf_printf(buf, "; %lld do not parse", (long long)counts->refused);
+        s2_buf_printf(buf, "; %lld are refused", (long long)counts->refused);
     for (int32_t r = 0; r < found->search.n_requirements; r++) {
         const s2_property property = found->search.requirements[r].property;
         bool twin = false;

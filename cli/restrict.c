@@ -1,5 +1,6 @@
 #include "cli/restrict.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/foreign.h"
@@ -71,23 +72,30 @@ static int64_t count_dense_layers(const s2_pattern *pattern)
 }
 
 /* Written, read back and the same pairs: what is lossy would be another pattern. */
-static s2_status can_write(const s2_format *format, const s2_pattern *pattern, int64_t n_tok, bool *can)
+static s2_status can_write(const s2_restriction *restriction, const s2_format *format, const s2_pattern *pattern,
+                           s2_diag *diag, bool *can)
 {
     s2_arena arena = {0};
     s2_buf notes = {0};
-    s2_diag diag = {0};
+    char ranks[16];
+    snprintf(ranks, sizeof ranks, "%d", restriction->n_ranks);
+    const s2_setting tp = {"tp", ranks, true};
     s2_fileset files = {.arena = &arena};
     s2_export_report report = {0};
     s2_target target = {.arena = &arena,
                         .pattern = pattern,
-                        .n_tok = n_tok,
+                        .n_tok = restriction->n_tok,
                         .provenance = "",
                         .run = "",
                         .notes = &notes,
                         .files = &files,
-                        .diag = &diag};
+                        .settings = {&tp, restriction->n_ranks > 1 ? 1 : 0},
+                        .diag = diag};
     const s2_status status = s2_export_run(format, &target, &report);
     *can = status == S2_OK && !report.refused && !report.difference.differs;
+    if (!*can && diag->msg[0] == '\0')
+        (void)s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "%s: what is written reads other pairs than the pattern",
+                          format->name);
     s2_buf_release(&notes);
     s2_arena_release(&arena);
     return status == S2_ENOMEM ? status : S2_OK;
@@ -99,7 +107,19 @@ s2_status s2_restriction_accepts(const void *user, const s2_pattern *pattern, bo
     bool good = restriction->n_dense_layers == S2_RESTRICT_ANY ||
                 restriction->n_dense_layers == count_dense_layers(pattern);
     for (int32_t n = 0; n < restriction->n_formats && good; n++)
-        S2_TRY(can_write(restriction->formats[n], pattern, restriction->n_tok, &good));
+        S2_TRY(can_write(restriction, restriction->formats[n], pattern, &(s2_diag){0}, &good));
     *accepted = good;
+    return S2_OK;
+}
+
+s2_status s2_restriction_refusal(const s2_restriction *restriction, const s2_pattern *pattern, s2_diag *diag)
+{
+    bool good = true;
+    if (restriction->n_dense_layers != S2_RESTRICT_ANY &&
+        restriction->n_dense_layers != count_dense_layers(pattern))
+        (void)s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "%lld of its layers are dense, not %lld",
+                          (long long)count_dense_layers(pattern), (long long)restriction->n_dense_layers);
+    for (int32_t n = 0; n < restriction->n_formats && good && diag->msg[0] == '\0'; n++)
+        S2_TRY(can_write(restriction, restriction->formats[n], pattern, diag, &good));
     return S2_OK;
 }

@@ -17,6 +17,7 @@ typedef struct s2_restriction {
     const s2_format *formats[S2_RESTRICT_FORMATS];
     int64_t n_dense_layers; /* exactly; S2_RESTRICT_ANY: any number */
     int64_t n_tok;          /* of formats of one length */
+    int32_t n_ranks;        /* GPUs that share the heads: formats that name them are written for one of these */
 } s2_restriction;
 
 /* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
@@ -25,6 +26,9 @@ s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *format
 /* The first of its formats whose stack frees nothing of the KV cache, or NULL. */
 const s2_format *s2_restriction_keeper(const s2_restriction *restriction);
 bool s2_restriction_restricts(const s2_restriction *restriction);
+/* Why a pattern is not accepted, into *diag; the first of its formats that cannot hold it says so. */
+s2_status s2_restriction_refusal(const s2_restriction *restriction, const s2_pattern *pattern,
+                                 s2_diag *diag) S2_MUST_CHECK;
 /* An s2_search_accept_fn (search/search.h) whose user is the restriction. */
 s2_status s2_restriction_accepts(const void *restriction, const s2_pattern *pattern,
                                  bool *accepted) S2_MUST_CHECK;

@@ -51,21 +51,23 @@ static s2_status first_left_out(const s2_view *view, int64_t len_tok, int64_t lo
     return S2_OK;
 }
 
-static s2_status tell(const s2_view *view, int64_t len_tok, int64_t *work_left, int64_t *least_tok)
+static s2_status tell(const s2_view *view, int64_t len_tok, int64_t *work_left, s2_telling *out)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(view->pattern);
     const int64_t longest_tok = limit_tok < LONGEST_TOK ? limit_tok : LONGEST_TOK;
     bool all = len_tok < longest_tok && !view->has_dynamic;
     int64_t first_tok = 0;
-    *least_tok = 0;
+    *out = (s2_telling){0};
     if (all)
         S2_TRY(reads_all(view, len_tok, work_left, &all));
     if (all)
         S2_TRY(first_left_out(view, len_tok, longest_tok, work_left, &first_tok));
     if (first_tok == 0)
         return S2_OK;
-    const int64_t told_tok = s2_round_up(first_tok + turn_of(view), view->pattern->block_tok);
-    *least_tok = told_tok < longest_tok ? told_tok : longest_tok;
+    const int32_t block_tok = view->pattern->block_tok;
+    out->n_plain = 1;
+    out->least_tok = s2_min_i64(s2_round_up(first_tok, block_tok), longest_tok);
+    out->whole_tok = s2_min_i64(s2_round_up(first_tok + turn_of(view), block_tok), longest_tok);
     return S2_OK;
 }
 
@@ -75,22 +77,23 @@ s2_status s2_telling_find(s2_arena *scratch, const s2_pattern *pattern, s2_phase
     s2_folds folds;
     s2_telling found = {0};
     S2_TRY(s2_folds_build(scratch, pattern, phase, S2_AT_LEAST, &folds));
-    int64_t *const least_tok = S2_NEW(scratch, int64_t, folds.n_classes);
-    if (least_tok == NULL)
+    s2_telling *const told = S2_NEW(scratch, s2_telling, folds.n_classes);
+    if (told == NULL)
         return S2_ENOMEM;
     for (int32_t c = 0; c < folds.n_classes; c++)
-        least_tok[c] = -1;
+        told[c].n_plain = -1;
     for (int32_t head = 0; head < pattern->n_heads; head++) {
         const int32_t c = folds.class_of[(int64_t)layer * pattern->n_heads + head];
         int64_t work_left = STEPS;
         const s2_status status =
-            least_tok[c] < 0 ? tell(&folds.views[c], len_tok, &work_left, &least_tok[c]) : S2_OK;
+            told[c].n_plain < 0 ? tell(&folds.views[c], len_tok, &work_left, &told[c]) : S2_OK;
         if (status == S2_ELIMIT)
-            least_tok[c] = 0;
+            told[c] = (s2_telling){0};
         else
             S2_TRY(status);
-        found.n_plain += least_tok[c] > 0;
-        found.least_tok = s2_max_i64(found.least_tok, least_tok[c]);
+        found.n_plain += told[c].n_plain;
+        found.least_tok = s2_max_i64(found.least_tok, told[c].least_tok);
+        found.whole_tok = s2_max_i64(found.whole_tok, told[c].whole_tok);
     }
     *out = found;
     return S2_OK;

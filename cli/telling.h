@@ -14,7 +14,8 @@
 
 typedef struct s2_telling {
     int32_t n_plain;   /* heads of the layer that read all of this context, and not all of longer ones */
-    int64_t least_tok; /* then: from here on each has left keys out for a whole turn of its strides */
+    int64_t least_tok; /* then: from here on each leaves keys out */
+    int64_t whole_tok; /* and from here on has done so for a whole turn of its strides: every offset shows */
 } s2_telling;
 
 /* Nothing is said of heads that take too long to count. S2_ENOMEM. */

@@ -411,9 +411,10 @@ static void text_outcome(const s2_subject *subject, s2_buf *buf)
     else if (telling->n_plain > 0)
         s2_buf_printf(buf,
                       ", but at this length %d of %d head%s what dense attention reads, whatever the window, "
-                      "stride and offset: use --len %lld or more",
+                      "stride and offset: use --len %lld or more; from %lld on every offset shows",
                       telling->n_plain, subject->pattern->n_heads,
-                      subject->pattern->n_heads == 1 ? " reads" : "s read", (long long)telling->least_tok);
+                      subject->pattern->n_heads == 1 ? " reads" : "s read", (long long)telling->least_tok,
+                      (long long)telling->whole_tok);
     s2_buf_puts(buf, "\n");
 }
 

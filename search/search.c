@@ -91,6 +91,34 @@ s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *ar
     return status;
 }
 
+static s2_status ask_price(const s2_search *search, const s2_pattern *pattern, s2_arena *arena, s2_diag *diag)
+{
+    s2_sim sim;
+    s2_sim_options options = search->options;
+    for (int phase = 0; phase < S2_N_PHASES; phase++) {
+        options.phase = (s2_phase)phase;
+        bool timed = false;
+        for (int32_t v = 0; v < search->n_by; v++)
+            timed |= search->by[v] == s2_objective_time(options.phase);
+        if (timed || phase == 0)
+            S2_TRY(s2_price(arena, pattern, &options, S2_PRICE_WHOLE, &sim, diag));
+    }
+    return S2_OK;
+}
+
+s2_status s2_search_refusal(const s2_search *search, int64_t index, s2_arena *arena, s2_diag *diag)
+{
+    const s2_prove_options options = {.n_tok = S2_OPEN, .work_limit = PROOF_STEPS};
+    s2_finding findings[S2_SEARCH_REQUIREMENTS];
+    s2_pattern pattern;
+    S2_TRY(s2_search_pattern(search, index, arena, &pattern, diag));
+    const s2_status status =
+        s2_prove(arena, &pattern, search->requirements, search->n_requirements, &options, findings);
+    if (status == S2_EINVAL)
+        return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "a required property does not fit its shape");
+    return status == S2_OK ? ask_price(search, &pattern, arena, diag) : status;
+}
+
 /* True when every requirement holds for every length; else it was counted. */
 static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
 {
@@ -196,6 +224,10 @@ static s2_status visit(worker *w, int64_t index)
     }
     S2_TRY(status);
     status = holds ? price(w, index, &pattern) : S2_OK;
+    if (status == S2_EINVAL || status == S2_EUNSUPPORTED) { /* of this shape there is no price */
+        refuse(w, index);
+        return S2_OK;
+    }
     /* what takes too long to count has no price to be compared */
     w->counts.unknown += status == S2_ELIMIT;
     return status == S2_ELIMIT ? S2_OK : status;

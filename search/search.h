@@ -62,7 +62,7 @@ void s2_search_shard(s2_search *search, int64_t shard, int64_t n_shards);
 
 /* Every visited candidate is in exactly one of these. */
 typedef struct s2_search_counts {
-    int64_t refused;                   /* the text is no pattern, or a requirement does not fit it */
+    int64_t refused;                   /* no pattern, or a requirement or price does not fit its shape */
     int64_t violated[S2_N_PROPERTIES]; /* by the first requirement that does not hold */
     int64_t unknown;                   /* not decided: a requirement, or too long to price */
     int64_t outside;                   /* above a limit, by its bounds or priced */
@@ -105,6 +105,10 @@ int64_t s2_search_candidate(const s2_search *search, int64_t visit);
 
 /* The pattern of a candidate, in the arena; S2_EPARSE with *diag, S2_ENOMEM. */
 s2_status s2_search_pattern(const s2_search *search, int64_t index, s2_arena *arena, s2_pattern *out,
+                            s2_diag *diag) S2_MUST_CHECK;
+
+/* Why a candidate is counted as refused: the status and *diag of what refuses it first; S2_OK: nothing does. */
+s2_status s2_search_refusal(const s2_search *search, int64_t index, s2_arena *arena,
                             s2_diag *diag) S2_MUST_CHECK;
 
 /*

@@ -63,13 +63,7 @@ static s2_status check_options(const s2_pattern *pattern, const s2_sim_options *
                            S2_LIMIT_BATCH);
     if (options->new_tok != 0)
         S2_TRY(check_new(pattern, options, diag));
-    if (!s2_share_is_even(pattern, options->n_ranks))
-        return s2_diag_set(
-            diag, S2_EINVAL, CODE_SIM, 0, 0,
-            "%d GPUs cannot share %d heads on %d KV heads evenly%s; the number of GPUs must divide "
-            "the heads, and divide the KV heads or be a multiple of them",
-            options->n_ranks, pattern->n_heads, pattern->n_kv_heads,
-            s2_pattern_layers_differ(pattern) ? ", or on those of a layer with its own" : "");
+    S2_TRY(s2_share_check(pattern, options->n_ranks, diag));
     if (options->peer != NULL)
         S2_TRY(check_peer(pattern, options, diag));
     if (net != NULL && s2_pattern_layers_differ(pattern))

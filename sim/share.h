@@ -22,8 +22,13 @@ typedef struct s2_share_heads {
     const int32_t *heads; /* n_heads of the whole pattern's */
 } s2_share_heads;
 
-/* Equal numbers of query heads, and in each layer of whole KV heads or of copies of one. */
-bool s2_share_is_even(const s2_pattern *pattern, int32_t n_ranks);
+enum { S2_CODE_SHARE = 702 };
+
+/*
+ * Can n_ranks GPUs share the heads evenly: equal numbers of query heads, and in each layer of whole KV heads or of
+ * copies of one? S2_EINVAL with the reason in *diag (or NULL).
+ */
+s2_status s2_share_check(const s2_pattern *pattern, int32_t n_ranks, s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * The heads of GPU `rank` of n_ranks, when the n_kv_heads KV heads are dealt out in the order

@@ -95,7 +95,7 @@ static void each_gpu_is_priced_as_its_own_pattern(void **state)
         s2_sim_options options = draw_options(&rng, &calibration);
         const s2_sim one = run(&arena, &pattern, &options);
         options.n_ranks = 1 << s2_rng_below(&rng, 4);
-        if (!s2_share_is_even(&pattern, options.n_ranks))
+        if (s2_share_check(&pattern, options.n_ranks, NULL) != S2_OK)
             options.n_ranks = 1;
         const s2_sim all = run(&arena, &pattern, &options);
         const int32_t n_copies =
