@@ -35,8 +35,9 @@ static void say_mixture(const s2_listing *l)
         kinds |= is_other_kind(&l->rows[row], timed);
     }
     if (works)
-        fprintf(l->cli->err, "these designs have prices of several phases or lengths (columns phase and len); "
-                             "--phase and --len choose one\n");
+        fprintf(l->cli->err,
+                "these designs have prices of several phases or lengths (columns phase and len); "
+                "--phase and --len choose one\n");
     if (kinds)
         fprintf(l->cli->err,
                 "these times are no rivals: bounds lie below predictions, and each GPU and batch has its own "

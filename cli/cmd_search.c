@@ -651,8 +651,8 @@ static s2_exit explain_unaccepted(const s2_searching *r)
         }
     }
     if (refused >= 0)
-        s2_cli_error(found->cli, "no candidate can be deployed as asked; candidate %lld: %s", (long long)refused,
-                     reason.msg);
+        s2_cli_error(found->cli, "no candidate can be deployed as asked; candidate %lld: %s",
+                     (long long)refused, reason.msg);
     return S2_EXIT_OK;
 }
 
@@ -671,10 +671,11 @@ static void explain_violated(const s2_searching *r)
             s2_buf_printf(&others, "%s%s", others.len > 0 ? "," : "", name);
     }
     if (others.len > 0)
-        s2_cli_error(r->found.cli,
-                     "no design is left: in %lld candidates the heads of a layer together do not read everything; "
-                     "-r %s asks for less, and --minimize us,unread then weighs what is lost",
-                     (long long)n_violating, others.data);
+        s2_cli_error(
+            r->found.cli,
+            "no design is left: in %lld candidates the heads of a layer together do not read everything; "
+            "-r %s asks for less, and --minimize us,unread then weighs what is lost",
+            (long long)n_violating, others.data);
     s2_buf_release(&others);
 }
 

@@ -358,10 +358,11 @@ static void say_little(s2_cli *cli, const s2_subject *subject)
     if (!cli->quiet || subject->verdict->outcome != S2_OUTCOME_OK || telling->n_plain == 0)
         return;
     fprintf(cli->err,
-            "%s, layer %d: ok proves little at %lld tokens, where %d of %d heads read what dense attention reads: "
+            "%s, layer %d: ok proves little at %lld tokens, where %d of %d heads read what dense attention "
+            "reads: "
             "--len %lld or more tells them apart\n",
-            subject->name, subject->layer, (long long)subject->len_tok, telling->n_plain, subject->pattern->n_heads,
-            (long long)telling->least_tok);
+            subject->name, subject->layer, (long long)subject->len_tok, telling->n_plain,
+            subject->pattern->n_heads, (long long)telling->least_tok);
 }
 
 static s2_exit report(s2_validate_state *state, const s2_subject *subject)

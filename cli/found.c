@@ -127,7 +127,8 @@ static s2_status price(const s2_found *found, s2_found_design *design, bool told
     return S2_OK;
 }
 
-static s2_status fill_design(const s2_found *found, const s2_point *point, int32_t place, s2_found_design *out)
+static s2_status fill_design(const s2_found *found, const s2_point *point, int32_t place,
+                             s2_found_design *out)
 {
     s2_arena *const arena = &found->cli->arena;
     *out = (s2_found_design){.point = point};
@@ -147,7 +148,8 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, int32
 static bool find_told(const s2_found *found, int32_t *value, int32_t *phase)
 {
     for (*phase = 0; *phase < found->n_phases; (*phase)++)
-        for (*value = 0; s2_found_tells(found, found->phases[*phase]) && *value < found->search.n_by; (*value)++)
+        for (*value = 0; s2_found_tells(found, found->phases[*phase]) && *value < found->search.n_by;
+             (*value)++)
             if (found->search.by[*value] == S2_BY_TRAIN_US)
                 return true;
     return false;

@@ -17,7 +17,8 @@ typedef struct s2_found_design {
     char hash[S2_HASH_HEX];
     const char *name;   /* "llama-3.1-8b-3f9a01c2": the digits name it everywhere */
     const char *choice; /* what the space says of it, in one line */
-    const s2_sim *sims; /* of each phase, as the search compared it or told; NULL for those far from the best */
+    const s2_sim
+        *sims; /* of each phase, as the search compared it or told; NULL for those far from the best */
     double shown[S2_MAX_OBJECTIVES]; /* the point's values; of those told, train_us is a prediction */
 } s2_found_design;
 
@@ -52,7 +53,8 @@ typedef struct s2_found {
     const s2_restriction *restriction; /* what the designs may be: --exportable, --dense-layers */
     int32_t n_designs;                 /* the front, best first; filled by s2_found_gather */
     s2_found_design *designs;
-    int32_t n_told; /* so many, the best by bounds of a training step, are in the order of predictions; 0: none */
+    int32_t
+        n_told; /* so many, the best by bounds of a training step, are in the order of predictions; 0: none */
     int32_t n_least; /* where the front is empty; filled by s2_found_seek_least */
     s2_found_least least[S2_MAX_OBJECTIVES];
 } s2_found;

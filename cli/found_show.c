@@ -126,8 +126,8 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
         bool alike = true;
         for (int32_t v = 0; v < found->search.n_by; v++)
             if (found->search.by[v] <= S2_BY_TRAIN_US)
-                alike &= fabs(found->designs[n].shown[v] / best[v] - 1) * 100 <=
-                         error_pct[found->search.by[v]];
+                alike &=
+                    fabs(found->designs[n].shown[v] / best[v] - 1) * 100 <= error_pct[found->search.by[v]];
         count += alike;
     }
     return count;
@@ -157,7 +157,8 @@ static void put_training(const s2_sim_options *options, const s2_sim *sim, s2_bu
 {
     const s2_training *const training = &sim->training;
     if (training->bytes <= 0) {
-        s2_buf_puts(buf, "  train is priced as attention alone; --model prices the whole step, and says whether it fits\n");
+        s2_buf_puts(buf, "  train is priced as attention alone; --model prices the whole step, and says "
+                         "whether it fits\n");
         return;
     }
     const bool fits = sim->fit_batch >= options->batch;
@@ -448,8 +449,10 @@ static void put_ranking(const s2_found *found, s2_buf *buf)
             bound |= !own;
         }
     if (found->n_told > 0)
-        s2_buf_printf(buf, "train_us: bounds at peak rates made the front; its %d best are predicted and in the "
-                           "order of that\n", (int)found->n_told);
+        s2_buf_printf(buf,
+                      "train_us: bounds at peak rates made the front; its %d best are predicted and in the "
+                      "order of that\n",
+                      (int)found->n_told);
     if (predicted)
         s2_buf_printf(buf, "times%s are predictions for the kernels measured on %s at commit %s\n",
                       bound && found->n_told == 0 ? " (except train_us, a bound)" : "", options->gpu.name,

@@ -72,8 +72,8 @@ static int64_t count_dense_layers(const s2_pattern *pattern)
 }
 
 /* Written, read back and the same pairs: what is lossy would be another pattern. */
-static s2_status can_write(const s2_restriction *restriction, const s2_format *format, const s2_pattern *pattern,
-                           s2_diag *diag, bool *can)
+static s2_status can_write(const s2_restriction *restriction, const s2_format *format,
+                           const s2_pattern *pattern, s2_diag *diag, bool *can)
 {
     s2_arena arena = {0};
     s2_buf notes = {0};
@@ -94,8 +94,8 @@ static s2_status can_write(const s2_restriction *restriction, const s2_format *f
     const s2_status status = s2_export_run(format, &target, &report);
     *can = status == S2_OK && !report.refused && !report.difference.differs;
     if (!*can && diag->msg[0] == '\0')
-        (void)s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0, "%s: what is written reads other pairs than the pattern",
-                          format->name);
+        (void)s2_diag_set(diag, S2_EUNSUPPORTED, 0, 0, 0,
+                          "%s: what is written reads other pairs than the pattern", format->name);
     s2_buf_release(&notes);
     s2_arena_release(&arena);
     return status == S2_ENOMEM ? status : S2_OK;

@@ -17,7 +17,7 @@ typedef struct s2_restriction {
     const s2_format *formats[S2_RESTRICT_FORMATS];
     int64_t n_dense_layers; /* exactly; S2_RESTRICT_ANY: any number */
     int64_t n_tok;          /* of formats of one length */
-    int32_t n_ranks;        /* GPUs that share the heads: formats that name them are written for one of these */
+    int32_t n_ranks; /* GPUs that share the heads: formats that name them are written for one of these */
 } s2_restriction;
 
 /* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */

@@ -297,7 +297,8 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
     row.hbm_bytes = (double)sim->counts.hbm_read + (double)sim->counts.hbm_write;
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
-    row.kv_head_pages_bytes = options->phase == S2_TRAIN ? 0 : (double)sim->kv.head_pages; /* training keeps none */
+    row.kv_head_pages_bytes =
+        options->phase == S2_TRAIN ? 0 : (double)sim->kv.head_pages; /* training keeps none */
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error_pct : none;
     return row;

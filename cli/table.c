@@ -193,7 +193,8 @@ static const s2_option CALIBRATE[] = {
 static const s2_option VALIDATE[] = {
     {"device", 'd', "NAME", "cpu", "where the kernel runs: cpu, gpu, or gpu:N", false, false},
     {"len", 'n', "N,...", "1k",
-     "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a shorter "
+     "context lengths in tokens; k and m multiply by 1024 and 1048576; default: 1k, or up to 4k where a "
+     "shorter "
      "context tells a head from a dense one by nothing",
      false, false},
     {"layer", 'l', "N", "auto", "one layer; auto: one of each kind of layer", false, false},
@@ -534,7 +535,8 @@ const s2_command s2_command_table[] = {
      "A design is on the front when no other is at least as good in every --minimize column and better in "
      "one. Designs "
      "without a value in one of them are left out. Designs are compared at one phase and length, which is "
-     "said; --phase and --len choose another. No bound is compared with a prediction, and no GPU or batch with "
+     "said; --phase and --len choose another. No bound is compared with a prediction, and no GPU or batch "
+     "with "
      "another: the kind of price that most designs have competes, and a condition such as priced=bound "
      "chooses another. Conditions and columns as in `s2 ls`.",
      "$ s2 pareto union=holds kv=holds\n$ s2 pareto --minimize gpu_us,density --format csv\n", PARETO},

@@ -281,7 +281,7 @@ static void mark_whole_columns(s2_column_search *search, const s2_view *view, s2
             atom->key_tok.end < range.end || !is_unrestricted(view, atom))
             continue;
         const s2_comb comb = {range.begin, range.end, atom->gran, atom->period, atom->width, atom->shift};
-        for (int64_t x = s2_comb_next(&comb, range.begin); x != S2_OPEN;) {
+        for (int64_t x = s2_comb_next(&comb, range.begin); x != S2_OPEN && search->work_left > 0;) {
             const int64_t end = s2_comb_run_end(&comb, x);
             memset(marks + (x - range.begin) / unit, 1, (size_t)(s2_ceil_div(end - x, unit)));
             x = s2_comb_next(&comb, end);
@@ -329,8 +329,12 @@ static s2_status hole_of(s2_column_search *search, const s2_view *view, s2_viola
     s2_column column;
     S2_TRY(classes_build(search->scratch, &view, 1, 1, &classes));
     S2_TRY(column_init(search->scratch, view, &column));
-    for (int32_t r = 0; r < classes.n_ranges && !key_is_past(search, best, classes.ranges[r].begin); r++)
+    for (int32_t r = 0; r < classes.n_ranges && !key_is_past(search, best, classes.ranges[r].begin); r++) {
+        best->limited |= search->work_left <= 0; /* the next range would be laid out, and left */
+        if (best->limited)
+            break;
         S2_TRY(hole_in_range(search, &classes, classes.ranges[r], &column, best));
+    }
     *complete = !best->limited && !cut_matters(search, &classes, best);
     return S2_OK;
 }

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/arith.h"
+#include "base/work.h"
 #include "coverage/prove.h"
 #include "reach/worth.h"
 #include "search/dilution.h"
@@ -52,6 +53,7 @@ static s2_status price(s2_objectives *objectives, const s2_pattern *pattern, s2_
 {
     s2_sim_options options = objectives->options;
     options.phase = phase;
+    options.work_left = options.work_left != NULL ? options.work_left : &objectives->work_left;
     return s2_price(&objectives->scratch, pattern, &options, fidelity, out, NULL);
 }
 
@@ -146,6 +148,10 @@ static s2_status price_depth(s2_objectives *objectives, const s2_pattern *patter
         least = depth_by_runs(pattern, &finding);
     while (status == S2_OK && finding.undecided && least <= pattern->n_layers) {
         s2_finding within;
+        if (!s2_work_spend(&objectives->work_left, PROOF_STEPS))
+            status = S2_ELIMIT;
+        if (status != S2_OK)
+            break;
         status = prove_one(objectives, pattern, (s2_requirement){S2_DEPTH, (int32_t)least, true}, &within);
         if (status != S2_OK || within.verdict == S2_HOLDS)
             break;
@@ -161,6 +167,7 @@ s2_status s2_objectives_bound(s2_objectives *objectives, const s2_pattern *patte
                               double value[S2_MAX_OBJECTIVES])
 {
     s2_sim floor;
+    objectives->work_left = S2_SIM_WORK;
     S2_TRY(price(objectives, pattern, S2_PREFILL, S2_PRICE_FLOOR, &floor));
     for (int32_t v = 0; v < S2_MAX_OBJECTIVES; v++)
         value[v] = 0;

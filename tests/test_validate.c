@@ -346,16 +346,19 @@ static void a_length_at_which_a_pattern_reads_as_dense_is_told_with_one_at_which
             if (!head_reads_all(&pattern, head, len_tok) || head_reads_all(&pattern, head, LONGEST))
                 continue;
             n_plain++;
-            if (telling.whole_tok < telling.least_tok || telling.least_tok <= len_tok || head_reads_all(&pattern, head, telling.least_tok))
+            if (telling.whole_tok < telling.least_tok || telling.least_tok <= len_tok ||
+                head_reads_all(&pattern, head, telling.least_tok))
                 fail_msg("%s: head %d still reads all of %lld tokens", text, head,
                          (long long)telling.least_tok);
         }
         /* and no shorter context, by more than a block, would do */
         bool shorter = n_plain > 0 && telling.least_tok - 16 > len_tok;
         for (int32_t head = 0; head < 4 && shorter; head++)
-            shorter = !head_reads_all(&pattern, head, telling.least_tok - 16) || head_reads_all(&pattern, head, LONGEST);
+            shorter = !head_reads_all(&pattern, head, telling.least_tok - 16) ||
+                      head_reads_all(&pattern, head, LONGEST);
         if (shorter)
-            fail_msg("%s: %lld tokens are told, and a block less would do", text, (long long)telling.least_tok);
+            fail_msg("%s: %lld tokens are told, and a block less would do", text,
+                     (long long)telling.least_tok);
         if (n_plain != telling.n_plain)
             fail_msg("%s at %lld: %d heads, not %d", text, (long long)len_tok, n_plain, telling.n_plain);
         s2_arena_release(&arena);
