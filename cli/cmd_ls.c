@@ -103,7 +103,7 @@ static s2_exit show_list(s2_listing *l, const s2_args *args, s2_db *db, s2_db_qu
     if (s2_args_has(args, "view"))
         S2_CLI_TRY(use_view(l->cli, args, db, query));
     S2_CLI_TRY(s2_listing_price(l->cli, args, db, false, query, &empty));
-    return empty ? S2_EXIT_OK : list(l, db, query, s2_args_str(args, "format"));
+    return empty ? S2_EXIT_OK : list(l, db, query, s2_listing_format(args));
 }
 
 static s2_exit keep_view(s2_cli *cli, s2_db *db, const char *name, const s2_db_query *query)

@@ -11,7 +11,7 @@ static s2_exit print_front(s2_listing *l, s2_db *db, const s2_args *args, const 
     const s2_status found = s2_front_leave(l, front);
     if (found != S2_OK)
         return s2_cli_fail(cli, found, "front");
-    const s2_exit code = s2_listing_print(l, s2_args_str(args, "format"));
+    const s2_exit code = s2_listing_print(l, s2_listing_format(args));
     fflush(cli->out);
     fprintf(cli->err, "on the front of %s: %d of %d design%s\n", s2_args_str(args, "minimize"),
             (int)l->n_rows, (int)n_rows, s2_text_plural(n_rows));

@@ -8,9 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/quantity.h"
 #include "cli/check.h"
 #include "cli/gpufile.h"
@@ -335,14 +337,29 @@ static s2_exit refuse_unfit(const s2_searching *r)
     const char *why = NULL;
     if (weighs(&r->found.search, S2_BY_REDUNDANCY) && !requires_union(&r->found.search))
         why = "redundancy needs --require union: a pair that no head reads has no readers to count";
-    else if (s2_args_has(&r->args, "output") && r->restriction.n_formats != 1)
-        why = "-o needs exactly one format: name it with --exportable";
+    else if (s2_args_has(&r->args, "output") && r->restriction.n_formats > 1)
+        why = "-o writes one format, and --exportable names several";
     else if (cli->no_db && s2_args_has(&r->args, "resume"))
         why = "--resume needs the file that --no-db does not write";
     if (why == NULL)
         return S2_EXIT_OK;
     s2_cli_error(cli, "%s", why);
     return S2_EXIT_USAGE;
+}
+
+/* Nobody searches for minutes to learn that the best cannot be written. */
+static s2_exit check_output(const s2_searching *r)
+{
+    const char *const path = s2_args_str(&r->args, "output");
+    s2_output probe = {0};
+    struct stat there;
+    if (path == NULL || (r->restriction.n_formats > 0 && stat(path, &there) == 0 && S_ISDIR(there.st_mode)))
+        return S2_EXIT_OK; /* s2 export names its files inside a folder */
+    const s2_status status = s2_output_open(&probe, path);
+    if (status == S2_OK)
+        return s2_output_close(&probe, false) == S2_OK ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
+    s2_cli_error(r->found.cli, "%s: %s", path, s2_file_why(errno));
+    return s2_exit_of(status);
 }
 
 /* A model's config is no space, though it has braces: one is proposed for it. */
@@ -773,6 +790,30 @@ static s2_exit confirm(s2_searching *r, bool stored)
     return code;
 }
 
+/* Without a format: the pattern itself. */
+static s2_exit write_best(const s2_searching *r, const char *path)
+{
+    s2_cli *const cli = r->found.cli;
+    const s2_found_design *const best = &r->found.designs[0];
+    s2_buf text = {0};
+    s2_output out = {0};
+    s2_pattern_print(&best->pattern, &text);
+    if (text.status != S2_OK)
+        return s2_cli_fail(cli, text.status, "export");
+    s2_status status = s2_output_open(&out, path);
+    if (status == S2_OK) {
+        const bool whole = fwrite(text.data, 1, text.len, out.file) == text.len;
+        status = s2_output_close(&out, whole);
+    }
+    s2_buf_release(&text);
+    if (status != S2_OK) {
+        s2_cli_error(cli, "%s: %s", path, s2_file_why(errno));
+        return s2_exit_of(status);
+    }
+    fprintf(cli->err, "%s is written to %s\n", best->name, path);
+    return S2_EXIT_OK;
+}
+
 /* -o: the best design as `s2 export` writes it, from the database where it was stored there. */
 static s2_exit export_best(const s2_searching *r)
 {
@@ -781,6 +822,8 @@ static s2_exit export_best(const s2_searching *r)
     const char *const path = s2_args_str(&r->args, "output");
     if (path == NULL || found->n_designs == 0)
         return S2_EXIT_OK;
+    if (r->restriction.n_formats == 0)
+        return write_best(r, path);
     const s2_format *const format = r->restriction.formats[0];
     char len[24], ranks[24];
     s2_buf text = {0};
@@ -934,6 +977,7 @@ static s2_exit search_command(s2_searching *r, int argc, char **argv)
     if (r->job.states == NULL)
         return s2_cli_fail(cli, S2_ENOMEM, "search");
     S2_CLI_TRY(read_options(r));
+    S2_CLI_TRY(check_output(r));
     S2_CLI_TRY(read_space(r));
     S2_CLI_TRY(check_worth(r));
     S2_CLI_TRY(check_share(r));

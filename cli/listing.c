@@ -301,6 +301,11 @@ static s2_exit print_json(const s2_listing *l)
     return S2_EXIT_OK;
 }
 
+const char *s2_listing_format(const s2_args *args)
+{
+    return s2_args_has(args, "json") ? "json" : s2_args_str(args, "format");
+}
+
 s2_exit s2_listing_print(s2_listing *l, const char *format)
 {
     l->brief = strcmp(format, "table") == 0 || strcmp(format, "md") == 0;

@@ -24,6 +24,8 @@ typedef struct s2_listing {
 
 /* "name,us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
 s2_exit s2_listing_choose(s2_listing *listing, const char *list);
+/* That of --format, or of --json. */
+const char *s2_listing_format(const s2_args *args);
 /* format: table, csv, json or md; returns an exit code. */
 s2_exit s2_listing_print(s2_listing *listing, const char *format);
 

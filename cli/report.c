@@ -429,21 +429,26 @@ static void put_gpus(const s2_sim_options *options, s2_buf *buf)
     s2_buf_puts(buf, "\n");
 }
 
+static void put_tokens_per_s(double rate, s2_buf *buf)
+{
+    s2_rate_print(rate, buf);
+    s2_buf_puts(buf, " tokens/s");
+}
+
 static void text_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
-    const char *const least = sim->predicted ? "" : "at least ", *const most =
-                                                                     *least != '\0' ? "at most " : "";
     line_begin("end to end", buf);
-    s2_buf_puts(buf, least);
+    s2_buf_puts(buf, sim->predicted ? "" : "at least ");
     s2_time_print(sim->end_to_end_us, buf);
-    s2_buf_printf(buf, ", %s%.4g tokens/s%s; with dense attention ", most,
-                  s2_sim_tokens_per_s(options, sim->end_to_end_us),
-                  has_replicas(options) ? " a replica" : "");
+    s2_buf_puts(buf, sim->predicted ? ", " : ", at most ");
+    put_tokens_per_s(s2_sim_tokens_per_s(options, sim->end_to_end_us), buf);
+    s2_buf_puts(buf, has_replicas(options) ? " a replica; with dense attention " : "; with dense attention ");
     s2_time_print(sim->end_to_end_dense_us, buf);
-    s2_buf_printf(
-        buf, ", %.4g: %.3g times as long%s\n", s2_sim_tokens_per_s(options, sim->end_to_end_dense_us),
-        sim->end_to_end_dense_us / sim->end_to_end_us,
-        s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link" : "");
+    s2_buf_puts(buf, ", ");
+    s2_rate_print(s2_sim_tokens_per_s(options, sim->end_to_end_dense_us), buf);
+    s2_buf_printf(buf, ": %.3g times as long%s\n", sim->end_to_end_dense_us / sim->end_to_end_us,
+                  s2_sim_dense_spills(options, sim) ? ", but its cache does not fit and waits for the link"
+                                                    : "");
 }
 
 static void text_largest(const s2_sim_options *options, const s2_largest *largest, s2_buf *buf)
@@ -452,12 +457,15 @@ static void text_largest(const s2_sim_options *options, const s2_largest *larges
         return;
     const double rate = largest_rate(options, largest, false), dense = largest_rate(options, largest, true);
     line_begin("largest batch", buf);
-    s2_buf_printf(buf, "%lld: %.4g tokens/s; dense ", (long long)largest->batch, rate);
-    if (largest->batch_dense == 0)
-        s2_buf_puts(buf, "does not fit with one sequence\n");
-    else
-        s2_buf_printf(buf, "%lld: %.4g, a ratio of %.3g\n", (long long)largest->batch_dense, dense,
-                      rate / dense);
+    s2_buf_printf(buf, "%lld: ", (long long)largest->batch);
+    put_tokens_per_s(rate, buf);
+    if (largest->batch_dense == 0) {
+        s2_buf_puts(buf, "; dense does not fit with one sequence\n");
+        return;
+    }
+    s2_buf_printf(buf, "; dense %lld: ", (long long)largest->batch_dense);
+    s2_rate_print(dense, buf);
+    s2_buf_printf(buf, ", a ratio of %.3g\n", rate / dense);
 }
 
 static void text_beyond(const s2_sim *sim, s2_buf *buf)

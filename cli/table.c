@@ -295,6 +295,7 @@ static const s2_option LS[] = {
      "name,hash,family,rows,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us,tags",
      "what is shown", false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    OPT_JSON,
     {"trash", '\0', NULL, NULL, "show removed designs instead", false, false},
     {"phase", 'p', "prefill|decode|train", NULL,
      "the phase that is shown; default: each design's most common", false, false},
@@ -315,6 +316,7 @@ static const s2_option PARETO[] = {
      "name,hash,family,union,kv,phase,len,batch,us,priced,kv_bytes,unread,density,gpu_us", "what is shown",
      false, false},
     {"format", 'f', "table|csv|json|md", "table", "json: one object per line; md: Markdown", false, false},
+    OPT_JSON,
     OPT_DB,
     OPT_END};
 
@@ -350,7 +352,8 @@ static const s2_option SEARCH[] = {
     {"validate", '\0', "N", "0", "then run the N best of the front, as s2 validate does", false, false},
     {"device", 'd', "NAME", "cpu", "where they run: cpu, gpu, or gpu:N", false, false},
     {"runs", '\0', "N", "5", "timed repetitions of each", false, false},
-    {"output", 'o', "FILE", NULL, "write the best design there, in the format of --exportable", false, false},
+    {"output", 'o', "FILE", NULL,
+     "write the best design there: as a pattern, or in the format of --exportable", false, false},
     {"dry-run", '\0', NULL, NULL, "say what would be searched, and search nothing", false, false},
     {"resume", '\0', NULL, NULL, "go on where this search was stopped", false, false},
     {"shard", '\0', "I/N", "1/1", "visit the I-th of N parts; merge with s2 db merge", false, false},

@@ -66,7 +66,11 @@ const s2_word_entry s2_word_entries[] = {
      "share it, not what one query head reads."},
     {"fits", "How many sequences, and which longest context, fit the GPU's memory beside the weights."},
     {"host memory", "What of the cache lies in the host's memory because it does not fit the GPU."},
-    {"gpus|each gpu", "With --tp: what each GPU computes and holds of the heads; the slowest sets the time."},
+    {"dp",
+     "--dp N of s2 sim --phase train: N groups of GPUs train on sequences of their own, and divide weights, "
+     "gradients and optimizer among them."},
+    {"gpus|each gpu|tp",
+     "With --tp: what each GPU computes and holds of the heads; the slowest sets the time."},
     {"us|time|time_us|prefill_us|decode_us|train_us",
      "The time of the attention of all layers in microseconds, predicted for the kernels of this repository "
      "where the "
