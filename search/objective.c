@@ -32,7 +32,7 @@ s2_status s2_objectives_init(s2_objectives *objectives, const s2_sim_options *op
                              int32_t n_by)
 {
     bool trains = false;
-    *objectives = (s2_objectives){.options = *options, .n_by = n_by};
+    *objectives = (s2_objectives){.options = *options, .n_by = n_by, .work_left = S2_SIM_WORK};
     for (int32_t v = 0; v < n_by; v++) {
         objectives->by[v] = by[v];
         trains |= by[v] == S2_BY_TRAIN_US;

@@ -43,7 +43,8 @@ typedef struct s2_objectives {
     s2_objective by[S2_MAX_OBJECTIVES];
     bool keeps_all; /* set by the caller: the cache frees nothing, whatever a pattern lets it drop */
     s2_arena scratch;
-    int64_t work_left; /* of counting, for all prices of one candidate: as much as one price has elsewhere */
+    int64_t
+        work_left; /* of counting, for all prices of a candidate from its bound on: as much as one price elsewhere */
 } s2_objectives;
 
 /* S2_ENOMEM. */
