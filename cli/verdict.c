@@ -411,10 +411,11 @@ static void text_outcome(const s2_subject *subject, s2_buf *buf)
     else if (telling->n_plain > 0)
         s2_buf_printf(buf,
                       ", but at this length %d of %d head%s what dense attention reads, whatever the window, "
-                      "stride and offset: use --len %lld or more; from %lld on every offset shows",
+                      "stride and offset: use --len %lld or more",
                       telling->n_plain, subject->pattern->n_heads,
-                      subject->pattern->n_heads == 1 ? " reads" : "s read", (long long)telling->least_tok,
-                      (long long)telling->whole_tok);
+                      subject->pattern->n_heads == 1 ? " reads" : "s read", (long long)telling->least_tok);
+    if (v->outcome == S2_OUTCOME_OK && telling->whole_tok > telling->least_tok)
+        s2_buf_printf(buf, "; from %lld on every offset shows", (long long)telling->whole_tok);
     s2_buf_puts(buf, "\n");
 }
 
