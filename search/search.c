@@ -8,9 +8,15 @@
 #include "base/rng.h"
 #include "pattern/comb.h"
 #include "pattern/parse.h"
-#include "sim/fast.h"
 
-enum { FIRST_BATCH = 64, DEAR_BATCH = 256, LARGEST_BATCH = 8192, SLICE = 16, PROOF_STEPS = 10000000 };
+enum {
+    FIRST_BATCH = 64,
+    DEAR_BATCH = 256,
+    LARGEST_BATCH = 8192,
+    SLICE = 16,
+    PROOF_STEPS = 10000000,
+    CHEAP_BODIES = 2
+};
 
 /* ---- the order of visits */
 
@@ -128,9 +134,8 @@ static s2_status prove(worker *w, const s2_pattern *pattern, bool *holds)
     s2_finding findings[S2_SEARCH_REQUIREMENTS];
     *holds = false;
     bool unknown = false;
-    s2_candidate fast;
     /* together where proofs are cheap; otherwise one by one, for what is violated needs no dearer proof */
-    const int32_t step = s2_candidate_of(pattern, &fast) ? search->n_requirements : 1;
+    const int32_t step = pattern->n_bodies <= CHEAP_BODIES ? search->n_requirements : 1;
     for (int32_t r = 0; r < search->n_requirements; r++) {
         if (r % step == 0)
             S2_TRY(s2_prove(&w->arena, pattern, search->requirements + r, step, &options, findings + r));
