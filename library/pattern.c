@@ -245,7 +245,7 @@ static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
 
 static const char *share_fault(const s2_pattern *whole, const s2_share_of *of)
 {
-    if (of->n_ranks < 1 || !s2_share_is_even(whole, of->n_ranks))
+    if (s2_share_check(whole, of->n_ranks, NULL) != S2_OK)
         return "ranks: heads, or KV heads, cannot be dealt out equally to so many";
     if (of->rank < 0 || of->rank >= of->n_ranks)
         return "rank: there is no such rank";
