@@ -396,11 +396,12 @@ static s2_exit read_options(s2_searching *r)
     S2_CLI_TRY(read_list(r, "phase",
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
-    S2_CLI_TRY(read_list(r, "minimize",
-                         s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
-                         "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
-                         "unread, redundancy, depth, dilution, loss, unrecalled",
-                         take_objective));
+    S2_CLI_TRY(
+        read_list(r, "minimize",
+                  s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
+                  "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
+                  "unread, redundancy, depth, dilution, loss, unrecalled",
+                  take_objective));
     r->found.at_most = s2_args_str(&r->args, "at-most");
     if (r->found.at_most != NULL)
         S2_CLI_TRY(read_list(r, "at-most", r->found.at_most,
