@@ -44,14 +44,17 @@ static double seconds(void)
 
 /*
  * Where nobody says what to minimize. By price alone the winner of a proposed space is the one that a model learns least
- * with (docs/worth.md); training keeps no cache to be made smaller.
+ * with (docs/worth.md). Two prices, time and cache, face two measures of what is given up; where the cache is the same for
+ * every design, time faces dilution alone, or else the winner is the design nearest to dense attention.
  */
 static const char *usual_minimize(const s2_searching *r)
 {
     const bool proposed = r->args.n_operands == 0 || r->in_words;
     const bool trains = r->found.n_phases == 1 && r->found.phases[0] == S2_TRAIN;
     if (trains)
-        return proposed ? "us,unread,dilution" : "us,unread";
+        return proposed ? "us,dilution" : "us,unread";
+    if (r->found.search.keeps_all && proposed)
+        return "us,kv_bytes,dilution";
     return proposed ? "us,kv_bytes,unread,dilution" : s2_args_str(&r->args, "minimize");
 }
 
@@ -397,6 +400,13 @@ static s2_exit read_options(s2_searching *r)
                          r->words.phases != NULL ? r->words.phases : s2_args_str(&r->args, "phase"),
                          "prefill, decode, train", take_phase));
     S2_CLI_TRY(
+        s2_restriction_read(r->found.cli, &r->args,
+                            r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
+                            r->found.search.options.len_tok, &r->restriction));
+    r->restriction.n_ranks = r->found.search.options.n_ranks;
+    r->found.restriction = &r->restriction;
+    r->found.search.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
+    S2_CLI_TRY(
         read_list(r, "minimize",
                   s2_args_has(&r->args, "minimize") ? s2_args_str(&r->args, "minimize") : usual_minimize(r),
                   "up to six of us, prefill_us, decode_us, train_us, kv_bytes, density, imbalance, "
@@ -409,13 +419,6 @@ static s2_exit read_options(s2_searching *r)
                              "a dense cache), 4g, 4GiB or 4GB, times as in 3ms, density and unread as in 30%",
                              take_limit));
     S2_CLI_TRY(refuse_tiny(r));
-    S2_CLI_TRY(
-        s2_restriction_read(r->found.cli, &r->args,
-                            r->words.format != NULL ? r->words.format : s2_args_str(&r->args, "exportable"),
-                            r->found.search.options.len_tok, &r->restriction));
-    r->restriction.n_ranks = r->found.search.options.n_ranks;
-    r->found.restriction = &r->restriction;
-    r->found.search.keeps_all = s2_restriction_keeper(&r->restriction) != NULL;
     if (s2_restriction_restricts(&r->restriction)) {
         r->found.search.accept = s2_restriction_accepts;
         r->found.search.accept_user = &r->restriction;

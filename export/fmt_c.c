@@ -82,7 +82,7 @@ static s2_status add_sealed(const s2_target *target, s2_buf *header)
     s2_provenance_lines(&whole, target, " * ");
     if (header->status == S2_OK) {
         s2_origin_seal(&whole, " * ", header->data, header->len);
-        s2_buf_puts(&whole, COMMENT_END + 1); /* the line has ended */
+        s2_buf_puts(&whole, &COMMENT_END[1]); /* the line has ended */
         s2_buf_add(&whole, header->data, header->len);
     }
     s2_buf_release(header);

@@ -26,7 +26,7 @@ SHAPES = {"llama-3.1-8b": dict(layers=32, hidden=4096, heads=32, kv_heads=8, dim
           "phi-3-small": dict(layers=32, hidden=4096, heads=32, kv_heads=8, dim=128, inner=14336, vocab=100352),
           "1.3b": dict(layers=24, hidden=2048, heads=16, kv_heads=16, dim=128, inner=5504, vocab=50304),
           "tiny": dict(layers=2, hidden=256, heads=4, kv_heads=2, dim=64, inner=512, vocab=1000)}
-# what `s2 search 'MODEL, H200, 32k, vLLM'` puts first
+# what `s2 search 'MODEL, H200, 32k, vLLM' --minimize us,kv_bytes,unread` puts first
 PATTERNS = {"llama-3.1-8b": "local 16 | stride 32 phase head+1", "phi-3-small": "local 16 | stride 32 phase head+1",
             "1.3b": "local 16 | stride 16 phase head+1", "tiny": "local 2 | stride 4 phase head+1"}
 TRAINED = {"llama-3.1-8b": "local 16 | stride 16 phase head+1"}
