@@ -239,10 +239,13 @@ void s2_explorer_runs(s2_explorer *e)
         s2_db_runs(e->db, &e->runs_arena, 0, S2_EXPLORER_RUNS, rows, &n_rows, &diag) == S2_OK)
         for (int32_t at = 0; at < n_rows; at++) {
             const int32_t job = job_of(e, &rows[at]);
-            if (job >= 0)
-                e->runs[e->n_jobs - 1 - job].n_results = rows[at].n_results;
-            else
-                e->runs[n++] = run_of_row(e, &rows[at]);
+            s2_tui_run *const run = &e->runs[job >= 0 ? e->n_jobs - 1 - job : n];
+            if (job < 0) {
+                *run = run_of_row(e, &rows[at]);
+                n++;
+            }
+            run->id = rows[at].id;
+            run->n_results = rows[at].n_results;
         }
     model->runs = e->runs;
     model->n_runs = n;

@@ -1061,6 +1061,9 @@ static void work_goes_on_beside_the_screen_and_can_be_ended(void **state)
     console_send(&c, "1j");
     console_send(&c, "a\t\t\t\t\t\t40\r");
     expect(&c, "search: done");
+    console_send(&c, "6/");
+    expect(&c, "filter: run=");
+    expect(&c, "search-");
     console_send(&c, "P\025screen.png\r");
     expect(&c, "written to screen.png");
     assert_int_equal(access(path_of("screen.png"), F_OK), 0);

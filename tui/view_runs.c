@@ -144,7 +144,7 @@ static void list_designs(const s2_tui_model *model, s2_tui_state *state)
 {
     const s2_tui_run *const run = run_at(model, state);
     char filter[40];
-    if (run == NULL || run->job != 0) {
+    if (run == NULL || run->id == 0) {
         snprintf(state->message, sizeof state->message,
                  "this run is not stored yet: its designs are known by then");
         return;
