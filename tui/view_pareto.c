@@ -287,8 +287,7 @@ static void draw_listed(const s2_tui_model *model, const s2_tui_state *state, co
         s2_canvas_printf(canvas, line, 1, S2_STYLE_DIM, "  in the list: %.30s: ", name_of(row));
     s2_canvas_glyph(canvas, line, 1, 0x25c6, '&', S2_STYLE_KEY);
     if (point == NULL || !is_plotted(point)) {
-        s2_canvas_text(canvas, line, col, S2_STYLE_DIM,
-                       "no value for each objective at this phase and length, or priced otherwise");
+        s2_canvas_text(canvas, line, col, S2_STYLE_DIM, "no comparable values at this phase and length");
         return;
     }
     if (p->area.rows > 0 && p->area.cols > 0)
