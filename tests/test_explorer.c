@@ -569,7 +569,7 @@ static void compare_column(const char *screen, int col, const printed *json, con
 static void columns_of_a_comparison_say_what_the_commands_print(void **state)
 {
     (void)state;
-    enum { FIRST = 12, WIDTH = 40 };
+    enum { FIRST = 12, WIDTH = (160 - FIRST) / 2 };
     s2_rng rng = {s2_test_seed(33)};
     for (int64_t n = 0; n < (s2_test_cases(400) + 19) / 20; n++) {
         s2_arena arena = {0};

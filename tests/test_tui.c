@@ -405,6 +405,32 @@ static void every_view_equals_its_golden_at_four_sizes(void **state)
         }
 }
 
+/* At any size compare shows the masks, says that they have no room, or marks that it goes on below. */
+static void compare_shows_masks_or_says_that_it_does_not(void **state)
+{
+    (void)state;
+    static const char *const keys[] = {" j c", " j j c", " j j j c"};
+    for (size_t designs = 0; designs < sizeof keys / sizeof keys[0]; designs++) {
+        s2_session session;
+        begin(&session, 8, 68, false);
+        press(&session, keys[designs]);
+        for (int32_t rows = 8; rows <= 50; rows++) {
+            s2_buf buf = {0};
+            assert_int_equal(s2_session_resize(&session, rows, 60 + rows), S2_OK);
+            s2_session_draw(&session);
+            s2_canvas_dump(&session.canvas, false, &buf);
+            s2_buf_add(&buf, "", 1);
+            assert_int_equal(buf.status, S2_OK);
+            const bool masks = strstr(buf.data, "│") != NULL, none = strstr(buf.data, "no room for") != NULL;
+            if (masks + none + (strstr(buf.data, "▾") != NULL) != 1)
+                fail_msg("%d rows, %d designs:\n%s", rows, (int)designs + 2, buf.data);
+            assert_true(masks || rows < 24 || designs == 2);
+            s2_buf_release(&buf);
+        }
+        s2_session_release(&session);
+    }
+}
+
 static void an_empty_list_says_why_at_every_size(void **state)
 {
     (void)state;
@@ -1033,6 +1059,7 @@ int main(void)
         cmocka_unit_test(no_key_means_two_things_in_one_view),
         cmocka_unit_test(help_lists_the_keys_that_are_bound_and_no_others),
         cmocka_unit_test(every_view_equals_its_golden_at_four_sizes),
+        cmocka_unit_test(compare_shows_masks_or_says_that_it_does_not),
         cmocka_unit_test(an_empty_list_says_why_at_every_size),
         cmocka_unit_test(every_view_says_something_where_there_is_nothing),
         cmocka_unit_test(the_help_of_every_key_fits_in_eighty_columns),

@@ -260,11 +260,10 @@ static void draw_keys(s2_view_id view, s2_canvas *canvas, s2_rect line)
 /* What was proved to mend the design. */
 static void draw_repairs(const s2_facts *facts, s2_canvas *canvas, s2_rect line)
 {
-    int32_t col = s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "proved repairs: ");
+    int32_t col = s2_canvas_text(canvas, line.row, 1, S2_STYLE_BAR, "R lists proved repairs: ");
     for (int32_t nth = 0; nth < facts->late.n_offers; nth++)
         col = s2_canvas_printf(canvas, line.row, col, S2_STYLE_BAR, "%s%s", nth > 0 ? "; " : "",
                                facts->late.offers[nth].change);
-    s2_canvas_text(canvas, line.row, col, S2_STYLE_BAR, "   R lists them");
 }
 
 /* A message that is longer than the footer takes lines of the body above it. */

@@ -73,10 +73,10 @@ void s2_text_draw(const s2_tui_text *text, int32_t first, s2_canvas *canvas, s2_
 void s2_against_base(const s2_tui_model *model, const s2_facts *facts, s2_canvas *canvas, s2_rect line);
 
 /*
- * The canonical text in an area, the words marked in which it differs from any of the others; returns the rows
- * that it takes.
+ * The canonical text in an area, the words marked in which it differs from any of the others, or only the lines
+ * that hold such words; returns the rows that it takes, in an area without rows too.
  */
-int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int32_t n_others,
+int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int32_t n_others, bool changes,
                       s2_canvas *canvas, s2_rect area);
 
 /* The mark that more follows than the area shows, at its lower right edge. */

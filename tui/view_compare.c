@@ -5,7 +5,7 @@
 #include "base/arith.h"
 #include "sim/units.h"
 
-enum { LABEL = 12, COLUMN = 15, WIDEST = 40, CELL_BYTES = 48 };
+enum { LABEL = 12, COLUMN = 15, LEAST_MASK = 5, CELL_BYTES = 48, SAME_BYTES = 512 };
 
 /* What a line says of one design, and how. */
 typedef struct cell {
@@ -142,22 +142,85 @@ static int32_t order_lines(const s2_tui_model *model, int32_t order[N_LINES])
     return n_differ;
 }
 
-/* The text, its words that the first design has otherwise marked (of the first: those of any), and the union. */
-static void draw_below(const s2_tui_model *model, int32_t at, s2_canvas *canvas, s2_rect area)
+/* How the screen is shared out. Where masks would have no room, what is the same of all designs is told in one
+ * sentence, and where they still have none, only the lines of the texts that differ are shown. */
+typedef struct table {
+    int32_t order[N_LINES], n_differ;
+    int32_t n_rows;        /* lines that have a row of their own */
+    int32_t same_rows;     /* that the sentence takes */
+    int32_t text_rows;     /* of the longest text */
+    bool changes;          /* only what differs of the texts */
+    int32_t lacking;       /* rows that the masks lack */
+    int32_t fit, width;    /* columns of designs, and of each */
+    char same[SAME_BYTES]; /* the sentence */
+} table;
+
+static int32_t above_masks(const table *t)
 {
-    enum { LEAST_MASK = 5 };
-    const int32_t n_others = at == 0 ? model->n_compare - 1 : 1;
-    const int32_t taken = s2_texts_draw(model->compare[at], at == 0 ? &model->compare[1] : model->compare,
-                                        n_others, canvas, area);
-    const s2_rect rest = {area.row + taken, area.col, area.rows - taken, area.cols};
-    if (rest.rows >= LEAST_MASK)
-        s2_panels_union(model->compare[at], model->grids, canvas, rest);
+    return 1 + t->n_rows + 1 + t->same_rows + t->text_rows;
 }
 
-static void draw_column(const s2_tui_model *model, int32_t at, const int32_t order[N_LINES],
-                        s2_canvas *canvas, s2_rect column)
+/* The text, its words that the first design has otherwise marked (of the first: those of any); the rows it takes. */
+static int32_t draw_text(const s2_tui_model *model, int32_t at, bool changes, s2_canvas *canvas, s2_rect area)
+{
+    const int32_t n_others = at == 0 ? model->n_compare - 1 : 1;
+    if (model->compare[at] == NULL || model->compare[at]->status != S2_OK)
+        return 0;
+    return s2_texts_draw(model->compare[at], at == 0 ? &model->compare[1] : model->compare, n_others, changes,
+                         canvas, area);
+}
+
+static void say_same(const s2_tui_model *model, table *t)
+{
+    s2_buf buf = {0};
+    for (int32_t nth = t->n_differ; nth < N_LINES; nth++) {
+        const cell c = cell_of(model->compare[0], t->order[nth]);
+        if (c.text[0] != '\0')
+            s2_buf_printf(&buf, "%s%s %s", buf.len > 0 ? "; " : "", LINES[t->order[nth]].label, c.text);
+    }
+    s2_text_clean(t->same, sizeof t->same, buf.data != NULL ? buf.data : "");
+    s2_buf_release(&buf);
+}
+
+static int32_t draw_same(const table *t, s2_canvas *canvas, s2_rect body, int32_t row)
+{
+    const s2_rect area = {body.row, LABEL, body.rows, body.cols - LABEL};
+    return t->same[0] != '\0' ? s2_fold_draw(t->same, S2_STYLE_TEXT, canvas, area, row) : 0;
+}
+
+/* Rows are counted by drawing where nothing can be seen. */
+static void measure(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, bool packed, table *t)
+{
+    s2_canvas_clip(canvas, (s2_rect){0});
+    t->n_rows = packed ? t->n_differ : N_LINES;
+    t->same_rows = packed ? draw_same(t, canvas, body, body.row) : 0;
+    t->text_rows = 0;
+    for (int32_t at = 0; at < model->n_compare; at++)
+        t->text_rows = s2_max_i32(t->text_rows,
+                                  draw_text(model, at, t->changes, canvas, (s2_rect){0, 0, 0, t->width - 1}));
+    t->lacking = above_masks(t) + LEAST_MASK - body.rows;
+}
+
+static void lay_out(const s2_tui_model *model, s2_canvas *canvas, s2_rect body, table *t)
+{
+    t->n_differ = order_lines(model, t->order);
+    t->width = s2_max_i32((body.cols - LABEL) / model->n_compare, COLUMN);
+    t->fit = s2_max_i32((body.cols - LABEL) / t->width, 1);
+    say_same(model, t);
+    measure(model, canvas, body, false, t);
+    if (t->lacking > 0 && model->n_compare > 1)
+        measure(model, canvas, body, true, t);
+    if (t->lacking > 0 && model->n_compare > 1) {
+        t->changes = true;
+        measure(model, canvas, body, true, t);
+    }
+}
+
+static void draw_column(const s2_tui_model *model, int32_t at, const table *t, s2_canvas *canvas,
+                        s2_rect column)
 {
     const s2_facts *const facts = model->compare[at];
+    const int32_t below = 1 + t->n_rows + 1 + t->same_rows, masks = below + t->text_rows;
     s2_canvas_clip(canvas, column);
     s2_canvas_text(canvas, column.row, column.col, S2_STYLE_HEAD, model->compare_name[at]);
     if (facts == NULL || facts->status != S2_OK) {
@@ -165,46 +228,58 @@ static void draw_column(const s2_tui_model *model, int32_t at, const int32_t ord
                        facts == NULL ? "proving..." : "refused");
         return;
     }
-    for (int32_t line = 0; line < N_LINES; line++) {
-        const cell c = cell_of(facts, order[line]);
+    for (int32_t line = 0; line < t->n_rows; line++) {
+        const cell c = cell_of(facts, t->order[line]);
         s2_canvas_text(canvas, column.row + 1 + line, column.col, c.style, c.text);
     }
-    s2_against_base(model, facts, canvas, (s2_rect){column.row + 1 + N_LINES, column.col, 1, column.cols});
-    draw_below(model, at, canvas,
-               (s2_rect){column.row + N_LINES + 2, column.col, column.rows - N_LINES - 2, column.cols});
+    s2_against_base(model, facts, canvas, (s2_rect){column.row + 1 + t->n_rows, column.col, 1, column.cols});
+    draw_text(model, at, t->changes, canvas,
+              (s2_rect){column.row + below, column.col, s2_max_i32(column.rows - below, 0), column.cols});
+    if (t->lacking <= 0)
+        s2_panels_union(facts, model->grids, canvas,
+                        (s2_rect){column.row + masks, column.col, column.rows - masks, column.cols});
 }
 
-static void draw_labels(const int32_t order[N_LINES], int32_t n_differ, bool pinned, s2_canvas *canvas,
-                        s2_rect body)
+/* What stands beside the columns, and what has no room in them. */
+static void draw_labels(const table *t, bool pinned, s2_canvas *canvas, s2_rect body)
 {
-    for (int32_t line = 0; line < N_LINES; line++)
-        s2_canvas_text(canvas, body.row + 1 + line, 0, line < n_differ ? S2_STYLE_HEAD : S2_STYLE_DIM,
-                       LINES[order[line]].label);
+    const int32_t below = body.row + 1 + t->n_rows + 1;
+    for (int32_t line = 0; line < t->n_rows; line++)
+        s2_canvas_text(canvas, body.row + 1 + line, 0, line < t->n_differ ? S2_STYLE_HEAD : S2_STYLE_DIM,
+                       LINES[t->order[line]].label);
     if (pinned)
-        s2_canvas_text(canvas, body.row + 1 + N_LINES, 0, S2_STYLE_HEAD, "to baseline");
+        s2_canvas_text(canvas, below - 1, 0, S2_STYLE_HEAD, "to baseline");
+    if (t->same_rows > 0) {
+        s2_canvas_text(canvas, below, 0, S2_STYLE_DIM, "the same");
+        draw_same(t, canvas, body, below);
+    }
+    if (t->changes)
+        s2_canvas_text(canvas, below + t->same_rows, 0, S2_STYLE_DIM, "text diff");
+    if (above_masks(t) >= body.rows)
+        s2_more_draw(canvas, body);
+    else if (t->lacking > 0)
+        s2_canvas_printf(canvas, body.row + body.rows - 1, 0, S2_STYLE_DIM,
+                         "no room for the masks (rows missing: %d)", (int)t->lacking);
 }
 
 static void draw(const s2_tui_model *model, const s2_tui_state *state, s2_canvas *canvas, s2_rect body)
 {
-    int32_t order[N_LINES];
+    table t = {0};
     s2_canvas_clip(canvas, body);
     if (model->n_compare == 0) {
         s2_canvas_text(canvas, body.row, 1, S2_STYLE_DIM, "mark designs with space, then c");
         return;
     }
-    const int32_t room = (body.cols - LABEL) / model->n_compare;
-    const int32_t width = room < COLUMN ? COLUMN : room > WIDEST ? WIDEST : room;
-    const int32_t fit = (body.cols - LABEL) / width > 0 ? (body.cols - LABEL) / width : 1;
-    int32_t first = state->scroll;
-    first = first > model->n_compare - fit ? model->n_compare - fit : first;
-    first = first < 0 ? 0 : first;
-    draw_labels(order, order_lines(model, order), model->base != NULL, canvas, body);
+    lay_out(model, canvas, body, &t);
+    const int32_t first = s2_max_i32(s2_min_i32(state->scroll, model->n_compare - t.fit), 0);
     /* one more than fits: the edge marks that there are more */
-    for (int32_t at = first; at < model->n_compare && at <= first + fit; at++) {
-        const int32_t col = LABEL + (at - first) * width, cols = s2_min_i32(width - 1, body.cols - col);
-        draw_column(model, at, order, canvas,
+    for (int32_t at = first; at < model->n_compare && at <= first + t.fit; at++) {
+        const int32_t col = LABEL + (at - first) * t.width, cols = s2_min_i32(t.width - 1, body.cols - col);
+        draw_column(model, at, &t, canvas,
                     (s2_rect){body.row, body.col + col, body.rows, s2_max_i32(cols, 0)});
     }
+    s2_canvas_clip(canvas, body);
+    draw_labels(&t, model->base != NULL, canvas, body);
 }
 
 static void handle(const s2_tui_model *model, s2_tui_state *state, s2_action action)

@@ -63,6 +63,24 @@ static void mark_differences(words *a, words *b)
     s2_free(longest);
 }
 
+/* Keep the lines that hold a difference. */
+static void keep_changes(words *w)
+{
+    int32_t n = 0;
+    for (int32_t begin = 0, end; begin < w->n; begin = end) {
+        bool changed = false;
+        for (end = begin; end < w->n && (end == begin || !w->ends_line[end - 1]); end++)
+            changed = changed || w->differs[end];
+        for (int32_t nth = begin; changed && nth < end; nth++, n++) {
+            w->at[n] = w->at[nth];
+            w->len[n] = w->len[nth];
+            w->ends_line[n] = w->ends_line[nth];
+            w->differs[n] = w->differs[nth];
+        }
+    }
+    w->n = n;
+}
+
 /* Words in the columns of an area, a '*' before every line that holds a difference; returns the rows taken. */
 static int32_t draw_words(const words *w, s2_canvas *canvas, s2_rect area)
 {
@@ -88,12 +106,12 @@ static int32_t draw_words(const words *w, s2_canvas *canvas, s2_rect area)
     return row + 1;
 }
 
-int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int32_t n_others,
+int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int32_t n_others, bool changes,
                       s2_canvas *canvas, s2_rect area)
 {
     words *const both = s2_calloc(2, sizeof *both);
     int32_t rows = 0;
-    if (both == NULL || area.rows < 1)
+    if (both == NULL || area.rows < 0)
         goto done;
     split(&facts->pattern, &both[0]);
     for (int32_t nth = 0; nth < n_others; nth++) {
@@ -103,6 +121,8 @@ int32_t s2_texts_draw(const s2_facts *facts, const s2_facts *const *others, int3
         mark_differences(&both[0], &both[1]);
         s2_buf_release(&both[1].text);
     }
+    if (changes)
+        keep_changes(&both[0]);
     rows = draw_words(&both[0], canvas, area);
     s2_buf_release(&both[0].text);
 done:
