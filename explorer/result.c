@@ -33,9 +33,9 @@ static void put_time(s2_buf *buf, const char *before, double us)
 static void put_check(const s2_db_check *check, s2_buf *buf)
 {
     s2_buf_puts(buf, s2_db_verdict_word(check->verdict));
-    if (check->scope_tok == S2_DB_NONE)
+    if (check->scope_tok == S2_DB_NONE && check->verdict != S2_DB_VIOLATED)
         s2_buf_puts(buf, " for every length");
-    else
+    else if (check->scope_tok != S2_DB_NONE)
         s2_buf_printf(buf, " at %lld tokens", (long long)check->scope_tok);
     if (check->verdict == S2_DB_VIOLATED && check->complete_to_tok != S2_DB_NONE)
         s2_buf_printf(buf, "; complete to %lld tokens", (long long)check->complete_to_tok);
