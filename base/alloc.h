@@ -27,9 +27,9 @@ typedef bool (*s2_alloc_hook)(void *user, size_t n_bytes);
 void s2_alloc_set_hook(s2_alloc_hook hook, void *user);
 
 /*
- * A heap array (NULL at first) with room for at least `want` >= 1 elements of `size` bytes, of which *cap are
- * there. It at least doubles, so that pushing one by one is linear. NULL when memory runs out or the size
- * overflows: the array and *cap are untouched then.
+ * Grow a heap array (NULL at first) that has room for *cap elements of `size` bytes to at least `want` >= 1.
+ * Room at least doubles, so that pushing one by one is linear. Returns NULL when memory runs out or the size
+ * overflows; the array and *cap are then untouched.
  */
 void *s2_reserve(void *array, int64_t *cap, int64_t want, size_t size);
 

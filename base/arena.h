@@ -7,7 +7,7 @@
  *
  * Results of an operation go to an arena that the caller supplies; scratch goes to a second arena
  * or between s2_arena_mark and s2_arena_rewind. Pieces are aligned to 16 bytes and zeroed. Under
- * AddressSanitizer what is not handed out is poisoned, and a red zone separates the pieces.
+ * AddressSanitizer memory not handed out is poisoned, and a red zone separates the pieces.
  *
  * Ownership: s2_arena_release frees every piece. Threads: one arena, one thread at a time.
  */
@@ -42,9 +42,9 @@ void *s2_arena_alloc(s2_arena *arena, size_t n, size_t size);
 /* Grow an array from `have` to `want` objects: a fresh zeroed piece holding the old objects. */
 void *s2_arena_grow(s2_arena *arena, const void *old, size_t have, size_t want, size_t size);
 /*
- * An array (NULL at first) of n elements with room for one more, of which *cap fit so far; it doubles when it
- * is full. NULL when memory runs out: *cap is untouched then. s2_reserve() in base/alloc.h is its like on the
- * heap.
+ * Make room for one more element in an array (NULL at first) of n elements that holds up to *cap; it doubles
+ * when full. Returns NULL, with *cap untouched, when memory runs out. s2_reserve() in base/alloc.h does the
+ * same on the heap.
  */
 void *s2_arena_room(s2_arena *arena, void *array, int64_t n, int64_t *cap, size_t size);
 /* A terminated copy of n bytes, or NULL. */

@@ -10,11 +10,11 @@
 extern "C" {
 #endif
 
-/* Kernels compute in the first S2_N_DTYPES; what follows is priced only. */
+/* Kernels compute in the first S2_N_DTYPES; the later ones are only priced. */
 typedef enum s2_dtype { S2_F32, S2_BF16, S2_F16, S2_N_DTYPES, S2_F8 = S2_N_DTYPES } s2_dtype;
 enum { S2_N_PRICED_DTYPES = S2_F8 + 1 };
 
-/* "fp32", "bf16", "fp16", "fp8": as options, reports and databases name them. */
+/* "fp32", "bf16", "fp16", "fp8": the names in options, reports and databases. */
 const char *s2_dtype_word(s2_dtype dtype);
 
 static inline int32_t s2_dtype_bytes(s2_dtype dtype)

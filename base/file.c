@@ -40,7 +40,7 @@ static bool wait_readable(int fd, int64_t deadline_ms)
     }
 }
 
-/* Pieces grow with what came: a size is only a hint, since pipes and devices have none and files change. */
+/* Grows with what arrives: a size is only a hint, since pipes and devices have none and files change. */
 static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hint_bytes, int64_t deadline_ms,
                           char **out, size_t *n_bytes)
 {
@@ -51,8 +51,8 @@ static s2_status read_all(s2_arena *arena, int fd, size_t limit_bytes, size_t hi
     while (data != NULL) {
         const ssize_t got = read(fd, data + n, cap - n);
         if (got == 0 && n == 0 && patient) {
-            /* a pipe whose writer may be about to come; others wait for nothing. One that came and has not
-             * written yet is seen by reading again, and waited for as long as any. */
+            /* a pipe whose writer may be about to open it; other files wait for nothing. Reading again shows
+             * a writer that has opened but not written yet, which is waited for like any other. */
             patient = false;
             (void)wait_readable(fd, now_ms() + PARTNER_WAIT_MS);
             continue;
@@ -82,7 +82,7 @@ s2_status s2_bytes_read_fd(s2_arena *arena, int fd, size_t limit_bytes, char **o
     return read_all(arena, fd, limit_bytes, FIRST_BYTES, -1, out, n_bytes);
 }
 
-/* Opened without blocking: opening a pipe without a writer would wait for one. */
+/* Opens without blocking: opening a pipe without a writer would wait for one. */
 s2_status s2_bytes_read(s2_arena *arena, const char *path, size_t limit_bytes, char **out, size_t *n_bytes)
 {
     const int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
@@ -121,7 +121,7 @@ const char *s2_file_why(int errnum)
     }
 }
 
-/* A pipe without a reader cannot be opened (ENXIO); one may be about to come. */
+/* A pipe without a reader cannot be opened (ENXIO); one may be about to open it. */
 static s2_status open_directly(s2_output *out, const char *path)
 {
     const int64_t deadline_ms = now_ms() + PARTNER_WAIT_MS;
@@ -139,7 +139,7 @@ static s2_status open_directly(s2_output *out, const char *path)
     return S2_ENOMEM;
 }
 
-/* Where writing to `path` ends up: links are followed, also one whose target does not exist yet. */
+/* Where writing to `path` ends up: links are followed, even to a target that does not exist yet. */
 static bool resolve(const char *path, char out[PATH_MAX])
 {
     enum { MOST_LINKS = 40 };
@@ -167,7 +167,7 @@ static bool resolve(const char *path, char out[PATH_MAX])
     return false;
 }
 
-/* A file without a name, which nobody has to remove when this process is killed; -1 where there is none. */
+/* A file without a name, which nobody has to remove when this process is killed; -1 if unsupported. */
 static int open_unnamed(const char *target)
 {
     char dir[PATH_MAX];
@@ -196,7 +196,7 @@ static s2_status open_beside(s2_output *out, const char *path, const struct stat
     if (fd < 0)
         return io_error(errno);
     if (old != NULL && fchmod(fd, old->st_mode & 07777) != 0) {
-        /* the mode of somebody else's file may not be ours to give */
+        /* we may not be allowed to set the mode of somebody else's file */
     }
     out->file = fdopen(fd, "w");
     if (out->file != NULL)
@@ -221,7 +221,7 @@ s2_status s2_output_open(s2_output *out, const char *path)
     return status;
 }
 
-/* On the disk before it gets its name. Pipes and devices have no disk. */
+/* Data must be on disk before the file gets its name. Pipes and devices have no disk. */
 static int end_of_writing(FILE *file)
 {
     int error = fflush(file) != 0 || ferror(file) != 0 ? (errno != 0 ? errno : EIO) : 0;
@@ -230,7 +230,7 @@ static int end_of_writing(FILE *file)
     return error;
 }
 
-/* Give a file without a name the one beside its place. */
+/* Give a file without a name its temporary one, next to the target. */
 static int name_it(s2_output *out)
 {
     char self[32];

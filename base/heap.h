@@ -8,8 +8,8 @@
 
 #include <stdint.h>
 
-/* heap[0], the least of n in a heap, has grown: lets it sink to its place, so that heap[0] is the least
- * again. All equal numbers are a heap. */
+/* Call after heap[0], the least of n, has grown: it sinks until heap[0] is the least again. n equal numbers
+ * are already a heap. */
 static inline void s2_heap_sink(double *heap, int32_t n)
 {
     const double own = heap[0];

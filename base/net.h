@@ -1,6 +1,6 @@
 /*
  * base/net.h - the widths of a transformer, which decide the weights and products around attention: one form
- * for those who read configs and those who price.
+ * for code that reads configs and code that prices.
  */
 #ifndef S2_BASE_NET_H
 #define S2_BASE_NET_H
@@ -15,12 +15,12 @@ typedef struct s2_net {
     int32_t n_heads;
     int32_t n_kv_heads;
     int32_t head_dim;
-    int32_t ffn; /* of one expert */
+    int32_t ffn; /* per expert */
     int32_t vocab;
-    bool gated;        /* three matrices in the feed-forward layer, else two */
+    bool gated;        /* three matrices in the feed-forward layer, not two */
     bool tied;         /* one embedding for input and output */
     int32_t n_experts; /* 1: dense */
-    int32_t n_active;  /* experts that a token visits */
+    int32_t n_active;  /* experts per token */
 } s2_net;
 
 #endif /* S2_BASE_NET_H */

@@ -20,9 +20,9 @@ typedef enum s2_quantity {
 } s2_quantity;
 
 /*
- * A number that is not negative; letters in any case. *out is in bytes, parts of one, or microseconds; a number
- * without a unit is multiplied by `bare`. False, with *out untouched, for anything else, a share above 1
- * included.
+ * Parse a non-negative number; case does not matter. *out is in bytes, a share of 1, or microseconds; a
+ * number without a unit is multiplied by `bare`. False, with *out untouched, for anything else, including a
+ * share above 1.
  */
 bool s2_quantity_parse(s2_quantity quantity, const char *text, double bare, double *out);
 

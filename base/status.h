@@ -44,7 +44,7 @@ typedef enum s2_status {
 extern "C" {
 #endif
 
-/* The sentence of a status; never NULL, also for values outside the table. */
+/* The sentence of a status; never NULL, even for values outside the table. */
 const char *s2_status_text(s2_status status);
 
 /* Return early on failure. With resources held use one `out:` label instead. */
@@ -66,7 +66,7 @@ typedef struct s2_diag {
     char msg[240];
 } s2_diag;
 
-/* What there is to say of a failure: the diagnostic's words, else the status's. */
+/* The words for a failure: the diagnostic's, else the status's. */
 const char *s2_diag_text(const s2_diag *diag, s2_status status);
 
 /* Fill *diag (NULL is allowed) and return `status`, so that `return s2_diag_set(...)` reads well. */

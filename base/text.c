@@ -136,7 +136,7 @@ static bool is_size(const char *word)
     return n > 0 && unit <= 3 && word[unit] == '\0';
 }
 
-/* Edits that leave a word of n characters one that is recognised. */
+/* The most edits after which a word of n characters is still recognised. */
 static int32_t most_edits(size_t n)
 {
     return n < 3 ? 0 : n < 8 ? 1 : n < 12 ? 2 : 3;
@@ -152,7 +152,7 @@ int32_t s2_text_name_distance(const char *name, const char *known)
     if (n > 1 && n <= n_other && memcmp(plain, other, n) == 0)
         return 0;
     int32_t least = s2_text_distance(plain, n, other, S2_NAME_FAR);
-    /* or the beginning of it that ends with a part: "h1000" is near "h100-sxm" */
+    /* or to a beginning of it that ends with a part: "h1000" is near "h100-sxm" */
     for (size_t at = 1; known[at] != '\0'; at++)
         if (parts(known[at]) && at < sizeof other) {
             char begin[sizeof other];
@@ -216,7 +216,7 @@ void s2_buf_printf(s2_buf *buf, const char *fmt, ...)
     va_end(again);
 }
 
-/* Between quotes a line end and a tab are what they are. */
+/* Between quotes a line end and a tab stand for themselves. */
 static bool is_harmless(const char *text)
 {
     for (size_t at = 0, n = strlen(text), len; at < n; at += len) {
@@ -228,7 +228,7 @@ static bool is_harmless(const char *text)
     return true;
 }
 
-/* Every byte that is not plain ASCII as its number: $'...' of the shells that have it. */
+/* Every byte that is not plain ASCII by its number, as $'...' of the shells that have it. */
 static void add_numbered(s2_buf *buf, const char *word)
 {
     s2_buf_puts(buf, "$'");

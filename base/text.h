@@ -21,7 +21,7 @@ extern "C" {
 /* Copy src into dst (cap bytes, always terminated, never cut inside a character), made harmless. */
 void s2_text_clean(char *dst, size_t cap, const char *src);
 
-/* What a noun counted n times ends in: "" or "s". */
+/* The ending of a noun counted n times: "" or "s". */
 const char *s2_text_plural(int64_t n);
 
 /* Length in bytes of the UTF-8 character at s (n bytes left), or 0 when it is not well formed. */
@@ -38,11 +38,12 @@ bool s2_codepoint_is_hostile(uint32_t cp);
 /* Edit distance (insert, delete, replace), for "did you mean"; at most `cap` is returned. */
 int32_t s2_text_distance(const char *a, size_t a_len, const char *b, int32_t cap);
 
-/* Is it the same name, case, dashes, underscores and blanks aside? "H100 SXM" and "h100-sxm". */
+/* Are the names equal, ignoring case, dashes, underscores and blanks? "H100 SXM" and "h100-sxm". */
 bool s2_text_same_name(const char *a, const char *b);
 /*
- * For "did you mean": the edit distance of names without all these, 0 for the beginning of the known one;
- * S2_NAME_FAR where so many edits make any word of any other, and for numbers and sizes, which are no names.
+ * For "did you mean": the edit distance of the names, also ignoring these; 0 for the beginning of the known
+ * one. S2_NAME_FAR where so many edits could turn any word into any other, and for numbers and sizes, which
+ * are not names.
  */
 #define S2_NAME_FAR INT32_MAX
 int32_t s2_text_name_distance(const char *name, const char *known);
@@ -63,8 +64,8 @@ void s2_buf_puts(s2_buf *buf, const char *text);
 void s2_buf_printf(s2_buf *buf, const char *fmt, ...) S2_PRINTF(2, 3);
 /* "1 layer", "2 layers". */
 void s2_buf_count(s2_buf *buf, int64_t n, const char *noun);
-/* One word for a shell and a terminal: as it stands where nothing in it is special, else between single
- * quotes; with what must not reach a terminal in it, as $'...' with numbers (bash, zsh, POSIX of 2024). */
+/* One word, safe for a shell and a terminal: unchanged where nothing in it is special, else in single quotes,
+ * or as $'...' with escapes (bash, zsh, POSIX 2024) where it holds bytes that must not reach a terminal. */
 void s2_buf_shell(s2_buf *buf, const char *word);
 void s2_buf_release(s2_buf *buf);
 

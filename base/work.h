@@ -1,8 +1,8 @@
 /*
- * base/work.h - a limit of work: the steps that are left to all who share them.
+ * base/work.h - a work limit: the steps left, shared by everything that spends from them.
  *
- * What can be asked for in a line of text may take hours. Such work counts its steps, elementary ones of some
- * nanoseconds, and ends with S2_ELIMIT when none are left. Steps, not seconds: the same input ends alike on
+ * One line of input can request hours of work. Such work counts its elementary steps, some nanoseconds each,
+ * and ends with S2_ELIMIT when none are left. Steps rather than seconds, so that the same input ends alike on
  * every machine.
  */
 #ifndef S2_BASE_WORK_H
@@ -16,13 +16,13 @@
 extern "C" {
 #endif
 
-/* False when nothing is left. left NULL: without limit. */
+/* False when nothing is left. left NULL: no limit. */
 static inline bool s2_work_goes_on(const int64_t *left)
 {
     return left == NULL || *left >= 0;
 }
 
-/* Take n steps; false when they were more than were left. */
+/* Spend n steps; false when fewer were left. */
 static inline bool s2_work_spend(int64_t *left, int64_t n)
 {
     if (left != NULL && *left >= 0)

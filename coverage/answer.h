@@ -1,5 +1,5 @@
 /*
- * coverage/answer.h - the properties that a person asks for by their names, and the verdict over several.
+ * coverage/answer.h - properties by the names that a person uses, and the verdict over several.
  *
  * Threads: no state.
  */
@@ -15,13 +15,13 @@ extern "C" {
 enum { S2_MOST_REQUIREMENTS = 16 };
 
 /*
- * "rows,union,ranks:2" to requirements; S2_EINVAL with the reason in *diag (column of the word). The
+ * Parse "rows,union,ranks:2" into requirements; S2_EINVAL with the reason in *diag (column of the word). The
  * arguments are checked against the pattern by s2_prove().
  */
 s2_status s2_requirements_parse(const char *list, s2_requirement *out, int32_t *n,
                                 s2_diag *diag) S2_MUST_CHECK;
 
-/* "ranks:2"; at least 32 bytes. */
+/* "ranks:2"; `out` needs at least 32 bytes. */
 void s2_requirement_name(const s2_requirement *requirement, char *out, size_t cap);
 
 /* violated, unknown or holds, over the required findings. */

@@ -55,7 +55,7 @@ static bool is_whole(s2_range range)
     return range.begin <= 0 && range.end == S2_OPEN;
 }
 
-/* The mask that is all a head reads, or NULL. */
+/* The mask, if it is all that the head reads, else NULL. */
 static const s2_mask *only_mask(const s2_view *view)
 {
     const s2_atom *const atom = view->atoms;
@@ -73,7 +73,7 @@ static uint64_t gather_byte(const uint8_t *bytes)
     return eight * UINT64_C(0x0102040810204080) >> 56;
 }
 
-/* Eight bytes of np.packbits to 64 bits, first key lowest: each byte is turned round. */
+/* Eight bytes of np.packbits to 64 bits, first key lowest: each byte is reversed. */
 static uint64_t turn_bytes(const uint8_t *bytes)
 {
     uint64_t word;
@@ -119,7 +119,7 @@ static const s2_mask *row_mask(const s2_grid *grid, const s2_view *view)
     return grid->unit > 1 || view->pattern->block_tok == 1 ? only_mask(view) : NULL;
 }
 
-/* One bit tells most rows of a mask apart from empty ones, without reading them. */
+/* One bit tells most rows of a mask from empty ones without reading the whole row. */
 static bool reads_itself(const s2_grid *grid, const s2_view *view, int64_t q_unit)
 {
     const s2_mask *const mask = row_mask(grid, view);
@@ -300,7 +300,7 @@ static s2_status empty_row(s2_grid *grid, const s2_view *view, s2_violation *bes
     return S2_OK;
 }
 
-/* Bits read by exactly one KV head: in `once`; `twice` holds those read by more. */
+/* `once` gets the bits read by exactly one KV head, `twice` those read by more. */
 static s2_status count_readers(s2_grid *grid, const s2_view *views, int32_t n, int32_t group, int64_t q_unit,
                                uint64_t *once, uint64_t *twice, uint64_t *row)
 {
@@ -386,7 +386,7 @@ static s2_status shards(s2_grid *grid, const s2_view *views, int32_t n, int32_t 
     return S2_OK;
 }
 
-/* One layer: what each query holds afterwards is its own and what every key it reads held before. */
+/* One layer: afterwards each query holds what it held and what every key that it reads held before. */
 static s2_status flow_layer(s2_grid *grid, const s2_view *views, int32_t n_heads, const uint64_t *before,
                             uint64_t *after, uint64_t *row)
 {

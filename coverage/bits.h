@@ -1,8 +1,8 @@
 /*
- * coverage/bits.h - the same questions as coverage/columns.h for one length, by bitsets over rows.
+ * coverage/bits.h - the questions of coverage/columns.h, answered for one length by bitsets over rows.
  *
  * For heads with mask files or random lists, which have no columns to repeat. Rows of keys are words
- * of 64 bits; a row is built from s2_view_row() or, for a plain mask term, straight from the file.
+ * of 64 bits; a row is built by s2_view_row_whole() or, for a plain mask term, straight from the file.
  * Memory is a few rows per head, never the whole matrix (except depth).
  *
  * search->n_tok must be a length, not S2_OPEN. Violations are the smallest by (context, query, key).
@@ -14,7 +14,7 @@
 
 #include "coverage/columns.h"
 
-/* Each is the function of coverage/columns.h with the same end of its name. S2_ENOMEM. */
+/* Each matches the function of coverage/columns.h whose name ends alike. S2_ENOMEM. */
 s2_status s2_bits_hole(s2_column_search *search, const s2_view *views, int32_t n,
                        s2_violation *out) S2_MUST_CHECK;
 s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, const s2_view *again,
@@ -22,7 +22,7 @@ s2_status s2_bits_revival(s2_column_search *search, const s2_view *dropped, cons
 s2_status s2_bits_difference(s2_column_search *search, const s2_view *a, const s2_view *b,
                              s2_violation *out) S2_MUST_CHECK;
 s2_status s2_bits_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out) S2_MUST_CHECK;
-/* views in order of query heads, group of them per KV head. */
+/* views in order of query heads, `group` of them per KV head. */
 s2_status s2_bits_shards(s2_column_search *search, const s2_view *views, int32_t n, int32_t group,
                          s2_violation *out) S2_MUST_CHECK;
 

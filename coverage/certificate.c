@@ -5,7 +5,7 @@
 #include "pattern/parse.h"
 #include "pattern/view.h"
 
-/* s2cert's limits: steps of its definition, a few seconds of them, and claims. */
+/* s2cert's limits: steps of its definition (a few seconds), and claims. */
 static const double MOST_STEPS = 2e9;
 enum { MOST_CLAIMS = 16 };
 static const int64_t LONGEST_PERIOD = INT64_C(1) << 40;
@@ -34,7 +34,7 @@ static s2_status check_terms(const s2_pattern *pattern, s2_diag *diag)
     return S2_OK;
 }
 
-/* ---- how long s2cert would take, by the steps that docs/proof.md gives it */
+/* ---- how long s2cert would take, in the steps that docs/proof.md counts */
 
 typedef struct extent {
     int64_t threshold, reach, period, step; /* tokens; period S2_OPEN: too long */
@@ -120,7 +120,7 @@ static bool seen_before(const s2_pattern *pattern, int32_t layer)
     return false;
 }
 
-/* Terms and ranges that a pair of this layer meets, in all heads of both phases. */
+/* Terms and ranges evaluated for one pair of this layer, in all heads of both phases. */
 static double layer_cost(const s2_pattern *pattern, int32_t layer)
 {
     double cost = 0;

@@ -5,7 +5,7 @@
 #include "base/arith.h"
 #include <string.h>
 
-/* Columns visited per range; beyond it the search works on fewer atoms or says that it was limited. */
+/* Columns visited per range; beyond this the search works on fewer atoms or reports that it was limited. */
 enum { MOST_COLUMNS = 1 << 22 };
 
 /* ---- sets of atoms ---------------------------------------------------------------------------- */
@@ -89,14 +89,14 @@ typedef struct s2_classes {
     int64_t unit;
     int32_t n_ranges;
     s2_range *ranges;
-    int64_t cut_tok; /* keys from here on were left out for want of room; S2_OPEN: none */
+    int64_t cut_tok; /* keys from here on were left out for lack of room; S2_OPEN: none */
 } s2_classes;
 
 /*
  * Between two neighbouring key thresholds columns repeat with key_period, so one period of them is
- * enough; with query thresholds that is true only above the highest one. Where a pattern is not
- * causal a query long before its key stays where it is while the key moves by the common period of
- * keys and queries, so that many more are needed.
+ * enough; with query thresholds that is true only above the highest one. In a pattern that is
+ * not causal, a query long before its key stays fixed while the key moves by the common period of
+ * keys and queries, so many more columns are needed.
  */
 static void classes_cut(s2_classes *classes, const int64_t *edges, int32_t n_edges, bool causal)
 {
@@ -125,7 +125,7 @@ static int compare_i64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* block_tok: the test asks for block distances itself, so whole blocks are a period too; else 1. */
+/* block_tok: the test itself uses block distances, so a block is a period too; else 1. */
 static s2_status classes_build(s2_arena *arena, const s2_view *const *views, int32_t n, int64_t block_tok,
                                s2_classes *out)
 {
@@ -183,7 +183,7 @@ static s2_status column_init(s2_arena *arena, const s2_view *view, s2_column *co
     return column->combs != NULL ? S2_OK : S2_ENOMEM;
 }
 
-/* An atom costs a step to ask, and one more where it fills a comb. */
+/* Evaluating an atom costs a step, and one more if it yields a comb. */
 static void column_load(s2_column_search *search, s2_column *column, int64_t k_tok)
 {
     column->n = 0;
@@ -193,8 +193,8 @@ static void column_load(s2_column_search *search, s2_column *column, int64_t k_t
 }
 
 /*
- * First query >= x that the column does not hold, or S2_OPEN: all are held from x to `end`, which is
- * column_end(), and so for ever. A walk that the work limit stops sets *limited.
+ * First query >= x that the column does not hold, or S2_OPEN if it holds all from x to `end`, which is
+ * column_end(), and therefore for ever. A walk stopped by the work limit sets *limited.
  */
 static int64_t first_outside(s2_column_search *search, const s2_column *column, int64_t x, int64_t end,
                              bool *limited)
@@ -246,13 +246,13 @@ static void drop_if_longer(const s2_column_search *search, s2_violation *best)
         *best = (s2_violation){.limited = best->limited};
 }
 
-/* Columns were left out, and no violation before them makes them irrelevant. */
+/* True if columns were left out and no violation before them makes them irrelevant. */
 static bool cut_matters(const s2_column_search *search, const s2_classes *classes, const s2_violation *best)
 {
     return classes->cut_tok != S2_OPEN && !key_is_past(search, best, classes->cut_tok);
 }
 
-/* Run one search with the scratch arena marked, so that callers never see it grow. */
+/* Run one search and rewind the scratch arena, so that callers never see it grow. */
 #define WITH_SCRATCH(search, call)                                                                           \
     do {                                                                                                     \
         const s2_arena_mark_t scratch_mark_ = s2_arena_mark((search)->scratch);                              \
@@ -330,7 +330,7 @@ static s2_status hole_of(s2_column_search *search, const s2_view *view, s2_viola
     S2_TRY(classes_build(search->scratch, &view, 1, 1, &classes));
     S2_TRY(column_init(search->scratch, view, &column));
     for (int32_t r = 0; r < classes.n_ranges && !key_is_past(search, best, classes.ranges[r].begin); r++) {
-        best->limited |= search->work_left <= 0; /* the next range would be laid out, and left */
+        best->limited |= search->work_left <= 0; /* else the next range would be set up for nothing */
         if (best->limited)
             break;
         S2_TRY(hole_in_range(search, &classes, classes.ranges[r], &column, best));
@@ -357,7 +357,7 @@ static int compare_moduli(const void *a, const void *b)
                               : (x->period > y->period) - (x->period < y->period);
 }
 
-/* For each atom, how many have its modulus. */
+/* For each atom, how many atoms have its modulus. */
 static s2_status count_moduli(s2_arena *arena, const s2_view *view, int32_t **out)
 {
     s2_modulus *const moduli = S2_NEW(arena, s2_modulus, view->n_atoms);
@@ -377,7 +377,7 @@ static s2_status count_moduli(s2_arena *arena, const s2_view *view, int32_t **ou
     return S2_OK;
 }
 
-/* The first atom, not yet taken, whose modulus most atoms share; -1 when all are taken. */
+/* The first atom not yet taken whose modulus is shared by most atoms; -1 when all are taken. */
 static int32_t most_common_modulus(const s2_view *view, const int32_t *counts, const uint8_t *taken)
 {
     int32_t best = -1;
@@ -387,7 +387,7 @@ static int32_t most_common_modulus(const s2_view *view, const int32_t *counts, c
     return best;
 }
 
-/* The first atom of each modulus in turn; -1 behind the last. */
+/* The first atom of the nth distinct modulus; -1 past the last. */
 static int32_t nth_modulus(const s2_view *view, int32_t nth)
 {
     for (int32_t a = 0; a < view->n_atoms; a++) {
@@ -410,7 +410,7 @@ static bool has_small_period(const s2_view *view)
     return shape.key_period / unit <= MOST_PERIOD && shape.query_period / unit <= MOST_PERIOD;
 }
 
-/* All atoms of one modulus, unless the periods then grow too large. */
+/* Add all atoms of one modulus, unless the periods would then be too large. */
 static void add_modulus(const s2_view *view, int32_t of, uint8_t *taken, s2_view *subset, s2_atom *atoms)
 {
     const int32_t n_before = subset->n_atoms;
@@ -424,8 +424,8 @@ static void add_modulus(const s2_view *view, int32_t of, uint8_t *taken, s2_view
 }
 
 /*
- * The atom, not yet taken, whose modulus has the least common multiple with what is there among those that
- * share a factor with it, or have no modulus; -1: none is left.
+ * The atom not yet taken whose modulus has the smallest common multiple with the subset's period, among atoms
+ * that share a factor with it or have no modulus; -1: none is left.
  */
 static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const s2_view *subset)
 {
@@ -452,9 +452,9 @@ static int32_t nearest_modulus(const s2_view *view, const uint8_t *taken, const 
 /*
  * Strides with many different moduli have no common period of a manageable size. Fewer atoms that cover
  * everything are proof enough: keep those whose moduli fit together, most common first, or those that share
- * factors with one of them (seed). Combs of coprime moduli help each other nowhere: where each leaves a
- * residue there is, by the Chinese remainder theorem, a key that all leave. So if anything covers, moduli
- * that share factors do, and a seed among them with what is nearest to it is the set to try.
+ * factors with one of them (the seed). Combs of coprime moduli do not help each other: if each leaves out a
+ * residue then, by the Chinese remainder theorem, some key is left out by all. So if anything covers, moduli
+ * that share factors do, and the set to try is a seed among them with the atoms nearest to it.
  */
 static s2_status small_subset(s2_column_search *search, const s2_view *view, int32_t seed, s2_view *out)
 {
@@ -478,8 +478,8 @@ static s2_status small_subset(s2_column_search *search, const s2_view *view, int
 }
 
 /*
- * The whole period is too large: try subsets of the terms that still cover everything. Parts have work of their
- * own, since the whole has usually spent all of it.
+ * The whole period is too large: try subsets of the terms that still cover everything. Subsets have their own
+ * work limit, since the whole has usually spent all of its own.
  */
 static s2_status part_covers(s2_column_search *whole, const s2_view *view, bool *covers)
 {
@@ -609,7 +609,7 @@ static bool column_has(const s2_column *column, int64_t x)
     return false;
 }
 
-/* Where membership of x in the column next changes, S2_OPEN: never. Its caller has just asked column_has(). */
+/* Where membership in the column next changes after x; S2_OPEN: never. Called right after column_has(). */
 static int64_t next_change(s2_column_search *search, const s2_column *column, int64_t x, int64_t end,
                            bool inside, bool *limited)
 {
@@ -737,7 +737,7 @@ s2_status s2_columns_shards(s2_column_search *search, const s2_view *views, int3
 
 /* ---- rows ---------------------------------------------------------------------------------------- */
 
-/* The diagonal is read by every query; or key 0 is, at every distance. */
+/* Whether every query reads the diagonal, or key 0 at every distance. */
 static bool fills_every_row(const s2_atom *atom)
 {
     const bool every_distance = atom->distance_blk.end == S2_OPEN && atom->distance_tok.end == S2_OPEN;
@@ -771,7 +771,7 @@ static bool row_is_empty(const s2_view *view, int64_t q_tok, int64_t n_tok)
     return true;
 }
 
-/* An atom of a row costs what so many of a column do: two divisions, and no neighbour to go on from. */
+/* An atom of a row costs this many of a column: two divisions, and no neighbour to continue from. */
 enum { ROW_STEPS = 2 };
 
 s2_status s2_columns_empty_row(s2_column_search *search, const s2_view *view, s2_violation *out)
@@ -782,7 +782,7 @@ s2_status s2_columns_empty_row(s2_column_search *search, const s2_view *view, s2
     s2_view_shape_add(&shape, view);
     const int64_t unit = shape.block_aligned ? view->pattern->block_tok : 1;
     int64_t end = add_open(rows_end(&shape), unit);
-    /* the end of a context takes keys from the rows before it, so every row of that context is visited */
+    /* the end of a context cuts keys off earlier rows, so every row of that context is visited */
     if (end > search->n_tok || (!is_causal(view) && search->n_tok != S2_OPEN))
         end = search->n_tok;
     if (s2_columns_fill_rows(view))
@@ -790,7 +790,7 @@ s2_status s2_columns_empty_row(s2_column_search *search, const s2_view *view, s2
     for (int64_t q_tok = 0; q_tok < end && !best.found && !best.limited; q_tok += unit) {
         search->work_left -= ROW_STEPS * ((int64_t)view->n_atoms + 1);
         best.limited = search->work_left <= 0;
-        /* the context that ends with a query is the one where its row is emptiest */
+        /* a query's row has the fewest keys in the context that ends with it */
         best.found = row_is_empty(view, q_tok, search->n_tok == S2_OPEN ? q_tok + 1 : search->n_tok);
         best.q_tok = q_tok;
     }

@@ -4,9 +4,9 @@
 
 #include "pattern/dense.h"
 
-/* Bytes of one layer's table of reads; beyond it enumeration says that it was limited. */
+/* Limits of the tables of reads; beyond them enumeration reports that it was limited. */
 static const int64_t MOST_TABLE = INT64_C(1) << 28; /* cells of one layer */
-static const int64_t MOST_CELLS = INT64_C(1) << 31; /* of all layers: ten seconds or so for a property */
+static const int64_t MOST_CELLS = INT64_C(1) << 31; /* of all layers: about ten seconds per property */
 
 /* reads[(head * n + q) * n + k] of one layer and phase, filled from the definition. */
 typedef struct s2_table {
@@ -118,8 +118,8 @@ static s2_place first_pair(const s2_question *question, s2_is_violation is_viola
 }
 
 /*
- * Queries in order; unread[k] is the first query from k on that left k unread, by this phase or one
- * before it. A key that is read after that is the violation.
+ * Visits queries in order; unread[k] is the first query from k on that left k unread, in this phase or one
+ * before it. A key read after that is the violation.
  */
 static s2_place first_revival(const s2_question *question, int64_t *unread, s2_witness witness)
 {
@@ -212,7 +212,7 @@ typedef struct s2_enumerator {
     s2_table tables[S2_N_RULE_PHASES];
     int n_phases;
     s2_table window_table; /* shards: long enough to see the shared window */
-    bool window_unseen;    /* it would take more than the limits */
+    bool window_unseen;    /* seeing it would exceed the limits */
     int64_t *unread;       /* kv: one entry per key */
     bool has_dynamic;
     s2_verdict undecided;
@@ -228,7 +228,7 @@ static s2_witness witness_of(int phase, int32_t layer, int32_t head, int32_t ran
                         .earlier_q_tok = -1};
 }
 
-/* Places of one layer come head by head; of equal heads the smaller pair, of equal pairs the first phase. */
+/* Places of one layer are ordered by head; for equal heads by pair, for equal pairs the first phase wins. */
 static void offer(s2_place *best, int64_t *context_tok, s2_place place)
 {
     if (!place.found)
@@ -353,7 +353,7 @@ static s2_status enumerate_depth(s2_enumerator *enumerator, int32_t depth, int32
     return S2_OK;
 }
 
-/* Keeps a state, and no head of it has a term that may read. */
+/* Whether the layer keeps a state and none of its heads has a term that may read. */
 static bool is_state_layer(const s2_pattern *pattern, int32_t layer)
 {
     if (pattern->layer_shapes == NULL || pattern->layer_shapes[layer].state_bytes == 0)
@@ -497,9 +497,9 @@ static bool is_in_tokens(const s2_term *term)
 /*
  * Where every quantity is in blocks, whether a query reads a key depends on their blocks and, when causal, on
  * which comes first. The first token of a block then stands for the block: it is the smallest query and the
- * smallest key that reads, or does not. The same numbers with blocks of one token are that question. Shards
- * and depth count tokens and stay as they are, and so does kv where a key that prefill left at one query may be
- * read by decode at the next one of the same block.
+ * smallest key that reads, or does not. The same numbers with blocks of one token ask the same. Shards
+ * and depth count tokens and are excluded; so is kv where decode may read a key that prefill left unread at
+ * the query before, in the same block.
  */
 static bool is_of_blocks(const s2_pattern *pattern, const s2_requirement *requirements, int32_t n)
 {
@@ -515,7 +515,7 @@ static int64_t times(int64_t n_blk, int64_t block_tok)
     return n_blk == S2_OPEN || n_blk < 0 ? n_blk : n_blk * block_tok;
 }
 
-/* Numbers of blocks in a finding become those of tokens. */
+/* Turn the block numbers of a finding into token numbers. */
 static void to_tokens(s2_finding *finding, int64_t block_tok, int64_t scope_tok)
 {
     finding->scope_tok = scope_tok;

@@ -33,7 +33,7 @@ s2_range s2_witness_heads(const s2_pattern *pattern, const s2_finding *finding)
     return (s2_range){w->rank * per_rank, (w->rank + 1) * per_rank};
 }
 
-/* Steps that counting the pairs of n_tok tokens takes: columns, their atoms, and the runs of a residue in
+/* Steps needed to count the pairs of n_tok tokens: columns times their atoms, times the runs of a residue in
  * the query. */
 static double counting_steps(const s2_view *view, int64_t n_tok)
 {
@@ -45,8 +45,8 @@ static double counting_steps(const s2_view *view, int64_t n_tok)
 }
 
 /*
- * The length asked for, else eight times what holds, within [8192, 131072]; halved until it is counted within
- * a second or two. 0 where a length that tells anything would take longer.
+ * The length asked for, else eight times what holds, within [8192, 131072]; halved until counting takes only
+ * a second or two. 0 if any telling length would take longer.
  */
 static int64_t telling_length(const s2_finding *finding, const s2_view *view)
 {

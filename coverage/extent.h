@@ -1,5 +1,5 @@
 /*
- * coverage/extent.h - how far a finding reaches: which heads it speaks of, and how many pairs they miss.
+ * coverage/extent.h - how far a finding reaches: which heads it concerns, and how many pairs they miss.
  *
  * Ownership: views live in the caller's arena. Threads: no state.
  */
@@ -16,12 +16,12 @@
 s2_status s2_heads_sort(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         s2_view **views, int32_t **kind_of) S2_MUST_CHECK;
 
-/* The query heads that a finding's witness speaks of: one, a rank's, or all. */
+/* The query heads that a finding's witness concerns: one, a rank's, or all. */
 s2_range s2_witness_heads(const s2_pattern *pattern, const s2_finding *finding);
 
 typedef struct s2_unread {
-    int64_t n_tok; /* a length that tells something; 0 where the pairs cannot be counted in a second or two */
-    int64_t n_pairs;  /* of that length */
+    int64_t n_tok;    /* a telling length; 0 where its pairs cannot be counted in a second or two */
+    int64_t n_pairs;  /* at that length */
     int64_t n_unread; /* by every head of the witness */
 } s2_unread;
 

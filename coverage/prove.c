@@ -7,12 +7,12 @@
 #include "coverage/columns.h"
 #include "pattern/layers.h"
 
-/* Steps of up to 5 ns: below 10 s of one core. */
+/* Steps of up to 5 ns: less than 10 s on one core. */
 static const int64_t DEFAULT_WORK = INT64_C(1600000000);
 static const int64_t PART_WORK = INT64_C(1) << 29;
 /* Contexts tried by bitset when a property is asked for every length but no theorem applies. */
 enum { TRIAL_BLOCKS = 128, TRIAL_TOKENS = 4096, TRIAL_LEAST_BLOCKS = 8 };
-/* Atoms of all classes together, each of some 240 bytes with its share of the merged heads, so that 1 GiB does. */
+/* Atoms of all classes together, some 240 bytes each with their share of the merged heads: 1 GiB suffices. */
 static const int64_t MOST_ATOMS = 3500000;
 
 static const char *const PROPERTY_WORDS[S2_N_PROPERTIES] = {"rows",   "union", "kv",   "group",
@@ -32,7 +32,7 @@ const char *s2_verdict_word(s2_verdict verdict)
 /* Layers that read the same keys share one class; the first of them stands for all. */
 typedef struct s2_layer_class {
     int32_t first_layer;
-    int32_t alike;    /* the first layer that reads the same, with a state or without */
+    int32_t alike;    /* the first layer that reads the same, whether or not it has a state */
     bool is_state;    /* not judged */
     int32_t n_phases; /* 1: prefill and decode are the same */
     bool too_large;   /* no views were made: nothing is known */
@@ -72,7 +72,7 @@ static s2_status find_classes(s2_prover *prover)
         return S2_ENOMEM;
     S2_TRY(s2_layers_alike(prover->scratch, pattern, S2_BOTH_PHASES, first_alike));
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
-        /* a layer of `none` may have a state or not: what is judged must not be a class with what is not */
+        /* a layer of `none` may have a state or not: judged layers must not share a class with others */
         const bool is_state = s2_pattern_is_state_layer(pattern, layer);
         int32_t found =
             first_alike[layer] != layer ? prover->class_of[first_alike[layer]] : prover->n_classes;
@@ -137,7 +137,7 @@ static void note_random(s2_layer_class *class, const s2_view *views, int32_t n)
             class->has_random |= views[v].atoms[a].kind == S2_ATOM_RANDOM;
 }
 
-/* What the views of a class hold at most, a view counted as an atom. */
+/* The most atoms that the views of a class can hold, counting a view as an atom. */
 static int64_t count_atoms(const s2_pattern *pattern, const s2_layer_class *class)
 {
     int64_t n = 0;
@@ -196,7 +196,7 @@ typedef struct s2_answer {
     s2_verdict verdict;
     s2_reason reason;
     int64_t reason_tok;
-    int64_t sure_tok;    /* up to this context all is known, whatever the verdict */
+    int64_t sure_tok;    /* everything is known up to this context, whatever the verdict */
     int64_t context_tok; /* violated: smallest violating context - 1 over all heads and phases */
     s2_witness witness;
 } s2_answer;
@@ -282,7 +282,7 @@ static s2_witness witness_at(const s2_column_look *look, int phase, int32_t head
 
 /*
  * A limited search that found nothing is no answer. One that found something is still a refutation, though
- * not the smallest perhaps.
+ * perhaps not the smallest.
  */
 static void answer_add(s2_answer *answer, const s2_violation *violation, s2_witness witness)
 {
@@ -315,7 +315,7 @@ static s2_status search_hole(const s2_column_look *look, const s2_view *views, c
 }
 
 /*
- * Heads [begin, end) as one union: no hole even in what is certain, a hole even in what is possible, or open.
+ * Heads [begin, end) as one union: no hole even in certain reads, a hole even in possible ones, or open.
  */
 static s2_status union_of_heads(const s2_column_look *look, int phase, int32_t begin, int32_t end,
                                 int32_t rank, s2_answer *answer)
@@ -363,7 +363,7 @@ static bool seen_before(const s2_view *views, int32_t head, const int32_t *disti
     return false;
 }
 
-/* Heads worth deciding: one of each kind, and never more than this many compared. */
+/* Decide one head of each kind; at most this many are compared. */
 enum { MOST_DISTINCT = 128 };
 typedef struct s2_distinct {
     int32_t n;
@@ -384,7 +384,7 @@ static bool is_new_head(const s2_column_look *look, s2_distinct *distinct, int32
     return false;
 }
 
-/* Not causal: a row has the fewest keys in the context that its query ends, which may fail earlier. */
+/* Not causal: a row has the fewest keys in the context that ends with its query, so it may fail earlier. */
 static s2_status smallest_empty_context(const s2_column_look *look, const s2_view *view,
                                         const s2_violation *row, s2_answer *answer, int64_t *out)
 {
@@ -407,7 +407,7 @@ static s2_status decide_rows(const s2_column_look *look, int32_t arg, s2_answer 
 {
     (void)arg;
     for (int phase = 0; phase < look->class->n_phases; phase++) {
-        /* a dynamic term always chooses something where there is something to choose from */
+        /* a dynamic term always chooses something if there is anything to choose from */
         const s2_view *const views = look_views(look, phase, S2_AT_MOST);
         s2_distinct distinct = {0};
         for (int32_t head = 0; head < look->prover->pattern->n_heads; head++) {
@@ -566,7 +566,7 @@ static s2_status decide_explicit(s2_column_look *look, const s2_requirement *req
 {
     const s2_decide decide = DECIDE[requirement->property];
     look->by_bits = true;
-    /* without causality a list is drawn from the whole context, so that a shorter one has other lists */
+    /* without causality a list is drawn from the whole context, so a shorter context has other lists */
     if (look->class->has_random && !look->prover->pattern->causal)
         answer_unsure(answer, 0);
     if (look->n_tok != S2_OPEN)
@@ -604,7 +604,7 @@ static s2_status decide_class(s2_prover *prover, const s2_layer_class *class,
 
 /* ---- findings -------------------------------------------------------------------------------------- */
 
-/* sure_tok: of all answers so far. */
+/* *sure_tok: the smallest of all answers so far. */
 static void finding_add(s2_finding *finding, const s2_answer *answer, int64_t *sure_tok)
 {
     *sure_tok = s2_min_i64(answer->sure_tok, *sure_tok);
@@ -624,7 +624,7 @@ static void finding_add(s2_finding *finding, const s2_answer *answer, int64_t *s
     }
 }
 
-/* What fails in one place may fail earlier in another that was not decided. */
+/* A property that fails in one place may fail earlier in another that was not decided. */
 static void finding_end(s2_finding *finding, int64_t sure_tok)
 {
     if (finding->verdict == S2_VIOLATED && finding->complete_to_tok > sure_tok)
@@ -699,7 +699,8 @@ static bool window_has(const s2_prover *prover, const bool *of_class, int32_t fi
     return false;
 }
 
-/* What flows through a state is not judged. A window with one union-complete layer reaches everything. The others are tried at one length. */
+/* Flow through a state is not judged. A window with one union-complete layer reaches everything; the others
+ * are tried at one length. */
 static s2_status decide_window(s2_prover *prover, int32_t first_layer, int32_t n_window, s2_answer *answer)
 {
     const int64_t n_tok = prover->n_tok == S2_OPEN ? trial_tok(prover->pattern) : prover->n_tok;
@@ -749,7 +750,7 @@ static s2_status complete_classes(s2_prover *prover, bool *complete)
     return S2_OK;
 }
 
-/* The first window with the same classes in the same order, which has the same answer; or this one. */
+/* The first window with the same classes in the same order, which has the same answer; else this one. */
 static int32_t first_such_window(const s2_prover *prover, int32_t first_layer, int32_t n_window)
 {
     int32_t earlier = 0;

@@ -28,7 +28,7 @@ typedef enum s2_property {
     S2_KV,     /* per head: a key that went unread by a query at or after it is never read again */
     S2_GROUP,  /* the query heads of a KV head read the same keys */
     S2_SHARDS, /* beyond the window that all KV heads share, each pair is read by exactly one KV head */
-    S2_RANKS,  /* each of N tensor-parallel ranks of heads is union-complete by itself */
+    S2_RANKS,  /* each of N tensor-parallel ranks of heads is union-complete on its own */
     S2_DEPTH,  /* within D layers every key reaches every later query */
     S2_N_PROPERTIES
 } s2_property;
@@ -47,8 +47,8 @@ const char *s2_verdict_word(s2_verdict verdict); /* "holds", "violated", "unknow
 
 /*
  * Where a property fails: the canonical smallest place, by layer, then (per-head properties) head,
- * then query, then key. -1 where a field does not apply. Of a pattern that is not causal, places are
- * compared by the context they need first.
+ * then query, then key. -1 where a field does not apply. For a pattern that is not causal, places are
+ * compared first by the context they need.
  */
 typedef struct s2_witness {
     s2_phase phase;
@@ -80,13 +80,13 @@ typedef struct s2_finding {
     int64_t scope_tok;       /* S2_OPEN: every length; else the one length decided */
     int64_t complete_to_tok; /* violated: the longest context up to which the property holds, or
                                 S2_COMPLETE_UNKNOWN: it may fail earlier where nothing was decided */
-    s2_reason reason;        /* of unknown */
+    s2_reason reason;        /* for unknown */
     int64_t reason_tok;
-    s2_witness witness; /* of violated */
+    s2_witness witness; /* for violated */
     int32_t n_failing_layers;
     const int32_t
-        *failing_layers; /* ascending; layers whose own verdict is this one, where it is not holds */
-    bool undecided;      /* violated, and of some other layer nothing is known */
+        *failing_layers; /* ascending; the layers that have this verdict themselves; none for holds */
+    bool undecided;      /* violated, and some other layer was not decided */
 } s2_finding;
 
 typedef struct s2_prove_options {
@@ -103,16 +103,16 @@ s2_status s2_prove(s2_arena *arena, const s2_pattern *pattern, const s2_requirem
                    const s2_prove_options *options, s2_finding *findings) S2_MUST_CHECK;
 
 /*
- * The same by plain enumeration of the definition. With n_tok S2_OPEN the length is the one that the
- * theorem of docs/proof.md says suffices. Where it exceeds S2_ENUMERATE_LIMIT_TOK (blocks, if every quantity is
- * in blocks and neither shards nor depth is asked), or a head is dynamic, the verdict is unknown.
+ * The same by plain enumeration of the definition. With n_tok S2_OPEN it uses the length that suffices
+ * by the theorem of docs/proof.md. Where it exceeds S2_ENUMERATE_LIMIT_TOK (blocks, if every quantity is
+ * in blocks and neither shards nor depth is requested), or a head is dynamic, the verdict is unknown.
  */
 enum { S2_ENUMERATE_LIMIT_TOK = 4096 };
 s2_status s2_enumerate(s2_arena *arena, const s2_pattern *pattern, const s2_requirement *requirements,
                        int32_t n, const s2_prove_options *options, s2_finding *findings) S2_MUST_CHECK;
 
 /*
- * The length that a question is decided for: n_tok, or, where it is S2_OPEN and the pattern has mask
+ * The length for which a question is decided: n_tok, or, where that is S2_OPEN and the pattern has mask
  * files, the length of the shortest file.
  */
 int64_t s2_prove_scope(const s2_pattern *pattern, int64_t n_tok);
@@ -120,7 +120,7 @@ int64_t s2_prove_scope(const s2_pattern *pattern, int64_t n_tok);
 /* False when two findings of one requirement are both decided and differ in verdict, length or place. */
 bool s2_finding_agrees(const s2_finding *a, const s2_finding *b);
 
-/* A context whose check decides every context of the static part; S2_OPEN if huge. S2_ENOMEM. */
+/* A context such that checking it decides every context of the static part; S2_OPEN if huge. S2_ENOMEM. */
 s2_status s2_sufficient_length(s2_arena *arena, const s2_pattern *pattern, int64_t *out) S2_MUST_CHECK;
 
 #ifdef __cplusplus

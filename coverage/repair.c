@@ -11,7 +11,7 @@ typedef struct finder {
     int32_t n;
 } finder;
 
-/* Does the property hold for the same scope once the pattern is this one? */
+/* Whether the property holds for the same scope in the changed pattern. */
 static s2_status would_hold(const finder *f, const s2_pattern *changed, bool *holds)
 {
     const s2_prove_options options = {.n_tok = f->finding->scope_tok, .work_limit = 20000000};
@@ -32,7 +32,7 @@ static s2_status keep(finder *f, const s2_pattern *changed, s2_repair repair)
 
 /* ---- edits of every term */
 
-/* A copy of the pattern whose every term passed through `edit`. */
+/* Copy the pattern with `edit` applied to every term. */
 typedef void (*s2_edit)(s2_term *term, int64_t arg);
 static s2_status edited(const finder *f, const s2_pattern *pattern, s2_edit edit, int64_t arg,
                         s2_pattern *out)
@@ -73,7 +73,7 @@ static void edit_rotate_by_head(s2_term *term, int64_t arg)
     }
 }
 
-/* Only strides that every head has in the same phase. */
+/* Only strides whose phase is the same in every head. */
 static void edit_rotate_by_kv(s2_term *term, int64_t arg)
 {
     (void)arg;
@@ -102,8 +102,8 @@ static int64_t largest_stride(const s2_pattern *pattern)
 /* ---- what is tried */
 
 /*
- * The largest smaller stride under which the pattern, rotated where `rotate` is given, holds; 0: none. Strides
- * beyond the heads there are cannot.
+ * The largest smaller stride under which the pattern holds, rotated if `rotate` is given; 0: none. Strides
+ * larger than the number of heads cannot hold.
  */
 static s2_status find_stride(const finder *f, s2_edit rotate, s2_pattern *out, int64_t *stride)
 {
@@ -142,7 +142,7 @@ static s2_status try_edit(finder *f, s2_edit edit, s2_repair repair)
     return holds ? keep(f, &changed, repair) : S2_OK;
 }
 
-/* A stride that is too long for the heads even where it is rotated over them: both at once. */
+/* For a stride that is too long even when rotated over the heads: shorten and rotate it at once. */
 static s2_status try_rotated_strides(finder *f)
 {
     s2_pattern changed;
@@ -162,7 +162,7 @@ static bool fails(const s2_finding *finding, int32_t layer)
     return false;
 }
 
-/* Bodies [n_bodies, 2 n_bodies) are the old ones with `extra`, or `extra` alone. */
+/* Bodies [n_bodies, 2 n_bodies) are the old ones plus `extra`, or only `extra`. */
 static s2_status add_bodies(const finder *f, s2_term extra, bool keep_old, s2_body *bodies)
 {
     const s2_pattern *const pattern = f->pattern;
@@ -242,7 +242,7 @@ static s2_status try_rotations(finder *f)
     return S2_OK;
 }
 
-/* A pattern without a stride gets one, whose parts the KV heads share. */
+/* Give a pattern without a stride one that is divided among the KV heads. */
 static s2_status try_new_stride(finder *f)
 {
     s2_term stride = s2_term_init(S2_TERM_STRIDE, f->pattern->n_kv_heads);
@@ -265,7 +265,7 @@ static s2_status repair_union(finder *f)
         S2_TRY(try_new_stride(f));
     }
     if (differ)
-        return S2_OK; /* KV heads of several counts have no common name */
+        return S2_OK; /* layers with different KV heads have no common numbers for them */
     snprintf(dense.change, sizeof dense.change, "kv %d: dense", dense.kv_head);
     return try_body(f, pattern->n_heads - group, s2_term_init(S2_TERM_DENSE, 0), false, dense);
 }

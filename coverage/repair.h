@@ -1,8 +1,8 @@
 /*
  * coverage/repair.h - small changes of a pattern under which a violated property holds, each proved.
  *
- * A repair is a pattern, so that it can be applied and priced, and what was changed in it; words/explain.h says
- * that in a sentence. None is offered that was not proved for the scope of the finding.
+ * A repair is a changed pattern, so that it can be applied and priced, and a record of the change, which
+ * words/explain.h puts in a sentence. Every repair offered was proved for the scope of the finding.
  *
  * Ownership: everything lives in the caller's arena. Threads: no state.
  */
@@ -15,7 +15,7 @@ typedef enum s2_repair_kind {
     S2_REPAIR_STRIDE,             /* a shorter stride */
     S2_REPAIR_ROTATE,             /* the stride rotated over heads */
     S2_REPAIR_STRIDE_AND_ROTATE,  /* both, over KV heads */
-    S2_REPAIR_NEW_STRIDE,         /* one that the KV heads share, where there was none */
+    S2_REPAIR_NEW_STRIDE,         /* one divided among the KV heads, where there was none */
     S2_REPAIR_DENSE_KV,           /* a dense KV head in the failing layers */
     S2_REPAIR_LOCAL,              /* `local 1` */
     S2_REPAIR_STRIDE_FOR_DILATED, /* `stride` in place of `dilated` */
@@ -23,17 +23,17 @@ typedef enum s2_repair_kind {
 
 typedef struct s2_repair {
     s2_repair_kind kind;
-    bool by_head;          /* of S2_REPAIR_ROTATE: over query heads, else over KV heads */
-    int32_t kv_head;       /* of S2_REPAIR_DENSE_KV */
-    int64_t stride;        /* where the repair has one, in blocks */
-    int64_t stride_before; /* of S2_REPAIR_STRIDE: the largest one */
+    bool by_head;          /* for S2_REPAIR_ROTATE: over query heads, else over KV heads */
+    int32_t kv_head;       /* for S2_REPAIR_DENSE_KV */
+    int64_t stride;        /* if the repair has one, in blocks */
+    int64_t stride_before; /* for S2_REPAIR_STRIDE: the largest one */
     char change[40];       /* "stride 8", "phase kv", "kv 7: dense": the change in the language */
     s2_pattern pattern;
 } s2_repair;
 
 enum { S2_REPAIRS = 8 };
 
-/* Those of a finding that is violated, the smallest change first; *n is 0 where none is known. S2_ENOMEM. */
+/* The repairs of a violated finding, smallest change first; *n is 0 if none is known. S2_ENOMEM. */
 s2_status s2_repairs_find(s2_arena *arena, const s2_pattern *pattern, const s2_finding *finding,
                           s2_repair repairs[S2_REPAIRS], int32_t *n) S2_MUST_CHECK;
 

@@ -11,8 +11,8 @@ typedef struct s2_block_builder {
     int64_t n_tok;
     int64_t block_tok;
     int64_t n_blk;
-    int64_t *pairs;    /* pairs read per key block of the row at hand */
-    uint64_t *touched; /* a bit for each key block of it that is read */
+    int64_t *pairs;    /* pairs read per key block of the current row */
+    uint64_t *touched; /* a bit for each key block that the row reads */
     s2_run *runs;
     int64_t cap;
     int32_t *k_blk;
@@ -20,7 +20,7 @@ typedef struct s2_block_builder {
     int64_t n_entries;
     int64_t entry_cap;
     int64_t *work_left;
-    s2_status status; /* of the first failure */
+    s2_status status; /* the first failure */
 } s2_block_builder;
 
 static bool failed(s2_block_builder *builder, s2_status status)
@@ -108,8 +108,8 @@ static bool build_uniform_row(s2_block_builder *builder, int64_t q_blk)
 }
 
 /*
- * Queries [q_begin, q_end) that read the same keys up to causality: the last one stands for all. Causal keys
- * from q_begin on are read by the queries from each on, whole blocks that they are.
+ * Add queries [q_begin, q_end) that read the same keys up to causality: the last one stands for all. With
+ * causality, key q_begin + d is read only from query q_begin + d on, which makes a triangle.
  */
 static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
 {
@@ -130,7 +130,7 @@ static bool add_alike(s2_block_builder *builder, int64_t q_begin, int64_t q_end)
     return true;
 }
 
-/* The blocks that the row at hand reads, which are forgotten: rows may be sparse and very many. */
+/* Push the blocks of the current row and clear only these, since rows may be sparse and many. */
 static bool push_touched(s2_block_builder *builder, int64_t q_blk)
 {
     for (int64_t word = 0; word * 64 < builder->n_blk; word++) {
@@ -145,7 +145,7 @@ static bool push_touched(s2_block_builder *builder, int64_t q_blk)
     return true;
 }
 
-/* One row of blocks, by stretches of `alike` queries that read alike; 1: query by query. */
+/* One row of blocks, in stretches of `alike` queries that read alike; 1: query by query. */
 static bool build_row(s2_block_builder *builder, int64_t q_blk, int64_t alike)
 {
     const int64_t q_begin = q_blk * builder->block_tok;

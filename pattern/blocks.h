@@ -1,13 +1,13 @@
 /*
  * pattern/blocks.h - which key blocks each query block of one head reads.
  *
- * The compressed-row form of a head's reads at block granularity: what kernels and exporters take.
+ * The compressed-row form of a head's reads at block granularity, as kernels and exporters consume it.
  * It is derived from a view, never edited. A block is listed when any of its pairs is read; `full`
  * says that all of them are, apart from the causal edge.
  *
  * Invariants: rows ascending, columns strictly ascending in a row, 0 <= k_blk < n_k_blk, row i
  *             occupies [row_begin[i], row_begin[i+1]).
- * Ownership:  arrays live in the arena given. Threads: immutable once built; share freely.
+ * Ownership:  arrays live in the given arena. Threads: immutable once built; share freely.
  */
 #ifndef S2_PATTERN_BLOCKS_H
 #define S2_PATTERN_BLOCKS_H
@@ -30,7 +30,7 @@ typedef struct s2_blocks {
 /*
  * Build the list of one head for a context of n_tok tokens at a granularity of block_tok tokens (any
  * power of two, not only the pattern's own). S2_ENOMEM; S2_ELIMIT when it takes more than *work_left
- * (base/work.h: that of its rows, and S2_BLOCK_WORK for each block listed; NULL: no limit). On failure *out
+ * (base/work.h; the work of its rows, plus S2_BLOCK_WORK per listed block; NULL: no limit). On failure *out
  * is untouched.
  */
 enum { S2_BLOCK_WORK = 8 };

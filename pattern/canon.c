@@ -73,7 +73,7 @@ static int compare_spans(const void *left, const void *right)
     return a->end < b->end ? -1 : a->end > b->end;
 }
 
-/* A bounded span ends just behind its last element, and has a step only when it has three. */
+/* A bounded span ends just behind its last element, and has a step only if it has three elements. */
 static int32_t span_simplify(s2_span span, s2_span out[2])
 {
     if (span.end == S2_OPEN || span.step == 1) {
@@ -135,7 +135,7 @@ static s2_status list_canonical(s2_arena *arena, const s2_span_list *list, s2_sp
     return S2_OK;
 }
 
-/* In place: the spans were just copied by list_canonical. */
+/* Done in place, since list_canonical has just copied the spans. */
 static void spans_to_blocks(s2_span_list *list, int64_t block)
 {
     s2_span *const spans = (s2_span *)(uintptr_t)list->spans;
@@ -181,7 +181,7 @@ static bool term_is_blocks(const s2_term *term, int64_t block)
     return false;
 }
 
-/* Turns a term in tokens into blocks, where term_is_blocks() holds; its list was copied. */
+/* Turns a term in tokens into blocks, where term_is_blocks() holds; its list is a copy already. */
 static void term_to_blocks(s2_term *term, int64_t block)
 {
     term->tok = false;
@@ -203,7 +203,7 @@ static s2_range range_intersect(s2_range a, s2_range b)
     return (s2_range){a.begin > b.begin ? a.begin : b.begin, a.end < b.end ? a.end : b.end};
 }
 
-/* Key and query ranges are thresholds on one axis: each bound in blocks when whole, else in tokens. */
+/* Key and query ranges are thresholds on one axis: each bound is in blocks when whole, else in tokens. */
 static void when_simplify(s2_range when[S2_N_UNITS], int64_t block)
 {
     s2_range tok = when[S2_UNIT_BLK];
@@ -315,12 +315,12 @@ typedef struct rule_builder {
     int32_t cap_slots; /* a power of two */
     int32_t *slot;     /* draft + 1 by hash */
     int32_t
-        *begin[S2_N_RULE_PHASES]; /* heads of body b in the layer at hand: sorted[begin[b]..begin[b + 1]) */
+        *begin[S2_N_RULE_PHASES]; /* heads of body b in the current layer: sorted[begin[b]..begin[b + 1]) */
     int32_t *sorted[S2_N_RULE_PHASES];
     uint64_t *row_hash;
-    int32_t *group; /* of each layer: the lowest layer that equals it */
+    int32_t *group; /* per layer: the lowest layer that equals it */
     int32_t layer_words;
-    uint64_t *group_bits; /* of each lowest layer: its whole group, layer_words words */
+    uint64_t *group_bits; /* per lowest layer: its whole group, layer_words words */
 } rule_builder;
 
 static s2_status builder_init(rule_builder *rb)
@@ -442,7 +442,7 @@ static bool draft_matches(const draft *a, const draft *b)
            memcmp(a->heads, b->heads, (size_t)a->n_heads * sizeof *a->heads) == 0;
 }
 
-/* Add the layers of one group to the rule (body, phases, heads), made when it is new. */
+/* Add the layers of one group to the rule (body, phases, heads), creating it if it is new. */
 static s2_status draft_add(rule_builder *rb, int32_t body, uint32_t phases, int32_t group)
 {
     const int phase = phases == 2 ? S2_DECODE : S2_PREFILL;
@@ -499,7 +499,7 @@ static int32_t lowest_bit(const uint64_t *words)
     return word * 64 + __builtin_ctzll(words[word]);
 }
 
-/* By first cell: layer, then head, then phase. Distinct rules of a pattern never share a cell. */
+/* Order by first cell: layer, then head, then phase. Distinct rules of a pattern never share a cell. */
 static int compare_drafts(const void *left, const void *right)
 {
     const draft *const a = left, *const b = right;
@@ -524,7 +524,7 @@ static s2_status draft_finish(rule_builder *rb, const draft *from, s2_rule *out)
     return S2_OK;
 }
 
-/* The body whose rules, replaced by one leading `layers all` rule, save most text; -1 for none. */
+/* The body whose rules, replaced by one leading `layers all` rule, save the most text; -1 for none. */
 static s2_status choose_fallback(rule_builder *rb, const s2_rule *rules, const size_t *text_bytes,
                                  int32_t *out)
 {
@@ -579,7 +579,7 @@ s2_status s2_rules_build(s2_arena *arena, const s2_pattern *pattern, const int32
     return S2_OK;
 }
 
-/* The KV heads whose groups make up the heads exactly, ascending; 0 when they do not. */
+/* The KV heads whose groups together are exactly the rule's heads, ascending; returns 0 if there are none. */
 static int32_t whole_groups(const s2_pattern *pattern, const s2_rule *rule, int32_t *kv)
 {
     const int32_t size = pattern->n_heads / pattern->n_kv_heads;

@@ -1,11 +1,11 @@
 /*
- * pattern/canon.h - one form for what can be written in several: terms, bodies and selectors.
+ * pattern/canon.h - one form for terms, bodies and selectors that can be written in several ways.
  *
  * The parser builds canonical terms and the printer canonicalises whatever it is given, so a text
- * depends on the pattern alone and never on how it came about. docs/pattern-language.md states the
+ * depends on the pattern alone and never on how it was made. docs/pattern-language.md states the
  * rules; this is their one implementation.
  *
- * Ownership: results live in the arena given. Threads: no state.
+ * Ownership: results live in the given arena. Threads: no state.
  */
 #ifndef S2_PATTERN_CANON_H
 #define S2_PATTERN_CANON_H
@@ -25,10 +25,10 @@ extern "C" {
 s2_status s2_term_canonical(s2_arena *arena, int32_t block_tok, const s2_term *term,
                             s2_term *out) S2_MUST_CHECK;
 
-/* Canonical terms without repetitions, `none` for no term at all. S2_ENOMEM. */
+/* Drop repetitions from canonical terms; `none` if no term is left. S2_ENOMEM. */
 s2_status s2_body_distinct(s2_arena *arena, const s2_body *body, s2_body *out) S2_MUST_CHECK;
 
-/* Every term canonical, repetitions dropped, `none` for no term at all. */
+/* Make every term canonical and drop repetitions; `none` if no term is left. */
 s2_status s2_body_canonical(s2_arena *arena, int32_t block_tok, const s2_body *body,
                             s2_body *out) S2_MUST_CHECK;
 
@@ -42,11 +42,11 @@ typedef struct s2_text_set {
     size_t *n_bytes;
 } s2_text_set;
 
-/* The number of the text, which is copied when new. S2_ENOMEM. Zero-initialise the set. */
+/* *out is the number of the text, which is copied when new. Zero-initialise the set. S2_ENOMEM. */
 s2_status s2_text_set_add(s2_arena *arena, s2_text_set *set, const char *text, size_t n_bytes,
                           int32_t *out) S2_MUST_CHECK;
 
-/* "..." as the parser reads it, with \" and \\. */
+/* Append "..." as the parser reads it, with \" and \\ escaped. */
 void s2_quoted_print(const char *text, s2_buf *buf);
 
 /* A rule of the canonical text. Its cells are layers x heads in the phases of the mask. */

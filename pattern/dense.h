@@ -2,7 +2,7 @@
  * pattern/dense.h - the definition itself: does this query read that key?
  *
  * Written straight from the table of docs/pattern-language.md, one case per term, and nothing else:
- * the oracle, the enumerating prover and the property tests stand on it, so it shares no code with
+ * the oracle, the enumerating prover and the property tests rely on it, so it shares no code with
  * pattern/view.h or with block lists. Slow by design.
  */
 #ifndef S2_PATTERN_DENSE_H

@@ -6,13 +6,13 @@
 #include "pattern/blocks.h"
 
 enum {
-    /* Rows of a block list that are counted one by one; beyond it the figure is left out. */
+    /* Rows of a block list that are counted one by one; beyond this the figure is left out. */
     COUNT_ROWS = 4096,
     /* Rows of tokens that are enumerated for heads without a closed form. */
     COUNT_EXPLICIT_TOK = 1 << 15,
     /* Keys or rows times conditions, for a second or so; runs of a row are walked for each condition. */
     COUNT_STEPS = 1 << 28,
-    COUNT_ALL_STEPS = 1 << 28, /* of all classes, some seconds */
+    COUNT_ALL_STEPS = 1 << 28, /* for all classes, some seconds */
     COUNT_BLOCK_STEPS = 1 << 24
 };
 
@@ -145,7 +145,7 @@ static s2_status sum_classes(const s2_pattern *pattern, const s2_folds *folds, c
     for (int32_t layer = 0; layer < pattern->n_layers; layer++) {
         const int32_t *const class_of = folds->class_of + (int64_t)layer * pattern->n_heads;
         if (s2_pattern_is_state_layer(pattern, layer))
-            continue; /* it has no attention that could be dense */
+            continue; /* the layer has no attention that could be dense */
         n_layers++;
         bool dense = true;
         double layer_blocks = 0;

@@ -1,9 +1,9 @@
 /*
  * pattern/folds.h - the distinct heads of a pattern: heads whose constants fold to the same atoms read the
- * same pairs, so that lists, counts and comparisons are made once for each.
+ * same pairs, so lists, counts and comparisons are made once per class.
  *
  * Heads with random lists or mask files stay apart, because what they read depends on the head itself.
- * Ownership: everything lives in the arena given. Threads: immutable once built.
+ * Ownership: everything lives in the given arena. Threads: immutable once built.
  */
 #ifndef S2_PATTERN_FOLDS_H
 #define S2_PATTERN_FOLDS_H
@@ -21,8 +21,8 @@ s2_status s2_folds_build(s2_arena *arena, const s2_pattern *pattern, s2_phase ph
 
 /*
  * Densities over all layers and heads at n_tok tokens: pairs read / causal pairs, and block pairs read /
- * causal block pairs over the layers that are not dense throughout. NAN where it would take too long to
- * count; sparse_blocks without `blocks` too.
+ * causal block pairs over the layers that are not entirely dense. NAN where counting would take too long;
+ * sparse_blocks is also NAN without `blocks`.
  */
 typedef struct s2_density {
     double tokens;

@@ -1,5 +1,5 @@
 /*
- * pattern/layers.h - layers that read alike, which everything that costs work per layer does once.
+ * pattern/layers.h - layers that read alike, so that work per layer is done once for all of them.
  *
  * Threads: no state.
  */
@@ -22,8 +22,8 @@ enum { S2_BOTH_PHASES = (1 << S2_PREFILL) | (1 << S2_DECODE) };
 
 /*
  * first_alike[layer], n_layers entries: the lowest layer whose heads read the same keys in the phases of the
- * mask, or the layer itself. Alike are layers of the same bodies and KV heads, where no body names the layer
- * and no random list is drawn. S2_ENOMEM.
+ * mask, or the layer itself. Layers are alike when they have the same bodies and KV heads, no body names the
+ * layer and no random list is drawn. S2_ENOMEM.
  */
 s2_status s2_layers_alike(s2_arena *scratch, const s2_pattern *pattern, uint32_t phases,
                           int32_t *first_alike) S2_MUST_CHECK;

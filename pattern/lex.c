@@ -309,7 +309,7 @@ s2_status s2_lex_quoted(s2_lex *lex, s2_arena *arena, const char *what, const ch
 
 /*
  * Whether the colon at lex->at ends the selector instead of belonging to begin:end:step: nothing
- * that could continue the selector follows it.
+ * that could continue the selector follows.
  */
 static bool colon_ends_selector(const s2_lex *lex)
 {

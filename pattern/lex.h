@@ -32,7 +32,7 @@ typedef struct s2_word {
     size_t at; /* offset in the text */
 } s2_word;
 
-/* A number as written. `tok` is the suffix t. */
+/* A number as written. `tok`: it has the suffix t. */
 typedef struct s2_number {
     int64_t value;
     bool tok;
@@ -57,12 +57,12 @@ void s2_lex_skip_statement(s2_lex *lex); /* to the end of the statement, past qu
 
 /* After blanks: line end, ';', a comment, or the end of the text. */
 bool s2_lex_at_end(s2_lex *lex);
-/* After blanks: consume the byte when it is next. */
+/* After blanks: consume the byte if it is next. */
 bool s2_lex_take(s2_lex *lex, char byte);
 /* After blanks: the next byte, or 0 at the end of the statement. */
 char s2_lex_peek(s2_lex *lex);
 
-/* [A-Za-z][A-Za-z0-9_-]* or, without dashes, the letters alone; n is 0 when no letter is next. */
+/* [A-Za-z][A-Za-z0-9_-]* or, without dashes, only the letters; n is 0 when no letter is next. */
 s2_word s2_lex_word(s2_lex *lex, bool dashes);
 bool s2_word_is(s2_word word, const char *text);
 
@@ -71,7 +71,7 @@ s2_word s2_lex_run(s2_lex *lex);
 
 /* `what` names the quantity in messages. The value is not checked against any cap. */
 s2_status s2_lex_number(s2_lex *lex, const char *what, s2_unit_rule units, s2_number *out) S2_MUST_CHECK;
-/* All 64 bits, digits only. */
+/* Any 64-bit value, digits only. */
 s2_status s2_lex_u64(s2_lex *lex, const char *what, uint64_t *out) S2_MUST_CHECK;
 
 /* "..." with \" and \\; the content goes to the arena. */
@@ -82,11 +82,11 @@ typedef struct s2_item {
     size_t at;
     bool slice; /* begin:end:step, else n or a-b */
     bool has_begin, has_end, has_step;
-    s2_number begin, end, step; /* of a-b: end is b, inclusive */
+    s2_number begin, end, step; /* in a-b, end is b, inclusive */
 } s2_item;
 
 /*
- * The next item; in a selector the colon that ends it is left in place.
+ * The next item; in a selector the colon that ends it is not consumed.
  */
 s2_status s2_lex_item(s2_lex *lex, bool in_selector, s2_unit_rule units, s2_item *out) S2_MUST_CHECK;
 

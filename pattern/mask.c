@@ -260,7 +260,7 @@ static bool data_are_boolean(int fd, const uint8_t *file, size_t data_at, size_t
     return true;
 }
 
-/* Where the data of a mask start in its mapping: the page-aligned file begins at most this far before. */
+/* Check header, size and values before any are trusted; *data_at is where the data begin in the file. */
 static s2_status check_file(int fd, const char *path, const uint8_t *file, size_t n_bytes, header *head,
                             size_t *data_at, s2_diag *diag)
 {

@@ -1,8 +1,8 @@
 /*
- * pattern/mask.h - boolean NumPy arrays (.npy, dtype bool) as mask terms, and out again.
+ * pattern/mask.h - boolean NumPy arrays (.npy, dtype bool), read as mask terms and written.
  *
- * Also dtype uint8: of 0 and 1, or, where rows are (nq + 7) / 8 bytes, np.packbits(mask, axis=-1) of a
- * square mask.
+ * dtype uint8 is read too: as 0 and 1, or, where rows are (nq + 7) / 8 bytes, as np.packbits(mask, axis=-1)
+ * of a square mask.
  *
  * A file is mapped read-only; its header is checked (magic, version, dtype |b1, C order, 2 or 3
  * dimensions, size equal to the file) before a byte of it is trusted, and values other than 0 and 1
@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-/* S2_EIO when the file cannot be opened, S2_EPARSE (diag without position) when it is no such array. */
+/* S2_EIO when the file cannot be opened, S2_EPARSE (diag without position) when it is not such an array. */
 s2_status s2_mask_load(s2_arena *arena, const char *path, s2_mask *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_mask_unmap(s2_mask *mask);
 

@@ -83,7 +83,7 @@ const s2_model *s2_model_at(int32_t nth)
     return nth >= 0 && nth < s2_model_count() ? &models[nth] : NULL;
 }
 
-/* "-instruct", "-8k", "-v0.1": how many bytes of what is no part of a model's shape stand here. */
+/* "-instruct", "-8k", "-v0.1": the length of a suffix here that says nothing about a model's shape. */
 static size_t variant_bytes(const char *text)
 {
     static const char *const words[] = {"-instruct", "-chat", "-base", "-hf", "-it"};

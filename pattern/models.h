@@ -19,23 +19,23 @@ extern "C" {
 
 typedef struct s2_model {
     s2_net net;
-    const char *source; /* the published repository whose config.json says so, or the table that does */
+    const char *source; /* the published repository (its config.json) or the table that says so */
 } s2_model;
 
 int32_t s2_model_count(void);
 /* nth in alphabetical order; NULL outside the table. */
 const s2_model *s2_model_at(int32_t nth);
 /*
- * By a word of n bytes, not terminated, or NULL. In any case, '_' for '-', with the publisher before it and
- * what published names add behind it: meta-llama/Llama-3.1-8B-Instruct is llama-3.1-8b.
+ * Find a model by a word of n bytes, not terminated; NULL if unknown. Case, '_' for '-', the publisher in
+ * front and suffixes of published names do not matter: meta-llama/Llama-3.1-8B-Instruct is llama-3.1-8b.
  */
 const s2_model *s2_model_find(const char *name, size_t n);
-/* What a model does to its scores beside scaling them. */
+/* What a model does to its scores besides scaling them. */
 typedef struct s2_model_scores {
-    double cap; /* of cap * tanh(score / cap); 0: none */
-    bool sinks; /* a learned logit a head in the softmax's denominator */
+    double cap; /* cap * tanh(score / cap); 0: none */
+    bool sinks; /* a learned logit per head in the softmax's denominator */
 } s2_model_scores;
-/* By the name of an entry; nothing of both for other names. */
+/* By the name of an entry; neither for other names. */
 s2_model_scores s2_model_scores_of(const char *name);
 
 #ifdef __cplusplus

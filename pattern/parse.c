@@ -7,7 +7,7 @@
 
 typedef struct shape_row {
     const char *word;
-    int64_t missing; /* the value where the text leaves it out */
+    int64_t missing; /* the value when the text leaves it out */
     int64_t largest;
 } shape_row;
 static const shape_row shape_rows[S2_N_SHAPE_WORDS] = {
@@ -16,7 +16,7 @@ static const shape_row shape_rows[S2_N_SHAPE_WORDS] = {
 #undef SHAPE_ROW
 };
 
-/* Every word that may begin a statement, for the nearest one to a word that may not. */
+/* Every word that may begin a statement, to suggest the nearest one to a word that may not. */
 static const char *const statement_words[] = {
 #define SHAPE_WORD(name, word, ...) word,
 #define TERM_WORD(kind, word, ...)  word,
@@ -180,7 +180,7 @@ static s2_status read_shape(s2_parser *p)
 /* ---- the whole */
 
 /*
- * The canonical text must be a text that the parser takes. With few layers and bodies it always is:
+ * The canonical text must be one that the parser accepts. With few layers and bodies it always is:
  * a rule per layer, phase and body, each with a selector of bounded length, stays below the caps.
  */
 static s2_status check_canonical(s2_parser *p, const s2_pattern *pattern)

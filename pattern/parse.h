@@ -6,7 +6,7 @@
  * smallest selector, numbers without suffixes where exact. parse(print(p)) equals p, and the
  * design's hash is the SHA-256 of that text.
  *
- * Threads: no state. Ownership: results live in the arena given.
+ * Threads: no state. Ownership: results live in the given arena.
  */
 #ifndef S2_PATTERN_PARSE_H
 #define S2_PATTERN_PARSE_H
@@ -35,7 +35,7 @@ s2_status s2_pattern_parse(s2_arena *arena, const char *text, size_t n_bytes, co
 
 /* Append the canonical text; check buf->status afterwards. */
 void s2_pattern_print(const s2_pattern *pattern, s2_buf *buf);
-/* The statements of the canonical text that give layers numbers of their own; nothing where none has any. */
+/* The statements of the canonical text that give layers their own numbers; nothing if no layer has any. */
 void s2_pattern_print_layers(const s2_pattern *pattern, s2_buf *buf);
 
 /* One body, or one term, in canonical form ("local 16 | stride 8 phase head+1"), for messages and screens. */

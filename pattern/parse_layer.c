@@ -1,5 +1,5 @@
 /*
- * Statements `layers LIST: WORD N`: numbers that some layers have of their own.
+ * Statements `layers LIST: WORD N`: numbers that some layers set for themselves.
  */
 #include <string.h>
 
@@ -24,7 +24,7 @@ static int layer_word_index(s2_word word)
     return what;
 }
 
-/* A colon of the statement is followed by one of the words; no term is one of them. */
+/* Whether a colon of the statement is followed by one of the words, none of which is a term. */
 bool s2_parse_starts_layer_number(const s2_parser *p)
 {
     s2_lex ahead = p->lex;
@@ -128,7 +128,7 @@ int64_t s2_parse_layer_kv_heads(const s2_parser *p, int64_t layer)
     return own.stated != 0 ? own.value : p->shape[S2_SHAPE_KV_HEADS];
 }
 
-/* What a layer takes from the layer whose keys it reads, it may repeat but not change. */
+/* A layer may repeat, but not change, what it takes from the layer whose keys it reads. */
 static s2_status check_shared(s2_parser *p, int64_t layer, int what, int64_t value)
 {
     const s2_own_number own = p->own[what][layer];

@@ -57,7 +57,7 @@ static s2_status read_selector_part(s2_parser *p, s2_word word, selector_parts *
     return s2_parse_indices(p, "head", p->shape[S2_SHAPE_HEADS], out->heads);
 }
 
-/* KV heads are those of the shape: a layer that has others is not meant by their numbers. */
+/* `kv` numbers are those of the shape, so they cannot refer to a layer with other KV heads. */
 static s2_status check_kv_layers(s2_parser *p, const selector_parts *have, const s2_parsed_rule *rule)
 {
     const int64_t n_kv = p->shape[S2_SHAPE_KV_HEADS];

@@ -406,7 +406,7 @@ static s2_status read_arguments(s2_parser *p, const s2_term_row *row, s2_term *t
     return S2_EINVAL;
 }
 
-/* Words that may follow a term of this kind, for a word that may not. */
+/* Words that may follow a term of this kind, to suggest one for a word that may not. */
 static const char *const *words_after(const s2_term_row *row)
 {
     static const char *const stride[] = {"width", "phase", "when", NULL};
@@ -434,7 +434,7 @@ static s2_status refuse_term(s2_parser *p, s2_word word)
     return s2_lex_refuse_word(&p->lex, S2P_TERM, word, "term", words);
 }
 
-/* The term in its canonical form. */
+/* Read a term into its canonical form. */
 static s2_status read_term(s2_parser *p, s2_term *out)
 {
     const s2_word word = s2_lex_word(&p->lex, true);

@@ -1,5 +1,5 @@
 /*
- * What several files of the parser read: words, the beginning of a statement, lists of indices.
+ * What several files of the parser share: words, the beginning of a statement, lists of indices.
  */
 #include "pattern/parser.h"
 
@@ -59,7 +59,7 @@ static bool statement_has_colon(const s2_parser *p)
     return false;
 }
 
-/* True when the statement at the cursor is one of the shape; its first word is then consumed. */
+/* True, with its first word consumed, when the statement at the cursor belongs to the shape. */
 bool s2_parse_starts_shape(s2_parser *p, s2_word *word)
 {
     const size_t begin = p->lex.at;

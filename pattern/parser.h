@@ -2,10 +2,11 @@
  * pattern/parser.h - what the files of the parser share: pattern/parse.c reads the shape, parse_term.c
  * bodies, parse_rule.c selectors and which rule wins. Nothing else includes it.
  *
- * Three passes over the statements: the numbers of the shape and those that layers have of their own, so that a
- * rule may stand before what it refers to; then the rules, each into bit sets of its layers and heads, which are resolved from the last to
- * the first: a cell that is already taken is never visited again, and sixty-four heads go in one step, so
- * that 4096 rules on 1024 layers of 4096 heads cost a fraction of a second.
+ * Three passes over the statements: first the numbers of the shape, then those that layers have of their own,
+ * so that a rule may come before what it refers to; then the rules, each into bit sets of its layers and
+ * heads. Rules are resolved from the last to the first: a cell that already has a body is never visited
+ * again, and a step handles sixty-four heads, so 4096 rules on 1024 layers of 4096 heads take a fraction of a
+ * second.
  */
 #ifndef S2_PATTERN_PARSER_H
 #define S2_PATTERN_PARSER_H
@@ -24,7 +25,7 @@ typedef struct s2_parsed_rule {
     uint64_t *heads;
 } s2_parsed_rule;
 
-/* A layer's own number and where it stands. */
+/* A layer's own number and where it is stated. */
 typedef struct s2_own_number {
     int64_t value;
     size_t stated; /* offset + 1, 0: not stated */
@@ -32,9 +33,9 @@ typedef struct s2_own_number {
 
 typedef struct s2_parser {
     s2_lex lex;
-    s2_arena *arena;  /* of the result */
-    s2_arena scratch; /* gone when parsing ends */
-    s2_buf text;      /* of the body at hand */
+    s2_arena *arena;  /* for the result */
+    s2_arena scratch; /* released when parsing ends */
+    s2_buf text;      /* of the current body */
     const s2_parse_options *options;
 
     const char *name; /* NULL: not stated */
@@ -42,7 +43,7 @@ typedef struct s2_parser {
     int64_t shape[S2_N_SHAPE_WORDS];
     size_t shape_stated[S2_N_SHAPE_WORDS]; /* offset + 1 of the statement, 0: not stated */
     bool has_causal, causal;
-    s2_own_number *own[S2_N_LAYER_WORDS]; /* one per layer; NULL: no layer has any */
+    s2_own_number *own[S2_N_LAYER_WORDS]; /* one per layer; NULL: no layer has one */
 
     int32_t layer_words, head_words; /* of the bit sets */
     int32_t n_rules;
@@ -60,25 +61,25 @@ typedef struct s2_parser {
 
 s2_status s2_parse_refuse_twice(s2_parser *p, size_t place, const char *word);
 
-/* Consume the word when it is next. */
+/* Consume the word if it is next. */
 bool s2_parse_take_word(s2_parser *p, const char *text);
 
 /* The shape number that the word names, or S2_N_SHAPE_WORDS. */
 int s2_parse_shape_word(s2_word word);
 
-/* True when the statement at the cursor is one of the shape; its first word is then consumed. */
+/* True, with its first word consumed, when the statement at the cursor belongs to the shape. */
 bool s2_parse_starts_shape(s2_parser *p, s2_word *word);
 
-/* Whether the word is one of a list that NULL ends. */
+/* Whether the word is in the NULL-terminated list. */
 bool s2_word_among(s2_word word, const char *const *list);
 
 /* The kind of term that the word names, or S2_N_TERM_KINDS. */
 int s2_parse_term_kind(s2_word word);
 
-/* The span of an item of a list; its end is S2_OPEN where the text leaves it open. */
+/* The span of a list item; its end is S2_OPEN where the text leaves it open. */
 s2_status s2_parse_item_span(s2_parser *p, const s2_item *item, s2_span *out) S2_MUST_CHECK;
 
-/* Past a statement, whatever it is. */
+/* Skip a statement of any kind. */
 void s2_parse_skip_statement(s2_parser *p);
 
 s2_status s2_parse_expect_end(s2_parser *p, const char *after);
@@ -89,7 +90,7 @@ void s2_set_bits(uint64_t *words, int64_t begin, int64_t end, int64_t step);
 /* A LIST of indices below n_all into a bit set. */
 s2_status s2_parse_indices(s2_parser *p, const char *what, int64_t n_all, uint64_t *bits) S2_MUST_CHECK;
 
-/* `layers LIST: WORD N`: whether such a statement is next, all of them, and what they make of the layers. */
+/* `layers LIST: WORD N`: test for such a statement, read them all, and look up the layers that result. */
 bool s2_parse_starts_layer_number(const s2_parser *p);
 s2_status s2_parse_layer_numbers(s2_parser *p) S2_MUST_CHECK;
 bool s2_parse_layer_has_state(const s2_parser *p, int64_t layer);
@@ -98,7 +99,7 @@ s2_status s2_parse_layer_shapes(s2_parser *p, s2_pattern *out) S2_MUST_CHECK;
 
 /* A body; *out is its number, the same for bodies of the same canonical text. */
 s2_status s2_parse_body(s2_parser *p, int32_t *out) S2_MUST_CHECK;
-/* `none`, where nothing is said. */
+/* The body `none`, for cells without a rule. */
 s2_status s2_parse_empty_body(s2_parser *p, int32_t *out) S2_MUST_CHECK;
 
 /* Every rule of the text, then the body of each cell. */

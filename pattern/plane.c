@@ -5,7 +5,7 @@
 
 #include "pattern/dense.h"
 
-/* Cells that may be looked at for candidates, about a second; a mask that needs more is refused. */
+/* The most cells examined for candidates, about a second; a mask that needs more is refused. */
 #define WORK_CELLS (INT64_C(1) << 27)
 
 /* A term that lies wholly inside the mask. */
@@ -24,13 +24,13 @@ typedef struct reach {
 typedef struct solver {
     s2_arena *arena;
     const s2_plane *plane;
-    s2_pattern unit; /* blocks of one token: what the definition of a term is asked with */
+    s2_pattern unit; /* blocks of one token, to pass to the definition of a term */
     uint8_t *left;   /* cells that no chosen term reads */
     int64_t n_left;
     reach *columns;
     bool *diagonals;
-    int32_t window;     /* so many blocks before the query are read by all queries */
-    int32_t tail;       /* and all at this distance and beyond */
+    int32_t window;     /* this many newest blocks are read by every query */
+    int32_t tail;       /* and all blocks at this distance and beyond */
     int32_t whole_tail; /* columns from here on are whole */
     int64_t work_left;  /* cells to look at */
     int64_t n_candidates, cap;
@@ -53,12 +53,12 @@ static bool reads(const solver *s, const s2_term *term, int32_t query, int32_t k
     return s2_term_reads(&s->unit, term, 0, 0, s->plane->n, query, key);
 }
 
-/* What a walk over the cells of a term does with each that is left. */
+/* A walk over the cells of a term that are left: counts them or takes them. */
 typedef struct walk {
     solver *s;
     const s2_term *term;
     bool take;
-    int64_t n; /* cells met that were left */
+    int64_t n; /* cells found that were left */
 } walk;
 
 static void visit(walk *w, int32_t query, int32_t key)
@@ -76,7 +76,7 @@ static bool in_class(const s2_term *term, int64_t at)
     return (at + term->offset.constant) % term->n < term->width;
 }
 
-/* A stride keeps to its keys and a dilation to its distances; other terms are asked about every cell. */
+/* A stride visits its keys and a dilation its distances; other terms are evaluated at every cell. */
 static void visit_all(walk *w)
 {
     const int32_t n = w->s->plane->n;
@@ -93,7 +93,7 @@ static void visit_all(walk *w)
     }
 }
 
-/* How many cells the term adds to what is read. */
+/* How many cells the term would newly read. */
 static int64_t count_gain(solver *s, const s2_term *term)
 {
     walk w = {s, term, false, 0};
@@ -101,7 +101,7 @@ static int64_t count_gain(solver *s, const s2_term *term)
     return w.n;
 }
 
-/* At most so many cells can a stride add: a bound that costs a row, where counting costs the square. */
+/* The most cells a stride can add: a bound that costs one row, where counting costs the square. */
 static int64_t bound_gain(const solver *s, const s2_term *term)
 {
     int64_t cells = 0;
@@ -209,7 +209,7 @@ static bool is_inside(const solver *s, const s2_term *term)
     return true;
 }
 
-/* Only the largest chunk: of two that lie inside, one holds the other unless neither divides it. */
+/* Only the largest chunk that fits: it contains any smaller one, unless that does not divide it. */
 static s2_status add_chunk(solver *s)
 {
     for (int32_t n = s->plane->n / 2; n > 1; n--) {
@@ -220,7 +220,7 @@ static s2_status add_chunk(solver *s)
     return S2_OK;
 }
 
-/* The residue classes of one divisor, wholes side by side as one wide stride. */
+/* The residue classes of one divisor; adjacent whole ones become one wide stride. */
 static s2_status add_classes(solver *s, s2_term_kind kind, int32_t divisor, const reach *classes)
 {
     const int32_t n = s->plane->n;
@@ -233,14 +233,14 @@ static s2_status add_classes(solver *s, s2_term_kind kind, int32_t divisor, cons
             width++;
         const int32_t last = kind == S2_TERM_STRIDE ? s->whole_tail : s->tail;
         if (here.from == 0 && residue >= last && residue + width <= divisor)
-            continue; /* a band or the last columns say it */
+            continue; /* a band or the last columns cover it */
         s2_term term = s2_term_init(kind, divisor);
         term.width = width;
-        /* stride counts from its first residue; dilated too, for a distance d reads where (d + P) mod V < W */
+        /* both count from their first residue: dilated reads distance d where (d + P) mod V < W */
         term.offset.constant = (divisor - residue) % divisor;
         if (here.from == 0)
             S2_TRY(add(s, term));
-        else if (here.until >= s->window + 2 * divisor) /* fewer periods are chance */
+        else if (here.until >= s->window + 2 * divisor) /* fewer periods count as chance */
             S2_TRY(add(s, within(term, 0, here.until)));
         if (here.from > 0 && here.from < s->tail && here.from + 2 * divisor <= n)
             S2_TRY(add(s, within(term, here.from, S2_OPEN)));
@@ -263,7 +263,7 @@ static s2_status add_strides(solver *s, reach *classes)
     return S2_OK;
 }
 
-/* Distances have a sign where a pattern is not causal, which dilations then follow and diagonals do not. */
+/* Causal only: elsewhere distances have a sign, which dilations follow and diagonals do not. */
 static s2_status add_dilations(solver *s, reach *classes)
 {
     const int32_t n = s->plane->n;
@@ -292,7 +292,7 @@ static bool row_is_whole(const solver *s, int32_t at)
     return true;
 }
 
-/* The whole columns (or rows) of which something is left, in the order of their places. */
+/* The whole columns (or rows) with cells left, in ascending order. */
 static s2_status list_lines(s2_arena *arena, const solver *s, s2_term_kind kind, s2_term *out)
 {
     const int32_t n = s->plane->n;
@@ -325,7 +325,7 @@ static void take(solver *s, const s2_term *term)
     s->n_left -= w.n;
 }
 
-/* The candidate that adds most; the first of equals, for the plainest come first. */
+/* The candidate that adds most; the first among equals, since the plainest come first. */
 static const s2_term *best_candidate(solver *s)
 {
     int64_t most = 0;
@@ -355,7 +355,7 @@ static void reset(solver *s)
         }
 }
 
-/* A way to a cover: which candidates count, and whether single columns and rows are named before them. */
+/* A way to a cover: which candidates count, and whether single columns and rows are taken before them. */
 typedef struct way {
     bool conditions;
     bool lines_first;
@@ -398,7 +398,7 @@ static s2_status cover(s2_arena *arena, solver *s, way how, int32_t cap, s2_term
     return take_lines(arena, s, cap, terms, n);
 }
 
-/* Drop what the other terms read too, the last found first. */
+/* Drop terms whose cells the others read too, the last found first. */
 static void drop_needless(solver *s, s2_term *terms, int32_t *n)
 {
     for (int32_t t = *n; t-- > 0 && *n > 1;) {
@@ -424,7 +424,7 @@ static int by_kind(const void *left, const void *right)
     return (a->offset.constant > b->offset.constant) - (a->offset.constant < b->offset.constant);
 }
 
-/* About how much there is to read. */
+/* Roughly how long the terms are to read. */
 static int32_t cost(const s2_term *terms, int32_t n)
 {
     int32_t sum = 0;
@@ -433,7 +433,7 @@ static int32_t cost(const s2_term *terms, int32_t n)
     return sum;
 }
 
-/* The shortest of the covers that the ways lead to; false in *found where none is whole. */
+/* The shortest of the covers that the ways lead to; *found is false if none is complete. */
 static s2_status best_cover(s2_arena *arena, solver *s, int32_t cap, s2_term *out, int32_t *n_out,
                             bool *found)
 {

@@ -1,7 +1,8 @@
 /*
  * pattern/plane.h - one head's mask as a square of cells, and the terms that read exactly them.
  *
- * Used by pattern/recognise.h alone. Ownership: results live in the arena, all else in the scratch arena. Threads: no state.
+ * Used only by pattern/recognise.h. Ownership: results live in the arena, the rest in scratch.
+ * Threads: no state.
  */
 #ifndef S2_PATTERN_PLANE_H
 #define S2_PATTERN_PLANE_H
@@ -25,8 +26,8 @@ static inline int32_t s2_plane_n_keys(const s2_plane *plane, int32_t query)
 }
 
 /*
- * Terms in blocks, at most `cap` of them, that together read the cells and nothing else; residues are constants.
- * S2_EUNSUPPORTED when there are none, with a cell that was left in *query and *key; S2_ENOMEM.
+ * Find at most `cap` terms in blocks that together read exactly the set cells; residues are constants.
+ * S2_EUNSUPPORTED when there are none, with an uncovered cell in *query and *key; S2_ENOMEM.
  */
 s2_status s2_plane_terms(s2_arena *arena, s2_arena *scratch, const s2_plane *plane, int32_t cap, s2_body *out,
                          int32_t *query, int32_t *key) S2_MUST_CHECK;

@@ -9,7 +9,7 @@
 #include "base/arith.h"
 #include "pattern/canon.h"
 
-/* Bare where the parser reads the same text back. */
+/* Whether a name needs no quotes for the parser to read it back. */
 static bool name_is_bare(const char *name)
 {
     const size_t n = strlen(name);
@@ -48,7 +48,7 @@ static void put_shape(const s2_pattern *pattern, s2_buf *buf)
         s2_buf_puts(buf, "causal no\n");
 }
 
-/* A statement for each value that layers from `first` on have of their own and no earlier layer has. */
+/* A statement for each value that layers from `first` on set for themselves and no earlier layer has. */
 static s2_status put_layer_value(s2_buf *buf, const char *word, const int64_t *values, int32_t first,
                                  int32_t n)
 {

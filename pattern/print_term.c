@@ -113,7 +113,7 @@ static bool range_is_whole(s2_range range)
     return range.begin == 0 && range.end == S2_OPEN;
 }
 
-/* One condition where each side is bounded in one unit only, else one per unit. */
+/* One condition if each side is bounded in only one unit, else one per unit. */
 static void put_when(s2_buf *buf, const s2_term *term)
 {
     const s2_range whole = {0, S2_OPEN};
@@ -219,9 +219,9 @@ static int32_t item_cost(const int32_t *index, int32_t at, int32_t n, int32_t n_
 }
 
 typedef struct list_plan {
-    int32_t *longest; /* of the evenly spaced run that starts here */
-    int32_t *cost;    /* of the best list of the indices from here on, its commas included */
-    int32_t *take;    /* items of the first entry of that list */
+    int32_t *longest; /* evenly spaced run that starts here, in indices */
+    int32_t *cost;    /* of the best list of the indices from here on, including commas */
+    int32_t *take;    /* indices in the first item of that list */
 } list_plan;
 
 /* The cheapest list among those that walk the indices once; ties go to the longer first item. */

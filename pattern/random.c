@@ -31,8 +31,8 @@ static int32_t lower_bound(const int32_t *list, int32_t n, int32_t x)
     return begin;
 }
 
-/* The same list through a set of bits, which is much faster while few blocks can be chosen, or many of them
- * are. */
+/* Limits for drawing the same list with a bit set, which is much faster when there are few choices or many
+ * are drawn. */
 enum { FEW_CHOICES = 8192, SET_BITS = 1 << 16 };
 static bool is_set_faster(int64_t want, int64_t n_choices)
 {

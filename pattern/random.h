@@ -1,8 +1,8 @@
 /*
  * pattern/random.h - the lists that `random N seed S` draws.
  *
- * The one thing that the definition (pattern/dense.h) and the folded view (pattern/view.h) share: what is
- * drawn is data, not a reading of the pattern.
+ * The only code that the definition (pattern/dense.h) and the folded view (pattern/view.h) share: the lists
+ * drawn are data, not a reading of the pattern.
  *
  * Threads: no state.
  */

@@ -5,7 +5,7 @@
 #include "pattern/parse.h"
 #include "pattern/plane.h"
 
-/* The language's own block: chunks of a larger one are written as chunks. */
+/* The language's default block: what forms larger blocks is written as chunks. */
 enum { PLAIN_BLOCK_TOK = 64 };
 
 /* The heads of one layer: what their masks were found to read. */
@@ -13,7 +13,7 @@ typedef struct heads {
     s2_arena *arena;
     const s2_pattern *pattern;
     int32_t layer;
-    s2_body *found; /* [head]; terms of none: not of a mask */
+    s2_body *found; /* [head]; no terms: not from a mask */
 } heads;
 
 /* ------------------------------------------------------------------ masks as planes */
@@ -31,7 +31,7 @@ static bool has_mask(const s2_body *body)
     return false;
 }
 
-/* All masks have one extent, and stand alone in their bodies without a condition. */
+/* Require that all masks have one extent and are the only term of their bodies, without a condition. */
 static s2_status check_masks(const s2_pattern *pattern, int32_t *n_blk, s2_diag *diag)
 {
     *n_blk = 0;
@@ -51,7 +51,7 @@ static s2_status check_masks(const s2_pattern *pattern, int32_t *n_blk, s2_diag 
     return S2_OK;
 }
 
-/* Do all planes read whole squares of `by` cells, apart from what causality cuts off? */
+/* Whether the plane reads whole squares of `by` cells, apart from what causality cuts off. */
 static bool is_coarse(const s2_plane *plane, int32_t by)
 {
     for (int32_t query = 0; query < plane->n; query++)
@@ -76,7 +76,7 @@ static s2_status unpack(s2_arena *arena, const s2_mask *mask, int32_t head, bool
     return S2_OK;
 }
 
-/* Every `by`-th cell of the rows that see their whole block. */
+/* Keep every `by`-th cell of the rows that see their whole block. */
 static s2_status shrink(s2_arena *arena, int32_t by, s2_plane *plane)
 {
     const int32_t n = plane->n / by;
@@ -91,7 +91,7 @@ static s2_status shrink(s2_arena *arena, int32_t by, s2_plane *plane)
     return S2_OK;
 }
 
-/* The largest power of two that all masks agree to as a block; 1 where other bodies count in blocks too. */
+/* The largest power of two that fits all masks as a block; 1 if other bodies count in blocks too. */
 static s2_status find_block(s2_arena *arena, const s2_pattern *pattern, int32_t n_blk, int32_t *by)
 {
     const s2_arena_mark_t mark = s2_arena_mark(arena);
@@ -119,7 +119,7 @@ static s2_status find_block(s2_arena *arena, const s2_pattern *pattern, int32_t 
 
 /* ------------------------------------------------------------------ one body for many heads */
 
-/* The same terms but for their constants. */
+/* The same terms except for their constants. */
 static bool same_form(const s2_body *a, const s2_body *b)
 {
     if (a->n_terms != b->n_terms)
@@ -150,7 +150,7 @@ static bool fits(const heads *h, const int32_t *group, int32_t n, int32_t t, con
     return true;
 }
 
-/* constant, head * A + constant or kv * A + constant, whichever the residues of these heads follow. */
+/* constant, head * A + constant or kv * A + constant, whichever fits the residues of these heads. */
 static bool find_offset(const heads *h, const int32_t *group, int32_t n, int32_t t, s2_offset_expr *out)
 {
     const s2_term *const first = &h->found[group[0]].terms[t];
@@ -171,7 +171,7 @@ static bool find_offset(const heads *h, const int32_t *group, int32_t n, int32_t
     return false;
 }
 
-/* One body that reads what every head of the group was found to read; false when no residue grows evenly. */
+/* One body that reads what each head of the group was found to read; *joined: residues grow evenly. */
 static s2_status join_bodies(const heads *h, const int32_t *group, int32_t n, s2_body *out, bool *joined)
 {
     const s2_body *const first = &h->found[group[0]];
@@ -213,7 +213,7 @@ static s2_status add_body(s2_arena *arena, result *r, s2_body body)
     return S2_OK;
 }
 
-/* Heads of one form share a body where their residues can be said in one phase, else heads of equal ones. */
+/* Heads of one form share a body if one phase expresses their residues; else only equal ones do. */
 static s2_status share_bodies(const heads *h, int64_t first_cell, result *r)
 {
     const int32_t n_heads = h->pattern->n_heads;
@@ -302,7 +302,7 @@ static s2_status recognise_layer(heads *h, s2_phase phase, int32_t by, result *r
     return share_bodies(h, first_cell, r);
 }
 
-/* Layers whose heads have the bodies of a layer before are not looked at again. */
+/* The row (phase, layer) of an earlier layer whose heads have the same bodies, or -1. */
 static int32_t layer_alike(const s2_pattern *pattern, s2_phase phase, int32_t layer)
 {
     const size_t n_bytes = (size_t)pattern->n_heads * sizeof *pattern->body_of;

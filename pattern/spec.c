@@ -119,7 +119,7 @@ s2_status s2_pattern_of_phase(s2_arena *arena, const s2_pattern *pattern, s2_pha
     const int64_t n_cells = (int64_t)pattern->n_layers * pattern->n_heads;
     const uint16_t *const own = pattern->body_of + phase * n_cells;
     s2_body *const bodies = S2_NEW(arena, s2_body, pattern->n_bodies);
-    int32_t *const index = S2_NEW(arena, int32_t, pattern->n_bodies); /* of a body there, plus one */
+    int32_t *const index = S2_NEW(arena, int32_t, pattern->n_bodies); /* of a body in the result, plus one */
     uint16_t *const body_of = S2_NEW(arena, uint16_t, S2_N_RULE_PHASES * n_cells);
     if (bodies == NULL || index == NULL || body_of == NULL)
         return S2_ENOMEM;

@@ -2,7 +2,7 @@
  * pattern/spec.h - the pattern as data: shape, rules, bodies, terms.
  *
  * A pattern says, for each layer, query head and phase, which keys each query reads. It is what
- * pattern/parse.h makes from text, what importers build, and what every other module is handed.
+ * pattern/parse.h makes from text, what importers build, and what every other module receives.
  *
  * Units: a quantity of the language is in blocks of `block_tok` tokens, or in tokens where its
  * `tok` flag is set. Everything derived from it (pattern/view.h) is in tokens.
@@ -43,7 +43,7 @@ enum {
 /* End of a range that the text left open. */
 #define S2_OPEN INT64_MAX
 
-/* Elements begin, begin + step, ... below end (S2_OPEN: without end). step >= 1. */
+/* Elements begin, begin + step, ... below end (S2_OPEN: no end). step >= 1. */
 typedef struct s2_span {
     int64_t begin;
     int64_t end;
@@ -103,7 +103,7 @@ static inline const uint8_t *s2_mask_row(const s2_mask *mask, int32_t head, int6
     return mask->allowed + (plane * mask->n_q_blk + q_blk) * s2_mask_row_bytes(mask);
 }
 
-/* Both blocks inside the file. */
+/* Both blocks must be inside the file. */
 static inline bool s2_mask_allows(const s2_mask *mask, int32_t head, int64_t q_blk, int64_t k_blk)
 {
     const uint8_t *const row = s2_mask_row(mask, head, q_blk);
@@ -125,7 +125,7 @@ typedef struct s2_term {
 
 /* A term with no `when` and width 1; the one way to start filling a term. */
 s2_term s2_term_init(s2_term_kind kind, int64_t n);
-/* Do the conditions of a term leave it no pair at all, so that it could never read? */
+/* Whether the conditions of a term leave it no pair, so that it could never read. */
 bool s2_conditions_exclude(const s2_term *term, int64_t block_tok);
 
 /* The residue P of a stride for one head, the indices filled in: 0 <= P < V. */
@@ -145,7 +145,7 @@ typedef struct s2_body {
     const s2_term *terms;
 } s2_body;
 
-/* What a user does. Prefill and decode have rules of their own; training follows those of prefill. */
+/* What a user does. Prefill and decode have their own rules; training follows those of prefill. */
 typedef enum s2_phase { S2_PREFILL, S2_DECODE, S2_TRAIN, S2_N_PHASES } s2_phase;
 enum { S2_N_RULE_PHASES = S2_TRAIN };
 const char *s2_phase_word(s2_phase phase); /* "prefill", "decode", "train" */
@@ -155,7 +155,7 @@ static inline s2_phase s2_phase_rules(s2_phase phase)
     return phase == S2_TRAIN ? S2_PREFILL : phase;
 }
 
-/* What a layer keeps for each token and sequence, where layers differ. */
+/* What a layer keeps per token and per sequence, where layers differ. */
 typedef struct s2_layer_shape {
     int32_t n_kv_heads; /* divides the query heads */
     int32_t head_dim;
@@ -172,7 +172,7 @@ typedef struct s2_pattern {
     const char *model; /* entry of the built-in model table, or "" */
     int32_t n_layers;
     int32_t n_heads;    /* query heads H */
-    int32_t n_kv_heads; /* KV heads G, divides H; of layers that have none of their own */
+    int32_t n_kv_heads; /* KV heads G, divides H; for layers without a number of their own */
     int32_t head_dim;   /* D, likewise */
     int32_t block_tok;  /* B, a power of two */
     bool causal;
@@ -206,7 +206,7 @@ static inline int64_t s2_pattern_state_bytes(const s2_pattern *pattern, int32_t 
     return pattern->layer_shapes != NULL ? pattern->layer_shapes[layer].state_bytes : 0;
 }
 
-/* KV head of a query head, in one layer; and where all layers have the same. */
+/* KV head of a query head: in one layer, and for patterns whose layers are all alike. */
 static inline int32_t s2_layer_kv_head(const s2_pattern *pattern, int32_t layer, int32_t head)
 {
     return head / (pattern->n_heads / s2_pattern_kv_heads(pattern, layer));
@@ -216,27 +216,27 @@ static inline int32_t s2_pattern_kv_head(const s2_pattern *pattern, int32_t head
     return head / (pattern->n_heads / pattern->n_kv_heads);
 }
 
-/* Some layer has KV heads, a head dimension, shared keys or a state of its own. */
+/* Whether some layer has its own KV heads, head dimension or state, or shares keys. */
 bool s2_pattern_layers_differ(const s2_pattern *pattern);
 
 /*
- * S2_EUNSUPPORTED when layers differ, for code that knows one shape for all; `what` begins the sentence:
- * "a plan".
+ * S2_EUNSUPPORTED when layers differ, for code that knows one shape for all layers; `what` begins the
+ * sentence: "a plan".
  */
 s2_status s2_pattern_require_alike(const s2_pattern *pattern, const char *what, s2_diag *diag) S2_MUST_CHECK;
 
-/* A layer that keeps a state and whose heads read no keys in any phase (linear attention, Mamba). */
+/* Whether a layer keeps a state and its heads read no keys in any phase (linear attention, Mamba). */
 bool s2_pattern_is_state_layer(const s2_pattern *pattern, int32_t layer);
 
-/* Tokens that its mask files cover, those of the shortest; S2_OPEN without one. */
+/* Tokens that the shortest of its mask files covers; S2_OPEN without one. */
 int64_t s2_pattern_limit_tok(const s2_pattern *pattern);
 
 /* True when some (layer, head) has different bodies in prefill and decode. */
 bool s2_pattern_has_phases(const s2_pattern *pattern);
 
 /*
- * The same with the rules of one phase in both; bodies that only the other one had are left out. What it
- * points to lives in the arena and in *pattern. S2_ENOMEM.
+ * The same pattern with the rules of one phase in both; bodies used only by the other are dropped. It points
+ * into the arena and into *pattern. S2_ENOMEM.
  */
 s2_status s2_pattern_of_phase(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                               s2_pattern *out) S2_MUST_CHECK;

@@ -191,7 +191,7 @@ bool s2_atom_equal(const s2_atom *a, const s2_atom *b)
            range_equal(a->query_tok, b->query_tok);
 }
 
-/* What an explicit atom reads within its thresholds: by the head, and of random lists by the layer. */
+/* Whether explicit atoms read the same within their thresholds: by head, and random lists also by layer. */
 static bool explicit_equal(const s2_view *a, const s2_view *b, int32_t at)
 {
     const s2_term *const first = &a->body->terms[a->atoms[at].term];
@@ -255,7 +255,7 @@ bool s2_atom_column(const s2_view *view, const s2_atom *atom, int64_t k_tok, s2_
         comb = (s2_comb){query.begin,  query.end,   atom->gran,
                          atom->period, atom->width, s2_mod(atom->shift - from, atom->period)};
     }
-    /* without an end a comb comes round to its residues; only a bounded one can miss them all */
+    /* an endless comb reaches its residues at some point; only a bounded one can miss them all */
     if (comb.begin >= comb.end || (comb.end != S2_OPEN && s2_comb_next(&comb, 0) == S2_OPEN))
         return false;
     *out = comb;
@@ -480,7 +480,7 @@ static bool explicit_source(const s2_view *view, const s2_atom *atom, int64_t q_
     return true;
 }
 
-/* Where a source goes on, in a binary heap: a list of columns is thousands of sources. */
+/* A source and where it continues, in a binary heap, since a list of columns is thousands of sources. */
 typedef struct s2_next {
     int64_t at;
     const s2_row_source *source;
@@ -499,7 +499,7 @@ static void sift_down(s2_next *heap, int32_t n, int32_t at)
     heap[at] = own;
 }
 
-/* The maximal runs of the union of the sources, ascending; the count, filled up to cap. */
+/* The maximal runs of the union of the sources, ascending: fills up to cap and returns how many there are. */
 static int64_t emit_runs(const s2_row_source *sources, int32_t n_sources, s2_next *heap, s2_run *runs,
                          int64_t cap)
 {
@@ -554,8 +554,8 @@ static int32_t fill_sources(const s2_view *view, int64_t q_tok, int64_t n_tok, s
 }
 
 /*
- * Fills at most cap runs and returns how many there are; -1 when memory ran out, which only views of many
- * atoms can meet.
+ * Fills at most cap runs and returns how many there are; -1 when memory ran out, which can happen only to
+ * views of many atoms.
  */
 static int64_t fill_row(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run *runs, int64_t cap)
 {
@@ -611,7 +611,7 @@ int64_t s2_view_row_work(const s2_view *view, int64_t n_runs)
 
 /*
  * Explicit heads have no columns, so their pairs are counted row by row; where everything is whole blocks,
- * by the last query of each, which reads what the others of its block read and their part of the diagonal.
+ * only by the last query of each block: the others read the same, less their part of the diagonal.
  */
 static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_aligned, int64_t *work_left,
                                int64_t *out)
@@ -637,8 +637,8 @@ static s2_status count_by_rows(const s2_view *view, int64_t n_tok, bool block_al
 }
 
 /*
- * Queries in [begin, end) that the union of the combs holds. A run asks each comb where the next begins, and
- * at least twice where this one ends: steps of a division or two each.
+ * Count the queries in [begin, end) that the union of the combs holds. Each run asks every comb once where
+ * the next run begins, and at least twice where this one ends; a step is a division or two.
  */
 static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
                            int64_t *work_left)
@@ -656,7 +656,7 @@ static int64_t count_union(const s2_comb *combs, int32_t n_combs, int64_t begin,
 }
 
 /*
- * The same where the union repeats with `period` in [begin, end): one period stands for all that are whole.
+ * The same where the union repeats with `period` in [begin, end): one period stands for all whole ones.
  */
 static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t begin, int64_t end,
                               int64_t period, int64_t *work_left)
@@ -668,7 +668,7 @@ static int64_t count_periodic(const s2_comb *combs, int32_t n_combs, int64_t beg
            count_union(combs, n_combs, begin + n_periods * period, end, work_left);
 }
 
-/* One column: what lies near its key or below a threshold is walked, the rest repeats (docs/proof.md). */
+/* One column: the part near its key or below a threshold is walked, the rest repeats (docs/proof.md). */
 static int64_t count_column(const s2_comb *combs, int32_t n_combs, const s2_view_shape *shape, int64_t k_tok,
                             int64_t n_tok, int64_t *work_left)
 {

@@ -67,12 +67,12 @@ typedef struct s2_view {
 s2_status s2_view_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         int32_t head, s2_bound bound, s2_view *out) S2_MUST_CHECK;
 
-/* The same condition, whatever term it comes from. Of explicit atoms that is not all: see s2_view_equal. */
+/* The same condition, whatever term it comes from. Not enough for explicit atoms: see s2_view_equal. */
 bool s2_atom_equal(const s2_atom *a, const s2_atom *b);
 
 /*
  * True when both read the same pairs by construction: the same atoms in the same order, random lists drawn
- * alike and masks of the same plane of one file. The converse may fail.
+ * alike, and masks from the same plane of one file. Views that are not equal may still read the same pairs.
  */
 bool s2_view_equal(const s2_view *a, const s2_view *b);
 
@@ -88,7 +88,7 @@ typedef struct s2_view_shape {
     int64_t key_period;    /* S2_OPEN when it does not fit 2^40 */
     int64_t reach;         /* beyond distance `reach` (and q >= threshold) a column repeats ... */
     int64_t query_period;  /* ... with query_period; S2_OPEN as above */
-    bool query_thresholds; /* some query threshold: columns below `threshold` do not repeat at all */
+    bool query_thresholds; /* there are query thresholds: columns below `threshold` do not repeat */
     bool block_aligned;    /* all quantities are whole blocks: one column per block decides */
 } s2_view_shape;
 /* Least common multiple, S2_OPEN when an argument is or the result exceeds 2^40. */
@@ -104,19 +104,19 @@ typedef struct s2_run {
 
 /*
  * The keys of query q_tok in a context of n_tok tokens as maximal ascending runs, explicit atoms included:
- * *n of them in *runs, an array of *cap from s2_malloc or NULL that grows as it must and stays the caller's
- * to free. Costs O(runs * atoms). S2_ENOMEM: *n is untouched.
+ * *n of them in *runs, an array of *cap from s2_malloc or NULL, which grows as needed and which the caller
+ * frees. Costs O(runs * atoms). S2_ENOMEM: *n is untouched.
  */
 s2_status s2_view_row_whole(const s2_view *view, int64_t q_tok, int64_t n_tok, s2_run **runs, int64_t *cap,
                             int64_t *n) S2_MUST_CHECK;
 
-/* Steps of work (base/work.h) that a row of so many runs has taken; lists are drawn whole, whatever is left
- * of them. */
+/* Steps of work (base/work.h) that a row of n_runs runs took; a random list is drawn whole even if little of
+ * it is used. */
 int64_t s2_view_row_work(const s2_view *view, int64_t n_runs);
 
 /*
  * Pairs (q, k) that the head reads in a context of n_tok tokens; exact. S2_ENOMEM; S2_ELIMIT when it takes
- * more than *work_left (base/work.h), a step for each stretch that an atom is asked for; NULL: no limit.
+ * more than *work_left (base/work.h), a step per stretch requested from an atom; NULL: no limit.
  */
 s2_status s2_view_count_pairs(const s2_view *view, int64_t n_tok, int64_t *work_left,
                               int64_t *out) S2_MUST_CHECK;

@@ -2,9 +2,9 @@
  * pattern/words.h - the words of the language, each written once.
  *
  * A row of S2_TERM_TABLE is a term: parser, printer, canonical form, checks, help and the generators of the
- * property tests read it from here. Only what a row means stays elsewhere: pattern/dense.c, pattern/view.c
- * and the sentences of coverage/explain.c and export/predicate.c, which do not compile while a row has no
- * case. docs/adding-a-term.md is the way to a new row.
+ * property tests read it from here. Only what a row means is defined elsewhere: pattern/dense.c,
+ * pattern/view.c and the sentences of words/explain.c and export/predicate.c, which do not compile while a
+ * row has no case. docs/adding-a-term.md explains how to add a row.
  *
  * Threads: no state.
  */
@@ -32,7 +32,7 @@ typedef enum s2_term_args {
 /* When a term in tokens reads the same keys with every quantity divided by the block size. */
 typedef enum s2_term_scale {
     S2_SCALE_ABSENT,   /* no quantity has a unit */
-    S2_SCALE_PLACE,    /* quantities are places of keys or queries: when all are whole blocks */
+    S2_SCALE_PLACE,    /* quantities are positions of keys or queries: when all are whole blocks */
     S2_SCALE_DISTANCE, /* quantities are distances: never, for blocks count the edges between them */
 } s2_term_scale;
 
@@ -101,12 +101,12 @@ typedef struct s2_term_row {
 /* The row of a valid kind. */
 const s2_term_row *s2_term_row_of(s2_term_kind kind);
 
-/* The word of a term ("stride"); "?" for what is no kind. */
+/* The word of a term ("stride"); "?" for anything that is not a kind. */
 const char *s2_term_word(s2_term_kind kind);
 
 /*
  * The numbers of the shape: enumerator, word, field of s2_pattern, value where the text leaves it out
- * (0: heads must be stated, kv-heads are as many as heads), the largest.
+ * (0: heads must be stated, kv-heads default to heads), the largest.
  */
 #define S2_SHAPE_TABLE(X)                                                                                    \
     X(LAYERS, "layers", n_layers, 1, S2_LIMIT_LAYERS)                                                        \
@@ -123,8 +123,8 @@ typedef enum s2_shape_word {
 } s2_shape_word;
 
 /*
- * Numbers that a layer may have of its own, `layers LIST: WORD N`: enumerator, word, field of s2_layer_shape, the
- * smallest and the largest.
+ * Numbers that a layer may set for itself, `layers LIST: WORD N`: enumerator, word, field of s2_layer_shape,
+ * the smallest and the largest.
  */
 #define S2_LAYER_TABLE(X)                                                                                    \
     X(KV_HEADS, "kv-heads", n_kv_heads, 1, S2_LIMIT_HEADS)                                                   \
@@ -139,7 +139,7 @@ typedef enum s2_layer_word {
         S2_N_LAYER_WORDS
 } s2_layer_word;
 
-/* The words that begin a part of a selector; `all` stands for none of them. */
+/* The words that begin a part of a selector; `all` is the selector without any. */
 #define S2_SELECTOR_TABLE(X)                                                                                 \
     X(LAYERS, "layers")                                                                                      \
     X(HEADS, "heads")                                                                                        \

@@ -5,7 +5,7 @@
 #include "base/alloc.h"
 #include "plan/internal.h"
 
-/* The keys of one class at one query token; rows of the same class and token share it. */
+/* The keys of one class at one query token, shared by rows of that class and token. */
 typedef struct s2_reader {
     int32_t cls;
     int32_t q_tok;
@@ -13,7 +13,7 @@ typedef struct s2_reader {
     int64_t n_runs;
     int64_t cap_runs;
     int64_t at;    /* the first run that does not end before the slab */
-    uint16_t bits; /* of the slab in hand */
+    uint16_t bits; /* of the current slab */
 } s2_reader;
 
 typedef struct s2_builder {
@@ -23,7 +23,7 @@ typedef struct s2_builder {
     int32_t row_cap;
     s2_reader *readers; /* row_cap entries */
     int32_t n_readers;
-    int32_t *reader_of; /* [row] of the list in hand */
+    int32_t *reader_of; /* [row] of the current list */
     s2_decode_slab *slabs;
     int64_t n_slabs, cap_slabs;
     uint16_t *bits;
@@ -83,7 +83,7 @@ static s2_status set_readers(s2_builder *build, int32_t seq, int32_t kv_head)
     return S2_OK;
 }
 
-/* Bits of the slab that begins at k_tok; runs that end before it are left behind. */
+/* Bits of the slab that begins at k_tok; skips runs that end before it. */
 static void read_slab(s2_reader *reader, int64_t k_tok)
 {
     uint32_t bits = 0;
@@ -100,7 +100,7 @@ static void read_slab(s2_reader *reader, int64_t k_tok)
     reader->bits = (uint16_t)bits;
 }
 
-/* The first slab from k_tok on that somebody reads, or S2_OPEN. */
+/* The first slab from k_tok on that any row reads, or S2_OPEN. */
 static int64_t next_slab(const s2_builder *build, int64_t k_tok)
 {
     int64_t next = S2_OPEN;
@@ -127,7 +127,7 @@ static s2_status add_mask(s2_builder *build, int32_t n_rows, uint32_t side, int3
     return S2_OK;
 }
 
-/* The keys of `side` among the 16. */
+/* Add the slab's keys that are in `side`. */
 static s2_status add_side(s2_builder *build, int64_t k_tok, int32_t n_rows, uint32_t side)
 {
     uint32_t any = 0, all = side;
@@ -171,7 +171,7 @@ static s2_status add_list(s2_builder *build, int32_t seq, int32_t kv_head, s2_de
     return S2_OK;
 }
 
-/* What a list of the same positions and classes holds, under its own numbers of masks. */
+/* Repeat a list of the same positions and classes, with mask numbers of its own. */
 static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int32_t seq, s2_decode_list *list)
 {
     const size_t mask_bytes = sizeof *build->bits * (size_t)build->row_cap;
@@ -195,7 +195,7 @@ static s2_status repeat_list(s2_builder *build, const s2_decode_list *like, int3
     return S2_OK;
 }
 
-/* Most batches are priced and measured with sequences of one length, whose lists are the same. */
+/* Most batches are priced and measured with sequences of one length, whose lists are equal. */
 static bool is_like_before(const s2_builder *build, int32_t seq)
 {
     const s2_plan_seq *const seqs = build->plan->seqs;
@@ -235,7 +235,7 @@ static void release_builder(s2_builder *build)
     s2_free(build->bits);
 }
 
-/* Copies of the grown arrays, in the arena. */
+/* Copy the grown arrays to the arena. */
 static s2_status keep(s2_arena *arena, const s2_builder *build, s2_decode_plan *plan)
 {
     s2_decode_slab *const slabs = S2_NEW(arena, s2_decode_slab, build->n_slabs + 1);
@@ -280,7 +280,7 @@ static int32_t part_of(const s2_decode_plan *plan, int64_t slab)
     return (int32_t)(((slab + 1) * plan->n_parts - 1) / plan->n_slabs);
 }
 
-/* One run of slabs cut at equal distances, whatever list they are of. */
+/* Cut all slabs at equal distances, whatever lists they belong to. */
 static void split_flat(s2_decode_plan *plan, s2_decode_part *parts)
 {
     for (int64_t part = 0; part < plan->n_parts; part++) {
@@ -306,7 +306,7 @@ static int32_t slabs_of(const s2_decode_list *list)
     return list->slab_end - list->slab_begin;
 }
 
-/* One more part for the list whose parts are the longest; false when no list has slabs left to share. */
+/* Give the list with the longest parts one more; false when no list has enough slabs for that. */
 static bool widen(s2_decode_plan *plan)
 {
     s2_decode_list *longest = NULL;
@@ -322,7 +322,7 @@ static bool widen(s2_decode_plan *plan)
     return longest != NULL;
 }
 
-/* So many parts for each list that all are about equally long. */
+/* Choose the number of parts per list so that all are about equally long. */
 static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
 {
     int32_t n_parts = 0;
@@ -338,7 +338,7 @@ static int32_t share_parts(s2_decode_plan *plan, int32_t want_parts)
     return n_parts;
 }
 
-/* Every part keeps to one list. */
+/* Cut so that every part stays within one list. */
 static void split_lists(s2_decode_plan *plan, s2_decode_part *parts)
 {
     int32_t part = 0;

@@ -10,13 +10,13 @@
  * a slab is cut by the causal edge or the end, the slab carries 16 bits for every row; so any pattern is
  * exact. Row r of a list is query token r / group and query head kv_head * group + r % group.
  *
- * Parts are equal in slabs, whatever the lengths of the lists; where there are at least two parts for each
- * list every part keeps to one list, as equal as that allows. A list that spans parts is combined from them
- * in the order of the parts, so that results do not depend on time.
+ * Parts have equally many slabs, whatever the lengths of the lists; if there are at least two parts per list,
+ * every part stays within one list, and parts are as equal as that allows. A list that spans parts is
+ * combined in the order of the parts, so that results do not depend on timing.
  *
  * Invariants: lists in the order (seq, kv_head), back to back; slabs ascending inside a list; live != 0;
  *             a key is in one slab of a list.
- * Ownership:  arrays live in the arena given. Threads: immutable once built.
+ * Ownership:  arrays live in the given arena. Threads: immutable once built.
  */
 #ifndef S2_PLAN_DECODE_H
 #define S2_PLAN_DECODE_H
@@ -29,8 +29,8 @@ extern "C" {
 
 enum {
     S2_DECODE_SLAB_TOK = 16,
-    S2_DECODE_LIMIT_Q_TOK = 16, /* query tokens of a sequence */
-    S2_DECODE_LEAST_SLABS = 4   /* of a part: fewer do not pay for the combination */
+    S2_DECODE_LIMIT_Q_TOK = 16, /* query tokens per sequence */
+    S2_DECODE_LEAST_SLABS = 4   /* per part: fewer do not pay for the combination */
 };
 
 typedef struct s2_decode_slab {
@@ -45,7 +45,7 @@ typedef struct s2_decode_list {
     int32_t seq;
     int32_t kv_head;
     int32_t n_rows;
-    int32_t first_part; /* parts [first_part, first_part + n_parts) read it; none of an empty list */
+    int32_t first_part; /* parts [first_part, first_part + n_parts) read it; none if it is empty */
     int32_t n_parts;
 } s2_decode_list;
 
@@ -57,7 +57,7 @@ typedef struct s2_decode_part {
 } s2_decode_part;
 
 typedef struct s2_decode_plan {
-    int32_t group;   /* query heads of a KV head */
+    int32_t group;   /* query heads per KV head */
     int32_t row_cap; /* bits of a mask: a multiple of 8, at least the rows of any list */
     int32_t n_lists; /* n_seqs * n_kv_heads */
     int32_t n_slabs;
@@ -71,21 +71,21 @@ typedef struct s2_decode_plan {
 } s2_decode_plan;
 
 /*
- * Lists of the plan's layer, for all its sequences (its items are not looked at), cut into at most
- * want_parts parts. cut_tok, when not NULL, has a position for each list: a slab that holds keys on both
- * sides of it becomes two, because they lie in different places. S2_EUNSUPPORTED with the reason where a
- * sequence has more than 16 queries; S2_ENOMEM.
+ * Build the lists of the plan's layer, for all its sequences (its items are ignored), cut into at most
+ * want_parts parts. cut_tok, when not NULL, has a position for each list: a slab with keys on both
+ * sides of it becomes two, because the sides are stored in different places. S2_EUNSUPPORTED with the reason
+ * where a sequence has more than 16 queries; S2_ENOMEM.
  */
 s2_status s2_decode_plan_build(s2_arena *arena, const s2_plan *plan, const int64_t *cut_tok,
                                int32_t want_parts, s2_decode_plan *out, s2_diag *why) S2_MUST_CHECK;
 
 /*
- * The same for lists that somebody else chose (page selection): replaces the parts. n_slabs and the lists'
- * slab ranges are taken as they are. S2_ENOMEM.
+ * Replace the parts of a plan whose lists were chosen elsewhere (page selection); n_slabs and the lists'
+ * slab ranges are used unchanged. S2_ENOMEM.
  */
 s2_status s2_decode_plan_split(s2_arena *arena, int32_t want_parts, s2_decode_plan *plan) S2_MUST_CHECK;
 
-/* Where part number `part` of a list leaves its result: the end of a part, or its beginning. */
+/* Slot of a list's result from a part, which has one for the list that begins in it and one for another. */
 static inline int32_t s2_decode_slot(const s2_decode_list *list, int32_t part)
 {
     return 2 * part + (part != list->first_part);

@@ -4,7 +4,7 @@
 
 #include "base/alloc.h"
 
-/* Growing arrays of the result; copied to the arena once their size is known. */
+/* The result's arrays while they grow; copied to the arena once their size is known. */
 typedef struct s2_flattener {
     const s2_plan *plan;
     s2_plan_list list;

@@ -4,7 +4,7 @@
 
 #include "plan/internal.h"
 
-/* Room of a list: 1 of so many of its slabs, and some more. An empty slab costs a kernel some arithmetic and no bytes. */
+/* Extra room of a list: n / ROOM_SHARE + ROOM_SLABS. An empty slab costs some arithmetic but no bytes. */
 enum { ROOM_SHARE = 32, ROOM_SLABS = 8 };
 
 static int64_t aligned_block(const s2_plan *plan)
@@ -49,8 +49,8 @@ static void note_change(s2_decode_follow *follow, int32_t slab)
 }
 
 /*
- * A list as `made` has it. Slabs with keys from fresh_tok on, which the step before wrote, count as changed. No mask has
- * more rows than its list, so that a wide row_cap is filled by zeros.
+ * Write a list as `made` has it. Slabs with keys from fresh_tok on, which the last step wrote, count as
+ * changed. No mask has more rows than its list, so the rest of a wide row_cap is zeros.
  */
 static s2_status write_list(s2_decode_follow *follow, int32_t index, const s2_decode_plan *made,
                             const s2_decode_list *from, int64_t fresh_tok)
@@ -155,14 +155,14 @@ void s2_decode_follow_close(s2_decode_follow *follow)
 
 /* ------------------------------------------------------------------ a step */
 
-/* All queries of the step before and of this one lie in one block of the pattern. */
+/* Whether all queries of the previous step and of this one are in one block of the pattern. */
 static bool stays_in_block(const s2_decode_follow *follow, s2_plan_seq from, s2_plan_seq to)
 {
     return to.k_tok >= from.k_tok &&
            (from.k_tok - from.q_tok) / follow->block_tok == (to.k_tok - 1) / follow->block_tok;
 }
 
-/* The slab of a list that begins at k_tok, or -1; slabs at the end are looked for. */
+/* The slab of a list that begins at k_tok, or -1; searches from the end. */
 static int32_t find_slab(const s2_decode_follow *follow, int32_t list, int64_t k_tok)
 {
     int32_t at = follow->n_used[list] - 1;
@@ -218,7 +218,7 @@ static s2_status grow_slab(s2_decode_follow *follow, int32_t index, s2_plan_seq 
     return S2_OK;
 }
 
-/* Whether a head reads the block of its queries is what its last query did with its own key. */
+/* A head reads the block of its queries if its last query read its own key. */
 static s2_status grow_list(s2_decode_follow *follow, int32_t index, s2_plan_seq from, s2_plan_seq to)
 {
     const int64_t last_tok = from.k_tok - 1, first_tok = from.k_tok - from.q_tok;
@@ -234,7 +234,7 @@ static s2_status grow_list(s2_decode_follow *follow, int32_t index, s2_plan_seq 
     return S2_OK;
 }
 
-/* The lists of one sequence by itself; most batches have some of one length. */
+/* The lists of a single sequence, kept because most batches have several of one length. */
 typedef struct renewal {
     s2_arena arena;
     s2_plan_seq of;

@@ -21,8 +21,8 @@ int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs);
 bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out);
 
 /*
- * Key blocks of a tile of an arithmetic class as ascending pieces. Blocks of a `sure` piece are full; of
- * the others each must be looked at. With stride set only the stride's blocks of the piece count.
+ * Key blocks of a tile of an arithmetic class as ascending pieces. Blocks of a `sure` piece are full;
+ * every block of the others must be examined. With `stride` set, only the stride's blocks of the piece count.
  */
 typedef struct s2_plan_piece {
     int64_t begin;
@@ -37,13 +37,13 @@ int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_
 s2_comb s2_plan_stride_comb(const s2_plan *plan, const s2_plan_periodic *as, int64_t begin, int64_t end);
 
 /*
- * The list of a tile with the sure pieces of arithmetic classes left as they are: they are full blocks that
- * are not in the list.
+ * The list of a tile without the sure pieces of arithmetic classes, which go to `sure`: full blocks
+ * that are not in the list.
  */
 s2_status s2_plan_tile_parts(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile, s2_plan_list *list,
                              s2_plan_piece sure[S2_PLAN_MAX_PIECES], int32_t *n_sure) S2_MUST_CHECK;
 
-/* Entries and partial entries of one list, without storing it where arithmetic can tell. */
+/* Entries and partial entries of one list, without storing it where arithmetic suffices. */
 s2_status s2_plan_tile_cost(const s2_plan *plan, int32_t cls, int32_t seq, int32_t tile,
                             s2_plan_list *scratch, int32_t *n_blk, int32_t *n_partial) S2_MUST_CHECK;
 

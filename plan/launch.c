@@ -4,13 +4,13 @@
 
 #include "plan/internal.h"
 
-enum { SECTION_BYTES = 16 << 20 }; /* measured best between 8 and 24 MB where the L2 cache has 60 */
+enum { SECTION_BYTES = 16 << 20 }; /* measured: best between 8 and 24 MB with an L2 cache of 60 */
 
 /*
  * Measured on an H200 (docs/notes/kernels.md, the ladder of the gradients). Columns of long contexts that run
  * at the same time read the same queries while these are in the cache; parts at absolute positions keep them
- * together. So do those of grouped heads that add to dQ, at any length. Other short contexts want balance:
- * the longest first, cut where a column is longer than its share.
+ * together. The same holds at any length for grouped heads that add to dQ. Other short contexts need
+ * balance: the longest first, cut where a column is longer than its share.
  */
 static const s2_column_rule split_columns = {
     .short_tok = 16384,
@@ -41,7 +41,7 @@ const s2_kernel_traits s2_traits_cpu_bwd = {.name = "cpu_bwd",
                                             .key_tok = 64,
                                             .wide_key_tok = 64,
                                             .column_tok = 64};
-/* Decode kernels do not look at items: the tile only has to be one that every pattern can be cut for. */
+/* Decode kernels ignore items: the tile only has to be one that every pattern can be cut into. */
 const s2_kernel_traits s2_traits_cpu_decode = {.name = "cpu_decode",
                                                .rank = 9,
                                                .tile_tok = S2_PLAN_SLAB_TOK,
@@ -153,7 +153,7 @@ s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s
 
 /* ------------------------------------------------------------------ decode */
 
-/* Slabs of a part where every SM has one block: with up to so many it pays to leave room for a second. */
+/* Slabs per part with one block per SM: up to this many it pays to leave room for a second block. */
 enum { SHORT_SLABS = 128, SHORT_SLABS_SELECTED = 64, TILE_ROWS = 8 };
 
 static int32_t row_cap_of(const s2_plan *plan)
@@ -165,7 +165,7 @@ static int32_t row_cap_of(const s2_plan *plan)
                                 TILE_ROWS);
 }
 
-/* What the registers of an instance hold; Hopper's wide one has eight tiles. */
+/* As many tiles as the registers of a kernel instance hold; Hopper's wide one has eight. */
 static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim)
 {
     if (row_cap <= TILE_ROWS)
@@ -176,9 +176,9 @@ static int32_t row_tiles_of(s2_chip chip, int32_t row_cap, int32_t head_dim)
 }
 
 /*
- * Long steps have two blocks an SM where it holds them, so that enough is in flight. Short ones have one:
- * there are fewer parts to combine, and the place of the second is the next launch's, which fills its rings
- * while this one combines and ends. It cannot where pages are chosen by the launch before.
+ * Long steps run two blocks per SM where it holds two, so that enough is in flight. Short ones run one: there
+ * are fewer parts to combine, and the next launch takes the room of the second block and fills its rings
+ * while this one combines and ends. It cannot do so where the launch before it chooses pages.
  */
 s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects)
 {

@@ -2,7 +2,7 @@
  * plan/launch.h - every decision that a launch takes before it knows an address: tiles, steps, splits, order.
  *
  * A kernel is a value with properties (s2_kernel_traits). Its host code and the simulator ask the functions
- * here and nothing else, so what is priced is what runs. The traits of the kernels of this repository stand
+ * here and nothing else, so what is priced is what runs. The traits of the kernels of this repository are
  * in one table; files name a kernel by its word, and s2_kernel_traits_find() is the one place that reads it.
  *
  * Constants that were measured are members of the traits, with their source in plan/launch.c.
@@ -20,9 +20,9 @@
 extern "C" {
 #endif
 
-/* What a decision asks of the device. */
+/* What decisions need to know about the device. */
 typedef struct s2_chip {
-    int32_t capability; /* compute capability, 80, 90, ...; 0 of a CPU */
+    int32_t capability; /* compute capability, 80, 90, ...; 0 for a CPU */
     int32_t n_units;    /* SMs, or threads */
 } s2_chip;
 
@@ -38,15 +38,15 @@ typedef struct s2_column_rule {
 
 typedef struct s2_kernel_traits {
     const char *name;           /* one word, unique: "ref_f64", "cpu", "sm80", "sm90" */
-    int32_t rank;               /* of the kernels that take a problem the highest runs; unique on a device */
-    int32_t tile_tok;           /* query positions of a tile */
-    int32_t tile_rows;          /* not 0: rows of all heads of a tile, of which packing leaves tile_tok */
-    int32_t pack_heads;         /* at most so many query heads share a tile */
-    int32_t key_tok;            /* keys of a step of the plan */
-    int32_t wide_key_tok;       /* ... of head dimensions above 128 */
+    int32_t rank;               /* among kernels that accept a problem the highest runs; unique per device */
+    int32_t tile_tok;           /* query positions per tile */
+    int32_t tile_rows;          /* not 0: rows of a tile over all its heads; packing then sets tile_tok */
+    int32_t pack_heads;         /* at most this many query heads share a tile */
+    int32_t key_tok;            /* keys per step of the plan */
+    int32_t wide_key_tok;       /* ... for head dimensions above 128 */
     int64_t section_bytes;      /* K and V that may be live at a time; 0: all */
     int32_t halves_tok;         /* plans with key_tok up to this run in steps of two halves (plan/steps.h) */
-    int32_t column_tok;         /* backward: keys of a column */
+    int32_t column_tok;         /* backward: keys per column */
     const s2_column_rule *cuts; /* backward: NULL: columns are not cut */
     int32_t decode_parts;       /* decode: parts on every device; 0: as s2_decode_launch_of() says */
 } s2_kernel_traits;
@@ -64,11 +64,11 @@ s2_plan_options s2_kernel_cut(const s2_kernel_traits *traits, int32_t head_dim);
 /* Whether a plan in steps of key_tok runs in whole steps of 2 key_tok and halves; false without traits. */
 bool s2_kernel_halves(const s2_kernel_traits *traits, int32_t key_tok);
 
-/* How a kernel cuts and orders the columns of a plan; without traits whole ones of a step of the plan. */
+/* How a kernel cuts and orders the columns of a plan; without traits: whole columns of the plan's key_tok. */
 s2_plan_column_options s2_kernel_columns(const s2_kernel_traits *traits, const s2_plan *plan,
                                          int32_t n_units);
 
-/* Blocks of threads of a persistent kernel with so much work. */
+/* Blocks of threads of a persistent kernel for n_work pieces of work. */
 static inline int32_t s2_persistent_blocks(int32_t n_work, int32_t n_units)
 {
     return n_work < n_units ? n_work : n_units;
@@ -82,25 +82,25 @@ typedef struct s2_decode_launch {
     int32_t row_tiles;    /* 1, 2, 4 or 8 */
     int32_t n_chunks;     /* at least 1 */
     int32_t residents;    /* blocks of threads that an SM holds at a time */
-    int32_t n_parts;      /* as many as are resident: what the keys of a long step are cut into */
-    int32_t single_parts; /* of a short step: one block an SM */
-    int64_t short_slabs;  /* steps with so many slabs are short */
+    int32_t n_parts;      /* as many as are resident: the keys of a long step are cut into these */
+    int32_t single_parts; /* for a short step: one block per SM */
+    int64_t short_slabs;  /* steps with up to this many slabs are short */
 } s2_decode_launch;
 
-/* selects: the launch before chooses pages (kernels/select.h). */
+/* selects: the preceding launch chooses pages (kernels/select.h). */
 s2_decode_launch s2_decode_launch_of(s2_chip chip, const s2_plan *plan, int32_t head_dim, bool selects);
 
-/* Cut a short step, built with launch->n_parts, again into one part an SM. S2_ENOMEM. */
+/* Recut a short step, built with launch->n_parts, into one part per SM. S2_ENOMEM. */
 s2_status s2_decode_launch_fit(s2_arena *arena, const s2_decode_launch *launch,
                                s2_decode_plan *plan) S2_MUST_CHECK;
 
-/* Whether lists of the step are cut and have many rows: then a launch of its own adds up their parts, a warp a row. */
+/* Whether the step cuts lists of many rows: a separate launch then adds up their parts, a warp per row. */
 bool s2_decode_launch_merges(const s2_decode_launch *launch, const s2_decode_plan *step);
 
-/* Whether a launch leaves half of every SM empty, so that the next one begins while it runs. */
+/* Whether a launch leaves half of every SM empty, so that the next one can begin while it runs. */
 bool s2_decode_launch_leaves_room(s2_chip chip, const s2_decode_launch *launch, int32_t n_parts);
 
-/* Blocks of threads a list that score its pages, `block_pages` each at a time. */
+/* Blocks of threads per list that score its pages, each `block_pages` at a time. */
 int32_t s2_select_blocks(int32_t n_units, int32_t n_lists, int32_t n_pages, int32_t block_pages);
 
 #ifdef __cplusplus

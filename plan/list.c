@@ -35,7 +35,7 @@ static s2_tile_rows tile_rows(const s2_plan *plan, int32_t seq, int32_t tile)
                           s2_min_i64(begin + plan->options.tile_tok, lens.k_tok)};
 }
 
-/* What one list is made for, and where the rows lie. */
+/* What one list is made for, and where its rows are. */
 typedef struct s2_lister {
     const s2_plan *plan;
     const s2_plan_class *cls;
@@ -129,7 +129,7 @@ static void atom_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64
     }
 }
 
-/* The same for heads with drawn or filed blocks, whose rows exist only as runs. */
+/* The same for heads with random lists or mask files, whose rows exist only as runs. */
 static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, int64_t k_end, uint32_t *words)
 {
     s2_plan_list *const list = lister->list;
@@ -143,7 +143,7 @@ static s2_status run_bits(const s2_lister *lister, int64_t p, int64_t k_begin, i
     return S2_OK;
 }
 
-/* Keys of [k_begin, ...) that position p could read at all: before the causal edge and the end. */
+/* End of the keys from k_begin on that position p could read: limited by the causal edge and the end. */
 static int64_t visible_end(const s2_lister *lister, int64_t p, int64_t k_begin)
 {
     const int64_t k_end = s2_min_i64(k_begin + lister->plan->blk_tok, lister->k_tok);
@@ -182,7 +182,7 @@ static s2_status push(s2_lister *lister, int64_t k_blk, uint32_t slabs, int32_t 
     return S2_OK;
 }
 
-/* Read the block element by element, and keep a mask only where whole slabs do not tell. */
+/* Read the block element by element, and keep a mask only where whole slabs do not describe it. */
 static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candidates)
 {
     const int64_t k_begin = k_blk * lister->plan->blk_tok;
@@ -223,7 +223,7 @@ static s2_status push_examined(s2_lister *lister, int64_t k_blk, uint32_t candid
 
 typedef enum s2_reads { S2_READS_NONE, S2_READS_SOME, S2_READS_ALL } s2_reads;
 
-/* What the rows of one slab read of a block, causality aside. k_own: the pattern's block that it lies in. */
+/* What the rows of one slab read of a block, ignoring causality. k_own: the pattern's block around it. */
 static s2_reads slab_reads(const s2_lister *lister, int64_t begin, int64_t end, int64_t k_begin,
                            int64_t k_own)
 {
@@ -263,7 +263,7 @@ static s2_status list_piece(s2_lister *lister, s2_plan_piece piece)
     return S2_OK;
 }
 
-/* Enumerates the pieces that must be looked at, all of them when `sure` is NULL; else keeps the others. */
+/* Enumerates the pieces that must be examined, or all when `sure` is NULL; `sure` collects the others. */
 static s2_status list_periodic(s2_lister *lister, s2_plan_piece *sure, int32_t *n_sure)
 {
     s2_plan_piece pieces[S2_PLAN_MAX_PIECES];
@@ -281,7 +281,7 @@ static s2_status list_periodic(s2_lister *lister, s2_plan_piece *sure, int32_t *
 typedef struct s2_cursor {
     int64_t at;
     int64_t end;
-    uint32_t slabs; /* slabs of the tile that lie in this row of blocks */
+    uint32_t slabs; /* slabs of the tile in this row of blocks */
 } s2_cursor;
 
 /* One cursor per row of blocks that the tile's slabs touch; slabs ascend, so rows do. */
@@ -327,7 +327,7 @@ static s2_status list_blocks(s2_lister *lister)
     }
 }
 
-/* Stable partition: the partial entries first. In place, with the full ones set aside behind the list. */
+/* Stable partition, partial entries first; the full ones wait in scratch memory. */
 static s2_status partial_first(s2_plan_list *list)
 {
     const int32_t n = list->n_entries;

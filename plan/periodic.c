@@ -57,7 +57,7 @@ bool s2_plan_periodic_of(const s2_view *view, s2_plan_periodic *out)
     }
     if (as.dense)
         as = (s2_plan_periodic){.dense = true, .block_tok = as.block_tok};
-    /* rows of a slab lie in one block, or no block matters */
+    /* the rows of a slab must be in one block, unless no term counts blocks */
     if (as.block_tok < S2_PLAN_SLAB_TOK) {
         if (as.local_blk > 0 || as.stride_blk > 0)
             return false;
@@ -102,7 +102,7 @@ int32_t s2_plan_pieces(const s2_plan *plan, const s2_plan_periodic *as, s2_tile_
     const int64_t sink_end = s2_min_i64(s2_ceil_div(as->sink_tok, g), blk_end);
     const int64_t wide_begin = s2_min_i64(window_begin(as, rows.begin) / g, blk_end);
     const int64_t past_end = s2_min_i64(rows.begin / g, wide_begin);
-    /* from here on the window of the last row, the shortest one, covers whole blocks */
+    /* from here on the window of the last row, which begins last, covers whole blocks */
     const int64_t sure_begin = s2_ceil_div(window_begin(as, rows.end - 1), g);
     s2_piece_list list = {.pieces = pieces};
     add_piece(&list, sink_end, false, false);

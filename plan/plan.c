@@ -62,7 +62,7 @@ int32_t s2_plan_longest(const s2_plan_seq *seqs, int32_t n_seqs)
 
 /* ------------------------------------------------------------------ classes */
 
-/* with_blocks: where the class is no arithmetic. */
+/* with_blocks: build the block list if the class is not arithmetic. */
 static s2_status fill_class(s2_arena *arena, const s2_plan *plan, const s2_view *view, bool with_blocks,
                             s2_plan_class *cls)
 {
@@ -112,7 +112,7 @@ static s2_status build_classes(s2_arena *arena, s2_plan *plan, bool with_blocks,
     return S2_OK;
 }
 
-/* The largest divisor of the group up to the wish, provided that every group shares one class. */
+/* The largest divisor of the group up to options.pack_heads if every group shares one class, else 1. */
 static int32_t packing(const s2_plan *plan)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
@@ -174,7 +174,7 @@ static s2_status measure_tiles(const s2_plan *plan, s2_costs *costs)
     return status;
 }
 
-/* K and V bytes of one KV head that its longest tiles touch: what wants to stay in the cache. */
+/* K and V bytes of one KV head that its longest tiles touch, which should stay in the cache. */
 static int64_t live_bytes(const s2_plan *plan, const s2_costs *costs, int32_t seq, int32_t kv_head)
 {
     const int32_t group = plan->pattern->n_heads / plan->pattern->n_kv_heads;
@@ -188,9 +188,8 @@ static int64_t live_bytes(const s2_plan *plan, const s2_costs *costs, int32_t se
 }
 
 /*
- * section_of[seq * G + kv_head], in that order: sections of one size, as near to section_bytes as their
- * number allows. A small last one would end with long items, when nothing short is left to fill the last
- * wave.
+ * section_of[seq * G + kv_head], ascending: sections of equal size, as near to section_bytes as their number
+ * allows. A small last section would end with long items, with nothing short left to fill the last wave.
  */
 static s2_status assign_sections(const s2_plan *plan, const s2_costs *costs, int32_t *section_of)
 {
@@ -204,7 +203,7 @@ static s2_status assign_sections(const s2_plan *plan, const s2_costs *costs, int
         begin[at + 1] = begin[at] + live_bytes(plan, costs, (int32_t)(at / n_kv), (int32_t)(at % n_kv));
     const int64_t n_sections = wanted > 0 ? s2_max_i64(1, (begin[n] + wanted / 2) / wanted) : 1,
                   size = s2_max_i64(1, s2_ceil_div(begin[n], n_sections));
-    int64_t part = 0; /* of these sections, the one in which the middle of a head lies */
+    int64_t part = 0; /* the section, by size alone, that contains the middle of a head */
     for (int64_t at = 0; at < n; at++) {
         const int64_t before = part;
         part = (begin[at] + begin[at + 1]) / 2 / size;
@@ -216,7 +215,7 @@ static s2_status assign_sections(const s2_plan *plan, const s2_costs *costs, int
 
 /* ------------------------------------------------------------------ items and counts */
 
-/* Stable: by section, or with descending lists. `out` gets the n items, `first` has a place for each key. */
+/* Stable sort by section or descending list length. `out` gets the n items, `first` has an entry per key. */
 static void sort_items(const s2_plan_item *items, int32_t n, bool by_section, int32_t n_keys, int32_t *first,
                        s2_plan_item *out)
 {
@@ -229,7 +228,7 @@ static void sort_items(const s2_plan_item *items, int32_t n, bool by_section, in
         out[first[by_section ? items[at].section : n_keys - 1 - items[at].n_blk]++] = items[at];
 }
 
-/* Items come by sequence, then from the last tile on, then by head: so they stay within a list length. */
+/* Items come by sequence, from the last tile on, then by head; within a list length that order stays. */
 static s2_status order_items(s2_plan_item *items, int32_t n)
 {
     int32_t longest_list = 0, last_section = 0;
@@ -290,7 +289,7 @@ static s2_status build_items(s2_arena *arena, s2_plan *plan, const s2_costs *cos
     return order_items(items, plan->n_items);
 }
 
-/* Pairs of the last q_tok rows, one by one. Without causality a context is no part of a longer one. */
+/* Pairs of the last q_tok rows, row by row. Without causality a context is not part of a longer one. */
 static s2_status count_rows(const s2_view *view, s2_plan_seq lens, int64_t *work_left, int64_t *out)
 {
     int64_t total = 0, cap = 0, n_runs = 0;
@@ -390,7 +389,7 @@ static s2_status build(s2_arena *arena, s2_plan *plan, const s2_plan_seq *seqs, 
     return count_pairs(plan);
 }
 
-/* A plan of nothing yet. */
+/* An empty plan. */
 static s2_status begin_plan(const s2_pattern *pattern, s2_phase phase, int32_t layer, const s2_plan_seq *seqs,
                             int32_t n_seqs, const s2_plan_options *options, s2_plan *plan, s2_diag *why)
 {

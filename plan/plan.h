@@ -1,7 +1,7 @@
 /*
  * plan/plan.h - what a kernel is asked to do with one layer of a pattern: tiles, key blocks, order.
  *
- * kernels/ executes a plan and sim/ prices the same plan, so a prediction speaks of the schedule that
+ * kernels/ executes a plan and sim/ prices the same plan, so a prediction is about the schedule that
  * runs. Everything here is plain C and knows no device.
  *
  *     positions   0 ......... q_off = k_tok - q_tok ......... k_tok      (queries are the LAST q_tok)
@@ -39,12 +39,12 @@ enum {
 /* How a kernel wants its work cut. Start from s2_plan_options_default(). */
 typedef struct s2_plan_options {
     int32_t tile_tok;      /* query positions per tile, a multiple of 16, at most 512 */
-    int32_t tile_rows;     /* not 0: of all heads of a tile; then tile_tok is what packing leaves of it */
+    int32_t tile_rows;     /* not 0: rows of a tile over all its heads; packing then sets tile_tok */
     int32_t key_tok;       /* keys per step of the kernel (its BN), a power of two, at least 16 */
-    int32_t pack_heads;    /* at most so many query heads of one KV head share a tile; 1: none */
+    int32_t pack_heads;    /* at most this many query heads of one KV head share a tile; 1: none */
     int64_t section_bytes; /* K and V that may be live at a time: heads are run in sections; 0: all at once */
     int32_t elem_bytes;    /* of K and V, for the sections */
-    int64_t *work_left;    /* of listing what is no arithmetic (base/work.h), one thread's; NULL: no limit */
+    int64_t *work_left;    /* to list what is not arithmetic (base/work.h), one thread's; NULL: no limit */
 } s2_plan_options;
 s2_plan_options s2_plan_options_default(void); /* 128 x 128, no packing, one section, 2 bytes */
 
@@ -61,7 +61,7 @@ typedef struct s2_plan_seq {
  *     q - k < window_tok                              window in tokens, exact to the token
  *     k < sink_tok
  *     (k / block_tok + stride_shift) mod stride_blk < stride_width
- * Block quantities are in blocks of the pattern (block_tok). Only causal patterns are described so.
+ * Block quantities are in blocks of the pattern (block_tok). Only causal patterns are described this way.
  */
 typedef struct s2_plan_periodic {
     bool dense;
@@ -79,7 +79,7 @@ typedef struct s2_plan_class {
     int32_t first_head;
     int32_t n_heads;
     bool periodic;    /* then `as` describes it, and blocks is empty */
-    bool block_exact; /* no element masks: whole slabs, the causal edge and the end suffice */
+    bool block_exact; /* no element masks: whole slabs, the causal edge and the end of the keys suffice */
     s2_plan_periodic as;
     s2_view view;
     s2_blocks blocks; /* at granularity plan->blk_tok */
@@ -130,8 +130,8 @@ typedef struct s2_plan_counts {
     int64_t pairs;          /* (query, key) pairs that are read */
     int64_t pairs_causal;   /* pairs that a dense causal layer reads */
     int64_t pairs_executed; /* pairs computed: whole tiles x whole steps of key_tok keys */
-    int64_t n_tiles;        /* items x heads of each */
-    int64_t n_blk_loaded;   /* key blocks fetched: once an item */
+    int64_t n_tiles;        /* items times their heads */
+    int64_t n_blk_loaded;   /* key blocks fetched: once per item */
     int64_t n_blk_partial;
     int64_t n_steps; /* steps of key_tok keys */
 } s2_plan_counts;
@@ -143,7 +143,7 @@ typedef struct s2_plan {
     s2_plan_options options;
     int32_t blk_tok;    /* granularity of lists: the pattern's block, but 16 <= blk_tok <= key_tok */
     int32_t mask_words; /* 32-bit words of an element mask row: blk_tok / 32, at least 1 */
-    int32_t pack_heads; /* heads per item that resulted: 1 unless every group shares a pattern */
+    int32_t pack_heads; /* resulting heads per item: 1 unless every group shares a pattern */
     int32_t n_seqs;
     const s2_plan_seq *seqs;
     int32_t n_classes;
@@ -157,8 +157,8 @@ typedef struct s2_plan {
 /*
  * Plan one layer. S2_EINVAL for options or lengths outside their ranges; S2_EUNSUPPORTED (with the
  * reason in *why) for terms that choose their keys at run time, and for patterns that are not causal
- * in batches of unequal lengths; S2_ELIMIT when options->work_left ran out, here or where lists are made of
- * the plan later; S2_ENOMEM. On failure *out is untouched.
+ * in batches of unequal lengths; S2_ELIMIT when options->work_left ran out, here or later when lists are
+ * made from the plan; S2_ENOMEM. On failure *out is untouched.
  */
 s2_status s2_plan_build(s2_arena *arena, const s2_pattern *pattern, s2_phase phase, int32_t layer,
                         const s2_plan_seq *seqs, int32_t n_seqs, const s2_plan_options *options, s2_plan *out,
@@ -181,7 +181,7 @@ s2_status s2_plan_tile_list(const s2_plan *plan, int32_t cls, int32_t seq, int32
                             s2_plan_list *list) S2_MUST_CHECK;
 
 /*
- * All lists of a plan in three arrays, for devices that take them from memory. Items whose lists
+ * All lists of a plan in three arrays, for devices that read them from memory. Items whose lists
  * are equal share them.
  */
 typedef struct s2_plan_span {
@@ -190,7 +190,7 @@ typedef struct s2_plan_span {
     int32_t n_partial;
 } s2_plan_span;
 typedef struct s2_plan_flat {
-    const s2_plan_entry *entries; /* mask indexes the whole of bits */
+    const s2_plan_entry *entries; /* mask is an index into all of bits */
     int64_t n_entries;
     const uint32_t *bits;
     int64_t n_masks;
@@ -199,8 +199,8 @@ typedef struct s2_plan_flat {
 s2_status s2_plan_flatten(s2_arena *arena, const s2_plan *plan, s2_plan_flat *out) S2_MUST_CHECK;
 
 /*
- * One layer of each kind: the layers whose heads read what no lower layer's do, ascending. layer_of may
- * be NULL, else [n_layers] receives for every layer the representative. Returns through *n_out.
+ * One layer of each kind, ascending: the layers whose heads do not read the same as any lower layer's.
+ * layer_of may be NULL, else [n_layers] receives the representative of every layer. *n_out: how many kinds.
  */
 s2_status s2_plan_distinct_layers(s2_arena *arena, const s2_pattern *pattern, s2_phase phase,
                                   const int32_t **layers, int32_t *n_out, int32_t *layer_of) S2_MUST_CHECK;

@@ -10,7 +10,7 @@ enum { S2_STEP_LIMIT_BLK = 16 }; /* blocks of a step */
 typedef struct s2_step_array {
     void *data;
     int64_t n, cap;
-    size_t size; /* of an element */
+    size_t size; /* bytes of an element */
 } s2_step_array;
 
 typedef struct s2_step_builder {
@@ -61,7 +61,7 @@ static bool is_power_of_two(int64_t n)
     return n > 0 && (n & (n - 1)) == 0;
 }
 
-/* A stride whose runs are a power of two stays a comb, from its first run that is not cut on. */
+/* A stride whose runs are a power of two stays a comb, from its first uncut run on. */
 static s2_status take_comb(s2_step_builder *builder, s2_comb comb, s2_step_item *item, int64_t *n)
 {
     const int64_t run = comb.gran * comb.width, first = s2_comb_next(&comb, comb.begin);
@@ -81,7 +81,7 @@ static s2_status take_comb(s2_step_builder *builder, s2_comb comb, s2_step_item 
     return S2_OK;
 }
 
-/* The blocks that all real rows read; how many there are in *n. */
+/* The blocks that all real rows read; *n of them. */
 static s2_status take_whole(s2_step_builder *builder, const s2_plan_class *cls, const s2_plan_piece *sure,
                             int32_t n_sure, s2_step_item *item, int64_t *n)
 {
@@ -110,7 +110,7 @@ static s2_status take_whole(s2_step_builder *builder, const s2_plan_class *cls, 
 
 /* ------------------------------------------------------------------ halves */
 
-/* The slabs of a group of warps: a half of the tile, or all of it in a head of its own. */
+/* The slabs of a group of warps: half of the tile, or the whole tile of its own head. */
 static uint32_t slabs_of(const s2_plan *plan, int32_t group)
 {
     const int32_t n_slabs = plan->options.tile_tok / S2_PLAN_SLAB_TOK;
@@ -142,7 +142,7 @@ static s2_step_word word_of(const s2_plan_entry *entry, int64_t masks_before)
                           entry->mask < 0 ? -1 : (int32_t)(masks_before + entry->mask)};
 }
 
-/* The index-th word of a group: partial blocks, then the whole ones that fill no step, then padding. */
+/* The index-th word of a group: partial blocks, then the whole ones that do not fill a step, then padding. */
 static s2_step_word half_word(const s2_step_builder *builder, const s2_step_item *item, int32_t group,
                               int64_t index, int64_t n_whole, int64_t n_left)
 {
@@ -156,13 +156,13 @@ static s2_step_word half_word(const s2_step_builder *builder, const s2_step_item
     return (s2_step_word){(uint32_t)block << S2_STEP_BLOCK_SHIFT | slabs_of(builder->plan, group), -1};
 }
 
-/* How many half steps it takes when n_own partial blocks and n_whole whole ones are to be placed. */
+/* How many half steps n_own partial and n_whole whole blocks need. */
 static int64_t halves_of(const s2_step_builder *builder, int64_t n_own, int64_t n_whole)
 {
     return s2_max_i64(1, s2_ceil_div(n_own + n_whole % (2 * builder->half_blk), builder->half_blk));
 }
 
-/* Partial blocks that both groups read; they are what a mixed step is for. */
+/* Partial blocks that both groups read, which a mixed step is for. */
 static int64_t count_shared(const s2_step_builder *builder)
 {
     const s2_plan_list *const list = &builder->list;
@@ -174,7 +174,7 @@ static int64_t count_shared(const s2_step_builder *builder)
 }
 
 /*
- * Whether a mixed step of n_shared partial blocks, filled with whole ones, saves time: measured on an H200, a
+ * Whether a mixed step of n_shared partial blocks, filled with whole ones, saves time. Measured on an H200, a
  * half step takes 0.8 of a whole one's time and a mixed one 1.1.
  */
 static bool mixing_pays(const s2_step_builder *builder, int64_t n_shared, int64_t n_whole)
@@ -187,8 +187,8 @@ static bool mixing_pays(const s2_step_builder *builder, int64_t n_shared, int64_
            8 * halves_of(builder, n_own, n_whole) + 10 * (n_whole / step);
 }
 
-/* Move the first n_shared shared blocks from the groups' lists into a mixed step's words, and whole blocks
- * behind. */
+/* Move the first n_shared shared blocks from the groups' lists into a mixed step's words, followed by whole
+ * blocks. */
 static void take_mixed(s2_step_builder *builder, const s2_step_item *item, int64_t n_shared, int64_t n_whole,
                        s2_step_word *words)
 {
@@ -274,7 +274,7 @@ static s2_status make_shape(s2_step_builder *builder, const s2_plan_item *from, 
     return S2_OK;
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------ the whole */
 
 static s2_status number_shapes(s2_step_builder *builder)
 {

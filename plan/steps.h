@@ -13,10 +13,10 @@
  *     rows of group 1                   # # # # # # \           halves: {d | D}, {e | d}; the rest whole
  *                                                               or half {e | D}, mixed d .; the rest whole
  *
- * So no product is computed for rows that read nothing of it, a list is padded to half a step, and whole
+ * So no product is computed for rows that do not read it, a list is padded to half a step, and whole
  * steps compare nothing. The halves of an item come first, at least one, then its mixed step.
  *
- * The words of halves and mixed steps are in memory. Whole blocks come from a list in memory, from a run of
+ * The words of half and mixed steps are in memory. Whole blocks come from a list in memory, from a run of
  * consecutive blocks and from a comb: the window and the stride of arithmetic patterns cost no memory at any
  * length. All blocks are in units of plan->blk_tok.
  */
@@ -52,8 +52,8 @@ typedef struct s2_step_item {
     int32_t n_whole;
     int32_t k_tok;
     int32_t q_off;      /* k_tok - q_tok */
-    int32_t rows;       /* the kernel's own: where the sequence's rows begin */
-    int32_t half_begin; /* first word; step_blk words a step, in halves those of group 0 first */
+    int32_t rows;       /* set by the kernel: where the sequence's rows begin */
+    int32_t half_begin; /* first word; step_blk words per step, in halves those of group 0 first */
     int32_t list_begin; /* whole blocks from memory ... */
     int32_t n_list;
     int32_t n_run; /* ... then run_begin, run_begin + 1, ... */

@@ -18,7 +18,7 @@ typedef struct s2_source {
     s2_plan_span span;
 } s2_source;
 
-/* The columns of KV heads that read alike, before they are given to each of them. */
+/* The columns shared by KV heads that read alike, before they are given to each head. */
 typedef struct s2_shape {
     int32_t from_head; /* the first KV head of the sequence with these lists */
     int64_t source_begin;
@@ -36,7 +36,7 @@ typedef struct s2_transposer {
     int32_t n_sub;
     s2_source *sources; /* by seq, KV head, tile descending, head */
     int64_t n_sources;
-    int32_t *place; /* [key block]: column * n_sub + sub, of the shape at work */
+    int32_t *place; /* [key block]: column * n_sub + sub, of the current shape */
     int64_t *count; /* [key block]: steps that read it */
     int64_t *fill;  /* [column]: entries so far */
     int64_t *last;  /* [column]: step * group + head of its last entry, or -1 */
@@ -49,7 +49,7 @@ typedef struct s2_transposer {
     int64_t n_entries, cap_entries;
     int32_t *masks;
     int64_t cap_masks;
-    s2_shape *shapes; /* [kv_head] of the sequence at work */
+    s2_shape *shapes; /* [kv_head] of the current sequence */
 } s2_transposer;
 
 static s2_status reserve(void **array, int64_t *cap, int64_t want, size_t size)
@@ -82,7 +82,7 @@ static int order_sources(const void *left, const void *right)
     return a->head < b->head ? -1 : a->head > b->head;
 }
 
-/* qsort takes no context, so the KV heads are told apart by a stable distribution after the sort. */
+/* qsort passes no context, so KV heads are separated by a stable distribution after the sort. */
 static s2_status spread_by_kv_head(s2_transposer *at)
 {
     const int32_t n_kv = at->plan->pattern->n_kv_heads;
@@ -128,7 +128,7 @@ static bool reads_alike(const s2_source *a, const s2_source *b)
     return a->tile == b->tile && a->span.n == b->span.n && a->span.begin == b->span.begin;
 }
 
-/* Whether every tile of the KV head is read through one list by all query heads of the group. */
+/* Whether all query heads of the group read through one list in every tile of the KV head. */
 static bool group_is_one(const s2_transposer *at, const s2_shape *shape)
 {
     const int64_t n = shape->source_end - shape->source_begin;
@@ -171,7 +171,7 @@ static int32_t steps_of_tile(const s2_transposer *at)
 
 static void count_reads(s2_transposer *at, const s2_shape *shape, int32_t n_blk)
 {
-    const int32_t stride = shape->n_heads; /* of a group that is one, head 0 speaks for all */
+    const int32_t stride = shape->n_heads; /* if the group is one, head 0 stands for all */
     memset(at->count, 0, (size_t)n_blk * sizeof *at->count);
     for (int64_t s = shape->source_begin; s < shape->source_end; s += stride)
         for (int32_t e = 0; e < at->sources[s].span.n; e++) {
@@ -187,7 +187,7 @@ static int order_counts(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-/* Above this a block is read from far away: twice the median of the blocks that are read at all. */
+/* A block with more reads is read from far away: twice the median over blocks that are read. */
 static int64_t long_limit(s2_transposer *at, int32_t n_blk, int64_t *scratch)
 {
     int32_t n = 0;
@@ -207,7 +207,7 @@ static int32_t kind_of(const s2_transposer *at, int32_t blk, int64_t limit)
     return at->count[blk] > limit ? 0 : 1;
 }
 
-/* Blocks of one kind are packed in their order: strided ones, those of the window, unread ones. */
+/* Blocks are packed kind by kind, each in order: strided ones, those of the window, unread ones. */
 static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, int64_t limit)
 {
     const int64_t most = (int64_t)n_blk + 3 * at->n_sub;
@@ -237,7 +237,7 @@ static s2_status pack_blocks(s2_transposer *at, s2_shape *shape, int32_t n_blk, 
 
 /* ------------------------------------------------------------------ lists */
 
-/* Descending (step, head) over all entries; a pass either counts the entries of columns or makes them. */
+/* Visits entries by descending (step, head); a pass either counts the entries of columns or makes them. */
 typedef struct s2_entry_pass {
     s2_transposer *at;
     s2_shape *shape;
@@ -324,7 +324,7 @@ static s2_status allot(s2_transposer *at, const s2_shape *shape)
     return reserve((void **)&at->masks, &at->cap_masks, begin * at->n_sub + 1, sizeof *at->masks);
 }
 
-/* What is full is known only once all blocks of an entry are in. */
+/* Whether an entry is full is known only once all its blocks are in. */
 static void settle(s2_transposer *at, const s2_shape *shape)
 {
     const uint32_t all = at->n_sub == 8 ? UINT32_MAX : (UINT32_C(1) << (4 * at->n_sub)) - 1;
@@ -350,7 +350,7 @@ static s2_status transpose(s2_transposer *at, s2_shape *shape, int32_t k_tok)
 
 /* ------------------------------------------------------------------ parts */
 
-/* Steps of a part for this column, or 0 where it stays whole. */
+/* Steps per part for this column, or 0 if it stays whole. */
 static int32_t part_width(const s2_transposer *at, const s2_plan_column *column, int32_t n_steps)
 {
     const int64_t wish = at->options.part_steps, work = (int64_t)column->n * column->n_heads;
@@ -362,7 +362,7 @@ static int32_t part_width(const s2_transposer *at, const s2_plan_column *column,
     return width > least ? width : least;
 }
 
-/* Where an entry goes in its list. */
+/* The section of the list that an entry goes to. */
 enum { PLACE_UPPER, PLACE_PARTIAL, PLACE_FULL, PLACE_LOWER, N_PLACES };
 
 static bool reads_half(const s2_transposer *at, const s2_plan_column_entry *entry, bool upper)
@@ -371,7 +371,7 @@ static bool reads_half(const s2_transposer *at, const s2_plan_column_entry *entr
     return at->options.halves > 0 && at->n_sub > 1 && (entry->reads & (upper ? lower : ~lower)) == 0;
 }
 
-/* lower_left: how many entries of the lower half are too many for the end of the list. */
+/* *lower_left: how many more entries of the lower half stay, for want of room at the end of the list. */
 static int32_t place_of(const s2_transposer *at, const s2_plan_column_entry *entry, int32_t *lower_left)
 {
     if (reads_half(at, entry, true))
@@ -390,7 +390,7 @@ static int32_t excess_lower(const s2_transposer *at, const s2_plan_column *colum
     return n > most ? n - most : 0;
 }
 
-/* Stable: the entries of the column in the order of their places. */
+/* Stable sort of the column's entries by section. */
 static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_column_entry *entries,
                           int32_t *masks)
 {
@@ -420,12 +420,12 @@ static void order_entries(s2_transposer *at, s2_plan_column *column, s2_plan_col
                (size_t)column->n * (size_t)at->n_sub * sizeof *masks);
 }
 
-/* A part of a column, and what the order of work looks at. */
+/* A part of a column, and what decides its order. */
 typedef struct s2_work {
     s2_plan_column column;
     bool is_short;
     int32_t section;
-    int32_t wave; /* the absolute part: columns of one wave read the same queries */
+    int32_t wave; /* part by absolute position: columns of one wave read the same queries */
     int64_t index;
 } s2_work;
 
@@ -530,7 +530,7 @@ static void order_columns(s2_transposer *at, s2_emitter *out)
     qsort(out->work, (size_t)out->n, sizeof *out->work, order_work);
 }
 
-/* ------------------------------------------------------------------ all of it */
+/* ------------------------------------------------------------------ the whole */
 
 static void find_shape(const s2_transposer *at, int32_t seq, int32_t kv_head, int64_t *source,
                        s2_shape *shape)
@@ -684,7 +684,7 @@ static s2_status transpose_plan(s2_arena *arena, const s2_plan *plan, const s2_p
 
 /* ------------------------------------------------------------------ the length of parts */
 
-/* When `units` have done the columns, and when they would have in balance. */
+/* When `units` finish the columns, and when they would in perfect balance. */
 static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2_column_costs *costs,
                          double *out, double *balanced)
 {
@@ -707,7 +707,7 @@ static s2_status done_at(const s2_plan_columns *columns, int32_t units, const s2
     return good ? S2_OK : S2_ENOMEM;
 }
 
-/* Takes the length of parts with which the units are done first. No parts at all is tried first. */
+/* Chooses the length of parts with which the units finish first. No cut is tried first. */
 static s2_status transpose_balanced(s2_arena *arena, const s2_plan *plan, const s2_plan_flat *flat,
                                     s2_plan_column_options options, s2_plan_columns *out)
 {

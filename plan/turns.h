@@ -1,7 +1,7 @@
 /*
- * plan/turns.h - when columns are done that are taken in their order, each by the first unit that is idle.
+ * plan/turns.h - when columns finish if each is taken, in order, by the first idle unit.
  *
- * A part of a cut column is added to the sum of the part before it, so it waits until that one is done.
+ * A part of a cut column is added to the sum of the part before it, so it waits for that one to finish.
  * Ownership: the arrays are the caller's. Threads: no state.
  */
 #ifndef S2_PLAN_TURNS_H
@@ -17,14 +17,14 @@ extern "C" {
 #endif
 
 typedef struct s2_turns {
-    double *until; /* [n_units] when each is idle, a heap; 0 at first */
-    double *added; /* [n_chains] when its last part was; 0 at first. NULL: no part waits */
+    double *until; /* [n_units] when each becomes idle, a heap; 0 at first */
+    double *added; /* [n_chains] when its last part was added; 0 at first. NULL: no part waits */
     int32_t n_units;
-    double sum;  /* what adding a part takes */
-    double last; /* when all that were taken are done */
+    double sum;  /* time to add a part */
+    double last; /* when all columns taken so far are done */
 } s2_turns;
 
-/* The next column, which takes `own` beside its sum; chain -1: no part of any. What it takes in all. */
+/* Take the next column: `own` time plus its sum; chain -1: not a part of one. Returns its whole time. */
 static inline double s2_turns_take(s2_turns *turns, double own, int32_t chain)
 {
     double *const until = turns->until;

@@ -11,7 +11,7 @@ typedef struct walk {
     double *paths_next;
     double *dense;
     double *dense_next;
-    int32_t exponent; /* paths are times 2^exponent */
+    int32_t exponent; /* the true counts are paths times 2^exponent */
 } walk;
 
 static int32_t row_length(const s2_stack *stack, const uint64_t *row)
@@ -22,7 +22,7 @@ static int32_t row_length(const s2_stack *stack, const uint64_t *row)
     return n;
 }
 
-/* What query q has goes to the keys that so many heads read alike. */
+/* Pass what query q has to the keys that n_heads heads read alike. */
 static void pass_row(walk *w, const uint64_t *row, int32_t q, int32_t n_heads)
 {
     const int32_t n = row_length(w->stack, row);
@@ -49,7 +49,7 @@ static void pass_dense(walk *w)
         w->dense_next[k] = 0.5 * w->dense[k] + later;
 }
 
-/* Keep the counts of paths in range: a power of two goes to the exponent. */
+/* Keep the path counts in range by moving a power of two into the exponent. */
 static void rescale(walk *w)
 {
     double largest = 0;

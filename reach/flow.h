@@ -1,12 +1,12 @@
 /*
- * reach/flow.h - how much of a key arrives at the last query, if every head attended to all that it reads alike.
+ * reach/flow.h - how much of a key reaches the last query if every head attends uniformly to what it reads.
  *
  * A layer is the mean of its heads' uniform attention, halved with the residual: influence moves as the product of
  * these row-stochastic matrices (attention rollout, arXiv 2005.00928). Blocks are units: a query reads its own block
  * as it reads any other. A head that reads nothing passes nothing on. Relative to dense means divided by what
- * the same stack of dense heads lets arrive. Paths are counted over heads and residuals, as log2.
+ * arrives through the same stack of dense heads. Paths are counted over heads and residuals, as log2.
  *
- * Ownership: everything lives in the arena given. Threads: no state.
+ * Ownership: everything lives in the given arena. Threads: no state.
  */
 #ifndef S2_REACH_FLOW_H
 #define S2_REACH_FLOW_H
@@ -14,9 +14,9 @@
 #include "reach/stack.h"
 
 typedef struct s2_flow_at {
-    int32_t n_keys;    /* of this octave of distance; 0: no other member is set */
+    int32_t n_keys;    /* in this octave of distance; 0: no other member is set */
     double flow;       /* mean over keys */
-    double dense;      /* the same of the dense stack */
+    double dense;      /* the same for the dense stack */
     double log2_paths; /* mean over keys; -1 counts for a key without one */
 } s2_flow_at;
 

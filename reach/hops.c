@@ -4,15 +4,15 @@
 
 #include "base/work.h"
 
-/* Words joined in all: some seconds. */
+/* Limit of all words joined: some seconds. */
 #define LIMIT_WORK (INT64_C(1) << 35)
 
-/* Who has reached whom since a layer. Residuals put each query itself into its row from the start. */
+/* Which keys reached which queries since a layer. Each query is in its own row at the start (residual). */
 typedef struct field {
     const s2_stack *stack;
     uint64_t *rows;
     uint64_t *next;
-    bool *own; /* [q_blk] whether the tokens of the query's own block have read each other; one token has */
+    bool *own; /* [q_blk] have the tokens of the query's own block read each other? true for one token */
     int64_t work;
     int32_t q_blk; /* the first pair still apart, while not complete */
     int32_t k_blk;
@@ -42,7 +42,7 @@ static void start(field *f)
     }
 }
 
-/* The first key of the row that is not in it, or -1. */
+/* The first key missing from the row, or -1. */
 static int32_t first_missing(const field *f, int32_t q)
 {
     const uint64_t *const row = s2_stack_row(f->stack, f->rows, q);
@@ -97,7 +97,7 @@ static s2_status pass_layer(field *f, int32_t layer)
     return s2_work_goes_on(&f->work) ? S2_OK : S2_ELIMIT;
 }
 
-/* Layers from `begin` until every pair is joined, 0 when the stack ends before. The pair that came last stays in *f. */
+/* Layers from `begin` until all pairs are joined, 0 if the stack ends first. *f keeps the last pair. */
 static s2_status count_from(field *f, int32_t begin, int32_t *out)
 {
     start(f);
@@ -154,14 +154,14 @@ static s2_status measure_layers(s2_arena *arena, field *f, s2_hops *out)
     return S2_OK;
 }
 
-/* Whether the stretches of n layers from a and from b are alike. */
+/* Whether the n layers from a on and those from b on are alike. */
 static bool alike(const s2_stack *stack, int32_t a, int32_t b, int32_t n)
 {
     return a + n <= stack->pattern->n_layers && b + n <= stack->pattern->n_layers &&
            memcmp(stack->kind_of + a, stack->kind_of + b, (size_t)n * sizeof *stack->kind_of) == 0;
 }
 
-/* The need of `begin`, taken from an earlier beginning where the layers are the same. */
+/* The layers needed from `begin` on, copied from an earlier start if the layers are the same. */
 static s2_status need_of(field *f, int32_t begin, const int32_t *need, int32_t *out)
 {
     for (int32_t before = 0; before < begin; before++)
@@ -173,8 +173,8 @@ static s2_status need_of(field *f, int32_t begin, const int32_t *need, int32_t *
 }
 
 /*
- * The least n such that no beginning with n layers above it needs more. Beginnings from which the top comes first
- * set a bound too: n layers from there must not exist.
+ * The least n such that any start followed by n layers needs no more than n. A start that reaches the top of
+ * the stack too early sets a bound too: n layers from there must not exist.
  */
 static s2_status find_least(s2_arena *arena, field *f, s2_hops *out)
 {
@@ -208,7 +208,7 @@ static int32_t reader(const s2_stack *stack, int32_t layer, int32_t q, int32_t k
     return -1;
 }
 
-/* seen[n]: the queries that know of key k before layer from + n. */
+/* seen[n]: the queries that key k has reached before layer from + n. */
 static void spread(const s2_stack *stack, int32_t from, int32_t n_layers, int32_t k, uint64_t *seen)
 {
     const int32_t words = stack->n_words;
@@ -225,7 +225,7 @@ static void spread(const s2_stack *stack, int32_t from, int32_t n_layers, int32_
     }
 }
 
-/* Back from the query along `seen`, a read where the query did not yet know the key. */
+/* Trace back from the query along `seen`: a read wherever the key had not reached the query before. */
 static int32_t trace_back(const s2_stack *stack, const s2_hops *hops, int32_t n_layers, const uint64_t *seen,
                           s2_hop *path)
 {
@@ -250,7 +250,7 @@ static int32_t trace_back(const s2_stack *stack, const s2_hops *hops, int32_t n_
     return n_path;
 }
 
-/* A pair of one block is one read of it, in the first layer of the stretch that has it. */
+/* A pair inside one block needs one read of the block, in the first of the layers that has it. */
 static int32_t own_read(const s2_stack *stack, const s2_hops *hops, s2_hop *path)
 {
     for (int32_t layer = hops->from; layer < hops->from + hops->layers; layer++) {

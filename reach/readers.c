@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* One row of one layer, and of the stack. */
+/* Counts for one row, of one layer and of the stack. */
 typedef struct counter {
     const s2_stack *stack;
     int32_t *n_alike; /* [kind] layers of that kind */

@@ -2,9 +2,10 @@
  * reach/readers.h - how many heads read a pair, by distance, and what every head has in common.
  *
  * In one layer: the query heads, and the KV heads whose group has one, that read a block pair. Over the stack: the
- * chances of a pair, the sum of its query heads over all layers. Distances are counted in octaves (reach/stack.h).
+ * chances of a pair, the query heads that read it summed over all layers. Distances are counted in octaves
+ * (reach/stack.h).
  *
- * Ownership: everything lives in the arena given. Threads: no state.
+ * Ownership: everything lives in the given arena. Threads: no state.
  */
 #ifndef S2_REACH_READERS_H
 #define S2_REACH_READERS_H
@@ -12,7 +13,7 @@
 #include "reach/stack.h"
 
 typedef struct s2_readers_at {
-    int64_t n_pairs; /* of this octave, in one layer; 0: no other member is set */
+    int64_t n_pairs; /* in this octave and one layer; 0: no other member is set */
     double heads;    /* mean over pairs and layers */
     double kv_heads;
     int32_t least_heads; /* over pairs and layers; the first such pair of the first such layer: */
@@ -26,16 +27,16 @@ typedef struct s2_readers_at {
 
 typedef struct s2_readers {
     s2_readers_at octaves[S2_OCTAVES];
-    int32_t window; /* blocks behind each query, its own counted, that every head of every layer reads */
+    int32_t window; /* blocks back from each query, its own included, that every head of every layer reads */
     double
         resident; /* blocks that the KV heads of a layer read together for the last query, mean over layers */
-    double resident_once; /* the same, a block that several KV heads read counted once */
+    double resident_once; /* the same, but a block that several KV heads read counts once */
 } s2_readers;
 
 /* Scratch goes to the arena. S2_ENOMEM. */
 s2_status s2_readers_count(s2_arena *arena, const s2_stack *stack, s2_readers *out) S2_MUST_CHECK;
 
-/* Blocks behind each query, its own counted, that a class of heads reads; 0 to n_blk. */
+/* Blocks back from each query, its own included, that a class of heads reads; 0 to n_blk. */
 int32_t s2_readers_window(const s2_stack *stack, int32_t class_id);
 
 #endif /* S2_REACH_READERS_H */

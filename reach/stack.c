@@ -5,10 +5,10 @@
 #include "base/work.h"
 #include "pattern/blocks.h"
 
-/* Steps of work to find the classes and to list their blocks: seconds. */
+/* Limit of work steps to find the classes and list their blocks: seconds. */
 #define LIMIT_WORK  (INT64_C(1) << 31)
 #define LIMIT_BYTES (INT64_C(1) << 30)
-/* Words of the rows of every head of every kind: what the measures walk through, seconds. */
+/* Limit of words in the rows of every head of every kind, which the measures walk through: seconds. */
 #define LIMIT_WORDS (INT64_C(1) << 32)
 
 typedef struct builder {

@@ -3,11 +3,11 @@
  *
  *     row q of a class:  bit k is set when the head reads some pair of (query block q, key block k)
  *
- * Heads that read alike are one class, layers with the same classes in the same places one kind. Where every listed
- * block is read whole, block pairs say everything about token pairs; elsewhere `exact` is false and a block that is
- * read in part counts as read. Dynamic terms count for what they certainly read.
+ * Heads that read alike form a class; layers whose heads have the same classes, head by head, form a kind.
+ * Where every listed block is read whole, block pairs say everything about token pairs; otherwise `exact` is
+ * false and a block that is read in part counts as read. Dynamic terms count as what they certainly read.
  *
- * Ownership: everything lives in the arena given. Threads: immutable once built.
+ * Ownership: everything lives in the given arena. Threads: immutable once built.
  */
 #ifndef S2_REACH_STACK_H
 #define S2_REACH_STACK_H
@@ -24,7 +24,7 @@ typedef struct s2_head_part {
 
 typedef struct s2_stack {
     const s2_pattern *pattern;
-    int64_t n_tok;   /* of the context; its last block may have fewer than the others */
+    int64_t n_tok;   /* of the context; its last block may be shorter */
     int32_t n_blk;   /* blocks of the context, N */
     int32_t n_words; /* of a row */
     bool exact;
@@ -33,8 +33,8 @@ typedef struct s2_stack {
     const int32_t *class_of; /* [layer * n_heads + head] */
     int32_t n_kinds;
     const int32_t *kind_of;       /* [layer] */
-    const int32_t *first_of_kind; /* its first layer */
-    uint64_t *const *any;         /* [kind], as reads: what some head of the layer reads */
+    const int32_t *first_of_kind; /* [kind] its first layer */
+    uint64_t *const *any;         /* [kind], laid out like reads: what some head of the layer reads */
     const int32_t *n_parts;       /* [kind] */
     s2_head_part *const *parts;   /* [kind] the classes of its heads, in the order of their first heads */
 } s2_stack;

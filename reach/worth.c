@@ -11,7 +11,7 @@
 enum { JUDGED_LAYERS = 4, JUDGED_HEADS = 8, JUDGED_KV_HEADS = 4, JUDGED_BLOCKS = 64 };
 
 /* Fitted by experiments/judge.py: recall on docs/results/worth-fit.jsonl, loss on worth-drawn.jsonl too. The errors are
- * those on worth-again.jsonl and, of recall, on worth-drawn.jsonl, the larger one. */
+ * those on worth-again.jsonl and, for recall, on worth-drawn.jsonl, whichever is larger. */
 static const double RECALL[] = {-0.0074, 0.4435, 0.6337};
 static const double LOSS[] = {-1.8931, -0.0783, -0.2734, -0.3252};
 static const double LOSS_FLOOR = 1.15;
@@ -20,9 +20,9 @@ const double s2_worth_loss_error = 0.02;
 
 /* Facts about each class of heads. */
 typedef struct class_facts {
-    double *share;  /* of the retrieval pairs that it reads */
+    double *share;  /* share of the retrieval pairs that it reads */
     double *signal; /* sqrt(share) * purity */
-    double *row;    /* mean length of its rows of the second half */
+    double *row;    /* mean length of its rows in the second half */
     double *window; /* blocks, 0.5 for none */
     double *neighbour;
 } class_facts;
@@ -32,7 +32,7 @@ typedef struct ranked {
     double value;
 } ranked;
 
-/* Bits of a row that lie below n. */
+/* The bits of a word of a row that are below n. */
 static uint64_t below(const uint64_t *row, int32_t word, int32_t n)
 {
     const int32_t left = n - word * 64;
@@ -56,8 +56,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /*
- * The mean over retrieval pairs of the largest value of a class that reads the pair, and the share that has one. The
- * classes come in falling order, so that a pair belongs to the first that reads it.
+ * The mean over retrieval pairs of the largest value of any class that reads the pair, and the share of pairs
+ * read. Classes are visited by descending value, so a pair belongs to the first that reads it.
  */
 static double best_of(const s2_stack *stack, int32_t kind, const double *value, ranked *parts, uint64_t *seen,
                       double *coverage)
@@ -86,7 +86,7 @@ static double best_of(const s2_stack *stack, int32_t kind, const double *value, 
     return sum / n_pairs;
 }
 
-/* Mean length of the rows of the second half. */
+/* Mean length of the rows in the second half. */
 static double mean_row(const s2_stack *stack, int32_t class_id)
 {
     const int32_t half = stack->n_blk - stack->n_blk / 2;
@@ -102,7 +102,7 @@ double s2_worth_signal(double share, double row, double half)
     return sqrt(share) * share * half / fmax(row, 1);
 }
 
-/* Share of the queries behind the first that read the block before their own. */
+/* Share of the queries after the first that read the block before their own. */
 static double neighbour_of(const s2_stack *stack, int32_t class_id)
 {
     int32_t n = 0;
@@ -129,7 +129,7 @@ static s2_status find_facts(s2_arena *arena, const s2_stack *stack, class_facts 
     return S2_OK;
 }
 
-/* What the heads of all layers have in the mean, and at most. */
+/* Means and maxima over the heads of all layers. */
 static void sum_heads(const s2_stack *stack, const class_facts *facts, s2_worth *worth)
 {
     const s2_pattern *const p = stack->pattern;

@@ -3,9 +3,9 @@
  *
  * Two figures, each a fixed function of a few measures, fitted once and judged on patterns drawn afterwards:
  * recall, the mean share of associations answered right over the training; and the loss of a language model
- * on bytes of text. Outside of the shapes in which they were judged there is no figure.
+ * on bytes of text. Outside the shapes in which they were judged there is no figure.
  *
- * Ownership: everything lives in the arena given. Threads: no state.
+ * Ownership: everything lives in the given arena. Threads: no state.
  */
 #ifndef S2_REACH_WORTH_H
 #define S2_REACH_WORTH_H
@@ -13,20 +13,20 @@
 #include "reach/stack.h"
 
 /*
- * Retrieval pairs: a query in the second half of the context and a key in the first. Of one layer.
+ * One layer's retrieval pairs: a query in the second half of the context and a key in the first.
  */
 typedef struct s2_retrieval {
     /* Share of the retrieval pairs that some head reads. */
     double coverage;
-    /* Mean over these pairs of the largest share that one reader of the pair reads; 0: no reader. */
+    /* Mean over these pairs of the largest share that a reader of the pair reads; 0: no reader. */
     double concentration;
-    /* The same of sqrt(share) * purity, the part of what a head reads in the second half that lies in the first. */
+    /* The same for sqrt(share) * purity: how much of a head's reads in the second half is in the first. */
     double signal;
 } s2_retrieval;
 
 typedef struct s2_worth {
     s2_retrieval *layers; /* [n_layers] */
-    /* Mean over layers and heads of log2 of the head's window in blocks; no window counts a half. */
+    /* Mean over layers and heads of log2 of the head's window in blocks; no window counts as a half. */
     double window;
     /* Share of the heads of all layers that read the block before a query's own, mean over queries. */
     double neighbour;
@@ -41,13 +41,13 @@ typedef struct s2_worth {
 extern const double s2_worth_recall_error;
 extern const double s2_worth_loss_error;
 
-/* The signal of a head that reads so much of the retrieval pairs, rows of so many blocks, of a half of so many. */
+/* Signal of a head that reads `share` of the retrieval pairs in rows of `row` blocks; a half has `half`. */
 double s2_worth_signal(double share, double row, double half);
 
 /* Results and scratch go to the arena. S2_ENOMEM. */
 s2_status s2_worth_judge(s2_arena *arena, const s2_stack *stack, s2_worth *out) S2_MUST_CHECK;
 
-/* The same without what no figure needs: outside of the domain nothing is measured, and layers is NULL. */
+/* The same for the figures only: outside the judged shapes nothing is measured, and layers is NULL. */
 s2_status s2_worth_figures(s2_arena *arena, const s2_pattern *pattern, int64_t n_tok,
                            s2_worth *out) S2_MUST_CHECK;
 

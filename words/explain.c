@@ -9,7 +9,7 @@
 
 void s2_layers_print(const int32_t *layers, int32_t n, s2_buf *buf)
 {
-    /* one more layer than the last keeps "all" from hiding which they are */
+    /* counting one layer beyond the last keeps "all" from hiding which they are */
     s2_index_list_print(layers, n, n > 0 ? layers[n - 1] + 2 : 1, buf);
 }
 
@@ -251,7 +251,7 @@ static bool says(const s2_reasons *reasons, const char *line)
     return false;
 }
 
-/* Whether several kinds do not read and all of those give this reason. */
+/* Whether several kinds do not read and all of them give this reason. */
 static bool all_say(const s2_reasons *kinds, int32_t n, const char *line)
 {
     int32_t n_not = 0;
@@ -267,7 +267,7 @@ static bool all_say(const s2_reasons *kinds, int32_t n, const char *line)
 
 enum { MOST_KINDS_SHOWN = 8 };
 
-/* Readers come first. What the others have in common is said once, then what is each kind's own. */
+/* Readers come first. Reasons that all others share are said once, then those of each kind. */
 static void put_reasons(const s2_reasons *kinds, int32_t n, const char *indent, s2_buf *buf)
 {
     int32_t n_readers = 0;
@@ -287,7 +287,7 @@ static void put_reasons(const s2_reasons *kinds, int32_t n, const char *indent, 
         s2_buf_printf(buf, "%sand %d more kinds of head, likewise\n", indent, n - MOST_KINDS_SHOWN);
 }
 
-/* A reader among the kinds comes before those that do not read, so that the cut never hides it. */
+/* Kinds that read come before those that do not, so that the cut never hides a reader. */
 static void readers_first(s2_reasons *kinds, int32_t n)
 {
     int32_t n_readers = 0;
@@ -352,7 +352,7 @@ s2_status s2_explain_extent(const s2_pattern *pattern, const s2_finding *finding
 
 enum { PICTURE_COLUMNS = 48, PICTURE_ROWS = 7 };
 
-/* What one cell shows: the future, the number of heads asked about that read it, or the place itself. */
+/* What one cell shows: the future, how many of the given heads read it, or the witness itself. */
 static char picture_cell(const s2_pattern *pattern, const s2_witness *w, int32_t begin, int32_t end,
                          int64_t q_tok, int64_t k_tok, int64_t unit)
 {

@@ -84,7 +84,7 @@ static void json_finding(const s2_pattern *pattern, const s2_finding *finding, s
     s2_json_end(buf, '}');
 }
 
-/* The layers that are not judged; no key where there are none. */
+/* The layers that are not judged; no key if there are none. */
 static void json_state_layers(const s2_pattern *pattern, s2_buf *buf)
 {
     bool any = false;

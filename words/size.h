@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "pattern/spec.h"
 
-/* Appends "1 layer, 32 heads on 8 KV heads", with layers that keep a state or read another one's keys. */
+/* Appends "1 layer, 32 heads on 8 KV heads", plus layers that keep a state or read another layer's keys. */
 void s2_pattern_print_size(const s2_pattern *pattern, s2_buf *buf);
 
 #endif /* S2_WORDS_SIZE_H */
