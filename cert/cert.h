@@ -20,7 +20,7 @@
 typedef enum s2_cert_verdict {
     S2_CERT_VERIFIED = 0,
     S2_CERT_REFUTED = 1,   /* a claim does not hold, or the hash is that of another text */
-    S2_CERT_MALFORMED = 3, /* not a certificate, or its text not the canonical one */
+    S2_CERT_MALFORMED = 3, /* not a certificate, or its text is not canonical */
     S2_CERT_UNDECIDED = 4, /* a term that this checker does not know, or more work than allowed */
     S2_CERT_NO_MEMORY = 5
 } s2_cert_verdict;
@@ -31,12 +31,12 @@ enum { S2_CERT_MOST_BYTES = (1 << 20) + 4096, S2_CERT_MOST_CLAIMS = 16, S2_CERT_
 
 typedef struct s2_cert_answer {
     s2_cert_verdict verdict;
-    char reason[160]; /* in the checker's own words: nothing of the certificate is quoted */
-    char claims[256]; /* of a verified certificate: "claims rows union" */
+    char reason[160]; /* in the checker's own words; quotes nothing of the certificate */
+    char claims[256]; /* for a verified certificate: "claims rows union" */
     char hash[S2_CERT_HASH];
 } s2_cert_answer;
 
-/* Check a certificate of n bytes. The work is computed before it starts; above most_steps it does not. */
+/* Check a certificate of n bytes. The work is computed first and not started if above most_steps. */
 void s2_cert_check(const char *bytes, size_t n, double most_steps, s2_cert_answer *out);
 
 /* ---- between the files of cert/ */
@@ -119,7 +119,7 @@ typedef struct s2_cert {
     s2_cert_range *ranges;
     s2_cert_body *bodies;
     s2_cert_rule *rules; /* in the order of the text, without the fallback */
-    int32_t fallback;    /* body of the leading rule for everything that no other rule takes, or -1 */
+    int32_t fallback;    /* body of the leading rule, for everything that no other rule selects; or -1 */
     uint16_t *body_of;   /* [phase][layer][head] */
     int32_t n_claims;
     s2_cert_claim claims[S2_CERT_MOST_CLAIMS];
@@ -128,7 +128,7 @@ typedef struct s2_cert {
 /* Keep the first refusal; always false. */
 bool s2_cert_refuse(s2_cert *c, s2_cert_verdict verdict, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Room for one more of n items; NULL, with the answer set, when memory ran out. */
+/* Make room for one more than n items; NULL, with the answer set, when memory ran out. */
 void *s2_cert_grow(s2_cert *c, void *items, int32_t n, int32_t *cap, size_t item_bytes);
 
 /* The canonical selector of a rule; *out is released by the caller. False when memory ran out. */

@@ -1,5 +1,5 @@
 /*
- * The claims, pair by pair, for as many columns and queries as the theorem of docs/proof.md asks for. The
+ * The claims, pair by pair, for as many columns and queries as the theorem of docs/proof.md requires. The
  * bounds come from the numbers of the text alone: T of keys and queries, D of distances, and one period of
  * everything.
  */
@@ -20,9 +20,9 @@ typedef struct decision {
     bounds b;
     bool *now, *dead; /* [phase][head]: reads the pair at hand; did not read an earlier one of the column */
     int64_t near[S2_CERT_PHASES]
-                [S2_CERT_UNITS]; /* of this layer: the shortest distance that some KV head skips */
+                [S2_CERT_UNITS]; /* in this layer, the shortest distance that some KV head skips */
     bool holey;                  /* this layer leaves a pair unread */
-    bool again;                  /* the second round, for shards alone */
+    bool again;                  /* the second round, only for shards */
 } decision;
 
 typedef struct pair {
@@ -171,7 +171,7 @@ static bool depends_on_layer(const s2_cert *c, int64_t layer)
     return false;
 }
 
-/* The first layer with the same bodies, when no term of them looks at the layer. */
+/* The first layer with the same bodies, if none of their terms depends on the layer. */
 static int64_t alike(const s2_cert *c, int64_t layer)
 {
     const size_t n = (size_t)c->n_heads * sizeof *c->body_of;
@@ -193,8 +193,8 @@ static bool claims_property(const s2_cert *c, s2_cert_property property)
 }
 
 /*
- * The end of the queries of column k: one period where the column repeats, and one more, since a head may read in the second
- * what it skipped in the first.
+ * The end of the queries of column k: one period where the column repeats, and one more, since a head may
+ * read in the second what it skipped in the first.
  */
 static int64_t column_end(const decision *d, int64_t k)
 {
@@ -203,7 +203,7 @@ static int64_t column_end(const decision *d, int64_t k)
     return far + 2 * b->period + (d->again ? b->threshold + b->reach + b->period + d->c->block : 0);
 }
 
-/* At least the steps that the layer will take. */
+/* A lower bound of the steps that the layer will take. */
 static double layer_steps(const decision *d, int64_t layer)
 {
     const s2_cert *const c = d->c;
@@ -255,8 +255,8 @@ static bool every_group_reads(const decision *d, int64_t size)
     return true;
 }
 
-/* A head reads what it skipped before. What prefill drops is lost to decoding, also where it ends inside a
- * block. */
+/* A head reads what it skipped before. Decoding cannot read what prefill dropped, even if prefill ends inside
+ * a block. */
 static bool reads_what_is_lost(const decision *d, const pair *p)
 {
     for (int64_t row = 0; row < S2_CERT_PHASES * d->c->n_heads && p->q >= p->k; row++) {
@@ -275,7 +275,7 @@ static bool groups_agree(const decision *d, int64_t size)
     return true;
 }
 
-/* The first round finds the window that all KV heads read; beyond it the second asks for exactly one. */
+/* The first round finds the window that all KV heads read; beyond it the second requires exactly one. */
 static bool shards_hold(decision *d, const pair *p)
 {
     const int64_t size = d->c->n_heads / d->c->n_kv, n_heads = d->c->n_heads;

@@ -1,4 +1,4 @@
-/* The canonical language, by the grammar of docs/proof.md: what reads is what the canonical printer writes.
+/* The canonical language, by the grammar of docs/proof.md: only what the canonical printer writes is read.
  */
 #include "cert/cert.h"
 
@@ -68,7 +68,7 @@ static int choice(s2_cert *c, const char *const *words)
     return -1;
 }
 
-/* A word here may be one of a later version of the language; anything else is no canonical text. */
+/* A word here may belong to a later version of the language; anything else is not canonical. */
 static bool unknown(s2_cert *c, const char *what)
 {
     const bool word = peek(c) >= 'a' && peek(c) <= 'z';
@@ -125,7 +125,7 @@ static size_t character(const s2_cert *c)
     return code >= least[n] && code <= 0x10ffff ? n : 0;
 }
 
-/* In quotes where the bare text would be read otherwise, and only there. */
+/* Quoted exactly where the bare text would be read differently. */
 static bool read_name(s2_cert *c)
 {
     if (!take(c, "name "))
@@ -175,7 +175,7 @@ static bool read_model(s2_cert *c, bool *has_model)
     return expected(c, "the name of a model");
 }
 
-/* `usual` is left out by the canonical text; 0 where the number must be stated. */
+/* The canonical text leaves `usual` out; 0: the number must be stated. */
 static bool shape_number(s2_cert *c, const char *word, int64_t most, int64_t usual, int64_t *out)
 {
     *out = usual;
@@ -281,7 +281,7 @@ typedef struct list_unit {
     bool known, tok;
 } list_unit;
 
-/* A number of a list, all of one unit. */
+/* A number of a list; all have one unit. */
 static bool list_number(s2_cert *c, int64_t least, int64_t most_less, list_unit *unit, int64_t *out)
 {
     bool tok;
@@ -296,7 +296,7 @@ static bool list_number(s2_cert *c, int64_t least, int64_t most_less, list_unit 
     return expected(c, "a number of the list's unit, below 2^24 tokens");
 }
 
-/* "all", n, a-b, b::, b::s or b:e:s with at least three elements and the end just behind the last one. */
+/* "all", n, a-b, b::, b::s or b:e:s with at least three elements and the end just after the last one. */
 static bool read_range(s2_cert *c, list_unit *unit, s2_cert_range *r)
 {
     *r = (s2_cert_range){0, S2_CERT_OPEN, 1};
@@ -331,7 +331,7 @@ static bool ascends(const s2_cert_range *a, const s2_cert_range *b)
     return a->step != b->step ? a->step < b->step : a->end < b->end;
 }
 
-/* Sorted, nothing twice, runs that touch joined, in tokens only where blocks would not do. */
+/* Sorted, without duplicates, adjacent runs joined, in tokens only where blocks cannot say it. */
 static bool read_list(s2_cert *c, s2_cert_term *t)
 {
     list_unit unit = {false, false};
@@ -402,7 +402,7 @@ static bool can_read(const s2_cert *c, const s2_cert_term *t)
         const s2_cert_range blk = t->when[what][S2_CERT_IN_BLOCKS], tok = t->when[what][S2_CERT_IN_TOKENS];
         if (blk.begin >= blk.end || tok.begin >= tok.end)
             return false;
-        /* of a distance: one of d blocks is a distance of (d - 1) block + 1 .. (d + 1) block - 1 tokens */
+        /* a distance of d blocks is one of (d - 1) block + 1 .. (d + 1) block - 1 tokens */
         const int64_t less = what == S2_CERT_DISTANCE && blk.begin > 0 ? c->block - 1 : 0;
         if (tok.end != S2_CERT_OPEN && tok.end <= blk.begin * c->block - less)
             return false;
@@ -491,7 +491,7 @@ static bool read_terms(s2_cert *c)
     return sound;
 }
 
-/* The body up to the end of the line; one that was read before keeps its number. */
+/* The body up to the end of the line; a body that was read before keeps its number. */
 static bool read_body(s2_cert *c, int32_t *out)
 {
     const char *const newline = memchr(c->at, '\n', (size_t)(c->end - c->at));
@@ -523,7 +523,7 @@ static void set_range(uint64_t *set, int64_t begin, int64_t end)
         set[x / 64] |= UINT64_C(1) << (x % 64);
 }
 
-/* Whether the list is written as it should be is seen when the selector is printed again. */
+/* Printing the selector again will show whether the list is in canonical form. */
 static bool read_indices(s2_cert *c, int64_t n_all, int64_t each, uint64_t *set)
 {
     memset(set, 0, (size_t)((n_all * each + 63) / 64) * sizeof *set);
@@ -654,7 +654,7 @@ static bool read_claims(s2_cert *c)
     return true;
 }
 
-/* The first line; *n_text becomes the length of the pattern behind it. */
+/* The first line; *n_text becomes the length of the pattern that follows. */
 static bool read_header(s2_cert *c, int64_t *n_text)
 {
     if (!expect(c, "s2cert 1 ", "a certificate: s2cert 1"))

@@ -1,4 +1,4 @@
-/* What reading, resolving and deciding share: the words of properties, the one refusal, room for one item more. */
+/* What reading, resolving and deciding share: the words of properties, refusal, and growing arrays. */
 #include "cert/cert.h"
 
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * The canonical rules: each selector in its shortest form, and the rules those that the canonical printer
- * (docs/pattern-language.md, "Canonical text") makes of the heads and layers that they select.
+ * The canonical rules: each selector in its shortest form, and exactly the rules that the canonical printer
+ * (docs/pattern-language.md, "Canonical text") makes for the heads and layers that they select.
  */
 #include "cert/cert.h"
 
@@ -55,7 +55,7 @@ static int put_item(const plan *p, int32_t from, int32_t n, char *out, size_t ro
 /* The shortest list that walks the indices once, with whole runs, runs less one, and single indices. */
 static void plan_items(plan *p)
 {
-    p->cost[p->n] = -1; /* no comma behind the last item */
+    p->cost[p->n] = -1; /* no comma after the last item */
     for (int32_t i = p->n - 1; i >= 0; i--) {
         const bool even = i + 2 < p->n && p->index[i + 2] - p->index[i + 1] == p->index[i + 1] - p->index[i];
         p->run[i] = i + 1 == p->n ? 1 : even ? p->run[i + 1] + 1 : 2;
@@ -86,7 +86,7 @@ static int32_t smallest_period(plan *p)
     return 0;
 }
 
-/* The indices of the set as the printer lists them; *out grows. */
+/* Append the indices of the set as the printer lists them; *out advances. */
 static void put_list(plan *p, const uint64_t *set, int32_t n_all, char **out, const char *end)
 {
     p->n = 0;
@@ -119,7 +119,7 @@ static int64_t count(const uint64_t *set, int64_t n_all)
     return n;
 }
 
-/* The KV heads, where the heads are all heads of each and a KV head has more than one. */
+/* The KV heads, if `heads` holds all heads of each and a KV head has more than one. */
 static bool whole_groups(const s2_cert *c, const uint64_t *heads, uint64_t *kv)
 {
     const int64_t size = c->n_heads / c->n_kv;
@@ -173,7 +173,7 @@ static bool not_canonical(s2_cert *c, const char *why)
     return s2_cert_refuse(c, S2_CERT_MALFORMED, "the rules are not the canonical ones: %s", why);
 }
 
-/* Every cell belongs to one rule; what is left belongs to the fallback. */
+/* Every cell belongs to one rule; the rest belongs to the fallback. */
 static bool fill_cells(s2_cert *c)
 {
     for (int32_t r = 0; r < c->n_rules; r++) {
@@ -214,7 +214,7 @@ static bool same_heads(const s2_cert_rule *a, const s2_cert_rule *b)
     return memcmp(a->heads, b->heads, sizeof a->heads) == 0;
 }
 
-/* By first layer, first head, phase; and no two that one selector could join. */
+/* Sorted by first layer, first head, phase; no two rules that one selector could join. */
 static bool check_order(s2_cert *c)
 {
     for (int32_t r = 1; r < c->n_rules; r++) {
@@ -232,10 +232,10 @@ static bool check_order(s2_cert *c)
 }
 
 typedef struct owner {
-    int32_t layer, rule; /* who gave a body to heads of this layer */
+    int32_t layer, rule; /* the rule that gave a body to heads of this layer */
 } owner;
 
-/* In a layer, the heads of one body are one rule: in both phases where they are the same in both, else per
+/* In a layer, the heads of one body are one rule: for both phases if they are the same in both, else one per
  * phase. */
 static bool check_layer(s2_cert *c, owner (*owners)[S2_CERT_PHASES], int32_t layer)
 {
@@ -268,7 +268,7 @@ static bool check_layers(s2_cert *c)
     return sound;
 }
 
-/* ---- the fallback: the body whose rules, replaced by one for everything, save most bytes */
+/* ---- the fallback: the body whose rules save most bytes when one rule for everything replaces them */
 
 enum { AROUND = 3, ALL_BYTES = 10 }; /* ": " and the line end; "layers all" */
 
@@ -293,7 +293,7 @@ static bool add_draft(s2_cert *c, drafts *d, const s2_cert_rule *key, int64_t la
     return true;
 }
 
-/* The rules that the fallback's body would have of its own. */
+/* The rules that the fallback's body would need without a fallback. */
 static bool fallback_drafts(s2_cert *c, drafts *d)
 {
     for (int64_t layer = 0; layer < c->n_layers; layer++) {
@@ -330,7 +330,7 @@ static bool fallback_saving(s2_cert *c, int64_t *saving)
     return sound;
 }
 
-/* The first body, in the order of phases, layers and heads, of those that save most. */
+/* Of the bodies that save most, the first in the order of phases, layers and heads. */
 static int32_t best_body(const s2_cert *c, const int64_t *saving)
 {
     int32_t best = -1;

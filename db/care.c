@@ -26,7 +26,7 @@ static void add_finding(s2_buf *findings, const char *before, const char *text)
     s2_buf_printf(findings, "%s%s\n", before, clean);
 }
 
-/* Each row of a query is a finding. */
+/* Every row of the query is a finding. */
 static s2_status ask(s2_db *db, const char *sql, const char *before, s2_buf *findings, s2_diag *diag)
 {
     sqlite3_stmt *statement;
@@ -94,7 +94,7 @@ s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag)
     return status == S2_OK ? S2_OK : s2_diag_set(diag, status, 0, 0, 0, "%s", reason.msg);
 }
 
-/* `name` is what the copy will be called, for messages. */
+/* `name` is the copy's final name, for messages. */
 static s2_status copy_pages(s2_db *db, const char *path, const char *name, s2_diag *diag)
 {
     s2_db copy = {.path = (char *)name, .lock_fd = -1};
@@ -122,8 +122,8 @@ static s2_status sync_path(const char *path, int flags, s2_diag *diag)
 }
 
 /*
- * A log that lies there is another file's: SQLite would play it into this one. Its owner may still be at
- * work, or it holds the last rows of a database that was moved, so it is not ours to remove.
+ * An existing log belongs to another file: SQLite would play it into this one. Its owner may still be at
+ * work, or it holds the last rows of a database that was moved, so we must not remove it.
  */
 static s2_status check_no_log(const char *path, s2_diag *diag)
 {
@@ -242,7 +242,7 @@ static s2_status put_line(const dump *d, const char *text, size_t n, s2_diag *di
     return S2_OK;
 }
 
-/* Every row of a query is a line. The query's text is ours: table and column names of the schema. */
+/* Every row of the query is a line. Its text is ours: table and column names of the schema. */
 static s2_status dump_query(const dump *d, const char *sql, s2_diag *diag)
 {
     sqlite3_stmt *statement = NULL;

@@ -45,7 +45,7 @@ static char *join(const char *a, const char *b)
 
 /*
  * The writers' lock. SQLite before 3.51.3 can lose a transaction when a writer restarts the log while
- * another process checkpoints; with both under one lock that cannot meet.
+ * another process checkpoints; one lock for both keeps them apart.
  */
 static s2_status lock_file_open(s2_db *db, s2_diag *diag)
 {
@@ -70,10 +70,10 @@ static void end_turn(const s2_db *db)
 }
 
 /*
- * Who waits for the lock first takes the turn, a lock on one byte of the same file: a writer that ends one
- * transaction and begins the next then waits behind it. Without that it took the lock again within
- * microseconds, and others looked in vain for seconds. Where a network file system makes one kind of lock out
- * of the other, the two would wait for each other.
+ * The first to wait for the lock takes the turn, a lock on one byte of the same file; a writer that ends one
+ * transaction and begins the next then queues behind it. Without that, the writer took the lock again within
+ * microseconds, and others polled in vain for seconds. A network file system may implement one kind of lock
+ * with the other, and the two would deadlock; there the turn is given up.
  */
 static bool take_turn(const s2_db *db)
 {
@@ -118,11 +118,11 @@ static void unlock(s2_db *db)
 /* What the first 100 bytes and the size of a file say, before SQLite reads it. */
 typedef struct file_facts {
     bool exists;
-    bool has_log;     /* a write-ahead log with content lies beside it */
-    bool has_journal; /* a rollback journal does: a crash while the file was not yet WAL */
+    bool has_log;     /* there is a write-ahead log with content */
+    bool has_journal; /* there is a rollback journal: a crash while the file was not yet WAL */
     bool is_wal;
     int64_t n_bytes;
-    int64_t expected_bytes; /* by the header; 0: unknown */
+    int64_t expected_bytes; /* according to the header; 0: unknown */
 } file_facts;
 
 static uint32_t big_endian(const uint8_t *at)
@@ -143,8 +143,8 @@ static s2_status take_header(s2_db *db, const uint8_t header[HEADER_BYTES], file
 }
 
 /*
- * Through SQLite, never by a file of our own: closing one would drop the locks that other handles of this
- * process hold on the database, and another process would then take its log away under them.
+ * Read through SQLite, never through a descriptor of our own: closing one would drop the locks that other
+ * handles of this process hold, and another process could then remove the log that they use.
  */
 static s2_status read_header(s2_db *db, file_facts *facts, s2_diag *diag)
 {
@@ -202,8 +202,8 @@ static bool lacks_bytes(const file_facts *facts)
 }
 
 /*
- * Size, header and log cannot be read at once: while another process empties its log into the file they may
- * be of different moments. What is lacking must be lacking twice.
+ * Size, header and log cannot be read at once: while another process empties its log into the file, they may
+ * come from different moments. So bytes count as missing only when they are missing twice.
  */
 static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
 {
@@ -225,7 +225,7 @@ static s2_status read_facts(s2_db *db, file_facts *facts, s2_diag *diag)
     return S2_OK;
 }
 
-/* SQLite cannot read a WAL file where it may not create the log's index; without a log it needs none. */
+/* SQLite cannot read a WAL file where it may not create the log's index, but without a log it needs none. */
 static bool must_be_immutable(const s2_db *db, const file_facts *facts)
 {
     if (db->mode == S2_DB_WRITE || facts->has_log)
@@ -241,7 +241,7 @@ static bool must_be_immutable(const s2_db *db, const file_facts *facts)
     return facts->is_wal && !writable;
 }
 
-/* A path as file: URI; every byte that means something in one is escaped. */
+/* A path as a file: URI; every byte with a meaning in URIs is escaped. */
 static char *uri_of(const char *path, bool immutable)
 {
     s2_buf buf = {0};
@@ -287,7 +287,7 @@ static void harden(s2_db *db, const file_facts *facts)
     }
 }
 
-/* A rollback journal must be played back by whoever comes next; a reader may do that and nothing else. */
+/* The next to open the file must play back a rollback journal; a reader may do that and nothing else. */
 static s2_status connect_file(s2_db *db, const char *path, const file_facts *facts, s2_diag *diag)
 {
     const bool plays_back = db->mode == S2_DB_READ && facts->has_journal && access(path, W_OK) == 0;
@@ -380,7 +380,7 @@ static s2_status fill_new(s2_db *fresh, const char *path, s2_diag *diag)
     return s2_db_empty_log(fresh, diag);
 }
 
-/* With its log empty the database is one file, which then gets its name in one step. */
+/* Once its log is empty the database is one file, which gets its name in one step. */
 static s2_status build_new(s2_db *db, s2_diag *diag)
 {
     s2_db fresh = {.path = db->path, .mode = S2_DB_WRITE, .lock_fd = -1};
@@ -396,8 +396,8 @@ static s2_status build_new(s2_db *db, s2_diag *diag)
 }
 
 /*
- * A database appears whole or not at all: one that a killed process left half made would be refused by
- * every reader until somebody writes.
+ * A database appears whole or not at all: every reader would refuse one that a killed process left half
+ * made, until somebody writes.
  */
 static s2_status create_file(s2_db *db, s2_diag *diag)
 {
@@ -424,8 +424,8 @@ static s2_status check_untrusted(s2_db *db, int64_t version, s2_diag *diag)
 }
 
 /*
- * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone instead, with the
- * index in memory; nobody can write there anyway.
+ * A reader, too, needs 32 KiB for the log's index, which all processes share. On a full disk it reads alone
+ * instead, with the index in memory; nobody can write there anyway.
  */
 static s2_status first_look(s2_db *db, const file_facts *facts, int64_t *version, s2_diag *diag)
 {
@@ -494,7 +494,7 @@ s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *di
     return S2_OK;
 }
 
-/* The last writer out leaves one file behind; one that cannot have the lock leaves that to the next. */
+/* The last writer to leave merges the log into the file; without the lock it leaves that to the next. */
 static void leave(s2_db *db)
 {
     if (db->mode != S2_DB_WRITE)

@@ -11,13 +11,13 @@
  *     s2_db_put_run / s2_db_put_design / s2_db_put_check / ... ; s2_db_commit(db, &diag);
  *     s2_db_close(&db);
  *
- * Statuses: S2_EDB, locked, full, damaged, too new (exit 5); S2_EPARSE, a file that is no database of
- * ours or is hostile (exit 3); S2_EINVAL, a value outside its range; S2_ENOMEM. *diag says why, ready
+ * Statuses: S2_EDB: locked, full, damaged, too new (exit 5); S2_EPARSE: a file that is no database of
+ * ours or is hostile (exit 3); S2_EINVAL: a value outside its range; S2_ENOMEM. *diag says why, ready
  * for a person; it may be NULL.
  *
  * Ownership: rows are plain data that the caller fills; strings are copied. Results live in the arena
  * given. Text of a result is as stored: clean it before a terminal (base/text.h).
- * Threads: one handle, one thread. Processes: any number of readers, writers wait for each other.
+ * Threads: one handle, one thread. Processes: any number of readers; writers wait for each other.
  */
 #ifndef S2_DB_DB_H
 #define S2_DB_DB_H
@@ -43,13 +43,13 @@ enum {
     S2_DB_LIMIT_JSON_BYTES = 1 << 20
 };
 
-/* "No value": REAL fields are NAN (infinities are stored as it), int64_t fields this. */
+/* "No value": NAN in REAL fields (infinities are stored as NAN), this in int64_t fields. */
 #define S2_DB_NONE INT64_MIN
 
 typedef enum s2_db_mode {
-    S2_DB_READ,     /* the file must exist; nothing is written, also not to a file on read-only media */
+    S2_DB_READ,     /* the file must exist, on read-only media too; nothing is written */
     S2_DB_WRITE,    /* created and migrated when needed */
-    S2_DB_UNTRUSTED /* read, of a file from elsewhere: its schema is compared and every page checked first */
+    S2_DB_UNTRUSTED /* read a file from elsewhere: its schema is compared and every page checked first */
 } s2_db_mode;
 
 /* Who did it. One row per command that found something. */
@@ -73,7 +73,7 @@ typedef struct s2_db_design {
     const char *text;   /* canonical */
     const char *model;  /* may be "" */
     const char *family; /* words of the terms: "local+stride" */
-    const char *origin; /* how it came: a file name, "inline", "import hf", "search" */
+    const char *origin; /* where it came from: a file name, "inline", "import hf", "search" */
     int32_t n_layers;
     int32_t n_heads;
     int32_t n_kv_heads;
@@ -98,12 +98,12 @@ typedef struct s2_db_check {
     int64_t query_tok;
     int64_t key_tok;
     const char *failing_layers; /* "0-31", or NULL */
-    const char *detail;         /* reason of an unknown, or NULL */
+    const char *detail;         /* reason for an unknown, or NULL */
     const char *engine;         /* "algebra" */
     int64_t wall_us;            /* S2_DB_NONE: not measured */
 } s2_db_check;
 
-/* Required, of every length, by algebra; without a witness or a time. */
+/* A required check for every length, by algebra, without a witness or a time. */
 s2_db_check s2_db_check_of(const char *property, s2_db_verdict verdict);
 
 /* One prediction. `json` is the s2sim/1 object; the other fields are what lists sort by. */
@@ -139,7 +139,7 @@ typedef struct s2_db_validation {
     const char *phase;
     const char *dtype;
     const char *outcome; /* ok, wrong_pairs, wrong_values, nan, out_of_bounds, launch_failed, timeout, ... */
-    const char *reason;  /* of an outcome that is not ok, may be NULL */
+    const char *reason;  /* for an outcome that is not ok, may be NULL */
     int64_t len_tok;
     int64_t batch;
     int64_t seed;
@@ -154,7 +154,7 @@ typedef struct s2_db_validation {
     double sm_mhz;
     int32_t n_samples;
     const float *samples_ms; /* raw timings, in order */
-    int64_t layer;           /* what was run, and how many layers of the design read as it does; */
+    int64_t layer;           /* the layer run, and how many layers of the design read as it does; */
     int64_t layers_alike;    /* 0: unknown */
     const char *json;
 } s2_db_validation;
@@ -166,12 +166,12 @@ typedef struct s2_db_export {
 } s2_db_export;
 
 /*
- * Open. S2_DB_WRITE creates the file, or brings an older one to this schema in one transaction each
- * version; a newer one is refused, whatever the mode.
+ * Open a database. S2_DB_WRITE creates the file, or brings an older one to this schema, one transaction per
+ * version; every mode refuses a newer one.
  */
 s2_status s2_db_open(const char *path, s2_db_mode mode, s2_db **out, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_close(s2_db **db);
-/* From any thread: a call on this handle that is under way ends soon, with S2_EPARSE. */
+/* Callable from any thread: a call in progress on this handle soon ends with S2_EPARSE. */
 void s2_db_interrupt(s2_db *db);
 
 /* A transaction under the writers' lock; a second begin inside one is S2_EINVAL. */
@@ -179,7 +179,7 @@ s2_status s2_db_begin(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_commit(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 void s2_db_rollback(s2_db *db);
 
-/* Inside a transaction. Ids are row numbers of this file. A design that is known by hash keeps its row. */
+/* Call inside a transaction. Ids are row numbers of this file. A design whose hash is known keeps its row. */
 s2_status s2_db_put_run(s2_db *db, const s2_db_run *run, int64_t *run_id, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_put_design(s2_db *db, int64_t run_id, const s2_db_design *design, int64_t *design_id,
                            s2_diag *diag) S2_MUST_CHECK;
@@ -212,11 +212,11 @@ typedef struct s2_db_row {
     int64_t kv;
     int64_t group;
     int64_t shards;
-    const char *phase; /* what the next are of; "" when nothing is priced or timed */
+    const char *phase; /* that the fields below are for; "" when nothing is priced or timed */
     int64_t len_tok;
     const char *gpu;
     int64_t batch;
-    double density; /* of sparse layers' block pairs; without a price that of s2_db_design.density_tok */
+    double density; /* of sparse layers' block pairs; without a price, at s2_db_design.density_tok */
     double unread;
     double sim_us;     /* the latest prediction; its bound where only that is known */
     int64_t predicted; /* 1; 0: sim_us is a bound; S2_DB_NONE: there is none */
@@ -233,33 +233,33 @@ typedef struct s2_db_query {
     bool descending;
     int32_t limit;    /* 1 .. 1000000 */
     int64_t after_id; /* last id of the page before; 0: the first page */
-    bool backward; /* the page that ends before after_id, or the last one; in the list's order all the same */
-    bool trash;    /* removed designs instead */
+    bool backward;    /* the page that ends before after_id, or the last one; still in the list's order */
+    bool trash;       /* removed designs instead */
     /*
-     * The phase and length of us, kv_mib and gpu_us: only designs with a price of these are listed. NULL:
-     * each design with those that were predicted most often of it.
+     * The phase and length for us, kv_mib and gpu_us: only designs with such a price are listed. NULL: each
+     * design at those that were predicted for it most often.
      */
     const char *phase;
     int64_t len_tok;
 } s2_db_query;
 
 /*
- * The phase and length that most designs have a price of, where phase (NULL: any) and len_tok (0: any) leave
- * a choice. *phase is NULL in the end when no design has one.
+ * The phase and length at which most designs have a price, where phase (NULL: any) and len_tok (0: any) leave
+ * a choice. *phase becomes NULL when no design has a price.
  */
 s2_status s2_db_common_price(s2_db *db, s2_arena *arena, const char **phase, int64_t *len_tok,
                              s2_diag *diag) S2_MUST_CHECK;
 
 /*
  * A page of designs; rows without a value in the sorted column come last. The rows live in the arena.
- * S2_EINVAL with the reason for a filter or column that is none (*diag has its column).
+ * S2_EINVAL with the reason for an invalid filter or column (*diag has its position).
  */
 s2_status s2_db_list(s2_db *db, s2_arena *arena, const s2_db_query *query, const s2_db_row **rows,
                      int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 
-/* How many designs a query leaves, whatever its page and order. As s2_db_list otherwise. */
+/* How many designs match a query, whatever its page and order. Otherwise as s2_db_list. */
 s2_status s2_db_tally(s2_db *db, const s2_db_query *query, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
-/* The GPU and batch that prices are of, and whether their times are predictions or bounds. */
+/* A kind of price: its GPU and batch, and whether its times are predictions or bounds. */
 typedef struct s2_db_priced {
     const char *gpu;
     int64_t batch;
@@ -268,13 +268,13 @@ typedef struct s2_db_priced {
 } s2_db_priced;
 
 /*
- * The first `cap` kinds of the prices that a query with a phase leaves, those of most designs first, of equals
- * predictions; by_time: of those with a time, otherwise by batch alone of those with a cache. As s2_db_list
- * otherwise.
+ * The first `cap` kinds of price among the designs that match a query with a phase: those of most designs
+ * first, on ties predictions first. by_time: of prices with a time; otherwise of prices with a cache, by
+ * batch alone. Otherwise as s2_db_list.
  */
 s2_status s2_db_priced_kinds(s2_db *db, s2_arena *arena, const s2_db_query *query, bool by_time, int32_t cap,
                              s2_db_priced *kinds, int32_t *n, s2_diag *diag) S2_MUST_CHECK;
-/* The columns of the filter language in turn; NULL behind the last one. */
+/* Column `nth` of the filter language; NULL after the last one. */
 const char *s2_db_column(int32_t nth);
 
 /* At most `cap` designs with this name, this hash, or a hash that begins with these (4 or more) digits. */
@@ -291,11 +291,11 @@ typedef struct s2_db_run_row {
     const char *commit;
     const char *sqlite_version;
     const char *command;
-    const char *argv_json; /* as stored: of a merged file, anything */
+    const char *argv_json; /* as stored: anything, if from a merged file */
     const char *host;
     int64_t seed;
     int64_t started_us;
-    int64_t wall_us;   /* S2_DB_NONE: it did not end by itself */
+    int64_t wall_us;   /* S2_DB_NONE: it did not end normally */
     int64_t exit_code; /* likewise */
     int64_t n_results;
     const char *cwd;
@@ -308,11 +308,11 @@ s2_status s2_db_runs(s2_db *db, s2_arena *arena, int64_t id, int32_t cap, s2_db_
 /* The first `cap` designs that a run made or has results on; *n_all counts all of them. */
 s2_status s2_db_run_designs(s2_db *db, s2_arena *arena, int64_t run_id, int32_t cap, s2_db_row *rows,
                             int32_t *n_rows, int64_t *n_all, s2_diag *diag) S2_MUST_CHECK;
-/* Word `nth` of a run's command line, in the arena; *word is NULL behind the last one. */
+/* Word `nth` of a run's command line, in the arena; *word is NULL after the last one. */
 s2_status s2_db_run_word(s2_db *db, s2_arena *arena, int64_t run_id, int32_t nth, const char **word,
                          s2_diag *diag) S2_MUST_CHECK;
 
-/* What is stored of a design: what people wrote, then results, the latest of each kind first. */
+/* What is stored about a design: what people wrote, then results, the latest of each kind first. */
 typedef enum s2_db_kind {
     S2_DB_KIND_NOTE,
     S2_DB_KIND_VALIDATION,
@@ -327,7 +327,7 @@ typedef struct s2_db_result {
     const char *hash;
     int64_t verdict; /* s2_db_verdict (a validation holds or is violated), or S2_DB_NONE */
     int64_t at_us;   /* Unix time of the run, or of the note */
-    int64_t run_id;  /* 0 of a note */
+    int64_t run_id;  /* 0 for a note */
     int64_t id;      /* of the row in its table */
     union {
         const char *note;
@@ -335,9 +335,9 @@ typedef struct s2_db_result {
         s2_db_sim sim;               /* without its json */
         s2_db_validation validation; /* without its json and samples */
         s2_db_export file;
-    } of; /* as it was put: texts are never NULL, a number that is not there is S2_DB_NONE or NAN */
+    } of; /* as it was put: texts are never NULL, a missing number is S2_DB_NONE or NAN */
 } s2_db_result;
-/* At most `cap` of a design, or, of_run, of a run. */
+/* At most `cap` results of a design, or (of_run) of a run. */
 s2_status s2_db_results(s2_db *db, s2_arena *arena, bool of_run, int64_t id, int32_t cap,
                         s2_db_result *results, int32_t *n_results, s2_diag *diag) S2_MUST_CHECK;
 /* The needle grid of a stored validation: a line for each length, a cell for each depth ("#.!?" or blank). */
@@ -348,15 +348,15 @@ typedef struct s2_db_needle {
 s2_status s2_db_needles(s2_db *db, s2_arena *arena, int64_t validation_id, int32_t cap, s2_db_needle *rows,
                         int32_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 
-/* What a design took on a device: the sum over its kinds of layers, each for those that read as it does. */
+/* A design's time on a device: the sum over its kinds of layers, each times the layers that read alike. */
 typedef struct s2_db_timing {
-    const char *outcome; /* one that is not ok, where there is one; NULL: there is no such run */
+    const char *outcome; /* one that is not ok, if any; NULL: there is no such run */
     const char *device;
     double us; /* NAN: some layer was not timed */
 } s2_db_timing;
 /*
- * The latest run from since_us on that has every layer of the design. phase is the pass of the kernel:
- * "forward", "backward", "decode"; on_cpu: on a CPU, or on anything else.
+ * Asks for the latest run since since_us that has every layer of the design. phase is the pass of the kernel:
+ * "forward", "backward", "decode"; on_cpu: on a CPU, else on anything else.
  */
 typedef struct s2_db_timing_query {
     const char *hash;
@@ -377,14 +377,14 @@ typedef struct s2_db_view {
     const char *sort;
     bool descending;
 } s2_db_view;
-/* One of the same name is replaced. */
+/* Replaces a view of the same name. */
 s2_status s2_db_view_put(s2_db *db, const s2_db_view *view, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_view_drop(s2_db *db, const char *name, s2_diag *diag) S2_MUST_CHECK;
-/* At most `cap`, by name. */
+/* At most `cap` views, by name. */
 s2_status s2_db_views(s2_db *db, s2_arena *arena, int32_t cap, s2_db_view *views, int32_t *n_views,
                       s2_diag *diag) S2_MUST_CHECK;
 
-/* What people add, each its own transaction and undoable. */
+/* What people add; each call is its own transaction and can be undone. */
 s2_status s2_db_tag(s2_db *db, int64_t design_id, const char *tag, bool on, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_note(s2_db *db, int64_t design_id, const char *text, s2_diag *diag) S2_MUST_CHECK;
 s2_status s2_db_star(s2_db *db, int64_t design_id, bool on, s2_diag *diag) S2_MUST_CHECK;
@@ -392,23 +392,23 @@ s2_status s2_db_remove(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHEC
 /* An action that was taken back. */
 typedef struct s2_db_undone {
     char action[16];                         /* a word of the command line, "tag"; "" for none */
-    char tag[S2_DB_LIMIT_TAG_BYTES * 4 + 1]; /* of "tag" and "untag", else "" */
+    char tag[S2_DB_LIMIT_TAG_BYTES * 4 + 1]; /* for "tag" and "untag", else "" */
     char design[S2_DB_HASH_HEX];
 } s2_db_undone;
-/* Takes back the last of them; out->action is "" when there is nothing left to take back. */
+/* Takes back the last such action; out->action is "" when there is nothing left to take back. */
 s2_status s2_db_undo(s2_db *db, s2_db_undone *out, s2_diag *diag) S2_MUST_CHECK;
 
 /* Remove what is in the trash for good, with its results; undo forgets those designs. */
 s2_status s2_db_collect(s2_db *db, int64_t *n_designs, s2_diag *diag) S2_MUST_CHECK;
 
 /* Care of the file. */
-/* Every page, foreign key, hash and JSON text. One line per finding in *findings; none: sound. */
+/* Check every page, foreign key, hash and JSON text. One line per finding in *findings; none: sound. */
 s2_status s2_db_verify(s2_db *db, s2_buf *findings, s2_diag *diag) S2_MUST_CHECK;
-/* A consistent copy while others write; written beside `path`, synced and renamed. S2_EINVAL: onto itself. */
+/* Copy consistently while others write: next to `path`, synced, then renamed. S2_EINVAL: onto itself. */
 s2_status s2_db_backup(s2_db *db, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
 /*
- * All of it as SQL text that sqlite3 reads, handed over line by line; the callback returns false to stop. Of
- * a damaged file what can be read is handed over before S2_EDB is returned.
+ * The whole file as SQL text that sqlite3 reads, handed over line by line; the callback returns false to
+ * stop. What can be read of a damaged file is handed over before S2_EDB is returned.
  */
 typedef bool (*s2_db_line_fn)(void *user, const char *text, size_t n_bytes);
 s2_status s2_db_dump(s2_db *db, s2_db_line_fn put, void *user, s2_diag *diag) S2_MUST_CHECK;
@@ -418,7 +418,7 @@ const char *s2_db_library_version(void);
 s2_status s2_db_count(s2_db *db, const char *table, int64_t *n_rows, s2_diag *diag) S2_MUST_CHECK;
 extern const char *const s2_db_tables[];
 
-/* What was found of a damaged file, and what was not. */
+/* What was recovered from a damaged file, and what was not. */
 typedef struct s2_db_recovered {
     int64_t n_runs;
     int64_t n_designs;
@@ -431,7 +431,7 @@ typedef struct s2_db_recovered {
 } s2_db_recovered;
 /*
  * Read a damaged file page by page, its log included, and write what makes sense to a new one at `to`, in
- * one step. S2_EPARSE: nothing of ours is in it, S2_EINVAL: both are one file. The damaged file is not
+ * one step. S2_EPARSE: nothing of ours is in it; S2_EINVAL: both are one file. The damaged file is not
  * changed; this process may have no handle on it, since closing a file drops every lock that the process
  * holds on it.
  */
@@ -443,12 +443,12 @@ typedef struct s2_db_merged {
     int64_t n_designs;
     int64_t n_results;
     int64_t n_people;     /* tags, notes, stars and views */
-    int64_t n_views_kept; /* views of theirs that are another here: ours stay */
+    int64_t n_views_kept; /* views of theirs that differ from ours: ours stay */
 } s2_db_merged;
 /*
  * Bring in what `other` holds, in one transaction: designs by hash, results by (run, number), so that
- * merging twice changes nothing. What is here stays as it is: names, views of the same name, what lies in the
- * trash. `other` should be opened as S2_DB_UNTRUSTED.
+ * merging twice changes nothing. What is here stays as it is: names, views of the same name, the trash.
+ * `other` should be opened as S2_DB_UNTRUSTED.
  */
 s2_status s2_db_merge(s2_db *db, s2_db *other, s2_db_merged *out, s2_diag *diag) S2_MUST_CHECK;
 

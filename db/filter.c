@@ -219,13 +219,13 @@ static s2_status add_tag(s2_filter *filter, const condition *c, s2_diag *diag)
     return S2_OK;
 }
 
-/* Prices have their own names where they are of one phase and length. */
+/* Price columns have other names where prices are of one phase and length. */
 static const char *sql_of(const s2_filter *filter, const s2_column *column)
 {
     return filter->priced && column->priced != NULL ? column->priced : column->sql;
 }
 
-/* Conditions whose rows lie side by side in an index. */
+/* Note conditions whose rows are adjacent in an index. */
 static void note_index(s2_filter *filter, const s2_column *column, const condition *c)
 {
     const bool together = !c->negated && c->op[0] != '!' && c->op[0] != '~';
@@ -315,7 +315,7 @@ static s2_status add_condition(s2_filter *filter, const condition *c, s2_diag *d
 
 s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag)
 {
-    int32_t n_conditions = 0; /* flags bind no value, and count all the same */
+    int32_t n_conditions = 0; /* flags bind no value but count, too */
     memset(out, 0, sizeof *out);
     out->priced = priced;
     for (const char *at = text; *at != '\0';) {

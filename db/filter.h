@@ -28,13 +28,13 @@ typedef struct s2_column {
     const char *sql;
     s2_column_kind kind;
     double scale;       /* stored value = written value * scale */
-    s2_quantity unit;   /* of a number: what may stand behind it */
-    const char *priced; /* its name where prices are of one phase and length; NULL: the same */
-    const char *index;  /* of (column, id) in "design", NULL: none */
+    s2_quantity unit;   /* of a number: what may follow it */
+    const char *priced; /* its SQL where prices are of one phase and length; NULL: the same */
+    const char *index;  /* on (column, id) in "design", NULL: none */
     const char *priced_index;
 } s2_column;
 
-/* NULL when there is none of this name. */
+/* NULL when no column has this name. */
 const s2_column *s2_column_find(const char *name, size_t n);
 
 typedef struct s2_filter_value {
@@ -50,12 +50,12 @@ typedef struct s2_filter {
     bool priced;
     bool has_index;        /* an index of "design" finds the rows of some condition, */
     bool has_priced_index; /* or one of "price" */
-    bool by_union;         /* one asks for a verdict on union */
+    bool by_union;         /* a condition is on the verdict of union */
 } s2_filter;
 
 /*
- * priced: columns of prices are those of "price" as p. S2_EINVAL with column (counted from 1, in bytes) and
- * reason. Release with s2_filter_release in any case.
+ * priced: price columns are those of "price" as p. S2_EINVAL with column (counted from 1, in bytes) and
+ * reason. Release with s2_filter_release on every outcome.
  */
 s2_status s2_filter_build(const char *text, bool priced, s2_filter *out, s2_diag *diag) S2_MUST_CHECK;
 void s2_filter_release(s2_filter *filter);

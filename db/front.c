@@ -42,7 +42,7 @@ typedef struct candidate {
     int32_t row;
 } candidate;
 
-/* By the objectives in turn, then by name, so that equal designs keep an order wherever they were found. */
+/* By the objectives in order, then by name, so that equal designs have one order in whatever file. */
 static int compare(const void *left, const void *right)
 {
     const candidate *const a = left, *const b = right;
@@ -53,7 +53,7 @@ static int compare(const void *left, const void *right)
     return by_name != 0 ? by_name : (a->row > b->row) - (a->row < b->row);
 }
 
-/* Nowhere worse; what is equal everywhere dominates only where one of equals is wanted. */
+/* Nowhere worse and somewhere better; an equal design dominates only when one of equals is wanted. */
 static bool dominates(const candidate *a, const candidate *b, bool distinct)
 {
     bool better = distinct;
@@ -74,8 +74,8 @@ static const s2_front_column *find_objective(const char *name, size_t n)
 }
 
 /*
- * The front of candidates sorted by compare(): what dominates a candidate comes before it, and if anything
- * does, a member of the front does.
+ * The front of candidates sorted by compare(): whatever dominates a candidate comes before it, and if
+ * anything does, so does a member of the front.
  */
 static int32_t keep_front(const candidate *sorted, int32_t n, bool distinct, int32_t *front)
 {

@@ -19,37 +19,38 @@ enum { S2_FRONT_OBJECTIVES = 4 };
 typedef struct s2_front_column {
     const char *name;
     const char *words;
-    double unit; /* of its words, in that of the column */
+    double unit; /* the unit of its words, in the column's unit */
     double (*value)(const s2_db_row *row);
 } s2_front_column;
 
 typedef struct s2_front_spec {
     const s2_front_column *by[S2_FRONT_OBJECTIVES];
     int32_t n_by;
-    bool distinct; /* of designs with equal values the first by name alone */
+    bool distinct; /* keep only the first by name of designs with equal values */
 } s2_front_spec;
 
 /* "us,kv_mib"; leaves out->distinct as it is. S2_EINVAL with the reason in *diag. */
 s2_status s2_front_parse(const char *list, s2_front_spec *out, s2_diag *diag) S2_MUST_CHECK;
 
-/* Prices that are rivals: a bound lies below every prediction, and each GPU and batch has times of its own. */
+/* Only prices of one kind compete: bounds lie below predictions, and each GPU and batch has its own times. */
 enum { S2_FRONT_KINDS = 8 };
 typedef struct s2_front_kind {
-    const char *filter; /* what leaves its designs: "priced=bound gpu=h200 batch=1" */
+    const char *filter; /* the filter that selects it: "priced=bound gpu=h200 batch=1" */
     int64_t n;
 } s2_front_kind;
 
 /*
- * What competes: of the designs that a query with a phase leaves, those with a price of one kind. The first
- * kind is that of most of them, of equals predictions; query->filter is narrowed to it. None where no objective
- * depends on how a design was priced. As s2_db_list otherwise.
+ * The kinds of price among the designs that match a query with a phase. Designs of one kind compete:
+ * query->filter is narrowed to the first, which most of them have (on ties predictions). There are none
+ * where no objective depends on how a design was priced. Otherwise as s2_db_list.
  */
 s2_status s2_front_rivals(s2_db *db, s2_arena *arena, const s2_front_spec *spec, s2_db_query *query,
                           s2_front_kind kinds[S2_FRONT_KINDS], int32_t *n, s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * The places in rows[n] of those on the front into kept[n], by the objectives in turn, then by name, then by
- * place; rows without a value for each are on none. The front of fronts is the front of all. S2_ENOMEM.
+ * Write the indices in rows[n] of the rows on the front to kept[n], sorted by the objectives in order,
+ * then name, then index; rows that lack a value are left out. The front of fronts is the front of all.
+ * S2_ENOMEM.
  */
 s2_status s2_front_keep(s2_arena *scratch, const s2_front_spec *spec, const s2_db_row *rows, int32_t n,
                         int32_t *kept, int32_t *n_kept) S2_MUST_CHECK;

@@ -76,7 +76,7 @@ static bool is_hash_prefix(const char *key)
 s2_status s2_db_find(s2_db *db, s2_arena *arena, const char *key, int32_t cap, s2_db_row *rows,
                      int32_t *n_rows, s2_diag *diag)
 {
-    /* 'g' sorts right behind every hash that begins with the key. */
+    /* 'g' sorts right after every hash that begins with the key. */
     char after[S2_DB_HASH_HEX + 1] = "";
     if (is_hash_prefix(key))
         snprintf(after, sizeof after, "%sg", key);

@@ -8,8 +8,8 @@
 
 /*
  * One kind of row to carry over: the query that reads it from the other file, and the statement that
- * writes it into ours, with the same columns in the same order. Ids differ between files, so runs go by
- * uid, designs and environments by hash.
+ * writes it into ours, with the same columns in the same order. Ids differ between files, so runs are
+ * matched by uid, designs and environments by hash.
  */
 typedef struct carry {
     const char *read;
@@ -112,7 +112,7 @@ static const carry VIEWS = {
     "INSERT INTO view(name,filter,sort,descending,at_us) VALUES(?1,?2,?3,?4,?5) ON CONFLICT DO NOTHING", -1,
     -1};
 
-/* A design that both know: who had it first, and what it reads where that was not known here. */
+/* A design that both know: the earlier origin, and what it reads if that was not known here. */
 static const carry KNOWN = {
     "SELECT r.uid,hash,created_us,density,density_tok FROM design JOIN run r ON r.id=run_id WHERE deleted_us "
     "IS NULL",

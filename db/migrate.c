@@ -1,4 +1,4 @@
-/* Bring a file to the newest schema, and tell whether its tables are those of the schema that it names. */
+/* Bring a file to the newest schema, and check that its tables are those of the schema that it names. */
 #include "db/sql.h"
 
 #include <string.h>

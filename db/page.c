@@ -1,7 +1,7 @@
 /*
- * A page of a list. Its order comes from the index on (sorted column, id), which is named, because SQLite
- * has no statistics of files that change all the time and guesses wrongly at a million rows. Only where the
- * conditions leave few rows are these found by their own index and sorted.
+ * A page of a list. Its order comes from the index on (sorted column, id), which the query names, because
+ * SQLite has no statistics of files that change all the time and guesses wrongly at a million rows. Only when
+ * the conditions match few rows are these found through the index of a condition, then sorted.
  */
 #include "db/db.h"
 
@@ -23,7 +23,7 @@ typedef struct page {
     const s2_column *sort;
     const s2_filter *filter;
     bool priced; /* prices are those of one phase and length */
-    bool few;    /* the conditions leave few rows */
+    bool few;    /* the conditions match few rows */
     s2_db_row *rows;
     int32_t n_rows;
 } page;
@@ -37,14 +37,14 @@ static const char *sort_of(const page *p)
     return p->priced && p->sort->priced != NULL ? p->sort->priced : p->sort->sql;
 }
 
-/* Is the order that of an index of prices? Designs that were never timed are in none on gpu_us. */
+/* Does an index of prices give the order? The one on gpu_us lacks designs that were never timed. */
 static bool leads_with_price(const page *p, bool with_value)
 {
     return p->priced && p->sort->priced_index != NULL &&
            (with_value || strcmp(p->sort->priced_index, "price_gpu") != 0);
 }
 
-/* Union's two verdicts are half of all rows each, so it has indexes of its own for the usual orders. */
+/* Each verdict on union covers half of all rows, so union has its own indexes for the usual orders. */
 static const char *index_of(const page *p)
 {
     if (p->query->trash || p->few)
@@ -61,7 +61,7 @@ static void add_plain_source(const page *p, s2_buf *sql)
     s2_buf_puts(sql, p->priced ? " FROM design JOIN " JOINED : " FROM design");
 }
 
-/* CROSS JOIN keeps the tables in the order in which they are written: first the one whose index finds. */
+/* CROSS JOIN keeps the tables in the written order: first the one whose index finds the rows. */
 static void add_finding_source(const page *p, s2_buf *sql)
 {
     if (!p->priced)
@@ -109,7 +109,7 @@ static void add_order(const page *p, bool with_value, const char *id, bool sorte
 {
     const char *const direction = goes_down(p) ? "DESC" : "ASC";
     s2_buf_puts(sql, " ORDER BY ");
-    /* a plus keeps an order from choosing the index */
+    /* the plus keeps ORDER BY from choosing the index */
     if (with_value)
         s2_buf_printf(sql, "%s%s %s,", sorted ? "+" : "", sort_of(p), direction);
     s2_buf_printf(sql, "%s%s %s", sorted ? "+" : "", id, direction);
@@ -129,7 +129,7 @@ static void add_cursor(const page *p, bool with_value, const char *id, int64_t f
 
 /*
  * One seek: the rows that have a value in the sorted column, or those that have none. `from` is the row to
- * go on after, 0 for none. The page's ids are found first, so that rows which only pass through a sort are
+ * continue after, 0 for none. The page's ids are found first, so that rows which only pass through a sort are
  * never read whole.
  */
 static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
@@ -150,7 +150,7 @@ static void add_seek(const page *p, bool with_value, int64_t from, s2_buf *sql)
 
 /* ---- running it */
 
-/* Phase and length come first in every text that has them, so the conditions are numbered behind them. */
+/* Phase and length come first in every text that has them, so conditions are numbered after them. */
 static void bind_all(sqlite3_stmt *statement, const page *p)
 {
     int at = 1;
@@ -224,7 +224,7 @@ static s2_status ask(const page *p, s2_buf *sql, bool *has_row, int64_t *value, 
     return status;
 }
 
-/* Does the row to go on after have a value in the sorted column? */
+/* Does the row to continue after have a value in the sorted column? */
 static s2_status has_value(const page *p, int64_t id, bool *out, s2_diag *diag)
 {
     s2_buf sql = {0};
@@ -242,7 +242,7 @@ static s2_status has_value(const page *p, int64_t id, bool *out, s2_diag *diag)
     return has_row ? S2_OK : s2_diag_set(diag, S2_EINVAL, 0, 0, 0, "no design is at this cursor");
 }
 
-/* A guess may cost so much: instructions of SQLite's machine, some milliseconds of them. */
+/* What a guess may cost, in instructions of SQLite's machine: some milliseconds. */
 enum { GUESS_STEPS = 50, GUESS_INSTRUCTIONS = 1000 };
 
 static int count_down(void *user)
@@ -252,9 +252,9 @@ static int count_down(void *user)
 }
 
 /*
- * Counted up to a limit, in no order, so that SQLite takes the index of a condition. Where that takes too
- * long, there are not few, or they are no easier to find than by walking the order. A file that is not
- * trusted has its own use of the handler, and no need of speed.
+ * Counts rows up to a limit, in no order, so that SQLite uses the index of a condition. If that takes too
+ * long, the rows are not few, or walking the order finds them as easily. An untrusted file uses the handler
+ * for its deadline and needs no speed.
  */
 static s2_status find_few(page *p, s2_diag *diag)
 {
@@ -274,7 +274,7 @@ static s2_status find_few(page *p, s2_diag *diag)
     sqlite3_progress_handler(p->db->sql, 0, NULL, NULL);
     p->few = rc == SQLITE_ROW && sqlite3_column_int(statement, 0) <= FEW;
     sqlite3_finalize(statement);
-    /* of what else may be wrong, the page itself will say it */
+    /* any other error will show again in the page itself */
     return S2_OK;
 }
 
@@ -287,7 +287,7 @@ static void turn_round(s2_db_row *rows, int32_t n)
     }
 }
 
-/* Rows that have a value come before those that have none, whatever the order; backward it is the reverse. */
+/* Rows with a value come before rows without one in either order; backward, the reverse. */
 static s2_status fill(page *p, s2_diag *diag)
 {
     const int64_t from = p->query->after_id;

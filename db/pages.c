@@ -27,7 +27,7 @@ struct s2_pages {
     uint32_t usable; /* of a page */
     uint32_t n_pages;
     bool *seen;        /* by page number */
-    int64_t *frame_of; /* offset of a page's latest version in the log, 0: it is in the file */
+    int64_t *frame_of; /* offset of a page's latest version in the log; 0: it is in the file */
     uint8_t *page;     /* the page at work */
     uint8_t *overflow; /* another, while its cells are put together */
     uint8_t *record;   /* a whole record */
@@ -94,7 +94,7 @@ static bool begin_log(log_walk *walk)
            ends_in(&walk->sum, walk->head + 24);
 }
 
-/* SQLite stops at the first frame of another round of the log, or with a wrong checksum; so does this. */
+/* Like SQLite, stops at the first frame of another round of the log, or with a wrong checksum. */
 static bool next_frame(log_walk *walk)
 {
     const s2_pages *const pages = walk->pages;
@@ -151,7 +151,7 @@ static bool fetch(const s2_pages *pages, uint32_t number, uint8_t *out)
            (ssize_t)pages->page_bytes;
 }
 
-/* A damaged first page says nothing of the page size; ours are of the usual one. */
+/* A damaged first page does not tell the page size; our files have the usual one. */
 static void read_page_size(s2_pages *pages)
 {
     uint8_t head[HEAD_BYTES];
@@ -208,7 +208,7 @@ static s2_status open_steps(s2_pages *pages, const char *path, s2_diag *diag)
     uint32_t in_log = 0;
     const int64_t log_end = pages->log_fd >= 0 ? find_log_end(pages, &in_log) : 0;
     const int64_t n = in_file > in_log ? in_file : in_log;
-    /* a log may claim any number of pages; it has room for as many as it has frames */
+    /* a log may claim any number of pages, but holds only as many as it has frames */
     const int64_t most = in_file + log_end / pages->page_bytes;
     if (n == 0 || most >= UINT32_MAX)
         return s2_diag_set(diag, S2_EPARSE, 0, 0, 0, "%s: no page of a database is in it", path);
@@ -262,7 +262,7 @@ s2_pages_head s2_pages_read_head(s2_pages *pages)
 
 /* ---- records */
 
-/* 7 bits a byte, the ninth byte whole. Bytes taken, 0: the end came first. */
+/* 7 bits per byte, the ninth byte whole. Returns the bytes consumed; 0: the end came first. */
 static size_t read_varint(const uint8_t *at, const uint8_t *end, uint64_t *out)
 {
     uint64_t value = 0;
@@ -296,7 +296,7 @@ static double read_real(const uint8_t *at)
     return value;
 }
 
-/* One value by its type number; bytes taken, or SIZE_MAX when it does not fit. */
+/* One value by its type number; returns the bytes consumed, or SIZE_MAX when it does not fit. */
 static size_t read_value(uint64_t type, const uint8_t *at, const uint8_t *end, s2_value *out)
 {
     static const size_t sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
@@ -343,7 +343,7 @@ static bool read_record(const uint8_t *bytes, size_t n_bytes, s2_record *out)
 
 /* ---- cells */
 
-/* How much of a payload lies in its cell; the rest is in a chain of pages. */
+/* How much of a payload is in its cell; the rest is in a chain of pages. */
 static size_t local_bytes(const s2_pages *pages, uint64_t n_bytes, bool key)
 {
     const uint64_t usable = pages->usable;
@@ -356,8 +356,8 @@ static size_t local_bytes(const s2_pages *pages, uint64_t n_bytes, bool key)
 }
 
 /*
- * The chain ends with the payload, so it is bounded by it. Its pages are not marked: a broken chain leads to
- * pages that are not its own, and the first byte of one that is says that it holds no rows.
+ * The payload's length bounds the chain. Its pages are not marked as seen: a broken chain leads to pages that
+ * are not its own, and the first byte of a page that is says that it holds no rows.
  */
 static bool read_chain(s2_pages *pages, uint32_t number, size_t have, size_t n_bytes)
 {
@@ -409,7 +409,7 @@ static bool read_cell(s2_pages *pages, const uint8_t *at, uint8_t kind, s2_recor
 
 /* ---- pages */
 
-/* The page at work, understood as one of a tree. */
+/* The page at work, read as a page of a tree. */
 typedef struct tree_page {
     uint8_t kind;
     uint32_t n_cells;
@@ -459,7 +459,7 @@ static void wait_for_children(s2_pages *pages, const tree_page *node)
     wait_for(pages, read4(node->head + 8));
 }
 
-/* Reading a record overwrites no cell: chains have a buffer of their own. */
+/* Reading a record does not overwrite cells: chains have their own buffer. */
 static bool take_cells(s2_pages *pages, const tree_page *node, s2_record_fn take, void *user, int64_t *n_bad)
 {
     s2_record record;

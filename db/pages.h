@@ -3,9 +3,9 @@
  *
  * For files that SQLite refuses. Debian's library has neither its recovery extension nor the table of raw
  * pages that it needs, so this knows the file format itself: pages, cells, records, overflow chains, the
- * list of free pages, and the write-ahead log up to its last whole transaction. Nothing of a file is
- * believed: every offset, length and page number is checked, chains and trees are bounded by the pages
- * there are, and a page or cell that makes no sense is passed over.
+ * list of free pages, and the write-ahead log up to its last whole transaction. Nothing in a file is
+ * trusted: every offset, length and page number is checked, chains and trees are bounded by the number of
+ * pages, and a page or cell that makes no sense is skipped.
  *
  * Ownership: the handle owns what records point to, until the next call. Threads: one handle, one thread.
  */
@@ -48,7 +48,7 @@ typedef struct s2_pages s2_pages;
 s2_status s2_pages_open(const char *path, s2_pages **out, s2_diag *diag) S2_MUST_CHECK;
 void s2_pages_close(s2_pages **pages);
 
-/* What the first page says, where it can be read; 0 each otherwise. */
+/* What the first page says, if it can be read; otherwise all 0. */
 typedef struct s2_pages_head {
     bool is_sqlite;
     uint32_t application_id;
@@ -60,7 +60,7 @@ s2_pages_head s2_pages_read_head(s2_pages *pages);
 typedef bool (*s2_record_fn)(void *user, const s2_record *record);
 
 /*
- * Every record of the tree below a root page, of a table or, by_key, of a table without rowid. Pages are
+ * Every record of the tree below a root page, of a table or (by_key) of a table without rowid. Pages are
  * marked as seen, so that none is read twice. *n_bad counts pages and cells that could not be read. S2_EDB
  * when stopped by the callback; S2_ENOMEM.
  */

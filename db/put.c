@@ -80,15 +80,15 @@ static s2_status next_seq(s2_db *db, int64_t run_id, int64_t *seq, s2_diag *diag
 }
 
 /*
- * Of several verdicts on one property the list shows the one of the widest scope (every length before
- * any one length), of those the latest: "holds at 1k" must not hide "violated for every length".
+ * Among several verdicts on one property the list shows the one with the widest scope (every length before
+ * any one length), then the latest: "holds at 1k" must not hide "violated for every length".
  */
 #define SHOWN_VERDICT(name)                                                                                  \
     "v_" name "=(SELECT verdict FROM chk JOIN run ON run.id=chk.run_id WHERE design_id=design.id"            \
     " AND property='" name "' ORDER BY scope_tok IS NULL DESC, scope_tok DESC, started_us DESC, chk.id DESC" \
     " LIMIT 1)"
 
-/* ?1 .. ?2 are the designs; one or all of them, each by the index. */
+/* ?1 .. ?2 are the designs: one or all of them, either way by the index. */
 static const char VERDICTS[] =
     "UPDATE design SET " SHOWN_VERDICT("rows") "," SHOWN_VERDICT("union") "," SHOWN_VERDICT(
         "kv") "," SHOWN_VERDICT("group") "," SHOWN_VERDICT("shards") " WHERE id BETWEEN ?1 AND ?2";
@@ -107,8 +107,8 @@ static const char PREDICTED[] =
     "  FROM sim JOIN run ON run.id=sim.run_id WHERE design_id BETWEEN ?1 AND ?2) WHERE place=1";
 
 /*
- * The latest timing on a GPU, of all layers: a run times one layer of each kind, which stands for those
- * that read the same. A run that left layers out is no timing of the design.
+ * The latest timing on a GPU, of all layers: a run times one layer of each kind, which represents all
+ * that read the same. A run that left layers out does not time the design.
  */
 static const char MEASURED[] =
     "INSERT INTO price(design_id,phase,len_tok,n,started_us,seq,gpu,batch,gpu_us)"
@@ -134,7 +134,7 @@ static const char SHOWN[] =
     " outcome=(SELECT outcome FROM validation JOIN run ON run.id=validation.run_id WHERE design_id=design.id"
     " ORDER BY started_us DESC,validation.id DESC LIMIT 1) WHERE id BETWEEN ?1 AND ?2";
 
-/* Without a length of its own a design has the density of all lists. */
+/* A design without a price has the density that it was stored with. */
 static const char UNPRICED[] = "UPDATE design SET sim_density=density WHERE id BETWEEN ?1 AND ?2 AND "
                                "sim_phase IS NULL";
 
@@ -209,7 +209,7 @@ s2_status s2_db_put_sim(s2_db *db, int64_t run_id, int64_t design_id, const s2_d
 
 static s2_status put_env(s2_db *db, const s2_db_validation *v, int64_t *env_id, s2_diag *diag)
 {
-    /* Lengths in front keep "a" + "bc" apart from "ab" + "c". */
+    /* Length prefixes distinguish "a" + "bc" from "ab" + "c". */
     s2_buf facts = {0};
     const char *const field[] = {v->device, v->device_uuid, v->driver, v->runtime};
     for (size_t n = 0; n < sizeof field / sizeof field[0]; n++)

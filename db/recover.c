@@ -1,5 +1,5 @@
 /*
- * What can be read of a damaged file, in a new one. Rows come from db/pages.h and go in through our own
+ * Copy what can be read of a damaged file to a new one. Rows come from db/pages.h and go in through our own
  * schema, whose CHECKs refuse what a damaged page may have made of them; a design is kept only where its
  * text still has its hash. Rows keep their numbers, so that they still lead to each other.
  */
@@ -17,7 +17,7 @@
 
 enum { MOST_COLUMNS = S2_RECORD_VALUES, NAME_BYTES = 32, N_TABLES = 12 };
 
-/* A table rows go into. Steps of the schema only ever add columns at the end. */
+/* A table that rows go into. Schema steps only ever add columns at the end. */
 typedef struct target {
     const char *name;
     int32_t least;  /* columns in the oldest schema that has the table */
@@ -35,13 +35,13 @@ typedef struct recovery {
     s2_pages *pages;
     target targets[N_TABLES];
     int32_t n_targets;
-    target *owner; /* of the tree being read; NULL: orphans */
+    target *owner; /* table of the tree being read; NULL: orphans */
     s2_db_recovered out;
     s2_status status;
     s2_diag *diag;
 } recovery;
 
-/* What the rows of others lead to comes first. Prices follow from the rest; meta and migration are new. */
+/* Tables that others refer to come first. Prices follow from the rest; meta and migration are new. */
 static const target TARGETS[] = {
     {.name = "run", .least = 12, .has_rowid = true},   {.name = "design", .least = 25, .has_rowid = true},
     {.name = "env", .least = 6, .has_rowid = true},    {.name = "chk", .least = 17, .has_rowid = true},
@@ -135,7 +135,7 @@ static bool take(void *user, const s2_record *record)
 {
     recovery *const r = user;
     bool kept = r->owner != NULL && insert(r, r->owner, record);
-    /* a broken tree leads to the rows of others; without a tree every table may be the one */
+    /* a broken tree leads to rows of other tables; without a tree any table may be the right one */
     for (int32_t n = 0; n < r->n_targets && !kept && r->status == S2_OK; n++)
         if (!r->targets[n].by_key && &r->targets[n] != r->owner)
             kept = insert(r, &r->targets[n], record);
@@ -233,7 +233,7 @@ static s2_status drop_forged(recovery *r)
     }
 }
 
-/* Results whose run is lost lead to a row that says so; those whose design is lost say nothing any more. */
+/* Results whose run is lost get a run that says so; results whose design is lost mean nothing and go. */
 #define LOST_RUN(table)                                                                                      \
     "INSERT OR IGNORE INTO run(id,uid,tool_version,commit_id,sqlite_version,command,argv_json,host,"         \
     "started_us) SELECT DISTINCT run_id,randomblob(16),'','','','lost','[]','',0 FROM " table                \
@@ -262,7 +262,7 @@ static s2_status mend(recovery *r)
     return s2_db_refresh(r->db, S2_DB_NONE, r->diag);
 }
 
-/* What is there in the end, but for rows that stand for lost runs. */
+/* What the new file holds in the end, not counting rows that replace lost runs. */
 static s2_status sum_up(recovery *r)
 {
     r->out.n_runs = -r->out.n_lost_runs;
@@ -285,7 +285,7 @@ static s2_status sum_up(recovery *r)
 
 static s2_status recover_into(recovery *r, const char *path)
 {
-    /* rows come in the order of pages, so what they lead to may come later; mend() settles it */
+    /* rows come in page order, so what they refer to may come later; mend() settles it */
     S2_TRY(s2_sql_exec(r->db, "PRAGMA foreign_keys=OFF", r->diag));
     S2_TRY(s2_db_begin(r->db, r->diag));
     s2_status status = S2_OK;

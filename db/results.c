@@ -1,4 +1,4 @@
-/* What is stored of one design, or by one run. */
+/* What is stored about one design, or by one run. */
 #include "db/db.h"
 
 #include <sqlite3.h>
@@ -9,7 +9,7 @@
 /* A merged file brings older rows under newer numbers. */
 #define LATEST_FIRST " ORDER BY run.started_us DESC,r.id DESC LIMIT ?2"
 
-/* One statement a kind: the columns that all have, then its own in the order in which they are read. */
+/* One statement per kind: the columns that all have, then its own in the order in which they are read. */
 #define COMMON "d.name,d.hash,run.started_us,r.run_id,r.id"
 #define JOINED(table, whose)                                                                                 \
     " FROM " table " JOIN run ON run.id=r.run_id JOIN design d ON d.id=r.design_id WHERE " whose             \
@@ -31,7 +31,7 @@ static const char NOTES[] =
     "SELECT d.name,d.hash,r.at_us,0,r.id,r.body FROM note r JOIN design d ON d.id=r.design_id"
     " WHERE r.design_id=?1 ORDER BY r.at_us DESC,r.id DESC LIMIT ?2";
 
-/* What lists the results of a design, and those of a run; a run has no notes. */
+/* The queries for the results of a design, and for those of a run; a run has no notes. */
 static const char *const SQL[S2_DB_N_KINDS][2] = {
     [S2_DB_KIND_NOTE] = {NOTES, NULL},
     [S2_DB_KIND_VALIDATION] = {VALIDATIONS("r.design_id"), VALIDATIONS("r.run_id")},
@@ -217,7 +217,7 @@ s2_status s2_db_needles(s2_db *db, s2_arena *arena, int64_t validation_id, int32
     return S2_OK;
 }
 
-/* A sum over rows of which one has no value has none. */
+/* If one row has no value, the sum has none. */
 static const char TIMING[] =
     "SELECT coalesce(max(CASE WHEN v.outcome<>'ok' THEN v.outcome END),'ok'),env.device,"
     "CASE WHEN count(median_ms)=count(*) THEN sum(median_ms*1000*layers_alike) END"

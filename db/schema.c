@@ -1,6 +1,6 @@
 /*
  * The schema as numbered steps. A published step is never edited: a change is a new step at the end.
- * docs/database.md says what each table is for and where this leaves the usual way.
+ * docs/database.md says what each table is for and where this differs from common practice.
  */
 #include "db/sql.h"
 
@@ -42,7 +42,7 @@ static const char PROOFS[] =
     " engine TEXT NOT NULL CHECK(length(engine)<=64), wall_us INTEGER, UNIQUE(run_id,seq)) STRICT;\n"
     "CREATE INDEX chk_design ON chk(design_id,property);\n";
 
-/* What a design costs, foretold and measured, and where it went. */
+/* What a design costs, predicted and measured, and where it was exported. */
 static const char MEASUREMENTS[] =
     "CREATE TABLE sim(id INTEGER PRIMARY KEY, run_id INTEGER NOT NULL REFERENCES run(id), seq INTEGER NOT "
     "NULL,"
@@ -104,7 +104,7 @@ static const char PEOPLE[] =
     "CREATE INDEX design_kv_bytes ON design(kv_bytes,id) WHERE deleted_us IS NULL;\n"
     "CREATE INDEX design_union ON design(v_union,id) WHERE deleted_us IS NULL;\n";
 
-/* "union=holds, by time": one verdict is half of all rows, so its index must bring the order along. */
+/* "union=holds, by time": one verdict covers half of all rows, so its index must also give the order. */
 static const char UNION_IN_ORDER[] =
     "DROP INDEX design_union;\n"
     "CREATE INDEX design_union_created ON design(v_union,created_us,id) WHERE deleted_us IS NULL;\n"
@@ -117,9 +117,9 @@ static const char VIEWS[] =
     " descending INTEGER NOT NULL CHECK(descending IN(0,1)), at_us INTEGER NOT NULL) STRICT;\n";
 
 /*
- * One price for each phase and length of a design, so that a list never mixes them; and of a run, where
- * and on what it ran. The prices of older files are filled in by whatever refreshes a design next, and by
- * s2_db_migrate() for all of them.
+ * One price for each phase and length of a design, so that a list never mixes them; and for a run, where
+ * and on what it ran. Older files get their prices for all designs from s2_db_migrate(), and for one design
+ * when it is next refreshed.
  */
 static const char PRICES[] =
     "ALTER TABLE run ADD COLUMN cwd TEXT NOT NULL DEFAULT '' CHECK(length(cwd)<=4096);\n"
@@ -147,7 +147,7 @@ static const char PRICES[] =
 
 /*
  * Each price says what is read at its length, what is given up there, and whether its time is a prediction or
- * a bound. sim.unread is NULL in older files and filled in from the report where that says it.
+ * a bound. sim.unread is NULL in older files and filled in from the report if that has it.
  */
 static const char SHARES[] =
     "ALTER TABLE sim ADD COLUMN unread REAL;\n"
@@ -166,9 +166,10 @@ static const char SHARES[] =
     "CREATE INDEX price_unread ON price(phase,len_tok,unread,design_id);\n";
 
 /*
- * What no s2 writes no file may hold: amounts are finite and not negative, lengths and batches positive. SQLite adds no
- * CHECK to a table that is there, but takes one with a new column, so each table gets a computed one that is stored
- * nowhere. An unknown (NULL) breaks no rule. Of older files, figures that break a rule become unknown, and rows without a length are dropped.
+ * No file may hold what no s2 writes: amounts are finite and not negative, lengths and batches positive.
+ * SQLite cannot add a CHECK to an existing table, but accepts one with a new column, so each table gets a
+ * computed column that is not stored. An unknown (NULL) breaks no rule. In older files, figures that break
+ * a rule become unknown, and rows without a length are dropped.
  */
 static const char RANGES[] =
     "UPDATE run SET started_us=0 WHERE started_us<0;\n"

@@ -1,5 +1,5 @@
 /*
- * db/sql.h - inside db/: the handle, and statements in one line each.
+ * db/sql.h - inside db/: the handle, and one-line ways to run statements.
  *
  * Statements are prepared once per handle and found again by the address of their text, so only
  * literals may be passed. Nothing outside db/ includes this.
@@ -22,7 +22,7 @@ struct s2_db {
     bool locked;
     bool in_transaction;
     bool alone;          /* reads without the log's index, for which the disk has no room */
-    int64_t deadline_ms; /* monotonic; 0: none. Of untrusted files only */
+    int64_t deadline_ms; /* monotonic; 0: none. Only for untrusted files */
     int32_t n_cached;
     struct {
         const char *text;
@@ -85,12 +85,12 @@ s2_status s2_db_compare_schema(s2_db *db, int32_t version, s2_diag *diag) S2_MUS
 s2_status s2_db_refresh(s2_db *db, int64_t design_id, s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Copy the log into the file, so that the file alone is the database. The last close does the same, and cannot say
- * that it failed.
+ * Copy the log into the file, so that the file alone is the database. The last close does the same, but
+ * cannot report that it failed.
  */
 s2_status s2_db_empty_log(s2_db *db, s2_diag *diag) S2_MUST_CHECK;
 
-/* A database being made beside its place, as TARGET-new; what a killed process left there is taken over. */
+/* A database being made next to its target, as TARGET-new; replaces what a killed process left there. */
 typedef struct s2_db_draft {
     char *path;
     int fd; /* locked, so that two processes do not make the same one */
@@ -101,11 +101,11 @@ void s2_db_draft_close(s2_db_draft *draft);
 
 /*
  * Sync a finished file and give it its name in one step; the directory is synced too. S2_EIO, also where the
- * log of another database lies beside `path`.
+ * log of another database is next to `path`.
  */
 s2_status s2_db_place(const char *temporary, const char *path, bool overwrite, s2_diag *diag) S2_MUST_CHECK;
 
-/* S2_EINVAL where both names are one file, by whatever links. */
+/* S2_EINVAL where both names are one file, through whatever links. */
 s2_status s2_db_check_other(const char *from, const char *to, s2_diag *diag) S2_MUST_CHECK;
 
 #endif /* S2_DB_SQL_H */

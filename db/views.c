@@ -1,4 +1,4 @@
-/* Views that were given a name: which designs, and in which order. */
+/* Named views: which designs, and in which order. */
 #include "db/db.h"
 
 #include <string.h>

@@ -58,7 +58,7 @@ static void binary_ticks(axis *at)
         add_tick(at, at->low + (at->high - at->low) * n / 4);
 }
 
-/* From the smallest to the largest value of all series; is_x tells which. */
+/* From the smallest to the largest value of all series; is_x: of the x axis. */
 static axis axis_of(const s2_chart *chart, bool is_x)
 {
     axis at = {.low = INFINITY, .high = -INFINITY};
@@ -162,7 +162,7 @@ static void line_point(const void *user, int32_t n, double *x, double *y)
     *y = pixel_y(path->at, path->series->y[n]);
 }
 
-/* Two points a mark: itself, and the corner before the next one. */
+/* Two points per mark: itself, and the corner before the next one. */
 static void step_point(const void *user, int32_t n, double *x, double *y)
 {
     const series_path *const path = user;
@@ -179,7 +179,7 @@ static void draw_lines(const s2_chart_series *series, drawing *at)
                          &path, steps ? 2 : 3, series->dashed ? 7 : 0, series_colour(series));
 }
 
-/* Beside the mark, where the line of steps does not run; the end of the page turns it to the left. */
+/* Next to the mark, where the steps do not run; on its left near the end of the page. */
 static void draw_labels(const s2_chart_series *series, drawing *at)
 {
     int32_t last_y = -100;

@@ -1,8 +1,8 @@
 /*
  * draw/chart.h - curves and points with axes, units and a legend: the KV timeline and the Pareto front.
  *
- * A chart is plain data; it is written as SVG, PNG or text. A series is told by its shape or dashes as well
- * as by its colour. Axes are linear, or logarithmic where the values span more than two decades.
+ * A chart is plain data; it is written as SVG, PNG or text. A series is told apart by shape or dashes as
+ * well as by colour. Axes are linear, or logarithmic where the values span more than two decades.
  *
  * Ownership: the chart borrows names and values. Threads: none shared.
  */
@@ -23,12 +23,12 @@ typedef enum s2_chart_style {
 typedef struct s2_chart_series {
     const char *name; /* in the legend */
     s2_chart_style style;
-    int32_t colour; /* of s2_colours (draw/surface.h); -1: pale, behind the others */
+    int32_t colour; /* an index into s2_colours (draw/surface.h); -1: pale, behind the others */
     bool dashed;
     int32_t n;
     const double *x; /* finite */
     const double *y;
-    const char *const *labels; /* words beside marks, NULL: none */
+    const char *const *labels; /* words next to marks, NULL: none */
 } s2_chart_series;
 
 enum { S2_CHART_SERIES = 8 };

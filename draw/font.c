@@ -1,5 +1,5 @@
 /*
- * A font of 5 x 7 dots for PNG pictures, drawn for this project: one row of five bits a byte, top first, the
+ * A font of 5 x 7 dots for PNG pictures, drawn for this project: each byte a row of five bits, top first, the
  * leftmost dot highest. Characters without a glyph show as a box.
  */
 #include "draw/surface.h"

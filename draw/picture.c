@@ -13,7 +13,7 @@ typedef struct s2_readers {
     int32_t n;
     s2_run *runs;
     int64_t cap;
-    int64_t step; /* queries that read alike, the last of each standing for all */
+    int64_t step; /* queries that read alike; the last one represents them */
 } s2_readers;
 
 static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int32_t head_begin,
@@ -34,7 +34,7 @@ static s2_status readers_build(s2_arena *arena, const s2_pattern *pattern, int32
     return S2_OK;
 }
 
-/* The keys of one query through one view; n is how many runs. */
+/* The keys of one query through one view; n: the number of runs. */
 static s2_status readers_row(s2_readers *readers, int32_t which, int64_t q_tok, int64_t n_tok, int64_t *n)
 {
     return s2_view_row_whole(&readers->views[which], q_tok, n_tok, &readers->runs, &readers->cap, n);
@@ -65,7 +65,7 @@ static void add_runs(s2_filler *filler, int64_t n_runs)
     }
 }
 
-/* Pairs of the query and, in a union, what nobody reads. */
+/* Count the pairs of the query and, in a union, the unread ones. */
 static void close_query(s2_filler *filler, int32_t row, int64_t key_end)
 {
     s2_picture *const picture = filler->picture;
@@ -235,7 +235,7 @@ static void flow_runs(const s2_readers *readers, int64_t n_runs, int64_t n_tok, 
     }
 }
 
-/* An edge when some query of the one part reads some key of the other through some head. */
+/* There is an edge when some query of one part reads some key of the other through some head. */
 static s2_status flow_layer(const s2_pattern *pattern, int32_t layer, int64_t n_tok, s2_flow *flow)
 {
     s2_arena arena = {0};

@@ -2,8 +2,8 @@
  * draw/picture.h - pictures of a pattern: its mask, its shards, its KV cache, its flow over layers.
  *
  * A picture is first computed as plain data (a grid, curves, a graph), then written as ANSI half blocks,
- * ASCII, SVG, PNG or DOT. Cells are reduced by worst: one pair that no head reads makes its cell a hole,
- * however many tokens the cell stands for. Colours are a cividis-like ramp, safe for colour-blind readers; a
+ * ASCII, SVG, PNG or DOT. A cell shows its worst: one pair that no head reads makes it a hole, however
+ * many tokens it stands for. Colours are a cividis-like ramp, safe for colour-blind readers; a
  * hole also has a glyph of its own where there are glyphs.
  *
  * Ownership: grids live in the arena given. Threads: none shared.
@@ -31,7 +31,7 @@ typedef struct s2_picture {
     int32_t n_cols;
     int64_t row_tok; /* tokens per row of cells; 0: a row is a KV head */
     int64_t col_tok;
-    int64_t n_holes; /* unread pairs of a union, one query standing for those of its block that read alike */
+    int64_t n_holes; /* unread pairs of a union; one query counts for those of its block that read alike */
     bool is_union;
     s2_picture_cell *cells; /* [row][column] */
 } s2_picture;
@@ -41,12 +41,12 @@ s2_status s2_picture_mask(s2_arena *arena, const s2_pattern *pattern, s2_picture
                           int32_t index, int64_t n_tok, int32_t max_cells, s2_picture *out) S2_MUST_CHECK;
 
 /*
- * Which KV head of a layer reads which part of the context from the last query; the last row is their union.
+ * Which part of the context each KV head of a layer reads from the last query; the last row is their union.
  */
 s2_status s2_picture_shards(s2_arena *arena, const s2_pattern *pattern, int32_t layer, int64_t n_tok,
                             int32_t max_cells, s2_picture *out) S2_MUST_CHECK;
 
-/* Two rows of cells to one line of text; colour 24-bit. ascii: one row a line, glyphs only. */
+/* Two rows of cells per line of text, in 24-bit colour. ascii: one row per line, glyphs only. */
 void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf);
 /* SVG text, PNG bytes. S2_ENOMEM, S2_EIO (libpng refused). */
 s2_status s2_picture_svg(const s2_picture *picture, s2_buf *buf) S2_MUST_CHECK;

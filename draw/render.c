@@ -1,6 +1,6 @@
 /*
- * Grids to ANSI, SVG and PNG. SVG and PNG are one list of boxes and words (draw_picture), so they show the
- * same.
+ * Grids to ANSI, SVG and PNG. SVG and PNG come from one list of boxes and words (draw_picture), so they show
+ * the same.
  */
 #include "draw/picture.h"
 
@@ -96,7 +96,7 @@ void s2_picture_ansi(const s2_picture *picture, bool ascii, s2_buf *buf)
 
 /* ---- SVG and PNG ------------------------------------------------------------------------------------- */
 
-/* A hole is crossed out, so that it does not depend on its colour. */
+/* A hole is crossed out, so that it shows without colour. */
 static void cross(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h)
 {
     if (w < 5 || h < 5)
@@ -171,7 +171,7 @@ static void draw_legend(const s2_picture *picture, s2_surface *to, int32_t y)
                      picture->n_holes > 0 ? "hole: some pair here is read by no head" : "hole: none here");
 }
 
-/* Cells of one colour side by side are one box, except holes, each of which has its cross. */
+/* Adjacent cells of one colour are one box, except holes, each of which has its own cross. */
 static void draw_row(const s2_picture *picture, s2_surface *to, int32_t row, int32_t w, int32_t h)
 {
     for (int32_t col = 0; col < picture->n_cols;) {

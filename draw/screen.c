@@ -1,5 +1,5 @@
 /*
- * Screens as PNG. Blocks and shades fill their cell as a terminal fills it, so masks look as they do there.
+ * Screens as PNG. Blocks and shades fill their cell as in a terminal, so masks look as they do there.
  */
 #include "draw/screen.h"
 
@@ -25,7 +25,7 @@ static void draw_bits(s2_surface *to, int32_t x, int32_t y, const uint8_t *bits,
                                rgb_of(cell->ink));
 }
 
-/* Ink over paper, `part` of 4. */
+/* `part` quarters of ink over paper. */
 static s2_rgb mix(uint32_t ink, uint32_t paper, uint32_t part)
 {
     uint32_t out = 0;
@@ -49,7 +49,7 @@ static bool draw_block(s2_surface *to, int32_t x, int32_t y, const s2_screen_cel
     return g == 0x2580 || eighths > 0 || (g >= 0x2591 && g <= 0x2593);
 }
 
-/* Lines of frames meet those of the cells beside them; false for any other glyph. */
+/* Lines of frames meet those of adjacent cells; false for any other glyph. */
 static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell *cell)
 {
     enum { LEFT = 1, RIGHT = 2, UP = 4, DOWN = 8, MID_X = (CELL_W - DOT) / 2, MID_Y = (CELL_H - DOT) / 2 };
@@ -78,7 +78,7 @@ static bool draw_line(s2_surface *to, int32_t x, int32_t y, const s2_screen_cell
     return arms != 0;
 }
 
-/* The other signs of the screens; what has no glyph is a box. */
+/* The other signs of the screens; a box for what has no glyph. */
 static const uint8_t *bits_of(uint32_t glyph)
 {
     static const uint8_t box[S2_FONT_ROWS] = {0x1f, 0x11, 0x11, 0x11, 0x11, 0x11, 0x1f},
@@ -107,7 +107,7 @@ static const uint8_t *bits_of(uint32_t glyph)
     }
 }
 
-/* Letters that hang below the line: the pictures' font squeezes them into its seven rows, a cell has nine. */
+/* Letters that hang below the line: the font squeezes them into its seven rows, but a cell has nine. */
 static const uint8_t *hanging(uint32_t glyph)
 {
     static const uint8_t g[S2_FONT_ROWS] = {0x0f, 0x11, 0x11, 0x11, 0x0f, 0x01, 0x0e},

@@ -2,7 +2,7 @@
  * draw/screen.h - a screen of characters as a picture: each cell a glyph in ink on paper.
  *
  * Glyphs are ASCII, the blocks and shades of masks, and the few signs that the screens use; any other shows
- * as a box. No font is needed where it runs.
+ * as a box. The machine that draws needs no font.
  *
  * Threads: no state.
  */

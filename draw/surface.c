@@ -111,7 +111,7 @@ void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1,
     const int32_t n = (int32_t)ceil(length) + 1;
     for (int32_t at = 0; at < n; at++) {
         const double part = n > 1 ? (double)at / (n - 1) : 0;
-        /* Dashes run along the page, so that a curve of many short pieces shows them too. */
+        /* Dashes depend on the position on the page, so that a curve of many short pieces shows them too. */
         if (dash > 0 && (int64_t)floor((x0 + (x1 - x0) * part + y0 + (y1 - y0) * part) / dash) % 2 != 0)
             continue;
         fill(to, (int32_t)lround(x0 + (x1 - x0) * part) - width / 2,

@@ -2,7 +2,7 @@
  * draw/surface.h - what pictures are drawn on: boxes, lines, marks and words, as SVG text or PNG pixels.
  *
  * One list of calls makes both, so they show the same. Coordinates are pixels from the upper left corner.
- * Words are the reader's own font in SVG and a font of dots (draw/font.c) in PNG.
+ * Words use the reader's own font in SVG and a font of dots (draw/font.c) in PNG.
  *
  * Ownership: the surface owns its pixels until s2_surface_close. Threads: one surface, one thread.
  */
@@ -21,7 +21,7 @@ typedef struct s2_rgb {
     uint8_t r, g, b;
 } s2_rgb;
 
-/* Colours that people with any colour vision tell apart on white (Okabe and Ito), ink first. */
+/* Colours that people with any colour vision can tell apart on white (Okabe and Ito), ink first. */
 enum { S2_N_COLOURS = 7 };
 extern const s2_rgb s2_colours[S2_N_COLOURS];
 extern const s2_rgb s2_paper, s2_ink, s2_pale;
@@ -47,7 +47,7 @@ s2_status s2_surface_close(s2_surface *to) S2_MUST_CHECK;
 
 /* A filled rectangle. */
 void s2_surface_box(s2_surface *to, int32_t x, int32_t y, int32_t w, int32_t h, s2_rgb colour);
-/* dash: pixels drawn and left out in turn, 0 for a whole line. */
+/* dash: pixels alternately drawn and left out; 0: a solid line. */
 void s2_surface_line(s2_surface *to, double x0, double y0, double x1, double y1, int32_t width, int32_t dash,
                      s2_rgb colour);
 /* One curve through n points, which `point` gives, so that dashes run on from piece to piece. */

@@ -51,7 +51,7 @@ bool s2_asked_uses(const s2_asked *asked, const char *path)
     return false;
 }
 
-/* Edits that leave a word of n letters recognisable. */
+/* How many edits leave a word of n letters recognisable. */
 static int32_t most_edits(size_t n)
 {
     return n < 3 ? 0 : n < 8 ? 1 : 2;

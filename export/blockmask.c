@@ -13,15 +13,15 @@ typedef struct block_arrays {
     int32_t *index[2]; /* [head][row][n_blk] */
 } block_arrays;
 
-/* Full for these kernels: no predicate at all, so a causal diagonal block is partial. */
+/* Full means no predicate at all to these kernels, so a causal diagonal block is partial. */
 static bool skips_predicate(const s2_blocks *list, int64_t entry, int32_t row, bool causal)
 {
     return list->full[entry] && !(causal && list->k_blk[entry] == row && list->block_tok > 1);
 }
 
 /*
- * The blocks of a row that are listed, then all others, ascending, as torch's own constructor writes them:
- * the CPU kernel of torch 2.6 looks behind the counted ones, and zeros there gave wrong outputs.
+ * The listed blocks of a row, then all others, ascending, as torch's own constructor writes them: the CPU
+ * kernel of torch 2.6 reads past the counted ones, and zeros there gave wrong outputs.
  */
 static void fill_row(const s2_blocks *list, int32_t row, int which, bool causal, int32_t n_blk,
                      int32_t *index, int32_t *count)
@@ -126,7 +126,7 @@ s2_status s2_blockmask_export(const s2_target *target, const s2_blockmask_words 
     return s2_layouts_write(target, &layouts, words->format, words->manifest, add_layout, add_rest, words);
 }
 
-/* Mark what the arrays list of one row: 1 partial, 2 full. */
+/* Mark what the arrays list for one row: 1 partial, 2 full. */
 static s2_status mark_row(const s2_source *source, const char *path, const s2_array *count,
                           const s2_array *index, int64_t at, int32_t n_blk, uint8_t mark, uint8_t *row)
 {
@@ -206,7 +206,7 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
                 s2_view_build(source->arena, pattern, S2_PREFILL, (int32_t)layer, head, S2_AT_LEAST, &view));
             if (n == 0)
                 first[head] = view;
-            else if (s2_view_equal(&first[head], &view)) /* of the same arrays: verified already */
+            else if (s2_view_equal(&first[head], &view)) /* the same arrays: verified already */
                 continue;
             const s2_arena_mark_t mark = s2_arena_mark(source->arena);
             S2_TRY(s2_blocks_build(source->arena, &view, n_tok, block_tok, NULL, &list));
@@ -217,7 +217,7 @@ static s2_status verify_class(const s2_source *source, const s2_blockmask_words 
     return S2_OK;
 }
 
-/* Every layer is in one layout, and all of them are of a size that arrays may have. */
+/* Every layer is in one layout, and all layouts have a size that arrays may have. */
 static s2_status verify_layers(const s2_source *source, const s2_pattern *pattern, int64_t n_blk)
 {
     const int64_t n = s2_doc_len(source->doc, "/layouts");

@@ -2,12 +2,12 @@
  * export/blockmask.h - formats of partial and full blocks with a predicate: FlexAttention and FlashAttention
  * CuTe.
  *
- * Per head and row of blocks there are a count and indices of partial blocks, and the same of full blocks.
- * Partial blocks evaluate a predicate, so these formats hold every static pattern exactly; the predicate is
- * Python, written into a module beside the arrays.
+ * Each head and row of blocks has a count and the indices of its partial blocks, and the same for full
+ * blocks. Partial blocks evaluate a predicate, so these formats hold every static pattern exactly; the
+ * predicate is Python, written into a module next to the arrays.
  *
- * A predicate cannot be read back by a C program. What is read back is the canonical text in the manifest,
- * after every listed block was checked against it: full blocks hold every pair, absent blocks none.
+ * A C program cannot read a predicate back. The importer reads the canonical text in the manifest instead,
+ * and checks every listed block against it: full blocks hold every pair, absent blocks none.
  * tests/formats/ runs the Python itself.
  *
  * Threads: no state.
@@ -30,7 +30,7 @@ typedef struct s2_blockmask_words {
     const char *module_end; /* Python after make_mask_mod, may be "" */
 } s2_blockmask_words;
 
-/* The writer and the reader of a format with these words, as export/format.h wants them. */
+/* `write` and `read` of s2_format (export/format.h) for a format with these words. */
 s2_status s2_blockmask_export(const s2_target *target, const s2_blockmask_words *words) S2_MUST_CHECK;
 s2_status s2_blockmask_import(const s2_source *source, const s2_blockmask_words *words,
                               s2_pattern *out) S2_MUST_CHECK;

@@ -1,10 +1,9 @@
 /*
- * export/budget.h - for methods that have no pattern file, only numbers: read from JSON, YAML or a command
- * line.
+ * export/budget.h - methods that have no pattern file, only numbers, read from JSON, YAML or a command line.
  *
  * What such a method chooses at run time becomes a dynamic term of the same budget; the importer's notes say
- * what the budget leaves out. The model is rarely in such a file, so its shape comes from whatever is
- * there, then from the user's settings, then from Llama-3-8B with a note.
+ * what the budget leaves out. The model is rarely in such a file, so its shape comes from what the file
+ * has, then from the user's settings, then from Llama-3-8B with a note.
  *
  * Threads: no state.
  */
@@ -24,7 +23,7 @@
 bool s2_budget_has_any(const s2_source *source, const char *const *paths);
 bool s2_budget_has_all(const s2_source *source, const char *const *paths);
 
-/* A text value under the first of several spellings, NULL when none has one. */
+/* The first text value under one of several spellings, or NULL. */
 const char *s2_budget_word(const s2_source *source, const char *const *paths);
 
 /* The first of several spellings that the document has, else the fallback. S2_EPARSE with the position. */

@@ -43,7 +43,7 @@ bool s2_call_find(const char *text, size_t n_bytes, const char *callee, s2_call 
     return call.n_calls > 0;
 }
 
-/* Behind the argument that begins at `at`: the comma or bracket that ends it; n where nothing does. */
+/* The comma or bracket that ends the argument that begins at `at`; n where nothing does. */
 static size_t argument_end(const char *text, size_t n, size_t at)
 {
     int32_t depth = 0;
@@ -67,7 +67,7 @@ static size_t argument_end(const char *text, size_t n, size_t at)
     return n;
 }
 
-/* `name = number` at the start of a line before the call: the place of the number, the last one counts. */
+/* `name = number` at the start of a line before the call: where the number is; the last one counts. */
 static bool find_assignment(const char *text, size_t before, const char *name, size_t n_name, size_t *begin,
                             size_t *end)
 {

@@ -17,16 +17,16 @@
 #include "base/text.h"
 
 typedef struct s2_call {
-    size_t begin;    /* of the callee's name */
+    size_t begin;    /* where the callee's name begins */
     int32_t n_calls; /* in the whole text */
 } s2_call;
 
-/* The first `callee(`, comments passed by; false: there is none. */
+/* The first `callee(` outside comments; false: there is none. */
 bool s2_call_find(const char *text, size_t n_bytes, const char *callee, s2_call *out);
 
 /*
- * "name=value" lines of its arguments. S2_EPARSE with a position: more positional ones than names, a bracket
- * that does not close, or `*` and `**`.
+ * Its arguments as "name=value" lines. S2_EPARSE with a position: more positional arguments than names, a
+ * bracket that does not close, or `*` and `**`.
  */
 s2_status s2_call_arguments(const char *text, size_t n_bytes, const char *callee, const s2_call *call,
                             const char *const *names, int32_t n_names, s2_buf *out,

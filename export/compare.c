@@ -78,7 +78,7 @@ static s2_extent extent_of(const s2_view *a, const s2_view *b, int64_t n_tok)
         shape.reach < MOST_TOK && (a->pattern->causal || common < MOST_TOK)) {
         bound =
             shape.threshold + shape.key_period + shape.reach + shape.query_period + 2 * block + explicit_tok;
-        /* a query below a threshold stays where it is while its keys go on (docs/proof.md, not causal) */
+        /* a query below a threshold stays put while its keys go on (docs/proof.md, not causal) */
         if (!a->pattern->causal)
             bound += shape.reach + 2 * common;
     }
@@ -185,7 +185,7 @@ static s2_status compare_head(s2_arena *arena, const s2_pattern *const patterns[
     return compare_rows(views, &extent, budget, out);
 }
 
-/* Numbers that layers have of their own; a head dimension that all share is no part of what is read. */
+/* Numbers that single layers set; a head dimension that all layers share does not affect what is read. */
 static bool layers_differ(const s2_pattern *a, const s2_pattern *b, s2_difference *out)
 {
     if (!s2_pattern_layers_differ(a) && !s2_pattern_layers_differ(b))
@@ -257,7 +257,7 @@ s2_status s2_patterns_compare(const s2_pattern *first, const s2_pattern *second,
     return S2_OK;
 }
 
-/* Keys of run list `a` that list `b` has not, counted with the causal weight of an aligned block of rows. */
+/* Keys of run list `a` that `b` lacks, counted with the causal weight of an aligned block of rows. */
 static int64_t runs_excess(const s2_rows_pair *rows, int a, int64_t q_begin, int64_t q_end, bool causal)
 {
     const int b = 1 - a;
@@ -313,7 +313,7 @@ static s2_status views_at(s2_arena *arena, const s2_pattern *const patterns[2], 
     return S2_OK;
 }
 
-/* What one head adds and drops: what its neighbour in the layer below does where both read the same there. */
+/* What one head adds and drops: the same as in the layer below if both its views are the same there. */
 static s2_status loss_cell(s2_arena *arena, const s2_pattern *const patterns[2], cell at, int64_t *budget,
                            s2_loss *below)
 {

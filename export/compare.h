@@ -49,8 +49,8 @@ s2_status s2_patterns_loss(const s2_pattern *first, const s2_pattern *second, in
                            s2_loss *out) S2_MUST_CHECK;
 
 /*
- * The lowest key that one row of maximal ascending runs has and the other has not, and whose it is; S2_OPEN when
- * the rows are the same.
+ * The lowest key that only one of two rows (maximal ascending runs) has, and whether that is the first row;
+ * S2_OPEN when the rows are the same.
  */
 int64_t s2_runs_first_difference(const s2_run *first, int64_t n_first, const s2_run *second, int64_t n_second,
                                  bool *first_reads);

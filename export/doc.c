@@ -130,7 +130,7 @@ static size_t json_offset(const s2_doc *doc, const char *path)
     return at;
 }
 
-/* In settings text a key is found by its letters, dashes and underscores being one. */
+/* In settings text a key is found by its letters; dashes and underscores are equal. */
 static size_t settings_offset(const s2_doc *doc, const char *path)
 {
     char name[256];
@@ -147,7 +147,7 @@ static size_t settings_offset(const s2_doc *doc, const char *path)
     return 0;
 }
 
-/* The deepest value on the path that is there. */
+/* The position of the deepest value on the path that is there. */
 static void tree_position(const s2_doc *doc, const char *path, int32_t *line, int32_t *col)
 {
     const s2_tree tree = {.marks = doc->marks, .n_marks = doc->n_marks};
@@ -253,7 +253,7 @@ static bool lexer_next(lexer *lex, word *out)
     return n != 0 || lex->at < lex->n;
 }
 
-/* A second value for a key makes an array of it; no value at all means true. */
+/* A second value turns a key into an array; no value at all means true. */
 static int settings_put(json_t *object, const char *key, json_t *value)
 {
     json_t *const had = json_object_get(object, key);
@@ -365,9 +365,9 @@ static s2_status settings_parse(const char *text, size_t n_bytes, json_t *object
 /* ---- life cycle ----------------------------------------------------------------------------- */
 
 /*
- * jansson reports a failed allocation as whatever syntax it then expected, or loses bytes of a string in
- * silence, so failures are noted here; its hook takes no context, hence one flag per thread, meaningful only
- * between two lines of json_parse().
+ * jansson reports a failed allocation as a syntax error, or silently loses bytes of a string, so failures are
+ * noted here. Its hook takes no context, hence one flag per thread, meaningful only between two lines of
+ * json_parse().
  */
 static _Thread_local bool allocation_failed;
 
@@ -383,7 +383,7 @@ static void set_functions(void)
     json_set_alloc_funcs(doc_malloc, s2_free);
 }
 
-/* jansson keeps its functions for the whole process, so they are set once, whatever threads parse. */
+/* jansson keeps its functions for the whole process, so they are set once for all threads. */
 static void watch_allocations(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -391,7 +391,7 @@ static void watch_allocations(void)
     allocation_failed = false;
 }
 
-/* Where two readers refuse a text, report the one that read further: it knows the format better. */
+/* Of two readers that refuse a text, report the one that got further: it knows the format better. */
 static bool came_further(const s2_diag *a, const s2_diag *b)
 {
     return a->line != b->line ? a->line > b->line : a->col > b->col;
@@ -399,7 +399,7 @@ static bool came_further(const s2_diag *a, const s2_diag *b)
 
 static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind, s2_tree *tree, s2_diag *diag)
 {
-    enum { HJSON_BYTES = 4 << 20 }; /* written by hand; the place of every value is kept */
+    enum { HJSON_BYTES = 4 << 20 }; /* written by hand; the position of every value is kept */
     json_error_t error;
     const char *const nul = memchr(text, '\0', n_bytes);
     if (nul != NULL) {
@@ -428,7 +428,7 @@ static s2_status json_parse(const char *text, size_t n_bytes, s2_doc_kind *kind,
     return status == S2_EPARSE ? refused : status;
 }
 
-/* A block mapping is YAML; anything else without brackets is looked at as settings. */
+/* A block mapping is YAML; anything else without brackets is read as settings. */
 static s2_status plain_parse(const char *text, size_t n_bytes, s2_doc_kind *kind, s2_tree *tree,
                              s2_diag *diag)
 {
@@ -615,7 +615,7 @@ s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, boo
     return S2_OK;
 }
 
-/* A member without the one to leave out, and its text: keys sorted, no blanks. */
+/* The document's text without the member to leave out: keys sorted, no blanks. */
 static char *plain_text(const s2_doc *doc, const char *without)
 {
     json_t *const copy = json_copy(doc->root);

@@ -2,13 +2,13 @@
  * export/doc.h - a foreign configuration as one tree: JSON, HJSON, YAML, command-line flags, or keyword
  * lists.
  *
- * s2_doc_parse reads what starts with a bracket as strict JSON (duplicate keys refused), else as HJSON; of
- * other texts a block mapping as YAML, and anything else as settings written as `--key value`, `key: value`,
- * `key=value` or `Call(key=value, ...)`, which become an object of scalars (arrays where several values
- * follow one key). Dashes in keys of YAML and settings become underscores. Values are addressed by slash
- * paths: "/a/b/3".
+ * s2_doc_parse reads a text that starts with a bracket as strict JSON (duplicate keys refused), else as
+ * HJSON. It reads any other block mapping as YAML, and anything else as settings written as `--key value`,
+ * `key: value`, `key=value` or `Call(key=value, ...)`, which become an object of scalars (arrays where
+ * several values follow one key). Dashes in keys of YAML and settings become underscores. Values are
+ * addressed by slash paths: "/a/b/3".
  *
- * Invariants: at most S2_DOC_BYTES of text; what is refused has a line and a column.
+ * Invariants: at most S2_DOC_BYTES of text; every refusal has a line and a column.
  * Ownership:  s2_doc_release frees the tree; the text stays the caller's and must outlive it.
  * Threads:    one document, one thread.
  */
@@ -36,10 +36,10 @@ typedef struct s2_doc {
     const char *text;
     size_t n_bytes;
     struct json_t *root;
-    struct s2_mark *marks; /* places of values, where they cannot be found again in the text */
+    struct s2_mark *marks; /* positions of values that cannot be found again in the text */
     int64_t n_marks;
     s2_doc_kind kind;
-    struct s2_asked *asked; /* what was looked for (export/asked.h); NULL: it is not noted */
+    struct s2_asked *asked; /* what was looked for (export/asked.h); NULL: not recorded */
 } s2_doc;
 
 /* S2_EPARSE with a position; S2_ENOMEM. */
@@ -59,7 +59,7 @@ const char *s2_doc_text(const s2_doc *doc, const char *path);
 /* The key of the n-th member of an object, in the order of the file, or NULL. */
 const char *s2_doc_key(const s2_doc *doc, const char *path, int64_t n);
 
-/* A key beside `path` that nobody looked for, and that may be meant by what is missing there; or NULL. */
+/* A sibling of `path` that nobody looked for and that may be the missing key, misspelt; or NULL. */
 const char *s2_doc_slip(const s2_doc *doc, const char *path);
 
 /*
@@ -75,7 +75,7 @@ s2_status s2_doc_num(const s2_doc *doc, const char *path, double low, double hig
 s2_status s2_doc_bool_or(const s2_doc *doc, const char *path, bool fallback, bool *out,
                          s2_diag *diag) S2_MUST_CHECK;
 
-/* SHA-256 of the values, in hex, whatever their layout in the file; the root's member `without` is left out. */
+/* SHA-256 of the values in hex, independent of the file's layout, without the root's member `without`. */
 s2_status s2_doc_hash(const s2_doc *doc, const char *without, char hex[S2_DOC_HASH]) S2_MUST_CHECK;
 
 /* S2_EPARSE at the position of a value (of its nearest present parent when it is absent). */

@@ -131,7 +131,7 @@ static s2_status put_sums(s2_fileset *with, const s2_fileset *set)
     return s2_fileset_add_buf(with, SUMS, &text);
 }
 
-/* Written, but without a name yet. */
+/* Write a file that has no name yet. */
 static s2_status open_file(const s2_file *file, const char *dir, s2_output *out, s2_diag *diag)
 {
     char path[4096];
@@ -182,7 +182,7 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
     for (int32_t f = 0; f < set->n_files && status == S2_OK; f++)
         status = s2_fileset_add(&with, set->files[f].name, set->files[f].bytes, set->files[f].n_bytes);
     if (status == S2_OK)
-        status = put_sums(&with, set); /* the last, and named first */
+        status = put_sums(&with, set); /* added last, so named first */
     s2_output *const outs = status == S2_OK ? S2_NEW(&arena, s2_output, with.n_files) : NULL;
     if (status == S2_OK)
         status = outs != NULL ? write_set(&with, outs, dir, diag) : S2_ENOMEM;

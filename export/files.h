@@ -1,9 +1,9 @@
 /*
- * export/files.h - the files of a foreign format: several in memory, from a directory, to a directory.
+ * export/files.h - the files of a foreign format: in memory, read from a directory, written to one.
  *
- * An exporter fills an s2_fileset; the same set is what the import reads when the result is compared,
- * so nothing touches the disk before it has been found equal. Importers reach the neighbours of a file
- * (a config beside its table) through an s2_finder.
+ * An exporter fills an s2_fileset, and the importer reads that set back for the comparison, so nothing
+ * touches the disk before it has been found equal. Importers reach the neighbours of a file (the config next
+ * to a table) through an s2_finder.
  *
  * Ownership: names and bytes live in the arena of the set or of the reader. Threads: none shared.
  */
@@ -39,12 +39,12 @@ s2_status s2_fileset_add_buf(s2_fileset *set, const char *name, s2_buf *buf) S2_
 typedef struct s2_finder {
     const s2_fileset *set;
     const char *dir;
-    const char *path; /* of the file that is imported, or NULL */
+    const char *path; /* of the imported file, or NULL */
 } s2_finder;
 
 /*
- * Where the file that is imported was written by s2_fileset_write(), its whole set must be as it was written: S2_EPARSE
- * for a set that an interrupted export, or somebody, changed in part.
+ * If s2_fileset_write() wrote the imported file, its whole set must still be as written: S2_EPARSE when an
+ * interrupted export, or somebody, changed a part of it.
  */
 s2_status s2_finder_check(const s2_finder *finder, s2_arena *arena, s2_diag *diag) S2_MUST_CHECK;
 
@@ -62,13 +62,14 @@ s2_status s2_finder_read(const s2_finder *finder, s2_arena *arena, const char *n
 s2_status s2_file_read(s2_arena *arena, const char *path, size_t max_bytes, s2_file *out,
                        s2_diag *diag) S2_MUST_CHECK;
 
-/* Write beside the target and rename over it, so that a reader sees the old file or the new one. */
+/* Write next to the target and rename over it, so that a reader sees the old file or the new one. */
 s2_status s2_file_write(const char *path, const char *bytes, size_t n_bytes, s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Several files into a directory, which is made when it is not there. All are written before any gets its name; then the
- * list of their hashes (s2.sha256, as sha256sum writes it) gets its own, and the first of the set, by which the others
- * are found, last. A set that is written over therefore is the old one, the new one, or refused by s2_finder_check().
+ * Write several files into a directory, made if it is not there. All are written before any gets its name.
+ * The list of their hashes (s2.sha256, in sha256sum's format) is named first; the first file of the set,
+ * which leads to the others, is named last. An overwritten set is therefore the old one, the new one, or
+ * refused by s2_finder_check().
  */
 s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag) S2_MUST_CHECK;
 
@@ -76,7 +77,7 @@ s2_status s2_fileset_write(const s2_fileset *set, const char *dir, s2_diag *diag
 const char *s2_path_dir(s2_arena *arena, const char *path);
 /* The last component; never NULL. */
 const char *s2_path_base(const char *path);
-/* What a config is called by: its file's name, or where that is config.json, as most are, its folder's. */
+/* The name to call a config by: its file's, or its folder's if the file is config.json, as most are. */
 const char *s2_path_title(s2_arena *arena, const char *path);
 
 #endif /* S2_EXPORT_FILES_H */

@@ -18,7 +18,7 @@ static bool list_is_dense(const s2_layouts *layouts, int32_t list, bool causal)
     return layouts->lists[list].row_begin[n] == (causal ? n * (n + 1) / 2 : n * n);
 }
 
-/* Type of each head of a class, and the lists of its sparse heads; returns how many these are. */
+/* Type of each head of a class, and the lists of its sparse heads; returns the number of lists. */
 static int32_t type_heads(const s2_layouts *layouts, const int32_t *list_of, int32_t n_heads, bool causal,
                           int32_t *type, int32_t *mask_list)
 {
@@ -78,7 +78,7 @@ static int recognises(const s2_source *source)
     return source->doc != NULL && s2_doc_has(source->doc, "/layouts/0/head_mask_type") ? 90 : 0;
 }
 
-/* Bytes of an .npy, or numbers of a list in the file itself. */
+/* A byte of an .npy, or a number of a list in the file itself. */
 static bool mask_cell(const s2_array *masks, int64_t at)
 {
     return masks->dtype == 'b' ? masks->data[at] != 0 : s2_array_i32(masks, at) != 0;

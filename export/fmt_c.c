@@ -64,7 +64,7 @@ static s2_status print_list_of(const s2_target *target, const s2_layouts *layout
     return S2_OK;
 }
 
-/* Twice the same header is harmless; a second pattern would silently be the first one again. */
+/* Including a header twice is harmless; a second pattern would silently be the first one again. */
 static void print_guard(const char *hash, int64_t n_tok, s2_buf *buf)
 {
     s2_buf_printf(buf, "#ifndef S2_PATTERN_%.16s_%lld\n#define S2_PATTERN_%.16s_%lld\n\n", hash,
@@ -139,7 +139,7 @@ static s2_status refuse(const s2_source *source, const char *at, const char *msg
     return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, line, col, "%s", msg);
 }
 
-/* A source has no terminator: no digit is read at or behind `end`. */
+/* A source has no terminator: no digit is read at `end` or beyond. */
 static bool take_number(const char **at, const char *end, int64_t high, int64_t *out)
 {
     const char *const begin = *at;

@@ -1,7 +1,8 @@
 /*
- * Methods that choose blocks at run time, by the keys that only each of them has: InfLLM-v2 (MiniCPM4), MoBA,
- * SeerAttention, FlexPrefill, XAttention, RetroInfer. What is always read is exact; what is chosen is `pages` or
- * `topk` of the budget. Where a threshold decides how much is read, no number stands for it: the user gives one.
+ * Methods that choose blocks at run time, each recognised by keys that only it has: InfLLM-v2 (MiniCPM4),
+ * MoBA, SeerAttention, FlexPrefill, XAttention, RetroInfer. What is always read is exact; what is chosen
+ * becomes `pages` or `topk` of the budget. Where a threshold decides how much is read, the user must give
+ * a number.
  */
 #include "export/budget.h"
 
@@ -45,7 +46,7 @@ static int64_t pages_of(int64_t n_tok, int64_t page_tok)
     return n_tok > page_tok ? n_tok / page_tok : 1;
 }
 
-/* The first blocks count as chosen, those of the window do not. */
+/* The first blocks count as chosen; those of the window do not. */
 static s2_status read_infllm(const s2_source *source, chosen *out)
 {
     int64_t n_chosen, n_init, window_tok, dense_tok;
@@ -68,7 +69,7 @@ static s2_status read_infllm(const s2_source *source, chosen *out)
     return S2_OK;
 }
 
-/* The chunk of the query is the first of the chosen. */
+/* The query's own chunk is the first chosen one. */
 static s2_status read_moba(const s2_source *source, chosen *out)
 {
     int64_t chunk_tok, n_chosen;
@@ -84,7 +85,7 @@ static s2_status read_moba(const s2_source *source, chosen *out)
     return S2_OK;
 }
 
-/* token_budget of the decoding gates, nz_ratio of the first version's; a threshold has no number. */
+/* token_budget for the decoding gates, nz_ratio for those of the first version; a threshold has no number. */
 static s2_status read_seer(const s2_source *source, chosen *out)
 {
     int64_t n_tok, len_tok;
@@ -175,7 +176,7 @@ static s2_status read_retro(const s2_source *source, chosen *out)
     return S2_OK;
 }
 
-/* A method is known by two keys. */
+/* Two keys identify a method. */
 static const struct {
     const char *const keys[2];
     s2_status (*read)(const s2_source *source, chosen *out);
@@ -200,7 +201,7 @@ static int recognises(const s2_source *source)
     return method_of(source) >= 0 ? 92 : 0;
 }
 
-/* A model's config.json says its shape in keys of its type. */
+/* A model's config.json gives its shape under the keys of its type. */
 static s2_status shape_of(const s2_source *source, s2_model_shape *out)
 {
     if (s2_doc_has(source->doc, "/model_type"))

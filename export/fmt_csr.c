@@ -1,6 +1,6 @@
 /*
  * DKernel's layout: per head crow int32 [H, n + 1] and col int32 [H, most entries], padded on the right with
- * -1. vLLM's and ONNX Runtime's sparse attention take the same arrays. Written as .npy files beside a
+ * -1. vLLM's and ONNX Runtime's sparse attention take the same arrays. Written as .npy files next to a
  * layout.json; `s2 mask --format csr` output (two arrays in one file) is read too.
  */
 #include "export/layout.h"

@@ -13,7 +13,7 @@
 #define CALLEE  "LocalStrideSparseAttention"
 #define WRAPPER "/" CALLEE
 
-/* Those that DKernel takes by place; the others have to be named there too. */
+/* Arguments that DKernel takes by position; the others must be named there too. */
 static const char *const positional[] = {"num_heads", "max_seq_len", "block_size", "local_blocks",
                                          "vert_stride"};
 
@@ -108,7 +108,7 @@ static s2_status import_arguments(const s2_source *source, s2_pattern *out)
     return s2_rotation_import(source, &rotation, out);
 }
 
-/* A call as it stands in a Python file. What is refused in it stands at the call. */
+/* A call in a Python file. A refusal is reported at the call. */
 static s2_status import_call(const s2_source *source, const s2_call *call, s2_pattern *out)
 {
     s2_doc doc = {0};

@@ -1,6 +1,6 @@
 /*
  * Double sparsity (DoubleSparse, SGLang): per layer and projection the heavy channels of each head,
- * {"model.layers.N.self_attn.qk_proj": [[channels] per head]}, and beside qk_proj often q_proj and k_proj.
+ * {"model.layers.N.self_attn.qk_proj": [[channels] per head]}, and besides qk_proj often q_proj and k_proj.
  * They rank tokens cheaply; how many tokens are then read is a server argument.
  */
 #include "export/budget.h"
@@ -79,7 +79,7 @@ static int64_t ranked_channels(const s2_source *source)
     return n;
 }
 
-/* Every key belongs to one of the projections, and those that are there have the same layers. */
+/* Every key belongs to one of the projections, and all projections present have the same layers. */
 static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads, int64_t *n_kv)
 {
     int64_t layers[N_PROJECTIONS], heads[N_PROJECTIONS], n_keys = 0;
@@ -111,7 +111,7 @@ static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t 
     return S2_OK;
 }
 
-/* Two consumers read the file, and do not agree on which phase it is for. */
+/* Two programs read the file, and do not agree on which phase it is for. */
 static s2_status print_rules(const s2_source *source, int64_t n_tok, s2_buf *text)
 {
     const char *const asked = s2_setting_text(&source->settings, "rule");

@@ -75,7 +75,7 @@ static s2_status refuse_others(const s2_source *source)
     return S2_OK;
 }
 
-/* Every layer by its word: chosen, dense, or a window alone. */
+/* Every layer by its word: chosen, dense, or only a window. */
 static s2_status read_layer_types(const s2_source *source, int64_t n_layers, const char *chosen, s2_buf *text)
 {
     char path[128];

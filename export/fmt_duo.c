@@ -1,5 +1,5 @@
 /*
- * DuoAttention: full_attention_heads.tsv (a score per layer and KV head) with config.json beside it. LServe
+ * DuoAttention: full_attention_heads.tsv (a score per layer and KV head) with config.json next to it. LServe
  * and KVPress read the same table. A KV head with a score at or above the quantile of the wanted
  * sparsity is dense, the others keep a sink and a recent window.
  */
@@ -38,7 +38,7 @@ static bool looks_like_table(const char *bytes, size_t n_bytes)
     return tab;
 }
 
-/* One line of numbers; *n is how many. */
+/* One line of numbers; *n: how many. */
 static s2_status read_line(const s2_source *source, const char *line, size_t n_bytes, int32_t line_no,
                            double *out, int32_t cap, int32_t *n)
 {
@@ -66,7 +66,7 @@ static s2_status read_line(const s2_source *source, const char *line, size_t n_b
 static s2_status read_table(const s2_source *source, const char *bytes, size_t n_bytes, table *out)
 {
     enum { MOST = S2_LIMIT_LAYERS * (S2_LIMIT_HEADS / 16) };
-    /* a number and what separates it are two bytes */
+    /* a number and its separator take at least two bytes */
     const int32_t cap = n_bytes / 2 < MOST ? (int32_t)(n_bytes / 2) + 1 : MOST;
     table result = {.score = S2_NEW(source->arena, double, cap)};
     int32_t line_no = 0, used = 0;
@@ -163,7 +163,7 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
         n_above += scores->score[at] > threshold;
         n_ties += scores->score[at] == threshold;
     }
-    /* scores that differ, as upstream's noise makes them, leave these many at or above their quantile */
+    /* scores that differ, as upstream's noise ensures, leave this many at or above their quantile */
     int32_t ties_left = first ? n - (int32_t)ceil(sparsity * (n - 1)) - n_above : n_ties;
     for (int32_t at = 0; at < n; at++) {
         const bool tied = scores->score[at] == threshold;
@@ -185,7 +185,7 @@ static s2_status choose_roles(const s2_source *source, const table *scores, doub
     return S2_OK;
 }
 
-/* ---- the config beside it ---------------------------------------------------------------------- */
+/* ---- the config next to it --------------------------------------------------------------------- */
 
 typedef struct deployment {
     double sparsity;
@@ -194,7 +194,7 @@ typedef struct deployment {
     const char *model;
 } deployment;
 
-/* Query heads of the published models, whose tables count KV heads only. */
+/* Query heads of the published models; their tables count KV heads only. */
 static int64_t known_heads(const char *model)
 {
     static const struct {
@@ -287,7 +287,7 @@ static s2_status apply_settings(const s2_source *source, const table *scores, de
 
 /*
  * Chunked prefill of a streaming head: the first chunk is dense, a later one sees itself and what the cache
- * held at its start. The window before a chunk start does not move with the query, so it is a range of keys.
+ * held at its start. The window before a chunk does not move with the query, so it is a range of keys.
  */
 static void chunked_body(const deployment *deploy, s2_buf *body)
 {
@@ -353,7 +353,7 @@ static s2_status import_link(const s2_source *source, char *path, deployment *de
     static const char config[] = "/config.json";
     size_t n = strlen(path);
     if (n >= sizeof config &&
-        strcmp(path + n - (sizeof config - 1), config) == 0) /* the table is beside it */
+        strcmp(path + n - (sizeof config - 1), config) == 0) /* the table is next to it */
         path[n -= sizeof config - 1] = '\0';
     const bool is_table = n > 4 && strcmp(path + n - 4, ".tsv") == 0;
     snprintf(name, sizeof name, "%.900s%s", path, is_table ? "" : "/" TABLE_NAME);
@@ -389,7 +389,7 @@ static s2_status import_config(const s2_source *source, deployment *deploy, s2_p
     return build(source, &scores, deploy, out);
 }
 
-/* The table has no room for what the config beside it says of both. */
+/* The table has no room for provenance; the config next to it has that of both. */
 static s2_status name_by_config(const s2_source *source, s2_pattern *pattern)
 {
     s2_file file;

@@ -4,8 +4,8 @@
  * FlashInfer's own guard does not do.
  *
  * Its causal mask counts keys among the listed blocks of a row and aligns the last of them with the queries:
- * the last listed block is cut along its diagonal, whichever it is. Only rows whose last block is their own
- * diagonal one are what they seem, so others are neither written nor read as causal.
+ * it cuts the last listed block along its diagonal, whichever block that is. Only rows whose last block is
+ * their own diagonal one come out right, so others are neither written nor read as causal.
  */
 #include "export/layout.h"
 
@@ -14,7 +14,7 @@
 
 #define FORMAT_WORD "flashinfer-bsr"
 
-/* A row whose last block is not its own, by which a causal mask would cut another one; -1: none. */
+/* A row whose last block is not its diagonal one: a causal mask would cut the wrong block; -1: none. */
 static int32_t row_without_diagonal(const s2_blocks *blocks, int32_t n_blk)
 {
     for (int32_t row = 0; row < n_blk; row++) {
@@ -160,8 +160,8 @@ static s2_status serve(const s2_source *source, const char *plan, const s2_array
 }
 
 /*
- * The heads a plan serves, as [layer class, head]; all of the first class when the plan does not say. Every
- * plan serves a head and no head has two, so what plans name is bounded by the grid.
+ * The heads that a plan serves, as [layer class, head]; all of the first class when the plan does not say.
+ * Every plan serves a head and no head has two plans, so the grid bounds what plans name.
  */
 static s2_status fill_plan(const s2_source *source, const char *plan, bool *served, s2_grid *grid)
 {
@@ -208,7 +208,7 @@ static s2_status fill_plans(const s2_source *source, s2_grid *grid)
     return S2_OK;
 }
 
-/* One plan by itself: M, N, R, C and the arrays. */
+/* One plan alone: M, N, R, C and the arrays. */
 static s2_status read_bare(const s2_source *source, s2_grid *grid)
 {
     int64_t m, n, r, c, n_heads, n_kv;

@@ -3,8 +3,8 @@
  */
 #include "export/blockmask.h"
 
-/* A compiled kernel's tiles must divide the mask's blocks; torch chooses up to 128 unless told, and refuses
- * its own choice. */
+/* A compiled kernel's tiles must divide the mask's blocks; by default torch chooses up to 128, then
+ * refuses its own choice. */
 static const char module_end[] =
     "KERNEL_OPTIONS = {name: min(BLOCK, most) for name, most in (\n"
     "    (\"BLOCK_M\", 128), (\"BLOCK_N\", 64), (\"BLOCK_M1\", 32), (\"BLOCK_N1\", 64), (\"BLOCK_M2\", 64), "

@@ -35,7 +35,7 @@ static int recognises(const s2_source *source)
     return s2_doc_is_array(source->doc, path) ? 90 : 0;
 }
 
-/* Layers and heads of the keys, which must be all of a table. */
+/* Layers and heads, from the keys, which must fill a whole table. */
 static s2_status read_shape(const s2_source *source, int64_t *n_layers, int64_t *n_heads)
 {
     const int64_t n = s2_doc_len(source->doc, "");
@@ -92,14 +92,14 @@ typedef struct deal {
     double beta, temp;
 } deal;
 
-/* Python's a // b for floats, which goes by the remainder: 1.0 // 0.1 is 9, where 1.0 / 0.1 is 10. */
+/* Python's a // b for floats, which uses the remainder: 1.0 // 0.1 is 9, but 1.0 / 0.1 is 10. */
 static double floored_quotient(double a, double b)
 {
     const double quotient = (a - fmod(a, b)) / b, down = floor(quotient);
     return quotient - down > 0.5 ? down + 1 : down;
 }
 
-/* What each head has of all scores, raised to temp and shared anew. */
+/* Each head's share of all scores, raised to temp and normalised again. */
 static s2_status read_shares(const s2_source *source, double temp, int64_t n_heads, int64_t n, double *share)
 {
     double sum = 0, sum_raised = 0;

@@ -1,6 +1,6 @@
 /*
  * KVPress: the name of a press and a compression ratio, in the YAML of its evaluation. A press removes a
- * share of the prompt's keys at the end of prefill; which ones is its score's matter.
+ * share of the prompt's keys at the end of prefill; its score decides which.
  */
 #include "export/budget.h"
 
@@ -9,7 +9,7 @@
 
 enum { CHUNK_TOK = 20, LAG_TOK = 128 };
 
-/* Presses that rank keys by a score, with the first and the newest tokens that they never remove. */
+/* Presses that rank keys by a score, with the numbers of first and newest tokens that they never remove. */
 static const struct press {
     const char *name;
     int64_t sink_tok, window_tok;
@@ -33,7 +33,7 @@ static const struct press {
               {"kvzip_plus", 0, 1},
               {"kvzap_mlp_head", 0, 1}};
 
-/* Presses of its evaluation that no number of keys describes, each with its reason. */
+/* Presses of its evaluation that no number of keys can describe, each with the reason. */
 static const struct {
     const char *name, *why;
 } unsaid[] = {
@@ -91,7 +91,7 @@ static void print_streaming(s2_buf *body, int64_t kept_tok)
     s2_buf_printf(body, "sink 4t | local %lldt", (long long)(kept_tok > 4 ? kept_tok - 4 : 1));
 }
 
-/* Where fewer keys stay than a press protects, its scores tie, and only their number is certain. */
+/* If fewer keys stay than a press protects, its scores tie, and only the number of keys is certain. */
 static void print_scored(s2_buf *body, int64_t sink_tok, int64_t window_tok, int64_t kept_tok)
 {
     if (kept_tok <= sink_tok + window_tok) {
@@ -138,7 +138,7 @@ static s2_status scored_body(const s2_source *source, const struct press *press,
     return S2_OK;
 }
 
-/* ChunkKV keeps whole chunks: as many as the share of them says. */
+/* ChunkKV keeps whole chunks: the given share of them. */
 static int64_t kept_of(const char *name, int64_t n_tok, double ratio)
 {
     int64_t kept = (int64_t)((double)n_tok * (1 - ratio));

@@ -43,7 +43,7 @@ static int recognises(const s2_source *source)
     return s2_model_type_name(source->doc, prefix) != NULL ? 10 : 0;
 }
 
-/* Numbers of their own, as `layers N: WORD value`; `none` stands for the shape's. */
+/* Layers with their own numbers, as `layers N: WORD value`; `none` means the shape's number. */
 static void print_numbers(s2_buf *text, const char *word, const int32_t *numbers, int64_t n_layers,
                           int32_t none)
 {
@@ -64,7 +64,7 @@ static void print_differences(s2_buf *text, const s2_model_layers *layers, int64
     }
 }
 
-/* Layers that hold nothing of a sequence, feed-forward ones for the most part: the pattern counts the others. */
+/* Drop layers that keep nothing of a sequence, mostly feed-forward ones: the pattern counts the others. */
 static void drop_idle_layers(const s2_source *source, s2_model_layers *layers, int64_t *n_layers)
 {
     int64_t n = 0;
@@ -130,7 +130,7 @@ static bool layer_kind(const s2_pattern *pattern, int32_t layer, s2_layer_kind *
            (term->kind == S2_TERM_LOCAL && term->tok);
 }
 
-/* Keys of windows mean something to models of some types only: their names, or the user's is checked. */
+/* Only some model types use the window keys: check the user's type, or note which types do. */
 static s2_status name_type(const s2_target *target, bool has_window, bool is_mixed, s2_buf *buf)
 {
     const char *const name = s2_setting_text(&target->settings, "model");

@@ -22,7 +22,7 @@ typedef struct lserve {
     bool sparse_prefill, sparse_decode;
 } lserve;
 
-/* A flag by itself, or with 0 or 1. */
+/* A flag alone, or with 0 or 1. */
 static s2_status read_mode(const s2_source *source, const char *path, bool fallback, bool *out)
 {
     int64_t value;
@@ -36,7 +36,7 @@ static s2_status read_mode(const s2_source *source, const char *path, bool fallb
 
 static s2_status read_streaming(const s2_source *source, int64_t n_kv_heads, lserve *out)
 {
-    double share = 0; /* LServe's own default: every head keeps all */
+    double share = 0; /* LServe's default: every head keeps everything */
     if (s2_doc_has(source->doc, "/static_sparsity"))
         S2_TRY(s2_doc_num(source->doc, "/static_sparsity", 0, 1, &share, source->diag));
     if (share != 0 && !s2_doc_has(source->doc, "/static_sparse_attn_load_dir") &&

@@ -1,5 +1,5 @@
 /*
- * The Megatron-LM hook of DKernel: --sparse-* arguments. A vertical stride of 0 is the window alone.
+ * The Megatron-LM hook of DKernel: --sparse-* arguments. A vertical stride of 0 means only the window.
  */
 #include "export/rotation.h"
 

@@ -3,8 +3,8 @@
  * shape is the sparse_attention_config of dual-chunk models (Qwen2.5-1M).
  *
  * vertical_and_slash (v, s) chooses v columns and s diagonals at run time; the kernel forces the first 30
- * columns and the 100 most recent diagonals. Written here as the forced part, `heavy` for the other columns
- * (they are the keys with most attention of the last queries) and `topk` for the other diagonals.
+ * columns and the 100 most recent diagonals. Here it becomes the forced part, `heavy` for the other columns
+ * (the keys with most attention from the last queries) and `topk` for the other diagonals.
  */
 #include "export/format.h"
 
@@ -84,7 +84,7 @@ static s2_status entry_body(const s2_source *source, const char *path, s2_buf *b
     return body->status;
 }
 
-/* Distinct bodies found so far, each at least one rule. A slot holds a number of body + 1, 0: free. */
+/* Distinct bodies found so far, each at least one rule. A slot holds the index of a body + 1; 0: free. */
 typedef struct role_list {
     const char *body[S2_LIMIT_RULES];
     int32_t n;

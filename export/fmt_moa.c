@@ -1,5 +1,5 @@
 /*
- * MoA: {"alphas": [[per head] per layer], "betas": same}. The window of a head grows with the length N:
+ * MoA: {"alphas": [[per head] per layer], "betas": the same}. The window of a head grows with the length N:
  * width = alpha + beta * N, at least 128 and at most N, rounded up to 64. The language has no window that
  * grows, so one N is imported (--set len=N).
  */
@@ -20,7 +20,7 @@ static int recognises(const s2_source *source)
 
 static int64_t width_of(double alpha, double beta, int64_t n_tok)
 {
-    double width = trunc(alpha + beta * (double)n_tok); /* MoA takes the integer first */
+    double width = trunc(alpha + beta * (double)n_tok); /* MoA truncates first */
     width = width < LEAST_TOK ? LEAST_TOK : width;
     width = ceil(width / ROUND_TOK) * ROUND_TOK;
     return width > (double)n_tok ? n_tok : (int64_t)width;

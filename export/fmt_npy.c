@@ -35,7 +35,7 @@ static s2_status read_cells(const s2_source *source, const s2_array *array, int6
     uint8_t *const cells = S2_NEW(source->arena, uint8_t, n_cells);
     if (cells == NULL)
         return S2_ENOMEM;
-    for (int64_t n = 0; n < n_cells; n++) /* without heads of its own, every head reads the one plane */
+    for (int64_t n = 0; n < n_cells; n++) /* a mask without heads: every head reads the one plane */
         if (!read_cell(array, n % array->n, &cells[n]))
             return s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, 1, 1,
                                "a mask holds 0 and 1 alone, and element %lld of this array is neither: save "

@@ -1,5 +1,5 @@
 /*
- * TensorRT-LLM's sparse_attention_config, from YAML or JSON: RocketKV, and a plain answer for the algorithms
+ * TensorRT-LLM's sparse_attention_config, from YAML or JSON: RocketKV, and a plain refusal of the algorithms
  * that no pattern can hold (dsa is a row of its own).
  */
 #include "export/budget.h"

@@ -1,6 +1,6 @@
 /*
- * SnapKV: at the end of prefill the prompt is cut to a capacity, by the votes of its last queries. Its files
- * give numbers for all layers or lists of one per layer. KVCache-Factory's --method names this and others
+ * SnapKV: at the end of prefill the votes of the last queries cut the prompt to a capacity. Its files give
+ * one number for all layers or a list of one per layer. KVCache-Factory's --method names this and others
  * that cut to the same capacity by other scores, with a window of 8.
  */
 #include "export/budget.h"
@@ -69,7 +69,7 @@ static s2_status read_at(const s2_source *source, const char *const *paths, int6
     return S2_OK;
 }
 
-/* As many layers as the longest list has, where nothing else gives their number. */
+/* If nothing else gives the number of layers, the longest list does. */
 static void layers_of_lists(const s2_source *source, s2_model_shape *shape)
 {
     const char *const *const lists =

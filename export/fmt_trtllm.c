@@ -1,6 +1,6 @@
 /*
  * TensorRT-LLM's BlockSparseAttnParams: phase one later, rotated over query heads; one code path there
- * evaluates head 0 for every head, which the notes name.
+ * evaluates head 0 for every head, which the notes mention.
  */
 #include "export/rotation.h"
 

@@ -21,7 +21,7 @@ static int recognises(const s2_source *source)
     return at[0] != '\0' || s2_doc_has(source->doc, path) ? 90 : 40;
 }
 
-/* A command's own --set tp, where it is not meant for what the command writes. */
+/* Whether --set tp was given for this file, rather than for the one that the command writes. */
 static bool is_said(const s2_source *source)
 {
     for (int32_t n = 0; n < source->settings.n; n++)
@@ -30,7 +30,7 @@ static bool is_said(const s2_source *source)
     return false;
 }
 
-/* What s2 writes states its ranks; a file that states none has those of --set tp. */
+/* Files that s2 writes state their ranks; a file that states none has those of --set tp. */
 static s2_status read_ranks(const s2_source *source, int64_t *n_ranks)
 {
     int64_t said;
@@ -105,7 +105,7 @@ static s2_status import(const s2_source *source, s2_pattern *out)
     return s2_rotation_import(source, &rotation, out);
 }
 
-/* vLLM cuts heads into equal ranks, and steps over those of all of them. */
+/* vLLM splits heads evenly over ranks, and its step counts the heads of all ranks. */
 static s2_status read_target_ranks(const s2_target *target, const s2_rotation *rotation, int64_t *n_ranks)
 {
     S2_TRY(s2_setting_int(&target->settings, "tp", 1, S2_LIMIT_HEADS, 1, n_ranks, target->diag));

@@ -75,7 +75,7 @@ void s2_language_name(s2_buf *text, const char *name)
             word[n++] = (char)tolower((unsigned char)*c);
     word[n] = '\0';
     char *const dot = strrchr(word, '.');
-    /* an extension is letters, unlike ".1-8b" of "llama-3.1-8b" */
+    /* an extension is only letters, unlike ".1-8b" of "llama-3.1-8b" */
     if (dot != NULL && strlen(dot) <= 6 && dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz")] == '\0')
         *dot = '\0';
     if (word[0] != '\0')
@@ -126,7 +126,7 @@ void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32
         bool used[UINT16_MAX + 1] = {false};
         for (int32_t column = 0; column < n_columns; column++)
             used[roles[column]] = true;
-        /* what is longer than a pattern may be is refused by the parser; it need not be printed in full */
+        /* the parser refuses a text longer than a pattern may be; it need not be printed in full */
         for (int32_t role = 0; role < n_roles && text->len <= S2_LIMIT_TEXT_BYTES; role++)
             if (used[role])
                 print_rule(text, before, axis, begin, end, roles, n_columns, (uint16_t)role, body[role]);
@@ -191,7 +191,7 @@ s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...)
     return s2_diag_set(target->diag, S2_EUNSUPPORTED, S2_CODE_FOREIGN, 0, 0, "%s", msg);
 }
 
-/* The object in buf, to whose end the member "s2" is due, as it will be without that member. */
+/* Hash the object in buf, to which the member "s2" will be appended, as it is without that member. */
 static void hash_contents(const s2_buf *buf, char hex[S2_DOC_HASH])
 {
     s2_buf whole = {0};
@@ -227,7 +227,7 @@ void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *inden
     s2_buf_puts(buf, "\n");
 }
 
-/* Names and stored sentences are anybody's text: none of it may end the comment or string it stands in. */
+/* Names and stored sentences are anybody's text: they must not end the comment or string around them. */
 static void put_inert(s2_buf *buf, const char *text)
 {
     char before = '\0';

@@ -30,11 +30,11 @@ typedef struct s2_settings {
     int32_t n;
 } s2_settings;
 
-/* What a file says that no pattern holds, and a person must hear of whatever is done with the pattern. */
+/* What a file says that no pattern can hold, and that a person must hear whatever happens to the pattern. */
 typedef struct s2_said {
     s2_buf warnings;      /* one sentence per line */
     int64_t most_tok;     /* the longest context it is for; 0: it says none */
-    const char *most_key; /* what says so */
+    const char *most_key; /* the key that says so */
 } s2_said;
 
 /* What an importer is handed. */
@@ -47,8 +47,8 @@ typedef struct s2_source {
     s2_finder finder;  /* for neighbours */
     s2_settings settings;
     s2_buf *notes;    /* one sentence per line */
-    s2_said *said;    /* NULL: nobody asks */
-    s2_fileset *side; /* files that the pattern refers to (mask arrays); written beside it */
+    s2_said *said;    /* NULL: the caller does not ask */
+    s2_fileset *side; /* files that the pattern refers to (mask arrays); written next to it */
     s2_diag *diag;
 } s2_source;
 
@@ -67,14 +67,14 @@ typedef struct s2_target {
 
 typedef struct s2_format {
     const char *name;      /* of --from and --to */
-    const char *also;      /* the name of what reads it, where people say that instead; or NULL */
+    const char *also;      /* the name of the program that reads it, if people say that instead; or NULL */
     const char *summary;   /* one line */
-    const char *file_name; /* of what is written, when the user names a directory */
+    const char *file_name; /* of the written file, when the user names a directory */
     const char
         *settings; /* the keys of --set that it knows, each the first word of its item; others are refused */
     bool reads_bytes;  /* also reads files that are no configuration: source->doc may be NULL */
     bool fixed_length; /* what is written holds for contexts of n_tok tokens only */
-    bool lossy;        /* differences are counted and said instead of refused */
+    bool lossy;        /* differences are counted and reported instead of refused */
     const char *stack; /* what runs such a file, with its versions; NULL: whatever the caller builds */
     bool keeps_all;    /* the stack frees nothing of the KV cache, whatever the pattern lets it drop */
     int (*recognises)(const s2_source *source); /* 0 no .. 100 certainly; NULL: never by content */
@@ -82,10 +82,10 @@ typedef struct s2_format {
     s2_status (*write)(const s2_target *target); /* S2_EUNSUPPORTED with the reason: not this family */
 } s2_format;
 
-/* The file is for contexts of at most as many tokens as this key of the object at `prefix` says, if it is there. */
+/* Record the longest context that the file is for: this key of the object at `prefix`, if it is there. */
 s2_status s2_said_most(const s2_source *source, const char *prefix, const char *key) S2_MUST_CHECK;
 
-/* Note that the target's length stands in the file, under this key. */
+/* Note that the file states the target's length under this key. */
 void s2_note_most(const s2_target *target, const char *key);
 
 /* Append a sentence to the notes. */
@@ -109,19 +109,19 @@ void s2_language_shape(s2_buf *text, int64_t n_layers, int64_t n_heads, int64_t 
 
 /*
  * Rules for a table of roles: body[role_of[layer * n_columns + column]], where columns are query heads
- * (axis "heads") or KV heads ("kv"). before goes ahead of each selector ("decode ").
+ * (axis "heads") or KV heads ("kv"). `before` precedes each selector ("decode ").
  */
 void s2_language_roles(s2_buf *text, const char *before, const char *axis, int32_t n_layers,
                        int32_t n_columns, const uint16_t *role_of, const char *const *body, int32_t n_roles);
 
-/* Parse the text an importer wrote, and release it. A refusal is turned to line 1 of the foreign file. */
+/* Parse the text an importer wrote, and release it. A refusal is reported at line 1 of the foreign file. */
 s2_status s2_language_parse(const s2_source *source, s2_buf *text, s2_pattern *out) S2_MUST_CHECK;
 
 /* S2_EPARSE when the file is no configuration, or (known is false) not one of this format. */
 s2_status s2_source_needs(const s2_source *source, bool known, const char *expected) S2_MUST_CHECK;
 
 /*
- * What was refused stands in a neighbour: its name and place go into the message, and the place becomes the
+ * For a refusal inside a neighbour: its name and position go into the message, and the position becomes the
  * start of the file that names it. Returns `status`, S2_EPARSE or any other.
  */
 s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_status status) S2_MUST_CHECK;
@@ -129,10 +129,13 @@ s2_status s2_neighbour_refuse(const s2_source *source, const char *name, s2_stat
 /* S2_EUNSUPPORTED with the reason: the pattern is not of the format's family. */
 s2_status s2_target_refuse(const s2_target *target, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* "name", "hash", the hash of the other members ("contents"), proof and run as the member "s2", the last of an object. */
+/*
+ * Print the member "s2", the last of an object: "name", "hash", the hash of the other members
+ * ("contents"), proof and run.
+ */
 void s2_provenance_print(s2_buf *buf, const s2_target *target, const char *indent);
 
-/* The same in sentences, a line each, after `before`: for headers and modules. */
+/* The same as sentences, one per line, each after `before`: for headers and modules. */
 void s2_provenance_lines(s2_buf *buf, const s2_target *target, const char *before);
 
 #endif /* S2_EXPORT_FORMAT_H */

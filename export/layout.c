@@ -27,7 +27,7 @@ static bool list_has_partial(const s2_blocks *list, bool causal)
     return false;
 }
 
-/* Refuses the length, not the pattern: a shorter context fits. */
+/* Refuse the length, not the pattern: a shorter context fits. */
 static s2_status check_cells(const s2_target *target, int64_t n_blk, int32_t n_classes)
 {
     const int64_t n_heads = target->pattern->n_heads, most = S2_GRID_CELLS / n_classes / n_heads;
@@ -244,7 +244,7 @@ static s2_status read_shape(const char *header, s2_array *out, s2_diag *diag)
     return S2_OK;
 }
 
-/* "'<f4'" to kind and size; false where it is no plain little-endian number. */
+/* "'<f4'" to kind and size; false if it is not a plain little-endian number. */
 static bool read_dtype(const char *header, s2_array *out)
 {
     const char *const key = strstr(header, "'descr'");
@@ -300,7 +300,7 @@ int32_t s2_array_i32(const s2_array *array, int64_t at)
     return value;
 }
 
-/* Nested lists, each level of one length. */
+/* Nested lists; all lists of one level have one length. */
 static s2_status read_nested(const s2_source *source, const char *path, int32_t level, s2_array *array,
                              int32_t *values, int64_t *used)
 {

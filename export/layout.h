@@ -27,21 +27,22 @@ typedef struct s2_layouts {
 } s2_layouts;
 
 /*
- * Static patterns without phases only, n_tok a multiple of the block: else S2_EUNSUPPORTED with the reason.
- * The block is the user's `--set block=N`, else `block_tok` (0: the pattern's own).
+ * Only for static patterns without phases, n_tok a multiple of the block; else S2_EUNSUPPORTED with the
+ * reason. The block is the user's `--set block=N`, else `block_tok` (0: the pattern's own).
  */
 s2_status s2_layouts_build(const s2_target *target, int32_t block_tok, s2_layouts *out) S2_MUST_CHECK;
 
 /*
- * What an array format adds to its manifest: members of one class of layers, each after a comma, or (of the
- * whole, class_index -1) members of the manifest, each followed by one. Arrays go to target->files.
+ * What an array format adds to its manifest: members for one class of layers, each after a comma, or (with
+ * class_index -1) members for the whole manifest, each before a comma. Arrays go to target->files.
  */
 typedef s2_status (*s2_layout_members)(const s2_target *target, const s2_layouts *layouts,
                                        int32_t class_index, const void *user, s2_buf *manifest);
 
 /*
- * The manifest of an array format, as the first file, and its arrays after it: shape, block, length, classes
- * of layers with the members of `of_class`, then those of `of_whole` (either may be NULL), then provenance.
+ * Write the manifest of an array format as the first file, and its arrays after it. The manifest has shape,
+ * block, length, classes of layers with the members of `of_class`, then those of `of_whole` (either may be
+ * NULL), then provenance.
  */
 s2_status s2_layouts_write(const s2_target *target, const s2_layouts *layouts, const char *format,
                            const char *file_name, s2_layout_members of_class, s2_layout_members of_whole,
@@ -58,7 +59,7 @@ s2_status s2_fileset_add_bool(s2_fileset *files, const char *name, const int64_t
 
 /* An array read from .npy bytes; the data stays where it was. */
 typedef struct s2_array {
-    char dtype;         /* 'i' int32, 'b' bool; of s2_array_read_any also NumPy's other kinds */
+    char dtype;         /* 'i' int32, 'b' bool; from s2_array_read_any also NumPy's other kinds */
     int32_t item_bytes; /* of one element */
     int32_t n_dims;
     int64_t shape[4];
@@ -98,7 +99,7 @@ typedef struct s2_grid {
 s2_status s2_grid_read(const s2_source *source, s2_grid *out) S2_MUST_CHECK;
 /* The class index of each layer in "/layouts/<n>/layers". */
 s2_status s2_grid_read_layers(const s2_source *source, s2_grid *grid) S2_MUST_CHECK;
-/* One mask file per class beside the pattern. */
+/* The pattern of a grid, with one mask file per class next to it. */
 s2_status s2_grid_pattern(const s2_source *source, const s2_grid *grid, s2_pattern *out) S2_MUST_CHECK;
 
 #endif /* S2_EXPORT_LAYOUT_H */

@@ -6,7 +6,7 @@
 #include "pattern/blocks.h"
 #include "pattern/mask.h"
 
-/* The mask under way, row by row. */
+/* The mask being written, row by row. */
 typedef struct mask {
     const s2_mask_ask *ask;
     s2_arena *arena;
@@ -146,7 +146,7 @@ static void put_int32(mask *m, int64_t value)
     fwrite(bytes, 1, sizeof bytes, m->out);
 }
 
-/* Where the rows of every plane begin; nnz: the entries of each. */
+/* Write where the rows of every plane begin; nnz: the entries of each plane. */
 static s2_status write_crow(mask *m, int64_t *nnz)
 {
     S2_TRY(write_header(m, "<i4", m->n_rows + 1, 0));

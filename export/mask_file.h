@@ -1,5 +1,5 @@
 /*
- * export/mask_file.h - what a layer reads as a picture or an array: txt, pbm, npy and csr, as `s2 mask` writes them.
+ * export/mask_file.h - what a layer reads, as a picture or an array: txt, pbm, npy or csr, for `s2 mask`.
  *
  * Threads: none shared. Ownership: scratch lives in the arena given.
  */
@@ -16,18 +16,18 @@ typedef struct s2_mask_ask {
     int32_t layer;
     int64_t n_tok;
     bool tokens;        /* a cell is a pair of tokens; else of blocks */
-    bool stacked;       /* a plane for each head, under a leading dimension; else one plane */
-    int32_t head_begin; /* which are read together in that one */
+    bool stacked;       /* a plane for each head, in a leading dimension; else one plane */
+    int32_t head_begin; /* the heads that one plane shows together */
     int32_t head_end;
 } s2_mask_ask;
 
-/* Rows of a plane, and planes, of what is asked for. */
+/* Rows of a plane, and the number of planes. */
 int64_t s2_mask_rows(const s2_mask_ask *ask);
 int64_t s2_mask_planes(const s2_mask_ask *ask);
 
 /*
- * format: "txt" and "pbm" of the first plane, "npy", or "csr", of which two arrays follow each other: where rows begin,
- * and their columns. A failed write shows in ferror(out). S2_ENOMEM; S2_ELIMIT: more entries than csr can count.
+ * format: "txt" or "pbm" (the first plane alone), "npy", or "csr" (two arrays: where rows begin, then their
+ * columns). A failed write shows in ferror(out). S2_ENOMEM; S2_ELIMIT: more entries than csr can count.
  */
 s2_status s2_mask_write(s2_arena *arena, const s2_mask_ask *ask, const char *format, FILE *out) S2_MUST_CHECK;
 

@@ -37,7 +37,7 @@ const char *s2_model_prefix(const s2_doc *doc)
     return "";
 }
 
-/* First of several spellings that the document has, under prefix; NULL when none is there. */
+/* The first of several spellings that the document has under prefix; NULL when it has none. */
 static const char *spelled(const s2_doc *doc, const char *prefix, const char *const *names, char *path,
                            size_t cap)
 {
@@ -101,7 +101,7 @@ s2_status s2_model_latent_read(const s2_source *source, const char *prefix, s2_m
     return S2_OK;
 }
 
-/* The names of one number in configs of decoders, and in those that hold an encoder too. */
+/* The names of one number in decoder configs, and in configs that also have an encoder. */
 typedef struct spelling {
     const char *const plain[9];
     const char *const decoder[5];
@@ -152,7 +152,7 @@ static s2_status read_kv_heads(const s2_source *source, const char *prefix, int6
                         &shape->n_kv_heads);
 }
 
-/* Layers of a config that lists their kinds and leaves their number out; else 0. */
+/* The number of layers if the config lists their kinds and leaves their number out; else 0. */
 static int64_t listed_layers(const s2_source *source, const char *prefix)
 {
     static const char *const lists[] = {"layer_types", "layers_block_type", "hybrid_override_pattern"};
@@ -167,7 +167,7 @@ static int64_t listed_layers(const s2_source *source, const char *prefix)
     return 0;
 }
 
-/* The settings of one attention may leave the layers to whoever uses it; the config of a whole model does not. */
+/* Settings of one attention may leave the number of layers out; the config of a whole model may not. */
 static s2_status require_layers(const s2_source *source, const char *prefix, const char *const *names)
 {
     char path[128];
@@ -202,7 +202,7 @@ static s2_status count_cycles(const s2_source *source, const char *prefix, int64
     return S2_OK;
 }
 
-/* JetMoe's code counts its heads itself, whatever the file says of them. */
+/* JetMoe's code computes its heads, whatever the file says about them. */
 static s2_status count_expert_heads(const s2_source *source, const char *prefix, s2_model_shape *shape)
 {
     const char *const name = s2_model_type_name(source->doc, prefix);

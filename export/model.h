@@ -2,7 +2,7 @@
  * export/model.h - a model as its Hugging Face config describes it: the shape, and what each layer caches
  * and reads.
  *
- * What a config leaves to the code of its model_type is known by that name (export/model_types.h). A type
+ * What a config leaves to the code of its model_type is looked up in export/model_types.h. A type
  * that is not in the table is refused unless the user names its rule: a guess would be read as a fact.
  *
  * `prefix` is "" or the object that holds the text model's fields ("/text_config").
@@ -30,7 +30,7 @@ typedef enum s2_model_rule {
     S2_RULE_HYBRID,          /* lists of layers with and without keys, else a period; see the code */
     S2_RULE_PARALLEL,        /* layer_types, else as it derives; every layer has keys and a state */
     S2_RULE_STATES,          /* every layer keeps a state, and none has keys */
-    S2_RULE_CROSSED,         /* every layer is full; those of cross_attention_layers read an image alone */
+    S2_RULE_CROSSED,         /* every layer is full; those of cross_attention_layers read only an image */
     S2_RULE_GPT_NEO,         /* attention_types with window_size */
     S2_RULE_DECODER,         /* every layer of the decoder is full */
     S2_RULE_ENCODER,         /* every layer is full, and causal if is_decoder, or the key of the row */
@@ -64,18 +64,18 @@ typedef struct s2_model_shape {
     int64_t head_dim; /* 0: neither stated nor to be derived */
 } s2_model_shape;
 s2_status s2_model_shape_read(const s2_source *source, const char *prefix, s2_model_shape *out) S2_MUST_CHECK;
-/* The heads are left out, and known by the model_type. */
+/* The config leaves the heads out, and its model_type implies them. */
 bool s2_model_shape_is_implied(const s2_source *source, const char *prefix);
 /*
- * Multi-head latent attention caches one latent and one rotary key a token. As one KV head whose K and V are
- * half of that each, a pattern's cache has the right number of bytes. Other models keep their shape.
+ * Multi-head latent attention caches one latent and one rotary key per token. One KV head whose K and V are
+ * half of that each gives a pattern's cache the right number of bytes. Other models keep their shape.
  */
 s2_status s2_model_latent_read(const s2_source *source, const char *prefix,
                                s2_model_shape *shape) S2_MUST_CHECK;
-/* S2_EPARSE where the object states heads, or KV heads (0: either is right), other than these. */
+/* S2_EPARSE where the object states other heads, or other KV heads (0: any number is right). */
 s2_status s2_model_agrees(const s2_source *source, const char *prefix, int64_t n_heads,
                           int64_t n_kv_heads) S2_MUST_CHECK;
-/* Members of an open JSON object on lines of their own, each ended by a comma. */
+/* Print members of an open JSON object, one per line, each ended by a comma. */
 void s2_model_shape_print(s2_buf *buf, const s2_pattern *pattern, const char *indent);
 
 typedef enum s2_layer_kind {
@@ -83,7 +83,7 @@ typedef enum s2_layer_kind {
     S2_LAYER_SLIDING,
     S2_LAYER_CHUNKED,
     S2_LAYER_RECURRENT, /* reads no keys, keeps a state of fixed size */
-    S2_LAYER_IDLE,      /* neither: a feed-forward layer by itself, or one that reads another input */
+    S2_LAYER_IDLE,      /* neither: a feed-forward layer alone, or one that reads another input */
     S2_N_LAYER_KINDS
 } s2_layer_kind;
 
@@ -94,24 +94,24 @@ typedef struct s2_model_layers {
     uint16_t *kind;                        /* [n_layers], of s2_layer_kind */
     int64_t window_tok;                    /* of sliding layers, the query included; 0: there are none */
     int64_t chunk_tok;                     /* of chunked layers; 0: there are none */
-    int64_t state_bytes[S2_N_LAYER_KINDS]; /* that a layer of this kind keeps; 0: none */
-    int32_t *kv_heads;                     /* [n_layers], 0: those of the shape; NULL: of no layer */
+    int64_t state_bytes[S2_N_LAYER_KINDS]; /* kept by a layer of this kind; 0: none */
+    int32_t *kv_heads;                     /* [n_layers], 0: as in the shape; NULL: 0 everywhere */
     int32_t *head_dim;                     /* the same */
-    int32_t *kv_layer; /* [n_layers], whose keys a layer reads, -1: its own; NULL: each its own */
+    int32_t *kv_layer; /* [n_layers], the layer whose keys it reads, -1: its own; NULL: -1 everywhere */
     bool causal;       /* else windows reach window_tok - 1 tokens to both sides */
 } s2_model_layers;
 
 /*
  * What each layer reads, with a note for whatever the config leaves unsaid. `--set rule=full|window|types`
- * stands for a model_type that is not in the table. S2_EPARSE, S2_EUNSUPPORTED (the type is not known, or
- * what it says is more than a pattern holds) with a position; S2_EINVAL; S2_ENOMEM.
+ * replaces a model_type that is not in the table. S2_EPARSE, S2_EUNSUPPORTED (the type is not known, or says
+ * more than a pattern can hold) with a position; S2_EINVAL; S2_ENOMEM.
  */
 s2_status s2_model_layers_read(const s2_source *source, const char *prefix, int64_t n_layers,
                                s2_model_layers *out) S2_MUST_CHECK;
 
 /*
- * Bytes of the state that a layer of such a model keeps per sequence; is_sliding: of a layer with a window.
- * S2_EPARSE with the key it needs.
+ * Bytes of state that a layer of such a model keeps per sequence; is_sliding: for a layer with a window.
+ * S2_EPARSE names a key that it needs.
  */
 s2_status s2_model_state_read(const s2_source *source, const char *prefix, const char *type, bool is_sliding,
                               int64_t *bytes) S2_MUST_CHECK;

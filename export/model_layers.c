@@ -68,7 +68,7 @@ static void fill(const reader *r, s2_layer_kind kind)
 static const char *const kind_words[S2_N_LAYER_KINDS] = {"full_attention", "sliding_attention",
                                                          "chunked_attention", "linear_attention", "mlp"};
 
-/* Older words, and those of one model each; of one rule alone, S2_N_RULES: of any. */
+/* Older words, and words of single models; each is for one rule alone, or (S2_N_RULES) for any. */
 static const struct {
     const char *word;
     s2_layer_kind kind;
@@ -125,7 +125,7 @@ static s2_status read_words(const reader *r, const char *key)
     return S2_OK;
 }
 
-/* A list of 0 and 1: which kind each of them stands for. */
+/* A list of 0 and 1, and the kind that each of them means. */
 static s2_status read_flags(const reader *r, const char *key, s2_layer_kind zero, s2_layer_kind one)
 {
     S2_TRY(check_length(r, key));
@@ -142,13 +142,13 @@ static s2_status read_flags(const reader *r, const char *key, s2_layer_kind zero
 
 /* ---- what a model's code derives ---------------------------------------------------------------- */
 
-/* Every n-th layer full, the others of `kind`. */
+/* Every n-th layer is full, the others are of `kind`. */
 static s2_status derive_period(const reader *r, s2_layer_kind kind)
 {
     int64_t period = r->type.period;
     if (r->type.period_key != NULL)
         S2_TRY(read_int(r, r->type.period_key, 1, S2_LIMIT_LAYERS, period, &period));
-    /* what older files of Gemma call it */
+    /* the name in older Gemma files */
     if (r->type.period_key != NULL && !has(r, r->type.period_key))
         S2_TRY(read_int(r, "_sliding_window_pattern", 1, S2_LIMIT_LAYERS, period, &period));
     S2_TRY(s2_setting_int(&r->source->settings, "full-every", 0, S2_LIMIT_LAYERS, period, &period,
@@ -192,7 +192,7 @@ static s2_status derive_even(const reader *r)
     return S2_OK;
 }
 
-/* Layers without rotary positions slide: of no_rope_layers, else every fourth. */
+/* Layers without rotary positions slide: no_rope_layers says which, else every fourth one. */
 static s2_status derive_rotary(const reader *r)
 {
     int64_t every;
@@ -254,7 +254,7 @@ static s2_status refuse_both_ways(const reader *r, const char *key)
 
 /* ---- hybrids ------------------------------------------------------------------------------------ */
 
-/* A list of the layers of one kind, counted from `first`; the others are of another. */
+/* A list of the layers of one kind, counted from `first`; the others are of another kind. */
 static s2_status read_indices(const reader *r, const char *key, int64_t first, s2_layer_kind listed,
                               s2_layer_kind other)
 {
@@ -463,7 +463,7 @@ static bool uses(const reader *r, s2_layer_kind kind)
     return false;
 }
 
-/* A size that layers use: stated, else the default of the type's code, which is said. */
+/* A size that layers use: stated, else the default of the type's code, with a note. */
 static s2_status read_size(const reader *r, const char *key, int64_t *out)
 {
     char path[PATH_BYTES];
@@ -519,7 +519,7 @@ static s2_status new_numbers(const reader *r, int32_t value, int32_t **out)
     return *out != NULL ? S2_OK : S2_ENOMEM;
 }
 
-/* Layers of one kind have KV heads or a head dimension of their own, under this key. */
+/* Layers of one kind have their own KV heads or head dimension, under this key. */
 static s2_status read_of_kind(const reader *r, const char *key, s2_layer_kind kind, int64_t high,
                               int32_t **out)
 {
@@ -585,7 +585,7 @@ static s2_status read_shared(const reader *r)
     return S2_OK;
 }
 
-/* Inkling: layers with a window have heads of their own. */
+/* Inkling: layers with a window have their own numbers of heads. */
 static s2_status read_inkling(const reader *r)
 {
     char path[PATH_BYTES];
@@ -658,7 +658,7 @@ static bool is_gemma3(const reader *r)
     return r->name != NULL && strncmp(r->name, "gemma3", 6) == 0 && strncmp(r->name, "gemma3n", 7) != 0;
 }
 
-/* use_bidirectional_attention: of Gemma 3 a window of W reaches W / 2 to both sides. */
+/* use_bidirectional_attention: in Gemma 3 a window of W then reaches W / 2 to both sides. */
 static s2_status read_bidirectional(const reader *r)
 {
     char path[PATH_BYTES];
@@ -753,7 +753,7 @@ static s2_status refuse_shared_keys(const reader *r)
         "runs it does not, say it: --set rule=full");
 }
 
-/* By the user's word, else the table; layer_types of a file without model_type is taken at its word. */
+/* By the user's setting, else the table; layer_types is trusted in a file without model_type. */
 static s2_status choose_rule(reader *r)
 {
     static const struct {
@@ -783,7 +783,7 @@ static s2_status choose_rule(reader *r)
     return S2_OK;
 }
 
-/* What the code of a type reads for some inputs only. */
+/* Note what the code of a type reads for some inputs only. */
 static void note_inputs(const reader *r)
 {
     static const struct {
@@ -797,7 +797,7 @@ static void note_inputs(const reader *r)
             s2_note(r->source->notes, "%s", rows[n].note);
 }
 
-/* States of the kinds of layer that keep one. */
+/* The states of those kinds of layers that keep one. */
 static s2_status read_states(const reader *r)
 {
     const bool in_all = r->type.rule == S2_RULE_PARALLEL;

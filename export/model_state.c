@@ -7,9 +7,9 @@ enum { PATH_BYTES = 128, N_FACTORS = 4, N_PRODUCTS = 5 };
 
 /*
  * Elements that a layer keeps per sequence, as sums of products of config keys: `wide` ones are the recurrent
- * state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. A factor "2" is the number; a key
- * of two names separated by '|' is the first one that is there; after a name "=N" is its default, "-1" less
- * one, ":2" a half.
+ * state, in 32 bits, `narrow` ones the last inputs of a convolution, in 16. A factor "2" is that number;
+ * of two names separated by '|' the first one present counts; after a name, "=N" is its default, "-1"
+ * subtracts one, ":2" halves.
  */
 typedef const char *const product[N_FACTORS];
 typedef struct state_form {
@@ -63,14 +63,14 @@ static const state_form forms[] = {
      {{NULL}}},
     {{"recurrent_gemma", NULL}, {{"lru_width"}}, {{"lru_width", "conv1d_width=4"}}}};
 
-/* What is after a name: its default, a number to take off, or one to divide by. */
+/* What follows a name: its default, a number to subtract, or one to divide by. */
 static void read_suffix(const char *text, const char *end, int64_t *fallback, int64_t *less, int64_t *part)
 {
     for (; text < end; text += 2)
         *(text[0] == '=' ? fallback : text[0] == '-' ? less : part) = text[1] - '0';
 }
 
-/* One factor under the first of its names that the config has. */
+/* One factor, read under the first of its names that the config has. */
 static s2_status read_factor(const s2_source *source, const char *prefix, const char *names, int64_t *out)
 {
     char path[PATH_BYTES];

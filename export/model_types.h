@@ -3,14 +3,14 @@
  *
  * X(model_type, rule, key, period, phase, window_tok, head_dim, flags)
  *   rule        which keys of the config decide what a layer reads (export/model.h)
- *   key         the config's name for the period, NULL: it has none; of ENCODER for what makes it causal
- *   period      without a list of layers, layer l is full when l % period == phase; 0: no layer is; of
- *               SWITCHED_UPPER max_window_layers of a config that leaves it out; 0: 28
- *   window_tok  of a config that leaves sliding_window (or attention_chunk_size) out; 0: no window then
- *   head_dim    of a config that leaves head_dim out; 0: hidden_size / heads
+ *   key         the config's name for the period, NULL: it has none; for ENCODER the key that makes it causal
+ *   period      without a list of layers, layer l is full when l % period == phase; 0: no layer is; for
+ *               SWITCHED_UPPER the max_window_layers of a config that leaves it out; 0: 28
+ *   window_tok  if the config leaves sliding_window (or attention_chunk_size) out; 0: no window then
+ *   head_dim    if the config leaves head_dim out; 0: hidden_size / heads
  *   flags       S2_UNGATED: two matrices in the feed-forward layer; S2_TIED: one embedding unless stated
  *
- * tests/formats/truth.py holds every line against the code of transformers.
+ * tests/formats/truth.py checks every line against the code of transformers.
  */
 #ifndef S2_EXPORT_MODEL_TYPES_H
 #define S2_EXPORT_MODEL_TYPES_H

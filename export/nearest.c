@@ -12,7 +12,7 @@ typedef struct search {
     const s2_target *target;
     const s2_pattern *pattern;
     s2_nearest_judge judge;
-    int32_t least; /* given up by the best so far; INT32_MAX: there is none yet */
+    int32_t least; /* what the best so far gives up; INT32_MAX: there is none yet */
     s2_nearest best;
 } search;
 
@@ -22,7 +22,7 @@ static bool is_dense(const s2_pattern *pattern, int32_t layer, int32_t head)
     return body->n_terms == 1 && body->terms[0].kind == S2_TERM_DENSE;
 }
 
-/* Dense throughout: every format can say it, and nobody means it. */
+/* Dense throughout: every format can express it, and nobody wants it. */
 static bool is_all_dense(const s2_pattern *pattern)
 {
     return pattern->n_bodies == 1 && is_dense(pattern, 0, 0);
@@ -39,7 +39,7 @@ static bool is_dynamic(const s2_pattern *pattern)
 
 /* ---- what a format makes of a pattern ------------------------------------------------------------- */
 
-/* Export without a trace on the target. S2_OK: *report says how it went. */
+/* Export without changing the target. S2_OK: *report says how it went. */
 static s2_status attempt(const search *s, const s2_pattern *pattern, s2_export_report *report)
 {
     s2_buf notes = {0};
@@ -55,7 +55,7 @@ static s2_status attempt(const search *s, const s2_pattern *pattern, s2_export_r
     return status;
 }
 
-/* The canonical text with ';' for line ends; NULL where it is long for a line, or memory is short. */
+/* The canonical text with ';' for line ends; NULL if it is too long for a line, or memory is short. */
 static const char *one_line(s2_arena *arena, const s2_pattern *pattern)
 {
     s2_buf text = {0}, line = {0};
@@ -75,7 +75,7 @@ static const char *one_line(s2_arena *arena, const s2_pattern *pattern)
     return kept;
 }
 
-/* Is the text, read as a user's would be, held by the format without loss? */
+/* Does the format hold the text, read as a user's would be, without loss? */
 static s2_status is_held(const search *s, const char *text, s2_pattern *parsed, bool *held)
 {
     s2_diag diag = {0};
@@ -107,7 +107,7 @@ static s2_status keep_if_better(search *s, const s2_pattern *candidate)
     return S2_OK;
 }
 
-/* Write and read back until nothing changes any more; a pattern that the format has no words for is passed by. */
+/* Write and read back until nothing changes any more; skips a pattern that the format cannot express. */
 static s2_status consider(search *s, const s2_pattern *start)
 {
     s2_pattern at = *start;
@@ -141,7 +141,7 @@ static s2_status consider_text(search *s, s2_buf *text)
 
 /* ---- families ------------------------------------------------------------------------------------- */
 
-/* The commonest numbers of the pattern's terms; 0 where it has no such term. */
+/* The most common numbers in the pattern's terms; 0: it has no such term. */
 typedef struct traits {
     int64_t local_tok;
     int64_t sink_tok;

@@ -1,11 +1,11 @@
 /*
- * export/nearest.h - the nearest pattern that a format can say, for one that it cannot.
+ * export/nearest.h - the nearest pattern that a format can express, for one that it cannot.
  *
  * Candidates are, in this order, what the format makes of the pattern itself, of one phase of it, and of the
- * families that formats hold: a window with a rotated stride, first and recent tokens beside dense KV heads, a
- * window a layer. Each is written and read back until it stays the same. The first that gives up nothing, by
- * the caller's judgement, is taken, else the one that gives up least.
- * What is suggested has been exported: the text, read again, is held by the format exactly.
+ * families that formats hold: a window with a rotated stride, first and recent tokens next to dense KV heads,
+ * one window per layer. Each is written and read back until it stays the same. The first that gives up
+ * nothing, in the caller's judgement, wins; otherwise the one that gives up least.
+ * Every suggestion has been exported: the format holds its text, read again, exactly.
  *
  * Ownership: results live in the arena of the target. Threads: no state; one target, one thread.
  */
@@ -14,7 +14,7 @@
 
 #include "export/registry.h"
 
-/* What is given up where `candidate` stands in for the pattern: 0 nothing. */
+/* What is given up when `candidate` replaces the pattern; 0: nothing. */
 typedef struct s2_nearest_judge {
     int32_t (*given_up)(void *context, const s2_pattern *candidate);
     void *context;
@@ -24,11 +24,11 @@ typedef struct s2_nearest {
     s2_pattern pattern;
     const char *text; /* the canonical text on one line; NULL: none was found */
     bool has_loss;    /* the pairs were counted; else they are too many to count */
-    s2_loss loss;     /* from the pattern to what is suggested, in contexts of target->n_tok tokens */
+    s2_loss loss;     /* from the pattern to the suggestion, in contexts of target->n_tok tokens */
 } s2_nearest;
 
 /*
- * After s2_export_run() refused. Patterns with dynamic terms, and layers of different shapes, have no
+ * Call it after s2_export_run() refused. Patterns with dynamic terms, and layers of different shapes, have no
  * nearest one. Leaves the target's notes, files and diag alone. S2_ENOMEM.
  */
 s2_status s2_export_nearest(const s2_format *format, const s2_target *target, s2_nearest_judge judge,

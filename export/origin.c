@@ -7,7 +7,7 @@
 
 #include "pattern/parse.h"
 
-/* The pattern under another name, through its text, so that no name can add to what the text says. */
+/* Rename the pattern through its text, so that no name can add to what the text says. */
 static bool is_design(const s2_source *source, const s2_pattern *pattern, const char *name, const char *hash,
                       s2_pattern *out)
 {
@@ -54,7 +54,7 @@ s2_status s2_origin_apply(const s2_source *source, const s2_doc *doc, s2_pattern
     return S2_OK;
 }
 
-/* ---- files that are no configuration ------------------------------------------------------------- */
+/* ---- files that are not configurations ----------------------------------------------------------- */
 
 #define SEAL "what follows this comment has the SHA-256 "
 

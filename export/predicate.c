@@ -76,7 +76,7 @@ static void py_offset(const s2_pattern *pattern, const s2_offset_expr *offset, s
         s2_buf_printf(buf, " + %lld * layer", (long long)offset->layer_coef);
 }
 
-/* One term as an expression in layer, h, q, k; every comparison is bracketed, for & and | bind tighter. */
+/* One term as an expression in layer, h, q, k; comparisons are in brackets, since & and | bind tighter. */
 static void py_term(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
 {
     s2_buf q_text = {0}, k_text = {0};
@@ -108,7 +108,7 @@ static void py_term(const s2_pattern *pattern, const s2_term *term, s2_buf *buf)
     case S2_TERM_HEAVY:
     case S2_TERM_TOPK: s2_buf_puts(buf, "(q >= 0)"); break;
     case S2_TERM_RANDOM:
-    case S2_TERM_MASK: break; /* refused before */
+    case S2_TERM_MASK: break; /* refused earlier */
     }
     py_when(pattern, term, buf);
     s2_buf_puts(buf, ")");

@@ -93,7 +93,7 @@ static const s2_format *recognise(const s2_source *source)
     return best;
 }
 
-/* Is key the first word of an item of the format's list? */
+/* Is `key` the first word of an item in the format's list? */
 bool s2_format_takes(const s2_format *format, const char *key)
 {
     const size_t n = strlen(key);
@@ -141,12 +141,12 @@ static s2_status refuse_unknown(const s2_source *source, const char *name, const
                        "no format is known by this content (s2 import --list shows them)");
 }
 
-/* By one format, and what the file says beside the pattern. */
+/* Read with one format, including what the file says besides the pattern. */
 static s2_status read_as(const s2_format *format, const s2_source *source, s2_pattern *out)
 {
     if (source->doc == NULL)
         return format->read(source, out);
-    s2_asked_clear(source->doc->asked); /* of what other formats looked for */
+    s2_asked_clear(source->doc->asked); /* forget what other formats looked for */
     S2_TRY(format->read(source, out));
     if (source->said != NULL)
         s2_slips_say(source);
@@ -172,7 +172,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     if (format == NULL || format->read == NULL) {
         status = refuse_unknown(source, name, &doc_diag);
         if (name == NULL && starts_like_json(source))
-            status = S2_EPARSE; /* nor is it a pattern's text, which the caller would try next */
+            status = S2_EPARSE; /* it is not a pattern's text either, which the caller would try next */
     } else if (source->doc == NULL && !format->reads_bytes) {
         status = s2_diag_set(source->diag, S2_EPARSE, S2_CODE_FOREIGN, doc_diag.line, doc_diag.col, "%s",
                              doc_diag.msg);
@@ -190,7 +190,7 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
     if (status == S2_OK)
         *used = format;
     else if (status != S2_EINVAL && source->diag != NULL && source->diag->line == 0)
-        source->diag->line = source->diag->col = 1; /* what is refused as a whole stands at its start */
+        source->diag->line = source->diag->col = 1; /* a refusal of the whole file is reported at its start */
     if (source->doc != NULL)
         s2_doc_release(&doc);
     source->doc = NULL;

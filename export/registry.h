@@ -18,9 +18,9 @@
 /* Row n of the table, NULL past its end. */
 const s2_format *s2_format_at(int32_t n);
 const s2_format *s2_format_find(const char *name);
-/* The nearest that is written, and how far its name is; NULL and S2_NAME_FAR where none is near. */
+/* The writable format with the nearest name, and its distance; NULL and S2_NAME_FAR if none is near. */
 const s2_format *s2_format_nearest(const char *word, int32_t *distance);
-/* Is it a key of the format's `--set`? */
+/* Is `key` one that the format knows for `--set`? */
 bool s2_format_takes(const s2_format *format, const char *key);
 
 /*
@@ -31,11 +31,11 @@ s2_status s2_import_run(s2_source *source, const char *name, const s2_format **u
                         s2_pattern *out) S2_MUST_CHECK;
 
 typedef struct s2_export_report {
-    bool refused; /* it would not read the same pairs, and the format has no business losing any */
+    bool refused; /* the file would not read the same pairs, and the format is not lossy */
     s2_difference difference;
     bool has_loss;
     s2_loss loss;     /* when the format is lossy and something differs */
-    s2_pattern again; /* what was written, as it is read back */
+    s2_pattern again; /* the export, read back */
 } s2_export_report;
 
 /*

@@ -78,7 +78,7 @@ s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *he
     snprintf(number[0], sizeof number[0], "%lld", (long long)heads->n_heads);
     stated[n++] = (s2_setting){.key = "heads", .value = number[0]};
     const bool repeats = heads->n_kv_heads == heads->n_heads && !heads->over_kv;
-    if (prefix[0] != '\0') /* else these are the numbers that `heads` was read from */
+    if (prefix[0] != '\0') /* otherwise `heads` was read from these numbers */
         S2_TRY(s2_model_agrees(source, prefix, heads->n_heads, repeats ? 0 : heads->n_kv_heads));
     if (!repeats) {
         snprintf(number[1], sizeof number[1], "%lld", (long long)heads->n_kv_heads);
@@ -177,8 +177,8 @@ static int64_t offset_at(const s2_pattern *pattern, const s2_term *stride, int32
 }
 
 /*
- * The period whose last layers are the dense ones; where there is none, the one with as many dense layers, or
- * nearly, in the most of the same places.
+ * The period whose last layers are exactly the dense ones; else the one whose number of dense layers is
+ * nearest, and among those the one with most of them in the same layers.
  */
 static int64_t dense_period(const s2_pattern *pattern)
 {
@@ -214,7 +214,7 @@ static void derive_dense(const s2_pattern *pattern, int32_t sparse_layer, s2_rot
     }
 }
 
-/* Which axis the phases walk on, and whether they walk at all. */
+/* Whether the phases rotate over query heads or KV heads, or not at all. */
 static s2_status derive_phases(const s2_target *target, int32_t layer, s2_rotation *out)
 {
     const s2_pattern *const pattern = target->pattern;
@@ -238,7 +238,7 @@ static s2_status derive_phases(const s2_target *target, int32_t layer, s2_rotati
         previous = phase;
     }
     out->offset = first;
-    /* beside dense heads a single sparse one has its offset whatever the step */
+    /* if all other heads are dense, the single sparse one has its offset whatever the step */
     out->homogeneous &= out->n_dense_kv == 0 || n_sparse > group;
     return S2_OK;
 }

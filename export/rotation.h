@@ -20,7 +20,7 @@ typedef struct s2_rotation {
     int64_t head_dim; /* 0: not said */
     int64_t block_tok;
     int64_t local_blk;
-    int64_t stride_blk; /* 0: no stride, the window alone */
+    int64_t stride_blk; /* 0: no stride, only the window */
     int64_t step;
     int64_t offset;
     bool over_kv;           /* g is the KV head */
@@ -44,7 +44,7 @@ s2_status s2_rotation_read_model(const s2_source *source, const char *prefix,
 
 /*
  * As above for formats whose parameters are not a model's config: from the object "model" when there is one,
- * else from the top and the settings. `heads`, when not NULL, has heads and KV heads already; a model
+ * else from the top level and the settings. `heads`, when not NULL, has heads and KV heads already; a model
  * that says otherwise about KV heads wins only where `heads` repeats them (one KV head per query head).
  */
 s2_status s2_rotation_read_extras(const s2_source *source, const s2_rotation *heads,
@@ -59,13 +59,13 @@ s2_status s2_rotation_import(const s2_source *source, const s2_rotation *rotatio
  * and heads. Whether it is exactly that is found by reading the export back. S2_EUNSUPPORTED: no such form.
  */
 s2_status s2_rotation_derive(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;
-/* S2_EUNSUPPORTED: DKernel takes no blocks below 16 tokens, nor dense heads beside several of one phase. */
+/* S2_EUNSUPPORTED for blocks below 16 tokens, and for dense heads with several others of one phase. */
 s2_status s2_rotation_check_dkernel(const s2_target *target, const s2_rotation *rotation) S2_MUST_CHECK;
-/* The same of what is read: S2_EPARSE at path. */
+/* The check of dense heads when reading: S2_EPARSE at path. */
 s2_status s2_rotation_refuse_homogeneous(const s2_source *source, const char *path,
                                          const s2_rotation *rotation) S2_MUST_CHECK;
 
-/* The same for formats in which every head has the window and the stride; S2_EUNSUPPORTED for any other. */
+/* s2_rotation_derive() for formats where every head has the window and the stride; else S2_EUNSUPPORTED. */
 s2_status s2_rotation_derive_alike(const s2_target *target, s2_rotation *out) S2_MUST_CHECK;
 
 /* The object "model" with what the foreign parameters do not carry, and provenance; ends with '}'. */

@@ -13,7 +13,7 @@ s2_status s2_slip_refuse(const s2_source *source, const char *prefix, const char
         snprintf(path, sizeof path, "%s/%s", prefix, *names);
         if (s2_doc_slip(source->doc, path) != NULL)
             return s2_doc_int(source->doc, path, 0, 0, &none,
-                              source->diag); /* it is missing: says what is there */
+                              source->diag); /* it is missing: refuses, and says what is there */
     }
     return S2_OK;
 }

@@ -8,10 +8,10 @@
 
 #include "export/format.h"
 
-/* A number is missing under all of its names: S2_EPARSE at a key that is one of them misspelt, S2_OK where none is. */
+/* For a number missing under all of its names: S2_EPARSE at a key that misspells one, else S2_OK. */
 s2_status s2_slip_refuse(const s2_source *source, const char *prefix, const char *const *names) S2_MUST_CHECK;
 
-/* Warn of every key that was not read and is spelt nearly as one that is missing. */
+/* Warn of every key that was not read and is spelt nearly like a missing one. */
 void s2_slips_say(const s2_source *source);
 
 #endif /* S2_EXPORT_SLIP_H */

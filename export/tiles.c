@@ -27,7 +27,7 @@ typedef struct tables {
     int64_t n_items, n_entries, n_words;
     column items[N_ITEM_COLUMNS];
     column entries[N_ENTRY_COLUMNS];
-    int64_t *words;              /* element masks, all plans one after the other */
+    int64_t *words;              /* element masks of all plans, concatenated */
     int64_t *item_begin, *pairs; /* [plan + 1], [plan] */
 } tables;
 

@@ -3,7 +3,7 @@
  *
  * One plan for each kind of layer, flattened: work items with their tile and heads, and for each item a list
  * of key blocks with the 16-row slabs that read them and, where a block is read in part, a bit per element.
- * What a kernel of kernels/ would be handed for one sequence of a fixed length, without the library.
+ * It is what a kernel of kernels/ would get for one sequence of a fixed length, without the library.
  *
  * Threads: no state.
  */

@@ -1,11 +1,11 @@
 /*
  * export/tree.h - the readers behind export/doc.h: a text becomes a jansson tree whose values know their
- * place.
+ * position.
  *
  * HJSON is what DeepSpeed reads: JSON with comments, names without quotes, commas left out at line ends.
- * Dictionaries printed by Python (single quotes, True, None) are read with it. Of YAML only what
- * configurations need is taken: block mappings and what they hold. Anchors, aliases and tags are refused, so
- * a file is never larger in memory than a fixed multiple of its text.
+ * Its reader also takes dictionaries printed by Python (single quotes, True, None). The YAML reader
+ * accepts only what configurations need: block mappings and their contents. Anchors, aliases and tags are
+ * refused, so a file is never larger in memory than a fixed multiple of its text.
  *
  * Invariants: at most S2_TREE_DEPTH containers inside each other; keys below S2_TREE_KEY bytes, unique.
  * Ownership:  the caller releases the tree on every outcome. Threads: one tree, one thread.
@@ -23,7 +23,7 @@ struct json_t;
 
 enum { S2_TREE_DEPTH = 64, S2_TREE_KEY = 256 };
 
-/* Where the n-th member or element of a container stands. */
+/* Position of the n-th member or element of a container. */
 typedef struct s2_mark {
     const struct json_t *parent;
     int64_t ordinal;
@@ -53,13 +53,13 @@ s2_status s2_tree_hjson(const char *text, size_t n_bytes, s2_tree *tree, s2_diag
 s2_status s2_tree_yaml(const char *text, size_t n_bytes, s2_tree *tree, s2_diag *diag) S2_MUST_CHECK;
 
 /*
- * Put a value (its reference is taken on every outcome) into an object under key, or at the end of an array,
- * and note its place. S2_EINVAL: the key is there already; S2_ENOMEM.
+ * Put a value (its reference is consumed on every outcome) into an object under key, or at the end of an
+ * array, and note its position. S2_EINVAL: the key is there already; S2_ENOMEM.
  */
 s2_status s2_tree_put(s2_tree *tree, struct json_t *parent, const char *key, struct json_t *value,
                       int32_t line, int32_t col) S2_MUST_CHECK;
 
-/* The place of a member (by key) or element (by index) of a container; NULL when it was not noted. */
+/* The position of a member (by key) or element (by index) of a container; NULL: not noted. */
 const s2_mark *s2_tree_find(const s2_tree *tree, struct json_t *parent, const char *name);
 
 #endif /* S2_EXPORT_TREE_H */

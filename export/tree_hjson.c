@@ -65,7 +65,7 @@ static bool skip_blank(reader *in)
     return in->line != line;
 }
 
-/* A text in quotes, which ends on its line; JSON's own decoder reads the double ones. */
+/* A text in quotes, which ends on its line; JSON's own decoder reads those in double quotes. */
 static s2_status quoted(reader *in, json_t **out)
 {
     const char quote = in->text[in->at];
@@ -88,7 +88,7 @@ static s2_status quoted(reader *in, json_t **out)
 /*
  * true, null or a number up to the next comma, bracket, comment or line end; else a text without quotes.
  * HJSON lets such a text run to the end of its line, commas, brackets and comments included, which is hardly
- * ever meant: those are refused.
+ * ever intended: such texts are refused.
  */
 static s2_status bare(reader *in, json_t **out)
 {

@@ -28,14 +28,14 @@ static s2_status next(reader *in, yaml_event_t *event)
         return S2_OK;
     if (in->parser.error == YAML_MEMORY_ERROR)
         return S2_ENOMEM;
-    /* The reader knows an offset only; what was scanned last is the nearest place. */
+    /* The reader knows only an offset; what was scanned last is the nearest position. */
     const yaml_mark_t at = in->parser.error == YAML_READER_ERROR ? in->parser.mark : in->parser.problem_mark;
     return refuse(in, at, in->parser.problem != NULL ? in->parser.problem : "malformed");
 }
 
 /*
  * Keys are spelled with underscores, as flags are. A first key that is not a word, as in `call(name={"a": 1})`,
- * says that the text is something else.
+ * means that the text is something else.
  */
 static s2_status take_key(const reader *in, const yaml_event_t *event, char key[S2_TREE_KEY])
 {

@@ -26,7 +26,7 @@ static const char *path_to(const reader *r, const char *key, char path[PATH_BYTE
     return path;
 }
 
-/* The first spelling that the config has; fallback 0: one of them is needed. */
+/* The first spelling that the config has; fallback 0: one of them is required. */
 static s2_status read_number(const reader *r, const char *const *names, int64_t most, int64_t fallback,
                              int32_t *out)
 {
@@ -52,7 +52,7 @@ static s2_status read_habits(const reader *r, s2_net *out)
     const s2_model_type *const type = s2_model_type_find(s2_model_type_name(r->doc, r->prefix));
     const int32_t flags = type != NULL ? type->flags : 0;
     out->gated = (flags & S2_UNGATED) == 0;
-    /* of a multimodal model it stands outside the text's own object */
+    /* multimodal models have it outside the object of the text model */
     const char *const where = s2_doc_has(r->doc, "/tie_word_embeddings")
                                   ? "/tie_word_embeddings"
                                   : path_to(r, "tie_word_embeddings", path);
