@@ -44,7 +44,7 @@ static const char *option_nearest(const s2_cli *cli, const s2_command *command, 
     return best;
 }
 
-/* One command line being read. */
+/* A command line while it is being read. */
 typedef struct reader {
     s2_cli *cli;
     const s2_command *command;
@@ -177,7 +177,7 @@ static s2_exit check_operands(const reader *r)
     return S2_EXIT_USAGE;
 }
 
-/* --db, --no-db and --set are the command's own wherever it reads patterns. */
+/* Store --db, --no-db and --set in *cli, for every command that reads patterns. */
 static s2_status take_globals(s2_cli *cli, const s2_args *args)
 {
     cli->n_sets = 0;
@@ -229,7 +229,7 @@ static const s2_option *option_of(const s2_args *args, const char *name)
     return option;
 }
 
-/* The next value of an option that may be repeated, from *n_seen on; NULL at the end. */
+/* The next value of a repeatable option, starting at *n_seen; NULL at the end. */
 static const char *next_value(const s2_args *args, const char *name, int32_t *n_seen)
 {
     const s2_option *const option = option_of(args, name);

@@ -7,14 +7,14 @@
 #include "cli/gpufile.h"
 #include "cli/textfile.h"
 
-/* One row in so many is left out to judge what is fitted to the others. */
+/* One row in three is left out of the fit, to judge it. */
 enum { LEFT_OUT = 3 };
 
 typedef struct s2_table_run {
     s2_cli *cli;
     const s2_args *args;
     s2_gpu gpu;
-    s2_pass pass; /* of rows that do not say it; S2_N_PASSES: none was named */
+    s2_pass pass; /* for rows that do not state one; S2_N_PASSES: none was named */
     s2_table table;
     s2_peer peer;
     s2_table_miss worst[S2_PEER_LAWS];
@@ -55,7 +55,7 @@ static s2_exit parse(s2_table_run *run, const char *path, char *text, size_t n_b
     return status == S2_OK ? S2_EXIT_OK : refuse(run->cli, status, path, &diag);
 }
 
-/* The file's own name, or what --name says: it stands behind every figure. */
+/* The file's name, or --name: every figure is reported under it. */
 static void name_peer(s2_table_run *run, const char *path)
 {
     const char *const slash = strrchr(path, '/'), *word = s2_args_str(run->args, "name");
@@ -70,7 +70,7 @@ static void name_peer(s2_table_run *run, const char *path)
     s2_text_clean(run->peer.source, sizeof run->peer.source, slash != NULL ? slash + 1 : path);
 }
 
-/* By the rows left out, or by a table of their own. */
+/* Judge with the rows left out of the fit, or with a separate table (--judge). */
 static s2_exit judge(s2_table_run *run)
 {
     const char *const path = s2_args_str(run->args, "judge");
@@ -103,7 +103,7 @@ static void print_judged(const s2_table_run *run, s2_buf *buf)
     }
 }
 
-/* The page goes to standard output; without --out the file does, and the page to standard error. */
+/* With --out the page goes to standard output; else the file does, and the page goes to standard error. */
 static s2_exit write_all(s2_table_run *run)
 {
     const char *const path = s2_args_str(run->args, "out");

@@ -1,5 +1,5 @@
 /*
- * cli/calibrating.h - `s2 calibrate --from` a table of what somebody else's kernel took.
+ * cli/calibrating.h - `s2 calibrate --from` a table of times of somebody else's kernel.
  */
 #ifndef S2_CLI_CALIBRATING_H
 #define S2_CLI_CALIBRATING_H

@@ -10,7 +10,7 @@
 
 /* ---- text */
 
-/* Without causality a shorter context is no part of a longer one. */
+/* In a pattern that is not causal, a shorter context is not a part of a longer one. */
 static void text_line(const s2_finding *finding, bool causal, s2_buf *buf)
 {
     char name[32];
@@ -83,7 +83,7 @@ static s2_status text_violation(const s2_pattern *pattern, s2_replay replay, con
     return status;
 }
 
-/* What was left out of every verdict above. */
+/* Layers that every verdict above left out. */
 static void text_state_layers(const s2_pattern *pattern, s2_buf *buf)
 {
     int32_t layers[S2_LIMIT_LAYERS], n = 0;
@@ -115,7 +115,7 @@ s2_status s2_findings_text(const s2_pattern *pattern, const char *name, s2_repla
     return buf->status;
 }
 
-/* ---- as rows of the database */
+/* ---- database rows */
 
 static const char *layers_text(s2_arena *arena, const s2_finding *finding)
 {

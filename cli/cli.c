@@ -31,7 +31,7 @@ void s2_cli_init(s2_cli *cli, const char *program, int argc, char **argv)
 s2_exit s2_cli_finish(s2_cli *cli, s2_exit code)
 {
     const bool bad = ferror(cli->out) != 0;
-    /* a write that failed before now has left its reason to whatever failed after it */
+    /* a write that failed earlier has lost its errno to later failures */
     errno = 0;
     if (fflush(cli->out) != 0 || bad) {
         s2_cli_error(cli, "the results could not be written: %s",

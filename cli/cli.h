@@ -2,10 +2,10 @@
  * cli/cli.h - what every command is handed: streams, memory, seams; and the exit codes.
  *
  * Only cli/ chooses exit codes and speaks to people. A command is one file cli/cmd_<name>.c with one
- * function of type s2_command_fn that returns an exit code; it writes results to `out`, everything
- * else to `err`, and takes memory from `arena`, which main releases.
+ * function of type s2_command_fn that returns an exit code; it writes results to `out` and everything
+ * else to `err`, and allocates from `arena`, which main releases.
  *
- * s2check links base, pattern, coverage and the files it reaches in cli/ alone. What needs more (the
+ * s2check links only base, pattern, coverage and the files of cli/ that it needs. Whatever needs more (the
  * database, foreign configs) is reached through `hooks`, which main_s2.c sets and s2check leaves NULL.
  *
  * Threads: one s2_cli belongs to one thread.
@@ -31,12 +31,12 @@ typedef enum s2_exit {
     S2_EXIT_UNDECIDED = 4,   /* a stated limit was hit */
     S2_EXIT_ENVIRONMENT = 5, /* no GPU, database locked or damaged, disk full */
     S2_EXIT_INTERNAL = 6,    /* two engines disagree */
-    S2_EXIT_ANSWERED = -1    /* of no process: --help was all that was asked for; s2_cli_finish makes it 0 */
+    S2_EXIT_ANSWERED = -1    /* never a process's: only --help was requested; s2_cli_finish makes it 0 */
 } s2_exit;
 
 /*
- * A step of a command returns S2_EXIT_OK where the command goes on; else it has printed a message, and the
- * command ends with that code. Return early from such a step; with resources held, look at the code instead.
+ * A step of a command returns S2_EXIT_OK if the command should go on; else it has printed a message, and the
+ * command ends with that code. S2_CLI_TRY returns early; while holding resources, check the code instead.
  */
 #define S2_CLI_TRY(expr)                                                                                     \
     do {                                                                                                     \
@@ -51,15 +51,15 @@ typedef s2_exit (*s2_command_fn)(s2_cli *cli, int argc, char **argv);
 
 struct s2_format;
 
-/* What s2 has and s2check has not. Each may be NULL. */
+/* What s2 has and s2check lacks. Each may be NULL. */
 typedef struct s2_cli_hooks {
     /*
-     * Recognise a foreign config by its content and import it into cli->arena. S2_EUNSUPPORTED: it is none
-     * (the text is then read as a pattern); S2_EPARSE with *diag: it is one, and refused.
+     * Recognise a foreign config by its content and import it into cli->arena. S2_EUNSUPPORTED: not a foreign
+     * config (the text is then read as a pattern); S2_EPARSE with *diag: a foreign config, but refused.
      */
     s2_status (*import)(s2_cli *cli, const char *path, const char *text, size_t n_bytes, s2_pattern *out,
                         const struct s2_format **used, s2_diag *diag);
-    /* The file in a folder that stands for it, in cli->arena: its config, or what an export wrote; or NULL. */
+    /* The file that represents a folder, in cli->arena: its config, or what an export wrote; or NULL. */
     const char *(*in_folder)(s2_cli *cli, const char *folder);
     /*
      * The canonical text of a design by name or hash prefix, in cli->arena; *text is NULL when there is none.
@@ -82,19 +82,19 @@ struct s2_cli {
     const char *db_path; /* --db; NULL: $S2_DB, else s2.db */
     bool no_db;          /* --no-db: record nothing */
     bool quiet;          /* --quiet: print no verdict */
-    bool color;          /* verdicts in colour, as --color and the terminal have it (cli/color.h) */
+    bool color;          /* print verdicts in colour, as --color and the terminal decide (cli/color.h) */
     const char **sets;   /* --set KEY=VALUE, as given: what foreign configs leave unsaid */
     int32_t n_sets;
     bool sets_used;                    /* some format has seen them */
-    const struct s2_format *export_to; /* of an export: its own keys are no PATTERN's */
+    const struct s2_format *export_to; /* set by an export: keys that only it knows are not the PATTERN's */
     struct {
-        int64_t n_tok;   /* 0: no file says one */
-        const char *key; /* what says it, and in which file */
+        int64_t n_tok;   /* 0: no file states one */
+        const char *key; /* the key that states it, and in which file */
         const char *path;
-    } most;             /* the longest context that a foreign file says it is for, the shortest of several */
+    } most;             /* the longest context that a foreign file supports; the shortest of several files */
     s2_db *db;          /* opened when first needed (cli/store.h) */
-    int64_t run_id;     /* the row of this command in it; 0: not yet stored */
-    int64_t seed;       /* of the run; S2_DB_NONE: it uses none */
+    int64_t run_id;     /* this command's row in the database; 0: not yet stored */
+    int64_t seed;       /* the run's seed; S2_DB_NONE: it uses none */
     int64_t started_us; /* Unix time */
     const s2_cli_hooks *hooks; /* NULL in s2check */
 };
@@ -110,12 +110,12 @@ void s2_cli_error(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 /* A following, indented line: what to do about it. */
 void s2_cli_hint(s2_cli *cli, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* A file or a pipe holds text for somebody who did not ask for escape sequences; nor does NO_COLOR. */
+/* False for files and pipes, whose readers did not ask for escape sequences, and under NO_COLOR. */
 bool s2_cli_takes_color(const s2_cli *cli);
 
 /* Write a buffer to stdout and release it, or fail with what went wrong while it was filled. */
 s2_exit s2_cli_print(s2_cli *cli, s2_buf *buf);
-/* The same to a file, which is whole or not there (base/file.h). */
+/* The same to a file, which appears whole or not at all (base/file.h). */
 s2_exit s2_cli_save(s2_cli *cli, const char *path, s2_buf *buf);
 
 /* The exit code of a status, and the same with a message "what: sentence of the status". */
@@ -128,7 +128,7 @@ s2_exit s2_exit_combine(s2_exit a, s2_exit b);
 /* "0.1.0" and the commit it was built from ("1a2b3c4", "-dirty" behind it where the tree was changed). */
 const char *s2_version(void);
 const char *s2_version_commit(void);
-/* The compiler and the options that it was built with. */
+/* The compiler and options used for the build. */
 const char *s2_version_build(void);
 
 #endif /* S2_CLI_CLI_H */

@@ -29,7 +29,7 @@ typedef struct s2_calibrate {
     bool once;
     int64_t n_drawn; /* 0: the designed points */
     int64_t seed;
-    FILE *rows; /* where measurements go as they come, or NULL */
+    FILE *rows; /* where measurements are written as they are made, or NULL */
 } s2_calibrate;
 
 /* ------------------------------------------------------------------ which points */
@@ -75,7 +75,7 @@ static s2_exit list_points(s2_calibrate *state)
     return S2_EXIT_OK;
 }
 
-/* One point in ten again at the end, for the noise floor. */
+/* Repeat one point in ten at the end, to find the noise floor. */
 static s2_exit list_repeats(s2_calibrate *state)
 {
     const int32_t n = state->file.n_rows;
@@ -86,7 +86,7 @@ static s2_exit list_repeats(s2_calibrate *state)
     return S2_EXIT_OK;
 }
 
-/* Neighbours in the list would heat each other alike: the order of measuring is shuffled, by a fixed seed. */
+/* Neighbours in the list would heat the device alike, so shuffle their order, with a fixed seed. */
 static void shuffle(int32_t *order, int32_t n)
 {
     s2_rng rng = {41};
@@ -100,7 +100,7 @@ static void shuffle(int32_t *order, int32_t n)
 
 /* ------------------------------------------------------------------ measuring */
 
-/* The table's GPU that this device is, else the device's name in small letters. */
+/* The GPU in the table that this device is, else the device's name in lower case. */
 static void name_gpu(const char *device, char *out, size_t cap)
 {
     const char *const known = s2_gpu_of_device(device);
@@ -127,7 +127,7 @@ static void fill_head(s2_calibrate *state)
         strftime(head->date, sizeof head->date, "%Y-%m-%dT%H:%MZ", &utc);
 }
 
-/* A line of results: to the rows' file when there is one, else to stdout. */
+/* Write a line of results to the rows file if there is one, else to stdout. */
 static s2_exit put(s2_calibrate *state, s2_buf *buf)
 {
     s2_buf_puts(buf, "\n");
@@ -323,7 +323,7 @@ static s2_exit print_list(s2_calibrate *state)
     return s2_cli_print(state->cli, &buf);
 }
 
-/* Which points are left out depends on the seed and the point alone, not on the order of the rows. */
+/* Which points are left out depends only on the seed and the point, not on the order of the rows. */
 static bool is_left_out(const s2_row *row, int64_t seed)
 {
     s2_rng rng = {(uint64_t)seed * 4099 + (uint64_t)row->nth * 8 + (uint64_t)row->point.pass};
@@ -374,7 +374,7 @@ static s2_exit measure_or_read(s2_calibrate *state)
     return open_and_measure(state);
 }
 
-/* --from a table of another kernel's times and not rows of this command. */
+/* Handle --from with a table of another kernel's times instead of rows of this command. */
 static s2_exit fit_table(s2_calibrate *state, bool *is_table)
 {
     const char *const path = s2_args_str(&state->args, "from");

@@ -17,7 +17,7 @@
 #include "words/explain.h"
 #include "words/findings.h"
 
-/* What the command line asks of every pattern. */
+/* What the command line asks about every pattern. */
 typedef struct s2_check_args {
     s2_requirement requirements[S2_MOST_REQUIREMENTS];
     int32_t n_requirements;
@@ -28,7 +28,7 @@ typedef struct s2_check_args {
     bool pair;
     int64_t pair_q_tok;
     int64_t pair_k_tok;
-    int64_t query_tok; /* of --query; -1: not asked for */
+    int64_t query_tok; /* from --query; -1: not given */
 } s2_check_args;
 
 static int64_t now_us(void)
@@ -102,7 +102,7 @@ static s2_exit disagree(s2_cli *cli, const s2_pattern *pattern, const s2_finding
     return S2_EXIT_INTERNAL;
 }
 
-/* Two engines were asked for: a verdict of one must not look like that of both. */
+/* With two engines, a verdict that only one reached must not look like one of both. */
 static void say_alone(s2_cli *cli, const s2_finding *first, const s2_finding *second)
 {
     char name[32];
@@ -151,7 +151,7 @@ static s2_exit record(s2_cli *cli, const s2_check_args *check, const s2_input *i
     return cli->hooks->record_checks(cli, input, rows, check->n_requirements);
 }
 
-/* Does query Q read key K, head by head: what a person asks about one place. */
+/* Answer, head by head, whether query Q reads key K. */
 static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
 {
     s2_buf text = {0};
@@ -185,7 +185,7 @@ static s2_exit answer_pair(s2_cli *cli, const s2_check_args *check, const s2_pat
     return s2_cli_print(cli, &text);
 }
 
-/* Which keys are lost to a query. */
+/* Print which keys a query does not read. */
 static s2_exit answer_query(s2_cli *cli, const s2_check_args *check, const s2_pattern *pattern)
 {
     s2_buf text = {0};
@@ -215,10 +215,10 @@ static s2_exit write_certificate(s2_cli *cli, const s2_check_args *check, const 
     return code;
 }
 
-/* Where verdicts begin: behind the longest name of a property. */
+/* Where verdicts begin: after the longest property name. */
 enum { VERDICT_COLUMN = 13 };
 
-/* s2check reads no file of another stack and no database: then it is s2, with the settings that the file needs. */
+/* s2check cannot read foreign files or the database: for those name s2 check, with the settings they need. */
 static s2_replay replay_of(const s2_cli *cli, const s2_input *input, const char *operand, s2_buf *words)
 {
     const bool stored =

@@ -32,7 +32,7 @@ static s2_exit run_check(s2_cli *cli, const s2_args *args, s2_db *db)
     return sound ? S2_EXIT_OK : S2_EXIT_ENVIRONMENT;
 }
 
-/* To copy a database onto itself is a wrong call, not a fault of the file. */
+/* Copying a database onto itself is a usage error, not a problem with the file. */
 static s2_exit refuse_copy(s2_cli *cli, s2_status status, const s2_diag *diag)
 {
     const s2_exit code = s2_store_report(cli, status, diag);
@@ -148,7 +148,7 @@ static s2_exit run_recover(s2_cli *cli, const s2_args *args, s2_db *db)
     if (r.n_lost_runs > 0)
         fprintf(cli->out, "lost: %lld run%s; their results now belong to a run called 'lost'\n",
                 (long long)r.n_lost_runs, s2_text_plural(r.n_lost_runs));
-    /* the new file knows where it came from */
+    /* the new file records where it came from */
     cli->db_path = args->operands[1];
     return s2_store_run(cli);
 }

@@ -21,7 +21,7 @@ typedef struct difference {
     int64_t k_tok;
 } difference;
 
-/* Rows of one view, with room that grows. */
+/* A row of one view, in a growing buffer. */
 typedef struct row {
     const s2_view *view;
     s2_run *runs;
@@ -64,7 +64,7 @@ typedef struct comparison {
     int64_t n_compared;
 } comparison;
 
-/* What is known of a pair of classes: compared once, used for every head that has them. */
+/* The result for a pair of classes: compared once, used for every head that has them. */
 typedef struct known {
     bool compared;
     difference result;
@@ -171,7 +171,7 @@ static void add_text(const comparison *c, const char *shape, s2_buf *buf)
                       (long long)c->n_tok);
 }
 
-/* What a layer keeps beside the pairs: KV heads, head dimension, whose keys, a state. */
+/* How two layers differ besides their pairs: KV heads, head dimension, whose keys they read, state. */
 static const char *layer_difference(s2_arena *arena, const s2_pattern *a, const s2_pattern *b)
 {
     static const char *const word[] = {
@@ -200,7 +200,7 @@ static const char *layer_difference(s2_arena *arena, const s2_pattern *a, const 
     return NULL;
 }
 
-/* Shapes that cannot be compared head by head, and those that read the same pairs and keep something else. */
+/* Why shapes cannot be compared head by head, or how they differ although they read the same pairs. */
 static const char *shape_difference(s2_arena *arena, const s2_pattern *a, const s2_pattern *b)
 {
     if (a->n_layers != b->n_layers)
@@ -212,7 +212,7 @@ static const char *shape_difference(s2_arena *arena, const s2_pattern *a, const 
     return layer_difference(arena, a, b);
 }
 
-/* The one whose mask files end first: beyond them nothing is said. */
+/* The pattern whose mask files end first; beyond their end nothing is defined. */
 static const s2_pattern *shorter(const s2_pattern *a, const s2_pattern *b)
 {
     return s2_pattern_limit_tok(a) < s2_pattern_limit_tok(b) ? a : b;

@@ -28,7 +28,7 @@ static void add(doctor *d, const char *key, const char *value)
     }
 }
 
-/* Where a program is by $PATH, or false. */
+/* Find a program in $PATH; false if it is not there. */
 static bool find_program(const char *name, char *out, size_t cap)
 {
     const char *path = getenv("PATH");

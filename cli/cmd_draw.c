@@ -24,17 +24,17 @@ typedef struct request {
     int32_t index;
     int64_t layer, n_tok, page_tok;
     s2_input input;
-    s2_chart chart; /* of kv and pareto */
+    s2_chart chart; /* for kv and pareto */
 } request;
 
-/* The half blocks of a coloured picture are UTF-8. */
+/* Whether the locale has UTF-8, which the half blocks of coloured pictures need. */
 static bool takes_glyphs(void)
 {
     const char *const before = setlocale(LC_CTYPE, "");
     return before != NULL && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
 }
 
-/* By option, else by the ending of the output, else what a terminal shows. */
+/* The form: by option, else by the output's file ending, else what the terminal can show. */
 static const char *form_of(const s2_cli *cli, const s2_args *args, const char *what, const char *output)
 {
     static const char *const endings[] = {".png", ".svg", ".dot"};
@@ -50,7 +50,7 @@ static const char *form_of(const s2_cli *cli, const s2_args *args, const char *w
     return output == NULL && s2_cli_takes_color(cli) && takes_glyphs() ? "ansi" : "ascii";
 }
 
-/* A name that asks for a picture of another kind would else get what a terminal shows. */
+/* Without this, a file ending of an unsupported kind would silently get the terminal's form. */
 static s2_exit check_ending(s2_cli *cli, const s2_args *args, const char *output)
 {
     static const char *const others[] = {".gif", ".jpg", ".jpeg", ".pdf", ".webp", ".bmp", ".eps", ".ppm"};
@@ -119,8 +119,8 @@ static s2_status feed(int fd, const s2_buf *from)
 }
 
 /*
- * Graphviz as a program. Its input goes through an unlinked file, so that a child that writes before it has
- * read everything cannot block against us.
+ * Run Graphviz as a program. Its input goes through an unlinked file: with a pipe, a child that writes before
+ * it has read everything could deadlock with us.
  */
 static s2_exit run_dot(s2_cli *cli, const char *form, s2_buf *graph, s2_buf *out)
 {
@@ -197,7 +197,7 @@ static s2_exit draw_chart(s2_cli *cli, const request *ask, s2_buf *buf)
 
 enum { KV_POINTS = 64, KV_CURVES = 5 };
 
-/* One curve of bytes, in units of which the largest is between 1 and some thousands. */
+/* One curve of bytes, in a unit that puts the largest value between 1 and a few thousand. */
 typedef struct curve {
     const char *name;
     double values[KV_POINTS + 1];
@@ -219,7 +219,7 @@ static s2_status kv_values(const s2_classes *classes, const request *ask, double
     return S2_OK;
 }
 
-/* Curves that are one line on the page are one series, with all their names. */
+/* Curves that coincide on the page are drawn as one series, with all their names. */
 static bool same_line(const curve *a, const curve *b)
 {
     for (int32_t point = 0; point <= KV_POINTS; point++)
@@ -298,7 +298,7 @@ static double objective_value(const s2_front_column *by, const s2_db_row *row)
     return by->value(row) / by->unit;
 }
 
-/* Designs with both values as points; of very many every so-manieth. */
+/* Designs that have both values, as points; if there are very many, only every nth. */
 static s2_status points_of(s2_cli *cli, const s2_listing *l, const s2_front_spec *front, int32_t most,
                            bool named, s2_chart_series *out)
 {
@@ -395,7 +395,7 @@ static bool is_sparse(const s2_pattern *pattern, int32_t layer)
     return false;
 }
 
-/* Dense layers all look alike: the first one that does not is shown, and the picture says which it is. */
+/* Dense layers all look alike, so show the first other layer; the picture says which one it is. */
 static int32_t layer_to_show(const s2_pattern *pattern)
 {
     for (int32_t layer = 0; layer < pattern->n_layers; layer++)

@@ -15,7 +15,7 @@ static void join(const s2_args *args, int32_t begin, int32_t end, char *out, siz
         used += (size_t)snprintf(out + used, cap - used, "%s%s", n > begin ? " " : "", args->operands[n]);
 }
 
-/* "head pages" is one word of the pages, though a shell makes two of it: the longest that is known counts. */
+/* "head pages" is one entry, though the shell splits it: take the longest phrase that is known. */
 static int32_t phrase_end(const s2_args *args, int32_t begin)
 {
     char phrase[PHRASE];

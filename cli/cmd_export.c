@@ -45,7 +45,7 @@ static void say_notes(s2_cli *cli, const s2_buf *notes)
     }
 }
 
-/* The comparison, and what was lost, in words. */
+/* Say how the comparison came out and what was lost. */
 static void say_report(s2_cli *cli, const job *ask)
 {
     s2_buf words = {0};
@@ -68,8 +68,8 @@ static s2_status prove_asked(s2_arena *arena, const s2_pattern *pattern, s2_find
 }
 
 /*
- * What is known of the pattern, for the file that leaves the house: the verdicts for every length, or for
- * that of its mask files, freshly decided. A prover that gives up at its limit says unknown, and the export
+ * What is known about the pattern, for the exported file: the verdicts for every length, or for that of
+ * its mask files, freshly decided. If the prover gives up at its limit the verdict is unknown, and the export
  * goes on.
  */
 static const char *provenance(s2_cli *cli, const s2_pattern *pattern)
@@ -115,7 +115,7 @@ static const char *validation_words(s2_cli *cli, s2_db *db, const s2_pattern *pa
     return NULL;
 }
 
-/* The last validation that found nothing wrong, from the database; it is never waited for nor created. */
+/* The last validation that found nothing wrong, in the database, which is neither waited for nor created. */
 static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
 {
     const char *found = NULL;
@@ -131,14 +131,14 @@ static const char *run_behind(s2_cli *cli, const s2_pattern *pattern)
     return found != NULL ? found : "no validation of this pattern is recorded (s2 validate)";
 }
 
-/* A format that holds one mask may still hold that of one phase. */
+/* A format that holds only one mask can still hold the mask of one phase. */
 static void hint_phases(s2_cli *cli, const job *ask)
 {
     if (ask->has_phases)
         s2_cli_hint(cli, "--phase prefill or --phase decode writes the rules of one phase");
 }
 
-/* The pattern that is written: the input's, or one phase of it. */
+/* Choose what is written: the input's pattern, or one phase of it. */
 static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *ask)
 {
     const char *const word = s2_args_str(args, "phase");
@@ -158,7 +158,7 @@ static s2_exit choose_phase(s2_cli *cli, const s2_args *args, job *ask)
     return S2_EXIT_OK;
 }
 
-/* Properties that the pattern holds and another pattern does not, as a list of words. */
+/* List the properties that hold for the pattern but not for the other one. */
 static int32_t given_up(const s2_pattern *pattern, const s2_pattern *other, s2_buf *words)
 {
     s2_arena arena = {0};
@@ -214,7 +214,7 @@ static void say_nearest(s2_cli *cli, const job *ask, const s2_nearest *nearest)
     s2_buf_release(&lost);
 }
 
-/* What the format can say instead, as the command that writes it; it was exported before it is named. */
+/* Suggest the command that writes what the format can hold instead, after trying that export. */
 static void hint_nearest(s2_cli *cli, const job *ask)
 {
     s2_nearest nearest;
@@ -289,7 +289,7 @@ static s2_exit refuse_overwrite(s2_cli *cli, const job *ask, bool inside)
     return S2_EXIT_OK;
 }
 
-/* A folder that is called mask.json is a surprise to whoever looks for the file. */
+/* A folder called mask.json would surprise anyone who looks for a file of that name. */
 static s2_exit refuse_file_name(s2_cli *cli, const job *ask)
 {
     static const char *const endings[] = {".json", ".py", ".npy", ".h", ".yaml", ".yml", ".txt", ".bin"};

@@ -18,8 +18,8 @@ typedef struct imported {
     s2_fileset side;
 } imported;
 
-/* What no foreign format knows may be a pattern of our own, which needs no import and is taken as it is. A
- * file named as one is refused as one. */
+/* A file that no foreign format recognises may be a pattern of our own, which is accepted as it is. If
+ * its name says so, it is refused as such. */
 static bool is_native(s2_cli *cli, const char *path, const s2_file *file, imported *result, s2_diag *diag)
 {
     const s2_parse_options options = {.dir = s2_path_dir(&cli->arena, path)};
@@ -71,7 +71,7 @@ static s2_exit import_file(s2_cli *cli, const char *path, const char *from, cons
     return code;
 }
 
-/* The canonical text, with what the format leaves unsaid above it as comments. */
+/* The canonical text, preceded by comments on what the format leaves unsaid. */
 static void print_text(const imported *result, const char *path, s2_buf *buf)
 {
     char clean[512];
@@ -112,7 +112,7 @@ static s2_exit store(s2_cli *cli, const char *path, const imported *result)
     return kept != NULL ? s2_store_design(cli, &input) : s2_cli_fail(cli, S2_ENOMEM, path);
 }
 
-/* The same pairs in terms, which need no mask file. */
+/* Express the same pairs in terms, which need no mask file. */
 static s2_exit say_in_terms(s2_cli *cli, const char *path, imported *result)
 {
     int64_t n_tok;

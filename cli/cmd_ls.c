@@ -19,7 +19,7 @@ static bool is_other_kind(const s2_db_row *a, const s2_db_row *b)
     return strcmp(a->gpu, b->gpu) != 0 || a->batch != b->batch || a->predicted != b->predicted;
 }
 
-/* Times of different lengths in one table, and bounds beside predictions, must not be taken for rivals. */
+/* Warn when a table mixes times of different lengths, or bounds and predictions: they do not compare. */
 static void say_mixture(const s2_listing *l)
 {
     const s2_db_row *first = NULL, *timed = NULL;
@@ -58,7 +58,7 @@ static s2_exit list(s2_listing *l, s2_db *db, const s2_db_query *query, const ch
     return code;
 }
 
-/* The view that is kept under a name; a name that is not kept is answered with those that are. */
+/* Find the view saved under a name; if there is none, list the names that exist. */
 static s2_exit find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *found)
 {
     enum { MOST = 256 };
@@ -81,7 +81,7 @@ static s2_exit find_view(s2_cli *cli, s2_db *db, const char *name, s2_db_view *f
     return S2_EXIT_USAGE;
 }
 
-/* The filter and order that were kept under a name; what the command line says is added, or comes first. */
+/* Use the filter and order saved under a name; the command line's filter is added, its order wins. */
 static s2_exit use_view(s2_cli *cli, const s2_args *args, s2_db *db, s2_db_query *query)
 {
     s2_db_view view;
@@ -149,7 +149,7 @@ s2_exit s2_cmd_ls(s2_cli *cli, int argc, char **argv)
     S2_CLI_TRY(s2_store_open(cli, drops || keeps ? S2_DB_WRITE : S2_DB_READ, &db));
     s2_exit end =
         drops ? drop_view(cli, db, s2_args_str(&args, "drop-view")) : show_list(&l, &args, db, &query);
-    if (end == S2_EXIT_OK && keeps) /* a filter that could be listed is one worth keeping */
+    if (end == S2_EXIT_OK && keeps) /* save a filter only after it could be listed */
         end = keep_view(cli, db, s2_args_str(&args, "keep-view"), &query);
     s2_db_close(&db);
     return end;

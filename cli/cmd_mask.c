@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "export/mask_file.h"
 
-/* More cells than this is a mistyped length, not a mask that anyone reads. */
+/* More cells than this are a mistyped length, not a mask that anyone would read. */
 #define LIMIT_CELLS (INT64_C(1) << 36)
 
 /* --head: which heads are read together. Without it npy and csr stack the heads, pictures show the union. */
@@ -39,7 +39,7 @@ static s2_exit refuse_output(s2_cli *cli, const char *path)
     return S2_EXIT_ENVIRONMENT;
 }
 
-/* To standard output, or to a file that appears under its name only when it is whole. */
+/* Write to standard output, or to a file that appears under its name only when complete. */
 static s2_exit write_mask(s2_cli *cli, const s2_mask_ask *ask, const char *format, const char *path)
 {
     s2_output output;

@@ -50,7 +50,7 @@ static s2_exit change_one(s2_cli *cli, s2_db *db, const char *key, const s2_args
     return status == S2_OK ? S2_EXIT_OK : s2_store_report(cli, status, &diag);
 }
 
-/* `all`: every operand is a design; else the first is. */
+/* With `all`, every operand is a design; else only the first is. */
 static s2_exit change_designs(s2_cli *cli, const char *command, int argc, char **argv, bool all,
                               change_fn change)
 {

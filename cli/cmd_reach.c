@@ -66,7 +66,7 @@ static bool knows_all(const report *r, int32_t layer)
     return field.least == s2_stack_n_keys(&r->stack, field.least_query);
 }
 
-/* Layers that add nothing are left out, and those above the one after which everything is known. */
+/* Leaves out layers that add nothing, and those above the layer after which everything is known. */
 static void print_receptive(report *r)
 {
     const s2_receptive *const field = r->hops.receptive;

@@ -76,7 +76,7 @@ static void print_end(s2_cli *cli, const s2_db_run_row *run)
         fprintf(cli->out, "  seed     %lld\n", (long long)run->seed);
 }
 
-/* Patterns that came from a file or from standard input are still here, whatever became of these. */
+/* The database still has patterns that came from a file or standard input, even if those are gone. */
 static s2_exit print_designs(s2_cli *cli, s2_db *db, int64_t run_id)
 {
     s2_db_row rows[DESIGNS];

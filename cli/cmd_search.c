@@ -43,9 +43,10 @@ static double seconds(void)
 /* ---- the command line */
 
 /*
- * Where nobody says what to minimize. By price alone the winner of a proposed space is the one that a model learns least
- * with (docs/worth.md). Two prices, time and cache, face two measures of what is given up; where the cache is the same for
- * every design, time faces dilution alone, or else the winner is the design nearest to dense attention.
+ * The default of --minimize. By price alone, the winner of a proposed space is the design with which a model
+ * learns least (docs/worth.md), so two prices, time and cache, face two measures of what is given up. Where
+ * every design has the same cache, time faces dilution alone; else the design nearest to dense attention
+ * would win.
  */
 static const char *usual_minimize(const s2_searching *r)
 {
@@ -130,7 +131,7 @@ static bool take_objective(s2_found *found, const char *word, size_t n)
     return false;
 }
 
-/* What a number of an objective may be followed by. */
+/* The units that may follow a number of an objective. */
 static s2_quantity quantity_of(s2_objective objective)
 {
     if (objective <= S2_BY_TRAIN_US)
@@ -186,7 +187,7 @@ static bool take_limit(s2_found *found, const char *word, size_t n)
     return good;
 }
 
-/* A cache below any design's was meant otherwise: 50 for 50%, or for 50 GiB. */
+/* A cache limit below any design's must be a slip: 50 was meant as 50% or 50 GiB. */
 static s2_exit refuse_tiny(const s2_searching *r)
 {
     enum { TINY = 65536 };
@@ -333,7 +334,7 @@ static s2_exit refuse_both(const s2_searching *r)
     return S2_EXIT_OK;
 }
 
-/* Options that do not go with each other. */
+/* Refuse options that do not go together. */
 static s2_exit refuse_unfit(const s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
@@ -350,7 +351,7 @@ static s2_exit refuse_unfit(const s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
-/* Nobody searches for minutes to learn that the best cannot be written. */
+/* Check before searching for minutes whether the best can be written at all. */
 static s2_exit check_output(const s2_searching *r)
 {
     const char *const path = s2_args_str(&r->args, "output");
@@ -365,7 +366,7 @@ static s2_exit check_output(const s2_searching *r)
     return s2_exit_of(status);
 }
 
-/* A model's config is no space, though it has braces: one is proposed for it. */
+/* A model's config is not a space, although it has braces: propose a space for it. */
 static s2_exit find_kind(s2_searching *r)
 {
     if (r->args.n_operands == 0)
@@ -428,7 +429,7 @@ static s2_exit read_options(s2_searching *r)
 
 /* ---- the space */
 
-/* A file that holds a space, where a person would name it as everywhere else. */
+/* Read the space from a file, if the operand names one. */
 static s2_exit read_space_file(s2_searching *r, const char **text)
 {
     char *content;
@@ -438,7 +439,7 @@ static s2_exit read_space_file(s2_searching *r, const char **text)
     return S2_EXIT_OK;
 }
 
-/* What the words leave open is that of most models of today. */
+/* What the words leave open gets the values of most current models. */
 static void put_shape(const s2_search_words *words, s2_buf *buf)
 {
     s2_buf_printf(buf, "layers %lld; heads %lld; kv-heads %lld; head-dim %lld; ",
@@ -447,7 +448,7 @@ static void put_shape(const s2_search_words *words, s2_buf *buf)
                   (long long)(words->head_dim > 0 ? words->head_dim : 128));
 }
 
-/* --dense-layers of a proposed space: the last of every so many. */
+/* --dense-layers of a proposed space: the last of every `every` layers is dense. */
 static s2_exit find_dense_every(const s2_searching *r, int32_t *every)
 {
     const int64_t n_dense = r->restriction.n_dense_layers;
@@ -504,7 +505,7 @@ static s2_exit propose(s2_searching *r, const char **text)
     return S2_EXIT_OK;
 }
 
-/* One line, as cli/found.c expects of it. */
+/* Exactly one line, as cli/found.c expects. */
 static void put_model(const s2_searching *r, s2_buf *buf)
 {
     const s2_net *const net = &r->found.net;
@@ -515,7 +516,7 @@ static void put_model(const s2_searching *r, s2_buf *buf)
         s2_buf_printf(buf, "model %s\n", net->name);
 }
 
-/* Refusals point into what the person wrote; the model's line comes before it only afterwards. */
+/* Refusals must point into what the user wrote, so put the model's line before it only afterwards. */
 static s2_exit read_space(s2_searching *r)
 {
     s2_found *const found = &r->found;
@@ -543,7 +544,7 @@ static s2_exit read_space(s2_searching *r)
 
 /* ---- running */
 
-/* Other ranks are as far as this one, or nearly: visits are drawn alike. A log gets a line a minute. */
+/* Other ranks are about as far as this one, since visits are drawn alike. A log gets one line a minute. */
 static void show_progress(s2_searching *r, int64_t visit)
 {
     const double now = seconds(), all = (double)(r->job.until - r->job.begin);
@@ -558,7 +559,7 @@ static void show_progress(s2_searching *r, int64_t visit)
     fflush(r->found.cli->err);
 }
 
-/* A slice ends with a batch; Ctrl-C waits for none. */
+/* A slice ends only at the end of a batch; Ctrl-C does not wait for it. */
 static bool watch(void *user, const s2_search_state *state, int64_t visit)
 {
     s2_searching *const r = user;
@@ -566,7 +567,7 @@ static bool watch(void *user, const s2_search_state *state, int64_t visit)
     return !stop_asked && (visit != state->next || seconds() < r->slice_ends);
 }
 
-/* A second of searching, then what was found is safe on the disk; the last slice is left to the end. */
+/* Search for a second, then save what was found to disk; finish() saves the last slice. */
 static s2_exit run_slice(s2_searching *r, bool *more)
 {
     s2_found *const found = &r->found;
@@ -586,7 +587,7 @@ static s2_exit run_slice(s2_searching *r, bool *more)
     return (s2_exit)s2_ranks_most(&r->job.ranks, code);
 }
 
-/* Worth is judged for one shape: a space of another is refused before it is searched. */
+/* Worth is judged for one shape only: refuse a space of another shape before searching it. */
 static s2_exit check_worth(s2_searching *r)
 {
     s2_cli *const cli = r->found.cli;
@@ -607,7 +608,7 @@ static s2_exit check_worth(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
-/* Where no candidate's heads can be shared by so many GPUs, that is said before anything is searched. */
+/* If no candidate's heads can be shared by that many GPUs, say so before searching. */
 static s2_exit check_share(s2_searching *r)
 {
     enum { TRIED = 4096 };
@@ -633,7 +634,7 @@ static s2_exit check_share(s2_searching *r)
     return S2_EXIT_USAGE;
 }
 
-/* Why a visited candidate cannot be deployed: "" where it can. alone: on one GPU. */
+/* Why a visited candidate cannot be deployed; "" if it can. alone: on one GPU. */
 static s2_status find_refusal(const s2_searching *r, int64_t index, bool alone, s2_diag *diag)
 {
     s2_arena *const arena = &r->found.cli->arena;
@@ -648,7 +649,7 @@ static s2_status find_refusal(const s2_searching *r, int64_t index, bool alone, 
     return status == S2_EPARSE ? S2_OK : status;
 }
 
-/* Where nothing could be deployed, what the exporter says; rather of a candidate that one GPU could run. */
+/* If nothing could be deployed, print why, preferably for a candidate that one GPU could run. */
 static s2_exit explain_unaccepted(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
@@ -677,7 +678,7 @@ static s2_exit explain_unaccepted(const s2_searching *r)
     return S2_EXIT_OK;
 }
 
-/* Windows alone never read everything: who searches them asks for less. */
+/* Windows alone never read everything: tell those who search them to require less. */
 static void explain_violated(const s2_searching *r)
 {
     const s2_search *const search = &r->found.search;
@@ -738,7 +739,7 @@ static s2_exit run_slices(s2_searching *r)
     return code;
 }
 
-/* The most memory that this process ever held. */
+/* The peak memory of this process. */
 static double peak_mib(void)
 {
     struct rusage usage = {0};
@@ -767,7 +768,7 @@ static s2_exit run(s2_searching *r)
     return S2_EXIT_OK;
 }
 
-/* The first candidate that is no pattern, as its parser saw it. */
+/* Explain the first candidate that is not a pattern, as its parser saw it. */
 static s2_exit explain_refused(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
@@ -794,7 +795,7 @@ static s2_exit confirm(s2_searching *r, bool stored)
     return code;
 }
 
-/* Without a format: the pattern itself. */
+/* Without a format, write the pattern itself. */
 static s2_exit write_best(const s2_searching *r, const char *path)
 {
     s2_cli *const cli = r->found.cli;
@@ -818,7 +819,7 @@ static s2_exit write_best(const s2_searching *r, const char *path)
     return S2_EXIT_OK;
 }
 
-/* -o: the best design as `s2 export` writes it, from the database where it was stored there. */
+/* -o: the best design as `s2 export` writes it, from the database if it was stored there. */
 static s2_exit export_best(const s2_searching *r)
 {
     const s2_found *const found = &r->found;
@@ -867,18 +868,18 @@ static s2_exit seek_least(s2_searching *r)
 {
     handlers old;
     if (r->found.state.next < r->found.until)
-        return S2_EXIT_OK; /* stopped: the front may have come later */
+        return S2_EXIT_OK; /* stopped: later candidates may still have formed a front */
     catch_stop(&old);
     const s2_exit code = s2_found_seek_least(&r->found, goes_on, NULL);
     release_stop(&old);
     return code;
 }
 
-/* Show, store, and forget the state where nothing is left to do. */
+/* Show, store, and delete the state file if nothing is left to do. */
 static s2_exit finish(s2_searching *r, bool stored)
 {
     s2_found *const found = &r->found;
-    /* several ranks have states of what they were to visit; one has a state of the whole shard */
+    /* with several ranks the state covers what they were to visit; with one, the whole shard */
     const bool complete = found->state.next == (r->job.ranks.n > 1 ? r->job.until : r->job.end);
     const int64_t visited = found->state.next - r->job.begin;
     if (found->state.refused_index >= 0) {
@@ -929,7 +930,7 @@ static s2_exit search(s2_searching *r)
     return code;
 }
 
-/* Rank 0 alone speaks and records. */
+/* Only rank 0 speaks and records. */
 static void silence(s2_cli *cli)
 {
     FILE *const nowhere = fopen("/dev/null", "w");
@@ -937,7 +938,7 @@ static void silence(s2_cli *cli)
         cli->out = cli->err = nowhere;
 }
 
-/* Each would search the whole space, and all would write the same rows to the same database. */
+/* Otherwise each process would search the whole space, and all would store the same rows. */
 static s2_exit refuse_apart(s2_cli *cli, const s2_args *args)
 {
     if (s2_ranks_apart() == 1 || s2_args_has(args, "shard"))

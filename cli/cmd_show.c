@@ -9,7 +9,7 @@
 #include "pattern/parse.h"
 #include "words/size.h"
 
-/* What is shown of one pattern. */
+/* What is shown about one pattern. */
 typedef struct facts {
     const s2_input *input;
     const char *name;
@@ -34,7 +34,7 @@ static bool heads_of_body(const s2_pattern *p, s2_phase phase, int32_t layer, in
     return *n > 0;
 }
 
-/* Layers from `layer` on with the same heads; they are marked as done. */
+/* The layers from `layer` on that have the same heads; marks them as done. */
 static int32_t same_layers(const s2_pattern *p, s2_phase phase, int32_t layer, int32_t body, bool *done,
                            int32_t *layers)
 {
@@ -113,7 +113,7 @@ static void put_json_line(s2_buf *buf, const char *phase, const char *layers, co
     s2_json_end(buf, '}');
 }
 
-/* What layers have of their own, a line each. */
+/* Add one line for each property that layers set for themselves. */
 static void add_layers(const s2_pattern *p, s2_buf *buf)
 {
     s2_buf lines = {0};
@@ -187,7 +187,7 @@ static s2_status gather(s2_cli *cli, const s2_input *input, int64_t n_tok, facts
     return s2_density_count(&input->pattern, &f->folds, n_tok, true, &f->density);
 }
 
-/* The short forms need neither folds nor counts. */
+/* The short forms need no folds and no counts. */
 static s2_status add_short(const s2_input *input, bool canonical, s2_buf *buf)
 {
     if (canonical) {

@@ -29,7 +29,7 @@ typedef struct s2_sim_run_state {
     bool all_phases;          /* --phase all: a line for each */
     s2_sim_requests requests; /* --requests; n 0: none */
     s2_serving serving;
-    bool largest; /* --batch max: the largest that fits, of the pattern and of the dense one each */
+    bool largest; /* --batch max: the largest batch that fits, for the pattern and for the dense one */
 } s2_sim_run_state;
 
 static s2_exit refuse(s2_cli *cli, s2_status status, const s2_diag *diag)
@@ -158,7 +158,7 @@ static s2_exit read_peer(s2_sim_run_state *state)
     return status == S2_OK ? S2_EXIT_OK : s2_input_refuse(cli, status, name, text, n_bytes, &diag);
 }
 
-/* A mix of requests says lengths and batches itself. */
+/* A mix of requests states its lengths and batches itself. */
 static s2_exit read_requests(s2_sim_run_state *state)
 {
     static const char *const not_with[] = {"len", "batch",     "phase",   "new",
@@ -209,7 +209,7 @@ static bool same_shape(const s2_net *net, const s2_pattern *pattern)
            net->head_dim == pattern->head_dim;
 }
 
-/* A pattern of one layer stands for every layer of the model that is named. */
+/* Repeat a pattern of one layer for every layer of the named model. */
 static s2_exit repeat_layer(s2_cli *cli, const s2_net *net, s2_pattern *pattern)
 {
     if (pattern->n_layers != 1 || s2_pattern_layers_differ(pattern) || pattern->n_heads != net->n_heads ||
@@ -253,8 +253,7 @@ static s2_exit print(s2_sim_run_state *state, const s2_report_subject *subject, 
     return s2_cli_print(state->cli, &buf);
 }
 
-/* Price one pattern, print it, and record it where it came from an operand. */
-/* A shape that is not the model's is mostly one that was left unsaid. */
+/* A shape that differs from the model's was usually left unsaid. */
 static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
 {
     const s2_exit code = refuse(cli, S2_EINVAL, diag);
@@ -268,6 +267,7 @@ static s2_exit refuse_shape(s2_cli *cli, const s2_net *net, const s2_diag *diag)
     return code;
 }
 
+/* Price one pattern, print it, and record it if it came from an operand. */
 static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char *name,
                      const s2_pattern *pattern, const s2_baseline *baseline)
 {
@@ -295,7 +295,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     if (baseline != NULL)
         s2_baseline_adjust(baseline, pattern, &options, &sim);
     S2_CLI_TRY(print(state, &subject, &sim));
-    /* the database keeps a price by phase, length and batch, so that of a part is not kept */
+    /* the database keys prices by phase, length and batch, so the price of a part cannot be stored */
     if (input == NULL || cli->no_db || options.new_tok != 0)
         return S2_EXIT_OK;
     s2_buf json = {0};
@@ -306,7 +306,7 @@ static s2_exit price(s2_sim_run_state *state, const s2_input *input, const char 
     return stored;
 }
 
-/* The first pattern says where its mask files end; one table is of one length. */
+/* The first pattern's mask files limit the length, since a table has only one length. */
 static s2_exit begin_report(s2_sim_run_state *state, const s2_pattern *pattern, bool is_first)
 {
     s2_cli *const cli = state->cli;
@@ -377,7 +377,7 @@ static s2_exit price_baselines(s2_sim_run_state *state, const s2_pattern *like)
     return code;
 }
 
-/* What others published, of other kernels, other GPUs and whole models. */
+/* Compare with published figures for other kernels, other GPUs and whole models. */
 static s2_exit judge_by_others(s2_sim_run_state *state)
 {
     s2_public published;
@@ -393,7 +393,7 @@ static s2_exit judge_by_others(s2_sim_run_state *state)
     return s2_cli_print(state->cli, &buf);
 }
 
-/* How far the constants are off, on rows that they have not seen. */
+/* How far the constants are off on rows that they were not fitted to. */
 static s2_exit judge(s2_sim_run_state *state)
 {
     s2_cli *const cli = state->cli;

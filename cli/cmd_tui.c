@@ -22,7 +22,7 @@ static int64_t now_us(void)
 }
 
 /*
- * What it costs at the question of the screen; false where the simulator has no price for it. *out points into
+ * Price the design for the screen's question; false if the simulator has no price for it. *out points into
  * *options.
  */
 static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s2_db_sim *out)
@@ -42,7 +42,7 @@ static bool price(s2_cli *cli, const s2_facts *facts, s2_sim_options *options, s
     return kept != NULL;
 }
 
-/* The design, and with it what the screen showed of it: the same facts, derived once more. */
+/* Store the design with the facts that the screen showed, derived once more. */
 static s2_exit store_design(s2_cli *cli, const char *text, size_t n_bytes, const s2_question *question)
 {
     s2_facts facts;
@@ -66,8 +66,8 @@ static s2_exit store_design(s2_cli *cli, const char *text, size_t n_bytes, const
 }
 
 /*
- * A run of its own that is over with it: nothing of it is left to be written when the session ends. What
- * storing says goes to *said, not over the screen.
+ * Store in a run of its own, which ends here, so that nothing is left to write when the session ends.
+ * Messages go to *said, not over the screen.
  */
 static bool store(void *user, const char *text, size_t n_bytes, const s2_question *question, s2_buf *said)
 {
@@ -81,7 +81,7 @@ static bool store(void *user, const char *text, size_t n_bytes, const s2_questio
     if (cli.err == NULL)
         return false;
     const bool stored = store_design(&cli, text, n_bytes, question) == S2_EXIT_OK;
-    /* the design is there, whether or not the end of its run can be told */
+    /* the design is stored, even if the end of its run cannot be */
     (void)s2_store_finish(&cli, S2_EXIT_OK);
     fclose(cli.err);
     s2_arena_release(&cli.arena);
@@ -176,7 +176,7 @@ s2_exit s2_cmd_tui(s2_cli *cli, int argc, char **argv)
     const s2_status status = s2_explorer_run(&options, &left_behind, &diag);
     const s2_exit code = status == S2_OK ? S2_EXIT_OK : refuse(cli, status, &diag);
     if (left_behind) {
-        /* a thread that cannot be ended uses what would be released: the process ends from under it */
+        /* a thread that cannot be stopped still uses what we would release, so end the process instead */
         fflush(NULL);
         _exit(code);
     }

@@ -38,7 +38,7 @@ typedef struct s2_validate_state {
     s2_phase phase;
     s2_dtype dtype;
     int64_t len_tok[LIMIT_LENGTHS];
-    int64_t usual_tok; /* of --len where nobody said it */
+    int64_t usual_tok; /* the length when --len is not given */
     int32_t n_lengths;
     int64_t batch;
     int64_t seed;
@@ -51,24 +51,24 @@ typedef struct s2_validate_state {
     double cap;        /* negative: the model's */
     const char *sinks; /* "yes", "no"; NULL: the model's */
     s2_cache_layout layout;
-    const char *gpu;       /* the simulator's name of the device, or NULL */
+    const char *gpu;       /* the simulator's name for the device, or NULL */
     bool plugged;          /* kernel is somebody else's */
-    s2_device *gpu_beside; /* on which ours is timed beside it; NULL: not opened */
+    s2_device *gpu_beside; /* where our kernel is timed for comparison; NULL: not opened */
     bool json;
     bool once;
     bool counters;
     bool live; /* progress goes to a terminal */
     s2_verdict_sum sum;
-    time_t said_at; /* when a person who watches no terminal was last told of progress */
-    char stage[48]; /* where the verdict at work is */
-    char begun[24]; /* on a terminal: the stage at work, when it began, and with which of its steps */
+    time_t said_at; /* when progress was last logged, if there is no terminal */
+    char stage[48]; /* the current stage of the verdict in progress */
+    char begun[24]; /* on a terminal: the current stage, when it began, and at which step */
     double begun_s;
     int32_t begun_at;
     s2_watchdog *dog;
-    s2_subject *subject; /* the verdict at work, for the watchdog */
+    s2_subject *subject; /* the verdict in progress, for the watchdog */
     s2_layer_kv cache;
     const s2_input *input;
-    s2_verdict_fn take; /* gets each verdict in place of a person; NULL: they are printed */
+    s2_verdict_fn take; /* receives each verdict; NULL: they are printed */
     void *user;
 } s2_validate_state;
 
@@ -123,7 +123,7 @@ static s2_exit read_dtype(s2_validate_state *state)
     return S2_EXIT_OK;
 }
 
-/* A file or a command, and no kernel of s2. */
+/* Whether this is a file or a command, not a kernel of s2. */
 static bool is_foreign(const char *kernel)
 {
     return strpbrk(kernel, "/ ") != NULL;
@@ -181,7 +181,7 @@ static s2_exit read_cache(s2_validate_state *state)
     return s2_args_int(cli, &state->args, "page", 0, 1 << 16, &state->page_tok);
 }
 
-/* What is done to scores; a pattern whose model does more says so itself. */
+/* What is done to scores; what is not given is decided by the pattern's model. */
 static s2_exit read_scores(s2_validate_state *state)
 {
     const char *const cap = s2_args_str(&state->args, "soft-cap");
@@ -223,7 +223,7 @@ static s2_exit read_options(s2_validate_state *state)
     return read_layer(state);
 }
 
-/* `import s2_adapter` works in a command wherever it lies: its folder in the tree or beside the installed program. */
+/* Let any command `import s2_adapter`, from the tree's folder or the one next to the installed program. */
 static void find_adapters(void)
 {
     static const char *const places[] = {"../../adapters", "../share/s2/adapters"};
@@ -245,7 +245,7 @@ static void find_adapters(void)
     }
 }
 
-/* Where our own kernel is timed beside somebody else's: the GPU, if that is where theirs computes. A shared object is
+/* Where our kernel is timed next to somebody else's: on the GPU if theirs computes there. A shared object is
  * called in forks of this process, which no GPU driver survives. */
 static s2_device *beside(s2_validate_state *state)
 {
@@ -256,7 +256,7 @@ static s2_device *beside(s2_validate_state *state)
     return state->gpu_beside;
 }
 
-/* A kernel of somebody else is judged whole. */
+/* Open somebody else's kernel, which is judged as a whole. */
 static s2_exit open_plug(s2_validate_state *state)
 {
     const char *const path = s2_args_str(&state->args, "kernel");
@@ -278,11 +278,11 @@ static s2_exit open_plug(s2_validate_state *state)
         return S2_EXIT_ENVIRONMENT;
     }
     state->plugged = true;
-    state->timeout_s = 0; /* each call has this limit for itself */
+    state->timeout_s = 0; /* the limit applies to each call instead */
     return S2_EXIT_OK;
 }
 
-/* "0" is the GPU of that number, as "gpu:0". */
+/* "0" means the same as "gpu:0". */
 static s2_exit open_device(s2_validate_state *state)
 {
     char spec[32];
@@ -307,7 +307,7 @@ static s2_exit open_device(s2_validate_state *state)
 
 /* ------------------------------------------------------------------ reports */
 
-/* What is done, and how long the rest of the stage takes if its steps go on as they did. */
+/* Show what is done, and how long the rest of the stage takes at its pace so far. */
 static void show_stage(s2_validate_state *state, const char *stage, int32_t done, int32_t all)
 {
     const double now = seconds();
@@ -351,7 +351,7 @@ static s2_exit exit_of_outcome(s2_outcome outcome)
     return outcome == S2_OUTCOME_UNSUPPORTED ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 
-/* A quiet pass says nothing, but one that proves little is no pass like others. */
+/* With --quiet a pass prints nothing, but one that proves little must say so. */
 static void say_little(s2_cli *cli, const s2_subject *subject)
 {
     const s2_telling *const telling = &subject->telling;
@@ -380,7 +380,7 @@ static s2_exit report(s2_validate_state *state, const s2_subject *subject)
         s2_verdict_print(subject, &text);
     s2_exit code = s2_color_print(cli, &text, 2);
     say_little(cli, subject);
-    fflush(cli->out); /* hours may lie between verdicts, and Ctrl-C loses what is not out */
+    fflush(cli->out); /* verdicts may be hours apart, and Ctrl-C loses what is not flushed */
     s2_exit stored = s2_exit_of(json.status);
     if (json.status == S2_OK) {
         const s2_db_validation row = s2_verdict_row(subject, json.data);
@@ -413,7 +413,7 @@ static int expired(void *user)
     return s2_store_finish(state->cli, code);
 }
 
-/* The second launch is the one that a profiler shall look at. */
+/* For a profiler, which should look at the second launch. */
 static s2_exit launch_once(const s2_validate_state *state, const s2_validate_request *request)
 {
     s2_diag why = {0};
@@ -512,8 +512,8 @@ static int64_t cache_bytes(void *user, int64_t n_tok)
     return -1;
 }
 
-/* The simulator counts what the cache of a generation must hold; without it the kernel is judged all the
- * same. */
+/* The simulator counts what the cache of a generation must hold; if it cannot, the kernel is judged without
+ * that count. */
 static void predict_cache(s2_validate_state *state, s2_validate_request *request)
 {
     const s2_cache_options options = s2_cache_options_default(request->pattern);
@@ -594,7 +594,7 @@ static int32_t count_alike(const int32_t *layer_of, int32_t n_layers, int32_t la
     return n;
 }
 
-/* Union at a length, or NULL: a prover that gives up says nothing. */
+/* The union property at a length; NULL if the prover gives up. */
 static const s2_finding *prove_union(s2_validate_state *state, const s2_pattern *pattern, int64_t len_tok)
 {
     static const s2_requirement asked = {S2_UNION, 0, true};
@@ -664,8 +664,8 @@ static s2_exit validate_input(s2_validate_state *state, const s2_input *input)
 }
 
 /*
- * Without --len: the usual length, or a longer one that tells its heads from dense ones, where that is cheap; none
- * beyond the end of mask files.
+ * Without --len: the usual length, or a longer one that tells the heads from dense ones if that is cheap, but
+ * never beyond the end of mask files.
  */
 static s2_exit choose_length(s2_validate_state *state, const s2_pattern *pattern)
 {
@@ -703,7 +703,7 @@ static s2_exit validate_operand(s2_validate_state *state, const char *operand)
     return validate_input(state, &input);
 }
 
-/* The device is to be closed whatever comes of it. */
+/* The caller must close the device, whatever this returns. */
 static s2_exit prepare(s2_validate_state *state, int argc, char **argv)
 {
     S2_CLI_TRY(s2_args_parse(state->cli, "validate", argc, argv, &state->args));

@@ -22,7 +22,7 @@ void s2_color_read(s2_cli *cli, const s2_args *args)
     cli->color = strcmp(when, "always") == 0 || (strcmp(when, "auto") == 0 && s2_cli_takes_color(cli));
 }
 
-/* The verdict that a line of n bytes states, or -1; labels and deeper lines state none. */
+/* The verdict that a line of n bytes states, or -1; labels and lines indented further state none. */
 static int find_verdict(const char *line, size_t n, size_t column)
 {
     const bool indented = column > 0 && strncmp(line, "  ", 2) == 0 && line[2] != ' ';

@@ -1,8 +1,8 @@
 /*
  * cli/commands.h - the commands of s2: one function each, in cli/cmd_<name>.c.
  *
- * argv[0] is the command's name; the result is an exit code (cli/cli.h). Which names they have and
- * which options they take is said in cli/table.c; cli/main_s2.c binds names to functions.
+ * argv[0] is the command's name; the result is an exit code (cli/cli.h). cli/table.c has their names
+ * and options; cli/main_s2.c binds names to functions.
  */
 #ifndef S2_CLI_COMMANDS_H
 #define S2_CLI_COMMANDS_H

@@ -33,7 +33,7 @@ static void put_models(const s2_option *option, s2_buf *buf)
         s2_buf_printf(buf, " %s", s2_model_at(nth)->net.name);
 }
 
-/* Those that are read for --from, else those that are written. */
+/* The formats that can be read, for --from; else those that can be written. */
 static void put_formats(const s2_option *option, s2_buf *buf)
 {
     const bool read = strcmp(option->name, "from") == 0;
@@ -56,7 +56,7 @@ static void put_properties(const s2_option *option, s2_buf *buf)
         s2_buf_printf(buf, " %s", s2_property_word((s2_property)property));
 }
 
-/* Options whose values are not in the table of options; `files`: a path does as well. */
+/* Options whose values are not in the table of options; `files`: a path is accepted as well. */
 static const struct kind {
     const char *name, *arg;
     void (*put)(const s2_option *option, s2_buf *buf);
@@ -95,7 +95,7 @@ void s2_completion_values(const s2_option *option, s2_buf *buf)
         kind->put(option, buf);
 }
 
-/* The same in a string of its own, "" for none; release the buffer. */
+/* The same as a string, "" if none; the caller releases the buffer. */
 static const char *values_of(const s2_option *option, s2_buf *buf)
 {
     s2_completion_values(option, buf);
@@ -103,7 +103,7 @@ static const char *values_of(const s2_option *option, s2_buf *buf)
     return buf->status == S2_OK ? buf->data : "";
 }
 
-/* What would end or change the string that a shell's text stands in is left out. */
+/* Leaves out characters that would end or change the shell string around the text. */
 static void add_text(s2_buf *buf, const char *text, const char *left_out)
 {
     for (; *text != '\0'; text++)
@@ -163,7 +163,7 @@ static void add_bash(s2_buf *buf)
 
 /* ---- zsh */
 
-/* In '...' of a specification of _arguments. */
+/* Inside '...' in a specification of _arguments. */
 static const char ZSH_LEFT_OUT[] = "'[]:";
 
 static void add_zsh_value(s2_buf *buf, const s2_option *option)
@@ -228,7 +228,7 @@ static void add_zsh(s2_buf *buf)
 
 /* ---- fish */
 
-/* In "...". */
+/* Inside "...". */
 static const char FISH_LEFT_OUT[] = "\"$\\";
 
 static void add_fish_value(s2_buf *buf, const s2_option *option)

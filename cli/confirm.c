@@ -12,29 +12,29 @@
 #include "pattern/parse.h"
 #include "sim/units.h"
 
-/* One design in one phase: what was foretold of all its layers, and what they took. */
+/* One design in one phase: the predicted and the measured time of all its layers. */
 typedef struct pair {
     int32_t design;
     s2_phase phase;
     double predicted_us;
     double measured_us;  /* NAN: some layer was not timed */
     const char *outcome; /* NULL: not run */
-    bool known;          /* from an earlier run of this search */
+    bool known;          /* judged in an earlier run of this search */
 } pair;
 
 typedef struct confirmation {
     const s2_found *found;
     const s2_confirm_options *options;
-    const char *device; /* as it calls itself */
+    const char *device; /* the name it reports */
     int32_t n;
     s2_input *inputs;
     pair *pairs; /* n for each phase */
-    pair *now;   /* those of the phase being judged */
+    pair *now;   /* the pairs of the phase being judged */
     time_t said_at;
     bool stopped;
 } confirmation;
 
-/* Layers of a kind stand for all that read the same; a design's time is the sum over its kinds. */
+/* One layer of each kind represents all that read the same; a design's time sums over its kinds. */
 static void take(void *user, const s2_subject *subject)
 {
     confirmation *const c = user;
@@ -55,7 +55,7 @@ static int64_t index_of(const confirmation *c, const pair *p)
     return c->found->designs[p->design].point->index;
 }
 
-/* On a terminal each design is said, in a log one now and then. */
+/* Report every design on a terminal, but only one now and then in a log. */
 static void say(confirmation *c, const pair *p)
 {
     enum { QUIET_SECONDS = 10 };
@@ -79,7 +79,7 @@ static bool wanted(void *user, int32_t input)
     return !c->stopped;
 }
 
-/* A command line of `s2 validate`, for one of its phases. */
+/* Run a command line of `s2 validate` for one of its phases. */
 static s2_exit judge(confirmation *c, const char *phase)
 {
     const s2_sim_options *const options = &c->found->search.options;
@@ -98,7 +98,7 @@ static s2_exit judge(confirmation *c, const char *phase)
     return s2_validate_inputs(c->found->cli, WORDS, argv, c->inputs, c->n, wanted, take, c);
 }
 
-/* The simulator's train is forward and gradients; the kernels are two. */
+/* The simulator's train phase is forward and gradients together; these are two kernels. */
 static s2_exit judge_phase(confirmation *c, s2_phase phase)
 {
     const s2_exit code = phase == S2_TRAIN ? judge(c, "prefill") : S2_EXIT_OK;
@@ -133,7 +133,7 @@ static s2_exit exit_of_known(const char *outcome)
     return strcmp(outcome, "unsupported") == 0 ? S2_EXIT_ENVIRONMENT : S2_EXIT_VIOLATED;
 }
 
-/* Training is two kernels; it is known when both are. */
+/* Training is two kernels; its time is known only if both are. */
 static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
 {
     const s2_phase_passes *const passes = &s2_passes_of[p->phase];
@@ -164,7 +164,7 @@ static s2_status look_up(confirmation *c, s2_db *db, pair *p, s2_diag *diag)
     return S2_OK;
 }
 
-/* What an interrupted run of this search has judged already. */
+/* Look up what an interrupted run of this search has already judged. */
 static s2_exit look_up_all(confirmation *c)
 {
     s2_cli *const cli = c->found->cli;
@@ -193,18 +193,18 @@ static bool is_whole(const pair *p)
     return p->outcome != NULL && isfinite(p->measured_us) && p->measured_us > 0;
 }
 
-/* How the measured order of the designs that were timed agrees with the predicted one. */
+/* How well the measured order of the timed designs agrees with the predicted one. */
 typedef struct agreement {
     int32_t n;         /* designs timed */
     double tau;        /* NAN: no order to compare */
     double regret_pct; /* how much slower the first in the predicted order is than the fastest */
-    double error_pct;  /* of a prediction; 0: bounds, which have none */
+    double error_pct;  /* error of a prediction; 0: bounds, which have none */
     int32_t n_clear;   /* pairs that are predicted to differ by more than that */
-    int32_t n_kept;    /* of these, in the predicted order */
+    int32_t n_kept;    /* those of them in the predicted order */
 } agreement;
 
-/* The largest error that predictions of the phase's kernels had on points that were not fitted; train is in
- * bounds. */
+/* The largest error that predictions for the phase's kernels had on points that were not fitted; 0 for train,
+ * which is compared by bounds. */
 static double error_of(const confirmation *c, s2_phase phase)
 {
     const s2_calibration *const calibration = c->found->search.options.calibration;
@@ -318,7 +318,7 @@ static void put_json_pairs(const confirmation *c, const pair *pairs, s2_buf *buf
     s2_json_end(buf, ']');
 }
 
-/* A line for each phase. */
+/* Write one line for each phase. */
 static void put_json(const confirmation *c, s2_buf *buf)
 {
     for (int32_t p = 0; p < c->found->n_phases; p++) {

@@ -74,7 +74,7 @@ static const term TERMS[] = {
      "the term holds only there; ranges are half-open"},
 };
 
-/* Refusals of files that are no patterns; those of patterns are in pattern/codes.h. */
+/* Refusals of files that are not patterns; those of patterns are in pattern/codes.h. */
 static const struct {
     int32_t code;
     const char *text;
@@ -99,7 +99,7 @@ enum {
     N_FILE_CODES = sizeof FILE_CODES / sizeof FILE_CODES[0]
 };
 
-/* What several commands default to, as their table says. */
+/* Print what several commands default to, from the table of commands. */
 static void print_lengths(s2_cli *cli)
 {
     fputs("Without --len:", cli->out);
@@ -110,7 +110,7 @@ static void print_lengths(s2_cli *cli)
     fputs(" or where mask files end.\n", cli->out);
 }
 
-/* `rows` is a property and a term, `phase` a term and a column: all are meant. */
+/* `rows` is a property and a term, `phase` a term and a column: print every meaning. */
 static bool print_word(s2_cli *cli, const char *what)
 {
     const size_t n = strcspn(what, ":");
@@ -137,7 +137,7 @@ static bool print_word(s2_cli *cli, const char *what)
     return found;
 }
 
-/* The known word that is nearest, in `out`; false when none is near. */
+/* Set `out` to the nearest known word; false if none is near. */
 static bool nearest_word(const char *what, char *out, size_t cap)
 {
     enum { NEAR = 2 };

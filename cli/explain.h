@@ -7,8 +7,8 @@
 
 #include "cli/cli.h"
 
-/* "S2P012", "12", "union", "ranks:2", "stride" ...; returns an exit code, 2 after a message for what is none
- * of them.
+/* "S2P012", "12", "union", "ranks:2", "stride" ...; returns an exit code, 2 after a message for any
+ * other word.
  */
 s2_exit s2_explain_print(s2_cli *cli, const char *what);
 /* Every property, term and code, one line each; returns an exit code. */

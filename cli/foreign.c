@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 /*
- * --set as the formats take it. An export has two formats for one list: the PATTERN's leaves alone what only
- * `target` knows, and the target what the PATTERN's took.
+ * --set in the form that formats expect. An export uses one list for two formats: the PATTERN's ignores what
+ * only `target` knows, and the target ignores what the PATTERN's used.
  */
 static s2_status read_settings(s2_cli *cli, const s2_format *target, s2_settings *out, s2_diag *diag)
 {
@@ -83,7 +83,7 @@ static const char *file_in(s2_cli *cli, const char *folder, const char *name)
     return found != NULL && access(found, F_OK) == 0 ? found : NULL;
 }
 
-/* A table that has its config beside it says more than the config. */
+/* A table next to its config says more than the config does. */
 const char *s2_foreign_in_folder(s2_cli *cli, const char *folder)
 {
     const char *found = NULL;

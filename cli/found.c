@@ -3,10 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-/* A front may have thousands of designs: so many are also priced by the whole simulator. */
+/* A front may have thousands of designs: only this many are priced by the whole simulator. */
 enum { FULL_ROWS = 32, TOLD_ROWS = 20, NAME_DIGITS = 8 };
 
-/* A line's end where one line is written. */
+/* End a statement where the text had a line end; the choice is written on one line. */
 static void end_statement(s2_buf *out, size_t begin)
 {
     while (out->len > begin && out->data[out->len - 1] == ' ')
@@ -37,7 +37,7 @@ static void put_choice(const s2_found *found, int64_t index, s2_buf *out)
         else if (last != ' ' && out->len > begin)
             s2_buf_puts(out, " ");
     }
-    /* choices of nothing leave empty statements behind */
+    /* choices that expand to nothing leave empty statements behind */
     while (out->len > begin && strchr("; ", out->data[out->len - 1]) != NULL)
         out->len--;
     if (text.status != S2_OK)
@@ -94,7 +94,7 @@ s2_status s2_found_time(const s2_found *found, const s2_found_design *design, s2
     return S2_OK;
 }
 
-/* By its hash, so that no two designs of any searches have one name. */
+/* Named by its hash, so that designs of different searches never share a name. */
 static const char *name_of(const s2_found *found, const char *own, const char *hash)
 {
     const char *const base = own[0] != '\0' ? own : found->model[0] != '\0' ? found->model : "search";
@@ -134,7 +134,7 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, int32
     *out = (s2_found_design){.point = point};
     S2_TRY(s2_search_pattern(&found->search, point->index, arena, &out->pattern, NULL));
     const char *const own = out->pattern.name;
-    out->pattern.name = ""; /* of the space, which has many designs */
+    out->pattern.name = ""; /* it names the space, which has many designs */
     S2_TRY(s2_pattern_hash(&out->pattern, out->hash));
     out->name = name_of(found, own, out->hash);
     out->choice = s2_found_choice(found, point->index);
@@ -144,7 +144,7 @@ static s2_status fill_design(const s2_found *found, const s2_point *point, int32
     return place < FULL_ROWS ? price(found, out, place < TOLD_ROWS) : S2_OK;
 }
 
-/* The place of the training step among the objectives and among the phases; false where none is told. */
+/* The index of the training step among objectives and among phases; false if none is told. */
 static bool find_told(const s2_found *found, int32_t *value, int32_t *phase)
 {
     for (*phase = 0; *phase < found->n_phases; (*phase)++)
@@ -155,7 +155,7 @@ static bool find_told(const s2_found *found, int32_t *value, int32_t *phase)
     return false;
 }
 
-/* The best by bounds, in the order of their predictions; as they are where no kernel takes one of them. */
+/* Reorder the designs best by bounds by their predictions; leave them if no kernel takes one of them. */
 static s2_status tell(s2_found *found)
 {
     s2_arena *const arena = &found->cli->arena;

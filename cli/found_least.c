@@ -1,9 +1,9 @@
-/* Where --at-most leaves nothing: the least of each limited quantity, and of which candidate. */
+/* If --at-most leaves nothing: the least of each limited quantity, and which candidate has it. */
 #include "cli/found.h"
 
 #include <math.h>
 
-/* What was visited, searched again for one quantity alone; *any is false where no candidate is left. */
+/* Search what was visited again for one quantity alone; *any is false if no candidate is left. */
 static s2_status seek(const s2_found *found, int32_t nth, bool with_others, s2_search_watch_fn watch,
                       void *user, s2_point *least, bool *any)
 {

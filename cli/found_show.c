@@ -77,7 +77,7 @@ static void put_ratio(double times, s2_buf *buf)
         s2_buf_printf(buf, "%.3g times slower than", 1 / times);
 }
 
-/* How far the time may be off, in the words of s2 sim. */
+/* How far off the time may be, in the words of s2 sim. */
 static void put_error(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->beyond > 0)
@@ -133,7 +133,7 @@ static int32_t count_alike(const s2_found *found, const double *error_pct)
     return count;
 }
 
-/* What a person waits for: attention is a part of it. */
+/* The time that a person waits, of which attention is only a part. */
 static void put_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     s2_buf_printf(buf, ";\n    %s ",
@@ -152,7 +152,7 @@ static void put_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2_
         s2_buf_puts(buf, ", whose cache does not fit and waits for the link");
 }
 
-/* Before any time of a training step: one that does not fit takes none. */
+/* Goes before any time of a training step, because a step that does not fit has no time. */
 static void put_training(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     const s2_training *const training = &sim->training;
@@ -217,7 +217,7 @@ static s2_status put_phase(const s2_found *found, const s2_found_design *best, i
     return S2_OK;
 }
 
-/* What the search has no measure of must not look as if it had been weighed. */
+/* What the search does not measure must not look as if it had been weighed. */
 static s2_status put_worth(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     const double unread = s2_found_value(found, best->point, S2_BY_UNREAD, -1);
@@ -263,7 +263,7 @@ static void put_cache(const s2_found *found, const s2_sim *sim, s2_buf *buf)
     put_kept(found, (double)sim->kv.head_pages, sim, buf);
 }
 
-/* A price must not be taken for that of the stack which the file is for. */
+/* A price must not be mistaken for that of the stack that the file is for. */
 static void put_stacks(const s2_found *found, s2_buf *buf)
 {
     for (int32_t n = 0; n < found->restriction->n_formats; n++) {
@@ -284,7 +284,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
         S2_TRY(put_phase(found, best, p, buf));
         error_pct[found->phases[p]] = sim->predicted ? sim->error_pct : 0;
         predicted |= sim->predicted;
-        if (!cached && found->phases[p] != S2_TRAIN) { /* training keeps none */
+        if (!cached && found->phases[p] != S2_TRAIN) { /* training keeps no cache */
             put_cache(found, sim, buf);
             cached = true;
         }
@@ -308,7 +308,7 @@ static s2_status put_phases(const s2_found *found, const s2_found_design *best, 
     return S2_OK;
 }
 
-/* Do two values print alike? A difference that nobody can see is none. */
+/* Whether two values print alike: a difference that nobody can see does not count. */
 static bool looks_same(s2_objective objective, double mine, double other)
 {
     s2_buf a = {0}, b = {0};
@@ -354,7 +354,7 @@ static void put_hole(const s2_space_piece *piece, int64_t value, int32_t side, s
                   side < 0 ? "smallest" : "largest");
 }
 
-/* The best of a space that it lies at the edge of may be the edge's doing. */
+/* A best design on the edge of its space may be best only because the space ends there. */
 static void put_edges(const s2_found *found, const s2_found_design *best, s2_buf *buf)
 {
     int32_t n_edges = 0;
@@ -413,7 +413,7 @@ static void put_counts(const s2_found *found, s2_buf *buf)
                   (long long)counts->beaten, (long long)counts->priced, (int)found->state.front.n);
 }
 
-/* What --at-most would have to be; of the candidates that were visited. */
+/* What --at-most would have to be for the candidates that were visited. */
 static void put_least(const s2_found *found, s2_buf *buf)
 {
     const bool all = found->state.next - found->search.begin == found->space.n_candidates;
@@ -437,7 +437,7 @@ static void put_least(const s2_found *found, s2_buf *buf)
     }
 }
 
-/* By what the times were compared, where there are any. */
+/* Say how times were compared, if there are any. */
 static void put_ranking(const s2_found *found, s2_buf *buf)
 {
     const s2_sim_options *const options = &found->search.options;

@@ -26,7 +26,7 @@ static s2_status fill_checks(const s2_found *found, s2_db_check **out)
     return S2_OK;
 }
 
-/* The report of `s2 sim`; of a design that was not priced in full what the search compared. */
+/* The report of `s2 sim`, or what the search compared if a design was not priced in full. */
 static s2_status report(const s2_found *found, const s2_found_design *design, const s2_sim_options *options,
                         const s2_sim *sim, const char **out)
 {
@@ -48,14 +48,14 @@ static s2_status report(const s2_found *found, const s2_found_design *design, co
     return *out != NULL ? S2_OK : status == S2_OK ? S2_ENOMEM : status;
 }
 
-/* Does the search know the time of a phase by another kind of figure than it tells? Then that is what it compared. */
+/* Whether the search compared the phase's time by another kind of figure (bounds) than it tells. */
 static bool compares_otherwise(const s2_found *found, const s2_found_design *design, s2_phase phase)
 {
     return s2_found_tells(found, phase) &&
            !isnan(s2_found_value(found, design->point, s2_objective_time(phase), (double)NAN));
 }
 
-/* The front's own values where it has them, so that s2 pareto compares what the search compared. */
+/* Uses the front's values where it has them, so that s2 pareto compares what the search compared. */
 static s2_status fill_sim(const s2_found *found, const s2_found_design *design, int32_t phase,
                           double error_pct, s2_db_sim *out)
 {
@@ -88,7 +88,7 @@ static s2_status fill_item(const s2_found *found, const s2_found_design *design,
         return S2_ENOMEM;
     for (int32_t p = 0; p < found->n_phases; p++) {
         const int32_t phase = found->n_phases - 1 - p;
-        /* a phase of one shape runs on one kind of kernel, whose error the best design's price states */
+        /* designs of one shape run a phase on one kind of kernel; the best design's price has its error */
         const s2_sim *const best = &found->designs[0].sims[phase];
         S2_TRY(fill_sim(found, design, phase, best->predicted ? best->error_pct : (double)NAN, &sims[p]));
     }

@@ -9,7 +9,7 @@ s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out)
     return S2_EXIT_USAGE;
 }
 
-/* What is left out must be seen, and how it can be seen and compared. */
+/* Say what is left out, and how to list and compare it. */
 static void say_rivals(s2_cli *cli, const s2_front_kind *kinds, int32_t n)
 {
     char clean[512];

@@ -1,5 +1,5 @@
 /*
- * cli/front.h - the front (db/front.h) of what a command's conditions list.
+ * cli/front.h - the front (db/front.h) of the designs that a command's conditions list.
  */
 #ifndef S2_CLI_FRONT_H
 #define S2_CLI_FRONT_H
@@ -11,13 +11,13 @@
 s2_exit s2_front_choose(s2_cli *cli, const char *list, s2_front_spec *out);
 
 /*
- * The designs of the command's conditions, at one phase and length where prices are asked for, and with prices
- * of one kind where they are to be compared: what that leaves out is said. S2_EXIT_OK, or an exit code after a
+ * List the designs that meet the command's conditions: at one phase and length if prices are shown, and with
+ * prices of one kind if they are compared. Says what that leaves out. S2_EXIT_OK, or an exit code after a
  * message.
  */
 s2_exit s2_front_list(s2_listing *listing, const s2_args *args, const s2_front_spec *front, s2_db *db);
 
-/* Leave only the front in the listing, sorted by the first objective. S2_ENOMEM. */
+/* Reduce the listing to its front, sorted by the first objective. S2_ENOMEM. */
 s2_status s2_front_leave(s2_listing *listing, const s2_front_spec *front) S2_MUST_CHECK;
 
 #endif /* S2_CLI_FRONT_H */

@@ -11,7 +11,7 @@ static const char EXIT_CODES[] =
     "database locked or damaged, disk full; 6 internal, two computations of one fact disagree. Of several "
     "inputs the first present of 6, 5, 3, 1, 4, 0.";
 
-/* Bytes of the next word; one that no line holds is cut behind a comma, as lists of columns can be. */
+/* Bytes of the next word; one too long for a line is cut after a comma, as lists of columns can be. */
 static int word_len(const char *text, int indent)
 {
     const int n = (int)strcspn(text, " \n");
@@ -22,7 +22,7 @@ static int word_len(const char *text, int indent)
     return cut > 0 ? cut : n;
 }
 
-/* Paragraphs, filled to WIDTH: lines after the first start at `indent`, the first goes on at column `col`. */
+/* Paragraphs, filled to WIDTH: the first line continues at column `col`, the others start at `indent`. */
 static void add_filled_from(s2_buf *buf, const char *text, int indent, int col)
 {
     bool starts = true;

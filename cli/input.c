@@ -79,7 +79,7 @@ s2_exit s2_input_refuse(s2_cli *cli, s2_status status, const char *label, const 
     s2_text_clean(name, sizeof name, label);
     s2_text_clean(msg, sizeof msg, diag->msg[0] != '\0' ? diag->msg : s2_status_text(status));
     fprintf(cli->err, "%s:", name);
-    /* of a file as a whole: its beginning */
+    /* a fault of the whole file points to its beginning */
     fprintf(cli->err, "%d:%d:", diag->line > 0 ? (int)diag->line : 1, diag->line > 0 ? (int)diag->col : 1);
     if (diag->code > 0)
         fprintf(cli->err, " S2P%03d", (int)diag->code);
@@ -120,7 +120,7 @@ static s2_exit parse_text(s2_cli *cli, const char *path, const s2_parse_options 
                            : s2_input_refuse(cli, status, input->label, input->text, input->n_bytes, &diag);
 }
 
-/* "missing.json", "runs/a": whoever writes that means a file. */
+/* "missing.json" or "runs/a" can only mean a file. */
 static bool looks_like_path(const char *text)
 {
     const char *const dot = strrchr(text, '.');
@@ -148,7 +148,7 @@ static s2_exit read_design(s2_cli *cli, const char *key, s2_input *input)
     return parse_text(cli, NULL, &options, input);
 }
 
-/* No pattern has brackets: the call of a library, or a config. A file's name may hold some, as "draft (1)". */
+/* No pattern has brackets, but library calls and configs do. A file name may have some, as in "draft (1)". */
 static bool is_foreign(const char *text)
 {
     return strpbrk(text, "({") != NULL && strpbrk(text, ",=:") != NULL;
@@ -198,7 +198,7 @@ s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out)
     return S2_EXIT_OK;
 }
 
-/* What is counted there is true of the pattern; whoever runs such a file refuses the context. */
+/* Beyond that length figures hold for the pattern, but the stack that runs the file refuses the context. */
 static void warn_beyond(s2_cli *cli, int64_t len_tok)
 {
     if (cli->most.n_tok == 0 || len_tok <= cli->most.n_tok)

@@ -1,9 +1,9 @@
 /*
- * cli/input.h - a PATTERN argument, whatever it is, to a pattern.
+ * cli/input.h - turns a PATTERN argument of any kind into a pattern.
  *
- * In this order: "-" is standard input; an existing file is read (a foreign config, where the hook
- * knows it); a text with ':', ';' or a line end is inline; else it is a design in the database, by name
- * or hash prefix. Reading is bounded in bytes and, for pipes, in time.
+ * In this order: "-" is standard input; an existing file is read (as a foreign config, if the hook
+ * recognises it); a text with ':', ';' or a line end is inline; anything else is a design in the database,
+ * by name or hash prefix. Reading is bounded in bytes and, for pipes, in time.
  */
 #ifndef S2_CLI_INPUT_H
 #define S2_CLI_INPUT_H
@@ -15,7 +15,7 @@ typedef struct s2_input {
     const char *text;  /* as read; carets point into it */
     size_t n_bytes;
     s2_pattern pattern;             /* in cli->arena */
-    const struct s2_format *format; /* of a foreign file; NULL: it is in our own language */
+    const struct s2_format *format; /* the format of a foreign file; NULL: our own language */
 } s2_input;
 
 /*
@@ -25,23 +25,23 @@ typedef struct s2_input {
 s2_exit s2_input_read(s2_cli *cli, const char *operand, s2_input *out);
 
 /*
- * The context length of a command: its --len. Mask files end it: without --len where they do, and a longer
- * one is refused. S2_EXIT_OK, or S2_EXIT_USAGE after a message.
+ * The context length of a command: its --len. Mask files limit it: the default is cut to where they end, and
+ * a longer --len is refused. S2_EXIT_OK, or S2_EXIT_USAGE after a message.
  */
 s2_exit s2_input_len(s2_cli *cli, const s2_args *args, const s2_pattern *pattern, int64_t *len_tok);
 /* The same for a length that is already read. */
 s2_exit s2_input_fits(s2_cli *cli, const s2_pattern *pattern, int64_t len_tok);
 
 /*
- * Say why a file could not be read (errno, of S2_EIO). A file that is not there or not ours to read is refused input; a disk
- * or a system that fails is the environment.
+ * Say why a file could not be read (errno, for S2_EIO). A file that is missing or that we may not read is
+ * refused input; a failing disk or system is an environment error.
  */
 s2_exit s2_input_unreadable(s2_cli *cli, s2_status status, const char *label);
 
-/* A folder of a model stands for the config.json in it; any other path for itself. */
+/* A model's folder means the config.json in it; any other path means itself. */
 const char *s2_input_path(s2_cli *cli, const char *path);
 
-/* The pattern's own name, else the file's, without directory and ".s2". Cleaned. */
+/* The pattern's own name, else the file's without directory and ".s2"; cleaned. */
 const char *s2_input_name(s2_cli *cli, const s2_input *input);
 
 /* Print a refusal of `text` known as `label`; returns the exit code of the status. */

@@ -15,10 +15,10 @@
 enum { USUAL_SECONDS = 10, MOST_SECONDS = 1000000 };
 enum { USUAL_MIB = 1000, MOST_MIB = 1 << 24, MIB = 1 << 20, LOOK_EVERY_BYTES = 8 * MIB };
 
-/* Composed before: a signal handler may not, and memory is short where the other is needed. */
+/* Composed in advance: a signal handler must not format, and the other is used when memory is short. */
 static char time_word[160], memory_word[160];
 static int64_t most_bytes;
-static _Atomic size_t asked_bytes; /* since somebody last looked */
+static _Atomic size_t asked_bytes; /* since memory in use was last checked */
 
 static void end_undecided(const char *word)
 {
@@ -33,7 +33,7 @@ static void end_of_time(int number)
     end_undecided(time_word);
 }
 
-/* Bytes of this process that are in memory; 0: the system does not say. */
+/* Resident bytes of this process; 0: the system does not say. */
 static int64_t held_bytes(void)
 {
     char text[128];
@@ -59,7 +59,7 @@ static bool within_memory(void *user, size_t n_bytes)
     return true;
 }
 
-/* A whole number of the environment, from 1 to `most`. */
+/* Read a whole number from 1 to `most` from the environment. */
 static s2_exit read_variable(s2_cli *cli, const char *name, const char *unit, int64_t most, int64_t *out)
 {
     const char *const asked = getenv(name);
@@ -74,7 +74,7 @@ static void limit_time(int64_t seconds)
     const struct sigaction ended = {.sa_handler = end_of_time};
     struct rlimit limit;
     if (getrlimit(RLIMIT_CPU, &limit) != 0 || limit.rlim_cur <= (rlim_t)seconds)
-        return; /* whoever started us allows less, and wants the usual end */
+        return; /* our parent allows less, and expects the default end */
     limit.rlim_cur = (rlim_t)seconds;
     if (sigaction(SIGXCPU, &ended, NULL) == 0)
         (void)setrlimit(RLIMIT_CPU, &limit);

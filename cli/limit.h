@@ -1,8 +1,9 @@
 /*
- * cli/limit.h - the processor time and the memory that a command of one page may take.
+ * cli/limit.h - the processor time and memory that a command which prints one page may use.
  *
- * Work is limited by counted steps where it is done (base/work.h), the same on every machine. This is the net
- * below: what no count foresaw ends too, with a word and exit code 4, and can be allowed more.
+ * Work is limited by counted steps where it is done (base/work.h), the same on every machine. This is the
+ * safety net: work that no count foresaw also ends, with a message and exit code 4, and the user can allow
+ * more.
  */
 #ifndef S2_CLI_LIMIT_H
 #define S2_CLI_LIMIT_H
@@ -10,13 +11,13 @@
 #include "cli/cli.h"
 
 /*
- * From now on this process ends with S2_EXIT_UNDECIDED after $S2_CPU_SECONDS of processor time, else 10, and
- * when it would hold more than $S2_MEMORY_MIB of memory, else 1000.
- * Nothing that is being written stays: databases take it for a kill, files appear whole or not at all.
- * S2_EXIT_USAGE, having said why, when a variable holds no such number.
+ * From now on this process ends with S2_EXIT_UNDECIDED after $S2_CPU_SECONDS (default 10) of processor time,
+ * and when it would hold more than $S2_MEMORY_MIB (default 1000) of memory. Unfinished writes are lost: for
+ * databases this is like a kill, and files appear whole or not at all. S2_EXIT_USAGE after a message when a
+ * variable does not hold such a number.
  */
 s2_exit s2_limit_begin(s2_cli *cli);
-/* No longer: what follows was asked for by a word of its own, and takes what it takes. */
+/* Lift the limits: the user asked explicitly for what follows, so it may take as long as it needs. */
 void s2_limit_lift(void);
 
 #endif /* S2_CLI_LIMIT_H */

@@ -223,7 +223,7 @@ static void print_table(const s2_listing *l)
         }
 }
 
-/* A spreadsheet takes a cell that begins with one of these for a formula: a quote in front makes it text. */
+/* A spreadsheet reads a cell that begins with one of these as a formula; a leading quote makes it text. */
 static void print_csv_cell(FILE *out, const char *text, bool is_text)
 {
     const bool formula = is_text && text[0] != '\0' && strchr("=+-@", text[0]) != NULL;
@@ -364,7 +364,7 @@ s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choos
     return S2_EXIT_OK;
 }
 
-/* The filter around a place, as much as a terminal of 80 columns holds. */
+/* Show the filter around a position, as much as 80 columns hold. */
 static void show_place(s2_cli *cli, const char *filter, size_t at)
 {
     enum { BEFORE = 40, SHOWN = 70 };

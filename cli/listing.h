@@ -1,7 +1,7 @@
 /*
  * cli/listing.h - designs as a table, CSV, JSON lines or Markdown: what `s2 ls` and `s2 pareto` print.
  *
- * Every text passes s2_text_clean(); CSV cells that a spreadsheet would take for a formula are made text.
+ * Every text passes s2_text_clean(); CSV cells that a spreadsheet would read as a formula are made text.
  */
 #ifndef S2_CLI_LISTING_H
 #define S2_CLI_LISTING_H
@@ -15,7 +15,7 @@ typedef struct s2_list_column s2_list_column;
 
 typedef struct s2_listing {
     s2_cli *cli;
-    bool brief; /* for people: hashes as the digits that name a design */
+    bool brief; /* for people: hashes shortened to the digits that identify a design */
     int32_t n_columns;
     const s2_list_column *columns[S2_LIST_COLUMNS];
     const s2_db_row *rows;
@@ -24,7 +24,7 @@ typedef struct s2_listing {
 
 /* "name,us,kv_mib"; S2_EXIT_OK, or 2 after a message. */
 s2_exit s2_listing_choose(s2_listing *listing, const char *list);
-/* That of --format, or of --json. */
+/* The format chosen by --format or --json. */
 const char *s2_listing_format(const s2_args *args);
 /* format: table, csv, json or md; returns an exit code. */
 s2_exit s2_listing_print(s2_listing *listing, const char *format);
@@ -34,14 +34,14 @@ s2_exit s2_listing_print(s2_listing *listing, const char *format);
  */
 const char *s2_listing_filter(s2_cli *cli, const s2_args *args);
 /*
- * Which phase and length the prices of a query are of: --phase and --len, and what most designs have where
- * one of them is missing; with `choose` also where both are, and it is said. Phase and length stay open where
- * neither is asked for, and *empty is set where no design has such a price. An exit code, or S2_EXIT_OK.
+ * Choose the phase and length of a query's prices: --phase and --len, and for a missing one what most designs
+ * have, which is then said. If both are missing they stay open unless `choose` is set. *empty is set if no
+ * design has such a price. S2_EXIT_OK, or an exit code after a message.
  */
 s2_exit s2_listing_price(s2_cli *cli, const s2_args *args, s2_db *db, bool choose, s2_db_query *query,
                          bool *empty);
 
-/* Say why a query was refused, with a caret under the place in the filter; returns the exit code. */
+/* Say why a query was refused, with a caret under the position in the filter; returns the exit code. */
 s2_exit s2_listing_refuse(s2_cli *cli, s2_status status, const char *filter, const s2_diag *diag);
 /* Is there a database to list? If not, says so. */
 bool s2_listing_has_database(s2_cli *cli);

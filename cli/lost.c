@@ -13,7 +13,7 @@ typedef struct reach {
     const s2_pattern *pattern;
     s2_phase phase;
     int64_t q_tok;
-    int64_t n_keys; /* those up to the query; all of them where the pattern is not causal */
+    int64_t n_keys; /* keys up to the query; all keys if the pattern is not causal */
     uint8_t *read;
     s2_run *runs;
     int64_t runs_cap;
@@ -89,7 +89,7 @@ static s2_status put_layer(reach *r, int32_t layer, const char *label, s2_buf *b
     return buf->status;
 }
 
-/* Layers that read alike are said once. */
+/* Layers that read the same are printed once. */
 static s2_status put_layers(reach *r, s2_buf *buf)
 {
     const s2_pattern *const p = r->pattern;

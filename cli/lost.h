@@ -1,5 +1,5 @@
 /*
- * cli/lost.h - the keys that a query does not read, as ranges: of a layer through any head, and of each KV
+ * cli/lost.h - the keys that a query does not read, as ranges: per layer through any head, and per KV
  * head.
  */
 #ifndef S2_CLI_LOST_H

@@ -16,7 +16,7 @@
 static const struct {
     const char *name;
     s2_command_fn run;
-    bool is_page; /* it answers within seconds, or is stopped */
+    bool is_page; /* it must answer within seconds, else it is stopped */
 } BODIES[] = {
     {"check", s2_cmd_check, true},
     {"show", s2_cmd_show, true},
@@ -46,13 +46,13 @@ static const struct {
 };
 /* clang-format on */
 
-/* What files that s2check shares reach through here. */
+/* How files shared with s2check reach what only s2 has. */
 static const s2_cli_hooks HOOKS = {.import = s2_foreign_hook,
                                    .in_folder = s2_foreign_in_folder,
                                    .design = s2_store_find_design,
                                    .record_checks = s2_store_checks};
 
-/* Ctrl-C: a last word, then what would have happened. A search, which keeps its front, has its own. */
+/* On Ctrl-C print a message, then die as by default. A search, which keeps its front, has its own handler. */
 static void say_stopped(int number)
 {
     static const char word[] = "\ns2: stopped; what was recorded before is kept, the rest is dropped\n";
@@ -61,7 +61,7 @@ static void say_stopped(int number)
     (void)raise(number); /* SA_RESETHAND: by default this ends the process */
 }
 
-/* Not where the signal is ignored, as under nohup; the screens restore the terminal themselves. */
+/* Skipped if the signal is ignored, as under nohup, and for the screens, which restore the terminal. */
 static void watch_interrupt(const char *command)
 {
     struct sigaction before;
@@ -123,7 +123,7 @@ static s2_exit run(s2_cli *cli, int argc, char **argv)
     return S2_EXIT_USAGE;
 }
 
-/* A setting that nothing took would change nothing, and look as if it had. */
+/* A setting that nothing used would look as if it had changed something. */
 static s2_exit refuse_unused(s2_cli *cli, s2_exit code)
 {
     if (cli->n_sets == 0 || cli->sets_used || (code != S2_EXIT_OK && code != S2_EXIT_VIOLATED))
@@ -136,7 +136,7 @@ static s2_exit refuse_unused(s2_cli *cli, s2_exit code)
 int main(int argc, char **argv)
 {
     s2_cli cli;
-    /* a limit on file sizes is a full disk: said, not died of */
+    /* treat a limit on file sizes like a full disk: report it, do not die of it */
     signal(SIGXFSZ, SIG_IGN);
     s2_cli_init(&cli, "s2", argc, argv);
     cli.hooks = &HOOKS;

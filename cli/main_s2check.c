@@ -1,5 +1,5 @@
 /*
- * s2check: parser and prover alone, for scripts and editors that call it on every save.
+ * s2check: only parser and prover, for scripts and editors that call it on every save.
  */
 #include "cli/commands.h"
 #include "cli/limit.h"

@@ -13,13 +13,13 @@
 
 typedef struct s2_measure_options {
     bool once;          /* one launch and no timing: for a profiler that counts */
-    double settle_ms;   /* before the windows */
-    double window_ms;   /* of each of three */
+    double settle_ms;   /* launches before the windows */
+    double window_ms;   /* length of each of the three windows */
     const char *kernel; /* NULL: the best that takes the point */
 } s2_measure_options;
 s2_measure_options s2_measure_options_default(void);
 
-/* Fills row->kernel, plan, times and clocks from row->point; why and no kernel where none takes it. */
+/* Fills row->kernel, plan, times and clocks from row->point; if no kernel takes it, only why. */
 s2_status s2_measure_point(s2_device *device, const s2_measure_options *options, s2_row *row) S2_MUST_CHECK;
 
 #endif /* S2_CLI_MEASURE_H */

@@ -99,7 +99,7 @@ static void draw_svg(const s2_needle_grid *grid, s2_buf *buf)
     s2_buf_puts(buf, "</svg>\n");
 }
 
-/* Stored text may come from anywhere: cleaned before anybody sees it. */
+/* Stored text may come from anywhere, so clean it before showing it. */
 static const char *cleaned(s2_arena *arena, const s2_db_result *result)
 {
     s2_buf text = {0};

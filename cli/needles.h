@@ -1,5 +1,5 @@
 /*
- * cli/needles.h - the needle grid of a stored validation as a picture: length by depth, what came back.
+ * cli/needles.h - the needle grid of a stored validation as a picture: what came back, by length and depth.
  */
 #ifndef S2_CLI_NEEDLES_H
 #define S2_CLI_NEEDLES_H

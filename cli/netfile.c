@@ -8,7 +8,7 @@
 #include "cli/textfile.h"
 #include "export/widths.h"
 
-/* "models/Own-7B/config.json" is "Own-7B", "own.json" is "own". */
+/* "models/Own-7B/config.json" becomes "Own-7B", "own.json" becomes "own". */
 static void name_after(const char *path, char *out, size_t cap)
 {
     const char *end = path + strlen(path);
@@ -43,7 +43,7 @@ static s2_exit read_config(s2_cli *cli, const char *path, s2_net *out)
     return S2_EXIT_OK;
 }
 
-/* Whoever writes that means a file; "meta-llama/Llama-3.1-8B" is a name. */
+/* Whether the name can only mean a file; "meta-llama/Llama-3.1-8B" is a name. */
 static bool is_path(const char *name)
 {
     const size_t n = strlen(name);
@@ -61,7 +61,7 @@ s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_fil
     if (status == S2_OK)
         return S2_EXIT_OK;
     if (is_path(name))
-        return s2_input_unreadable(cli, S2_EIO, name); /* errno is access's */
+        return s2_input_unreadable(cli, S2_EIO, name); /* errno was set by access() */
     s2_cli_error(cli, "%s", diag.msg[0] != '\0' ? diag.msg : s2_status_text(status));
     if (status == S2_EINVAL)
         s2_cli_hint(

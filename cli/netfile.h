@@ -8,9 +8,9 @@
 #include "sim/net.h"
 
 /*
- * A name that is not in the table and is a file is read as a Hugging Face config, a folder by the one in it;
- * *is_file says which it was. The net of a file is called after it, or after its folder where it is a
- * config.json. S2_EXIT_OK, or the exit code after a message.
+ * A name that is not in the table but exists as a file is read as a Hugging Face config; for a folder, the
+ * config in it. *is_file says whether it was a file. Its net is named after the file, or after the folder of
+ * a config.json. S2_EXIT_OK, or the exit code after a message.
  */
 s2_exit s2_netfile_read(s2_cli *cli, const char *name, s2_net *out, bool *is_file);
 

@@ -1,5 +1,5 @@
 /*
- * cli/options.h - commands and their options as data, and the parser that reads a command line by them.
+ * cli/options.h - commands and their options as data, and the parser that reads a command line with them.
  *
  * cli/table.c is the only place where a command's options are written down: the parser, --help, the
  * man pages and shell completion are all made from it.
@@ -27,7 +27,7 @@ typedef struct s2_option {
     const char *fallback; /* value when absent; NULL: none */
     const char *help;     /* one or two lines, no full stop */
     bool repeated;
-    bool s2_only; /* not known to s2check */
+    bool s2_only; /* unknown to s2check */
 } s2_option;
 
 typedef struct s2_command {
@@ -41,12 +41,12 @@ typedef struct s2_command {
     const s2_option *options;
 } s2_command;
 
-/* False for an option of s2 alone in s2check. */
+/* False in s2check for options that only s2 has. */
 bool s2_option_is_known(const char *program, const s2_option *option);
 
 /* Every command of s2, ended by a NULL name. */
 extern const s2_command s2_command_table[];
-/* What s2check says of itself instead of the entry's `about`: it knows neither foreign configs nor the
+/* What s2check says about itself instead of the entry's `about`: it knows neither foreign configs nor the
  * database. */
 extern const char s2_s2check_about[];
 extern const char s2_s2check_examples[];
@@ -69,7 +69,7 @@ struct s2_given {
 
 /*
  * argv[0] is the command's name. S2_EXIT_USAGE after a message, S2_EXIT_ANSWERED after --help. --db and --no-db
- * are taken into *cli. "s2check" as program leaves out options that are s2_only.
+ * are stored in *cli. With program "s2check", options that are s2_only are unknown.
  */
 s2_exit s2_args_parse(s2_cli *cli, const char *command, int argc, char **argv, s2_args *out);
 

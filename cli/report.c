@@ -24,7 +24,7 @@ double s2_rounded(double value)
     return back;
 }
 
-/* The share of the bytes asked of L2 that device memory need not send. */
+/* The share of the bytes requested from L2 that need not come from device memory. */
 static double hit_rate(const s2_sim *sim)
 {
     return sim->l2_bytes > sim->dram_bytes ? 1 - sim->dram_bytes / sim->l2_bytes : 0;
@@ -138,7 +138,7 @@ static void json_tiers(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, '}');
 }
 
-/* What computes a state is in no time here. */
+/* No time here includes the computation of states. */
 static void json_states(const s2_sim *sim, s2_buf *buf)
 {
     if (sim->states.n_layers == 0)
@@ -210,7 +210,7 @@ static void json_parts(const s2_sim *sim, s2_buf *buf)
     s2_json_end(buf, ']');
 }
 
-/* Tokens a second of both sides, each at its own batch. */
+/* Tokens per second of one side, at its own batch. */
 static double largest_rate(const s2_sim_options *options, const s2_largest *largest, bool dense)
 {
     s2_sim_options own = *options;
@@ -249,7 +249,7 @@ static void json_end_to_end(const s2_sim_options *options, const s2_sim *sim, s2
     s2_json_end(buf, '}');
 }
 
-/* What was asked and never measured; null where points lie around it. */
+/* What was asked beyond the measured range; null if it is inside. */
 static void json_beyond(const s2_sim *sim, s2_buf *buf)
 {
     s2_json_key(buf, "extrapolated");
@@ -294,7 +294,7 @@ double s2_sim_all_pages_bytes(const s2_sim_options *options, const s2_sim *sim)
            states;
 }
 
-/* Head pages, or what the stack of a file keeps instead. */
+/* Head pages, or what the stack of a foreign file keeps instead. */
 static double kept_bytes(const s2_report_subject *subject, const s2_sim *sim)
 {
     return subject->format != NULL && subject->format->keeps_all
@@ -321,7 +321,7 @@ static s2_model_scores scores_of(const s2_report_subject *subject)
     return s2_model_scores_of(net != NULL ? net->name : subject->pattern->model);
 }
 
-/* Neither a cap nor sink logits are in any time. */
+/* No time includes a score cap or sink logits. */
 static void json_scores(const s2_report_subject *subject, s2_buf *buf)
 {
     const s2_model_scores scores = scores_of(subject);
@@ -613,7 +613,7 @@ static void layout(const char *label, double bytes, double dense, const char *no
     s2_buf_printf(buf, "  %.4f of dense%s\n", bytes / dense, note);
 }
 
-/* What a GPU must have room for: layouts and their peak are those of all GPUs together. */
+/* What one GPU must have room for: the layouts above and their peak are for all GPUs together. */
 static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_buf *buf)
 {
     if (options->n_ranks == 1)
@@ -625,13 +625,13 @@ static void text_each_gpu(const s2_sim_options *options, const s2_sim *sim, s2_b
     s2_buf_printf(buf, "; the above is all %d together\n", options->n_ranks);
 }
 
-/* Nothing beyond the limit is asked about. */
+/* A value at the limit is only a lower bound, because nothing larger is tried. */
 static void put_limited(int64_t value, int64_t limit, s2_buf *buf)
 {
     s2_buf_printf(buf, "%s%lld", value >= limit ? "at least " : "", (long long)value);
 }
 
-/* Says what of this page does not hold for the stack that the file is for. */
+/* Says what on this page does not hold for the stack that the file is for. */
 static void text_stack(const s2_report_subject *subject, const s2_sim *sim, s2_buf *buf)
 {
     const s2_format *const format = subject->format;
@@ -822,7 +822,7 @@ void s2_sim_report_table_row(const s2_report_subject *subject, const s2_sim *sim
 {
     s2_buf_printf(buf, "%-24.24s %9.5f %9.5f", subject->name, sim->density, sim->token_density);
     cell(s2_time_print, sim->time_us, 11, buf);
-    /* against a cache that waits for the host any pattern looks fast */
+    /* any pattern looks fast compared with a cache that waits for the host */
     if (s2_sim_dense_spills(subject->options, sim))
         s2_buf_printf(buf, " %8s", "spills");
     else
@@ -844,7 +844,7 @@ void s2_sim_report_phase_head(const char *name, const s2_sim_options *options, s
                   "end to end", "dense", "speed-up");
 }
 
-/* One side of the comparison; against a cache that waits for the host any pattern looks fast. */
+/* One pair of times; no ratio if dense spills, because any pattern looks fast compared with that. */
 static void put_pair(double us, double dense_us, bool spills, s2_buf *buf)
 {
     cell(s2_time_print, us, 11, buf);

@@ -21,7 +21,7 @@ s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out)
 typedef struct s2_requests_total {
     double prompt_tok;
     double output_tok;
-    double last_s; /* arrival */
+    double last_s; /* last arrival */
 } s2_requests_total;
 
 static s2_requests_total total_of(const s2_sim_requests *requests)

@@ -1,5 +1,5 @@
 /*
- * cli/requests.h - `s2 sim --requests`: a mix of requests, served by the pattern and by the dense one beside it.
+ * cli/requests.h - `s2 sim --requests`: a mix of requests, served with the pattern and with the dense one.
  */
 #ifndef S2_CLI_REQUESTS_H
 #define S2_CLI_REQUESTS_H
@@ -11,7 +11,7 @@
 /* S2_EXIT_OK, or the exit code after a message. */
 s2_exit s2_requests_read(s2_cli *cli, const char *path, s2_sim_requests *out);
 
-/* Serves both sides and prints a page, or an object of JSON. */
+/* Serves both sides and prints a page, or a JSON object. */
 s2_exit s2_requests_answer(s2_cli *cli, const s2_report_subject *subject, const s2_serving *serving,
                            const s2_sim_requests *requests, bool json);
 

@@ -5,7 +5,7 @@
 
 #include "cli/foreign.h"
 
-/* Formats of one length are written for at most so many tokens: what they refuse does not depend on it. */
+/* Formats of a fixed length are tried with at most this many tokens; what they refuse does not change. */
 enum { WRITTEN_TOK = 4096 };
 
 static s2_exit read_format(s2_cli *cli, const char *word, size_t n, s2_restriction *out)
@@ -71,7 +71,7 @@ static int64_t count_dense_layers(const s2_pattern *pattern)
     return n;
 }
 
-/* Written, read back and the same pairs: what is lossy would be another pattern. */
+/* Whether the format, written and read back, has the same pairs; a lossy one would be another pattern. */
 static s2_status can_write(const s2_restriction *restriction, const s2_format *format,
                            const s2_pattern *pattern, s2_diag *diag, bool *can)
 {

@@ -1,6 +1,6 @@
 /*
- * cli/restrict.h - what a search may keep, beyond what is proved and priced: designs that a stack can run
- * (--exportable) and that have so many dense layers (--dense-layers).
+ * cli/restrict.h - which designs a search may keep, beyond proof and price: those that a stack can run
+ * (--exportable) and that have a given number of dense layers (--dense-layers).
  *
  * Ownership: plain data over cli->arena. Threads: s2_restriction_accepts may run in several at once.
  */
@@ -16,17 +16,17 @@ typedef struct s2_restriction {
     int32_t n_formats; /* each must be able to hold the design exactly */
     const s2_format *formats[S2_RESTRICT_FORMATS];
     int64_t n_dense_layers; /* exactly; S2_RESTRICT_ANY: any number */
-    int64_t n_tok;          /* of formats of one length */
-    int32_t n_ranks; /* GPUs that share the heads: formats that name them are written for one of these */
+    int64_t n_tok;          /* the length for formats of a fixed length */
+    int32_t n_ranks; /* GPUs that share the heads; formats that depend on it are written for one of them */
 } s2_restriction;
 
 /* formats: the list of --exportable, or NULL. S2_EXIT_OK, or S2_EXIT_USAGE after a message. */
 s2_exit s2_restriction_read(s2_cli *cli, const s2_args *args, const char *formats, int64_t len_tok,
                             s2_restriction *out);
-/* The first of its formats whose stack frees nothing of the KV cache, or NULL. */
+/* The first of its formats whose stack never frees KV cache pages, or NULL. */
 const s2_format *s2_restriction_keeper(const s2_restriction *restriction);
 bool s2_restriction_restricts(const s2_restriction *restriction);
-/* Why a pattern is not accepted, into *diag; the first of its formats that cannot hold it says so. */
+/* Sets *diag to why a pattern is not accepted: the reason of the first format that cannot hold it. */
 s2_status s2_restriction_refusal(const s2_restriction *restriction, const s2_pattern *pattern,
                                  s2_diag *diag) S2_MUST_CHECK;
 /* An s2_search_accept_fn (search/search.h) whose user is the restriction. */

@@ -15,7 +15,7 @@ static uint64_t name_hash(const char *text)
     return sum;
 }
 
-/* Everything that counts and front depend on, the program included. */
+/* The key has everything that counts and front depend on, including the program's version. */
 s2_exit s2_search_file_name(s2_searching *r)
 {
     const s2_found *const found = &r->found;
@@ -27,7 +27,7 @@ s2_exit s2_search_file_name(s2_searching *r)
                   s2_dtype_word(search->options.dtype), (unsigned long long)search->seed,
                   s2_args_str(&r->args, "shard"), s2_args_str(&r->args, "require"));
 #define S2_GPU_VALUE(key, low, high, required, text) s2_buf_printf(&buf, " %g", search->options.gpu.key);
-    S2_GPU_KEYS(S2_GPU_VALUE) /* of a file they may be others the next time */
+    S2_GPU_KEYS(S2_GPU_VALUE) /* a GPU file may hold other values next time */
 #undef S2_GPU_VALUE
     if (r->model_is_file) {
         const s2_net *const net = &found->net;
@@ -106,7 +106,7 @@ s2_exit s2_search_file_find_stored(s2_searching *r, bool *stored)
     if (r->stored_us == 0 || access(s2_store_path(cli), F_OK) != 0)
         return S2_EXIT_OK;
     s2_db *db;
-    /* a run killed while it made the file left one that only a writer completes */
+    /* a run killed while it created the database left a file that only a writer can complete */
     S2_CLI_TRY(s2_store_open(cli, S2_DB_WRITE, &db));
     s2_diag diag = {0};
     int32_t n = 0;

@@ -16,7 +16,7 @@ bool s2_search_words_are(const char *text)
     return strpbrk(text, ":;{}\n") == NULL;
 }
 
-/* The phrase in lower case, blanks and dashes as single blanks; false when it is too long. */
+/* The phrase in lower case with single blanks; false if it is empty or too long. */
 static bool copy_phrase(const char *from, size_t n, char out[PHRASE])
 {
     size_t at = 0;
@@ -40,7 +40,7 @@ typedef struct count {
 
 enum { N_COUNTS = 7 };
 
-/* Where a number of these things is kept; NULL: there are none such. A bare number is a length in tokens. */
+/* Where the number of such things is stored; NULL if unknown. A bare number is a length in tokens. */
 static int64_t *counted(s2_search_words *words, const char *what)
 {
     const count known[N_COUNTS] = {{"gpus|gpu|ranks|tp", &words->n_ranks},
@@ -77,7 +77,7 @@ static bool take_phase(s2_cli *cli, s2_search_words *words, const char *phrase)
     return words->phases != NULL;
 }
 
-/* Where a name is kept: a GPU's, a model's or that of a format that is written; NULL: it is none of these names. */
+/* Where the name of a GPU, a model or a format that s2 writes is stored; NULL if it is no such name. */
 static const char **named(s2_search_words *words, const char *phrase)
 {
     s2_gpu gpu;
@@ -117,7 +117,7 @@ static bool split_count(const char *phrase, int64_t *n, const char **what)
     return true;
 }
 
-/* So many of a GPU. */
+/* A number of GPUs of one kind. */
 static bool take_several(s2_cli *cli, s2_search_words *words, int64_t n, const char *what)
 {
     s2_gpu gpu;
@@ -125,7 +125,7 @@ static bool take_several(s2_cli *cli, s2_search_words *words, int64_t n, const c
            take_name(cli, words, what);
 }
 
-/* "batch 4", "tp 8": the number stands behind what it counts. */
+/* "batch 4", "tp 8": the number follows what it counts. */
 static bool split_named_count(const char *phrase, char what[PHRASE], int64_t *n)
 {
     const size_t n_bytes = strcspn(phrase, " ");
@@ -146,7 +146,7 @@ static bool take_phrase(s2_cli *cli, s2_search_words *words, const char *phrase)
     return take_phase(cli, words, phrase) || take_name(cli, words, phrase);
 }
 
-/* A model's own config, by a path as it was written. */
+/* A model's own config, by its path as written. */
 static s2_exit take_file(s2_cli *cli, s2_search_words *words, const char *at, size_t n, bool *taken)
 {
     while (n > 0 && (at[n - 1] == ' ' || at[n - 1] == '\t'))
@@ -187,7 +187,7 @@ static void hint_nearest(s2_cli *cli, const char *name)
             model);
 }
 
-/* What is known, and cannot be: a count of zero, or a second value for one thing. NULL: the phrase is not known. */
+/* Why a known phrase cannot be accepted: a count of zero, or a second value. NULL: the phrase is unknown. */
 static const char *fault_of(s2_search_words *words, const char *phrase)
 {
     char word[PHRASE];

@@ -1,5 +1,5 @@
 /*
- * cli/search_words.h - a model in words where `s2 search` expects a space: "32 heads, 8 KV heads, H200,
+ * cli/search_words.h - a model in words, where `s2 search` expects a space: "32 heads, 8 KV heads, H200,
  * 128k".
  *
  * Phrases between commas: N heads, N KV heads, N layers, N head-dim, a context length, batch N, N GPUs,
@@ -11,20 +11,20 @@
 #include "cli/cli.h"
 
 typedef struct s2_search_words {
-    int64_t n_heads; /* each 0 or NULL where it is not said */
+    int64_t n_heads; /* each is 0 or NULL if not stated */
     int64_t n_kv_heads;
     int64_t n_layers;
     int64_t head_dim;
     int64_t len_tok;
     int64_t batch;
     int64_t n_ranks;    /* GPUs that share the heads */
-    const char *phases; /* as --phase takes them */
+    const char *phases; /* as in --phase */
     const char *gpu;
     const char *model;
-    const char *format; /* of s2 export, as --exportable */
+    const char *format; /* a format of s2 export, as in --exportable */
 } s2_search_words;
 
-/* Spaces have rules or choices, words have neither. */
+/* Whether the text is words: spaces have rules or choices, words have neither. */
 bool s2_search_words_are(const char *text);
 /* S2_EXIT_OK, or an exit code after a message. Texts live in cli->arena. */
 s2_exit s2_search_words_read(s2_cli *cli, const char *text, s2_search_words *out);

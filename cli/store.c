@@ -49,7 +49,7 @@ static void add_argv(const s2_cli *cli, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
-/* The first "model name" of Linux; "" where there is none. */
+/* The first "model name" that Linux reports; "" if there is none. */
 static void read_cpu(char *out, size_t cap)
 {
     static const char key[] = "model name";
@@ -111,7 +111,7 @@ static void add_family(const s2_pattern *pattern, s2_buf *buf)
     s2_buf_add(buf, "", 1);
 }
 
-/* NAN where it cannot be counted quickly. */
+/* NAN if it cannot be counted quickly. */
 static s2_density density_of(const s2_pattern *pattern, int64_t n_tok, bool blocks)
 {
     s2_arena scratch = {0};
@@ -124,7 +124,7 @@ static s2_density density_of(const s2_pattern *pattern, int64_t n_tok, bool bloc
     return density;
 }
 
-/* The length of the density of a design without a price: the same for all, or where its mask files end. */
+/* The length for the density of a design without a price: the same for all, unless mask files end before. */
 static int64_t density_tok(const s2_pattern *pattern)
 {
     const int64_t limit_tok = s2_pattern_limit_tok(pattern);
@@ -169,7 +169,7 @@ static s2_status put_design(s2_cli *cli, const s2_input *input, int64_t *design_
     return status;
 }
 
-/* A transaction with the run and the design in it, or the exit code of what went wrong. */
+/* Begin a transaction and put the run and the design into it; returns an exit code. */
 static s2_exit begin(s2_cli *cli, const s2_input *input, int64_t *design_id)
 {
     if (cli->db == NULL) {
@@ -255,7 +255,7 @@ s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *c
     return s2_store_items(cli, &item, 1);
 }
 
-/* What is given up is counted over all queries, also where a phase has but one. */
+/* What is given up is counted over all queries, even in a phase that has only one. */
 static double unread_of(const s2_pattern *pattern, const s2_sim_options *options, const s2_sim *sim)
 {
     if (options->phase != S2_DECODE)
@@ -298,7 +298,7 @@ s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *opti
     row.kv_dense_bytes = (double)sim->kv.dense;
     row.kv_shared_pages_bytes = (double)sim->kv.shared_pages;
     row.kv_head_pages_bytes =
-        options->phase == S2_TRAIN ? 0 : (double)sim->kv.head_pages; /* training keeps none */
+        options->phase == S2_TRAIN ? 0 : (double)sim->kv.head_pages; /* training keeps no cache */
     row.kv_ring_stripes_bytes = (double)sim->kv.ring_stripes;
     row.error_pct = sim->predicted ? sim->error_pct : none;
     return row;
@@ -310,7 +310,7 @@ s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim)
     return s2_store_items(cli, &item, 1);
 }
 
-/* One row of the design and of this run: a validation, or else an export. */
+/* Store one row for the design and this run: a validation, or else an export. */
 static s2_exit store_row(s2_cli *cli, const s2_input *input, const s2_db_validation *validation,
                          const s2_db_export *export)
 {

@@ -1,5 +1,5 @@
 /*
- * cli/store.h - what commands record, so that none of them speaks to the database itself.
+ * cli/store.h - what commands record, so that no command uses the database directly.
  *
  * The database is opened when something is first stored or looked up. The first row that a command
  * stores also stores the command itself: tool, commit, command line, host, seed. Under --no-db nothing
@@ -7,9 +7,9 @@
  *
  * Each function is one transaction; when it returns S2_EXIT_OK the rows survive a crash. Otherwise a
  * message was printed and the result is the exit code; the command goes on with its next input and
- * combines the codes, so that a full disk never hides a result from the person who waits for it.
+ * combines the codes, so that a full disk never hides a result from the person waiting for it.
  *
- * Not for s2check: its files reach storing through s2_cli.hooks.
+ * Not for s2check: its files store through s2_cli.hooks.
  */
 #ifndef S2_CLI_STORE_H
 #define S2_CLI_STORE_H
@@ -17,12 +17,12 @@
 #include "cli/input.h"
 #include "sim/price.h"
 
-/* A design; the verdicts of one. */
+/* Store a design; store the verdicts on one. */
 s2_exit s2_store_design(s2_cli *cli, const s2_input *input);
 s2_exit s2_store_checks(s2_cli *cli, const s2_input *input, const s2_db_check *checks, int32_t n_checks);
 /*
- * A row of what `s2 sim` found, with its report. Without `sim` the row has the settings alone, and every number
- * is missing (NAN). The strings are not copied.
+ * A row with what `s2 sim` found and its report. Without `sim` the row has only the settings, and every
+ * number is missing (NAN). The strings are not copied.
  */
 s2_db_sim s2_store_sim_row(const s2_pattern *pattern, const s2_sim_options *options, const char *model,
                            const s2_sim *sim, const char *json);
@@ -30,7 +30,7 @@ s2_exit s2_store_sim(s2_cli *cli, const s2_input *input, const s2_db_sim *sim);
 s2_exit s2_store_validation(s2_cli *cli, const s2_input *input, const s2_db_validation *validation);
 s2_exit s2_store_export(s2_cli *cli, const s2_input *input, const s2_db_export *row);
 
-/* The command itself and nothing else: what changes tags, notes or the file leaves a trace too. */
+/* Store only the command itself, so that changes of tags, notes or the file leave a trace too. */
 s2_exit s2_store_run(s2_cli *cli);
 
 /* What a search found: designs with checks and predictions, all in one transaction. */
@@ -43,27 +43,27 @@ typedef struct s2_store_item {
 } s2_store_item;
 s2_exit s2_store_items(s2_cli *cli, const s2_store_item *items, int32_t n_items);
 
-/* The seed that the run's row will carry; call before the first row is stored. */
+/* Set the seed that the run's row will carry; call before the first row is stored. */
 void s2_store_set_seed(s2_cli *cli, int64_t seed);
 
 /* The hook behind PATTERN arguments that name a design (cli/cli.h). */
 s2_exit s2_store_find_design(s2_cli *cli, const char *key, const char **text);
 
-/* The one design that a name or hash prefix means; *design_id is 0 when there is none; 2 when several are. */
+/* Find the design of a name or hash prefix; *design_id is 0 if there is none. Returns 2 if several match. */
 s2_exit s2_store_pick(s2_cli *cli, s2_db *db, const char *key, int64_t *design_id);
-/* Print a refusal of the database; returns the exit code of the status. */
+/* Print why the database refused; returns the exit code of the status. */
 s2_exit s2_store_report(s2_cli *cli, s2_status status, const s2_diag *diag);
 
-/* The database, opened; S2_EXIT_OK, or the exit code after a message. */
+/* Open the database; S2_EXIT_OK, or the exit code after a message. */
 s2_exit s2_store_open(s2_cli *cli, s2_db_mode mode, s2_db **db);
-/* "Linux 6.1.0 x86_64, 2 x AMD EPYC": what run rows say of this computer. */
+/* "Linux 6.1.0 x86_64, 2 x AMD EPYC": what run rows say about this computer. */
 enum { S2_STORE_MACHINE_BYTES = 320 };
 void s2_store_machine(char out[S2_STORE_MACHINE_BYTES]);
 
 /* Where the database is: --db, $S2_DB, "s2.db". */
 const char *s2_store_path(const s2_cli *cli);
 
-/* Main calls it last: the run's row gets its exit code and duration, the database is closed. */
+/* Main calls this last: it adds exit code and duration to the run's row and closes the database. */
 s2_exit s2_store_finish(s2_cli *cli, s2_exit code);
 
 #endif /* S2_CLI_STORE_H */

@@ -4,7 +4,7 @@
 #include "base/work.h"
 #include "pattern/folds.h"
 
-/* Steps for a head, some milliseconds: one that takes more, or is dense up to here, is taken for dense. */
+/* Work per head, some milliseconds: one that needs more, or is dense up to LONGEST_TOK, counts as dense. */
 enum { STEPS = 1 << 22, LONGEST_TOK = 1 << 20 };
 
 static s2_status reads_all(const s2_view *view, int64_t n_tok, int64_t *work_left, bool *all)
@@ -16,7 +16,7 @@ static s2_status reads_all(const s2_view *view, int64_t n_tok, int64_t *work_lef
     return S2_OK;
 }
 
-/* The most tokens after which a term of the head begins anew. */
+/* The longest period, in tokens, of any term of the head. */
 static int64_t turn_of(const s2_view *view)
 {
     int64_t most = 0;
@@ -29,7 +29,7 @@ static int64_t turn_of(const s2_view *view)
     return most;
 }
 
-/* The first length at which something is left out, which stays so in longer contexts; 0: none up to the longest. */
+/* The first length at which a key is left out, which then holds for all longer ones; 0: no such length. */
 static s2_status first_left_out(const s2_view *view, int64_t len_tok, int64_t longest_tok, int64_t *work_left,
                                 int64_t *out)
 {

@@ -23,7 +23,7 @@ static bool is_timed(const s2_validation *v)
     return v->warm.n > 0;
 }
 
-/* 1 is as fast as any kernel could be. */
+/* 1 means as fast as any kernel could be. */
 static double fraction_of_bound(const s2_subject *subject)
 {
     return subject->predicted->bound_us / (subject->verdict->warm.median_ms * 1e3);
@@ -129,7 +129,7 @@ static void grid_row(const s2_validation *v, int32_t n, char *row)
     row[S2_NEEDLE_DEPTHS] = '\0';
 }
 
-/* Needles stand at eleven depths: all may come back from a layer that leaves other keys unread. */
+/* Needles test eleven depths only: all may come back from a layer that leaves other keys unread. */
 static s2_verdict union_of_layer(const s2_subject *subject)
 {
     const s2_finding *const f = subject->all_read;
@@ -339,7 +339,7 @@ static void text_bytes(const s2_subject *subject, s2_buf *buf)
                       p->dram_write_bytes * 1e-6, p->l2_bytes * 1e-6);
 }
 
-/* As the prover explains a pair: which term of the head reads it, or why none does. */
+/* Explains a pair as the prover does: which term of the head reads it, or why none does. */
 static void text_wrong_pair(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;
@@ -382,7 +382,7 @@ static void text_unread(const s2_subject *subject, s2_buf *buf)
                       f->witness.layer, (long long)f->witness.q_tok, (long long)f->witness.k_tok);
 }
 
-/* "steps_checked" as words; bytes with their unit, which then stands in the number. */
+/* Prints "steps_checked" as words, and bytes with their unit. */
 static void text_figures(const s2_validation *v, s2_buf *buf)
 {
     for (int32_t at = 0; at < v->n_figures; at++) {
@@ -400,7 +400,7 @@ static void text_figures(const s2_validation *v, s2_buf *buf)
     }
 }
 
-/* "ok" of a length at which a wrong stride or offset reads what a right one does must say so. */
+/* At a length where a wrong stride or offset reads the same as a right one, "ok" must say so. */
 static void text_outcome(const s2_subject *subject, s2_buf *buf)
 {
     const s2_validation *const v = subject->verdict;

@@ -12,14 +12,14 @@
 #include "judge/validate.h"
 #include "pattern/models.h"
 
-/* The passes of kernels that a phase takes. */
+/* The kernel passes that a phase runs. */
 typedef struct s2_phase_passes {
     s2_pass pass[2]; /* in the order in which they run; the last one is judged */
     int32_t n;
 } s2_phase_passes;
 extern const s2_phase_passes s2_passes_of[S2_N_PHASES];
 
-/* A verdict with what it is about. Pointers are the caller's. */
+/* A verdict and its subject. The caller owns what pointers point to. */
 typedef struct s2_subject {
     const char *name;
     const char *hash;
@@ -34,11 +34,11 @@ typedef struct s2_subject {
     int64_t batch;
     int64_t seed;
     const s2_validation *verdict;
-    const s2_finding *all_read;      /* union at this length; NULL: not decided */
-    s2_telling telling;              /* heads that read as dense ones at this length */
+    const s2_finding *all_read;      /* the union property at this length; NULL: not decided */
+    s2_telling telling;              /* heads that read what dense ones read at this length */
     const s2_layer_price *predicted; /* NULL: the simulator does not know this GPU or problem */
-    const s2_counters *counters;     /* NULL: not asked for, or not measured */
-    const char *no_counters;         /* why not, when they were asked for; else NULL */
+    const s2_counters *counters;     /* NULL: not requested, or not measured */
+    const char *no_counters;         /* why not, if they were requested; else NULL */
 } s2_subject;
 
 /* As a page for people. */

@@ -8,13 +8,13 @@
 #include <stddef.h>
 
 typedef struct s2_word_entry {
-    const char *words; /* "kv cache|kv_bytes": all that mean this, the first as its title */
+    const char *words; /* "kv cache|kv_bytes": all words for it; the first is the title */
     const char *text;
 } s2_word_entry;
 
 extern const s2_word_entry s2_word_entries[]; /* ended by NULL */
 
-/* By any of its words, in any case, '-' and '_' as blanks; NULL when there is none. */
+/* Find an entry by any of its words, ignoring case, with '-' and '_' as blanks; NULL if there is none. */
 const s2_word_entry *s2_word_find(const char *word);
 
 #endif /* S2_CLI_WORDS_H */

@@ -5,7 +5,7 @@
 
 #include "base/alloc.h"
 
-/* One set of numbers, inside and outside. */
+/* The library's codes are the internal ones, so no mapping is needed. */
 _Static_assert((int)S2_API_ARGUMENT == (int)S2_EINVAL && (int)S2_API_MEMORY == (int)S2_ENOMEM &&
                    (int)S2_API_REFUSED == (int)S2_EPARSE && (int)S2_API_LIMIT == (int)S2_ELIMIT &&
                    (int)S2_API_UNSUPPORTED == (int)S2_EUNSUPPORTED && (int)S2_API_FILE == (int)S2_EIO &&

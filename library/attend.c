@@ -14,7 +14,7 @@ struct s2_api_device {
     s2_device *device;
 };
 
-/* Which cache, and which state of it, the lists were made for. */
+/* The cache, and its state, for which the lists were made. */
 typedef struct cached_lists {
     int64_t stamp;
     int32_t *sequences;
@@ -23,20 +23,20 @@ typedef struct cached_lists {
 
 struct s2_api_plan {
     s2_api_pattern *pattern;
-    s2_device *device; /* not its own */
+    s2_device *device; /* not owned */
     const s2_kernel *kernel;
     bool deterministic;
     s2_arena arena;
-    s2_arena_mark_t lists; /* what is above is of the plan's making */
+    s2_arena_mark_t lists; /* memory above this mark was allocated by building the plan */
     s2_plan plan;
-    int32_t layer;        /* that it was opened for; the plan's is that of the last call */
-    const int32_t *kinds; /* [layer] DECODING: the lowest that reads the same */
-    s2_plan_seq *lens;    /* the plan's, where it has classes alone */
+    int32_t layer;        /* for which it was opened; plan.layer is that of the last call */
+    const int32_t *kinds; /* [layer] DECODING: the lowest layer that reads the same */
+    s2_plan_seq *lens;    /* plan.seqs points here where the plan has classes only */
     cached_lists of_cache;
-    s2_attn_problem problem; /* of the last call: all but pointers is the plan's */
+    s2_attn_problem problem; /* of the last call; all but its pointers is fixed by the plan */
     s2_cached cached;
-    void *state;    /* prepared for the problem's addresses; NULL: not yet */
-    int64_t n_made; /* states so far */
+    void *state;    /* what the kernel prepared for the problem; NULL: not yet */
+    int64_t n_made; /* number of states made so far */
 };
 
 /* ------------------------------------------------------------------ devices */
@@ -82,7 +82,7 @@ int s2_api_device_wait(s2_api_device *device, s2_api_error *why)
 
 /* ------------------------------------------------------------------ plans */
 
-/* NULL, or which option is out of its range. */
+/* NULL, or a message naming the option that is out of range. */
 static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options *in)
 {
     if (in->pass < 0 || in->pass >= (int32_t)S2_N_PASSES)
@@ -106,7 +106,7 @@ static const char *fault_of(const s2_pattern *pattern, const s2_api_plan_options
     return NULL;
 }
 
-/* Packed sequences lie one after the other, so that no row belongs to two. */
+/* Packed sequences must follow each other without overlap, so that no row belongs to two of them. */
 static bool begins_fit(const int32_t *begin, const int32_t *n_tok, int32_t n)
 {
     for (int32_t seq = 0; begin != NULL && seq < n; seq++)
@@ -179,7 +179,7 @@ static s2_status take(void *user, const s2_kernel *kernel, s2_diag *why)
     S2_TRY(s2_kernel_supports(plan->device, kernel, &plan->problem, why));
     const s2_arena_mark_t mark = s2_arena_mark(&plan->arena);
     const s2_plan_options cut = s2_kernel_cut(kernel->traits, plan->problem.head_dim);
-    /* kernels that follow look at classes alone */
+    /* kernels that can follow a cache look only at classes */
     s2_status (*const make)(s2_arena *, const s2_pattern *, s2_phase, int32_t, const s2_plan_seq *, int32_t,
                             const s2_plan_options *, s2_plan *, s2_diag *) =
         s2_kernel_follow(kernel) != NULL ? s2_plan_build_classes : s2_plan_build;
@@ -362,13 +362,13 @@ static bool tensors_alike(const s2_tensor *a, const s2_tensor *b)
     return a->seq == b->seq && a->tok == b->tok && a->head == b->head;
 }
 
-/* Decode kernels take the sinks of each call; others were told when they were prepared. */
+/* Decode kernels read the sinks in each call; other kernels are bound to those they were prepared with. */
 static bool sinks_alike(const s2_attn_problem *a, const s2_attn_problem *b)
 {
     return a->pass == S2_PASS_DECODE || (a->sink == b->sink && a->d_sink == b->d_sink);
 }
 
-/* What a kernel prepared serves calls with the same distances, wherever the data lie. */
+/* What a kernel prepared serves calls with the same strides and scale, at any data addresses. */
 static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
 {
     const s2_attn_problem *const last = &plan->problem;
@@ -381,7 +381,7 @@ static bool serves(const s2_api_plan *plan, const s2_attn_problem *next)
            tensors_alike(&last->d_k, &next->d_k) && tensors_alike(&last->d_v, &next->d_v);
 }
 
-/* Beside the caller's stream, of which a graph may be being captured. */
+/* Prepare on a stream other than the caller's, which a graph may be capturing. */
 static s2_status prepare_aside(s2_api_plan *plan, s2_diag *diag)
 {
     s2_status (*const aside)(s2_device *, bool) = plan->device->ops->aside;
@@ -406,7 +406,7 @@ static s2_status prepare(s2_api_plan *plan, const s2_attn_problem *next, s2_diag
 
 /* ------------------------------------------------------------------ a plan that follows a cache */
 
-/* Whether the state is of the sequences that the call names, at whatever lengths. */
+/* Whether the state was made for the sequences that the call names, at any lengths. */
 static bool knows_sequences(const s2_api_plan *plan, const s2_api_call *call)
 {
     bool same = plan->state != NULL && plan->of_cache.stamp == call->cache->stamp;
@@ -415,7 +415,7 @@ static bool knows_sequences(const s2_api_plan *plan, const s2_api_call *call)
     return same;
 }
 
-/* Whether lists and places are those of the layer in the cache as it is. */
+/* Whether lists and slots are up to date with the cache for the call's layer. */
 static bool knows_places(const s2_api_plan *plan, const s2_api_call *call)
 {
     const s2_cache *const cache = call->cache->cache;
@@ -443,7 +443,7 @@ static void forget(s2_api_plan *plan)
     plan->state = NULL;
 }
 
-/* A kernel that cannot follow has its plan made again. */
+/* For kernels that cannot follow a cache: rebuild the plan. */
 static s2_status plan_again(s2_api_plan *plan, int32_t layer, s2_diag *diag)
 {
     planning at = {plan, plan->plan.phase, layer};
@@ -452,7 +452,7 @@ static s2_status plan_again(s2_api_plan *plan, int32_t layer, s2_diag *diag)
     return s2_kernel_choose(plan->device, plan->kernel, take, &at, &plan->kernel, diag);
 }
 
-/* Make the lists of the plan those of the cache as it is: in place where that can be, else the state is made anew. */
+/* Bring the plan's lists up to date with the cache, in place where possible; else drop the state. */
 static s2_status follow(s2_api_plan *plan, const s2_api_call *call, const s2_attn_problem *next,
                         s2_diag *diag)
 {
@@ -472,7 +472,7 @@ static s2_status follow(s2_api_plan *plan, const s2_api_call *call, const s2_att
     return status == S2_EUNSUPPORTED ? S2_OK : status;
 }
 
-/* The plan and what its kernel prepared become those of the call. */
+/* Bring the plan, and what its kernel prepared, up to date with the call. */
 static s2_status make_ready(s2_api_plan *plan, const s2_api_call *call, s2_diag *diag)
 {
     S2_TRY(check_cached(plan, call, diag));
@@ -482,7 +482,7 @@ static s2_status make_ready(s2_api_plan *plan, const s2_api_call *call, s2_diag 
     return prepare(plan, &problem, diag);
 }
 
-/* A sentence on what is wrong with the arguments themselves, or NULL; *in is the call as this version knows it. */
+/* NULL, or a message on what is wrong with the arguments; *in is the call in this version's layout. */
 static const char *read_call(const s2_api_plan *plan, const s2_api_call *call, s2_api_call *in)
 {
     if (plan == NULL)

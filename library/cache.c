@@ -84,7 +84,7 @@ void s2_api_cache_close(s2_api_cache *cache)
 
 /* ------------------------------------------------------------------ sequences */
 
-/* The cache's numbers are dense, so a byte each has their state. */
+/* Sequence numbers are dense, so an array with one byte each holds their states. */
 static s2_status note_open(s2_api_cache *cache, int32_t sequence)
 {
     const int64_t before = cache->cap_states;
@@ -117,7 +117,7 @@ static bool is_broken(const s2_api_cache *cache, int32_t sequence)
     return sequence >= 0 && sequence < cache->cap_states && cache->states[sequence] == S2_SEQUENCE_BROKEN;
 }
 
-/* NULL or a sentence. */
+/* NULL, or a message. */
 static const char *sequence_fault(const s2_api_cache *cache, int32_t sequence)
 {
     if (cache == NULL)
@@ -222,7 +222,7 @@ int s2_api_cache_slots(const s2_api_cache *cache, int32_t sequence, int32_t laye
     return S2_API_OK;
 }
 
-/* Slots of the last n_tok keys of one KV head; inside a page they follow each other, but for a ring's. */
+/* Slots of the last n_tok keys of one KV head; consecutive within a page, except in a ring. */
 static void find_last(const s2_api_cache *cache, int32_t sequence, int32_t layer, int32_t kv_head,
                       int32_t n_tok, int64_t *slots)
 {

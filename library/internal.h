@@ -1,5 +1,6 @@
 /*
- * library/internal.h - what the files of library/ share: handles, and how a failure inside becomes an answer outside.
+ * library/internal.h - what the files of library/ share: handles, and how a failure inside becomes the
+ * caller's error.
  */
 #ifndef S2_LIBRARY_INTERNAL_H
 #define S2_LIBRARY_INTERNAL_H
@@ -10,30 +11,30 @@
 #include "library/s2.h"
 #include "pattern/spec.h"
 
-/* Counted: plans and caches hold it too. */
+/* Reference-counted: plans and caches hold it too. */
 struct s2_api_pattern {
-    int32_t n_holders; /* changed atomically; no atomic type, which C++ would not read */
+    int32_t n_holders; /* changed atomically; not of an atomic type, which C++ could not parse */
     s2_arena arena;
     s2_pattern pattern;
-    bool maps_files;   /* its masks are mapped files of the language's own */
-    const char *notes; /* of its import, "" */
+    bool maps_files;   /* its masks are memory-mapped files that a text in the language named */
+    const char *notes; /* from its import; "" if none */
 };
 s2_api_pattern *s2_handle_hold(const s2_api_pattern *pattern);
 
-/* Fill *why (NULL is allowed) and give the code. */
+/* Fill *why (which may be NULL) and return the code. */
 int s2_answer(s2_status status, const s2_diag *diag, s2_api_error *why);
-/* S2_API_ARGUMENT with these words. */
+/* Answer S2_API_ARGUMENT with this message. */
 int s2_answer_argument(s2_api_error *why, const char *fmt, ...) S2_PRINTF(2, 3);
 
-/* The buffer's bytes become *out, or are released; S2_ENOMEM where the buffer had failed. */
+/* Move the buffer's bytes to *out; on failure release them. S2_ENOMEM if the buffer had already failed. */
 s2_status s2_answer_text(s2_buf *buf, s2_api_text *out) S2_MUST_CHECK;
 
 /*
- * A structure of the caller's, whose first member is its size, as this version knows it: what the caller's is shorter
- * by is zero. False when the caller's is NULL, larger than ours, or has no room for its own size.
+ * Copy the caller's structure, whose first member is its size, to this version's layout: members that it
+ * lacks become zero. False when the caller's is NULL, larger than ours, or has no room for its own size.
  */
 bool s2_struct_in(void *ours, uint32_t our_size, const void *theirs);
-/* The other way: the members that the caller knows. */
+/* The other direction: copies only the members that the caller knows. */
 bool s2_struct_out(void *theirs, const void *ours, uint32_t our_size);
 
 #endif /* S2_LIBRARY_INTERNAL_H */

@@ -28,7 +28,7 @@ static void unmap_masks(const s2_pattern *pattern)
         for (int32_t term = 0; term < pattern->bodies[body].n_terms; term++) {
             const s2_mask *const mask = pattern->bodies[body].terms[term].mask;
             if (mask != NULL)
-                s2_mask_unmap((s2_mask *)(uintptr_t)mask); /* in our own arena, which ends next */
+                s2_mask_unmap((s2_mask *)(uintptr_t)mask); /* in our own arena, which is released next */
         }
 }
 
@@ -44,7 +44,7 @@ void s2_api_pattern_close(s2_api_pattern *pattern)
 
 /* ------------------------------------------------------------------ reading */
 
-/* What the caller gave. */
+/* The caller's arguments. */
 typedef struct given {
     const char *text;
     size_t size;
@@ -123,7 +123,7 @@ int s2_api_pattern_open(const char *text, size_t size, const char *path, const c
     own->n_holders = 1;
     own->notes = "";
     given in = {s2_arena_strndup(&own->arena, text, size), size, path,
-                format}; /* terminated, as readers want it */
+                format}; /* NUL-terminated, as the readers require */
     const s2_status status = in.text != NULL ? read_any(&in, own, &diag) : S2_ENOMEM;
     if (status == S2_OK)
         *out = own;
@@ -229,7 +229,7 @@ int s2_api_pattern_kinds(const s2_api_pattern *pattern, s2_api_phase phase, int3
 
 /* ------------------------------------------------------------------ one GPU's */
 
-/* Each KV head once in each layer. */
+/* Whether each layer lists each KV head exactly once. */
 static bool is_order(const int32_t *order, int32_t n_layers, int32_t n_kv_heads)
 {
     for (int64_t at = 0; at < (int64_t)n_layers * n_kv_heads; at++) {

@@ -22,7 +22,7 @@ static const char *fault_of(const s2_api_price_options *in)
     return in->ranks < 1 || in->ranks > S2_LIMIT_HEADS ? "ranks: out of range" : NULL;
 }
 
-/* Tables that a price is made with; large, so not on the stack. */
+/* Tables needed to compute a price; too large for the stack. */
 typedef struct tables {
     s2_sim_options options;
     s2_calibration calibration;

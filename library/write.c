@@ -8,7 +8,7 @@
 #include "pattern/parse.h"
 #include "words/difference.h"
 
-/* One line for the file's header: what holds for every length. */
+/* One line for the file's header: the verdicts for every length. */
 static const char *provenance(s2_arena *arena, const s2_pattern *pattern)
 {
     static const s2_requirement asked[] = {{S2_ROWS, 0, true}, {S2_UNION, 0, true}, {S2_KV, 0, true}};
